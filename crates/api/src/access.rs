@@ -1,0 +1,245 @@
+//! Who is asking. A handler names what it needs in its signature, and cannot be written without.
+
+use aide::OperationInput;
+use aide::generate::GenContext;
+use aide::openapi::Operation;
+use axum::extract::{FromRequestParts, RawPathParams};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::Value;
+use service::access::{self, Caller, Permission, Request};
+use service::credentials::Credential;
+use service::organizations::OrganizationRef;
+use service::sessions::SignedIn;
+use service::{KeyId, UserId};
+
+use crate::Api;
+use crate::edge::Notes;
+use crate::error::Problem;
+use crate::{idempotency, path};
+
+/// How the document names the scope and level of an operation; the coverage tests read them, too.
+pub(crate) const SCOPE: &str = "x-required-scope";
+pub(crate) const LEVEL: &str = "x-minimum-level";
+pub(crate) const CREDENTIAL: &str = "x-credential";
+
+pub(crate) const SESSION_COOKIE: &str = "__Host-hedgerow_session";
+
+/// A member of the organization in the path who may do `P` there.
+pub(crate) struct Allowed<P>(pub(crate) Caller<P>);
+
+/// A user whose credential allows `P`, outside of any organization.
+pub(crate) struct Known<P>(pub(crate) access::Known<P>);
+
+/// A person who has signed in; no key will do.
+pub(crate) struct Person(pub(crate) SignedIn);
+
+/// Why a request goes no further: a problem, or an answer that was given before.
+pub(crate) enum Halt {
+    Problem(Problem),
+    Replay(Response),
+}
+
+impl<E: Into<Problem>> From<E> for Halt {
+    fn from(problem: E) -> Self {
+        Self::Problem(problem.into())
+    }
+}
+
+impl IntoResponse for Halt {
+    fn into_response(self) -> Response {
+        match self {
+            Self::Problem(problem) => problem.into_response(),
+            Self::Replay(response) => response,
+        }
+    }
+}
+
+impl<P: Permission> FromRequestParts<Api> for Allowed<P> {
+    type Rejection = Halt;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Halt> {
+        let organization = organization(parts, api).await;
+        let (credential, request) = (credential(parts)?, request(parts)?);
+        let mut caller = api
+            .service
+            .allowed::<P>(credential, organization, request)
+            .await
+            .map_err(|e| api.refuse(parts, e))?;
+        let (user, key) = (caller.user, caller.who.key);
+        caller.who_mut().request.claim = admit(parts, api, user, key).await?;
+        Ok(Self(caller))
+    }
+}
+
+impl<P: Permission> FromRequestParts<Api> for Known<P> {
+    type Rejection = Halt;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Halt> {
+        let (credential, request) = (credential(parts)?, request(parts)?);
+        let mut known = api
+            .service
+            .known::<P>(credential, request)
+            .await
+            .map_err(|e| api.refuse(parts, e))?;
+        known.who.request.claim = admit(parts, api, known.user, known.who.key).await?;
+        Ok(Self(known))
+    }
+}
+
+impl FromRequestParts<Api> for Person {
+    type Rejection = Halt;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Halt> {
+        let request = request(parts)?;
+        match credential(parts)? {
+            Credential::Key(key) => {
+                api.service.own_key(key).await.map_err(|e| api.refuse(parts, e))?;
+                Err(Problem::SignInNeeded.into())
+            }
+            Credential::Session(token) => {
+                let found = api.service.signed_in(token, request).await;
+                let mut person = found.map_err(|_| Problem::NotAuthenticated)?;
+                person.who.request.claim = admit(parts, api, person.user, None).await?;
+                Ok(Self(person))
+            }
+        }
+    }
+}
+
+impl Api {
+    /// Failed credentials are counted by address; past the limit they are not even told so.
+    pub(crate) fn refuse(&self, parts: &Parts, error: service::Error) -> Problem {
+        if !matches!(error, service::Error::BadCredential) {
+            return error.into();
+        }
+        match self.limits.failed_credential(self.settings.client_address(parts)) {
+            Ok(()) => Problem::AuthenticationFailed,
+            Err(wait) => Problem::Throttled(wait),
+        }
+    }
+}
+
+/// The last steps before the body is looked at: the key's rate limit, and the idempotency claim.
+async fn admit(
+    parts: &Parts,
+    api: &Api,
+    user: UserId,
+    key: Option<KeyId>,
+) -> Result<Option<service::idempotency::Claim>, Halt> {
+    let notes = Notes::of(parts);
+    if let Some(key) = key {
+        api.limits.count(key, &notes).map_err(Problem::Throttled)?;
+    }
+    idempotency::claim(parts, api, user, &notes).await
+}
+
+async fn organization(parts: &mut Parts, api: &Api) -> Option<OrganizationRef> {
+    let params = RawPathParams::from_request_parts(parts, api).await.ok()?;
+    // The collection's own routes call it `id`, everything below an organization calls it `organization_id`.
+    let of_name = |wanted: &str| params.iter().find(|(name, _)| *name == wanted).map(|(_, text)| text);
+    path::organization(of_name("organization_id").or_else(|| of_name("id"))?)
+}
+
+/// The key in the header, else the session of the browser.
+pub(crate) fn credential(parts: &Parts) -> Result<Credential<'_>, Problem> {
+    if let Some(value) = parts.headers.get(header::AUTHORIZATION) {
+        let text = value.to_str().map_err(|_| Problem::AuthenticationFailed)?;
+        let (scheme, key) = text.split_once(' ').ok_or(Problem::AuthenticationFailed)?;
+        if !scheme.eq_ignore_ascii_case("bearer") {
+            return Err(Problem::NotAuthenticated);
+        }
+        return Ok(Credential::Key(key.trim()));
+    }
+    let token = session_token(&parts.headers).ok_or(Problem::NotAuthenticated)?;
+    refuse_cross_origin(parts)?;
+    Ok(Credential::Session(token))
+}
+
+pub(crate) fn session_token(headers: &HeaderMap) -> Option<&str> {
+    let cookies = headers
+        .get_all(header::COOKIE)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
+    let mut pairs = cookies
+        .flat_map(|line| line.split(';'))
+        .filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(name, _)| *name == SESSION_COOKIE).map(|(_, token)| token)
+}
+
+/// Browsers send cookies along with what other sites ask for; only our own pages may change things.
+pub(crate) fn refuse_cross_origin(parts: &Parts) -> Result<(), Problem> {
+    if matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS) {
+        return Ok(());
+    }
+    let text = |name: header::HeaderName| parts.headers.get(name).and_then(|value| value.to_str().ok());
+    let is_same_site = match text(header::HeaderName::from_static("sec-fetch-site")) {
+        Some(site) => matches!(site, "same-origin" | "none"),
+        None => match (text(header::ORIGIN), text(header::HOST)) {
+            (Some(origin), Some(host)) => origin.split_once("://").is_some_and(|(_, rest)| rest == host),
+            (Some(_), None) => false,
+            // No browser: there is nobody to be misused.
+            (None, _) => true,
+        },
+    };
+    if is_same_site {
+        Ok(())
+    } else {
+        Err(Problem::CrossOrigin)
+    }
+}
+
+fn request(parts: &Parts) -> Result<Request, Problem> {
+    Ok(Request {
+        id: Notes::of(parts).request_id.clone(),
+        is_dry_run: is_dry_run(parts)?,
+        claim: None,
+    })
+}
+
+/// `?dry_run=true` on a write.
+fn is_dry_run(parts: &Parts) -> Result<bool, Problem> {
+    let is_write = !matches!(parts.method, Method::GET | Method::HEAD);
+    let Some(query) = parts.uri.query().filter(|_| is_write) else {
+        return Ok(false);
+    };
+    match url::form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "dry_run") {
+        None => Ok(false),
+        Some((_, text)) => match &*text {
+            "true" => {
+                Notes::of(parts)
+                    .dry_run
+                    .store(true, std::sync::atomic::Ordering::Relaxed);
+                Ok(true)
+            }
+            "false" => Ok(false),
+            _ => Err(Problem::invalid("dry_run", "invalid_input", "use true or false")),
+        },
+    }
+}
+
+impl<P: Permission> OperationInput for Allowed<P> {
+    fn operation_input(_: &mut GenContext, operation: &mut Operation) {
+        note(operation, CREDENTIAL, "member");
+        note(operation, SCOPE, P::SCOPE.to_string());
+        note(operation, LEVEL, i16::from(P::LEVEL));
+    }
+}
+
+impl<P: Permission> OperationInput for Known<P> {
+    fn operation_input(_: &mut GenContext, operation: &mut Operation) {
+        note(operation, CREDENTIAL, "user");
+        note(operation, SCOPE, P::SCOPE.to_string());
+    }
+}
+
+impl OperationInput for Person {
+    fn operation_input(_: &mut GenContext, operation: &mut Operation) {
+        note(operation, CREDENTIAL, "session");
+    }
+}
+
+pub(crate) fn note(operation: &mut Operation, name: &str, value: impl Into<Value>) {
+    operation.extensions.insert(name.to_owned(), value.into());
+}

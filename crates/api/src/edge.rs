@@ -1,0 +1,276 @@
+//! What happens to every request and every answer, once: ids, time limit, problems, headers, log, metrics.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::body::Body;
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use service::idempotency::Claim;
+use tower_http::cors::{AllowOrigin, Any, CorsLayer};
+use tracing::{Instrument, Span};
+
+use crate::Api;
+use crate::conditional;
+use crate::error::Problem;
+
+/// After this long a request is given up.
+const TIME_LIMIT: Duration = Duration::from_secs(30);
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const DRY_RUN: HeaderName = HeaderName::from_static("x-dry-run");
+const PROBLEM_JSON: &str = "application/problem+json";
+
+/// What is learned on a request's way in and needed on its way out.
+#[derive(Debug)]
+pub(crate) struct Notes {
+    pub(crate) request_id: Arc<str>,
+    pub(crate) dry_run: AtomicBool,
+    rate: OnceLock<Rate>,
+    claim: Mutex<Option<Claim>>,
+}
+
+#[derive(Debug)]
+struct Rate {
+    policy: String,
+    remaining: u32,
+    reset: Duration,
+}
+
+impl Notes {
+    fn new(request_id: Arc<str>) -> Self {
+        Self {
+            request_id,
+            dry_run: AtomicBool::new(false),
+            rate: OnceLock::new(),
+            claim: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn of(parts: &Parts) -> Arc<Self> {
+        parts
+            .extensions
+            .get::<Arc<Self>>()
+            .cloned()
+            .expect("the edge notes every request")
+    }
+
+    pub(crate) fn put_claim(&self, claim: Claim) {
+        *self.claim.lock().unwrap_or_else(PoisonError::into_inner) = Some(claim);
+    }
+
+    pub(crate) fn take_claim(&self) -> Option<Claim> {
+        self.claim.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    pub(crate) fn put_rate(&self, policy: String, remaining: u32, reset: Duration) {
+        // A request is counted once; if ever twice, the first count stands.
+        let _ = self.rate.set(Rate {
+            policy,
+            remaining,
+            reset,
+        });
+    }
+}
+
+pub(crate) async fn layer(State(api): State<Api>, mut request: Request, next: Next) -> Response {
+    let started = Instant::now();
+    let notes = Arc::new(Notes::new(request_id(&api, request.headers())));
+    request.extensions_mut().insert(notes.clone());
+    let asked = Asked::about(&request);
+    let span = asked.span(&api, &notes);
+    let response = match tokio::time::timeout(TIME_LIMIT, next.run(request).instrument(span)).await {
+        Ok(response) => response,
+        Err(_) => Problem::TimedOut.into_response(),
+    };
+    let response = rendered(response, &asked.headers, &notes);
+    let mut response = conditional::not_modified(response, &asked.method, &asked.headers);
+    add_headers(response.headers_mut(), &notes);
+    asked.record(response.status(), started.elapsed(), &notes);
+    response
+}
+
+/// What the log and the metrics say about a request.
+struct Asked {
+    method: Method,
+    path: String,
+    route: Option<MatchedPath>,
+    headers: HeaderMap,
+}
+
+impl Asked {
+    fn about(request: &Request) -> Self {
+        // Of the headers, only what the answer depends on is kept.
+        let mut headers = HeaderMap::with_capacity(2);
+        for name in [header::ACCEPT, header::IF_NONE_MATCH] {
+            if let Some(value) = request.headers().get(&name) {
+                headers.insert(name, value.clone());
+            }
+        }
+        Self {
+            method: request.method().clone(),
+            path: request.uri().path().to_owned(),
+            route: request.extensions().get::<MatchedPath>().cloned(),
+            headers,
+        }
+    }
+
+    /// Costs time, so only if somebody collects it.
+    fn span(&self, api: &Api, notes: &Notes) -> Span {
+        if !api.settings.traces_requests {
+            return Span::none();
+        }
+        let route = self.route.as_ref().map_or("unmatched", MatchedPath::as_str);
+        tracing::info_span!(
+            "http",
+            method = self.method.as_str(),
+            route,
+            request_id = &*notes.request_id
+        )
+    }
+
+    fn record(&self, status: StatusCode, took: Duration, notes: &Notes) {
+        let route = self.route.as_ref().map_or("unmatched", MatchedPath::as_str);
+        // The query is left out: it may hold what people searched for.
+        tracing::info!(
+            request_id = &*notes.request_id,
+            method = self.method.as_str(),
+            path = self.path,
+            route,
+            status = status.as_u16(),
+            took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+            "request"
+        );
+        let labels = [
+            ("method", known_method(&self.method).to_owned()),
+            ("route", route.to_owned()),
+            ("status", status.as_str().to_owned()),
+        ];
+        metrics::counter!("hedgerow_http_requests_total", &labels).increment(1);
+        metrics::histogram!("hedgerow_http_request_duration_seconds", &labels).record(took.as_secs_f64());
+    }
+}
+
+/// Clients may make up methods, and each would be another time series.
+fn known_method(method: &Method) -> &str {
+    match method.as_str() {
+        known @ ("GET" | "HEAD" | "POST" | "PATCH" | "PUT" | "DELETE" | "OPTIONS") => known,
+        _ => "other",
+    }
+}
+
+/// The client's own id if it is harmless, else a new one.
+fn request_id(api: &Api, headers: &HeaderMap) -> Arc<str> {
+    let is_harmless = |text: &&str| {
+        (1..=128).contains(&text.len())
+            && text
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+    };
+    match headers
+        .get(REQUEST_ID)
+        .and_then(|value| value.to_str().ok())
+        .filter(is_harmless)
+    {
+        Some(text) => text.into(),
+        None => format!("{:032x}", u128::from_be_bytes(api.service.chance().bytes())).into(),
+    }
+}
+
+/// Gives a problem its body. Answers that are no problem stay as they are.
+pub(crate) fn rendered(mut response: Response, headers: &HeaderMap, notes: &Notes) -> Response {
+    let Some(problem) = response.extensions_mut().remove::<Problem>() else {
+        return response;
+    };
+    problem.log();
+    let accept = headers
+        .get(header::ACCEPT)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    let content_type = if accept.contains(PROBLEM_JSON) {
+        PROBLEM_JSON
+    } else {
+        "application/json"
+    };
+    let body = serde_json::to_vec(&problem.body(&notes.request_id)).expect("a problem is plain text");
+    response.headers_mut().remove(header::CONTENT_LENGTH);
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    *response.body_mut() = Body::from(body);
+    response
+}
+
+fn add_headers(headers: &mut HeaderMap, notes: &Notes) {
+    if let Ok(id) = HeaderValue::from_str(&notes.request_id) {
+        headers.insert(REQUEST_ID, id);
+    }
+    if notes.dry_run.load(Ordering::Relaxed) {
+        headers.insert(DRY_RUN, HeaderValue::from_static("true"));
+    }
+    if let Some(Rate {
+        policy,
+        remaining,
+        reset,
+    }) = notes.rate.get()
+    {
+        let seconds = reset.as_secs() + u64::from(reset.subsec_nanos() > 0);
+        insert_text(headers, "ratelimit-policy", policy);
+        insert_text(headers, "ratelimit", &format!("\"key\";r={remaining};t={seconds}"));
+    }
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers
+        .entry(header::CONTENT_SECURITY_POLICY)
+        .or_insert(HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'"));
+    // Answers depend on the credential; no shared cache may keep them.
+    headers
+        .entry(header::CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("private, no-cache"));
+}
+
+fn insert_text(headers: &mut HeaderMap, name: &'static str, text: &str) {
+    if let Ok(value) = HeaderValue::from_str(text) {
+        headers.insert(name, value);
+    }
+}
+
+pub(crate) async fn not_found() -> Problem {
+    Problem::NoSuchRoute
+}
+
+/// The router has put the header `Allow` on this answer already, or will.
+pub(crate) async fn method_not_allowed(method: Method) -> Response {
+    if method == Method::OPTIONS {
+        StatusCode::NO_CONTENT.into_response()
+    } else {
+        Problem::MethodNotAllowed.into_response()
+    }
+}
+
+/// Off unless an operator names the origins.
+pub(crate) fn cors(origins: &[String]) -> Option<CorsLayer> {
+    if origins.is_empty() {
+        return None;
+    }
+    let known = origins.iter().filter_map(|origin| HeaderValue::from_str(origin).ok());
+    let layer = CorsLayer::new()
+        .allow_origin(AllowOrigin::list(known))
+        .allow_methods([Method::GET, Method::HEAD, Method::POST, Method::PATCH, Method::DELETE])
+        .allow_headers([
+            header::AUTHORIZATION,
+            header::CONTENT_TYPE,
+            header::IF_MATCH,
+            header::IF_NONE_MATCH,
+            HeaderName::from_static("idempotency-key"),
+            REQUEST_ID,
+        ])
+        .expose_headers(Any)
+        .max_age(Duration::from_secs(600));
+    Some(layer)
+}

@@ -1,0 +1,223 @@
+//! Errors as answers. The only place where a failure becomes a status.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
+use serde::Serialize;
+use service::{Error, Invalid};
+
+/// What went wrong, as the client is told.
+#[derive(Debug, Clone)]
+pub(crate) enum Problem {
+    Service(Arc<Error>),
+    NotAuthenticated,
+    AuthenticationFailed,
+    /// The credential is fine, but a signed-in person is needed.
+    SignInNeeded,
+    CrossOrigin,
+    Validation(Vec<Invalid>),
+    /// The body is no JSON, or not as JSON should be.
+    Unreadable(String),
+    NoSuchRoute,
+    MethodNotAllowed,
+    TooLarge,
+    UnsupportedMediaType,
+    Throttled(Duration),
+    TimedOut,
+    Panicked,
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        Self::Service(Arc::new(error))
+    }
+}
+
+impl Problem {
+    /// One query parameter or header that breaks its rule.
+    pub(crate) fn invalid(attr: impl Into<Cow<'static, str>>, code: &'static str, detail: impl Into<String>) -> Self {
+        Self::Validation(vec![Invalid {
+            field: Some(attr.into()),
+            code,
+            detail: detail.into(),
+        }])
+    }
+
+    pub(crate) fn status(&self) -> StatusCode {
+        self.kind().0
+    }
+
+    /// The status, the type and the code, one line a case.
+    fn kind(&self) -> (StatusCode, &'static str, &'static str) {
+        const VALIDATION: &str = "validation_error";
+        const REQUEST: &str = "invalid_request";
+        const AUTHENTICATION: &str = "authentication_error";
+        const SERVER: &str = "server_error";
+        match self {
+            Self::NotAuthenticated => (StatusCode::UNAUTHORIZED, AUTHENTICATION, "not_authenticated"),
+            Self::AuthenticationFailed => (StatusCode::UNAUTHORIZED, AUTHENTICATION, "authentication_failed"),
+            Self::SignInNeeded | Self::CrossOrigin => (StatusCode::FORBIDDEN, AUTHENTICATION, "permission_denied"),
+            Self::Validation(_) => (StatusCode::BAD_REQUEST, VALIDATION, "invalid_input"),
+            Self::Unreadable(_) => (StatusCode::BAD_REQUEST, REQUEST, "parse_error"),
+            Self::NoSuchRoute => (StatusCode::NOT_FOUND, REQUEST, "not_found"),
+            Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, REQUEST, "method_not_allowed"),
+            Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, REQUEST, "too_large"),
+            Self::UnsupportedMediaType => (StatusCode::UNSUPPORTED_MEDIA_TYPE, REQUEST, "unsupported_media_type"),
+            Self::Throttled(_) => (StatusCode::TOO_MANY_REQUESTS, "throttled_error", "throttled"),
+            Self::TimedOut => (StatusCode::SERVICE_UNAVAILABLE, SERVER, "timeout"),
+            Self::Panicked => (StatusCode::INTERNAL_SERVER_ERROR, SERVER, "error"),
+            Self::Service(error) => match &**error {
+                Error::BadCredential => (StatusCode::UNAUTHORIZED, AUTHENTICATION, "authentication_failed"),
+                Error::NotFound(_) => (StatusCode::NOT_FOUND, REQUEST, "not_found"),
+                Error::Forbidden(_) => (StatusCode::FORBIDDEN, AUTHENTICATION, "permission_denied"),
+                Error::Invalid(_) => (StatusCode::BAD_REQUEST, VALIDATION, "invalid_input"),
+                Error::Conflict {
+                    code: "idempotency_key_reused",
+                    ..
+                } => (StatusCode::UNPROCESSABLE_ENTITY, REQUEST, "idempotency_key_reused"),
+                Error::Conflict { code, .. } => (StatusCode::CONFLICT, REQUEST, code),
+                Error::Stale(_) => (StatusCode::PRECONDITION_FAILED, REQUEST, "precondition_failed"),
+                Error::Database(_) | Error::Migration(_) | Error::Password(_) => {
+                    (StatusCode::INTERNAL_SERVER_ERROR, SERVER, "error")
+                }
+            },
+        }
+    }
+
+    fn problems(&self) -> &[Invalid] {
+        match self {
+            Self::Validation(problems) => problems,
+            Self::Service(error) => match &**error {
+                Error::Invalid(problems) => problems,
+                _ => &[],
+            },
+            _ => &[],
+        }
+    }
+
+    fn detail(&self) -> String {
+        match self {
+            Self::NotAuthenticated => "send your key in the header Authorization: Bearer <key>".to_owned(),
+            Self::AuthenticationFailed => "this key is unknown, expired or revoked".to_owned(),
+            Self::SignInNeeded => "keys are managed by a person who has signed in, or on the command line".to_owned(),
+            Self::CrossOrigin => "another site may not do this on your behalf".to_owned(),
+            Self::Validation(_) => "the input is not valid".to_owned(),
+            Self::Unreadable(why) => format!("the body is not valid JSON: {why}"),
+            Self::NoSuchRoute => "there is nothing at this address".to_owned(),
+            Self::MethodNotAllowed => "this address does not know this method: see the header Allow".to_owned(),
+            Self::TooLarge => format!("a body has at most {} bytes", crate::body::MOST_BYTES),
+            Self::UnsupportedMediaType => "send JSON, with the header Content-Type: application/json".to_owned(),
+            Self::Throttled(wait) => format!("too many requests: try again in {} seconds", seconds(*wait)),
+            Self::TimedOut => "this took too long and was given up: try again".to_owned(),
+            Self::Service(error) if matches!(**error, Error::BadCredential) => Self::AuthenticationFailed.detail(),
+            Self::Service(error) if !self.status().is_server_error() => error.to_string(),
+            Self::Service(_) | Self::Panicked => "something went wrong on our side".to_owned(),
+        }
+    }
+
+    /// The body, with the request id that leads to the log.
+    pub(crate) fn body(&self, request_id: &str) -> ProblemView {
+        let (_, r#type, code) = self.kind();
+        let errors: Vec<ErrorItem> = match self.problems() {
+            [] => vec![ErrorItem {
+                code: code.into(),
+                detail: self.detail(),
+                attr: None,
+            }],
+            problems => problems.iter().map(ErrorItem::from).collect(),
+        };
+        let first = errors[0].clone();
+        ProblemView {
+            r#type,
+            code: first.code,
+            detail: first.detail,
+            attr: first.attr,
+            request_id: request_id.to_owned(),
+            errors,
+        }
+    }
+
+    /// A failure of ours is logged here, once, with its causes; the client's are not.
+    pub(crate) fn log(&self) {
+        if let Self::Service(error) = self
+            && self.status().is_server_error()
+        {
+            tracing::error!(error = &**error as &dyn std::error::Error, "request failed");
+        }
+    }
+}
+
+/// Leaves the body to [`crate::edge`], which knows the request id and what the client accepts.
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = self.status().into_response();
+        let headers = response.headers_mut();
+        match &self {
+            Self::Throttled(wait) => {
+                headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds(*wait)));
+            }
+            _ if self.status() == StatusCode::UNAUTHORIZED => {
+                headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            _ => {}
+        }
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+/// Whole seconds to wait, never too few.
+fn seconds(wait: Duration) -> u64 {
+    wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
+}
+
+/// Why a request was refused.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Problem")]
+#[schemars(extend("examples" = [{
+    "type": "validation_error",
+    "code": "blank",
+    "detail": "this must not be blank",
+    "attr": "name",
+    "request_id": "0198c2f6a9b47c01",
+    "errors": [{"code": "blank", "detail": "this must not be blank", "attr": "name"}]
+}]))]
+pub(crate) struct ProblemView {
+    /// The kind of error.
+    #[schemars(extend("enum" = [
+        "validation_error", "invalid_request", "authentication_error", "throttled_error", "server_error"
+    ]))]
+    r#type: &'static str,
+    /// A short name that programs can rely on.
+    code: Cow<'static, str>,
+    /// What went wrong and what would work, for people.
+    detail: String,
+    /// The field to blame, if one is; nested ones joined with `__`.
+    attr: Option<Cow<'static, str>>,
+    /// Names the request in our log.
+    request_id: String,
+    /// All that was found wrong; the first of them stands above, too.
+    errors: Vec<ErrorItem>,
+}
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+struct ErrorItem {
+    code: Cow<'static, str>,
+    detail: String,
+    attr: Option<Cow<'static, str>>,
+}
+
+impl From<&Invalid> for ErrorItem {
+    fn from(invalid: &Invalid) -> Self {
+        Self {
+            code: invalid.code.into(),
+            detail: invalid.detail.clone(),
+            attr: invalid.field.clone(),
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! `Idempotency-Key`: the answer of the first request is the answer of every repetition.
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use service::UserId;
+use service::idempotency::{Answer, Claim, Claimed};
+use sha2::{Digest, Sha256};
+
+use crate::access::Halt;
+use crate::edge::{self, Notes};
+use crate::error::Problem;
+use crate::{Api, body};
+
+const HEADER: &str = "idempotency-key";
+const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+/// What of an answer is worth keeping beside its body.
+const KEPT: [&str; 4] = ["content-type", "etag", "location", "x-dry-run"];
+const MOST_CHARACTERS: usize = 255;
+
+/// A token that the extractor claims once it knows the user.
+#[derive(Debug, Clone)]
+struct Wanted {
+    token: String,
+    body_hash: [u8; 32],
+}
+
+/// Reads the body ahead, so that it can be compared, and keeps the answer afterwards.
+pub(crate) async fn layer(State(api): State<Api>, request: Request, next: Next) -> Response {
+    let token = match token(request.headers(), request.method()) {
+        Ok(None) => return next.run(request).await,
+        Ok(Some(token)) => token,
+        Err(problem) => return problem.into_response(),
+    };
+    let (mut parts, body) = request.into_parts();
+    let bytes = match body::collect(body).await {
+        Ok(bytes) => bytes,
+        Err(problem) => return problem.into_response(),
+    };
+    parts.extensions.insert(Wanted {
+        token,
+        body_hash: Sha256::digest(&bytes).into(),
+    });
+    let (notes, headers) = (Notes::of(&parts), parts.headers.clone());
+    let response = next.run(Request::from_parts(parts, Body::from(bytes))).await;
+    match notes.take_claim() {
+        Some(claim) => keep(&api, &claim, edge::rendered(response, &headers, &notes)).await,
+        None => response,
+    }
+}
+
+fn token(headers: &HeaderMap, method: &Method) -> Result<Option<String>, Problem> {
+    if !matches!(*method, Method::POST | Method::PATCH) {
+        return Ok(None);
+    }
+    let Some(value) = headers.get(HEADER) else {
+        return Ok(None);
+    };
+    match value.to_str() {
+        Ok(text) if !text.is_empty() && text.len() <= MOST_CHARACTERS => Ok(Some(text.to_owned())),
+        _ => Err(Problem::invalid(
+            "Idempotency-Key",
+            "invalid_input",
+            "use 1 to 255 visible ASCII characters",
+        )),
+    }
+}
+
+/// Claims the token for this request, or finds the answer it got before.
+pub(crate) async fn claim(parts: &Parts, api: &Api, user: UserId, notes: &Notes) -> Result<Option<Claim>, Halt> {
+    let Some(Wanted { token, body_hash }) = parts.extensions.get::<Wanted>() else {
+        return Ok(None);
+    };
+    let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
+    let claim = Claim {
+        user,
+        route: format!("{} {target}", parts.method),
+        token: token.clone(),
+    };
+    match api.service.claim(&claim, body_hash).await? {
+        Claimed::Now => {
+            notes.put_claim(claim.clone());
+            Ok(Some(claim))
+        }
+        Claimed::Before(answer) => Err(Halt::Replay(replay(answer))),
+    }
+}
+
+fn replay(answer: Answer) -> Response {
+    let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::OK);
+    let mut response = (status, answer.body).into_response();
+    response.headers_mut().remove("content-type");
+    for (name, value) in answer.headers {
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    response
+        .headers_mut()
+        .insert(REPLAYED, HeaderValue::from_static("true"));
+    response
+}
+
+/// Stores the answer; what failed on our side or came too early may be tried again.
+async fn keep(api: &Api, claim: &Claim, response: Response) -> Response {
+    let status = response.status();
+    if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
+        log(api.service.release(claim).await);
+        return response;
+    }
+    let (parts, body) = response.into_parts();
+    let Ok(bytes) = axum::body::to_bytes(body, usize::MAX).await else {
+        return Problem::Panicked.into_response();
+    };
+    let kept = KEPT.iter().filter_map(|name| {
+        let value = parts.headers.get(*name)?.to_str().ok()?;
+        Some(((*name).to_owned(), value.to_owned()))
+    });
+    let answer = Answer {
+        status: status.as_u16(),
+        headers: kept.collect(),
+        body: bytes.to_vec(),
+    };
+    log(api.service.answer(claim, &answer).await);
+    Response::from_parts(parts, Body::from(bytes))
+}
+
+/// The write itself is done and settled; an answer that could not be kept is not the client's concern.
+fn log(result: service::Result<()>) {
+    if let Err(error) = result {
+        tracing::error!(
+            error = &error as &dyn std::error::Error,
+            "could not keep an idempotent answer"
+        );
+    }
+}

@@ -1,0 +1,119 @@
+//! JSON as two parsers cannot read differently: no name twice, no NUL, no depth without end.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+/// Reads one JSON value. serde_json itself bounds the depth and the size of numbers.
+pub(crate) fn parse(bytes: &[u8]) -> Result<Value, serde_json::Error> {
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    let value = Strict.deserialize(&mut reader)?;
+    reader.end()?;
+    Ok(value)
+}
+
+struct Strict;
+
+impl<'de> DeserializeSeed<'de> for Strict {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+fn text<E: serde::de::Error>(text: String) -> Result<String, E> {
+    if text.contains('\0') {
+        Err(E::custom("a text must not contain the character NUL"))
+    } else {
+        Ok(text)
+    }
+}
+
+impl<'de> Visitor<'de> for Strict {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
+    }
+
+    fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<Value, E> {
+        text(value.to_owned()).map(Value::String)
+    }
+
+    fn visit_string<E: serde::de::Error>(self, value: String) -> Result<Value, E> {
+        text(value).map(Value::String)
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut array = Vec::new();
+        while let Some(item) = items.next_element_seed(Self)? {
+            array.push(item);
+        }
+        Ok(Value::Array(array))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut object = Map::new();
+        while let Some(name) = entries.next_key::<String>()? {
+            let name = text(name)?;
+            let value = entries.next_value_seed(Self)?;
+            if object.insert(name.clone(), value).is_some() {
+                return Err(A::Error::custom(format!("the name {name:?} appears twice")));
+            }
+        }
+        Ok(Value::Object(object))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ordinary_json_reads_as_it_always_does() {
+        let text = br#" {"a": [1, -2, 0.5, true, null, "x\u00e9"], "b": {"c": {}}} "#;
+        assert_eq!(
+            parse(text).expect("valid"),
+            serde_json::from_slice::<Value>(text).expect("valid")
+        );
+    }
+
+    #[test]
+    fn what_parsers_disagree_on_is_refused() {
+        let deep = "[".repeat(10_000);
+        for text in [
+            r#"{"a":1,"a":2}"#,
+            r#"{"a":{"b":1,"b":1}}"#,
+            r#""\u0000""#,
+            "1e400",
+            "\"\\ud800\"",
+            "{} {}",
+            "",
+            &deep,
+        ] {
+            assert!(parse(text.as_bytes()).is_err(), "{}", &text[..text.len().min(30)]);
+        }
+    }
+}

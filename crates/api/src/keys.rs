@@ -1,0 +1,198 @@
+use aide::axum::ApiRouter;
+use aide::axum::routing::{get_with, post_with};
+use axum::extract::{FromRequestParts, State};
+use axum::http::request::Parts;
+use schemars::JsonSchema;
+use serde::Serialize;
+use service::credentials::Credential;
+use service::keys::{Fresh, Key, KeyPatch, NewKey};
+use service::{KeyId, Scope, Service};
+use uuid::Uuid;
+
+use crate::Api;
+use crate::access::{self, Halt, Person};
+use crate::body::Body;
+use crate::error::Problem;
+use crate::openapi::operation;
+use crate::page::{Listed, Paging};
+use crate::path::{Id, KeyRef};
+use crate::reply::{Created, NoContent, Reply, View};
+use crate::user::Stamp;
+
+const TAG: &str = "Personal API keys";
+
+pub(crate) fn routes() -> ApiRouter<Api> {
+    ApiRouter::new()
+        .api_route(
+            "/api/personal_api_keys/",
+            get_with(
+                list,
+                operation("personal_api_keys_list", TAG, "List your keys, newest first"),
+            )
+            .post_with(
+                create,
+                operation("personal_api_keys_create", TAG, "Create a key; its value is shown once"),
+            ),
+        )
+        .api_route(
+            "/api/personal_api_keys/{id}/",
+            get_with(
+                retrieve,
+                operation("personal_api_keys_retrieve", TAG, "Read a key; a key may read itself"),
+            )
+            .patch_with(
+                update,
+                operation("personal_api_keys_partial_update", TAG, "Change a key"),
+            )
+            .delete_with(destroy, operation("personal_api_keys_destroy", TAG, "Delete a key")),
+        )
+        .api_route(
+            "/api/personal_api_keys/{id}/roll/",
+            post_with(
+                roll,
+                operation(
+                    "personal_api_keys_roll",
+                    TAG,
+                    "Give a key another value; the old one stops",
+                ),
+            ),
+        )
+}
+
+async fn list(
+    State(service): State<Service>,
+    Person(person): Person,
+    paging: Paging,
+) -> Result<Listed<KeyView>, Problem> {
+    let page = service.keys(&person, paging.window).await?;
+    Ok(paging.reply(page.map(KeyView::from)))
+}
+
+async fn create(
+    State(service): State<Service>,
+    Person(person): Person,
+    Body(new): Body<NewKey>,
+) -> Result<Created<KeyView>, Problem> {
+    let fresh = service.create_key(&person, &new).await?;
+    let location = format!("/api/personal_api_keys/{}/", fresh.key.id);
+    Ok(Created::new(&KeyView::from(&fresh)).at(location))
+}
+
+async fn retrieve(OwnKey(key): OwnKey) -> Reply<KeyView> {
+    Reply::new(&KeyView::from(&key))
+}
+
+async fn update(
+    State(service): State<Service>,
+    Person(person): Person,
+    Id(id): Id<KeyId>,
+    Body(patch): Body<KeyPatch>,
+) -> Result<Reply<KeyView>, Problem> {
+    let key = service.update_key(&person, id, &patch).await?;
+    Ok(Reply::new(&KeyView::from(&key)))
+}
+
+async fn roll(
+    State(service): State<Service>,
+    Person(person): Person,
+    Id(id): Id<KeyId>,
+) -> Result<Reply<KeyView>, Problem> {
+    let fresh = service.roll_key(&person, id).await?;
+    Ok(Reply::new(&KeyView::from(&fresh)))
+}
+
+async fn destroy(
+    State(service): State<Service>,
+    Person(person): Person,
+    Id(id): Id<KeyId>,
+) -> Result<NoContent, Problem> {
+    service.delete_key(&person, id).await?;
+    Ok(NoContent)
+}
+
+/// A key that the caller may read: any of their own when signed in, or the very key that was sent.
+struct OwnKey(Key);
+
+impl FromRequestParts<Api> for OwnKey {
+    type Rejection = Halt;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Halt> {
+        let wanted = Id::<KeyRef>::from_request_parts(parts, api).await;
+        if let Credential::Key(secret) = access::credential(parts)? {
+            let key = api
+                .service
+                .own_key(secret)
+                .await
+                .map_err(|error| api.refuse(parts, error))?;
+            let is_itself = wanted.is_ok_and(|Id(wanted)| wanted == KeyRef::Current || wanted == KeyRef::Id(key.id));
+            return if is_itself {
+                Ok(Self(key))
+            } else {
+                Err(Problem::SignInNeeded.into())
+            };
+        }
+        let Person(person) = Person::from_request_parts(parts, api).await?;
+        match wanted?.0 {
+            KeyRef::Id(id) => Ok(Self(api.service.key(&person, id).await?)),
+            KeyRef::Current => Err(service::Error::NotFound("key").into()),
+        }
+    }
+}
+
+impl aide::OperationInput for OwnKey {
+    fn operation_input(context: &mut aide::generate::GenContext, operation: &mut aide::openapi::Operation) {
+        Id::<KeyRef>::operation_input(context, operation);
+        access::note(operation, access::CREDENTIAL, "own key");
+    }
+}
+
+/// A personal API key.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "PersonalApiKey")]
+pub(crate) struct KeyView {
+    id: Uuid,
+    label: String,
+    /// The key itself: only in the answer that makes or rolls it, else null.
+    value: Option<String>,
+    /// The first and last characters, to tell keys apart.
+    mask_value: String,
+    scopes: Vec<Scope>,
+    scoped_organizations: Vec<Uuid>,
+    scoped_teams: Vec<i64>,
+    created_at: Stamp,
+    /// To within ten minutes.
+    last_used_at: Option<Stamp>,
+    last_rolled_at: Option<Stamp>,
+    expires_at: Option<Stamp>,
+}
+
+impl View for KeyView {
+    type Doc = Self;
+}
+
+impl From<&Key> for KeyView {
+    fn from(key: &Key) -> Self {
+        Self {
+            id: key.id.0,
+            label: key.label.to_string(),
+            value: None,
+            mask_value: key.mask_value.clone(),
+            scopes: key.scopes.0.clone(),
+            scoped_organizations: key.scoped_organizations.iter().map(|id| id.0).collect(),
+            scoped_teams: key.scoped_teams.iter().map(|id| id.0).collect(),
+            created_at: Stamp(key.created_at),
+            last_used_at: key.last_used_at.map(Stamp),
+            last_rolled_at: key.last_rolled_at.map(Stamp),
+            expires_at: key.expires_at.map(Stamp),
+        }
+    }
+}
+
+impl From<&Fresh> for KeyView {
+    fn from(fresh: &Fresh) -> Self {
+        Self {
+            value: Some(fresh.secret.clone()),
+            ..Self::from(&fresh.key)
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The JSON API. Takes requests apart, asks the service once, puts answers together; decides nothing.
+
+mod access;
+mod activity;
+mod body;
+mod conditional;
+mod edge;
+mod error;
+mod idempotency;
+mod json;
+mod keys;
+mod limits;
+mod members;
+mod openapi;
+mod organizations;
+mod page;
+mod path;
+mod query;
+mod reply;
+mod schema;
+mod sign_in;
+mod teams;
+mod user;
+
+use std::sync::Arc;
+
+use aide::axum::ApiRouter;
+use axum::Router;
+use axum::http::{Request, Uri};
+use axum::response::IntoResponse;
+use axum::routing::get;
+use service::Service;
+use tower_http::catch_panic::CatchPanicLayer;
+
+pub use limits::{Peer, RateLimit};
+pub use openapi::document;
+
+/// What the API is told by the one who starts it.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// Where links begin, such as `https://hedgerow.example.com`; else the request's own host.
+    pub site_url: Option<String>,
+    /// Addresses whose forwarded headers are believed.
+    pub trusted_proxies: Vec<ipnet::IpNet>,
+    /// How often one key may ask.
+    pub rate_limit: Option<RateLimit>,
+    /// Pages of these origins may call the API from a browser.
+    pub cors_origins: Vec<String>,
+    /// Whether each request gets a span of its own, for export to a collector.
+    pub traces_requests: bool,
+}
+
+/// What handlers share.
+#[derive(Debug, Clone)]
+pub(crate) struct Api {
+    service: Service,
+    settings: Arc<Settings>,
+    limits: Arc<limits::Limits>,
+}
+
+impl axum::extract::FromRef<Api> for Service {
+    fn from_ref(api: &Api) -> Self {
+        api.service.clone()
+    }
+}
+
+/// One line a resource: everything else about it is in its own file.
+fn routes() -> ApiRouter<Api> {
+    ApiRouter::new()
+        .merge(organizations::routes())
+        .merge(teams::routes())
+        .merge(members::routes())
+        .merge(activity::routes())
+        .merge(keys::routes())
+        .merge(sign_in::routes())
+}
+
+/// Published paths end with a slash; the same path without it is served, too, with no redirect.
+pub fn end_path_with_slash<B>(request: &mut Request<B>) {
+    let uri = request.uri();
+    if uri.path().ends_with('/') || !uri.path().starts_with("/api/") {
+        return;
+    }
+    let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = format!("{}/{query}", uri.path()).parse().ok();
+    if let Ok(uri) = Uri::from_parts(parts) {
+        *request.uri_mut() = uri;
+    }
+}
+
+/// The whole API, ready to be served.
+pub fn router(service: Service, settings: Settings) -> Router {
+    let limits = Arc::new(limits::Limits::new(settings.rate_limit));
+    let cors = edge::cors(&settings.cors_origins);
+    let api = Api {
+        service,
+        settings: Arc::new(settings),
+        limits,
+    };
+    let router = Router::from(routes())
+        .route("/api/schema/", get(openapi::serve))
+        .route("/api/docs/", get(openapi::page))
+        .fallback(edge::not_found)
+        .method_not_allowed_fallback(edge::method_not_allowed)
+        .layer(axum::middleware::from_fn_with_state(api.clone(), idempotency::layer))
+        .layer(CatchPanicLayer::custom(|_| error::Problem::Panicked.into_response()))
+        .layer(axum::middleware::from_fn_with_state(api.clone(), edge::layer));
+    let router = match cors {
+        Some(cors) => router.layer(cors),
+        None => router,
+    };
+    router.with_state(api)
+}

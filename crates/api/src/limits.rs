@@ -1,0 +1,242 @@
+//! How often an address may fail, and how often a key may ask.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+use std::num::NonZeroU32;
+use std::str::FromStr;
+use std::time::Duration;
+
+use axum::http::request::Parts;
+use governor::clock::{Clock, DefaultClock};
+use governor::middleware::StateInformationMiddleware;
+use governor::state::keyed::DefaultKeyedStateStore;
+use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+use service::KeyId;
+
+use crate::Settings;
+use crate::edge::Notes;
+
+/// Failures an address may have at once, and how fast they are forgiven.
+const FAILURES: NonZeroU32 = NonZeroU32::new(20).expect("not zero");
+/// Attempts to sign in that an address has in a minute.
+const SIGN_INS: NonZeroU32 = NonZeroU32::new(10).expect("not zero");
+
+/// So many requests in so long a time, written `480/minute`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RateLimit {
+    requests: NonZeroU32,
+    period: Duration,
+}
+
+impl FromStr for RateLimit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let problem = || format!("{text} is no rate: use a number and a unit, such as 480/minute");
+        let (number, unit) = text.split_once('/').ok_or_else(problem)?;
+        let seconds = match unit.trim() {
+            "second" => 1,
+            "minute" => 60,
+            "hour" => 3600,
+            _ => return Err(problem()),
+        };
+        let requests = number.trim().parse().map_err(|_| problem())?;
+        Ok(Self {
+            requests,
+            period: Duration::from_secs(seconds),
+        })
+    }
+}
+
+impl fmt::Display for RateLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unit = match self.period.as_secs() {
+            1 => "second",
+            60 => "minute",
+            _ => "hour",
+        };
+        write!(f, "{}/{unit}", self.requests)
+    }
+}
+
+type KeyLimiter = RateLimiter<KeyId, DefaultKeyedStateStore<KeyId>, DefaultClock, StateInformationMiddleware>;
+
+pub(crate) struct Limits {
+    failures: DefaultKeyedRateLimiter<IpAddr>,
+    sign_ins: DefaultKeyedRateLimiter<IpAddr>,
+    keys: Option<(RateLimit, KeyLimiter)>,
+}
+
+impl fmt::Debug for Limits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Limits").finish_non_exhaustive()
+    }
+}
+
+impl Limits {
+    pub(crate) fn new(rate_limit: Option<RateLimit>) -> Self {
+        let keys = rate_limit.and_then(|limit| {
+            let quota = Quota::with_period(limit.period / limit.requests.get())?.allow_burst(limit.requests);
+            Some((
+                limit,
+                RateLimiter::keyed(quota).with_middleware::<StateInformationMiddleware>(),
+            ))
+        });
+        Self {
+            failures: RateLimiter::keyed(Quota::per_minute(FAILURES)),
+            sign_ins: RateLimiter::keyed(Quota::per_minute(SIGN_INS)),
+            keys,
+        }
+    }
+
+    /// Counts a failure; `Err` with the time to wait if there were too many.
+    pub(crate) fn failed_credential(&self, address: IpAddr) -> Result<(), Duration> {
+        check(&self.failures, address)
+    }
+
+    /// Counts an attempt to sign in, before the password is looked at.
+    pub(crate) fn sign_in(&self, address: IpAddr) -> Result<(), Duration> {
+        check(&self.sign_ins, address)
+    }
+
+    /// Counts a request of a key and notes what is left for the answer's headers.
+    pub(crate) fn count(&self, key: KeyId, notes: &Notes) -> Result<(), Duration> {
+        let Some((limit, keys)) = &self.keys else { return Ok(()) };
+        let policy = format!("\"key\";q={};w={}", limit.requests, limit.period.as_secs());
+        match keys.check_key(&key) {
+            Ok(state) => {
+                let (remaining, all) = (state.remaining_burst_capacity(), limit.requests.get());
+                let refill = limit
+                    .period
+                    .mul_f64(f64::from(all - remaining.min(all)) / f64::from(all));
+                notes.put_rate(policy, remaining, refill);
+                Ok(())
+            }
+            Err(not_until) => {
+                let wait = not_until.wait_time_from(DefaultClock::default().now());
+                notes.put_rate(policy, 0, wait);
+                Err(wait)
+            }
+        }
+    }
+}
+
+fn check(limiter: &DefaultKeyedRateLimiter<IpAddr>, address: IpAddr) -> Result<(), Duration> {
+    // What was long ago is forgotten, so that memory stays bounded.
+    if limiter.len() > 10_000 {
+        limiter.retain_recent();
+    }
+    limiter
+        .check_key(&network(address))
+        .map_err(|not_until| not_until.wait_time_from(DefaultClock::default().now()))
+}
+
+/// One customer has a whole /64 of IPv6, and an IPv4 address is one however it is written.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u64::MAX))),
+        v4 => v4,
+    }
+}
+
+/// The address at the other end of the connection, put there by whoever accepts connections.
+#[derive(Debug, Clone, Copy)]
+pub struct Peer(pub IpAddr);
+
+impl Settings {
+    /// Whether the other end is a proxy whose forwarded headers are believed.
+    pub(crate) fn is_behind_proxy(&self, parts: &Parts) -> bool {
+        self.is_proxy(peer(parts))
+    }
+
+    fn is_proxy(&self, address: IpAddr) -> bool {
+        self.trusted_proxies
+            .iter()
+            .any(|network| network.contains(&address.to_canonical()))
+    }
+
+    /// Who is really asking: the last address in the chain that is no proxy of ours.
+    pub(crate) fn client_address(&self, parts: &Parts) -> IpAddr {
+        let peer = peer(parts);
+        if !self.is_proxy(peer) {
+            return peer;
+        }
+        let lines = parts
+            .headers
+            .get_all("x-forwarded-for")
+            .iter()
+            .filter_map(|value| value.to_str().ok());
+        let chain: Vec<IpAddr> = lines
+            .flat_map(|line| line.split(','))
+            .filter_map(|ip| ip.trim().parse().ok())
+            .collect();
+        chain
+            .into_iter()
+            .rev()
+            .find(|address| !self.is_proxy(*address))
+            .unwrap_or(peer)
+    }
+}
+
+fn peer(parts: &Parts) -> IpAddr {
+    parts
+        .extensions
+        .get::<Peer>()
+        .map_or(IpAddr::from([127, 0, 0, 1]), |peer| peer.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_spellings_of_an_address_count_as_one() {
+        let of = |text: &str| network(text.parse().expect("an address"));
+        assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
+        assert_eq!(of("2001:db8:1:2::1"), of("2001:db8:1:2:ffff::9"));
+        assert_ne!(of("2001:db8:1:2::1"), of("2001:db8:1:3::1"));
+    }
+
+    #[test]
+    fn too_many_failures_have_to_wait() {
+        let limits = Limits::new(None);
+        let address = IpAddr::from([192, 0, 2, 7]);
+        for _ in 0..FAILURES.get() {
+            assert!(limits.failed_credential(address).is_ok());
+        }
+        assert!(limits.failed_credential(address).is_err());
+        assert!(limits.failed_credential(IpAddr::from([192, 0, 2, 8])).is_ok());
+    }
+
+    #[test]
+    fn forwarded_addresses_are_believed_of_our_proxies_only() {
+        let settings = Settings {
+            trusted_proxies: vec!["192.0.2.0/24".parse().expect("a network")],
+            ..Settings::default()
+        };
+        let parts = |peer: [u8; 4]| {
+            let request = axum::http::Request::builder()
+                .header("x-forwarded-for", "198.51.100.9, 203.0.113.5, 192.0.2.2")
+                .extension(Peer(IpAddr::from(peer)));
+            request.body(()).expect("a request").into_parts().0
+        };
+        assert_eq!(
+            settings.client_address(&parts([192, 0, 2, 1])),
+            IpAddr::from([203, 0, 113, 5])
+        );
+        assert_eq!(
+            settings.client_address(&parts([198, 51, 100, 1])),
+            IpAddr::from([198, 51, 100, 1])
+        );
+    }
+
+    #[test]
+    fn a_rate_reads_as_it_is_written() {
+        assert_eq!(
+            "480/minute".parse::<RateLimit>().expect("a rate").to_string(),
+            "480/minute"
+        );
+        assert!("0/minute".parse::<RateLimit>().is_err());
+        assert!("10/fortnight".parse::<RateLimit>().is_err());
+    }
+}

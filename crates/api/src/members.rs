@@ -1,0 +1,116 @@
+use aide::axum::ApiRouter;
+use aide::axum::routing::{get_with, patch_with};
+use axum::extract::State;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use service::access::{ChangeMembers, ReadMembers, RemoveMembers};
+use service::members::{Member, MemberFilter, MemberPatch, MemberRef};
+use service::{Level, Service};
+use uuid::Uuid;
+
+use crate::Api;
+use crate::access::Allowed;
+use crate::body::Body;
+use crate::conditional::IfMatch;
+use crate::error::Problem;
+use crate::openapi::operation;
+use crate::page::{Listed, Paging};
+use crate::path::Id;
+use crate::query::Query;
+use crate::reply::{NoContent, Reply, View};
+use crate::user::{Stamp, UserView};
+
+const TAG: &str = "Members";
+
+pub(crate) fn routes() -> ApiRouter<Api> {
+    ApiRouter::new()
+        .api_route(
+            "/api/organizations/{organization_id}/members/",
+            get_with(
+                list,
+                operation("members_list", TAG, "List the members of an organization, newest first"),
+            ),
+        )
+        .api_route(
+            "/api/organizations/{organization_id}/members/{user__uuid}/",
+            patch_with(
+                update,
+                operation("members_partial_update", TAG, "Change a member's level"),
+            )
+            .delete_with(destroy, operation("members_destroy", TAG, "Remove a member, or leave")),
+        )
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct FilterQuery {
+    /// Only the member with exactly this address.
+    email: Option<String>,
+    /// Only members whose names or address contain this.
+    #[schemars(length(max = 200))]
+    search: Option<String>,
+}
+
+async fn list(
+    State(service): State<Service>,
+    Allowed(caller): Allowed<ReadMembers>,
+    paging: Paging,
+    Query(FilterQuery { email, search }): Query<FilterQuery>,
+) -> Result<Listed<MemberView<'static>>, Problem> {
+    let filter = MemberFilter { email, search };
+    let page = service.members(&caller, &filter, paging.window).await?;
+    Ok(paging.reply(page.map(MemberView::from)))
+}
+
+async fn update(
+    State(service): State<Service>,
+    Allowed(caller): Allowed<ChangeMembers>,
+    Id(member): Id<MemberRef>,
+    if_match: IfMatch,
+    Body(patch): Body<MemberPatch>,
+) -> Result<Reply<MemberView<'static>>, Problem> {
+    let unchanged = |member: &Member| if_match.fits(&MemberView::from(member));
+    let member = service.update_member(&caller, member, &patch, &unchanged).await?;
+    Ok(Reply::new(&MemberView::from(&member)))
+}
+
+async fn destroy(
+    State(service): State<Service>,
+    Allowed(caller): Allowed<RemoveMembers>,
+    Id(member): Id<MemberRef>,
+    if_match: IfMatch,
+) -> Result<NoContent, Problem> {
+    let unchanged = |member: &Member| if_match.fits(&MemberView::from(member));
+    service.delete_member(&caller, member, &unchanged).await?;
+    Ok(NoContent)
+}
+
+/// Somebody who belongs to an organization.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "OrganizationMember")]
+pub(crate) struct MemberView<'a> {
+    id: Uuid,
+    user: UserView<'a>,
+    level: Level,
+    joined_at: Stamp,
+    updated_at: Stamp,
+    is_2fa_enabled: bool,
+    has_social_auth: bool,
+}
+
+impl View for MemberView<'_> {
+    type Doc = MemberView<'static>;
+}
+
+impl<'a> From<&'a Member> for MemberView<'a> {
+    fn from(member: &'a Member) -> Self {
+        Self {
+            id: member.id.0,
+            user: UserView::from(&member.user),
+            level: member.level,
+            joined_at: Stamp(member.joined_at),
+            updated_at: Stamp(member.updated_at),
+            is_2fa_enabled: member.is_2fa_enabled,
+            has_social_auth: member.has_social_auth,
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! The OpenAPI document: what the handlers' types say, completed with what holds for all of them.
+
+use std::sync::LazyLock;
+
+use aide::openapi::OpenApi;
+use aide::transform::TransformOperation;
+use axum::http::{HeaderValue, header};
+use axum::response::{Html, IntoResponse, Response};
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value, json};
+
+use crate::access::{CREDENTIAL, SCOPE};
+use crate::error::ProblemView;
+use crate::path;
+
+const METHODS: [&str; 5] = ["get", "post", "patch", "put", "delete"];
+
+/// Names an operation. Everything else about it is read off the handler's signature.
+pub(crate) fn operation(
+    id: &'static str,
+    tag: &'static str,
+    summary: &'static str,
+) -> impl FnOnce(TransformOperation<'_>) -> TransformOperation<'_> {
+    move |operation| operation.id(id).tag(tag).summary(summary)
+}
+
+/// The document as JSON, made once.
+pub fn document() -> &'static Value {
+    static DOCUMENT: LazyLock<Value> = LazyLock::new(generate);
+    &DOCUMENT
+}
+
+fn generate() -> Value {
+    aide::generate::in_context(|context| {
+        let mut settings = SchemaSettings::draft2020_12().for_serialize();
+        settings.definitions_path = "/components/schemas".into();
+        settings.meta_schema = None;
+        context.schema = settings.into_generator();
+    });
+    let mut api = OpenApi::default();
+    // The router itself is not needed here; making it is what collects the operations.
+    drop(crate::routes().finish_api(&mut api));
+    let mut document = serde_json::to_value(api).expect("a document is plain data");
+    let problem = aide::generate::in_context(|context| {
+        context.schema.subschema_for::<ProblemView>();
+        context.schema.take_definitions(true)
+    });
+    complete(&mut document, problem);
+    document
+}
+
+fn complete(document: &mut Value, definitions: Map<String, Value>) {
+    document["openapi"] = json!("3.1.0");
+    document["info"] = json!({
+        "title": "Hedgerow",
+        "version": env!("CARGO_PKG_VERSION"),
+        "summary": "Administer organizations and what belongs to them.",
+        "description": include_str!("openapi.md"),
+        "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
+    });
+    document["servers"] = json!([{ "url": "/", "description": "This server." }]);
+    let schemas = &mut document["components"]["schemas"];
+    for (name, schema) in definitions {
+        schemas[name] = schema;
+    }
+    document["components"]["securitySchemes"] = security_schemes();
+    document["components"]["responses"] = problem_responses();
+    document["components"]["headers"] = headers();
+    let mut tags = Vec::new();
+    let paths = document["paths"].as_object_mut().expect("there are paths");
+    for (path, item) in paths {
+        for method in METHODS {
+            if let Some(operation) = item.get_mut(method) {
+                complete_operation(path, method, operation);
+                let tag = operation["tags"][0].clone();
+                if !tags.contains(&tag) {
+                    tags.push(tag);
+                }
+            }
+        }
+    }
+    document["tags"] = tags.into_iter().map(|name| json!({ "name": name })).collect();
+}
+
+fn security_schemes() -> Value {
+    json!({
+        "personalApiKey": {
+            "type": "http",
+            "scheme": "bearer",
+            "bearerFormat": "hgr_…",
+            "description": "A personal API key, in the header `Authorization: Bearer <key>`.",
+        },
+        "session": {
+            "type": "apiKey",
+            "in": "cookie",
+            "name": crate::access::SESSION_COOKIE,
+            "description": "The session of a person who has signed in.",
+        },
+    })
+}
+
+/// Every refusal there is, by status.
+const PROBLEMS: [(u16, &str, &str); 12] = [
+    (400, "BadRequest", "The input is not valid; `attr` names the field."),
+    (401, "Unauthorized", "There is no credential, or it is not valid."),
+    (
+        403,
+        "Forbidden",
+        "The credential lacks the scope, or the member the level.",
+    ),
+    (404, "NotFound", "There is no such thing, or not for you."),
+    (
+        409,
+        "Conflict",
+        "Something else is in the way, such as the same request still running.",
+    ),
+    (412, "PreconditionFailed", "The resource has changed since you read it."),
+    (413, "TooLarge", "The body has more than 1 MiB."),
+    (415, "UnsupportedMediaType", "The body is not JSON."),
+    (
+        422,
+        "IdempotencyKeyReused",
+        "The Idempotency-Key was used for another request.",
+    ),
+    (429, "Throttled", "Too many requests; see the header Retry-After."),
+    (500, "ServerError", "Something went wrong on our side."),
+    (503, "Unavailable", "The request took too long and was given up."),
+];
+
+fn problem_responses() -> Value {
+    let schema = json!({ "schema": { "$ref": "#/components/schemas/Problem" } });
+    let response = |status: u16, description: &str| {
+        let mut headers = json!({ "X-Request-Id": { "$ref": "#/components/headers/X-Request-Id" } });
+        match status {
+            401 => headers["WWW-Authenticate"] = json!({ "$ref": "#/components/headers/WWW-Authenticate" }),
+            429 => headers["Retry-After"] = json!({ "$ref": "#/components/headers/Retry-After" }),
+            _ => {}
+        }
+        json!({
+            "description": description,
+            "headers": headers,
+            "content": { "application/json": schema, "application/problem+json": schema },
+        })
+    };
+    PROBLEMS
+        .iter()
+        .map(|(status, name, text)| ((*name).to_owned(), response(*status, text)))
+        .collect::<Map<_, _>>()
+        .into()
+}
+
+fn headers() -> Value {
+    let text = |description: &str| json!({ "description": description, "schema": { "type": "string" } });
+    json!({
+        "X-Request-Id": text("Names the request in our log and in the activity entry."),
+        "ETag": text("Names this state of the resource, for If-Match and If-None-Match."),
+        "Link": text("The pages beside this one (RFC 8288)."),
+        "WWW-Authenticate": text("`Bearer`."),
+        "Retry-After": { "description": "How many seconds to wait.", "schema": { "type": "integer" } },
+    })
+}
+
+fn complete_operation(path: &str, method: &str, operation: &mut Value) {
+    let is_write = method != "get";
+    let credential = operation[CREDENTIAL].as_str().unwrap_or_default().to_owned();
+    let takes_body = operation.get("requestBody").is_some();
+    let honours_if_match = operation
+        .as_object_mut()
+        .and_then(|fields| fields.remove("x-if-match"))
+        .is_some();
+    let is_list = operation["operationId"]
+        .as_str()
+        .is_some_and(|id| id.ends_with("_list"));
+
+    operation["security"] = security(operation, &credential);
+    if let Some(scope) = operation[SCOPE].as_str() {
+        operation["description"] = json!(format!("Needs the scope `{scope}`."));
+    }
+    add_parameters(path, method, operation, honours_if_match);
+
+    let has_parameters = is_list || is_write;
+    for (status, name, _) in PROBLEMS {
+        let can_happen = match status {
+            400 => has_parameters || takes_body,
+            401 | 403 => credential != "none",
+            404 => path.contains('{'),
+            409 | 422 => matches!(method, "post" | "patch") && credential != "none",
+            412 => honours_if_match,
+            413 | 415 => takes_body,
+            _ => true,
+        };
+        if can_happen || (status == 403 && is_write) {
+            operation["responses"][status.to_string()] = json!({ "$ref": format!("#/components/responses/{name}") });
+        }
+    }
+    describe_success(operation, is_list);
+}
+
+fn security(operation: &Value, credential: &str) -> Value {
+    match credential {
+        "member" | "user" => {
+            let scopes: Vec<&Value> = operation.get(SCOPE).into_iter().collect();
+            json!([{ "personalApiKey": scopes }, { "session": [] }])
+        }
+        "own key" => json!([{ "personalApiKey": [] }, { "session": [] }]),
+        "session" => json!([{ "session": [] }]),
+        _ => json!([]),
+    }
+}
+
+fn add_parameters(path: &str, method: &str, operation: &mut Value, honours_if_match: bool) {
+    let described = operation
+        .as_object_mut()
+        .and_then(|fields| fields.remove(path::PARAMETERS))
+        .unwrap_or_default();
+    let is_public = operation[CREDENTIAL] == "none";
+    let mut parameters: Vec<Value> = path_parameters(path, &described);
+    parameters.extend(operation["parameters"].as_array().cloned().unwrap_or_default());
+    let mut add = |name: &str, place: &str, description: &str, schema: Value| {
+        parameters.push(json!({ "name": name, "in": place, "description": description, "schema": schema }));
+    };
+    if method != "get" && !is_public {
+        let text = "Do everything, answer as usual, then undo it.";
+        add("dry_run", "query", text, json!({ "type": "boolean", "default": false }));
+    }
+    if matches!(method, "post" | "patch") && !is_public {
+        let text = "Repeat the request safely: the same key gives the same answer for 24 hours.";
+        let schema = json!({ "type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$" });
+        add("Idempotency-Key", "header", text, schema);
+    }
+    if honours_if_match {
+        let text = "Only if the resource still has this ETag.";
+        add("If-Match", "header", text, json!({ "type": "string" }));
+    }
+    operation["parameters"] = parameters.into();
+}
+
+fn path_parameters(path: &str, described: &Value) -> Vec<Value> {
+    let names = path
+        .split('/')
+        .filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+    let parameter = |name: &str| {
+        let (schema, text) = match described.get(name) {
+            Some(schema) => (schema.clone(), "Which one."),
+            None => (
+                path::organization_schema().to_value(),
+                "The organization's id, or `@current`.",
+            ),
+        };
+        json!({ "name": name, "in": "path", "required": true, "description": text, "schema": schema })
+    };
+    names.map(parameter).collect()
+}
+
+fn describe_success(operation: &mut Value, is_list: bool) {
+    let Some(responses) = operation["responses"].as_object_mut() else {
+        return;
+    };
+    for (status, response) in responses {
+        if !status.starts_with('2') {
+            continue;
+        }
+        response["headers"]["X-Request-Id"] = json!({ "$ref": "#/components/headers/X-Request-Id" });
+        if is_list {
+            response["headers"]["Link"] = json!({ "$ref": "#/components/headers/Link" });
+        } else if status != "204" {
+            response["headers"]["ETag"] = json!({ "$ref": "#/components/headers/ETag" });
+        }
+    }
+}
+
+/// `GET /api/schema/`
+pub(crate) async fn serve() -> Response {
+    static BYTES: LazyLock<Vec<u8>> = LazyLock::new(|| serde_json::to_vec(document()).expect("plain data"));
+    ([(header::CONTENT_TYPE, "application/json")], BYTES.as_slice()).into_response()
+}
+
+/// `GET /api/docs/`: the same to look at and try. Everything it needs is in the page itself.
+pub(crate) async fn page() -> Response {
+    // The page may talk to this server and to nobody else, whatever is in the script.
+    const POLICY: &str = "default-src 'none'; connect-src 'self'; img-src 'self' data:; font-src 'self' data:; \
+        style-src 'unsafe-inline'; script-src 'unsafe-inline'; frame-ancestors 'none'";
+    static HTML: LazyLock<String> = LazyLock::new(|| {
+        let page = aide::swagger::Swagger::new("/api/schema/")
+            .with_title("Hedgerow API")
+            .html();
+        let head = "<head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
+                    <link rel=\"icon\" href=\"data:,\">";
+        page.replacen("<head>", head, 1)
+    });
+    let mut response = Html(HTML.as_str()).into_response();
+    response
+        .headers_mut()
+        .insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    response
+}

@@ -1,0 +1,160 @@
+use aide::axum::ApiRouter;
+use aide::axum::routing::get_with;
+use axum::extract::State;
+use schemars::JsonSchema;
+use serde::Serialize;
+use service::Service;
+use service::access::{ChangeOrganization, CreateOrganization, DeleteOrganization, ReadOrganization};
+use service::organizations::{FEATURES, Feature, NewOrganization, OrganizationPatch, Seen};
+use uuid::Uuid;
+
+use crate::Api;
+use crate::access::{Allowed, Known};
+use crate::body::Body;
+use crate::conditional::IfMatch;
+use crate::error::Problem;
+use crate::openapi::operation;
+use crate::page::{Listed, Paging};
+use crate::reply::{Created, NoContent, Reply, View};
+use crate::teams::TeamView;
+use crate::user::Stamp;
+
+const TAG: &str = "Organizations";
+
+pub(crate) fn routes() -> ApiRouter<Api> {
+    ApiRouter::new()
+        .api_route(
+            "/api/organizations/",
+            get_with(
+                list,
+                operation("organizations_list", TAG, "List your organizations, newest first"),
+            )
+            .post_with(
+                create,
+                operation("organizations_create", TAG, "Create an organization that you own"),
+            ),
+        )
+        .api_route(
+            "/api/organizations/{id}/",
+            get_with(
+                retrieve,
+                operation("organizations_retrieve", TAG, "Read an organization"),
+            )
+            .patch_with(
+                update,
+                operation("organizations_partial_update", TAG, "Change an organization"),
+            )
+            .delete_with(
+                destroy,
+                operation(
+                    "organizations_destroy",
+                    TAG,
+                    "Delete an organization and everything below it",
+                ),
+            ),
+        )
+}
+
+async fn list(
+    State(service): State<Service>,
+    Known(known): Known<ReadOrganization>,
+    paging: Paging,
+) -> Result<Listed<OrganizationView>, Problem> {
+    let page = service.organizations(&known, paging.window).await?;
+    Ok(paging.reply(page.map(OrganizationView::from)))
+}
+
+async fn create(
+    State(service): State<Service>,
+    Known(known): Known<CreateOrganization>,
+    Body(new): Body<NewOrganization>,
+) -> Result<Created<OrganizationView>, Problem> {
+    let seen = service.create_organization(&known, &new).await?;
+    let location = format!("/api/organizations/{}/", seen.organization.id);
+    Ok(Created::new(&OrganizationView::from(&seen)).at(location))
+}
+
+async fn retrieve(
+    State(service): State<Service>,
+    Allowed(caller): Allowed<ReadOrganization>,
+) -> Result<Reply<OrganizationView>, Problem> {
+    let seen = service.organization(&caller).await?;
+    Ok(Reply::new(&OrganizationView::from(&*seen)))
+}
+
+async fn update(
+    State(service): State<Service>,
+    Allowed(caller): Allowed<ChangeOrganization>,
+    if_match: IfMatch,
+    Body(patch): Body<OrganizationPatch>,
+) -> Result<Reply<OrganizationView>, Problem> {
+    let unchanged = |seen: &Seen| if_match.fits(&OrganizationView::from(seen));
+    let seen = service.update_organization(&caller, &patch, &unchanged).await?;
+    Ok(Reply::new(&OrganizationView::from(&seen)))
+}
+
+async fn destroy(
+    State(service): State<Service>,
+    Allowed(caller): Allowed<DeleteOrganization>,
+    if_match: IfMatch,
+) -> Result<NoContent, Problem> {
+    let unchanged = |seen: &Seen| if_match.fits(&OrganizationView::from(seen));
+    service.delete_organization(&caller, &unchanged).await?;
+    Ok(NoContent)
+}
+
+/// An organization as you see it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Organization")]
+pub(crate) struct OrganizationView {
+    id: Uuid,
+    name: String,
+    /// Made once from the name; stays when the name changes.
+    slug: String,
+    created_at: Stamp,
+    updated_at: Stamp,
+    /// Your level: 1 member, 8 administrator, 15 owner.
+    membership_level: i16,
+    /// What may be done with pipeline apps: 0 nothing, 3 configure, 6 install, 9 everything.
+    plugins_access_level: i16,
+    teams: Vec<TeamView>,
+    available_product_features: &'static [Feature],
+    is_member_join_email_enabled: bool,
+    /// A JSON object as text.
+    metadata: String,
+    customer_id: Option<String>,
+    enforce_2fa: bool,
+    /// A decimal number as text.
+    member_count: String,
+}
+
+impl View for OrganizationView {
+    type Doc = Self;
+}
+
+impl From<&Seen> for OrganizationView {
+    fn from(
+        Seen {
+            organization,
+            level,
+            teams,
+        }: &Seen,
+    ) -> Self {
+        Self {
+            id: organization.id.0,
+            name: organization.name.to_string(),
+            slug: organization.slug.clone(),
+            created_at: Stamp(organization.created_at),
+            updated_at: Stamp(organization.updated_at),
+            membership_level: i16::from(*level),
+            plugins_access_level: organization.plugins_access_level,
+            teams: teams.iter().map(TeamView::from).collect(),
+            available_product_features: &FEATURES,
+            is_member_join_email_enabled: organization.is_member_join_email_enabled,
+            metadata: organization.metadata.clone(),
+            customer_id: organization.customer_id.clone(),
+            enforce_2fa: organization.enforce_2fa,
+            member_count: organization.member_count.to_string(),
+        }
+    }
+}

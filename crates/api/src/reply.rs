@@ -1,0 +1,118 @@
+//! Answers that went well.
+
+use std::marker::PhantomData;
+
+use aide::OperationOutput;
+use aide::generate::GenContext;
+use aide::openapi::{MediaType, Operation, Response as ResponseDoc, SchemaObject, StatusCode as StatusDoc};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::conditional::entity_tag;
+
+/// A resource as JSON, with the strong `ETag` that its bytes make.
+pub(crate) struct Reply<V, const STATUS: u16 = 200> {
+    body: Vec<u8>,
+    location: Option<String>,
+    view: PhantomData<V>,
+}
+
+/// A resource that was just made.
+pub(crate) type Created<V> = Reply<V, 201>;
+
+/// Done, and there is nothing to say.
+pub(crate) struct NoContent;
+
+/// What is sent of a thing. Views borrow; `Doc` is the one that handlers name in their signatures.
+pub(crate) trait View: Serialize {
+    type Doc: JsonSchema;
+}
+
+impl<D, const STATUS: u16> Reply<D, STATUS> {
+    pub(crate) fn new<V: View<Doc = D>>(view: &V) -> Self {
+        Self {
+            body: to_json(view),
+            location: None,
+            view: PhantomData,
+        }
+    }
+
+    /// Where the resource is to be found from now on.
+    pub(crate) fn at(mut self, location: String) -> Self {
+        self.location = Some(location);
+        self
+    }
+}
+
+/// The one way views become bytes, so that tags can be compared.
+pub(crate) fn to_json<V: Serialize>(view: &V) -> Vec<u8> {
+    serde_json::to_vec(view).expect("a view holds nothing that JSON cannot say")
+}
+
+impl<V, const STATUS: u16> IntoResponse for Reply<V, STATUS> {
+    fn into_response(self) -> Response {
+        let tag = entity_tag(&self.body);
+        let mut response = Response::new(self.body.into());
+        *response.status_mut() = StatusCode::from_u16(STATUS).expect("a literal status");
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(header::ETAG, tag);
+        if let Some(Ok(location)) = self.location.map(HeaderValue::try_from) {
+            headers.insert(header::LOCATION, location);
+        }
+        response
+    }
+}
+
+impl IntoResponse for NoContent {
+    fn into_response(self) -> Response {
+        StatusCode::NO_CONTENT.into_response()
+    }
+}
+
+/// An answer with a JSON body, for the document.
+pub(crate) fn described<V: JsonSchema>(context: &mut GenContext, description: &str) -> ResponseDoc {
+    let json_schema = context.schema.subschema_for::<V>();
+    let schema = SchemaObject {
+        json_schema,
+        external_docs: None,
+        example: None,
+    };
+    let media_type = MediaType {
+        schema: Some(schema),
+        ..MediaType::default()
+    };
+    ResponseDoc {
+        description: description.to_owned(),
+        content: [("application/json".to_owned(), media_type)].into_iter().collect(),
+        ..ResponseDoc::default()
+    }
+}
+
+impl<V: JsonSchema, const STATUS: u16> OperationOutput for Reply<V, STATUS> {
+    type Inner = V;
+
+    fn inferred_responses(context: &mut GenContext, _: &mut Operation) -> Vec<(Option<StatusDoc>, ResponseDoc)> {
+        let description = if STATUS == 201 { "Created." } else { "Done." };
+        vec![(Some(StatusDoc::Code(STATUS)), described::<V>(context, description))]
+    }
+}
+
+impl OperationOutput for NoContent {
+    type Inner = ();
+
+    fn inferred_responses(_: &mut GenContext, _: &mut Operation) -> Vec<(Option<StatusDoc>, ResponseDoc)> {
+        let response = ResponseDoc {
+            description: "Done; there is no body.".to_owned(),
+            ..ResponseDoc::default()
+        };
+        vec![(Some(StatusDoc::Code(204)), response)]
+    }
+}
+
+/// Errors are the same for all operations; the document gets them in one place.
+impl OperationOutput for crate::error::Problem {
+    type Inner = ();
+}

@@ -1,0 +1,128 @@
+use aide::axum::ApiRouter;
+use aide::axum::routing::get_with;
+use axum::extract::State;
+use schemars::JsonSchema;
+use serde::Serialize;
+use service::access::{ChangeTeams, ReadTeams};
+use service::teams::{NewTeam, Team, TeamPatch};
+use service::{Service, TeamId};
+use uuid::Uuid;
+
+use crate::Api;
+use crate::access::Allowed;
+use crate::body::Body;
+use crate::conditional::IfMatch;
+use crate::error::Problem;
+use crate::openapi::operation;
+use crate::page::{Listed, Paging};
+use crate::path::Id;
+use crate::reply::{Created, NoContent, Reply, View};
+use crate::user::Stamp;
+
+const TAG: &str = "Teams";
+
+pub(crate) fn routes() -> ApiRouter<Api> {
+    ApiRouter::new()
+        .api_route(
+            "/api/organizations/{organization_id}/teams/",
+            get_with(
+                list,
+                operation("teams_list", TAG, "List the teams of an organization, oldest first"),
+            )
+            .post_with(create, operation("teams_create", TAG, "Create a team")),
+        )
+        .api_route(
+            "/api/organizations/{organization_id}/teams/{id}/",
+            get_with(retrieve, operation("teams_retrieve", TAG, "Read a team"))
+                .patch_with(update, operation("teams_partial_update", TAG, "Change a team"))
+                .delete_with(
+                    destroy,
+                    operation("teams_destroy", TAG, "Delete a team; the last one stays"),
+                ),
+        )
+}
+
+async fn list(
+    State(service): State<Service>,
+    Allowed(caller): Allowed<ReadTeams>,
+    paging: Paging,
+) -> Result<Listed<TeamView>, Problem> {
+    let page = service.teams(&caller, paging.window).await?;
+    Ok(paging.reply(page.map(TeamView::from)))
+}
+
+async fn create(
+    State(service): State<Service>,
+    Allowed(caller): Allowed<ChangeTeams>,
+    Body(new): Body<NewTeam>,
+) -> Result<Created<TeamView>, Problem> {
+    let team = service.create_team(&caller, &new).await?;
+    let location = format!("/api/organizations/{}/teams/{}/", team.organization_id, team.id);
+    Ok(Created::new(&TeamView::from(&team)).at(location))
+}
+
+async fn retrieve(
+    State(service): State<Service>,
+    Allowed(caller): Allowed<ReadTeams>,
+    Id(id): Id<TeamId>,
+) -> Result<Reply<TeamView>, Problem> {
+    let team = service.team(&caller, id).await?;
+    Ok(Reply::new(&TeamView::from(&team)))
+}
+
+async fn update(
+    State(service): State<Service>,
+    Allowed(caller): Allowed<ChangeTeams>,
+    Id(id): Id<TeamId>,
+    if_match: IfMatch,
+    Body(patch): Body<TeamPatch>,
+) -> Result<Reply<TeamView>, Problem> {
+    let unchanged = |team: &Team| if_match.fits(&TeamView::from(team));
+    let team = service.update_team(&caller, id, &patch, &unchanged).await?;
+    Ok(Reply::new(&TeamView::from(&team)))
+}
+
+async fn destroy(
+    State(service): State<Service>,
+    Allowed(caller): Allowed<ChangeTeams>,
+    Id(id): Id<TeamId>,
+    if_match: IfMatch,
+) -> Result<NoContent, Problem> {
+    let unchanged = |team: &Team| if_match.fits(&TeamView::from(team));
+    service.delete_team(&caller, id, &unchanged).await?;
+    Ok(NoContent)
+}
+
+/// A team of an organization.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Team")]
+pub(crate) struct TeamView {
+    id: i64,
+    uuid: Uuid,
+    organization: Uuid,
+    name: String,
+    /// What programs send along with events for this team.
+    api_token: String,
+    timezone: String,
+    created_at: Stamp,
+    updated_at: Stamp,
+}
+
+impl View for TeamView {
+    type Doc = Self;
+}
+
+impl From<&Team> for TeamView {
+    fn from(team: &Team) -> Self {
+        Self {
+            id: team.id.0,
+            uuid: team.uuid,
+            organization: team.organization_id.0,
+            name: team.name.to_string(),
+            api_token: team.api_token.clone(),
+            timezone: team.timezone.clone(),
+            created_at: Stamp(team.created_at),
+            updated_at: Stamp(team.updated_at),
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! Credentials: bytes in, verified or refused. No database, no server.
+
+pub mod key;
+pub mod password;

@@ -1,0 +1,58 @@
+//! What can be done on the command line, beside serving.
+
+pub(crate) mod keys;
+pub(crate) mod organizations;
+pub(crate) mod users;
+
+use std::fs::DirBuilder;
+use std::io::{Write, stdout};
+use std::os::unix::fs::DirBuilderExt;
+
+use anyhow::Context;
+use service::{Chance, Clock, Service, Store, Window};
+
+use crate::settings::Settings;
+
+/// How many rows a list shows unless told otherwise.
+const ROWS: i64 = 1000;
+
+/// Opens the database, brings it up to date, and hands over the service on it.
+pub(crate) async fn service(settings: &Settings) -> anyhow::Result<Service> {
+    let folder = &settings.data_dir;
+    // Others on the machine have no business in there.
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.with_context(|| format!("cannot make the data folder {}", folder.display()))?;
+    let url = settings.database_url();
+    let store = Store::open(&url, settings.database_connections).await;
+    let store = store.with_context(|| format!("cannot open the database {}", without_password(&url)))?;
+    store.migrate().await?;
+    Ok(Service::new(store, Clock::System, Chance::System))
+}
+
+pub(crate) async fn migrate(settings: &Settings) -> anyhow::Result<()> {
+    let service = service(settings).await?;
+    writeln!(stdout(), "the {} database is up to date", service.store().kind())?;
+    Ok(())
+}
+
+pub(crate) fn openapi() -> anyhow::Result<()> {
+    serde_json::to_writer_pretty(stdout().lock(), api::document())?;
+    writeln!(stdout())?;
+    Ok(())
+}
+
+/// What may be shown of a database's address.
+fn without_password(url: &str) -> String {
+    match url::Url::parse(url) {
+        Ok(mut url) if url.password().is_some() => {
+            // Fails only for addresses that have no password to begin with.
+            let _ = url.set_password(Some("***"));
+            url.to_string()
+        }
+        _ => url.to_owned(),
+    }
+}
+
+fn all_rows() -> Window {
+    Window::new(Some(ROWS), None)
+}

@@ -1,0 +1,91 @@
+use std::io::{Write, stdout};
+
+use anyhow::Context;
+use clap::Subcommand;
+use service::access::Who;
+use service::organizations::NewOrganization;
+use service::{Level, Name, OrganizationId, Service};
+
+use super::users::address;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Make an organization.
+    Create {
+        name: String,
+        /// The e-mail address of the user who is to own it.
+        #[arg(long)]
+        owner: String,
+    },
+    /// List all organizations, newest first.
+    List,
+    /// Make an existing user a member.
+    AddMember {
+        organization: OrganizationId,
+        /// The user's e-mail address.
+        email: String,
+        /// 1 member, 8 administrator, 15 owner.
+        #[arg(long, default_value = "1", value_parser = level)]
+        level: Level,
+    },
+}
+
+fn level(text: &str) -> Result<Level, String> {
+    let number: i16 = text.parse().map_err(|_| format!("{text} is no number"))?;
+    Level::try_from(number)
+}
+
+impl Command {
+    pub(crate) async fn run(self, service: &Service) -> anyhow::Result<()> {
+        let user = async |email: &str| {
+            service
+                .user_by_email(&address(email)?)
+                .await
+                .with_context(|| format!("cannot find {email}"))
+        };
+        match self {
+            Self::Create { name, owner } => {
+                let name = Name::new(&name).map_err(|invalid| anyhow::anyhow!(invalid.detail));
+                let name = name.context("cannot use this name")?;
+                let new = NewOrganization {
+                    name,
+                    is_member_join_email_enabled: None,
+                    enforce_2fa: None,
+                };
+                let seen = service
+                    .create_organization_for(&Who::system(), &new, &user(&owner).await?)
+                    .await?;
+                writeln!(
+                    stdout(),
+                    "created {} ({})",
+                    seen.organization.name,
+                    seen.organization.id
+                )?;
+            }
+            Self::List => {
+                for organization in service.all_organizations(super::all_rows()).await?.items {
+                    let count = organization.member_count;
+                    let members = if count == 1 { "member" } else { "members" };
+                    writeln!(
+                        stdout(),
+                        "{}\t{} {members}\t{}",
+                        organization.id,
+                        count,
+                        organization.name
+                    )?;
+                }
+            }
+            Self::AddMember {
+                organization,
+                email,
+                level,
+            } => {
+                service
+                    .add_member(&Who::system(), organization, &user(&email).await?, level)
+                    .await?;
+                writeln!(stdout(), "{email} is now {level} of {organization}")?;
+            }
+        }
+        Ok(())
+    }
+}

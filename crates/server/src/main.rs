@@ -1,0 +1,62 @@
+//! Hedgerow: administers organizations and what belongs to them.
+
+mod commands;
+mod operation;
+mod serve;
+mod settings;
+mod telemetry;
+
+use clap::{Parser, Subcommand};
+
+use crate::settings::Settings;
+
+/// A self-hosted server for administering organizations.
+///
+/// Each setting is taken from its flag, else from the environment, else from the file that --config names
+/// (./hedgerow.toml unless given, if it is there).
+#[derive(Debug, Parser)]
+#[command(name = "hedgerow", version, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve the API (what happens without any command).
+    Serve,
+    /// Bring the database up to date and exit; `serve` does it by itself.
+    Migrate,
+    /// Make and list users.
+    #[command(subcommand)]
+    Users(commands::users::Command),
+    /// Make, list, roll and delete personal API keys.
+    #[command(subcommand)]
+    Keys(commands::keys::Command),
+    /// Make and list organizations, and add members to them.
+    #[command(subcommand)]
+    Organizations(commands::organizations::Command),
+    /// Print the OpenAPI document.
+    Openapi,
+}
+
+fn main() -> anyhow::Result<()> {
+    let arguments = settings::read::<Arguments>()?;
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?
+        .block_on(run(arguments))
+}
+
+async fn run(Arguments { command, settings }: Arguments) -> anyhow::Result<()> {
+    match command.unwrap_or(Command::Serve) {
+        Command::Serve => serve::serve(settings).await,
+        Command::Migrate => commands::migrate(&settings).await,
+        Command::Users(command) => command.run(&commands::service(&settings).await?).await,
+        Command::Keys(command) => command.run(&commands::service(&settings).await?).await,
+        Command::Organizations(command) => command.run(&commands::service(&settings).await?).await,
+        Command::Openapi => commands::openapi(),
+    }
+}

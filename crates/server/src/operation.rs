@@ -1,0 +1,65 @@
+//! What operators and their machines ask: is it alive, is it ready, how is it doing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use axum::routing::get;
+use metrics_exporter_prometheus::PrometheusHandle;
+use service::Service;
+
+const PING_LIMIT: Duration = Duration::from_secs(2);
+
+/// Whether new requests are welcome.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Readiness(Arc<AtomicBool>);
+
+impl Readiness {
+    pub(crate) fn set(&self, is_ready: bool) {
+        self.0.store(is_ready, Ordering::SeqCst);
+    }
+}
+
+#[derive(Clone)]
+struct Operation {
+    service: Service,
+    readiness: Readiness,
+    metrics: PrometheusHandle,
+}
+
+pub(crate) fn router(service: Service, readiness: Readiness, metrics: PrometheusHandle) -> Router {
+    Router::new()
+        .route("/healthz", get(async || "ok\n"))
+        .route("/readyz", get(is_ready))
+        .route("/metrics", get(metrics_page))
+        .with_state(Operation {
+            service,
+            readiness,
+            metrics,
+        })
+}
+
+async fn is_ready(State(operation): State<Operation>) -> (StatusCode, &'static str) {
+    if !operation.readiness.0.load(Ordering::SeqCst) {
+        return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n");
+    }
+    match tokio::time::timeout(PING_LIMIT, operation.service.store().ping()).await {
+        Ok(Ok(())) => (StatusCode::OK, "ready\n"),
+        _ => (StatusCode::SERVICE_UNAVAILABLE, "the database does not answer\n"),
+    }
+}
+
+async fn metrics_page(State(operation): State<Operation>) -> impl IntoResponse {
+    let pool = operation.service.store().pool_use();
+    metrics::gauge!("hedgerow_database_connections", "state" => "open").set(f64::from(pool.open));
+    let idle = u32::try_from(pool.idle).unwrap_or(u32::MAX);
+    metrics::gauge!("hedgerow_database_connections", "state" => "idle").set(f64::from(idle));
+    (
+        [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")],
+        operation.metrics.render(),
+    )
+}

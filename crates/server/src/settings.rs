@@ -1,0 +1,220 @@
+//! Settings: by flag, else by environment, else by file. One that is unknown is refused by name.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use api::RateLimit;
+use clap::{Args, CommandFactory, FromArgMatches};
+use url::Url;
+
+const PREFIX: &str = "HEDGEROW_";
+const DEFAULT_FILE: &str = "hedgerow.toml";
+
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Settings")]
+pub(crate) struct Settings {
+    /// A TOML file with settings, each named like its flag with `_` for `-`.
+    #[arg(long, global = true, env = "HEDGEROW_CONFIG", value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// The address to listen at.
+    #[arg(long, global = true, env = "HEDGEROW_LISTEN", default_value = "127.0.0.1:8000")]
+    pub(crate) listen: SocketAddr,
+
+    /// The folder for what is kept on this machine; made if it is not there.
+    #[arg(
+        long,
+        global = true,
+        env = "HEDGEROW_DATA_DIR",
+        default_value = "./hedgerow-data",
+        value_name = "FOLDER"
+    )]
+    pub(crate) data_dir: PathBuf,
+
+    /// The database: `postgres://user:password@host/name` or `sqlite:FILE`; an SQLite file in the data folder
+    /// unless given.
+    #[arg(
+        long,
+        global = true,
+        env = "HEDGEROW_DATABASE_URL",
+        hide_env_values = true,
+        value_name = "URL"
+    )]
+    pub(crate) database_url: Option<String>,
+
+    /// How many connections to PostgreSQL this process may have open.
+    #[arg(
+        long,
+        global = true,
+        env = "HEDGEROW_DATABASE_CONNECTIONS",
+        default_value = "10",
+        value_name = "NUMBER"
+    )]
+    pub(crate) database_connections: u32,
+
+    /// Where people and programs find this server, such as https://hedgerow.example.com; links begin with it.
+    /// Without it they begin with the host of the request.
+    #[arg(long, global = true, env = "HEDGEROW_SITE_URL", value_name = "URL")]
+    pub(crate) site_url: Option<Url>,
+
+    /// The networks of your proxies, such as 10.0.0.0/8, separated by commas. Only their forwarded headers are
+    /// believed.
+    #[arg(
+        long,
+        global = true,
+        env = "HEDGEROW_TRUSTED_PROXIES",
+        value_delimiter = ',',
+        value_name = "NETWORKS"
+    )]
+    pub(crate) trusted_proxies: Vec<ipnet::IpNet>,
+
+    /// The origins whose pages may call the API from a browser, separated by commas; none unless given.
+    #[arg(
+        long,
+        global = true,
+        env = "HEDGEROW_CORS_ORIGINS",
+        value_delimiter = ',',
+        value_name = "ORIGINS"
+    )]
+    pub(crate) cors_origins: Vec<String>,
+
+    /// How often one key may ask, such as 480/minute or 10/second; as often as it likes unless given.
+    #[arg(long, global = true, env = "HEDGEROW_RATE_LIMIT", value_name = "RATE")]
+    pub(crate) rate_limit: Option<RateLimit>,
+
+    /// How many seconds to go on serving after being told to stop, with readiness already false.
+    #[arg(
+        long,
+        global = true,
+        env = "HEDGEROW_SHUTDOWN_DELAY",
+        default_value = "1",
+        value_name = "SECONDS"
+    )]
+    pub(crate) shutdown_delay: u64,
+
+    /// What to log: error, warn, info, debug or trace, also by module (info,sqlx=warn).
+    #[arg(
+        long,
+        global = true,
+        env = "HEDGEROW_LOG",
+        default_value = "info",
+        value_name = "FILTER"
+    )]
+    pub(crate) log: String,
+
+    /// Where to send traces, such as http://127.0.0.1:4318; nowhere unless given.
+    #[arg(long, global = true, env = "HEDGEROW_OTLP_ENDPOINT", value_name = "URL")]
+    pub(crate) otlp_endpoint: Option<Url>,
+
+    /// The e-mail address of the first owner, made on an empty database.
+    #[arg(long, global = true, env = "HEDGEROW_BOOTSTRAP_EMAIL", value_name = "ADDRESS")]
+    pub(crate) bootstrap_email: Option<String>,
+
+    /// The password of the first owner; made up unless given.
+    #[arg(
+        long,
+        global = true,
+        env = "HEDGEROW_BOOTSTRAP_PASSWORD",
+        hide_env_values = true,
+        value_name = "PASSWORD"
+    )]
+    pub(crate) bootstrap_password: Option<String>,
+
+    /// The key of the first owner, 16 or more printable characters; made up unless given.
+    #[arg(
+        long,
+        global = true,
+        env = "HEDGEROW_BOOTSTRAP_API_KEY",
+        hide_env_values = true,
+        value_name = "KEY"
+    )]
+    pub(crate) bootstrap_api_key: Option<String>,
+}
+
+impl Settings {
+    /// The address of the database, with the default spelled out.
+    pub(crate) fn database_url(&self) -> String {
+        let embedded = || format!("sqlite:{}", self.data_dir.join("hedgerow.sqlite").display());
+        self.database_url.clone().unwrap_or_else(embedded)
+    }
+}
+
+/// Reads the command line, with the environment and the file behind it.
+pub(crate) fn read<A: CommandFactory + FromArgMatches>() -> anyhow::Result<A> {
+    let command = A::command();
+    refuse_unknown_variables(&command)?;
+    let command = match file(&command)? {
+        Some(file) => with_file(command, &file)?,
+        None => command,
+    };
+    let mut matches = command.get_matches();
+    A::from_arg_matches_mut(&mut matches).map_err(|error| error.exit())
+}
+
+fn refuse_unknown_variables(command: &clap::Command) -> anyhow::Result<()> {
+    let known: Vec<_> = command.get_arguments().filter_map(clap::Arg::get_env).collect();
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with(PREFIX) && !known.contains(&name.as_os_str()) {
+            bail!(
+                "{} is no setting: see hedgerow --help for those there are",
+                name.display()
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The file that is named, else the usual one if it is there.
+fn file(command: &clap::Command) -> anyhow::Result<Option<PathBuf>> {
+    // A first, lenient look at the command line: all that is wanted of it is the name of the file.
+    let lenient = command
+        .clone()
+        .ignore_errors(true)
+        .disable_help_flag(true)
+        .disable_version_flag(true);
+    let named = lenient
+        .try_get_matches()
+        .ok()
+        .and_then(|matches| matches.get_one::<PathBuf>("config").cloned());
+    match named {
+        Some(file) => Ok(Some(file)),
+        None if Path::new(DEFAULT_FILE).try_exists()? => Ok(Some(DEFAULT_FILE.into())),
+        None => Ok(None),
+    }
+}
+
+/// What the file says becomes the default, so that flags and variables still win.
+fn with_file(mut command: clap::Command, file: &Path) -> anyhow::Result<clap::Command> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let table: toml::Table = text
+        .parse()
+        .with_context(|| format!("{} is not valid TOML", file.display()))?;
+    for (name, value) in table {
+        let is_setting = |argument: &clap::Arg| argument.get_id() == name.as_str() && argument.get_env().is_some();
+        if name == "config" || !command.get_arguments().any(is_setting) {
+            bail!(
+                "{name} in {} is no setting: see hedgerow --help for those there are",
+                file.display()
+            );
+        }
+        let value = plain(&value).with_context(|| format!("{name} in {} has no simple value", file.display()))?;
+        command = command.mut_arg(name, |argument| argument.default_value(value));
+    }
+    Ok(command)
+}
+
+/// The value as it would stand on the command line.
+fn plain(value: &toml::Value) -> Option<String> {
+    match value {
+        toml::Value::String(text) => Some(text.clone()),
+        toml::Value::Integer(number) => Some(number.to_string()),
+        toml::Value::Boolean(truth) => Some(truth.to_string()),
+        toml::Value::Array(items) => items
+            .iter()
+            .map(plain)
+            .collect::<Option<Vec<_>>>()
+            .map(|items| items.join(",")),
+        toml::Value::Float(_) | toml::Value::Datetime(_) | toml::Value::Table(_) => None,
+    }
+}

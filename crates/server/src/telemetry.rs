@@ -1,0 +1,85 @@
+//! Logs, metrics and traces.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use anyhow::Context;
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use opentelemetry::trace::TracerProvider as _;
+use opentelemetry_otlp::WithExportConfig;
+use opentelemetry_sdk::trace::SdkTracerProvider;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer};
+
+use crate::settings::Settings;
+
+/// From half a millisecond to ten seconds: the target is five milliseconds.
+const LATENCY_BUCKETS: [f64; 12] = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0];
+const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Sends what is left when it is dropped.
+pub(crate) struct Traces(Option<SdkTracerProvider>);
+
+impl Drop for Traces {
+    fn drop(&mut self) {
+        if let Some(provider) = self.0.take() {
+            // There is nobody left to tell about a failure.
+            let _ = provider.shutdown();
+        }
+    }
+}
+
+/// People get lines they can read, programs get JSON. Both go to standard error.
+pub(crate) fn start(settings: &Settings) -> anyhow::Result<Traces> {
+    let filter = EnvFilter::try_new(&settings.log).with_context(|| format!("{} is no log filter", settings.log))?;
+    let format = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let format = if std::io::stderr().is_terminal() {
+        format.with_target(false).boxed()
+    } else {
+        format.json().flatten_event(true).boxed()
+    };
+    let provider = settings.otlp_endpoint.as_ref().map(exporter).transpose()?;
+    let traces = provider
+        .as_ref()
+        .map(|provider| tracing_opentelemetry::layer().with_tracer(provider.tracer("hedgerow")));
+    tracing_subscriber::registry()
+        .with(filter)
+        .with(format)
+        .with(traces)
+        .init();
+    Ok(Traces(provider))
+}
+
+fn exporter(endpoint: &url::Url) -> anyhow::Result<SdkTracerProvider> {
+    let exporter = opentelemetry_otlp::SpanExporter::builder()
+        .with_http()
+        .with_endpoint(endpoint.join("v1/traces")?)
+        .with_timeout(EXPORT_TIMEOUT)
+        .build()
+        .context("cannot export traces")?;
+    let resource = opentelemetry_sdk::Resource::builder()
+        .with_service_name("hedgerow")
+        .build();
+    Ok(SdkTracerProvider::builder()
+        .with_batch_exporter(exporter)
+        .with_resource(resource)
+        .build())
+}
+
+/// Starts to count. What was counted is read at `/metrics`.
+pub(crate) fn count(database: &'static str) -> anyhow::Result<PrometheusHandle> {
+    let duration = Matcher::Suffix("_duration_seconds".to_owned());
+    let handle = PrometheusBuilder::new()
+        .set_buckets_for_metric(duration, &LATENCY_BUCKETS)?
+        .install_recorder()?;
+    metrics::describe_counter!("hedgerow_http_requests_total", "Requests by method, route and status.");
+    metrics::describe_histogram!("hedgerow_http_request_duration_seconds", "How long requests took.");
+    metrics::describe_gauge!(
+        "hedgerow_database_connections",
+        "Connections to the database, open and idle."
+    );
+    metrics::describe_gauge!("hedgerow_build_info", "Always 1; the labels tell which build this is.");
+    metrics::gauge!("hedgerow_build_info", "version" => env!("CARGO_PKG_VERSION"), "database" => database).set(1.0);
+    Ok(handle)
+}

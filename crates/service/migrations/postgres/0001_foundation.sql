@@ -1,0 +1,126 @@
+CREATE TABLE app_user (
+    id                      BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    uuid                    UUID NOT NULL UNIQUE,
+    distinct_id             TEXT NOT NULL,
+    first_name              TEXT NOT NULL,
+    last_name               TEXT NOT NULL,
+    email                   TEXT NOT NULL,
+    email_key               TEXT NOT NULL UNIQUE,      -- the address as it is compared
+    search_text             TEXT NOT NULL,             -- names and address in lower case
+    is_email_verified       BOOLEAN NOT NULL,
+    hedgehog_config         JSONB NOT NULL,
+    password_hash           TEXT,
+    totp_confirmed_at       TIMESTAMPTZ,
+    current_organization_id UUID,
+    organization_count      BIGINT NOT NULL DEFAULT 0, -- kept with every membership, so that lists need no scan
+    created_at              TIMESTAMPTZ NOT NULL,
+    updated_at              TIMESTAMPTZ NOT NULL
+);
+
+CREATE TABLE user_identity (
+    id         UUID PRIMARY KEY,
+    user_id    BIGINT NOT NULL REFERENCES app_user (id) ON DELETE CASCADE,
+    provider   TEXT NOT NULL,
+    subject    TEXT NOT NULL,
+    created_at TIMESTAMPTZ NOT NULL,
+    UNIQUE (provider, subject)
+);
+CREATE INDEX user_identity_by_user ON user_identity (user_id);
+
+CREATE TABLE organization (
+    id                           UUID PRIMARY KEY,
+    name                         TEXT NOT NULL,
+    slug                         TEXT NOT NULL UNIQUE,
+    plugins_access_level         SMALLINT NOT NULL,
+    is_member_join_email_enabled BOOLEAN NOT NULL,
+    enforce_2fa                  BOOLEAN NOT NULL,
+    metadata                     TEXT NOT NULL,
+    customer_id                  TEXT,
+    member_count                 BIGINT NOT NULL DEFAULT 0,
+    created_at                   TIMESTAMPTZ NOT NULL,
+    updated_at                   TIMESTAMPTZ NOT NULL
+);
+
+CREATE TABLE team (
+    id              BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    uuid            UUID NOT NULL UNIQUE,
+    organization_id UUID NOT NULL REFERENCES organization (id) ON DELETE CASCADE,
+    name            TEXT NOT NULL,
+    api_token       TEXT NOT NULL UNIQUE,
+    timezone        TEXT NOT NULL,
+    created_at      TIMESTAMPTZ NOT NULL,
+    updated_at      TIMESTAMPTZ NOT NULL
+);
+CREATE INDEX team_by_organization ON team (organization_id, id);
+
+CREATE TABLE member (
+    id              UUID PRIMARY KEY,
+    organization_id UUID NOT NULL REFERENCES organization (id) ON DELETE CASCADE,
+    user_id         BIGINT NOT NULL REFERENCES app_user (id) ON DELETE CASCADE,
+    level           SMALLINT NOT NULL,
+    joined_at       TIMESTAMPTZ NOT NULL,
+    updated_at      TIMESTAMPTZ NOT NULL,
+    UNIQUE (organization_id, user_id)
+);
+CREATE INDEX member_newest ON member (organization_id, id);            -- the order members are listed in
+CREATE INDEX member_of_user ON member (user_id, organization_id);      -- the order organizations are listed in
+CREATE INDEX member_owners ON member (organization_id) WHERE level = 15;
+
+CREATE TABLE api_key (
+    id                   UUID PRIMARY KEY,
+    user_id              BIGINT NOT NULL REFERENCES app_user (id) ON DELETE CASCADE,
+    label                TEXT NOT NULL,
+    mask_value           TEXT NOT NULL,
+    secret_hash          BYTEA NOT NULL UNIQUE,
+    scopes               JSONB NOT NULL,
+    scoped_organizations JSONB NOT NULL,
+    scoped_teams         JSONB NOT NULL,
+    created_at           TIMESTAMPTZ NOT NULL,
+    updated_at           TIMESTAMPTZ NOT NULL,
+    last_used_at         TIMESTAMPTZ,
+    last_rolled_at       TIMESTAMPTZ,
+    expires_at           TIMESTAMPTZ
+);
+CREATE INDEX api_key_of_user ON api_key (user_id, id);
+
+-- No foreign keys: what happened stays known after the things it happened to are gone.
+CREATE TABLE activity (
+    id              UUID PRIMARY KEY,
+    organization_id UUID,
+    user_id         BIGINT,
+    key_id          UUID,
+    scope           TEXT NOT NULL,
+    item_id         TEXT NOT NULL,
+    activity        TEXT NOT NULL,
+    name            TEXT NOT NULL,
+    changes         JSONB NOT NULL,
+    request_id      TEXT NOT NULL,
+    created_at      TIMESTAMPTZ NOT NULL
+);
+CREATE INDEX activity_newest ON activity (organization_id, created_at, id);
+CREATE INDEX activity_of_item ON activity (organization_id, scope, item_id, created_at);
+
+CREATE TABLE idempotency (
+    user_id     BIGINT NOT NULL REFERENCES app_user (id) ON DELETE CASCADE,
+    route       TEXT NOT NULL,
+    token       TEXT NOT NULL,
+    body_hash   BYTEA NOT NULL,
+    state       TEXT NOT NULL,          -- running, committed, answered
+    status      SMALLINT,
+    headers     JSONB,
+    body        BYTEA,
+    created_at  TIMESTAMPTZ NOT NULL,
+    PRIMARY KEY (user_id, route, token)
+);
+CREATE INDEX idempotency_by_age ON idempotency (created_at);
+
+CREATE TABLE session (
+    id           UUID PRIMARY KEY,
+    user_id      BIGINT NOT NULL REFERENCES app_user (id) ON DELETE CASCADE,
+    secret_hash  BYTEA NOT NULL UNIQUE,
+    created_at   TIMESTAMPTZ NOT NULL,
+    last_used_at TIMESTAMPTZ NOT NULL,
+    expires_at   TIMESTAMPTZ NOT NULL
+);
+CREATE INDEX session_of_user ON session (user_id);
+CREATE INDEX session_by_expiry ON session (expires_at);

@@ -1,0 +1,126 @@
+CREATE TABLE app_user (
+    id                      INTEGER PRIMARY KEY AUTOINCREMENT,
+    uuid                    BLOB NOT NULL UNIQUE,
+    distinct_id             TEXT NOT NULL,
+    first_name              TEXT NOT NULL,
+    last_name               TEXT NOT NULL,
+    email                   TEXT NOT NULL,
+    email_key               TEXT NOT NULL UNIQUE,      -- the address as it is compared
+    search_text             TEXT NOT NULL,             -- names and address in lower case
+    is_email_verified       INTEGER NOT NULL,
+    hedgehog_config         TEXT NOT NULL,
+    password_hash           TEXT,
+    totp_confirmed_at       TEXT,
+    current_organization_id BLOB,
+    organization_count      INTEGER NOT NULL DEFAULT 0, -- kept with every membership, so that lists need no scan
+    created_at              TEXT NOT NULL,
+    updated_at              TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE user_identity (
+    id         BLOB PRIMARY KEY,
+    user_id    INTEGER NOT NULL REFERENCES app_user (id) ON DELETE CASCADE,
+    provider   TEXT NOT NULL,
+    subject    TEXT NOT NULL,
+    created_at TEXT NOT NULL,
+    UNIQUE (provider, subject)
+) STRICT;
+CREATE INDEX user_identity_by_user ON user_identity (user_id);
+
+CREATE TABLE organization (
+    id                           BLOB PRIMARY KEY,
+    name                         TEXT NOT NULL,
+    slug                         TEXT NOT NULL UNIQUE,
+    plugins_access_level         INTEGER NOT NULL,
+    is_member_join_email_enabled INTEGER NOT NULL,
+    enforce_2fa                  INTEGER NOT NULL,
+    metadata                     TEXT NOT NULL,
+    customer_id                  TEXT,
+    member_count                 INTEGER NOT NULL DEFAULT 0,
+    created_at                   TEXT NOT NULL,
+    updated_at                   TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE team (
+    id              INTEGER PRIMARY KEY AUTOINCREMENT,
+    uuid            BLOB NOT NULL UNIQUE,
+    organization_id BLOB NOT NULL REFERENCES organization (id) ON DELETE CASCADE,
+    name            TEXT NOT NULL,
+    api_token       TEXT NOT NULL UNIQUE,
+    timezone        TEXT NOT NULL,
+    created_at      TEXT NOT NULL,
+    updated_at      TEXT NOT NULL
+) STRICT;
+CREATE INDEX team_by_organization ON team (organization_id, id);
+
+CREATE TABLE member (
+    id              BLOB PRIMARY KEY,
+    organization_id BLOB NOT NULL REFERENCES organization (id) ON DELETE CASCADE,
+    user_id         INTEGER NOT NULL REFERENCES app_user (id) ON DELETE CASCADE,
+    level           INTEGER NOT NULL,
+    joined_at       TEXT NOT NULL,
+    updated_at      TEXT NOT NULL,
+    UNIQUE (organization_id, user_id)
+) STRICT;
+CREATE INDEX member_newest ON member (organization_id, id);            -- the order members are listed in
+CREATE INDEX member_of_user ON member (user_id, organization_id);      -- the order organizations are listed in
+CREATE INDEX member_owners ON member (organization_id) WHERE level = 15;
+
+CREATE TABLE api_key (
+    id                   BLOB PRIMARY KEY,
+    user_id              INTEGER NOT NULL REFERENCES app_user (id) ON DELETE CASCADE,
+    label                TEXT NOT NULL,
+    mask_value           TEXT NOT NULL,
+    secret_hash          BLOB NOT NULL UNIQUE,
+    scopes               TEXT NOT NULL,
+    scoped_organizations TEXT NOT NULL,
+    scoped_teams         TEXT NOT NULL,
+    created_at           TEXT NOT NULL,
+    updated_at           TEXT NOT NULL,
+    last_used_at         TEXT,
+    last_rolled_at       TEXT,
+    expires_at           TEXT
+) STRICT;
+CREATE INDEX api_key_of_user ON api_key (user_id, id);
+
+-- No foreign keys: what happened stays known after the things it happened to are gone.
+CREATE TABLE activity (
+    id              BLOB PRIMARY KEY,
+    organization_id BLOB,
+    user_id         INTEGER,
+    key_id          BLOB,
+    scope           TEXT NOT NULL,
+    item_id         TEXT NOT NULL,
+    activity        TEXT NOT NULL,
+    name            TEXT NOT NULL,
+    changes         TEXT NOT NULL,
+    request_id      TEXT NOT NULL,
+    created_at      TEXT NOT NULL
+) STRICT;
+CREATE INDEX activity_newest ON activity (organization_id, created_at, id);
+CREATE INDEX activity_of_item ON activity (organization_id, scope, item_id, created_at);
+
+CREATE TABLE idempotency (
+    user_id     INTEGER NOT NULL REFERENCES app_user (id) ON DELETE CASCADE,
+    route       TEXT NOT NULL,
+    token       TEXT NOT NULL,
+    body_hash   BLOB NOT NULL,
+    state       TEXT NOT NULL,          -- running, committed, answered
+    status      INTEGER,
+    headers     TEXT,
+    body        BLOB,
+    created_at  TEXT NOT NULL,
+    PRIMARY KEY (user_id, route, token)
+) STRICT;
+CREATE INDEX idempotency_by_age ON idempotency (created_at);
+
+CREATE TABLE session (
+    id           BLOB PRIMARY KEY,
+    user_id      INTEGER NOT NULL REFERENCES app_user (id) ON DELETE CASCADE,
+    secret_hash  BLOB NOT NULL UNIQUE,
+    created_at   TEXT NOT NULL,
+    last_used_at TEXT NOT NULL,
+    expires_at   TEXT NOT NULL
+) STRICT;
+CREATE INDEX session_of_user ON session (user_id);
+CREATE INDEX session_by_expiry ON session (expires_at);

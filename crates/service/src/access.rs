@@ -1,0 +1,122 @@
+//! Who asks, and for what: the proof that every use case demands.
+
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crate::db::Version;
+use crate::id::{KeyId, OrganizationId, TeamId, UserId, UserUuid};
+use crate::idempotency::Claim;
+use crate::keys::Reach;
+use crate::level::Level;
+use crate::scope::{Object, Scope};
+
+/// A right to do one kind of thing. Each use case names the one it needs in its signature,
+/// and a [`Caller`] of it is only made by checking scope, membership and level.
+pub trait Permission: Send + Sync + 'static {
+    const SCOPE: Scope;
+    /// The lowest level that will do.
+    const LEVEL: Level = Level::Member;
+    /// Whether a key that is limited to some teams may do this too.
+    const WITHIN_TEAMS: bool = false;
+}
+
+macro_rules! permissions {
+    ($($(#[$doc:meta])* $name:ident: $action:ident $object:ident, $level:ident $(, $teams:ident)?;)+) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy)]
+        pub struct $name;
+
+        impl Permission for $name {
+            const SCOPE: Scope = Scope::$action(Object::$object);
+            const LEVEL: Level = Level::$level;
+            $(const WITHIN_TEAMS: bool = stringify!($teams).len() > 0;)?
+        }
+    )+};
+}
+
+permissions! {
+    ReadOrganization: Read Organization, Member, within_teams;
+    CreateOrganization: Write Organization, Member;
+    ChangeOrganization: Write Organization, Admin;
+    DeleteOrganization: Write Organization, Owner;
+    ReadTeams: Read Organization, Member, within_teams;
+    ChangeTeams: Write Organization, Admin;
+    ReadMembers: Read OrganizationMember, Member;
+    ChangeMembers: Write OrganizationMember, Admin;
+    /// Members may always remove themselves; whom else is up to their level.
+    RemoveMembers: Write OrganizationMember, Member;
+    ReadActivity: Read Organization, Member;
+}
+
+/// What belongs to the request rather than to the person.
+#[derive(Debug, Clone, Default)]
+pub struct Request {
+    /// Found again in the answer, the log and the activity entry.
+    pub id: Arc<str>,
+    /// Do everything, then undo it.
+    pub is_dry_run: bool,
+    /// The idempotency claim that the write settles.
+    pub claim: Option<Claim>,
+}
+
+/// A person who has shown a valid credential, or nobody: the system itself.
+#[derive(Debug, Clone)]
+pub struct Who {
+    pub user: Option<UserId>,
+    pub key: Option<KeyId>,
+    pub request: Request,
+}
+
+impl Who {
+    /// Whoever can run commands on the machine.
+    pub fn system() -> Self {
+        Self {
+            user: None,
+            key: None,
+            request: Request {
+                id: "cli".into(),
+                ..Request::default()
+            },
+        }
+    }
+}
+
+/// A user whose credential allows `P`, outside of any organization.
+#[derive(Debug, Clone)]
+pub struct Known<P> {
+    pub who: Who,
+    pub user: UserId,
+    pub user_uuid: UserUuid,
+    pub reach: Arc<Reach>,
+    pub(crate) seen: Version,
+    pub(crate) proof: PhantomData<P>,
+}
+
+/// A member of `organization` whose credential and level allow `P` there.
+#[derive(Debug, Clone)]
+pub struct Caller<P> {
+    pub(crate) known: Known<P>,
+    pub organization: OrganizationId,
+    pub level: Level,
+}
+
+impl<P> Caller<P> {
+    pub fn who_mut(&mut self) -> &mut Who {
+        &mut self.known.who
+    }
+}
+
+impl<P> Deref for Caller<P> {
+    type Target = Known<P>;
+
+    fn deref(&self) -> &Known<P> {
+        &self.known
+    }
+}
+
+impl<P> Known<P> {
+    pub fn may_see_team(&self, team: TeamId) -> bool {
+        self.reach.teams.is_empty() || self.reach.teams.contains(&team)
+    }
+}

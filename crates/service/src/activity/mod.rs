@@ -1,0 +1,195 @@
+//! The activity log: every write, who did it and what changed, in the transaction of the write itself.
+
+mod cases;
+mod sql;
+
+pub use cases::ActivityFilter;
+pub(crate) use sql::record;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::clock::Time;
+use crate::id::{ActivityId, KeyId, OrganizationId};
+use crate::users::User;
+
+/// One recorded deed.
+#[derive(Debug, Clone)]
+pub struct Activity {
+    pub id: ActivityId,
+    /// Nobody: the command line did it.
+    pub user: Option<User>,
+    pub key: Option<KeyId>,
+    pub scope: String,
+    pub item: String,
+    pub activity: String,
+    pub name: String,
+    pub changes: Vec<Change>,
+    pub request: String,
+    pub created_at: Time,
+}
+
+/// One field of the thing that became another.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Change {
+    pub action: ChangeKind,
+    pub field: String,
+    pub before: Value,
+    pub after: Value,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ChangeKind {
+    Created,
+    Changed,
+    Deleted,
+}
+
+/// What a use case hands over to be recorded.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    pub(crate) organization: Option<OrganizationId>,
+    pub(crate) scope: &'static str,
+    pub(crate) item: String,
+    pub(crate) activity: &'static str,
+    pub(crate) name: String,
+    pub(crate) changes: Vec<Change>,
+}
+
+/// A thing whose changes are recorded.
+pub(crate) trait Recorded: Serialize {
+    const SCOPE: &'static str;
+    fn organization(&self) -> Option<OrganizationId>;
+    fn item(&self) -> String;
+    fn name(&self) -> String;
+}
+
+impl Entry {
+    pub(crate) fn created<T: Recorded>(thing: &T) -> Self {
+        Self::new(thing, "created", changes(None, Some(thing)))
+    }
+
+    /// `None` if nothing that people would notice has changed.
+    pub(crate) fn updated<T: Recorded>(before: &T, after: &T) -> Option<Self> {
+        let changes = changes(Some(before), Some(after));
+        (!changes.is_empty()).then(|| Self::new(after, "updated", changes))
+    }
+
+    pub(crate) fn deleted<T: Recorded>(thing: &T) -> Self {
+        Self::new(thing, "deleted", changes(Some(thing), None))
+    }
+
+    /// Something that happened to the thing, under its own name.
+    pub(crate) fn happened<T: Recorded>(thing: &T, activity: &'static str) -> Self {
+        Self::new(thing, activity, Vec::new())
+    }
+
+    fn new<T: Recorded>(thing: &T, activity: &'static str, changes: Vec<Change>) -> Self {
+        Self {
+            organization: thing.organization(),
+            scope: T::SCOPE,
+            item: thing.item(),
+            activity,
+            name: thing.name(),
+            changes,
+        }
+    }
+}
+
+/// Fields that say nothing about what somebody did.
+const UNREMARKABLE: [&str; 5] = ["id", "uuid", "created_at", "updated_at", "member_count"];
+/// Values nobody should read in a log.
+const REDACTED: &str = "[redacted]";
+const SECRET: [&str; 4] = ["api_token", "password_hash", "secret_hash", "token"];
+
+fn changes<T: Recorded>(before: Option<&T>, after: Option<&T>) -> Vec<Change> {
+    let (before, after) = (fields(before), fields(after));
+    let mut names: Vec<&String> = before.keys().chain(after.keys()).collect();
+    names.sort();
+    names.dedup();
+    let noted = names.into_iter().filter(|name| !UNREMARKABLE.contains(&name.as_str()));
+    noted
+        .filter_map(|name| change(name, before.get(name), after.get(name)))
+        .collect()
+}
+
+fn change(field: &str, before: Option<&Value>, after: Option<&Value>) -> Option<Change> {
+    let (before, after) = (before.unwrap_or(&Value::Null), after.unwrap_or(&Value::Null));
+    if before == after {
+        return None;
+    }
+    let action = match (before.is_null(), after.is_null()) {
+        (true, _) => ChangeKind::Created,
+        (_, true) => ChangeKind::Deleted,
+        _ => ChangeKind::Changed,
+    };
+    let shown = |value: &Value| match value {
+        value if SECRET.contains(&field) && !value.is_null() => Value::from(REDACTED),
+        value => value.clone(),
+    };
+    Some(Change {
+        action,
+        field: field.to_owned(),
+        before: shown(before),
+        after: shown(after),
+    })
+}
+
+fn fields<T: Recorded>(thing: Option<&T>) -> Map<String, Value> {
+    match thing.map(serde_json::to_value) {
+        Some(Ok(Value::Object(fields))) => fields,
+        _ => Map::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Serialize)]
+    struct Thing {
+        id: i64,
+        label: Option<&'static str>,
+        token: &'static str,
+    }
+
+    impl Recorded for Thing {
+        const SCOPE: &'static str = "Thing";
+        fn organization(&self) -> Option<OrganizationId> {
+            None
+        }
+        fn item(&self) -> String {
+            self.id.to_string()
+        }
+        fn name(&self) -> String {
+            "thing".to_owned()
+        }
+    }
+
+    #[test]
+    fn only_what_changed_is_kept_and_secrets_are_not() {
+        let before = Thing {
+            id: 1,
+            label: None,
+            token: "one",
+        };
+        let after = Thing {
+            id: 1,
+            label: Some("new"),
+            token: "two",
+        };
+        let entry = Entry::updated(&before, &after).expect("two fields changed");
+        let [label, token] = entry.changes.as_slice() else {
+            panic!("{:?}", entry.changes)
+        };
+        assert_eq!((label.action, &label.after), (ChangeKind::Created, &json!("new")));
+        assert_eq!(
+            (&token.before, &token.after),
+            (&json!("[redacted]"), &json!("[redacted]"))
+        );
+        assert!(Entry::updated(&before, &before).is_none());
+    }
+}

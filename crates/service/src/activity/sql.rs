@@ -1,0 +1,137 @@
+use std::collections::HashMap;
+
+use sqlx::QueryBuilder;
+use sqlx::types::Json;
+
+use super::{Activity, ActivityFilter, Change, Entry};
+use crate::access::Who;
+use crate::clock::Time;
+use crate::db::{Connection, Session, Writing, changed};
+use crate::error::Result;
+use crate::id::{ActivityId, KeyId, OrganizationId, UserId};
+use crate::page::{Page, Window};
+use crate::users;
+
+pub(crate) async fn record(db: &mut Writing, who: &Who, entry: &Entry) -> Result<()> {
+    const SQL: &str = "INSERT INTO activity \
+        (id, organization_id, user_id, key_id, scope, item_id, activity, name, changes, request_id, created_at) \
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+    let (id, now) = (ActivityId(db.uuid()), db.now);
+    let Entry {
+        organization,
+        scope,
+        item,
+        activity,
+        name,
+        changes,
+    } = entry;
+    changed!(
+        db,
+        sqlx::query(SQL)
+            .bind(id)
+            .bind(organization)
+            .bind(who.user)
+            .bind(who.key)
+            .bind(scope)
+            .bind(item)
+            .bind(activity)
+            .bind(name)
+            .bind(Json(changes))
+            .bind(&*who.request.id)
+            .bind(now)
+    )?;
+    Ok(())
+}
+
+#[derive(sqlx::FromRow)]
+struct Row {
+    id: ActivityId,
+    user_id: Option<UserId>,
+    key_id: Option<KeyId>,
+    scope: String,
+    item_id: String,
+    activity: String,
+    name: String,
+    changes: Json<Vec<Change>>,
+    request_id: String,
+    created_at: Time,
+}
+
+/// Adds the conditions that both the page and the count stand under.
+macro_rules! filtered {
+    ($query:ident, $organization:ident, $filter:ident) => {
+        $query
+            .push(" FROM activity WHERE organization_id = ")
+            .push_bind($organization);
+        if let Some(user) = $filter.user {
+            $query
+                .push(" AND user_id = (SELECT id FROM app_user WHERE uuid = ")
+                .push_bind(user)
+                .push(")");
+        }
+        if let Some(scope) = &$filter.scope {
+            $query.push(" AND scope = ").push_bind(scope.clone());
+        }
+        if let Some(item) = &$filter.item {
+            $query.push(" AND item_id = ").push_bind(item.clone());
+        }
+        if let Some(after) = $filter.after {
+            $query.push(" AND created_at > ").push_bind(after);
+        }
+        if let Some(before) = $filter.before {
+            $query.push(" AND created_at < ").push_bind(before);
+        }
+    };
+}
+
+pub(super) async fn page(
+    db: &mut Session,
+    organization: OrganizationId,
+    filter: &ActivityFilter,
+    window: Window,
+) -> Result<Page<Activity>> {
+    const COLUMNS: &str = "SELECT id, user_id, key_id, scope, item_id, activity, name, changes, request_id, created_at";
+    macro_rules! read {
+        ($driver:ty, $conn:ident) => {{
+            let mut rows = QueryBuilder::<$driver>::new(COLUMNS);
+            filtered!(rows, organization, filter);
+            rows.push(" ORDER BY created_at DESC, id DESC LIMIT ")
+                .push_bind(window.limit);
+            rows.push(" OFFSET ").push_bind(window.offset);
+            let mut count = QueryBuilder::<$driver>::new("SELECT count(*)");
+            filtered!(count, organization, filter);
+            let rows: Vec<Row> = rows.build_query_as().fetch_all(&mut *$conn).await?;
+            let count: i64 = count.build_query_scalar().fetch_one($conn).await?;
+            (rows, count)
+        }};
+    }
+    let (rows, count) = match db.connection() {
+        Connection::Sqlite(conn) => read!(sqlx::Sqlite, conn),
+        Connection::Postgres(conn) => read!(sqlx::Postgres, conn),
+    };
+    Ok(Page {
+        items: with_users(db, rows).await?,
+        count,
+    })
+}
+
+async fn with_users(db: &mut Session, rows: Vec<Row>) -> Result<Vec<Activity>> {
+    let mut ids: Vec<UserId> = rows.iter().filter_map(|row| row.user_id).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let users = users::sql::by_ids(db, &ids).await?;
+    let users: HashMap<UserId, _> = users.into_iter().map(|user| (user.id, user)).collect();
+    let item = |row: Row| Activity {
+        id: row.id,
+        user: row.user_id.and_then(|id| users.get(&id).cloned()),
+        key: row.key_id,
+        scope: row.scope,
+        item: row.item_id,
+        activity: row.activity,
+        name: row.name,
+        changes: row.changes.0,
+        request: row.request_id,
+        created_at: row.created_at,
+    };
+    Ok(rows.into_iter().map(item).collect())
+}

@@ -1,0 +1,108 @@
+//! The first start: one owner, one organization, one key.
+
+use crate::Service;
+use crate::access::Who;
+use crate::activity::Entry;
+use crate::db::Session;
+use crate::error::{Error, Result};
+use crate::keys::{self, Label, NewKey};
+use crate::organizations::{self, NewOrganization};
+use crate::scope::Scope;
+use crate::text::{Email, Name};
+use crate::users::{self, NewUser};
+
+/// What automation may fix in advance; the rest is made up.
+#[derive(Debug, Clone, Default)]
+pub struct Wishes {
+    pub email: Option<String>,
+    pub password: Option<String>,
+    pub api_key: Option<String>,
+}
+
+/// What the operator is told, once.
+#[derive(Debug, Clone)]
+pub struct Welcome {
+    pub email: String,
+    pub password: String,
+    pub api_key: String,
+}
+
+const EMAIL: &str = "owner@hedgerow.local";
+const ORGANIZATION: &str = "My organization";
+const LABEL: &str = "First key";
+
+impl Service {
+    /// Fills an empty database. `None` if it is not empty.
+    pub async fn bootstrap(&self, wishes: &Wishes) -> Result<Option<Welcome>> {
+        if users::sql::count(&mut self.store.read().await?).await? > 0 {
+            return Ok(None);
+        }
+        let welcome = self.welcome(wishes)?;
+        let email = field("email", Email::new(&welcome.email))?;
+        let password = Some(welcome.password.clone());
+        let new = NewUser {
+            email,
+            first_name: "Owner".to_owned(),
+            last_name: String::new(),
+            password,
+        };
+        let mut db = self.write().await?;
+        wait_for_other_replicas(&mut db).await?;
+        if users::sql::count(&mut db).await? > 0 {
+            return Ok(None);
+        }
+        let owner = users::cases::insert(&mut db, &new)?.await?;
+        let (_, mut entries) = organizations::cases::create(&mut db, &first_organization(), &owner).await?;
+        let fresh = keys::cases::insert(&mut db, owner.id, &first_key(), welcome.api_key.clone()).await?;
+        entries.extend([Entry::created(&owner), Entry::created(&fresh.key)]);
+        db.commit(&Who::system(), &entries).await?;
+        Ok(Some(welcome))
+    }
+
+    fn welcome(&self, wishes: &Wishes) -> Result<Welcome> {
+        let made_up_password = || auth::key::new_token("", self.chance.bytes())[..20].to_owned();
+        let made_up_key = || auth::key::new_key(self.chance.bytes());
+        let api_key = wishes.api_key.clone().unwrap_or_else(made_up_key);
+        if !auth::key::is_well_formed(&api_key) {
+            let detail = "use 16 to 512 printable ASCII characters without spaces; keys that begin with hgr_ need a \
+                          right checksum";
+            return Err(Error::invalid("bootstrap_api_key", "invalid_input", detail));
+        }
+        Ok(Welcome {
+            email: wishes.email.clone().unwrap_or_else(|| EMAIL.to_owned()),
+            password: wishes.password.clone().unwrap_or_else(made_up_password),
+            api_key,
+        })
+    }
+}
+
+/// Several replicas may start on one empty PostgreSQL: one fills it, the others find it filled.
+async fn wait_for_other_replicas(db: &mut Session) -> Result<()> {
+    let sql = db.pick("SELECT 1", "LOCK TABLE app_user IN SHARE ROW EXCLUSIVE MODE");
+    crate::db::changed!(db, sqlx::query(sql))?;
+    Ok(())
+}
+
+fn first_organization() -> NewOrganization {
+    let name = Name::new(ORGANIZATION).expect("the first name is a name");
+    NewOrganization {
+        name,
+        is_member_join_email_enabled: None,
+        enforce_2fa: None,
+    }
+}
+
+fn first_key() -> NewKey {
+    let label = Label::new(LABEL).expect("the first label is a label");
+    NewKey {
+        label,
+        scopes: vec![Scope::Everything],
+        scoped_organizations: None,
+        scoped_teams: None,
+        expires_at: None,
+    }
+}
+
+fn field<T>(name: &'static str, result: Result<T, crate::Invalid>) -> Result<T> {
+    result.map_err(|invalid| Error::invalid(name, invalid.code, invalid.detail))
+}

@@ -1,0 +1,76 @@
+//! What was read at the current version of the data, kept until that version passes.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use auth::key::SecretHash;
+
+use crate::Service;
+use crate::db::Version;
+use crate::error::Result;
+use crate::id::{OrganizationId, UserId};
+use crate::members::MemberFilter;
+use crate::page::Window;
+
+/// Past this many entries the copy is dropped and begun anew.
+const MOST_ENTRIES: usize = 4096;
+
+/// What a remembered value answers. Everything it depends on is part of the key.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Question {
+    Key(SecretHash, Option<OrganizationId>),
+    Organization(OrganizationId, UserId),
+    Members(OrganizationId, MemberFilter, Window),
+}
+
+type Answer = Arc<dyn Any + Send + Sync>;
+
+#[derive(Debug)]
+pub(crate) struct Cache(RwLock<(Version, HashMap<Question, Answer>)>);
+
+impl Default for Cache {
+    fn default() -> Self {
+        Self(RwLock::new((Version::Unknown, HashMap::new())))
+    }
+}
+
+impl Cache {
+    fn find<T: Send + Sync + 'static>(&self, seen: Version, question: &Question) -> Option<Arc<T>> {
+        let (version, answers) = &*self.0.read().unwrap_or_else(PoisonError::into_inner);
+        if *version != seen {
+            return None;
+        }
+        answers.get(question)?.clone().downcast().ok()
+    }
+
+    /// Keeps an answer that was read after `seen` was.
+    fn keep(&self, seen: Version, question: Question, answer: Answer) {
+        if seen == Version::Unknown {
+            return;
+        }
+        let (version, answers) = &mut *self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if *version != seen || answers.len() >= MOST_ENTRIES {
+            *version = seen;
+            answers.clear();
+        }
+        answers.insert(question, answer);
+    }
+}
+
+impl Service {
+    /// The remembered answer if nothing was written since it was read, else what `load` reads now.
+    pub(crate) async fn remembered<T: Send + Sync + 'static>(
+        &self,
+        seen: Version,
+        question: Question,
+        load: impl Future<Output = Result<T>>,
+    ) -> Result<Arc<T>> {
+        if let Some(answer) = self.cache.find(seen, &question) {
+            return Ok(answer);
+        }
+        let answer = Arc::new(load.await?);
+        self.cache.keep(seen, question, answer.clone());
+        Ok(answer)
+    }
+}

@@ -1,0 +1,186 @@
+//! From what a request carries to what it may do: credential, scope, membership, level, in this order.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use crate::Service;
+use crate::access::{Caller, Known, Permission, Request, Who};
+use crate::cache::Question;
+use crate::db::Version;
+use crate::error::{Error, Result};
+use crate::id::{KeyId, OrganizationId, UserId, UserUuid};
+use crate::keys::{self, Reach};
+use crate::level::Level;
+use crate::organizations::OrganizationRef;
+use crate::sessions;
+
+/// What a request carries.
+#[derive(Debug, Clone, Copy)]
+pub enum Credential<'a> {
+    Key(&'a str),
+    Session(&'a str),
+}
+
+/// Whom the credential belongs to, and the level in the organization that was asked about.
+#[derive(Debug)]
+struct Holder {
+    user: UserId,
+    uuid: UserUuid,
+    key: Option<KeyId>,
+    reach: Arc<Reach>,
+    current: Option<OrganizationId>,
+    level: Option<Level>,
+    is_valid_until: Option<crate::Time>,
+    last_used_at: Option<crate::Time>,
+}
+
+impl Service {
+    /// A user who may do `P`, outside of any organization.
+    pub async fn known<P: Permission>(&self, credential: Credential<'_>, request: Request) -> Result<Known<P>> {
+        let seen = self.store.version().await;
+        let holder = self.holder(credential, None, seen).await?;
+        holder.may::<P>()?;
+        Ok(holder.known(request, seen))
+    }
+
+    /// A member of the organization who may do `P` there.
+    pub async fn allowed<P: Permission>(
+        &self,
+        credential: Credential<'_>,
+        organization: Option<OrganizationRef>,
+        request: Request,
+    ) -> Result<Caller<P>> {
+        let seen = self.store.version().await;
+        let asked = match organization {
+            Some(OrganizationRef::Id(id)) => Some(id),
+            _ => None,
+        };
+        let mut holder = self.holder(credential, asked, seen).await?;
+        holder.may::<P>()?;
+        let target = match organization {
+            Some(OrganizationRef::Current) => holder.current_organization(),
+            _ => asked,
+        };
+        let target = target.ok_or(Error::NotFound("organization"))?;
+        if asked.is_none() {
+            holder = self.holder(credential, Some(target), seen).await?;
+        }
+        let level = holder
+            .level
+            .filter(|_| holder.reach.reaches(target))
+            .ok_or(Error::NotFound("organization"))?;
+        if level < P::LEVEL {
+            let needed = P::LEVEL;
+            return Err(Error::Forbidden(format!(
+                "this needs the level {needed} or higher, and yours is {level}"
+            )));
+        }
+        Ok(Caller {
+            known: holder.known(request, seen),
+            organization: target,
+            level,
+        })
+    }
+
+    async fn holder(
+        &self,
+        credential: Credential<'_>,
+        organization: Option<OrganizationId>,
+        seen: Version,
+    ) -> Result<Arc<Holder>> {
+        let holder = match credential {
+            Credential::Key(key) if !auth::key::is_well_formed(key) => return Err(Error::BadCredential),
+            Credential::Key(key) => {
+                let hash = auth::key::hash(key);
+                let load = async { self.key_holder(&hash, organization).await };
+                self.remembered(seen, Question::Key(hash, organization), load).await?
+            }
+            Credential::Session(token) => {
+                let hash = auth::key::hash(token);
+                Arc::new(self.session_holder(&hash, organization).await?)
+            }
+        };
+        let now = self.clock.now();
+        if holder.is_valid_until.is_some_and(|end| end <= now) {
+            return Err(Error::BadCredential);
+        }
+        if let Some(key) = holder.key {
+            self.key_use.note(key, holder.last_used_at, now);
+        }
+        Ok(holder)
+    }
+
+    async fn key_holder(&self, hash: &[u8; 32], organization: Option<OrganizationId>) -> Result<Holder> {
+        let found = keys::sql::holder(&mut self.store.read().await?, hash, organization).await?;
+        let row = found.ok_or(Error::BadCredential)?;
+        let reach = Reach {
+            scopes: row.scopes.0,
+            organizations: row.scoped_organizations.0,
+            teams: row.scoped_teams.0,
+        };
+        Ok(Holder {
+            user: row.user_id,
+            uuid: row.uuid,
+            key: Some(row.key_id),
+            reach: Arc::new(reach),
+            current: row.current_organization_id,
+            level: row.level,
+            is_valid_until: row.expires_at,
+            last_used_at: row.last_used_at,
+        })
+    }
+
+    async fn session_holder(&self, hash: &[u8; 32], organization: Option<OrganizationId>) -> Result<Holder> {
+        let found = sessions::sql::holder(&mut self.store.read().await?, hash, organization).await?;
+        let row = found
+            .filter(|row| row.is_valid(self.clock.now()))
+            .ok_or(Error::BadCredential)?;
+        Ok(Holder {
+            user: row.user_id,
+            uuid: row.uuid,
+            key: None,
+            reach: Arc::new(Reach::everything()),
+            current: row.current_organization_id,
+            level: row.level,
+            is_valid_until: Some(row.expires_at),
+            last_used_at: Some(row.last_used_at),
+        })
+    }
+}
+
+impl Holder {
+    fn may<P: Permission>(&self) -> Result<()> {
+        if !self.reach.covers(P::SCOPE) {
+            return Err(Error::Forbidden(format!("this key lacks the scope {}", P::SCOPE)));
+        }
+        if !P::WITHIN_TEAMS && !self.reach.teams.is_empty() {
+            return Err(Error::Forbidden(
+                "this key is limited to some teams, and this is not about a team".to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
+    /// The organization the key is limited to, if it is exactly one, else the user's current one.
+    fn current_organization(&self) -> Option<OrganizationId> {
+        match self.reach.organizations.as_slice() {
+            [only] => Some(*only),
+            _ => self.current,
+        }
+    }
+
+    fn known<P>(&self, request: Request, seen: Version) -> Known<P> {
+        Known {
+            who: Who {
+                user: Some(self.user),
+                key: self.key,
+                request,
+            },
+            user: self.user,
+            user_uuid: self.uuid,
+            reach: self.reach.clone(),
+            seen,
+            proof: PhantomData,
+        }
+    }
+}

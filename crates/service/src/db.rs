@@ -1,0 +1,298 @@
+//! The only file that names a database driver: pools, sessions, and the macros that run one text on both.
+
+use std::path::Path;
+use std::str::FromStr;
+use std::time::Duration;
+
+use sqlx::pool::PoolConnection;
+use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{ConnectOptions, PgConnection, Postgres, Sqlite, SqliteConnection, Transaction};
+
+use crate::access::Who;
+use crate::activity::{self, Entry};
+use crate::clock::{Chance, Time};
+use crate::error::{Error, Result};
+use crate::idempotency;
+
+mod version;
+
+pub(crate) use version::Version;
+use version::{PostgresVersion, SqliteVersion};
+
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+const SQLITE_READERS: u32 = 4;
+
+/// Runs a query on whichever database the session is open on.
+macro_rules! on {
+    ($session:expr, $conn:ident => $query:expr) => {
+        match $session.connection() {
+            $crate::db::Connection::Sqlite($conn) => $query.await,
+            $crate::db::Connection::Postgres($conn) => $query.await,
+        }
+    };
+}
+pub(crate) use on;
+
+/// Runs a statement and tells how many rows it changed.
+macro_rules! changed {
+    ($session:expr, $query:expr) => {
+        match $session.connection() {
+            $crate::db::Connection::Sqlite(conn) => $query.execute(conn).await.map(|done| done.rows_affected()),
+            $crate::db::Connection::Postgres(conn) => $query.execute(conn).await.map(|done| done.rows_affected()),
+        }
+    };
+}
+pub(crate) use changed;
+
+/// The database, whichever it is.
+#[derive(Debug, Clone)]
+pub enum Store {
+    /// Writers queue for the one connection that writes; readers never wait for them.
+    Sqlite {
+        readers: SqlitePool,
+        writer: SqlitePool,
+        version: SqliteVersion,
+    },
+    Postgres {
+        pool: PgPool,
+        version: PostgresVersion,
+    },
+}
+
+/// How busy the database is, for the metrics page.
+#[derive(Debug, Clone, Copy)]
+pub struct PoolUse {
+    pub open: u32,
+    pub idle: usize,
+}
+
+impl Store {
+    /// Opens a database by its address: `sqlite:PATH` or `postgres://…`. Makes the file if there is none.
+    pub async fn open(url: &str, connections: u32) -> Result<Self> {
+        if url.starts_with("postgres:") || url.starts_with("postgresql:") {
+            Self::open_postgres(url, connections).await
+        } else {
+            Self::open_sqlite(Path::new(url.trim_start_matches("sqlite:").trim_start_matches("//"))).await
+        }
+    }
+
+    async fn open_postgres(url: &str, connections: u32) -> Result<Self> {
+        let options = PgConnectOptions::from_str(url)?
+            .application_name("hedgerow")
+            .disable_statement_logging();
+        // Pinging before each use costs a third of the speed; the price is one failed request when a connection died.
+        let pool = PgPoolOptions::new()
+            .max_connections(connections)
+            .acquire_timeout(ACQUIRE_TIMEOUT)
+            .test_before_acquire(false)
+            .connect_with(options)
+            .await?;
+        let version = PostgresVersion::start(&pool).await?;
+        Ok(Self::Postgres { pool, version })
+    }
+
+    async fn open_sqlite(path: &Path) -> Result<Self> {
+        let options = SqliteConnectOptions::new()
+            .filename(path)
+            .create_if_missing(true)
+            .journal_mode(SqliteJournalMode::Wal)
+            // What was acknowledged survives a power cut, too.
+            .synchronous(SqliteSynchronous::Full)
+            .foreign_keys(true)
+            .busy_timeout(BUSY_TIMEOUT)
+            .disable_statement_logging();
+        let pool = |connections| {
+            SqlitePoolOptions::new()
+                .max_connections(connections)
+                .min_connections(1)
+                .acquire_timeout(BUSY_TIMEOUT)
+                .test_before_acquire(false)
+                .idle_timeout(None)
+                .max_lifetime(None)
+        };
+        let writer = pool(1).connect_with(options.clone()).await?;
+        let readers = pool(SQLITE_READERS).connect_with(options).await?;
+        let version = SqliteVersion::open(path);
+        Ok(Self::Sqlite {
+            readers,
+            writer,
+            version,
+        })
+    }
+
+    /// Brings the tables up to date. Safe to call from several processes at once.
+    pub async fn migrate(&self) -> Result<()> {
+        match self {
+            // sqlx holds an advisory lock for as long as this takes.
+            Self::Postgres { pool, .. } => sqlx::migrate!("migrations/postgres").run(pool).await?,
+            Self::Sqlite { writer, version, .. } => {
+                let lock = version.lock_migrations().map_err(sqlx::Error::Io)?;
+                sqlx::migrate!("migrations/sqlite").run(writer).await?;
+                drop(lock);
+            }
+        }
+        Ok(())
+    }
+
+    /// A connection for reading: no transaction, each statement stands alone.
+    pub(crate) async fn read(&self) -> Result<Session> {
+        Ok(match self {
+            Self::Sqlite { readers, .. } => Session::SqliteRead(readers.acquire().await?),
+            Self::Postgres { pool, .. } => Session::PostgresRead(pool.acquire().await?),
+        })
+    }
+
+    /// A transaction for one use case. Dropped without [`Writing::commit`], it leaves no trace.
+    pub(crate) async fn write(&self, now: Time, chance: &Chance) -> Result<Writing> {
+        let session = match self {
+            Self::Sqlite { writer, .. } => Session::SqliteWrite(writer.begin_with("BEGIN IMMEDIATE").await?),
+            Self::Postgres { pool, .. } => Session::PostgresWrite(pool.begin().await?),
+        };
+        Ok(Writing {
+            session,
+            now,
+            chance: chance.clone(),
+        })
+    }
+
+    /// What state the data is in, cheaply. While it stays equal, nothing has changed.
+    pub(crate) async fn version(&self) -> Version {
+        match self {
+            Self::Sqlite { version, .. } => version.read(),
+            Self::Postgres { version, .. } => version.read().await,
+        }
+    }
+
+    /// Whether the database answers.
+    pub async fn ping(&self) -> Result<()> {
+        let mut db = self.read().await?;
+        changed!(db, sqlx::query("SELECT 1"))?;
+        Ok(())
+    }
+
+    pub fn pool_use(&self) -> PoolUse {
+        match self {
+            Self::Sqlite { readers, writer, .. } => PoolUse {
+                open: readers.size() + writer.size(),
+                idle: readers.num_idle() + writer.num_idle(),
+            },
+            Self::Postgres { pool, .. } => PoolUse {
+                open: pool.size(),
+                idle: pool.num_idle(),
+            },
+        }
+    }
+
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Sqlite { .. } => "sqlite",
+            Self::Postgres { .. } => "postgres",
+        }
+    }
+
+    pub async fn close(&self) {
+        match self {
+            Self::Sqlite { readers, writer, .. } => {
+                readers.close().await;
+                writer.close().await;
+            }
+            Self::Postgres { pool, .. } => pool.close().await,
+        }
+    }
+}
+
+/// One use of one database connection.
+pub(crate) enum Session {
+    SqliteRead(PoolConnection<Sqlite>),
+    SqliteWrite(Transaction<'static, Sqlite>),
+    PostgresRead(PoolConnection<Postgres>),
+    PostgresWrite(Transaction<'static, Postgres>),
+}
+
+/// What a statement runs on.
+pub(crate) enum Connection<'a> {
+    Sqlite(&'a mut SqliteConnection),
+    Postgres(&'a mut PgConnection),
+}
+
+impl Session {
+    pub(crate) fn connection(&mut self) -> Connection<'_> {
+        match self {
+            Self::SqliteRead(conn) => Connection::Sqlite(conn),
+            Self::SqliteWrite(tx) => Connection::Sqlite(tx),
+            Self::PostgresRead(conn) => Connection::Postgres(conn),
+            Self::PostgresWrite(tx) => Connection::Postgres(tx),
+        }
+    }
+
+    /// The text for this database, where one text cannot serve both.
+    pub(crate) fn pick(&self, sqlite: &'static str, postgres: &'static str) -> &'static str {
+        match self {
+            Self::SqliteRead(_) | Self::SqliteWrite(_) => sqlite,
+            Self::PostgresRead(_) | Self::PostgresWrite(_) => postgres,
+        }
+    }
+}
+
+/// A transaction of a use case, with the one moment it happens at.
+pub(crate) struct Writing {
+    session: Session,
+    pub(crate) now: Time,
+    pub(crate) chance: Chance,
+}
+
+impl std::ops::Deref for Writing {
+    type Target = Session;
+
+    fn deref(&self) -> &Session {
+        &self.session
+    }
+}
+
+impl std::ops::DerefMut for Writing {
+    fn deref_mut(&mut self) -> &mut Session {
+        &mut self.session
+    }
+}
+
+impl Writing {
+    pub(crate) fn uuid(&self) -> uuid::Uuid {
+        crate::clock::time_ordered_uuid(self.now, self.chance.bytes())
+    }
+
+    /// Ends the use case: its activity entries and idempotency claim are written with it or not at all.
+    ///
+    /// Bookkeeping aside there is no other way to commit, so no deed goes unrecorded. A dry run goes through all of
+    /// it and is then undone.
+    pub(crate) async fn commit(mut self, who: &Who, entries: &[Entry]) -> Result<()> {
+        for entry in entries {
+            activity::record(&mut self, who, entry).await?;
+        }
+        if let Some(claim) = &who.request.claim {
+            idempotency::settle(&mut self, claim).await?;
+        }
+        match (self.session, who.request.is_dry_run) {
+            (Session::SqliteWrite(tx), false) => tx.commit().await?,
+            (Session::PostgresWrite(tx), false) => tx.commit().await?,
+            (Session::SqliteWrite(tx), true) => tx.rollback().await?,
+            (Session::PostgresWrite(tx), true) => tx.rollback().await?,
+            (Session::SqliteRead(_) | Session::PostgresRead(_), _) => {
+                unreachable!("a writing session holds a transaction")
+            }
+        }
+        Ok(())
+    }
+
+    /// Commits bookkeeping that is nobody's deed: leases, time stamps of use, clearing away.
+    pub(crate) async fn commit_unrecorded(self) -> Result<()> {
+        self.commit(&Who::system(), &[]).await
+    }
+}
+
+impl From<std::io::Error> for Error {
+    fn from(cause: std::io::Error) -> Self {
+        Self::Database(sqlx::Error::Io(cause))
+    }
+}

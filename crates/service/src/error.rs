@@ -1,0 +1,75 @@
+//! Why a use case did not happen. Knows nothing of HTTP.
+
+use std::borrow::Cow;
+
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The key or session is unknown, expired or revoked.
+    #[error("this credential is not valid")]
+    BadCredential,
+    #[error("there is no such {0}")]
+    NotFound(&'static str),
+    #[error("{0}")]
+    Forbidden(String),
+    #[error("{}", summary(.0))]
+    Invalid(Vec<Invalid>),
+    /// Something else happened at the same time, or is in the way.
+    #[error("{detail}")]
+    Conflict { code: &'static str, detail: String },
+    /// The thing is no longer what the caller last saw.
+    #[error("this {0} has changed since you read it: read it again and repeat your change")]
+    Stale(&'static str),
+    #[error("the database failed")]
+    Database(#[from] sqlx::Error),
+    #[error("the database could not be brought up to date")]
+    Migration(#[from] sqlx::migrate::MigrateError),
+    #[error(transparent)]
+    Password(#[from] auth::password::HashError),
+}
+
+/// One thing that is wrong with the input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Invalid {
+    /// The field, if one is to blame; nested ones joined with `__`.
+    pub field: Option<Cow<'static, str>>,
+    pub code: &'static str,
+    pub detail: String,
+}
+
+impl Error {
+    /// One field that breaks one rule.
+    pub fn invalid(field: &'static str, code: &'static str, detail: impl Into<String>) -> Self {
+        Self::Invalid(vec![Invalid {
+            field: Some(Cow::Borrowed(field)),
+            code,
+            detail: detail.into(),
+        }])
+    }
+
+    /// A rule that no single field breaks.
+    pub fn refused(code: &'static str, detail: impl Into<String>) -> Self {
+        Self::Invalid(vec![Invalid {
+            field: None,
+            code,
+            detail: detail.into(),
+        }])
+    }
+
+    /// Turns a broken unique constraint into the caller's mistake; other failures stay ours.
+    pub(crate) fn on_unique(self, invalid: impl FnOnce() -> Self) -> Self {
+        match &self {
+            Self::Database(sqlx::Error::Database(cause)) if cause.is_unique_violation() => invalid(),
+            _ => self,
+        }
+    }
+}
+
+fn summary(problems: &[Invalid]) -> String {
+    problems
+        .iter()
+        .map(|problem| problem.detail.as_str())
+        .collect::<Vec<_>>()
+        .join("; ")
+}

@@ -1,0 +1,183 @@
+use sqlx::types::Json;
+
+use super::{Fresh, Key, KeyPatch, NewKey, sql};
+use crate::Service;
+use crate::activity::Entry;
+use crate::db::{Session, Writing};
+use crate::error::{Error, Result};
+use crate::id::{KeyId, OrganizationId, TeamId, UserId};
+use crate::page::{Page, Window};
+use crate::sessions::SignedIn;
+
+/// More than anybody needs, few enough to look through.
+const MOST_KEYS: i64 = 100;
+
+/// Keys are managed by the person, never by another key: each use case here takes a [`SignedIn`].
+impl Service {
+    /// Newest first.
+    pub async fn keys(&self, person: &SignedIn, window: Window) -> Result<Page<Key>> {
+        sql::page(&mut self.store.read().await?, person.user, window).await
+    }
+
+    pub async fn key(&self, person: &SignedIn, id: KeyId) -> Result<Key> {
+        sql::find(&mut self.store.read().await?, person.user, id)
+            .await?
+            .ok_or(Error::NotFound("key"))
+    }
+
+    /// A key may read itself, and nothing else about keys.
+    pub async fn own_key(&self, secret: &str) -> Result<Key> {
+        let found = sql::by_secret(&mut self.store.read().await?, &auth::key::hash(secret)).await?;
+        found
+            .filter(|key| key.expires_at.is_none_or(|end| end > self.clock.now()))
+            .ok_or(Error::BadCredential)
+    }
+
+    pub async fn create_key(&self, person: &SignedIn, new: &NewKey) -> Result<Fresh> {
+        let secret = auth::key::new_key(self.chance.bytes());
+        self.create_key_with(person, new, secret).await
+    }
+
+    /// Makes a key whose secret is chosen already, as automation likes to.
+    pub async fn create_key_with(&self, person: &SignedIn, new: &NewKey, secret: String) -> Result<Fresh> {
+        let mut db = self.write().await?;
+        let fresh = insert(&mut db, person.user, new, secret).await?;
+        db.commit(&person.who, &[Entry::created(&fresh.key)]).await?;
+        Ok(fresh)
+    }
+
+    pub async fn update_key(&self, person: &SignedIn, id: KeyId, patch: &KeyPatch) -> Result<Key> {
+        let mut db = self.write().await?;
+        let before = sql::lock(&mut db, person.user, id).await?;
+        let mut key = before.clone();
+        key.change(patch);
+        key.check(&mut db).await?;
+        let Some(entry) = Entry::updated(&before, &key) else {
+            return Ok(before);
+        };
+        key.updated_at = db.now;
+        sql::save(&mut db, &key).await?;
+        db.commit(&person.who, &[entry]).await?;
+        Ok(key)
+    }
+
+    /// Gives the key another secret. The old one stops working at once.
+    pub async fn roll_key(&self, person: &SignedIn, id: KeyId) -> Result<Fresh> {
+        let secret = auth::key::new_key(self.chance.bytes());
+        let mut db = self.write().await?;
+        let mut key = sql::lock(&mut db, person.user, id).await?;
+        key.mask_value = auth::key::mask(&secret);
+        key.last_rolled_at = Some(db.now);
+        key.updated_at = db.now;
+        sql::set_secret(&mut db, &key, &auth::key::hash(&secret)).await?;
+        db.commit(&person.who, &[Entry::happened(&key, "rolled")]).await?;
+        Ok(Fresh { key, secret })
+    }
+
+    pub async fn delete_key(&self, person: &SignedIn, id: KeyId) -> Result<()> {
+        let mut db = self.write().await?;
+        let key = sql::lock(&mut db, person.user, id).await?;
+        sql::delete(&mut db, &key).await?;
+        db.commit(&person.who, &[Entry::deleted(&key)]).await
+    }
+}
+
+/// Makes a key inside a larger use case.
+pub(crate) async fn insert(db: &mut Writing, user: UserId, new: &NewKey, secret: String) -> Result<Fresh> {
+    if sql::count(db, user).await? >= MOST_KEYS {
+        let detail = format!("you have {MOST_KEYS} keys already: delete one first");
+        return Err(Error::refused("too_many_keys", detail));
+    }
+    let key = Key {
+        id: KeyId(db.uuid()),
+        user_id: user,
+        label: new.label.clone(),
+        mask_value: auth::key::mask(&secret),
+        scopes: Json(new.scopes.clone()),
+        scoped_organizations: Json(new.scoped_organizations.clone().unwrap_or_default()),
+        scoped_teams: Json(new.scoped_teams.clone().unwrap_or_default()),
+        created_at: db.now,
+        updated_at: db.now,
+        last_used_at: None,
+        last_rolled_at: None,
+        expires_at: new.expires_at,
+    };
+    key.check(db).await?;
+    sql::insert(db, &key, &auth::key::hash(&secret)).await?;
+    Ok(Fresh { key, secret })
+}
+
+impl Key {
+    fn change(&mut self, patch: &KeyPatch) {
+        let KeyPatch {
+            label,
+            scopes,
+            scoped_organizations,
+            scoped_teams,
+            expires_at,
+        } = patch.clone();
+        self.label = label.unwrap_or_else(|| self.label.clone());
+        self.scopes = scopes.map_or_else(|| self.scopes.clone(), Json);
+        self.scoped_organizations = scoped_organizations.map_or_else(|| self.scoped_organizations.clone(), Json);
+        self.scoped_teams = scoped_teams.map_or_else(|| self.scoped_teams.clone(), Json);
+        self.expires_at = expires_at.or(self.expires_at);
+    }
+
+    /// A key is limited to what its user can reach, and to a time that is still to come.
+    async fn check(&self, db: &mut Writing) -> Result<()> {
+        if self.expires_at.is_some_and(|end| end <= db.now) {
+            return Err(Error::invalid(
+                "expires_at",
+                "invalid_input",
+                "use a time that is still to come",
+            ));
+        }
+        check_organizations(db, self.user_id, &self.scoped_organizations).await?;
+        check_teams(db, self.user_id, &self.scoped_teams).await
+    }
+}
+
+async fn check_organizations(db: &mut Session, user: UserId, organizations: &[OrganizationId]) -> Result<()> {
+    for organization in organizations {
+        if !sql::is_member(db, user, *organization).await? {
+            let detail = format!("you belong to no organization {organization}");
+            return Err(Error::invalid("scoped_organizations", "does_not_exist", detail));
+        }
+    }
+    Ok(())
+}
+
+async fn check_teams(db: &mut Session, user: UserId, teams: &[TeamId]) -> Result<()> {
+    for team in teams {
+        if sql::team_of_user(db, user, *team).await?.is_none() {
+            let detail = format!("none of your organizations has a team {team}");
+            return Err(Error::invalid("scoped_teams", "does_not_exist", detail));
+        }
+    }
+    Ok(())
+}
+
+/// A user has left: keys limited to that organization alone go, others lose it from their list.
+pub(crate) async fn forget_organization(
+    db: &mut Writing,
+    user: UserId,
+    organization: OrganizationId,
+) -> Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    for before in sql::of_user(db, user).await? {
+        if !before.scoped_organizations.contains(&organization) {
+            continue;
+        }
+        let mut key = before.clone();
+        key.scoped_organizations.retain(|&id| id != organization);
+        if key.scoped_organizations.is_empty() {
+            sql::delete(db, &key).await?;
+            entries.push(Entry::deleted(&key));
+        } else {
+            key.updated_at = db.now;
+            sql::save(db, &key).await?;
+            entries.extend(Entry::updated(&before, &key));
+        }
+    }
+    Ok(entries)
+}

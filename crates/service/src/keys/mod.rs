@@ -1,0 +1,123 @@
+//! Personal API keys: what a user hands to a program, and how far the program gets with it.
+
+pub(crate) mod cases;
+pub(crate) mod sql;
+mod usage;
+
+pub(crate) use cases::forget_organization;
+pub use usage::KeyUse;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use sqlx::types::Json;
+
+use crate::activity::Recorded;
+use crate::clock::Time;
+use crate::id::{KeyId, OrganizationId, TeamId, UserId};
+use crate::scope::Scope;
+use crate::text::Line;
+
+/// What people call a key.
+pub type Label = Line<40>;
+
+#[derive(Debug, Clone, Serialize, sqlx::FromRow)]
+pub struct Key {
+    pub id: KeyId,
+    #[serde(skip)]
+    pub user_id: UserId,
+    pub label: Label,
+    pub mask_value: String,
+    pub scopes: Json<Vec<Scope>>,
+    pub scoped_organizations: Json<Vec<OrganizationId>>,
+    pub scoped_teams: Json<Vec<TeamId>>,
+    pub created_at: Time,
+    pub updated_at: Time,
+    #[serde(skip)]
+    pub last_used_at: Option<Time>,
+    pub last_rolled_at: Option<Time>,
+    pub expires_at: Option<Time>,
+}
+
+/// A key that was just made, with the one sight of its secret.
+#[derive(Debug, Clone)]
+pub struct Fresh {
+    pub key: Key,
+    pub secret: String,
+}
+
+/// How far a credential gets, whoever holds it. Empty lists of organizations and teams mean all of them.
+#[derive(Debug, Clone)]
+pub struct Reach {
+    pub scopes: Vec<Scope>,
+    pub organizations: Vec<OrganizationId>,
+    pub teams: Vec<TeamId>,
+}
+
+impl Reach {
+    /// As far as the user.
+    pub fn everything() -> Self {
+        Self {
+            scopes: vec![Scope::Everything],
+            organizations: Vec::new(),
+            teams: Vec::new(),
+        }
+    }
+
+    pub fn covers(&self, scope: Scope) -> bool {
+        self.scopes.iter().any(|held| held.covers(scope))
+    }
+
+    pub fn reaches(&self, organization: OrganizationId) -> bool {
+        self.organizations.is_empty() || self.organizations.contains(&organization)
+    }
+}
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub struct NewKey {
+    /// What you call it.
+    pub label: Label,
+    /// What it may be used for.
+    #[schemars(length(min = 1, max = 20))]
+    pub scopes: Vec<Scope>,
+    /// The organizations it reaches; all of yours when empty.
+    #[schemars(length(max = 100))]
+    pub scoped_organizations: Option<Vec<OrganizationId>>,
+    /// The teams it reaches; all of them when empty.
+    #[schemars(length(max = 100))]
+    pub scoped_teams: Option<Vec<TeamId>>,
+    /// When it stops working; never when left out.
+    pub expires_at: Option<Time>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+pub struct KeyPatch {
+    /// What you call it.
+    pub label: Option<Label>,
+    /// What it may be used for.
+    #[schemars(length(min = 1, max = 20))]
+    pub scopes: Option<Vec<Scope>>,
+    /// The organizations it reaches; all of yours when empty.
+    #[schemars(length(max = 100))]
+    pub scoped_organizations: Option<Vec<OrganizationId>>,
+    /// The teams it reaches; all of them when empty.
+    #[schemars(length(max = 100))]
+    pub scoped_teams: Option<Vec<TeamId>>,
+    /// When it stops working.
+    pub expires_at: Option<Time>,
+}
+
+impl Recorded for Key {
+    const SCOPE: &'static str = "PersonalAPIKey";
+
+    fn organization(&self) -> Option<OrganizationId> {
+        None
+    }
+
+    fn item(&self) -> String {
+        self.id.to_string()
+    }
+
+    fn name(&self) -> String {
+        self.label.to_string()
+    }
+}

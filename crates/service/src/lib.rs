@@ -1,0 +1,83 @@
+//! What Hedgerow is and does. Knows no HTTP.
+
+pub mod access;
+pub mod activity;
+pub mod bootstrap;
+mod cache;
+pub mod clock;
+pub mod credentials;
+mod db;
+mod error;
+mod id;
+pub mod idempotency;
+pub mod keys;
+mod level;
+pub mod members;
+pub mod organizations;
+mod page;
+mod scope;
+pub mod sessions;
+pub mod teams;
+mod text;
+pub mod users;
+
+use std::sync::Arc;
+
+pub use clock::{Chance, Clock, Time};
+pub use db::{PoolUse, Store};
+pub use error::{Error, Invalid, Result};
+pub use id::{ActivityId, KeyId, MemberId, OrganizationId, SessionId, TeamId, UserId, UserUuid};
+pub use level::Level;
+pub use page::{Page, Window};
+pub use scope::{Object, Scope};
+pub use text::{Email, Name};
+
+use cache::Cache;
+use db::Writing;
+use keys::KeyUse;
+
+/// The use cases. Cheap to clone; every clone is the same service.
+#[derive(Debug, Clone)]
+pub struct Service {
+    store: Arc<Store>,
+    clock: Clock,
+    chance: Chance,
+    cache: Arc<Cache>,
+    key_use: Arc<KeyUse>,
+}
+
+impl Service {
+    pub fn new(store: Store, clock: Clock, chance: Chance) -> Self {
+        Self {
+            store: Arc::new(store),
+            clock,
+            chance,
+            cache: Arc::default(),
+            key_use: Arc::default(),
+        }
+    }
+
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    pub fn chance(&self) -> &Chance {
+        &self.chance
+    }
+
+    async fn write(&self) -> Result<Writing> {
+        self.store.write(self.clock.now(), &self.chance).await
+    }
+}
+
+/// Asked inside a write, with the thing locked: is it still what the caller last saw?
+pub type Unchanged<'a, T> = &'a (dyn Fn(&T) -> bool + Send + Sync);
+
+/// For callers who did not say what they last saw.
+pub fn whatever<T>(_: &T) -> bool {
+    true
+}

@@ -1,0 +1,136 @@
+use std::sync::Arc;
+
+use super::{Member, MemberFilter, MemberPatch, MemberRef, sql};
+use crate::access::{Caller, ChangeMembers, Known, ReadMembers, RemoveMembers, Who};
+use crate::activity::Entry;
+use crate::cache::Question;
+use crate::db::Writing;
+use crate::error::{Error, Result};
+use crate::id::{OrganizationId, UserUuid};
+use crate::level::Level;
+use crate::page::{Page, Window};
+use crate::users::{self, User};
+use crate::{Service, Unchanged, keys, organizations, sessions};
+
+impl Service {
+    /// Newest first.
+    pub async fn members(
+        &self,
+        caller: &Caller<ReadMembers>,
+        filter: &MemberFilter,
+        window: Window,
+    ) -> Result<Arc<Page<Member>>> {
+        let question = Question::Members(caller.organization, filter.clone(), window);
+        let load = async { sql::page(&mut self.store.read().await?, caller.organization, filter, window).await };
+        self.remembered(caller.seen, question, load).await
+    }
+
+    pub async fn update_member(
+        &self,
+        caller: &Caller<ChangeMembers>,
+        member: MemberRef,
+        patch: &MemberPatch,
+        unchanged: Unchanged<'_, Member>,
+    ) -> Result<Member> {
+        let mut db = self.write().await?;
+        let before = lock(&mut db, caller, member, unchanged).await?;
+        let mut member = before.clone();
+        if let Some(level) = patch.level {
+            member.change(level, caller, db.now)?;
+        }
+        if before.level == Level::Owner && member.level < Level::Owner {
+            another_owner_remains(&mut db, caller.organization).await?;
+        }
+        let Some(entry) = Entry::updated(&before, &member) else {
+            return Ok(before);
+        };
+        sql::save(&mut db, &member).await?;
+        db.commit(&caller.who, &[entry]).await?;
+        Ok(member)
+    }
+
+    /// Ends a membership, and with it every access that rested on it.
+    pub async fn delete_member(
+        &self,
+        caller: &Caller<RemoveMembers>,
+        member: MemberRef,
+        unchanged: Unchanged<'_, Member>,
+    ) -> Result<()> {
+        let mut db = self.write().await?;
+        let member = lock(&mut db, caller, member, unchanged).await?;
+        member.may_be_removed_by(caller)?;
+        if member.level == Level::Owner {
+            another_owner_remains(&mut db, caller.organization).await?;
+        }
+        sql::delete(&mut db, &member).await?;
+        organizations::sql::count_members(&mut db, caller.organization, -1).await?;
+        users::sql::count_left(&mut db, member.user.id, caller.organization).await?;
+        let mut entries = keys::forget_organization(&mut db, member.user.id, caller.organization).await?;
+        sessions::sql::delete_of_user(&mut db, member.user.id).await?;
+        entries.push(Entry::deleted(&member));
+        db.commit(&caller.who, &entries).await
+    }
+
+    /// Adds an existing user, for whoever runs the machine.
+    pub async fn add_member(&self, who: &Who, organization: OrganizationId, user: &User, level: Level) -> Result<()> {
+        let mut db = self.write().await?;
+        let entry = join(&mut db, organization, user, level).await?;
+        db.commit(who, &[entry]).await
+    }
+}
+
+/// The one door into an organization.
+pub(crate) async fn join(db: &mut Writing, organization: OrganizationId, user: &User, level: Level) -> Result<Entry> {
+    organizations::sql::count_members(db, organization, 1).await?;
+    let id = sql::insert(db, organization, user.id, level).await?;
+    users::sql::count_joined(db, user.id, organization).await?;
+    let (joined_at, updated_at) = (db.now, db.now);
+    let (is_2fa_enabled, has_social_auth) = (false, false);
+    let user = user.clone();
+    let member = Member {
+        id,
+        organization_id: organization,
+        user,
+        level,
+        joined_at,
+        updated_at,
+        is_2fa_enabled,
+        has_social_auth,
+    };
+    Ok(Entry::created(&member))
+}
+
+/// Locks the organization, which is what keeps its members from changing, and finds one of them.
+async fn lock<P>(
+    db: &mut Writing,
+    caller: &Caller<P>,
+    member: MemberRef,
+    unchanged: Unchanged<'_, Member>,
+) -> Result<Member> {
+    organizations::sql::lock(db, caller.organization).await?;
+    let user = uuid_of(member, caller);
+    let member = sql::find(db, caller.organization, user)
+        .await?
+        .ok_or(Error::NotFound("member"))?;
+    if !unchanged(&member) {
+        return Err(Error::Stale("member"));
+    }
+    Ok(member)
+}
+
+fn uuid_of<P>(member: MemberRef, known: &Known<P>) -> UserUuid {
+    match member {
+        MemberRef::Uuid(uuid) => uuid,
+        MemberRef::Me => known.user_uuid,
+    }
+}
+
+async fn another_owner_remains(db: &mut Writing, organization: OrganizationId) -> Result<()> {
+    if sql::owners(db, organization).await? > 1 {
+        return Ok(());
+    }
+    Err(Error::refused(
+        "last_owner",
+        "an organization keeps at least one owner: make another member owner first",
+    ))
+}

@@ -1,0 +1,109 @@
+//! Members: who belongs to an organization, and how much they may do there.
+
+mod cases;
+mod sql;
+
+pub(crate) use cases::join;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::access::{Caller, ChangeMembers, RemoveMembers};
+use crate::activity::Recorded;
+use crate::clock::Time;
+use crate::error::{Error, Result};
+use crate::id::{MemberId, OrganizationId, UserId, UserUuid};
+use crate::level::Level;
+use crate::users::User;
+
+#[derive(Debug, Clone, Serialize, sqlx::FromRow)]
+pub struct Member {
+    pub id: MemberId,
+    #[serde(skip)]
+    pub organization_id: OrganizationId,
+    #[sqlx(flatten)]
+    #[serde(skip)]
+    pub user: User,
+    pub level: Level,
+    pub joined_at: Time,
+    pub updated_at: Time,
+    #[serde(skip)]
+    pub is_2fa_enabled: bool,
+    #[serde(skip)]
+    pub has_social_auth: bool,
+}
+
+/// Which member is meant.
+#[derive(Debug, Clone, Copy)]
+pub enum MemberRef {
+    Uuid(UserUuid),
+    /// `@me`: the caller.
+    Me,
+}
+
+/// Which members to list; all of them when empty.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct MemberFilter {
+    /// The exact address, whatever its case.
+    pub email: Option<String>,
+    /// A part of a name or of the address.
+    pub search: Option<String>,
+}
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub struct MemberPatch {
+    pub level: Option<Level>,
+}
+
+impl Member {
+    fn is(&self, user: UserId) -> bool {
+        self.user.id == user
+    }
+
+    /// Decides on a change of level. Whether another owner remains is for the transaction to say.
+    fn change(&mut self, level: Level, caller: &Caller<ChangeMembers>, now: Time) -> Result<()> {
+        if self.is(caller.user) && level > self.level {
+            return Err(Error::Forbidden(
+                "you cannot raise your own level: ask another administrator".to_owned(),
+            ));
+        }
+        if !caller.level.may_change(self.level, level) {
+            return Err(Error::Forbidden(format!(
+                "your level ({}) does not allow to make a member of level {} one of level {level}",
+                caller.level, self.level
+            )));
+        }
+        if level != self.level {
+            self.level = level;
+            self.updated_at = now;
+        }
+        Ok(())
+    }
+
+    /// Members may leave, and administrators remove anyone who is not above them.
+    fn may_be_removed_by(&self, caller: &Caller<RemoveMembers>) -> Result<()> {
+        if self.is(caller.user) || caller.level.may_change(self.level, self.level) {
+            return Ok(());
+        }
+        let (own, theirs) = (caller.level, self.level);
+        Err(Error::Forbidden(format!(
+            "your level ({own}) does not allow to remove a member of level {theirs}"
+        )))
+    }
+}
+
+impl Recorded for Member {
+    const SCOPE: &'static str = "OrganizationMembership";
+
+    fn organization(&self) -> Option<OrganizationId> {
+        Some(self.organization_id)
+    }
+
+    fn item(&self) -> String {
+        self.id.to_string()
+    }
+
+    fn name(&self) -> String {
+        self.user.email.clone()
+    }
+}

@@ -1,0 +1,140 @@
+//! Every statement names the organization, so none can reach another's rows.
+
+use super::{Member, MemberFilter};
+use crate::db::{Session, Writing, changed, on};
+use crate::error::{Error, Result};
+use crate::id::{MemberId, OrganizationId, UserId, UserUuid};
+use crate::level::Level;
+use crate::page::{Page, Window};
+use crate::users::sql::user_columns;
+
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT m.id, m.organization_id, m.level, m.joined_at, m.updated_at, \
+             u.totp_confirmed_at IS NOT NULL AS is_2fa_enabled, \
+             EXISTS (SELECT 1 FROM user_identity i WHERE i.user_id = u.id) AS has_social_auth, ",
+            user_columns!(),
+            " FROM member m JOIN app_user u ON u.id = m.user_id WHERE m.organization_id = $1 ",
+            $rest
+        )
+    };
+}
+
+/// What a search looks like to `LIKE`, with nothing in it but the text itself.
+fn pattern(search: &str) -> String {
+    let literal = search
+        .to_lowercase()
+        .replace('\\', "\\\\")
+        .replace('%', "\\%")
+        .replace('_', "\\_");
+    format!("%{literal}%")
+}
+
+pub(super) async fn page(
+    db: &mut Session,
+    organization: OrganizationId,
+    filter: &MemberFilter,
+    window: Window,
+) -> Result<Page<Member>> {
+    // The count of an unfiltered list is kept with the organization: no scan, however many members.
+    const ALL: &str = select!("ORDER BY m.id DESC LIMIT $2 OFFSET $3");
+    const COUNT_ALL: &str = "SELECT member_count FROM organization WHERE id = $1";
+    const SOME: &str = select!(
+        "AND ($4 IS NULL OR u.email_key = $4) AND ($5 IS NULL OR u.search_text LIKE $5 ESCAPE '\\') \
+         ORDER BY m.id DESC LIMIT $2 OFFSET $3"
+    );
+    const COUNT_SOME: &str = "SELECT count(*) FROM member m JOIN app_user u ON u.id = m.user_id \
+        WHERE m.organization_id = $1 \
+        AND ($2 IS NULL OR u.email_key = $2) AND ($3 IS NULL OR u.search_text LIKE $3 ESCAPE '\\')";
+    let Window { limit, offset } = window;
+    if *filter == MemberFilter::default() {
+        let items = on!(db, conn =>
+            sqlx::query_as(ALL).bind(organization).bind(limit).bind(offset).fetch_all(conn))?;
+        let count = on!(db, conn => sqlx::query_scalar(COUNT_ALL).bind(organization).fetch_one(conn))?;
+        return Ok(Page { items, count });
+    }
+    let email = filter.email.as_ref().map(|email| email.trim().to_lowercase());
+    let search = filter.search.as_deref().map(pattern);
+    let items = on!(db, conn => sqlx::query_as(SOME)
+        .bind(organization).bind(limit).bind(offset).bind(&email).bind(&search).fetch_all(conn))?;
+    let count = on!(db, conn =>
+        sqlx::query_scalar(COUNT_SOME).bind(organization).bind(&email).bind(&search).fetch_one(conn))?;
+    Ok(Page { items, count })
+}
+
+/// Finds a member. The caller holds the lock of the organization, which keeps its members as they are.
+pub(super) async fn find(db: &mut Session, organization: OrganizationId, user: UserUuid) -> Result<Option<Member>> {
+    const SQL: &str = select!("AND u.uuid = $2");
+    Ok(on!(db, conn => sqlx::query_as(SQL).bind(organization).bind(user).fetch_optional(conn))?)
+}
+
+pub(super) async fn owners(db: &mut Session, organization: OrganizationId) -> Result<i64> {
+    const SQL: &str = "SELECT count(*) FROM member WHERE organization_id = $1 AND level = 15";
+    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(organization).fetch_one(conn))?)
+}
+
+pub(super) async fn insert(
+    db: &mut Writing,
+    organization: OrganizationId,
+    user: UserId,
+    level: Level,
+) -> Result<MemberId> {
+    const SQL: &str = "INSERT INTO member (id, organization_id, user_id, level, joined_at, updated_at) \
+        VALUES ($1, $2, $3, $4, $5, $5)";
+    let (id, now) = (MemberId(db.uuid()), db.now);
+    let done = changed!(
+        db,
+        sqlx::query(SQL)
+            .bind(id)
+            .bind(organization)
+            .bind(user)
+            .bind(level)
+            .bind(now)
+    );
+    done.map_err(|error| {
+        Error::from(error).on_unique(|| {
+            Error::refused(
+                "user_already_member",
+                "this user is a member of the organization already",
+            )
+        })
+    })?;
+    Ok(id)
+}
+
+pub(super) async fn save(db: &mut Writing, member: &Member) -> Result<()> {
+    const SQL: &str = "UPDATE member SET level = $3, updated_at = $4 WHERE organization_id = $1 AND id = $2";
+    let Member {
+        organization_id,
+        id,
+        level,
+        updated_at,
+        ..
+    } = member;
+    changed!(
+        db,
+        sqlx::query(SQL)
+            .bind(organization_id)
+            .bind(id)
+            .bind(level)
+            .bind(updated_at)
+    )?;
+    Ok(())
+}
+
+pub(super) async fn delete(db: &mut Writing, member: &Member) -> Result<()> {
+    const SQL: &str = "DELETE FROM member WHERE organization_id = $1 AND id = $2";
+    changed!(db, sqlx::query(SQL).bind(member.organization_id).bind(member.id))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pattern;
+
+    #[test]
+    fn a_search_finds_only_the_text_itself() {
+        assert_eq!(pattern("50%_Off\\"), "%50\\%\\_off\\\\%");
+    }
+}

@@ -1,0 +1,203 @@
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::sql::Membership;
+use super::{NewOrganization, Organization, OrganizationPatch, PLUGINS_ROOT, Seen, slug, sql};
+use crate::access::{Caller, ChangeOrganization, CreateOrganization, DeleteOrganization, Known, ReadOrganization, Who};
+use crate::activity::Entry;
+use crate::cache::Question;
+use crate::db::Writing;
+use crate::error::{Error, Result};
+use crate::id::{OrganizationId, UserId};
+use crate::level::Level;
+use crate::page::{Page, Window};
+use crate::teams::{self, Team};
+use crate::text::Name;
+use crate::users::{self, User};
+use crate::{Service, Unchanged, members};
+
+/// After this many taken slugs something other than bad luck is at work.
+const SLUG_TRIES: usize = 10;
+
+impl Service {
+    /// The organizations the caller belongs to and the key reaches, newest first.
+    pub async fn organizations(&self, known: &Known<ReadOrganization>, window: Window) -> Result<Page<Seen>> {
+        let mut db = self.store.read().await?;
+        let page = if known.reach.organizations.is_empty() {
+            sql::page(&mut db, known.user, window).await?
+        } else {
+            sql::page_among(&mut db, known.user, &known.reach.organizations, window).await?
+        };
+        let ids: Vec<OrganizationId> = page.items.iter().map(|item| item.organization.id).collect();
+        let mut teams: HashMap<OrganizationId, Vec<Team>> = HashMap::new();
+        for team in teams::sql::of_organizations(&mut db, &ids).await? {
+            if known.may_see_team(team.id) {
+                teams.entry(team.organization_id).or_default().push(team);
+            }
+        }
+        let seen = |Membership { organization, level }| {
+            let teams = teams.remove(&organization.id).unwrap_or_default();
+            Seen {
+                organization,
+                level,
+                teams,
+            }
+        };
+        Ok(Page {
+            count: page.count,
+            items: page.items.into_iter().map(seen).collect(),
+        })
+    }
+
+    pub async fn organization(&self, caller: &Caller<ReadOrganization>) -> Result<Arc<Seen>> {
+        let question = Question::Organization(caller.organization, caller.user);
+        let seen = self
+            .remembered(caller.seen, question, self.load(caller.user, caller.organization))
+            .await?;
+        if caller.reach.teams.is_empty() {
+            return Ok(seen);
+        }
+        let mut seen = Seen::clone(&seen);
+        seen.teams.retain(|team| caller.may_see_team(team.id));
+        Ok(Arc::new(seen))
+    }
+
+    async fn load(&self, user: UserId, organization: OrganizationId) -> Result<Seen> {
+        let mut db = self.store.read().await?;
+        let found = sql::find(&mut db, user, organization).await?;
+        let Membership { organization, level } = found.ok_or(Error::NotFound("organization"))?;
+        let teams = teams::sql::of_organization(&mut db, organization.id).await?;
+        Ok(Seen {
+            organization,
+            level,
+            teams,
+        })
+    }
+
+    /// Makes an organization with one team, owned by the caller.
+    pub async fn create_organization(&self, known: &Known<CreateOrganization>, new: &NewOrganization) -> Result<Seen> {
+        if !known.reach.organizations.is_empty() {
+            let detail = "this key is limited to some organizations and cannot create another";
+            return Err(Error::Forbidden(detail.to_owned()));
+        }
+        let mut db = self.write().await?;
+        let owner = users::sql::by_ids(&mut db, &[known.user])
+            .await?
+            .pop()
+            .ok_or(Error::NotFound("user"))?;
+        let (seen, entries) = create(&mut db, new, &owner).await?;
+        db.commit(&known.who, &entries).await?;
+        Ok(seen)
+    }
+
+    /// The same for whoever runs the machine.
+    pub async fn create_organization_for(&self, who: &Who, new: &NewOrganization, owner: &User) -> Result<Seen> {
+        let mut db = self.write().await?;
+        let (seen, entries) = create(&mut db, new, owner).await?;
+        db.commit(who, &entries).await?;
+        Ok(seen)
+    }
+
+    pub async fn update_organization(
+        &self,
+        caller: &Caller<ChangeOrganization>,
+        patch: &OrganizationPatch,
+        unchanged: Unchanged<'_, Seen>,
+    ) -> Result<Seen> {
+        let mut db = self.write().await?;
+        let before = lock(&mut db, caller, unchanged).await?;
+        let mut seen = before.clone();
+        seen.organization.change(patch);
+        let Some(entry) = Entry::updated(&before.organization, &seen.organization) else {
+            return Ok(before);
+        };
+        seen.organization.updated_at = db.now;
+        sql::save(&mut db, &seen.organization).await?;
+        db.commit(&caller.who, &[entry]).await?;
+        Ok(seen)
+    }
+
+    /// Deletes the organization and everything below it, in one transaction.
+    pub async fn delete_organization(
+        &self,
+        caller: &Caller<DeleteOrganization>,
+        unchanged: Unchanged<'_, Seen>,
+    ) -> Result<()> {
+        let mut db = self.write().await?;
+        let seen = lock(&mut db, caller, unchanged).await?;
+        users::sql::count_all_left(&mut db, caller.organization).await?;
+        sql::delete(&mut db, caller.organization).await?;
+        db.commit(&caller.who, &[Entry::deleted(&seen.organization)]).await
+    }
+
+    /// Every organization of the instance.
+    pub async fn all_organizations(&self, window: Window) -> Result<Page<Organization>> {
+        sql::all(&mut self.store.read().await?, window).await
+    }
+}
+
+/// Locks the organization and makes sure that it is what the caller last saw.
+async fn lock<P>(db: &mut Writing, caller: &Caller<P>, unchanged: Unchanged<'_, Seen>) -> Result<Seen> {
+    let organization = sql::lock(db, caller.organization).await?;
+    let mut teams = teams::sql::of_organization(db, organization.id).await?;
+    teams.retain(|team| caller.may_see_team(team.id));
+    let seen = Seen {
+        organization,
+        level: caller.level,
+        teams,
+    };
+    if !unchanged(&seen) {
+        return Err(Error::Stale("organization"));
+    }
+    Ok(seen)
+}
+
+/// Makes an organization inside a larger use case.
+pub(crate) async fn create(db: &mut Writing, new: &NewOrganization, owner: &User) -> Result<(Seen, Vec<Entry>)> {
+    let mut organization = fresh(db, new);
+    insert_with_free_slug(db, &mut organization).await?;
+    let name = Name::new(teams::DEFAULT_NAME).expect("the default name is a name");
+    let mut team = teams::cases::fresh(db, organization.id, name);
+    teams::sql::insert(db, &mut team).await?;
+    let joined = members::join(db, organization.id, owner, Level::Owner).await?;
+    organization.member_count = 1;
+    let entries = vec![Entry::created(&organization), Entry::created(&team), joined];
+    Ok((
+        Seen {
+            organization,
+            level: Level::Owner,
+            teams: vec![team],
+        },
+        entries,
+    ))
+}
+
+fn fresh(db: &Writing, new: &NewOrganization) -> Organization {
+    Organization {
+        id: OrganizationId(db.uuid()),
+        name: new.name.clone(),
+        slug: slug::slug(new.name.as_str()),
+        plugins_access_level: PLUGINS_ROOT,
+        is_member_join_email_enabled: new.is_member_join_email_enabled.unwrap_or(true),
+        enforce_2fa: new.enforce_2fa.unwrap_or(false),
+        metadata: "{}".to_owned(),
+        customer_id: None,
+        member_count: 0,
+        created_at: db.now,
+        updated_at: db.now,
+    }
+}
+
+async fn insert_with_free_slug(db: &mut Writing, organization: &mut Organization) -> Result<()> {
+    let plain = organization.slug.clone();
+    for _ in 0..SLUG_TRIES {
+        if sql::insert(db, organization).await? {
+            return Ok(());
+        }
+        organization.slug = slug::slug_with_suffix(&plain, &db.chance);
+    }
+    Err(Error::Conflict {
+        code: "conflict",
+        detail: format!("no free slug was found for {plain}: try another name"),
+    })
+}

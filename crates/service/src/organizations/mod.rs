@@ -1,0 +1,117 @@
+//! Organizations: what everything else belongs to.
+
+pub(crate) mod cases;
+mod slug;
+pub(crate) mod sql;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::activity::Recorded;
+use crate::clock::Time;
+use crate::id::OrganizationId;
+use crate::level::Level;
+use crate::teams::Team;
+use crate::text::Name;
+
+/// What a self-hosted organization may do with pipeline apps: everything.
+pub const PLUGINS_ROOT: i16 = 9;
+
+#[derive(Debug, Clone, Serialize, sqlx::FromRow)]
+pub struct Organization {
+    pub id: OrganizationId,
+    pub name: Name,
+    pub slug: String,
+    pub plugins_access_level: i16,
+    pub is_member_join_email_enabled: bool,
+    pub enforce_2fa: bool,
+    /// A JSON object as text.
+    pub metadata: String,
+    pub customer_id: Option<String>,
+    pub member_count: i64,
+    pub created_at: Time,
+    pub updated_at: Time,
+}
+
+/// Something the organization may use. There is no billing here: what is built is available.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Feature {
+    pub key: &'static str,
+    pub name: &'static str,
+}
+
+pub const FEATURES: [Feature; 2] = [
+    Feature {
+        key: "organizations_projects",
+        name: "Any number of organizations and teams",
+    },
+    Feature {
+        key: "audit_logs",
+        name: "Activity log",
+    },
+];
+
+/// An organization as one of its members sees it.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    pub organization: Organization,
+    pub level: Level,
+    pub teams: Vec<Team>,
+}
+
+/// Which organization is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OrganizationRef {
+    Id(OrganizationId),
+    /// `@current`: the one the key is limited to, else the user's current one.
+    Current,
+}
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub struct NewOrganization {
+    /// What people call it.
+    pub name: Name,
+    /// Whether members get a mail when somebody joins; yes unless told otherwise.
+    pub is_member_join_email_enabled: Option<bool>,
+    /// Whether members must have a second factor to sign in; no unless told otherwise.
+    pub enforce_2fa: Option<bool>,
+}
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub struct OrganizationPatch {
+    /// What people call it. The slug stays as it is.
+    pub name: Option<Name>,
+    /// Whether members get a mail when somebody joins.
+    pub is_member_join_email_enabled: Option<bool>,
+    /// Whether members must have a second factor to sign in.
+    pub enforce_2fa: Option<bool>,
+}
+
+impl Organization {
+    fn change(&mut self, patch: &OrganizationPatch) {
+        let OrganizationPatch {
+            name,
+            is_member_join_email_enabled,
+            enforce_2fa,
+        } = patch;
+        self.name = name.clone().unwrap_or_else(|| self.name.clone());
+        self.is_member_join_email_enabled = is_member_join_email_enabled.unwrap_or(self.is_member_join_email_enabled);
+        self.enforce_2fa = enforce_2fa.unwrap_or(self.enforce_2fa);
+    }
+}
+
+impl Recorded for Organization {
+    const SCOPE: &'static str = "Organization";
+
+    fn organization(&self) -> Option<OrganizationId> {
+        Some(self.id)
+    }
+
+    fn item(&self) -> String {
+        self.id.to_string()
+    }
+
+    fn name(&self) -> String {
+        self.name.to_string()
+    }
+}

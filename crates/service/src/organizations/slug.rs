@@ -1,0 +1,53 @@
+//! Names for addresses: lower-case ASCII, made once from what people call the thing.
+
+use crate::clock::Chance;
+
+const MOST: usize = 48;
+const SUFFIX_LENGTH: usize = 4;
+/// For names that leave nothing behind, such as one of punctuation only.
+const FALLBACK: &str = "organization";
+
+/// `Łódź & Søn` becomes `lodz-son`. Never empty.
+pub(super) fn slug(name: &str) -> String {
+    let ascii = deunicode::deunicode(name).to_ascii_lowercase();
+    let words: Vec<&str> = ascii
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .collect();
+    let slug = cut(&words.join("-"), MOST);
+    if slug.is_empty() { FALLBACK.to_owned() } else { slug }
+}
+
+/// The same with a random end, for a name that is taken.
+pub(super) fn slug_with_suffix(slug: &str, chance: &Chance) -> String {
+    const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
+    let suffix: String = chance
+        .bytes::<SUFFIX_LENGTH>()
+        .iter()
+        .map(|byte| char::from(LETTERS[usize::from(byte % 32)]))
+        .collect();
+    format!("{}-{suffix}", cut(slug, MOST - SUFFIX_LENGTH - 1))
+}
+
+fn cut(slug: &str, most: usize) -> String {
+    slug[..slug.len().min(most)].trim_matches('-').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_name_gives_a_slug() {
+        assert_eq!(slug("Łódź & Søn"), "lodz-son");
+        assert_eq!(slug("北京"), "bei-jing");
+        assert_eq!(slug("!!!"), "organization");
+        assert_eq!(slug(&"word ".repeat(20)).len(), 47);
+    }
+
+    #[test]
+    fn a_suffix_keeps_within_the_limit() {
+        let long = slug(&"x".repeat(60));
+        assert_eq!(slug_with_suffix(&long, &Chance::seeded(1)).len(), 48);
+    }
+}

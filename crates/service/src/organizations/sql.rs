@@ -1,0 +1,169 @@
+use sqlx::QueryBuilder;
+
+use super::Organization;
+use crate::db::{Connection, Session, Writing, changed, on};
+use crate::error::{Error, Result};
+use crate::id::{OrganizationId, UserId};
+use crate::level::Level;
+use crate::page::{Page, Window};
+
+macro_rules! columns {
+    () => {
+        "o.id, o.name, o.slug, o.plugins_access_level, \
+         o.is_member_join_email_enabled, o.enforce_2fa, o.metadata, o.customer_id, o.member_count, \
+         o.created_at, o.updated_at"
+    };
+}
+
+/// An organization together with the level of the member who asks.
+#[derive(sqlx::FromRow)]
+pub(super) struct Membership {
+    #[sqlx(flatten)]
+    pub(super) organization: Organization,
+    pub(super) level: Level,
+}
+
+macro_rules! of_member {
+    ($rest:literal) => {
+        concat!(
+            "SELECT m.level, ",
+            columns!(),
+            " FROM member m JOIN organization o ON o.id = m.organization_id WHERE m.user_id = $1 ",
+            $rest
+        )
+    };
+}
+
+pub(super) async fn find(db: &mut Session, user: UserId, organization: OrganizationId) -> Result<Option<Membership>> {
+    const SQL: &str = of_member!("AND m.organization_id = $2");
+    Ok(on!(db, conn => sqlx::query_as(SQL).bind(user).bind(organization).fetch_optional(conn))?)
+}
+
+/// Ids are time-ordered, so the index on memberships gives the newest first without sorting.
+pub(super) async fn page(db: &mut Session, user: UserId, window: Window) -> Result<Page<Membership>> {
+    const ROWS: &str = of_member!("ORDER BY m.organization_id DESC LIMIT $2 OFFSET $3");
+    const COUNT: &str = "SELECT organization_count FROM app_user WHERE id = $1";
+    let items = on!(db, conn =>
+        sqlx::query_as(ROWS).bind(user).bind(window.limit).bind(window.offset).fetch_all(conn))?;
+    let count = on!(db, conn => sqlx::query_scalar(COUNT).bind(user).fetch_one(conn))?;
+    Ok(Page { items, count })
+}
+
+/// The same for a key that reaches only some organizations.
+pub(super) async fn page_among(
+    db: &mut Session,
+    user: UserId,
+    among: &[OrganizationId],
+    window: Window,
+) -> Result<Page<Membership>> {
+    macro_rules! read {
+        ($driver:ty, $conn:ident) => {{
+            let mut rows = QueryBuilder::<$driver>::new(concat!(
+                "SELECT m.level, ",
+                columns!(),
+                " FROM member m JOIN organization o ON o.id = m.organization_id WHERE m.organization_id IN ("
+            ));
+            let mut list = rows.separated(", ");
+            for id in among {
+                list.push_bind(*id);
+            }
+            rows.push(") AND m.user_id = ")
+                .push_bind(user)
+                .push(" ORDER BY m.organization_id DESC");
+            rows.build_query_as().fetch_all($conn).await?
+        }};
+    }
+    let all: Vec<Membership> = match db.connection() {
+        Connection::Sqlite(conn) => read!(sqlx::Sqlite, conn),
+        Connection::Postgres(conn) => read!(sqlx::Postgres, conn),
+    };
+    let count = i64::try_from(all.len()).unwrap_or(i64::MAX);
+    let skip = usize::try_from(window.offset).unwrap_or(usize::MAX);
+    let take = usize::try_from(window.limit).unwrap_or(usize::MAX);
+    Ok(Page {
+        items: all.into_iter().skip(skip).take(take).collect(),
+        count,
+    })
+}
+
+/// Every organization there is, for whoever runs the machine.
+pub(super) async fn all(db: &mut Session, window: Window) -> Result<Page<Organization>> {
+    const ROWS: &str = concat!(
+        "SELECT ",
+        columns!(),
+        " FROM organization o ORDER BY o.id DESC LIMIT $1 OFFSET $2"
+    );
+    let items = on!(db, conn => sqlx::query_as(ROWS).bind(window.limit).bind(window.offset).fetch_all(conn))?;
+    let count = on!(db, conn => sqlx::query_scalar("SELECT count(*) FROM organization").fetch_one(conn))?;
+    Ok(Page { items, count })
+}
+
+/// Keeps the organization, its members and its teams from changing until the session ends.
+pub(crate) async fn lock(db: &mut Writing, id: OrganizationId) -> Result<Organization> {
+    // A SQLite session that writes already holds the only write lock.
+    let sql = db.pick(
+        concat!("SELECT ", columns!(), " FROM organization o WHERE o.id = $1"),
+        concat!("SELECT ", columns!(), " FROM organization o WHERE o.id = $1 FOR UPDATE"),
+    );
+    let found = on!(db, conn => sqlx::query_as(sql).bind(id).fetch_optional(conn))?;
+    found.ok_or(Error::NotFound("organization"))
+}
+
+/// Stores a new organization, unless its slug is taken.
+pub(super) async fn insert(db: &mut Writing, organization: &Organization) -> Result<bool> {
+    const SQL: &str = "INSERT INTO organization (id, name, slug, plugins_access_level, \
+        is_member_join_email_enabled, enforce_2fa, metadata, customer_id, created_at, updated_at) \
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9) ON CONFLICT (slug) DO NOTHING";
+    let rows = changed!(
+        db,
+        sqlx::query(SQL)
+            .bind(organization.id)
+            .bind(&organization.name)
+            .bind(&organization.slug)
+            .bind(organization.plugins_access_level)
+            .bind(organization.is_member_join_email_enabled)
+            .bind(organization.enforce_2fa)
+            .bind(&organization.metadata)
+            .bind(&organization.customer_id)
+            .bind(organization.created_at)
+    )?;
+    Ok(rows == 1)
+}
+
+pub(super) async fn save(db: &mut Writing, organization: &Organization) -> Result<()> {
+    const SQL: &str = "UPDATE organization SET name = $2, is_member_join_email_enabled = $3, enforce_2fa = $4, \
+        updated_at = $5 WHERE id = $1";
+    let Organization {
+        id,
+        name,
+        is_member_join_email_enabled,
+        enforce_2fa,
+        updated_at,
+        ..
+    } = organization;
+    changed!(
+        db,
+        sqlx::query(SQL)
+            .bind(id)
+            .bind(name)
+            .bind(is_member_join_email_enabled)
+            .bind(enforce_2fa)
+            .bind(updated_at)
+    )?;
+    Ok(())
+}
+
+/// Everything that belongs to the organization goes with it.
+pub(super) async fn delete(db: &mut Writing, id: OrganizationId) -> Result<()> {
+    changed!(db, sqlx::query("DELETE FROM organization WHERE id = $1").bind(id))?;
+    Ok(())
+}
+
+/// Counts a member in or out, and thereby locks the organization.
+pub(crate) async fn count_members(db: &mut Writing, id: OrganizationId, difference: i64) -> Result<()> {
+    const SQL: &str = "UPDATE organization SET member_count = member_count + $2 WHERE id = $1";
+    match changed!(db, sqlx::query(SQL).bind(id).bind(difference))? {
+        0 => Err(Error::NotFound("organization")),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,38 @@
+//! A part of a long list.
+
+/// Which part is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Window {
+    pub limit: i64,
+    pub offset: i64,
+}
+
+impl Window {
+    pub const DEFAULT_LIMIT: i64 = 100;
+    pub const MAX_LIMIT: i64 = 1000;
+
+    /// A larger limit than the largest is cut to it.
+    pub fn new(limit: Option<i64>, offset: Option<i64>) -> Self {
+        let limit = limit.unwrap_or(Self::DEFAULT_LIMIT).clamp(1, Self::MAX_LIMIT);
+        Self {
+            limit,
+            offset: offset.unwrap_or(0).max(0),
+        }
+    }
+}
+
+/// The part, and how many items there are in all.
+#[derive(Debug, Clone)]
+pub struct Page<T> {
+    pub items: Vec<T>,
+    pub count: i64,
+}
+
+impl<T> Page<T> {
+    pub fn map<'a, U>(&'a self, change: impl FnMut(&'a T) -> U) -> Page<U> {
+        Page {
+            items: self.items.iter().map(change).collect(),
+            count: self.count,
+        }
+    }
+}

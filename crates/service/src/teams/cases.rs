@@ -1,0 +1,114 @@
+use super::{NewTeam, TOKEN_PREFIX, Team, TeamPatch, sql};
+use crate::access::{Caller, ChangeTeams, ReadTeams};
+use crate::activity::Entry;
+use crate::db::Writing;
+use crate::error::{Error, Result};
+use crate::id::{OrganizationId, TeamId};
+use crate::organizations;
+use crate::page::{Page, Window};
+use crate::text::Name;
+use crate::{Service, Unchanged};
+
+impl Service {
+    /// Oldest first: the first is the one that exports go to unless told otherwise.
+    pub async fn teams(&self, caller: &Caller<ReadTeams>, window: Window) -> Result<Page<Team>> {
+        let mut teams = sql::of_organization(&mut self.store.read().await?, caller.organization).await?;
+        teams.retain(|team| caller.may_see_team(team.id));
+        let count = i64::try_from(teams.len()).unwrap_or(i64::MAX);
+        let skip = usize::try_from(window.offset).unwrap_or(usize::MAX);
+        let take = usize::try_from(window.limit).unwrap_or(usize::MAX);
+        Ok(Page {
+            items: teams.into_iter().skip(skip).take(take).collect(),
+            count,
+        })
+    }
+
+    pub async fn team(&self, caller: &Caller<ReadTeams>, id: TeamId) -> Result<Team> {
+        let team = sql::find(&mut self.store.read().await?, caller.organization, id).await?;
+        team.filter(|team| caller.may_see_team(team.id))
+            .ok_or(Error::NotFound("team"))
+    }
+
+    pub async fn create_team(&self, caller: &Caller<ChangeTeams>, new: &NewTeam) -> Result<Team> {
+        let timezone = new.timezone.as_ref().map(super::Timezone::known).transpose()?;
+        let mut db = self.write().await?;
+        organizations::sql::lock(&mut db, caller.organization).await?;
+        let mut team = fresh(&db, caller.organization, new.name.clone());
+        team.timezone = timezone.unwrap_or(team.timezone);
+        sql::insert(&mut db, &mut team).await?;
+        db.commit(&caller.who, &[Entry::created(&team)]).await?;
+        Ok(team)
+    }
+
+    pub async fn update_team(
+        &self,
+        caller: &Caller<ChangeTeams>,
+        id: TeamId,
+        patch: &TeamPatch,
+        unchanged: Unchanged<'_, Team>,
+    ) -> Result<Team> {
+        let timezone = patch.timezone.as_ref().map(super::Timezone::known).transpose()?;
+        let mut db = self.write().await?;
+        let before = lock(&mut db, caller, id, unchanged).await?;
+        let mut team = before.clone();
+        team.name = patch.name.clone().unwrap_or(team.name);
+        team.timezone = timezone.unwrap_or(team.timezone);
+        let Some(entry) = Entry::updated(&before, &team) else {
+            return Ok(before);
+        };
+        team.updated_at = db.now;
+        sql::save(&mut db, &team).await?;
+        db.commit(&caller.who, &[entry]).await?;
+        Ok(team)
+    }
+
+    /// The last team stays: what belongs to an organization belongs to one of its teams.
+    pub async fn delete_team(
+        &self,
+        caller: &Caller<ChangeTeams>,
+        id: TeamId,
+        unchanged: Unchanged<'_, Team>,
+    ) -> Result<()> {
+        let mut db = self.write().await?;
+        let team = lock(&mut db, caller, id, unchanged).await?;
+        if sql::of_organization(&mut db, caller.organization).await?.len() == 1 {
+            return Err(Error::refused(
+                "last_team",
+                "an organization keeps at least one team: create another first",
+            ));
+        }
+        sql::delete(&mut db, &team).await?;
+        db.commit(&caller.who, &[Entry::deleted(&team)]).await
+    }
+}
+
+/// Locks the organization, which is what keeps its teams from changing, too.
+async fn lock(
+    db: &mut Writing,
+    caller: &Caller<ChangeTeams>,
+    id: TeamId,
+    unchanged: Unchanged<'_, Team>,
+) -> Result<Team> {
+    organizations::sql::lock(db, caller.organization).await?;
+    let team = sql::find(db, caller.organization, id)
+        .await?
+        .ok_or(Error::NotFound("team"))?;
+    if !unchanged(&team) {
+        return Err(Error::Stale("team"));
+    }
+    Ok(team)
+}
+
+/// A team that is not stored yet.
+pub(crate) fn fresh(db: &Writing, organization_id: OrganizationId, name: Name) -> Team {
+    Team {
+        id: TeamId(0),
+        uuid: db.uuid(),
+        organization_id,
+        name,
+        api_token: auth::key::new_token(TOKEN_PREFIX, db.chance.bytes()),
+        timezone: "UTC".to_owned(),
+        created_at: db.now,
+        updated_at: db.now,
+    }
+}

@@ -1,0 +1,96 @@
+//! Teams: the projects of an organization, each with a token of its own.
+
+pub(crate) mod cases;
+pub(crate) mod sql;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::activity::Recorded;
+use crate::clock::Time;
+use crate::error::{Error, Result};
+use crate::id::{OrganizationId, TeamId};
+use crate::text::Name;
+
+/// The team every organization begins with.
+pub const DEFAULT_NAME: &str = "Default project";
+/// How a team's token begins.
+pub const TOKEN_PREFIX: &str = "hgp_";
+
+#[derive(Debug, Clone, Serialize, sqlx::FromRow)]
+pub struct Team {
+    pub id: TeamId,
+    pub uuid: uuid::Uuid,
+    #[serde(skip)]
+    pub organization_id: OrganizationId,
+    pub name: Name,
+    pub api_token: String,
+    pub timezone: String,
+    pub created_at: Time,
+    pub updated_at: Time,
+}
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub struct NewTeam {
+    /// What people call the team.
+    pub name: Name,
+    /// A name of the IANA time zone database; `UTC` unless given.
+    pub timezone: Option<Timezone>,
+}
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+pub struct TeamPatch {
+    /// What people call the team.
+    pub name: Option<Name>,
+    /// A name of the IANA time zone database.
+    pub timezone: Option<Timezone>,
+}
+
+/// The name of a time zone that exists.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(transparent)]
+pub struct Timezone(String);
+
+impl Timezone {
+    pub(crate) fn known(&self) -> Result<String> {
+        match self.0.parse::<chrono_tz::Tz>() {
+            Ok(zone) => Ok(zone.name().to_owned()),
+            Err(_) => Err(Error::invalid(
+                "timezone",
+                "invalid_choice",
+                "use a time zone's name, such as Europe/Berlin",
+            )),
+        }
+    }
+}
+
+impl JsonSchema for Timezone {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Timezone".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let names: Vec<&str> = chrono_tz::TZ_VARIANTS.iter().map(|zone| zone.name()).collect();
+        schemars::json_schema!({ "type": "string", "enum": names })
+    }
+}
+
+impl Recorded for Team {
+    const SCOPE: &'static str = "Team";
+
+    fn organization(&self) -> Option<OrganizationId> {
+        Some(self.organization_id)
+    }
+
+    fn item(&self) -> String {
+        self.id.to_string()
+    }
+
+    fn name(&self) -> String {
+        self.name.to_string()
+    }
+}

@@ -1,0 +1,192 @@
+//! Short texts that people write, each with its rule.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+
+use crate::error::Invalid;
+
+/// One line of text without control characters, trimmed, 1 to `MOST` characters.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, sqlx::Type)]
+#[serde(try_from = "String", into = "String")]
+#[sqlx(transparent)]
+pub struct Line<const MOST: usize>(String);
+
+/// What organizations and teams are called.
+pub type Name = Line<64>;
+
+impl<const MOST: usize> Line<MOST> {
+    pub fn new(text: &str) -> Result<Self, Invalid> {
+        let text = text.trim();
+        let problem = |code, detail: String| {
+            Err(Invalid {
+                field: None,
+                code,
+                detail,
+            })
+        };
+        match text.chars().count() {
+            0 => problem("blank", "this must not be blank".to_owned()),
+            length if length > MOST => problem("max_length", format!("this must have at most {MOST} characters")),
+            _ if text.chars().any(char::is_control) => problem(
+                "invalid_input",
+                "this must be one line, without control characters".to_owned(),
+            ),
+            _ => Ok(Self(text.to_owned())),
+        }
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<const MOST: usize> TryFrom<String> for Line<MOST> {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        Self::new(&text).map_err(|invalid| invalid.detail)
+    }
+}
+
+impl<const MOST: usize> From<Line<MOST>> for String {
+    fn from(line: Line<MOST>) -> Self {
+        line.0
+    }
+}
+
+impl<const MOST: usize> fmt::Display for Line<MOST> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl<const MOST: usize> JsonSchema for Line<MOST> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        format!("Line{MOST}").into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "minLength": 1,
+            "maxLength": MOST,
+            // One line: no control characters, and something besides white space.
+            "pattern": r"^[^\u0000-\u001f\u007f-\u009f]*[^\s\u0000-\u001f\u007f-\u009f][^\u0000-\u001f\u007f-\u009f]*$",
+        })
+    }
+}
+
+/// An e-mail address. Two that differ in case alone are the same.
+#[derive(Debug, Clone, Serialize, Deserialize, sqlx::Type)]
+#[serde(try_from = "String", into = "String")]
+#[sqlx(transparent)]
+pub struct Email(String);
+
+impl Email {
+    const MOST: usize = 254;
+
+    pub fn new(text: &str) -> Result<Self, Invalid> {
+        let text = text.trim();
+        let problem = |code, detail: &str| {
+            Err(Invalid {
+                field: None,
+                code,
+                detail: detail.to_owned(),
+            })
+        };
+        if text.chars().count() > Self::MOST {
+            return problem("max_length", "an e-mail address has at most 254 characters");
+        }
+        match text.split_once('@') {
+            Some((local, domain)) if is_local_part(local) && is_domain(domain) => Ok(Self(text.to_owned())),
+            _ => problem(
+                "invalid_input",
+                "this is no e-mail address: it should look like name@example.com",
+            ),
+        }
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The form in which addresses are compared.
+    pub fn key(&self) -> String {
+        self.0.to_lowercase()
+    }
+}
+
+fn is_local_part(text: &str) -> bool {
+    (1..=64).contains(&text.len())
+        && !text
+            .chars()
+            .any(|c| c.is_whitespace() || c.is_control() || "<>()[],;:\\\"@".contains(c))
+}
+
+fn is_domain(text: &str) -> bool {
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label.chars().all(|c| c.is_alphanumeric() || c == '-')
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    text.len() <= 253 && text.split('.').all(is_label)
+}
+
+impl TryFrom<String> for Email {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        Self::new(&text).map_err(|invalid| invalid.detail)
+    }
+}
+
+impl From<Email> for String {
+    fn from(email: Email) -> Self {
+        email.0
+    }
+}
+
+impl fmt::Display for Email {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_trimmed_and_bounded() {
+        assert_eq!(Name::new("  Acme \t").expect("fits").as_str(), "Acme");
+        assert_eq!(Name::new(" \n ").expect_err("blank").code, "blank");
+        assert_eq!(
+            Name::new(&"é".repeat(64))
+                .expect("64 characters")
+                .as_str()
+                .chars()
+                .count(),
+            64
+        );
+        assert_eq!(Name::new(&"x".repeat(65)).expect_err("long").code, "max_length");
+        assert_eq!(Name::new("two\nlines").expect_err("two lines").code, "invalid_input");
+    }
+
+    #[test]
+    fn addresses_are_told_from_other_text() {
+        for good in ["a@b", "Ann.Lee+tag@example.com", "x@localhost", "é@exämple.com"] {
+            assert!(Email::new(good).is_ok(), "{good}");
+        }
+        for bad in ["", "a", "@b.c", "a@", "a b@c.d", "a@b@c", "a@-b.c", "a@b..c", "a\n@b.c"] {
+            assert!(Email::new(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! People with an account.
+
+pub(crate) mod cases;
+pub(crate) mod sql;
+
+pub use cases::NewUser;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use sqlx::types::Json;
+
+use crate::activity::Recorded;
+use crate::id::{OrganizationId, UserId, UserUuid};
+
+/// A user as others see one.
+#[derive(Debug, Clone, Serialize, sqlx::FromRow)]
+pub struct User {
+    #[sqlx(rename = "user_id")]
+    pub id: UserId,
+    #[sqlx(rename = "user_uuid")]
+    pub uuid: UserUuid,
+    pub distinct_id: String,
+    pub first_name: String,
+    pub last_name: String,
+    pub email: String,
+    pub is_email_verified: bool,
+    pub hedgehog_config: Json<Map<String, Value>>,
+}
+
+impl Recorded for User {
+    const SCOPE: &'static str = "User";
+
+    fn organization(&self) -> Option<OrganizationId> {
+        None
+    }
+
+    fn item(&self) -> String {
+        self.uuid.to_string()
+    }
+
+    fn name(&self) -> String {
+        self.email.clone()
+    }
+}

@@ -1,0 +1,142 @@
+use serde_json::{Map, Value};
+use sqlx::QueryBuilder;
+use sqlx::types::Json;
+
+use super::User;
+use crate::db::{Connection, Session, Writing, changed, on};
+use crate::error::{Error, Result};
+use crate::id::{OrganizationId, UserId, UserUuid};
+use crate::page::{Page, Window};
+use crate::text::Email;
+
+/// The columns of a [`User`], from `app_user u`, for every statement that embeds one.
+macro_rules! user_columns {
+    () => {
+        "u.id AS user_id, u.uuid AS user_uuid, u.distinct_id, u.first_name, u.last_name, u.email, \
+         u.is_email_verified, u.hedgehog_config"
+    };
+}
+pub(crate) use user_columns;
+
+macro_rules! select {
+    ($rest:literal) => {
+        concat!("SELECT ", user_columns!(), " FROM app_user u ", $rest)
+    };
+}
+
+pub(crate) async fn by_ids(db: &mut Session, ids: &[UserId]) -> Result<Vec<User>> {
+    macro_rules! read {
+        ($driver:ty, $conn:ident) => {{
+            let mut query = QueryBuilder::<$driver>::new(select!("WHERE u.id IN ("));
+            let mut list = query.separated(", ");
+            for id in ids {
+                list.push_bind(*id);
+            }
+            query.push(")");
+            query.build_query_as().fetch_all($conn).await?
+        }};
+    }
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    Ok(match db.connection() {
+        Connection::Sqlite(conn) => read!(sqlx::Sqlite, conn),
+        Connection::Postgres(conn) => read!(sqlx::Postgres, conn),
+    })
+}
+
+pub(crate) async fn by_email(db: &mut Session, email: &Email) -> Result<Option<User>> {
+    const SQL: &str = select!("WHERE u.email_key = $1");
+    Ok(on!(db, conn => sqlx::query_as(SQL).bind(email.key()).fetch_optional(conn))?)
+}
+
+pub(super) async fn page(db: &mut Session, window: Window) -> Result<Page<User>> {
+    const ROWS: &str = select!("ORDER BY u.id LIMIT $1 OFFSET $2");
+    let items = on!(db, conn => sqlx::query_as(ROWS).bind(window.limit).bind(window.offset).fetch_all(conn))?;
+    Ok(Page {
+        items,
+        count: count(db).await?,
+    })
+}
+
+pub(crate) async fn count(db: &mut Session) -> Result<i64> {
+    Ok(on!(db, conn => sqlx::query_scalar("SELECT count(*) FROM app_user").fetch_one(conn))?)
+}
+
+pub(super) struct Row<'a> {
+    pub(super) uuid: UserUuid,
+    pub(super) distinct_id: String,
+    pub(super) first_name: &'a str,
+    pub(super) last_name: &'a str,
+    pub(super) email: &'a Email,
+    pub(super) password_hash: Option<String>,
+}
+
+pub(super) async fn insert(db: &mut Writing, row: &Row<'_>) -> Result<UserId> {
+    const SQL: &str = "INSERT INTO app_user (uuid, distinct_id, first_name, last_name, email, email_key, search_text, \
+        is_email_verified, hedgehog_config, password_hash, created_at, updated_at) \
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11) RETURNING id";
+    let search_text = format!("{} {} {}", row.first_name, row.last_name, row.email).to_lowercase();
+    let now = db.now;
+    let id = on!(db, conn => sqlx::query_scalar(SQL)
+        .bind(row.uuid)
+        .bind(&row.distinct_id)
+        .bind(row.first_name)
+        .bind(row.last_name)
+        .bind(row.email)
+        .bind(row.email.key())
+        .bind(&search_text)
+        .bind(false)
+        .bind(Json(Map::<String, Value>::new()))
+        .bind(&row.password_hash)
+        .bind(now)
+        .fetch_one(conn))
+    .map_err(Error::from);
+    id.map_err(|error: Error| {
+        error.on_unique(|| Error::invalid("email", "unique", "there is a user with this e-mail address already"))
+    })
+}
+
+/// The stored password hash of an address, if it has one.
+pub(crate) async fn password_hash(db: &mut Session, email: &Email) -> Result<Option<(UserId, Option<String>)>> {
+    const SQL: &str = "SELECT id, password_hash FROM app_user WHERE email_key = $1";
+    Ok(on!(db, conn => sqlx::query_as(SQL).bind(email.key()).fetch_optional(conn))?)
+}
+
+pub(super) async fn set_password(db: &mut Writing, user: UserId, hash: &str) -> Result<()> {
+    const SQL: &str = "UPDATE app_user SET password_hash = $2, updated_at = $3 WHERE id = $1";
+    let now = db.now;
+    changed!(db, sqlx::query(SQL).bind(user).bind(hash).bind(now))?;
+    Ok(())
+}
+
+/// Makes `organization` the current one of a user who has none.
+pub(crate) async fn count_joined(db: &mut Writing, user: UserId, organization: OrganizationId) -> Result<()> {
+    const SQL: &str = "UPDATE app_user SET organization_count = organization_count + 1, \
+        current_organization_id = COALESCE(current_organization_id, $2) WHERE id = $1";
+    changed!(db, sqlx::query(SQL).bind(user).bind(organization))?;
+    Ok(())
+}
+
+/// A user has left: if it was the current organization, the newest of the others becomes current.
+pub(crate) async fn count_left(db: &mut Writing, user: UserId, organization: OrganizationId) -> Result<()> {
+    const SQL: &str = "UPDATE app_user SET organization_count = organization_count - 1, \
+        current_organization_id = CASE WHEN current_organization_id = $2 THEN \
+            (SELECT m.organization_id FROM member m WHERE m.user_id = $1 AND m.organization_id <> $2 \
+             ORDER BY m.organization_id DESC LIMIT 1) \
+        ELSE current_organization_id END WHERE id = $1";
+    changed!(db, sqlx::query(SQL).bind(user).bind(organization))?;
+    Ok(())
+}
+
+/// Everybody leaves at once, because the organization is about to go.
+pub(crate) async fn count_all_left(db: &mut Writing, organization: OrganizationId) -> Result<()> {
+    const SQL: &str = "UPDATE app_user SET organization_count = organization_count - 1, \
+        current_organization_id = CASE WHEN current_organization_id = $1 THEN \
+            (SELECT m.organization_id FROM member m WHERE m.user_id = app_user.id AND m.organization_id <> $1 \
+             ORDER BY m.organization_id DESC LIMIT 1) \
+        ELSE current_organization_id END \
+        WHERE id IN (SELECT user_id FROM member WHERE organization_id = $1)";
+    changed!(db, sqlx::query(SQL).bind(organization))?;
+    Ok(())
+}

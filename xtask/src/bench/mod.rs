@@ -1,0 +1,280 @@
+//! `cargo xtask bench api`: our server against the bare HTTP library and against what a user would pick instead.
+
+mod growth;
+mod http;
+mod load;
+mod machine;
+mod measure;
+mod plot;
+mod postgres;
+mod process;
+mod report;
+mod servers;
+mod targets;
+
+use std::collections::HashMap;
+use std::env;
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use load::Load;
+use measure::{Measured, Plan};
+use postgres::Cluster;
+use report::Report;
+use servers::{Hedgerow, Operation, Peer, Requests};
+use targets::{BETTER_AUTH, DJANGO, FLOOR, POCKETBASE, POSTGRES, SQLITE};
+
+const USAGE: &str = "usage: cargo xtask bench api [--growth] [--quick] [--only NAME]…
+  --growth     also compares a large database with a small one (some minutes more)
+  --quick      rounds of one second instead of five
+  --only NAME  one of sqlite (with the bare handler), postgres, django, better-auth, pocketbase;
+               may be repeated; the report then goes to target/bench instead of docs";
+
+/// What `--only` calls a peer, its folder in `bench/peers`, and its name in the report.
+const PEERS: [(&str, &str); 3] = [
+    ("pocketbase", POCKETBASE),
+    ("django", DJANGO),
+    ("better-auth", BETTER_AUTH),
+];
+
+/// Members of the organization that every server is asked for.
+const MEMBERS: u32 = 100;
+
+#[derive(Default)]
+struct Options {
+    growth: bool,
+    quick: bool,
+    only: Vec<String>,
+}
+
+impl Options {
+    fn read(arguments: &[String]) -> Result<Self> {
+        let mut options = Self::default();
+        let mut arguments = arguments.iter();
+        while let Some(argument) = arguments.next() {
+            match argument.as_str() {
+                "--growth" => options.growth = true,
+                "--quick" => options.quick = true,
+                "--only" => {
+                    let name = arguments
+                        .next()
+                        .with_context(|| format!("--only needs a name\n{USAGE}"))?;
+                    let is_known =
+                        matches!(name.as_str(), "sqlite" | "postgres") || PEERS.iter().any(|peer| peer.0 == name);
+                    ensure!(is_known, "unknown server {name}\n{USAGE}");
+                    options.only.push(name.clone());
+                }
+                _ => bail!("unknown argument {argument}\n{USAGE}"),
+            }
+        }
+        Ok(options)
+    }
+
+    fn wants(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|only| only == name)
+    }
+
+    fn plan(&self) -> Plan {
+        if self.quick {
+            Plan { round: 1, warm_up: 1 }
+        } else {
+            Plan { round: 5, warm_up: 2 }
+        }
+    }
+}
+
+/// Measures everything and writes the report. `arguments` are those behind `bench api`.
+pub(crate) fn api(arguments: &[String]) -> Result<()> {
+    let options = Options::read(arguments)?;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .context("xtask has no parent folder")?;
+    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |target| root.join(target));
+    let binary = target.join("release/hedgerow");
+    // Dropped last: the servers that write into it have ended by then.
+    let work = WorkDir::new()?;
+    let load = Load::new(&work.0)?;
+    let mut facts = machine::facts(root, &work.0)?;
+    build(root)?;
+    let cluster = Cluster::start(&work.0)?;
+    facts.push((
+        "PostgreSQL",
+        format!("{}, shared_buffers 256 MB, else as installed", cluster.version()?),
+    ));
+
+    let bench = Bench {
+        root,
+        work: &work.0,
+        binary: &binary,
+        cluster: &cluster,
+        load: &load,
+        plan: options.plan(),
+    };
+    let mut servers = bench.ours(&options)?;
+    for (folder, name) in PEERS.into_iter().filter(|(folder, _)| options.wants(folder)) {
+        let (measured, versions) = bench.peer(folder, name).with_context(|| format!("measuring {name}"))?;
+        servers.push(measured);
+        facts.push((name, versions));
+    }
+    let growth = if options.growth {
+        growth::measure(&binary, &work.0, &cluster, &load, options.plan())?
+    } else {
+        Vec::new()
+    };
+
+    let command = ["cargo xtask bench api"]
+        .into_iter()
+        .chain(arguments.iter().map(String::as_str))
+        .collect::<Vec<_>>();
+    let report = Report {
+        command: command.join(" "),
+        plan: options.plan(),
+        facts,
+        servers,
+        growth,
+    };
+    let folder = if options.only.is_empty() {
+        root.join("docs")
+    } else {
+        target.join("bench")
+    };
+    write(&report, &folder)
+}
+
+/// What every measurement needs.
+struct Bench<'a> {
+    root: &'a Path,
+    work: &'a Path,
+    binary: &'a Path,
+    cluster: &'a Cluster,
+    load: &'a Load,
+    plan: Plan,
+}
+
+impl Bench<'_> {
+    fn ours(&self, options: &Options) -> Result<Vec<Measured>> {
+        let mut servers = Vec::new();
+        if options.wants("sqlite") {
+            let (sqlite, requests, bodies) = self.hedgerow(SQLITE, "sqlite", None)?;
+            servers.push(self.floor(&requests, &bodies)?);
+            servers.push(sqlite);
+        }
+        if options.wants("postgres") {
+            let url = self.cluster.create_database("bench_hedgerow")?;
+            servers.push(self.hedgerow(POSTGRES, "postgres-data", Some(url))?.0);
+        }
+        Ok(servers)
+    }
+
+    /// Also returns the requests and the bytes they were answered with, for the bare handler.
+    fn hedgerow(&self, name: &'static str, folder: &str, url: Option<String>) -> Result<(Measured, Requests, Bodies)> {
+        say(name);
+        let hedgerow = Hedgerow::seeded(self.binary, &self.work.join(folder), url, 1, MEMBERS)?;
+        let ready = hedgerow.start()?;
+        let requests = hedgerow.requests();
+        let mut bodies = HashMap::new();
+        for (operation, request) in &requests {
+            bodies.insert(*operation, measure::checked(ready.port, request)?.body);
+        }
+        let mut measured = measure::all(name, &ready, &requests, self.load, self.plan)?;
+        drop(ready);
+        measured.ready_after = Some(hedgerow.start()?.after);
+        Ok((measured, requests, bodies))
+    }
+
+    fn floor(&self, requests: &Requests, bodies: &Bodies) -> Result<Measured> {
+        say(FLOOR);
+        let mut measured = Measured {
+            name: FLOOR,
+            speeds: HashMap::new(),
+            idle: 0.0,
+            loaded: 0.0,
+            ready_after: None,
+        };
+        for operation in Operation::ALL {
+            let ready = servers::start_floor(self.binary, &self.work.join("floor"), &bodies[&operation])?;
+            let idle = ready.server.memory()?;
+            let speed = measure::speed(ready.port, &requests[&operation], self.load, self.plan)?;
+            say(&format!(
+                "  {:<26} {:>9.0} requests/s",
+                operation.title(),
+                speed.full.rate
+            ));
+            measured.speeds.insert(operation, speed);
+            measured.idle = measured.idle.max(idle);
+            measured.loaded = measured.loaded.max(ready.server.memory()?);
+        }
+        Ok(measured)
+    }
+
+    fn peer(&self, folder: &str, name: &'static str) -> Result<(Measured, String)> {
+        say(name);
+        let peers = self.root.join("bench/peers");
+        let peer = Peer::installed(&peers.join(folder), &self.root.join(".components/bench").join(folder))?;
+        let url = self
+            .cluster
+            .create_database(&format!("bench_{}", folder.replace('-', "_")))?;
+        let (ready, requests) = peer.start(&url)?;
+        let measured = measure::all(name, &ready, &requests, self.load, self.plan)?;
+        Ok((measured, peer.versions()?))
+    }
+}
+
+type Bodies = HashMap<Operation, Vec<u8>>;
+
+fn build(root: &Path) -> Result<()> {
+    say("building");
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    process::output(
+        Command::new(cargo)
+            .current_dir(root)
+            .args(["build", "--release", "--workspace"]),
+    )?;
+    Ok(())
+}
+
+fn write(report: &Report, folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder)?;
+    let file = folder.join("benchmarks.md");
+    let before = if file.exists() {
+        fs::read_to_string(&file)?
+    } else {
+        String::new()
+    };
+    fs::write(&file, report::replaced(&before, &report.markdown())?)?;
+    fs::write(folder.join("benchmarks-api.svg"), plot::svg(&report.servers))?;
+    for target in targets::judge(&report.servers, &report.growth)
+        .iter()
+        .filter(|target| !target.is_met)
+    {
+        say(&format!("not met: {} (measured: {})", target.promise, target.measured));
+    }
+    say(&format!("written: {}", file.display()));
+    Ok(())
+}
+
+/// A folder for this run's databases and logs; gone when dropped.
+struct WorkDir(PathBuf);
+
+impl WorkDir {
+    fn new() -> Result<Self> {
+        let dir = env::temp_dir().join(format!("hedgerow-bench-{}", std::process::id()));
+        fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        Ok(Self(dir))
+    }
+}
+
+impl Drop for WorkDir {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Progress goes to the error stream, so that nothing mixes with output someone may want to keep.
+fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}

@@ -1,0 +1,193 @@
+//! The plot of `docs/benchmarks.md`: bars on a logarithmic scale, drawn as SVG without any library.
+
+use std::fmt::Write as _;
+
+use super::measure::Measured;
+use super::report::grouped;
+use super::servers::Operation;
+use super::targets::{FLOOR, POSTGRES, SQLITE};
+
+const WIDTH: f64 = 860.0;
+/// Left of it stand the names.
+const LEFT: f64 = 190.0;
+/// Right of it the longest bar's number still finds room.
+const RIGHT: f64 = 770.0;
+const TOP: f64 = 58.0;
+const BAR: f64 = 20.0;
+const STEP: f64 = 25.0;
+const HEADING: f64 = 34.0;
+
+/// The drawing as text.
+pub(super) fn svg(servers: &[Measured]) -> String {
+    let bars: usize = Operation::ALL
+        .iter()
+        .map(|operation| rates(servers, *operation).count())
+        .sum();
+    let groups = f64_of(Operation::ALL.len());
+    let bottom = TOP + groups * HEADING + f64_of(bars) * STEP + 8.0;
+    let scale = Scale::around(
+        Operation::ALL
+            .iter()
+            .flat_map(|operation| rates(servers, *operation))
+            .map(|(_, rate)| rate),
+    );
+
+    let mut text = head(bottom + 44.0, &description(servers));
+    text += &scale.grid(TOP, bottom);
+    let mut y = TOP;
+    for operation in Operation::ALL {
+        y += HEADING;
+        let _ = writeln!(
+            text,
+            r#"<text class="group" x="12" y="{:.1}">{}</text>"#,
+            y - 10.0,
+            escaped(operation.title())
+        );
+        for (server, rate) in rates(servers, operation) {
+            text += &bar(server.name, rate, scale.x(rate), y);
+            y += STEP;
+        }
+    }
+    text + "</svg>\n"
+}
+
+fn rates(servers: &[Measured], operation: Operation) -> impl Iterator<Item = (&Measured, f64)> {
+    servers
+        .iter()
+        .filter_map(move |server| Some((server, server.speeds.get(&operation)?.full.rate)))
+}
+
+fn head(height: f64, description: &str) -> String {
+    format!(
+        r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0}" width="{WIDTH}" height="{height:.0}" role="img" aria-labelledby="title description">
+<title id="title">Requests a second of each server, for each operation, on a logarithmic scale</title>
+<desc id="description">{}</desc>
+<style>
+text {{ font: 13px system-ui, sans-serif; fill: #1f2328; }}
+.heading {{ font-size: 16px; font-weight: 600; }}
+.group {{ font-weight: 600; }}
+.tick {{ fill: #57606a; }}
+line {{ stroke: #d0d7de; }}
+</style>
+<rect width="100%" height="100%" fill="#ffffff"/>
+<text class="heading" x="12" y="28">Requests a second (logarithmic scale; longer is faster)</text>
+"##,
+        escaped(description)
+    )
+}
+
+/// The same numbers in words, for those who cannot see the bars.
+fn description(servers: &[Measured]) -> String {
+    let mut text = String::new();
+    for operation in Operation::ALL {
+        let numbers: Vec<String> = rates(servers, operation)
+            .map(|(server, rate)| format!("{} {rate:.0}", server.name))
+            .collect();
+        let _ = write!(text, "{}: {}. ", operation.title(), numbers.join("; "));
+    }
+    text.trim_end().to_owned()
+}
+
+fn bar(name: &str, rate: f64, x: f64, y: f64) -> String {
+    let middle = y + BAR / 2.0 + 4.5;
+    format!(
+        "<text x=\"{:.1}\" y=\"{middle:.1}\" text-anchor=\"end\">{}</text>\n\
+         <rect x=\"{LEFT}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{BAR}\" rx=\"2\" fill=\"{}\"/>\n\
+         <text x=\"{:.1}\" y=\"{middle:.1}\">{}</text>\n",
+        LEFT - 10.0,
+        escaped(name),
+        x - LEFT,
+        colour(name),
+        x + 8.0,
+        grouped(rate)
+    )
+}
+
+/// Ours stand out in green, the limit and the peers in greys; names carry the meaning, not colours.
+fn colour(name: &str) -> &'static str {
+    match name {
+        SQLITE => "#1a7f37",
+        POSTGRES => "#4ac26b",
+        FLOOR => "#57606a",
+        _ => "#afb8c1",
+    }
+}
+
+/// From one power of ten to another.
+struct Scale {
+    low: f64,
+    high: f64,
+}
+
+impl Scale {
+    fn around(rates: impl Iterator<Item = f64>) -> Self {
+        let (mut least, mut most) = (f64::INFINITY, 1.0_f64);
+        for rate in rates {
+            least = least.min(rate);
+            most = most.max(rate);
+        }
+        let low = if least.is_finite() {
+            least.max(1.0).log10().floor()
+        } else {
+            0.0
+        };
+        // A bar that ends where the scale begins would not be seen.
+        let low = if least.log10() - low < 0.1 {
+            (low - 1.0).max(0.0)
+        } else {
+            low
+        };
+        Self {
+            low,
+            high: most.log10().ceil().max(low + 1.0),
+        }
+    }
+
+    fn x(&self, rate: f64) -> f64 {
+        LEFT + (rate.max(1.0).log10() - self.low).max(0.0) / (self.high - self.low) * (RIGHT - LEFT)
+    }
+
+    fn grid(&self, top: f64, bottom: f64) -> String {
+        let mut text = String::new();
+        let mut power = self.low;
+        while power <= self.high {
+            let rate = 10_f64.powf(power);
+            let x = self.x(rate);
+            let _ = writeln!(text, r#"<line x1="{x:.1}" y1="{top}" x2="{x:.1}" y2="{bottom:.1}"/>"#);
+            let label = grouped(rate);
+            let _ = writeln!(
+                text,
+                r#"<text class="tick" x="{x:.1}" y="{:.1}" text-anchor="middle">{label}</text>"#,
+                bottom + 20.0
+            );
+            power += 1.0;
+        }
+        text
+    }
+}
+
+fn f64_of(count: usize) -> f64 {
+    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_power_of_ten_is_equally_far() {
+        let scale = Scale::around([20.0, 50_000.0].into_iter());
+        let far = |from: f64, to: f64| scale.x(to) - scale.x(from);
+        assert!((far(10.0, 100.0) - far(10_000.0, 100_000.0)).abs() < 1e-6);
+        assert!((scale.x(100_000.0) - RIGHT).abs() < 1e-6);
+    }
+
+    #[test]
+    fn nothing_measured_is_still_a_drawing() {
+        assert!(svg(&[]).ends_with("</svg>\n"));
+    }
+}

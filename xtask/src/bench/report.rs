@@ -1,0 +1,224 @@
+//! The section of `docs/benchmarks.md` that a run writes.
+
+use std::fmt::Write as _;
+
+use anyhow::{Context, Result};
+
+use super::growth::Growth;
+use super::load::CONNECTIONS;
+use super::measure::{Measured, Plan, ROUNDS};
+use super::servers::Operation;
+use super::targets::{self, FLOOR, POSTGRES, SQLITE, Target};
+
+const BEGIN: &str = "<!-- bench api: begin -->";
+const END: &str = "<!-- bench api: end -->";
+
+/// All that a run found out.
+pub(super) struct Report {
+    pub(super) command: String,
+    pub(super) plan: Plan,
+    pub(super) facts: Vec<(&'static str, String)>,
+    pub(super) servers: Vec<Measured>,
+    pub(super) growth: Vec<Growth>,
+}
+
+impl Report {
+    /// The whole section in Markdown.
+    pub(super) fn markdown(&self) -> String {
+        let mut text = String::from("## The API\n\n");
+        text += &self.how();
+        text += "\n![Requests a second of each server, for each operation](benchmarks-api.svg)\n";
+        for operation in Operation::ALL {
+            text += &self.speeds(operation);
+        }
+        text += &self.memory();
+        text += &self.ratios();
+        text += &self.growth();
+        text += &targets_table(&targets::judge(&self.servers, &self.growth), self.growth.is_empty());
+        text
+    }
+
+    fn how(&self) -> String {
+        let mut text = format!(
+            "Measured by `{}`: one server after the other, over loopback, `wrk` with one thread and {CONNECTIONS} \
+             connections on the same machine. Warm-up until the rate stops rising, then {ROUNDS} rounds of {} s, of \
+             which the median counts; then one round at half that rate, sent at random moments. Each server was seen \
+             to refuse the same requests without a credential and with a wrong one. \
+             `bench/README.md` says what each of them is.\n\n| | |\n| --- | --- |\n",
+            self.command, self.plan.round
+        );
+        for (name, value) in &self.facts {
+            let _ = writeln!(text, "| {name} | {value} |");
+        }
+        text
+    }
+
+    fn speeds(&self, operation: Operation) -> String {
+        let mut text = format!(
+            "\n### {}\n\n| server | requests/s | p50, full load | p99, full load | p99, half load |\n\
+             | --- | ---: | ---: | ---: | ---: |\n",
+            operation.title()
+        );
+        for server in &self.servers {
+            let Some(speed) = server.speeds.get(&operation) else {
+                continue;
+            };
+            let (full, half) = (speed.full, speed.half);
+            let _ = writeln!(
+                text,
+                "| {} | {} | {:.2} ms | {:.2} ms | {:.2} ms |",
+                server.name,
+                grouped(full.rate),
+                full.p50,
+                full.p99,
+                half.p99
+            );
+        }
+        text
+    }
+
+    fn memory(&self) -> String {
+        let mut text = String::from(
+            "\n### Memory and start\n\nResident memory of all processes of a server; PostgreSQL's own is not counted \
+             for those that use it.\n\n| server | idle | after load | ready on an existing database |\n\
+             | --- | ---: | ---: | ---: |\n",
+        );
+        for server in &self.servers {
+            let ready = server
+                .ready_after
+                .map_or_else(|| "–".into(), |time| format!("{} ms", time.as_millis()));
+            let _ = writeln!(
+                text,
+                "| {} | {:.0} MB | {:.0} MB | {ready} |",
+                server.name, server.idle, server.loaded
+            );
+        }
+        text
+    }
+
+    /// How many times as fast Hedgerow is as each other server.
+    fn ratios(&self) -> String {
+        let mut text = String::from("\n### Ratios\n\nHow many times as fast Hedgerow is.\n\n| against |");
+        let ours: Vec<&Measured> = [SQLITE, POSTGRES]
+            .into_iter()
+            .filter_map(|name| targets::find(&self.servers, name))
+            .collect();
+        for (our, operation) in pairs(&ours) {
+            let _ = write!(text, " {}: {} |", our.name, operation.title().to_lowercase());
+        }
+        text += "\n| --- |";
+        text += &" ---: |".repeat(pairs(&ours).count());
+        for their in self
+            .servers
+            .iter()
+            .filter(|server| server.name != SQLITE && server.name != POSTGRES)
+        {
+            let _ = write!(text, "\n| {} |", their.name);
+            for (our, operation) in pairs(&ours) {
+                let digits = if their.name == FLOOR { 2 } else { 1 };
+                let ratio = targets::ratio(our, their, operation);
+                let _ = write!(
+                    text,
+                    " {} |",
+                    ratio.map_or_else(|| "–".into(), |ratio| format!("{ratio:.digits$}"))
+                );
+            }
+        }
+        text + "\n"
+    }
+
+    fn growth(&self) -> String {
+        let mut text = String::from(
+            "\n### Growth\n\n100 organizations with one of 100 members against 1 000 000 organizations with one of \
+             100 000 members. Cost is the time of a request, in multiples of the small database.\n\n",
+        );
+        if self.growth.is_empty() {
+            return text + "Not measured in this run; `--growth` adds it.\n";
+        }
+        text += "| database | request | small, requests/s | large, requests/s | cost |\n| --- | --- | ---: | ---: | ---: |\n";
+        for row in &self.growth {
+            let (small, large) = (grouped(row.small), grouped(row.large));
+            let _ = writeln!(
+                text,
+                "| {} | {} | {small} | {large} | {:.2} |",
+                row.database,
+                row.request,
+                row.cost()
+            );
+        }
+        text
+    }
+}
+
+fn pairs<'a>(ours: &'a [&'a Measured]) -> impl Iterator<Item = (&'a Measured, Operation)> {
+    ours.iter()
+        .flat_map(|our| Operation::ALL.map(|operation| (*our, operation)))
+}
+
+fn targets_table(targets: &[Target], is_growth_open: bool) -> String {
+    let met = targets.iter().filter(|target| target.is_met).count();
+    let mut text = format!("\n### Targets: {met} of {} met\n\n", targets.len());
+    text += "Peers are held against Hedgerow on the same kind of database.\n\n| target | measured | |\n| --- | ---: | --- |\n";
+    for target in targets {
+        let verdict = if target.is_met { "met" } else { "**not met**" };
+        let _ = writeln!(text, "| {} | {} | {verdict} |", target.promise, target.measured);
+    }
+    if is_growth_open {
+        text += "| a large database costs at most 1.5 times a small one | – | not measured |\n";
+    }
+    text
+}
+
+/// Puts the section between its marks, or at the end of a document that has none; the rest stays as it is.
+pub(super) fn replaced(document: &str, section: &str) -> Result<String> {
+    let marked = format!("{BEGIN}\n{section}{END}");
+    let Some((before, rest)) = document.split_once(BEGIN) else {
+        let start = if document.is_empty() {
+            "# Benchmarks\n"
+        } else {
+            document
+        };
+        return Ok(format!("{}\n\n{marked}\n", start.trim_end()));
+    };
+    let (_, after) = rest
+        .split_once(END)
+        .with_context(|| format!("docs/benchmarks.md has {BEGIN} but not {END}"))?;
+    Ok(format!("{before}{marked}{after}"))
+}
+
+/// A whole number with thin gaps between the thousands.
+pub(super) fn grouped(number: f64) -> String {
+    let digits = format!("{number:.0}");
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push('\u{202f}');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_stands_between_the_marks_is_replaced() -> Result<()> {
+        let first = replaced("# Mine\n\nhand-written\n", "one\n")?;
+        assert_eq!(first, format!("# Mine\n\nhand-written\n\n{BEGIN}\none\n{END}\n"));
+        let again = replaced(&format!("{first}\nbelow\n"), "two\n")?;
+        assert_eq!(
+            again,
+            format!("# Mine\n\nhand-written\n\n{BEGIN}\ntwo\n{END}\n\nbelow\n")
+        );
+        assert!(replaced(BEGIN, "x").is_err());
+        Ok(())
+    }
+
+    #[test]
+    fn thousands_are_set_apart() {
+        assert_eq!(grouped(999.4), "999");
+        assert_eq!(grouped(1_234_567.0), "1\u{202f}234\u{202f}567");
+    }
+}
