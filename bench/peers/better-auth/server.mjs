@@ -13,5 +13,6 @@ if (cluster.isPrimary) {
   const { betterAuth } = await import("better-auth");
   const { toNodeHandler } = await import("better-auth/node");
   const { options } = await import("./options.mjs");
-  createServer({ keepAliveTimeout: 75_000 }, toNodeHandler(betterAuth(options))).listen(Number(process.env.PORT), "127.0.0.1");
+  const server = createServer({ keepAliveTimeout: 75_000 }, toNodeHandler(betterAuth(options)));
+  server.listen(Number(process.env.PORT), "127.0.0.1");
 }

@@ -4,7 +4,7 @@ use aide::OperationInput;
 use axum::body::Body;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -77,9 +77,9 @@ fn names(tags: &str, tag: &HeaderValue, comparison: Comparison) -> bool {
 }
 
 /// Saves sending what the client has already.
-pub(crate) fn not_modified(mut response: Response, method: &Method, headers: &HeaderMap) -> Response {
+pub(crate) fn not_modified(mut response: Response, method: &Method, tags: Option<&HeaderValue>) -> Response {
     let is_read = matches!(*method, Method::GET | Method::HEAD) && response.status() == StatusCode::OK;
-    let Some(tags) = headers.get(header::IF_NONE_MATCH).filter(|_| is_read) else {
+    let Some(tags) = tags.filter(|_| is_read) else {
         return response;
     };
     let (Ok(tags), Some(tag)) = (tags.to_str(), response.headers().get(header::ETAG)) else {

@@ -7,16 +7,18 @@ use std::time::{Duration, Instant};
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
 use service::idempotency::Claim;
+use std::panic::AssertUnwindSafe;
 use tower_http::cors::{AllowOrigin, Any, CorsLayer};
 use tracing::{Instrument, Span};
 
 use crate::Api;
-use crate::conditional;
 use crate::error::Problem;
+use crate::{conditional, idempotency};
 
 /// After this long a request is given up.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
@@ -83,40 +85,51 @@ pub(crate) async fn layer(State(api): State<Api>, mut request: Request, next: Ne
     request.extensions_mut().insert(notes.clone());
     let asked = Asked::about(&request);
     let span = asked.span(&api, &notes);
-    let response = match tokio::time::timeout(TIME_LIMIT, next.run(request).instrument(span)).await {
-        Ok(response) => response,
+    let answer = AssertUnwindSafe(carry_out(&api, request, next))
+        .catch_unwind()
+        .instrument(span);
+    let response = match tokio::time::timeout(TIME_LIMIT, answer).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(_)) => Problem::Panicked.into_response(),
         Err(_) => Problem::TimedOut.into_response(),
     };
-    let response = rendered(response, &asked.headers, &notes);
-    let mut response = conditional::not_modified(response, &asked.method, &asked.headers);
+    let response = rendered(response, asked.accept.as_ref(), &notes);
+    let mut response = conditional::not_modified(response, &asked.method, asked.if_none_match.as_ref());
     add_headers(response.headers_mut(), &notes);
-    asked.record(response.status(), started.elapsed(), &notes);
+    asked.record(&api, response.status(), started.elapsed(), &notes);
     response
 }
 
-/// What the log and the metrics say about a request.
+async fn carry_out(api: &Api, request: Request, next: Next) -> Response {
+    if idempotency::is_wanted(&request) {
+        // Rare, and large to carry around.
+        return Box::pin(idempotency::once(api, request, next)).await;
+    }
+    next.run(request).await
+}
+
+/// What the log and the metrics say about a request, and what the answer depends on.
 struct Asked {
     method: Method,
-    path: String,
+    uri: Uri,
     route: Option<MatchedPath>,
-    headers: HeaderMap,
+    accept: Option<HeaderValue>,
+    if_none_match: Option<HeaderValue>,
 }
 
 impl Asked {
     fn about(request: &Request) -> Self {
-        // Of the headers, only what the answer depends on is kept.
-        let mut headers = HeaderMap::with_capacity(2);
-        for name in [header::ACCEPT, header::IF_NONE_MATCH] {
-            if let Some(value) = request.headers().get(&name) {
-                headers.insert(name, value.clone());
-            }
-        }
         Self {
             method: request.method().clone(),
-            path: request.uri().path().to_owned(),
+            uri: request.uri().clone(),
             route: request.extensions().get::<MatchedPath>().cloned(),
-            headers,
+            accept: request.headers().get(header::ACCEPT).cloned(),
+            if_none_match: request.headers().get(header::IF_NONE_MATCH).cloned(),
         }
+    }
+
+    fn route(&self) -> &str {
+        self.route.as_ref().map_or("unmatched", MatchedPath::as_str)
     }
 
     /// Costs time, so only if somebody collects it.
@@ -124,42 +137,22 @@ impl Asked {
         if !api.settings.traces_requests {
             return Span::none();
         }
-        let route = self.route.as_ref().map_or("unmatched", MatchedPath::as_str);
-        tracing::info_span!(
-            "http",
-            method = self.method.as_str(),
-            route,
-            request_id = &*notes.request_id
-        )
+        let (method, route) = (self.method.as_str(), self.route());
+        tracing::info_span!("http", method, route, request_id = &*notes.request_id)
     }
 
-    fn record(&self, status: StatusCode, took: Duration, notes: &Notes) {
-        let route = self.route.as_ref().map_or("unmatched", MatchedPath::as_str);
+    fn record(&self, api: &Api, status: StatusCode, took: Duration, notes: &Notes) {
         // The query is left out: it may hold what people searched for.
         tracing::info!(
             request_id = &*notes.request_id,
             method = self.method.as_str(),
-            path = self.path,
-            route,
+            path = self.uri.path(),
+            route = self.route(),
             status = status.as_u16(),
             took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
             "request"
         );
-        let labels = [
-            ("method", known_method(&self.method).to_owned()),
-            ("route", route.to_owned()),
-            ("status", status.as_str().to_owned()),
-        ];
-        metrics::counter!("hedgerow_http_requests_total", &labels).increment(1);
-        metrics::histogram!("hedgerow_http_request_duration_seconds", &labels).record(took.as_secs_f64());
-    }
-}
-
-/// Clients may make up methods, and each would be another time series.
-fn known_method(method: &Method) -> &str {
-    match method.as_str() {
-        known @ ("GET" | "HEAD" | "POST" | "PATCH" | "PUT" | "DELETE" | "OPTIONS") => known,
-        _ => "other",
+        api.meters.count(&self.method, self.route(), status, took);
     }
 }
 
@@ -182,15 +175,12 @@ fn request_id(api: &Api, headers: &HeaderMap) -> Arc<str> {
 }
 
 /// Gives a problem its body. Answers that are no problem stay as they are.
-pub(crate) fn rendered(mut response: Response, headers: &HeaderMap, notes: &Notes) -> Response {
+pub(crate) fn rendered(mut response: Response, accept: Option<&HeaderValue>, notes: &Notes) -> Response {
     let Some(problem) = response.extensions_mut().remove::<Problem>() else {
         return response;
     };
     problem.log();
-    let accept = headers
-        .get(header::ACCEPT)
-        .and_then(|value| value.to_str().ok())
-        .unwrap_or_default();
+    let accept = accept.and_then(|value| value.to_str().ok()).unwrap_or_default();
     let content_type = if accept.contains(PROBLEM_JSON) {
         PROBLEM_JSON
     } else {

@@ -1,9 +1,9 @@
 //! `Idempotency-Key`: the answer of the first request is the answer of every repetition.
 
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use service::UserId;
@@ -28,39 +28,30 @@ struct Wanted {
     body_hash: [u8; 32],
 }
 
+pub(crate) fn is_wanted(request: &Request) -> bool {
+    matches!(*request.method(), Method::POST | Method::PATCH) && request.headers().contains_key(HEADER)
+}
+
 /// Reads the body ahead, so that it can be compared, and keeps the answer afterwards.
-pub(crate) async fn layer(State(api): State<Api>, request: Request, next: Next) -> Response {
-    let token = match token(request.headers(), request.method()) {
-        Ok(None) => return next.run(request).await,
-        Ok(Some(token)) => token,
-        Err(problem) => return problem.into_response(),
-    };
+pub(crate) async fn once(api: &Api, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
-    let bytes = match body::collect(body).await {
-        Ok(bytes) => bytes,
-        Err(problem) => return problem.into_response(),
+    let (token, bytes) = match (token(&parts.headers), body::collect(body).await) {
+        (Ok(token), Ok(bytes)) => (token, bytes),
+        (Err(problem), _) | (_, Err(problem)) => return problem.into_response(),
     };
-    parts.extensions.insert(Wanted {
-        token,
-        body_hash: Sha256::digest(&bytes).into(),
-    });
-    let (notes, headers) = (Notes::of(&parts), parts.headers.clone());
+    let body_hash = Sha256::digest(&bytes).into();
+    parts.extensions.insert(Wanted { token, body_hash });
+    let (notes, accept) = (Notes::of(&parts), parts.headers.get(header::ACCEPT).cloned());
     let response = next.run(Request::from_parts(parts, Body::from(bytes))).await;
     match notes.take_claim() {
-        Some(claim) => keep(&api, &claim, edge::rendered(response, &headers, &notes)).await,
+        Some(claim) => keep(api, &claim, edge::rendered(response, accept.as_ref(), &notes)).await,
         None => response,
     }
 }
 
-fn token(headers: &HeaderMap, method: &Method) -> Result<Option<String>, Problem> {
-    if !matches!(*method, Method::POST | Method::PATCH) {
-        return Ok(None);
-    }
-    let Some(value) = headers.get(HEADER) else {
-        return Ok(None);
-    };
-    match value.to_str() {
-        Ok(text) if !text.is_empty() && text.len() <= MOST_CHARACTERS => Ok(Some(text.to_owned())),
+fn token(headers: &HeaderMap) -> Result<String, Problem> {
+    match headers.get(HEADER).map(HeaderValue::to_str) {
+        Some(Ok(text)) if !text.is_empty() && text.len() <= MOST_CHARACTERS => Ok(text.to_owned()),
         _ => Err(Problem::invalid(
             "Idempotency-Key",
             "invalid_input",

@@ -11,6 +11,7 @@ mod json;
 mod keys;
 mod limits;
 mod members;
+mod meters;
 mod openapi;
 mod organizations;
 mod page;
@@ -27,10 +28,8 @@ use std::sync::Arc;
 use aide::axum::ApiRouter;
 use axum::Router;
 use axum::http::{Request, Uri};
-use axum::response::IntoResponse;
 use axum::routing::get;
 use service::Service;
-use tower_http::catch_panic::CatchPanicLayer;
 
 pub use limits::{Peer, RateLimit};
 pub use openapi::document;
@@ -56,6 +55,7 @@ pub(crate) struct Api {
     service: Service,
     settings: Arc<Settings>,
     limits: Arc<limits::Limits>,
+    meters: Arc<meters::Meters>,
 }
 
 impl axum::extract::FromRef<Api> for Service {
@@ -97,14 +97,13 @@ pub fn router(service: Service, settings: Settings) -> Router {
         service,
         settings: Arc::new(settings),
         limits,
+        meters: Arc::default(),
     };
     let router = Router::from(routes())
         .route("/api/schema/", get(openapi::serve))
         .route("/api/docs/", get(openapi::page))
         .fallback(edge::not_found)
         .method_not_allowed_fallback(edge::method_not_allowed)
-        .layer(axum::middleware::from_fn_with_state(api.clone(), idempotency::layer))
-        .layer(CatchPanicLayer::custom(|_| error::Problem::Panicked.into_response()))
         .layer(axum::middleware::from_fn_with_state(api.clone(), edge::layer));
     let router = match cors {
         Some(cors) => router.layer(cors),

@@ -1,5 +1,6 @@
 //! What all views share: users, and how times are written.
 
+use chrono::SecondsFormat;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -13,7 +14,7 @@ pub(crate) struct Stamp(pub(crate) Time);
 
 impl Serialize for Stamp {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&self.0.format("%Y-%m-%dT%H:%M:%S%.6fZ"))
+        serializer.serialize_str(&self.0.to_rfc3339_opts(SecondsFormat::Micros, true))
     }
 }
 

@@ -5,11 +5,12 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::db::Version;
-use crate::id::{KeyId, OrganizationId, TeamId, UserId, UserUuid};
+use crate::id::{KeyId, OrganizationId, TeamId, UserId};
 use crate::idempotency::Claim;
 use crate::keys::Reach;
 use crate::level::Level;
 use crate::scope::{Object, Scope};
+use crate::users::Person;
 
 /// A right to do one kind of thing. Each use case names the one it needs in its signature,
 /// and a [`Caller`] of it is only made by checking scope, membership and level.
@@ -87,7 +88,7 @@ impl Who {
 pub struct Known<P> {
     pub who: Who,
     pub user: UserId,
-    pub user_uuid: UserUuid,
+    pub person: Arc<Person>,
     pub reach: Arc<Reach>,
     pub(crate) seen: Version,
     pub(crate) proof: PhantomData<P>,

@@ -9,7 +9,7 @@ use crate::keys::{self, Label, NewKey};
 use crate::organizations::{self, NewOrganization};
 use crate::scope::Scope;
 use crate::text::{Email, Name};
-use crate::users::{self, NewUser};
+use crate::users::{self, NewUser, Person};
 
 /// What automation may fix in advance; the rest is made up.
 #[derive(Debug, Clone, Default)]
@@ -34,7 +34,7 @@ const LABEL: &str = "First key";
 impl Service {
     /// Fills an empty database. `None` if it is not empty.
     pub async fn bootstrap(&self, wishes: &Wishes) -> Result<Option<Welcome>> {
-        if users::sql::count(&mut self.store.read().await?).await? > 0 {
+        if users::sql::count(&mut self.core.store.read().await?).await? > 0 {
             return Ok(None);
         }
         let welcome = self.welcome(wishes)?;
@@ -52,7 +52,8 @@ impl Service {
             return Ok(None);
         }
         let owner = users::cases::insert(&mut db, &new)?.await?;
-        let (_, mut entries) = organizations::cases::create(&mut db, &first_organization(), &owner).await?;
+        let (_, mut entries) =
+            organizations::cases::create(&mut db, &first_organization(), &Person::from(&owner)).await?;
         let fresh = keys::cases::insert(&mut db, owner.id, &first_key(), welcome.api_key.clone()).await?;
         entries.extend([Entry::created(&owner), Entry::created(&fresh.key)]);
         db.commit(&Who::system(), &entries).await?;
@@ -60,8 +61,8 @@ impl Service {
     }
 
     fn welcome(&self, wishes: &Wishes) -> Result<Welcome> {
-        let made_up_password = || auth::key::new_token("", self.chance.bytes())[..20].to_owned();
-        let made_up_key = || auth::key::new_key(self.chance.bytes());
+        let made_up_password = || auth::key::new_token("", self.core.chance.bytes())[..20].to_owned();
+        let made_up_key = || auth::key::new_key(self.core.chance.bytes());
         let api_key = wishes.api_key.clone().unwrap_or_else(made_up_key);
         if !auth::key::is_well_formed(&api_key) {
             let detail = "use 16 to 512 printable ASCII characters without spaces; keys that begin with hgr_ need a \

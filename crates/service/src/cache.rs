@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use auth::key::SecretHash;
@@ -58,19 +59,22 @@ impl Cache {
     }
 }
 
+/// A future that is only made when it is needed: those that talk to a database are large to carry around.
+pub(crate) type Load<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
+
 impl Service {
     /// The remembered answer if nothing was written since it was read, else what `load` reads now.
-    pub(crate) async fn remembered<T: Send + Sync + 'static>(
+    pub(crate) async fn remembered<'a, T: Send + Sync + 'static>(
         &self,
         seen: Version,
         question: Question,
-        load: impl Future<Output = Result<T>>,
+        load: impl FnOnce() -> Load<'a, T>,
     ) -> Result<Arc<T>> {
-        if let Some(answer) = self.cache.find(seen, &question) {
+        if let Some(answer) = self.core.cache.find(seen, &question) {
             return Ok(answer);
         }
-        let answer = Arc::new(load.await?);
-        self.cache.keep(seen, question, answer.clone());
+        let answer = Arc::new(load().await?);
+        self.core.cache.keep(seen, question, answer.clone());
         Ok(answer)
     }
 }

@@ -5,14 +5,16 @@ use std::sync::Arc;
 
 use crate::Service;
 use crate::access::{Caller, Known, Permission, Request, Who};
-use crate::cache::Question;
+use crate::cache::{Load, Question};
 use crate::db::Version;
 use crate::error::{Error, Result};
-use crate::id::{KeyId, OrganizationId, UserId, UserUuid};
+use crate::id::{KeyId, OrganizationId};
 use crate::keys::{self, Reach};
 use crate::level::Level;
 use crate::organizations::OrganizationRef;
+use crate::scope::Scope;
 use crate::sessions;
+use crate::users::Person;
 
 /// What a request carries.
 #[derive(Debug, Clone, Copy)]
@@ -24,8 +26,7 @@ pub enum Credential<'a> {
 /// Whom the credential belongs to, and the level in the organization that was asked about.
 #[derive(Debug)]
 struct Holder {
-    user: UserId,
-    uuid: UserUuid,
+    person: Arc<Person>,
     key: Option<KeyId>,
     reach: Arc<Reach>,
     current: Option<OrganizationId>,
@@ -37,7 +38,7 @@ struct Holder {
 impl Service {
     /// A user who may do `P`, outside of any organization.
     pub async fn known<P: Permission>(&self, credential: Credential<'_>, request: Request) -> Result<Known<P>> {
-        let seen = self.store.version().await;
+        let seen = self.core.store.version(matches!(P::SCOPE, Scope::Write(_))).await;
         let holder = self.holder(credential, None, seen).await?;
         holder.may::<P>()?;
         Ok(holder.known(request, seen))
@@ -50,7 +51,7 @@ impl Service {
         organization: Option<OrganizationRef>,
         request: Request,
     ) -> Result<Caller<P>> {
-        let seen = self.store.version().await;
+        let seen = self.core.store.version(matches!(P::SCOPE, Scope::Write(_))).await;
         let asked = match organization {
             Some(OrganizationRef::Id(id)) => Some(id),
             _ => None,
@@ -92,26 +93,26 @@ impl Service {
             Credential::Key(key) if !auth::key::is_well_formed(key) => return Err(Error::BadCredential),
             Credential::Key(key) => {
                 let hash = auth::key::hash(key);
-                let load = async { self.key_holder(&hash, organization).await };
+                let load = || -> Load<'_, Holder> { Box::pin(self.key_holder(&hash, organization)) };
                 self.remembered(seen, Question::Key(hash, organization), load).await?
             }
             Credential::Session(token) => {
                 let hash = auth::key::hash(token);
-                Arc::new(self.session_holder(&hash, organization).await?)
+                Arc::new(Box::pin(self.session_holder(&hash, organization)).await?)
             }
         };
-        let now = self.clock.now();
+        let now = self.core.clock.now();
         if holder.is_valid_until.is_some_and(|end| end <= now) {
             return Err(Error::BadCredential);
         }
         if let Some(key) = holder.key {
-            self.key_use.note(key, holder.last_used_at, now);
+            self.core.key_use.note(key, holder.last_used_at, now);
         }
         Ok(holder)
     }
 
     async fn key_holder(&self, hash: &[u8; 32], organization: Option<OrganizationId>) -> Result<Holder> {
-        let found = keys::sql::holder(&mut self.store.read().await?, hash, organization).await?;
+        let found = keys::sql::holder(&mut self.core.store.read().await?, hash, organization).await?;
         let row = found.ok_or(Error::BadCredential)?;
         let reach = Reach {
             scopes: row.scopes.0,
@@ -119,8 +120,11 @@ impl Service {
             teams: row.scoped_teams.0,
         };
         Ok(Holder {
-            user: row.user_id,
-            uuid: row.uuid,
+            person: Arc::new(Person {
+                id: row.user_id,
+                uuid: row.uuid,
+                email: row.email,
+            }),
             key: Some(row.key_id),
             reach: Arc::new(reach),
             current: row.current_organization_id,
@@ -131,13 +135,16 @@ impl Service {
     }
 
     async fn session_holder(&self, hash: &[u8; 32], organization: Option<OrganizationId>) -> Result<Holder> {
-        let found = sessions::sql::holder(&mut self.store.read().await?, hash, organization).await?;
+        let found = sessions::sql::holder(&mut self.core.store.read().await?, hash, organization).await?;
         let row = found
-            .filter(|row| row.is_valid(self.clock.now()))
+            .filter(|row| row.is_valid(self.core.clock.now()))
             .ok_or(Error::BadCredential)?;
         Ok(Holder {
-            user: row.user_id,
-            uuid: row.uuid,
+            person: Arc::new(Person {
+                id: row.user_id,
+                uuid: row.uuid,
+                email: row.email,
+            }),
             key: None,
             reach: Arc::new(Reach::everything()),
             current: row.current_organization_id,
@@ -172,12 +179,12 @@ impl Holder {
     fn known<P>(&self, request: Request, seen: Version) -> Known<P> {
         Known {
             who: Who {
-                user: Some(self.user),
+                user: Some(self.person.id),
                 key: self.key,
                 request,
             },
-            user: self.user,
-            user_uuid: self.uuid,
+            user: self.person.id,
+            person: self.person.clone(),
             reach: self.reach.clone(),
             seen,
             proof: PhantomData,

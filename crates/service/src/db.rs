@@ -158,9 +158,12 @@ impl Store {
     }
 
     /// What state the data is in, cheaply. While it stays equal, nothing has changed.
-    pub(crate) async fn version(&self) -> Version {
+    ///
+    /// A request that is about to write gains nothing by asking PostgreSQL: each write makes a new version.
+    pub(crate) async fn version(&self, is_write: bool) -> Version {
         match self {
             Self::Sqlite { version, .. } => version.read(),
+            Self::Postgres { .. } if is_write => Version::Unknown,
             Self::Postgres { version, .. } => version.read().await,
         }
     }
@@ -267,9 +270,7 @@ impl Writing {
     /// Bookkeeping aside there is no other way to commit, so no deed goes unrecorded. A dry run goes through all of
     /// it and is then undone.
     pub(crate) async fn commit(mut self, who: &Who, entries: &[Entry]) -> Result<()> {
-        for entry in entries {
-            activity::record(&mut self, who, entry).await?;
-        }
+        activity::record(&mut self, who, entries).await?;
         if let Some(claim) = &who.request.claim {
             idempotency::settle(&mut self, claim).await?;
         }

@@ -64,6 +64,14 @@ impl Error {
             _ => self,
         }
     }
+
+    /// The same for a reference to something that is not there.
+    pub(crate) fn on_dangling(self, invalid: impl FnOnce() -> Self) -> Self {
+        match &self {
+            Self::Database(sqlx::Error::Database(cause)) if cause.is_foreign_key_violation() => invalid(),
+            _ => self,
+        }
+    }
 }
 
 fn summary(problems: &[Invalid]) -> String {

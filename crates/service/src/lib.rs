@@ -39,38 +39,44 @@ use keys::KeyUse;
 /// The use cases. Cheap to clone; every clone is the same service.
 #[derive(Debug, Clone)]
 pub struct Service {
-    store: Arc<Store>,
+    core: Arc<Core>,
+}
+
+#[derive(Debug)]
+struct Core {
+    store: Store,
     clock: Clock,
     chance: Chance,
-    cache: Arc<Cache>,
-    key_use: Arc<KeyUse>,
+    cache: Cache,
+    key_use: KeyUse,
 }
 
 impl Service {
     pub fn new(store: Store, clock: Clock, chance: Chance) -> Self {
-        Self {
-            store: Arc::new(store),
+        let core = Core {
+            store,
             clock,
             chance,
-            cache: Arc::default(),
-            key_use: Arc::default(),
-        }
+            cache: Cache::default(),
+            key_use: KeyUse::default(),
+        };
+        Self { core: Arc::new(core) }
     }
 
     pub fn store(&self) -> &Store {
-        &self.store
+        &self.core.store
     }
 
     pub fn clock(&self) -> &Clock {
-        &self.clock
+        &self.core.clock
     }
 
     pub fn chance(&self) -> &Chance {
-        &self.chance
+        &self.core.chance
     }
 
     async fn write(&self) -> Result<Writing> {
-        self.store.write(self.clock.now(), &self.chance).await
+        self.core.store.write(self.core.clock.now(), &self.core.chance).await
     }
 }
 

@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 
 use super::http::Request;
 use super::load::Load;
+use super::machine;
 use super::measure::{self, Plan};
 use super::postgres::Cluster;
 use super::servers::{Hedgerow, Operation};
@@ -82,6 +83,7 @@ fn rates(binary: &Path, dir: &Path, cluster: Option<&Cluster>, size: Size, load:
         cluster.sql(&name, "CHECKPOINT")?;
     }
     let ready = hedgerow.start()?;
+    machine::wait_for_quiet()?;
     let mut requests = hedgerow.requests();
     let mut take = |operation| requests.remove(&operation).context("the request is missing");
     let asked: [(&str, Request); 3] = [

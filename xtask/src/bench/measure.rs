@@ -8,7 +8,6 @@ use serde_json::Value;
 
 use super::http::{self, Answer, Request};
 use super::load::{Load, Run};
-use super::process;
 use super::servers::{Operation, Ready, Requests};
 
 /// How long everything takes.
@@ -47,9 +46,8 @@ pub(super) struct Measured {
     pub(super) ready_after: Option<Duration>,
 }
 
-/// Measures all operations of a server that has just become ready.
+/// Measures all operations of a server that is ready and at rest.
 pub(super) fn all(name: &'static str, ready: &Ready, requests: &Requests, load: &Load, plan: Plan) -> Result<Measured> {
-    process::pause(Duration::from_secs(1));
     let idle = ready.server.memory()?;
     let mut speeds = HashMap::new();
     for operation in Operation::ALL {

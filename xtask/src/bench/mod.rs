@@ -5,6 +5,7 @@ mod http;
 mod load;
 mod machine;
 mod measure;
+mod options;
 mod plot;
 mod postgres;
 mod process;
@@ -12,6 +13,7 @@ mod report;
 mod servers;
 mod targets;
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::env;
 use std::fs;
@@ -19,20 +21,15 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result};
 
 use load::Load;
 use measure::{Measured, Plan};
+use options::Options;
 use postgres::Cluster;
 use report::Report;
 use servers::{Hedgerow, Operation, Peer, Requests};
 use targets::{BETTER_AUTH, DJANGO, FLOOR, POCKETBASE, POSTGRES, SQLITE};
-
-const USAGE: &str = "usage: cargo xtask bench api [--growth] [--quick] [--only NAME]…
-  --growth     also compares a large database with a small one (some minutes more)
-  --quick      rounds of one second instead of five
-  --only NAME  one of sqlite (with the bare handler), postgres, django, better-auth, pocketbase;
-               may be repeated; the report then goes to target/bench instead of docs";
 
 /// What `--only` calls a peer, its folder in `bench/peers`, and its name in the report.
 const PEERS: [(&str, &str); 3] = [
@@ -43,49 +40,6 @@ const PEERS: [(&str, &str); 3] = [
 
 /// Members of the organization that every server is asked for.
 const MEMBERS: u32 = 100;
-
-#[derive(Default)]
-struct Options {
-    growth: bool,
-    quick: bool,
-    only: Vec<String>,
-}
-
-impl Options {
-    fn read(arguments: &[String]) -> Result<Self> {
-        let mut options = Self::default();
-        let mut arguments = arguments.iter();
-        while let Some(argument) = arguments.next() {
-            match argument.as_str() {
-                "--growth" => options.growth = true,
-                "--quick" => options.quick = true,
-                "--only" => {
-                    let name = arguments
-                        .next()
-                        .with_context(|| format!("--only needs a name\n{USAGE}"))?;
-                    let is_known =
-                        matches!(name.as_str(), "sqlite" | "postgres") || PEERS.iter().any(|peer| peer.0 == name);
-                    ensure!(is_known, "unknown server {name}\n{USAGE}");
-                    options.only.push(name.clone());
-                }
-                _ => bail!("unknown argument {argument}\n{USAGE}"),
-            }
-        }
-        Ok(options)
-    }
-
-    fn wants(&self, name: &str) -> bool {
-        self.only.is_empty() || self.only.iter().any(|only| only == name)
-    }
-
-    fn plan(&self) -> Plan {
-        if self.quick {
-            Plan { round: 1, warm_up: 1 }
-        } else {
-            Plan { round: 5, warm_up: 2 }
-        }
-    }
-}
 
 /// Measures everything and writes the report. `arguments` are those behind `bench api`.
 pub(crate) fn api(arguments: &[String]) -> Result<()> {
@@ -113,6 +67,7 @@ pub(crate) fn api(arguments: &[String]) -> Result<()> {
         cluster: &cluster,
         load: &load,
         plan: options.plan(),
+        busy: Cell::new(0.0),
     };
     let mut servers = bench.ours(&options)?;
     for (folder, name) in PEERS.into_iter().filter(|(folder, _)| options.wants(folder)) {
@@ -120,6 +75,13 @@ pub(crate) fn api(arguments: &[String]) -> Result<()> {
         servers.push(measured);
         facts.push((name, versions));
     }
+    facts.push((
+        "Other programs",
+        format!(
+            "{:.0} % of the processor at most, before each server",
+            bench.busy.get() * 100.0
+        ),
+    ));
     let growth = if options.growth {
         growth::measure(&binary, &work.0, &cluster, &load, options.plan())?
     } else {
@@ -153,6 +115,8 @@ struct Bench<'a> {
     cluster: &'a Cluster,
     load: &'a Load,
     plan: Plan,
+    /// The largest share of the processor that other programs took before a measurement.
+    busy: Cell<f64>,
 }
 
 impl Bench<'_> {
@@ -178,8 +142,9 @@ impl Bench<'_> {
         let requests = hedgerow.requests();
         let mut bodies = HashMap::new();
         for (operation, request) in &requests {
-            bodies.insert(*operation, measure::checked(ready.port, request)?.body);
+            bodies.insert(*operation, http::send(ready.port, request)?.body);
         }
+        self.wait_for_quiet()?;
         let mut measured = measure::all(name, &ready, &requests, self.load, self.plan)?;
         drop(ready);
         measured.ready_after = Some(hedgerow.start()?.after);
@@ -197,6 +162,7 @@ impl Bench<'_> {
         };
         for operation in Operation::ALL {
             let ready = servers::start_floor(self.binary, &self.work.join("floor"), &bodies[&operation])?;
+            self.wait_for_quiet()?;
             let idle = ready.server.memory()?;
             let speed = measure::speed(ready.port, &requests[&operation], self.load, self.plan)?;
             say(&format!(
@@ -211,6 +177,11 @@ impl Bench<'_> {
         Ok(measured)
     }
 
+    fn wait_for_quiet(&self) -> Result<()> {
+        self.busy.set(machine::wait_for_quiet()?.max(self.busy.get()));
+        Ok(())
+    }
+
     fn peer(&self, folder: &str, name: &'static str) -> Result<(Measured, String)> {
         say(name);
         let peers = self.root.join("bench/peers");
@@ -219,6 +190,7 @@ impl Bench<'_> {
             .cluster
             .create_database(&format!("bench_{}", folder.replace('-', "_")))?;
         let (ready, requests) = peer.start(&url)?;
+        self.wait_for_quiet()?;
         let measured = measure::all(name, &ready, &requests, self.load, self.plan)?;
         Ok((measured, peer.versions()?))
     }

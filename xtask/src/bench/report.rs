@@ -98,30 +98,19 @@ impl Report {
 
     /// How many times as fast Hedgerow is as each other server.
     fn ratios(&self) -> String {
-        let mut text = String::from("\n### Ratios\n\nHow many times as fast Hedgerow is.\n\n| against |");
-        let ours: Vec<&Measured> = [SQLITE, POSTGRES]
-            .into_iter()
-            .filter_map(|name| targets::find(&self.servers, name))
-            .collect();
-        for (our, operation) in pairs(&ours) {
-            let _ = write!(text, " {}: {} |", our.name, operation.title().to_lowercase());
+        let is_ours = |server: &&Measured| server.name == SQLITE || server.name == POSTGRES;
+        let (ours, others): (Vec<&Measured>, Vec<&Measured>) = self.servers.iter().partition(is_ours);
+        let mut text = String::from("\n### Ratios\n\nHow many times as fast Hedgerow is.\n\n| | ");
+        for other in &others {
+            let _ = write!(text, "| {} ", other.name);
         }
-        text += "\n| --- |";
-        text += &" ---: |".repeat(pairs(&ours).count());
-        for their in self
-            .servers
-            .iter()
-            .filter(|server| server.name != SQLITE && server.name != POSTGRES)
-        {
-            let _ = write!(text, "\n| {} |", their.name);
-            for (our, operation) in pairs(&ours) {
-                let digits = if their.name == FLOOR { 2 } else { 1 };
-                let ratio = targets::ratio(our, their, operation);
-                let _ = write!(
-                    text,
-                    " {} |",
-                    ratio.map_or_else(|| "–".into(), |ratio| format!("{ratio:.digits$}"))
-                );
+        let _ = write!(text, "|\n| --- | --- {}|", "| ---: ".repeat(others.len()));
+        for our in ours {
+            for operation in Operation::ALL {
+                let _ = write!(text, "\n| {} | {} |", our.name, operation.title());
+                for other in &others {
+                    let _ = write!(text, " {} |", ratio(our, other, operation));
+                }
             }
         }
         text + "\n"
@@ -150,9 +139,9 @@ impl Report {
     }
 }
 
-fn pairs<'a>(ours: &'a [&'a Measured]) -> impl Iterator<Item = (&'a Measured, Operation)> {
-    ours.iter()
-        .flat_map(|our| Operation::ALL.map(|operation| (*our, operation)))
+fn ratio(our: &Measured, other: &Measured, operation: Operation) -> String {
+    let digits = if other.name == FLOOR { 2 } else { 1 };
+    targets::ratio(our, other, operation).map_or_else(|| "–".into(), |ratio| format!("{ratio:.digits$}"))
 }
 
 fn targets_table(targets: &[Target], is_growth_open: bool) -> String {

@@ -184,7 +184,8 @@ impl Peer {
     /// Installs the peer below `home`, where it stays for the next run.
     pub(super) fn installed(scripts: &Path, home: &Path) -> Result<Self> {
         fs::create_dir_all(home)?;
-        process::output(Command::new(scripts.join("install")).arg(home))?;
+        process::output(Command::new(scripts.join("install")).arg(home))
+            .context("a peer needs Python 3 or Node: `apt-get install python3-venv nodejs npm` brings both")?;
         Ok(Self {
             scripts: scripts.to_owned(),
             dir: home.to_owned(),

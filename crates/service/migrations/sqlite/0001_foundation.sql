@@ -12,7 +12,7 @@ CREATE TABLE app_user (
     password_hash           TEXT,
     totp_confirmed_at       TEXT,
     current_organization_id BLOB,
-    organization_count      INTEGER NOT NULL DEFAULT 0, -- kept with every membership, so that lists need no scan
+    organization_count      INTEGER NOT NULL DEFAULT 0, -- kept by triggers, so that lists need no scan
     created_at              TEXT NOT NULL,
     updated_at              TEXT NOT NULL
 ) STRICT;
@@ -124,3 +124,22 @@ CREATE TABLE session (
 ) STRICT;
 CREATE INDEX session_of_user ON session (user_id);
 CREATE INDEX session_by_expiry ON session (expires_at);
+
+-- The counts are kept by the database itself: no way into or out of an organization can forget them.
+CREATE TRIGGER member_joined AFTER INSERT ON member FOR EACH ROW BEGIN
+    UPDATE organization SET member_count = member_count + 1 WHERE id = NEW.organization_id;
+    UPDATE app_user SET organization_count = organization_count + 1,
+        current_organization_id = COALESCE(current_organization_id, NEW.organization_id)
+        WHERE id = NEW.user_id;
+END;
+
+CREATE TRIGGER member_left AFTER DELETE ON member FOR EACH ROW BEGIN
+    UPDATE organization SET member_count = member_count - 1 WHERE id = OLD.organization_id;
+    -- Whoever has left their current organization is moved to the newest of the others.
+    UPDATE app_user SET organization_count = organization_count - 1,
+        current_organization_id = CASE WHEN current_organization_id = OLD.organization_id THEN
+            (SELECT m.organization_id FROM member m WHERE m.user_id = OLD.user_id
+             ORDER BY m.organization_id DESC LIMIT 1)
+        ELSE current_organization_id END
+        WHERE id = OLD.user_id;
+END;

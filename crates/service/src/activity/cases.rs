@@ -23,7 +23,7 @@ impl Service {
         filter: &ActivityFilter,
         window: Window,
     ) -> Result<Page<Activity>> {
-        let mut db = self.store.read().await?;
+        let mut db = self.core.store.read().await?;
         sql::page(&mut db, caller.organization, filter, window).await
     }
 }

@@ -6,40 +6,43 @@ use sqlx::types::Json;
 use super::{Activity, ActivityFilter, Change, Entry};
 use crate::access::Who;
 use crate::clock::Time;
-use crate::db::{Connection, Session, Writing, changed};
+use crate::db::{Connection, Session, Writing};
 use crate::error::Result;
 use crate::id::{ActivityId, KeyId, OrganizationId, UserId};
 use crate::page::{Page, Window};
 use crate::users;
 
-pub(crate) async fn record(db: &mut Writing, who: &Who, entry: &Entry) -> Result<()> {
+pub(crate) async fn record(db: &mut Writing, who: &Who, entries: &[Entry]) -> Result<()> {
     const SQL: &str = "INSERT INTO activity \
-        (id, organization_id, user_id, key_id, scope, item_id, activity, name, changes, request_id, created_at) \
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
-    let (id, now) = (ActivityId(db.uuid()), db.now);
-    let Entry {
-        organization,
-        scope,
-        item,
-        activity,
-        name,
-        changes,
-    } = entry;
-    changed!(
-        db,
-        sqlx::query(SQL)
-            .bind(id)
-            .bind(organization)
-            .bind(who.user)
-            .bind(who.key)
-            .bind(scope)
-            .bind(item)
-            .bind(activity)
-            .bind(name)
-            .bind(Json(changes))
-            .bind(&*who.request.id)
-            .bind(now)
-    )?;
+        (id, organization_id, user_id, key_id, scope, item_id, activity, name, changes, request_id, created_at) ";
+    let now = db.now;
+    let rows: Vec<(ActivityId, &Entry)> = entries.iter().map(|entry| (ActivityId(db.uuid()), entry)).collect();
+    macro_rules! write {
+        ($driver:ty, $conn:ident) => {{
+            let mut query = QueryBuilder::<$driver>::new(SQL);
+            query.push_values(&rows, |mut row, (id, entry)| {
+                row.push_bind(*id)
+                    .push_bind(entry.organization)
+                    .push_bind(who.user)
+                    .push_bind(who.key);
+                row.push_bind(entry.scope)
+                    .push_bind(&entry.item)
+                    .push_bind(entry.activity)
+                    .push_bind(&entry.name);
+                row.push_bind(Json(&entry.changes))
+                    .push_bind(&*who.request.id)
+                    .push_bind(now);
+            });
+            query.build().execute($conn).await?;
+        }};
+    }
+    if rows.is_empty() {
+        return Ok(());
+    }
+    match db.connection() {
+        Connection::Sqlite(conn) => write!(sqlx::Sqlite, conn),
+        Connection::Postgres(conn) => write!(sqlx::Postgres, conn),
+    }
     Ok(())
 }
 

@@ -16,25 +16,25 @@ const MOST_KEYS: i64 = 100;
 impl Service {
     /// Newest first.
     pub async fn keys(&self, person: &SignedIn, window: Window) -> Result<Page<Key>> {
-        sql::page(&mut self.store.read().await?, person.user, window).await
+        sql::page(&mut self.core.store.read().await?, person.user, window).await
     }
 
     pub async fn key(&self, person: &SignedIn, id: KeyId) -> Result<Key> {
-        sql::find(&mut self.store.read().await?, person.user, id)
+        sql::find(&mut self.core.store.read().await?, person.user, id)
             .await?
             .ok_or(Error::NotFound("key"))
     }
 
     /// A key may read itself, and nothing else about keys.
     pub async fn own_key(&self, secret: &str) -> Result<Key> {
-        let found = sql::by_secret(&mut self.store.read().await?, &auth::key::hash(secret)).await?;
+        let found = sql::by_secret(&mut self.core.store.read().await?, &auth::key::hash(secret)).await?;
         found
-            .filter(|key| key.expires_at.is_none_or(|end| end > self.clock.now()))
+            .filter(|key| key.expires_at.is_none_or(|end| end > self.core.clock.now()))
             .ok_or(Error::BadCredential)
     }
 
     pub async fn create_key(&self, person: &SignedIn, new: &NewKey) -> Result<Fresh> {
-        let secret = auth::key::new_key(self.chance.bytes());
+        let secret = auth::key::new_key(self.core.chance.bytes());
         self.create_key_with(person, new, secret).await
     }
 
@@ -63,7 +63,7 @@ impl Service {
 
     /// Gives the key another secret. The old one stops working at once.
     pub async fn roll_key(&self, person: &SignedIn, id: KeyId) -> Result<Fresh> {
-        let secret = auth::key::new_key(self.chance.bytes());
+        let secret = auth::key::new_key(self.core.chance.bytes());
         let mut db = self.write().await?;
         let mut key = sql::lock(&mut db, person.user, id).await?;
         key.mask_value = auth::key::mask(&secret);

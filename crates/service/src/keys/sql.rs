@@ -153,6 +153,7 @@ pub(crate) struct Holder {
     pub(crate) key_id: KeyId,
     pub(crate) user_id: UserId,
     pub(crate) uuid: UserUuid,
+    pub(crate) email: String,
     pub(crate) current_organization_id: Option<OrganizationId>,
     pub(crate) scopes: Json<Vec<Scope>>,
     pub(crate) scoped_organizations: Json<Vec<OrganizationId>>,
@@ -168,7 +169,7 @@ pub(crate) async fn holder(
     hash: &SecretHash,
     organization: Option<OrganizationId>,
 ) -> Result<Option<Holder>> {
-    const SQL: &str = "SELECT k.id AS key_id, k.user_id, u.uuid, u.current_organization_id, k.scopes, \
+    const SQL: &str = "SELECT k.id AS key_id, k.user_id, u.uuid, u.email, u.current_organization_id, k.scopes, \
         k.scoped_organizations, k.scoped_teams, k.last_used_at, k.expires_at, m.level \
         FROM api_key k JOIN app_user u ON u.id = k.user_id \
         LEFT JOIN member m ON m.user_id = u.id AND m.organization_id = $2 WHERE k.secret_hash = $1";

@@ -33,7 +33,7 @@ impl KeyUse {
 impl Service {
     /// Writes down what was noted since the last call, and tells how many keys that were.
     pub async fn flush_key_use(&self) -> Result<usize> {
-        let noted = self.key_use.take();
+        let noted = self.core.key_use.take();
         if noted.is_empty() {
             return Ok(0);
         }

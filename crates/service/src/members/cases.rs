@@ -1,15 +1,15 @@
 use std::sync::Arc;
 
-use super::{Member, MemberFilter, MemberPatch, MemberRef, sql};
+use super::{Joined, Member, MemberFilter, MemberPatch, MemberRef, sql};
 use crate::access::{Caller, ChangeMembers, Known, ReadMembers, RemoveMembers, Who};
 use crate::activity::Entry;
-use crate::cache::Question;
+use crate::cache::{Load, Question};
 use crate::db::Writing;
 use crate::error::{Error, Result};
 use crate::id::{OrganizationId, UserUuid};
 use crate::level::Level;
 use crate::page::{Page, Window};
-use crate::users::{self, User};
+use crate::users::{Person, User};
 use crate::{Service, Unchanged, keys, organizations, sessions};
 
 impl Service {
@@ -21,7 +21,9 @@ impl Service {
         window: Window,
     ) -> Result<Arc<Page<Member>>> {
         let question = Question::Members(caller.organization, filter.clone(), window);
-        let load = async { sql::page(&mut self.store.read().await?, caller.organization, filter, window).await };
+        let load = || -> Load<'_, Page<Member>> {
+            Box::pin(async { sql::page(&mut self.core.store.read().await?, caller.organization, filter, window).await })
+        };
         self.remembered(caller.seen, question, load).await
     }
 
@@ -63,8 +65,6 @@ impl Service {
             another_owner_remains(&mut db, caller.organization).await?;
         }
         sql::delete(&mut db, &member).await?;
-        organizations::sql::count_members(&mut db, caller.organization, -1).await?;
-        users::sql::count_left(&mut db, member.user.id, caller.organization).await?;
         let mut entries = keys::forget_organization(&mut db, member.user.id, caller.organization).await?;
         sessions::sql::delete_of_user(&mut db, member.user.id).await?;
         entries.push(Entry::deleted(&member));
@@ -74,30 +74,25 @@ impl Service {
     /// Adds an existing user, for whoever runs the machine.
     pub async fn add_member(&self, who: &Who, organization: OrganizationId, user: &User, level: Level) -> Result<()> {
         let mut db = self.write().await?;
-        let entry = join(&mut db, organization, user, level).await?;
+        let entry = join(&mut db, organization, &Person::from(user), level).await?;
         db.commit(who, &[entry]).await
     }
 }
 
 /// The one door into an organization.
-pub(crate) async fn join(db: &mut Writing, organization: OrganizationId, user: &User, level: Level) -> Result<Entry> {
-    organizations::sql::count_members(db, organization, 1).await?;
-    let id = sql::insert(db, organization, user.id, level).await?;
-    users::sql::count_joined(db, user.id, organization).await?;
-    let (joined_at, updated_at) = (db.now, db.now);
-    let (is_2fa_enabled, has_social_auth) = (false, false);
-    let user = user.clone();
-    let member = Member {
+pub(crate) async fn join(
+    db: &mut Writing,
+    organization: OrganizationId,
+    person: &Person,
+    level: Level,
+) -> Result<Entry> {
+    let id = sql::insert(db, organization, person.id, level).await?;
+    Ok(Entry::created(&Joined {
         id,
-        organization_id: organization,
-        user,
+        organization,
+        email: &person.email,
         level,
-        joined_at,
-        updated_at,
-        is_2fa_enabled,
-        has_social_auth,
-    };
-    Ok(Entry::created(&member))
+    }))
 }
 
 /// Locks the organization, which is what keeps its members from changing, and finds one of them.
@@ -121,7 +116,7 @@ async fn lock<P>(
 fn uuid_of<P>(member: MemberRef, known: &Known<P>) -> UserUuid {
     match member {
         MemberRef::Uuid(uuid) => uuid,
-        MemberRef::Me => known.user_uuid,
+        MemberRef::Me => known.person.uuid,
     }
 }
 

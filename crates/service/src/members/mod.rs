@@ -25,6 +25,7 @@ pub struct Member {
     #[serde(skip)]
     pub user: User,
     pub level: Level,
+    #[serde(skip)]
     pub joined_at: Time,
     pub updated_at: Time,
     #[serde(skip)]
@@ -89,6 +90,34 @@ impl Member {
         Err(Error::Forbidden(format!(
             "your level ({own}) does not allow to remove a member of level {theirs}"
         )))
+    }
+}
+
+/// A membership that has just begun, as the activity log tells it.
+#[derive(Serialize)]
+struct Joined<'a> {
+    #[serde(skip)]
+    id: MemberId,
+    #[serde(skip)]
+    organization: OrganizationId,
+    #[serde(skip)]
+    email: &'a str,
+    level: Level,
+}
+
+impl Recorded for Joined<'_> {
+    const SCOPE: &'static str = Member::SCOPE;
+
+    fn organization(&self) -> Option<OrganizationId> {
+        Some(self.organization)
+    }
+
+    fn item(&self) -> String {
+        self.id.to_string()
+    }
+
+    fn name(&self) -> String {
+        self.email.to_owned()
     }
 }
 

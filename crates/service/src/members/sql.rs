@@ -93,12 +93,14 @@ pub(super) async fn insert(
             .bind(now)
     );
     done.map_err(|error| {
-        Error::from(error).on_unique(|| {
-            Error::refused(
-                "user_already_member",
-                "this user is a member of the organization already",
-            )
-        })
+        Error::from(error)
+            .on_unique(|| {
+                Error::refused(
+                    "user_already_member",
+                    "this user is a member of the organization already",
+                )
+            })
+            .on_dangling(|| Error::NotFound("organization"))
     })?;
     Ok(id)
 }

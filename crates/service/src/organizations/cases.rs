@@ -5,7 +5,7 @@ use super::sql::Membership;
 use super::{NewOrganization, Organization, OrganizationPatch, PLUGINS_ROOT, Seen, slug, sql};
 use crate::access::{Caller, ChangeOrganization, CreateOrganization, DeleteOrganization, Known, ReadOrganization, Who};
 use crate::activity::Entry;
-use crate::cache::Question;
+use crate::cache::{Load, Question};
 use crate::db::Writing;
 use crate::error::{Error, Result};
 use crate::id::{OrganizationId, UserId};
@@ -13,7 +13,7 @@ use crate::level::Level;
 use crate::page::{Page, Window};
 use crate::teams::{self, Team};
 use crate::text::Name;
-use crate::users::{self, User};
+use crate::users::{Person, User};
 use crate::{Service, Unchanged, members};
 
 /// After this many taken slugs something other than bad luck is at work.
@@ -22,7 +22,7 @@ const SLUG_TRIES: usize = 10;
 impl Service {
     /// The organizations the caller belongs to and the key reaches, newest first.
     pub async fn organizations(&self, known: &Known<ReadOrganization>, window: Window) -> Result<Page<Seen>> {
-        let mut db = self.store.read().await?;
+        let mut db = self.core.store.read().await?;
         let page = if known.reach.organizations.is_empty() {
             sql::page(&mut db, known.user, window).await?
         } else {
@@ -51,9 +51,8 @@ impl Service {
 
     pub async fn organization(&self, caller: &Caller<ReadOrganization>) -> Result<Arc<Seen>> {
         let question = Question::Organization(caller.organization, caller.user);
-        let seen = self
-            .remembered(caller.seen, question, self.load(caller.user, caller.organization))
-            .await?;
+        let load = || -> Load<'_, Seen> { Box::pin(self.load(caller.user, caller.organization)) };
+        let seen = self.remembered(caller.seen, question, load).await?;
         if caller.reach.teams.is_empty() {
             return Ok(seen);
         }
@@ -63,7 +62,7 @@ impl Service {
     }
 
     async fn load(&self, user: UserId, organization: OrganizationId) -> Result<Seen> {
-        let mut db = self.store.read().await?;
+        let mut db = self.core.store.read().await?;
         let found = sql::find(&mut db, user, organization).await?;
         let Membership { organization, level } = found.ok_or(Error::NotFound("organization"))?;
         let teams = teams::sql::of_organization(&mut db, organization.id).await?;
@@ -81,11 +80,7 @@ impl Service {
             return Err(Error::Forbidden(detail.to_owned()));
         }
         let mut db = self.write().await?;
-        let owner = users::sql::by_ids(&mut db, &[known.user])
-            .await?
-            .pop()
-            .ok_or(Error::NotFound("user"))?;
-        let (seen, entries) = create(&mut db, new, &owner).await?;
+        let (seen, entries) = create(&mut db, new, &known.person).await?;
         db.commit(&known.who, &entries).await?;
         Ok(seen)
     }
@@ -93,7 +88,7 @@ impl Service {
     /// The same for whoever runs the machine.
     pub async fn create_organization_for(&self, who: &Who, new: &NewOrganization, owner: &User) -> Result<Seen> {
         let mut db = self.write().await?;
-        let (seen, entries) = create(&mut db, new, owner).await?;
+        let (seen, entries) = create(&mut db, new, &Person::from(owner)).await?;
         db.commit(who, &entries).await?;
         Ok(seen)
     }
@@ -125,14 +120,13 @@ impl Service {
     ) -> Result<()> {
         let mut db = self.write().await?;
         let seen = lock(&mut db, caller, unchanged).await?;
-        users::sql::count_all_left(&mut db, caller.organization).await?;
         sql::delete(&mut db, caller.organization).await?;
         db.commit(&caller.who, &[Entry::deleted(&seen.organization)]).await
     }
 
     /// Every organization of the instance.
     pub async fn all_organizations(&self, window: Window) -> Result<Page<Organization>> {
-        sql::all(&mut self.store.read().await?, window).await
+        sql::all(&mut self.core.store.read().await?, window).await
     }
 }
 
@@ -153,7 +147,7 @@ async fn lock<P>(db: &mut Writing, caller: &Caller<P>, unchanged: Unchanged<'_, 
 }
 
 /// Makes an organization inside a larger use case.
-pub(crate) async fn create(db: &mut Writing, new: &NewOrganization, owner: &User) -> Result<(Seen, Vec<Entry>)> {
+pub(crate) async fn create(db: &mut Writing, new: &NewOrganization, owner: &Person) -> Result<(Seen, Vec<Entry>)> {
     let mut organization = fresh(db, new);
     insert_with_free_slug(db, &mut organization).await?;
     let name = Name::new(teams::DEFAULT_NAME).expect("the default name is a name");

@@ -158,12 +158,3 @@ pub(super) async fn delete(db: &mut Writing, id: OrganizationId) -> Result<()> {
     changed!(db, sqlx::query("DELETE FROM organization WHERE id = $1").bind(id))?;
     Ok(())
 }
-
-/// Counts a member in or out, and thereby locks the organization.
-pub(crate) async fn count_members(db: &mut Writing, id: OrganizationId, difference: i64) -> Result<()> {
-    const SQL: &str = "UPDATE organization SET member_count = member_count + $2 WHERE id = $1";
-    match changed!(db, sqlx::query(SQL).bind(id).bind(difference))? {
-        0 => Err(Error::NotFound("organization")),
-        _ => Ok(()),
-    }
-}

@@ -30,7 +30,7 @@ impl SignedIn {
 impl Service {
     /// Checks a password and opens a session. The token is shown once, to the browser.
     pub async fn sign_in(&self, email: &Email, password: &str, request: Request) -> Result<(User, String)> {
-        let mut db = self.store.read().await?;
+        let mut db = self.core.store.read().await?;
         let stored = users::sql::password_hash(&mut db, email).await?;
         let user = users::sql::by_email(&mut db, email).await?;
         drop(db);
@@ -48,7 +48,7 @@ impl Service {
     }
 
     async fn open_session(&self, user: User, request: Request) -> Result<(User, String)> {
-        let token = auth::key::new_token("hgs_", self.chance.bytes());
+        let token = auth::key::new_token("hgs_", self.core.chance.bytes());
         let mut db = self.write().await?;
         let expires_at = db.now + ABSOLUTE;
         sql::insert(&mut db, user.id, &auth::key::hash(&token), expires_at).await?;
@@ -64,9 +64,9 @@ impl Service {
 
     /// The person a session token belongs to.
     pub async fn signed_in(&self, token: &str, request: Request) -> Result<SignedIn> {
-        let found = sql::holder(&mut self.store.read().await?, &auth::key::hash(token), None).await?;
+        let found = sql::holder(&mut self.core.store.read().await?, &auth::key::hash(token), None).await?;
         let holder = found
-            .filter(|holder| holder.is_valid(self.clock.now()))
+            .filter(|holder| holder.is_valid(self.core.clock.now()))
             .ok_or(Error::NotFound("session"))?;
         self.touch(&holder).await?;
         let who = Who {
@@ -82,7 +82,7 @@ impl Service {
     }
 
     async fn touch(&self, holder: &sql::Holder) -> Result<()> {
-        if self.clock.now() - holder.last_used_at < PRECISION {
+        if self.core.clock.now() - holder.last_used_at < PRECISION {
             return Ok(());
         }
         let mut db = self.write().await?;

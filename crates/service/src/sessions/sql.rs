@@ -27,6 +27,7 @@ pub(crate) struct Holder {
     pub(crate) session_id: SessionId,
     pub(crate) user_id: UserId,
     pub(crate) uuid: UserUuid,
+    pub(crate) email: String,
     pub(crate) current_organization_id: Option<OrganizationId>,
     pub(crate) last_used_at: Time,
     pub(crate) expires_at: Time,
@@ -39,7 +40,7 @@ pub(crate) async fn holder(
     hash: &SecretHash,
     organization: Option<OrganizationId>,
 ) -> Result<Option<Holder>> {
-    const SQL: &str = "SELECT s.id AS session_id, s.user_id, u.uuid, u.current_organization_id, s.last_used_at, \
+    const SQL: &str = "SELECT s.id AS session_id, s.user_id, u.uuid, u.email, u.current_organization_id, s.last_used_at, \
         s.expires_at, m.level FROM session s JOIN app_user u ON u.id = s.user_id \
         LEFT JOIN member m ON m.user_id = u.id AND m.organization_id = $2 WHERE s.secret_hash = $1";
     Ok(on!(db, conn => sqlx::query_as(SQL).bind(hash.as_slice()).bind(organization).fetch_optional(conn))?)

@@ -12,7 +12,7 @@ use crate::{Service, Unchanged};
 impl Service {
     /// Oldest first: the first is the one that exports go to unless told otherwise.
     pub async fn teams(&self, caller: &Caller<ReadTeams>, window: Window) -> Result<Page<Team>> {
-        let mut teams = sql::of_organization(&mut self.store.read().await?, caller.organization).await?;
+        let mut teams = sql::of_organization(&mut self.core.store.read().await?, caller.organization).await?;
         teams.retain(|team| caller.may_see_team(team.id));
         let count = i64::try_from(teams.len()).unwrap_or(i64::MAX);
         let skip = usize::try_from(window.offset).unwrap_or(usize::MAX);
@@ -24,7 +24,7 @@ impl Service {
     }
 
     pub async fn team(&self, caller: &Caller<ReadTeams>, id: TeamId) -> Result<Team> {
-        let team = sql::find(&mut self.store.read().await?, caller.organization, id).await?;
+        let team = sql::find(&mut self.core.store.read().await?, caller.organization, id).await?;
         team.filter(|team| caller.may_see_team(team.id))
             .ok_or(Error::NotFound("team"))
     }

@@ -30,11 +30,11 @@ impl Service {
     }
 
     pub async fn users(&self, window: Window) -> Result<Page<User>> {
-        sql::page(&mut self.store.read().await?, window).await
+        sql::page(&mut self.core.store.read().await?, window).await
     }
 
     pub async fn user_by_email(&self, email: &Email) -> Result<User> {
-        sql::by_email(&mut self.store.read().await?, email)
+        sql::by_email(&mut self.core.store.read().await?, email)
             .await?
             .ok_or(Error::NotFound("user"))
     }

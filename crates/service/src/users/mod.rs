@@ -27,6 +27,24 @@ pub struct User {
     pub hedgehog_config: Json<Map<String, Value>>,
 }
 
+/// As much of a user as the activity log needs.
+#[derive(Debug, Clone)]
+pub struct Person {
+    pub id: UserId,
+    pub uuid: UserUuid,
+    pub email: String,
+}
+
+impl From<&User> for Person {
+    fn from(user: &User) -> Self {
+        Self {
+            id: user.id,
+            uuid: user.uuid,
+            email: user.email.clone(),
+        }
+    }
+}
+
 impl Recorded for User {
     const SCOPE: &'static str = "User";
 

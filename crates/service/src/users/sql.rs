@@ -5,7 +5,7 @@ use sqlx::types::Json;
 use super::User;
 use crate::db::{Connection, Session, Writing, changed, on};
 use crate::error::{Error, Result};
-use crate::id::{OrganizationId, UserId, UserUuid};
+use crate::id::{UserId, UserUuid};
 use crate::page::{Page, Window};
 use crate::text::Email;
 
@@ -107,36 +107,5 @@ pub(super) async fn set_password(db: &mut Writing, user: UserId, hash: &str) -> 
     const SQL: &str = "UPDATE app_user SET password_hash = $2, updated_at = $3 WHERE id = $1";
     let now = db.now;
     changed!(db, sqlx::query(SQL).bind(user).bind(hash).bind(now))?;
-    Ok(())
-}
-
-/// Makes `organization` the current one of a user who has none.
-pub(crate) async fn count_joined(db: &mut Writing, user: UserId, organization: OrganizationId) -> Result<()> {
-    const SQL: &str = "UPDATE app_user SET organization_count = organization_count + 1, \
-        current_organization_id = COALESCE(current_organization_id, $2) WHERE id = $1";
-    changed!(db, sqlx::query(SQL).bind(user).bind(organization))?;
-    Ok(())
-}
-
-/// A user has left: if it was the current organization, the newest of the others becomes current.
-pub(crate) async fn count_left(db: &mut Writing, user: UserId, organization: OrganizationId) -> Result<()> {
-    const SQL: &str = "UPDATE app_user SET organization_count = organization_count - 1, \
-        current_organization_id = CASE WHEN current_organization_id = $2 THEN \
-            (SELECT m.organization_id FROM member m WHERE m.user_id = $1 AND m.organization_id <> $2 \
-             ORDER BY m.organization_id DESC LIMIT 1) \
-        ELSE current_organization_id END WHERE id = $1";
-    changed!(db, sqlx::query(SQL).bind(user).bind(organization))?;
-    Ok(())
-}
-
-/// Everybody leaves at once, because the organization is about to go.
-pub(crate) async fn count_all_left(db: &mut Writing, organization: OrganizationId) -> Result<()> {
-    const SQL: &str = "UPDATE app_user SET organization_count = organization_count - 1, \
-        current_organization_id = CASE WHEN current_organization_id = $1 THEN \
-            (SELECT m.organization_id FROM member m WHERE m.user_id = app_user.id AND m.organization_id <> $1 \
-             ORDER BY m.organization_id DESC LIMIT 1) \
-        ELSE current_organization_id END \
-        WHERE id IN (SELECT user_id FROM member WHERE organization_id = $1)";
-    changed!(db, sqlx::query(SQL).bind(organization))?;
     Ok(())
 }

@@ -1,0 +1,73 @@
+//! Counting requests. The series of a route are looked up once and kept, for naming them anew costs time.
+
+use std::collections::HashMap;
+use std::sync::{PoisonError, RwLock};
+use std::time::Duration;
+
+use axum::http::{Method, StatusCode};
+use metrics::{Counter, Histogram};
+
+#[derive(Default)]
+pub(crate) struct Meters(RwLock<HashMap<String, HashMap<(&'static str, u16), Meter>>>);
+
+#[derive(Clone)]
+struct Meter {
+    requests: Counter,
+    duration: Histogram,
+}
+
+impl std::fmt::Debug for Meters {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Meters").finish_non_exhaustive()
+    }
+}
+
+impl Meters {
+    pub(crate) fn count(&self, method: &Method, route: &str, status: StatusCode, took: Duration) {
+        let series = (name(method), status.as_u16());
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        match known.get(route).and_then(|route| route.get(&series)) {
+            Some(meter) => meter.count(took),
+            None => {
+                drop(known);
+                let meter = Meter::new(route, series);
+                meter.count(took);
+                let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+                known.entry(route.to_owned()).or_default().insert(series, meter);
+            }
+        }
+    }
+}
+
+impl Meter {
+    fn new(route: &str, (method, status): (&'static str, u16)) -> Self {
+        let labels = [
+            ("method", method.to_owned()),
+            ("route", route.to_owned()),
+            ("status", status.to_string()),
+        ];
+        Self {
+            requests: metrics::counter!("hedgerow_http_requests_total", &labels),
+            duration: metrics::histogram!("hedgerow_http_request_duration_seconds", &labels),
+        }
+    }
+
+    fn count(&self, took: Duration) {
+        self.requests.increment(1);
+        self.duration.record(took.as_secs_f64());
+    }
+}
+
+/// Clients may make up methods, and each would be another series.
+fn name(method: &Method) -> &'static str {
+    match method.as_str() {
+        "GET" => "GET",
+        "HEAD" => "HEAD",
+        "POST" => "POST",
+        "PATCH" => "PATCH",
+        "PUT" => "PUT",
+        "DELETE" => "DELETE",
+        "OPTIONS" => "OPTIONS",
+        _ => "other",
+    }
+}

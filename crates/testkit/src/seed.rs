@@ -1,0 +1,116 @@
+//! Large amounts of made-up data, written by the database itself.
+
+use anyhow::Context;
+use sqlx::{Connection, PgConnection, SqliteConnection};
+use uuid::Uuid;
+
+/// The first owner becomes a member of `organizations` organizations, and the oldest organization gets
+/// `members` members in all. Returns the oldest organization.
+pub async fn fill(database_url: &str, organizations: i64, members: i64) -> anyhow::Result<Uuid> {
+    if database_url.starts_with("postgres") {
+        let mut db = PgConnection::connect(database_url).await?;
+        for text in statements(POSTGRES, organizations, members) {
+            sqlx::raw_sql(sqlx::AssertSqlSafe(text))
+                .execute(&mut db)
+                .await
+                .context("cannot fill the database")?;
+        }
+        Ok(sqlx::query_scalar(OLDEST).fetch_one(&mut db).await?)
+    } else {
+        let mut db = SqliteConnection::connect(database_url).await?;
+        for text in statements(SQLITE, organizations, members) {
+            sqlx::raw_sql(sqlx::AssertSqlSafe(text))
+                .execute(&mut db)
+                .await
+                .context("cannot fill the database")?;
+        }
+        Ok(sqlx::query_scalar(OLDEST).fetch_one(&mut db).await?)
+    }
+}
+
+/// How a database spells what the two do differently.
+#[derive(Clone, Copy)]
+struct Dialect {
+    /// A time-ordered id made from the number `i` and a table's own digit.
+    id: fn(table: char) -> String,
+    /// The numbers from 1 to `most` as the column `i` of `n`.
+    numbers: fn(most: i64) -> String,
+    json: &'static str,
+    no: &'static str,
+    at_end: &'static str,
+}
+
+const OLDEST: &str = "SELECT id FROM organization ORDER BY created_at, id LIMIT 1";
+/// Before anything that is made afterwards.
+const MOMENT: &str = "'2026-01-01 00:00:00+00:00'";
+
+const SQLITE: Dialect = Dialect {
+    id: |table| format!("unhex(printf('%012x7{table}008%015x', 1700000000000 + i, i))"),
+    numbers: |most| {
+        format!("(WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {most}) SELECT i FROM n) n")
+    },
+    json: "'{}'",
+    no: "0",
+    at_end: "ANALYZE; PRAGMA wal_checkpoint(TRUNCATE)",
+};
+
+const POSTGRES: Dialect = Dialect {
+    id: |table| {
+        format!("(lpad(to_hex(1700000000000 + i), 12, '0') || '7{table}008' || lpad(to_hex(i), 15, '0'))::uuid")
+    },
+    numbers: |most| format!("generate_series(1::bigint, {most}) AS n(i)"),
+    json: "'{}'::jsonb",
+    no: "false",
+    at_end: "VACUUM ANALYZE",
+};
+
+fn statements(dialect: Dialect, organizations: i64, members: i64) -> Vec<String> {
+    let Dialect {
+        id,
+        numbers,
+        json,
+        no,
+        at_end,
+    } = dialect;
+    let (more_organizations, more_members) = ((organizations - 1).max(1), (members - 1).max(1));
+    let owner = "(SELECT min(id) FROM app_user)";
+    vec![
+        format!(
+            "INSERT INTO organization (id, name, slug, plugins_access_level, is_member_join_email_enabled, enforce_2fa, \
+             metadata, created_at, updated_at) SELECT {}, 'Seeded ' || i, 'seeded-' || i, 9, {no}, {no}, '{{}}', {MOMENT}, {MOMENT} \
+             FROM {}",
+            id('0'),
+            numbers(more_organizations)
+        ),
+        format!(
+            "INSERT INTO team (uuid, organization_id, name, api_token, timezone, created_at, updated_at) \
+             SELECT {}, {}, 'Default project', 'hgp_seeded' || i, 'UTC', {MOMENT}, {MOMENT} FROM {}",
+            id('1'),
+            id('0'),
+            numbers(more_organizations)
+        ),
+        format!(
+            "INSERT INTO member (id, organization_id, user_id, level, joined_at, updated_at) \
+             SELECT {}, {}, {owner}, 15, {MOMENT}, {MOMENT} FROM {}",
+            id('2'),
+            id('0'),
+            numbers(more_organizations)
+        ),
+        format!(
+            "INSERT INTO app_user (uuid, distinct_id, first_name, last_name, email, email_key, search_text, \
+             is_email_verified, hedgehog_config, created_at, updated_at) SELECT {}, 'seeded' || i, 'First' || i, \
+             'Last' || i, 'user' || i || '@example.com', 'user' || i || '@example.com', \
+             'first' || i || ' last' || i || ' user' || i || '@example.com', {no}, {json}, {MOMENT}, {MOMENT} FROM {}",
+            id('3'),
+            numbers(more_members)
+        ),
+        format!(
+            "INSERT INTO member (id, organization_id, user_id, level, joined_at, updated_at) \
+             SELECT {}, ({OLDEST}), (SELECT id FROM app_user WHERE email_key = 'user' || i || '@example.com'), 1, \
+             {MOMENT}, {MOMENT} FROM {}",
+            id('4'),
+            numbers(more_members)
+        ),
+        at_end.to_owned(),
+    ]
+}
