@@ -102,6 +102,8 @@ impl Store {
             .synchronous(SqliteSynchronous::Full)
             .foreign_keys(true)
             .busy_timeout(BUSY_TIMEOUT)
+            // Copying changes back into the main file less often, and more of them at once.
+            .pragma("wal_autocheckpoint", "8000")
             .disable_statement_logging();
         let pool = |connections| {
             SqlitePoolOptions::new()

@@ -42,3 +42,8 @@ ids! {
     /// How the API names a user; [`UserId`] is how tables do.
     UserUuid(Uuid),
 }
+
+impl OrganizationId {
+    /// Stands where a deed concerns no organization.
+    pub(crate) const NONE: Self = Self(Uuid::nil());
+}

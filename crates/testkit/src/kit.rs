@@ -1,1 +1,266 @@
+//! An organization with people of each level, an outsider with another, and a client without a port.
 
+use axum::Router;
+use axum::body::Body;
+use axum::http::{HeaderMap, Request};
+use http_body_util::BodyExt;
+use serde_json::Value;
+use service::access::Who;
+use service::keys::{Label, NewKey};
+use service::organizations::NewOrganization;
+use service::sessions::SignedIn;
+use service::users::{NewUser, User};
+use service::{Chance, Clock, Email, Level, Name, OrganizationId, Scope, Service, TeamId, Time};
+use tower::ServiceExt;
+
+use crate::databases::{Backend, Database};
+
+/// When tests happen.
+pub const NOW: &str = "2026-11-15T09:30:00Z";
+
+pub struct Kit {
+    pub service: Service,
+    pub organization: OrganizationId,
+    pub team: TeamId,
+    pub owner: Person,
+    pub admin: Person,
+    pub member: Person,
+    /// Owns another organization and knows nothing of the first.
+    pub outsider: Person,
+    pub other: OrganizationId,
+    pub other_team: TeamId,
+    pub app: Router,
+    pub database: Database,
+}
+
+/// Somebody with a key for everything.
+#[derive(Debug, Clone)]
+pub struct Person {
+    pub user: User,
+    pub key: String,
+}
+
+#[derive(Debug)]
+pub struct Reply {
+    pub status: u16,
+    pub headers: HeaderMap,
+    pub body: Value,
+}
+
+impl Reply {
+    pub fn header(&self, name: &str) -> &str {
+        self.headers
+            .get(name)
+            .map_or("", |value| value.to_str().expect("a header is text"))
+    }
+
+    /// The body's text at a place such as `/results/0/id`.
+    pub fn text(&self, pointer: &str) -> &str {
+        self.body
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_else(|| panic!("no text at {pointer}: {self:?}"))
+    }
+
+    pub fn code(&self) -> (u16, &str) {
+        (self.status, self.body["code"].as_str().unwrap_or_default())
+    }
+}
+
+impl Kit {
+    pub async fn new(backend: Backend) -> Self {
+        Self::with(backend, api::Settings::default()).await
+    }
+
+    pub async fn with(backend: Backend, settings: api::Settings) -> Self {
+        let database = Database::migrated(backend).await;
+        let start: Time = NOW.parse().expect("a time");
+        let service = Service::new(database.open().await, Clock::manual(start), Chance::System);
+        let owner = person(&service, "olga@example.com", "Olga", "Owner").await;
+        let admin = person(&service, "adam@example.com", "Adam", "Admin").await;
+        let member = person(&service, "mia@example.com", "Mia", "Member").await;
+        let outsider = person(&service, "otto@elsewhere.example", "Otto", "Outsider").await;
+        let (organization, team) = organization_of(&service, "Acme", &owner).await;
+        let (other, other_team) = organization_of(&service, "Elsewhere", &outsider).await;
+        for (person, level) in [(&admin, Level::Admin), (&member, Level::Member)] {
+            let added = service
+                .add_member(&Who::system(), organization, &person.user, level)
+                .await;
+            added.expect("a member is added");
+        }
+        let app = api::router(service.clone(), settings);
+        Self {
+            service,
+            organization,
+            team,
+            owner,
+            admin,
+            member,
+            outsider,
+            other,
+            other_team,
+            app,
+            database,
+        }
+    }
+
+    pub fn person(&self, level: Level) -> &Person {
+        match level {
+            Level::Owner => &self.owner,
+            Level::Admin => &self.admin,
+            Level::Member => &self.member,
+        }
+    }
+
+    /// Another user with a key.
+    pub async fn someone(&self, email: &str) -> Person {
+        person(&self.service, email, "Some", "One").await
+    }
+
+    /// Another member of the organization.
+    pub async fn join(&self, email: &str, level: Level) -> Person {
+        let person = self.someone(email).await;
+        let added = self
+            .service
+            .add_member(&Who::system(), self.organization, &person.user, level)
+            .await;
+        added.expect("a member is added");
+        person
+    }
+
+    /// Another key of somebody, for these scopes only.
+    pub async fn key(&self, person: &Person, scopes: &[Scope]) -> String {
+        let new = NewKey {
+            scopes: scopes.to_vec(),
+            ..everything()
+        };
+        self.key_like(person, new).await
+    }
+
+    pub async fn key_like(&self, person: &Person, new: NewKey) -> String {
+        let fresh = self
+            .service
+            .create_key(&SignedIn::on_behalf_of(&person.user), &new)
+            .await;
+        fresh.expect("a key is made").secret
+    }
+
+    /// The address of something below the organization; of the organization itself when empty.
+    pub fn at(&self, rest: &str) -> String {
+        format!("/api/organizations/{}/{rest}", self.organization)
+    }
+
+    pub async fn get(&self, key: &str, path: &str) -> Reply {
+        self.send(bearer("GET", path, key).body(Body::empty()).expect("a request"))
+            .await
+    }
+
+    pub async fn delete(&self, key: &str, path: &str) -> Reply {
+        self.send(bearer("DELETE", path, key).body(Body::empty()).expect("a request"))
+            .await
+    }
+
+    pub async fn post(&self, key: &str, path: &str, body: Value) -> Reply {
+        self.send(with_json(bearer("POST", path, key), &body)).await
+    }
+
+    pub async fn patch(&self, key: &str, path: &str, body: Value) -> Reply {
+        self.send(with_json(bearer("PATCH", path, key), &body)).await
+    }
+
+    pub async fn send(&self, mut request: Request<Body>) -> Reply {
+        api::end_path_with_slash(&mut request);
+        let response = self.app.clone().oneshot(request).await.expect("the app always answers");
+        let (parts, body) = response.into_parts();
+        let bytes = body.collect().await.expect("the answer is whole").to_bytes();
+        let body = if bytes.is_empty() {
+            Value::Null
+        } else {
+            serde_json::from_slice(&bytes).unwrap_or_default()
+        };
+        Reply {
+            status: parts.status.as_u16(),
+            headers: parts.headers,
+            body,
+        }
+    }
+}
+
+/// What most keys of tests are like.
+pub fn everything() -> NewKey {
+    NewKey {
+        label: Label::new("Test key").expect("a label"),
+        scopes: vec![Scope::Everything],
+        scoped_organizations: None,
+        scoped_teams: None,
+        expires_at: None,
+    }
+}
+
+pub fn bearer(method: &str, path: &str, key: &str) -> axum::http::request::Builder {
+    Request::builder()
+        .method(method)
+        .uri(path)
+        .header("host", "hedgerow.test")
+        .header("authorization", format!("Bearer {key}"))
+}
+
+pub fn with_json(request: axum::http::request::Builder, body: &Value) -> Request<Body> {
+    let request = request.header("content-type", "application/json");
+    request.body(Body::from(body.to_string())).expect("a request")
+}
+
+async fn person(service: &Service, email: &str, first_name: &str, last_name: &str) -> Person {
+    let new = NewUser {
+        email: Email::new(email).expect("an address"),
+        first_name: first_name.to_owned(),
+        last_name: last_name.to_owned(),
+        password: None,
+    };
+    let user = service.create_user(&Who::system(), &new).await.expect("a user is made");
+    let fresh = service
+        .create_key(&SignedIn::on_behalf_of(&user), &everything())
+        .await
+        .expect("a key is made");
+    Person {
+        user,
+        key: fresh.secret,
+    }
+}
+
+async fn organization_of(service: &Service, name: &str, owner: &Person) -> (OrganizationId, TeamId) {
+    let name = Name::new(name).expect("a name");
+    let new = NewOrganization {
+        name,
+        is_member_join_email_enabled: None,
+        enforce_2fa: None,
+    };
+    let seen = service.create_organization_for(&Who::system(), &new, &owner.user).await;
+    let seen = seen.expect("an organization is made");
+    (seen.organization.id, seen.teams[0].id)
+}
+
+/// Writes a test once and runs it on each database.
+#[macro_export]
+macro_rules! on_both {
+    ($($(#[$attribute:meta])* async fn $name:ident($kit:ident: Kit) $body:block)+) => {$(
+        mod $name {
+            #[allow(clippy::wildcard_imports, unused_imports, reason = "a test sees what its file sees")]
+            use super::*;
+
+            async fn test($kit: $crate::Kit) $body
+
+            $(#[$attribute])*
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn sqlite() {
+                test($crate::Kit::new($crate::databases::Backend::Sqlite).await).await;
+            }
+
+            $(#[$attribute])*
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn postgres() {
+                test($crate::Kit::new($crate::databases::Backend::Postgres).await).await;
+            }
+        }
+    )+};
+}

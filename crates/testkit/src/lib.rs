@@ -3,3 +3,5 @@
 pub mod databases;
 pub mod kit;
 pub mod seed;
+
+pub use kit::{Kit, Reply};

@@ -12,7 +12,6 @@ CREATE TABLE app_user (
     password_hash           TEXT,
     totp_confirmed_at       TIMESTAMPTZ,
     current_organization_id UUID,
-    organization_count      BIGINT NOT NULL DEFAULT 0, -- kept by triggers, so that lists need no scan
     created_at              TIMESTAMPTZ NOT NULL,
     updated_at              TIMESTAMPTZ NOT NULL
 );
@@ -43,7 +42,7 @@ CREATE TABLE organization (
 
 CREATE TABLE team (
     id              BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    uuid            UUID NOT NULL UNIQUE,
+    uuid            UUID NOT NULL,
     organization_id UUID NOT NULL REFERENCES organization (id) ON DELETE CASCADE,
     name            TEXT NOT NULL,
     api_token       TEXT NOT NULL UNIQUE,
@@ -54,17 +53,16 @@ CREATE TABLE team (
 CREATE INDEX team_by_organization ON team (organization_id, id);
 
 CREATE TABLE member (
-    id              UUID PRIMARY KEY,
+    id              UUID NOT NULL,
     organization_id UUID NOT NULL REFERENCES organization (id) ON DELETE CASCADE,
     user_id         BIGINT NOT NULL REFERENCES app_user (id) ON DELETE CASCADE,
     level           SMALLINT NOT NULL,
     joined_at       TIMESTAMPTZ NOT NULL,
     updated_at      TIMESTAMPTZ NOT NULL,
-    UNIQUE (organization_id, user_id)
+    PRIMARY KEY (organization_id, user_id)
 );
-CREATE INDEX member_newest ON member (organization_id, id);            -- the order members are listed in
+CREATE UNIQUE INDEX member_newest ON member (organization_id, id);           -- the order members are listed in
 CREATE INDEX member_of_user ON member (user_id, organization_id);      -- the order organizations are listed in
-CREATE INDEX member_owners ON member (organization_id) WHERE level = 15;
 
 CREATE TABLE api_key (
     id                   UUID PRIMARY KEY,
@@ -84,9 +82,10 @@ CREATE TABLE api_key (
 CREATE INDEX api_key_of_user ON api_key (user_id, id);
 
 -- No foreign keys: what happened stays known after the things it happened to are gone.
+-- Ids are time-ordered, so the key is the order it is read in. What concerns no organization has the nil id.
 CREATE TABLE activity (
-    id              UUID PRIMARY KEY,
-    organization_id UUID,
+    organization_id UUID NOT NULL,
+    id              UUID NOT NULL,
     user_id         BIGINT,
     key_id          UUID,
     scope           TEXT NOT NULL,
@@ -95,10 +94,10 @@ CREATE TABLE activity (
     name            TEXT NOT NULL,
     changes         JSONB NOT NULL,
     request_id      TEXT NOT NULL,
-    created_at      TIMESTAMPTZ NOT NULL
+    created_at      TIMESTAMPTZ NOT NULL,
+    PRIMARY KEY (organization_id, id)
 );
-CREATE INDEX activity_newest ON activity (organization_id, created_at, id);
-CREATE INDEX activity_of_item ON activity (organization_id, scope, item_id, created_at);
+CREATE INDEX activity_of_item ON activity (organization_id, item_id, id);
 
 CREATE TABLE idempotency (
     user_id     BIGINT NOT NULL REFERENCES app_user (id) ON DELETE CASCADE,
@@ -125,13 +124,27 @@ CREATE TABLE session (
 CREATE INDEX session_of_user ON session (user_id);
 CREATE INDEX session_by_expiry ON session (expires_at);
 
+-- How many organizations a user belongs to: the sum of the shards, so that many joins at once need not
+-- queue for one row.
+CREATE TABLE user_organizations (
+    user_id BIGINT NOT NULL REFERENCES app_user (id) ON DELETE CASCADE,
+    shard   SMALLINT NOT NULL,
+    count   BIGINT NOT NULL,
+    PRIMARY KEY (user_id, shard)
+);
+
 -- The counts are kept by the database itself: no way into or out of an organization can forget them.
+CREATE FUNCTION organization_shard(organization UUID) RETURNS SMALLINT LANGUAGE sql IMMUTABLE AS
+    'SELECT (get_byte(uuid_send($1), 15) & 31)::smallint';
+
 CREATE FUNCTION member_joined() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE organization SET member_count = member_count + 1 WHERE id = NEW.organization_id;
-    UPDATE app_user SET organization_count = organization_count + 1,
-        current_organization_id = COALESCE(current_organization_id, NEW.organization_id)
-        WHERE id = NEW.user_id;
+    INSERT INTO user_organizations (user_id, shard, count)
+        VALUES (NEW.user_id, organization_shard(NEW.organization_id), 1)
+        ON CONFLICT (user_id, shard) DO UPDATE SET count = user_organizations.count + 1;
+    UPDATE app_user SET current_organization_id = NEW.organization_id
+        WHERE id = NEW.user_id AND current_organization_id IS NULL;
     RETURN NULL;
 END $$;
 CREATE TRIGGER member_joined AFTER INSERT ON member FOR EACH ROW EXECUTE FUNCTION member_joined();
@@ -139,13 +152,12 @@ CREATE TRIGGER member_joined AFTER INSERT ON member FOR EACH ROW EXECUTE FUNCTIO
 CREATE FUNCTION member_left() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE organization SET member_count = member_count - 1 WHERE id = OLD.organization_id;
+    UPDATE user_organizations SET count = count - 1
+        WHERE user_id = OLD.user_id AND shard = organization_shard(OLD.organization_id);
     -- Whoever has left their current organization is moved to the newest of the others.
-    UPDATE app_user SET organization_count = organization_count - 1,
-        current_organization_id = CASE WHEN current_organization_id = OLD.organization_id THEN
-            (SELECT m.organization_id FROM member m WHERE m.user_id = OLD.user_id
-             ORDER BY m.organization_id DESC LIMIT 1)
-        ELSE current_organization_id END
-        WHERE id = OLD.user_id;
+    UPDATE app_user SET current_organization_id =
+        (SELECT m.organization_id FROM member m WHERE m.user_id = OLD.user_id ORDER BY m.organization_id DESC LIMIT 1)
+        WHERE id = OLD.user_id AND current_organization_id = OLD.organization_id;
     RETURN NULL;
 END $$;
 CREATE TRIGGER member_left AFTER DELETE ON member FOR EACH ROW EXECUTE FUNCTION member_left();

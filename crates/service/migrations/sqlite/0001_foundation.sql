@@ -12,7 +12,6 @@ CREATE TABLE app_user (
     password_hash           TEXT,
     totp_confirmed_at       TEXT,
     current_organization_id BLOB,
-    organization_count      INTEGER NOT NULL DEFAULT 0, -- kept by triggers, so that lists need no scan
     created_at              TEXT NOT NULL,
     updated_at              TEXT NOT NULL
 ) STRICT;
@@ -43,7 +42,7 @@ CREATE TABLE organization (
 
 CREATE TABLE team (
     id              INTEGER PRIMARY KEY AUTOINCREMENT,
-    uuid            BLOB NOT NULL UNIQUE,
+    uuid            BLOB NOT NULL,
     organization_id BLOB NOT NULL REFERENCES organization (id) ON DELETE CASCADE,
     name            TEXT NOT NULL,
     api_token       TEXT NOT NULL UNIQUE,
@@ -54,17 +53,16 @@ CREATE TABLE team (
 CREATE INDEX team_by_organization ON team (organization_id, id);
 
 CREATE TABLE member (
-    id              BLOB PRIMARY KEY,
+    id              BLOB NOT NULL,
     organization_id BLOB NOT NULL REFERENCES organization (id) ON DELETE CASCADE,
     user_id         INTEGER NOT NULL REFERENCES app_user (id) ON DELETE CASCADE,
     level           INTEGER NOT NULL,
     joined_at       TEXT NOT NULL,
     updated_at      TEXT NOT NULL,
-    UNIQUE (organization_id, user_id)
-) STRICT;
-CREATE INDEX member_newest ON member (organization_id, id);            -- the order members are listed in
+    PRIMARY KEY (organization_id, user_id)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX member_newest ON member (organization_id, id);           -- the order members are listed in
 CREATE INDEX member_of_user ON member (user_id, organization_id);      -- the order organizations are listed in
-CREATE INDEX member_owners ON member (organization_id) WHERE level = 15;
 
 CREATE TABLE api_key (
     id                   BLOB PRIMARY KEY,
@@ -84,9 +82,10 @@ CREATE TABLE api_key (
 CREATE INDEX api_key_of_user ON api_key (user_id, id);
 
 -- No foreign keys: what happened stays known after the things it happened to are gone.
+-- Ids are time-ordered, so the key is the order it is read in. What concerns no organization has the nil id.
 CREATE TABLE activity (
-    id              BLOB PRIMARY KEY,
-    organization_id BLOB,
+    organization_id BLOB NOT NULL,
+    id              BLOB NOT NULL,
     user_id         INTEGER,
     key_id          BLOB,
     scope           TEXT NOT NULL,
@@ -95,10 +94,10 @@ CREATE TABLE activity (
     name            TEXT NOT NULL,
     changes         TEXT NOT NULL,
     request_id      TEXT NOT NULL,
-    created_at      TEXT NOT NULL
-) STRICT;
-CREATE INDEX activity_newest ON activity (organization_id, created_at, id);
-CREATE INDEX activity_of_item ON activity (organization_id, scope, item_id, created_at);
+    created_at      TEXT NOT NULL,
+    PRIMARY KEY (organization_id, id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX activity_of_item ON activity (organization_id, item_id, id);
 
 CREATE TABLE idempotency (
     user_id     INTEGER NOT NULL REFERENCES app_user (id) ON DELETE CASCADE,
@@ -111,7 +110,7 @@ CREATE TABLE idempotency (
     body        BLOB,
     created_at  TEXT NOT NULL,
     PRIMARY KEY (user_id, route, token)
-) STRICT;
+) STRICT, WITHOUT ROWID;
 CREATE INDEX idempotency_by_age ON idempotency (created_at);
 
 CREATE TABLE session (
@@ -125,21 +124,28 @@ CREATE TABLE session (
 CREATE INDEX session_of_user ON session (user_id);
 CREATE INDEX session_by_expiry ON session (expires_at);
 
+-- How many organizations a user belongs to. One writer at a time needs one shard only.
+CREATE TABLE user_organizations (
+    user_id INTEGER NOT NULL REFERENCES app_user (id) ON DELETE CASCADE,
+    shard   INTEGER NOT NULL,
+    count   INTEGER NOT NULL,
+    PRIMARY KEY (user_id, shard)
+) STRICT, WITHOUT ROWID;
+
 -- The counts are kept by the database itself: no way into or out of an organization can forget them.
 CREATE TRIGGER member_joined AFTER INSERT ON member FOR EACH ROW BEGIN
     UPDATE organization SET member_count = member_count + 1 WHERE id = NEW.organization_id;
-    UPDATE app_user SET organization_count = organization_count + 1,
-        current_organization_id = COALESCE(current_organization_id, NEW.organization_id)
-        WHERE id = NEW.user_id;
+    INSERT INTO user_organizations (user_id, shard, count) VALUES (NEW.user_id, 0, 1)
+        ON CONFLICT (user_id, shard) DO UPDATE SET count = user_organizations.count + 1;
+    UPDATE app_user SET current_organization_id = NEW.organization_id
+        WHERE id = NEW.user_id AND current_organization_id IS NULL;
 END;
 
 CREATE TRIGGER member_left AFTER DELETE ON member FOR EACH ROW BEGIN
     UPDATE organization SET member_count = member_count - 1 WHERE id = OLD.organization_id;
+    UPDATE user_organizations SET count = count - 1 WHERE user_id = OLD.user_id AND shard = 0;
     -- Whoever has left their current organization is moved to the newest of the others.
-    UPDATE app_user SET organization_count = organization_count - 1,
-        current_organization_id = CASE WHEN current_organization_id = OLD.organization_id THEN
-            (SELECT m.organization_id FROM member m WHERE m.user_id = OLD.user_id
-             ORDER BY m.organization_id DESC LIMIT 1)
-        ELSE current_organization_id END
-        WHERE id = OLD.user_id;
+    UPDATE app_user SET current_organization_id =
+        (SELECT m.organization_id FROM member m WHERE m.user_id = OLD.user_id ORDER BY m.organization_id DESC LIMIT 1)
+        WHERE id = OLD.user_id AND current_organization_id = OLD.organization_id;
 END;

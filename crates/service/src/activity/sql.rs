@@ -22,7 +22,7 @@ pub(crate) async fn record(db: &mut Writing, who: &Who, entries: &[Entry]) -> Re
             let mut query = QueryBuilder::<$driver>::new(SQL);
             query.push_values(&rows, |mut row, (id, entry)| {
                 row.push_bind(*id)
-                    .push_bind(entry.organization)
+                    .push_bind(entry.organization.unwrap_or(OrganizationId::NONE))
                     .push_bind(who.user)
                     .push_bind(who.key);
                 row.push_bind(entry.scope)
@@ -98,8 +98,7 @@ pub(super) async fn page(
         ($driver:ty, $conn:ident) => {{
             let mut rows = QueryBuilder::<$driver>::new(COLUMNS);
             filtered!(rows, organization, filter);
-            rows.push(" ORDER BY created_at DESC, id DESC LIMIT ")
-                .push_bind(window.limit);
+            rows.push(" ORDER BY id DESC LIMIT ").push_bind(window.limit);
             rows.push(" OFFSET ").push_bind(window.offset);
             let mut count = QueryBuilder::<$driver>::new("SELECT count(*)");
             filtered!(count, organization, filter);

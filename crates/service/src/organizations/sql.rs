@@ -42,7 +42,7 @@ pub(super) async fn find(db: &mut Session, user: UserId, organization: Organizat
 /// Ids are time-ordered, so the index on memberships gives the newest first without sorting.
 pub(super) async fn page(db: &mut Session, user: UserId, window: Window) -> Result<Page<Membership>> {
     const ROWS: &str = of_member!("ORDER BY m.organization_id DESC LIMIT $2 OFFSET $3");
-    const COUNT: &str = "SELECT organization_count FROM app_user WHERE id = $1";
+    const COUNT: &str = "SELECT CAST(COALESCE(sum(count), 0) AS BIGINT) FROM user_organizations WHERE user_id = $1";
     let items = on!(db, conn =>
         sqlx::query_as(ROWS).bind(user).bind(window.limit).bind(window.offset).fetch_all(conn))?;
     let count = on!(db, conn => sqlx::query_scalar(COUNT).bind(user).fetch_one(conn))?;
