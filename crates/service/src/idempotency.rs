@@ -68,7 +68,7 @@ impl Service {
             db.commit_unrecorded().await?;
             return Ok(Claimed::Now);
         }
-        row.replay(body_hash).map(Claimed::Before)
+        row.replay(body_hash, db.now).map(Claimed::Before)
     }
 
     /// Keeps the answer for whoever asks again.
@@ -116,7 +116,7 @@ impl Row {
         age >= KEPT || (self.state == "running" && age >= ABANDONED)
     }
 
-    fn replay(self, body_hash: &SecretHash) -> Result<Answer> {
+    fn replay(self, body_hash: &SecretHash, now: Time) -> Result<Answer> {
         if self.body_hash != body_hash {
             let detail = "this Idempotency-Key was used for another request: use a new one for each request";
             return Err(Error::Conflict {
@@ -130,7 +130,7 @@ impl Row {
                 headers: headers.0,
                 body,
             }),
-            _ if self.state == "committed" => {
+            _ if self.state == "committed" && now - self.created_at >= ABANDONED => {
                 let detail = "this request was carried out, but its answer is not at hand: read the resource instead";
                 Err(Error::Conflict {
                     code: "idempotency_answer_lost",

@@ -243,12 +243,12 @@ async fn organization_of(service: &Service, name: &str, owner: &Person) -> (Orga
 /// Writes a test once and runs it on each database.
 #[macro_export]
 macro_rules! on_both {
-    ($($(#[$attribute:meta])* async fn $name:ident($kit:ident: Kit) $body:block)+) => {$(
+    ($($(#[$attribute:meta])* async fn $name:ident($kit:ident: $type:ty) $body:block)+) => {$(
         mod $name {
             #[allow(clippy::wildcard_imports, unused_imports, reason = "a test sees what its file sees")]
             use super::*;
 
-            async fn test($kit: $crate::Kit) $body
+            async fn test($kit: $type) $body
 
             $(#[$attribute])*
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

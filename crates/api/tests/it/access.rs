@@ -1,0 +1,337 @@
+//! Who may do what, generated from the route table: a new route without a case fails.
+
+use axum::body::Body;
+use axum::http::Request;
+use serde_json::{Value, json};
+use service::{Level, Object, Scope};
+use testkit::kit::{Person, bearer, with_json};
+use testkit::{Kit, on_both};
+
+/// One operation of the document.
+struct Operation {
+    id: &'static str,
+    method: String,
+    path: &'static str,
+    credential: &'static str,
+    scope: Option<Scope>,
+    level: Option<Level>,
+}
+
+fn operations() -> Vec<Operation> {
+    let mut operations = Vec::new();
+    for (path, item) in api::document()["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let level = operation["x-minimum-level"].as_i64();
+            operations.push(Operation {
+                id: operation["operationId"].as_str().expect("an operation has an id"),
+                method: method.to_uppercase(),
+                path,
+                credential: operation["x-credential"]
+                    .as_str()
+                    .unwrap_or_else(|| panic!("{path} asks for nobody")),
+                scope: operation["x-required-scope"]
+                    .as_str()
+                    .map(|scope| scope.parse().unwrap()),
+                level: level.map(|level| Level::try_from(i16::try_from(level).unwrap()).unwrap()),
+            });
+        }
+    }
+    operations
+}
+
+/// A body that each operation would accept. A new operation with a body must be added here.
+fn body(id: &str) -> Option<Value> {
+    match id {
+        "organizations_create" | "organizations_partial_update" | "teams_create" | "teams_partial_update" => {
+            Some(json!({ "name": "Fine" }))
+        }
+        "members_partial_update" => Some(json!({ "level": 1 })),
+        "personal_api_keys_create" => Some(json!({ "label": "Fine", "scopes": ["*"] })),
+        "personal_api_keys_partial_update" => Some(json!({ "label": "Fine" })),
+        "login" => Some(json!({ "email": "olga@example.com", "password": "wrong password" })),
+        _ => None,
+    }
+}
+
+/// Names for what may stand in a path. A new parameter must be added here.
+fn fill(path: &str, values: &[(&str, String)]) -> String {
+    let mut filled = path.to_owned();
+    for (name, value) in values {
+        filled = filled.replace(&format!("{{{name}}}"), value);
+    }
+    assert!(!filled.contains('{'), "{path} has a parameter that has no value here");
+    filled
+}
+
+/// What stands in the paths of the kit's own organization.
+fn own_values(operation: &Operation, kit: &Kit) -> [(&'static str, String); 3] {
+    let is_team = operation.path.contains("/teams/");
+    [
+        ("organization_id", kit.organization.to_string()),
+        ("user__uuid", kit.member.user.uuid.to_string()),
+        (
+            "id",
+            if is_team {
+                kit.team.to_string()
+            } else {
+                kit.organization.to_string()
+            },
+        ),
+    ]
+}
+
+fn own_path(operation: &Operation, kit: &Kit) -> String {
+    fill(operation.path, &own_values(operation, kit))
+}
+
+fn request(operation: &Operation, path: &str, key: Option<&str>) -> Request<Body> {
+    let builder = match key {
+        Some(key) => bearer(&operation.method, path, key),
+        None => Request::builder().method(operation.method.as_str()).uri(path),
+    };
+    match body(operation.id) {
+        Some(body) => with_json(builder, &body),
+        None => builder.body(Body::empty()).unwrap(),
+    }
+}
+
+/// A dry run, so that a request that is let through by mistake does no harm to the next.
+fn dry(path: &str, operation: &Operation) -> String {
+    if operation.method == "GET" {
+        path.to_owned()
+    } else {
+        format!("{path}?dry_run=true")
+    }
+}
+
+async fn code(kit: &Kit, operation: &Operation, path: &str, key: Option<&str>) -> (u16, String) {
+    let reply = kit.send(request(operation, path, key)).await;
+    let (status, code) = reply.code();
+    assert!(status < 500, "{} {path}: {reply:?}", operation.method);
+    (status, code.to_owned())
+}
+
+fn outcome(status: u16, code: &str) -> (u16, String) {
+    (status, code.to_owned())
+}
+
+#[test]
+fn every_operation_that_takes_a_body_has_a_case() {
+    for operation in operations() {
+        let document = &api::document()["paths"][operation.path][operation.method.to_lowercase()];
+        assert_eq!(
+            document.get("requestBody").is_some(),
+            body(operation.id).is_some(),
+            "{}",
+            operation.id
+        );
+    }
+}
+
+#[test]
+fn every_operation_below_an_organization_names_scope_and_level() {
+    for operation in operations()
+        .iter()
+        .filter(|operation| operation.path.contains("/organizations/{"))
+    {
+        assert_eq!(operation.credential, "member", "{}", operation.id);
+        assert!(
+            operation.scope.is_some() && operation.level.is_some(),
+            "{}",
+            operation.id
+        );
+    }
+}
+
+on_both! {
+    async fn without_a_key_nothing_is_told(kit: Kit) {
+        for operation in operations().iter().filter(|operation| operation.credential != "none") {
+            let path = own_path(operation, &kit);
+            assert_eq!(code(&kit, operation, &path, None).await, outcome(401, "not_authenticated"), "{}", operation.id);
+        }
+    }
+
+    async fn a_wrong_key_is_refused_everywhere(kit: Kit) {
+        for operation in operations().iter().filter(|operation| operation.credential != "none") {
+            let path = own_path(operation, &kit);
+            let reply = kit.send(request(operation, &path, Some("a-key-that-never-was"))).await;
+            // Each address may fail only so often; either way nobody gets in.
+            assert!(matches!(reply.code(), (401, "authentication_failed") | (429, "throttled")), "{reply:?}");
+        }
+    }
+
+    async fn a_mistyped_key_is_refused(kit: Kit) {
+        let typo = format!("{}x", &kit.owner.key[..kit.owner.key.len() - 1]);
+        for wrong in [typo.as_str(), "a-key-that-never-was", "", "short", "hgr_"] {
+            let reply = kit.get(wrong, &kit.at("")).await;
+            assert_eq!(reply.code(), (401, "authentication_failed"), "{wrong}");
+            assert_eq!(reply.header("www-authenticate"), "Bearer");
+        }
+        let in_query = format!("/api/organizations/?personal_api_key={}", kit.owner.key);
+        let request = Request::builder().uri(in_query).body(Body::empty()).unwrap();
+        assert_eq!(kit.send(request).await.code(), (401, "not_authenticated"));
+        let basic = Request::builder().uri("/api/organizations/").header("authorization", "Basic abc");
+        assert_eq!(kit.send(basic.body(Body::empty()).unwrap()).await.code(), (401, "not_authenticated"));
+    }
+
+    async fn a_key_without_the_scope_is_refused_by_name(kit: Kit) {
+        for operation in operations() {
+            let Some(needed) = operation.scope else { continue };
+            for held in Scope::all().filter(|held| !held.covers(needed)) {
+                let key = kit.key(&kit.owner, &[held]).await;
+                let path = dry(&own_path(&operation, &kit), &operation);
+                let reply = kit.send(request(&operation, &path, Some(&key))).await;
+                assert_eq!(reply.code(), (403, "permission_denied"), "{} with {held}", operation.id);
+                assert!(reply.text("/detail").contains(&needed.to_string()), "{reply:?}");
+                forget(&kit, &kit.owner).await;
+            }
+        }
+    }
+
+    async fn a_key_with_just_the_scope_is_enough(kit: Kit) {
+        for operation in operations() {
+            let Some(needed) = operation.scope else { continue };
+            let key = kit.key(&kit.owner, &[needed]).await;
+            let path = dry(&own_path(&operation, &kit), &operation);
+            let (status, _) = code(&kit, &operation, &path, Some(&key)).await;
+            let is_last_team = operation.id == "teams_destroy" && status == 400;
+            assert!(status < 300 || is_last_team, "{} with {needed}: {status}", operation.id);
+            forget(&kit, &kit.owner).await;
+        }
+    }
+
+    async fn every_level_gets_as_far_as_it_should(kit: Kit) {
+        for operation in operations() {
+            let Some(needed) = operation.level else { continue };
+            for level in Level::ALL {
+                let path = dry(&own_path(&operation, &kit), &operation);
+                let found = code(&kit, &operation, &path, Some(&kit.person(level).key)).await;
+                if level < needed {
+                    assert_eq!(found, outcome(403, "permission_denied"), "{} as {level}", operation.id);
+                } else {
+                    assert_ne!(found.0, 401, "{} as {level}", operation.id);
+                    assert_ne!(found.0, 403, "{} as {level}", operation.id);
+                    assert_ne!(found.0, 404, "{} as {level}", operation.id);
+                }
+            }
+        }
+    }
+
+    async fn an_outsider_cannot_tell_an_organization_from_none(kit: Kit) {
+        for operation in operations().iter().filter(|operation| operation.credential == "member") {
+            let path = own_path(operation, &kit);
+            let nowhere = path.replace(&kit.organization.to_string(), "01999999-9999-7999-8999-999999999999");
+            let there = code(&kit, operation, &path, Some(&kit.outsider.key)).await;
+            assert_eq!(there, outcome(404, "not_found"), "{}", operation.id);
+            assert_eq!(there, code(&kit, operation, &nowhere, Some(&kit.outsider.key)).await, "{}", operation.id);
+        }
+    }
+
+    async fn the_id_of_another_organizations_thing_is_not_found(kit: Kit) {
+        for operation in operations() {
+            let has_item = operation.path.contains("{organization_id}") && operation.path.matches('{').count() > 1;
+            if !has_item {
+                continue;
+            }
+            let path = fill(
+                operation.path,
+                &[
+                    ("organization_id", kit.organization.to_string()),
+                    ("user__uuid", kit.outsider.user.uuid.to_string()),
+                    ("id", kit.other_team.to_string()),
+                ],
+            );
+            let found = code(&kit, &operation, &path, Some(&kit.owner.key)).await;
+            assert_eq!(found, outcome(404, "not_found"), "{}", operation.id);
+        }
+    }
+
+    async fn a_malformed_id_is_not_found(kit: Kit) {
+        for operation in operations().iter().filter(|operation| operation.credential == "member") {
+            for wrong in ["nonsense", "0", "-1", "99999999999999999999", "%00", "@other", "01999999-9999"] {
+                for place in 0..3 {
+                    let mut values = own_values(operation, &kit);
+                    values[place].1 = wrong.to_owned();
+                    let path = fill(operation.path, &values);
+                    if !path.contains(wrong) {
+                        continue;
+                    }
+                    let found = code(&kit, operation, &path, Some(&kit.owner.key)).await;
+                    assert_eq!(found, outcome(404, "not_found"), "{} {path}", operation.method);
+                }
+            }
+        }
+    }
+
+    async fn removal_demotion_and_revocation_hold_from_the_next_request(kit: Kit) {
+        let path = kit.at("");
+        let ok = kit.patch(&kit.admin.key, &path, json!({ "name": "By the admin" })).await;
+        assert_eq!(ok.status, 200);
+        let admin = kit.at(&format!("members/{}/", kit.admin.user.uuid));
+        assert_eq!(kit.patch(&kit.owner.key, &admin, json!({ "level": 1 })).await.status, 200);
+        assert_eq!(kit.patch(&kit.admin.key, &path, json!({ "name": "Again" })).await.status, 403);
+        assert_eq!(kit.get(&kit.admin.key, &path).await.status, 200);
+        assert_eq!(kit.delete(&kit.owner.key, &admin).await.status, 204);
+        assert_eq!(kit.get(&kit.admin.key, &path).await.status, 404);
+        assert_eq!(kit.get(&kit.owner.key, &path).await.status, 200);
+        forget_all(&kit, &kit.owner).await;
+        assert_eq!(kit.get(&kit.owner.key, &path).await.status, 401);
+    }
+
+    async fn a_key_limited_to_an_organization_finds_no_other(kit: Kit) {
+        let second = kit.post(&kit.owner.key, "/api/organizations/", json!({ "name": "Second" })).await;
+        let second = second.text("/id").to_owned();
+        let mut new = testkit::kit::everything();
+        new.scoped_organizations = Some(vec![kit.organization]);
+        let key = kit.key_like(&kit.owner, new).await;
+        assert_eq!(kit.get(&key, &kit.at("")).await.status, 200);
+        assert_eq!(kit.get(&key, &format!("/api/organizations/{second}/")).await.code(), (404, "not_found"));
+        assert_eq!(kit.get(&key, "/api/organizations/").await.body["count"], 1);
+        let current = kit.get(&key, "/api/organizations/@current/").await;
+        assert_eq!(current.text("/id"), kit.organization.to_string());
+        let created = kit.post(&key, "/api/organizations/", json!({ "name": "Third" })).await;
+        assert_eq!(created.code(), (403, "permission_denied"));
+    }
+
+    async fn a_key_limited_to_teams_sees_those_teams_only(kit: Kit) {
+        let second = kit.post(&kit.owner.key, &kit.at("teams/"), json!({ "name": "Second" })).await;
+        let mut new = testkit::kit::everything();
+        new.scoped_teams = Some(vec![kit.team]);
+        let key = kit.key_like(&kit.owner, new).await;
+        let seen = kit.get(&key, &kit.at("")).await;
+        assert_eq!(seen.body["teams"].as_array().unwrap().len(), 1);
+        assert_eq!(kit.get(&key, &kit.at("teams/")).await.body["count"], 1);
+        let hidden = kit.at(&format!("teams/{}/", second.body["id"]));
+        assert_eq!(kit.get(&key, &hidden).await.status, 404);
+        assert_eq!(kit.get(&key, &kit.at("members/")).await.code(), (403, "permission_denied"));
+        assert_eq!(kit.patch(&key, &kit.at(""), json!({ "name": "No" })).await.code(), (403, "permission_denied"));
+    }
+}
+
+/// Deletes all keys but the first, for there may only be so many.
+async fn forget(kit: &Kit, person: &Person) {
+    delete_keys(kit, person, 1).await;
+}
+
+async fn forget_all(kit: &Kit, person: &Person) {
+    delete_keys(kit, person, 0).await;
+}
+
+async fn delete_keys(kit: &Kit, person: &Person, kept: usize) {
+    let signed_in = service::sessions::SignedIn::on_behalf_of(&person.user);
+    let keys = kit
+        .service
+        .keys(&signed_in, service::Window::new(None, None))
+        .await
+        .unwrap()
+        .items;
+    for key in keys.iter().rev().skip(kept) {
+        kit.service.delete_key(&signed_in, key.id).await.unwrap();
+    }
+}
+
+#[test]
+fn scopes_speak_of_four_kinds_of_things() {
+    assert!(Scope::Everything.covers(Scope::Write(Object::Plugin)));
+    assert_eq!(Scope::all().count(), 9);
+}

@@ -1,0 +1,77 @@
+//! Many at once: nothing is lost, nothing is done twice.
+
+use futures_util::future::join_all;
+use serde_json::json;
+use service::Level;
+use testkit::kit::{bearer, with_json};
+use testkit::{Kit, on_both};
+
+on_both! {
+    async fn a_hundred_writers_on_one_organization_lose_nothing(kit: Kit) {
+        let writes = (0..100).map(|number| {
+            let kit = &kit;
+            async move {
+                let body = json!({ "name": format!("Team {number}") });
+                kit.post(&kit.admin.key, &kit.at("teams/"), body).await.status
+            }
+        });
+        assert!(join_all(writes).await.iter().all(|&status| status == 201));
+        assert_eq!(kit.get(&kit.owner.key, &kit.at("teams/")).await.body["count"], 101);
+        let entries = kit.get(&kit.owner.key, &kit.at("activity/?scope=Team")).await;
+        assert_eq!(entries.body["count"], 101);
+    }
+
+    async fn of_two_writers_who_saw_the_same_one_wins(kit: Kit) {
+        for round in 0..10 {
+            let tag = kit.get(&kit.owner.key, &kit.at("")).await.header("etag").to_owned();
+            let writes = (0..2).map(|writer| {
+                let request = bearer("PATCH", &kit.at(""), &kit.owner.key).header("if-match", &tag);
+                kit.send(with_json(request, &json!({ "name": format!("Round {round} of {writer}") })))
+            });
+            let mut statuses: Vec<u16> = join_all(writes).await.iter().map(|reply| reply.status).collect();
+            statuses.sort_unstable();
+            assert_eq!(statuses, [200, 412]);
+        }
+    }
+
+    async fn two_owners_who_both_leave_leave_one_behind(kit: Kit) {
+        let second = kit.join("second@example.com", Level::Owner).await;
+        let me = kit.at("members/@me/");
+        let leave = [&kit.owner, &second].map(|person| kit.delete(&person.key, &me));
+        let mut statuses: Vec<u16> = join_all(leave).await.iter().map(|reply| reply.status).collect();
+        statuses.sort_unstable();
+        assert_eq!(statuses, [204, 400]);
+    }
+
+    async fn many_joins_make_one_membership(kit: Kit) {
+        let person = kit.someone("new@example.com").await;
+        let who = service::access::Who::system();
+        let joins = (0..20).map(|_| kit.service.add_member(&who, kit.organization, &person.user, Level::Member));
+        let joined = join_all(joins).await.iter().filter(|result| result.is_ok()).count();
+        assert_eq!(joined, 1);
+        assert_eq!(kit.get(&kit.owner.key, &kit.at("")).await.text("/member_count"), "4");
+        assert_eq!(kit.get(&kit.owner.key, &kit.at("members/")).await.body["count"], 4);
+    }
+
+    async fn organizations_of_one_name_get_slugs_of_their_own(kit: Kit) {
+        let creates = (0..20).map(|_| kit.post(&kit.owner.key, "/api/organizations/", json!({ "name": "Same" })));
+        let replies = join_all(creates).await;
+        let mut slugs: Vec<&str> = replies.iter().map(|reply| reply.text("/slug")).collect();
+        slugs.sort_unstable();
+        slugs.dedup();
+        assert_eq!(slugs.len(), 20);
+        assert_eq!(kit.get(&kit.owner.key, "/api/organizations/").await.body["count"], 21);
+    }
+
+    async fn a_reader_never_sees_an_older_state_than_the_last_answer(kit: Kit) {
+        let path = kit.at("");
+        for number in 0..50 {
+            let name = format!("Number {number}");
+            assert_eq!(kit.patch(&kit.owner.key, &path, json!({ "name": name })).await.status, 200);
+            let reads = (0..4).map(|_| kit.get(&kit.member.key, &path));
+            for read in join_all(reads).await {
+                assert_eq!(read.text("/name"), name);
+            }
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! What holds for all requests: slashes, methods, ids, headers, dry runs, idempotency, limits.
+
+use axum::body::Body;
+use axum::http::Request;
+use chrono::TimeDelta;
+use serde_json::json;
+use testkit::databases::Backend;
+use testkit::kit::{bearer, with_json};
+use testkit::{Kit, Reply, on_both};
+
+on_both! {
+    async fn a_path_works_with_and_without_its_last_slash(kit: Kit) {
+        for path in ["/api/organizations", "/api/organizations/@current", "/api/organizations/@current/members?limit=1",
+            "/api/organizations/@current/teams", "/api/organizations/@current/activity", "/api/schema", "/api/docs"]
+        {
+            let with = path.split_once('?').map_or_else(|| format!("{path}/"), |(path, query)| format!("{path}/?{query}"));
+            let (without, with) = (kit.get(&kit.owner.key, path).await, kit.get(&kit.owner.key, &with).await);
+            assert_eq!((without.status, with.status), (200, 200), "{path}");
+            assert_eq!(without.body, with.body, "{path}");
+        }
+    }
+
+    async fn what_is_not_there_is_a_problem_like_any_other(kit: Kit) {
+        for path in ["/api/nothing/", "/api/organizations/@current/nothing/", "/api/", "/nothing"] {
+            let reply = kit.get(&kit.owner.key, path).await;
+            assert_eq!((reply.code(), reply.text("/type")), ((404, "not_found"), "invalid_request"), "{path}");
+            assert_eq!(reply.text("/request_id"), reply.header("x-request-id"));
+        }
+    }
+
+    async fn methods_are_refused_or_listed(kit: Kit) {
+        let send = async |method: &str, path: &str| {
+            kit.send(bearer(method, path, &kit.owner.key).body(Body::empty()).unwrap()).await
+        };
+        let put = send("PUT", &kit.at("")).await;
+        assert_eq!((put.code(), put.header("allow")), ((405, "method_not_allowed"), "GET,HEAD,PATCH,DELETE"));
+        let options = send("OPTIONS", "/api/organizations/").await;
+        assert_eq!((options.status, options.header("allow")), (204, "GET,HEAD,POST"));
+        assert_eq!(options.header("access-control-allow-origin"), "");
+        let head = send("HEAD", &kit.at("")).await;
+        let get = send("GET", &kit.at("")).await;
+        assert_eq!((head.status, &head.body), (200, &json!(null)));
+        assert_eq!(head.header("content-length"), get.header("content-length"));
+        assert_eq!(head.header("etag"), get.header("etag"));
+    }
+
+    async fn a_problem_is_served_as_such_to_who_knows_them(kit: Kit) {
+        let request = bearer("GET", "/api/nothing/", &kit.owner.key).header("accept", "application/problem+json");
+        let reply = kit.send(request.body(Body::empty()).unwrap()).await;
+        assert_eq!(reply.header("content-type"), "application/problem+json");
+        assert_eq!(kit.get(&kit.owner.key, "/api/nothing/").await.header("content-type"), "application/json");
+    }
+
+    async fn every_answer_has_an_id_and_is_safe_to_show(kit: Kit) {
+        for path in ["/api/organizations/", "/api/nothing/", "/api/docs/"] {
+            let reply = kit.get(&kit.owner.key, path).await;
+            assert_eq!(reply.header("x-request-id").len(), 32);
+            assert_eq!(reply.header("x-content-type-options"), "nosniff");
+            assert!(reply.header("content-security-policy").contains("default-src 'none'"));
+        }
+        let forged = bearer("GET", "/api/organizations/", &kit.owner.key).header("x-request-id", "two words");
+        assert_ne!(kit.send(forged.body(Body::empty()).unwrap()).await.header("x-request-id"), "two words");
+    }
+
+    async fn a_dry_run_answers_and_changes_nothing(kit: Kit) {
+        let before = kit.get(&kit.owner.key, &kit.at("")).await;
+        let create = kit.post(&kit.owner.key, "/api/organizations/?dry_run=true", json!({ "name": "Dry" })).await;
+        assert_eq!((create.status, create.header("x-dry-run"), create.text("/name")), (201, "true", "Dry"));
+        let patch = kit.patch(&kit.owner.key, &format!("{}?dry_run=true", kit.at("")), json!({ "name": "Dry" })).await;
+        assert_eq!((patch.status, patch.text("/name")), (200, "Dry"));
+        let invalid = kit.post(&kit.owner.key, "/api/organizations/?dry_run=true", json!({})).await;
+        assert_eq!(invalid.code(), (400, "required"));
+        let delete = kit.delete(&kit.owner.key, &format!("{}?dry_run=true", kit.at(""))).await;
+        assert_eq!((delete.status, delete.header("x-dry-run")), (204, "true"));
+        let after = kit.get(&kit.owner.key, &kit.at("")).await;
+        assert_eq!(before.body, after.body);
+        assert_eq!(kit.get(&kit.owner.key, "/api/organizations/").await.body["count"], 1);
+        let unclear = kit.delete(&kit.owner.key, &format!("{}?dry_run=perhaps", kit.at(""))).await;
+        assert_eq!((unclear.status, unclear.text("/attr")), (400, "dry_run"));
+    }
+
+    async fn a_repeated_request_is_answered_and_not_done_again(kit: Kit) {
+        let first = once(&kit, &kit.owner.key, "token-1", "One").await;
+        let again = once(&kit, &kit.owner.key, "token-1", "One").await;
+        assert_eq!((first.status, again.status), (201, 201));
+        assert_eq!((&first.body, first.header("etag")), (&again.body, again.header("etag")));
+        assert_eq!(first.header("location"), again.header("location"));
+        assert_eq!((first.header("idempotency-replayed"), again.header("idempotency-replayed")), ("", "true"));
+        assert_ne!(first.header("x-request-id"), again.header("x-request-id"));
+        assert_eq!(once(&kit, &kit.owner.key, "token-1", "Two").await.code(), (422, "idempotency_key_reused"));
+        let foreign = once(&kit, &kit.outsider.key, "token-1", "One").await;
+        assert_eq!(foreign.status, 201);
+        assert_ne!(foreign.text("/id"), first.text("/id"));
+        assert_eq!(kit.get(&kit.owner.key, "/api/organizations/").await.body["count"], 2);
+
+        let refused = once(&kit, &kit.owner.key, "token-2", "").await;
+        let again = once(&kit, &kit.owner.key, "token-2", "").await;
+        assert_eq!((refused.code(), &refused.body), ((400, "blank"), &again.body));
+
+        kit.service.clock().advance(TimeDelta::hours(25));
+        let later = once(&kit, &kit.owner.key, "token-1", "One").await;
+        assert_ne!(later.text("/id"), first.text("/id"));
+    }
+
+    async fn of_many_requests_with_one_token_one_is_done(kit: Kit) {
+        let requests = (0..20).map(|_| once(&kit, &kit.owner.key, "the-token", "One"));
+        let replies = futures_util::future::join_all(requests).await;
+        for reply in &replies {
+            assert!(matches!(reply.code(), (201, _) | (409, "idempotency_in_progress")), "{reply:?}");
+        }
+        assert_eq!(kit.get(&kit.owner.key, "/api/organizations/").await.body["count"], 2);
+        assert_eq!(once(&kit, &kit.owner.key, "the-token", "One").await.status, 201);
+    }
+
+    async fn a_token_whose_request_died_can_be_used_again(kit: Kit) {
+        let claim = service::idempotency::Claim {
+            user: kit.owner.user.id, route: "POST /api/organizations/".to_owned(), token: "dead".to_owned(),
+        };
+        let hash = <sha2::Sha256 as sha2::Digest>::digest(json!({ "name": "One" }).to_string()).into();
+        kit.service.claim(&claim, &hash).await.unwrap();
+        assert_eq!(once(&kit, &kit.owner.key, "dead", "One").await.code(), (409, "idempotency_in_progress"));
+        kit.service.clock().advance(TimeDelta::minutes(3));
+        assert_eq!(once(&kit, &kit.owner.key, "dead", "One").await.status, 201);
+        assert_eq!(kit.service.forget_old_answers().await.unwrap(), 0);
+        kit.service.clock().advance(TimeDelta::hours(25));
+        assert_eq!(kit.service.forget_old_answers().await.unwrap(), 1);
+    }
+
+    async fn failed_credentials_are_limited_and_good_ones_are_not(kit: Kit) {
+        let mut last = None;
+        for _ in 0..25 {
+            last = Some(kit.get("a-key-that-never-was", "/api/organizations/").await);
+        }
+        let last = last.unwrap();
+        assert_eq!((last.code(), last.text("/type")), ((429, "throttled"), "throttled_error"));
+        assert!(last.header("retry-after").parse::<u64>().unwrap() > 0);
+        assert_eq!(kit.get(&kit.owner.key, "/api/organizations/").await.status, 200);
+    }
+}
+
+async fn once(kit: &Kit, key: &str, token: &str, name: &str) -> Reply {
+    let request = bearer("POST", "/api/organizations/", key).header("idempotency-key", token);
+    kit.send(with_json(request, &json!({ "name": name }))).await
+}
+
+#[tokio::test]
+async fn a_key_may_ask_as_often_as_the_operator_says() {
+    let settings = api::Settings {
+        rate_limit: Some("3/hour".parse().unwrap()),
+        ..api::Settings::default()
+    };
+    let kit = Kit::with(Backend::Sqlite, settings).await;
+    for remaining in [2, 1, 0] {
+        let reply = kit.get(&kit.owner.key, "/api/organizations/").await;
+        assert_eq!(reply.status, 200);
+        assert_eq!(reply.header("ratelimit-policy"), "\"key\";q=3;w=3600");
+        assert!(
+            reply
+                .header("ratelimit")
+                .starts_with(&format!("\"key\";r={remaining};t=")),
+            "{reply:?}"
+        );
+    }
+    let reply = kit.get(&kit.owner.key, "/api/organizations/").await;
+    assert_eq!(reply.code(), (429, "throttled"));
+    assert!(reply.header("retry-after").parse::<u64>().unwrap() > 1000);
+    assert_eq!(kit.get(&kit.admin.key, "/api/organizations/").await.status, 200);
+}
+
+#[tokio::test]
+async fn only_named_origins_may_call_from_a_browser() {
+    let settings = api::Settings {
+        cors_origins: vec!["https://app.example".into()],
+        ..api::Settings::default()
+    };
+    let kit = Kit::with(Backend::Sqlite, settings).await;
+    let preflight = |origin: &str| {
+        Request::builder()
+            .method("OPTIONS")
+            .uri("/api/organizations/")
+            .header("origin", origin)
+            .header("access-control-request-method", "POST")
+            .body(Body::empty())
+            .unwrap()
+    };
+    let named = kit.send(preflight("https://app.example")).await;
+    assert_eq!(named.header("access-control-allow-origin"), "https://app.example");
+    let other = kit.send(preflight("https://evil.example")).await;
+    assert_eq!(other.header("access-control-allow-origin"), "");
+}
+
+#[tokio::test]
+async fn links_begin_with_the_site_or_what_a_trusted_proxy_says() {
+    let list = |kit: &Kit| {
+        bearer("GET", "/api/organizations/?limit=1", &kit.owner.key)
+            .header("x-forwarded-proto", "https")
+            .header("x-forwarded-host", "proxy.example")
+            .body(Body::empty())
+            .unwrap()
+    };
+    let next = async |settings: api::Settings| {
+        let kit = Kit::with(Backend::Sqlite, settings).await;
+        kit.post(&kit.owner.key, "/api/organizations/", json!({ "name": "Second" }))
+            .await;
+        kit.send(list(&kit)).await.text("/next").to_owned()
+    };
+    let plain = next(api::Settings::default()).await;
+    assert!(plain.starts_with("http://hedgerow.test/api/organizations/?"), "{plain}");
+    let trusted = vec!["127.0.0.0/8".parse().unwrap()];
+    let proxied = next(api::Settings {
+        trusted_proxies: trusted,
+        ..api::Settings::default()
+    })
+    .await;
+    assert!(proxied.starts_with("https://proxy.example/api/"), "{proxied}");
+    let site = next(api::Settings {
+        site_url: Some("https://hedgerow.example/".into()),
+        ..api::Settings::default()
+    })
+    .await;
+    assert!(site.starts_with("https://hedgerow.example/api/"), "{site}");
+}
