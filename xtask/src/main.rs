@@ -1,1 +1,53 @@
-fn main() {}
+//! What developers and CI run: `cargo xtask test`, `check`, `bench`.
+
+mod bench;
+mod checks;
+mod http;
+mod live;
+mod postgres;
+mod process;
+mod test;
+mod tools;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+
+const USAGE: &str = "cargo xtask test    install what the tests need, start the real components, run everything
+cargo xtask check   format, lints, licences: what needs no component
+cargo xtask bench api [--growth] [--quick] [--only NAME]    measure, and write docs/benchmarks.md";
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["test"] => test::everything(),
+        ["check"] => test::checks_only(),
+        ["bench", "api", ..] => bench::api(&arguments[2..]),
+        _ => bail!("use one of\n{USAGE}"),
+    }
+}
+
+/// Progress goes to the error stream, so that nothing mixes with output someone may want to keep.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .map(Path::to_owned)
+        .unwrap_or_default()
+}
+
+/// Where cargo puts what it builds.
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |target| root().join(target))
+}
+
+fn cargo() -> std::process::Command {
+    let mut command = std::process::Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root());
+    command
+}

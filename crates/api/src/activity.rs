@@ -74,6 +74,14 @@ async fn list(
 /// Something that was done.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Activity")]
+#[schemars(extend("examples" = [{
+    "id": "01a1dd53-efb7-7ca7-9441-db8d41b99317", "user": null, "key_id": null, "is_system": true,
+    "scope": "Organization", "item_id": "01a1dd53-efb7-7ca7-95d8-a71aa68b4369", "activity": "updated",
+    "detail": { "name": "Acme", "changes": [
+        { "type": "Organization", "action": "changed", "field": "name", "before": "Acne", "after": "Acme" }
+    ] },
+    "request_id": "7125da2915065e50cf28dea9afa70dec", "created_at": "2026-11-15T09:30:00.000000Z"
+}]))]
 pub(crate) struct ActivityView<'a> {
     id: Uuid,
     /// Who did it; null when it was done on the server's command line.

@@ -62,7 +62,7 @@ fn expect_json(headers: &HeaderMap) -> Result<(), Problem> {
 }
 
 impl<T: JsonSchema + 'static> OperationInput for Body<T> {
-    fn operation_input(context: &mut GenContext, operation: &mut Operation) {
+    fn operation_input(generator: &mut GenContext, operation: &mut Operation) {
         let json_schema = schema::of_input::<T>();
         let schema = SchemaObject {
             json_schema,
@@ -75,7 +75,7 @@ impl<T: JsonSchema + 'static> OperationInput for Body<T> {
         };
         let content = [("application/json".to_owned(), media_type)].into_iter().collect();
         set_body(
-            context,
+            generator,
             operation,
             RequestBody {
                 content,

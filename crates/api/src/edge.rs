@@ -261,6 +261,6 @@ pub(crate) fn cors(origins: &[String]) -> Option<CorsLayer> {
             REQUEST_ID,
         ])
         .expose_headers(Any)
-        .max_age(Duration::from_secs(600));
+        .max_age(Duration::from_mins(10));
     Some(layer)
 }

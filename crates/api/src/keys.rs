@@ -149,6 +149,11 @@ impl aide::OperationInput for OwnKey {
 /// A personal API key.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "PersonalApiKey")]
+#[schemars(extend("examples" = [{
+    "id": "01a1dd53-efb7-7ca7-8f85-3211db872bca", "label": "CI", "value": null, "mask_value": "hgr_...6CjA",
+    "scopes": ["organization:read"], "scoped_organizations": [], "scoped_teams": [],
+    "created_at": "2026-11-15T09:30:00.000000Z", "last_used_at": null, "last_rolled_at": null, "expires_at": null
+}]))]
 pub(crate) struct KeyView {
     id: Uuid,
     label: String,

@@ -87,6 +87,14 @@ async fn destroy(
 /// Somebody who belongs to an organization.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "OrganizationMember")]
+#[schemars(extend("examples" = [{
+    "id": "01a1dd53-efb7-7ca7-8219-0522c793c6d2", "user": {
+        "id": 1, "uuid": "01a1dd53-efb7-7ca7-9d85-3211db872bca", "distinct_id": "8nR3zL65veJ", "first_name": "Olga",
+        "last_name": "Owner", "email": "olga@example.com", "is_email_verified": false, "hedgehog_config": {}
+    },
+    "level": 15, "joined_at": "2026-11-15T09:30:00.000000Z", "updated_at": "2026-11-15T09:30:00.000000Z",
+    "is_2fa_enabled": false, "has_social_auth": false
+}]))]
 pub(crate) struct MemberView<'a> {
     id: Uuid,
     user: UserView<'a>,

@@ -8,7 +8,10 @@ use axum::http::{Method, StatusCode};
 use metrics::{Counter, Histogram};
 
 #[derive(Default)]
-pub(crate) struct Meters(RwLock<HashMap<String, HashMap<(&'static str, u16), Meter>>>);
+pub(crate) struct Meters(RwLock<HashMap<String, HashMap<Series, Meter>>>);
+
+/// A method and a status.
+type Series = (&'static str, u16);
 
 #[derive(Clone)]
 struct Meter {
@@ -26,21 +29,19 @@ impl Meters {
     pub(crate) fn count(&self, method: &Method, route: &str, status: StatusCode, took: Duration) {
         let series = (name(method), status.as_u16());
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        match known.get(route).and_then(|route| route.get(&series)) {
-            Some(meter) => meter.count(took),
-            None => {
-                drop(known);
-                let meter = Meter::new(route, series);
-                meter.count(took);
-                let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
-                known.entry(route.to_owned()).or_default().insert(series, meter);
-            }
+        if let Some(meter) = known.get(route).and_then(|route| route.get(&series)) {
+            return meter.count(took);
         }
+        drop(known);
+        let meter = Meter::new(route, series);
+        meter.count(took);
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        known.entry(route.to_owned()).or_default().insert(series, meter);
     }
 }
 
 impl Meter {
-    fn new(route: &str, (method, status): (&'static str, u16)) -> Self {
+    fn new(route: &str, (method, status): Series) -> Self {
         let labels = [
             ("method", method.to_owned()),
             ("route", route.to_owned()),

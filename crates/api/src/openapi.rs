@@ -66,21 +66,37 @@ fn complete(document: &mut Value, definitions: Map<String, Value>) {
     document["components"]["securitySchemes"] = security_schemes();
     document["components"]["responses"] = problem_responses();
     document["components"]["headers"] = headers();
-    let mut tags = Vec::new();
+    document["tags"] = TAGS
+        .iter()
+        .map(|(name, text)| json!({ "name": name, "description": text }))
+        .collect();
     let paths = document["paths"].as_object_mut().expect("there are paths");
     for (path, item) in paths {
         for method in METHODS {
             if let Some(operation) = item.get_mut(method) {
                 complete_operation(path, method, operation);
-                let tag = operation["tags"][0].clone();
-                if !tags.contains(&tag) {
-                    tags.push(tag);
-                }
             }
         }
     }
-    document["tags"] = tags.into_iter().map(|name| json!({ "name": name })).collect();
 }
+
+const TAGS: [(&str, &str); 6] = [
+    ("Organizations", "What everything else belongs to."),
+    (
+        "Teams",
+        "The projects of an organization, each with a token of its own.",
+    ),
+    (
+        "Members",
+        "Who belongs to an organization, and how much they may do there.",
+    ),
+    ("Activity", "What was done, by whom, and what it changed."),
+    (
+        "Personal API keys",
+        "Credentials for programs, managed by the people they belong to.",
+    ),
+    ("Sign-in", "Sessions, for managing keys."),
+];
 
 fn security_schemes() -> Value {
     json!({
@@ -154,6 +170,7 @@ fn headers() -> Value {
     json!({
         "X-Request-Id": text("Names the request in our log and in the activity entry."),
         "ETag": text("Names this state of the resource, for If-Match and If-None-Match."),
+        "Location": text("Where the new resource is to be found."),
         "Link": text("The pages beside this one (RFC 8288)."),
         "WWW-Authenticate": text("`Bearer`."),
         "Retry-After": { "description": "How many seconds to wait.", "schema": { "type": "integer" } },
@@ -193,6 +210,9 @@ fn complete_operation(path: &str, method: &str, operation: &mut Value) {
             operation["responses"][status.to_string()] = json!({ "$ref": format!("#/components/responses/{name}") });
         }
     }
+    if can_be_unmodified(method, operation) {
+        operation["responses"]["304"] = json!({ "description": "Not modified since you read it; there is no body." });
+    }
     describe_success(operation, is_list);
 }
 
@@ -228,11 +248,23 @@ fn add_parameters(path: &str, method: &str, operation: &mut Value, honours_if_ma
         let schema = json!({ "type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$" });
         add("Idempotency-Key", "header", text, schema);
     }
+    if can_be_unmodified(method, operation) {
+        let text = "Answer 304 without a body if the resource still has this ETag.";
+        add("If-None-Match", "header", text, json!({ "type": "string" }));
+    }
     if honours_if_match {
         let text = "Only if the resource still has this ETag.";
         add("If-Match", "header", text, json!({ "type": "string" }));
     }
     operation["parameters"] = parameters.into();
+}
+
+/// Whether the operation reads a single resource, which has an `ETag`.
+fn can_be_unmodified(method: &str, operation: &Value) -> bool {
+    method == "get"
+        && !operation["operationId"]
+            .as_str()
+            .is_some_and(|id| id.ends_with("_list"))
 }
 
 fn path_parameters(path: &str, described: &Value) -> Vec<Value> {
@@ -263,7 +295,11 @@ fn describe_success(operation: &mut Value, is_list: bool) {
         response["headers"]["X-Request-Id"] = json!({ "$ref": "#/components/headers/X-Request-Id" });
         if is_list {
             response["headers"]["Link"] = json!({ "$ref": "#/components/headers/Link" });
-        } else if status != "204" {
+        }
+        if status == "201" {
+            response["headers"]["Location"] = json!({ "$ref": "#/components/headers/Location" });
+        }
+        if !is_list && status != "204" {
             response["headers"]["ETag"] = json!({ "$ref": "#/components/headers/ETag" });
         }
     }

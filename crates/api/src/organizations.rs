@@ -106,6 +106,14 @@ async fn destroy(
 /// An organization as you see it.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Organization")]
+#[schemars(extend("examples" = [{
+    "id": "01a1dd53-efb7-7ca7-95d8-a71aa68b4369", "name": "Acme", "slug": "acme",
+    "created_at": "2026-11-15T09:30:00.000000Z", "updated_at": "2026-11-15T09:30:00.000000Z",
+    "membership_level": 15, "plugins_access_level": 9, "teams": [],
+    "available_product_features": [{ "key": "audit_logs", "name": "Activity log" }],
+    "is_member_join_email_enabled": true, "metadata": "{}", "customer_id": null, "enforce_2fa": false,
+    "member_count": "1"
+}]))]
 pub(crate) struct OrganizationView {
     id: Uuid,
     name: String,

@@ -32,7 +32,7 @@ pub(crate) fn of_input<T: JsonSchema>() -> Schema {
     schema
 }
 
-/// In an input an `Option` is a field that may be left out. To send `null` instead is a mistake.
+/// In an input an `Option` is a field that may be left out; to send `null` instead is a mistake.
 struct LeftOutNotNull;
 
 impl Transform for LeftOutNotNull {
@@ -43,6 +43,14 @@ impl Transform for LeftOutNotNull {
                 let only = only.clone();
                 schema.insert("type".to_owned(), only);
             }
+        }
+        // Numbers have no largest here: one that is too large is cut.
+        if schema
+            .get("format")
+            .and_then(Value::as_str)
+            .is_some_and(|format| format.starts_with("int"))
+        {
+            schema.remove("format");
         }
         if let Some(Value::Array(choices)) = schema.get_mut("enum") {
             choices.retain(|choice| !choice.is_null());

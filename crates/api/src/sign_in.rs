@@ -34,6 +34,7 @@ pub(crate) fn routes() -> ApiRouter<Api> {
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(extend("examples" = [{ "email": "olga@example.com", "password": "correct horse" }]))]
 struct Credentials {
     #[schemars(length(min = 1, max = 254))]
     email: String,
@@ -88,6 +89,10 @@ impl OperationInput for Attempt {}
 /// Who has signed in. The session itself is in the cookie.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "SignedIn")]
+#[schemars(extend("examples" = [{ "success": true, "user": {
+        "id": 1, "uuid": "01a1dd53-efb7-7ca7-9d85-3211db872bca", "distinct_id": "8nR3zL65veJ", "first_name": "Olga",
+        "last_name": "Owner", "email": "olga@example.com", "is_email_verified": false, "hedgehog_config": {}
+    } }]))]
 struct SignedInView<'a> {
     success: bool,
     user: UserView<'a>,

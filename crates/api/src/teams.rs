@@ -96,6 +96,11 @@ async fn destroy(
 /// A team of an organization.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Team")]
+#[schemars(extend("examples" = [{
+    "id": 1, "uuid": "01a1dd53-efb7-7ca7-ad85-3211db872bca", "organization": "01a1dd53-efb7-7ca7-95d8-a71aa68b4369",
+    "name": "Default project", "api_token": "hgp_nf8lyrSwwbVVY8FqNsoGSr0kM5VwOE9C8nR3zL65veJ", "timezone": "UTC",
+    "created_at": "2026-11-15T09:30:00.000000Z", "updated_at": "2026-11-15T09:30:00.000000Z"
+}]))]
 pub(crate) struct TeamView {
     id: i64,
     uuid: Uuid,

@@ -31,7 +31,7 @@ use crate::{commands, telemetry};
 const HEADER_LIMIT: Duration = Duration::from_secs(15);
 const DRAIN_LIMIT: Duration = Duration::from_secs(30);
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
-const CLEAR_EVERY: Duration = Duration::from_secs(600);
+const CLEAR_EVERY: Duration = Duration::from_mins(10);
 const MOST_CONNECTIONS: usize = 10_000;
 
 pub(crate) async fn serve(settings: Settings) -> anyhow::Result<()> {

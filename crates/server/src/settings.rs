@@ -53,7 +53,7 @@ pub(crate) struct Settings {
     )]
     pub(crate) database_connections: u32,
 
-    /// Where people and programs find this server, such as https://hedgerow.example.com; links begin with it.
+    /// Where people and programs find this server, such as `https://hedgerow.example.com`; links begin with it.
     /// Without it they begin with the host of the request.
     #[arg(long, global = true, env = "HEDGEROW_SITE_URL", value_name = "URL")]
     pub(crate) site_url: Option<Url>,
@@ -103,7 +103,7 @@ pub(crate) struct Settings {
     )]
     pub(crate) log: String,
 
-    /// Where to send traces, such as http://127.0.0.1:4318; nowhere unless given.
+    /// Where to send traces, such as `http://127.0.0.1:4318`; nowhere unless given.
     #[arg(long, global = true, env = "HEDGEROW_OTLP_ENDPOINT", value_name = "URL")]
     pub(crate) otlp_endpoint: Option<Url>,
 

@@ -46,8 +46,9 @@ impl Scope {
     pub fn covers(self, needed: Self) -> bool {
         match (self, needed) {
             (Self::Everything, _) => true,
-            (Self::Write(held), Self::Read(needed) | Self::Write(needed)) => held == needed,
-            (Self::Read(held), Self::Read(needed)) => held == needed,
+            (Self::Write(held), Self::Read(needed) | Self::Write(needed)) | (Self::Read(held), Self::Read(needed)) => {
+                held == needed
+            }
             _ => false,
         }
     }

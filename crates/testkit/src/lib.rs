@@ -1,5 +1,7 @@
 //! For tests and benchmarks only: fresh databases, people to act as, a client without a port, made-up data.
 
+#![expect(clippy::missing_panics_doc, reason = "what goes wrong here is a test that fails")]
+
 pub mod databases;
 pub mod kit;
 pub mod seed;

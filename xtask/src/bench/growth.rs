@@ -4,12 +4,12 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::http::Request;
 use super::load::Load;
 use super::machine;
 use super::measure::{self, Plan};
-use super::postgres::Cluster;
 use super::servers::{Hedgerow, Operation};
+use crate::http::Request;
+use crate::postgres::Cluster;
 
 /// Organizations, and members of the one that is asked for.
 #[derive(Clone, Copy)]
@@ -72,7 +72,7 @@ type Rates = Vec<(&'static str, f64)>;
 
 fn rates(binary: &Path, dir: &Path, cluster: Option<&Cluster>, size: Size, load: &Load, plan: Plan) -> Result<Rates> {
     let database = if cluster.is_some() { "postgres" } else { "sqlite" };
-    super::say(&format!("growth: {database} with {} organizations", size.organizations));
+    crate::say(&format!("growth: {database} with {} organizations", size.organizations));
     let name = format!("bench_growth_{}", size.name);
     let url = cluster.map(|cluster| cluster.create_database(&name)).transpose()?;
     let dir = dir.join(format!("growth-{database}-{}", size.name));
@@ -95,7 +95,7 @@ fn rates(binary: &Path, dir: &Path, cluster: Option<&Cluster>, size: Size, load:
     for (title, request) in asked {
         measure::checked(ready.port, &request)?;
         let rate = measure::full_load(ready.port, &request, load, plan)?.rate;
-        super::say(&format!("  {title:<26} {rate:>9.0} requests/s"));
+        crate::say(&format!("  {title:<26} {rate:>9.0} requests/s"));
         rates.push((title, rate));
     }
     Ok(rates)

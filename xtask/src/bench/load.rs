@@ -8,8 +8,8 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::http::{Request, unique_number};
-use super::process;
+use crate::http::{Request, unique_number};
+use crate::process;
 
 /// Connections under full load.
 pub(super) const CONNECTIONS: u32 = 32;

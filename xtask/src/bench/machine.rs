@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::process;
+use crate::process;
 
 /// The share of the processor that others may take while we measure.
 const QUIET: f64 = 0.05;
@@ -54,7 +54,7 @@ pub(super) fn wait_for_quiet() -> Result<f64> {
         process::pause(Duration::from_secs(1));
         share = busy_share()?;
     }
-    super::say(&format!(
+    crate::say(&format!(
         "other programs take {:.0} % of the processor: the numbers will be too low",
         share * 100.0
     ));

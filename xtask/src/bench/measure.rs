@@ -6,9 +6,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::http::{self, Answer, Request};
 use super::load::{Load, Run};
 use super::servers::{Operation, Ready, Requests};
+use crate::http::{self, Answer, Request};
 
 /// How long everything takes.
 #[derive(Clone, Copy)]
@@ -54,7 +54,7 @@ pub(super) fn all(name: &'static str, ready: &Ready, requests: &Requests, load: 
         let measured = checked(ready.port, &requests[&operation])
             .and_then(|_| speed(ready.port, &requests[&operation], load, plan))
             .with_context(|| format!("{name}: {}; it said:\n{}", operation.title(), ready.server.last_lines()))?;
-        super::say(&format!(
+        crate::say(&format!(
             "  {:<26} {:>9.0} requests/s, p99 {:.2} ms; at half load p99 {:.2} ms",
             operation.title(),
             measured.full.rate,
@@ -142,6 +142,7 @@ mod tests {
     fn an_error_or_an_empty_list_is_a_refusal() {
         let refuses = |status, body: &str| {
             is_refusal(&Answer {
+                head: String::new(),
                 status,
                 body: body.into(),
             })

@@ -1,14 +1,11 @@
 //! `cargo xtask bench api`: our server against the bare HTTP library and against what a user would pick instead.
 
 mod growth;
-mod http;
 mod load;
 mod machine;
 mod measure;
 mod options;
 mod plot;
-mod postgres;
-mod process;
 mod report;
 mod servers;
 mod targets;
@@ -17,16 +14,18 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::env;
 use std::fs;
-use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use crate::http;
+use crate::postgres::Cluster;
+use crate::process::{self, WorkDir};
+use crate::say;
 use load::Load;
 use measure::{Measured, Plan};
 use options::Options;
-use postgres::Cluster;
 use report::Report;
 use servers::{Hedgerow, Operation, Peer, Requests};
 use targets::{BETTER_AUTH, DJANGO, FLOOR, POCKETBASE, POSTGRES, SQLITE};
@@ -50,11 +49,11 @@ pub(crate) fn api(arguments: &[String]) -> Result<()> {
     let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |target| root.join(target));
     let binary = target.join("release/hedgerow");
     // Dropped last: the servers that write into it have ended by then.
-    let work = WorkDir::new()?;
+    let work = WorkDir::new("bench")?;
     let load = Load::new(&work.0)?;
     let mut facts = machine::facts(root, &work.0)?;
     build(root)?;
-    let cluster = Cluster::start(&work.0)?;
+    let cluster = Cluster::start(&work.0, &["shared_buffers=256MB"])?;
     facts.push((
         "PostgreSQL",
         format!("{}, shared_buffers 256 MB, else as installed", cluster.version()?),
@@ -227,26 +226,4 @@ fn write(report: &Report, folder: &Path) -> Result<()> {
     }
     say(&format!("written: {}", file.display()));
     Ok(())
-}
-
-/// A folder for this run's databases and logs; gone when dropped.
-struct WorkDir(PathBuf);
-
-impl WorkDir {
-    fn new() -> Result<Self> {
-        let dir = env::temp_dir().join(format!("hedgerow-bench-{}", std::process::id()));
-        fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
-        Ok(Self(dir))
-    }
-}
-
-impl Drop for WorkDir {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Progress goes to the error stream, so that nothing mixes with output someone may want to keep.
-fn say(line: &str) {
-    let _ = writeln!(io::stderr(), "{line}");
 }

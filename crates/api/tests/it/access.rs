@@ -251,9 +251,9 @@ on_both! {
             for wrong in ["nonsense", "0", "-1", "99999999999999999999", "%00", "@other", "01999999-9999"] {
                 for place in 0..3 {
                     let mut values = own_values(operation, &kit);
-                    values[place].1 = wrong.to_owned();
+                    wrong.clone_into(&mut values[place].1);
                     let path = fill(operation.path, &values);
-                    if !path.contains(wrong) {
+                    if path == own_path(operation, &kit) {
                         continue;
                     }
                     let found = code(&kit, operation, &path, Some(&kit.owner.key)).await;

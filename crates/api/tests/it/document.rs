@@ -46,6 +46,21 @@ fn every_operation_says_all_it_should() {
 }
 
 #[test]
+fn every_tag_is_described() {
+    let described: Vec<&Value> = api::document()["tags"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tag| &tag["name"])
+        .collect();
+    for item in api::document()["paths"].as_object().unwrap().values() {
+        for operation in item.as_object().unwrap().values() {
+            assert!(described.contains(&&operation["tags"][0]), "{}", operation["tags"]);
+        }
+    }
+}
+
+#[test]
 fn every_reference_leads_somewhere() {
     fn walk(value: &Value, document: &Value) {
         match value {

@@ -73,6 +73,7 @@ impl Reach {
 }
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(extend("examples" = [{ "label": "CI", "scopes": ["organization:read"] }]))]
 pub struct NewKey {
     /// What you call it.
     pub label: Label,
@@ -90,6 +91,7 @@ pub struct NewKey {
 }
 
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[schemars(extend("examples" = [{ "label": "CI", "scopes": ["organization:write"] }]))]
 pub struct KeyPatch {
     /// What you call it.
     pub label: Option<Label>,

@@ -52,6 +52,7 @@ pub struct MemberFilter {
 }
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(extend("examples" = [{ "level": 8 }]))]
 pub struct MemberPatch {
     pub level: Option<Level>,
 }

@@ -68,6 +68,7 @@ pub enum OrganizationRef {
 }
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(extend("examples" = [{ "name": "Acme" }]))]
 pub struct NewOrganization {
     /// What people call it.
     pub name: Name,
@@ -78,6 +79,7 @@ pub struct NewOrganization {
 }
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(extend("examples" = [{ "name": "Acme, Inc.", "enforce_2fa": true }]))]
 pub struct OrganizationPatch {
     /// What people call it. The slug stays as it is.
     pub name: Option<Name>,

@@ -31,6 +31,7 @@ pub struct Team {
 }
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(extend("examples" = [{ "name": "Web", "timezone": "Europe/Berlin" }]))]
 pub struct NewTeam {
     /// What people call the team.
     pub name: Name,
@@ -39,6 +40,7 @@ pub struct NewTeam {
 }
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(extend("examples" = [{ "name": "Site" }]))]
 pub struct TeamPatch {
     /// What people call the team.
     pub name: Option<Name>,

@@ -14,22 +14,23 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 ///
 /// `{{n}}` in the body becomes a number never used before, `{{credential}}` in a header one of `credentials` in turn.
 #[derive(Clone)]
-pub(super) struct Request {
-    pub(super) method: String,
-    pub(super) path: String,
-    pub(super) headers: Vec<(String, String)>,
-    pub(super) body: Option<String>,
-    pub(super) credentials: Vec<String>,
+pub(crate) struct Request {
+    pub(crate) method: String,
+    pub(crate) path: String,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Option<String>,
+    pub(crate) credentials: Vec<String>,
 }
 
-/// Status and decoded body.
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) body: Vec<u8>,
+/// Status, header lines and decoded body.
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Request {
-    pub(super) fn get(path: impl Into<String>) -> Self {
+    pub(crate) fn get(path: impl Into<String>) -> Self {
         Self {
             method: "GET".into(),
             path: path.into(),
@@ -39,19 +40,19 @@ impl Request {
         }
     }
 
-    pub(super) fn post(path: impl Into<String>, body: impl Into<String>) -> Self {
+    pub(crate) fn post(path: impl Into<String>, body: impl Into<String>) -> Self {
         let mut request = Self::get(path).header("Content-Type", "application/json");
         request.method = "POST".into();
         request.body = Some(body.into());
         request
     }
 
-    pub(super) fn header(mut self, name: &str, value: impl Into<String>) -> Self {
+    pub(crate) fn header(mut self, name: &str, value: impl Into<String>) -> Self {
         self.headers.push((name.into(), value.into()));
         self
     }
 
-    pub(super) fn from_json(json: &Value) -> Result<Self> {
+    pub(crate) fn from_json(json: &Value) -> Result<Self> {
         let text = |name: &str| json[name].as_str().map(str::to_owned);
         let headers = json["headers"].as_object().context("`headers` is no object")?;
         let strings = |list: &Vec<Value>| list.iter().filter_map(Value::as_str).map(str::to_owned).collect();
@@ -67,14 +68,14 @@ impl Request {
         })
     }
 
-    pub(super) fn without_credential(&self) -> Self {
+    pub(crate) fn without_credential(&self) -> Self {
         let mut request = self.clone();
         request.headers.retain(|(name, _)| !is_credential(name));
         request
     }
 
     /// The same with the end of its credential replaced.
-    pub(super) fn with_wrong_credential(&self) -> Self {
+    pub(crate) fn with_wrong_credential(&self) -> Self {
         let mut request = self.clone();
         for (_, value) in request.headers.iter_mut().filter(|(name, _)| is_credential(name)) {
             let whole = value.replace("{{credential}}", self.credentials.first().map_or("", String::as_str));
@@ -104,7 +105,7 @@ impl Request {
 }
 
 /// Sends one request to a loopback port and reads the whole answer.
-pub(super) fn send(port: u16, request: &Request) -> Result<Answer> {
+pub(crate) fn send(port: u16, request: &Request) -> Result<Answer> {
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
@@ -115,7 +116,8 @@ pub(super) fn send(port: u16, request: &Request) -> Result<Answer> {
 }
 
 /// A number that no earlier request of this or an earlier run has used: microseconds since 1970.
-pub(super) fn unique_number() -> u128 {
+#[expect(clippy::disallowed_methods, reason = "the tasks have no clock of their own")]
+pub(crate) fn unique_number() -> u128 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default()
@@ -131,7 +133,7 @@ fn parse(bytes: &[u8]) -> Result<Answer> {
         .windows(4)
         .position(|four| four == b"\r\n\r\n")
         .context("the header does not end")?;
-    let head = String::from_utf8_lossy(&bytes[..end]).to_ascii_lowercase();
+    let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
     let status = head
         .split(' ')
         .nth(1)
@@ -140,11 +142,9 @@ fn parse(bytes: &[u8]) -> Result<Answer> {
     let body = &bytes[end + 4..];
     let is_chunked = head
         .lines()
-        .any(|line| line.starts_with("transfer-encoding:") && line.contains("chunked"));
-    Ok(Answer {
-        status,
-        body: if is_chunked { joined(body)? } else { body.to_vec() },
-    })
+        .any(|line| line.to_ascii_lowercase().starts_with("transfer-encoding: chunked"));
+    let body = if is_chunked { joined(body)? } else { body.to_vec() };
+    Ok(Answer { status, head, body })
 }
 
 /// Joins the chunks of a chunked body.

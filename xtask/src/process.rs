@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -15,7 +16,7 @@ use anyhow::{Context, Result, bail, ensure};
 const GRACE: Duration = Duration::from_secs(10);
 
 /// A running server with all its processes.
-pub(super) struct Server {
+pub(crate) struct Server {
     child: Child,
     log: PathBuf,
     stop_signal: &'static str,
@@ -24,7 +25,7 @@ pub(super) struct Server {
 
 impl Server {
     /// Starts `command` (from [`command`]) in a new process group; what it prints goes to `log`.
-    pub(super) fn start(mut command: Command, log: &Path, stop_signal: &'static str) -> Result<Self> {
+    pub(crate) fn start(mut command: Command, log: &Path, stop_signal: &'static str) -> Result<Self> {
         let file = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
         let started = Instant::now();
         let child = command
@@ -43,7 +44,7 @@ impl Server {
     }
 
     /// Asks `is_ready` again and again; returns the time since the start.
-    pub(super) fn wait_until(
+    pub(crate) fn wait_until(
         &mut self,
         limit: Duration,
         every: Duration,
@@ -70,7 +71,7 @@ impl Server {
     }
 
     /// Resident memory of all processes of the group, in megabytes.
-    pub(super) fn memory(&self) -> Result<f64> {
+    pub(crate) fn memory(&self) -> Result<f64> {
         let mut kilobytes = 0.0;
         for process in fs::read_dir("/proc")?.flatten() {
             // A process may end between the listing and the reading: it counts nothing then.
@@ -91,7 +92,7 @@ impl Server {
     }
 
     /// The end of what the server printed, for error messages.
-    pub(super) fn last_lines(&self) -> String {
+    pub(crate) fn last_lines(&self) -> String {
         let text = fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(15)..].join("\n")
@@ -120,14 +121,14 @@ impl Drop for Server {
 }
 
 /// A command that ends with us even when we are killed and no guard can run.
-pub(super) fn command(program: impl AsRef<OsStr>) -> Command {
+pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "TERM", "--"]).arg(program);
     command
 }
 
 /// Runs a command to its end and returns what it printed; on failure the error holds what it said.
-pub(super) fn output(command: &mut Command) -> Result<String> {
+pub(crate) fn output(command: &mut Command) -> Result<String> {
     let output = command
         .stdin(Stdio::null())
         .output()
@@ -143,7 +144,7 @@ pub(super) fn output(command: &mut Command) -> Result<String> {
 }
 
 /// Installs a Debian package when its program is missing.
-pub(super) fn need(program: &Path, package: &str) -> Result<()> {
+pub(crate) fn need(program: &Path, package: &str) -> Result<()> {
     let is_there = |path: &Path| path.is_file();
     let found = if program.is_absolute() {
         is_there(program)
@@ -154,28 +155,41 @@ pub(super) fn need(program: &Path, package: &str) -> Result<()> {
     if found {
         return Ok(());
     }
-    super::say(&format!("installing {package}"));
-    output(Command::new("apt-get").args(["install", "--yes", "--quiet", "--no-install-recommends", package]))
-        .with_context(|| {
-            format!(
-                "{} is missing; as root `apt-get update && apt-get install {package}` brings it",
-                program.display()
-            )
-        })?;
+    crate::say(&format!("installing {package}"));
+    install(package).with_context(|| {
+        let program = program.display();
+        format!("{program} is missing; as root `apt-get update && apt-get install {package}` brings it")
+    })
+}
+
+/// A machine that never asked for a list of packages has none to install from.
+fn install(package: &str) -> Result<()> {
+    let get = |arguments: &[&str]| {
+        output(
+            Command::new("apt-get")
+                .env("DEBIAN_FRONTEND", "noninteractive")
+                .args(arguments),
+        )
+    };
+    let install = ["install", "--yes", "--quiet", "--no-install-recommends", package];
+    if get(&install).is_err() {
+        get(&["update", "--quiet"])?;
+        get(&install)?;
+    }
     Ok(())
 }
 
 /// A loopback port nobody listens on now.
-pub(super) fn free_port() -> Result<u16> {
+pub(crate) fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-pub(super) fn is_root() -> Result<bool> {
+pub(crate) fn is_root() -> Result<bool> {
     Ok(output(Command::new("id").arg("-u"))?.trim() == "0")
 }
 
 /// Waits. Parking may end early, so it is repeated until the time has passed.
-pub(super) fn pause(time: Duration) {
+pub(crate) fn pause(time: Duration) {
     let end = Instant::now() + time;
     loop {
         let left = end.saturating_duration_since(Instant::now());
@@ -194,6 +208,25 @@ fn group_of(stat: &str) -> Option<u32> {
 fn resident_kilobytes(status: &str) -> Option<f64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     line.split_whitespace().next()?.parse().ok()
+}
+
+/// A folder for this run's databases and logs; gone when dropped.
+pub(crate) struct WorkDir(pub(crate) PathBuf);
+
+impl WorkDir {
+    pub(crate) fn new(purpose: &str) -> Result<Self> {
+        let dir = std::env::temp_dir().join(format!("hedgerow-{purpose}-{}", std::process::id()));
+        fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        // The database server runs as another user, who must be able to get in.
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o755))?;
+        Ok(Self(dir))
+    }
+}
+
+impl Drop for WorkDir {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
 }
 
 #[cfg(test)]

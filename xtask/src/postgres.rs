@@ -7,18 +7,18 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::process::{self, Server};
+use crate::process::{self, Server};
 
 /// The running cluster; it stops when this is dropped.
-pub(super) struct Cluster {
+pub(crate) struct Cluster {
     _server: Server,
     port: u16,
     binaries: PathBuf,
 }
 
 impl Cluster {
-    /// Makes a new cluster below `dir` and starts it. Writes are flushed to disk, as in production.
-    pub(super) fn start(dir: &Path) -> Result<Self> {
+    /// Makes a new cluster below `dir` and starts it, with these settings beside the usual ones.
+    pub(crate) fn start(dir: &Path, settings: &[&str]) -> Result<Self> {
         let binaries = binaries()?;
         let data = dir.join("postgres");
         make_data_dir(&data)?;
@@ -40,11 +40,10 @@ impl Cluster {
             .arg("-D")
             .arg(&data)
             .args(["-p", &port.to_string()]);
-        for setting in [
-            "listen_addresses=127.0.0.1",
-            "unix_socket_directories=",
-            "shared_buffers=256MB",
-        ] {
+        for setting in ["listen_addresses=127.0.0.1", "unix_socket_directories="]
+            .iter()
+            .chain(settings)
+        {
             command.args(["-c", setting]);
         }
         // INT is its fast shutdown; with TERM it would wait for clients to leave.
@@ -59,13 +58,18 @@ impl Cluster {
     }
 
     /// Makes an empty database and returns its URL.
-    pub(super) fn create_database(&self, name: &str) -> Result<String> {
+    pub(crate) fn create_database(&self, name: &str) -> Result<String> {
         self.sql("postgres", &format!("CREATE DATABASE {name}"))?;
         Ok(format!("postgres://postgres@127.0.0.1:{}/{name}", self.port))
     }
 
+    /// The address of the database that is always there.
+    pub(crate) fn url(&self) -> String {
+        format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
+    }
+
     /// Runs one statement and returns its bare answer.
-    pub(super) fn sql(&self, database: &str, statement: &str) -> Result<String> {
+    pub(crate) fn sql(&self, database: &str, statement: &str) -> Result<String> {
         let mut psql = Command::new(self.binaries.join("psql"));
         psql.args([
             "-h",
@@ -80,7 +84,7 @@ impl Cluster {
         process::output(psql.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", statement]))
     }
 
-    pub(super) fn version(&self) -> Result<String> {
+    pub(crate) fn version(&self) -> Result<String> {
         Ok(self.sql("postgres", "SHOW server_version")?.trim().to_owned())
     }
 }

@@ -1,0 +1,74 @@
+//! Who may import whom. A new crate, or a new arrow, is a decision: write it here and into ARCHITECTURE.md.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Each crate of ours and those it may import, tests aside.
+const MAY_IMPORT: [(&str, &[&str]); 6] = [
+    ("api", &["service"]),
+    ("auth", &[]),
+    ("server", &["api", "service"]),
+    ("service", &["auth"]),
+    ("testkit", &["api", "service"]),
+    ("xtask", &[]),
+];
+
+/// Crates that must stay behind one door.
+const ONLY_IN: [(&str, &[&str]); 4] = [
+    ("sqlx", &["service", "testkit"]),
+    ("axum", &["api", "server", "testkit"]),
+    ("aide", &["api"]),
+    ("argon2", &["auth"]),
+];
+
+fn imports() -> BTreeMap<String, Vec<String>> {
+    let mut command = Command::new(env!("CARGO"));
+    command.current_dir(env!("CARGO_MANIFEST_DIR")).args([
+        "metadata",
+        "--no-deps",
+        "--offline",
+        "--format-version",
+        "1",
+    ]);
+    let output = command.output().unwrap();
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let name = |value: &Value| value["name"].as_str().unwrap().to_owned();
+    let imports = |package: &Value| {
+        let all = package["dependencies"].as_array().unwrap();
+        all.iter().filter(|import| import["kind"].is_null()).map(name).collect()
+    };
+    metadata["packages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|package| (name(package), imports(package)))
+        .collect()
+}
+
+#[test]
+fn crates_import_only_what_they_may() {
+    let imports = imports();
+    let known: Vec<&str> = MAY_IMPORT.iter().map(|(name, _)| *name).collect();
+    assert_eq!(imports.keys().collect::<Vec<_>>(), known, "a crate came or went");
+    for (name, allowed) in MAY_IMPORT {
+        let ours = imports[name].iter().filter(|import| known.contains(&import.as_str()));
+        for import in ours {
+            assert!(allowed.contains(&import.as_str()), "{name} must not import {import}");
+        }
+    }
+}
+
+#[test]
+fn heavy_crates_stay_behind_one_door() {
+    for (import, allowed) in ONLY_IN {
+        for (name, imports) in imports() {
+            let is_allowed = allowed.contains(&name.as_str());
+            assert!(
+                is_allowed || !imports.contains(&import.to_owned()),
+                "{name} must not import {import}"
+            );
+        }
+    }
+}

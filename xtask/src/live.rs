@@ -1,0 +1,75 @@
+//! schemathesis against a running server and its own document, on each database.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde_json::json;
+
+use crate::http::{self, Request};
+use crate::postgres::Cluster;
+use crate::process::{self, Server};
+use crate::{checks, root, target, tools};
+
+const KEY: &str = "schemathesis-key-0001";
+const EMAIL: &str = "owner@example.com";
+const PASSWORD: &str = "correct horse battery";
+/// Of each operation, in each phase.
+const EXAMPLES: &str = "60";
+
+pub(crate) fn on_sqlite(work: &Path) -> Result<()> {
+    fuzz(work, None)
+}
+
+pub(crate) fn on_postgres(work: &Path, cluster: &Cluster) -> Result<()> {
+    fuzz(work, Some(cluster.create_database("live")?))
+}
+
+fn fuzz(work: &Path, database_url: Option<String>) -> Result<()> {
+    let port = process::free_port()?;
+    let folder = work.join(format!("live-{port}"));
+    std::fs::create_dir_all(&folder)?;
+    let mut command = process::command(target().join("debug/hedgerow"));
+    command
+        .current_dir(&folder)
+        .env("HEDGEROW_LISTEN", format!("127.0.0.1:{port}"))
+        .env("HEDGEROW_BOOTSTRAP_API_KEY", KEY)
+        .env("HEDGEROW_BOOTSTRAP_EMAIL", EMAIL)
+        .env("HEDGEROW_BOOTSTRAP_PASSWORD", PASSWORD)
+        .env("HEDGEROW_LOG", "warn");
+    if let Some(url) = database_url {
+        command.env("HEDGEROW_DATABASE_URL", url);
+    }
+    let mut server = Server::start(command, &folder.join("server.log"), "TERM")?;
+    let is_ready = || http::send(port, &Request::get("/readyz")).is_ok_and(|answer| answer.status == 200);
+    server.wait_until(Duration::from_secs(30), Duration::from_millis(50), is_ready)?;
+
+    // A key reaches everything but keys; those take somebody who has signed in.
+    let cookie = session_cookie(port)?;
+    schemathesis(port, &format!("Authorization: Bearer {KEY}"), "--exclude-tag")?;
+    schemathesis(port, &format!("Cookie: {cookie}"), "--include-tag")
+}
+
+fn session_cookie(port: u16) -> Result<String> {
+    let body = json!({ "email": EMAIL, "password": PASSWORD }).to_string();
+    let answer = http::send(port, &Request::post("/api/login/", &body))?;
+    let cookie = answer
+        .head
+        .lines()
+        .find_map(|line| line.strip_prefix("set-cookie: ")?.split(';').next());
+    cookie.map(str::to_owned).context("signing in gave no session")
+}
+
+fn schemathesis(port: u16, credential: &str, keys: &str) -> Result<()> {
+    let program = tools::schemathesis()?;
+    let mut command = Command::new(program);
+    command
+        .current_dir(root())
+        .env("SCHEMATHESIS_HOOKS", "")
+        .args(["--config-file", "xtask/schemathesis.toml", "run"])
+        .arg(format!("http://127.0.0.1:{port}/api/schema/"))
+        .args(["--header", credential, "--max-examples", EXAMPLES])
+        .args([keys, "Personal API keys"]);
+    checks::run(&mut command)
+}
