@@ -61,14 +61,11 @@ impl<P: Permission> FromRequestParts<Api> for Allowed<P> {
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Halt> {
         let organization = organization(parts, api).await;
-        let (credential, request) = (credential(parts)?, request(parts)?);
-        let mut caller = api
-            .service
-            .allowed::<P>(credential, organization, request)
-            .await
-            .map_err(|e| api.refuse(parts, e))?;
+        let (credential, request) = (credential(parts)?, request(parts));
+        let allowed = api.service.allowed::<P>(credential, organization, request).await;
+        let mut caller = allowed.map_err(|error| api.refuse(parts, error))?;
         let (user, key) = (caller.user, caller.who.key);
-        caller.who_mut().request.claim = admit(parts, api, user, key).await?;
+        admit(parts, api, user, key, &mut caller.who_mut().request).await?;
         Ok(Self(caller))
     }
 }
@@ -77,13 +74,11 @@ impl<P: Permission> FromRequestParts<Api> for Known<P> {
     type Rejection = Halt;
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Halt> {
-        let (credential, request) = (credential(parts)?, request(parts)?);
-        let mut known = api
-            .service
-            .known::<P>(credential, request)
-            .await
-            .map_err(|e| api.refuse(parts, e))?;
-        known.who.request.claim = admit(parts, api, known.user, known.who.key).await?;
+        let (credential, request) = (credential(parts)?, request(parts));
+        let known = api.service.known::<P>(credential, request).await;
+        let mut known = known.map_err(|error| api.refuse(parts, error))?;
+        let (user, key) = (known.user, known.who.key);
+        admit(parts, api, user, key, &mut known.who.request).await?;
         Ok(Self(known))
     }
 }
@@ -92,16 +87,18 @@ impl FromRequestParts<Api> for Person {
     type Rejection = Halt;
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Halt> {
-        let request = request(parts)?;
         match credential(parts)? {
             Credential::Key(key) => {
-                api.service.own_key(key).await.map_err(|e| api.refuse(parts, e))?;
+                api.service
+                    .own_key(key)
+                    .await
+                    .map_err(|error| api.refuse(parts, error))?;
                 Err(Problem::SignInNeeded.into())
             }
             Credential::Session(token) => {
-                let found = api.service.signed_in(token, request).await;
-                let mut person = found.map_err(|_| Problem::NotAuthenticated)?;
-                person.who.request.claim = admit(parts, api, person.user, None).await?;
+                let signed_in = api.service.signed_in(token, request(parts)).await;
+                let mut person = signed_in.map_err(|error| api.refuse(parts, error))?;
+                admit(parts, api, person.user, None, &mut person.who.request).await?;
                 Ok(Self(person))
             }
         }
@@ -121,18 +118,15 @@ impl Api {
     }
 }
 
-/// The last steps before the body is looked at: the key's rate limit, and the idempotency claim.
-async fn admit(
-    parts: &Parts,
-    api: &Api,
-    user: UserId,
-    key: Option<KeyId>,
-) -> Result<Option<service::idempotency::Claim>, Halt> {
+/// The last steps before the body is looked at: the key's rate limit, dry run, and the idempotency claim.
+async fn admit(parts: &Parts, api: &Api, user: UserId, key: Option<KeyId>, request: &mut Request) -> Result<(), Halt> {
     let notes = Notes::of(parts);
     if let Some(key) = key {
         api.limits.count(key, &notes).map_err(Problem::Throttled)?;
     }
-    idempotency::claim(parts, api, user, &notes).await
+    request.is_dry_run = is_dry_run(parts)?;
+    request.claim = idempotency::claim(parts, api, user, &notes).await?;
+    Ok(())
 }
 
 async fn organization(parts: &mut Parts, api: &Api) -> Option<OrganizationRef> {
@@ -190,12 +184,11 @@ pub(crate) fn refuse_cross_origin(parts: &Parts) -> Result<(), Problem> {
     }
 }
 
-fn request(parts: &Parts) -> Result<Request, Problem> {
-    Ok(Request {
+fn request(parts: &Parts) -> Request {
+    Request {
         id: Notes::of(parts).request_id.clone(),
-        is_dry_run: is_dry_run(parts)?,
-        claim: None,
-    })
+        ..Request::default()
+    }
 }
 
 /// `?dry_run=true` on a write.

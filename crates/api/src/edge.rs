@@ -179,7 +179,7 @@ pub(crate) fn rendered(mut response: Response, accept: Option<&HeaderValue>, not
     let Some(problem) = response.extensions_mut().remove::<Problem>() else {
         return response;
     };
-    problem.log();
+    problem.log(&notes.request_id);
     let accept = accept.and_then(|value| value.to_str().ok()).unwrap_or_default();
     let content_type = if accept.contains(PROBLEM_JSON) {
         PROBLEM_JSON

@@ -142,11 +142,11 @@ impl Problem {
     }
 
     /// A failure of ours is logged here, once, with its causes; the client's are not.
-    pub(crate) fn log(&self) {
+    pub(crate) fn log(&self, request_id: &str) {
         if let Self::Service(error) = self
             && self.status().is_server_error()
         {
-            tracing::error!(error = &**error as &dyn std::error::Error, "request failed");
+            tracing::error!(request_id, error = &**error as &dyn std::error::Error, "request failed");
         }
     }
 }

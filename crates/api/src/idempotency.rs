@@ -21,12 +21,18 @@ const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 const KEPT: [&str; 4] = ["content-type", "etag", "location", "x-dry-run"];
 const MOST_CHARACTERS: usize = 255;
 
-/// A token that the extractor claims once it knows the user.
+/// A token that the extractor claims once it knows the user, or why there is none.
+type Wanted = Result<Token, Problem>;
+
 #[derive(Debug, Clone)]
-struct Wanted {
-    token: String,
+struct Token {
+    text: String,
     body_hash: [u8; 32],
 }
+
+/// What is kept of an answer that holds a secret: the same without it.
+#[derive(Debug, Clone)]
+pub(crate) struct KeptBody(pub(crate) Vec<u8>);
 
 pub(crate) fn is_wanted(request: &Request) -> bool {
     matches!(*request.method(), Method::POST | Method::PATCH) && request.headers().contains_key(HEADER)
@@ -35,12 +41,16 @@ pub(crate) fn is_wanted(request: &Request) -> bool {
 /// Reads the body ahead, so that it can be compared, and keeps the answer afterwards.
 pub(crate) async fn once(api: &Api, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
-    let (token, bytes) = match (token(&parts.headers), body::collect(body).await) {
-        (Ok(token), Ok(bytes)) => (token, bytes),
-        (Err(problem), _) | (_, Err(problem)) => return problem.into_response(),
-    };
-    let body_hash = Sha256::digest(&bytes).into();
-    parts.extensions.insert(Wanted { token, body_hash });
+    let collected = body::collect(body).await;
+    let bytes = collected.clone().unwrap_or_default();
+    let wanted: Wanted = collected.and_then(|bytes| {
+        let body_hash = Sha256::digest(&bytes).into();
+        Ok(Token {
+            text: token(&parts.headers)?,
+            body_hash,
+        })
+    });
+    parts.extensions.insert(wanted);
     let (notes, accept) = (Notes::of(&parts), parts.headers.get(header::ACCEPT).cloned());
     let response = next.run(Request::from_parts(parts, Body::from(bytes))).await;
     match notes.take_claim() {
@@ -62,14 +72,15 @@ fn token(headers: &HeaderMap) -> Result<String, Problem> {
 
 /// Claims the token for this request, or finds the answer it got before.
 pub(crate) async fn claim(parts: &Parts, api: &Api, user: UserId, notes: &Notes) -> Result<Option<Claim>, Halt> {
-    let Some(Wanted { token, body_hash }) = parts.extensions.get::<Wanted>() else {
+    let Some(wanted) = parts.extensions.get::<Wanted>() else {
         return Ok(None);
     };
+    let Token { text, body_hash } = wanted.as_ref().map_err(Clone::clone)?;
     let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
     let claim = Claim {
         user,
         route: format!("{} {target}", parts.method),
-        token: token.clone(),
+        token: text.clone(),
     };
     match api.service.claim(&claim, body_hash).await? {
         Claimed::Now => {
@@ -102,7 +113,8 @@ async fn keep(api: &Api, claim: &Claim, response: Response) -> Response {
         log(api.service.release(claim).await);
         return response;
     }
-    let (parts, body) = response.into_parts();
+    let (mut parts, body) = response.into_parts();
+    let kept_body = parts.extensions.remove::<KeptBody>();
     let Ok(bytes) = axum::body::to_bytes(body, usize::MAX).await else {
         return Problem::Panicked.into_response();
     };
@@ -113,7 +125,7 @@ async fn keep(api: &Api, claim: &Claim, response: Response) -> Response {
     let answer = Answer {
         status: status.as_u16(),
         headers: kept.collect(),
-        body: bytes.to_vec(),
+        body: kept_body.map_or_else(|| bytes.to_vec(), |kept| kept.0),
     };
     log(api.service.answer(claim, &answer).await);
     Response::from_parts(parts, Body::from(bytes))

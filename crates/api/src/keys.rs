@@ -12,6 +12,7 @@ use uuid::Uuid;
 use crate::Api;
 use crate::access::{self, Halt, Person};
 use crate::body::Body;
+use crate::conditional::IfMatch;
 use crate::error::Problem;
 use crate::openapi::operation;
 use crate::page::{Listed, Paging};
@@ -75,7 +76,9 @@ async fn create(
 ) -> Result<Created<KeyView>, Problem> {
     let fresh = service.create_key(&person, &new).await?;
     let location = format!("/api/personal_api_keys/{}/", fresh.key.id);
-    Ok(Created::new(&KeyView::from(&fresh)).at(location))
+    Ok(Created::new(&KeyView::from(&fresh))
+        .kept_as(&KeyView::from(&fresh.key))
+        .at(location))
 }
 
 async fn retrieve(OwnKey(key): OwnKey) -> Reply<KeyView> {
@@ -86,9 +89,11 @@ async fn update(
     State(service): State<Service>,
     Person(person): Person,
     Id(id): Id<KeyId>,
+    if_match: IfMatch,
     Body(patch): Body<KeyPatch>,
 ) -> Result<Reply<KeyView>, Problem> {
-    let key = service.update_key(&person, id, &patch).await?;
+    let unchanged = |key: &Key| if_match.fits(&KeyView::from(key));
+    let key = service.update_key(&person, id, &patch, &unchanged).await?;
     Ok(Reply::new(&KeyView::from(&key)))
 }
 
@@ -98,15 +103,17 @@ async fn roll(
     Id(id): Id<KeyId>,
 ) -> Result<Reply<KeyView>, Problem> {
     let fresh = service.roll_key(&person, id).await?;
-    Ok(Reply::new(&KeyView::from(&fresh)))
+    Ok(Reply::new(&KeyView::from(&fresh)).kept_as(&KeyView::from(&fresh.key)))
 }
 
 async fn destroy(
     State(service): State<Service>,
     Person(person): Person,
     Id(id): Id<KeyId>,
+    if_match: IfMatch,
 ) -> Result<NoContent, Problem> {
-    service.delete_key(&person, id).await?;
+    let unchanged = |key: &Key| if_match.fits(&KeyView::from(key));
+    service.delete_key(&person, id, &unchanged).await?;
     Ok(NoContent)
 }
 

@@ -11,11 +11,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::conditional::entity_tag;
+use crate::idempotency::KeptBody;
 
 /// A resource as JSON, with the strong `ETag` that its bytes make.
 pub(crate) struct Reply<V, const STATUS: u16 = 200> {
     body: Vec<u8>,
     location: Option<String>,
+    kept: Option<Vec<u8>>,
     view: PhantomData<V>,
 }
 
@@ -35,8 +37,15 @@ impl<D, const STATUS: u16> Reply<D, STATUS> {
         Self {
             body: to_json(view),
             location: None,
+            kept: None,
             view: PhantomData,
         }
+    }
+
+    /// What a repetition of the request is answered with, when this answer holds what is shown only once.
+    pub(crate) fn kept_as<V: View<Doc = D>>(mut self, view: &V) -> Self {
+        self.kept = Some(to_json(view));
+        self
     }
 
     /// Where the resource is to be found from now on.
@@ -59,6 +68,10 @@ impl<V, const STATUS: u16> IntoResponse for Reply<V, STATUS> {
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(header::ETAG, tag);
+        if let Some(kept) = self.kept {
+            response.extensions_mut().insert(KeptBody(kept));
+        }
+        let headers = response.headers_mut();
         if let Some(Ok(location)) = self.location.map(HeaderValue::try_from) {
             headers.insert(header::LOCATION, location);
         }

@@ -37,6 +37,10 @@ struct LeftOutNotNull;
 
 impl Transform for LeftOutNotNull {
     fn transform(&mut self, schema: &mut Schema) {
+        // Where null means something, the type says so.
+        if schema.remove("x-nullable").is_some() {
+            return;
+        }
         if let Some(Value::Array(types)) = schema.get_mut("type") {
             types.retain(|name| name != "null");
             if let [only] = types.as_slice() {

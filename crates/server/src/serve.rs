@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -59,6 +60,8 @@ pub(crate) async fn serve(settings: Settings) -> anyhow::Result<()> {
     accept(listener, app, stop).await;
     stopping.abort();
     upkeep.await?;
+    // What was noted while the last requests were answered.
+    log(service.flush_key_use().await.map(drop));
     service.store().close().await;
     tracing::info!("stopped");
     drop(traces);
@@ -124,7 +127,7 @@ fn greet(welcome: &Welcome, settings: &Settings, address: SocketAddr) -> std::io
     out.flush()
 }
 
-/// Small work that is due now and then; once more at the end, so that nothing noted is lost.
+/// Small work that is due now and then.
 async fn keep_up(service: Service, metrics: PrometheusHandle, stop: CancellationToken) {
     let (mut often, mut seldom) = (interval(UPKEEP_EVERY), interval(CLEAR_EVERY));
     while !stop.is_cancelled() {
@@ -162,18 +165,19 @@ async fn accept(listener: TcpListener, app: Router, stop: CancellationToken) {
     let open = Arc::new(Semaphore::new(MOST_CONNECTIONS));
     let graceful = GracefulShutdown::new();
     let builder = protocol();
-    while let Ok(permit) = open.clone().acquire_owned().await {
-        let accepted = tokio::select! {
+    loop {
+        let next = async { (open.clone().acquire_owned().await, listener.accept().await) };
+        let (permit, accepted) = tokio::select! {
             () = stop.cancelled() => break,
-            accepted = listener.accept() => accepted,
+            next = next => next,
         };
         match accepted {
             Ok((stream, peer)) => {
-                let connection = builder.serve_connection(io(stream), service_fn(answer(app.clone(), peer.ip())));
-                let connection = graceful.watch(connection.into_owned());
+                let spoke = Arc::new(AtomicBool::new(false));
+                let answer = service_fn(answer(app.clone(), peer.ip(), spoke.clone()));
+                let connection = graceful.watch(builder.serve_connection(io(stream), answer).into_owned());
                 tokio::spawn(async move {
-                    // Clients hang up in the middle; that is their business.
-                    let _ = connection.await;
+                    converse(connection, &spoke).await;
                     drop(permit);
                 });
             }
@@ -190,6 +194,18 @@ async fn accept(listener: TcpListener, app: Router, stop: CancellationToken) {
     drop(listener);
     if tokio::time::timeout(DRAIN_LIMIT, graceful.shutdown()).await.is_err() {
         tracing::warn!("some connections were still busy and are cut");
+    }
+}
+
+/// Serves a connection to its end, unless the client connects and then says nothing.
+async fn converse(connection: impl Future, spoke: &AtomicBool) {
+    let mut connection = std::pin::pin!(connection);
+    tokio::select! {
+        _ = &mut connection => return,
+        () = tokio::time::sleep(HEADER_LIMIT) => {}
+    }
+    if spoke.load(Ordering::Relaxed) {
+        connection.await;
     }
 }
 
@@ -214,8 +230,10 @@ fn io(stream: TcpStream) -> TokioIo<TcpStream> {
 fn answer(
     app: Router,
     peer: IpAddr,
+    spoke: Arc<AtomicBool>,
 ) -> impl Fn(Request<Incoming>) -> axum::routing::future::RouteFuture<Infallible> + Clone {
     move |request| {
+        spoke.store(true, Ordering::Relaxed);
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(api::Peer(peer));
         api::end_path_with_slash(&mut request);

@@ -1,10 +1,12 @@
 //! Settings: by flag, else by environment, else by file. One that is unknown is refused by name.
 
+use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use api::RateLimit;
+use clap::builder::Resettable;
 use clap::{Args, CommandFactory, FromArgMatches};
 use url::Url;
 
@@ -49,6 +51,7 @@ pub(crate) struct Settings {
         global = true,
         env = "HEDGEROW_DATABASE_CONNECTIONS",
         default_value = "10",
+        value_parser = clap::value_parser!(u32).range(1..=1000),
         value_name = "NUMBER"
     )]
     pub(crate) database_connections: u32,
@@ -75,6 +78,7 @@ pub(crate) struct Settings {
         global = true,
         env = "HEDGEROW_CORS_ORIGINS",
         value_delimiter = ',',
+        value_parser = origin,
         value_name = "ORIGINS"
     )]
     pub(crate) cors_origins: Vec<String>,
@@ -132,6 +136,14 @@ pub(crate) struct Settings {
     pub(crate) bootstrap_api_key: Option<String>,
 }
 
+/// An origin as browsers send it: scheme and host, no path.
+fn origin(text: &str) -> Result<String, String> {
+    match Url::parse(text) {
+        Ok(url) if url.origin().ascii_serialization() == text => Ok(text.to_owned()),
+        _ => Err("an origin looks like https://app.example.com".to_owned()),
+    }
+}
+
 impl Settings {
     /// The address of the database, with the default spelled out.
     pub(crate) fn database_url(&self) -> String {
@@ -144,6 +156,7 @@ impl Settings {
 pub(crate) fn read<A: CommandFactory + FromArgMatches>() -> anyhow::Result<A> {
     let command = A::command();
     refuse_unknown_variables(&command)?;
+    let command = without_empty_variables(command);
     let command = match file(&command)? {
         Some(file) => with_file(command, &file)?,
         None => command,
@@ -153,9 +166,9 @@ pub(crate) fn read<A: CommandFactory + FromArgMatches>() -> anyhow::Result<A> {
 }
 
 fn refuse_unknown_variables(command: &clap::Command) -> anyhow::Result<()> {
-    let known: Vec<_> = command.get_arguments().filter_map(clap::Arg::get_env).collect();
+    let known = variables(command);
     for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with(PREFIX) && !known.contains(&name.as_os_str()) {
+        if name.to_string_lossy().starts_with(PREFIX) && !known.contains(&name) {
             bail!(
                 "{} is no setting: see hedgerow --help for those there are",
                 name.display()
@@ -163,6 +176,24 @@ fn refuse_unknown_variables(command: &clap::Command) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// The variables that a command and those below it read.
+fn variables(command: &clap::Command) -> Vec<OsString> {
+    let own = command
+        .get_arguments()
+        .filter_map(clap::Arg::get_env)
+        .map(OsStr::to_owned);
+    own.chain(command.get_subcommands().flat_map(variables)).collect()
+}
+
+/// A variable that is set to nothing is not set.
+fn without_empty_variables(command: clap::Command) -> clap::Command {
+    let is_empty = |name: &OsStr| std::env::var_os(name).is_some_and(|value| value.is_empty());
+    command.mut_args(|argument| match argument.get_env() {
+        Some(name) if is_empty(name) => argument.env(Resettable::Reset),
+        _ => argument,
+    })
 }
 
 /// The file that is named, else the usual one if it is there.
@@ -199,7 +230,10 @@ fn with_file(mut command: clap::Command, file: &Path) -> anyhow::Result<clap::Co
             );
         }
         let value = plain(&value).with_context(|| format!("{name} in {} has no simple value", file.display()))?;
-        command = command.mut_arg(name, |argument| argument.default_value(value));
+        command = command.mut_arg(name, |argument| {
+            let is_secret = argument.is_hide_env_values_set();
+            argument.default_value(value).hide_default_value(is_secret)
+        });
     }
     Ok(command)
 }

@@ -32,7 +32,9 @@ impl Drop for Traces {
 
 /// People get lines they can read, programs get JSON. Both go to standard error.
 pub(crate) fn start(settings: &Settings) -> anyhow::Result<Traces> {
-    let filter = EnvFilter::try_new(&settings.log).with_context(|| format!("{} is no log filter", settings.log))?;
+    // PostgreSQL comments on what is normal here, such as tables that are there already.
+    let filter = EnvFilter::try_new(format!("sqlx::postgres::notice=error,{}", settings.log))
+        .with_context(|| format!("{} is no log filter", settings.log))?;
     let format = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let format = if std::io::stderr().is_terminal() {
         format.with_target(false).boxed()
@@ -54,7 +56,7 @@ pub(crate) fn start(settings: &Settings) -> anyhow::Result<Traces> {
 fn exporter(endpoint: &url::Url) -> anyhow::Result<SdkTracerProvider> {
     let exporter = opentelemetry_otlp::SpanExporter::builder()
         .with_http()
-        .with_endpoint(endpoint.join("v1/traces")?)
+        .with_endpoint(format!("{}/v1/traces", endpoint.as_str().trim_end_matches('/')))
         .with_timeout(EXPORT_TIMEOUT)
         .build()
         .context("cannot export traces")?;

@@ -72,14 +72,16 @@ impl Chance {
 }
 
 /// A `UUIDv7` whose sub-millisecond bits hold the microseconds, so that ids sort as their times do
-/// and one index serves both "newest first" and a total order.
-pub(crate) fn time_ordered_uuid(now: Time, random: [u8; 8]) -> Uuid {
+/// and one index serves both "newest first" and a total order. `number` orders those of one moment.
+pub(crate) fn time_ordered_uuid(now: Time, number: u16, random: [u8; 6]) -> Uuid {
     let micros = u64::try_from(now.timestamp_micros()).unwrap_or_default();
     let (millis, fraction) = (micros / 1000, micros % 1000 * 4096 / 1000);
     let mut bytes = [0_u8; 10];
     let fraction = u16::try_from(fraction).unwrap_or_default();
     bytes[..2].copy_from_slice(&fraction.to_be_bytes());
-    bytes[2..].copy_from_slice(&random);
+    // The two highest bits are taken by the variant of the id.
+    bytes[2..4].copy_from_slice(&(number & 0x3fff).to_be_bytes());
+    bytes[4..].copy_from_slice(&random);
     uuid::Builder::from_unix_timestamp_millis(millis, &bytes).into_uuid()
 }
 
@@ -91,9 +93,13 @@ mod tests {
     fn ids_sort_as_their_microseconds_do() {
         let start = DateTime::from_timestamp_micros(1_790_000_000_000_000).expect("a time");
         let ids: Vec<Uuid> = (0..5000)
-            .map(|step| time_ordered_uuid(start + TimeDelta::microseconds(step), [7; 8]))
+            .map(|step| time_ordered_uuid(start + TimeDelta::microseconds(step), 0, [7; 6]))
             .collect();
         assert!(ids.is_sorted_by(|earlier, later| earlier < later));
         assert_eq!(ids[0].get_version_num(), 7);
+        let same_moment: Vec<Uuid> = (0..500)
+            .map(|number| time_ordered_uuid(start, number, Chance::System.bytes()))
+            .collect();
+        assert!(same_moment.is_sorted_by(|earlier, later| earlier < later));
     }
 }

@@ -139,6 +139,7 @@ impl Service {
         let row = found
             .filter(|row| row.is_valid(self.core.clock.now()))
             .ok_or(Error::BadCredential)?;
+        self.touch(&row).await?;
         Ok(Holder {
             person: Arc::new(Person {
                 id: row.user_id,

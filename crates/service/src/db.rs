@@ -1,13 +1,16 @@
 //! The only file that names a database driver: pools, sessions, and the macros that run one text on both.
 
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
+use sqlx::migrate::Migrator;
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{ConnectOptions, PgConnection, Postgres, Sqlite, SqliteConnection, Transaction};
+use sqlx::{ConnectOptions, Connection as _, PgConnection, Postgres, Sqlite, SqliteConnection, Transaction};
 
 use crate::access::Who;
 use crate::activity::{self, Entry};
@@ -15,14 +18,27 @@ use crate::clock::{Chance, Time};
 use crate::error::{Error, Result};
 use crate::idempotency;
 
+mod turns;
 mod version;
 
+use turns::{Turn, Writer};
 pub(crate) use version::Version;
-use version::{PostgresVersion, SqliteVersion};
+use version::{PostgresVersion, SqliteVersion, lock_set_up};
 
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 const SQLITE_READERS: u32 = 4;
+
+// While replicas are replaced one by one, the older ones meet tables of a newer version: steps they do not know
+// are none of their business, for steps only ever add until nobody needs the old way.
+static MIGRATIONS_POSTGRES: Migrator = Migrator {
+    ignore_missing: true,
+    ..sqlx::migrate!("migrations/postgres")
+};
+static MIGRATIONS_SQLITE: Migrator = Migrator {
+    ignore_missing: true,
+    ..sqlx::migrate!("migrations/sqlite")
+};
 
 /// Runs a query on whichever database the session is open on.
 macro_rules! on {
@@ -49,10 +65,11 @@ pub(crate) use changed;
 /// The database, whichever it is.
 #[derive(Debug, Clone)]
 pub enum Store {
-    /// Writers queue for the one connection that writes; readers never wait for them.
+    /// Writers take turns; readers never wait for them.
     Sqlite {
+        file: PathBuf,
         readers: SqlitePool,
-        writer: SqlitePool,
+        writer: Writer,
         version: SqliteVersion,
     },
     Postgres {
@@ -69,12 +86,18 @@ pub struct PoolUse {
 }
 
 impl Store {
-    /// Opens a database by its address: `sqlite:PATH` or `postgres://…`. Makes the file if there is none.
+    /// Opens a database by its address: `sqlite:FILE` or `postgres://…`. Makes the file if there is none.
     pub async fn open(url: &str, connections: u32) -> Result<Self> {
-        if url.starts_with("postgres:") || url.starts_with("postgresql:") {
-            Self::open_postgres(url, connections).await
-        } else {
-            Self::open_sqlite(Path::new(url.trim_start_matches("sqlite:").trim_start_matches("//"))).await
+        match url.split_once(':') {
+            Some(("postgres" | "postgresql", _)) => Self::open_postgres(url, connections).await,
+            Some(("sqlite", file)) if !matches!(file.trim_start_matches('/'), "" | ":memory:") => {
+                // `sqlite://relative` is how other programs write it.
+                Self::open_sqlite(Path::new(file.strip_prefix("//").unwrap_or(file))).await
+            }
+            _ => {
+                let detail = "use postgres://user:password@host/name or sqlite:FILE";
+                Err(Error::invalid("database_url", "invalid_input", detail))
+            }
         }
     }
 
@@ -82,6 +105,8 @@ impl Store {
         let options = PgConnectOptions::from_str(url)?
             .application_name("hedgerow")
             .disable_statement_logging();
+        // The pool would try again and again and then only say that it took too long.
+        options.connect().await?.close().await?;
         // Pinging before each use costs a third of the speed; the price is one failed request when a connection died.
         let pool = PgPoolOptions::new()
             .max_connections(connections)
@@ -105,19 +130,28 @@ impl Store {
             // Copying changes back into the main file less often, and more of them at once.
             .pragma("wal_autocheckpoint", "8000")
             .disable_statement_logging();
-        let pool = |connections| {
-            SqlitePoolOptions::new()
-                .max_connections(connections)
-                .min_connections(1)
-                .acquire_timeout(BUSY_TIMEOUT)
-                .test_before_acquire(false)
-                .idle_timeout(None)
-                .max_lifetime(None)
-        };
-        let writer = pool(1).connect_with(options.clone()).await?;
-        let readers = pool(SQLITE_READERS).connect_with(options).await?;
-        let version = SqliteVersion::open(path);
+        // Turning a new file into one with a write-ahead log does not wait for others who do the same.
+        let lock = lock_set_up(path).await?;
+        let writer = Writer::open(&options).await?;
+        let readers = SqlitePoolOptions::new()
+            .max_connections(SQLITE_READERS)
+            .min_connections(1)
+            .acquire_timeout(BUSY_TIMEOUT)
+            .test_before_acquire(false)
+            .idle_timeout(None)
+            .max_lifetime(None)
+            .connect_with(options)
+            .await?;
+        // The first read is what makes the index that tells versions apart.
+        sqlx::query("SELECT count(*) FROM sqlite_master")
+            .execute(&readers)
+            .await?;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+        drop(lock);
+        let file = path.to_owned();
+        let version = SqliteVersion::open(path)?;
         Ok(Self::Sqlite {
+            file,
             readers,
             writer,
             version,
@@ -128,10 +162,10 @@ impl Store {
     pub async fn migrate(&self) -> Result<()> {
         match self {
             // sqlx holds an advisory lock for as long as this takes.
-            Self::Postgres { pool, .. } => sqlx::migrate!("migrations/postgres").run(pool).await?,
-            Self::Sqlite { writer, version, .. } => {
-                let lock = version.lock_migrations().map_err(sqlx::Error::Io)?;
-                sqlx::migrate!("migrations/sqlite").run(writer).await?;
+            Self::Postgres { pool, .. } => MIGRATIONS_POSTGRES.run(pool).await?,
+            Self::Sqlite { file, readers, .. } => {
+                let lock = lock_set_up(file).await?;
+                MIGRATIONS_SQLITE.run(readers).await?;
                 drop(lock);
             }
         }
@@ -149,13 +183,14 @@ impl Store {
     /// A transaction for one use case. Dropped without [`Writing::commit`], it leaves no trace.
     pub(crate) async fn write(&self, now: Time, chance: &Chance) -> Result<Writing> {
         let session = match self {
-            Self::Sqlite { writer, .. } => Session::SqliteWrite(writer.begin_with("BEGIN IMMEDIATE").await?),
+            Self::Sqlite { writer, .. } => Session::SqliteWrite(writer.turn().await?),
             Self::Postgres { pool, .. } => Session::PostgresWrite(pool.begin().await?),
         };
         Ok(Writing {
             session,
             now,
             chance: chance.clone(),
+            made: AtomicU16::new(0),
         })
     }
 
@@ -179,9 +214,9 @@ impl Store {
 
     pub fn pool_use(&self) -> PoolUse {
         match self {
-            Self::Sqlite { readers, writer, .. } => PoolUse {
-                open: readers.size() + writer.size(),
-                idle: readers.num_idle() + writer.num_idle(),
+            Self::Sqlite { readers, .. } => PoolUse {
+                open: readers.size(),
+                idle: readers.num_idle(),
             },
             Self::Postgres { pool, .. } => PoolUse {
                 open: pool.size(),
@@ -211,7 +246,7 @@ impl Store {
 /// One use of one database connection.
 pub(crate) enum Session {
     SqliteRead(PoolConnection<Sqlite>),
-    SqliteWrite(Transaction<'static, Sqlite>),
+    SqliteWrite(Turn),
     PostgresRead(PoolConnection<Postgres>),
     PostgresWrite(Transaction<'static, Postgres>),
 }
@@ -226,7 +261,7 @@ impl Session {
     pub(crate) fn connection(&mut self) -> Connection<'_> {
         match self {
             Self::SqliteRead(conn) => Connection::Sqlite(conn),
-            Self::SqliteWrite(tx) => Connection::Sqlite(tx),
+            Self::SqliteWrite(turn) => Connection::Sqlite(turn),
             Self::PostgresRead(conn) => Connection::Postgres(conn),
             Self::PostgresWrite(tx) => Connection::Postgres(tx),
         }
@@ -246,6 +281,7 @@ pub(crate) struct Writing {
     session: Session,
     pub(crate) now: Time,
     pub(crate) chance: Chance,
+    made: AtomicU16,
 }
 
 impl std::ops::Deref for Writing {
@@ -264,7 +300,9 @@ impl std::ops::DerefMut for Writing {
 
 impl Writing {
     pub(crate) fn uuid(&self) -> uuid::Uuid {
-        crate::clock::time_ordered_uuid(self.now, self.chance.bytes())
+        // What is made in one transaction, at one moment, sorts in the order it was made in.
+        let number = self.made.fetch_add(1, Ordering::Relaxed);
+        crate::clock::time_ordered_uuid(self.now, number, self.chance.bytes())
     }
 
     /// Ends the use case: its activity entries and idempotency claim are written with it or not at all.
@@ -277,9 +315,9 @@ impl Writing {
             idempotency::settle(&mut self, claim).await?;
         }
         match (self.session, who.request.is_dry_run) {
-            (Session::SqliteWrite(tx), false) => tx.commit().await?,
+            (Session::SqliteWrite(turn), false) => turn.commit().await?,
             (Session::PostgresWrite(tx), false) => tx.commit().await?,
-            (Session::SqliteWrite(tx), true) => tx.rollback().await?,
+            (Session::SqliteWrite(turn), true) => turn.undo().await?,
             (Session::PostgresWrite(tx), true) => tx.rollback().await?,
             (Session::SqliteRead(_) | Session::PostgresRead(_), _) => {
                 unreachable!("a writing session holds a transaction")

@@ -77,7 +77,10 @@ impl Error {
 fn summary(problems: &[Invalid]) -> String {
     problems
         .iter()
-        .map(|problem| problem.detail.as_str())
+        .map(|problem| match &problem.field {
+            Some(field) => format!("{field}: {}", problem.detail),
+            None => problem.detail.clone(),
+        })
         .collect::<Vec<_>>()
         .join("; ")
 }

@@ -92,8 +92,14 @@ impl Service {
 
     /// Gives the token back: nothing was done, so the same request may be tried again.
     pub async fn release(&self, claim: &Claim) -> Result<()> {
+        // What is committed stays claimed, even if the answer went wrong afterwards.
+        const SQL: &str = "DELETE FROM idempotency \
+            WHERE user_id = $1 AND route = $2 AND token = $3 AND state = 'running'";
         let mut db = self.write().await?;
-        delete(&mut db, claim).await?;
+        changed!(
+            db,
+            sqlx::query(SQL).bind(claim.user).bind(&claim.route).bind(&claim.token)
+        )?;
         db.commit_unrecorded().await
     }
 

@@ -326,7 +326,10 @@ async fn delete_keys(kit: &Kit, person: &Person, kept: usize) {
         .unwrap()
         .items;
     for key in keys.iter().rev().skip(kept) {
-        kit.service.delete_key(&signed_in, key.id).await.unwrap();
+        kit.service
+            .delete_key(&signed_in, key.id, &service::whatever)
+            .await
+            .unwrap();
     }
 }
 

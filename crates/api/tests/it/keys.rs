@@ -116,6 +116,37 @@ on_both! {
         }
     }
 
+    async fn a_key_that_was_read_can_be_sent_back(kit: Kit) {
+        let cookie = sign_in(&kit).await;
+        let new = json!({ "label": "CI", "scopes": ["*"], "expires_at": "2026-12-01T00:00:00Z" });
+        let made = as_person(&kit, &cookie, "POST", KEYS, new).await;
+        let at = made.header("location").to_owned();
+        let read = as_person(&kit, &cookie, "GET", &at, json!(null)).await;
+        let same = as_person(&kit, &cookie, "PATCH", &at, read.body.clone()).await;
+        assert_eq!((same.status, &same.body), (200, &read.body));
+        let mut never = read.body.clone();
+        never["expires_at"] = json!(null);
+        let never = as_person(&kit, &cookie, "PATCH", &at, never).await;
+        assert_eq!((never.status, &never.body["expires_at"]), (200, &json!(null)));
+        let stale = Request::builder().method("DELETE").uri(&at).header("cookie", &cookie).header("if-match", read.header("etag"));
+        assert_eq!(kit.send(stale.body(Body::empty()).unwrap()).await.status, 412);
+        let label = async |label: &str| as_person(&kit, &cookie, "PATCH", &at, json!({ "label": label })).await.status;
+        as_person(&kit, &cookie, "PATCH", &at, json!({ "expires_at": "2026-11-15T10:00:00Z" })).await;
+        kit.service.clock().advance(TimeDelta::hours(2));
+        assert_eq!(label("Old").await, 200);
+    }
+
+    async fn a_repeated_creation_does_not_show_the_secret_again(kit: Kit) {
+        let cookie = sign_in(&kit).await;
+        let create = async || {
+            let request = Request::builder().method("POST").uri(KEYS).header("cookie", &cookie);
+            kit.send(with_json(request.header("idempotency-key", "once"), &json!({ "label": "CI", "scopes": ["*"] }))).await
+        };
+        let (first, again) = (create().await, create().await);
+        assert!(first.text("/value").starts_with("hgr_"));
+        assert_eq!((again.status, &again.body["value"], &again.body["id"]), (201, &json!(null), &first.body["id"]));
+    }
+
     async fn a_key_stops_when_it_expires(kit: Kit) {
         let mut new = everything();
         new.expires_at = Some(kit.service.clock().now() + TimeDelta::hours(1));

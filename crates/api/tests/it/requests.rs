@@ -126,6 +126,22 @@ on_both! {
         assert_eq!(kit.service.forget_old_answers().await.unwrap(), 1);
     }
 
+    async fn nothing_is_judged_before_the_credential(kit: Kit) {
+        let wrong = "a-key-that-never-was";
+        let path = "/api/organizations/?dry_run=perhaps";
+        assert_eq!(kit.post(wrong, path, json!({})).await.status, 401);
+        let bad_token = bearer("POST", "/api/organizations/", wrong).header("idempotency-key", "x".repeat(300));
+        assert_eq!(kit.send(with_json(bad_token, &json!({}))).await.status, 401);
+        let bad_token = bearer("POST", "/api/organizations/", &kit.owner.key).header("idempotency-key", "x".repeat(300));
+        let reply = kit.send(with_json(bad_token, &json!({ "name": "Fine" }))).await;
+        assert_eq!((reply.status, reply.text("/attr")), (400, "Idempotency-Key"));
+        let large = bearer("POST", "/api/organizations/", wrong).header("idempotency-key", "large");
+        let large = with_json(large, &json!({ "name": "x".repeat(2_000_000) }));
+        assert_eq!(kit.send(large).await.status, 401);
+        assert_eq!(kit.patch(&kit.outsider.key, &kit.at(""), json!({ "name": 7 })).await.status, 404);
+        assert_eq!(kit.patch(&kit.member.key, &kit.at(""), json!({ "name": 7 })).await.status, 403);
+    }
+
     async fn failed_credentials_are_limited_and_good_ones_are_not(kit: Kit) {
         let mut last = None;
         for _ in 0..25 {

@@ -81,7 +81,9 @@ impl Command {
                 writeln!(stdout(), "{}", fresh.secret)?;
             }
             Self::Delete { email, key } => {
-                service.delete_key(&person(service, &email).await?, key).await?;
+                service
+                    .delete_key(&person(service, &email).await?, key, &service::whatever)
+                    .await?;
                 writeln!(stdout(), "deleted {key}")?;
             }
         }

@@ -16,7 +16,7 @@ pub(crate) enum Command {
         #[arg(long, default_value = "")]
         last_name: String,
         /// Without one the user cannot sign in with a password.
-        #[arg(long, env = "PASSWORD", hide_env_values = true)]
+        #[arg(long, env = "HEDGEROW_USER_PASSWORD", hide_env_values = true)]
         password: Option<String>,
     },
     /// List users, oldest first.
@@ -24,7 +24,7 @@ pub(crate) enum Command {
     /// Give a user another password, and end all their sessions.
     SetPassword {
         email: String,
-        #[arg(long, env = "PASSWORD", hide_env_values = true)]
+        #[arg(long, env = "HEDGEROW_USER_PASSWORD", hide_env_values = true)]
         password: String,
     },
 }

@@ -5,9 +5,9 @@
 //! in this process or another, holds from the very next one.
 
 use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Mutex, PoisonError};
 
 use sqlx::PgPool;
 use tokio::sync::{mpsc, oneshot};
@@ -39,44 +39,53 @@ impl PartialEq for Version {
 /// SQLite itself finds out that it must read again (<https://sqlite.org/walformat.html>).
 #[derive(Debug, Clone)]
 pub struct SqliteVersion {
-    database: PathBuf,
-    index: Arc<OnceLock<File>>,
+    index: &'static File,
 }
 
 impl SqliteVersion {
-    pub(super) fn open(database: &Path) -> Self {
-        Self {
-            database: database.to_owned(),
-            index: Arc::default(),
-        }
+    /// The database is open already, and stays so: that is what keeps the index where it is.
+    pub(super) fn open(database: &Path) -> std::io::Result<Self> {
+        let index = opened_for_good(&with_suffix(database, "-shm"))?;
+        Ok(Self { index })
     }
 
     pub(super) fn read(&self) -> Version {
-        let Some(index) = self.index() else {
-            return Version::Unknown;
-        };
         let mut header = [0; 48];
-        match index.read_exact_at(&mut header, 0) {
+        match self.index.read_exact_at(&mut header, 0) {
             Ok(()) if header.iter().any(|&byte| byte != 0) => Version::Sqlite(header),
             _ => Version::Unknown,
         }
     }
+}
 
-    /// The file is there once the first connection has read; our readers keep it there.
-    fn index(&self) -> Option<&File> {
-        if let Some(file) = self.index.get() {
-            return Some(file);
-        }
-        let file = File::open(with_suffix(&self.database, "-shm")).ok()?;
-        Some(self.index.get_or_init(|| file))
-    }
-
-    /// Keeps other processes from migrating the same file until the lock is dropped.
-    pub(super) fn lock_migrations(&self) -> std::io::Result<File> {
-        let lock = File::create(with_suffix(&self.database, "-migrating"))?;
+/// Keeps other processes from setting up the same file until the lock is dropped.
+pub(super) async fn lock_set_up(database: &Path) -> std::io::Result<File> {
+    let path = with_suffix(database, "-setup");
+    let waiting = tokio::task::spawn_blocking(move || {
+        let lock = File::create(path)?;
         lock.lock()?;
         Ok(lock)
+    });
+    waiting.await.map_err(std::io::Error::other)?
+}
+
+/// Opens a file that this process must never close again.
+///
+/// Closing any handle of a file drops all POSIX locks the process holds on it, SQLite's among them. So each
+/// index is opened once and kept to the end; one that was made anew in the meantime is another file.
+fn opened_for_good(path: &Path) -> std::io::Result<&'static File> {
+    static OPENED: Mutex<Vec<(u64, u64, &'static File)>> = Mutex::new(Vec::new());
+    let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+    let is = std::fs::metadata(path)?;
+    if let Some((_, _, file)) = opened
+        .iter()
+        .find(|(device, inode, _)| (*device, *inode) == (is.dev(), is.ino()))
+    {
+        return Ok(file);
     }
+    let file: &'static File = Box::leak(Box::new(File::open(path)?));
+    opened.push((is.dev(), is.ino(), file));
+    Ok(file)
 }
 
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {

@@ -1,13 +1,13 @@
 use sqlx::types::Json;
 
 use super::{Fresh, Key, KeyPatch, NewKey, sql};
-use crate::Service;
 use crate::activity::Entry;
 use crate::db::{Session, Writing};
 use crate::error::{Error, Result};
 use crate::id::{KeyId, OrganizationId, TeamId, UserId};
 use crate::page::{Page, Window};
 use crate::sessions::SignedIn;
+use crate::{Service, Unchanged};
 
 /// More than anybody needs, few enough to look through.
 const MOST_KEYS: i64 = 100;
@@ -46,12 +46,18 @@ impl Service {
         Ok(fresh)
     }
 
-    pub async fn update_key(&self, person: &SignedIn, id: KeyId, patch: &KeyPatch) -> Result<Key> {
+    pub async fn update_key(
+        &self,
+        person: &SignedIn,
+        id: KeyId,
+        patch: &KeyPatch,
+        unchanged: Unchanged<'_, Key>,
+    ) -> Result<Key> {
         let mut db = self.write().await?;
-        let before = sql::lock(&mut db, person.user, id).await?;
+        let before = lock(&mut db, person, id, unchanged).await?;
         let mut key = before.clone();
         key.change(patch);
-        key.check(&mut db).await?;
+        key.check(&mut db, Some(&before)).await?;
         let Some(entry) = Entry::updated(&before, &key) else {
             return Ok(before);
         };
@@ -74,12 +80,20 @@ impl Service {
         Ok(Fresh { key, secret })
     }
 
-    pub async fn delete_key(&self, person: &SignedIn, id: KeyId) -> Result<()> {
+    pub async fn delete_key(&self, person: &SignedIn, id: KeyId, unchanged: Unchanged<'_, Key>) -> Result<()> {
         let mut db = self.write().await?;
-        let key = sql::lock(&mut db, person.user, id).await?;
+        let key = lock(&mut db, person, id, unchanged).await?;
         sql::delete(&mut db, &key).await?;
         db.commit(&person.who, &[Entry::deleted(&key)]).await
     }
+}
+
+async fn lock(db: &mut Writing, person: &SignedIn, id: KeyId, unchanged: Unchanged<'_, Key>) -> Result<Key> {
+    let key = sql::lock(db, person.user, id).await?;
+    if !unchanged(&key) {
+        return Err(Error::Stale("key"));
+    }
+    Ok(key)
 }
 
 /// Makes a key inside a larger use case.
@@ -102,7 +116,7 @@ pub(crate) async fn insert(db: &mut Writing, user: UserId, new: &NewKey, secret:
         last_rolled_at: None,
         expires_at: new.expires_at,
     };
-    key.check(db).await?;
+    key.check(db, None).await?;
     sql::insert(db, &key, &auth::key::hash(&secret)).await?;
     Ok(Fresh { key, secret })
 }
@@ -120,20 +134,39 @@ impl Key {
         self.scopes = scopes.map_or_else(|| self.scopes.clone(), Json);
         self.scoped_organizations = scoped_organizations.map_or_else(|| self.scoped_organizations.clone(), Json);
         self.scoped_teams = scoped_teams.map_or_else(|| self.scoped_teams.clone(), Json);
-        self.expires_at = expires_at.or(self.expires_at);
+        self.expires_at = expires_at.unwrap_or(self.expires_at);
     }
 
     /// A key is limited to what its user can reach, and to a time that is still to come.
-    async fn check(&self, db: &mut Writing) -> Result<()> {
-        if self.expires_at.is_some_and(|end| end <= db.now) {
+    ///
+    /// What stays as it was before is not judged again: a label can be changed when the rest is out of date.
+    async fn check(&self, db: &mut Writing, before: Option<&Self>) -> Result<()> {
+        let is_new_end = before.is_none_or(|before| before.expires_at != self.expires_at);
+        if is_new_end && self.expires_at.is_some_and(|end| end <= db.now) {
             return Err(Error::invalid(
                 "expires_at",
                 "invalid_input",
                 "use a time that is still to come",
             ));
         }
-        check_organizations(db, self.user_id, &self.scoped_organizations).await?;
-        check_teams(db, self.user_id, &self.scoped_teams).await
+        let known = before
+            .map(|before| before.scoped_organizations.as_slice())
+            .unwrap_or_default();
+        let new: Vec<_> = self
+            .scoped_organizations
+            .iter()
+            .copied()
+            .filter(|id| !known.contains(id))
+            .collect();
+        check_organizations(db, self.user_id, &new).await?;
+        let known = before.map(|before| before.scoped_teams.as_slice()).unwrap_or_default();
+        let new: Vec<_> = self
+            .scoped_teams
+            .iter()
+            .copied()
+            .filter(|id| !known.contains(id))
+            .collect();
+        check_teams(db, self.user_id, &new).await
     }
 }
 

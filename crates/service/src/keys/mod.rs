@@ -87,6 +87,7 @@ pub struct NewKey {
     #[schemars(length(max = 100))]
     pub scoped_teams: Option<Vec<TeamId>>,
     /// When it stops working; never when left out.
+    #[schemars(extend("x-nullable" = true))]
     pub expires_at: Option<Time>,
 }
 
@@ -104,8 +105,10 @@ pub struct KeyPatch {
     /// The teams it reaches; all of them when empty.
     #[schemars(length(max = 100))]
     pub scoped_teams: Option<Vec<TeamId>>,
-    /// When it stops working.
-    pub expires_at: Option<Time>,
+    /// When it stops working; null for never.
+    #[serde(default, deserialize_with = "crate::text::given")]
+    #[schemars(extend("x-nullable" = true))]
+    pub expires_at: Option<Option<Time>>,
 }
 
 impl Recorded for Key {

@@ -67,7 +67,7 @@ impl Service {
         let found = sql::holder(&mut self.core.store.read().await?, &auth::key::hash(token), None).await?;
         let holder = found
             .filter(|holder| holder.is_valid(self.core.clock.now()))
-            .ok_or(Error::NotFound("session"))?;
+            .ok_or(Error::BadCredential)?;
         self.touch(&holder).await?;
         let who = Who {
             user: Some(holder.user_id),
@@ -81,7 +81,8 @@ impl Service {
         })
     }
 
-    async fn touch(&self, holder: &sql::Holder) -> Result<()> {
+    /// Keeps a session that is used from idling out.
+    pub(crate) async fn touch(&self, holder: &sql::Holder) -> Result<()> {
         if self.core.clock.now() - holder.last_used_at < PRECISION {
             return Ok(());
         }

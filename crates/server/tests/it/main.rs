@@ -1,0 +1,35 @@
+//! The real binary, started as an operator starts it, on both databases.
+
+mod client;
+mod command_line;
+mod crash;
+mod first_start;
+mod home;
+mod operation;
+mod replicas;
+mod settings;
+mod stopping;
+
+/// Writes a test once and runs it on each database, empty at first.
+macro_rules! on_each {
+    ($(fn $name:ident($home:ident: $kind:ty) $body:block)+) => {$(
+        fn $name($home: &$kind) $body
+
+        mod $name {
+            use testkit::databases::Backend;
+
+            use crate::home::Home;
+
+            #[test]
+            fn sqlite() {
+                super::$name(&Home::new(Backend::Sqlite));
+            }
+
+            #[test]
+            fn postgres() {
+                super::$name(&Home::new(Backend::Postgres));
+            }
+        }
+    )+};
+}
+use on_each;

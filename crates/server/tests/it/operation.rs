@@ -1,0 +1,142 @@
+//! What operators and their machines read, and who must not be able to keep them from it.
+
+use std::io::{Read, Write};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::client::{Request, connect};
+use crate::home::{Home, KEY, OWNER, until};
+use crate::on_each;
+
+const SLOW_CLIENTS: usize = 50;
+const SOON: Duration = Duration::from_secs(1);
+/// The server allows fifteen seconds.
+const HANG_UP_WITHIN: Duration = Duration::from_secs(20);
+
+on_each! {
+    fn it_says_that_it_is_alive_and_ready(home: Home) {
+        let server = home.start();
+        for path in ["/healthz", "/readyz", "/metrics"] {
+            assert_eq!(server.ask("GET", path).status, 200, "{path}");
+            assert_eq!(server.ask("POST", path).status, 405, "{path}");
+        }
+    }
+
+    fn metrics_count_requests_by_route_and_status(home: Home) {
+        let server = home.start();
+        let id = server.get(KEY, "/api/organizations/").text("/results/0/id").to_owned();
+        server.get(KEY, &format!("/api/organizations/{id}/"));
+        server.get(KEY, &format!("/api/organizations/{id}"));
+        server.ask("GET", "/api/organizations/");
+        let reply = server.ask("GET", "/metrics");
+        assert!(reply.header("content-type").starts_with("text/plain"), "{reply:?}");
+        let page = reply.body.as_str().expect("metrics are text");
+        let value = |name: &str, labels: &[&str]| {
+            let of_name = |line: &&str| line.split(['{', ' ']).next() == Some(name);
+            let mut lines = page.lines().filter(of_name);
+            let line = lines.find(|line| labels.iter().all(|label| line.contains(label)));
+            let line = line.unwrap_or_else(|| panic!("no {name} with {labels:?} in {page}"));
+            line.rsplit(' ').next().and_then(|number| number.parse::<f64>().ok()).expect("a number")
+        };
+        let is = |value: f64, wanted: u32| (value - f64::from(wanted)).abs() < f64::EPSILON;
+
+        let one = ["method=\"GET\"", "route=\"/api/organizations/{id}/\"", "status=\"200\""];
+        assert!(is(value("hedgerow_http_requests_total", &one), 2), "{page}");
+        let refused = ["route=\"/api/organizations/\"", "status=\"401\""];
+        assert!(is(value("hedgerow_http_requests_total", &refused), 1), "{page}");
+        for bucket in ["le=\"0.005\"", "le=\"1\"", "le=\"+Inf\""] {
+            value("hedgerow_http_request_duration_seconds_bucket", &[one[1], bucket]);
+        }
+        assert!(is(value("hedgerow_http_request_duration_seconds_count", &one), 2), "{page}");
+        let kind = if home.database.url.starts_with("postgres") { "postgres" } else { "sqlite" };
+        let build = [&format!("database=\"{kind}\"") as &str, concat!("version=\"", env!("CARGO_PKG_VERSION"), "\"")];
+        assert!(is(value("hedgerow_build_info", &build), 1), "{page}");
+        assert!(value("hedgerow_database_connections", &["state=\"open\""]) >= 1.0, "{page}");
+        assert!(!page.contains(&id), "ids would make series without end: {page}");
+    }
+
+    fn secrets_are_never_logged(home: Home) {
+        let mut command = home.keyed();
+        command.env("HEDGEROW_BOOTSTRAP_PASSWORD", "open-sesame").env("HEDGEROW_LOG", "debug");
+        let server = home.spawn(&mut command).ready();
+        assert_eq!(server.get(KEY, &format!("/api/organizations/?key={KEY}")).status, 200);
+        assert_eq!(server.ask("GET", &format!("/api/organizations/?key={KEY}")).status, 401);
+        assert_eq!(server.get(&format!("{KEY}-mistyped"), "/api/organizations/").status, 401);
+        assert_eq!(server.post(KEY, &format!("/api/nothing/?key={KEY}"), &json!({ "key": KEY })).status, 404);
+        let reply = server.sign_in(OWNER, "open-sesame");
+        let (_, token) = reply.header("set-cookie").split_once('=').expect("a cookie");
+        let token = token.split(';').next().expect("a token");
+        server.process.signal("TERM");
+        let ended = server.process.end();
+        assert!(ended.stderr.contains("/api/nothing/"), "{}", ended.stderr);
+        for secret in [KEY, "open-sesame", token] {
+            assert!(!ended.stderr.contains(secret), "{secret} is in: {}", ended.stderr);
+        }
+    }
+
+    fn each_line_of_the_log_is_json_and_leads_to_its_request(home: Home) {
+        let server = home.spawn(home.keyed().env("HEDGEROW_LOG", "debug")).ready();
+        let own = server.get(KEY, "/api/organizations/").header("x-request-id").to_owned();
+        let request = Request::new("GET", "/api/organizations/none/").key(KEY);
+        let request = request.header("X-Request-Id", "given-by-client.1");
+        assert_eq!(server.send(request).text("/request_id"), "given-by-client.1");
+        let lines = until("both requests are logged", SOON, || {
+            let log = server.process.log();
+            let json = |line| serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {line}"));
+            let (finished, _) = log.rsplit_once('\n').unwrap_or_default();
+            let lines = finished.lines().map(json).filter(|line: &Value| line["message"] == "request");
+            let lines: Vec<Value> = lines.collect();
+            (lines.len() >= 2).then_some(lines)
+        });
+        for (line, id, status) in [(&lines[0], &*own, 200), (&lines[1], "given-by-client.1", 404)] {
+            assert_eq!((&line["request_id"], &line["status"]), (&json!(id), &json!(status)), "{line}");
+            assert_eq!((&line["level"], &line["method"]), (&json!("INFO"), &json!("GET")), "{line}");
+            assert!(line["timestamp"].is_string() && line["took_us"].is_u64() && line["route"].is_string(), "{line}");
+        }
+    }
+
+    fn clients_that_never_finish_a_header_keep_nobody_waiting(home: Home) {
+        let server = home.start();
+        let mut slow: Vec<_> = (0..SLOW_CLIENTS).map(|_| connect(server.address).expect("a connection")).collect();
+        for connection in &mut slow {
+            connection.write_all(b"GET /api/organizations/ HTTP/1.1\r\nHost: hedge").expect("the server reads");
+        }
+        for _ in 0..10 {
+            let start = Instant::now();
+            assert_eq!(server.get(KEY, "/api/organizations/").status, 200);
+            assert_eq!(server.ask("GET", "/readyz").status, 200);
+            assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
+        }
+    }
+}
+
+/// Each holds one of the connections there are, so none may do so for ever.
+#[test]
+fn clients_that_do_not_speak_are_hung_up_on() {
+    let home = Home::any();
+    let server = home.start();
+    let beginnings: [&[u8]; 3] = [b"GET / HTTP/1.1\r\nHost: hedge", b"PRI * HT", b""];
+    let deadline = Instant::now() + HANG_UP_WITHIN;
+    let connections = beginnings.map(|beginning| {
+        let mut connection = connect(server.address).expect("a connection");
+        connection.write_all(beginning).expect("the server reads");
+        connection
+    });
+    let still_open = connections
+        .into_iter()
+        .zip(beginnings)
+        .filter_map(|(mut connection, beginning)| {
+            let left = deadline
+                .saturating_duration_since(Instant::now())
+                .max(Duration::from_millis(1));
+            connection.set_read_timeout(Some(left)).expect("a time limit");
+            let end = connection.read_to_end(&mut Vec::new());
+            end.is_err().then(|| String::from_utf8_lossy(beginning).into_owned())
+        });
+    let still_open: Vec<String> = still_open.collect();
+    assert!(
+        still_open.is_empty(),
+        "after {HANG_UP_WITHIN:?} open for those who sent {still_open:?}"
+    );
+}

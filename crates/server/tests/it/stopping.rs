@@ -1,0 +1,62 @@
+//! The end of a server: told to stop, it finishes what it has begun.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::client::{Request, connect};
+use crate::home::{Home, KEY, PATIENCE, until};
+use crate::on_each;
+
+/// More than the delay, and not much more.
+const A_FEW_SECONDS: Duration = Duration::from_secs(5);
+
+on_each! {
+    fn readiness_goes_first_and_requests_are_still_answered(home: Home) {
+        let server = home.spawn(home.keyed().args(["--shutdown-delay", "2"])).ready();
+        server.process.signal("TERM");
+        let told = Instant::now();
+        until("readiness goes", PATIENCE, || (server.ask("GET", "/readyz").status == 503).then_some(()));
+        assert_eq!(server.get(KEY, "/api/organizations/").status, 200);
+        assert_eq!(server.ask("GET", "/healthz").status, 200);
+
+        let ended = server.process.end_within(A_FEW_SECONDS);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        assert!(told.elapsed() >= Duration::from_secs(2), "the delay is kept");
+    }
+
+    fn a_request_under_way_is_finished(home: Home) {
+        let server = home.start();
+        let request = Request::new("POST", "/api/organizations/").key(KEY).json(&json!({ "name": "Last one" }));
+        let mut slow = request.begin(server.address).expect("the server reads");
+        server.process.signal("TERM");
+        until("nobody else is let in", PATIENCE, || connect(server.address).is_err().then_some(()));
+        slow.finish().expect("the server still reads");
+        let reply = slow.answer().expect("the server still answers");
+        assert_eq!(reply.status, 201, "{reply:?}");
+
+        let ended = server.process.end_within(A_FEW_SECONDS);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let id = reply.text("/id");
+        assert_eq!(home.start().get(KEY, &format!("/api/organizations/{id}/")).status, 200);
+    }
+
+    fn idle_connections_do_not_hold_it_up(home: Home) {
+        let server = home.start();
+        let _silent = connect(server.address).expect("a connection");
+        let mut kept = Request::new("GET", "/api/organizations/").key(KEY).begin(server.address).expect("a connection");
+        assert_eq!(kept.answer().expect("an answer").status, 200);
+        server.process.signal("TERM");
+        let ended = server.process.end_within(A_FEW_SECONDS);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+    }
+}
+
+#[test]
+fn ctrl_c_stops_it_like_sigterm() {
+    let home = Home::any();
+    let server = home.spawn(home.keyed().args(["--shutdown-delay", "0"])).ready();
+    server.process.signal("INT");
+    let ended = server.process.end_within(A_FEW_SECONDS);
+    assert_eq!((ended.code, ended.signal), (Some(0), None), "{ended:?}");
+}

@@ -1,0 +1,164 @@
+//! SQLite has one writer at a time, and each commit waits for the disk. So use cases take turns on one
+//! connection, and those that queue up behind each other share one commit.
+//!
+//! Nobody is answered before the shared commit is done. A turn that fails or is abandoned undoes what it did
+//! and nothing else.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, OnceLock};
+
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, SqliteConnection};
+use tokio::sync::{Mutex, OwnedMutexGuard};
+
+use crate::error::Result;
+
+/// The connection that writes. Whoever holds the lock has the turn; the lock is handed on in order of asking.
+#[derive(Debug, Clone)]
+pub struct Writer(Arc<Mutex<State>>);
+
+#[derive(Debug)]
+struct State {
+    connection: SqliteConnection,
+    /// The transaction that is open, if its first turn went well.
+    open: Option<Arc<Shared>>,
+}
+
+/// A transaction of several turns, and whether it was committed in the end.
+#[derive(Debug, Default)]
+struct Shared(OnceLock<bool>);
+
+impl Writer {
+    pub(super) async fn open(options: &SqliteConnectOptions) -> Result<Self> {
+        let connection = options.connect().await?;
+        Ok(Self(Arc::new(Mutex::new(State { connection, open: None }))))
+    }
+
+    /// Waits for the turn and begins it.
+    pub(super) async fn turn(&self) -> Result<Turn> {
+        let mut state = self.0.clone().lock_owned().await;
+        // The first turn of a transaction is undone by undoing the whole.
+        let begin = if state.open.is_some() {
+            "SAVEPOINT turn"
+        } else {
+            "BEGIN IMMEDIATE"
+        };
+        run(&mut state, begin).await?;
+        let writer = self.clone();
+        Ok(Turn(Some(Held { writer, state })))
+    }
+
+    pub(super) async fn close(&self) {
+        let mut state = self.0.lock().await;
+        if let Err(error) = commit(&mut state).await {
+            tracing::error!(
+                error = &error as &dyn std::error::Error,
+                "could not commit the last writes"
+            );
+        }
+    }
+
+    /// Commits the transaction, unless another of its turns has come first.
+    async fn commit(self, shared: Arc<Shared>) -> Result<()> {
+        let mut state = self.0.lock().await;
+        match shared.0.get() {
+            Some(true) => Ok(()),
+            Some(false) => Err(sqlx::Error::WorkerCrashed.into()),
+            None => commit(&mut state).await,
+        }
+    }
+}
+
+/// The right to write, from when it is one's turn until it is committed or dropped.
+#[derive(Debug)]
+pub(crate) struct Turn(Option<Held>);
+
+#[derive(Debug)]
+struct Held {
+    writer: Writer,
+    state: OwnedMutexGuard<State>,
+}
+
+impl Turn {
+    /// Ends the turn, and returns when what it did is on the disk.
+    pub(super) async fn commit(mut self) -> Result<()> {
+        let Some(Held { writer, mut state }) = self.0.take() else {
+            return Ok(());
+        };
+        let shared = match &state.open {
+            Some(shared) => {
+                let shared = shared.clone();
+                run(&mut state, "RELEASE turn").await?;
+                shared
+            }
+            None => state.open.insert(Arc::default()).clone(),
+        };
+        drop(state);
+        // Asking for the lock again lets everybody who waits have a turn first, and they share this commit.
+        // On a task of its own, for a transaction must be ended even if nobody waits for the answer any more.
+        let committed = tokio::spawn(writer.commit(shared)).await;
+        committed.map_err(|_| sqlx::Error::WorkerCrashed)?
+    }
+
+    /// Ends the turn as if it had never been.
+    pub(super) async fn undo(mut self) -> Result<()> {
+        match self.0.take() {
+            Some(mut held) => undo(&mut held.state).await,
+            None => Ok(()),
+        }
+    }
+}
+
+/// Abandoned: the next turn begins where this one did.
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let Some(mut held) = self.0.take() else { return };
+        tokio::spawn(async move {
+            if let Err(error) = undo(&mut held.state).await {
+                tracing::error!(
+                    error = &error as &dyn std::error::Error,
+                    "could not undo an abandoned write"
+                );
+            }
+        });
+    }
+}
+
+impl Deref for Turn {
+    type Target = SqliteConnection;
+
+    fn deref(&self) -> &SqliteConnection {
+        &self.0.as_ref().expect("a turn is held until it ends").state.connection
+    }
+}
+
+impl DerefMut for Turn {
+    fn deref_mut(&mut self) -> &mut SqliteConnection {
+        &mut self.0.as_mut().expect("a turn is held until it ends").state.connection
+    }
+}
+
+async fn commit(state: &mut State) -> Result<()> {
+    let Some(shared) = state.open.take() else { return Ok(()) };
+    let result = run(state, "COMMIT").await;
+    // The lock is held, so nobody has set it before.
+    let _ = shared.0.set(result.is_ok());
+    if result.is_err() {
+        // A full disk leaves the transaction open; the next one must find none.
+        let _ = run(state, "ROLLBACK").await;
+    }
+    result
+}
+
+async fn undo(state: &mut State) -> Result<()> {
+    if state.open.is_none() {
+        return run(state, "ROLLBACK").await;
+    }
+    run(state, "ROLLBACK TO turn").await?;
+    run(state, "RELEASE turn").await
+}
+
+async fn run(state: &mut State, statement: &'static str) -> Result<()> {
+    sqlx::query(statement).execute(&mut state.connection).await?;
+    Ok(())
+}
