@@ -11,6 +11,7 @@ mod tools;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
 
 use anyhow::{Result, bail};
 
@@ -18,7 +19,17 @@ const USAGE: &str = "cargo xtask test    install what the tests need, start the 
 cargo xtask check   format, lints, licences: what needs no component
 cargo xtask bench api [--growth] [--quick] [--only NAME]    measure, and write docs/benchmarks.md";
 
-fn main() -> Result<()> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(&format!("error: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
@@ -46,8 +57,24 @@ fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |target| root().join(target))
 }
 
-fn cargo() -> std::process::Command {
-    let mut command = std::process::Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+/// Cargo, as if called from a shell: what it told us about ourselves would make it build some crates anew.
+fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    for (name, _) in std::env::vars_os() {
+        let is_about_us = [
+            "CARGO_PKG_",
+            "CARGO_MANIFEST_",
+            "CARGO_BIN_",
+            "CARGO_CRATE_",
+            "CARGO_PRIMARY_",
+        ];
+        if is_about_us
+            .iter()
+            .any(|prefix| name.to_string_lossy().starts_with(prefix))
+        {
+            command.env_remove(name);
+        }
+    }
     command.current_dir(root());
     command
 }

@@ -146,7 +146,7 @@ impl Problem {
         if let Self::Service(error) = self
             && self.status().is_server_error()
         {
-            tracing::error!(request_id, error = &**error as &dyn std::error::Error, "request failed");
+            tracing::error!(request_id, error = causes(&**error), "request failed");
         }
     }
 }
@@ -168,6 +168,12 @@ impl IntoResponse for Problem {
         response.extensions_mut().insert(self);
         response
     }
+}
+
+/// An error with everything that led to it.
+fn causes(error: &dyn std::error::Error) -> String {
+    let chain = std::iter::successors(Some(error), |error| error.source());
+    chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 /// Whole seconds to wait, never too few.

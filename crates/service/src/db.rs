@@ -127,8 +127,6 @@ impl Store {
             .synchronous(SqliteSynchronous::Full)
             .foreign_keys(true)
             .busy_timeout(BUSY_TIMEOUT)
-            // Copying changes back into the main file less often, and more of them at once.
-            .pragma("wal_autocheckpoint", "8000")
             .disable_statement_logging();
         // Turning a new file into one with a write-ahead log does not wait for others who do the same.
         let lock = lock_set_up(path).await?;

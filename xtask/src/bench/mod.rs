@@ -15,7 +15,6 @@ use std::collections::HashMap;
 use std::env;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Context, Result};
 
@@ -52,7 +51,7 @@ pub(crate) fn api(arguments: &[String]) -> Result<()> {
     let work = WorkDir::new("bench")?;
     let load = Load::new(&work.0)?;
     let mut facts = machine::facts(root, &work.0)?;
-    build(root)?;
+    build()?;
     let cluster = Cluster::start(&work.0, &["shared_buffers=256MB"])?;
     facts.push((
         "PostgreSQL",
@@ -197,14 +196,9 @@ impl Bench<'_> {
 
 type Bodies = HashMap<Operation, Vec<u8>>;
 
-fn build(root: &Path) -> Result<()> {
+fn build() -> Result<()> {
     say("building");
-    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    process::output(
-        Command::new(cargo)
-            .current_dir(root)
-            .args(["build", "--release", "--workspace"]),
-    )?;
+    process::output(crate::cargo().args(["build", "--release", "--workspace"]))?;
     Ok(())
 }
 

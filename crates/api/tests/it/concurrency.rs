@@ -43,6 +43,24 @@ on_both! {
         assert_eq!(statuses, [204, 400]);
     }
 
+    async fn abandoned_requests_leave_no_trace_and_block_nobody(kit: Kit) {
+        let path = kit.at("");
+        for microseconds in 0..300 {
+            let write = kit.post(&kit.owner.key, "/api/organizations/", json!({ "name": "Abandoned" }));
+            let other = kit.patch(&kit.owner.key, &path, json!({ "name": format!("Kept {microseconds}") }));
+            let abandoned = tokio::time::timeout(std::time::Duration::from_micros(microseconds * 10), write);
+            let (_, kept) = tokio::join!(abandoned, other);
+            assert_eq!(kept.status, 200, "after {microseconds}: {kept:?}");
+        }
+        let organizations = kit.get(&kit.owner.key, "/api/organizations/?limit=1000").await;
+        let created = kit.get(&kit.owner.key, &kit.at("activity/?scope=Organization")).await;
+        assert_eq!(created.body["count"], 301);
+        // Some got through before they were abandoned; each of those is whole.
+        for organization in organizations.body["results"].as_array().unwrap() {
+            assert_eq!(organization["teams"].as_array().unwrap().len(), 1);
+        }
+    }
+
     async fn many_joins_make_one_membership(kit: Kit) {
         let person = kit.someone("new@example.com").await;
         let who = service::access::Who::system();

@@ -36,16 +36,17 @@ impl Writer {
 
     /// Waits for the turn and begins it.
     pub(super) async fn turn(&self) -> Result<Turn> {
-        let mut state = self.0.clone().lock_owned().await;
-        // The first turn of a transaction is undone by undoing the whole.
-        let begin = if state.open.is_some() {
-            "SAVEPOINT turn"
-        } else {
-            "BEGIN IMMEDIATE"
-        };
-        run(&mut state, begin).await?;
+        let state = self.0.clone().lock_owned().await;
         let writer = self.clone();
-        Ok(Turn(Some(Held { writer, state })))
+        // From here on, whatever happens is undone unless it is committed: also a beginning that is abandoned.
+        let mut turn = Turn(Some(Held { writer, state }));
+        if let Some(held) = &mut turn.0 {
+            // The first turn of a transaction is undone by undoing the whole.
+            let is_first = held.state.open.is_none();
+            let begin = if is_first { "BEGIN IMMEDIATE" } else { "SAVEPOINT turn" };
+            run(&mut held.state, begin).await?;
+        }
+        Ok(turn)
     }
 
     pub(super) async fn close(&self) {
@@ -82,30 +83,32 @@ struct Held {
 impl Turn {
     /// Ends the turn, and returns when what it did is on the disk.
     pub(super) async fn commit(mut self) -> Result<()> {
-        let Some(Held { writer, mut state }) = self.0.take() else {
-            return Ok(());
-        };
-        let shared = match &state.open {
-            Some(shared) => {
-                let shared = shared.clone();
-                run(&mut state, "RELEASE turn").await?;
-                shared
-            }
-            None => state.open.insert(Arc::default()).clone(),
-        };
-        drop(state);
-        // Asking for the lock again lets everybody who waits have a turn first, and they share this commit.
-        // On a task of its own, for a transaction must be ended even if nobody waits for the answer any more.
-        let committed = tokio::spawn(writer.commit(shared)).await;
+        let Some(held) = self.0.take() else { return Ok(()) };
+        // On a task of its own, for a turn must be ended even if nobody waits for the answer any more.
+        let committed = tokio::spawn(held.commit()).await;
         committed.map_err(|_| sqlx::Error::WorkerCrashed)?
     }
 
     /// Ends the turn as if it had never been.
     pub(super) async fn undo(mut self) -> Result<()> {
-        match self.0.take() {
-            Some(mut held) => undo(&mut held.state).await,
-            None => Ok(()),
-        }
+        let Some(mut held) = self.0.take() else { return Ok(()) };
+        let undone = tokio::spawn(async move { undo(&mut held.state).await }).await;
+        undone.map_err(|_| sqlx::Error::WorkerCrashed)?
+    }
+}
+
+impl Held {
+    async fn commit(mut self) -> Result<()> {
+        let shared = match self.state.open.clone() {
+            Some(shared) => {
+                run(&mut self.state, "RELEASE turn").await?;
+                shared
+            }
+            None => self.state.open.insert(Arc::default()).clone(),
+        };
+        drop(self.state);
+        // Asking for the lock again lets everybody who waits have a turn first, and they share this commit.
+        self.writer.commit(shared).await
     }
 }
 
@@ -114,10 +117,11 @@ impl Drop for Turn {
     fn drop(&mut self) {
         let Some(mut held) = self.0.take() else { return };
         tokio::spawn(async move {
+            // There may be nothing to undo, if it did not even begin.
             if let Err(error) = undo(&mut held.state).await {
-                tracing::error!(
+                tracing::debug!(
                     error = &error as &dyn std::error::Error,
-                    "could not undo an abandoned write"
+                    "an abandoned write had not begun"
                 );
             }
         });

@@ -53,7 +53,9 @@ async fn floor(listen: SocketAddr, body_file: PathBuf) -> anyhow::Result<()> {
         let body = body.clone();
         async move { ([(header::CONTENT_TYPE, "application/json")], body) }
     };
-    let app = Router::new().route("/{*path}", any(answer));
+    let app = Router::new()
+        .route("/", any(answer.clone()))
+        .route("/{*path}", any(answer));
     let listener = tokio::net::TcpListener::bind(listen).await?;
     Ok(axum::serve(listener, app).await?)
 }
