@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::Value;
 use service::access::{self, Caller, Permission, Request};
 use service::credentials::Credential;
+use service::keys::Reach;
 use service::organizations::OrganizationRef;
 use service::sessions::SignedIn;
 use service::{KeyId, UserId};
@@ -65,7 +66,9 @@ impl<P: Permission> FromRequestParts<Api> for Allowed<P> {
         let allowed = api.service.allowed::<P>(credential, organization, request).await;
         let mut caller = allowed.map_err(|error| api.refuse(parts, error))?;
         let (user, key) = (caller.user, caller.who.key);
-        admit(parts, api, user, key, &mut caller.who_mut().request).await?;
+        let (organization, reach) = (caller.organization, caller.reach.clone());
+        let place = move || format!("{organization} {}", limits(&reach));
+        admit(parts, api, user, key, place, &mut caller.who_mut().request).await?;
         Ok(Self(caller))
     }
 }
@@ -77,8 +80,8 @@ impl<P: Permission> FromRequestParts<Api> for Known<P> {
         let (credential, request) = (credential(parts)?, request(parts));
         let known = api.service.known::<P>(credential, request).await;
         let mut known = known.map_err(|error| api.refuse(parts, error))?;
-        let (user, key) = (known.user, known.who.key);
-        admit(parts, api, user, key, &mut known.who.request).await?;
+        let (user, key, reach) = (known.user, known.who.key, known.reach.clone());
+        admit(parts, api, user, key, || limits(&reach), &mut known.who.request).await?;
         Ok(Self(known))
     }
 }
@@ -98,7 +101,7 @@ impl FromRequestParts<Api> for Person {
             Credential::Session(token) => {
                 let signed_in = api.service.signed_in(token, request(parts)).await;
                 let mut person = signed_in.map_err(|error| api.refuse(parts, error))?;
-                admit(parts, api, person.user, None, &mut person.who.request).await?;
+                admit(parts, api, person.user, None, String::new, &mut person.who.request).await?;
                 Ok(Self(person))
             }
         }
@@ -119,14 +122,30 @@ impl Api {
 }
 
 /// The last steps before the body is looked at: the key's rate limit, dry run, and the idempotency claim.
-async fn admit(parts: &Parts, api: &Api, user: UserId, key: Option<KeyId>, request: &mut Request) -> Result<(), Halt> {
+async fn admit(
+    parts: &Parts,
+    api: &Api,
+    user: UserId,
+    key: Option<KeyId>,
+    place: impl FnOnce() -> String,
+    request: &mut Request,
+) -> Result<(), Halt> {
     let notes = Notes::of(parts);
     if let Some(key) = key {
         api.limits.count(key, &notes).map_err(Problem::Throttled)?;
     }
     request.is_dry_run = is_dry_run(parts)?;
-    request.claim = idempotency::claim(parts, api, user, &notes).await?;
+    request.claim = idempotency::claim(parts, api, user, place, &notes).await?;
     Ok(())
+}
+
+/// What a credential is limited to, as text; empty for one that reaches everything.
+fn limits(reach: &Reach) -> String {
+    let organizations = reach.organizations.iter().map(ToString::to_string);
+    organizations
+        .chain(reach.teams.iter().map(ToString::to_string))
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 async fn organization(parts: &mut Parts, api: &Api) -> Option<OrganizationRef> {

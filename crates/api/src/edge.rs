@@ -102,8 +102,9 @@ pub(crate) async fn layer(State(api): State<Api>, mut request: Request, next: Ne
 
 async fn carry_out(api: &Api, request: Request, next: Next) -> Response {
     if idempotency::is_wanted(&request) {
-        // Rare, and large to carry around.
-        return Box::pin(idempotency::once(api, request, next)).await;
+        // On a task of its own: when the client hangs up, the answer is still kept for when it asks again.
+        let answer = tokio::spawn(idempotency::once(api.clone(), request, next));
+        return answer.await.unwrap_or_else(|_| Problem::Panicked.into_response());
     }
     next.run(request).await
 }

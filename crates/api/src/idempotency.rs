@@ -1,11 +1,14 @@
 //! `Idempotency-Key`: the answer of the first request is the answer of every repetition.
 
+use std::panic::AssertUnwindSafe;
+
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
 use service::UserId;
 use service::idempotency::{Answer, Claim, Claimed};
 use sha2::{Digest, Sha256};
@@ -39,7 +42,7 @@ pub(crate) fn is_wanted(request: &Request) -> bool {
 }
 
 /// Reads the body ahead, so that it can be compared, and keeps the answer afterwards.
-pub(crate) async fn once(api: &Api, request: Request, next: Next) -> Response {
+pub(crate) async fn once(api: Api, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let collected = body::collect(body).await;
     let bytes = collected.clone().unwrap_or_default();
@@ -52,9 +55,10 @@ pub(crate) async fn once(api: &Api, request: Request, next: Next) -> Response {
     });
     parts.extensions.insert(wanted);
     let (notes, accept) = (Notes::of(&parts), parts.headers.get(header::ACCEPT).cloned());
-    let response = next.run(Request::from_parts(parts, Body::from(bytes))).await;
+    let answer = AssertUnwindSafe(next.run(Request::from_parts(parts, Body::from(bytes)))).catch_unwind();
+    let response = answer.await.unwrap_or_else(|_| Problem::Panicked.into_response());
     match notes.take_claim() {
-        Some(claim) => keep(api, &claim, edge::rendered(response, accept.as_ref(), &notes)).await,
+        Some(claim) => keep(&api, &claim, edge::rendered(response, accept.as_ref(), &notes)).await,
         None => response,
     }
 }
@@ -71,7 +75,15 @@ fn token(headers: &HeaderMap) -> Result<String, Problem> {
 }
 
 /// Claims the token for this request, or finds the answer it got before.
-pub(crate) async fn claim(parts: &Parts, api: &Api, user: UserId, notes: &Notes) -> Result<Option<Claim>, Halt> {
+///
+/// `place` is what the credential reaches: an answer is never given to one that reaches less.
+pub(crate) async fn claim(
+    parts: &Parts,
+    api: &Api,
+    user: UserId,
+    place: impl FnOnce() -> String,
+    notes: &Notes,
+) -> Result<Option<Claim>, Halt> {
     let Some(wanted) = parts.extensions.get::<Wanted>() else {
         return Ok(None);
     };
@@ -79,7 +91,7 @@ pub(crate) async fn claim(parts: &Parts, api: &Api, user: UserId, notes: &Notes)
     let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
     let claim = Claim {
         user,
-        route: format!("{} {target}", parts.method),
+        route: hash(&format!("{} {target} {}", parts.method, place())),
         token: text.clone(),
     };
     match api.service.claim(&claim, body_hash).await? {
@@ -89,6 +101,15 @@ pub(crate) async fn claim(parts: &Parts, api: &Api, user: UserId, notes: &Notes)
         }
         Claimed::Before(answer) => Err(Halt::Replay(replay(answer))),
     }
+}
+
+/// Paths have no largest length, but keys of tables do.
+fn hash(route: &str) -> String {
+    use std::fmt::Write;
+    Sha256::digest(route).iter().fold(String::new(), |mut hash, byte| {
+        let _ = write!(hash, "{byte:02x}");
+        hash
+    })
 }
 
 fn replay(answer: Answer) -> Response {

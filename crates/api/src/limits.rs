@@ -1,7 +1,7 @@
 //! How often an address may fail, and how often a key may ask.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::time::Duration;
@@ -161,21 +161,26 @@ impl Settings {
         if !self.is_proxy(peer) {
             return peer;
         }
-        let lines = parts
-            .headers
-            .get_all("x-forwarded-for")
-            .iter()
-            .filter_map(|value| value.to_str().ok());
-        let chain: Vec<IpAddr> = lines
-            .flat_map(|line| line.split(','))
-            .filter_map(|ip| ip.trim().parse().ok())
-            .collect();
-        chain
-            .into_iter()
-            .rev()
-            .find(|address| !self.is_proxy(*address))
-            .unwrap_or(peer)
+        let lines = parts.headers.get_all("x-forwarded-for").iter().rev();
+        let hops = lines.flat_map(|line| line.to_str().unwrap_or_default().rsplit(','));
+        for hop in hops {
+            // Beyond what our proxies wrote, anybody may have written anything.
+            match address(hop.trim()) {
+                Some(address) if self.is_proxy(address) => {}
+                Some(address) => return address,
+                None => return peer,
+            }
+        }
+        peer
     }
+}
+
+/// An address, as proxies write it: some add the port.
+fn address(text: &str) -> Option<IpAddr> {
+    let bare = text.trim_start_matches('[').trim_end_matches(']');
+    bare.parse()
+        .ok()
+        .or_else(|| text.parse::<SocketAddr>().ok().map(|address| address.ip()))
 }
 
 fn peer(parts: &Parts) -> IpAddr {

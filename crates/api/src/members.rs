@@ -44,6 +44,7 @@ pub(crate) fn routes() -> ApiRouter<Api> {
 #[derive(Debug, Deserialize, JsonSchema)]
 struct FilterQuery {
     /// Only the member with exactly this address.
+    #[schemars(length(max = 254))]
     email: Option<String>,
     /// Only members whose names or address contain this.
     #[schemars(length(max = 200))]

@@ -62,7 +62,8 @@ pub(crate) fn to_json<V: Serialize>(view: &V) -> Vec<u8> {
 
 impl<V, const STATUS: u16> IntoResponse for Reply<V, STATUS> {
     fn into_response(self) -> Response {
-        let tag = entity_tag(&self.body);
+        // The tag names the resource as it can be read later, without what is shown only once.
+        let tag = entity_tag(self.kept.as_deref().unwrap_or(&self.body));
         let mut response = Response::new(self.body.into());
         *response.status_mut() = StatusCode::from_u16(STATUS).expect("a literal status");
         let headers = response.headers_mut();

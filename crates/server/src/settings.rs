@@ -168,7 +168,8 @@ pub(crate) fn read<A: CommandFactory + FromArgMatches>() -> anyhow::Result<A> {
 fn refuse_unknown_variables(command: &clap::Command) -> anyhow::Result<()> {
     let known = variables(command);
     for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with(PREFIX) && !known.contains(&name) {
+        let text = name.to_string_lossy();
+        if text.starts_with(PREFIX) && !is_of_kubernetes(&text) && !known.contains(&name) {
             bail!(
                 "{} is no setting: see hedgerow --help for those there are",
                 name.display()
@@ -176,6 +177,11 @@ fn refuse_unknown_variables(command: &clap::Command) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Kubernetes tells every container about a service named `hedgerow`.
+fn is_of_kubernetes(name: &str) -> bool {
+    name == "HEDGEROW_PORT" || name.starts_with("HEDGEROW_PORT_") || name.starts_with("HEDGEROW_SERVICE_")
 }
 
 /// The variables that a command and those below it read.

@@ -14,8 +14,13 @@ use crate::id::{OrganizationId, UserId};
 use crate::members::MemberFilter;
 use crate::page::Window;
 
-/// Past this many entries the copy is dropped and begun anew.
-const MOST_ENTRIES: usize = 4096;
+/// Past this many rows the copy is dropped and begun anew: some tens of megabytes at the most.
+const MOST_ROWS: usize = 20_000;
+
+/// How much memory a remembered answer takes, in rows of about the same size.
+pub(crate) trait Weigh {
+    fn rows(&self) -> usize;
+}
 
 /// What a remembered value answers. Everything it depends on is part of the key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -28,34 +33,48 @@ pub(crate) enum Question {
 type Answer = Arc<dyn Any + Send + Sync>;
 
 #[derive(Debug)]
-pub(crate) struct Cache(RwLock<(Version, HashMap<Question, Answer>)>);
+pub(crate) struct Cache(RwLock<Copy>);
+
+#[derive(Debug)]
+struct Copy {
+    version: Version,
+    answers: HashMap<Question, Answer>,
+    rows: usize,
+}
 
 impl Default for Cache {
     fn default() -> Self {
-        Self(RwLock::new((Version::Unknown, HashMap::new())))
+        let (version, answers) = (Version::Unknown, HashMap::new());
+        Self(RwLock::new(Copy {
+            version,
+            answers,
+            rows: 0,
+        }))
     }
 }
 
 impl Cache {
     fn find<T: Send + Sync + 'static>(&self, seen: Version, question: &Question) -> Option<Arc<T>> {
-        let (version, answers) = &*self.0.read().unwrap_or_else(PoisonError::into_inner);
-        if *version != seen {
+        let copy = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        if copy.version != seen {
             return None;
         }
-        answers.get(question)?.clone().downcast().ok()
+        copy.answers.get(question)?.clone().downcast().ok()
     }
 
     /// Keeps an answer that was read after `seen` was.
-    fn keep(&self, seen: Version, question: Question, answer: Answer) {
+    fn keep(&self, seen: Version, question: Question, answer: Answer, rows: usize) {
         if seen == Version::Unknown {
             return;
         }
-        let (version, answers) = &mut *self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if *version != seen || answers.len() >= MOST_ENTRIES {
-            *version = seen;
-            answers.clear();
+        let mut copy = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if copy.version != seen || copy.rows + rows > MOST_ROWS {
+            copy.version = seen;
+            copy.rows = 0;
+            copy.answers.clear();
         }
-        answers.insert(question, answer);
+        copy.rows += rows;
+        copy.answers.insert(question, answer);
     }
 }
 
@@ -64,7 +83,7 @@ pub(crate) type Load<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a
 
 impl Service {
     /// The remembered answer if nothing was written since it was read, else what `load` reads now.
-    pub(crate) async fn remembered<'a, T: Send + Sync + 'static>(
+    pub(crate) async fn remembered<'a, T: Weigh + Send + Sync + 'static>(
         &self,
         seen: Version,
         question: Question,
@@ -74,7 +93,7 @@ impl Service {
             return Ok(answer);
         }
         let answer = Arc::new(load().await?);
-        self.core.cache.keep(seen, question, answer.clone());
+        self.core.cache.keep(seen, question, answer.clone(), answer.rows());
         Ok(answer)
     }
 }

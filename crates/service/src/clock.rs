@@ -40,7 +40,7 @@ impl Clock {
     }
 }
 
-fn whole_microseconds(time: Time) -> Time {
+pub(crate) fn whole_microseconds(time: Time) -> Time {
     time.duration_trunc(TimeDelta::microseconds(1)).unwrap_or(time)
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::Service;
 use crate::access::{Caller, Known, Permission, Request, Who};
-use crate::cache::{Load, Question};
+use crate::cache::{Load, Question, Weigh};
 use crate::db::Version;
 use crate::error::{Error, Result};
 use crate::id::{KeyId, OrganizationId};
@@ -153,6 +153,12 @@ impl Service {
             is_valid_until: Some(row.expires_at),
             last_used_at: Some(row.last_used_at),
         })
+    }
+}
+
+impl Weigh for Holder {
+    fn rows(&self) -> usize {
+        1
     }
 }
 

@@ -61,7 +61,10 @@ impl Service {
             db.commit_unrecorded().await?;
             return Ok(Claimed::Now);
         }
-        let row = find(&mut db, claim).await?;
+        let Some(row) = find(&mut db, claim).await? else {
+            // It was given back just now; whoever did so may be trying again.
+            return Err(in_progress());
+        };
         if row.is_over(db.now) {
             delete(&mut db, claim).await?;
             insert(&mut db, claim, body_hash).await?;
@@ -143,14 +146,15 @@ impl Row {
                     detail: detail.to_owned(),
                 })
             }
-            _ => {
-                let detail = "a request with this Idempotency-Key is still running: try again in a moment";
-                Err(Error::Conflict {
-                    code: "idempotency_in_progress",
-                    detail: detail.to_owned(),
-                })
-            }
+            _ => Err(in_progress()),
         }
+    }
+}
+
+fn in_progress() -> Error {
+    Error::Conflict {
+        code: "idempotency_in_progress",
+        detail: "a request with this Idempotency-Key is still running: try again in a moment".to_owned(),
     }
 }
 
@@ -186,14 +190,14 @@ async fn insert(db: &mut Writing, claim: &Claim, body_hash: &SecretHash) -> Resu
     Ok(query == 1)
 }
 
-async fn find(db: &mut Session, claim: &Claim) -> Result<Row> {
+async fn find(db: &mut Session, claim: &Claim) -> Result<Option<Row>> {
     const SQLITE: &str = "SELECT body_hash, state, status, headers, body, created_at FROM idempotency \
         WHERE user_id = $1 AND route = $2 AND token = $3";
     const POSTGRES: &str = "SELECT body_hash, state, status, headers, body, created_at FROM idempotency \
         WHERE user_id = $1 AND route = $2 AND token = $3 FOR UPDATE";
     let sql = db.pick(SQLITE, POSTGRES);
     Ok(on!(db, conn =>
-        sqlx::query_as(sql).bind(claim.user).bind(&claim.route).bind(&claim.token).fetch_one(conn))?)
+        sqlx::query_as(sql).bind(claim.user).bind(&claim.route).bind(&claim.token).fetch_optional(conn))?)
 }
 
 async fn delete(db: &mut Writing, claim: &Claim) -> Result<()> {

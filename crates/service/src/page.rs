@@ -1,5 +1,7 @@
 //! A part of a long list.
 
+use crate::cache::Weigh;
+
 /// Which part is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Window {
@@ -34,5 +36,11 @@ impl<T> Page<T> {
             items: self.items.iter().map(change).collect(),
             count: self.count,
         }
+    }
+}
+
+impl<T> Weigh for Page<T> {
+    fn rows(&self) -> usize {
+        1 + self.items.len()
     }
 }

@@ -114,16 +114,55 @@ on_both! {
 
     async fn a_token_whose_request_died_can_be_used_again(kit: Kit) {
         let claim = service::idempotency::Claim {
-            user: kit.owner.user.id, route: "POST /api/organizations/".to_owned(), token: "dead".to_owned(),
+            user: kit.owner.user.id,
+            route: "a route".to_owned(),
+            token: "dead".to_owned(),
         };
-        let hash = <sha2::Sha256 as sha2::Digest>::digest(json!({ "name": "One" }).to_string()).into();
-        kit.service.claim(&claim, &hash).await.unwrap();
-        assert_eq!(once(&kit, &kit.owner.key, "dead", "One").await.code(), (409, "idempotency_in_progress"));
+        let take = async || kit.service.claim(&claim, &[7; 32]).await;
+        assert!(matches!(take().await, Ok(service::idempotency::Claimed::Now)));
+        let running = take().await.unwrap_err();
+        assert!(matches!(running, service::Error::Conflict { code: "idempotency_in_progress", .. }), "{running:?}");
         kit.service.clock().advance(TimeDelta::minutes(3));
-        assert_eq!(once(&kit, &kit.owner.key, "dead", "One").await.status, 201);
+        assert!(matches!(take().await, Ok(service::idempotency::Claimed::Now)));
         assert_eq!(kit.service.forget_old_answers().await.unwrap(), 0);
         kit.service.clock().advance(TimeDelta::hours(25));
         assert_eq!(kit.service.forget_old_answers().await.unwrap(), 1);
+    }
+
+    async fn an_answer_is_kept_even_if_nobody_waits_for_it(kit: Kit) {
+        for attempt in 0..20 {
+            let (token, name) = (format!("token-{attempt}"), format!("Number {attempt}"));
+            let first = once(&kit, &kit.owner.key, &token, &name);
+            let _ = tokio::time::timeout(std::time::Duration::from_millis(attempt), first).await;
+            let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+            loop {
+                let again = once(&kit, &kit.owner.key, &token, &name).await;
+                if again.status == 201 {
+                    break;
+                }
+                assert_eq!(again.code(), (409, "idempotency_in_progress"));
+                assert!(std::time::Instant::now() < deadline, "the answer never came");
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+        }
+        assert_eq!(kit.get(&kit.owner.key, "/api/organizations/").await.body["count"], 21);
+    }
+
+    async fn a_replay_stays_within_the_reach_of_a_key(kit: Kit) {
+        let second = kit.post(&kit.owner.key, "/api/organizations/", json!({ "name": "Second" })).await;
+        let second: service::OrganizationId = second.text("/id").parse().unwrap();
+        let create = async |organization| {
+            let mut new = testkit::kit::everything();
+            new.scoped_organizations = Some(vec![organization]);
+            let key = kit.key_like(&kit.owner, new).await;
+            let request = bearer("POST", "/api/organizations/@current/teams/", &key).header("idempotency-key", "same");
+            kit.send(with_json(request, &json!({ "name": "Web" }))).await.text("/organization").to_owned()
+        };
+        assert_eq!(create(kit.organization).await, kit.organization.to_string());
+        assert_eq!(create(second).await, second.to_string());
+        let long = format!("/api/organizations/?x={}", "y".repeat(6000));
+        let long = bearer("POST", &long, &kit.owner.key).header("idempotency-key", "long");
+        assert_eq!(kit.send(with_json(long, &json!({ "name": "Long" }))).await.status, 201);
     }
 
     async fn nothing_is_judged_before_the_credential(kit: Kit) {

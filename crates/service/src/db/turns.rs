@@ -101,7 +101,10 @@ impl Held {
     async fn commit(mut self) -> Result<()> {
         let shared = match self.state.open.clone() {
             Some(shared) => {
-                run(&mut self.state, "RELEASE turn").await?;
+                if let Err(error) = run(&mut self.state, "RELEASE turn").await {
+                    give_up(&mut self.state).await;
+                    return Err(error);
+                }
                 shared
             }
             None => self.state.open.insert(Arc::default()).clone(),
@@ -149,7 +152,7 @@ async fn commit(state: &mut State) -> Result<()> {
     let _ = shared.0.set(result.is_ok());
     if result.is_err() {
         // A full disk leaves the transaction open; the next one must find none.
-        let _ = run(state, "ROLLBACK").await;
+        give_up(state).await;
     }
     result
 }
@@ -158,8 +161,26 @@ async fn undo(state: &mut State) -> Result<()> {
     if state.open.is_none() {
         return run(state, "ROLLBACK").await;
     }
-    run(state, "ROLLBACK TO turn").await?;
-    run(state, "RELEASE turn").await
+    let undone = match run(state, "ROLLBACK TO turn").await {
+        Ok(()) => run(state, "RELEASE turn").await,
+        failed => failed,
+    };
+    // Either the turn had not begun, or a full disk made SQLite roll back all turns at once. Only in the latter
+    // case is there no transaction any more, and another can be begun.
+    if undone.is_err() && run(state, "BEGIN").await.is_ok() {
+        give_up(state).await;
+    }
+    undone
+}
+
+/// Nothing of the open transaction is kept, and everybody who waits for it is told.
+async fn give_up(state: &mut State) {
+    if let Some(shared) = state.open.take() {
+        // The lock is held, so nobody has set it before.
+        let _ = shared.0.set(false);
+    }
+    // It may be gone already.
+    let _ = run(state, "ROLLBACK").await;
 }
 
 async fn run(state: &mut State, statement: &'static str) -> Result<()> {

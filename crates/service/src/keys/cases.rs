@@ -1,7 +1,9 @@
+use chrono::Datelike;
 use sqlx::types::Json;
 
 use super::{Fresh, Key, KeyPatch, NewKey, sql};
 use crate::activity::Entry;
+use crate::clock::whole_microseconds;
 use crate::db::{Session, Writing};
 use crate::error::{Error, Result};
 use crate::id::{KeyId, OrganizationId, TeamId, UserId};
@@ -114,7 +116,7 @@ pub(crate) async fn insert(db: &mut Writing, user: UserId, new: &NewKey, secret:
         updated_at: db.now,
         last_used_at: None,
         last_rolled_at: None,
-        expires_at: new.expires_at,
+        expires_at: new.expires_at.map(whole_microseconds),
     };
     key.check(db, None).await?;
     sql::insert(db, &key, &auth::key::hash(&secret)).await?;
@@ -134,7 +136,7 @@ impl Key {
         self.scopes = scopes.map_or_else(|| self.scopes.clone(), Json);
         self.scoped_organizations = scoped_organizations.map_or_else(|| self.scoped_organizations.clone(), Json);
         self.scoped_teams = scoped_teams.map_or_else(|| self.scoped_teams.clone(), Json);
-        self.expires_at = expires_at.unwrap_or(self.expires_at);
+        self.expires_at = expires_at.map_or(self.expires_at, |end| end.map(whole_microseconds));
     }
 
     /// A key is limited to what its user can reach, and to a time that is still to come.
@@ -148,6 +150,10 @@ impl Key {
                 "invalid_input",
                 "use a time that is still to come",
             ));
+        }
+        if self.expires_at.is_some_and(|end| end.year() > 9999) {
+            let detail = "use a time before the year 10000, or none";
+            return Err(Error::invalid("expires_at", "invalid_input", detail));
         }
         let known = before
             .map(|before| before.scoped_organizations.as_slice())
@@ -197,7 +203,7 @@ pub(crate) async fn forget_organization(
     organization: OrganizationId,
 ) -> Result<Vec<Entry>> {
     let mut entries = Vec::new();
-    for before in sql::of_user(db, user).await? {
+    for before in sql::lock_of_user(db, user).await? {
         if !before.scoped_organizations.contains(&organization) {
             continue;
         }

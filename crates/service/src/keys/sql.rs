@@ -35,9 +35,14 @@ pub(super) async fn count(db: &mut Session, user: UserId) -> Result<i64> {
     Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(user).fetch_one(conn))?)
 }
 
-pub(super) async fn of_user(db: &mut Session, user: UserId) -> Result<Vec<Key>> {
-    const SQL: &str = select!("WHERE user_id = $1 ORDER BY id");
-    Ok(on!(db, conn => sqlx::query_as(SQL).bind(user).fetch_all(conn))?)
+/// All keys of a user, kept from changing until the session ends.
+pub(super) async fn lock_of_user(db: &mut Writing, user: UserId) -> Result<Vec<Key>> {
+    // A SQLite session that writes already holds the only write lock.
+    let sql = db.pick(
+        select!("WHERE user_id = $1 ORDER BY id"),
+        select!("WHERE user_id = $1 ORDER BY id FOR UPDATE"),
+    );
+    Ok(on!(db, conn => sqlx::query_as(sql).bind(user).fetch_all(conn))?)
 }
 
 pub(super) async fn find(db: &mut Session, user: UserId, id: KeyId) -> Result<Option<Key>> {

@@ -1,6 +1,6 @@
 //! When keys were last used, written now and then rather than with every request.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
 use chrono::TimeDelta;
@@ -33,7 +33,8 @@ impl KeyUse {
 impl Service {
     /// Writes down what was noted since the last call, and tells how many keys that were.
     pub async fn flush_key_use(&self) -> Result<usize> {
-        let noted = self.core.key_use.take();
+        // Always in the same order, so that two replicas do not wait for each other.
+        let noted: BTreeMap<KeyId, Time> = self.core.key_use.take().into_iter().collect();
         if noted.is_empty() {
             return Ok(0);
         }

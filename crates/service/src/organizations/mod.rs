@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::activity::Recorded;
+use crate::cache::Weigh;
 use crate::clock::Time;
 use crate::id::OrganizationId;
 use crate::level::Level;
@@ -57,6 +58,12 @@ pub struct Seen {
     pub organization: Organization,
     pub level: Level,
     pub teams: Vec<Team>,
+}
+
+impl Weigh for Seen {
+    fn rows(&self) -> usize {
+        1 + self.teams.len()
+    }
 }
 
 /// Which organization is meant.

@@ -1,4 +1,5 @@
 use chrono::TimeDelta;
+use tokio::sync::Semaphore;
 
 use super::{ABSOLUTE, IDLE, SignedIn, sql};
 use crate::Service;
@@ -11,6 +12,9 @@ use crate::users::{self, User};
 
 /// How far behind a session's last use may be.
 const PRECISION: TimeDelta = TimeDelta::minutes(10);
+
+/// Each takes 19 MiB and a processor for a while; more at once would only be slower.
+static HASHES_AT_ONCE: Semaphore = Semaphore::const_new(2);
 
 /// A hash that fits no password: an unknown address takes as long to refuse as a known one.
 const NOBODY: &str =
@@ -37,7 +41,9 @@ impl Service {
         let hash = stored.and_then(|(_, hash)| hash);
         let (password, is_known) = (password.to_owned(), hash.is_some());
         let hash = hash.unwrap_or_else(|| NOBODY.to_owned());
+        let permit = HASHES_AT_ONCE.acquire().await;
         let fits = tokio::task::spawn_blocking(move || auth::password::verify(&password, &hash)).await;
+        drop(permit);
         match user {
             Some(user) if is_known && matches!(fits, Ok(true)) => self.open_session(user, request).await,
             _ => Err(Error::refused(
