@@ -22,6 +22,8 @@ pub(super) struct Plan {
 /// Measured rounds, of which the median counts.
 pub(super) const ROUNDS: usize = 3;
 
+/// Seconds at half load, at the least.
+const HALF_LOAD: u32 = 5;
 /// Rounds of warming up at most; just-in-time compilers need many.
 const MOST_WARM_UPS: usize = 12;
 
@@ -74,7 +76,8 @@ pub(super) fn all(name: &'static str, ready: &Ready, requests: &Requests, load: 
 
 pub(super) fn speed(port: u16, request: &Request, load: &Load, plan: Plan) -> Result<Speed> {
     let full = full_load(port, request, load, plan)?;
-    let half = load.paced(port, request, plan.round, full.rate / 2.0)?;
+    // A slow server answers so seldom at half its rate that less time would show nothing.
+    let half = load.paced(port, request, plan.round.max(HALF_LOAD), full.rate / 2.0)?;
     Ok(Speed { full, half })
 }
 

@@ -7,7 +7,7 @@ use super::measure::Plan;
 
 const USAGE: &str = "usage: cargo xtask bench api [--growth] [--quick] [--only NAME]…
   --growth     also compares a large database with a small one (some minutes more)
-  --quick      rounds of one second instead of five
+  --quick      rounds of two seconds instead of five
   --only NAME  one of sqlite (with the bare handler), postgres, django, better-auth, pocketbase;
                may be repeated; the report then goes to target/bench instead of docs";
 
@@ -49,7 +49,7 @@ impl Options {
 
     pub(super) fn plan(&self) -> Plan {
         if self.quick {
-            Plan { round: 1, warm_up: 1 }
+            Plan { round: 2, warm_up: 1 }
         } else {
             Plan { round: 5, warm_up: 2 }
         }
