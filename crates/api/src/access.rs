@@ -109,10 +109,14 @@ impl FromRequestParts<Api> for Person {
 }
 
 impl Api {
-    /// Failed credentials are counted by address; past the limit they are not even told so.
+    /// Failed keys are counted by address; past the limit they are not even told so.
     pub(crate) fn refuse(&self, parts: &Parts, error: service::Error) -> Problem {
         if !matches!(error, service::Error::BadCredential) {
             return error.into();
+        }
+        // A session that has ended is no attack: the browser does not know yet.
+        if !parts.headers.contains_key(header::AUTHORIZATION) {
+            return Problem::NotAuthenticated;
         }
         match self.limits.failed_credential(self.settings.client_address(parts)) {
             Ok(()) => Problem::AuthenticationFailed,

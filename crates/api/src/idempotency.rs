@@ -65,13 +65,17 @@ pub(crate) async fn once(api: Api, request: Request, next: Next) -> Response {
 
 fn token(headers: &HeaderMap) -> Result<String, Problem> {
     match headers.get(HEADER).map(HeaderValue::to_str) {
-        Some(Ok(text)) if !text.is_empty() && text.len() <= MOST_CHARACTERS => Ok(text.to_owned()),
+        Some(Ok(text)) if is_token(text) => Ok(text.to_owned()),
         _ => Err(Problem::invalid(
             "Idempotency-Key",
             "invalid_input",
             "use 1 to 255 visible ASCII characters",
         )),
     }
+}
+
+fn is_token(text: &str) -> bool {
+    (1..=MOST_CHARACTERS).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// Claims the token for this request, or finds the answer it got before.

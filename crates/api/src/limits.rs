@@ -17,7 +17,7 @@ use crate::Settings;
 use crate::edge::Notes;
 
 /// Failures an address may have at once, and how fast they are forgiven.
-const FAILURES: NonZeroU32 = NonZeroU32::new(20).expect("not zero");
+const FAILURES: NonZeroU32 = NonZeroU32::new(60).expect("not zero");
 /// Attempts to sign in that an address has in a minute.
 const SIGN_INS: NonZeroU32 = NonZeroU32::new(10).expect("not zero");
 
