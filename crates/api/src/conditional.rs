@@ -14,14 +14,14 @@ use crate::reply::to_json;
 
 /// A strong tag: other bytes, other tag.
 pub(crate) fn entity_tag(body: &[u8]) -> HeaderValue {
-    use std::fmt::Write;
-    let mut tag = String::with_capacity(34);
-    tag.push('"');
-    for byte in &Sha256::digest(body)[..16] {
-        let _ = write!(tag, "{byte:02x}");
-    }
-    tag.push('"');
-    HeaderValue::try_from(tag).expect("hexadecimal digits in quotes")
+    HeaderValue::try_from(format!("\"{}\"", hash(body))).expect("hexadecimal digits in quotes")
+}
+
+/// 128 bits of SHA-256 in hexadecimal digits.
+pub(crate) fn hash(bytes: &[u8]) -> String {
+    let digest = Sha256::digest(bytes);
+    let (half, _) = digest.split_at(16);
+    format!("{:032x}", u128::from_be_bytes(half.try_into().expect("sixteen bytes")))
 }
 
 /// What the client last saw, if it said so.

@@ -1,5 +1,6 @@
 //! What happens to every request and every answer, once: ids, time limit, problems, headers, log, metrics.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,7 +13,6 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use service::idempotency::Claim;
-use std::panic::AssertUnwindSafe;
 use tower_http::cors::{AllowOrigin, Any, CorsLayer};
 use tracing::{Instrument, Span};
 

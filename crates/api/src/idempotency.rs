@@ -14,6 +14,7 @@ use service::idempotency::{Answer, Claim, Claimed};
 use sha2::{Digest, Sha256};
 
 use crate::access::Halt;
+use crate::conditional::hash;
 use crate::edge::{self, Notes};
 use crate::error::Problem;
 use crate::{Api, body};
@@ -95,7 +96,8 @@ pub(crate) async fn claim(
     let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
     let claim = Claim {
         user,
-        route: hash(&format!("{} {target} {}", parts.method, place())),
+        // Paths have no largest length, but keys of tables do.
+        route: hash(format!("{} {target} {}", parts.method, place()).as_bytes()),
         token: text.clone(),
     };
     match api.service.claim(&claim, body_hash).await? {
@@ -105,15 +107,6 @@ pub(crate) async fn claim(
         }
         Claimed::Before(answer) => Err(Halt::Replay(replay(answer))),
     }
-}
-
-/// Paths have no largest length, but keys of tables do.
-fn hash(route: &str) -> String {
-    use std::fmt::Write;
-    Sha256::digest(route).iter().fold(String::new(), |mut hash, byte| {
-        let _ = write!(hash, "{byte:02x}");
-        hash
-    })
 }
 
 fn replay(answer: Answer) -> Response {

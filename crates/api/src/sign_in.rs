@@ -7,8 +7,8 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use service::Service;
 use service::access::Request;
-use service::{Email, Error, Service};
 
 use crate::Api;
 use crate::access::{SESSION_COOKIE, note, refuse_cross_origin, session_token};
@@ -108,13 +108,6 @@ async fn sign_in(
     _: Attempt,
     Body(Credentials { email, password }): Body<Credentials>,
 ) -> Result<WithCookie<Reply<SignedInView<'static>>>, Problem> {
-    let unknown = |_| {
-        Error::refused(
-            "invalid_credentials",
-            "this e-mail address and password do not belong together",
-        )
-    };
-    let email = Email::new(&email).map_err(unknown)?;
     let (user, token) = service.sign_in(&email, &password, request).await?;
     let reply = Reply::new(&SignedInView {
         success: true,
@@ -128,10 +121,10 @@ async fn sign_in(
 
 async fn sign_out(
     State(service): State<Service>,
-    Anyone { token, .. }: Anyone,
+    Anyone { request, token }: Anyone,
 ) -> Result<WithCookie<NoContent>, Problem> {
     if let Some(token) = token {
-        service.sign_out(&token).await?;
+        service.sign_out(&token, request).await?;
     }
     Ok(WithCookie(
         NoContent,

@@ -31,6 +31,15 @@ pub struct Page<T> {
 }
 
 impl<T> Page<T> {
+    /// A part of a list that was read whole.
+    pub(crate) fn cut(all: Vec<T>, window: Window) -> Self {
+        let count = i64::try_from(all.len()).unwrap_or(i64::MAX);
+        let start = usize::try_from(window.offset).unwrap_or(usize::MAX);
+        let length = usize::try_from(window.limit).unwrap_or(usize::MAX);
+        let items = all.into_iter().skip(start).take(length).collect();
+        Self { items, count }
+    }
+
     pub fn map<'a, U>(&'a self, change: impl FnMut(&'a T) -> U) -> Page<U> {
         Page {
             items: self.items.iter().map(change).collect(),

@@ -37,11 +37,6 @@ impl Service {
 
     pub async fn create_key(&self, person: &SignedIn, new: &NewKey) -> Result<Fresh> {
         let secret = auth::key::new_key(self.core.chance.bytes());
-        self.create_key_with(person, new, secret).await
-    }
-
-    /// Makes a key whose secret is chosen already, as automation likes to.
-    pub async fn create_key_with(&self, person: &SignedIn, new: &NewKey, secret: String) -> Result<Fresh> {
         let mut db = self.write().await?;
         let fresh = insert(&mut db, person.user, new, secret).await?;
         db.commit(&person.who, &[Entry::created(&fresh.key)]).await?;

@@ -77,13 +77,7 @@ pub(super) async fn page_among(
         Connection::Sqlite(conn) => read!(sqlx::Sqlite, conn),
         Connection::Postgres(conn) => read!(sqlx::Postgres, conn),
     };
-    let count = i64::try_from(all.len()).unwrap_or(i64::MAX);
-    let skip = usize::try_from(window.offset).unwrap_or(usize::MAX);
-    let take = usize::try_from(window.limit).unwrap_or(usize::MAX);
-    Ok(Page {
-        items: all.into_iter().skip(skip).take(take).collect(),
-        count,
-    })
+    Ok(Page::cut(all, window))
 }
 
 /// Every organization there is, for whoever runs the machine.

@@ -33,7 +33,8 @@ impl SignedIn {
 
 impl Service {
     /// Checks a password and opens a session. The token is shown once, to the browser.
-    pub async fn sign_in(&self, email: &Email, password: &str, request: Request) -> Result<(User, String)> {
+    pub async fn sign_in(&self, email: &str, password: &str, request: Request) -> Result<(User, String)> {
+        let email = &Email::new(email).map_err(|_| wrong_credentials())?;
         let mut db = self.core.store.read().await?;
         let stored = users::sql::password_hash(&mut db, email).await?;
         let user = users::sql::by_email(&mut db, email).await?;
@@ -46,10 +47,7 @@ impl Service {
         drop(permit);
         match user {
             Some(user) if is_known && matches!(fits, Ok(true)) => self.open_session(user, request).await,
-            _ => Err(Error::refused(
-                "invalid_credentials",
-                "this e-mail address and password do not belong together",
-            )),
+            _ => Err(wrong_credentials()),
         }
     }
 
@@ -97,11 +95,31 @@ impl Service {
         db.commit_unrecorded().await
     }
 
-    pub async fn sign_out(&self, token: &str) -> Result<()> {
+    /// Ends a session. One that has ended already is no mistake.
+    pub async fn sign_out(&self, token: &str, request: Request) -> Result<()> {
+        let hash = auth::key::hash(token);
         let mut db = self.write().await?;
-        sql::delete(&mut db, &auth::key::hash(token)).await?;
-        db.commit_unrecorded().await
+        let Some(holder) = sql::holder(&mut db, &hash, None).await? else {
+            return Ok(());
+        };
+        sql::delete(&mut db, &hash).await?;
+        let user = users::sql::by_ids(&mut db, &[holder.user_id]).await?;
+        let entries: Vec<Entry> = user.iter().map(|user| Entry::happened(user, "logged_out")).collect();
+        let who = Who {
+            user: Some(holder.user_id),
+            key: None,
+            request,
+        };
+        db.commit(&who, &entries).await
     }
+}
+
+/// The same for an unknown address and for a wrong password.
+fn wrong_credentials() -> Error {
+    Error::refused(
+        "invalid_credentials",
+        "this e-mail address and password do not belong together",
+    )
 }
 
 impl sql::Holder {

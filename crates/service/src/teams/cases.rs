@@ -14,13 +14,7 @@ impl Service {
     pub async fn teams(&self, caller: &Caller<ReadTeams>, window: Window) -> Result<Page<Team>> {
         let mut teams = sql::of_organization(&mut self.core.store.read().await?, caller.organization).await?;
         teams.retain(|team| caller.may_see_team(team.id));
-        let count = i64::try_from(teams.len()).unwrap_or(i64::MAX);
-        let skip = usize::try_from(window.offset).unwrap_or(usize::MAX);
-        let take = usize::try_from(window.limit).unwrap_or(usize::MAX);
-        Ok(Page {
-            items: teams.into_iter().skip(skip).take(take).collect(),
-            count,
-        })
+        Ok(Page::cut(teams, window))
     }
 
     pub async fn team(&self, caller: &Caller<ReadTeams>, id: TeamId) -> Result<Team> {
