@@ -1,0 +1,214 @@
+//! Strict XML: what a SAML document may be made of, and how it is read.
+
+use std::borrow::Cow;
+
+use roxmltree::{Document, Node, ParsingOptions};
+
+use super::namespace;
+use super::refusal::{Refusal, Rule};
+
+// Each limit is several times what the largest identity providers send, and keeps the parser's quadratic checks
+// (attributes of an element, namespaces in scope) far below a millisecond.
+const MAX_NODES: u32 = 10_000;
+const MAX_QUOTES: usize = 8_000;
+const MAX_NAMESPACES: usize = 2_000;
+const MAX_DEPTH: usize = 40;
+
+/// Whether comments may stand between elements. Nobody signs them, so responses have none; metadata is often annotated.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Comments {
+    Allowed,
+    Refused,
+}
+
+/// Bytes as text with the line ends that XML prescribes, after everything that two parsers could read differently is
+/// refused.
+pub(super) fn text(bytes: Vec<u8>, comments: Comments) -> Result<String, Refusal> {
+    let text = String::from_utf8(bytes)
+        .map_err(|_| Refusal::new(Rule::NotXml, "the document is not UTF-8; only UTF-8 is accepted"))?;
+    refuse_markup(&text, comments)?;
+    refuse_crowds(&text)?;
+    Ok(unix_line_ends(text))
+}
+
+/// Parses a document that [`text`] has let through, or that [`super::canonical`] wrote.
+pub(super) fn parse(text: &str) -> Result<Document<'_>, Refusal> {
+    let options = ParsingOptions {
+        allow_dtd: false,
+        nodes_limit: MAX_NODES,
+        ..ParsingOptions::default()
+    };
+    let document = Document::parse_with_options(text, options).map_err(|error| match error {
+        roxmltree::Error::NodesLimitReached => too_complex("nodes"),
+        error => Refusal::new(Rule::NotXml, format!("the document is not well-formed XML: {error}")),
+    })?;
+    refuse_depth(&document)?;
+    Ok(document)
+}
+
+/// In well-formed XML without comments, CDATA, DOCTYPE and processing instructions, `<!` and `<?` occur nowhere: so a
+/// plain search, which cannot be confused by context, finds them all.
+fn refuse_markup(text: &str, comments: Comments) -> Result<(), Refusal> {
+    let body = without_declaration(text)?;
+    for (position, _) in body.match_indices("<!") {
+        let markup = &body[position..];
+        if markup.starts_with("<!--") {
+            if comments == Comments::Refused {
+                return Err(Refusal::new(
+                    Rule::Comment,
+                    "the document has a comment; comments are refused",
+                ));
+            }
+        } else if markup.starts_with("<![CDATA[") {
+            return Err(Refusal::new(
+                Rule::Cdata,
+                "the document has a CDATA section; send plain text",
+            ));
+        } else {
+            return Err(Refusal::new(
+                Rule::Doctype,
+                "the document has a DOCTYPE or another declaration; remove it",
+            ));
+        }
+    }
+    if body.contains("<?") {
+        return Err(Refusal::new(
+            Rule::ProcessingInstruction,
+            "the document has a processing instruction; remove it",
+        ));
+    }
+    if body.contains(namespace::XINCLUDE) {
+        return Err(Refusal::new(Rule::Xinclude, "the document uses XInclude; remove it"));
+    }
+    Ok(())
+}
+
+/// What follows the XML declaration, which must not speak of another encoding than the one the bytes were read in.
+fn without_declaration(text: &str) -> Result<&str, Refusal> {
+    let Some(rest) = text.strip_prefix("<?xml ") else {
+        return Ok(text);
+    };
+    let refusal = |detail| Refusal::new(Rule::NotXml, detail);
+    let (declaration, body) = rest
+        .split_once("?>")
+        .ok_or_else(|| refusal("the XML declaration does not end"))?;
+    let declaration = declaration.to_ascii_lowercase();
+    let is_utf8 = ["\"utf-8\"", "'utf-8'"].iter().any(|name| declaration.contains(name));
+    if declaration.contains("encoding") && !is_utf8 {
+        return Err(refusal("the XML declaration names another encoding than UTF-8"));
+    }
+    Ok(body)
+}
+
+fn refuse_crowds(text: &str) -> Result<(), Refusal> {
+    if text.bytes().filter(|byte| matches!(byte, b'"' | b'\'')).count() > MAX_QUOTES {
+        return Err(too_complex("attributes"));
+    }
+    if text.matches("xmlns").count() > MAX_NAMESPACES {
+        return Err(too_complex("namespaces"));
+    }
+    Ok(())
+}
+
+/// Reading and canonicalization recurse, so the depth is bounded before they start.
+fn refuse_depth(document: &Document<'_>) -> Result<(), Refusal> {
+    let is_deep = |node: Node<'_, '_>| node.ancestors().nth(MAX_DEPTH).is_some();
+    if document.descendants().any(is_deep) {
+        return Err(too_complex("levels"));
+    }
+    Ok(())
+}
+
+fn too_complex(what: &str) -> Refusal {
+    Refusal::new(
+        Rule::TooComplex,
+        format!("the document has more {what} than any SAML document needs"),
+    )
+}
+
+/// XML 1.0, section 2.11. Done here because the parser leaves a line end after a character reference as it is.
+fn unix_line_ends(text: String) -> String {
+    if text.contains('\r') {
+        text.replace("\r\n", "\n").replace('\r', "\n")
+    } else {
+        text
+    }
+}
+
+/// Whether an element has this name in this namespace.
+pub(super) fn is(node: Node<'_, '_>, namespace: &str, name: &str) -> bool {
+    node.is_element() && node.tag_name().name() == name && node.tag_name().namespace() == Some(namespace)
+}
+
+/// The child elements of an element that holds nothing else but blanks.
+pub(super) fn elements<'a, 'i>(node: Node<'a, 'i>) -> Result<Vec<Node<'a, 'i>>, Refusal> {
+    let has_text = node
+        .children()
+        .any(|child| child.is_text() && !blank(child.text().unwrap_or_default()));
+    if has_text {
+        return Err(malformed(node, "has text where only elements belong"));
+    }
+    Ok(node.children().filter(Node::is_element).collect())
+}
+
+/// The children with this name.
+pub(super) fn children<'a, 'i>(node: Node<'a, 'i>, namespace: &str, name: &str) -> Result<Vec<Node<'a, 'i>>, Refusal> {
+    let elements = elements(node)?;
+    Ok(elements
+        .into_iter()
+        .filter(|child| is(*child, namespace, name))
+        .collect())
+}
+
+/// The child with this name, if there is one. Two are refused: which of them counts?
+pub(super) fn optional<'a, 'i>(
+    node: Node<'a, 'i>,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<Node<'a, 'i>>, Refusal> {
+    match children(node, namespace, name)?[..] {
+        [] => Ok(None),
+        [child] => Ok(Some(child)),
+        _ => Err(malformed(node, &format!("has more than one {name}"))),
+    }
+}
+
+/// The one child with this name.
+pub(super) fn only<'a, 'i>(node: Node<'a, 'i>, namespace: &str, name: &str) -> Result<Node<'a, 'i>, Refusal> {
+    optional(node, namespace, name)?.ok_or_else(|| malformed(node, &format!("has no {name}")))
+}
+
+/// The whole text of an element without child elements, trimmed.
+pub(super) fn content<'a>(node: Node<'a, '_>) -> Result<Cow<'a, str>, Refusal> {
+    let mut pieces = Vec::new();
+    for child in node.children() {
+        if !child.is_text() {
+            return Err(malformed(node, "has something else than text in it"));
+        }
+        pieces.push(child.text().unwrap_or_default());
+    }
+    Ok(match pieces[..] {
+        [piece] => Cow::Borrowed(trimmed(piece)),
+        _ => Cow::Owned(trimmed(&pieces.concat()).to_owned()),
+    })
+}
+
+/// An attribute without a namespace.
+pub(super) fn attribute<'a>(node: Node<'a, '_>, name: &str) -> Option<&'a str> {
+    node.attributes()
+        .find(|attribute| attribute.namespace().is_none() && attribute.name() == name)
+        .map(|attribute| attribute.value())
+}
+
+pub(super) fn malformed(node: Node<'_, '_>, what: &str) -> Refusal {
+    let name = super::refusal::shown(node.tag_name().name());
+    Refusal::new(Rule::Malformed, format!("the element {name} {what}"))
+}
+
+fn trimmed(text: &str) -> &str {
+    text.trim_matches([' ', '\t', '\n', '\r'])
+}
+
+fn blank(text: &str) -> bool {
+    trimmed(text).is_empty()
+}

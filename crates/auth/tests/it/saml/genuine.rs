@@ -1,0 +1,148 @@
+//! What must be accepted, made by two stacks: our own signer, and lxml with signxml.
+
+use auth::saml::{Assertion, unverified, verify};
+
+use super::fixtures::{PLAIN, REQUEST, at, expected, fixture, idp, sp};
+use super::signer::{Signed, Template, encode};
+
+fn accepted(xml: &str, entity_id: &str, certificates: &str) -> Assertion {
+    let (sp, idp) = (sp(), idp(entity_id, certificates));
+    verify(&encode(xml), &expected(&sp, &idp)).unwrap_or_else(|refusal| panic!("{refusal:?}\n{xml}"))
+}
+
+fn anna(name_id: &str, remember_until: &str) -> Assertion {
+    Assertion {
+        id: "_assertion1".to_owned(),
+        name_id: name_id.to_owned(),
+        email: "anna@corp.test".to_owned(),
+        first_name: "Anna".to_owned(),
+        last_name: "Åkesson & Søn".to_owned(),
+        session_not_on_or_after: None,
+        remember_until: at(remember_until),
+        in_response_to: Some(REQUEST.to_owned()),
+    }
+}
+
+#[test]
+fn what_signxml_has_signed_is_accepted() {
+    let rsa = fixture!("rsa.crt");
+    let cases = [
+        (fixture!("assertion-signed.xml"), rsa),
+        (fixture!("response-signed.xml"), rsa),
+        (fixture!("both-signed.xml"), rsa),
+        (fixture!("rsa-sha384.xml"), rsa),
+        (fixture!("rsa-sha512.xml"), rsa),
+        (fixture!("ecdsa-p256.xml"), fixture!("p256.crt")),
+        (fixture!("ecdsa-p384.xml"), fixture!("p384.crt")),
+    ];
+    for (xml, certificate) in cases {
+        assert_eq!(
+            accepted(xml, PLAIN, certificate),
+            anna("anna@corp.test", "2026-11-15T12:06:00.123Z")
+        );
+    }
+}
+
+#[test]
+fn the_shapes_of_well_known_providers_are_accepted() {
+    let cases = [
+        (
+            fixture!("okta.xml"),
+            "http://www.okta.com/exk1fixture",
+            "anna@corp.test",
+        ),
+        (
+            fixture!("entra.xml"),
+            "https://sts.windows.net/00000000-0000-0000-0000-000000000001/",
+            "Zk3x-opaque-subject",
+        ),
+        (
+            fixture!("google.xml"),
+            "https://accounts.google.com/o/saml2?idpid=C0fixture",
+            "anna@corp.test",
+        ),
+        (
+            fixture!("keycloak.xml"),
+            "https://keycloak.test/realms/corp",
+            "G-1b2c-3d4e",
+        ),
+    ];
+    for (xml, entity_id, name_id) in cases {
+        let assertion = accepted(xml, entity_id, fixture!("rsa.crt"));
+        assert_eq!(assertion, anna(name_id, "2026-11-15T12:06:00.123Z"));
+    }
+}
+
+#[test]
+fn what_our_signer_has_signed_is_accepted() {
+    for signed in [Signed::Assertion, Signed::Response, Signed::Both] {
+        let template = Template {
+            signed,
+            ..Template::default()
+        };
+        let assertion = accepted(&template.xml(), PLAIN, fixture!("rsa.crt"));
+        assert_eq!(assertion.email, "anna@corp.test");
+        assert_eq!(assertion.remember_until, at("2026-11-15T12:06:00Z"));
+    }
+}
+
+#[test]
+fn windows_line_ends_and_wrapped_base64_do_not_matter() {
+    let xml = fixture!("both-signed.xml").replace('\n', "\r\n");
+    accepted(&xml, PLAIN, fixture!("rsa.crt"));
+    let wrapped: String = encode(&xml)
+        .as_bytes()
+        .chunks(76)
+        .map(|line| format!("{}\r\n", str::from_utf8(line).unwrap()))
+        .collect();
+    let (sp, idp) = (sp(), idp(PLAIN, fixture!("rsa.crt")));
+    assert!(verify(&wrapped, &expected(&sp, &idp)).is_ok());
+}
+
+#[test]
+fn any_of_several_certificates_may_have_signed() {
+    let all = [fixture!("other.crt"), fixture!("p256.crt"), fixture!("rsa.crt")].concat();
+    accepted(&Template::default().xml(), PLAIN, &all);
+    let with_expired = [fixture!("rsa-expired.crt"), fixture!("rsa.crt")].concat();
+    accepted(&Template::default().xml(), PLAIN, &with_expired);
+}
+
+#[test]
+fn an_unsolicited_response_is_accepted_where_it_is_allowed() {
+    let template = unsolicited();
+    let (sp, idp) = (sp(), idp(PLAIN, fixture!("rsa.crt")));
+    let mut expected = expected(&sp, &idp);
+    expected.request_id = None;
+    expected.allows_unsolicited = true;
+    let assertion = verify(&template.encoded(), &expected).expect("accepted");
+    assert_eq!(assertion.in_response_to, None);
+}
+
+fn unsolicited() -> Template {
+    let mut template = Template {
+        in_response_to: String::new(),
+        ..Template::default()
+    };
+    template.subject = template.subject.replace(&format!(r#" InResponseTo="{REQUEST}""#), "");
+    template
+}
+
+#[test]
+fn the_claimed_request_and_issuer_can_be_looked_up_first() {
+    let claims = unverified(&encode(fixture!("okta.xml"))).expect("readable");
+    assert_eq!(claims.in_response_to.as_deref(), Some(REQUEST));
+    assert_eq!(claims.issuer.as_deref(), Some("http://www.okta.com/exk1fixture"));
+    let claims = unverified(&unsolicited().encoded()).expect("readable");
+    assert_eq!(claims.in_response_to, None);
+}
+
+#[test]
+fn the_end_of_the_session_is_the_earliest_that_is_named() {
+    let mut template = Template::default();
+    template.statements = template.statements.replace(
+        "<saml:AuthnStatement AuthnInstant=\"2026-11-15T12:00:00Z\">",
+        "<saml:AuthnStatement AuthnInstant=\"2026-11-15T12:00:00Z\" SessionNotOnOrAfter=\"2026-11-15T20:00:00Z\">",
+    );
+    let assertion = accepted(&template.xml(), PLAIN, fixture!("rsa.crt"));
+    assert_eq!(assertion.session_not_on_or_after, Some(at("2026-11-15T20:00:00Z")));
+}
