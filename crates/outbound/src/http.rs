@@ -1,0 +1,336 @@
+//! HTTP through the guarded dialer.
+
+use std::error::Error as StdError;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{self, HeaderMap, HeaderName};
+use http::{Method, Request, Response, StatusCode};
+use reqwest::dns::{Addrs, Name, Resolving};
+use url::Url;
+
+use crate::dial::{CONNECT_TIME, DialError, Dialer};
+use crate::policy::{Policy, Refusal, Rule};
+use crate::tls::{BadCertificates, Roots};
+
+/// What a whole exchange may take, redirects and body included, unless [`Http::within`] says otherwise.
+pub const TOTAL_TIME: Duration = Duration::from_secs(30);
+
+/// How large a response body may be, unless [`Http::limited_to`] says otherwise.
+pub const BODY_LIMIT: usize = 4 * 1024 * 1024;
+
+/// How large the response headers may be, together.
+const HEADER_LIMIT: usize = 64 * 1024;
+const HEADER_COUNT: usize = 100;
+
+/// Headers that decide where a request goes or ends; they follow from the URL and the body alone.
+const OURS: [HeaderName; 6] = [
+    header::CONNECTION,
+    header::CONTENT_LENGTH,
+    header::HOST,
+    header::TE,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+];
+
+/// Headers that are meant for one origin and do not travel to another.
+const FOR_ONE_ORIGIN: [HeaderName; 3] = [header::AUTHORIZATION, header::COOKIE, header::PROXY_AUTHORIZATION];
+
+/// An HTTP client that reaches only what the policy allows. Cheap to clone; clones share their connections.
+#[derive(Debug, Clone)]
+pub struct Http {
+    client: reqwest::Client,
+    policy: Policy,
+    total_time: Duration,
+    body_limit: usize,
+    redirects: u8,
+}
+
+/// Why there is no response. What it displays may be shown to whoever chose the URL: it names no address and
+/// quotes nothing of the response. Its sources, and [`Refusal::detail`], are for the log.
+#[derive(Debug, thiserror::Error)]
+pub enum HttpError {
+    #[error("{0}")]
+    Refused(Refusal),
+    #[error("the request is malformed")]
+    Malformed(#[source] Box<dyn StdError + Send + Sync>),
+    #[error(
+        "no connection to {host} could be made; check the host and port, its certificate, and that it accepts connections from here"
+    )]
+    Unreachable { host: String, source: reqwest::Error },
+    #[error("{host} took too long; the limit is {} seconds", limit.as_secs_f32())]
+    TooSlow { host: String, limit: Duration },
+    #[error("the response of {host} is larger than {limit} bytes")]
+    TooLarge { host: String, limit: usize },
+    #[error("{host} closed the connection, or its response is not valid HTTP")]
+    Broken { host: String, source: reqwest::Error },
+}
+
+impl Http {
+    pub fn new(dialer: Dialer, roots: &Roots) -> Result<Self, BadCertificates> {
+        let policy = dialer.policy().clone();
+        let client = reqwest::Client::builder()
+            .user_agent(concat!("hedgerow/", env!("CARGO_PKG_VERSION")))
+            .tls_backend_preconfigured(roots.client_config()?)
+            .dns_resolver(CheckedNames(dialer))
+            // A proxy from the environment would do the dialling, unguarded.
+            .no_proxy()
+            // Followed below, where each is checked.
+            .redirect(reqwest::redirect::Policy::none())
+            // Another crate may switch these on for the whole build; a small body must not unfold into a large one.
+            .no_gzip()
+            .no_brotli()
+            .no_deflate()
+            .no_zstd()
+            .http1_only()
+            .http1_max_headers(HEADER_COUNT)
+            .connect_timeout(CONNECT_TIME)
+            .pool_idle_timeout(Duration::from_secs(30))
+            .build()
+            .map_err(BadCertificates::from_client)?;
+        Ok(Self {
+            client,
+            policy,
+            total_time: TOTAL_TIME,
+            body_limit: BODY_LIMIT,
+            redirects: 0,
+        })
+    }
+
+    /// The same client with another limit on the time of a whole exchange.
+    #[must_use]
+    pub fn within(mut self, total_time: Duration) -> Self {
+        self.total_time = total_time;
+        self
+    }
+
+    /// The same client with another limit on response bodies, in bytes.
+    #[must_use]
+    pub fn limited_to(mut self, body_limit: usize) -> Self {
+        self.body_limit = body_limit;
+        self
+    }
+
+    /// The same client, following at most so many redirects of GET and HEAD requests.
+    #[must_use]
+    pub fn following(mut self, redirects: u8) -> Self {
+        self.redirects = redirects;
+        self
+    }
+
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// GETs a URL.
+    pub async fn get(&self, url: &str, accept: &str, limit: usize) -> Result<Response<Vec<u8>>, HttpError> {
+        let url = parse(url)?;
+        let accept = accept.parse().map_err(malformed)?;
+        let headers = HeaderMap::from_iter([(header::ACCEPT, accept)]);
+        let ask = Ask {
+            method: Method::GET,
+            url,
+            headers,
+            body: Bytes::new(),
+        };
+        self.clone().limited_to(limit).carry_out(ask).await
+    }
+
+    /// Sends a request; every status is a response, not an error.
+    pub async fn send(&self, request: Request<Vec<u8>>) -> Result<Response<Vec<u8>>, HttpError> {
+        let (parts, body) = request.into_parts();
+        let url = parse(&parts.uri.to_string())?;
+        let mut headers = parts.headers;
+        for name in OURS {
+            headers.remove(name);
+        }
+        let ask = Ask {
+            method: parts.method,
+            url,
+            headers,
+            body: body.into(),
+        };
+        self.carry_out(ask).await
+    }
+
+    async fn carry_out(&self, ask: Ask) -> Result<Response<Vec<u8>>, HttpError> {
+        let host = ask.host();
+        let too_slow = |_| HttpError::TooSlow {
+            host,
+            limit: self.total_time,
+        };
+        tokio::time::timeout(self.total_time, self.follow(ask))
+            .await
+            .map_err(too_slow)?
+    }
+
+    async fn follow(&self, mut ask: Ask) -> Result<Response<Vec<u8>>, HttpError> {
+        for followed in 0..=self.redirects {
+            let response = self.once(&ask).await?;
+            if self.redirects == 0 || !ask.may_be_redirected() {
+                return self.read(&ask, response).await;
+            }
+            let Some(target) = redirect(&ask.url, &response) else {
+                return self.read(&ask, response).await;
+            };
+            tracing::debug!(followed, "following a redirect");
+            ask = ask.moved_to(target)?;
+        }
+        Err(HttpError::Refused(Refusal::new(
+            Rule::TooManyRedirects,
+            ask.url.as_str(),
+        )))
+    }
+
+    /// One request to one place, checked.
+    async fn once(&self, ask: &Ask) -> Result<reqwest::Response, HttpError> {
+        self.policy.check_url(&ask.url).map_err(HttpError::Refused)?;
+        let request = self
+            .client
+            .request(ask.method.clone(), ask.url.clone())
+            .headers(ask.headers.clone());
+        let response = request
+            .body(ask.body.clone())
+            .send()
+            .await
+            .map_err(|error| unanswered(ask, error))?;
+        let size: usize = response
+            .headers()
+            .iter()
+            .map(|(name, value)| name.as_str().len() + value.len())
+            .sum();
+        if size > HEADER_LIMIT {
+            return Err(ask.too_large(HEADER_LIMIT));
+        }
+        Ok(response)
+    }
+
+    /// Reads the body piece by piece and gives up at the limit, whatever length was announced.
+    async fn read(&self, ask: &Ask, mut response: reqwest::Response) -> Result<Response<Vec<u8>>, HttpError> {
+        let limit = self.body_limit;
+        let broken = |source| HttpError::Broken {
+            host: ask.host(),
+            source,
+        };
+        let mut body = Vec::new();
+        while let Some(piece) = response.chunk().await.map_err(broken)? {
+            if body.len() + piece.len() > limit {
+                return Err(ask.too_large(limit));
+            }
+            body.extend_from_slice(&piece);
+        }
+        let mut whole = Response::new(body);
+        *whole.status_mut() = response.status();
+        *whole.version_mut() = response.version();
+        *whole.headers_mut() = std::mem::take(response.headers_mut());
+        Ok(whole)
+    }
+}
+
+/// A request whose URL was parsed once, by the parser whose reading is checked and dialled.
+struct Ask {
+    method: Method,
+    url: Url,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+impl Ask {
+    fn host(&self) -> String {
+        self.url.host_str().unwrap_or_default().to_owned()
+    }
+
+    fn too_large(&self, limit: usize) -> HttpError {
+        HttpError::TooLarge {
+            host: self.host(),
+            limit,
+        }
+    }
+
+    /// A request that changes something is never sent a second time on the word of its receiver.
+    fn may_be_redirected(&self) -> bool {
+        matches!(self.method, Method::GET | Method::HEAD)
+    }
+
+    fn moved_to(mut self, url: Url) -> Result<Self, HttpError> {
+        if self.url.scheme() == "https" && url.scheme() == "http" {
+            return Err(HttpError::Refused(Refusal::new(Rule::Downgrade, url.as_str())));
+        }
+        if self.url.origin() != url.origin() {
+            for name in FOR_ONE_ORIGIN {
+                self.headers.remove(name);
+            }
+        }
+        self.url = url;
+        Ok(self)
+    }
+}
+
+/// Where a response sends us, if it does.
+fn redirect(from: &Url, response: &reqwest::Response) -> Option<Url> {
+    let moves = [
+        StatusCode::MOVED_PERMANENTLY,
+        StatusCode::FOUND,
+        StatusCode::SEE_OTHER,
+        StatusCode::TEMPORARY_REDIRECT,
+        StatusCode::PERMANENT_REDIRECT,
+    ];
+    if !moves.contains(&response.status()) {
+        return None;
+    }
+    let location = response.headers().get(header::LOCATION)?.to_str().ok()?;
+    from.join(location).ok()
+}
+
+/// The dialer, as reqwest asks it: only for names, never for literal addresses, which [`Policy::check_url`] has seen.
+struct CheckedNames(Dialer);
+
+impl reqwest::dns::Resolve for CheckedNames {
+    fn resolve(&self, name: Name) -> Resolving {
+        let dialer = self.0.clone();
+        Box::pin(async move {
+            let found = dialer.addresses(name.as_str()).await?;
+            // Port 0: reqwest puts in the URL's.
+            let addresses: Addrs = Box::new(found.into_iter().map(|address| (address, 0).into()));
+            Ok(addresses)
+        })
+    }
+}
+
+fn parse(url: &str) -> Result<Url, HttpError> {
+    Url::parse(url).map_err(|_| HttpError::Refused(Refusal::new(Rule::NoHost, "not a URL")))
+}
+
+fn malformed(cause: impl StdError + Send + Sync + 'static) -> HttpError {
+    HttpError::Malformed(Box::new(cause))
+}
+
+/// Finds our own refusal inside reqwest's error.
+fn unanswered(ask: &Ask, error: reqwest::Error) -> HttpError {
+    let host = ask.host();
+    if let Some(refusal) = refusal_in(&error) {
+        return HttpError::Refused(refusal);
+    }
+    // The URL may carry a token, and the log need not know it.
+    let source = error.without_url();
+    match source {
+        source if source.is_timeout() => HttpError::TooSlow {
+            host,
+            limit: CONNECT_TIME,
+        },
+        source if source.is_connect() => HttpError::Unreachable { host, source },
+        source if source.is_builder() => malformed(source),
+        source => HttpError::Broken { host, source },
+    }
+}
+
+fn refusal_in(error: &(dyn StdError + 'static)) -> Option<Refusal> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(DialError::Refused(refusal)) = error.downcast_ref::<DialError>() {
+            return Some(refusal.clone());
+        }
+        next = error.source();
+    }
+    None
+}

@@ -1,0 +1,18 @@
+//! The one guarded way out: every connection to a place that a user chose is made here.
+//!
+//! [`Policy`] decides which addresses may be dialled, [`Dialer`] resolves a name once and dials only what was
+//! checked, [`Http`] speaks HTTP through it. [`Dns`] and [`Mailer`] talk to servers the operator chose.
+
+pub mod dial;
+pub mod dns;
+pub mod http;
+pub mod mail;
+pub mod policy;
+pub mod tls;
+
+pub use dial::{DialError, Dialer, Resolve};
+pub use dns::{Dns, DnsError};
+pub use http::{Http, HttpError};
+pub use mail::{BadMailSettings, Mail, MailError, Mailer};
+pub use policy::{Policy, Refusal, Rule};
+pub use tls::{BadCertificates, Roots};

@@ -1,0 +1,182 @@
+//! Which addresses may be dialled.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use url::{Host, Url};
+
+mod networks;
+
+pub use networks::Network;
+
+/// The addresses this instance may dial: public ones, and the ranges its operator allowed.
+#[derive(Debug, Clone, Default)]
+pub struct Policy {
+    allowed: Arc<[IpNet]>,
+}
+
+/// What stands between a URL and a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    /// Not a URL, or one without a host.
+    NoHost,
+    /// Neither https nor http.
+    Scheme,
+    /// http to anything but an allowed loopback address.
+    PlainHttp,
+    /// A name or password in the URL, which ends up in logs and confuses readers about the host.
+    UserInfo,
+    /// The address as written belongs to this network.
+    Address(Network),
+    /// The name resolves to refused addresses only. Which ones is for the log.
+    ResolvedAddress,
+    /// A redirect from https to http.
+    Downgrade,
+    /// More redirects than allowed.
+    TooManyRedirects,
+}
+
+/// A connection that is not made. What it displays may be shown to whoever chose the target;
+/// [`Refusal::detail`] may name internal addresses and is for the log.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{rule}")]
+pub struct Refusal {
+    pub rule: Rule,
+    detail: String,
+}
+
+impl Refusal {
+    pub(crate) fn new(rule: Rule, detail: impl Into<String>) -> Self {
+        let detail = detail.into();
+        Self { rule, detail }
+    }
+
+    /// What was seen, for the log only.
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+}
+
+impl Rule {
+    /// A stable name for programs.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::NoHost => "no_host",
+            Self::Scheme => "scheme_not_allowed",
+            Self::PlainHttp => "https_required",
+            Self::UserInfo => "user_info_not_allowed",
+            Self::Address(_) | Self::ResolvedAddress => "address_not_allowed",
+            Self::Downgrade => "redirect_to_http",
+            Self::TooManyRedirects => "too_many_redirects",
+        }
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const REMEDY: &str = "the operator of this server can allow its range with HEDGEROW_ALLOW_PRIVATE_NETWORKS";
+        match self {
+            Self::NoHost => f.write_str("this is not a URL with a host"),
+            Self::Scheme => f.write_str("the URL must begin with https://"),
+            Self::PlainHttp => f.write_str(
+                "the URL must begin with https://; http:// is for loopback addresses, if the operator of this server \
+                 allowed them with HEDGEROW_ALLOW_PRIVATE_NETWORKS",
+            ),
+            Self::UserInfo => f.write_str("the URL must not contain a user name or password"),
+            Self::Address(network) => write!(f, "the address is {network}; {REMEDY}"),
+            Self::ResolvedAddress => write!(f, "the host has no address that this server may connect to; {REMEDY}"),
+            Self::Downgrade => f.write_str("the server redirects from https to http"),
+            Self::TooManyRedirects => f.write_str("the server redirects too often"),
+        }
+    }
+}
+
+impl Policy {
+    /// Public addresses and those in `allowed`.
+    pub fn new(allowed: Vec<IpNet>) -> Self {
+        Self {
+            allowed: allowed.into(),
+        }
+    }
+
+    /// Whether a URL may be asked for. A name still has to pass when it is resolved, by the [`Dialer`](crate::Dialer).
+    pub fn check_url(&self, url: &Url) -> Result<(), Refusal> {
+        if !matches!(url.scheme(), "https" | "http") {
+            return Err(Refusal::new(Rule::Scheme, url.scheme()));
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(Refusal::new(Rule::UserInfo, "user-info in the URL"));
+        }
+        let Some(host) = url.host() else {
+            return Err(Refusal::new(Rule::NoHost, "no host in the URL"));
+        };
+        if url.scheme() == "http" && !is_loopback(&host) {
+            return Err(Refusal::new(Rule::PlainHttp, format!("http to {host}")));
+        }
+        self.check_host(&host)
+    }
+
+    /// Whether a host may be dialled, as far as it can be told without resolving it.
+    ///
+    /// The parser has already turned decimal, octal and hexadecimal spellings into addresses.
+    pub fn check_host<S: AsRef<str>>(&self, host: &Host<S>) -> Result<(), Refusal> {
+        match host {
+            Host::Ipv4(address) => self.check_address((*address).into()),
+            Host::Ipv6(address) => self.check_address((*address).into()),
+            Host::Domain(name) if is_localhost(name.as_ref()) => self
+                .check_address(Ipv4Addr::LOCALHOST.into())
+                .or_else(|refusal| self.check_address(Ipv6Addr::LOCALHOST.into()).map_err(|_| refusal)),
+            Host::Domain(_) => Ok(()),
+        }
+    }
+
+    /// Whether an address may be dialled.
+    pub fn check_address(&self, address: IpAddr) -> Result<(), Refusal> {
+        let allowed = match address {
+            IpAddr::V4(_) => self.allows(address),
+            IpAddr::V6(v6) => self.allows_v6(v6),
+        };
+        match Network::of(address) {
+            Some(network) if !allowed => Err(Refusal::new(Rule::Address(network), address.to_string())),
+            _ => Ok(()),
+        }
+    }
+
+    fn allows(&self, address: IpAddr) -> bool {
+        self.allowed.iter().any(|range| range.contains(&address))
+    }
+
+    /// An IPv6 range that leads into IPv4 allows only what is allowed there too, or NAT64 would open every private network.
+    fn allows_v6(&self, address: Ipv6Addr) -> bool {
+        // The system dials a mapped address as plain IPv4: allowing the one allows the other.
+        if let Some(v4) = address.to_ipv4_mapped() {
+            return self.allows(v4.into());
+        }
+        let reaches_only_what_it_may = || {
+            networks::embedded(address)
+                .into_iter()
+                .all(|v4| self.check_address(v4.into()).is_ok())
+        };
+        self.allows(address.into()) && reaches_only_what_it_may()
+    }
+}
+
+/// Whether a host is this machine by its spelling: a loopback address or `localhost`.
+pub fn is_loopback<S: AsRef<str>>(host: &Host<S>) -> bool {
+    match host {
+        Host::Ipv4(address) => address.is_loopback(),
+        Host::Ipv6(address) => address.is_loopback(),
+        Host::Domain(name) => is_localhost(name.as_ref()),
+    }
+}
+
+/// `localhost` and all names below it are loopback, whatever DNS says (RFC 6761).
+fn is_localhost(name: &str) -> bool {
+    let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
+    name == "localhost" || name.ends_with(".localhost")
+}
+
+#[cfg(test)]
+mod tests;

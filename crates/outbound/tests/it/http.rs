@@ -1,0 +1,300 @@
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::IntoResponse;
+use axum::routing::{any, get};
+use futures_util::stream;
+use http::Request;
+use outbound::{Dialer, Http, HttpError, Policy, Resolve, Roots, Rule};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+/// 127.0.0.1 stands for the places we may reach; the rest of 127/8 for those we may not.
+fn policy() -> Policy {
+    Policy::new(vec!["127.0.0.1/32".parse().unwrap()])
+}
+
+fn client() -> Http {
+    Http::new(Dialer::new(policy()), &Roots::public()).unwrap()
+}
+
+async fn serve(router: Router) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    address
+}
+
+/// Answers every connection with the same bytes, over and over until the client has had enough.
+async fn repeat(first: &'static [u8], again: &'static [u8]) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            tokio::spawn(async move {
+                let _ = stream.read(&mut [0; 1024]).await;
+                let mut piece = first;
+                while stream.write_all(piece).await.is_ok() {
+                    piece = again;
+                }
+            });
+        }
+    });
+    address
+}
+
+fn redirect<S: Into<String>>(to: S) -> impl IntoResponse + use<S> {
+    (StatusCode::FOUND, [(header::LOCATION, to.into())])
+}
+
+fn rule(outcome: Result<http::Response<Vec<u8>>, HttpError>) -> Rule {
+    match outcome {
+        Err(HttpError::Refused(refusal)) => refusal.rule,
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_request_arrives_as_written_but_for_headers_that_steer_it() {
+    let echo = any(async |headers: HeaderMap, body: String| {
+        let show = |name| headers[name].to_str().unwrap().to_owned();
+        format!("{} {} {} {body}", show("host"), show("x-kept"), show("user-agent"))
+    });
+    let address = serve(Router::new().route("/echo", echo)).await;
+    let request = Request::post(format!("http://{address}/echo"))
+        .header("host", "internal.example")
+        .header("transfer-encoding", "chunked")
+        .header("x-kept", "kept")
+        .body(b"hello".to_vec());
+    let response = client().send(request.unwrap()).await.unwrap();
+    let expected = format!("{address} kept hedgerow/{} hello", env!("CARGO_PKG_VERSION"));
+    assert_eq!(
+        (response.status().as_u16(), response.body().as_slice()),
+        (200, expected.as_bytes())
+    );
+}
+
+#[tokio::test]
+async fn a_failure_of_the_server_is_a_response() {
+    let address = serve(Router::new()).await;
+    let response = client()
+        .get(&format!("http://{address}/nothing"), "*/*", 100)
+        .await
+        .unwrap();
+    assert_eq!(response.status(), 404);
+}
+
+#[tokio::test]
+async fn redirects_are_not_followed_unless_asked() {
+    let router = Router::new()
+        .route("/from", get(async || redirect("/to")))
+        .route("/to", get(async || "arrived"));
+    let url = format!("http://{}/from", serve(router).await);
+    assert_eq!(client().get(&url, "*/*", 100).await.unwrap().status(), 302);
+    let followed = client().following(1).get(&url, "*/*", 100).await.unwrap();
+    assert_eq!(followed.body(), b"arrived");
+}
+
+/// N3: each step of a redirect is judged like a first request.
+#[tokio::test]
+async fn redirects_lead_nowhere_that_a_first_request_may_not_go() {
+    use outbound::policy::Network;
+    let there = get(async |uri: axum::http::Uri| redirect(uri.query().unwrap_or_default().to_owned()));
+    let address = serve(Router::new().route("/to", there)).await;
+    for (target, expected) in [
+        ("http://127.0.0.2/", Rule::Address(Network::Loopback)),
+        ("https://169.254.169.254/latest/", Rule::Address(Network::LinkLocal)),
+        ("https://[::ffff:10.0.0.1]/", Rule::Address(Network::Embedded)),
+        ("https://2130706434/", Rule::Address(Network::Loopback)),
+        ("//127.0.0.2/", Rule::Address(Network::Loopback)),
+        ("http://example.com/", Rule::PlainHttp),
+        ("https://user@example.com/", Rule::UserInfo),
+        ("file:///etc/passwd", Rule::Scheme),
+    ] {
+        let outcome = client()
+            .following(3)
+            .get(&format!("http://{address}/to?{target}"), "*/*", 100)
+            .await;
+        assert_eq!(rule(outcome), expected, "{target}");
+    }
+}
+
+#[tokio::test]
+async fn a_circle_of_redirects_ends() {
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&count);
+    let circle = get(async move || {
+        counted.fetch_add(1, Ordering::SeqCst);
+        redirect("/")
+    });
+    let address = serve(Router::new().route("/", circle)).await;
+    let outcome = client()
+        .following(3)
+        .get(&format!("http://{address}/"), "*/*", 100)
+        .await;
+    assert_eq!(rule(outcome), Rule::TooManyRedirects);
+    assert_eq!(count.load(Ordering::SeqCst), 4);
+}
+
+#[tokio::test]
+async fn a_request_that_changes_something_is_not_repeated_elsewhere() {
+    let address = serve(Router::new().route("/", any(async || redirect("/other")))).await;
+    let request = Request::post(format!("http://{address}/")).body(vec![]).unwrap();
+    assert_eq!(client().following(3).send(request).await.unwrap().status(), 302);
+}
+
+#[tokio::test]
+async fn credentials_stay_with_the_origin_they_were_meant_for() {
+    let show = get(async |headers: HeaderMap| format!("{}", headers.contains_key("authorization")));
+    let other = serve(Router::new().route("/show", show.clone())).await;
+    let router = Router::new()
+        .route("/show", show)
+        .route("/same", get(async || redirect("/show")))
+        .route("/other", get(async move || redirect(format!("http://{other}/show"))));
+    let address = serve(router).await;
+    for (path, arrives) in [("same", "true"), ("other", "false")] {
+        let request = Request::get(format!("http://{address}/{path}")).header("authorization", "Bearer secret");
+        let response = client().following(1).send(request.body(vec![]).unwrap()).await.unwrap();
+        assert_eq!(response.body(), arrives.as_bytes(), "{path}");
+    }
+}
+
+/// N8
+#[tokio::test]
+async fn an_endless_body_is_cut_off_at_the_limit() {
+    let endless = get(async || Body::from_stream(stream::repeat_with(|| Ok::<_, io::Error>(vec![b'x'; 1024]))));
+    let address = serve(Router::new().route("/", endless)).await;
+    let error = client()
+        .get(&format!("http://{address}/"), "*/*", 100_000)
+        .await
+        .unwrap_err();
+    assert!(matches!(error, HttpError::TooLarge { limit: 100_000, .. }), "{error:?}");
+}
+
+/// N8
+#[tokio::test]
+async fn a_body_may_be_exactly_as_large_as_the_limit() {
+    let address = serve(Router::new().route("/", get(async || "12345"))).await;
+    let url = format!("http://{address}/");
+    assert!(client().get(&url, "*/*", 5).await.is_ok());
+    assert!(client().get(&url, "*/*", 4).await.is_err());
+}
+
+/// N8: a byte now and then keeps no connection alive.
+#[tokio::test]
+async fn a_body_that_trickles_is_cut_off_in_time() {
+    let trickle = get(async || {
+        Body::from_stream(stream::unfold((), |()| async {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            Some((Ok::<_, io::Error>("x"), ()))
+        }))
+    });
+    let address = serve(Router::new().route("/", trickle)).await;
+    let started = Instant::now();
+    let short = client().within(Duration::from_millis(300));
+    let error = short
+        .get(&format!("http://{address}/"), "*/*", 1_000_000)
+        .await
+        .unwrap_err();
+    assert!(matches!(error, HttpError::TooSlow { .. }), "{error:?}");
+    assert!(started.elapsed() < Duration::from_secs(3));
+}
+
+/// N8: headers without end, as one, as many, and just more than we take.
+#[tokio::test]
+async fn headers_without_end_are_cut_off() {
+    static BIG: [u8; 70_000] = [b'x'; 70_000];
+    let first: &[u8] = b"HTTP/1.1 200 OK\r\nx-long: ";
+    for address in [
+        repeat(first, b"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx").await,
+        repeat(b"HTTP/1.1 200 OK\r\n", b"x-many: 1\r\n").await,
+        serve(Router::new().route("/", get(async || [("x-big", str::from_utf8(&BIG).unwrap())]))).await,
+    ] {
+        let outcome = client()
+            .within(Duration::from_secs(20))
+            .get(&format!("http://{address}/"), "*/*", 100)
+            .await;
+        let error = outcome.unwrap_err();
+        assert!(
+            matches!(error, HttpError::Broken { .. } | HttpError::TooLarge { .. }),
+            "{error:?}"
+        );
+    }
+}
+
+/// N7: an error quotes neither the response nor an address that was not in the URL.
+#[tokio::test]
+async fn errors_do_not_quote_the_other_side() {
+    let address = repeat(b"SECRET-BANNER of an internal service\r\n\r\n", b"SECRET").await;
+    let url = format!("http://localhost:{}/?token=t0k3n", address.port());
+    let error = client().get(&url, "*/*", 100).await.unwrap_err();
+    let shown = error.to_string();
+    assert!(
+        !shown.contains("SECRET") && !shown.contains("127.") && !shown.contains("t0k3n"),
+        "{shown}"
+    );
+    assert!(
+        !format!("{error:?}").contains("t0k3n"),
+        "the log does not learn it either"
+    );
+}
+
+/// Gives another answer each time.
+struct Fickle(Mutex<Vec<IpAddr>>);
+
+#[async_trait::async_trait]
+impl Resolve for Fickle {
+    async fn resolve(&self, _: &str) -> io::Result<Vec<IpAddr>> {
+        Ok(vec![self.0.lock().unwrap().remove(0)])
+    }
+}
+
+/// N2, with real connections: only 127.0.0.1 may be dialled, and 127.0.0.2 listens on the same port.
+#[tokio::test]
+async fn a_name_that_moves_is_followed_only_to_checked_addresses() {
+    let bye = || get(async || ([(header::CONNECTION, "close")], "right"));
+    let right = serve(Router::new().route("/", bye())).await;
+    let wrong = TcpListener::bind(("127.0.0.2", right.port())).await.unwrap();
+    let answers = ["127.0.0.1", "127.0.0.2"].map(|address| address.parse().unwrap());
+    let dialer = Dialer::with_names(policy(), Arc::new(Fickle(Mutex::new(answers.into()))));
+    let client = Http::new(dialer, &Roots::public()).unwrap();
+    let url = format!("http://localhost:{}/", right.port());
+
+    assert_eq!(client.get(&url, "*/*", 100).await.unwrap().body(), b"right");
+    assert_eq!(rule(client.get(&url, "*/*", 100).await), Rule::ResolvedAddress);
+    let dialled = tokio::time::timeout(Duration::from_millis(100), wrong.accept()).await;
+    assert!(dialled.is_err(), "the refused address was dialled");
+}
+
+/// N1: an address in the URL never reaches the look-up of names, so it is refused before.
+#[tokio::test]
+async fn an_address_in_the_url_is_refused_in_every_spelling() {
+    let closed = Http::new(Dialer::new(Policy::default()), &Roots::public()).unwrap();
+    let address = serve(Router::new().route("/", get(async || "inside"))).await;
+    let port = address.port();
+    for host in [
+        "127.0.0.1",
+        "127.1",
+        "2130706433",
+        "0x7f.1",
+        "0177.0.0.1",
+        "[::ffff:127.0.0.1]",
+        "localhost",
+        "localhost.",
+    ] {
+        for scheme in ["http", "https"] {
+            let outcome = closed.get(&format!("{scheme}://{host}:{port}/"), "*/*", 100).await;
+            assert!(
+                matches!(outcome, Err(HttpError::Refused(_))),
+                "{scheme} {host}: {outcome:?}"
+            );
+        }
+    }
+}
