@@ -3,3 +3,4 @@
 pub mod key;
 pub mod password;
 pub mod saml;
+pub mod totp;
