@@ -1,17 +1,21 @@
 //! Strict XML: what a SAML document may be made of, and how it is read.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use roxmltree::{Document, Node, ParsingOptions};
 
 use super::namespace;
 use super::refusal::{Refusal, Rule};
 
-// Each limit is several times what the largest identity providers send, and keeps the parser's quadratic checks
-// (attributes of an element, namespaces in scope) far below a millisecond.
+// Each limit is several times what the largest identity providers send. Together they bound what the parser does per
+// element: it compares attributes, and namespaces in scope, each with each.
 const MAX_NODES: u32 = 10_000;
-const MAX_QUOTES: usize = 8_000;
-const MAX_NAMESPACES: usize = 2_000;
+const MAX_REFERENCES: usize = 5_000;
+const MAX_QUOTES: usize = 10_000;
+const MAX_QUOTES_PER_TAG: usize = 400;
+const MAX_DECLARATIONS: usize = 2_000;
+const MAX_PREFIXES: usize = 50;
 const MAX_DEPTH: usize = 40;
 
 /// Whether comments may stand between elements. Nobody signs them, so responses have none; metadata is often annotated.
@@ -27,6 +31,7 @@ pub(super) fn text(bytes: Vec<u8>, comments: Comments) -> Result<String, Refusal
     let text = String::from_utf8(bytes)
         .map_err(|_| Refusal::new(Rule::NotXml, "the document is not UTF-8; only UTF-8 is accepted"))?;
     refuse_markup(&text, comments)?;
+    refuse_references(&text)?;
     refuse_crowds(&text)?;
     Ok(unix_line_ends(text))
 }
@@ -100,11 +105,38 @@ fn without_declaration(text: &str) -> Result<&str, Refusal> {
     Ok(body)
 }
 
+/// References may be to the five characters that XML names, or to a character by its number. The parser would read a
+/// number beyond Unicode as a replacement character, another parser might not.
+fn refuse_references(text: &str) -> Result<(), Refusal> {
+    if text.bytes().filter(|byte| *byte == b'&').count() > MAX_REFERENCES {
+        return Err(too_complex("references"));
+    }
+    let is_known = |reference: &str| {
+        let name = reference.split(';').next().unwrap_or_default();
+        let number = match name.strip_prefix("#x") {
+            Some(digits) => u32::from_str_radix(digits, 16).ok(),
+            None => name.strip_prefix('#').and_then(|digits| digits.parse().ok()),
+        };
+        matches!(name, "amp" | "lt" | "gt" | "quot" | "apos") || number.and_then(char::from_u32).is_some()
+    };
+    if text.split('&').skip(1).all(is_known) {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        Rule::NotXml,
+        "the document refers to an entity or a character that does not exist",
+    ))
+}
+
 fn refuse_crowds(text: &str) -> Result<(), Refusal> {
-    if text.bytes().filter(|byte| matches!(byte, b'"' | b'\'')).count() > MAX_QUOTES {
+    let quotes = |text: &str| text.bytes().filter(|byte| matches!(byte, b'"' | b'\'')).count();
+    // A tag begins with `<`, which cannot occur in an attribute; so what follows it holds all of its attributes.
+    if quotes(text) > MAX_QUOTES || text.split('<').any(|tag| quotes(tag) > MAX_QUOTES_PER_TAG) {
         return Err(too_complex("attributes"));
     }
-    if text.matches("xmlns").count() > MAX_NAMESPACES {
+    let declarations = text.split("xmlns").skip(1);
+    let prefixes: HashSet<&str> = declarations.clone().filter_map(|rest| rest.split('=').next()).collect();
+    if declarations.count() > MAX_DECLARATIONS || prefixes.len() > MAX_PREFIXES {
         return Err(too_complex("namespaces"));
     }
     Ok(())

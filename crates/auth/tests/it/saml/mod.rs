@@ -1,6 +1,33 @@
 //! SAML as an identity provider, an administrator and an attacker see it.
 
 mod certificates;
+mod claims;
 mod fixtures;
 mod genuine;
+mod hostile_xml;
+mod metadata;
+mod signatures;
 mod signer;
+mod wrapping;
+
+use auth::saml::{Assertion, Refusal, Rule, verify};
+use fixtures::{PLAIN, expected, fixture, idp, sp};
+
+/// What becomes of a response from the provider whose certificate is configured.
+fn outcome(xml: &str) -> Result<Assertion, Refusal> {
+    outcome_of(&signer::encode(xml))
+}
+
+fn outcome_of(saml_response: &str) -> Result<Assertion, Refusal> {
+    let (sp, idp) = (sp(), idp(PLAIN, fixture!("rsa.crt")));
+    verify(saml_response, &expected(&sp, &idp))
+}
+
+/// The rule that a response breaks.
+#[track_caller]
+fn rule(xml: &str) -> Rule {
+    match outcome(xml) {
+        Ok(assertion) => panic!("accepted as {assertion:?}:\n{xml}"),
+        Err(refusal) => refusal.rule,
+    }
+}
