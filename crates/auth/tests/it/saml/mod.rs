@@ -3,9 +3,11 @@
 mod certificates;
 mod claims;
 mod fixtures;
+mod fuzz;
 mod genuine;
 mod hostile_xml;
 mod metadata;
+mod mutation;
 mod signatures;
 mod signer;
 mod wrapping;
@@ -30,4 +32,13 @@ fn rule(xml: &str) -> Rule {
         Ok(assertion) => panic!("accepted as {assertion:?}:\n{xml}"),
         Err(refusal) => refusal.rule,
     }
+}
+
+#[test]
+fn changed_responses_give_nothing_but_their_own_identity() {
+    let summary = fuzz::run(3_000, 1, |_| {});
+    assert_eq!(summary.failures, Vec::<String>::new());
+    assert_eq!(summary.sessions, 0);
+    // A fuzzer whose changes all end at the same rule, or whose corpus is never accepted, tests nothing.
+    assert!(summary.refused.len() > 15 && summary.accepted > 0, "{summary:?}");
 }
