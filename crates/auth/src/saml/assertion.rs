@@ -43,7 +43,7 @@ pub struct Assertion {
     pub last_name: String,
     /// When the provider wants the session to end, if it says.
     pub session_not_on_or_after: Option<DateTime<Utc>>,
-    /// Until when the id must be remembered, so that a second use is noticed.
+    /// Until when the id must be remembered, so that a second use is noticed. From then on it is refused as expired.
     pub remember_until: DateTime<Utc>,
     /// The request that it answers. None if unsolicited.
     pub in_response_to: Option<String>,
@@ -58,7 +58,7 @@ pub(super) fn read(assertion: Node<'_, '_>, expected: &Expected<'_>) -> Result<A
         return Err(xml::malformed(assertion, "is not of version 2.0"));
     }
     let subject = only_subject(assertion)?;
-    confirm(subject, expected)?;
+    let confirmed_until = confirm(subject, expected)?;
     let valid_until = conditions(xml::only(assertion, SAML, "Conditions")?, expected)?;
     let session_not_on_or_after = session_end(assertion, expected)?;
     let name_id = name_id(subject)?;
@@ -70,7 +70,7 @@ pub(super) fn read(assertion: Node<'_, '_>, expected: &Expected<'_>) -> Result<A
         first_name: first_value(&attributes, FIRST_NAME),
         last_name: first_value(&attributes, LAST_NAME),
         session_not_on_or_after,
-        remember_until: valid_until + SKEW,
+        remember_until: confirmed_until.min(valid_until) + SKEW,
         in_response_to: expected.request_id.map(str::to_owned),
     })
 }
@@ -96,7 +96,8 @@ fn name_id(subject: Node<'_, '_>) -> Result<String, Refusal> {
 }
 
 /// One bearer confirmation must be for us, now, and for this request. Other methods prove nothing in a browser.
-fn confirm(subject: Node<'_, '_>, expected: &Expected<'_>) -> Result<(), Refusal> {
+/// Returns until when it counts.
+fn confirm(subject: Node<'_, '_>, expected: &Expected<'_>) -> Result<DateTime<Utc>, Refusal> {
     let confirmations = xml::children(subject, SAML, "SubjectConfirmation")?;
     let bearers = confirmations
         .into_iter()
@@ -108,8 +109,8 @@ fn confirm(subject: Node<'_, '_>, expected: &Expected<'_>) -> Result<(), Refusal
     };
     let data = xml::only(bearer, SAML, "SubjectConfirmationData")?;
     must_be_recipient(data, expected)?;
-    required_end(data, expected.now)?;
-    must_answer(xml::attribute(data, "InResponseTo"), expected)
+    must_answer(xml::attribute(data, "InResponseTo"), expected)?;
+    required_end(data, expected.now)
 }
 
 fn must_be_recipient(data: Node<'_, '_>, expected: &Expected<'_>) -> Result<(), Refusal> {

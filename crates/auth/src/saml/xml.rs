@@ -88,7 +88,7 @@ fn refuse_markup(text: &str, comments: Comments) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What follows the XML declaration, which must not speak of another encoding than the one the bytes were read in.
+/// What follows the XML declaration, which must not speak of another language than the one that is read here.
 fn without_declaration(text: &str) -> Result<&str, Refusal> {
     let Some(rest) = text.strip_prefix("<?xml ") else {
         return Ok(text);
@@ -98,9 +98,15 @@ fn without_declaration(text: &str) -> Result<&str, Refusal> {
         .split_once("?>")
         .ok_or_else(|| refusal("the XML declaration does not end"))?;
     let declaration = declaration.to_ascii_lowercase();
-    let is_utf8 = ["\"utf-8\"", "'utf-8'"].iter().any(|name| declaration.contains(name));
-    if declaration.contains("encoding") && !is_utf8 {
-        return Err(refusal("the XML declaration names another encoding than UTF-8"));
+    let says = |value: &str| {
+        [format!("\"{value}\""), format!("'{value}'")]
+            .iter()
+            .any(|it| declaration.contains(it))
+    };
+    if !says("1.0") || (declaration.contains("encoding") && !says("utf-8")) {
+        return Err(refusal(
+            "the XML declaration names another version than 1.0 or another encoding than UTF-8",
+        ));
     }
     Ok(body)
 }

@@ -62,3 +62,9 @@ fn what_is_no_usable_certificate_is_refused() {
     let cut = &bare(fixture!("rsa.crt"))[..400];
     assert!(matches!(parse(cut), CertificateError::NotX509(_)));
 }
+
+#[test]
+fn certificates_of_the_first_version_are_read() {
+    let certificates = Certificates::parse(fixture!("rsa-v1.crt")).expect("a certificate");
+    assert_eq!(certificates.iter().next().expect("one").subject, "CN=corp");
+}

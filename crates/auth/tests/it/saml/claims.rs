@@ -94,6 +94,28 @@ fn time_is_kept_with_a_minute_of_tolerance() {
 }
 
 #[test]
+fn an_id_is_remembered_for_as_long_as_it_would_be_accepted() {
+    let genuine = Template::default();
+    let until = outcome(&genuine.xml()).expect("accepted").remember_until;
+    assert_eq!(unexpected(&genuine, |it| it.now = until), Some(Rule::Expired));
+    let just_before = until - chrono::TimeDelta::nanoseconds(1);
+    assert_eq!(unexpected(&genuine, |it| it.now = just_before), None);
+}
+
+#[test]
+fn times_of_every_usual_precision_and_zone_are_read() {
+    let us = audience("https://hedgerow.test/saml");
+    for end in [
+        "2026-11-15T12:05:00.1234567Z",
+        "2026-11-15T13:05:00+01:00",
+        "2026-11-15T12:05:00.000Z",
+    ] {
+        let xml = changed(|it| it.conditions = conditions(&format!(r#" NotOnOrAfter="{end}""#), &us));
+        assert!(outcome(&xml).is_ok(), "{end}");
+    }
+}
+
+#[test]
 fn an_end_is_required_in_both_places() {
     let us = audience("https://hedgerow.test/saml");
     for times in ["", r#" NotBefore="2026-11-15T11:55:00Z""#] {
@@ -146,7 +168,11 @@ fn a_time_that_is_none_is_refused() {
         assert_eq!(rule(&xml), Rule::Malformed, "{time}");
     }
     let far = changed(|it| it.conditions = conditions(r#" NotOnOrAfter="9999-12-31T23:59:59Z""#, &us));
-    assert!(outcome(&far).is_ok());
+    // What counts for ever in one place still ends in the other, and need not be remembered for ever.
+    assert_eq!(
+        outcome(&far).expect("accepted").remember_until,
+        at("2026-11-15T12:06:00Z")
+    );
 }
 
 #[test]

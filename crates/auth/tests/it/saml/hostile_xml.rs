@@ -94,8 +94,18 @@ fn only_utf8_is_read() {
         outcome_of(&STANDARD.encode(utf16)).expect_err("refused").rule,
         Rule::NotXml
     );
-    let declared = format!("<?xml version=\"1.0\" encoding=\"UTF-7\"?>{}", genuine());
-    assert_eq!(rule(&declared), Rule::NotXml);
+    for declaration in [
+        "version=\"1.0\" encoding=\"UTF-7\"",
+        "version='1.1'",
+        "version='1.0' encoding='latin1'",
+        "",
+    ] {
+        assert_eq!(
+            rule(&format!("<?xml {declaration}?>{}", genuine())),
+            Rule::NotXml,
+            "{declaration}"
+        );
+    }
 }
 
 #[test]
