@@ -97,6 +97,15 @@ fn windows_line_ends_and_wrapped_base64_do_not_matter() {
     assert!(verify(&wrapped, &expected(&sp, &idp)).is_ok());
 }
 
+/// XML turns every line end into one character before anything else, even behind a reference to another one.
+#[test]
+fn a_line_end_behind_a_reference_is_one_character() {
+    let mut template = Template::default();
+    template.statements = template.statements.replace("Åkesson", "Å&#xD;\nkesson");
+    accepted(&template.xml(), PLAIN, fixture!("rsa.crt"));
+    accepted(&template.xml().replace('\n', "\r\n"), PLAIN, fixture!("rsa.crt"));
+}
+
 #[test]
 fn any_of_several_certificates_may_have_signed() {
     let all = [fixture!("other.crt"), fixture!("p256.crt"), fixture!("rsa.crt")].concat();

@@ -146,7 +146,8 @@ fn change_bytes(dice: &mut Dice, xml: &str) -> String {
         2 => inserted(xml, start, dice.piece()),
         _ => {
             let character = char::from(u8::try_from(32 + dice.below(95)).expect("ascii"));
-            replaced(xml, start..end.min(start + 1).max(start), &character.to_string())
+            let length = xml[start..].chars().next().map_or(0, char::len_utf8);
+            replaced(xml, start..start + length, &character.to_string())
         }
     }
 }

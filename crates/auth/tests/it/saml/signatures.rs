@@ -190,6 +190,8 @@ fn no_transform_but_the_two_is_accepted() {
         enveloped.clone(),
         exclusive.clone(),
         format!("{exclusive}{enveloped}"),
+        format!("{exclusive}{exclusive}"),
+        format!("{}{exclusive}", enveloped.replace("></", "><ds:XPath></ds:XPath></")),
         format!("{enveloped}{exclusive}{exclusive}"),
         format!("{enveloped}{xpath}"),
         format!("{enveloped}{xpath}{exclusive}"),

@@ -151,6 +151,15 @@ fn an_assertion_that_is_no_child_of_the_response_is_refused() {
 }
 
 #[test]
+fn a_response_in_the_response_is_refused() {
+    let extensions = "<samlp:Extensions><samlp:Response></samlp:Response></samlp:Extensions>";
+    assert_eq!(
+        rule(&evil().response(extensions, &signed_assertion())),
+        Rule::SeveralAssertions
+    );
+}
+
+#[test]
 fn an_id_that_occurs_twice_is_refused_in_every_spelling() {
     for name in ["ID", "Id", "id", "xml:id", "x:ID"] {
         let twin = format!(r#"<x:y xmlns:x="urn:x" {name}="_assertion1"></x:y>"#);
