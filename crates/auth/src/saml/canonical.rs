@@ -7,6 +7,10 @@ use roxmltree::{Attribute, Node};
 use super::refusal::{Refusal, Rule};
 use super::xml;
 
+/// A namespace is declared once in a document, but canonically again on each element that uses it: a small document can
+/// have a huge form. Nothing genuine is more than a little longer than it was.
+const MAX_LENGTH: usize = 2 * super::MAX_RESPONSE;
+
 /// How an element is written: which prefixes are always declared, and which child is left out.
 pub(super) struct Canonical<'a, 'i> {
     /// `InclusiveNamespaces`: prefixes that are declared although only values mention them. Empty is the default one.
@@ -24,26 +28,32 @@ impl<'a, 'i> Canonical<'a, 'i> {
     /// They are read back and written once more. If that gives other bytes, then the parser and this writer disagree on
     /// what the document says, and nothing in it can be trusted.
     pub(super) fn bytes(&self, node: Node<'a, 'i>) -> Result<String, Refusal> {
-        let bytes = self.write(node);
+        let bytes = self.write(node)?;
         let document = xml::parse(&bytes)?;
         let again = Canonical {
             inclusive: self.inclusive.clone(),
             without: None,
         };
-        if again.write(document.root_element()) == bytes {
+        if again.write(document.root_element())? == bytes {
             Ok(bytes)
         } else {
             Err(Refusal::new(Rule::NotXml, "the document has no stable canonical form"))
         }
     }
 
-    fn write(&self, node: Node<'a, 'i>) -> String {
+    fn write(&self, node: Node<'a, 'i>) -> Result<String, Refusal> {
         let mut out = String::new();
-        self.element(node, &Declared::new(), &mut out);
-        out
+        self.element(node, &Declared::new(), &mut out)?;
+        Ok(out)
     }
 
-    fn element(&self, node: Node<'a, 'i>, declared: &Declared<'a>, out: &mut String) {
+    fn element(&self, node: Node<'a, 'i>, declared: &Declared<'a>, out: &mut String) -> Result<(), Refusal> {
+        if out.len() > MAX_LENGTH {
+            return Err(Refusal::new(
+                Rule::TooComplex,
+                "the document is far larger in its canonical form",
+            ));
+        }
         let name = written_name(node);
         let new = self.new_declarations(node, declared);
         out.push('<');
@@ -60,7 +70,7 @@ impl<'a, 'i> Canonical<'a, 'i> {
         inside.extend(new);
         for child in node.children().filter(|child| Some(*child) != self.without) {
             if child.is_element() {
-                self.element(child, &inside, out);
+                self.element(child, &inside, out)?;
             } else if let Some(text) = child.text() {
                 escape_text(text, out);
             }
@@ -68,6 +78,7 @@ impl<'a, 'i> Canonical<'a, 'i> {
         out.push_str("</");
         out.push_str(name);
         out.push('>');
+        Ok(())
     }
 
     /// The prefixes that this element uses, or must declare, and that no written ancestor has declared alike.
@@ -176,6 +187,7 @@ mod tests {
             without: None,
         }
         .write(target.expect("an element t"))
+        .expect("short")
     }
 
     #[test]
