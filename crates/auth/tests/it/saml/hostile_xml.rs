@@ -152,7 +152,9 @@ fn refused_quickly(saml_response: &str, expected: &[Rule]) {
         time_on_processor().saturating_sub(start)
     };
     let elapsed = refused().min(refused()).min(refused());
-    assert!(elapsed < Duration::from_millis(50), "{elapsed:?}");
+    // As shipped it is a tenth of what it takes unoptimised.
+    let limit = Duration::from_millis(if cfg!(debug_assertions) { 250 } else { 50 });
+    assert!(elapsed < limit, "{elapsed:?}");
 }
 
 /// What this thread has used, so that a busy machine does not fail the test.
