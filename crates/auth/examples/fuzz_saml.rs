@@ -44,7 +44,7 @@ fn report(summary: &fuzz::Summary, seed: u64) -> std::io::Result<()> {
     writeln!(out, "seed {seed}: {} runs", summary.runs)?;
     writeln!(
         out,
-        "{:>9} accepted, each exactly as the genuine response it was made from",
+        "{:>9} accepted, each with exactly the assertion of a genuine response",
         summary.accepted
     )?;
     writeln!(out, "{:>9} of them would have opened a session", summary.sessions)?;
