@@ -4,12 +4,12 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolveHosts, ResolverConfig, ResolverOpts};
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::net::{DnsError as Answer, NetError};
 use hickory_resolver::proto::op::ResponseCode;
 use hickory_resolver::proto::rr::{Name, RData};
+use hickory_resolver::{ResolverBuilder, TokioResolver};
 
 /// How long a look-up may take, whatever the servers do.
 pub const LOOKUP_TIME: Duration = Duration::from_secs(5);
@@ -40,24 +40,43 @@ pub enum DnsError {
         "the name servers failed to answer for {name}; check the domain's name servers and DNSSEC, or try again later"
     )]
     ServerFailure { name: String, source: NetError },
+    #[error("the name servers cannot be set up; check HEDGEROW_DNS, or /etc/resolv.conf if it is not set")]
+    BadSettings(#[source] NetError),
+}
+
+impl DnsError {
+    /// A stable name for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::BadName(_) => "dns_bad_name",
+            Self::NoRecord(_) => "dns_no_record",
+            Self::NoSuchName(_) => "dns_no_such_name",
+            Self::Timeout(_) => "dns_timeout",
+            Self::Refused(_) => "dns_refused",
+            Self::ServerFailure { .. } | Self::BadSettings(_) => "dns_failure",
+        }
+    }
 }
 
 impl Dns {
     /// The system's name servers, as in `/etc/resolv.conf`.
-    pub fn system() -> Result<Self, NetError> {
-        let builder = TokioResolver::builder_tokio()?;
-        Ok(Self {
-            resolver: builder.with_options(options()).build()?,
-        })
+    pub fn system() -> Result<Self, DnsError> {
+        let builder = TokioResolver::builder_tokio().map_err(DnsError::BadSettings)?;
+        Self::build(builder)
     }
 
     /// These name servers, over UDP and, for long answers, TCP.
-    pub fn new(servers: &[SocketAddr]) -> Result<Self, NetError> {
+    pub fn new(servers: &[SocketAddr]) -> Result<Self, DnsError> {
         let config = ResolverConfig::from_name_servers(servers.iter().map(name_server).collect());
-        let builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
-        Ok(Self {
-            resolver: builder.with_options(options()).build()?,
-        })
+        Self::build(TokioResolver::builder_with_config(
+            config,
+            TokioRuntimeProvider::default(),
+        ))
+    }
+
+    fn build(builder: ResolverBuilder<TokioRuntimeProvider>) -> Result<Self, DnsError> {
+        let resolver = builder.with_options(options()).build().map_err(DnsError::BadSettings)?;
+        Ok(Self { resolver })
     }
 
     /// The TXT records at a name, the strings of each joined.
