@@ -6,6 +6,14 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 
+/// Makes ring the provider of whoever in this process names none, such as the exporter of traces.
+///
+/// It shares reqwest with us, and our build of reqwest panics without a provider. Clients made here need no default.
+pub fn set_default_provider() {
+    // An error says that one is set already, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
 /// The public certificate authorities and those the operator added.
 #[derive(Debug, Clone, Default)]
 pub struct Roots {

@@ -58,6 +58,7 @@ pub(crate) fn start(settings: &Settings) -> anyhow::Result<Traces> {
 }
 
 fn exporter(endpoint: &url::Url) -> anyhow::Result<SdkTracerProvider> {
+    outbound::tls::set_default_provider();
     let exporter = opentelemetry_otlp::SpanExporter::builder()
         .with_http()
         .with_endpoint(format!("{}/v1/traces", endpoint.as_str().trim_end_matches('/')))

@@ -10,7 +10,7 @@ const MAY_IMPORT: [(&str, &[&str]); 7] = [
     ("api", &["service"]),
     ("auth", &[]),
     ("outbound", &[]),
-    ("server", &["api", "service"]),
+    ("server", &["api", "outbound", "service"]),
     ("service", &["auth"]),
     ("testkit", &["api", "service"]),
     ("xtask", &[]),
