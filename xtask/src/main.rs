@@ -1,9 +1,10 @@
-//! What developers and CI run: `cargo xtask test`, `check`, `bench`.
+//! What developers and CI run: `cargo xtask test`, `parts`, `check`, `bench`.
 
 mod bench;
 mod checks;
 mod http;
 mod live;
+mod parts;
 mod postgres;
 mod process;
 mod test;
@@ -16,6 +17,7 @@ use std::process::{Command, ExitCode};
 use anyhow::{Result, bail};
 
 const USAGE: &str = "cargo xtask test    install what the tests need, start the real components, run everything
+cargo xtask parts   install the real mail, name and identity servers and the browser, and nothing else
 cargo xtask check   format, lints, licences: what needs no component
 cargo xtask bench api [--growth] [--quick] [--only NAME]    measure, and write docs/benchmarks.md";
 
@@ -34,6 +36,7 @@ fn run() -> Result<()> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["test"] => test::everything(),
+        ["parts"] => test::parts_only(),
         ["check"] => test::checks_only(),
         ["bench", "api", ..] => bench::api(&arguments[2..]),
         _ => bail!("use one of\n{USAGE}"),

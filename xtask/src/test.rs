@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 
 use crate::postgres::Cluster;
 use crate::process::WorkDir;
-use crate::{cargo, checks, live, say, target};
+use crate::{cargo, checks, live, parts, say, target};
 
 /// Databases of tests need not survive a power cut.
 const FAST: [&str; 4] = [
@@ -28,6 +28,7 @@ pub(crate) fn everything() -> Result<()> {
     let cluster = Cluster::start(&work.0, &FAST)?;
     let mut done = checks();
     done.push(step("build", build));
+    done.push(step("real parts, installed", parts::install));
     done.push(step("tests, on SQLite and PostgreSQL", || tests(&cluster)));
     done.push(step("the document, linted", checks::document));
     done.push(step("schemathesis, on SQLite", || live::on_sqlite(&work.0)));
@@ -60,8 +61,17 @@ fn tests(cluster: &Cluster) -> Result<()> {
     checks::run(
         tests
             .env("TESTKIT_POSTGRES", cluster.url())
+            .env("TESTKIT_PARTS", parts::folder())
+            .env("TESTKIT_SCREENSHOTS", target().join("screenshots"))
             .env("CARGO_TARGET_DIR", target()),
     )
+}
+
+/// `cargo xtask parts`
+pub(crate) fn parts_only() -> Result<()> {
+    summary(&[step("real parts, installed", parts::install)])?;
+    say(&format!("export TESTKIT_PARTS={}", parts::folder().display()));
+    Ok(())
 }
 
 fn step(name: &'static str, work: impl FnOnce() -> Result<()>) -> Done {

@@ -14,7 +14,7 @@ const REDOCLY: &str = "@redocly/cli@2.73.0";
 
 /// Sends requests made from a schema.
 pub(crate) fn schemathesis() -> Result<PathBuf> {
-    Ok(python(SCHEMATHESIS)?.join("schemathesis"))
+    Ok(python("schemathesis", &[SCHEMATHESIS])?.join("schemathesis"))
 }
 
 /// Checks licences, sources and banned crates. Takes minutes to build, so it goes where cargo keeps programs.
@@ -30,44 +30,54 @@ pub(crate) fn cargo_deny() -> Result<Command> {
 
 /// Checks OpenAPI documents.
 pub(crate) fn redocly() -> Result<PathBuf> {
-    process::need(Path::new("npm"), "npm")?;
-    let folder = installed(REDOCLY, |folder| {
-        let mut npm = Command::new("npm");
-        npm.args(["install", "--no-fund", "--no-audit", "--prefix"])
-            .arg(folder)
-            .arg(REDOCLY);
-        process::output(&mut npm)
-    })?;
-    Ok(folder.join("node_modules/.bin/redocly"))
+    Ok(npm("redocly", &[REDOCLY])?.join(".bin/redocly"))
 }
 
-/// Installs a Python package into an environment of its own and returns where its programs are.
-fn python(package: &str) -> Result<PathBuf> {
-    let folder = installed(package, |folder| {
+/// Installs npm packages into a folder of their own and returns where they are.
+pub(crate) fn npm(name: &str, packages: &[&str]) -> Result<PathBuf> {
+    process::need(Path::new("npm"), "npm")?;
+    let folder = installed(name, packages, |folder| {
+        let mut npm = Command::new("npm");
+        npm.args([
+            "install",
+            "--no-fund",
+            "--no-audit",
+            "--ignore-scripts",
+            "--save-exact",
+            "--prefix",
+        ])
+        .arg(folder)
+        .args(packages);
+        process::output(&mut npm)
+    })?;
+    Ok(folder.join("node_modules"))
+}
+
+/// Installs Python packages into an environment of their own and returns where its programs are.
+pub(crate) fn python(name: &str, packages: &[&str]) -> Result<PathBuf> {
+    let folder = installed(name, packages, |folder| {
         let mut venv = Command::new("python3");
         if process::output(venv.args(["-m", "venv"]).arg(folder)).is_err() {
             process::need(Path::new("/usr/share/doc/python3-venv/copyright"), "python3-venv")?;
             process::output(Command::new("python3").args(["-m", "venv", "--clear"]).arg(folder))?;
         }
-        process::output(Command::new(folder.join("bin/pip")).args(["install", "--quiet", package]))
+        let mut pip = Command::new(folder.join("bin/pip"));
+        process::output(pip.args(["install", "--quiet"]).args(packages))
     })?;
     Ok(folder.join("bin"))
 }
 
-/// Installs unless that was done before. A half-done installation leaves no mark and is begun anew.
-fn installed(package: &str, install: impl FnOnce(&Path) -> Result<String>) -> Result<PathBuf> {
-    let name: String = package
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
-        .collect();
+/// Installs unless just these versions are there. A half-done installation leaves no mark and is begun anew.
+fn installed(name: &str, packages: &[&str], install: impl FnOnce(&Path) -> Result<String>) -> Result<PathBuf> {
     let folder = root().join(".components").join(name);
-    let mark = folder.join("installed");
-    if !mark.exists() {
-        say(&format!("installing {package}"));
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(&folder)?;
-        install(&folder).with_context(|| format!("cannot install {package}"))?;
-        fs::write(&mark, "")?;
+    let (mark, wanted) = (folder.join("installed"), packages.join(" "));
+    if fs::read_to_string(&mark).is_ok_and(|versions| versions == wanted) {
+        return Ok(folder);
     }
+    say(&format!("installing {wanted}"));
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder)?;
+    install(&folder).with_context(|| format!("cannot install {wanted}"))?;
+    fs::write(&mark, wanted)?;
     Ok(folder)
 }
