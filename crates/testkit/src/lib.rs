@@ -4,6 +4,7 @@
 
 pub mod databases;
 pub mod kit;
+pub mod parts;
 pub mod seed;
 
 pub use kit::{Kit, Reply};
