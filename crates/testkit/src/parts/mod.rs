@@ -5,12 +5,14 @@
 //! Starting blocks until the part is ready, which takes less than a second unless the machine is busy.
 
 mod certificates;
+mod dns;
 mod http;
 mod process;
 mod smtp;
 
 use std::path::{Path, PathBuf};
 
+pub use dns::{Dns, SilentDns};
 pub use smtp::{Mail, Smtp, SmtpOptions, Tls};
 
 /// Where packages are that were not installed for the whole machine.

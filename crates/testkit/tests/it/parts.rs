@@ -1,5 +1,6 @@
 //! The real parts do what tests of ours rely on.
 
+mod dns;
 mod smtp;
 
 use std::path::PathBuf;
