@@ -7,13 +7,56 @@
 mod certificates;
 mod dns;
 mod http;
+mod oidc;
 mod process;
+mod saml;
 mod smtp;
 
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 pub use dns::{Dns, SilentDns};
+pub use http::{Page, Visitor};
+pub use oidc::{OidcOptions, OidcProvider};
+pub use saml::{SamlAnswer, SamlIdp, SamlOptions, Signed};
 pub use smtp::{Mail, Smtp, SmtpOptions, Tls};
+
+/// Somebody who signs in at an identity provider.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Person {
+    /// What the provider knows them by: the name identifier of SAML, the subject of OIDC.
+    pub id: String,
+    pub email: String,
+    pub first_name: String,
+    pub last_name: String,
+}
+
+impl Person {
+    /// Known to the provider by their address.
+    pub fn new(email: &str, first_name: &str, last_name: &str) -> Self {
+        Self {
+            id: email.to_owned(),
+            email: email.to_owned(),
+            first_name: first_name.to_owned(),
+            last_name: last_name.to_owned(),
+        }
+    }
+
+    /// The fields of both providers' forms.
+    fn fields(&self) -> [(&str, &str); 4] {
+        [
+            ("id", &self.id),
+            ("email", &self.email),
+            ("first_name", &self.first_name),
+            ("last_name", &self.last_name),
+        ]
+    }
+
+    fn json(&self) -> Value {
+        self.fields().into_iter().collect()
+    }
+}
 
 /// Where packages are that were not installed for the whole machine.
 fn folder() -> PathBuf {
