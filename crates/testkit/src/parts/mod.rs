@@ -4,6 +4,7 @@
 //! handle can be dropped. `cargo xtask test` installs what they need, and `cargo xtask parts` nothing else.
 //! Starting blocks until the part is ready, which takes less than a second unless the machine is busy.
 
+pub mod browser;
 mod certificates;
 mod dns;
 mod http;

@@ -1,5 +1,6 @@
 //! The real parts do what tests of ours rely on.
 
+mod browser;
 mod dns;
 mod identity;
 mod smtp;
