@@ -15,11 +15,12 @@ const pair = () => {
 
 /** How samlp learns about somebody. Not an arrow: samlp looks for the prototype. */
 function profile(person) {
+  const format = person.id && person.id !== person.email ? '2.0:nameid-format:persistent' : '1.1:nameid-format:emailAddress';
   return {
     getClaims: () => ({ email: person.email, givenname: person.first_name, surname: person.last_name }),
     getNameIdentifier: () => ({
       nameIdentifier: person.id || person.email,
-      nameIdentifierFormat: 'urn:oasis:names:tc:SAML:1.1:nameid-format:emailAddress',
+      nameIdentifierFormat: `urn:oasis:names:tc:SAML:${format}`,
     }),
   };
 }
