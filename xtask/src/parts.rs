@@ -15,11 +15,14 @@ const NODE: [&str; 5] = [
     "axe-core@4.14.0",
 ];
 /// Programs and the Debian packages that bring them, in Debian's version.
-const DEBIAN: [(&str, &str); 4] = [
+const DEBIAN: [(&str, &str); 7] = [
     ("/usr/sbin/knotd", "knot"),
     ("kdig", "knot-dnsutils"),
     ("openssl", "openssl"),
     ("chromium", "chromium"),
+    ("php", "php-cli"),
+    ("/usr/share/doc/php-xml/copyright", "php-xml"),
+    ("/usr/share/doc/php-mbstring/copyright", "php-mbstring"),
 ];
 
 /// Where `testkit` looks for what was not installed for the whole machine.
@@ -33,5 +36,5 @@ pub(crate) fn install() -> Result<()> {
     for (program, package) in DEBIAN {
         process::need(Path::new(program), package)?;
     }
-    Ok(())
+    tools::unpacked("parts/simplesamlphp", "simplesamlphp")
 }

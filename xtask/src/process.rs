@@ -159,24 +159,32 @@ pub(crate) fn need(program: &Path, package: &str) -> Result<()> {
     install(package).with_context(|| {
         let program = program.display();
         format!("{program} is missing; as root `apt-get update && apt-get install {package}` brings it")
-    })
+    })?;
+    Ok(())
 }
 
-/// A machine that never asked for a list of packages has none to install from.
-fn install(package: &str) -> Result<()> {
+fn install(package: &str) -> Result<String> {
+    let here = Path::new(".");
+    apt_get(
+        here,
+        &["install", "--yes", "--quiet", "--no-install-recommends", package],
+    )
+}
+
+/// Works in a folder. A machine that never asked for a list of packages has none to choose from, so then it asks.
+pub(crate) fn apt_get(folder: &Path, arguments: &[&str]) -> Result<String> {
     let get = |arguments: &[&str]| {
         output(
             Command::new("apt-get")
+                .current_dir(folder)
                 .env("DEBIAN_FRONTEND", "noninteractive")
                 .args(arguments),
         )
     };
-    let install = ["install", "--yes", "--quiet", "--no-install-recommends", package];
-    if get(&install).is_err() {
+    get(arguments).or_else(|_| {
         get(&["update", "--quiet"])?;
-        get(&install)?;
-    }
-    Ok(())
+        get(arguments)
+    })
 }
 
 /// A loopback port nobody listens on now.

@@ -67,6 +67,20 @@ pub(crate) fn python(name: &str, packages: &[&str]) -> Result<PathBuf> {
     Ok(folder.join("bin"))
 }
 
+/// Unpacks a Debian package without what it depends on, which may be a server that starts by itself.
+pub(crate) fn unpacked(name: &str, package: &str) -> Result<()> {
+    installed(name, &[package], |folder| {
+        process::apt_get(folder, &["download", "--quiet", package])?;
+        let mut unpack = Command::new("sh");
+        process::output(
+            unpack
+                .current_dir(folder)
+                .args(["-c", "dpkg -x ./*.deb . && rm ./*.deb"]),
+        )
+    })?;
+    Ok(())
+}
+
 /// Installs unless just these versions are there. A half-done installation leaves no mark and is begun anew.
 fn installed(name: &str, packages: &[&str], install: impl FnOnce(&Path) -> Result<String>) -> Result<PathBuf> {
     let folder = root().join(".components").join(name);

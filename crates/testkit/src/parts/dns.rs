@@ -4,7 +4,7 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::process::Command;
 
-use super::process::{Folder, Process, run};
+use super::process::{Folder, Process, run, watched};
 
 /// Nobody may keep an answer, so that a change is seen at once.
 const TTL: &str = "0";
@@ -77,16 +77,8 @@ impl Dns {
         }
         let configuration = folder.join("knot.conf");
         fs::write(&configuration, self::configuration(&folder, port, zones)).expect("a configuration");
-        // It does not look at its standard input, so a shell does.
-        let mut command = Command::new("sh");
-        command.args([
-            "-c",
-            r#""$@" & cat >/dev/null; kill -KILL $!; wait"#,
-            "sh",
-            "/usr/sbin/knotd",
-            "-c",
-        ]);
-        let mut process = Process::start(command.arg(configuration), &folder.join("knot.log"));
+        let mut command = watched("/usr/sbin/knotd");
+        let mut process = Process::start(command.arg("-c").arg(configuration), &folder.join("knot.log"));
         let is_ours = process.until("the name server is ready", |log| {
             if log.contains("cannot bind") {
                 return Some(false);

@@ -113,15 +113,22 @@ fn exchange(host: &str, request: &str) -> std::io::Result<Page> {
     })
 }
 
-/// The value of an attribute, written as our own scripts write all of them: in double quotes, with signs as numbers.
+/// The value of an attribute in double quotes.
 fn attribute(tag: &str, name: &str) -> Option<String> {
-    let start = format!(" {name}=\"");
-    let (_, rest) = tag.split_once(&start)?;
-    let mut parts = rest.split('"').next()?.split("&#");
+    let start = format!("{name}=\"");
+    let is_whole = |at: &usize| tag[..*at].ends_with(char::is_whitespace);
+    let at = tag.match_indices(&start).map(|(at, _)| at).find(is_whole)?;
+    let mut parts = tag[at + start.len()..].split('"').next()?.split('&');
     let mut value = parts.next()?.to_owned();
     for part in parts {
-        let (number, rest) = part.split_once(';')?;
-        value.push(char::from_u32(number.parse().ok()?)?);
+        let (sign, rest) = part.split_once(';')?;
+        value.push(match sign {
+            "amp" => '&',
+            "quot" => '"',
+            "lt" => '<',
+            "gt" => '>',
+            _ => char::from_u32(sign.strip_prefix('#')?.parse().ok()?)?,
+        });
         value.push_str(rest);
     }
     Some(value)
@@ -147,9 +154,9 @@ mod tests {
 
     #[test]
     fn attributes_are_read_as_they_were_meant() {
-        let tag = "<input type=\"hidden\" name=\"x\" value=\"a &#34;b&#34; &#38;#38;\"";
+        let tag = "<input type=\"hidden\"\n name=\"x\" data-value=\"no\" value=\"a &#34;b&quot; &amp;#38; &#039;\"";
         assert_eq!(attribute(tag, "name").as_deref(), Some("x"));
-        assert_eq!(attribute(tag, "value").as_deref(), Some("a \"b\" &#38;"));
+        assert_eq!(attribute(tag, "value").as_deref(), Some("a \"b\" &#38; '"));
         assert_eq!(attribute(tag, "action"), None);
     }
 }

@@ -11,6 +11,7 @@ mod http;
 mod oidc;
 mod process;
 mod saml;
+mod simple_saml;
 mod smtp;
 
 use std::path::{Path, PathBuf};
@@ -21,6 +22,7 @@ pub use dns::{Dns, SilentDns};
 pub use http::{Page, Visitor};
 pub use oidc::{OidcOptions, OidcProvider};
 pub use saml::{SamlAnswer, SamlIdp, SamlOptions, Signed};
+pub use simple_saml::{SimpleSamlIdp, SimpleSamlOptions};
 pub use smtp::{Mail, Smtp, SmtpOptions, Tls};
 
 /// Somebody who signs in at an identity provider.

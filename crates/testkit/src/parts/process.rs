@@ -125,6 +125,14 @@ impl Drop for Process {
     }
 }
 
+/// A program that does not look at its standard input, with a shell around it that does.
+pub(super) fn watched(program: &str) -> Command {
+    let mut command = Command::new("sh");
+    let line = r#""$@" & cat >/dev/null; kill -KILL $!; wait"#;
+    command.args(["-c", line, "sh", program]);
+    command
+}
+
 /// Runs a short program to its end and returns what it printed; it must succeed.
 pub(super) fn run(command: &mut Command) -> String {
     let output = command.stdin(Stdio::null()).output();

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::certificates::{self, Pair};
 use super::process::{Folder, Process};
-use super::{Person, Visitor};
+use super::{Page, Person, Visitor};
 
 /// Which element the provider signs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -17,6 +17,16 @@ pub enum Signed {
     Assertion,
     Response,
     Both,
+}
+
+impl Signed {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Assertion => "assertion",
+            Self::Response => "response",
+            Self::Both => "both",
+        }
+    }
 }
 
 #[derive(Debug, Clone, Default)]
@@ -43,6 +53,19 @@ pub struct SamlAnswer {
     pub relay_state: Option<String>,
 }
 
+impl SamlAnswer {
+    /// Reads a page with a form that sends itself.
+    pub(super) fn read(page: &Page) -> Self {
+        assert_eq!(page.status, 200, "{}", page.body);
+        let mut fields = page.fields();
+        Self {
+            acs: page.action().expect("a form that goes somewhere"),
+            response: fields.remove("SAMLResponse").expect("an answer in the form"),
+            relay_state: fields.remove("RelayState"),
+        }
+    }
+}
+
 /// A running provider. It signs with RSA and SHA-256, with keys made when it starts.
 #[derive(Debug)]
 pub struct SamlIdp {
@@ -66,11 +89,7 @@ impl SamlIdp {
             "audience": options.audience,
             "acs": options.acs,
             "user": options.user.as_ref().map(Person::json),
-            "signed": match options.signed {
-                Signed::Assertion => "assertion",
-                Signed::Response => "response",
-                Signed::Both => "both",
-            },
+            "signed": options.signed.name(),
             "lifetime_seconds": options.lifetime.map(|lifetime| lifetime.as_secs()),
             "first": files(&first),
             "second": files(&second),
@@ -127,14 +146,7 @@ impl SamlIdp {
             .filter(|field| typed.iter().all(|(name, _)| name != field.0));
         let mut fields: Vec<(&str, &str)> = kept.map(|(name, value)| (name.as_str(), value.as_str())).collect();
         fields.extend(typed);
-        let page = visitor.post(&self.sso_url(), &fields);
-        assert_eq!(page.status, 200, "{}", page.body);
-        let mut fields = page.fields();
-        SamlAnswer {
-            acs: page.action().expect("a form that goes somewhere"),
-            response: fields.remove("SAMLResponse").expect("an answer in the form"),
-            relay_state: fields.remove("RelayState"),
-        }
+        SamlAnswer::read(&visitor.post(&self.sso_url(), &fields))
     }
 }
 

@@ -1,7 +1,9 @@
 //! The identity providers, visited without a browser.
 
 use serde_json::Value;
-use testkit::parts::{OidcOptions, OidcProvider, Person, SamlIdp, SamlOptions, Signed, Visitor};
+use testkit::parts::{
+    OidcOptions, OidcProvider, Person, SamlIdp, SamlOptions, Signed, SimpleSamlIdp, SimpleSamlOptions, Visitor,
+};
 
 use super::python;
 
@@ -105,6 +107,43 @@ fn a_saml_provider_shows_its_metadata_and_needs_no_form_for_a_fixed_user() {
     let page = visitor.get(&with_request(&idp.sso_url()));
     assert_eq!(page.action().as_deref(), Some(ACS));
     assert!(page.fields().contains_key("SAMLResponse"));
+}
+
+#[test]
+fn a_second_saml_provider_answers_the_same_request() {
+    let mut options = SimpleSamlOptions {
+        audience: AUDIENCE.to_owned(),
+        acs: ACS.to_owned(),
+        user: zoe(),
+        signed: Signed::Both,
+        encrypted_for: None,
+    };
+    let idp = SimpleSamlIdp::start(&options);
+    let answer = idp.answer(&with_request(&idp.sso_url()));
+    assert_eq!(answer.acs, ACS);
+    assert_eq!(answer.relay_state.as_deref(), Some("a&b=\"c d\""));
+    let xml = decoded(&answer.response);
+    for part in [
+        "InResponseTo=\"_asked\"",
+        "<saml:Attribute Name=\"email\"",
+        ">Zoë</saml:AttributeValue>",
+        ">zoe@example.test</saml:NameID>",
+        "xmldsig-more#rsa-sha256",
+        &idp.entity_id(),
+    ] {
+        assert!(xml.contains(part), "{part} is not in {xml}");
+    }
+    assert_eq!(xml.matches(&bare(&idp.certificate_pem())).count(), 2);
+    let begun = decoded(&idp.answer(&idp.start_url()).response);
+    assert!(!begun.contains("InResponseTo"), "{begun}");
+
+    options.encrypted_for = Some(idp.certificate_pem());
+    let idp = SimpleSamlIdp::start(&options);
+    let xml = decoded(&idp.answer(&with_request(&idp.sso_url())).response);
+    assert!(
+        xml.contains("<saml:EncryptedAssertion") && !xml.contains("zoe@"),
+        "{xml}"
+    );
 }
 
 /// The verifier and the challenge are the example of RFC 7636.
