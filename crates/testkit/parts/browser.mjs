@@ -25,7 +25,7 @@ export const launch = async () => {
 
 const isOutside = (url) => /^(https?|wss?):$/.test(url.protocol) && !LOOPBACK.includes(url.hostname);
 
-/** Opens a page for a new visitor. What goes wrong on it is added to `failures`, unless an expression in `allow` fits. */
+/** Opens a page for a new visitor. What goes wrong there is added to `failures`, unless one of `allow` matches it. */
 export const page = async (browser, { failures = [], allow = [], ...settings } = {}) => {
   const context = await browser.newContext(settings);
   const page = await context.newPage();

@@ -42,7 +42,8 @@ const hiddenFields = (hidden) =>
 
 /** A form that asks who somebody is and sends these other fields along; on some pages one can also refuse. */
 export const loginPage = (action, hidden, canCancel = false) => `<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><link rel="icon" href="data:,"><title>Sign in</title></head><body><main><h1>Sign in</h1>
+<html lang="en"><head><meta charset="utf-8"><link rel="icon" href="data:,"><title>Sign in</title></head><body><main>
+<h1>Sign in</h1>
 <form method="post" action="${escaped(action)}">
 ${hiddenFields(hidden)}
 <p><label>E-mail <input name="email" type="email" required></label></p>

@@ -15,7 +15,8 @@ const pair = () => {
 
 /** How samlp learns about somebody. Not an arrow: samlp looks for the prototype. */
 function profile(person) {
-  const format = person.id && person.id !== person.email ? '2.0:nameid-format:persistent' : '1.1:nameid-format:emailAddress';
+  const isAddress = !person.id || person.id === person.email;
+  const format = isAddress ? '1.1:nameid-format:emailAddress' : '2.0:nameid-format:persistent';
   return {
     getClaims: () => ({ email: person.email, givenname: person.first_name, surname: person.last_name }),
     getNameIdentifier: () => ({

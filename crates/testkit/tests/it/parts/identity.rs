@@ -150,9 +150,10 @@ fn a_second_saml_provider_answers_the_same_request() {
 const VERIFIER: &str = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
 
 fn authorization(provider: &OidcProvider, is_proven: bool) -> String {
+    let scope = "openid%20email%20profile";
     let proof = "&code_challenge=E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM&code_challenge_method=S256";
     format!(
-        "{}/auth?client_id={}&response_type=code&scope=openid%20email%20profile&state=here&nonce=once&redirect_uri={CALLBACK}{}",
+        "{}/auth?client_id={}&response_type=code&scope={scope}&state=here&nonce=once&redirect_uri={CALLBACK}{}",
         provider.issuer(),
         provider.client_id(),
         if is_proven { proof } else { "" },

@@ -20,7 +20,8 @@ if starttls:
 if server.username:
     client.login(unquote(server.username), unquote(server.password))
 mail = EmailMessage()
-mail["From"], mail["To"], mail["Subject"], mail["Reply-To"] = "Hedgerow <hedgerow@example.test>", to, subject, "team@example.test"
+mail["From"], mail["To"], mail["Subject"] = "Hedgerow <hedgerow@example.test>", to, subject
+mail["Reply-To"] = "team@example.test"
 mail.set_content("Grüße\n")
 mail.add_alternative("<p>Grüße</p>\n", subtype="html")
 client.send_message(mail)
