@@ -5,8 +5,9 @@ use aide::generate::GenContext;
 use aide::openapi::Operation;
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Method, header};
+use axum::http::{Method, header};
 use axum::response::{IntoResponse, Response};
+use identity::cookies;
 use serde_json::Value;
 use service::access::{self, Caller, Permission, Request};
 use service::credentials::Credential;
@@ -25,8 +26,6 @@ pub(crate) const SCOPE: &str = "x-required-scope";
 pub(crate) const LEVEL: &str = "x-minimum-level";
 pub(crate) const CREDENTIAL: &str = "x-credential";
 
-pub(crate) const SESSION_COOKIE: &str = "__Host-hedgerow_session";
-
 /// A member of the organization in the path who may do `P` there.
 pub(crate) struct Allowed<P>(pub(crate) Caller<P>);
 
@@ -35,6 +34,9 @@ pub(crate) struct Known<P>(pub(crate) access::Known<P>);
 
 /// A person who has signed in; no key will do.
 pub(crate) struct Person(pub(crate) SignedIn);
+
+/// Whoever the credential belongs to, key or session, outside of any organization.
+pub(crate) struct Anybody(pub(crate) UserId);
 
 /// Why a request goes no further: a problem, or an answer that was given before.
 pub(crate) enum Halt {
@@ -108,6 +110,22 @@ impl FromRequestParts<Api> for Person {
     }
 }
 
+impl FromRequestParts<Api> for Anybody {
+    type Rejection = Halt;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Halt> {
+        let found = match credential(parts)? {
+            Credential::Key(key) => api.service.own_key(key).await.map(|key| key.user_id),
+            Credential::Session(token) => api
+                .service
+                .signed_in(token, request(parts))
+                .await
+                .map(|person| person.user),
+        };
+        Ok(Self(found.map_err(|error| api.refuse(parts, error))?))
+    }
+}
+
 impl Api {
     /// Failed keys are counted by address; past the limit they are not even told so.
     pub(crate) fn refuse(&self, parts: &Parts, error: service::Error) -> Problem {
@@ -169,49 +187,17 @@ pub(crate) fn credential(parts: &Parts) -> Result<Credential<'_>, Problem> {
         }
         return Ok(Credential::Key(key.trim()));
     }
-    let token = session_token(&parts.headers).ok_or(Problem::NotAuthenticated)?;
-    refuse_cross_origin(parts)?;
+    let token = cookies::find(&parts.headers, cookies::SESSION).ok_or(Problem::NotAuthenticated)?;
     Ok(Credential::Session(token))
 }
 
-pub(crate) fn session_token(headers: &HeaderMap) -> Option<&str> {
-    let cookies = headers
-        .get_all(header::COOKIE)
-        .iter()
-        .filter_map(|value| value.to_str().ok());
-    let mut pairs = cookies
-        .flat_map(|line| line.split(';'))
-        .filter_map(|pair| pair.trim().split_once('='));
-    pairs.find(|(name, _)| *name == SESSION_COOKIE).map(|(_, token)| token)
-}
-
-/// Browsers send cookies along with what other sites ask for; only our own pages may change things.
-pub(crate) fn refuse_cross_origin(parts: &Parts) -> Result<(), Problem> {
-    if matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS) {
-        return Ok(());
-    }
-    let text = |name: header::HeaderName| parts.headers.get(name).and_then(|value| value.to_str().ok());
-    let is_same_site = match text(header::HeaderName::from_static("sec-fetch-site")) {
-        Some(site) => matches!(site, "same-origin" | "none"),
-        None => match (text(header::ORIGIN), text(header::HOST)) {
-            (Some(origin), Some(host)) => origin.split_once("://").is_some_and(|(_, rest)| rest == host),
-            (Some(_), None) => false,
-            // No browser: there is nobody to be misused.
-            (None, _) => true,
-        },
-    };
-    if is_same_site {
-        Ok(())
-    } else {
-        Err(Problem::CrossOrigin)
-    }
-}
-
-fn request(parts: &Parts) -> Request {
-    Request {
-        id: Notes::of(parts).request_id.clone(),
-        ..Request::default()
-    }
+/// What the edge knows of a request.
+pub(crate) fn request(parts: &Parts) -> Request {
+    parts
+        .extensions
+        .get::<Request>()
+        .cloned()
+        .expect("the edge notes every request")
 }
 
 /// `?dry_run=true` on a write.
@@ -247,6 +233,12 @@ impl<P: Permission> OperationInput for Known<P> {
     fn operation_input(_: &mut GenContext, operation: &mut Operation) {
         note(operation, CREDENTIAL, "user");
         note(operation, SCOPE, P::SCOPE.to_string());
+    }
+}
+
+impl OperationInput for Anybody {
+    fn operation_input(_: &mut GenContext, operation: &mut Operation) {
+        note(operation, CREDENTIAL, "own key");
     }
 }
 

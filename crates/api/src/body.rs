@@ -8,9 +8,10 @@ use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, header};
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use service::Invalid;
 
 use crate::error::Problem;
 use crate::{json, schema};
@@ -26,15 +27,69 @@ impl<S: Send + Sync, T: JsonSchema + DeserializeOwned + 'static> FromRequest<S> 
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
         let (parts, body) = request.into_parts();
-        let bytes = collect(body).await?;
-        let value = if bytes.is_empty() {
-            Value::Object(Map::new())
-        } else {
-            expect_json(&parts.headers)?;
-            json::parse(&bytes).map_err(|error| Problem::Unreadable(error.to_string()))?
-        };
-        schema::read(value).map(Self)
+        schema::read(read_json(&parts.headers, body).await?).map(Self)
     }
+}
+
+/// One thing, or a list of them. In a list, each mistake says which item it is in.
+pub(crate) struct OneOrMany<T>(pub(crate) Vec<T>);
+
+/// How long a list may be.
+pub(crate) const MOST_ITEMS: usize = 100;
+
+impl<S: Send + Sync, T: JsonSchema + DeserializeOwned + 'static> FromRequest<S> for OneOrMany<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+        let (parts, body) = request.into_parts();
+        let items = match read_json(&parts.headers, body).await? {
+            Value::Array(items) => items,
+            one => return schema::read(one).map(|item| Self(vec![item])),
+        };
+        let problem = |code, detail| {
+            Err(Problem::Validation(vec![Invalid {
+                field: None,
+                code,
+                detail,
+            }]))
+        };
+        match items.len() {
+            0 => return problem("min_length", "send at least one".to_owned()),
+            many if many > MOST_ITEMS => return problem("max_length", format!("send at most {MOST_ITEMS} at once")),
+            _ => {}
+        }
+        let (mut read, mut problems) = (Vec::with_capacity(items.len()), Vec::new());
+        for (place, item) in items.into_iter().enumerate() {
+            match schema::read(item) {
+                Ok(item) => read.push(item),
+                Err(Problem::Validation(found)) => problems.extend(found.into_iter().map(|each| each.in_item(place))),
+                Err(other) => return Err(other),
+            }
+        }
+        if problems.is_empty() {
+            Ok(Self(read))
+        } else {
+            Err(Problem::Validation(problems))
+        }
+    }
+}
+
+impl<T: JsonSchema + 'static> OperationInput for OneOrMany<T> {
+    fn operation_input(generator: &mut GenContext, operation: &mut Operation) {
+        let one = schema::of_input::<T>();
+        let many = serde_json::json!({ "type": "array", "items": one, "minItems": 1, "maxItems": MOST_ITEMS });
+        let either = Schema::try_from(serde_json::json!({ "anyOf": [one, many] })).expect("an object is a schema");
+        describe(generator, operation, either);
+    }
+}
+
+async fn read_json(headers: &HeaderMap, body: axum::body::Body) -> Result<Value, Problem> {
+    let bytes = collect(body).await?;
+    if bytes.is_empty() {
+        return Ok(Value::Object(Map::new()));
+    }
+    expect_json(headers)?;
+    json::parse(&bytes).map_err(|error| Problem::Unreadable(error.to_string()))
 }
 
 /// Reads a body to its end, unless that is too far away.
@@ -63,25 +118,25 @@ fn expect_json(headers: &HeaderMap) -> Result<(), Problem> {
 
 impl<T: JsonSchema + 'static> OperationInput for Body<T> {
     fn operation_input(generator: &mut GenContext, operation: &mut Operation) {
-        let json_schema = schema::of_input::<T>();
-        let schema = SchemaObject {
-            json_schema,
-            external_docs: None,
-            example: None,
-        };
-        let media_type = MediaType {
-            schema: Some(schema),
-            ..MediaType::default()
-        };
-        let content = [("application/json".to_owned(), media_type)].into_iter().collect();
-        set_body(
-            generator,
-            operation,
-            RequestBody {
-                content,
-                required: true,
-                ..RequestBody::default()
-            },
-        );
+        describe(generator, operation, schema::of_input::<T>());
     }
+}
+
+fn describe(generator: &mut GenContext, operation: &mut Operation, json_schema: Schema) {
+    let schema = SchemaObject {
+        json_schema,
+        external_docs: None,
+        example: None,
+    };
+    let media_type = MediaType {
+        schema: Some(schema),
+        ..MediaType::default()
+    };
+    let content = [("application/json".to_owned(), media_type)].into_iter().collect();
+    let body = RequestBody {
+        content,
+        required: true,
+        ..RequestBody::default()
+    };
+    set_body(generator, operation, body);
 }

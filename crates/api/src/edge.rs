@@ -12,6 +12,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, he
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
+use service::access::{self, Origin};
 use service::idempotency::Claim;
 use tower_http::cors::{AllowOrigin, Any, CorsLayer};
 use tracing::{Instrument, Span};
@@ -83,9 +84,18 @@ pub(crate) async fn layer(State(api): State<Api>, mut request: Request, next: Ne
     let started = Instant::now();
     let notes = Arc::new(Notes::new(request_id(&api, request.headers())));
     request.extensions_mut().insert(notes.clone());
+    let (parts, body) = request.into_parts();
+    let asks = access::Request {
+        id: notes.request_id.clone(),
+        origin: origin(&api, &parts),
+        ..access::Request::default()
+    };
+    let is_refused = is_cross_origin(&parts);
+    let mut request = Request::from_parts(parts, body);
+    request.extensions_mut().insert(asks);
     let asked = Asked::about(&request);
     let span = asked.span(&api, &notes);
-    let answer = AssertUnwindSafe(carry_out(&api, request, next))
+    let answer = AssertUnwindSafe(carry_out(&api, request, next, is_refused))
         .catch_unwind()
         .instrument(span);
     let response = match tokio::time::timeout(TIME_LIMIT, answer).await {
@@ -100,7 +110,43 @@ pub(crate) async fn layer(State(api): State<Api>, mut request: Request, next: Ne
     response
 }
 
-async fn carry_out(api: &Api, request: Request, next: Next) -> Response {
+/// Who asks, as far as one can tell.
+fn origin(api: &Api, parts: &Parts) -> Origin {
+    let user_agent = parts.headers.get(header::USER_AGENT);
+    let user_agent = user_agent.and_then(|value| value.to_str().ok()).unwrap_or_default();
+    Origin {
+        address: Some(api.settings.client_address(parts)),
+        user_agent: user_agent.into(),
+    }
+}
+
+/// Identity providers make browsers post their answers here, from their own pages. What they carry is proof by itself.
+const ANSWERS_OF_PROVIDERS: &str = "/saml/";
+
+/// Browsers send cookies along with what other sites ask for; only our own pages may change things with them. A key is
+/// never sent along by itself.
+fn is_cross_origin(parts: &Parts) -> bool {
+    let is_harmless = matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
+    let has_key = parts.headers.contains_key(header::AUTHORIZATION);
+    if is_harmless || has_key || parts.uri.path().starts_with(ANSWERS_OF_PROVIDERS) {
+        return false;
+    }
+    let text = |name: HeaderName| parts.headers.get(name).and_then(|value| value.to_str().ok());
+    match text(HeaderName::from_static("sec-fetch-site")) {
+        Some(site) => !matches!(site, "same-origin" | "none"),
+        None => match (text(header::ORIGIN), text(header::HOST)) {
+            (Some(origin), Some(host)) => origin.split_once("://").is_none_or(|(_, rest)| rest != host),
+            (Some(_), None) => true,
+            // No browser: there is nobody to be misused.
+            (None, _) => false,
+        },
+    }
+}
+
+async fn carry_out(api: &Api, request: Request, next: Next, is_refused: bool) -> Response {
+    if is_refused {
+        return Problem::CrossOrigin.into_response();
+    }
     if idempotency::is_wanted(&request) {
         // On a task of its own: when the client hangs up, the answer is still kept for when it asks again.
         let answer = tokio::spawn(idempotency::once(api.clone(), request, next));

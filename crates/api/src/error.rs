@@ -18,6 +18,8 @@ pub(crate) enum Problem {
     AuthenticationFailed,
     /// The credential is fine, but a signed-in person is needed.
     SignInNeeded,
+    /// The password was right; a code is asked for next.
+    CodeNeeded,
     CrossOrigin,
     Validation(Vec<Invalid>),
     /// The body is no JSON, or not as JSON should be.
@@ -33,6 +35,9 @@ pub(crate) enum Problem {
 
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
+        if let Error::Throttled(wait) = error {
+            return Self::Throttled(wait);
+        }
         Self::Service(Arc::new(error))
     }
 }
@@ -61,6 +66,7 @@ impl Problem {
             Self::NotAuthenticated => (StatusCode::UNAUTHORIZED, AUTHENTICATION, "not_authenticated"),
             Self::AuthenticationFailed => (StatusCode::UNAUTHORIZED, AUTHENTICATION, "authentication_failed"),
             Self::SignInNeeded | Self::CrossOrigin => (StatusCode::FORBIDDEN, AUTHENTICATION, "permission_denied"),
+            Self::CodeNeeded => (StatusCode::UNAUTHORIZED, AUTHENTICATION, "2fa_required"),
             Self::Validation(_) => (StatusCode::BAD_REQUEST, VALIDATION, "invalid_input"),
             Self::Unreadable(_) => (StatusCode::BAD_REQUEST, REQUEST, "parse_error"),
             Self::NoSuchRoute => (StatusCode::NOT_FOUND, REQUEST, "not_found"),
@@ -74,6 +80,8 @@ impl Problem {
                 Error::BadCredential => (StatusCode::UNAUTHORIZED, AUTHENTICATION, "authentication_failed"),
                 Error::NotFound(_) => (StatusCode::NOT_FOUND, REQUEST, "not_found"),
                 Error::Forbidden(_) => (StatusCode::FORBIDDEN, AUTHENTICATION, "permission_denied"),
+                Error::SecondFactorNeeded => (StatusCode::FORBIDDEN, AUTHENTICATION, "two_factor_setup_required"),
+                Error::Throttled(_) => (StatusCode::TOO_MANY_REQUESTS, "throttled_error", "throttled"),
                 Error::Invalid(_) => (StatusCode::BAD_REQUEST, VALIDATION, "invalid_input"),
                 Error::Conflict {
                     code: "idempotency_key_reused",
@@ -81,7 +89,7 @@ impl Problem {
                 } => (StatusCode::UNPROCESSABLE_ENTITY, REQUEST, "idempotency_key_reused"),
                 Error::Conflict { code, .. } => (StatusCode::CONFLICT, REQUEST, code),
                 Error::Stale(_) => (StatusCode::PRECONDITION_FAILED, REQUEST, "precondition_failed"),
-                Error::Database(_) | Error::Migration(_) | Error::Password(_) => {
+                Error::Database(_) | Error::Migration(_) | Error::Password(_) | Error::Sealed(_) => {
                     (StatusCode::INTERNAL_SERVER_ERROR, SERVER, "error")
                 }
             },
@@ -104,6 +112,7 @@ impl Problem {
             Self::NotAuthenticated => "send your key in the header Authorization: Bearer <key>".to_owned(),
             Self::AuthenticationFailed => "this key is unknown, expired or revoked".to_owned(),
             Self::SignInNeeded => "keys are managed by a person who has signed in, or on the command line".to_owned(),
+            Self::CodeNeeded => "send a code of your authenticator, or a backup code, to /api/login/token/".to_owned(),
             Self::CrossOrigin => "another site may not do this on your behalf".to_owned(),
             Self::Validation(_) => "the input is not valid".to_owned(),
             Self::Unreadable(why) => format!("the body is not valid JSON: {why}"),

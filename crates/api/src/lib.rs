@@ -1,12 +1,15 @@
 //! The JSON API. Takes requests apart, asks the service once, puts answers together; decides nothing.
 
 mod access;
+mod account;
 mod activity;
 mod body;
 mod conditional;
+mod domains;
 mod edge;
 mod error;
 mod idempotency;
+mod invites;
 mod json;
 mod keys;
 mod limits;
@@ -20,6 +23,7 @@ mod query;
 mod reply;
 mod schema;
 mod sign_in;
+mod signup;
 mod teams;
 mod user;
 
@@ -28,7 +32,8 @@ use std::sync::Arc;
 use aide::axum::ApiRouter;
 use axum::Router;
 use axum::http::{Request, Uri};
-use axum::routing::get;
+use axum::routing::{any, get};
+use identity::Identity;
 use service::Service;
 
 pub use limits::{Peer, RateLimit};
@@ -53,6 +58,7 @@ pub struct Settings {
 #[derive(Debug, Clone)]
 pub(crate) struct Api {
     service: Service,
+    identity: Identity,
     settings: Arc<Settings>,
     limits: Arc<limits::Limits>,
     meters: Arc<meters::Meters>,
@@ -64,15 +70,25 @@ impl axum::extract::FromRef<Api> for Service {
     }
 }
 
+impl axum::extract::FromRef<Api> for Identity {
+    fn from_ref(api: &Api) -> Self {
+        api.identity.clone()
+    }
+}
+
 /// One line a resource: everything else about it is in its own file.
 fn routes() -> ApiRouter<Api> {
     ApiRouter::new()
         .merge(organizations::routes())
         .merge(teams::routes())
         .merge(members::routes())
+        .merge(invites::routes())
+        .merge(domains::routes())
         .merge(activity::routes())
         .merge(keys::routes())
         .merge(sign_in::routes())
+        .merge(signup::routes())
+        .merge(account::routes())
 }
 
 /// Published paths end with a slash; the same path without it is served, too, with no redirect.
@@ -89,12 +105,14 @@ pub fn end_path_with_slash<B>(request: &mut Request<B>) {
     }
 }
 
-/// The whole API, ready to be served.
-pub fn router(service: Service, settings: Settings) -> Router {
+/// The whole API, ready to be served, with the pages for people beside it: what happens to every request happens to
+/// theirs, too.
+pub fn router(identity: Identity, settings: Settings, pages: Option<Router>) -> Router {
     let limits = Arc::new(limits::Limits::new(settings.rate_limit));
     let cors = edge::cors(&settings.cors_origins);
     let api = Api {
-        service,
+        service: identity.service().clone(),
+        identity,
         settings: Arc::new(settings),
         limits,
         meters: Arc::default(),
@@ -102,12 +120,15 @@ pub fn router(service: Service, settings: Settings) -> Router {
     let router = Router::from(routes())
         .route("/api/schema/", get(openapi::serve))
         .route("/api/docs/", get(openapi::page))
-        .fallback(edge::not_found)
         .method_not_allowed_fallback(edge::method_not_allowed)
-        .layer(axum::middleware::from_fn_with_state(api.clone(), edge::layer));
-    let router = match cors {
+        .with_state(api.clone());
+    let router = match pages {
+        Some(pages) => router.route("/api/{*rest}", any(edge::not_found)).merge(pages),
+        None => router.fallback(edge::not_found),
+    };
+    let router = router.layer(axum::middleware::from_fn_with_state(api.clone(), edge::layer));
+    match cors {
         Some(cors) => router.layer(cors),
         None => router,
-    };
-    router.with_state(api)
+    }
 }

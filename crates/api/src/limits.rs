@@ -1,7 +1,7 @@
 //! How often an address may fail, and how often a key may ask.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::time::Duration;
@@ -12,14 +12,13 @@ use governor::middleware::StateInformationMiddleware;
 use governor::state::keyed::DefaultKeyedStateStore;
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use service::KeyId;
+use service::sign_in::network;
 
 use crate::Settings;
 use crate::edge::Notes;
 
 /// Failures an address may have at once, and how fast they are forgiven.
 const FAILURES: NonZeroU32 = NonZeroU32::new(60).expect("not zero");
-/// Attempts to sign in that an address has in a minute.
-const SIGN_INS: NonZeroU32 = NonZeroU32::new(10).expect("not zero");
 
 /// So many requests in so long a time, written `480/minute`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +62,6 @@ type KeyLimiter = RateLimiter<KeyId, DefaultKeyedStateStore<KeyId>, DefaultClock
 
 pub(crate) struct Limits {
     failures: DefaultKeyedRateLimiter<IpAddr>,
-    sign_ins: DefaultKeyedRateLimiter<IpAddr>,
     keys: Option<(RateLimit, KeyLimiter)>,
 }
 
@@ -84,7 +82,6 @@ impl Limits {
         });
         Self {
             failures: RateLimiter::keyed(Quota::per_minute(FAILURES)),
-            sign_ins: RateLimiter::keyed(Quota::per_minute(SIGN_INS)),
             keys,
         }
     }
@@ -92,11 +89,6 @@ impl Limits {
     /// Counts a failure; `Err` with the time to wait if there were too many.
     pub(crate) fn failed_credential(&self, address: IpAddr) -> Result<(), Duration> {
         check(&self.failures, address)
-    }
-
-    /// Counts an attempt to sign in, before the password is looked at.
-    pub(crate) fn sign_in(&self, address: IpAddr) -> Result<(), Duration> {
-        check(&self.sign_ins, address)
     }
 
     /// Counts a request of a key and notes what is left for the answer's headers.
@@ -129,14 +121,6 @@ fn check(limiter: &DefaultKeyedRateLimiter<IpAddr>, address: IpAddr) -> Result<(
     limiter
         .check_key(&network(address))
         .map_err(|not_until| not_until.wait_time_from(DefaultClock::default().now()))
-}
-
-/// One customer has a whole /64 of IPv6, and an IPv4 address is one however it is written.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u64::MAX))),
-        v4 @ IpAddr::V4(_) => v4,
-    }
 }
 
 /// The address at the other end of the connection, put there by whoever accepts connections.
@@ -193,14 +177,6 @@ fn peer(parts: &Parts) -> IpAddr {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn all_spellings_of_an_address_count_as_one() {
-        let of = |text: &str| network(text.parse().expect("an address"));
-        assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
-        assert_eq!(of("2001:db8:1:2::1"), of("2001:db8:1:2:ffff::9"));
-        assert_ne!(of("2001:db8:1:2::1"), of("2001:db8:1:3::1"));
-    }
 
     #[test]
     fn too_many_failures_have_to_wait() {

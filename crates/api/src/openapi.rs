@@ -80,7 +80,7 @@ fn complete(document: &mut Value, definitions: Map<String, Value>) {
     }
 }
 
-const TAGS: [(&str, &str); 6] = [
+const TAGS: [(&str, &str); 9] = [
     ("Organizations", "What everything else belongs to."),
     (
         "Teams",
@@ -90,12 +90,21 @@ const TAGS: [(&str, &str); 6] = [
         "Members",
         "Who belongs to an organization, and how much they may do there.",
     ),
+    ("Invites", "How an organization asks somebody to join, and how they do."),
+    (
+        "Domains",
+        "Proven in DNS; how people with addresses there sign in and join.",
+    ),
     ("Activity", "What was done, by whom, and what it changed."),
     (
         "Personal API keys",
         "Credentials for programs, managed by the people they belong to.",
     ),
-    ("Sign-in", "Sessions, for managing keys."),
+    (
+        "Sign-in",
+        "Passwords, codes, reset links and recovery codes: how people get in.",
+    ),
+    ("Account", "Oneself: names, password, second factor, sessions."),
 ];
 
 fn security_schemes() -> Value {
@@ -109,7 +118,7 @@ fn security_schemes() -> Value {
         "session": {
             "type": "apiKey",
             "in": "cookie",
-            "name": crate::access::SESSION_COOKIE,
+            "name": identity::cookies::SESSION,
             "description": "The session of a person who has signed in.",
         },
     })

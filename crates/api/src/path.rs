@@ -10,7 +10,7 @@ use axum::http::request::Parts;
 use schemars::{Schema, json_schema};
 use service::members::MemberRef;
 use service::organizations::OrganizationRef;
-use service::{Error, KeyId, TeamId, UserUuid};
+use service::{DomainId, Error, InviteId, KeyId, SessionId, TeamId, UserUuid};
 
 use crate::access::note;
 use crate::error::Problem;
@@ -95,16 +95,43 @@ impl PathId for KeyRef {
     }
 }
 
-impl PathId for KeyId {
-    const NAME: &'static str = "id";
-    const THING: &'static str = "key";
+macro_rules! uuids_in_paths {
+    ($($id:ident, $thing:literal;)+) => {$(
+        impl PathId for $id {
+            const NAME: &'static str = "id";
+            const THING: &'static str = $thing;
+
+            fn read(text: &str) -> Option<Self> {
+                Self::from_str(text).ok()
+            }
+
+            fn schema() -> Schema {
+                json_schema!({ "type": "string", "format": "uuid" })
+            }
+        }
+    )+};
+}
+
+uuids_in_paths! {
+    DomainId, "domain";
+    InviteId, "invite";
+    KeyId, "key";
+    SessionId, "session";
+}
+
+/// A secret from a link.
+pub(crate) struct Token(pub(crate) String);
+
+impl PathId for Token {
+    const NAME: &'static str = "token";
+    const THING: &'static str = "link";
 
     fn read(text: &str) -> Option<Self> {
-        Self::from_str(text).ok()
+        Some(Self(text.to_owned()))
     }
 
     fn schema() -> Schema {
-        json_schema!({ "type": "string", "format": "uuid" })
+        json_schema!({ "type": "string" })
     }
 }
 

@@ -5,17 +5,20 @@ use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
+use identity::cookies;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use service::Service;
 use service::access::Request;
+use service::sign_in::SignIn;
+use service::users::User;
 
 use crate::Api;
-use crate::access::{SESSION_COOKIE, note, refuse_cross_origin, session_token};
+use crate::access::{self, CREDENTIAL, note};
 use crate::body::Body;
-use crate::edge::Notes;
 use crate::error::Problem;
 use crate::openapi::operation;
+use crate::path::{Id, Token};
 use crate::reply::{NoContent, Reply, View};
 use crate::user::UserView;
 
@@ -28,8 +31,40 @@ pub(crate) fn routes() -> ApiRouter<Api> {
             post_with(sign_in, operation("login", TAG, "Sign in with a password")),
         )
         .api_route(
+            "/api/login/token/",
+            post_with(
+                second_factor,
+                operation("login_token", TAG, "Give the code that a sign-in still lacks"),
+            ),
+        )
+        .api_route(
+            "/api/login/precheck/",
+            post_with(
+                precheck,
+                operation("login_precheck", TAG, "How an address signs in, by its domain alone"),
+            ),
+        )
+        .api_route(
+            "/api/login/recovery/",
+            post_with(
+                recovery,
+                operation("login_recovery", TAG, "Sign in as an owner with a recovery code"),
+            ),
+        )
+        .api_route(
             "/api/logout/",
             post_with(sign_out, operation("logout", TAG, "End your session")),
+        )
+        .api_route(
+            "/api/reset/",
+            post_with(
+                ask_for_reset,
+                operation("reset", TAG, "Ask for a link to set a new password"),
+            ),
+        )
+        .api_route(
+            "/api/reset/{token}/",
+            post_with(reset, operation("reset_password", TAG, "Set a new password by a link")),
         )
 }
 
@@ -42,49 +77,61 @@ struct Credentials {
     password: String,
 }
 
-/// A request from a browser that is not signed in yet: counted by address, and not on behalf of another site.
-struct Anyone {
-    request: Request,
-    token: Option<String>,
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(extend("examples" = [{ "token": "123456" }]))]
+pub(crate) struct Code {
+    /// Six digits of an authenticator, or a backup code.
+    #[schemars(length(min = 6, max = 40))]
+    pub(crate) token: String,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(extend("examples" = [{ "email": "olga@example.com" }]))]
+struct Address {
+    #[schemars(length(min = 1, max = 254))]
+    email: String,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(extend("examples" = [{ "email": "olga@example.com", "code": "k7mw-3q9d-x2hf-8vbn-2c4m-p0rt" }]))]
+struct Recovery {
+    #[schemars(length(min = 1, max = 254))]
+    email: String,
+    #[schemars(length(min = 1, max = 60))]
+    code: String,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(extend("examples" = [{ "password": "correct horse battery" }]))]
+struct Password {
+    #[schemars(length(min = 1, max = 256), extend("format" = "password"))]
+    password: String,
+}
+
+/// A request from somebody who is not signed in, or does not need to be.
+pub(crate) struct Anyone {
+    pub(crate) request: Request,
+    pub(crate) session: Option<String>,
+    challenge: Option<String>,
 }
 
 impl FromRequestParts<Api> for Anyone {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
-        refuse_cross_origin(parts)?;
-        let request = Request {
-            id: Notes::of(parts).request_id.clone(),
-            ..Request::default()
-        };
         Ok(Self {
-            request,
-            token: session_token(&parts.headers).map(str::to_owned),
+            request: access::request(parts),
+            session: cookies::find(&parts.headers, cookies::SESSION).map(str::to_owned),
+            challenge: cookies::find(&parts.headers, cookies::CHALLENGE).map(str::to_owned),
         })
-    }
-}
-
-/// One more attempt of this address.
-struct Attempt;
-
-impl FromRequestParts<Api> for Attempt {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
-        api.limits
-            .sign_in(api.settings.client_address(parts))
-            .map_err(Problem::Throttled)?;
-        Ok(Self)
     }
 }
 
 impl OperationInput for Anyone {
     fn operation_input(_: &mut aide::generate::GenContext, operation: &mut aide::openapi::Operation) {
-        note(operation, crate::access::CREDENTIAL, "none");
+        note(operation, CREDENTIAL, "none");
     }
 }
-
-impl OperationInput for Attempt {}
 
 /// Who has signed in. The session itself is in the cookie.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -93,7 +140,7 @@ impl OperationInput for Attempt {}
         "id": 1, "uuid": "01a1dd53-efb7-7ca7-9d85-3211db872bca", "distinct_id": "8nR3zL65veJ", "first_name": "Olga",
         "last_name": "Owner", "email": "olga@example.com", "is_email_verified": false, "hedgehog_config": {}
     } }]))]
-struct SignedInView<'a> {
+pub(crate) struct SignedInView<'a> {
     success: bool,
     user: UserView<'a>,
 }
@@ -102,49 +149,128 @@ impl View for SignedInView<'_> {
     type Doc = SignedInView<'static>;
 }
 
+/// How an address signs in.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Precheck")]
+struct PrecheckView {
+    /// The only way in, if there is one that is enforced; else null.
+    sso_enforcement: Option<&'static str>,
+    saml_available: bool,
+    oidc_available: bool,
+}
+
+impl View for PrecheckView {
+    type Doc = Self;
+}
+
 async fn sign_in(
     State(service): State<Service>,
     Anyone { request, .. }: Anyone,
-    _: Attempt,
     Body(Credentials { email, password }): Body<Credentials>,
-) -> Result<WithCookie<Reply<SignedInView<'static>>>, Problem> {
-    let (user, token) = service.sign_in(&email, &password, request).await?;
-    let reply = Reply::new(&SignedInView {
-        success: true,
-        user: UserView::from(&user),
-    });
-    Ok(WithCookie(
-        reply,
-        format!("{SESSION_COOKIE}={token}; Path=/; Secure; HttpOnly; SameSite=Lax"),
-    ))
+) -> Result<WithCookies<Reply<SignedInView<'static>>>, Refused> {
+    match service
+        .sign_in(&email, &password, request)
+        .await
+        .map_err(Problem::from)?
+    {
+        SignIn::Done { user, session } => Ok(signed_in(&user, &session)),
+        SignIn::SecondFactor { challenge } => Err(Refused {
+            problem: Problem::CodeNeeded,
+            cookie: Some(cookies::set(cookies::CHALLENGE, &challenge)),
+        }),
+    }
+}
+
+async fn second_factor(
+    State(service): State<Service>,
+    Anyone { request, challenge, .. }: Anyone,
+    Body(Code { token }): Body<Code>,
+) -> Result<WithCookies<Reply<SignedInView<'static>>>, Problem> {
+    let challenge = challenge.unwrap_or_default();
+    let (user, session) = service.sign_in_with_code(&challenge, &token, request).await?;
+    Ok(signed_in(&user, &session))
+}
+
+async fn recovery(
+    State(service): State<Service>,
+    Anyone { request, .. }: Anyone,
+    Body(Recovery { email, code }): Body<Recovery>,
+) -> Result<WithCookies<Reply<SignedInView<'static>>>, Problem> {
+    let (user, session) = service.sign_in_with_recovery_code(&email, &code, request).await?;
+    Ok(signed_in(&user, &session))
+}
+
+async fn precheck(
+    State(service): State<Service>,
+    _: Anyone,
+    Body(Address { email }): Body<Address>,
+) -> Result<Reply<PrecheckView>, Problem> {
+    let found = service.precheck(&email).await?;
+    Ok(Reply::new(&PrecheckView {
+        sso_enforcement: found.enforced.map(service::sso::Sso::as_str),
+        saml_available: found.has_saml,
+        oidc_available: found.has_oidc,
+    }))
+}
+
+async fn ask_for_reset(
+    State(service): State<Service>,
+    Anyone { request, .. }: Anyone,
+    Body(Address { email }): Body<Address>,
+) -> Result<NoContent, Problem> {
+    service.ask_for_reset(&email, request).await?;
+    Ok(NoContent)
+}
+
+async fn reset(
+    State(service): State<Service>,
+    Anyone { request, .. }: Anyone,
+    Id(Token(token)): Id<Token>,
+    Body(Password { password }): Body<Password>,
+) -> Result<NoContent, Problem> {
+    service.reset_password(&token, &password, request).await?;
+    Ok(NoContent)
 }
 
 async fn sign_out(
     State(service): State<Service>,
-    Anyone { request, token }: Anyone,
-) -> Result<WithCookie<NoContent>, Problem> {
-    if let Some(token) = token {
-        service.sign_out(&token, request).await?;
+    Anyone { request, session, .. }: Anyone,
+) -> Result<WithCookies<NoContent>, Problem> {
+    if let Some(session) = session {
+        service.sign_out(&session, request).await?;
     }
-    Ok(WithCookie(
-        NoContent,
-        format!("{SESSION_COOKIE}=; Path=/; Secure; HttpOnly; SameSite=Lax; Max-Age=0"),
-    ))
+    Ok(WithCookies(NoContent, vec![cookies::end(cookies::SESSION)]))
 }
 
-struct WithCookie<R>(R, String);
+fn signed_in(user: &User, session: &str) -> WithCookies<Reply<SignedInView<'static>>> {
+    let reply = Reply::new(&SignedInView {
+        success: true,
+        user: UserView::from(user),
+    });
+    WithCookies(reply, vec![session_cookie(session), cookies::end(cookies::CHALLENGE)])
+}
 
-impl<R: IntoResponse> IntoResponse for WithCookie<R> {
+pub(crate) fn session_cookie(session: &str) -> String {
+    cookies::set(cookies::SESSION, session)
+}
+
+pub(crate) struct WithCookies<R>(pub(crate) R, pub(crate) Vec<String>);
+
+impl<R: IntoResponse> IntoResponse for WithCookies<R> {
     fn into_response(self) -> Response {
         let mut response = self.0.into_response();
-        if let Ok(cookie) = HeaderValue::try_from(self.1) {
-            response.headers_mut().insert(header::SET_COOKIE, cookie);
+        for cookie in self
+            .1
+            .into_iter()
+            .filter_map(|cookie| HeaderValue::try_from(cookie).ok())
+        {
+            response.headers_mut().append(header::SET_COOKIE, cookie);
         }
         response
     }
 }
 
-impl<R: OperationOutput> OperationOutput for WithCookie<R> {
+impl<R: OperationOutput> OperationOutput for WithCookies<R> {
     type Inner = R::Inner;
 
     fn inferred_responses(
@@ -153,4 +279,26 @@ impl<R: OperationOutput> OperationOutput for WithCookie<R> {
     ) -> Vec<(Option<aide::openapi::StatusCode>, aide::openapi::Response)> {
         R::inferred_responses(context, operation)
     }
+}
+
+/// A refusal that the browser must remember something of.
+struct Refused {
+    problem: Problem,
+    cookie: Option<String>,
+}
+
+impl From<Problem> for Refused {
+    fn from(problem: Problem) -> Self {
+        Self { problem, cookie: None }
+    }
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        WithCookies(self.problem, self.cookie.into_iter().collect()).into_response()
+    }
+}
+
+impl OperationOutput for Refused {
+    type Inner = ();
 }

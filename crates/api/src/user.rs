@@ -37,7 +37,7 @@ impl JsonSchema for Stamp {
 }
 
 /// A user as others see one.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 #[schemars(rename = "User")]
 pub(crate) struct UserView<'a> {
     id: i64,

@@ -4,4 +4,5 @@ pub mod key;
 pub mod oidc;
 pub mod password;
 pub mod saml;
+pub mod seal;
 pub mod totp;

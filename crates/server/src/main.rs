@@ -2,6 +2,8 @@
 
 mod commands;
 mod operation;
+mod outside;
+mod secret_key;
 mod serve;
 mod settings;
 mod telemetry;

@@ -16,6 +16,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
+use identity::Identity;
 use metrics_exporter_prometheus::PrometheusHandle;
 use service::Service;
 use service::bootstrap::{Welcome, Wishes};
@@ -27,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::operation::{self, Readiness};
 use crate::settings::Settings;
-use crate::{commands, telemetry};
+use crate::{commands, outside, telemetry};
 
 const HEADER_LIMIT: Duration = Duration::from_secs(15);
 const DRAIN_LIMIT: Duration = Duration::from_secs(30);
@@ -37,21 +38,26 @@ const MOST_CONNECTIONS: usize = 10_000;
 
 pub(crate) async fn serve(settings: Settings) -> anyhow::Result<()> {
     let traces = telemetry::start(&settings)?;
-    let service = commands::service(&settings).await?;
-    let metrics = telemetry::count(service.store().kind())?;
     let listener = listen(settings.listen).await?;
     let address = listener.local_addr()?;
+    let service = commands::open(&settings, settings.site_url(address)).await?;
+    let identity = Identity::new(service.clone(), outside::outside(&settings)?);
+    let metrics = telemetry::count(service.store().kind())?;
     if let Some(welcome) = service.bootstrap(&wishes(&settings)).await? {
         greet(&welcome, &settings, address)?;
     }
 
     let readiness = Readiness::default();
-    let app = api::router(service.clone(), api_settings(&settings)).merge(operation::router(
+    let app = api::router(identity.clone(), api_settings(&settings), None).merge(operation::router(
         service.clone(),
         readiness.clone(),
         metrics.clone(),
     ));
     let stop = CancellationToken::new();
+    let work = tokio::spawn({
+        let (identity, stop) = (identity.clone(), stop.clone());
+        async move { identity.work(stop).await }
+    });
     let upkeep = tokio::spawn(keep_up(service.clone(), metrics, stop.clone()));
     let stopping = tokio::spawn(wait_to_stop(readiness.clone(), settings.shutdown_delay, stop.clone()));
 
@@ -59,6 +65,7 @@ pub(crate) async fn serve(settings: Settings) -> anyhow::Result<()> {
     tracing::info!(%address, database = service.store().kind(), "listening");
     accept(listener, app, stop).await;
     stopping.abort();
+    work.await?;
     upkeep.await?;
     // What was noted while the last requests were answered.
     log(service.flush_key_use().await.map(drop));
@@ -134,7 +141,10 @@ async fn keep_up(service: Service, metrics: PrometheusHandle, stop: Cancellation
         tokio::select! {
             () = stop.cancelled() => {}
             _ = often.tick() => metrics.run_upkeep(),
-            _ = seldom.tick() => log(service.forget_old_answers().await.map(drop)),
+            _ = seldom.tick() => {
+                log(service.forget_old_answers().await.map(drop));
+                log(service.forget_old_mail().await.map(drop));
+            }
         }
         log(service.flush_key_use().await.map(drop));
     }

@@ -1,7 +1,7 @@
 //! Settings: by flag, else by environment, else by file. One that is unknown is refused by name.
 
 use std::ffi::{OsStr, OsString};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -60,6 +60,80 @@ pub(crate) struct Settings {
     /// Without it they begin with the host of the request.
     #[arg(long, global = true, env = "HEDGEROW_SITE_URL", value_name = "URL")]
     pub(crate) site_url: Option<Url>,
+
+    /// What secrets in the database are sealed with: at least 32 characters. Made and kept in the data folder unless
+    /// given; several replicas need the same. To replace it, give the new one and the old one, with a comma between.
+    #[arg(
+        long,
+        global = true,
+        env = "HEDGEROW_SECRET_KEY",
+        hide_env_values = true,
+        value_delimiter = ',',
+        value_name = "KEY"
+    )]
+    pub(crate) secret_key: Vec<String>,
+
+    /// The mail server, such as `smtps://user:password@mail.example.com` or `smtp://mail.example.com:587`; no mail is
+    /// sent unless given.
+    #[arg(
+        long,
+        global = true,
+        env = "HEDGEROW_SMTP_URL",
+        hide_env_values = true,
+        value_name = "URL"
+    )]
+    pub(crate) smtp_url: Option<String>,
+
+    /// Whom mail is from.
+    #[arg(
+        long,
+        global = true,
+        env = "HEDGEROW_MAIL_FROM",
+        default_value = "Hedgerow <hedgerow@localhost>",
+        value_name = "ADDRESS"
+    )]
+    pub(crate) mail_from: String,
+
+    /// The name servers to ask about domains, such as 9.9.9.9 or 127.0.0.1:5353, separated by commas; the system's
+    /// unless given.
+    #[arg(
+        long,
+        global = true,
+        env = "HEDGEROW_DNS",
+        value_delimiter = ',',
+        value_parser = name_server,
+        value_name = "ADDRESSES"
+    )]
+    pub(crate) dns: Vec<SocketAddr>,
+
+    /// For how many days an invite is good.
+    #[arg(
+        long,
+        global = true,
+        env = "HEDGEROW_INVITE_DAYS",
+        default_value_t = service::Instance::INVITE_DAYS,
+        value_parser = clap::value_parser!(i64).range(1..=365),
+        value_name = "DAYS"
+    )]
+    pub(crate) invite_days: i64,
+
+    /// Private networks that users may have this server connect to, such as 10.1.0.0/16, separated by commas; none
+    /// unless given.
+    #[arg(
+        long,
+        global = true,
+        env = "HEDGEROW_ALLOW_PRIVATE_NETWORKS",
+        value_delimiter = ',',
+        value_name = "NETWORKS"
+    )]
+    pub(crate) allow_private_networks: Vec<ipnet::IpNet>,
+
+    /// A PEM file with certificate authorities to trust beside the public ones.
+    #[arg(long, global = true, env = "HEDGEROW_CA_FILE", value_name = "FILE")]
+    pub(crate) ca_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) providers: ProviderSettings,
 
     /// The networks of your proxies, such as 10.0.0.0/8, separated by commas. Only their forwarded headers are
     /// believed.
@@ -136,6 +210,65 @@ pub(crate) struct Settings {
     pub(crate) bootstrap_api_key: Option<String>,
 }
 
+/// Whom anybody may sign in with, once this server is registered there. Each needs an id and a secret.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ProviderSettings {
+    /// What Google knows this server by, so that people may sign in with Google; they may not unless given.
+    #[arg(long, global = true, env = "HEDGEROW_GOOGLE_CLIENT_ID", value_name = "ID")]
+    pub(crate) google_client_id: Option<String>,
+    /// The secret that Google gave with it.
+    #[arg(
+        long,
+        global = true,
+        env = "HEDGEROW_GOOGLE_CLIENT_SECRET",
+        hide_env_values = true,
+        value_name = "SECRET"
+    )]
+    pub(crate) google_client_secret: Option<String>,
+    /// Where Google is, if not at accounts.google.com.
+    #[arg(long, global = true, env = "HEDGEROW_GOOGLE_URL", value_name = "URL")]
+    pub(crate) google_url: Option<Url>,
+    /// What GitHub knows this server by, so that people may sign in with GitHub; they may not unless given.
+    #[arg(long, global = true, env = "HEDGEROW_GITHUB_CLIENT_ID", value_name = "ID")]
+    pub(crate) github_client_id: Option<String>,
+    /// The secret that GitHub gave with it.
+    #[arg(
+        long,
+        global = true,
+        env = "HEDGEROW_GITHUB_CLIENT_SECRET",
+        hide_env_values = true,
+        value_name = "SECRET"
+    )]
+    pub(crate) github_client_secret: Option<String>,
+    /// Where your own GitHub Enterprise Server is.
+    #[arg(long, global = true, env = "HEDGEROW_GITHUB_URL", value_name = "URL")]
+    pub(crate) github_url: Option<Url>,
+    /// What GitLab knows this server by, so that people may sign in with GitLab; they may not unless given.
+    #[arg(long, global = true, env = "HEDGEROW_GITLAB_CLIENT_ID", value_name = "ID")]
+    pub(crate) gitlab_client_id: Option<String>,
+    /// The secret that GitLab gave with it.
+    #[arg(
+        long,
+        global = true,
+        env = "HEDGEROW_GITLAB_CLIENT_SECRET",
+        hide_env_values = true,
+        value_name = "SECRET"
+    )]
+    pub(crate) gitlab_client_secret: Option<String>,
+    /// Where your own GitLab is.
+    #[arg(long, global = true, env = "HEDGEROW_GITLAB_URL", value_name = "URL")]
+    pub(crate) gitlab_url: Option<Url>,
+}
+
+/// The address of a name server; the port is 53 unless given.
+fn name_server(text: &str) -> Result<SocketAddr, String> {
+    let with_port = text.parse::<SocketAddr>();
+    let bare = text.parse::<IpAddr>().map(|address| SocketAddr::new(address, 53));
+    with_port
+        .or(bare)
+        .map_err(|_| "use the address of a name server, such as 9.9.9.9 or 127.0.0.1:5353".to_owned())
+}
+
 /// An origin as browsers send it: scheme and host, no path.
 fn origin(text: &str) -> Result<String, String> {
     match Url::parse(text) {
@@ -145,6 +278,15 @@ fn origin(text: &str) -> Result<String, String> {
 }
 
 impl Settings {
+    /// Where links in mail begin: as configured, else where we listen.
+    pub(crate) fn site_url(&self, listening: SocketAddr) -> String {
+        let text = self
+            .site_url
+            .as_ref()
+            .map_or_else(|| format!("http://{listening}"), ToString::to_string);
+        text.trim_end_matches('/').to_owned()
+    }
+
     /// The address of the database, with the default spelled out.
     pub(crate) fn database_url(&self) -> String {
         let embedded = || format!("sqlite:{}", self.data_dir.join("hedgerow.sqlite").display());

@@ -1,6 +1,7 @@
 //! Who asks, and for what: the proof that every use case demands.
 
 use std::marker::PhantomData;
+use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -48,6 +49,14 @@ permissions! {
     /// Members may always remove themselves; whom else is up to their level.
     RemoveMembers: Write OrganizationMember, Member;
     ReadActivity: Read Organization, Member;
+    ReadInvites: Read OrganizationMember, Member;
+    /// Any member may invite, up to their own level.
+    WriteInvites: Write OrganizationMember, Member;
+    ReadDomains: Read Organization, Member;
+    ChangeDomains: Write Organization, Admin;
+    /// Administrators see who tried to sign in, and why it did not work.
+    ReadAttempts: Read Organization, Admin;
+    MakeRecoveryCodes: Write Organization, Owner;
 }
 
 /// What belongs to the request rather than to the person.
@@ -59,6 +68,21 @@ pub struct Request {
     pub is_dry_run: bool,
     /// The idempotency claim that the write settles.
     pub claim: Option<Claim>,
+    pub origin: Origin,
+}
+
+/// Where a request came from, as far as one can tell.
+#[derive(Debug, Clone, Default)]
+pub struct Origin {
+    /// None: the command line.
+    pub address: Option<IpAddr>,
+    pub user_agent: Arc<str>,
+}
+
+impl Origin {
+    pub fn address_text(&self) -> String {
+        self.address.map(|address| address.to_string()).unwrap_or_default()
+    }
 }
 
 /// A person who has shown a valid credential, or nobody: the system itself.
@@ -70,6 +94,24 @@ pub struct Who {
 }
 
 impl Who {
+    /// Somebody who has proven to be this user in the course of the request.
+    pub fn user(user: UserId, request: Request) -> Self {
+        Self {
+            user: Some(user),
+            key: None,
+            request,
+        }
+    }
+
+    /// A stranger, or a deed of the server itself, in the course of a request.
+    pub fn nobody(request: Request) -> Self {
+        Self {
+            user: None,
+            key: None,
+            request,
+        }
+    }
+
     /// Whoever can run commands on the machine.
     pub fn system() -> Self {
         Self {
@@ -90,6 +132,8 @@ pub struct Known<P> {
     pub user: UserId,
     pub person: Arc<Person>,
     pub reach: Arc<Reach>,
+    /// A session with a password alone: it reaches nothing of organizations that ask for more.
+    pub(crate) lacks_second_factor: bool,
     pub(crate) seen: Version,
     pub(crate) proof: PhantomData<P>,
 }

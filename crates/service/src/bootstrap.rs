@@ -45,15 +45,17 @@ impl Service {
             first_name: "Owner".to_owned(),
             last_name: String::new(),
             password,
+            is_email_verified: true,
         };
+        let hash = users::cases::hashed(&new).await?;
         let mut db = self.write().await?;
         wait_for_other_replicas(&mut db).await?;
         if users::sql::count(&mut db).await? > 0 {
             return Ok(None);
         }
-        let owner = users::cases::insert(&mut db, &new)?.await?;
+        let owner = users::cases::insert(&mut db, &new, hash).await?;
         let (_, mut entries) =
-            organizations::cases::create(&mut db, &first_organization(), &Person::from(&owner)).await?;
+            organizations::cases::create(&mut db, self, &first_organization(), &Person::from(&owner)).await?;
         let fresh = keys::cases::insert(&mut db, owner.id, &first_key(), welcome.api_key.clone()).await?;
         entries.extend([Entry::created(&owner), Entry::created(&fresh.key)]);
         db.commit(&Who::system(), &entries).await?;

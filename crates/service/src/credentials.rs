@@ -31,6 +31,10 @@ struct Holder {
     reach: Arc<Reach>,
     current: Option<OrganizationId>,
     level: Option<Level>,
+    /// A session with a password alone.
+    lacks_second_factor: bool,
+    /// Whether the organization that was asked about is content with that.
+    needs_second_factor: bool,
     is_valid_until: Option<crate::Time>,
     last_used_at: Option<crate::Time>,
 }
@@ -70,6 +74,9 @@ impl Service {
             .level
             .filter(|_| holder.reach.reaches(target))
             .ok_or(Error::NotFound("organization"))?;
+        if holder.lacks_second_factor && holder.needs_second_factor {
+            return Err(Error::SecondFactorNeeded);
+        }
         if level < P::LEVEL {
             let needed = P::LEVEL;
             return Err(Error::Forbidden(format!(
@@ -129,6 +136,9 @@ impl Service {
             reach: Arc::new(reach),
             current: row.current_organization_id,
             level: row.level,
+            // Keys were made by somebody who had it all; they keep working.
+            lacks_second_factor: false,
+            needs_second_factor: false,
             is_valid_until: row.expires_at,
             last_used_at: row.last_used_at,
         })
@@ -147,9 +157,11 @@ impl Service {
                 email: row.email,
             }),
             key: None,
-            reach: Arc::new(Reach::everything()),
+            reach: Arc::new(row.vouched_by.map_or_else(Reach::everything, Reach::within)),
             current: row.current_organization_id,
             level: row.level,
+            lacks_second_factor: !row.has_second_factor,
+            needs_second_factor: row.enforce_2fa.unwrap_or(false),
             is_valid_until: Some(row.expires_at),
             last_used_at: Some(row.last_used_at),
         })
@@ -193,6 +205,7 @@ impl Holder {
             user: self.person.id,
             person: self.person.clone(),
             reach: self.reach.clone(),
+            lacks_second_factor: self.lacks_second_factor,
             seen,
             proof: PhantomData,
         }

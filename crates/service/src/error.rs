@@ -1,6 +1,7 @@
 //! Why a use case did not happen. Knows nothing of HTTP.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -15,6 +16,12 @@ pub enum Error {
     Forbidden(String),
     #[error("{}", summary(.0))]
     Invalid(Vec<Invalid>),
+    /// The session needs a second factor to reach this.
+    #[error("this organization asks for a second factor: set one up at /account/two-factor/ and sign in with it")]
+    SecondFactorNeeded,
+    /// Too many attempts; the address or the account has to wait.
+    #[error("there were too many attempts: try again in {} seconds", .0.as_secs() + 1)]
+    Throttled(Duration),
     /// Something else happened at the same time, or is in the way.
     #[error("{detail}")]
     Conflict { code: &'static str, detail: String },
@@ -27,6 +34,8 @@ pub enum Error {
     Migration(#[from] sqlx::migrate::MigrateError),
     #[error(transparent)]
     Password(#[from] auth::password::HashError),
+    #[error(transparent)]
+    Sealed(#[from] auth::seal::SealError),
 }
 
 /// One thing that is wrong with the input.
@@ -83,4 +92,16 @@ fn summary(problems: &[Invalid]) -> String {
         })
         .collect::<Vec<_>>()
         .join("; ")
+}
+
+impl Invalid {
+    /// The same mistake, in an item of a list.
+    #[must_use]
+    pub fn in_item(mut self, place: usize) -> Self {
+        self.field = Some(match self.field {
+            Some(field) => format!("{place}__{field}").into(),
+            None => place.to_string().into(),
+        });
+        self
+    }
 }

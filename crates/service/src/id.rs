@@ -33,7 +33,11 @@ macro_rules! ids {
 
 ids! {
     ActivityId(Uuid),
+    AttemptId(Uuid),
+    DomainId(Uuid),
+    InviteId(Uuid),
     KeyId(Uuid),
+    MailId(Uuid),
     MemberId(Uuid),
     OrganizationId(Uuid),
     SessionId(Uuid),

@@ -7,16 +7,23 @@ mod cache;
 pub mod clock;
 pub mod credentials;
 mod db;
+pub mod domains;
 mod error;
 mod id;
 pub mod idempotency;
+mod instance;
+pub mod invites;
 pub mod keys;
 mod level;
+pub mod mail;
 pub mod members;
 pub mod organizations;
 mod page;
 mod scope;
+pub mod second_factor;
 pub mod sessions;
+pub mod sign_in;
+pub mod sso;
 pub mod teams;
 mod text;
 pub mod users;
@@ -26,7 +33,11 @@ use std::sync::Arc;
 pub use clock::{Chance, Clock, Time};
 pub use db::{PoolUse, Store};
 pub use error::{Error, Invalid, Result};
-pub use id::{ActivityId, KeyId, MemberId, OrganizationId, SessionId, TeamId, UserId, UserUuid};
+pub use id::{
+    ActivityId, AttemptId, DomainId, InviteId, KeyId, MailId, MemberId, OrganizationId, SessionId, TeamId, UserId,
+    UserUuid,
+};
+pub use instance::Instance;
 pub use level::Level;
 pub use page::{Page, Window};
 pub use scope::{Object, Scope};
@@ -35,6 +46,7 @@ pub use text::{Email, Name};
 use cache::Cache;
 use db::Writing;
 use keys::KeyUse;
+use sign_in::Attempts;
 
 /// The use cases. Cheap to clone; every clone is the same service.
 #[derive(Debug, Clone)]
@@ -49,16 +61,20 @@ struct Core {
     chance: Chance,
     cache: Cache,
     key_use: KeyUse,
+    attempts: Attempts,
+    instance: Instance,
 }
 
 impl Service {
-    pub fn new(store: Store, clock: Clock, chance: Chance) -> Self {
+    pub fn new(store: Store, clock: Clock, chance: Chance, instance: Instance) -> Self {
         let core = Core {
             store,
             clock,
             chance,
             cache: Cache::default(),
             key_use: KeyUse::default(),
+            attempts: Attempts::default(),
+            instance,
         };
         Self { core: Arc::new(core) }
     }

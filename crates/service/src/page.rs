@@ -13,6 +13,12 @@ impl Window {
     pub const DEFAULT_LIMIT: i64 = 100;
     pub const MAX_LIMIT: i64 = 1000;
 
+    /// For lists that have to be looked through.
+    pub(crate) const ALL: Self = Self {
+        limit: i64::MAX,
+        offset: 0,
+    };
+
     /// A larger limit than the largest is cut to it.
     pub fn new(limit: Option<i64>, offset: Option<i64>) -> Self {
         let limit = limit.unwrap_or(Self::DEFAULT_LIMIT).clamp(1, Self::MAX_LIMIT);
@@ -32,7 +38,7 @@ pub struct Page<T> {
 
 impl<T> Page<T> {
     /// A part of a list that was read whole.
-    pub(crate) fn cut(all: Vec<T>, window: Window) -> Self {
+    pub fn cut(all: Vec<T>, window: Window) -> Self {
         let count = i64::try_from(all.len()).unwrap_or(i64::MAX);
         let start = usize::try_from(window.offset).unwrap_or(usize::MAX);
         let length = usize::try_from(window.limit).unwrap_or(usize::MAX);

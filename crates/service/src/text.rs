@@ -88,6 +88,18 @@ pub(crate) fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer
     T::deserialize(deserializer).map(Some)
 }
 
+/// Reads a text that may be null as well as left out: null is the empty text.
+pub(crate) fn nullable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    Ok(Some(Option::deserialize(deserializer)?.unwrap_or_default()))
+}
+
+/// What somebody is called by: one line, something, not endless.
+pub(crate) fn given_name(field: &'static str, text: Option<&str>) -> crate::Result<String> {
+    let text = text.ok_or_else(|| crate::Error::invalid(field, "required", "this is required"))?;
+    let line = Line::<128>::new(text).map_err(|invalid| crate::Error::invalid(field, invalid.code, invalid.detail))?;
+    Ok(line.0)
+}
+
 /// An e-mail address. Two that differ in case alone are the same.
 #[derive(Debug, Clone, Serialize, Deserialize, sqlx::Type)]
 #[serde(try_from = "String", into = "String")]
@@ -125,6 +137,12 @@ impl Email {
     /// The form in which addresses are compared.
     pub fn key(&self) -> String {
         self.0.to_lowercase()
+    }
+
+    /// The domain, as DNS knows it.
+    pub fn domain(&self) -> String {
+        let (_, domain) = self.0.split_once('@').unwrap_or_default();
+        idna::domain_to_ascii(domain).unwrap_or_else(|_| domain.to_lowercase())
     }
 }
 

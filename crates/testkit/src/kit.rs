@@ -1,16 +1,19 @@
 //! An organization with people of each level, an outsider with another, and a client without a port.
 
+use auth::seal::Sealer;
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Request};
 use http_body_util::BodyExt;
+use identity::{Identity, Outside, Providers};
+use outbound::{Dialer, Dns, Http, Policy, Roots};
 use serde_json::Value;
 use service::access::Who;
 use service::keys::{Label, NewKey};
 use service::organizations::NewOrganization;
 use service::sessions::SignedIn;
 use service::users::{NewUser, User};
-use service::{Chance, Clock, Email, Level, Name, OrganizationId, Scope, Service, TeamId, Time};
+use service::{Chance, Clock, Email, Instance, Level, Name, OrganizationId, Scope, Service, TeamId, Time};
 use tower::ServiceExt;
 
 use crate::databases::{Backend, Database};
@@ -20,6 +23,7 @@ pub const NOW: &str = "2026-11-15T09:30:00Z";
 
 pub struct Kit {
     pub service: Service,
+    pub identity: Identity,
     pub organization: OrganizationId,
     pub team: TeamId,
     pub owner: Person,
@@ -75,7 +79,7 @@ impl Kit {
     pub async fn with(backend: Backend, settings: api::Settings) -> Self {
         let database = Database::migrated(backend).await;
         let start: Time = NOW.parse().expect("a time");
-        let service = Service::new(database.open().await, Clock::manual(start), Chance::System);
+        let service = Service::new(database.open().await, Clock::manual(start), Chance::System, instance());
         let owner = person(&service, "olga@example.com", "Olga", "Owner").await;
         let admin = person(&service, "adam@example.com", "Adam", "Admin").await;
         let member = person(&service, "mia@example.com", "Mia", "Member").await;
@@ -88,9 +92,11 @@ impl Kit {
                 .await;
             added.expect("a member is added");
         }
-        let app = api::router(service.clone(), settings);
+        let identity = Identity::new(service.clone(), outside());
+        let app = api::router(identity.clone(), settings, None);
         Self {
             service,
+            identity,
             organization,
             team,
             owner,
@@ -186,6 +192,25 @@ impl Kit {
     }
 }
 
+/// An instance without mail.
+pub fn instance() -> Instance {
+    let sealer = Sealer::new(["a secret key for tests, long enough to be one"]).expect("a key");
+    Instance::plain(sealer)
+}
+
+/// Ways out that lead nowhere but to this machine.
+pub fn outside() -> Outside {
+    let loopback = ["127.0.0.0/8", "::1/128"].map(|network| network.parse().expect("a network"));
+    let dialer = Dialer::new(Policy::new(loopback.to_vec()));
+    Outside {
+        http: Http::new(dialer, &Roots::public()).expect("a client"),
+        // Nobody listens there.
+        dns: Dns::new(&[([127, 0, 0, 1], 9).into()]).expect("a resolver"),
+        mailer: None,
+        providers: Providers::default(),
+    }
+}
+
 /// What most keys of tests are like.
 pub fn everything() -> NewKey {
     NewKey {
@@ -216,6 +241,7 @@ async fn person(service: &Service, email: &str, first_name: &str, last_name: &st
         first_name: first_name.to_owned(),
         last_name: last_name.to_owned(),
         password: None,
+        is_email_verified: false,
     };
     let user = service.create_user(&Who::system(), &new).await.expect("a user is made");
     let fresh = service

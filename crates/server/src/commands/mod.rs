@@ -9,15 +9,21 @@ use std::io::{Write, stdout};
 use std::os::unix::fs::DirBuilderExt;
 
 use anyhow::Context;
-use service::{Chance, Clock, Service, Store, Window};
+use service::{Chance, Clock, Instance, Service, Store, Window};
 
 use crate::settings::Settings;
+use crate::{outside, secret_key};
 
 /// How many rows a list shows unless told otherwise.
 const ROWS: i64 = 1000;
 
-/// Opens the database, brings it up to date, and hands over the service on it.
+/// The service, for a command that answers no requests.
 pub(crate) async fn service(settings: &Settings) -> anyhow::Result<Service> {
+    open(settings, settings.site_url(settings.listen)).await
+}
+
+/// Opens the database, brings it up to date, and hands over the service on it.
+pub(crate) async fn open(settings: &Settings, site_url: String) -> anyhow::Result<Service> {
     let folder = &settings.data_dir;
     // Others on the machine have no business in there.
     let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
@@ -26,7 +32,16 @@ pub(crate) async fn service(settings: &Settings) -> anyhow::Result<Service> {
     let store = Store::open(&url, settings.database_connections).await;
     let store = store.with_context(|| format!("cannot open the database {}", without_password(&url)))?;
     store.migrate().await?;
-    Ok(Service::new(store, Clock::System, Chance::System))
+    let instance = Instance {
+        site_url,
+        sends_mail: settings.smtp_url.is_some(),
+        invite_days: settings.invite_days,
+        providers: outside::providers(&settings.providers)?.set_up(),
+        sealer: secret_key::sealer(settings)?,
+    };
+    let service = Service::new(store, Clock::System, Chance::System, instance);
+    service.check_secret_key().await?;
+    Ok(service)
 }
 
 pub(crate) async fn migrate(settings: &Settings) -> anyhow::Result<()> {

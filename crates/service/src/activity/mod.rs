@@ -85,6 +85,17 @@ impl Entry {
         Self::new(thing, activity, Vec::new())
     }
 
+    /// Adds what was true at the time.
+    pub(crate) fn noting(mut self, field: &str, value: &str) -> Self {
+        self.changes.push(Change {
+            action: ChangeKind::Created,
+            field: field.to_owned(),
+            before: Value::Null,
+            after: value.into(),
+        });
+        self
+    }
+
     fn new<T: Recorded>(thing: &T, activity: &'static str, changes: Vec<Change>) -> Self {
         Self {
             organization: thing.organization(),
@@ -101,7 +112,13 @@ impl Entry {
 const UNREMARKABLE: [&str; 5] = ["id", "uuid", "created_at", "updated_at", "member_count"];
 /// Values nobody should read in a log.
 const REDACTED: &str = "[redacted]";
-const SECRET: [&str; 4] = ["api_token", "password_hash", "secret_hash", "token"];
+const SECRET: [&str; 5] = [
+    "api_token",
+    "oidc_client_secret",
+    "password_hash",
+    "secret_hash",
+    "token",
+];
 
 fn changes<T: Recorded>(before: Option<&T>, after: Option<&T>) -> Vec<Change> {
     let (before, after) = (fields(before), fields(after));

@@ -36,6 +36,7 @@ impl Service {
     }
 
     pub async fn create_key(&self, person: &SignedIn, new: &NewKey) -> Result<Fresh> {
+        person.is_fully_proven()?;
         let secret = auth::key::new_key(self.core.chance.bytes());
         let mut db = self.write().await?;
         let fresh = insert(&mut db, person.user, new, secret).await?;
@@ -50,6 +51,7 @@ impl Service {
         patch: &KeyPatch,
         unchanged: Unchanged<'_, Key>,
     ) -> Result<Key> {
+        person.is_fully_proven()?;
         let mut db = self.write().await?;
         let before = lock(&mut db, person, id, unchanged).await?;
         let mut key = before.clone();
@@ -66,6 +68,7 @@ impl Service {
 
     /// Gives the key another secret. The old one stops working at once.
     pub async fn roll_key(&self, person: &SignedIn, id: KeyId) -> Result<Fresh> {
+        person.is_fully_proven()?;
         let secret = auth::key::new_key(self.core.chance.bytes());
         let mut db = self.write().await?;
         let mut key = sql::lock(&mut db, person.user, id).await?;
@@ -78,6 +81,7 @@ impl Service {
     }
 
     pub async fn delete_key(&self, person: &SignedIn, id: KeyId, unchanged: Unchanged<'_, Key>) -> Result<()> {
+        person.acts_for_themselves()?;
         let mut db = self.write().await?;
         let key = lock(&mut db, person, id, unchanged).await?;
         sql::delete(&mut db, &key).await?;

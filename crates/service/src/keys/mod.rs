@@ -63,6 +63,14 @@ impl Reach {
         }
     }
 
+    /// As far as the user, in one organization: what its own identity provider can vouch for.
+    pub fn within(organization: OrganizationId) -> Self {
+        Self {
+            organizations: vec![organization],
+            ..Self::everything()
+        }
+    }
+
     pub fn covers(&self, scope: Scope) -> bool {
         self.scopes.iter().any(|held| held.covers(scope))
     }

@@ -8,6 +8,7 @@ use crate::db::Writing;
 use crate::error::{Error, Result};
 use crate::id::{OrganizationId, UserUuid};
 use crate::level::Level;
+use crate::mail::{self, Letter, Post};
 use crate::page::{Page, Window};
 use crate::users::{Person, User};
 use crate::{Service, Unchanged, keys, organizations, sessions};
@@ -74,25 +75,66 @@ impl Service {
     /// Adds an existing user, for whoever runs the machine.
     pub async fn add_member(&self, who: &Who, organization: OrganizationId, user: &User, level: Level) -> Result<()> {
         let mut db = self.write().await?;
-        let entry = join(&mut db, organization, &Person::from(user), level).await?;
+        let person = Person::from(user);
+        let entry = join(&mut db, self, organization, &person, level, Door::CommandLine).await?;
         db.commit(who, &[entry]).await
     }
+}
+
+/// How somebody comes to be a member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Door {
+    /// With the organization itself.
+    Founding,
+    CommandLine,
+    Invite,
+    SingleSignOn,
 }
 
 /// The one door into an organization.
 pub(crate) async fn join(
     db: &mut Writing,
+    service: &Service,
     organization: OrganizationId,
     person: &Person,
     level: Level,
+    door: Door,
 ) -> Result<Entry> {
     let id = sql::insert(db, organization, person.id, level).await?;
+    if matches!(door, Door::Invite | Door::SingleSignOn) {
+        announce(db, service, organization, person).await?;
+    }
     Ok(Entry::created(&Joined {
         id,
         organization,
         email: &person.email,
         level,
     }))
+}
+
+/// Tells the others who has joined, if the organization wants it and there is a way to.
+async fn announce(db: &mut Writing, service: &Service, id: OrganizationId, newcomer: &Person) -> Result<()> {
+    let organization = organizations::sql::lock(db, id).await?;
+    if !(organization.is_member_join_email_enabled && service.instance().sends_mail) {
+        return Ok(());
+    }
+    let letter = Letter::Joined {
+        organization: organization.name.to_string(),
+        newcomer: newcomer.email.clone(),
+    };
+    let others = sql::other_addresses(db, id, newcomer.id).await?;
+    let letters = others
+        .iter()
+        .map(|address| Post::new(address, letter.clone()))
+        .collect();
+    mail::post(db, service.instance(), letters).await
+}
+
+pub(crate) fn already_member() -> Error {
+    Error::refused(
+        "user_already_member",
+        "this user is a member of the organization already",
+    )
 }
 
 /// Locks the organization, which is what keeps its members from changing, and finds one of them.
@@ -121,7 +163,7 @@ fn uuid_of<P>(member: MemberRef, known: &Known<P>) -> UserUuid {
 }
 
 async fn another_owner_remains(db: &mut Writing, organization: OrganizationId) -> Result<()> {
-    if sql::owners(db, organization).await? > 1 {
+    if sql::count_owners(db, organization).await? > 1 {
         return Ok(());
     }
     Err(Error::refused(

@@ -3,7 +3,8 @@
 mod cases;
 mod sql;
 
-pub(crate) use cases::join;
+pub(crate) use cases::{Door, already_member, join};
+pub(crate) use sql::{has_address, owners};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -6,6 +6,8 @@ use crate::error::{Error, Result};
 use crate::id::{MemberId, OrganizationId, UserId, UserUuid};
 use crate::level::Level;
 use crate::page::{Page, Window};
+use crate::text::Email;
+use crate::users::User;
 use crate::users::sql::user_columns;
 
 macro_rules! select {
@@ -69,9 +71,37 @@ pub(super) async fn find(db: &mut Session, organization: OrganizationId, user: U
     Ok(on!(db, conn => sqlx::query_as(SQL).bind(organization).bind(user).fetch_optional(conn))?)
 }
 
-pub(super) async fn owners(db: &mut Session, organization: OrganizationId) -> Result<i64> {
+pub(super) async fn count_owners(db: &mut Session, organization: OrganizationId) -> Result<i64> {
     const SQL: &str = "SELECT count(*) FROM member WHERE organization_id = $1 AND level = 15";
     Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(organization).fetch_one(conn))?)
+}
+
+pub(crate) async fn owners(db: &mut Session, organization: OrganizationId) -> Result<Vec<User>> {
+    const SQL: &str = concat!(
+        "SELECT ",
+        user_columns!(),
+        " FROM member m JOIN app_user u ON u.id = m.user_id WHERE m.organization_id = $1 AND m.level = 15 ORDER BY m.id"
+    );
+    Ok(on!(db, conn => sqlx::query_as(SQL).bind(organization).fetch_all(conn))?)
+}
+
+/// Whether somebody with this address is a member.
+pub(crate) async fn has_address(db: &mut Session, organization: OrganizationId, email: &Email) -> Result<bool> {
+    const SQL: &str = "SELECT 1 FROM member m JOIN app_user u ON u.id = m.user_id \
+        WHERE m.organization_id = $1 AND u.email_key = $2";
+    let found: Option<i32> =
+        on!(db, conn => sqlx::query_scalar(SQL).bind(organization).bind(email.key()).fetch_optional(conn))?;
+    Ok(found.is_some())
+}
+
+pub(super) async fn other_addresses(
+    db: &mut Session,
+    organization: OrganizationId,
+    newcomer: UserId,
+) -> Result<Vec<String>> {
+    const SQL: &str = "SELECT u.email FROM member m JOIN app_user u ON u.id = m.user_id \
+        WHERE m.organization_id = $1 AND m.user_id <> $2";
+    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(organization).bind(newcomer).fetch_all(conn))?)
 }
 
 pub(super) async fn insert(
@@ -94,12 +124,7 @@ pub(super) async fn insert(
     );
     done.map_err(|error| {
         Error::from(error)
-            .on_unique(|| {
-                Error::refused(
-                    "user_already_member",
-                    "this user is a member of the organization already",
-                )
-            })
+            .on_unique(super::already_member)
             .on_dangling(|| Error::NotFound("organization"))
     })?;
     Ok(id)

@@ -10,6 +10,7 @@ use crate::db::Writing;
 use crate::error::{Error, Result};
 use crate::id::{OrganizationId, UserId};
 use crate::level::Level;
+use crate::members::Door;
 use crate::page::{Page, Window};
 use crate::teams::{self, Team};
 use crate::text::Name;
@@ -23,7 +24,12 @@ impl Service {
     /// The organizations the caller belongs to and the key reaches, newest first.
     pub async fn organizations(&self, known: &Known<ReadOrganization>, window: Window) -> Result<Page<Seen>> {
         let mut db = self.core.store.read().await?;
-        let page = if known.reach.organizations.is_empty() {
+        let page = if known.lacks_second_factor {
+            let all = sql::page(&mut db, known.user, Window::ALL).await?.items;
+            let reached =
+                |item: &Membership| !item.organization.enforce_2fa && known.reach.reaches(item.organization.id);
+            Page::cut(all.into_iter().filter(reached).collect(), window)
+        } else if known.reach.organizations.is_empty() {
             sql::page(&mut db, known.user, window).await?
         } else {
             sql::page_among(&mut db, known.user, &known.reach.organizations, window).await?
@@ -80,7 +86,7 @@ impl Service {
             return Err(Error::Forbidden(detail.to_owned()));
         }
         let mut db = self.write().await?;
-        let (seen, entries) = create(&mut db, new, &known.person).await?;
+        let (seen, entries) = create(&mut db, self, new, &known.person).await?;
         db.commit(&known.who, &entries).await?;
         Ok(seen)
     }
@@ -88,7 +94,7 @@ impl Service {
     /// The same for whoever runs the machine.
     pub async fn create_organization_for(&self, who: &Who, new: &NewOrganization, owner: &User) -> Result<Seen> {
         let mut db = self.write().await?;
-        let (seen, entries) = create(&mut db, new, &Person::from(owner)).await?;
+        let (seen, entries) = create(&mut db, self, new, &Person::from(owner)).await?;
         db.commit(who, &entries).await?;
         Ok(seen)
     }
@@ -147,13 +153,18 @@ async fn lock<P>(db: &mut Writing, caller: &Caller<P>, unchanged: Unchanged<'_, 
 }
 
 /// Makes an organization inside a larger use case.
-pub(crate) async fn create(db: &mut Writing, new: &NewOrganization, owner: &Person) -> Result<(Seen, Vec<Entry>)> {
+pub(crate) async fn create(
+    db: &mut Writing,
+    service: &Service,
+    new: &NewOrganization,
+    owner: &Person,
+) -> Result<(Seen, Vec<Entry>)> {
     let mut organization = fresh(db, new);
     insert_with_free_slug(db, &mut organization).await?;
     let name = Name::new(teams::DEFAULT_NAME).expect("the default name is a name");
     let mut team = teams::cases::fresh(db, organization.id, name);
     teams::sql::insert(db, &mut team).await?;
-    let joined = members::join(db, organization.id, owner, Level::Owner).await?;
+    let joined = members::join(db, service, organization.id, owner, Level::Owner, Door::Founding).await?;
     organization.member_count = 1;
     let entries = vec![Entry::created(&organization), Entry::created(&team), joined];
     Ok((

@@ -93,6 +93,12 @@ pub(super) async fn all(db: &mut Session, window: Window) -> Result<Page<Organiz
 }
 
 /// Keeps the organization, its members and its teams from changing until the session ends.
+pub(crate) async fn name(db: &mut Session, id: OrganizationId) -> Result<String> {
+    const SQL: &str = "SELECT name FROM organization WHERE id = $1";
+    let found = on!(db, conn => sqlx::query_scalar(SQL).bind(id).fetch_optional(conn))?;
+    found.ok_or(Error::NotFound("organization"))
+}
+
 pub(crate) async fn lock(db: &mut Writing, id: OrganizationId) -> Result<Organization> {
     // A SQLite session that writes already holds the only write lock.
     let sql = db.pick(

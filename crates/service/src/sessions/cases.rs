@@ -1,24 +1,39 @@
 use chrono::TimeDelta;
-use tokio::sync::Semaphore;
 
-use super::{ABSOLUTE, IDLE, SignedIn, sql};
+use super::{ABSOLUTE, IDLE, Listed, SignedIn, sql};
 use crate::Service;
-use crate::access::{Request, Who};
+use crate::access::{Origin, Request, Who};
 use crate::activity::Entry;
 use crate::clock::Time;
+use crate::db::Writing;
 use crate::error::{Error, Result};
-use crate::text::Email;
+use crate::id::{OrganizationId, SessionId};
 use crate::users::{self, User};
 
 /// How far behind a session's last use may be.
 const PRECISION: TimeDelta = TimeDelta::minutes(10);
+/// As much of a browser's name as is worth keeping.
+const USER_AGENT: usize = 300;
 
-/// Each takes 19 MiB and a processor for a while; more at once would only be slower.
-static HASHES_AT_ONCE: Semaphore = Semaphore::const_new(2);
+/// How somebody got in.
+#[derive(Debug, Clone)]
+pub(crate) struct Opening {
+    pub(crate) method: &'static str,
+    pub(crate) has_second_factor: bool,
+    pub(crate) vouched_by: Option<OrganizationId>,
+    pub(crate) origin: Origin,
+}
 
-/// A hash that fits no password: an unknown address takes as long to refuse as a known one.
-const NOBODY: &str =
-    "$argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHRzb21lc2FsdA$TqlHhvuvNb6x1zw3xLlAAnZ3lJ9cJ2XvDGzHT6wPFDU";
+impl Opening {
+    pub(crate) fn with_password(request: &Request) -> Self {
+        Self {
+            method: "password",
+            has_second_factor: false,
+            vouched_by: None,
+            origin: request.origin.clone(),
+        }
+    }
+}
 
 impl SignedIn {
     /// For the command line: whoever has the machine may act for any user.
@@ -27,61 +42,65 @@ impl SignedIn {
             who: Who::system(),
             user: user.id,
             user_uuid: user.uuid,
+            session: None,
+            has_second_factor: true,
+            vouched_by: None,
+            belongs_elsewhere: false,
+            needs_second_factor: false,
         }
     }
 }
 
+/// Opens a session inside a larger use case. The token is shown once, to the browser.
+pub(crate) async fn open(db: &mut Writing, user: &User, opening: Opening) -> Result<String> {
+    let token = new_token(db);
+    let row = sql::Row {
+        id: SessionId(db.uuid()),
+        user: user.id,
+        hash: auth::key::hash(&token),
+        expires_at: db.now + ABSOLUTE,
+        method: opening.method,
+        has_second_factor: opening.has_second_factor,
+        vouched_by: opening.vouched_by,
+        address: opening.origin.address_text(),
+        user_agent: opening.origin.user_agent.chars().take(USER_AGENT).collect(),
+    };
+    sql::insert(db, &row).await?;
+    sql::delete_over(db).await?;
+    Ok(token)
+}
+
+/// Gives a session another secret: whoever knew the old one is left behind when it comes to mean more.
+pub(crate) async fn renew(db: &mut Writing, session: SessionId, has_second_factor: bool) -> Result<String> {
+    let token = new_token(db);
+    sql::renew(db, session, &auth::key::hash(&token), has_second_factor).await?;
+    Ok(token)
+}
+
+fn new_token(db: &Writing) -> String {
+    auth::key::new_token("hgs_", db.chance.bytes())
+}
+
 impl Service {
-    /// Checks a password and opens a session. The token is shown once, to the browser.
-    pub async fn sign_in(&self, email: &str, password: &str, request: Request) -> Result<(User, String)> {
-        let email = &Email::new(email).map_err(|_| wrong_credentials())?;
-        let mut db = self.core.store.read().await?;
-        let stored = users::sql::password_hash(&mut db, email).await?;
-        let user = users::sql::by_email(&mut db, email).await?;
-        drop(db);
-        let hash = stored.and_then(|(_, hash)| hash);
-        let (password, is_known) = (password.to_owned(), hash.is_some());
-        let hash = hash.unwrap_or_else(|| NOBODY.to_owned());
-        let permit = HASHES_AT_ONCE.acquire().await;
-        let fits = tokio::task::spawn_blocking(move || auth::password::verify(&password, &hash)).await;
-        drop(permit);
-        match user {
-            Some(user) if is_known && matches!(fits, Ok(true)) => self.open_session(user, request).await,
-            _ => Err(wrong_credentials()),
-        }
-    }
-
-    async fn open_session(&self, user: User, request: Request) -> Result<(User, String)> {
-        let token = auth::key::new_token("hgs_", self.core.chance.bytes());
-        let mut db = self.write().await?;
-        let expires_at = db.now + ABSOLUTE;
-        sql::insert(&mut db, user.id, &auth::key::hash(&token), expires_at).await?;
-        sql::delete_over(&mut db).await?;
-        let who = Who {
-            user: Some(user.id),
-            key: None,
-            request,
-        };
-        db.commit(&who, &[Entry::happened(&user, "logged_in")]).await?;
-        Ok((user, token))
-    }
-
     /// The person a session token belongs to.
     pub async fn signed_in(&self, token: &str, request: Request) -> Result<SignedIn> {
-        let found = sql::holder(&mut self.core.store.read().await?, &auth::key::hash(token), None).await?;
+        let mut db = self.core.store.read().await?;
+        let found = sql::holder(&mut db, &auth::key::hash(token), None).await?;
         let holder = found
             .filter(|holder| holder.is_valid(self.core.clock.now()))
             .ok_or(Error::BadCredential)?;
+        let ties = sql::ties(&mut db, holder.user_id, holder.vouched_by).await?;
+        drop(db);
         self.touch(&holder).await?;
-        let who = Who {
-            user: Some(holder.user_id),
-            key: None,
-            request,
-        };
         Ok(SignedIn {
-            who,
+            who: Who::user(holder.user_id, request),
             user: holder.user_id,
             user_uuid: holder.uuid,
+            session: Some(holder.session_id),
+            has_second_factor: holder.has_second_factor,
+            vouched_by: holder.vouched_by,
+            belongs_elsewhere: ties.belongs_elsewhere,
+            needs_second_factor: ties.needs_second_factor,
         })
     }
 
@@ -95,6 +114,30 @@ impl Service {
         db.commit_unrecorded().await
     }
 
+    /// Where somebody is signed in, newest first.
+    pub async fn sessions(&self, person: &SignedIn) -> Result<Vec<Listed>> {
+        let alive_since = self.core.clock.now() - IDLE;
+        sql::of_user(&mut self.core.store.read().await?, person.user, alive_since).await
+    }
+
+    /// Ends one of one's own sessions.
+    pub async fn end_session(&self, person: &SignedIn, id: SessionId) -> Result<()> {
+        let mut db = self.write().await?;
+        if !sql::delete_one(&mut db, person.user, id).await? {
+            return Err(Error::NotFound("session"));
+        }
+        let entries = ended(&mut db, person).await?;
+        db.commit(&person.who, &entries).await
+    }
+
+    /// Ends all of one's sessions but the present one.
+    pub async fn end_other_sessions(&self, person: &SignedIn) -> Result<()> {
+        let mut db = self.write().await?;
+        sql::delete_others(&mut db, person.user, person.session).await?;
+        let entries = ended(&mut db, person).await?;
+        db.commit(&person.who, &entries).await
+    }
+
     /// Ends a session. One that has ended already is no mistake.
     pub async fn sign_out(&self, token: &str, request: Request) -> Result<()> {
         let hash = auth::key::hash(token);
@@ -105,21 +148,13 @@ impl Service {
         sql::delete(&mut db, &hash).await?;
         let user = users::sql::by_ids(&mut db, &[holder.user_id]).await?;
         let entries: Vec<Entry> = user.iter().map(|user| Entry::happened(user, "logged_out")).collect();
-        let who = Who {
-            user: Some(holder.user_id),
-            key: None,
-            request,
-        };
-        db.commit(&who, &entries).await
+        db.commit(&Who::user(holder.user_id, request), &entries).await
     }
 }
 
-/// The same for an unknown address and for a wrong password.
-fn wrong_credentials() -> Error {
-    Error::refused(
-        "invalid_credentials",
-        "this e-mail address and password do not belong together",
-    )
+async fn ended(db: &mut Writing, person: &SignedIn) -> Result<Vec<Entry>> {
+    let user = users::sql::by_ids(db, &[person.user]).await?;
+    Ok(user.iter().map(|user| Entry::happened(user, "session_ended")).collect())
 }
 
 impl sql::Holder {

@@ -1,12 +1,16 @@
-//! Signing in with a password, and the sessions that come of it.
+//! Sessions: what a browser holds of somebody who has signed in.
 
 mod cases;
 pub(crate) mod sql;
 
+pub(crate) use cases::{Opening, open, renew};
+
 use chrono::TimeDelta;
 
 use crate::access::Who;
-use crate::id::{UserId, UserUuid};
+use crate::clock::Time;
+use crate::error::{Error, Result};
+use crate::id::{OrganizationId, SessionId, UserId, UserUuid};
 
 /// After this long without a request a session is over.
 const IDLE: TimeDelta = TimeDelta::days(3);
@@ -19,4 +23,50 @@ pub struct SignedIn {
     pub who: Who,
     pub user: UserId,
     pub user_uuid: UserUuid,
+    /// None: the command line.
+    pub session: Option<SessionId>,
+    pub has_second_factor: bool,
+    /// Whose identity provider vouched for the person.
+    pub vouched_by: Option<OrganizationId>,
+    /// Belongs to organizations other than the one that vouched.
+    pub(crate) belongs_elsewhere: bool,
+    /// Belongs to an organization that asks for a second factor.
+    pub(crate) needs_second_factor: bool,
+}
+
+impl SignedIn {
+    /// An organization's identity provider speaks for its members there. What concerns the account as a whole, and
+    /// with it other organizations, is for the person alone.
+    pub(crate) fn acts_for_themselves(&self) -> Result<()> {
+        if self.vouched_by.is_some() && self.belongs_elsewhere {
+            return Err(Error::Forbidden(
+                "you signed in through one organization and belong to others too: sign in with your password to \
+                 change what concerns all of them"
+                    .to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
+    /// What opens further doors, such as an API key, needs all the proof that any of the organizations asks for.
+    pub(crate) fn is_fully_proven(&self) -> Result<()> {
+        self.acts_for_themselves()?;
+        if self.needs_second_factor && !self.has_second_factor {
+            return Err(Error::SecondFactorNeeded);
+        }
+        Ok(())
+    }
+}
+
+/// A session as its owner sees it.
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub struct Listed {
+    pub id: SessionId,
+    pub method: String,
+    pub has_second_factor: bool,
+    pub address: String,
+    pub user_agent: String,
+    pub created_at: Time,
+    pub last_used_at: Time,
+    pub expires_at: Time,
 }

@@ -1,23 +1,41 @@
 use auth::key::SecretHash;
 
+use super::Listed;
 use crate::clock::Time;
 use crate::db::{Session, Writing, changed, on};
 use crate::error::Result;
 use crate::id::{OrganizationId, SessionId, UserId, UserUuid};
 use crate::level::Level;
 
-pub(super) async fn insert(db: &mut Writing, user: UserId, hash: &SecretHash, expires_at: Time) -> Result<()> {
-    const SQL: &str = "INSERT INTO session (id, user_id, secret_hash, created_at, last_used_at, expires_at) \
-        VALUES ($1, $2, $3, $4, $4, $5)";
-    let (id, now) = (SessionId(db.uuid()), db.now);
+pub(super) struct Row {
+    pub(super) id: SessionId,
+    pub(super) user: UserId,
+    pub(super) hash: SecretHash,
+    pub(super) expires_at: Time,
+    pub(super) method: &'static str,
+    pub(super) has_second_factor: bool,
+    pub(super) vouched_by: Option<OrganizationId>,
+    pub(super) address: String,
+    pub(super) user_agent: String,
+}
+
+pub(super) async fn insert(db: &mut Writing, row: &Row) -> Result<()> {
+    const SQL: &str = "INSERT INTO session (id, user_id, secret_hash, created_at, last_used_at, expires_at, method, \
+        has_second_factor, organization_id, address, user_agent) VALUES ($1, $2, $3, $4, $4, $5, $6, $7, $8, $9, $10)";
+    let now = db.now;
     changed!(
         db,
         sqlx::query(SQL)
-            .bind(id)
-            .bind(user)
-            .bind(hash.as_slice())
+            .bind(row.id)
+            .bind(row.user)
+            .bind(row.hash.as_slice())
             .bind(now)
-            .bind(expires_at)
+            .bind(row.expires_at)
+            .bind(row.method)
+            .bind(row.has_second_factor)
+            .bind(row.vouched_by)
+            .bind(&row.address)
+            .bind(&row.user_agent)
     )?;
     Ok(())
 }
@@ -31,8 +49,12 @@ pub(crate) struct Holder {
     pub(crate) current_organization_id: Option<OrganizationId>,
     pub(crate) last_used_at: Time,
     pub(crate) expires_at: Time,
+    pub(crate) has_second_factor: bool,
+    pub(crate) vouched_by: Option<OrganizationId>,
     /// The user's level in the organization that was asked about.
     pub(crate) level: Option<Level>,
+    /// Whether that organization asks for a second factor.
+    pub(crate) enforce_2fa: Option<bool>,
 }
 
 pub(crate) async fn holder(
@@ -41,15 +63,48 @@ pub(crate) async fn holder(
     organization: Option<OrganizationId>,
 ) -> Result<Option<Holder>> {
     const SQL: &str = "SELECT s.id AS session_id, s.user_id, u.uuid, u.email, u.current_organization_id, s.last_used_at, \
-        s.expires_at, m.level FROM session s JOIN app_user u ON u.id = s.user_id \
-        LEFT JOIN member m ON m.user_id = u.id AND m.organization_id = $2 WHERE s.secret_hash = $1";
+        s.expires_at, s.has_second_factor, s.organization_id AS vouched_by, m.level, o.enforce_2fa \
+        FROM session s JOIN app_user u ON u.id = s.user_id \
+        LEFT JOIN member m ON m.user_id = u.id AND m.organization_id = $2 \
+        LEFT JOIN organization o ON o.id = m.organization_id WHERE s.secret_hash = $1";
     Ok(on!(db, conn => sqlx::query_as(SQL).bind(hash.as_slice()).bind(organization).fetch_optional(conn))?)
+}
+
+#[derive(sqlx::FromRow)]
+pub(super) struct Ties {
+    pub(super) belongs_elsewhere: bool,
+    pub(super) needs_second_factor: bool,
+}
+
+/// What the organizations that somebody belongs to mean for a session.
+pub(super) async fn ties(db: &mut Session, user: UserId, vouched_by: Option<OrganizationId>) -> Result<Ties> {
+    const SQL: &str = "SELECT \
+        EXISTS (SELECT 1 FROM member m WHERE m.user_id = $1 AND m.organization_id <> $2) AS belongs_elsewhere, \
+        EXISTS (SELECT 1 FROM member m JOIN organization o ON o.id = m.organization_id \
+            WHERE m.user_id = $1 AND o.enforce_2fa) AS needs_second_factor";
+    let vouched_by = vouched_by.unwrap_or(OrganizationId::NONE);
+    Ok(on!(db, conn => sqlx::query_as(SQL).bind(user).bind(vouched_by).fetch_one(conn))?)
+}
+
+pub(super) async fn of_user(db: &mut Session, user: UserId, alive_since: Time) -> Result<Vec<Listed>> {
+    const SQL: &str = "SELECT id, method, has_second_factor, address, user_agent, created_at, last_used_at, expires_at \
+        FROM session WHERE user_id = $1 AND last_used_at > $2 ORDER BY id DESC";
+    Ok(on!(db, conn => sqlx::query_as(SQL).bind(user).bind(alive_since).fetch_all(conn))?)
 }
 
 pub(super) async fn touch(db: &mut Writing, id: SessionId) -> Result<()> {
     const SQL: &str = "UPDATE session SET last_used_at = $2 WHERE id = $1";
     let now = db.now;
     changed!(db, sqlx::query(SQL).bind(id).bind(now))?;
+    Ok(())
+}
+
+pub(super) async fn renew(db: &mut Writing, id: SessionId, hash: &SecretHash, has_second_factor: bool) -> Result<()> {
+    const SQL: &str = "UPDATE session SET secret_hash = $2, has_second_factor = $3 WHERE id = $1";
+    changed!(
+        db,
+        sqlx::query(SQL).bind(id).bind(hash.as_slice()).bind(has_second_factor)
+    )?;
     Ok(())
 }
 
@@ -61,9 +116,21 @@ pub(super) async fn delete(db: &mut Writing, hash: &SecretHash) -> Result<()> {
     Ok(())
 }
 
-pub(crate) async fn delete_of_user(db: &mut Writing, user: UserId) -> Result<()> {
-    changed!(db, sqlx::query("DELETE FROM session WHERE user_id = $1").bind(user))?;
+pub(super) async fn delete_one(db: &mut Writing, user: UserId, id: SessionId) -> Result<bool> {
+    const SQL: &str = "DELETE FROM session WHERE user_id = $1 AND id = $2";
+    Ok(changed!(db, sqlx::query(SQL).bind(user).bind(id))? > 0)
+}
+
+/// All sessions of somebody but the one to keep, if there is one to keep.
+pub(crate) async fn delete_others(db: &mut Writing, user: UserId, kept: Option<SessionId>) -> Result<()> {
+    const SQL: &str = "DELETE FROM session WHERE user_id = $1 AND id <> $2";
+    let kept = kept.unwrap_or(SessionId(uuid::Uuid::nil()));
+    changed!(db, sqlx::query(SQL).bind(user).bind(kept))?;
     Ok(())
+}
+
+pub(crate) async fn delete_of_user(db: &mut Writing, user: UserId) -> Result<()> {
+    delete_others(db, user, None).await
 }
 
 pub(super) async fn delete_over(db: &mut Writing) -> Result<u64> {

@@ -1,15 +1,19 @@
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::Map;
 use sqlx::types::Json;
+use tokio::sync::Semaphore;
 
-use super::{User, sql};
+use super::{Standing, User, sql};
 use crate::Service;
 use crate::access::Who;
 use crate::activity::Entry;
 use crate::db::Writing;
 use crate::error::{Error, Result};
-use crate::id::UserUuid;
+use crate::id::{OrganizationId, UserId, UserUuid};
 use crate::page::{Page, Window};
-use crate::text::Email;
+use crate::sessions::SignedIn;
+use crate::text::{Email, given_name};
 
 /// What it takes to make an account.
 #[derive(Debug, Clone)]
@@ -19,13 +23,75 @@ pub struct NewUser {
     pub last_name: String,
     /// Without one, the user gets in another way, or sets one later.
     pub password: Option<String>,
+    /// Whether somebody trustworthy says that the address is theirs.
+    pub is_email_verified: bool,
 }
+
+/// What people may change about themselves.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[schemars(extend("examples" = [{ "first_name": "Olga", "last_name": "Owner" }]))]
+pub struct UserPatch {
+    #[schemars(length(max = 128))]
+    pub first_name: Option<String>,
+    #[schemars(length(max = 128))]
+    pub last_name: Option<String>,
+    /// The organization that `@current` stands for; one you belong to.
+    pub current_organization: Option<OrganizationId>,
+}
+
+/// Each takes 19 MiB and a processor for a while; more at once would only be slower.
+static HASHES_AT_ONCE: Semaphore = Semaphore::const_new(2);
 
 impl Service {
     pub async fn create_user(&self, who: &Who, new: &NewUser) -> Result<User> {
+        let hash = hashed(new).await?;
         let mut db = self.write().await?;
-        let user = insert(&mut db, new)?.await?;
+        let user = insert(&mut db, new, hash).await?;
         db.commit(who, &[Entry::created(&user)]).await?;
+        Ok(user)
+    }
+
+    /// Oneself.
+    pub async fn user(&self, id: UserId) -> Result<User> {
+        sql::by_ids(&mut self.core.store.read().await?, &[id])
+            .await?
+            .pop()
+            .ok_or(Error::NotFound("user"))
+    }
+
+    /// What a user can do to get in, and where they are.
+    pub async fn standing(&self, id: UserId) -> Result<Standing> {
+        sql::standing(&mut self.core.store.read().await?, id)
+            .await?
+            .ok_or(Error::NotFound("user"))
+    }
+
+    pub async fn update_user(&self, person: &SignedIn, patch: &UserPatch) -> Result<User> {
+        person.acts_for_themselves()?;
+        let mut db = self.write().await?;
+        let before = sql::by_ids(&mut db, &[person.user])
+            .await?
+            .pop()
+            .ok_or(Error::BadCredential)?;
+        let mut user = before.clone();
+        if patch.first_name.is_some() {
+            user.first_name = given_name("first_name", patch.first_name.as_deref())?;
+        }
+        if let Some(last_name) = patch.last_name.as_deref().map(str::trim) {
+            user.last_name = match last_name {
+                "" => String::new(),
+                text => given_name("last_name", Some(text))?,
+            };
+        }
+        sql::save(&mut db, &user).await?;
+        if let Some(organization) = patch.current_organization
+            && !sql::set_current(&mut db, user.id, organization).await?
+        {
+            let detail = "you do not belong to this organization";
+            return Err(Error::invalid("current_organization", "does_not_exist", detail));
+        }
+        let entries: Vec<Entry> = Entry::updated(&before, &user).into_iter().collect();
+        db.commit(&person.who, &entries).await?;
         Ok(user)
     }
 
@@ -41,7 +107,7 @@ impl Service {
 
     /// Sets another password, for someone who has lost theirs. Ends all their sessions.
     pub async fn set_password(&self, who: &Who, email: &Email, password: &str) -> Result<User> {
-        let hash = hash_password(password)?;
+        let hash = hash_password(password).await?;
         let mut db = self.write().await?;
         let user = sql::by_email(&mut db, email).await?.ok_or(Error::NotFound("user"))?;
         sql::set_password(&mut db, user.id, &hash).await?;
@@ -51,38 +117,41 @@ impl Service {
     }
 }
 
-/// Makes an account inside a larger use case. Hashes before the returned future touches the database.
-pub(crate) fn insert<'a>(
-    db: &'a mut Writing,
-    new: &'a NewUser,
-) -> Result<impl Future<Output = Result<User>> + Send + 'a> {
-    let password_hash = new.password.as_deref().map(hash_password).transpose()?;
-    Ok(async move {
-        let uuid = UserUuid(db.uuid());
-        let distinct_id = auth::key::new_token("", db.chance.bytes());
-        let row = sql::Row {
-            uuid,
-            distinct_id: distinct_id.clone(),
-            first_name: &new.first_name,
-            last_name: &new.last_name,
-            email: &new.email,
-            password_hash,
-        };
-        let id = sql::insert(db, &row).await?;
-        Ok(User {
-            id,
-            uuid,
-            distinct_id,
-            first_name: new.first_name.clone(),
-            last_name: new.last_name.clone(),
-            email: new.email.to_string(),
-            is_email_verified: false,
-            hedgehog_config: Json(Map::new()),
-        })
+/// Makes an account inside a larger use case, with the hash of [`hashed`].
+pub(crate) async fn insert(db: &mut Writing, new: &NewUser, password_hash: Option<String>) -> Result<User> {
+    let uuid = UserUuid(db.uuid());
+    let distinct_id = auth::key::new_token("", db.chance.bytes());
+    let row = sql::Row {
+        uuid,
+        distinct_id: distinct_id.clone(),
+        first_name: &new.first_name,
+        last_name: &new.last_name,
+        email: &new.email,
+        is_email_verified: new.is_email_verified,
+        password_hash,
+    };
+    let id = sql::insert(db, &row).await?;
+    Ok(User {
+        id,
+        uuid,
+        distinct_id,
+        first_name: new.first_name.clone(),
+        last_name: new.last_name.clone(),
+        email: new.email.to_string(),
+        is_email_verified: new.is_email_verified,
+        hedgehog_config: Json(Map::new()),
     })
 }
 
-fn hash_password(password: &str) -> Result<String> {
+/// The hash of a new user's password, made before the transaction: it takes its time.
+pub(crate) async fn hashed(new: &NewUser) -> Result<Option<String>> {
+    match &new.password {
+        Some(password) => hash_password(password).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+pub(crate) async fn hash_password(password: &str) -> Result<String> {
     use auth::password::{MAX_LENGTH, MIN_LENGTH, hash};
     if password.chars().count() < MIN_LENGTH {
         let detail = format!("a password has at least {MIN_LENGTH} characters");
@@ -92,5 +161,19 @@ fn hash_password(password: &str) -> Result<String> {
         let detail = format!("a password has at most {MAX_LENGTH} bytes");
         return Err(Error::invalid("password", "max_length", detail));
     }
-    Ok(hash(password)?)
+    let password = password.to_owned();
+    Ok(hashing(move || hash(&password)).await?)
+}
+
+pub(crate) async fn password_fits(password: &str, stored: String) -> bool {
+    let password = password.to_owned();
+    hashing(move || auth::password::verify(&password, &stored)).await
+}
+
+/// Hashing is hard work: it is done beside the requests, and not too much of it at once.
+async fn hashing<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let permit = HASHES_AT_ONCE.acquire().await;
+    let done = tokio::task::spawn_blocking(work).await;
+    drop(permit);
+    done.expect("hashing does not panic, and the server waits for it to end")
 }

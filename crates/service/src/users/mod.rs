@@ -3,7 +3,7 @@
 pub(crate) mod cases;
 pub(crate) mod sql;
 
-pub use cases::NewUser;
+pub use cases::{NewUser, UserPatch};
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -25,6 +25,27 @@ pub struct User {
     pub email: String,
     pub is_email_verified: bool,
     pub hedgehog_config: Json<Map<String, Value>>,
+}
+
+impl User {
+    /// The name, or the address of those who have told none.
+    pub fn called(&self) -> String {
+        let name = format!("{} {}", self.first_name, self.last_name);
+        match name.trim() {
+            "" => self.email.clone(),
+            name => name.to_owned(),
+        }
+    }
+}
+
+/// How a user gets in, and where they are.
+#[derive(Debug, Clone, sqlx::FromRow)]
+pub struct Standing {
+    pub has_password: bool,
+    pub is_2fa_enabled: bool,
+    pub has_social_auth: bool,
+    pub backup_codes: i64,
+    pub current_organization_id: Option<OrganizationId>,
 }
 
 /// As much of a user as the activity log needs.

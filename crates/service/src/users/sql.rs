@@ -2,10 +2,10 @@ use serde_json::{Map, Value};
 use sqlx::QueryBuilder;
 use sqlx::types::Json;
 
-use super::User;
+use super::{Standing, User};
 use crate::db::{Connection, Session, Writing, changed, on};
 use crate::error::{Error, Result};
-use crate::id::{UserId, UserUuid};
+use crate::id::{OrganizationId, UserId, UserUuid};
 use crate::page::{Page, Window};
 use crate::text::Email;
 
@@ -69,6 +69,7 @@ pub(super) struct Row<'a> {
     pub(super) first_name: &'a str,
     pub(super) last_name: &'a str,
     pub(super) email: &'a Email,
+    pub(super) is_email_verified: bool,
     pub(super) password_hash: Option<String>,
 }
 
@@ -76,7 +77,7 @@ pub(super) async fn insert(db: &mut Writing, row: &Row<'_>) -> Result<UserId> {
     const SQL: &str = "INSERT INTO app_user (uuid, distinct_id, first_name, last_name, email, email_key, search_text, \
         is_email_verified, hedgehog_config, password_hash, created_at, updated_at) \
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11) RETURNING id";
-    let search_text = format!("{} {} {}", row.first_name, row.last_name, row.email).to_lowercase();
+    let search_text = search_text(row.first_name, row.last_name, row.email.as_str());
     let now = db.now;
     let id = on!(db, conn => sqlx::query_scalar(SQL)
         .bind(row.uuid)
@@ -86,7 +87,7 @@ pub(super) async fn insert(db: &mut Writing, row: &Row<'_>) -> Result<UserId> {
         .bind(row.email)
         .bind(row.email.key())
         .bind(&search_text)
-        .bind(false)
+        .bind(row.is_email_verified)
         .bind(Json(Map::<String, Value>::new()))
         .bind(&row.password_hash)
         .bind(now)
@@ -103,7 +104,64 @@ pub(crate) async fn password_hash(db: &mut Session, email: &Email) -> Result<Opt
     Ok(on!(db, conn => sqlx::query_as(SQL).bind(email.key()).fetch_optional(conn))?)
 }
 
-pub(super) async fn set_password(db: &mut Writing, user: UserId, hash: &str) -> Result<()> {
+pub(crate) async fn password_hash_of(db: &mut Session, user: UserId) -> Result<Option<String>> {
+    const SQL: &str = "SELECT password_hash FROM app_user WHERE id = $1";
+    let found: Option<Option<String>> = on!(db, conn => sqlx::query_scalar(SQL).bind(user).fetch_optional(conn))?;
+    Ok(found.flatten())
+}
+
+pub(super) async fn standing(db: &mut Session, user: UserId) -> Result<Option<Standing>> {
+    const SQL: &str = "SELECT password_hash IS NOT NULL AS has_password, \
+        totp_confirmed_at IS NOT NULL AS is_2fa_enabled, \
+        EXISTS (SELECT 1 FROM user_identity i WHERE i.user_id = app_user.id) AS has_social_auth, \
+        (SELECT count(*) FROM backup_code b WHERE b.user_id = app_user.id) AS backup_codes, \
+        current_organization_id FROM app_user WHERE id = $1";
+    Ok(on!(db, conn => sqlx::query_as(SQL).bind(user).fetch_optional(conn))?)
+}
+
+/// What a search looks through.
+fn search_text(first_name: &str, last_name: &str, email: &str) -> String {
+    format!("{first_name} {last_name} {email}").to_lowercase()
+}
+
+pub(super) async fn save(db: &mut Writing, user: &User) -> Result<()> {
+    const SQL: &str =
+        "UPDATE app_user SET first_name = $2, last_name = $3, search_text = $4, updated_at = $5 WHERE id = $1";
+    let (now, search_text) = (db.now, search_text(&user.first_name, &user.last_name, &user.email));
+    changed!(
+        db,
+        sqlx::query(SQL)
+            .bind(user.id)
+            .bind(&user.first_name)
+            .bind(&user.last_name)
+            .bind(&search_text)
+            .bind(now)
+    )?;
+    Ok(())
+}
+
+/// Tells whether the user belongs there.
+pub(super) async fn set_current(db: &mut Writing, user: UserId, organization: OrganizationId) -> Result<bool> {
+    const SQL: &str = "UPDATE app_user SET current_organization_id = $2 WHERE id = $1 AND EXISTS \
+        (SELECT 1 FROM member m WHERE m.user_id = app_user.id AND m.organization_id = $2)";
+    Ok(changed!(db, sqlx::query(SQL).bind(user).bind(organization))? > 0)
+}
+
+pub(crate) async fn verify_email(db: &mut Writing, user: UserId) -> Result<()> {
+    const SQL: &str = "UPDATE app_user SET is_email_verified = $2 WHERE id = $1";
+    changed!(db, sqlx::query(SQL).bind(user).bind(true))?;
+    Ok(())
+}
+
+pub(crate) async fn forget_password(db: &mut Writing, user: UserId) -> Result<()> {
+    changed!(
+        db,
+        sqlx::query("UPDATE app_user SET password_hash = NULL WHERE id = $1").bind(user)
+    )?;
+    Ok(())
+}
+
+pub(crate) async fn set_password(db: &mut Writing, user: UserId, hash: &str) -> Result<()> {
     const SQL: &str = "UPDATE app_user SET password_hash = $2, updated_at = $3 WHERE id = $1";
     let now = db.now;
     changed!(db, sqlx::query(SQL).bind(user).bind(hash).bind(now))?;

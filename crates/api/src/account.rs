@@ -1,0 +1,286 @@
+use aide::axum::ApiRouter;
+use aide::axum::routing::{delete_with, get_with, post_with};
+use axum::extract::State;
+use schemars::JsonSchema;
+use serde::Serialize;
+use service::sessions::{Listed as Session, SignedIn};
+use service::sign_in::NewPassword;
+use service::users::{Standing, User, UserPatch};
+use service::{Page, Service, SessionId};
+use uuid::Uuid;
+
+use crate::Api;
+use crate::access::{Anybody, Person};
+use crate::body::Body;
+use crate::domains::CodesView;
+use crate::error::Problem;
+use crate::openapi::operation;
+use crate::page::{Listed, Paging};
+use crate::path::Id;
+use crate::reply::{NoContent, Reply, View};
+use crate::sign_in::{Code, WithCookies, session_cookie};
+use crate::user::{Stamp, UserView};
+
+const TAG: &str = "Account";
+
+pub(crate) fn routes() -> ApiRouter<Api> {
+    ApiRouter::new()
+        .api_route(
+            "/api/users/@me/",
+            get_with(retrieve, operation("users_me_retrieve", TAG, "Read your own account")).patch_with(
+                update,
+                operation("users_me_partial_update", TAG, "Change your own account"),
+            ),
+        )
+        .api_route(
+            "/api/users/@me/password/",
+            post_with(
+                change_password,
+                operation(
+                    "users_me_password",
+                    TAG,
+                    "Change your password; ends your other sessions",
+                ),
+            ),
+        )
+        .api_route(
+            "/api/users/@me/two_factor/",
+            post_with(
+                begin,
+                operation("users_me_two_factor_create", TAG, "Begin to set up an authenticator"),
+            ),
+        )
+        .api_route(
+            "/api/users/@me/two_factor/confirm/",
+            post_with(
+                confirm,
+                operation(
+                    "users_me_two_factor_confirm",
+                    TAG,
+                    "Give the first code; backup codes are shown once",
+                ),
+            ),
+        )
+        .api_route(
+            "/api/users/@me/two_factor/backup_codes/",
+            post_with(
+                backup_codes,
+                operation(
+                    "users_me_two_factor_backup_codes",
+                    TAG,
+                    "Make new backup codes; the old ones stop",
+                ),
+            ),
+        )
+        .api_route(
+            "/api/users/@me/two_factor/remove/",
+            post_with(
+                remove,
+                operation(
+                    "users_me_two_factor_remove",
+                    TAG,
+                    "Remove the second factor, with a code of it",
+                ),
+            ),
+        )
+        .api_route(
+            "/api/users/@me/sessions/",
+            get_with(
+                sessions,
+                operation("users_me_sessions_list", TAG, "Where you are signed in"),
+            )
+            .delete_with(
+                end_others,
+                operation(
+                    "users_me_sessions_end_others",
+                    TAG,
+                    "End all your sessions but this one",
+                ),
+            ),
+        )
+        .api_route(
+            "/api/users/@me/sessions/{id}/",
+            delete_with(
+                end,
+                operation("users_me_sessions_destroy", TAG, "End one of your sessions"),
+            ),
+        )
+}
+
+async fn retrieve(State(service): State<Service>, Anybody(user): Anybody) -> Result<Reply<MeView<'static>>, Problem> {
+    let standing = service.standing(user).await?;
+    let user = service.user(user).await?;
+    Ok(Reply::new(&MeView::new(&user, &standing)))
+}
+
+async fn update(
+    State(service): State<Service>,
+    Person(person): Person,
+    Body(patch): Body<UserPatch>,
+) -> Result<Reply<MeView<'static>>, Problem> {
+    let user = service.update_user(&person, &patch).await?;
+    let standing = service.standing(user.id).await?;
+    Ok(Reply::new(&MeView::new(&user, &standing)))
+}
+
+async fn change_password(
+    State(service): State<Service>,
+    Person(person): Person,
+    Body(new): Body<NewPassword>,
+) -> Result<NoContent, Problem> {
+    service.change_password(&person, &new).await?;
+    Ok(NoContent)
+}
+
+async fn begin(State(service): State<Service>, Person(person): Person) -> Result<Reply<SetUpView>, Problem> {
+    let set_up = service.begin_second_factor(&person).await?;
+    let view = SetUpView {
+        secret: set_up.secret,
+        uri: set_up.uri,
+        qr_svg: set_up.qr_svg,
+    };
+    Ok(Reply::new(&view).kept_as(&SetUpView::default()))
+}
+
+async fn confirm(
+    State(service): State<Service>,
+    Person(person): Person,
+    Body(Code { token }): Body<Code>,
+) -> Result<WithCookies<Reply<CodesView>>, Problem> {
+    let confirmed = service.confirm_second_factor(&person, &token).await?;
+    let reply = shown_once(confirmed.backup_codes);
+    // A dry run leaves the session as it is.
+    let session = confirmed.session.filter(|_| !person.who.request.is_dry_run);
+    Ok(WithCookies(
+        reply,
+        session.iter().map(|session| session_cookie(session)).collect(),
+    ))
+}
+
+async fn backup_codes(
+    State(service): State<Service>,
+    Person(person): Person,
+    Body(Code { token }): Body<Code>,
+) -> Result<Reply<CodesView>, Problem> {
+    Ok(shown_once(service.replace_backup_codes(&person, &token).await?))
+}
+
+fn shown_once(codes: Vec<String>) -> Reply<CodesView> {
+    Reply::new(&CodesView { codes }).kept_as(&CodesView { codes: Vec::new() })
+}
+
+async fn remove(
+    State(service): State<Service>,
+    Person(person): Person,
+    Body(Code { token }): Body<Code>,
+) -> Result<NoContent, Problem> {
+    service.remove_second_factor(&person, &token).await?;
+    Ok(NoContent)
+}
+
+async fn sessions(
+    State(service): State<Service>,
+    Person(person): Person,
+    paging: Paging,
+) -> Result<Listed<SessionView>, Problem> {
+    let page = Page::cut(service.sessions(&person).await?, paging.window);
+    Ok(paging.reply(page.map(|session| SessionView::new(session, &person))))
+}
+
+async fn end(
+    State(service): State<Service>,
+    Person(person): Person,
+    Id(id): Id<SessionId>,
+) -> Result<NoContent, Problem> {
+    service.end_session(&person, id).await?;
+    Ok(NoContent)
+}
+
+async fn end_others(State(service): State<Service>, Person(person): Person) -> Result<NoContent, Problem> {
+    service.end_other_sessions(&person).await?;
+    Ok(NoContent)
+}
+
+/// Oneself.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Me")]
+struct MeView<'a> {
+    #[serde(flatten)]
+    user: UserView<'a>,
+    has_password: bool,
+    is_2fa_enabled: bool,
+    has_social_auth: bool,
+    /// How many backup codes are left.
+    backup_codes: i64,
+    /// The organization that `@current` stands for.
+    current_organization: Option<Uuid>,
+}
+
+impl View for MeView<'_> {
+    type Doc = MeView<'static>;
+}
+
+impl<'a> MeView<'a> {
+    fn new(user: &'a User, standing: &Standing) -> Self {
+        Self {
+            user: UserView::from(user),
+            has_password: standing.has_password,
+            is_2fa_enabled: standing.is_2fa_enabled,
+            has_social_auth: standing.has_social_auth,
+            backup_codes: standing.backup_codes,
+            current_organization: standing.current_organization_id.map(|id| id.0),
+        }
+    }
+}
+
+/// What it takes to set up an authenticator.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+#[schemars(rename = "TwoFactorSetUp")]
+struct SetUpView {
+    /// To be typed by those who cannot scan.
+    secret: String,
+    uri: String,
+    /// A picture of the URI, to be scanned.
+    qr_svg: String,
+}
+
+impl View for SetUpView {
+    type Doc = Self;
+}
+
+/// A place where one is signed in.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Session")]
+struct SessionView {
+    id: Uuid,
+    /// How it was opened: `password`, `saml`, `oidc`, `google-oauth2`, `github`, `gitlab` or `recovery_code`.
+    method: String,
+    has_second_factor: bool,
+    address: String,
+    user_agent: String,
+    is_current: bool,
+    created_at: Stamp,
+    /// To within ten minutes.
+    last_used_at: Stamp,
+    expires_at: Stamp,
+}
+
+impl View for SessionView {
+    type Doc = Self;
+}
+
+impl SessionView {
+    fn new(session: &Session, person: &SignedIn) -> Self {
+        Self {
+            id: session.id.0,
+            method: session.method.clone(),
+            has_second_factor: session.has_second_factor,
+            address: session.address.clone(),
+            user_agent: session.user_agent.clone(),
+            is_current: person.session == Some(session.id),
+            created_at: Stamp(session.created_at),
+            last_used_at: Stamp(session.last_used_at),
+            expires_at: Stamp(session.expires_at),
+        }
+    }
+}

@@ -1,0 +1,357 @@
+use aide::axum::ApiRouter;
+use aide::axum::routing::{get_with, post_with};
+use axum::extract::State;
+use identity::{Identity, MetadataSource, Step, Verdict};
+use schemars::JsonSchema;
+use serde::Serialize;
+use service::access::{ChangeDomains, MakeRecoveryCodes, ReadAttempts, ReadDomains};
+use service::domains::{Domain, DomainPatch, NewDomain};
+use service::sso::Attempt;
+use service::{DomainId, Instance, Page, Service};
+use uuid::Uuid;
+
+use crate::Api;
+use crate::access::Allowed;
+use crate::body::Body;
+use crate::conditional::IfMatch;
+use crate::error::Problem;
+use crate::openapi::operation;
+use crate::page::{Listed, Paging};
+use crate::path::Id;
+use crate::reply::{Created, NoContent, Reply, View};
+use crate::user::Stamp;
+
+const TAG: &str = "Domains";
+
+pub(crate) fn routes() -> ApiRouter<Api> {
+    ApiRouter::new()
+        .api_route(
+            "/api/organizations/{organization_id}/domains/",
+            get_with(list, operation("domains_list", TAG, "List domains, by name"))
+                .post_with(create, operation("domains_create", TAG, "Add a domain")),
+        )
+        .api_route(
+            "/api/organizations/{organization_id}/domains/{id}/",
+            get_with(retrieve, operation("domains_retrieve", TAG, "Read a domain"))
+                .patch_with(
+                    update,
+                    operation(
+                        "domains_partial_update",
+                        TAG,
+                        "Change how people sign in through a domain",
+                    ),
+                )
+                .delete_with(destroy, operation("domains_destroy", TAG, "Remove a domain")),
+        )
+        .api_route(
+            "/api/organizations/{organization_id}/domains/{id}/verify/",
+            post_with(
+                verify,
+                operation("domains_verify", TAG, "Look for the DNS record that proves a domain"),
+            ),
+        )
+        .api_route(
+            "/api/organizations/{organization_id}/domains/{id}/test/",
+            post_with(
+                test,
+                operation(
+                    "domains_test",
+                    TAG,
+                    "Look at everything that signing in through a domain needs",
+                ),
+            ),
+        )
+        .api_route(
+            "/api/organizations/{organization_id}/domains/{id}/import_metadata/",
+            post_with(
+                import,
+                operation(
+                    "domains_import_metadata",
+                    TAG,
+                    "Take over a SAML identity provider's metadata",
+                ),
+            ),
+        )
+        .api_route(
+            "/api/organizations/{organization_id}/domains/{id}/attempts/",
+            get_with(
+                attempts,
+                operation(
+                    "domains_attempts_list",
+                    TAG,
+                    "The last twenty sign-ins through a domain, newest first",
+                ),
+            ),
+        )
+        .api_route(
+            "/api/organizations/{organization_id}/recovery_codes/",
+            post_with(
+                recovery_codes,
+                operation(
+                    "recovery_codes_create",
+                    TAG,
+                    "Make recovery codes for yourself, for when single sign-on does not work",
+                ),
+            ),
+        )
+}
+
+async fn list(
+    State(service): State<Service>,
+    Allowed(caller): Allowed<ReadDomains>,
+    paging: Paging,
+) -> Result<Listed<DomainView<'static>>, Problem> {
+    let page = service.domains(&caller, paging.window).await?;
+    Ok(paging.reply(page.map(|domain| DomainView::new(domain, service.instance()))))
+}
+
+async fn create(
+    State(service): State<Service>,
+    Allowed(caller): Allowed<ChangeDomains>,
+    Body(new): Body<NewDomain>,
+) -> Result<Created<DomainView<'static>>, Problem> {
+    let domain = service.create_domain(&caller, &new).await?;
+    let location = format!("/api/organizations/{}/domains/{}/", caller.organization, domain.id);
+    Ok(Created::new(&DomainView::new(&domain, service.instance())).at(location))
+}
+
+async fn retrieve(
+    State(service): State<Service>,
+    Allowed(caller): Allowed<ReadDomains>,
+    Id(id): Id<DomainId>,
+) -> Result<Reply<DomainView<'static>>, Problem> {
+    let domain = service.domain(&caller, id).await?;
+    Ok(Reply::new(&DomainView::new(&domain, service.instance())))
+}
+
+async fn update(
+    State(service): State<Service>,
+    Allowed(caller): Allowed<ChangeDomains>,
+    Id(id): Id<DomainId>,
+    if_match: IfMatch,
+    Body(patch): Body<DomainPatch>,
+) -> Result<Reply<DomainView<'static>>, Problem> {
+    let unchanged = |domain: &Domain| if_match.fits(&DomainView::new(domain, service.instance()));
+    let domain = service.update_domain(&caller, id, &patch, &unchanged).await?;
+    Ok(Reply::new(&DomainView::new(&domain, service.instance())))
+}
+
+async fn destroy(
+    State(service): State<Service>,
+    Allowed(caller): Allowed<ChangeDomains>,
+    Id(id): Id<DomainId>,
+    if_match: IfMatch,
+) -> Result<NoContent, Problem> {
+    let unchanged = |domain: &Domain| if_match.fits(&DomainView::new(domain, service.instance()));
+    service.delete_domain(&caller, id, &unchanged).await?;
+    Ok(NoContent)
+}
+
+async fn verify(
+    State(identity): State<Identity>,
+    Allowed(caller): Allowed<ChangeDomains>,
+    Id(id): Id<DomainId>,
+) -> Result<Reply<DomainView<'static>>, Problem> {
+    let domain = identity.verify_domain(&caller, id).await?;
+    Ok(Reply::new(&DomainView::new(&domain, identity.service().instance())))
+}
+
+async fn test(
+    State(identity): State<Identity>,
+    Allowed(caller): Allowed<ChangeDomains>,
+    Id(id): Id<DomainId>,
+) -> Result<Reply<DoctorView>, Problem> {
+    let steps = identity.test_domain(&caller, id).await?;
+    let is_ok = steps.iter().all(|step| step.verdict != Verdict::Failed);
+    Ok(Reply::new(&DoctorView { is_ok, steps }))
+}
+
+async fn import(
+    State(identity): State<Identity>,
+    Allowed(caller): Allowed<ChangeDomains>,
+    Id(id): Id<DomainId>,
+    Body(source): Body<MetadataSource>,
+) -> Result<Reply<DomainView<'static>>, Problem> {
+    let domain = identity.import_metadata(&caller, id, &source).await?;
+    Ok(Reply::new(&DomainView::new(&domain, identity.service().instance())))
+}
+
+async fn attempts(
+    State(service): State<Service>,
+    Allowed(caller): Allowed<ReadAttempts>,
+    paging: Paging,
+    Id(id): Id<DomainId>,
+) -> Result<Listed<AttemptView>, Problem> {
+    let attempts = service.sso_attempts(&caller, id).await?;
+    let page = Page::cut(attempts, paging.window);
+    Ok(paging.reply(page.map(AttemptView::from)))
+}
+
+async fn recovery_codes(
+    State(service): State<Service>,
+    Allowed(caller): Allowed<MakeRecoveryCodes>,
+) -> Result<Created<CodesView>, Problem> {
+    let codes = service.create_recovery_codes(&caller).await?.0;
+    Ok(Created::new(&CodesView { codes }).kept_as(&CodesView { codes: Vec::new() }))
+}
+
+/// A domain of an organization, and how people with addresses there sign in.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "OrganizationDomain")]
+#[expect(clippy::struct_excessive_bools, reason = "the interface has them")]
+#[schemars(extend("examples" = [{
+    "id": "01a1dd53-efb7-7ca7-8219-0522c793c6d2", "domain": "example.com", "is_verified": false, "verified_at": null,
+    "verification_challenge": "8nR3zL65veJ0mQ2", "verification_record": "_hedgerow-challenge.example.com",
+    "verification_error": null, "verification_lost_at": null, "jit_provisioning_enabled": false, "sso_enforcement": "",
+    "has_saml": false, "saml_entity_id": "", "saml_acs_url": "", "saml_x509_cert": "", "saml_idp_initiated": false,
+    "saml_metadata_url": "", "saml_sp_entity_id": "https://hedgerow.example.com/saml/01a1dd53/metadata/",
+    "saml_sp_acs_url": "https://hedgerow.example.com/saml/01a1dd53/acs/", "has_oidc": false, "oidc_issuer": "",
+    "oidc_client_id": "", "oidc_redirect_url": "https://hedgerow.example.com/sso/callback/",
+    "created_at": "2026-11-15T09:30:00.000000Z", "updated_at": "2026-11-15T09:30:00.000000Z"
+}]))]
+pub(crate) struct DomainView<'a> {
+    id: Uuid,
+    domain: &'a str,
+    is_verified: bool,
+    verified_at: Option<Stamp>,
+    /// The value of the TXT record that proves the domain.
+    verification_challenge: &'a str,
+    /// The name of that record.
+    verification_record: String,
+    /// What was seen when the domain was last looked at, if it was not what it should be.
+    verification_error: Option<FindingView<'a>>,
+    /// Since when the record of a verified domain has been missing. After seven days it is no longer verified.
+    verification_lost_at: Option<Stamp>,
+    jit_provisioning_enabled: bool,
+    /// How people with addresses here must sign in: `saml`, `oidc`, `google-oauth2`, `github`, `gitlab`, or empty.
+    sso_enforcement: &'a str,
+    has_saml: bool,
+    /// The identity provider's entity id.
+    saml_entity_id: &'a str,
+    /// The identity provider's address to send people to.
+    saml_acs_url: &'a str,
+    /// The identity provider's certificates.
+    saml_x509_cert: &'a str,
+    saml_idp_initiated: bool,
+    /// Where the three were read from, if they were.
+    saml_metadata_url: &'a str,
+    /// What the identity provider must know us by (entity id, audience).
+    saml_sp_entity_id: String,
+    /// Where the identity provider must send its answers (ACS URL, reply URL).
+    saml_sp_acs_url: String,
+    has_oidc: bool,
+    oidc_issuer: &'a str,
+    oidc_client_id: &'a str,
+    /// Where the OpenID provider must send people back to.
+    oidc_redirect_url: String,
+    created_at: Stamp,
+    updated_at: Stamp,
+}
+
+/// What was seen, and what would help.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "VerificationError")]
+struct FindingView<'a> {
+    code: &'a str,
+    detail: &'a str,
+}
+
+impl View for DomainView<'_> {
+    type Doc = DomainView<'static>;
+}
+
+impl<'a> DomainView<'a> {
+    fn new(domain: &'a Domain, instance: &Instance) -> Self {
+        let us = domain.service_provider(instance);
+        Self {
+            id: domain.id.0,
+            domain: &domain.domain,
+            is_verified: domain.is_verified(),
+            verified_at: domain.verified_at.map(Stamp),
+            verification_challenge: &domain.verification_challenge,
+            verification_record: domain.record(),
+            verification_error: domain.verification_error.as_ref().map(|finding| FindingView {
+                code: &finding.code,
+                detail: &finding.detail,
+            }),
+            verification_lost_at: domain.lost_at.map(Stamp),
+            jit_provisioning_enabled: domain.jit_provisioning_enabled,
+            sso_enforcement: &domain.sso_enforcement,
+            has_saml: domain.has_saml(),
+            saml_entity_id: &domain.saml_entity_id,
+            saml_acs_url: &domain.saml_acs_url,
+            saml_x509_cert: &domain.saml_x509_cert,
+            saml_idp_initiated: domain.saml_idp_initiated,
+            saml_metadata_url: &domain.saml_metadata_url,
+            saml_sp_entity_id: us.entity_id,
+            saml_sp_acs_url: us.acs_url,
+            has_oidc: domain.has_oidc(),
+            oidc_issuer: &domain.oidc_issuer,
+            oidc_client_id: &domain.oidc_client_id,
+            oidc_redirect_url: instance.oidc_redirect_url(),
+            created_at: Stamp(domain.created_at),
+            updated_at: Stamp(domain.updated_at),
+        }
+    }
+}
+
+/// What the doctor saw, step by step.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "DomainTest")]
+pub(crate) struct DoctorView {
+    /// Whether nothing failed.
+    is_ok: bool,
+    steps: Vec<Step>,
+}
+
+impl View for DoctorView {
+    type Doc = Self;
+}
+
+/// One sign-in through a domain.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "SignInAttempt")]
+pub(crate) struct AttemptView {
+    id: Uuid,
+    method: String,
+    /// As far as one got to know.
+    email: String,
+    is_success: bool,
+    /// The rule that was broken; null if the person got in.
+    rule: Option<String>,
+    detail: String,
+    address: String,
+    request_id: String,
+    created_at: Stamp,
+}
+
+impl View for AttemptView {
+    type Doc = Self;
+}
+
+impl From<&Attempt> for AttemptView {
+    fn from(attempt: &Attempt) -> Self {
+        Self {
+            id: attempt.id.0,
+            method: attempt.method.clone(),
+            email: attempt.email.clone(),
+            is_success: attempt.rule.is_none(),
+            rule: attempt.rule.clone(),
+            detail: attempt.detail.clone(),
+            address: attempt.address.clone(),
+            request_id: attempt.request_id.clone(),
+            created_at: Stamp(attempt.created_at),
+        }
+    }
+}
+
+/// Codes to be printed and locked away; shown once.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "RecoveryCodes")]
+pub(crate) struct CodesView {
+    pub(crate) codes: Vec<String>,
+}
+
+impl View for CodesView {
+    type Doc = Self;
+}

@@ -1,0 +1,113 @@
+use aide::axum::ApiRouter;
+use aide::axum::routing::get_with;
+use axum::extract::State;
+use schemars::JsonSchema;
+use serde::Serialize;
+use service::invites::{Invited, NewAccount};
+use service::sessions::SignedIn;
+use service::{Level, Service};
+use uuid::Uuid;
+
+use crate::Api;
+use crate::body::Body;
+use crate::error::Problem;
+use crate::openapi::operation;
+use crate::path::{Id, Token};
+use crate::reply::{Created, Reply, View};
+use crate::sign_in::{Anyone, WithCookies, session_cookie};
+use crate::user::UserView;
+
+const TAG: &str = "Invites";
+
+pub(crate) fn routes() -> ApiRouter<Api> {
+    ApiRouter::new().api_route(
+        "/api/signup/{token}/",
+        get_with(
+            retrieve,
+            operation("signup_retrieve", TAG, "Read what an invite's link says"),
+        )
+        .post_with(accept, operation("signup_create", TAG, "Accept an invite")),
+    )
+}
+
+async fn retrieve(
+    State(service): State<Service>,
+    anyone: Anyone,
+    Id(Token(token)): Id<Token>,
+) -> Result<Reply<InvitedView>, Problem> {
+    let person = person(&service, &anyone).await?;
+    let invited = service.invitation(&token, person.as_ref()).await?;
+    Ok(Reply::new(&InvitedView::from(&invited)))
+}
+
+async fn accept(
+    State(service): State<Service>,
+    anyone: Anyone,
+    Id(Token(token)): Id<Token>,
+    Body(new): Body<NewAccount>,
+) -> Result<WithCookies<Created<AcceptedView<'static>>>, Problem> {
+    let accepted = match person(&service, &anyone).await? {
+        Some(person) => service.accept_invite(&token, &person).await?,
+        None => service.accept_invite_anew(&token, &new, anyone.request).await?,
+    };
+    let view = AcceptedView {
+        user: UserView::from(&accepted.user),
+        redirect_url: "/",
+    };
+    let cookies = accepted.session.iter().map(|session| session_cookie(session)).collect();
+    Ok(WithCookies(Created::new(&view), cookies))
+}
+
+/// Whoever is signed in; a session that has ended is none.
+async fn person(service: &Service, anyone: &Anyone) -> Result<Option<SignedIn>, Problem> {
+    let Some(session) = &anyone.session else {
+        return Ok(None);
+    };
+    match service.signed_in(session, anyone.request.clone()).await {
+        Ok(person) => Ok(Some(person)),
+        Err(service::Error::BadCredential) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What an invite says to whoever holds its link.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Invitation")]
+struct InvitedView {
+    id: Uuid,
+    #[schemars(email)]
+    target_email: String,
+    first_name: String,
+    organization_name: String,
+    level: Level,
+}
+
+impl View for InvitedView {
+    type Doc = Self;
+}
+
+impl From<&Invited> for InvitedView {
+    fn from(invited: &Invited) -> Self {
+        Self {
+            id: invited.invite.id.0,
+            target_email: invited.invite.target_email.clone(),
+            first_name: invited.invite.first_name.clone(),
+            organization_name: invited.organization_name.clone(),
+            level: invited.invite.level,
+        }
+    }
+}
+
+/// Who has joined.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Accepted")]
+struct AcceptedView<'a> {
+    #[serde(flatten)]
+    user: UserView<'a>,
+    /// Where to go next.
+    redirect_url: &'static str,
+}
+
+impl View for AcceptedView<'_> {
+    type Doc = AcceptedView<'static>;
+}

@@ -1,0 +1,101 @@
+//! Proving a domain, and reading what an identity provider says of itself.
+
+use auth::saml::{IdentityProvider, read_metadata};
+use outbound::DnsError;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use service::access::{Caller, ChangeDomains, Who};
+use service::domains::{Domain, Sighting};
+use service::{DomainId, Error, OrganizationId, Result};
+
+use crate::Identity;
+
+/// Larger metadata is a federation's, not one provider's.
+const MOST_METADATA: usize = 512 * 1024;
+
+/// Where the metadata of an identity provider is.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(extend("examples" = [{ "url": "https://login.example.com/metadata" }]))]
+pub struct MetadataSource {
+    /// An https address to read it from.
+    #[schemars(length(max = 2000))]
+    pub url: Option<String>,
+    /// The document itself.
+    #[schemars(length(max = 524_288))]
+    pub xml: Option<String>,
+}
+
+impl Identity {
+    /// Looks for the record and decides. A dry run asks nobody, so it tells what is known already.
+    pub async fn verify_domain(&self, caller: &Caller<ChangeDomains>, id: DomainId) -> Result<Domain> {
+        let domain = self.service.domain(caller, id).await?;
+        if caller.who.request.is_dry_run {
+            return Ok(domain);
+        }
+        let sighting = self.look_for_record(&domain).await;
+        self.settle(&caller.who, caller.organization, id, &sighting).await
+    }
+
+    pub(crate) async fn settle(
+        &self,
+        who: &Who,
+        organization: OrganizationId,
+        id: DomainId,
+        sighting: &Sighting,
+    ) -> Result<Domain> {
+        self.service.settle_domain(who, organization, id, sighting).await
+    }
+
+    pub(crate) async fn look_for_record(&self, domain: &Domain) -> Sighting {
+        match self.outside.dns.txt(&domain.record()).await {
+            Ok(texts) => Sighting::Texts(texts),
+            Err(DnsError::NoRecord(_) | DnsError::NoSuchName(_)) => Sighting::NoRecord,
+            Err(DnsError::Timeout(_)) => Sighting::Timeout,
+            Err(error) => Sighting::Failed(error.to_string()),
+        }
+    }
+
+    /// Takes entity id, address and certificates from the provider's metadata.
+    pub async fn import_metadata(
+        &self,
+        caller: &Caller<ChangeDomains>,
+        id: DomainId,
+        source: &MetadataSource,
+    ) -> Result<Domain> {
+        let domain = self.service.domain(caller, id).await?;
+        let (provider, url) = match (&source.xml, &source.url) {
+            (Some(xml), None) => (read("xml", xml.as_bytes())?, ""),
+            // No outbound call in a dry run.
+            (None, Some(_)) if caller.who.request.is_dry_run => return Ok(domain),
+            (None, Some(url)) => (self.fetch_metadata(url).await?, url.as_str()),
+            _ => {
+                let detail = "send either the address of the metadata (url) or the document itself (xml)";
+                return Err(Error::refused("required", detail));
+            }
+        };
+        self.service.connect_identity_provider(caller, id, &provider, url).await
+    }
+
+    pub(crate) async fn fetch_metadata(&self, url: &str) -> Result<IdentityProvider> {
+        let accept = "application/samlmetadata+xml, application/xml, text/xml";
+        let answer = self.outside.http.get(url, accept, MOST_METADATA).await;
+        let answer = answer.map_err(|error| {
+            tracing::info!(error = &error as &dyn std::error::Error, "metadata could not be read");
+            Error::invalid("url", "unreachable", error.to_string())
+        })?;
+        if !answer.status().is_success() {
+            let detail = format!("the address answered with status {}", answer.status().as_u16());
+            return Err(Error::invalid("url", "unreachable", detail));
+        }
+        read("url", answer.body())
+    }
+}
+
+fn read(field: &'static str, xml: &[u8]) -> Result<IdentityProvider> {
+    let metadata = read_metadata(xml).map_err(|refusal| Error::invalid(field, refusal.rule.code(), refusal.detail))?;
+    Ok(IdentityProvider {
+        entity_id: metadata.entity_id,
+        sso_url: metadata.sso_url,
+        certificates: metadata.certificates,
+    })
+}

@@ -1,0 +1,105 @@
+//! What takes both the service and the network: proving domains, single sign-on, sending mail.
+//!
+//! The service decides and remembers; [`outbound`] reaches out; here the two are brought together. No decision about who
+//! gets in is made here: an identity provider's answer is verified by [`auth`], and what it may mean by [`service`].
+
+pub mod cookies;
+mod doctor;
+mod domains;
+mod letters;
+mod mail;
+mod oidc;
+mod saml;
+mod work;
+
+pub use doctor::{Step, Verdict};
+pub use domains::MetadataSource;
+pub use oidc::{Provider, Providers, Target};
+
+use std::sync::Arc;
+
+use outbound::{Dns, Http, Mailer};
+use service::Service;
+use service::users::User;
+
+/// Cheap to clone; every clone is the same.
+#[derive(Clone)]
+pub struct Identity {
+    service: Service,
+    outside: Arc<Outside>,
+}
+
+/// The ways out.
+pub struct Outside {
+    pub http: Http,
+    pub dns: Dns,
+    /// None: no mail is sent.
+    pub mailer: Option<Mailer>,
+    /// Whom anybody may sign in with.
+    pub providers: Providers,
+}
+
+/// Somebody who got in through an identity provider.
+#[derive(Debug, Clone)]
+pub struct Entered {
+    pub user: User,
+    pub session: String,
+    /// The path to go to.
+    pub next: String,
+}
+
+impl Identity {
+    pub fn new(service: Service, outside: Outside) -> Self {
+        Self {
+            service,
+            outside: Arc::new(outside),
+        }
+    }
+
+    pub fn service(&self) -> &Service {
+        &self.service
+    }
+}
+
+impl std::fmt::Debug for Identity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Identity").finish_non_exhaustive()
+    }
+}
+
+/// Where somebody may be sent after signing in: a path of ours, and nothing that a browser could read as another host.
+pub fn own_path(text: &str) -> &str {
+    let is_own = text.starts_with('/')
+        && !text.starts_with("//")
+        && !text.contains('\\')
+        && !text.chars().any(char::is_control)
+        && text.len() <= 1000;
+    if is_own { text } else { "/" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::own_path;
+
+    #[test]
+    fn nobody_is_sent_to_another_host() {
+        for own in ["/", "/account/keys/?page=2", "/signup/hgi_abc/"] {
+            assert_eq!(own_path(own), own);
+        }
+        for foreign in [
+            "",
+            "//evil.example",
+            "/\\evil.example",
+            "\\\\evil.example",
+            "https://evil.example",
+            "javascript:alert(1)",
+            "/\t/evil.example",
+            "account/",
+            "https:evil.example",
+            "/\n/evil.example",
+            "@evil.example",
+        ] {
+            assert_eq!(own_path(foreign), "/", "{foreign}");
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! Signing in with OpenID Connect, and with GitHub, which has a way of its own: out by a redirect, back by a redirect.
+
+use auth::oidc::{self, FetchError, Identity as Person, Refusal, Stored, github};
+use http::{Request as HttpRequest, Response as HttpResponse};
+use secrecy::SecretString;
+use service::access::Request;
+use service::sso::{Errand, Sso, Vouched};
+use service::{DomainId, Error, Result};
+
+use crate::{Entered, Identity, own_path};
+
+/// A provider that the instance is registered at.
+#[derive(Debug, Clone)]
+pub struct Provider {
+    pub client_id: String,
+    pub client_secret: SecretString,
+    /// Where it is, if not at its usual place: an enterprise's own.
+    pub url: Option<String>,
+}
+
+/// The providers that anybody may sign in with.
+#[derive(Debug, Clone, Default)]
+pub struct Providers {
+    pub google: Option<Provider>,
+    pub github: Option<Provider>,
+    pub gitlab: Option<Provider>,
+}
+
+impl Providers {
+    pub fn set_up(&self) -> Vec<Sso> {
+        Sso::ALL.into_iter().filter(|sso| self.of(*sso).is_some()).collect()
+    }
+
+    fn of(&self, sso: Sso) -> Option<&Provider> {
+        match sso {
+            Sso::Google => self.google.as_ref(),
+            Sso::GitHub => self.github.as_ref(),
+            Sso::GitLab => self.gitlab.as_ref(),
+            Sso::Saml | Sso::Oidc => None,
+        }
+    }
+}
+
+/// Whose sign-in page to go to.
+#[derive(Debug, Clone, Copy)]
+pub enum Target {
+    Domain(DomainId),
+    Instance(Sso),
+}
+
+/// Ourselves, as a provider knows us.
+enum Client {
+    Oidc(oidc::Client),
+    GitHub(github::Client),
+}
+
+const GOOGLE: &str = "https://accounts.google.com";
+const GITLAB: &str = "https://gitlab.com";
+const GITHUB: &str = "https://github.com";
+const GITHUB_API: &str = "https://api.github.com";
+
+impl Identity {
+    /// Where to send the browser. What comes back must come back to it, once, and soon.
+    pub async fn start_oidc(&self, target: Target, next: &str, browser: &str) -> Result<String> {
+        let (sso, domain) = match target {
+            Target::Domain(id) => {
+                let domain = self.service.domain_for_sign_in(id).await?;
+                (Sso::Oidc, Some((domain.organization_id, domain.id)))
+            }
+            Target::Instance(sso) => (sso, None),
+        };
+        let client = self.client(sso, domain.map(|(_, id)| id)).await?;
+        let chance = self.service.chance();
+        let start = match &client {
+            Client::Oidc(client) => {
+                let random = [chance.bytes(), chance.bytes(), chance.bytes()];
+                oidc::start(client, &|request| self.fetch(request), random).await
+            }
+            Client::GitHub(client) => github::start(client, [chance.bytes(), chance.bytes()]),
+        };
+        let start = start.map_err(refused)?;
+        let errand = Errand {
+            sso,
+            domain,
+            next: own_path(next).to_owned(),
+            nonce: start.nonce,
+            pkce_verifier: start.pkce_verifier,
+        };
+        self.service.send_away(&start.state, &errand, browser).await?;
+        Ok(start.url)
+    }
+
+    /// Takes the code that a provider makes the browser bring. Every refusal is noted for administrators.
+    pub async fn finish_oidc(&self, state: &str, code: &str, browser: &str, request: &Request) -> Result<Entered> {
+        let errand = self.service.come_back(state, browser).await?.ok_or_else(|| {
+            let detail = "this sign-in was not begun in this browser, took too long, or was finished before";
+            Error::refused("unknown_state", detail)
+        })?;
+        let domain = errand.domain.map(|(_, id)| id);
+        match self.vouched(&errand, domain, code).await? {
+            Ok(vouched) => {
+                let (user, session) = self.service.enter(&vouched, request).await?;
+                let next = errand.next;
+                Ok(Entered { user, session, next })
+            }
+            Err(refusal) => {
+                if let Some(domain) = domain {
+                    self.service
+                        .note_refusal(domain, errand.sso, "", refusal.rule, &refusal.detail, request)
+                        .await?;
+                }
+                Err(refused(refusal))
+            }
+        }
+    }
+
+    /// A provider that sends people back without a code, for a reason of its own.
+    pub async fn note_oidc_error(&self, state: &str, error: &str, browser: &str, request: &Request) -> Result<()> {
+        let Some(errand) = self.service.come_back(state, browser).await? else {
+            return Ok(());
+        };
+        if let Some((_, domain)) = errand.domain {
+            let shown: String = error.chars().filter(char::is_ascii_graphic).take(100).collect();
+            let detail = format!("the provider sent the person back with the error {shown}");
+            self.service
+                .note_refusal(domain, errand.sso, "", "provider_error", &detail, request)
+                .await?;
+        }
+        Ok(())
+    }
+
+    async fn vouched(&self, errand: &Errand, domain: Option<DomainId>, code: &str) -> Result<Result<Vouched, Refusal>> {
+        let client = self.client(errand.sso, domain).await?;
+        let fetch = |request| self.fetch(request);
+        let person = match &client {
+            Client::Oidc(client) => {
+                let stored = Stored {
+                    nonce: errand.nonce.clone(),
+                    pkce_verifier: errand.pkce_verifier.clone(),
+                };
+                oidc::finish(client, &fetch, code, &stored, self.service.clock().now()).await
+            }
+            Client::GitHub(client) => github::finish(client, &fetch, code, &errand.pkce_verifier).await,
+        };
+        Ok(person.and_then(|person| vouched(person, errand.sso, domain)))
+    }
+
+    async fn client(&self, sso: Sso, domain: Option<DomainId>) -> Result<Client> {
+        let redirect_url = self.service.instance().oidc_redirect_url();
+        if let Some(id) = domain {
+            return self.client_of_domain(id, redirect_url).await;
+        }
+        let provider = self
+            .outside
+            .providers
+            .of(sso)
+            .ok_or(Error::NotFound("identity provider"))?;
+        let Provider {
+            client_id,
+            client_secret,
+            url,
+        } = provider.clone();
+        let url = url.map(|url| url.trim_end_matches('/').to_owned());
+        if sso == Sso::GitHub {
+            // An enterprise's own server has its API below its own address.
+            let api_url = url
+                .as_ref()
+                .map_or(GITHUB_API.to_owned(), |url| format!("{url}/api/v3"));
+            return Ok(Client::GitHub(github::Client {
+                web_url: url.unwrap_or_else(|| GITHUB.to_owned()),
+                api_url,
+                client_id,
+                client_secret,
+                redirect_url,
+            }));
+        }
+        let usual = if sso == Sso::Google { GOOGLE } else { GITLAB };
+        Ok(Client::Oidc(oidc::Client {
+            issuer: url.unwrap_or_else(|| usual.to_owned()),
+            client_id,
+            client_secret: Some(client_secret),
+            redirect_url,
+        }))
+    }
+
+    async fn client_of_domain(&self, id: DomainId, redirect_url: String) -> Result<Client> {
+        let domain = self.service.domain_for_sign_in(id).await?;
+        if !domain.has_oidc() {
+            return Err(Error::NotFound("identity provider"));
+        }
+        let secret = domain.oidc_secret(self.service.instance())?;
+        Ok(Client::Oidc(oidc::Client {
+            issuer: domain.oidc_issuer,
+            client_id: domain.oidc_client_id,
+            client_secret: secret.map(SecretString::from),
+            redirect_url,
+        }))
+    }
+
+    pub(crate) async fn fetch(&self, request: HttpRequest<Vec<u8>>) -> Result<HttpResponse<Vec<u8>>, FetchError> {
+        self.outside.http.send(request).await.map_err(FetchError::new)
+    }
+
+    /// Whether an OpenID provider says of itself what it should, for the doctor.
+    pub(crate) async fn discover(&self, id: DomainId) -> Result<Result<(), Refusal>> {
+        let Client::Oidc(client) = self
+            .client_of_domain(id, self.service.instance().oidc_redirect_url())
+            .await?
+        else {
+            return Ok(Ok(()));
+        };
+        let chance = self.service.chance();
+        let random = [chance.bytes(), chance.bytes(), chance.bytes()];
+        Ok(oidc::start(&client, &|request| self.fetch(request), random)
+            .await
+            .map(drop))
+    }
+}
+
+/// The instance's own providers speak for anybody, so they must be sure of the address. An organization's own speaks for
+/// the organization's own domains, which is checked where it counts.
+fn vouched(person: Person, sso: Sso, domain: Option<DomainId>) -> Result<Vouched, Refusal> {
+    if domain.is_none() && !person.email_verified {
+        return Err(Refusal {
+            rule: "email_not_verified",
+            detail: "the provider does not say that the address belongs to the person".to_owned(),
+        });
+    }
+    Ok(Vouched {
+        sso,
+        domain,
+        subject: person.subject,
+        email: person.email,
+        first_name: person.first_name,
+        last_name: person.last_name,
+        assertion: None,
+    })
+}
+
+fn refused(refusal: Refusal) -> Error {
+    Error::refused(refusal.rule, refusal.detail)
+}

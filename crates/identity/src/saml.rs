@@ -1,0 +1,93 @@
+//! Signing in with SAML: out by a redirect, back by a form.
+
+use auth::saml::{Expected, Refusal, new_request_id, sign_in_url, unverified, verify};
+use service::access::Request;
+use service::domains::Domain;
+use service::sso::{Errand, Sso, Vouched};
+use service::{DomainId, Error, Result};
+use url::Url;
+
+use crate::{Entered, Identity, own_path};
+
+impl Identity {
+    /// Where to send the browser. What comes back must come back to it, once, and soon.
+    pub async fn start_saml(&self, domain: DomainId, next: &str, browser: &str) -> Result<Url> {
+        let service = &self.service;
+        let domain = service.domain_for_sign_in(domain).await?;
+        let provider = domain.identity_provider().ok_or(Error::NotFound("identity provider"))?;
+        let us = domain.service_provider(service.instance());
+        let id = new_request_id(service.chance().bytes());
+        let url = sign_in_url(&us, &provider, &id, "", service.clock().now())
+            .map_err(|error| Error::refused("sso_not_ready", error.to_string()))?;
+        let errand = Errand {
+            sso: Sso::Saml,
+            domain: Some((domain.organization_id, domain.id)),
+            next: own_path(next).to_owned(),
+            nonce: String::new(),
+            pkce_verifier: String::new(),
+        };
+        service.send_away(&id, &errand, browser).await?;
+        Ok(url)
+    }
+
+    /// Takes the form that an identity provider makes the browser send. Every refusal is noted for administrators.
+    pub async fn finish_saml(
+        &self,
+        domain: DomainId,
+        response: &str,
+        browser: Option<&str>,
+        request: &Request,
+    ) -> Result<Entered> {
+        let domain = self.service.domain_for_sign_in(domain).await?;
+        let (vouched, next) = match self.verify_response(&domain, response, browser).await? {
+            Ok(verified) => verified,
+            Err(Refusal { rule, detail }) => {
+                self.service
+                    .note_refusal(domain.id, Sso::Saml, "", rule.code(), &detail, request)
+                    .await?;
+                return Err(Error::refused(rule.code(), detail));
+            }
+        };
+        let (user, session) = self.service.enter(&vouched, request).await?;
+        Ok(Entered { user, session, next })
+    }
+
+    async fn verify_response(
+        &self,
+        domain: &Domain,
+        response: &str,
+        browser: Option<&str>,
+    ) -> Result<Result<(Vouched, String), Refusal>> {
+        let answered = match unverified(response) {
+            Ok(unverified) => unverified.in_response_to,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let errand = match (&answered, browser) {
+            (Some(id), Some(browser)) => self.service.come_back(id, browser).await?,
+            _ => None,
+        };
+        let errand = errand.filter(|errand| errand.domain.is_some_and(|(_, id)| id == domain.id));
+        let provider = domain.identity_provider().ok_or(Error::NotFound("identity provider"))?;
+        let us = domain.service_provider(self.service.instance());
+        let expected = Expected {
+            sp: &us,
+            idp: &provider,
+            // An id that nobody waits for is one that cannot be right.
+            request_id: answered.as_deref().filter(|_| errand.is_some()),
+            allows_unsolicited: domain.saml_idp_initiated,
+            now: self.service.clock().now(),
+        };
+        Ok(verify(response, &expected).map(|assertion| {
+            let vouched = Vouched {
+                sso: Sso::Saml,
+                domain: Some(domain.id),
+                subject: assertion.name_id,
+                email: assertion.email,
+                first_name: assertion.first_name,
+                last_name: assertion.last_name,
+                assertion: Some((assertion.id, assertion.remember_until)),
+            };
+            (vouched, errand.map_or_else(|| "/".to_owned(), |errand| errand.next))
+        }))
+    }
+}

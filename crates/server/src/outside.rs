@@ -1,0 +1,72 @@
+//! The ways out, as the settings say.
+
+use anyhow::{Context, bail};
+use identity::{Outside, Provider, Providers};
+use outbound::{Dialer, Dns, Http, Mailer, Policy, Roots};
+use url::Url;
+
+use crate::settings::{ProviderSettings, Settings};
+
+pub(crate) fn outside(settings: &Settings) -> anyhow::Result<Outside> {
+    let roots = roots(settings)?;
+    let policy = Policy::new(settings.allow_private_networks.clone());
+    let dns = if settings.dns.is_empty() {
+        Dns::system().context("the system's name servers cannot be used: name others with --dns")?
+    } else {
+        Dns::new(&settings.dns).context("the name servers in --dns cannot be used")?
+    };
+    let mailer = settings
+        .smtp_url
+        .as_deref()
+        .map(|url| Mailer::new(url, &settings.mail_from, &roots));
+    Ok(Outside {
+        http: Http::new(Dialer::new(policy), &roots)?,
+        dns,
+        mailer: mailer.transpose().context("no mail can be sent as set up")?,
+        providers: providers(&settings.providers)?,
+    })
+}
+
+fn roots(settings: &Settings) -> anyhow::Result<Roots> {
+    let Some(file) = &settings.ca_file else {
+        return Ok(Roots::public());
+    };
+    let pem = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    Roots::with_pem(&pem).with_context(|| format!("cannot use {}", file.display()))
+}
+
+pub(crate) fn providers(settings: &ProviderSettings) -> anyhow::Result<Providers> {
+    let ProviderSettings {
+        google_client_id,
+        google_client_secret,
+        google_url,
+        github_client_id,
+        github_client_secret,
+        github_url,
+        gitlab_client_id,
+        gitlab_client_secret,
+        gitlab_url,
+    } = settings.clone();
+    Ok(Providers {
+        google: provider("GOOGLE", google_client_id, google_client_secret, google_url)?,
+        github: provider("GITHUB", github_client_id, github_client_secret, github_url)?,
+        gitlab: provider("GITLAB", gitlab_client_id, gitlab_client_secret, gitlab_url)?,
+    })
+}
+
+fn provider(
+    name: &str,
+    client_id: Option<String>,
+    client_secret: Option<String>,
+    url: Option<Url>,
+) -> anyhow::Result<Option<Provider>> {
+    match (client_id, client_secret) {
+        (Some(client_id), Some(client_secret)) => Ok(Some(Provider {
+            client_id,
+            client_secret: client_secret.into(),
+            url: url.map(|url| url.to_string()),
+        })),
+        (None, None) => Ok(None),
+        _ => bail!("HEDGEROW_{name}_CLIENT_ID and HEDGEROW_{name}_CLIENT_SECRET go together: set both or none"),
+    }
+}

@@ -1,0 +1,287 @@
+use auth::saml::IdentityProvider;
+
+use super::verification::{GRACE, Outcome, RECHECK};
+use super::{Domain, DomainPatch, Finding, NewDomain, Sighting, name, sql};
+use crate::access::{Caller, ChangeDomains, ReadDomains, Who};
+use crate::activity::Entry;
+use crate::db::Writing;
+use crate::error::{Error, Result};
+use crate::id::{DomainId, OrganizationId};
+use crate::mail::{self, Letter, Post};
+use crate::organizations::Organization;
+use crate::page::{Page, Window};
+use crate::{Service, Unchanged, members, organizations, sso};
+
+impl Service {
+    /// By name.
+    pub async fn domains(&self, caller: &Caller<ReadDomains>, window: Window) -> Result<Page<Domain>> {
+        sql::page(&mut self.core.store.read().await?, caller.organization, window).await
+    }
+
+    pub async fn domain<P>(&self, caller: &Caller<P>, id: DomainId) -> Result<Domain> {
+        sql::find(&mut self.core.store.read().await?, caller.organization, id)
+            .await?
+            .ok_or(Error::NotFound("domain"))
+    }
+
+    pub async fn create_domain(&self, caller: &Caller<ChangeDomains>, new: &NewDomain) -> Result<Domain> {
+        let name = name::normalize(&new.domain)?;
+        let mut db = self.write().await?;
+        let mut domain = fresh(&db, caller.organization, name);
+        domain.change(&new.settings, &db, &self.core.instance)?;
+        sql::insert(&mut db, &domain).await?;
+        db.commit(&caller.who, &[Entry::created(&domain)]).await?;
+        Ok(domain)
+    }
+
+    /// On a verified domain, what would take effect must work, and must leave an owner a way in.
+    pub async fn update_domain(
+        &self,
+        caller: &Caller<ChangeDomains>,
+        id: DomainId,
+        patch: &DomainPatch,
+        unchanged: Unchanged<'_, Domain>,
+    ) -> Result<Domain> {
+        let mut db = self.write().await?;
+        let before = lock(&mut db, caller.organization, id, unchanged).await?;
+        let mut domain = before.clone();
+        domain.change(patch, &db, &self.core.instance)?;
+        self.may_take_effect(&mut db, &domain).await?;
+        let Some(entry) = Entry::updated(&before, &domain) else {
+            return Ok(before);
+        };
+        domain.updated_at = db.now;
+        sql::save(&mut db, &domain).await?;
+        db.commit(&caller.who, &[entry]).await?;
+        Ok(domain)
+    }
+
+    /// Takes over what an identity provider says of itself. Read from an address, it can be compared later.
+    pub async fn connect_identity_provider(
+        &self,
+        caller: &Caller<ChangeDomains>,
+        id: DomainId,
+        provider: &IdentityProvider,
+        metadata_url: &str,
+    ) -> Result<Domain> {
+        let patch = DomainPatch {
+            saml_entity_id: Some(provider.entity_id.clone()),
+            saml_acs_url: Some(provider.sso_url.clone()),
+            saml_x509_cert: Some(provider.certificates.to_pem()),
+            ..DomainPatch::default()
+        };
+        let mut db = self.write().await?;
+        let before = lock(&mut db, caller.organization, id, &crate::whatever).await?;
+        let mut domain = before.clone();
+        domain.change(&patch, &db, &self.core.instance)?;
+        metadata_url.clone_into(&mut domain.saml_metadata_url);
+        self.may_take_effect(&mut db, &domain).await?;
+        domain.updated_at = db.now;
+        let entries: Vec<Entry> = Entry::updated(&before, &domain).into_iter().collect();
+        sql::save(&mut db, &domain).await?;
+        db.commit(&caller.who, &entries).await?;
+        Ok(domain)
+    }
+
+    /// Whether an owner could sign in if this were enforced.
+    pub async fn an_owner_would_get_in(&self, domain: &Domain, sso: sso::Sso) -> Result<bool> {
+        sso::an_owner_gets_in(&mut self.core.store.read().await?, domain, sso).await
+    }
+
+    pub async fn delete_domain(
+        &self,
+        caller: &Caller<ChangeDomains>,
+        id: DomainId,
+        unchanged: Unchanged<'_, Domain>,
+    ) -> Result<()> {
+        let mut db = self.write().await?;
+        let domain = lock(&mut db, caller.organization, id, unchanged).await?;
+        sql::delete(&mut db, &domain).await?;
+        sso::forget_domain(&mut db, id).await?;
+        db.commit(&caller.who, &[Entry::deleted(&domain)]).await
+    }
+
+    /// Decides on what was seen in DNS. Of two organizations that prove one domain at once, one wins.
+    pub async fn settle_domain(
+        &self,
+        who: &Who,
+        organization: OrganizationId,
+        id: DomainId,
+        sighting: &Sighting,
+    ) -> Result<Domain> {
+        match self.try_to_settle(who, organization, id, sighting).await {
+            // Somebody else was faster by the blink of an eye: now they are there to be seen.
+            Err(Error::Database(sqlx::Error::Database(cause))) if cause.is_unique_violation() => {
+                self.try_to_settle(who, organization, id, sighting).await
+            }
+            settled => settled,
+        }
+    }
+
+    async fn try_to_settle(
+        &self,
+        who: &Who,
+        organization: OrganizationId,
+        id: DomainId,
+        sighting: &Sighting,
+    ) -> Result<Domain> {
+        let mut db = self.write().await?;
+        let before = lock(&mut db, organization, id, &crate::whatever).await?;
+        let mut domain = before.clone();
+        let mut entries = Vec::new();
+        if sighting.shows(&domain.verification_challenge) && !domain.is_verified() {
+            match sql::holder(&mut db, &domain.domain).await? {
+                Some(holder) if sighting.shows(&holder.verification_challenge) => {
+                    domain.verification_error = Some(sqlx::types::Json(taken(&domain)));
+                    domain.checked_at = Some(db.now);
+                    sql::save(&mut db, &domain).await?;
+                    db.commit(who, &[]).await?;
+                    return Ok(domain);
+                }
+                Some(holder) => entries.push(self.unseat(&mut db, holder).await?),
+                None => {}
+            }
+        }
+        let outcome = domain.see(sighting, db.now);
+        if outcome == Outcome::Proven && !before.is_verified() {
+            self.drop_what_would_lock_out(&mut db, &mut domain).await?;
+        }
+        self.tell_owners(&mut db, &domain, &outcome).await?;
+        entries.extend(Entry::updated(&before, &domain));
+        sql::save(&mut db, &domain).await?;
+        db.commit(who, &entries).await?;
+        Ok(domain)
+    }
+
+    /// Whoever proves a domain has it: the record of the organization that had it is gone.
+    async fn unseat(&self, db: &mut Writing, holder: Domain) -> Result<Entry> {
+        let mut after = holder.clone();
+        after.verified_at = None;
+        after.lost_at = None;
+        sql::save(db, &after).await?;
+        self.tell_owners(db, &after, &Outcome::Expired).await?;
+        Ok(Entry::updated(&holder, &after).unwrap_or_else(|| Entry::happened(&after, "unverified")))
+    }
+
+    /// Enforcement that was stored before the proof begins with it, unless it would lock people out.
+    async fn drop_what_would_lock_out(&self, db: &mut Writing, domain: &mut Domain) -> Result<()> {
+        let Err(Error::Invalid(problems)) = self.may_take_effect(db, domain).await else {
+            return Ok(());
+        };
+        let reason = problems
+            .first()
+            .map(|problem| problem.detail.as_str())
+            .unwrap_or_default();
+        let code = problems.first().map_or("sso_not_ready", |problem| problem.code);
+        let detail = format!("the domain is verified, but enforcement was switched off: {reason}");
+        domain.sso_enforcement.clear();
+        domain.verification_error = Some(sqlx::types::Json(Finding::new(code, detail)));
+        Ok(())
+    }
+
+    async fn may_take_effect(&self, db: &mut Writing, domain: &Domain) -> Result<()> {
+        domain.may_take_effect(&self.core.instance, db.now)?;
+        if let Some(sso) = domain.enforced()
+            && !sso::an_owner_gets_in(db, domain, sso).await?
+        {
+            let detail = "no owner could sign in any more: let an owner sign in this way once first, make somebody with an \
+                          address on another domain owner, or make recovery codes";
+            return Err(Error::invalid("sso_enforcement", "would_lock_out", detail));
+        }
+        Ok(())
+    }
+
+    async fn tell_owners(&self, db: &mut Writing, domain: &Domain, outcome: &Outcome) -> Result<()> {
+        if !matches!(outcome, Outcome::Lost | Outcome::Expired) {
+            return Ok(());
+        }
+        let organization = organizations::sql::lock(db, domain.organization_id).await?;
+        let letter = news(domain, &organization, outcome, db.now + GRACE);
+        let owners = members::owners(db, organization.id).await?;
+        let letters = owners
+            .iter()
+            .map(|owner| Post::new(&owner.email, letter.clone()))
+            .collect();
+        mail::post(db, &self.core.instance, letters).await
+    }
+
+    /// A verified domain that has not been looked at for a day, if there is one; others leave it alone for an hour.
+    pub async fn domain_to_recheck(&self) -> Result<Option<Domain>> {
+        let now = self.core.clock.now();
+        let due = now - RECHECK;
+        if !sql::is_due(&mut self.core.store.read().await?, due).await? {
+            return Ok(None);
+        }
+        let mut db = self.write().await?;
+        let domain = sql::take_due(&mut db, due, due + chrono::TimeDelta::hours(1)).await?;
+        db.commit_unrecorded().await?;
+        Ok(domain)
+    }
+}
+
+fn news(domain: &Domain, organization: &Organization, outcome: &Outcome, until: crate::Time) -> Letter {
+    let (organization, name) = (organization.name.to_string(), domain.domain.clone());
+    match outcome {
+        Outcome::Expired => Letter::DomainUnverified {
+            organization,
+            domain: name,
+        },
+        _ => Letter::DomainLost {
+            organization,
+            domain: name,
+            record: domain.record(),
+            value: domain.verification_challenge.clone(),
+            until,
+        },
+    }
+}
+
+fn taken(domain: &Domain) -> Finding {
+    let detail = format!(
+        "another organization on this server has proven {} and its record is still there: remove that record first",
+        domain.domain
+    );
+    Finding::new("domain_taken", detail)
+}
+
+fn fresh(db: &Writing, organization: OrganizationId, domain: String) -> Domain {
+    Domain {
+        id: DomainId(db.uuid()),
+        organization_id: organization,
+        domain,
+        verification_challenge: auth::key::new_token("", db.chance.bytes()),
+        verified_at: None,
+        checked_at: None,
+        lost_at: None,
+        verification_error: None,
+        jit_provisioning_enabled: false,
+        sso_enforcement: String::new(),
+        saml_entity_id: String::new(),
+        saml_acs_url: String::new(),
+        saml_x509_cert: String::new(),
+        saml_metadata_url: String::new(),
+        saml_idp_initiated: false,
+        oidc_issuer: String::new(),
+        oidc_client_id: String::new(),
+        oidc_client_secret: None,
+        created_at: db.now,
+        updated_at: db.now,
+    }
+}
+
+/// Locks the organization, which keeps its owners as they are, and finds one of its domains.
+async fn lock(
+    db: &mut Writing,
+    organization: OrganizationId,
+    id: DomainId,
+    unchanged: Unchanged<'_, Domain>,
+) -> Result<Domain> {
+    organizations::sql::lock(db, organization).await?;
+    let domain = sql::find(db, organization, id)
+        .await?
+        .ok_or(Error::NotFound("domain"))?;
+    if !unchanged(&domain) {
+        return Err(Error::Stale("domain"));
+    }
+    Ok(domain)
+}

@@ -1,0 +1,122 @@
+//! Proof in DNS: what was seen, what it means, and what is said about it.
+
+use chrono::TimeDelta;
+use serde::{Deserialize, Serialize};
+
+use super::Domain;
+use crate::clock::Time;
+
+/// A lost record is waited for this long before the domain has no effect any more.
+pub(super) const GRACE: TimeDelta = TimeDelta::days(7);
+/// How often verified domains are looked at again.
+pub(super) const RECHECK: TimeDelta = TimeDelta::days(1);
+
+/// What was seen in DNS, by whoever looked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sighting {
+    /// The texts at the record's name; each record's parts joined.
+    Texts(Vec<String>),
+    NoRecord,
+    Timeout,
+    Failed(String),
+}
+
+/// Why a domain is not proven.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    pub code: String,
+    pub detail: String,
+}
+
+impl Finding {
+    pub(super) fn new(code: &str, detail: String) -> Self {
+        Self {
+            code: code.to_owned(),
+            detail,
+        }
+    }
+}
+
+impl Sighting {
+    pub(super) fn shows(&self, challenge: &str) -> bool {
+        matches!(self, Self::Texts(texts) if texts.iter().any(|text| text == challenge))
+    }
+
+    /// Nobody answered, so nothing is known: that proves nothing and disproves nothing.
+    fn is_silence(&self) -> bool {
+        matches!(self, Self::Timeout | Self::Failed(_))
+    }
+
+    /// What was seen, if it is not the proof.
+    pub fn problem(&self, domain: &Domain) -> Option<Finding> {
+        let (record, value) = (domain.record(), &domain.verification_challenge);
+        let to_do = format!("add a TXT record named {record} with the value {value}");
+        match self {
+            seen if seen.shows(value) => None,
+            Self::Texts(texts) => {
+                let seen = texts.iter().map(|text| shortened(text)).collect::<Vec<_>>().join(", ");
+                let detail = format!("at {record} there is {seen}, not the value that proves the domain: {to_do}");
+                Some(Finding::new("dns_mismatch", detail))
+            }
+            Self::NoRecord => {
+                let detail =
+                    format!("there is no TXT record at {record}: {to_do}; new records can take an hour to show");
+                Some(Finding::new("dns_no_record", detail))
+            }
+            Self::Timeout => {
+                let detail = format!("the name servers did not answer in time when asked for {record}: try again");
+                Some(Finding::new("dns_timeout", detail))
+            }
+            Self::Failed(reason) => {
+                let detail = format!("the name servers could not be asked for {record}: {reason}");
+                Some(Finding::new("dns_error", detail))
+            }
+        }
+    }
+}
+
+/// As much of a stranger's text as is worth showing.
+fn shortened(text: &str) -> String {
+    let clean: String = text.chars().filter(|c| !c.is_control()).take(80).collect();
+    format!("\"{clean}\"")
+}
+
+/// What a look at DNS does to a domain that nobody else has.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Proven,
+    /// Not proven, or still proven with the record missing: the grace runs.
+    Unproven,
+    /// The record of a verified domain was seen to be missing for the first time.
+    Lost,
+    /// It was missing for too long.
+    Expired,
+}
+
+impl Domain {
+    /// Decides what a sighting means. A verified domain survives silence, and a missing record for a while.
+    pub(super) fn see(&mut self, sighting: &Sighting, now: Time) -> Outcome {
+        self.checked_at = Some(now);
+        self.verification_error = sighting.problem(self).map(sqlx::types::Json);
+        if self.verification_error.is_none() {
+            self.verified_at = self.verified_at.or(Some(now));
+            self.lost_at = None;
+            return Outcome::Proven;
+        }
+        if !self.is_verified() || sighting.is_silence() {
+            return Outcome::Unproven;
+        }
+        match self.lost_at {
+            None => {
+                self.lost_at = Some(now);
+                Outcome::Lost
+            }
+            Some(lost_at) if now - lost_at >= GRACE => {
+                self.verified_at = None;
+                self.lost_at = None;
+                Outcome::Expired
+            }
+            Some(_) => Outcome::Unproven,
+        }
+    }
+}

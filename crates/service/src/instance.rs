@@ -1,0 +1,85 @@
+//! What this installation is, as told by whoever starts it.
+
+use auth::seal::Sealer;
+
+use crate::Service;
+use crate::db::{Writing, changed, on};
+use crate::error::{Error, Result};
+use crate::sso::Sso;
+
+#[derive(Debug, Clone)]
+pub struct Instance {
+    /// Where links in mail begin, and what identity providers know us by; without a slash at the end.
+    pub site_url: String,
+    /// Whether there is a mail server. Without one, no mail is written.
+    pub sends_mail: bool,
+    /// For how long an invite is good.
+    pub invite_days: i64,
+    /// The providers that anybody may sign in with, as far as the instance has set them up.
+    pub providers: Vec<Sso>,
+    pub sealer: Sealer,
+}
+
+impl Instance {
+    pub const INVITE_DAYS: i64 = 3;
+
+    /// One without mail, for tests and for commands that need none.
+    pub fn plain(sealer: Sealer) -> Self {
+        Self {
+            site_url: "http://127.0.0.1:8000".to_owned(),
+            sends_mail: false,
+            invite_days: Self::INVITE_DAYS,
+            providers: Vec::new(),
+            sealer,
+        }
+    }
+
+    /// Where OpenID providers send people back to: one address for all of them, to be registered there.
+    pub fn oidc_redirect_url(&self) -> String {
+        format!("{}/sso/callback/", self.site_url)
+    }
+}
+
+impl Service {
+    pub fn instance(&self) -> &Instance {
+        &self.core.instance
+    }
+
+    /// Makes sure that what is sealed in the database opens with the key at hand, before anything relies on it.
+    pub async fn check_secret_key(&self) -> Result<()> {
+        const SQL: &str = "INSERT INTO instance (id, secret_id) VALUES (1, $1) \
+            ON CONFLICT (id) DO UPDATE SET secret_id = excluded.secret_id";
+        let sealer = &self.core.instance.sealer;
+        let mut db = self.write().await?;
+        match sealed_with(&mut db).await? {
+            Some(id) if !sealer.knows(&id) => return Err(wrong_key()),
+            Some(id) if id == sealer.id() => return Ok(()),
+            _ => {}
+        }
+        changed!(db, sqlx::query(SQL).bind(sealer.id().as_slice()))?;
+        db.commit_unrecorded().await
+    }
+}
+
+async fn sealed_with(db: &mut Writing) -> Result<Option<Vec<u8>>> {
+    const SQL: &str = "SELECT secret_id FROM instance WHERE id = 1";
+    Ok(on!(db, conn => sqlx::query_scalar(SQL).fetch_optional(conn))?)
+}
+
+fn wrong_key() -> Error {
+    let detail = "the secrets in this database were sealed with another key: give HEDGEROW_SECRET_KEY the one they were \
+                  sealed with, or both, the new one first, with a comma between";
+    Error::invalid("secret_key", "invalid_input", detail)
+}
+
+impl Writing {
+    /// Seals a secret for the one place it is kept in.
+    pub(crate) fn seal(&self, sealer: &Sealer, place: &str, plain: &[u8]) -> Vec<u8> {
+        sealer.seal(place, plain, self.chance.bytes())
+    }
+
+    /// Codes for people to print out and keep, as they are compared.
+    pub(crate) fn recovery_codes(&self) -> Vec<String> {
+        auth::totp::recovery::recovery_codes(std::array::from_fn(|_| self.chance.bytes()))
+    }
+}

@@ -1,0 +1,165 @@
+//! Accepting: from the secret in a link to a membership.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{Invite, cases, sql};
+use crate::access::{Request, Who};
+use crate::activity::Entry;
+use crate::db::{Session, Writing};
+use crate::error::{Error, Result};
+use crate::members::Door;
+use crate::sessions::{self, Opening, SignedIn};
+use crate::text::{Email, given_name};
+use crate::users::{self, NewUser, Person, User};
+use crate::{Service, members, organizations, sso};
+
+/// What an invite says to whoever holds its link.
+#[derive(Debug, Clone)]
+pub struct Invited {
+    pub invite: Invite,
+    pub organization_name: String,
+}
+
+/// Who joins without having an account yet.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(extend("examples" = [{ "first_name": "Ann", "last_name": "Lee", "password": "correct horse battery" }]))]
+pub struct NewAccount {
+    /// Needed unless you are signed in.
+    #[schemars(length(max = 128))]
+    pub first_name: Option<String>,
+    #[schemars(length(max = 128))]
+    pub last_name: Option<String>,
+    /// Needed unless you are signed in.
+    #[schemars(length(max = 256), extend("format" = "password"))]
+    pub password: Option<String>,
+}
+
+/// Somebody has joined; whoever was a stranger is signed in now.
+#[derive(Debug, Clone)]
+pub struct Accepted {
+    pub user: User,
+    pub session: Option<String>,
+}
+
+impl Service {
+    /// What a link says, before it is accepted.
+    pub async fn invitation(&self, token: &str, by: Option<&SignedIn>) -> Result<Invited> {
+        let mut db = self.core.store.read().await?;
+        let invite = by_token(&mut db, token).await?;
+        if let Some(person) = by {
+            self.may_join(&mut db, &invite, person).await?;
+        } else {
+            self.refuse_expired(&invite)?;
+            refuse_existing(&mut db, &invite).await?;
+        }
+        let organization_name = organizations::sql::name(&mut db, invite.organization_id).await?;
+        Ok(Invited {
+            invite,
+            organization_name,
+        })
+    }
+
+    /// Joins with the account one is signed in to.
+    pub async fn accept_invite(&self, token: &str, person: &SignedIn) -> Result<Accepted> {
+        person.acts_for_themselves()?;
+        let mut db = self.write().await?;
+        let invite = by_token(&mut db, token).await?;
+        let user = self.may_join(&mut db, &invite, person).await?;
+        let entries = self.take(&mut db, &invite, &user).await?;
+        db.commit(&person.who, &entries).await?;
+        Ok(Accepted { user, session: None })
+    }
+
+    /// Joins with a new account, which the invite's address becomes the name of.
+    pub async fn accept_invite_anew(&self, token: &str, new: &NewAccount, request: Request) -> Result<Accepted> {
+        self.core.attempts.count(&request)?;
+        let email = self.refuse_strangers(token).await?;
+        let new = NewUser {
+            email,
+            first_name: given_name("first_name", new.first_name.as_deref())?,
+            last_name: new.last_name.as_deref().unwrap_or_default().trim().to_owned(),
+            password: Some(
+                new.password
+                    .clone()
+                    .ok_or_else(|| Error::invalid("password", "required", "choose a password"))?,
+            ),
+            is_email_verified: false,
+        };
+        let hash = users::cases::hashed(&new).await?;
+        let mut db = self.write().await?;
+        let invite = by_token(&mut db, token).await?;
+        let user = users::cases::insert(&mut db, &new, hash).await?;
+        let mut entries = self.take(&mut db, &invite, &user).await?;
+        let session = sessions::open(&mut db, &user, Opening::with_password(&request)).await?;
+        entries.extend([Entry::created(&user), Entry::happened(&user, "logged_in")]);
+        db.commit(&Who::user(user.id, request), &entries).await?;
+        Ok(Accepted {
+            user,
+            session: Some(session),
+        })
+    }
+
+    /// Everything that keeps somebody without an account out, before the costly hashing.
+    async fn refuse_strangers(&self, token: &str) -> Result<Email> {
+        let mut db = self.core.store.read().await?;
+        let invite = by_token(&mut db, token).await?;
+        let email = Email::new(&invite.target_email).map_err(|_| unknown())?;
+        sso::refuse_enforced(&mut db, &email).await?;
+        self.refuse_expired(&invite)?;
+        refuse_existing(&mut db, &invite).await?;
+        Ok(email)
+    }
+
+    fn refuse_expired(&self, invite: &Invite) -> Result<()> {
+        if invite.is_expired(self.core.clock.now()) {
+            let detail = "this invite has expired: ask whoever sent it to send it again";
+            return Err(Error::refused("expired", detail));
+        }
+        Ok(())
+    }
+
+    async fn may_join(&self, db: &mut Session, invite: &Invite, person: &SignedIn) -> Result<User> {
+        let found = users::sql::by_ids(db, &[person.user]).await?.pop();
+        let user = found.ok_or(Error::BadCredential)?;
+        if user.email.to_lowercase() != invite.target_email {
+            let detail = "this invite is for another address than that of your account: sign out, then open it again";
+            return Err(Error::refused("invalid_recipient", detail));
+        }
+        self.refuse_expired(invite)?;
+        let email = Email::new(&user.email).map_err(|_| unknown())?;
+        if members::has_address(db, invite.organization_id, &email).await? {
+            return Err(members::already_member());
+        }
+        Ok(user)
+    }
+
+    /// Uses the invite up. Of many who come at once, one finds it.
+    async fn take(&self, db: &mut Writing, invite: &Invite, user: &User) -> Result<Vec<Entry>> {
+        self.refuse_expired(invite)?;
+        if !cases::withdraw(db, invite).await? {
+            return Err(Error::refused("expired", "this invite has just been used"));
+        }
+        let person = Person::from(user);
+        let joined = members::join(db, self, invite.organization_id, &person, invite.level, Door::Invite).await?;
+        Ok(vec![Entry::happened(invite, "accepted"), joined])
+    }
+}
+
+async fn by_token(db: &mut Session, token: &str) -> Result<Invite> {
+    sql::by_secret(db, &auth::key::hash(token)).await?.ok_or_else(unknown)
+}
+
+fn unknown() -> Error {
+    let detail = "this invite is not known: it may have been used, withdrawn or replaced by a newer one";
+    Error::refused("invalid_input", detail)
+}
+
+async fn refuse_existing(db: &mut Session, invite: &Invite) -> Result<()> {
+    let email = Email::new(&invite.target_email).map_err(|_| unknown())?;
+    if users::sql::by_email(db, &email).await?.is_some() {
+        let detail = "you have an account already: sign in, then open the link again";
+        return Err(Error::refused("account_exists", detail));
+    }
+    Ok(())
+}

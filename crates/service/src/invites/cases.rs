@@ -1,0 +1,193 @@
+use chrono::TimeDelta;
+
+use super::{Fresh, Invite, NewInvite, TOKEN_PREFIX, may_invite, sql, target};
+use crate::access::{Caller, ReadInvites, WriteInvites};
+use crate::activity::Entry;
+use crate::db::Writing;
+use crate::error::{Error, Invalid, Result};
+use crate::id::{InviteId, OrganizationId, UserId};
+use crate::level::Level;
+use crate::mail::{self, Letter, Post};
+use crate::page::{Page, Window};
+use crate::text::Email;
+use crate::users::User;
+use crate::{Service, members, organizations, users};
+
+impl Service {
+    /// Newest first, the expired ones too.
+    pub async fn invites(&self, caller: &Caller<ReadInvites>, window: Window) -> Result<Page<Invite>> {
+        sql::page(&mut self.core.store.read().await?, caller.organization, window).await
+    }
+
+    /// Makes all of these invites or none, in this order. One for an address that has one replaces it.
+    pub async fn create_invites(&self, caller: &Caller<WriteInvites>, new: &[NewInvite]) -> Result<Vec<Fresh>> {
+        let targets = targets(new)?;
+        for invite in new {
+            may_invite(caller.level, invite.level.unwrap_or(Level::Member))?;
+        }
+        let mut db = self.write().await?;
+        let organization = organizations::sql::lock(&mut db, caller.organization).await?;
+        refuse_members(&mut db, caller.organization, &targets).await?;
+        let sender = user(&mut db, caller.user).await?;
+        let mut made = Vec::with_capacity(new.len());
+        let (mut entries, mut letters) = (Vec::new(), Vec::new());
+        for (new, email) in new.iter().zip(&targets) {
+            if let Some(replaced) = sql::by_target(&mut db, caller.organization, email).await? {
+                withdraw(&mut db, &replaced).await?;
+                entries.push(Entry::deleted(&replaced));
+            }
+            let fresh = self.fresh(&db, caller.organization, &sender, new, email);
+            sql::insert(&mut db, &fresh.invite, sender.id, &auth::key::hash(&fresh.token)).await?;
+            entries.push(Entry::created(&fresh.invite));
+            if new.send_email.unwrap_or(true) {
+                letters.push(self.letter(&fresh, organization.name.as_str(), &sender));
+            }
+            made.push(fresh);
+        }
+        mail::post(&mut db, &self.core.instance, letters).await?;
+        db.commit(&caller.who, &entries).await?;
+        Ok(made)
+    }
+
+    /// Gives an invite another secret and its whole time again. The old link stops working.
+    pub async fn resend_invite(&self, caller: &Caller<WriteInvites>, id: InviteId) -> Result<Fresh> {
+        let mut db = self.write().await?;
+        let organization = organizations::sql::lock(&mut db, caller.organization).await?;
+        let mut invite = find(&mut db, caller.organization, id).await?;
+        may_invite(caller.level, invite.level)?;
+        let sender = user(&mut db, caller.user).await?;
+        let token = auth::key::new_token(TOKEN_PREFIX, db.chance.bytes());
+        invite.updated_at = db.now;
+        invite.expires_at = db.now + TimeDelta::days(self.core.instance.invite_days);
+        invite.emailing_attempt_made = false;
+        invite.emailing_error = None;
+        sql::renew(&mut db, &invite, &auth::key::hash(&token)).await?;
+        mail::sql::delete_of_invite(&mut db, id).await?;
+        let fresh = Fresh { invite, token };
+        let letter = self.letter(&fresh, organization.name.as_str(), &sender);
+        mail::post(&mut db, &self.core.instance, vec![letter]).await?;
+        db.commit(&caller.who, &[Entry::happened(&fresh.invite, "resent")])
+            .await?;
+        Ok(fresh)
+    }
+
+    pub async fn delete_invite(&self, caller: &Caller<WriteInvites>, id: InviteId) -> Result<()> {
+        let mut db = self.write().await?;
+        let invite = find(&mut db, caller.organization, id).await?;
+        invite.may_be_withdrawn_by(caller)?;
+        withdraw(&mut db, &invite).await?;
+        db.commit(&caller.who, &[Entry::deleted(&invite)]).await
+    }
+
+    /// Where the invited go. `base` is where the inviter sees us.
+    pub fn invite_link(base: &str, token: &str) -> String {
+        format!("{}/signup/{token}/", base.trim_end_matches('/'))
+    }
+
+    fn fresh(
+        &self,
+        db: &Writing,
+        organization: OrganizationId,
+        sender: &User,
+        new: &NewInvite,
+        email: &Email,
+    ) -> Fresh {
+        let invite = Invite {
+            id: InviteId(db.uuid()),
+            organization_id: organization,
+            target_email: email.to_string(),
+            first_name: new.first_name.as_deref().unwrap_or_default().trim().to_owned(),
+            level: new.level.unwrap_or(Level::Member),
+            message: new.message.as_deref().unwrap_or_default().trim().to_owned(),
+            emailing_attempt_made: false,
+            emailing_error: None,
+            created_by: Some(sender.clone()),
+            created_at: db.now,
+            updated_at: db.now,
+            expires_at: db.now + TimeDelta::days(self.core.instance.invite_days),
+        };
+        let token = auth::key::new_token(TOKEN_PREFIX, db.chance.bytes());
+        Fresh { invite, token }
+    }
+
+    fn letter(&self, Fresh { invite, token }: &Fresh, organization: &str, sender: &User) -> Post {
+        let letter = Letter::Invite {
+            organization: organization.to_owned(),
+            inviter: sender.called(),
+            first_name: invite.first_name.clone(),
+            message: invite.message.clone(),
+            link: Self::invite_link(&self.core.instance.site_url, token),
+            expires_at: invite.expires_at,
+        };
+        Post {
+            reply_to: Some(sender.email.clone()),
+            invite: Some(invite.id),
+            ..Post::new(&invite.target_email, letter)
+        }
+    }
+}
+
+/// All addresses, or everything that is wrong with them. In a list, each mistake says which item it is in.
+fn targets(new: &[NewInvite]) -> Result<Vec<Email>> {
+    let (mut found, mut problems) = (Vec::<Email>::new(), Vec::new());
+    for (place, invite) in new.iter().enumerate() {
+        match target(&invite.target_email) {
+            Ok(email) if found.iter().any(|earlier| earlier.key() == email.key()) => {
+                let detail = format!("{email} is in this list already");
+                problems.push(problem(place, new.len(), "unique", detail));
+            }
+            Ok(email) => found.push(email),
+            Err(invalid) => problems.push(problem(place, new.len(), invalid.code, invalid.detail)),
+        }
+    }
+    if problems.is_empty() {
+        Ok(found)
+    } else {
+        Err(Error::Invalid(problems))
+    }
+}
+
+fn problem(place: usize, of: usize, code: &'static str, detail: String) -> Invalid {
+    let field = if of == 1 {
+        "target_email".into()
+    } else {
+        format!("{place}__target_email").into()
+    };
+    Invalid {
+        field: Some(field),
+        code,
+        detail,
+    }
+}
+
+async fn refuse_members(db: &mut Writing, organization: OrganizationId, targets: &[Email]) -> Result<()> {
+    let mut problems = Vec::new();
+    for (place, email) in targets.iter().enumerate() {
+        if members::has_address(db, organization, email).await? {
+            let detail = format!("{email} is a member of this organization already");
+            problems.push(problem(place, targets.len(), "user_already_member", detail));
+        }
+    }
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(Error::Invalid(problems))
+    }
+}
+
+async fn find(db: &mut Writing, organization: OrganizationId, id: InviteId) -> Result<Invite> {
+    sql::find(db, organization, id).await?.ok_or(Error::NotFound("invite"))
+}
+
+/// Takes an invite out of the world, with the mail that may still wait.
+pub(crate) async fn withdraw(db: &mut Writing, invite: &Invite) -> Result<bool> {
+    mail::sql::delete_of_invite(db, invite.id).await?;
+    sql::delete(db, invite).await
+}
+
+async fn user(db: &mut Writing, id: UserId) -> Result<User> {
+    users::sql::by_ids(db, &[id])
+        .await?
+        .pop()
+        .ok_or(Error::NotFound("user"))
+}

@@ -1,0 +1,159 @@
+//! Every statement but those by secret names the organization, so none can reach another's rows.
+
+use auth::key::SecretHash;
+use sqlx::FromRow;
+
+use super::Invite;
+use crate::clock::Time;
+use crate::db::{Session, Writing, changed, on};
+use crate::error::Result;
+use crate::id::{InviteId, OrganizationId, UserId};
+use crate::level::Level;
+use crate::page::{Page, Window};
+use crate::text::Email;
+use crate::users::User;
+use crate::users::sql::by_ids;
+
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT i.id, i.organization_id, i.target_email, i.first_name, i.level, i.message, i.emailing_attempt_made, \
+             i.created_by, i.created_at, i.updated_at, i.expires_at, \
+             (SELECT max(m.last_error) FROM mail m WHERE m.invite_id = i.id) AS emailing_error FROM invite i ",
+            $rest
+        )
+    };
+}
+
+#[derive(FromRow)]
+struct Row {
+    id: InviteId,
+    organization_id: OrganizationId,
+    target_email: String,
+    first_name: String,
+    level: Level,
+    message: String,
+    emailing_attempt_made: bool,
+    emailing_error: Option<String>,
+    created_by: Option<UserId>,
+    created_at: Time,
+    updated_at: Time,
+    expires_at: Time,
+}
+
+impl Row {
+    fn with(self, senders: &[User]) -> Invite {
+        let created_by = senders.iter().find(|user| Some(user.id) == self.created_by).cloned();
+        Invite {
+            id: self.id,
+            organization_id: self.organization_id,
+            target_email: self.target_email,
+            first_name: self.first_name,
+            level: self.level,
+            message: self.message,
+            emailing_attempt_made: self.emailing_attempt_made,
+            emailing_error: self.emailing_error,
+            created_by,
+            created_at: self.created_at,
+            updated_at: self.updated_at,
+            expires_at: self.expires_at,
+        }
+    }
+}
+
+async fn with_senders(db: &mut Session, rows: Vec<Row>) -> Result<Vec<Invite>> {
+    let mut ids: Vec<UserId> = rows.iter().filter_map(|row| row.created_by).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let senders = by_ids(db, &ids).await?;
+    Ok(rows.into_iter().map(|row| row.with(&senders)).collect())
+}
+
+async fn with_sender(db: &mut Session, row: Option<Row>) -> Result<Option<Invite>> {
+    Ok(with_senders(db, row.into_iter().collect()).await?.pop())
+}
+
+pub(super) async fn page(db: &mut Session, organization: OrganizationId, window: Window) -> Result<Page<Invite>> {
+    const ROWS: &str = select!("WHERE i.organization_id = $1 ORDER BY i.id DESC LIMIT $2 OFFSET $3");
+    const COUNT: &str = "SELECT count(*) FROM invite WHERE organization_id = $1";
+    let Window { limit, offset } = window;
+    let rows = on!(db, conn => sqlx::query_as(ROWS).bind(organization).bind(limit).bind(offset).fetch_all(conn))?;
+    let count = on!(db, conn => sqlx::query_scalar(COUNT).bind(organization).fetch_one(conn))?;
+    Ok(Page {
+        items: with_senders(db, rows).await?,
+        count,
+    })
+}
+
+pub(super) async fn find(db: &mut Session, organization: OrganizationId, id: InviteId) -> Result<Option<Invite>> {
+    const SQL: &str = select!("WHERE i.organization_id = $1 AND i.id = $2");
+    let row = on!(db, conn => sqlx::query_as(SQL).bind(organization).bind(id).fetch_optional(conn))?;
+    with_sender(db, row).await
+}
+
+/// The pending invite of an address, expired or not.
+pub(crate) async fn by_target(db: &mut Session, organization: OrganizationId, email: &Email) -> Result<Option<Invite>> {
+    const SQL: &str = select!("WHERE i.organization_id = $1 AND i.target_email = $2");
+    let row = on!(db, conn => sqlx::query_as(SQL).bind(organization).bind(email.key()).fetch_optional(conn))?;
+    with_sender(db, row).await
+}
+
+/// Whoever has the secret may know the invite, and nobody else.
+pub(super) async fn by_secret(db: &mut Session, hash: &SecretHash) -> Result<Option<Invite>> {
+    const SQL: &str = select!("WHERE i.secret_hash = $1");
+    let row = on!(db, conn => sqlx::query_as(SQL).bind(hash.as_slice()).fetch_optional(conn))?;
+    with_sender(db, row).await
+}
+
+pub(super) async fn insert(db: &mut Writing, invite: &Invite, sender: UserId, hash: &SecretHash) -> Result<()> {
+    const SQL: &str = "INSERT INTO invite (id, organization_id, target_email, first_name, level, message, secret_hash, \
+        emailing_attempt_made, created_by, created_at, updated_at, expires_at) \
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
+    changed!(
+        db,
+        sqlx::query(SQL)
+            .bind(invite.id)
+            .bind(invite.organization_id)
+            .bind(&invite.target_email)
+            .bind(&invite.first_name)
+            .bind(invite.level)
+            .bind(&invite.message)
+            .bind(hash.as_slice())
+            .bind(invite.emailing_attempt_made)
+            .bind(sender)
+            .bind(invite.created_at)
+            .bind(invite.updated_at)
+            .bind(invite.expires_at)
+    )?;
+    Ok(())
+}
+
+pub(super) async fn renew(db: &mut Writing, invite: &Invite, hash: &SecretHash) -> Result<()> {
+    const SQL: &str = "UPDATE invite SET secret_hash = $3, emailing_attempt_made = $4, updated_at = $5, expires_at = $6 \
+        WHERE organization_id = $1 AND id = $2";
+    changed!(
+        db,
+        sqlx::query(SQL)
+            .bind(invite.organization_id)
+            .bind(invite.id)
+            .bind(hash.as_slice())
+            .bind(invite.emailing_attempt_made)
+            .bind(invite.updated_at)
+            .bind(invite.expires_at)
+    )?;
+    Ok(())
+}
+
+/// A mail for this invite is on its way for the first time.
+pub(crate) async fn note_attempt(db: &mut Writing, id: InviteId) -> Result<()> {
+    const SQL: &str = "UPDATE invite SET emailing_attempt_made = $2 WHERE id = $1";
+    changed!(db, sqlx::query(SQL).bind(id).bind(true))?;
+    Ok(())
+}
+
+/// Tells whether it was still there: of many who take one invite, one does.
+pub(super) async fn delete(db: &mut Writing, invite: &Invite) -> Result<bool> {
+    const SQL: &str = "DELETE FROM invite WHERE organization_id = $1 AND id = $2";
+    let gone = changed!(db, sqlx::query(SQL).bind(invite.organization_id).bind(invite.id))?;
+    Ok(gone > 0)
+}

@@ -1,0 +1,86 @@
+//! How often an address may try.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use governor::clock::{Clock, DefaultClock};
+use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+
+use crate::access::Request;
+use crate::error::{Error, Result};
+
+/// Attempts that an address has in a minute.
+const PER_MINUTE: NonZeroU32 = NonZeroU32::new(10).expect("not zero");
+/// Past this many addresses those that have been quiet are forgotten, so that memory stays bounded.
+const REMEMBERED: usize = 10_000;
+
+pub(crate) struct Attempts(DefaultKeyedRateLimiter<IpAddr>);
+
+impl Default for Attempts {
+    fn default() -> Self {
+        Self(RateLimiter::keyed(Quota::per_minute(PER_MINUTE)))
+    }
+}
+
+impl fmt::Debug for Attempts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Attempts").finish_non_exhaustive()
+    }
+}
+
+impl Attempts {
+    /// Counts an attempt, before anything costly is done for it.
+    pub(crate) fn count(&self, request: &Request) -> Result<()> {
+        let Some(address) = request.origin.address else {
+            return Ok(());
+        };
+        if self.0.len() > REMEMBERED {
+            self.0.retain_recent();
+        }
+        let wait = |until: governor::NotUntil<_>| until.wait_time_from(DefaultClock::default().now());
+        self.0
+            .check_key(&network(address))
+            .map_err(|until| Error::Throttled(Duration::max(wait(until), Duration::from_secs(1))))
+    }
+}
+
+/// One customer has a whole /64 of IPv6, and an IPv4 address is one however it is written.
+pub fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u64::MAX))),
+        v4 @ IpAddr::V4(_) => v4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::Origin;
+
+    #[test]
+    fn all_spellings_of_an_address_count_as_one() {
+        let of = |text: &str| network(text.parse().expect("an address"));
+        assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
+        assert_eq!(of("2001:db8:1:2::1"), of("2001:db8:1:2:ffff::9"));
+        assert_ne!(of("2001:db8:1:2::1"), of("2001:db8:1:3::1"));
+    }
+
+    #[test]
+    fn after_ten_attempts_an_address_has_to_wait() {
+        let attempts = Attempts::default();
+        let from = |text: &str| Request {
+            origin: Origin {
+                address: text.parse().ok(),
+                ..Origin::default()
+            },
+            ..Request::default()
+        };
+        for _ in 0..PER_MINUTE.get() {
+            attempts.count(&from("192.0.2.7")).expect("one of ten");
+        }
+        assert!(matches!(attempts.count(&from("192.0.2.7")), Err(Error::Throttled(_))));
+        attempts.count(&from("192.0.2.8")).expect("another address");
+    }
+}

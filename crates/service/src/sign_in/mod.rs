@@ -1,0 +1,39 @@
+//! Getting in with what one knows: a password, a second factor, a reset link, a recovery code.
+
+mod attempts;
+mod password;
+mod recovery;
+mod reset;
+pub(crate) mod sql;
+
+pub(crate) use attempts::Attempts;
+pub use attempts::network;
+pub use recovery::RecoveryCodes;
+pub use reset::NewPassword;
+
+use chrono::TimeDelta;
+
+use crate::users::User;
+
+/// What becomes of a right password.
+#[derive(Debug, Clone)]
+pub enum SignIn {
+    Done {
+        user: User,
+        session: String,
+    },
+    /// A code is asked for next, together with this secret.
+    SecondFactor {
+        challenge: String,
+    },
+}
+
+/// After this many failures in a row an address is locked, whether it has an account or not.
+const MOST_FAILURES: i64 = 20;
+const LOCK: TimeDelta = TimeDelta::minutes(10);
+/// Failures that are older than this are forgotten.
+const MEMORY: TimeDelta = TimeDelta::hours(1);
+
+/// For how long a right password waits for its second factor, and how many codes may be tried.
+const CHALLENGE: TimeDelta = TimeDelta::minutes(10);
+const MOST_TRIES: i64 = 5;

@@ -1,0 +1,135 @@
+//! Another password, by a link in a mail or with the present one.
+
+use chrono::TimeDelta;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::password::{email_hash, wrong_credentials};
+use super::sql;
+use crate::access::{Request, Who};
+use crate::activity::Entry;
+use crate::error::{Error, Result};
+use crate::mail::{self, Letter, Post};
+use crate::sessions::{self, SignedIn};
+use crate::text::Email;
+use crate::users::{self, User};
+use crate::{Service, sso};
+
+const GOOD_FOR: TimeDelta = TimeDelta::hours(1);
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(extend("examples" = [{ "current_password": "correct horse", "password": "correct horse battery" }]))]
+pub struct NewPassword {
+    /// The one you have now; not needed if you have none.
+    #[schemars(length(max = 256), extend("format" = "password"))]
+    pub current_password: Option<String>,
+    #[schemars(length(max = 256), extend("format" = "password"))]
+    pub password: String,
+}
+
+impl Service {
+    /// Sends a link to whoever has an account. The answer is the same for everybody.
+    pub async fn ask_for_reset(&self, email: &str, request: Request) -> Result<()> {
+        self.core.attempts.count(&request)?;
+        let email = Email::new(email).map_err(|invalid| Error::invalid("email", invalid.code, invalid.detail))?;
+        if !self.core.instance.sends_mail {
+            let detail = "this server sends no mail: ask whoever runs it to set a new password with `hedgerow users`";
+            return Err(Error::refused("mail_not_configured", detail));
+        }
+        let mut db = self.write().await?;
+        sso::refuse_enforced(&mut db, &email).await?;
+        let Some(user) = users::sql::by_email(&mut db, &email).await? else {
+            return Ok(());
+        };
+        let token = auth::key::new_token("hgp_", db.chance.bytes());
+        let expires_at = db.now + GOOD_FOR;
+        sql::delete_resets(&mut db, user.id).await?;
+        sql::insert_reset(&mut db, &auth::key::hash(&token), user.id, expires_at).await?;
+        let link = format!("{}/reset/{token}/", self.core.instance.site_url);
+        let letter = Letter::PasswordReset { link, expires_at };
+        mail::post(&mut db, &self.core.instance, vec![Post::new(&user.email, letter)]).await?;
+        db.commit(&Who::nobody(request), &[Entry::happened(&user, "password_reset_asked")])
+            .await
+    }
+
+    /// Whether a reset link still works.
+    pub async fn reset_is_open(&self, token: &str) -> Result<()> {
+        let mut db = self.core.store.read().await?;
+        let now = self.core.clock.now();
+        match sql::reset_of(&mut db, &auth::key::hash(token), now).await? {
+            Some(_) => Ok(()),
+            None => Err(expired()),
+        }
+    }
+
+    /// Sets another password by the link in the mail. Ends all sessions, and proves the address.
+    pub async fn reset_password(&self, token: &str, password: &str, request: Request) -> Result<User> {
+        self.core.attempts.count(&request)?;
+        let hash = users::cases::hash_password(password).await?;
+        let mut db = self.write().await?;
+        let now = db.now;
+        let user = sql::reset_of(&mut db, &auth::key::hash(token), now)
+            .await?
+            .ok_or_else(expired)?;
+        let email = Email::new(&user.email).map_err(|_| wrong_credentials())?;
+        sso::refuse_enforced(&mut db, &email).await?;
+        sql::delete_resets(&mut db, user.id).await?;
+        sql::forget_failures(&mut db, &email_hash(&email)).await?;
+        users::sql::set_password(&mut db, user.id, &hash).await?;
+        users::sql::verify_email(&mut db, user.id).await?;
+        sessions::sql::delete_of_user(&mut db, user.id).await?;
+        let notice = changed(&user, &request);
+        mail::post(&mut db, &self.core.instance, vec![notice]).await?;
+        db.commit(
+            &Who::user(user.id, request),
+            &[Entry::happened(&user, "password_changed")],
+        )
+        .await?;
+        Ok(user)
+    }
+
+    /// Sets another password for oneself. Ends all other sessions.
+    pub async fn change_password(&self, person: &SignedIn, new: &NewPassword) -> Result<()> {
+        person.acts_for_themselves()?;
+        self.core.attempts.count(&person.who.request)?;
+        self.expect_password(person, new.current_password.as_deref()).await?;
+        let hash = users::cases::hash_password(&new.password).await?;
+        let mut db = self.write().await?;
+        let user = users::sql::by_ids(&mut db, &[person.user])
+            .await?
+            .pop()
+            .ok_or(Error::BadCredential)?;
+        users::sql::set_password(&mut db, user.id, &hash).await?;
+        sql::delete_resets(&mut db, user.id).await?;
+        sessions::sql::delete_others(&mut db, user.id, person.session).await?;
+        let notice = changed(&user, &person.who.request);
+        mail::post(&mut db, &self.core.instance, vec![notice]).await?;
+        db.commit(&person.who, &[Entry::happened(&user, "password_changed")])
+            .await
+    }
+
+    /// Makes sure that it is the person who asks, and not whoever found an open browser.
+    pub(crate) async fn expect_password(&self, person: &SignedIn, given: Option<&str>) -> Result<()> {
+        let stored = users::sql::password_hash_of(&mut self.core.store.read().await?, person.user).await?;
+        let Some(stored) = stored else { return Ok(()) };
+        let given =
+            given.ok_or_else(|| Error::invalid("current_password", "required", "type the password you have now"))?;
+        if users::cases::password_fits(given, stored).await {
+            return Ok(());
+        }
+        Err(Error::invalid(
+            "current_password",
+            "invalid_credentials",
+            "this is not the password you have now",
+        ))
+    }
+}
+
+fn changed(user: &User, request: &Request) -> Post {
+    let address = request.origin.address_text();
+    Post::new(&user.email, Letter::PasswordChanged { address })
+}
+
+fn expired() -> Error {
+    Error::refused("expired", "this link has expired or was used: ask for another")
+}

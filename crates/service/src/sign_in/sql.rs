@@ -1,0 +1,152 @@
+use auth::key::SecretHash;
+
+use crate::clock::Time;
+use crate::db::{Session, Writing, changed, on};
+use crate::error::Result;
+use crate::id::{OrganizationId, UserId};
+use crate::text::Email;
+use crate::users::User;
+use crate::users::sql::user_columns;
+
+pub(super) async fn locked_until(db: &mut Session, email: &SecretHash) -> Result<Option<Time>> {
+    const SQL: &str = "SELECT locked_until FROM sign_in_failure WHERE email_hash = $1";
+    let found: Option<Option<Time>> =
+        on!(db, conn => sqlx::query_scalar(SQL).bind(email.as_slice()).fetch_optional(conn))?;
+    Ok(found.flatten())
+}
+
+/// How many failures that makes.
+pub(super) async fn add_failure(db: &mut Writing, email: &SecretHash) -> Result<i64> {
+    const SQL: &str = "INSERT INTO sign_in_failure (email_hash, failures, last_at) VALUES ($1, 1, $2) \
+        ON CONFLICT (email_hash) DO UPDATE SET failures = sign_in_failure.failures + 1, last_at = excluded.last_at \
+        RETURNING failures";
+    let now = db.now;
+    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(email.as_slice()).bind(now).fetch_one(conn))?)
+}
+
+pub(super) async fn lock(db: &mut Writing, email: &SecretHash, until: Time) -> Result<()> {
+    const SQL: &str = "UPDATE sign_in_failure SET locked_until = $2 WHERE email_hash = $1";
+    changed!(db, sqlx::query(SQL).bind(email.as_slice()).bind(until))?;
+    Ok(())
+}
+
+pub(super) async fn forget_failures(db: &mut Writing, email: &SecretHash) -> Result<()> {
+    const SQL: &str = "DELETE FROM sign_in_failure WHERE email_hash = $1";
+    changed!(db, sqlx::query(SQL).bind(email.as_slice()))?;
+    Ok(())
+}
+
+pub(super) async fn forget_old_failures(db: &mut Writing, before: Time) -> Result<()> {
+    const SQL: &str = "DELETE FROM sign_in_failure WHERE last_at < $1";
+    changed!(db, sqlx::query(SQL).bind(before))?;
+    Ok(())
+}
+
+pub(super) async fn insert_challenge(
+    db: &mut Writing,
+    hash: &SecretHash,
+    user: UserId,
+    expires_at: Time,
+) -> Result<()> {
+    const SQL: &str = "INSERT INTO challenge (secret_hash, user_id, tries, expires_at) VALUES ($1, $2, 0, $3)";
+    let now = db.now;
+    changed!(db, sqlx::query("DELETE FROM challenge WHERE expires_at < $1").bind(now))?;
+    changed!(db, sqlx::query(SQL).bind(hash.as_slice()).bind(user).bind(expires_at))?;
+    Ok(())
+}
+
+/// Whose password was right, if the challenge still stands. Keeps others from using it meanwhile.
+pub(super) async fn challenged(db: &mut Writing, hash: &SecretHash) -> Result<Option<User>> {
+    let sql = db.pick(
+        concat!(
+            "SELECT ",
+            user_columns!(),
+            " FROM challenge c JOIN app_user u ON u.id = c.user_id WHERE c.secret_hash = $1 AND c.expires_at > $2"
+        ),
+        concat!(
+            "SELECT ",
+            user_columns!(),
+            " FROM challenge c JOIN app_user u ON u.id = c.user_id WHERE c.secret_hash = $1 AND c.expires_at > $2 \
+             FOR UPDATE"
+        ),
+    );
+    let now = db.now;
+    Ok(on!(db, conn => sqlx::query_as(sql).bind(hash.as_slice()).bind(now).fetch_optional(conn))?)
+}
+
+/// Counts a wrong code; after too many the challenge is gone.
+pub(super) async fn count_try(db: &mut Writing, hash: &SecretHash, most: i64) -> Result<()> {
+    const COUNT: &str = "UPDATE challenge SET tries = tries + 1 WHERE secret_hash = $1";
+    const END: &str = "DELETE FROM challenge WHERE secret_hash = $1 AND tries >= $2";
+    changed!(db, sqlx::query(COUNT).bind(hash.as_slice()))?;
+    changed!(db, sqlx::query(END).bind(hash.as_slice()).bind(most))?;
+    Ok(())
+}
+
+pub(super) async fn delete_challenge(db: &mut Writing, hash: &SecretHash) -> Result<()> {
+    const SQL: &str = "DELETE FROM challenge WHERE secret_hash = $1";
+    changed!(db, sqlx::query(SQL).bind(hash.as_slice()))?;
+    Ok(())
+}
+
+pub(super) async fn insert_reset(db: &mut Writing, hash: &SecretHash, user: UserId, expires_at: Time) -> Result<()> {
+    const SQL: &str = "INSERT INTO password_reset (secret_hash, user_id, expires_at) VALUES ($1, $2, $3)";
+    changed!(db, sqlx::query(SQL).bind(hash.as_slice()).bind(user).bind(expires_at))?;
+    Ok(())
+}
+
+pub(super) async fn reset_of(db: &mut Session, hash: &SecretHash, now: Time) -> Result<Option<User>> {
+    const SQL: &str = concat!(
+        "SELECT ",
+        user_columns!(),
+        " FROM password_reset r JOIN app_user u ON u.id = r.user_id WHERE r.secret_hash = $1 AND r.expires_at > $2"
+    );
+    Ok(on!(db, conn => sqlx::query_as(SQL).bind(hash.as_slice()).bind(now).fetch_optional(conn))?)
+}
+
+pub(crate) async fn delete_resets(db: &mut Writing, user: UserId) -> Result<()> {
+    changed!(
+        db,
+        sqlx::query("DELETE FROM password_reset WHERE user_id = $1").bind(user)
+    )?;
+    Ok(())
+}
+
+pub(super) async fn insert_recovery_code(
+    db: &mut Writing,
+    organization: OrganizationId,
+    user: UserId,
+    hash: &SecretHash,
+) -> Result<()> {
+    const SQL: &str =
+        "INSERT INTO recovery_code (organization_id, user_id, code_hash, created_at) VALUES ($1, $2, $3, $4)";
+    let now = db.now;
+    changed!(
+        db,
+        sqlx::query(SQL)
+            .bind(organization)
+            .bind(user)
+            .bind(hash.as_slice())
+            .bind(now)
+    )?;
+    Ok(())
+}
+
+pub(super) async fn delete_recovery_codes(db: &mut Writing, organization: OrganizationId, user: UserId) -> Result<()> {
+    const SQL: &str = "DELETE FROM recovery_code WHERE organization_id = $1 AND user_id = $2";
+    changed!(db, sqlx::query(SQL).bind(organization).bind(user))?;
+    Ok(())
+}
+
+/// Uses a code up. Only a present owner's is good.
+pub(super) async fn take_recovery_code(
+    db: &mut Writing,
+    email: &Email,
+    hash: &SecretHash,
+) -> Result<Option<(OrganizationId, UserId)>> {
+    const SQL: &str = "DELETE FROM recovery_code WHERE code_hash = $2 AND user_id = \
+        (SELECT id FROM app_user WHERE email_key = $1) AND EXISTS (SELECT 1 FROM member m \
+            WHERE m.organization_id = recovery_code.organization_id AND m.user_id = recovery_code.user_id \
+            AND m.level = 15) RETURNING organization_id, user_id";
+    Ok(on!(db, conn => sqlx::query_as(SQL).bind(email.key()).bind(hash.as_slice()).fetch_optional(conn))?)
+}

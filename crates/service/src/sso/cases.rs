@@ -1,0 +1,264 @@
+use super::{Precheck, Sso, Vouched, attempts, sql};
+use crate::access::{Request, Who};
+use crate::activity::Entry;
+use crate::db::Writing;
+use crate::domains::{self, Domain};
+use crate::error::{Error, Result};
+use crate::id::{DomainId, OrganizationId};
+use crate::level::Level;
+use crate::members::Door;
+use crate::sessions::{self, Opening};
+use crate::text::Email;
+use crate::users::{self, NewUser, Person, User};
+use crate::{Service, invites, keys, members, organizations};
+
+impl Service {
+    /// How somebody with this address may sign in. Looks at the domain alone, so it tells nothing about accounts.
+    pub async fn precheck(&self, email: &str) -> Result<Precheck> {
+        let Ok(email) = Email::new(email) else {
+            return Ok(Precheck::default());
+        };
+        let holder = domains::sql::holder(&mut self.core.store.read().await?, &email.domain()).await?;
+        Ok(holder.map_or_else(Precheck::default, |domain| Precheck {
+            enforced: domain.enforced(),
+            has_saml: domain.has_saml(),
+            has_oidc: domain.has_oidc(),
+            domain: Some(domain.id),
+        }))
+    }
+
+    /// A verified domain, for a sign-in through its provider.
+    pub async fn domain_for_sign_in(&self, id: DomainId) -> Result<Domain> {
+        domains::sql::by_id(&mut self.core.store.read().await?, id)
+            .await?
+            .filter(Domain::is_verified)
+            .ok_or(Error::NotFound("domain"))
+    }
+
+    /// Lets somebody in whom an identity provider vouches for, or tells by which rule not.
+    pub async fn enter(&self, vouched: &Vouched, request: &Request) -> Result<(User, String)> {
+        let entered = match self.try_to_enter(vouched, request).await {
+            // The same person came in twice at once; now their account is there.
+            Err(Error::Invalid(problems)) if problems[0].code == "unique" => self.try_to_enter(vouched, request).await,
+            entered => entered,
+        };
+        if let (Err(Error::Invalid(problems)), Some(domain)) = (&entered, vouched.domain) {
+            let problem = &problems[0];
+            self.note_refusal(
+                domain,
+                vouched.sso,
+                &vouched.email,
+                problem.code,
+                &problem.detail,
+                request,
+            )
+            .await?;
+        }
+        entered
+    }
+
+    async fn try_to_enter(&self, vouched: &Vouched, request: &Request) -> Result<(User, String)> {
+        let email = Email::new(&vouched.email.to_lowercase())
+            .map_err(|_| Error::refused("no_email", "the identity provider named no valid e-mail address"))?;
+        let mut db = self.write().await?;
+        take_assertion(&mut db, vouched).await?;
+        let domain = vouching_domain(&mut db, vouched, &email).await?;
+        let (user, mut entries) = self.account(&mut db, vouched, domain.as_ref(), &email).await?;
+        entries.extend(self.membership(&mut db, vouched, domain.as_ref(), &user).await?);
+        let opening = Opening {
+            method: vouched.sso.as_str(),
+            has_second_factor: true,
+            vouched_by: vouched.domain.and(domain.as_ref()).map(|domain| domain.organization_id),
+            origin: request.origin.clone(),
+        };
+        let session = sessions::open(&mut db, &user, opening).await?;
+        if let Some(domain) = &domain {
+            attempts::note(&mut db, domain, vouched.sso, &user.email, None, request).await?;
+        }
+        entries.push(Entry::happened(&user, "logged_in").noting("method", vouched.sso.as_str()));
+        db.commit(&Who::user(user.id, request.clone()), &entries).await?;
+        Ok((user, session))
+    }
+
+    /// The account of whoever is vouched for: the one that was linked, else the one of the address, else a new one.
+    async fn account(
+        &self,
+        db: &mut Writing,
+        vouched: &Vouched,
+        domain: Option<&Domain>,
+        email: &Email,
+    ) -> Result<(User, Vec<Entry>)> {
+        let provider = vouched.sso.provider(vouched.domain);
+        if let Some(user) = sql::linked(db, &provider, &vouched.subject).await? {
+            // What the provider says of the address today does not matter: the subject is who it is.
+            if vouched.domain.is_some() {
+                let own = Email::new(&user.email).map_err(|_| foreign_address(&user.email))?;
+                expect_own_address(db, domain, &own).await?;
+            }
+            return Ok((user, Vec::new()));
+        }
+        let (user, mut entries) = match users::sql::by_email(db, email).await? {
+            Some(user) => {
+                if let (Some(domain), true) = (domain, vouched.domain.is_some()) {
+                    refuse_elsewhere(db, domain, &user).await?;
+                }
+                let entries = prove_address(db, &user).await?;
+                (user, entries)
+            }
+            None => self.new_account(db, vouched, domain, email).await?,
+        };
+        sql::link(db, user.id, &provider, &vouched.subject).await?;
+        entries.push(Entry::happened(&user, "identity_linked").noting("method", vouched.sso.as_str()));
+        Ok((user, entries))
+    }
+
+    async fn new_account(
+        &self,
+        db: &mut Writing,
+        vouched: &Vouched,
+        domain: Option<&Domain>,
+        email: &Email,
+    ) -> Result<(User, Vec<Entry>)> {
+        if domain.is_none() {
+            let detail = "there is no account with this address: ask somebody to invite you";
+            return Err(Error::refused("no_account", detail));
+        }
+        let new = NewUser {
+            email: email.clone(),
+            first_name: vouched.first_name.clone(),
+            last_name: vouched.last_name.clone(),
+            password: None,
+            is_email_verified: true,
+        };
+        let user = users::cases::insert(db, &new, None).await?;
+        let entry = Entry::created(&user);
+        Ok((user, vec![entry]))
+    }
+
+    /// Makes the person a member if they are invited, or if the domain takes in whoever it vouches for.
+    async fn membership(
+        &self,
+        db: &mut Writing,
+        vouched: &Vouched,
+        domain: Option<&Domain>,
+        user: &User,
+    ) -> Result<Vec<Entry>> {
+        let Some(domain) = domain else { return Ok(Vec::new()) };
+        let own = Email::new(&user.email).map_err(|_| foreign_address(&user.email))?;
+        if members::has_address(db, domain.organization_id, &own).await? {
+            return Ok(Vec::new());
+        }
+        let invite = invites::sql::by_target(db, domain.organization_id, &own).await?;
+        let invite = invite.filter(|invite| !invite.is_expired(db.now));
+        let level = match &invite {
+            Some(invite) => invite.level,
+            None if domain.jit_provisioning_enabled => Level::Member,
+            // The instance's own providers let anybody in who has an account.
+            None if vouched.domain.is_none() && sql::belongs_somewhere(db, user.id).await? => return Ok(Vec::new()),
+            None => {
+                let detail = format!(
+                    "{own} is not a member, and the domain does not take in new people by itself: invite them, or set \
+                     jit_provisioning_enabled"
+                );
+                return Err(Error::refused("jit_not_enabled", detail));
+            }
+        };
+        let mut entries = Vec::new();
+        if let Some(invite) = &invite {
+            invites::withdraw(db, invite).await?;
+            entries.push(Entry::happened(invite, "accepted"));
+        }
+        let person = Person::from(user);
+        let joined = members::join(db, self, domain.organization_id, &person, level, Door::SingleSignOn).await?;
+        entries.push(joined);
+        Ok(entries)
+    }
+}
+
+/// Each assertion is good once.
+async fn take_assertion(db: &mut Writing, vouched: &Vouched) -> Result<()> {
+    let (Some((id, until)), Some(domain)) = (&vouched.assertion, vouched.domain) else {
+        return Ok(());
+    };
+    if sql::take_assertion(db, domain, id, *until).await? {
+        return Ok(());
+    }
+    Err(Error::refused(
+        "replayed",
+        "this assertion was used before: each is good once",
+    ))
+}
+
+/// The domain on whose word somebody comes in. Locks its organization, so that rules hold until the end.
+async fn vouching_domain(db: &mut Writing, vouched: &Vouched, email: &Email) -> Result<Option<Domain>> {
+    let Some(id) = vouched.domain else {
+        let holder = domains::sql::holder(db, &email.domain()).await?;
+        if let Some(domain) = &holder {
+            expect_method(domain, vouched.sso)?;
+            organizations::sql::lock(db, domain.organization_id).await?;
+        }
+        return Ok(holder);
+    };
+    let domain = domains::sql::by_id(db, id).await?.filter(Domain::is_verified);
+    let domain = domain.ok_or_else(|| {
+        let detail = "the domain is not verified, so its identity provider has no say here";
+        Error::refused("domain_not_verified", detail)
+    })?;
+    organizations::sql::lock(db, domain.organization_id).await?;
+    expect_method(&domain, vouched.sso)?;
+    expect_own_address(db, Some(&domain), email).await?;
+    Ok(Some(domain))
+}
+
+fn expect_method(domain: &Domain, sso: Sso) -> Result<()> {
+    match domain.enforced() {
+        Some(enforced) if enforced != sso => {
+            let detail = format!("addresses on {} sign in with {}", domain.domain, enforced.title());
+            Err(Error::refused("sso_enforced", detail))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// An organization's provider speaks for addresses on the organization's own domains, and for no others.
+async fn expect_own_address(db: &mut Writing, domain: Option<&Domain>, email: &Email) -> Result<()> {
+    let holder = domains::sql::holder(db, &email.domain()).await?;
+    let organization = |domain: &Domain| -> OrganizationId { domain.organization_id };
+    match (holder.as_ref().map(organization), domain.map(organization)) {
+        (Some(holder), Some(voucher)) if holder == voucher => Ok(()),
+        _ => Err(foreign_address(email.as_str())),
+    }
+}
+
+fn foreign_address(email: &str) -> Error {
+    let detail = format!(
+        "{email} is not on a verified domain of this organization, so its identity provider cannot vouch for it"
+    );
+    Error::refused("foreign_address", detail)
+}
+
+/// Nobody is taken into an organization, or out of their others, by a provider they never asked.
+async fn refuse_elsewhere(db: &mut Writing, domain: &Domain, user: &User) -> Result<()> {
+    let email = Email::new(&user.email).map_err(|_| foreign_address(&user.email))?;
+    let is_member = members::has_address(db, domain.organization_id, &email).await?;
+    if is_member || !sql::belongs_somewhere(db, user.id).await? {
+        return Ok(());
+    }
+    let detail = format!(
+        "{email} has an account that belongs to other organizations only: invite it, so that the person can join while \
+         signed in"
+    );
+    Err(Error::refused("belongs_elsewhere", detail))
+}
+
+/// The first proof of an address. Whoever made the account without it has no more part in it.
+async fn prove_address(db: &mut Writing, user: &User) -> Result<Vec<Entry>> {
+    if user.is_email_verified {
+        return Ok(Vec::new());
+    }
+    users::sql::verify_email(db, user.id).await?;
+    users::sql::forget_password(db, user.id).await?;
+    sessions::sql::delete_of_user(db, user.id).await?;
+    keys::sql::delete_of_user(db, user.id).await?;
+    Ok(vec![Entry::happened(user, "address_proven")])
+}

@@ -1,0 +1,83 @@
+//! Sign-ins that were sent to an identity provider: each comes back once, in the browser it left in.
+
+use chrono::TimeDelta;
+use serde::{Deserialize, Serialize};
+
+use super::{Sso, sql};
+use crate::Service;
+use crate::error::Result;
+use crate::id::{DomainId, OrganizationId};
+
+/// For as long as somebody may take to sign in elsewhere.
+const GOOD_FOR: TimeDelta = TimeDelta::minutes(15);
+
+/// A sign-in on its way.
+#[derive(Debug, Clone)]
+pub struct Errand {
+    pub sso: Sso,
+    pub domain: Option<(OrganizationId, DomainId)>,
+    /// Where to go when it is done.
+    pub next: String,
+    pub nonce: String,
+    pub pkce_verifier: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Details {
+    next: String,
+    nonce: String,
+    pkce_verifier: String,
+}
+
+impl Details {
+    fn to_json(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("details are plain text")
+    }
+}
+
+impl Service {
+    /// Notes a sign-in that is sent away under this id, from the browser that holds this secret.
+    pub async fn send_away(&self, id: &str, errand: &Errand, browser: &str) -> Result<()> {
+        let details = Details {
+            next: errand.next.clone(),
+            nonce: errand.nonce.clone(),
+            pkce_verifier: errand.pkce_verifier.clone(),
+        };
+        let plain = details.to_json();
+        let mut db = self.write().await?;
+        let sealed = db.seal(&self.core.instance.sealer, &place(id), &plain);
+        let row = sql::Request {
+            id: id.to_owned(),
+            organization_id: errand.domain.map(|(organization, _)| organization),
+            domain_id: errand.domain.map(|(_, domain)| domain),
+            method: errand.sso.to_string(),
+            details: sealed,
+        };
+        let expires_at = db.now + GOOD_FOR;
+        sql::insert_request(&mut db, &row, &auth::key::hash(browser), expires_at).await?;
+        db.commit_unrecorded().await
+    }
+
+    /// Takes a sign-in that comes back. `None` if it is unknown, too late, was taken, or left in another browser.
+    pub async fn come_back(&self, id: &str, browser: &str) -> Result<Option<Errand>> {
+        let mut db = self.write().await?;
+        let taken = sql::take_request(&mut db, id, &auth::key::hash(browser)).await?;
+        db.commit_unrecorded().await?;
+        let Some(row) = taken else { return Ok(None) };
+        let plain = self.core.instance.sealer.open(&place(id), &row.details)?;
+        let (Ok(sso), Ok(details)) = (row.method.parse(), serde_json::from_slice::<Details>(&plain)) else {
+            return Ok(None);
+        };
+        Ok(Some(Errand {
+            sso,
+            domain: row.organization_id.zip(row.domain_id),
+            next: details.next,
+            nonce: details.nonce,
+            pkce_verifier: details.pkce_verifier,
+        }))
+    }
+}
+
+fn place(id: &str) -> String {
+    format!("sso_request/{id}/details")
+}

@@ -1,0 +1,150 @@
+//! Single sign-on: what an identity provider vouches for, and how far that goes.
+
+mod attempts;
+mod cases;
+mod errands;
+pub(crate) mod sql;
+
+pub use attempts::Attempt;
+pub use errands::Errand;
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::clock::Time;
+use crate::db::{Session, Writing};
+use crate::domains::{self, Domain};
+use crate::error::{Error, Result};
+use crate::id::DomainId;
+use crate::text::Email;
+
+/// A way to sign in that somebody else checks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Sso {
+    Saml,
+    Oidc,
+    Google,
+    GitHub,
+    GitLab,
+}
+
+impl Sso {
+    pub const ALL: [Self; 5] = [Self::Saml, Self::Oidc, Self::Google, Self::GitHub, Self::GitLab];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Saml => "saml",
+            Self::Oidc => "oidc",
+            Self::Google => "google-oauth2",
+            Self::GitHub => "github",
+            Self::GitLab => "gitlab",
+        }
+    }
+
+    /// What people call it.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Saml => "SAML",
+            Self::Oidc => "OpenID Connect",
+            Self::Google => "Google",
+            Self::GitHub => "GitHub",
+            Self::GitLab => "GitLab",
+        }
+    }
+
+    /// Whose subjects these are. Those of one domain's provider say nothing about another's.
+    fn provider(self, domain: Option<DomainId>) -> String {
+        match domain {
+            Some(id) => format!("{self}:{id}"),
+            None => self.to_string(),
+        }
+    }
+
+    /// Whether the provider is a domain's own, rather than the whole instance's.
+    fn is_of_domain(self) -> bool {
+        matches!(self, Self::Saml | Self::Oidc)
+    }
+}
+
+impl fmt::Display for Sso {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Sso {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        Self::ALL.into_iter().find(|sso| sso.as_str() == text).ok_or(())
+    }
+}
+
+/// Somebody, as an identity provider says. What it says is verified; what it may say is decided here.
+#[derive(Debug, Clone)]
+pub struct Vouched {
+    pub sso: Sso,
+    /// The domain whose provider it is; none for the instance's own.
+    pub domain: Option<DomainId>,
+    /// The provider's own name for the person, which never changes.
+    pub subject: String,
+    pub email: String,
+    pub first_name: String,
+    pub last_name: String,
+    /// An assertion that is good once, and until when it must be remembered.
+    pub assertion: Option<(String, Time)>,
+}
+
+/// How somebody with this address may sign in, by its domain alone.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Precheck {
+    pub enforced: Option<Sso>,
+    pub has_saml: bool,
+    pub has_oidc: bool,
+    pub domain: Option<DomainId>,
+}
+
+/// Where single sign-on is enforced, a password is not enough, whoever it belongs to.
+pub(crate) async fn refuse_enforced(db: &mut Session, email: &Email) -> Result<()> {
+    let holder = domains::sql::holder(db, &email.domain()).await?;
+    match holder.and_then(|domain| domain.enforced()) {
+        Some(sso) => {
+            let detail = format!("addresses on {} sign in with {}", email.domain(), sso.title());
+            Err(Error::refused("sso_enforced", detail))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Whether some owner could still sign in with this enforcement: one who has done so this way before, one whose
+/// address is elsewhere and who has another way, or one with a recovery code.
+pub(crate) async fn an_owner_gets_in(db: &mut Session, domain: &Domain, sso: Sso) -> Result<bool> {
+    for owner in sql::owners(db, domain.organization_id).await? {
+        let Ok(email) = Email::new(&owner.email) else { continue };
+        let needed = if email.domain() == domain.domain {
+            Some((sso, domain.id))
+        } else {
+            let holder = domains::sql::holder(db, &email.domain()).await?;
+            holder.and_then(|holder| Some((holder.enforced()?, holder.id)))
+        };
+        let gets_in = match needed {
+            Some((sso, id)) => {
+                let provider = sso.provider(sso.is_of_domain().then_some(id));
+                sql::is_linked(db, owner.id, &provider).await?
+            }
+            None => owner.has_password,
+        };
+        if gets_in || owner.has_recovery_code {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// What a domain leaves behind when it goes.
+pub(crate) async fn forget_domain(db: &mut Writing, domain: DomainId) -> Result<()> {
+    for sso in [Sso::Saml, Sso::Oidc] {
+        sql::unlink_provider(db, &sso.provider(Some(domain))).await?;
+    }
+    sql::delete_attempts(db, domain).await
+}

@@ -1,0 +1,166 @@
+use auth::key::SecretHash;
+
+use super::Attempt;
+use crate::clock::Time;
+use crate::db::{Session, Writing, changed, on};
+use crate::error::Result;
+use crate::id::{DomainId, OrganizationId, UserId};
+use crate::users::User;
+use crate::users::sql::user_columns;
+
+#[derive(sqlx::FromRow)]
+pub(super) struct Owner {
+    pub(super) id: UserId,
+    pub(super) email: String,
+    pub(super) has_password: bool,
+    pub(super) has_recovery_code: bool,
+}
+
+pub(super) async fn owners(db: &mut Session, organization: OrganizationId) -> Result<Vec<Owner>> {
+    const SQL: &str = "SELECT u.id, u.email, u.password_hash IS NOT NULL AS has_password, \
+        EXISTS (SELECT 1 FROM recovery_code c WHERE c.organization_id = m.organization_id AND c.user_id = u.id) \
+        AS has_recovery_code FROM member m JOIN app_user u ON u.id = m.user_id \
+        WHERE m.organization_id = $1 AND m.level = 15";
+    Ok(on!(db, conn => sqlx::query_as(SQL).bind(organization).fetch_all(conn))?)
+}
+
+pub(super) async fn is_linked(db: &mut Session, user: UserId, provider: &str) -> Result<bool> {
+    const SQL: &str = "SELECT 1 FROM user_identity WHERE user_id = $1 AND provider = $2 LIMIT 1";
+    let found: Option<i32> = on!(db, conn => sqlx::query_scalar(SQL).bind(user).bind(provider).fetch_optional(conn))?;
+    Ok(found.is_some())
+}
+
+pub(super) async fn linked(db: &mut Session, provider: &str, subject: &str) -> Result<Option<User>> {
+    const SQL: &str = concat!(
+        "SELECT ",
+        user_columns!(),
+        " FROM user_identity i JOIN app_user u ON u.id = i.user_id WHERE i.provider = $1 AND i.subject = $2"
+    );
+    Ok(on!(db, conn => sqlx::query_as(SQL).bind(provider).bind(subject).fetch_optional(conn))?)
+}
+
+pub(super) async fn link(db: &mut Writing, user: UserId, provider: &str, subject: &str) -> Result<()> {
+    const SQL: &str =
+        "INSERT INTO user_identity (id, user_id, provider, subject, created_at) VALUES ($1, $2, $3, $4, $5)";
+    let (id, now) = (db.uuid(), db.now);
+    changed!(
+        db,
+        sqlx::query(SQL)
+            .bind(id)
+            .bind(user)
+            .bind(provider)
+            .bind(subject)
+            .bind(now)
+    )?;
+    Ok(())
+}
+
+pub(super) async fn unlink_provider(db: &mut Writing, provider: &str) -> Result<()> {
+    const SQL: &str = "DELETE FROM user_identity WHERE provider = $1";
+    changed!(db, sqlx::query(SQL).bind(provider))?;
+    Ok(())
+}
+
+pub(super) async fn belongs_somewhere(db: &mut Session, user: UserId) -> Result<bool> {
+    const SQL: &str = "SELECT 1 FROM member WHERE user_id = $1 LIMIT 1";
+    let found: Option<i32> = on!(db, conn => sqlx::query_scalar(SQL).bind(user).fetch_optional(conn))?;
+    Ok(found.is_some())
+}
+
+#[derive(sqlx::FromRow)]
+pub(super) struct Request {
+    pub(super) id: String,
+    pub(super) organization_id: Option<OrganizationId>,
+    pub(super) domain_id: Option<DomainId>,
+    pub(super) method: String,
+    pub(super) details: Vec<u8>,
+}
+
+pub(super) async fn insert_request(
+    db: &mut Writing,
+    row: &Request,
+    browser: &SecretHash,
+    expires_at: Time,
+) -> Result<()> {
+    const SQL: &str = "INSERT INTO sso_request (id, organization_id, domain_id, method, browser_hash, details, \
+        expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7)";
+    let now = db.now;
+    changed!(
+        db,
+        sqlx::query("DELETE FROM sso_request WHERE expires_at < $1").bind(now)
+    )?;
+    changed!(
+        db,
+        sqlx::query(SQL)
+            .bind(&row.id)
+            .bind(row.organization_id)
+            .bind(row.domain_id)
+            .bind(&row.method)
+            .bind(browser.as_slice())
+            .bind(&row.details)
+            .bind(expires_at)
+    )?;
+    Ok(())
+}
+
+/// A request that comes back in the wrong browser stays, so that nobody can spend another's.
+pub(super) async fn take_request(db: &mut Writing, id: &str, browser: &SecretHash) -> Result<Option<Request>> {
+    const SQL: &str = "DELETE FROM sso_request WHERE id = $1 AND browser_hash = $2 AND expires_at > $3 \
+        RETURNING id, organization_id, domain_id, method, details";
+    let now = db.now;
+    Ok(on!(db, conn =>
+        sqlx::query_as(SQL).bind(id).bind(browser.as_slice()).bind(now).fetch_optional(conn))?)
+}
+
+/// Whether nobody has used this assertion before.
+pub(super) async fn take_assertion(db: &mut Writing, domain: DomainId, id: &str, until: Time) -> Result<bool> {
+    const SQL: &str = "INSERT INTO sso_assertion (domain_id, assertion_id, expires_at) VALUES ($1, $2, $3) \
+        ON CONFLICT DO NOTHING";
+    let now = db.now;
+    changed!(
+        db,
+        sqlx::query("DELETE FROM sso_assertion WHERE expires_at < $1").bind(now)
+    )?;
+    Ok(changed!(db, sqlx::query(SQL).bind(domain).bind(id).bind(until))? > 0)
+}
+
+pub(super) async fn insert_attempt(db: &mut Writing, attempt: &Attempt) -> Result<()> {
+    const SQL: &str = "INSERT INTO sso_attempt (organization_id, domain_id, id, method, email, rule, detail, address, \
+        request_id, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+    changed!(
+        db,
+        sqlx::query(SQL)
+            .bind(attempt.organization_id)
+            .bind(attempt.domain_id)
+            .bind(attempt.id)
+            .bind(&attempt.method)
+            .bind(&attempt.email)
+            .bind(&attempt.rule)
+            .bind(&attempt.detail)
+            .bind(&attempt.address)
+            .bind(&attempt.request_id)
+            .bind(attempt.created_at)
+    )?;
+    Ok(())
+}
+
+pub(super) async fn delete_old_attempts(db: &mut Writing, domain: DomainId, kept: i64) -> Result<()> {
+    const SQL: &str = "DELETE FROM sso_attempt WHERE domain_id = $1 AND id NOT IN \
+        (SELECT id FROM sso_attempt WHERE domain_id = $1 ORDER BY id DESC LIMIT $2)";
+    changed!(db, sqlx::query(SQL).bind(domain).bind(kept))?;
+    Ok(())
+}
+
+pub(super) async fn delete_attempts(db: &mut Writing, domain: DomainId) -> Result<()> {
+    changed!(
+        db,
+        sqlx::query("DELETE FROM sso_attempt WHERE domain_id = $1").bind(domain)
+    )?;
+    Ok(())
+}
+
+pub(super) async fn attempts(db: &mut Session, organization: OrganizationId, domain: DomainId) -> Result<Vec<Attempt>> {
+    const SQL: &str = "SELECT id, organization_id, domain_id, method, email, rule, detail, address, request_id, \
+        created_at FROM sso_attempt WHERE organization_id = $1 AND domain_id = $2 ORDER BY id DESC";
+    Ok(on!(db, conn => sqlx::query_as(SQL).bind(organization).bind(domain).fetch_all(conn))?)
+}
