@@ -1,5 +1,6 @@
 //! What happens to every request and every answer, once: ids, time limit, problems, headers, log, metrics.
 
+use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -179,6 +180,16 @@ impl Asked {
         self.route.as_ref().map_or("unmatched", MatchedPath::as_str)
     }
 
+    /// What may be told of the path: a link with a secret in it lets somebody in.
+    fn path(&self) -> Cow<'_, str> {
+        let path = self.uri.path();
+        if !path.split('/').any(is_secret) {
+            return path.into();
+        }
+        let shown = |part| if is_secret(part) { "[secret]" } else { part };
+        path.split('/').map(shown).collect::<Vec<_>>().join("/").into()
+    }
+
     /// Costs time, so only if somebody collects it.
     fn span(&self, api: &Api, notes: &Notes) -> Span {
         if !api.settings.traces_requests {
@@ -193,7 +204,7 @@ impl Asked {
         tracing::info!(
             request_id = &*notes.request_id,
             method = self.method.as_str(),
-            path = self.uri.path(),
+            path = &*self.path(),
             route = self.route(),
             status = status.as_u16(),
             took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
@@ -201,6 +212,11 @@ impl Asked {
         );
         api.meters.count(&self.method, self.route(), status, took);
     }
+}
+
+/// All secrets of ours begin alike: three letters and an underscore.
+fn is_secret(part: &str) -> bool {
+    part.starts_with("hg") && part.as_bytes().get(3) == Some(&b'_')
 }
 
 /// The client's own id if it is harmless, else a new one.
@@ -261,7 +277,7 @@ fn add_headers(headers: &mut HeaderMap, notes: &Notes) {
     }
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
-    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
     headers
         .entry(header::CONTENT_SECURITY_POLICY)
         .or_insert(HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'"));

@@ -40,6 +40,9 @@ enum Command {
     /// Make and list organizations, and add members to them.
     #[command(subcommand)]
     Organizations(commands::organizations::Command),
+    /// List verified domains, and end enforced single sign-on when nobody gets in.
+    #[command(subcommand)]
+    Domains(commands::domains::Command),
     /// Print the OpenAPI document.
     Openapi,
 }
@@ -59,6 +62,7 @@ async fn run(Arguments { command, settings }: Arguments) -> anyhow::Result<()> {
         Command::Users(command) => command.run(&commands::service(&settings).await?).await,
         Command::Keys(command) => command.run(&commands::service(&settings).await?).await,
         Command::Organizations(command) => command.run(&commands::service(&settings).await?).await,
+        Command::Domains(command) => command.run(&commands::service(&settings).await?).await,
         Command::Openapi => commands::openapi(),
     }
 }

@@ -48,11 +48,12 @@ pub(crate) async fn serve(settings: Settings) -> anyhow::Result<()> {
     }
 
     let readiness = Readiness::default();
-    let app = api::router(identity.clone(), api_settings(&settings), None).merge(operation::router(
-        service.clone(),
-        readiness.clone(),
-        metrics.clone(),
-    ));
+    let app = api::router(
+        identity.clone(),
+        api_settings(&settings),
+        Some(console::router(identity.clone())),
+    )
+    .merge(operation::router(service.clone(), readiness.clone(), metrics.clone()));
     let stop = CancellationToken::new();
     let work = tokio::spawn({
         let (identity, stop) = (identity.clone(), stop.clone());
@@ -130,7 +131,8 @@ fn greet(welcome: &Welcome, settings: &Settings, address: SocketAddr) -> std::io
         out,
         "  curl -H \"Authorization: Bearer {key}\" {base}/api/organizations/"
     )?;
-    writeln!(out, "\nThe API, to read and to try: {base}/api/docs/\n")?;
+    writeln!(out, "\nYour account, in a browser:  {base}/login/")?;
+    writeln!(out, "The API, to read and to try: {base}/api/docs/\n")?;
     out.flush()
 }
 

@@ -23,6 +23,22 @@ on_both! {
                 {
                   "key": "audit_logs",
                   "name": "Activity log"
+                },
+                {
+                  "key": "automatic_provisioning",
+                  "name": "Verified domains and just-in-time provisioning"
+                },
+                {
+                  "key": "saml",
+                  "name": "Single sign-on with SAML and OpenID Connect"
+                },
+                {
+                  "key": "sso_enforcement",
+                  "name": "Enforced single sign-on"
+                },
+                {
+                  "key": "2fa_enforcement",
+                  "name": "Enforced second factor"
                 }
               ],
               "created_at": "2026-11-15T09:30:00.000000Z",

@@ -1,5 +1,6 @@
 //! What can be done on the command line, beside serving.
 
+pub(crate) mod domains;
 pub(crate) mod keys;
 pub(crate) mod organizations;
 pub(crate) mod users;

@@ -5,6 +5,7 @@ mod command_line;
 mod crash;
 mod first_start;
 mod home;
+mod journeys;
 mod operation;
 mod replicas;
 mod settings;

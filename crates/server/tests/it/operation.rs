@@ -64,13 +64,19 @@ on_each! {
         assert_eq!(server.ask("GET", &format!("/api/organizations/?key={KEY}")).status, 401);
         assert_eq!(server.get(&format!("{KEY}-mistyped"), "/api/organizations/").status, 401);
         assert_eq!(server.post(KEY, &format!("/api/nothing/?key={KEY}"), &json!({ "key": KEY })).status, 404);
+        let invited = server.post(KEY, "/api/organizations/@current/invites/", &json!({ "target_email": "a@b.test" }));
+        let link = invited.text("/invite_link").replace("http://hedgerow.test", "");
+        let invite = link.trim_end_matches('/').rsplit('/').next().expect("a secret at the end").to_owned();
+        for path in [link.as_str(), link.trim_end_matches('/'), &format!("/api/signup/{invite}/")] {
+            server.ask("GET", path);
+        }
         let reply = server.sign_in(OWNER, "open-sesame");
         let (_, token) = reply.header("set-cookie").split_once('=').expect("a cookie");
         let token = token.split(';').next().expect("a token");
         server.process.signal("TERM");
         let ended = server.process.end();
         assert!(ended.stderr.contains("/api/nothing/"), "{}", ended.stderr);
-        for secret in [KEY, "open-sesame", token] {
+        for secret in [KEY, "open-sesame", token, &invite] {
             assert!(!ended.stderr.contains(secret), "{secret} is in: {}", ended.stderr);
         }
     }

@@ -205,6 +205,27 @@ impl Service {
         mail::post(db, &self.core.instance, letters).await
     }
 
+    /// All domains of the instance that somebody has proven, for whoever runs the machine.
+    pub async fn verified_domains(&self) -> Result<Vec<Domain>> {
+        sql::verified(&mut self.core.store.read().await?).await
+    }
+
+    /// Lets people sign in as they like again, for whoever runs the machine: the last way out.
+    pub async fn stop_enforcing(&self, who: &Who, name: &str) -> Result<Domain> {
+        let mut db = self.write().await?;
+        let holder = sql::holder(&mut db, &name::normalize(name)?).await?;
+        let before = holder.ok_or(Error::NotFound("verified domain"))?;
+        let mut domain = before.clone();
+        domain.sso_enforcement.clear();
+        let Some(entry) = Entry::updated(&before, &domain) else {
+            return Ok(before);
+        };
+        domain.updated_at = db.now;
+        sql::save(&mut db, &domain).await?;
+        db.commit(who, &[entry]).await?;
+        Ok(domain)
+    }
+
     /// A verified domain that has not been looked at for a day, if there is one; others leave it alone for an hour.
     pub async fn domain_to_recheck(&self) -> Result<Option<Domain>> {
         let now = self.core.clock.now();

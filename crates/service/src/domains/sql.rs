@@ -47,6 +47,11 @@ pub(crate) async fn holder(db: &mut Session, domain: &str) -> Result<Option<Doma
     Ok(on!(db, conn => sqlx::query_as(SQL).bind(domain).fetch_optional(conn))?)
 }
 
+pub(super) async fn verified(db: &mut Session) -> Result<Vec<Domain>> {
+    const SQL: &str = select!("WHERE verified_at IS NOT NULL ORDER BY domain");
+    Ok(on!(db, conn => sqlx::query_as(SQL).fetch_all(conn))?)
+}
+
 pub(super) async fn insert(db: &mut Writing, domain: &Domain) -> Result<()> {
     const SQL: &str = concat!(
         "INSERT INTO domain (",

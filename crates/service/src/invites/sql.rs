@@ -144,11 +144,10 @@ pub(super) async fn renew(db: &mut Writing, invite: &Invite, hash: &SecretHash) 
     Ok(())
 }
 
-/// A mail for this invite is on its way for the first time.
-pub(crate) async fn note_attempt(db: &mut Writing, id: InviteId) -> Result<()> {
+/// A mail for this invite is on its way. Tells whether the invite is still there.
+pub(crate) async fn note_attempt(db: &mut Writing, id: InviteId) -> Result<bool> {
     const SQL: &str = "UPDATE invite SET emailing_attempt_made = $2 WHERE id = $1";
-    changed!(db, sqlx::query(SQL).bind(id).bind(true))?;
-    Ok(())
+    Ok(changed!(db, sqlx::query(SQL).bind(id).bind(true))? > 0)
 }
 
 /// Tells whether it was still there: of many who take one invite, one does.

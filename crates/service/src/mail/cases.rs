@@ -4,7 +4,7 @@ use super::{Letter, Outgoing, PATIENCE, Post, Undelivered, sql, wait};
 use crate::db::Writing;
 use crate::error::Result;
 use crate::id::MailId;
-use crate::{Instance, Service};
+use crate::{Instance, Service, invites};
 
 /// What is sealed: links in mail let people in.
 #[derive(Serialize, Deserialize)]
@@ -24,8 +24,15 @@ impl Service {
         let Some(row) = sql::take(&mut db, now + wait(i64::MAX)).await? else {
             return Ok(None);
         };
-        if let Some(invite) = row.invite_id {
-            crate::invites::sql::note_attempt(&mut db, invite).await?;
+        let is_wanted = match row.invite_id {
+            Some(invite) => invites::sql::note_attempt(&mut db, invite).await?,
+            None => true,
+        };
+        if !is_wanted {
+            // The invite went with its organization.
+            sql::delete(&mut db, row.id).await?;
+            db.commit_unrecorded().await?;
+            return Ok(None);
         }
         db.commit_unrecorded().await?;
         let plain = self.core.instance.sealer.open(&place(row.id), &row.content)?;

@@ -41,7 +41,7 @@ pub struct Feature {
     pub name: &'static str,
 }
 
-pub const FEATURES: [Feature; 2] = [
+pub const FEATURES: [Feature; 6] = [
     Feature {
         key: "organizations_projects",
         name: "Any number of organizations and teams",
@@ -49,6 +49,22 @@ pub const FEATURES: [Feature; 2] = [
     Feature {
         key: "audit_logs",
         name: "Activity log",
+    },
+    Feature {
+        key: "automatic_provisioning",
+        name: "Verified domains and just-in-time provisioning",
+    },
+    Feature {
+        key: "saml",
+        name: "Single sign-on with SAML and OpenID Connect",
+    },
+    Feature {
+        key: "sso_enforcement",
+        name: "Enforced single sign-on",
+    },
+    Feature {
+        key: "2fa_enforcement",
+        name: "Enforced second factor",
     },
 ];
 

@@ -31,7 +31,7 @@ pub struct SignedIn {
     /// Belongs to organizations other than the one that vouched.
     pub(crate) belongs_elsewhere: bool,
     /// Belongs to an organization that asks for a second factor.
-    pub(crate) needs_second_factor: bool,
+    pub needs_second_factor: bool,
 }
 
 impl SignedIn {

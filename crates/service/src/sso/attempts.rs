@@ -37,6 +37,9 @@ impl Service {
     }
 
     /// Records that somebody did not get in, with the exact rule. A stranger's address may be in it; no secret is.
+    ///
+    /// Anybody can be refused as often as they like, so an address that is refused too often is no longer noted: it would
+    /// fill the log, and push out the attempts that somebody looks for.
     pub async fn note_refusal(
         &self,
         domain: DomainId,
@@ -46,6 +49,9 @@ impl Service {
         detail: &str,
         request: &Request,
     ) -> Result<()> {
+        if self.core.attempts.count(request).is_err() {
+            return Ok(());
+        }
         let mut db = self.write().await?;
         let Some(domain) = domains::sql::by_id(&mut db, domain).await? else {
             return Ok(());

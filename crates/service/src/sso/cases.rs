@@ -35,6 +35,13 @@ impl Service {
             .ok_or(Error::NotFound("domain"))
     }
 
+    /// Us, as the identity provider of a domain shall know us: to be told before the domain is proven, too.
+    pub async fn service_provider(&self, id: DomainId) -> Result<auth::saml::ServiceProvider> {
+        let domain = domains::sql::by_id(&mut self.core.store.read().await?, id).await?;
+        let domain = domain.ok_or(Error::NotFound("domain"))?;
+        Ok(domain.service_provider(&self.core.instance))
+    }
+
     /// Lets somebody in whom an identity provider vouches for, or tells by which rule not.
     pub async fn enter(&self, vouched: &Vouched, request: &Request) -> Result<(User, String)> {
         let entered = match self.try_to_enter(vouched, request).await {

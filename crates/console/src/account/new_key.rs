@@ -1,0 +1,195 @@
+//! Making a personal API key by picking what it is for.
+
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::get;
+use chrono::TimeDelta;
+use service::keys::{Label, NewKey};
+use service::{Error, Invalid, Object, OrganizationId, Scope, Service, Time};
+
+use super::keys::{HERE, MadePage};
+use super::{Frame, profile};
+use crate::Console;
+use crate::failure::{Failure, Problems};
+use crate::field::Field;
+use crate::page::{page, page_again};
+use crate::visitor::{Account, Sent};
+
+pub(super) fn routes() -> Router<Console> {
+    Router::new().route("/account/keys/new/", get(ask).post(create))
+}
+
+/// What keys are for, in the words of people.
+const SUBJECTS: [(Object, &str, &str); 4] = [
+    (Object::Organization, "organization", "Organizations, teams and domains"),
+    (Object::OrganizationMember, "organization_member", "Members and invites"),
+    (Object::BatchExport, "batch_export", "Batch exports"),
+    (Object::Plugin, "plugin", "Pipeline"),
+];
+
+/// How long keys last, in days; the first is chosen until another is.
+const LIFETIMES: [(&str, &str); 5] = [
+    ("90", "90 days"),
+    ("7", "7 days"),
+    ("30", "30 days"),
+    ("365", "1 year"),
+    ("", "It never expires"),
+];
+
+#[derive(Template)]
+#[template(path = "account/key_new.html")]
+struct NewKeyPage {
+    frame: Frame,
+    alerts: Vec<String>,
+    label: Field,
+    subjects: Vec<Subject>,
+    scopes_problem: Option<String>,
+    is_scope_focused: bool,
+    has_everything: bool,
+    organizations: Vec<Choice>,
+    lifetimes: Vec<Choice>,
+    lifetime_problem: Option<String>,
+}
+
+/// One kind of thing, and how much of it is chosen.
+struct Subject {
+    name: &'static str,
+    title: &'static str,
+    chosen: String,
+}
+
+struct Choice {
+    value: String,
+    title: String,
+    is_chosen: bool,
+}
+
+/// The form, field by field: some come more than once.
+struct Chosen(Vec<(String, String)>);
+
+impl Chosen {
+    fn all<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a str> {
+        let fields = self.0.iter().filter(move |(field, _)| field == name);
+        fields.map(|(_, value)| value.as_str())
+    }
+
+    fn one(&self, name: &str) -> &str {
+        self.all(name).next().unwrap_or_default()
+    }
+
+    fn scopes(&self) -> Vec<Scope> {
+        if self.one("everything") == "yes" {
+            return vec![Scope::Everything];
+        }
+        let scopes = SUBJECTS.iter().filter_map(|(object, name, _)| match self.one(name) {
+            "read" => Some(Scope::Read(*object)),
+            "write" => Some(Scope::Write(*object)),
+            _ => None,
+        });
+        scopes.collect()
+    }
+
+    fn organizations(&self) -> Vec<OrganizationId> {
+        self.all("scoped_organizations")
+            .filter_map(|id| id.parse().ok())
+            .collect()
+    }
+
+    fn lifetime(&self) -> &str {
+        let is_given = self.0.iter().any(|(field, _)| field == "expires_at");
+        if is_given {
+            self.one("expires_at")
+        } else {
+            LIFETIMES[0].0
+        }
+    }
+
+    /// What the service is asked for, or all that is missing.
+    fn new_key(&self, now: Time) -> Result<NewKey, Error> {
+        let mut missing = Vec::new();
+        let label = Label::new(self.one("label"));
+        if let Err(mut invalid) = label.clone() {
+            invalid.field = Some("label".into());
+            missing.push(invalid);
+        }
+        let scopes = self.scopes();
+        if scopes.is_empty() {
+            missing.push(Invalid {
+                field: Some("scopes".into()),
+                code: "min_length",
+                detail: "choose at least one thing that the key is for".to_owned(),
+            });
+        }
+        let (Ok(label), true) = (label, missing.is_empty()) else {
+            return Err(Error::Invalid(missing));
+        };
+        let days = self.lifetime().parse().ok().and_then(TimeDelta::try_days);
+        Ok(NewKey {
+            label,
+            scopes,
+            scoped_organizations: Some(self.organizations()),
+            scoped_teams: None,
+            expires_at: days.and_then(|days| now.checked_add_signed(days)),
+        })
+    }
+}
+
+async fn ask(State(service): State<Service>, account: Account) -> Result<Response, Failure> {
+    form(&service, &account, &Chosen(Vec::new()), &Problems::default()).await
+}
+
+async fn create(
+    State(service): State<Service>,
+    account: Account,
+    Sent(sent): Sent<Vec<(String, String)>>,
+) -> Result<Response, Failure> {
+    let chosen = Chosen(sent);
+    let made = match chosen.new_key(service.clock().now()) {
+        Ok(new) => service.create_key(&account.person, &new).await,
+        Err(error) => Err(error),
+    };
+    match made {
+        Ok(fresh) => Ok(page(&MadePage::new(&account, fresh, true))),
+        Err(error) => form(&service, &account, &chosen, &Problems::try_from(error)?).await,
+    }
+}
+
+async fn form(service: &Service, account: &Account, chosen: &Chosen, problems: &Problems) -> Result<Response, Failure> {
+    let belongings = profile::organizations(service, account).await?;
+    let reached = chosen.organizations();
+    let organizations = belongings.items.iter().map(|seen| Choice {
+        value: seen.organization.id.to_string(),
+        title: seen.organization.name.to_string(),
+        is_chosen: reached.contains(&seen.organization.id),
+    });
+    let lifetimes = LIFETIMES.map(|(value, title)| Choice {
+        value: value.to_owned(),
+        title: title.to_owned(),
+        is_chosen: value == chosen.lifetime(),
+    });
+    let subjects = SUBJECTS.map(|(_, name, title)| Subject {
+        name,
+        title,
+        chosen: chosen.one(name).to_owned(),
+    });
+    let label = Field::text("label", "Label", "off")
+        .at_most(40)
+        .holding(chosen.one("label"));
+    let shown = NewKeyPage {
+        frame: Frame::new(account, HERE),
+        alerts: problems.besides(&["label", "scopes", "expires_at"]),
+        label: label
+            .hint("What you will know it by, such as “CI” or “Backup script”.")
+            .judged(problems),
+        subjects: subjects.into(),
+        scopes_problem: problems.of("scopes"),
+        is_scope_focused: problems.first_field() == Some("scopes"),
+        has_everything: chosen.one("everything") == "yes",
+        organizations: organizations.collect(),
+        lifetimes: lifetimes.into(),
+        lifetime_problem: problems.of("expires_at"),
+    };
+    Ok(page_again(problems, &shown))
+}

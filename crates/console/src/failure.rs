@@ -1,0 +1,229 @@
+//! The one place where what the service refuses becomes a page, or words beside a form.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use askama::Template;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use service::{Error, Invalid};
+
+use crate::page::{go_to, page_with};
+use crate::show;
+
+/// Why there is no page to show but one that says so.
+#[derive(Debug, Clone)]
+pub(crate) enum Failure {
+    NoSuchPage,
+    NoSuchMethod,
+    /// What was sent is no form of ours.
+    Unreadable,
+    /// An identity provider's word was not taken. Why is for administrators to see.
+    NotVouchedFor,
+    Service(Arc<Error>),
+    Template(Arc<askama::Error>),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Service(Arc::new(error))
+    }
+}
+
+impl From<askama::Error> for Failure {
+    fn from(error: askama::Error) -> Self {
+        Self::Template(Arc::new(error))
+    }
+}
+
+/// Leaves the page to [`crate::page::layer`], which knows the request's id.
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let mut response = StatusCode::INTERNAL_SERVER_ERROR.into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+#[derive(Template)]
+#[template(path = "failure.html")]
+struct FailurePage<'a> {
+    heading: &'static str,
+    text: String,
+    /// Named where somebody may have to ask for help.
+    request_id: Option<&'a str>,
+}
+
+impl Failure {
+    pub(crate) fn page(&self, request_id: &str) -> Response {
+        match self.error() {
+            Some(Error::SecondFactorNeeded) => return go_to("/account/two-factor/?done=needed"),
+            Some(Error::BadCredential) => return go_to("/login/"),
+            _ => {}
+        }
+        let (status, heading, text) = self.words();
+        if status.is_server_error() {
+            tracing::error!(request_id, error = self.causes(), "page failed");
+        }
+        let needs_help = status.is_server_error() || matches!(self, Self::NotVouchedFor);
+        let mut response = page_with(
+            status,
+            &FailurePage {
+                heading,
+                text,
+                request_id: needs_help.then_some(request_id),
+            },
+        );
+        if let Some(Error::Throttled(wait)) = self.error() {
+            let wait = HeaderValue::from(show::whole_seconds(*wait));
+            response.headers_mut().insert(header::RETRY_AFTER, wait);
+        }
+        response
+    }
+
+    fn words(&self) -> (StatusCode, &'static str, String) {
+        let refused = "Your sign-in was not accepted. An administrator can see the reason under the domain's recent \
+                       sign-ins.";
+        match self {
+            Self::NoSuchPage => missing(),
+            Self::NoSuchMethod => (StatusCode::METHOD_NOT_ALLOWED, "That does not work here", again()),
+            Self::Unreadable => (StatusCode::BAD_REQUEST, "We could not read that form", again()),
+            Self::NotVouchedFor => (StatusCode::FORBIDDEN, "You could not be signed in", refused.to_owned()),
+            Self::Template(_) => ours(),
+            Self::Service(error) => match &**error {
+                Error::NotFound(_) => missing(),
+                Error::Forbidden(why) => (StatusCode::FORBIDDEN, "You may not do this", show::sentence(why)),
+                Error::Invalid(_) => (
+                    StatusCode::BAD_REQUEST,
+                    "That did not work",
+                    show::sentence(&first_detail(error)),
+                ),
+                Error::Throttled(wait) => (StatusCode::TOO_MANY_REQUESTS, "Too many attempts", patience(*wait)),
+                Error::Conflict { .. } | Error::Stale(_) => {
+                    (StatusCode::CONFLICT, "Something changed meanwhile", again())
+                }
+                _ => ours(),
+            },
+        }
+    }
+
+    fn error(&self) -> Option<&Error> {
+        match self {
+            Self::Service(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    fn causes(&self) -> String {
+        let error: &dyn std::error::Error = match self {
+            Self::Service(error) => &**error,
+            Self::Template(error) => &**error,
+            _ => return String::new(),
+        };
+        let chain = std::iter::successors(Some(error), |error| error.source());
+        chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+    }
+}
+
+fn first_detail(error: &Error) -> String {
+    match error {
+        Error::Invalid(problems) => problems
+            .first()
+            .map(|problem| problem.detail.clone())
+            .unwrap_or_default(),
+        _ => String::new(),
+    }
+}
+
+fn missing() -> (StatusCode, &'static str, String) {
+    let text = "The address may be mistyped, or what was here is gone.";
+    (StatusCode::NOT_FOUND, "There is nothing here", text.to_owned())
+}
+
+fn ours() -> (StatusCode, &'static str, String) {
+    let text = "Something went wrong on our side. Nothing was changed. Try again in a moment.";
+    (StatusCode::INTERNAL_SERVER_ERROR, "This did not work", text.to_owned())
+}
+
+fn again() -> String {
+    "Go back and try again.".to_owned()
+}
+
+fn patience(wait: Duration) -> String {
+    format!("There were too many attempts. Try again in {}.", show::duration(wait))
+}
+
+/// What is wrong with a form, to be said beside it. None: nothing.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Problems {
+    status: StatusCode,
+    found: Vec<Invalid>,
+    wait: Option<Duration>,
+}
+
+/// What can be said beside a form is; everything else has a page of its own.
+impl TryFrom<Error> for Problems {
+    type Error = Failure;
+
+    fn try_from(error: Error) -> Result<Self, Failure> {
+        let said = |status, detail| Self {
+            status,
+            found: vec![Invalid {
+                field: None,
+                code: "refused",
+                detail,
+            }],
+            wait: None,
+        };
+        match error {
+            Error::Invalid(found) => Ok(Self {
+                status: StatusCode::BAD_REQUEST,
+                found,
+                wait: None,
+            }),
+            Error::Throttled(wait) => Ok(Self {
+                wait: Some(wait),
+                ..said(StatusCode::TOO_MANY_REQUESTS, patience(wait))
+            }),
+            Error::Forbidden(why) => Ok(said(StatusCode::FORBIDDEN, why)),
+            other => Err(other.into()),
+        }
+    }
+}
+
+impl Problems {
+    pub(crate) fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    pub(crate) fn seconds_to_wait(&self) -> Option<u64> {
+        self.wait.map(show::whole_seconds)
+    }
+
+    /// What is wrong with a field.
+    pub(crate) fn of(&self, field: &str) -> Option<String> {
+        let problem = self
+            .found
+            .iter()
+            .find(|problem| problem.field.as_deref() == Some(field));
+        problem.map(|problem| show::sentence(&problem.detail))
+    }
+
+    /// What is wrong with none of the fields that the form has.
+    pub(crate) fn besides(&self, fields: &[&str]) -> Vec<String> {
+        let others = self.found.iter().filter(|problem| {
+            let field = problem.field.as_deref();
+            field.is_none_or(|field| !fields.contains(&field))
+        });
+        others.map(|problem| show::sentence(&problem.detail)).collect()
+    }
+
+    /// Where to look first.
+    pub(crate) fn first_field(&self) -> Option<&str> {
+        self.found.iter().find_map(|problem| problem.field.as_deref())
+    }
+
+    pub(crate) fn has(&self, code: &str) -> bool {
+        self.found.iter().any(|problem| problem.code == code)
+    }
+}

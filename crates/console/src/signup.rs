@@ -1,0 +1,220 @@
+//! Accepting an invite: as oneself, or with a new account.
+
+use askama::Template;
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::response::Response;
+use axum::routing::get;
+use serde::Deserialize;
+use service::Service;
+use service::invites::{Invited, NewAccount};
+
+use crate::Console;
+use crate::failure::{Failure, Problems};
+use crate::field::Field;
+use crate::login::{Way, enforced};
+use crate::page::{go_to, opened, page, page_again, with_next};
+use crate::visitor::{Asked, Sent, Visitor};
+
+pub(crate) fn routes() -> Router<Console> {
+    Router::new().route("/signup/{token}/", get(show).post(accept))
+}
+
+/// What every page about an open invite says.
+struct Invitation {
+    organization: String,
+    level: String,
+    email: String,
+}
+
+#[derive(Template)]
+#[template(path = "signup/new_account.html")]
+struct NewAccountPage {
+    invitation: Invitation,
+    alerts: Vec<String>,
+    email: Field,
+    first_name: Field,
+    last_name: Field,
+    password: Field,
+}
+
+#[derive(Template)]
+#[template(path = "signup/join.html")]
+struct JoinPage {
+    invitation: Invitation,
+    alerts: Vec<String>,
+}
+
+#[derive(Template)]
+#[template(path = "signup/single_sign_on.html")]
+struct SingleSignOnPage {
+    invitation: Invitation,
+    way: Way,
+}
+
+/// An invite that leads nowhere, why, and the way on.
+#[derive(Template)]
+#[template(path = "signup/closed.html")]
+struct ClosedPage {
+    heading: &'static str,
+    text: &'static str,
+    /// Whether the browser has to be somebody else's first.
+    is_to_sign_out: bool,
+    link: Option<(&'static str, String)>,
+    next: String,
+}
+
+#[derive(Default, Deserialize)]
+struct Form {
+    #[serde(default)]
+    first_name: String,
+    #[serde(default)]
+    last_name: String,
+    #[serde(default)]
+    password: String,
+}
+
+async fn show(
+    State(service): State<Service>,
+    visitor: Visitor,
+    Path(token): Path<String>,
+    asked: Asked,
+) -> Result<Response, Failure> {
+    let person = visitor.person(&service).await?;
+    let invited = match service.invitation(&token, person.as_ref()).await {
+        Ok(invited) => invited,
+        Err(error) => {
+            let problems = Problems::try_from(error)?;
+            // Signing in through a domain's provider accepts an invite by itself.
+            if asked.done == "signed-in" && person.is_some() && problems.has("invalid_input") {
+                return Ok(go_to("/account/"));
+            }
+            return Ok(closed(&token, person.is_some(), &problems));
+        }
+    };
+    if person.is_some() {
+        let alerts = Vec::new();
+        let invitation = invitation(&invited);
+        return Ok(page(&JoinPage { invitation, alerts }));
+    }
+    stranger(&service, &token, &invited, &Form::default(), &Problems::default()).await
+}
+
+/// Somebody without an account: a form, or the way to the provider that knows them.
+async fn stranger(
+    service: &Service,
+    token: &str,
+    invited: &Invited,
+    form: &Form,
+    problems: &Problems,
+) -> Result<Response, Failure> {
+    let precheck = service.precheck(&invited.invite.target_email).await?;
+    let invitation = invitation(invited);
+    if let Some(way) = enforced(&precheck, &format!("/signup/{token}/?done=signed-in")) {
+        return Ok(page(&SingleSignOnPage { invitation, way }));
+    }
+    let given = if form.first_name.is_empty() {
+        &invited.invite.first_name
+    } else {
+        &form.first_name
+    };
+    let first_name = Field::text("first_name", "First name", "given-name").holding(given);
+    let last_name = Field::text("last_name", "Last name", "family-name").holding(&form.last_name);
+    let new = NewAccountPage {
+        email: Field::email().holding(&invitation.email).fixed(),
+        invitation,
+        alerts: problems.besides(&["first_name", "last_name", "password"]),
+        first_name: first_name.focused().judged(problems),
+        last_name: last_name.optional().judged(problems),
+        password: Field::new_password("Password").judged(problems),
+    };
+    Ok(page_again(problems, &new))
+}
+
+async fn accept(
+    State(service): State<Service>,
+    visitor: Visitor,
+    Path(token): Path<String>,
+    Sent(form): Sent<Form>,
+) -> Result<Response, Failure> {
+    let person = visitor.person(&service).await?;
+    let accepted = match &person {
+        Some(person) => service.accept_invite(&token, person).await,
+        None => {
+            service
+                .accept_invite_anew(&token, &new_account(&form), visitor.request.clone())
+                .await
+        }
+    };
+    let problems = match accepted {
+        Ok(accepted) => {
+            return match &accepted.session {
+                Some(session) => opened(&service, visitor, session, "/account/?done=joined").await,
+                None => Ok(go_to("/account/?done=joined")),
+            };
+        }
+        Err(error) => Problems::try_from(error)?,
+    };
+    // If the invite itself is still good, it is the form that is to blame.
+    match service.invitation(&token, person.as_ref()).await {
+        Ok(invited) if person.is_some() => {
+            let alerts = problems.besides(&[]);
+            let invitation = invitation(&invited);
+            Ok(page_again(&problems, &JoinPage { invitation, alerts }))
+        }
+        Ok(invited) => stranger(&service, &token, &invited, &form, &problems).await,
+        Err(error) => Ok(closed(&token, person.is_some(), &Problems::try_from(error)?)),
+    }
+}
+
+fn new_account(form: &Form) -> NewAccount {
+    NewAccount {
+        first_name: Some(form.first_name.clone()),
+        last_name: Some(form.last_name.clone()),
+        password: Some(form.password.clone()),
+    }
+}
+
+fn invitation(invited: &Invited) -> Invitation {
+    Invitation {
+        organization: invited.organization_name.clone(),
+        level: invited.invite.level.to_string(),
+        email: invited.invite.target_email.clone(),
+    }
+}
+
+/// Each reason has its own words and its own way on.
+fn closed(token: &str, is_signed_in: bool, problems: &Problems) -> Response {
+    let here = format!("/signup/{token}/");
+    let account = ("Go to your account", "/account/".to_owned());
+    let sign_in = ("Sign in", with_next("/login/", &here));
+    let elsewhere = if is_signed_in {
+        account.clone()
+    } else {
+        ("Go to sign-in", "/login/".to_owned())
+    };
+    let (heading, text, link) = if problems.has("account_exists") {
+        let text = "There is an account with the address this invite was sent to. Sign in to it, and you come back here to join.";
+        ("Sign in first", text, Some(sign_in))
+    } else if problems.has("expired") {
+        let text = "Invites are good for a few days. Ask whoever sent it to send it again: the new one works at once.";
+        ("This invite has expired", text, Some(elsewhere))
+    } else if problems.has("invalid_recipient") {
+        let text = "You are signed in with another address than the one this invite was sent to. Sign out, and this page opens again.";
+        ("This invite is for somebody else", text, None)
+    } else if problems.has("user_already_member") {
+        let text = "There is nothing left to do: you belong to this organization.";
+        ("You are a member already", text, Some(account))
+    } else {
+        let text = "It may have been used, withdrawn, or replaced by a newer one. Look for a newer mail, or ask whoever invited you.";
+        ("This invite is not open", text, Some(elsewhere))
+    };
+    let closed = ClosedPage {
+        heading,
+        text,
+        is_to_sign_out: link.is_none(),
+        link,
+        next: here,
+    };
+    page_again(problems, &closed)
+}

@@ -1,0 +1,143 @@
+//! Who asks: whoever it is, or somebody who has signed in.
+
+use std::convert::Infallible;
+use std::str::FromStr;
+
+use axum::extract::{Form, FromRequest, FromRequestParts, Path, Request as HttpRequest};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method};
+use axum::response::Response;
+use identity::cookies;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use service::access::Request;
+use service::sessions::SignedIn;
+use service::users::User;
+use service::{Error, Service};
+
+use crate::Console;
+use crate::failure::Failure;
+use crate::page;
+
+/// Anybody, and what their browser keeps for us.
+#[derive(Debug, Clone)]
+pub(crate) struct Visitor {
+    pub(crate) request: Request,
+    pub(crate) session: Option<String>,
+    pub(crate) challenge: Option<String>,
+    pub(crate) browser: Option<String>,
+}
+
+impl Visitor {
+    fn of(parts: &Parts) -> Self {
+        Self {
+            request: parts.extensions.get::<Request>().cloned().unwrap_or_default(),
+            session: cookie(&parts.headers, cookies::SESSION),
+            challenge: cookie(&parts.headers, cookies::CHALLENGE),
+            browser: cookie(&parts.headers, cookies::BROWSER),
+        }
+    }
+
+    /// Whoever is signed in; a session that has ended is none.
+    pub(crate) async fn person(&self, service: &Service) -> Result<Option<SignedIn>, Failure> {
+        let Some(session) = &self.session else { return Ok(None) };
+        match service.signed_in(session, self.request.clone()).await {
+            Ok(person) => Ok(Some(person)),
+            Err(Error::BadCredential) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn cookie(headers: &HeaderMap, name: &str) -> Option<String> {
+    let value = cookies::find(headers, name)?;
+    (!value.is_empty()).then(|| value.to_owned())
+}
+
+impl<S: Sync> FromRequestParts<S> for Visitor {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(Self::of(parts))
+    }
+}
+
+/// Somebody who has signed in. Others are asked to, and come back afterwards.
+#[derive(Debug, Clone)]
+pub(crate) struct Account {
+    pub(crate) person: SignedIn,
+    pub(crate) user: User,
+    pub(crate) session: String,
+}
+
+impl Account {
+    pub(crate) fn request(&self) -> Request {
+        self.person.who.request.clone()
+    }
+}
+
+impl FromRequestParts<Console> for Account {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, console: &Console) -> Result<Self, Response> {
+        let visitor = Visitor::of(parts);
+        let service = console.identity.service();
+        let person = visitor.person(service).await.map_err(page::refuse)?;
+        let (Some(person), Some(session)) = (person, visitor.session) else {
+            return Err(page::go_to(&page::with_next("/login/", wanted(parts))));
+        };
+        let user = service.user(person.user).await.map_err(page::refuse)?;
+        Ok(Self { person, user, session })
+    }
+}
+
+/// A form cannot be sent again after signing in, so its page is shown instead.
+fn wanted(parts: &Parts) -> &str {
+    let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
+    if parts.method == Method::GET { path } else { "/account/" }
+}
+
+/// An id in a path. What cannot be one is not found.
+pub(crate) struct Id<T>(pub(crate) T);
+
+impl<T: FromStr, S: Send + Sync> FromRequestParts<S> for Id<T> {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
+        let text = Path::<String>::from_request_parts(parts, state).await;
+        let id = text.ok().and_then(|Path(text)| text.parse().ok());
+        id.map(Self).ok_or(Failure::NoSuchPage)
+    }
+}
+
+/// What a form holds.
+pub(crate) struct Sent<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Sent<T> {
+    type Rejection = Failure;
+
+    async fn from_request(request: HttpRequest, state: &S) -> Result<Self, Failure> {
+        let form = Form::<T>::from_request(request, state).await;
+        form.map(|Form(form)| Self(form)).map_err(|_| Failure::Unreadable)
+    }
+}
+
+/// What the address of a page may carry.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Asked {
+    /// Where to go after signing in.
+    #[serde(default)]
+    pub(crate) next: String,
+    /// What has just happened, to be said on the page.
+    #[serde(default)]
+    pub(crate) done: String,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Asked {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
+        let query = axum::extract::Query::<Self>::from_request_parts(parts, state).await;
+        Ok(query.map(|query| query.0).unwrap_or_default())
+    }
+}

@@ -1,0 +1,303 @@
+//! A service on a fresh database, its pages behind the real edge, and a browser that keeps cookies.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use auth::seal::Sealer;
+use axum::Router;
+use axum::body::Body;
+use axum::http::{HeaderMap, Request};
+use http_body_util::BodyExt;
+use identity::{Identity, Outside, Providers};
+use outbound::{Dialer, Dns, Http, Policy, Roots};
+use service::access::{Caller, ChangeDomains, ChangeOrganization, Who, WriteInvites};
+use service::credentials::Credential;
+use service::domains::{DomainPatch, NewDomain, Sighting};
+use service::invites::NewInvite;
+use service::organizations::{NewOrganization, OrganizationPatch, OrganizationRef};
+use service::sign_in::SignIn;
+use service::sso::Sso;
+use service::users::{NewUser, User};
+use service::{Chance, Clock, DomainId, Email, Instance, Level, Name, OrganizationId, Service, Store, Time};
+use tower::ServiceExt;
+
+pub(crate) const PASSWORD: &str = "correct horse battery";
+const CERTIFICATE: &str = include_str!("../../../auth/tests/fixtures/saml/rsa.crt");
+
+pub(crate) struct Kit {
+    pub(crate) service: Service,
+    pub(crate) app: Router,
+    pub(crate) organization: OrganizationId,
+    folder: PathBuf,
+}
+
+impl Drop for Kit {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) html: String,
+}
+
+impl Answer {
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers
+            .get(name)
+            .map_or("", |value| value.to_str().expect("a header is text"))
+    }
+
+    /// Where the browser is sent to.
+    pub(crate) fn place(&self) -> (u16, &str) {
+        (self.status, self.header("location"))
+    }
+
+    pub(crate) fn says(&self, text: &str) -> bool {
+        self.html.contains(text)
+    }
+
+    pub(crate) fn h1(&self) -> &str {
+        between(&self.html, "<h1>", "</h1>").unwrap_or_default()
+    }
+}
+
+/// The text between two others.
+pub(crate) fn between<'a>(text: &'a str, start: &str, end: &str) -> Option<&'a str> {
+    let (_, rest) = text.split_once(start)?;
+    rest.split_once(end).map(|(inner, _)| inner)
+}
+
+impl Kit {
+    pub(crate) async fn new() -> Self {
+        let now: Time = "2026-11-15T09:30:00Z".parse().expect("a time");
+        Self::starting_at(Clock::manual(now), "http://127.0.0.1:8000").await
+    }
+
+    pub(crate) async fn starting_at(clock: Clock, site_url: &str) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("console-test-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder for the database");
+        let store = Store::open(&format!("sqlite:{}", folder.join("hedgerow.db").display()), 2).await;
+        let store = store.expect("a fresh database opens");
+        store.migrate().await.expect("the tables are made");
+        let sealer = Sealer::new(["a secret that is long enough to seal with"]).expect("a key");
+        let instance = Instance {
+            site_url: site_url.to_owned(),
+            providers: vec![Sso::GitHub],
+            ..Instance::plain(sealer)
+        };
+        let service = Service::new(store, clock, Chance::System, instance);
+        let owner = person(&service, "olga@example.com", "Olga", "Owner").await;
+        let new = NewOrganization {
+            name: Name::new("Acme").expect("a name"),
+            is_member_join_email_enabled: None,
+            enforce_2fa: None,
+        };
+        let made = service.create_organization_for(&Who::system(), &new, &owner).await;
+        let organization = made.expect("an organization is made").organization.id;
+        let identity = Identity::new(service.clone(), outside());
+        let app = api::router(
+            identity.clone(),
+            api::Settings::default(),
+            Some(console::router(identity)),
+        );
+        Self {
+            service,
+            app,
+            organization,
+            folder,
+        }
+    }
+
+    pub(crate) async fn person(&self, email: &str) -> User {
+        person(&self.service, email, "Some", "One").await
+    }
+
+    /// A browser of nobody.
+    pub(crate) fn browser(&self) -> Browser<'_> {
+        Browser {
+            kit: self,
+            cookies: BTreeMap::new(),
+        }
+    }
+
+    /// A browser in which somebody has signed in with a password.
+    pub(crate) async fn signed_in(&self, email: &str) -> Browser<'_> {
+        let mut browser = self.browser();
+        let answer = browser
+            .post("/login/", &[("email", email), ("password", PASSWORD)])
+            .await;
+        assert_eq!(answer.place(), (303, "/"), "{answer:?}");
+        browser
+    }
+
+    /// The owner, allowed to do what the type says.
+    async fn owner_may<P: service::access::Permission>(&self) -> Caller<P> {
+        let opened = self
+            .service
+            .sign_in("olga@example.com", PASSWORD, service::access::Request::default());
+        let SignIn::Done { session, .. } = opened.await.expect("the owner signs in") else {
+            panic!("no second factor was set up")
+        };
+        let organization = Some(OrganizationRef::Id(self.organization));
+        let allowed = self.service.allowed(
+            Credential::Session(&session),
+            organization,
+            service::access::Request::default(),
+        );
+        allowed.await.expect("the owner may do all")
+    }
+
+    /// From now on, members reach the organization with a second factor only.
+    pub(crate) async fn ask_for_second_factor(&self) {
+        let caller: Caller<ChangeOrganization> = self.owner_may().await;
+        let patch = OrganizationPatch {
+            name: None,
+            is_member_join_email_enabled: None,
+            enforce_2fa: Some(true),
+        };
+        let changed = self
+            .service
+            .update_organization(&caller, &patch, &service::whatever)
+            .await;
+        changed.expect("the owner may");
+    }
+
+    /// An invite's secret.
+    pub(crate) async fn invite(&self, email: &str) -> String {
+        let new = NewInvite {
+            target_email: email.to_owned(),
+            first_name: Some("Ann".to_owned()),
+            level: Some(Level::Admin),
+            message: None,
+            send_email: None,
+        };
+        let caller: Caller<WriteInvites> = self.owner_may().await;
+        let mut fresh = self
+            .service
+            .create_invites(&caller, &[new])
+            .await
+            .expect("an invite is made");
+        fresh.remove(0).token
+    }
+
+    /// A verified domain whose addresses sign in with SAML.
+    pub(crate) async fn domain(&self, name: &str, enforcement: &str) -> DomainId {
+        self.domain_at("https://idp.example.net/sso", name, enforcement).await
+    }
+
+    /// The same, with an identity provider at this address.
+    pub(crate) async fn domain_at(&self, sign_in_url: &str, name: &str, enforcement: &str) -> DomainId {
+        let caller: Caller<ChangeDomains> = self.owner_may().await;
+        let settings = DomainPatch {
+            saml_entity_id: Some("https://idp.example.net/".to_owned()),
+            saml_acs_url: Some(sign_in_url.to_owned()),
+            saml_x509_cert: Some(CERTIFICATE.to_owned()),
+            jit_provisioning_enabled: Some(true),
+            sso_enforcement: Some(enforcement.to_owned()),
+            ..DomainPatch::default()
+        };
+        let new = NewDomain {
+            domain: name.to_owned(),
+            settings,
+        };
+        let domain = self
+            .service
+            .create_domain(&caller, &new)
+            .await
+            .expect("a domain is added");
+        let seen = Sighting::Texts(vec![domain.verification_challenge.clone()]);
+        let settled = self
+            .service
+            .settle_domain(&Who::system(), self.organization, domain.id, &seen)
+            .await;
+        assert!(settled.expect("the domain is looked at").is_verified());
+        domain.id
+    }
+}
+
+async fn person(service: &Service, email: &str, first_name: &str, last_name: &str) -> User {
+    let new = NewUser {
+        email: Email::new(email).expect("an address"),
+        first_name: first_name.to_owned(),
+        last_name: last_name.to_owned(),
+        password: Some(PASSWORD.to_owned()),
+        is_email_verified: false,
+    };
+    service.create_user(&Who::system(), &new).await.expect("a user is made")
+}
+
+fn outside() -> Outside {
+    let http = Http::new(Dialer::new(Policy::default()), &Roots::public());
+    Outside {
+        http: http.expect("a client"),
+        dns: Dns::new(&[]).expect("a resolver that asks nobody"),
+        mailer: None,
+        providers: Providers::default(),
+    }
+}
+
+/// Keeps cookies, and sends what browsers send.
+pub(crate) struct Browser<'a> {
+    kit: &'a Kit,
+    pub(crate) cookies: BTreeMap<String, String>,
+}
+
+impl Browser<'_> {
+    pub(crate) async fn get(&mut self, path: &str) -> Answer {
+        self.send("GET", path, String::new()).await
+    }
+
+    pub(crate) async fn post(&mut self, path: &str, form: &[(&str, &str)]) -> Answer {
+        let mut body = url::form_urlencoded::Serializer::new(String::new());
+        self.send("POST", path, body.extend_pairs(form).finish()).await
+    }
+
+    async fn send(&mut self, method: &str, path: &str, body: String) -> Answer {
+        let cookies: Vec<String> = self
+            .cookies
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", "hedgerow.test")
+            .header("sec-fetch-site", "same-origin")
+            .header(
+                "user-agent",
+                "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0",
+            )
+            .header("content-type", "application/x-www-form-urlencoded")
+            .header("cookie", cookies.join("; "))
+            .body(Body::from(body));
+        let sent = self.kit.app.clone().oneshot(request.expect("a request")).await;
+        let (parts, body) = sent.expect("the app always answers").into_parts();
+        for cookie in parts.headers.get_all("set-cookie") {
+            self.keep(cookie.to_str().expect("a cookie is text"));
+        }
+        let bytes = body.collect().await.expect("the answer is whole").to_bytes();
+        Answer {
+            status: parts.status.as_u16(),
+            headers: parts.headers,
+            html: String::from_utf8(bytes.to_vec()).expect("pages are text"),
+        }
+    }
+
+    fn keep(&mut self, cookie: &str) {
+        let (pair, rest) = cookie.split_once(';').expect("a cookie has attributes");
+        assert!(rest.contains("Secure") && rest.contains("HttpOnly"), "{cookie}");
+        let (name, value) = pair.split_once('=').expect("a cookie has a value");
+        if rest.contains("Max-Age=0") {
+            self.cookies.remove(name);
+        } else {
+            self.cookies.insert(name.to_owned(), value.to_owned());
+        }
+    }
+}

@@ -1,0 +1,93 @@
+use identity::cookies;
+use uuid::Uuid;
+
+use crate::kit::{Kit, PASSWORD};
+
+#[tokio::test]
+async fn an_enforced_domain_hands_over_by_a_page_and_takes_no_password() {
+    let kit = Kit::new().await;
+    let domain = kit.domain("sso.example.net", "saml").await;
+    let way = format!("/saml/{domain}/login/?next=%2Faccount%2F");
+    for form in [
+        vec![("email", "ann@sso.example.net"), ("next", "/account/")],
+        vec![
+            ("email", "ann@sso.example.net"),
+            ("next", "/account/"),
+            ("password", PASSWORD),
+        ],
+    ] {
+        let shown = kit.browser().post("/login/", &form).await;
+        assert_eq!((shown.status, shown.h1()), (200, "Continue with SAML"));
+        assert!(shown.says(&format!("content=\"0; url={way}\"")) && shown.says(&format!("href=\"{way}\"")));
+    }
+    let mut browser = kit.browser();
+    let away = browser.get(&way).await;
+    assert_eq!(away.status, 303);
+    assert!(
+        away.header("location")
+            .starts_with("https://idp.example.net/sso?SAMLRequest=")
+    );
+    assert!(away.header("set-cookie").contains("SameSite=None"));
+    let name = browser.cookies[cookies::BROWSER].clone();
+    browser.get(&way).await;
+    assert_eq!(browser.cookies[cookies::BROWSER], name);
+}
+
+#[tokio::test]
+async fn a_domain_that_offers_it_has_a_button_beside_the_password() {
+    let kit = Kit::new().await;
+    let domain = kit.domain("sso.example.net", "").await;
+    let shown = kit.browser().post("/login/", &[("email", "ann@sso.example.net")]).await;
+    assert!(shown.says("name=\"password\""));
+    assert!(shown.says(&format!("href=\"/saml/{domain}/login/\">Continue with SAML")));
+}
+
+#[tokio::test]
+async fn a_refused_answer_says_no_more_than_that() {
+    let kit = Kit::new().await;
+    let domain = kit.domain("sso.example.net", "").await;
+    let path = format!("/saml/{domain}/acs/");
+    let refused = kit.browser().post(&path, &[("SAMLResponse", "PHg+PC94Pg==")]).await;
+    assert_eq!((refused.status, refused.h1()), (403, "You could not be signed in"));
+    assert!(refused.says("An administrator can see the reason under the domain&#39;s recent sign-ins."));
+    assert!(refused.says(refused.header("x-request-id")));
+    let huge = "x".repeat(600 * 1024);
+    assert_eq!(kit.browser().post(&path, &[("SAMLResponse", &huge)]).await.status, 403);
+    let strange = kit.browser().get("/sso/callback/?state=unknown&code=x").await;
+    assert_eq!((strange.status, strange.h1()), (403, "You could not be signed in"));
+    assert_eq!(
+        kit.browser()
+            .get("/sso/callback/?state=x&error=access_denied")
+            .await
+            .status,
+        403
+    );
+}
+
+#[tokio::test]
+async fn providers_and_domains_that_are_not_there_are_not_found() {
+    let kit = Kit::new().await;
+    for path in [
+        format!("/saml/{}/login/", Uuid::nil()),
+        format!("/saml/{}/metadata/", Uuid::nil()),
+        format!("/oidc/{}/login/", Uuid::nil()),
+        "/saml/no-id/login/".to_owned(),
+        "/sso/saml/login/".to_owned(),
+        "/sso/gitlab/login/".to_owned(),
+    ] {
+        let answer = kit.browser().get(&path).await;
+        assert_eq!((answer.status, answer.h1()), (404, "There is nothing here"), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn metadata_names_our_address_for_answers() {
+    let kit = Kit::new().await;
+    let domain = kit.domain("sso.example.net", "").await;
+    let answer = kit.browser().get(&format!("/saml/{domain}/metadata/")).await;
+    assert_eq!(
+        (answer.status, answer.header("content-type")),
+        (200, "application/samlmetadata+xml")
+    );
+    assert!(answer.says(&format!("Location=\"http://127.0.0.1:8000/saml/{domain}/acs/\"")));
+}
