@@ -201,7 +201,7 @@ pub(crate) fn request(parts: &Parts) -> Request {
 }
 
 /// `?dry_run=true` on a write.
-fn is_dry_run(parts: &Parts) -> Result<bool, Problem> {
+pub(crate) fn is_dry_run(parts: &Parts) -> Result<bool, Problem> {
     let is_write = !matches!(parts.method, Method::GET | Method::HEAD);
     let Some(query) = parts.uri.query().filter(|_| is_write) else {
         return Ok(false);

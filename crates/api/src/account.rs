@@ -149,11 +149,13 @@ async fn confirm(
 ) -> Result<WithCookies<Reply<CodesView>>, Problem> {
     let confirmed = service.confirm_second_factor(&person, &token).await?;
     let reply = shown_once(confirmed.backup_codes);
-    // A dry run leaves the session as it is.
-    let session = confirmed.session.filter(|_| !person.who.request.is_dry_run);
     Ok(WithCookies(
         reply,
-        session.iter().map(|session| session_cookie(session)).collect(),
+        confirmed
+            .session
+            .iter()
+            .map(|session| session_cookie(session))
+            .collect(),
     ))
 }
 

@@ -264,6 +264,8 @@ fn add_headers(headers: &mut HeaderMap, notes: &Notes) {
     }
     if notes.dry_run.load(Ordering::Relaxed) {
         headers.insert(DRY_RUN, HeaderValue::from_static("true"));
+        // What was undone must not be remembered by the browser.
+        headers.remove(header::SET_COOKIE);
     }
     if let Some(Rate {
         policy,

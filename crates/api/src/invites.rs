@@ -126,7 +126,7 @@ impl FromRequestParts<Api> for Base {
 impl aide::OperationInput for Base {}
 
 impl Base {
-    fn fresh<'a>(&self, Fresh { invite, token }: &'a Fresh, now: Time) -> InviteView<'a> {
+    fn fresh<'a>(&self, Fresh { invite, token, .. }: &'a Fresh, now: Time) -> InviteView<'a> {
         InviteView {
             invite_link: Some(Service::invite_link(&self.0, token)),
             ..InviteView::new(invite, now)

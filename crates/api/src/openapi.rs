@@ -248,7 +248,7 @@ fn add_parameters(path: &str, method: &str, operation: &mut Value, honours_if_ma
     let mut add = |name: &str, place: &str, description: &str, schema: Value| {
         parameters.push(json!({ "name": name, "in": place, "description": description, "schema": schema }));
     };
-    if method != "get" && !is_public {
+    if method != "get" {
         let text = "Do everything, answer as usual, then undo it.";
         add("dry_run", "query", text, json!({ "type": "boolean", "default": false }));
     }

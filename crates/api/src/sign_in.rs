@@ -119,8 +119,10 @@ impl FromRequestParts<Api> for Anyone {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
+        let mut request = access::request(parts);
+        request.is_dry_run = access::is_dry_run(parts)?;
         Ok(Self {
-            request: access::request(parts),
+            request,
             session: cookies::find(&parts.headers, cookies::SESSION).map(str::to_owned),
             challenge: cookies::find(&parts.headers, cookies::CHALLENGE).map(str::to_owned),
         })
@@ -256,6 +258,7 @@ pub(crate) fn session_cookie(session: &str) -> String {
 
 pub(crate) struct WithCookies<R>(pub(crate) R, pub(crate) Vec<String>);
 
+/// A dry run leaves the browser as it is: see [`crate::edge`].
 impl<R: IntoResponse> IntoResponse for WithCookies<R> {
     fn into_response(self) -> Response {
         let mut response = self.0.into_response();

@@ -140,7 +140,7 @@ fn identity(claims: &Claims, email: &str) -> Identity {
     Identity {
         subject: claims.subject().to_string(),
         email: email.to_owned(),
-        email_verified: claims.email_verified().unwrap_or(false),
+        email_verified: claims.email_verified(),
         ..names
     }
 }
@@ -298,7 +298,7 @@ async fn ask_user_info<H: Fetch>(
     Ok(Identity {
         subject: claims.subject().to_string(),
         email: email.to_string(),
-        email_verified: info.email_verified().unwrap_or(false),
+        email_verified: info.email_verified(),
         ..names
     })
 }

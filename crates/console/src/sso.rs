@@ -1,18 +1,19 @@
 //! Single sign-on: out to an identity provider, and back.
 
+use askama::Template;
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Query, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use identity::{Identity, Target, cookies};
+use identity::{Departure, Identity, Target, cookies};
 use serde::Deserialize;
 use service::sso::Sso;
-use service::{DomainId, Error, Service};
+use service::{DomainId, Error, Service, UserId};
 
 use crate::Console;
 use crate::failure::Failure;
-use crate::page::{go_to, opened, with_cookie};
+use crate::page::{go_to, opened, page, with_cookie, with_next};
 use crate::visitor::{Asked, Id, Sent, Visitor};
 
 /// An assertion has at most 512 KiB; in a form, it takes more room.
@@ -38,11 +39,13 @@ async fn start_saml(
     Id(domain): Id<DomainId>,
     asked: Asked,
 ) -> Result<Response, Failure> {
-    let browser = browser(&identity, visitor);
-    let url = identity
-        .start_saml(domain, &asked.next, &browser)
-        .await
-        .map_err(refused)?;
+    let path = format!("/saml/{domain}/login/");
+    if let Some(question) = ask_first(&visitor, Sso::Saml, &path, &asked) {
+        return Ok(question);
+    }
+    let (browser, signed_in_as) = setting_out(&identity, &visitor).await?;
+    let departure = departure(&visitor, &browser, signed_in_as, &asked);
+    let url = identity.start_saml(domain, &departure).await.map_err(refused)?;
     Ok(sent_away(url.as_str(), &browser))
 }
 
@@ -52,7 +55,11 @@ async fn start_oidc(
     Id(domain): Id<DomainId>,
     asked: Asked,
 ) -> Result<Response, Failure> {
-    start(&identity, Target::Domain(domain), visitor, &asked.next).await
+    let path = format!("/oidc/{domain}/login/");
+    if let Some(question) = ask_first(&visitor, Sso::Oidc, &path, &asked) {
+        return Ok(question);
+    }
+    start(&identity, Target::Domain(domain), visitor, &asked).await
 }
 
 async fn start_shared(
@@ -61,13 +68,54 @@ async fn start_shared(
     Id(Provider(sso)): Id<Provider>,
     asked: Asked,
 ) -> Result<Response, Failure> {
-    start(&identity, Target::Instance(sso), visitor, &asked.next).await
+    start(&identity, Target::Instance(sso), visitor, &asked).await
 }
 
-async fn start(identity: &Identity, target: Target, visitor: Visitor, next: &str) -> Result<Response, Failure> {
-    let browser = browser(identity, visitor);
-    let url = identity.start_oidc(target, next, &browser).await.map_err(refused)?;
+async fn start(identity: &Identity, target: Target, visitor: Visitor, asked: &Asked) -> Result<Response, Failure> {
+    let (browser, signed_in_as) = setting_out(identity, &visitor).await?;
+    let departure = departure(&visitor, &browser, signed_in_as, asked);
+    let url = identity.start_oidc(target, &departure).await.map_err(refused)?;
     Ok(sent_away(&url, &browser))
+}
+
+#[derive(Template)]
+#[template(path = "sso/ask.html")]
+struct Question {
+    title: &'static str,
+    path: String,
+}
+
+/// A domain's own provider can sign anybody in as whom it likes. So another site cannot send people there behind their
+/// back, and have them work in an account that is not theirs.
+fn ask_first(visitor: &Visitor, sso: Sso, path: &str, asked: &Asked) -> Option<Response> {
+    visitor.is_sent_by_another_site.then(|| {
+        page(&Question {
+            title: sso.title(),
+            path: with_next(path, &asked.next),
+        })
+    })
+}
+
+/// Which browser it is, and whose account it is signed in to: what an identity provider answers must come back to it.
+async fn setting_out(identity: &Identity, visitor: &Visitor) -> Result<(String, Option<UserId>), Failure> {
+    let known = visitor.browser.clone().filter(|browser| browser.len() <= MOST_BROWSER);
+    let browser = known.unwrap_or_else(|| auth::key::new_token("hgb_", identity.service().chance().bytes()));
+    let person = visitor.person(identity.service()).await?;
+    Ok((browser, person.map(|person| person.user)))
+}
+
+fn departure<'a>(
+    visitor: &'a Visitor,
+    browser: &'a str,
+    signed_in_as: Option<UserId>,
+    asked: &'a Asked,
+) -> Departure<'a> {
+    Departure {
+        next: &asked.next,
+        browser,
+        signed_in_as,
+        request: &visitor.request,
+    }
 }
 
 /// What the administrator of an identity provider gives to it.
@@ -121,12 +169,6 @@ async fn finish_oidc(
     let entered = identity.finish_oidc(&answer.state, code, &browser, &visitor.request);
     let entered = entered.await.map_err(refused)?;
     opened(identity.service(), visitor, &entered.session, &entered.next).await
-}
-
-/// Which browser it is: what an identity provider answers must come back to the one that asked.
-fn browser(identity: &Identity, visitor: Visitor) -> String {
-    let known = visitor.browser.filter(|browser| browser.len() <= MOST_BROWSER);
-    known.unwrap_or_else(|| auth::key::new_token("hgb_", identity.service().chance().bytes()))
 }
 
 fn sent_away(url: &str, browser: &str) -> Response {

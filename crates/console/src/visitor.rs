@@ -26,6 +26,8 @@ pub(crate) struct Visitor {
     pub(crate) session: Option<String>,
     pub(crate) challenge: Option<String>,
     pub(crate) browser: Option<String>,
+    /// Followed a link of another site.
+    pub(crate) is_sent_by_another_site: bool,
 }
 
 impl Visitor {
@@ -35,6 +37,7 @@ impl Visitor {
             session: cookie(&parts.headers, cookies::SESSION),
             challenge: cookie(&parts.headers, cookies::CHALLENGE),
             browser: cookie(&parts.headers, cookies::BROWSER),
+            is_sent_by_another_site: is_sent_by_another_site(&parts.headers),
         }
     }
 
@@ -47,6 +50,12 @@ impl Visitor {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// Browsers say so. Whatever says nothing follows no links by itself.
+fn is_sent_by_another_site(headers: &HeaderMap) -> bool {
+    let site = headers.get("sec-fetch-site").and_then(|value| value.to_str().ok());
+    site.is_some_and(|site| !matches!(site, "same-origin" | "none"))
 }
 
 fn cookie(headers: &HeaderMap, name: &str) -> Option<String> {

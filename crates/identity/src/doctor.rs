@@ -133,7 +133,7 @@ impl Identity {
                 "the metadata names another entity id or sign-in address",
                 todo,
             ),
-            Ok(now) if now.certificates.to_pem() != domain.saml_x509_cert => Step::new(
+            Ok(now) if now.certificates.to_pem().trim() != domain.saml_x509_cert.trim() => Step::new(
                 NAME,
                 Verdict::Warning,
                 "the metadata lists other certificates than were imported: the provider is changing them",

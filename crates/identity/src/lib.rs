@@ -19,8 +19,9 @@ pub use oidc::{Provider, Providers, Target};
 use std::sync::Arc;
 
 use outbound::{Dns, Http, Mailer};
-use service::Service;
+use service::access::Request;
 use service::users::User;
+use service::{Service, UserId};
 
 /// Cheap to clone; every clone is the same.
 #[derive(Clone)]
@@ -37,6 +38,18 @@ pub struct Outside {
     pub mailer: Option<Mailer>,
     /// Whom anybody may sign in with.
     pub providers: Providers,
+}
+
+/// How somebody sets out to sign in elsewhere.
+#[derive(Debug, Clone, Copy)]
+pub struct Departure<'a> {
+    /// Where to go when it is done.
+    pub next: &'a str,
+    /// What only this browser knows.
+    pub browser: &'a str,
+    /// Whose account it is signed in to already.
+    pub signed_in_as: Option<UserId>,
+    pub request: &'a Request,
 }
 
 /// Somebody who got in through an identity provider.

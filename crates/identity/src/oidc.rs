@@ -7,7 +7,7 @@ use service::access::Request;
 use service::sso::{Errand, Sso, Vouched};
 use service::{DomainId, Error, Result};
 
-use crate::{Entered, Identity, own_path};
+use crate::{Departure, Entered, Identity, own_path};
 
 /// A provider that the instance is registered at.
 #[derive(Debug, Clone)]
@@ -61,7 +61,8 @@ const GITHUB_API: &str = "https://api.github.com";
 
 impl Identity {
     /// Where to send the browser. What comes back must come back to it, once, and soon.
-    pub async fn start_oidc(&self, target: Target, next: &str, browser: &str) -> Result<String> {
+    pub async fn start_oidc(&self, target: Target, departure: &Departure<'_>) -> Result<String> {
+        self.service.count_attempt(departure.request)?;
         let (sso, domain) = match target {
             Target::Domain(id) => {
                 let domain = self.service.domain_for_sign_in(id).await?;
@@ -69,7 +70,8 @@ impl Identity {
             }
             Target::Instance(sso) => (sso, None),
         };
-        let client = self.client(sso, domain.map(|(_, id)| id)).await?;
+        let id = domain.map(|(_, id)| id);
+        let client = self.client(sso, id).await?;
         let chance = self.service.chance();
         let start = match &client {
             Client::Oidc(client) => {
@@ -78,15 +80,19 @@ impl Identity {
             }
             Client::GitHub(client) => github::start(client, [chance.bytes(), chance.bytes()]),
         };
-        let start = start.map_err(refused)?;
+        let start = match start {
+            Ok(start) => start,
+            Err(refusal) => return Err(self.refuse(id, sso, refusal, departure.request).await),
+        };
         let errand = Errand {
             sso,
             domain,
-            next: own_path(next).to_owned(),
+            signed_in_as: departure.signed_in_as,
+            next: own_path(departure.next).to_owned(),
             nonce: start.nonce,
             pkce_verifier: start.pkce_verifier,
         };
-        self.service.send_away(&start.state, &errand, browser).await?;
+        self.service.send_away(&start.state, &errand, departure.browser).await?;
         Ok(start.url)
     }
 
@@ -103,15 +109,19 @@ impl Identity {
                 let next = errand.next;
                 Ok(Entered { user, session, next })
             }
-            Err(refusal) => {
-                if let Some(domain) = domain {
-                    self.service
-                        .note_refusal(domain, errand.sso, "", refusal.rule, &refusal.detail, request)
-                        .await?;
-                }
-                Err(refused(refusal))
-            }
+            Err(refusal) => Err(self.refuse(domain, errand.sso, refusal, request).await),
         }
+    }
+
+    /// Notes a refusal where administrators look for it.
+    async fn refuse(&self, domain: Option<DomainId>, sso: Sso, refusal: Refusal, request: &Request) -> Error {
+        let Refusal { rule, detail } = refusal;
+        if let Some(domain) = domain
+            && let Err(error) = self.service.note_refusal(domain, sso, "", rule, &detail, request).await
+        {
+            return error;
+        }
+        Error::refused(rule, detail)
     }
 
     /// A provider that sends people back without a code, for a reason of its own.
@@ -142,7 +152,7 @@ impl Identity {
             }
             Client::GitHub(client) => github::finish(client, &fetch, code, &errand.pkce_verifier).await,
         };
-        Ok(person.and_then(|person| vouched(person, errand.sso, domain)))
+        Ok(person.and_then(|person| vouched(person, errand, domain)))
     }
 
     async fn client(&self, sso: Sso, domain: Option<DomainId>) -> Result<Client> {
@@ -217,26 +227,26 @@ impl Identity {
     }
 }
 
-/// The instance's own providers speak for anybody, so they must be sure of the address. An organization's own speaks for
-/// the organization's own domains, which is checked where it counts.
-fn vouched(person: Person, sso: Sso, domain: Option<DomainId>) -> Result<Vouched, Refusal> {
-    if domain.is_none() && !person.email_verified {
+/// The instance's own providers speak for anybody, so they must say that the address is the person's. An organization's
+/// own speaks for the organization's own domains, which is checked where it counts; many never say. None may say no: where
+/// people can register themselves, anybody can claim any address.
+fn vouched(person: Person, errand: &Errand, domain: Option<DomainId>) -> Result<Vouched, Refusal> {
+    let is_sure = person.email_verified.unwrap_or(domain.is_some());
+    if !is_sure {
         return Err(Refusal {
             rule: "email_not_verified",
             detail: "the provider does not say that the address belongs to the person".to_owned(),
         });
     }
     Ok(Vouched {
-        sso,
+        sso: errand.sso,
+        signed_in_as: errand.signed_in_as,
         domain,
         subject: person.subject,
         email: person.email,
         first_name: person.first_name,
         last_name: person.last_name,
+        session_until: None,
         assertion: None,
     })
-}
-
-fn refused(refusal: Refusal) -> Error {
-    Error::refused(refusal.rule, refusal.detail)
 }

@@ -7,12 +7,13 @@ use service::sso::{Errand, Sso, Vouched};
 use service::{DomainId, Error, Result};
 use url::Url;
 
-use crate::{Entered, Identity, own_path};
+use crate::{Departure, Entered, Identity, own_path};
 
 impl Identity {
     /// Where to send the browser. What comes back must come back to it, once, and soon.
-    pub async fn start_saml(&self, domain: DomainId, next: &str, browser: &str) -> Result<Url> {
+    pub async fn start_saml(&self, domain: DomainId, departure: &Departure<'_>) -> Result<Url> {
         let service = &self.service;
+        service.count_attempt(departure.request)?;
         let domain = service.domain_for_sign_in(domain).await?;
         let provider = domain.identity_provider().ok_or(Error::NotFound("identity provider"))?;
         let us = domain.service_provider(service.instance());
@@ -22,11 +23,12 @@ impl Identity {
         let errand = Errand {
             sso: Sso::Saml,
             domain: Some((domain.organization_id, domain.id)),
-            next: own_path(next).to_owned(),
+            signed_in_as: departure.signed_in_as,
+            next: own_path(departure.next).to_owned(),
             nonce: String::new(),
             pkce_verifier: String::new(),
         };
-        service.send_away(&id, &errand, browser).await?;
+        service.send_away(&id, &errand, departure.browser).await?;
         Ok(url)
     }
 
@@ -85,7 +87,9 @@ impl Identity {
                 email: assertion.email,
                 first_name: assertion.first_name,
                 last_name: assertion.last_name,
+                session_until: assertion.session_not_on_or_after,
                 assertion: Some((assertion.id, assertion.remember_until)),
+                signed_in_as: errand.as_ref().and_then(|errand| errand.signed_in_as),
             };
             (vouched, errand.map_or_else(|| "/".to_owned(), |errand| errand.next))
         }))

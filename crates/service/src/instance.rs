@@ -5,6 +5,7 @@ use auth::seal::Sealer;
 use crate::Service;
 use crate::db::{Writing, changed, on};
 use crate::error::{Error, Result};
+use crate::id::{DomainId, MailId, UserId};
 use crate::sso::Sso;
 
 #[derive(Debug, Clone)]
@@ -54,10 +55,36 @@ impl Service {
         match sealed_with(&mut db).await? {
             Some(id) if !sealer.knows(&id) => return Err(wrong_key()),
             Some(id) if id == sealer.id() => return Ok(()),
-            _ => {}
+            // The newest key is another: what the older ones sealed is sealed anew, so that they can go.
+            Some(_) => self.seal_anew(&mut db).await?,
+            None => {}
         }
         changed!(db, sqlx::query(SQL).bind(sealer.id().as_slice()))?;
         db.commit_unrecorded().await
+    }
+}
+
+macro_rules! seal_anew {
+    ($service:ident, $db:ident, $id:ty, $table:literal, $column:literal) => {{
+        const READ: &str = concat!("SELECT id, ", $column, " FROM ", $table, " WHERE ", $column, " IS NOT NULL");
+        const WRITE: &str = concat!("UPDATE ", $table, " SET ", $column, " = $2 WHERE id = $1");
+        let sealer = &$service.core.instance.sealer;
+        let rows: Vec<($id, Vec<u8>)> = on!($db, conn => sqlx::query_as(READ).fetch_all(conn))?;
+        for (id, sealed) in rows {
+            let place = format!(concat!($table, "/{}/", $column), id);
+            let anew = $db.seal(sealer, &place, &sealer.open(&place, &sealed)?);
+            changed!($db, sqlx::query(WRITE).bind(id).bind(anew))?;
+        }
+    }};
+}
+
+impl Service {
+    /// Every secret that outlives a sign-in. Those that do not are gone before anybody takes a key away.
+    async fn seal_anew(&self, db: &mut Writing) -> Result<()> {
+        seal_anew!(self, db, UserId, "app_user", "totp_secret");
+        seal_anew!(self, db, DomainId, "domain", "oidc_client_secret");
+        seal_anew!(self, db, MailId, "mail", "content");
+        Ok(())
     }
 }
 

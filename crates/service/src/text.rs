@@ -100,6 +100,12 @@ pub(crate) fn given_name(field: &'static str, text: Option<&str>) -> crate::Resu
     Ok(line.0)
 }
 
+/// A name that a stranger gives, cut to what we keep of names.
+pub(crate) fn one_line(text: &str) -> String {
+    let clean: String = text.chars().filter(|c| !c.is_control()).take(128).collect();
+    clean.trim().to_owned()
+}
+
 /// An e-mail address. Two that differ in case alone are the same.
 #[derive(Debug, Clone, Serialize, Deserialize, sqlx::Type)]
 #[serde(try_from = "String", into = "String")]

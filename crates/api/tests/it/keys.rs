@@ -209,7 +209,7 @@ on_both! {
             assert_eq!((reply.code(), reply.text("/detail")), (wrong.code(), wrong.text("/detail")));
         }
         let mut last = 0;
-        for _ in 0..10 {
+        for _ in 0..20 {
             last = log_in(&kit, "olga@example.com", "incorrect horse").await.status;
         }
         assert_eq!(last, 429);

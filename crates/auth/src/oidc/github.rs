@@ -63,7 +63,7 @@ pub async fn finish<H: Fetch>(client: &Client, http: &H, code: &str, pkce_verifi
         // The login name can be given up and taken by somebody else; the number cannot.
         subject: account.id.to_string(),
         email: address.email,
-        email_verified: true,
+        email_verified: Some(true),
         ..Identity::named(None, None, account.name.as_deref())
     })
 }

@@ -10,7 +10,7 @@ pub struct Identity {
     pub subject: String,
     pub email: String,
     /// Whether the provider says that the address belongs to the subject.
-    pub email_verified: bool,
+    pub email_verified: Option<bool>,
     pub first_name: String,
     pub last_name: String,
 }

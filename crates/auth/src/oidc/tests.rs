@@ -156,7 +156,7 @@ fn ada() -> Identity {
     Identity {
         subject: "subject-1".into(),
         email: "ada@example.com".into(),
-        email_verified: true,
+        email_verified: Some(true),
         first_name: "Ada".into(),
         last_name: "Lovelace".into(),
     }
@@ -264,7 +264,7 @@ async fn what_is_within_the_rules_is_accepted() {
         .finish()
         .await
         .unwrap();
-    assert!(!unverified.email_verified);
+    assert_eq!(unverified.email_verified, None);
 }
 
 #[tokio::test]

@@ -75,7 +75,7 @@ async fn after_too_many_attempts_one_has_to_wait() {
     let kit = Kit::new().await;
     let mut browser = kit.browser();
     let form = [("email", "olga@example.com"), ("password", "wrong horse")];
-    for _ in 0..10 {
+    for _ in 0..20 {
         browser.post("/login/", &form).await;
     }
     let refused = browser.post("/login/", &form).await;

@@ -21,6 +21,8 @@ pub(crate) enum Command {
     },
     /// List users, oldest first.
     List,
+    /// Take away the second factor of a user who has lost it, and end all their sessions.
+    ForgetSecondFactor { email: String },
     /// Give a user another password, and end all their sessions.
     SetPassword {
         email: String,
@@ -60,6 +62,10 @@ impl Command {
                         user.last_name
                     )?;
                 }
+            }
+            Self::ForgetSecondFactor { email } => {
+                let user = service.forget_second_factor(&Who::system(), &address(&email)?).await?;
+                writeln!(stdout(), "{} has no second factor, and no session", user.email)?;
             }
             Self::SetPassword { email, password } => {
                 let user = service

@@ -38,6 +38,8 @@ CREATE TABLE challenge (
     expires_at  TIMESTAMPTZ NOT NULL
 );
 CREATE INDEX challenge_by_expiry ON challenge (expires_at);
+CREATE INDEX challenge_of_user ON challenge (user_id);
+CREATE INDEX session_by_voucher ON session (organization_id);
 
 CREATE TABLE password_reset (
     secret_hash BYTEA PRIMARY KEY,
@@ -55,6 +57,8 @@ CREATE TABLE recovery_code (
     PRIMARY KEY (organization_id, user_id, code_hash)
 );
 
+CREATE INDEX recovery_code_of_user ON recovery_code (user_id);
+
 CREATE TABLE invite (
     id                    UUID NOT NULL,
     organization_id       UUID NOT NULL REFERENCES organization (id) ON DELETE CASCADE,
@@ -62,7 +66,8 @@ CREATE TABLE invite (
     first_name            TEXT NOT NULL,
     level                 SMALLINT NOT NULL,
     message               TEXT NOT NULL,
-    secret_hash           BYTEA NOT NULL UNIQUE,
+    secret_hash           BYTEA NOT NULL UNIQUE,   -- of the link that the inviter sees
+    mail_hash             BYTEA UNIQUE,            -- of the link that only the mail holds: whoever has it has the mailbox
     emailing_attempt_made BOOLEAN NOT NULL,
     created_by            BIGINT REFERENCES app_user (id) ON DELETE SET NULL,
     created_at            TIMESTAMPTZ NOT NULL,
@@ -72,6 +77,7 @@ CREATE TABLE invite (
     UNIQUE (organization_id, target_email)
 );
 CREATE UNIQUE INDEX invite_by_id ON invite (id);
+CREATE INDEX invite_by_sender ON invite (created_by);
 
 -- Mail that is to go out: written with the deed it tells of, sent after it.
 CREATE TABLE mail (

@@ -7,10 +7,11 @@ use crate::activity::Entry;
 use crate::db::Writing;
 use crate::error::{Error, Result};
 use crate::id::{DomainId, OrganizationId};
+use crate::level::Level;
 use crate::mail::{self, Letter, Post};
 use crate::organizations::Organization;
 use crate::page::{Page, Window};
-use crate::{Service, Unchanged, members, organizations, sso};
+use crate::{Service, Unchanged, members, organizations, sessions, sso};
 
 impl Service {
     /// By name.
@@ -46,12 +47,11 @@ impl Service {
         let before = lock(&mut db, caller.organization, id, unchanged).await?;
         let mut domain = before.clone();
         domain.change(patch, &db, &self.core.instance)?;
-        self.may_take_effect(&mut db, &domain).await?;
         let Some(entry) = Entry::updated(&before, &domain) else {
             return Ok(before);
         };
-        domain.updated_at = db.now;
-        sql::save(&mut db, &domain).await?;
+        self.put_into_effect(&mut db, &before, &mut domain, caller.level)
+            .await?;
         db.commit(&caller.who, &[entry]).await?;
         Ok(domain)
     }
@@ -75,12 +75,22 @@ impl Service {
         let mut domain = before.clone();
         domain.change(&patch, &db, &self.core.instance)?;
         metadata_url.clone_into(&mut domain.saml_metadata_url);
-        self.may_take_effect(&mut db, &domain).await?;
-        domain.updated_at = db.now;
         let entries: Vec<Entry> = Entry::updated(&before, &domain).into_iter().collect();
-        sql::save(&mut db, &domain).await?;
+        self.put_into_effect(&mut db, &before, &mut domain, caller.level)
+            .await?;
         db.commit(&caller.who, &entries).await?;
         Ok(domain)
+    }
+
+    /// Saves a change that may take effect, with what follows from it.
+    async fn put_into_effect(&self, db: &mut Writing, before: &Domain, domain: &mut Domain, by: Level) -> Result<()> {
+        sso::forget_old_providers(db, before, domain, by).await?;
+        self.may_take_effect(db, domain).await?;
+        if let Some(sso) = domain.enforced().filter(|sso| before.enforced() != Some(*sso)) {
+            sessions::sql::delete_of_domain(db, &domain.domain, sso.as_str()).await?;
+        }
+        domain.updated_at = db.now;
+        sql::save(db, domain).await
     }
 
     /// Whether an owner could sign in if this were enforced.
@@ -145,6 +155,9 @@ impl Service {
         let outcome = domain.see(sighting, db.now);
         if outcome == Outcome::Proven && !before.is_verified() {
             self.drop_what_would_lock_out(&mut db, &mut domain).await?;
+            if let Some(sso) = domain.enforced() {
+                sessions::sql::delete_of_domain(&mut db, &domain.domain, sso.as_str()).await?;
+            }
         }
         self.tell_owners(&mut db, &domain, &outcome).await?;
         entries.extend(Entry::updated(&before, &domain));
@@ -165,8 +178,9 @@ impl Service {
 
     /// Enforcement that was stored before the proof begins with it, unless it would lock people out.
     async fn drop_what_would_lock_out(&self, db: &mut Writing, domain: &mut Domain) -> Result<()> {
-        let Err(Error::Invalid(problems)) = self.may_take_effect(db, domain).await else {
-            return Ok(());
+        let problems = match self.may_take_effect(db, domain).await {
+            Err(Error::Invalid(problems)) => problems,
+            other => return other,
         };
         let reason = problems
             .first()
@@ -214,7 +228,8 @@ impl Service {
     pub async fn stop_enforcing(&self, who: &Who, name: &str) -> Result<Domain> {
         let mut db = self.write().await?;
         let holder = sql::holder(&mut db, &name::normalize(name)?).await?;
-        let before = holder.ok_or(Error::NotFound("verified domain"))?;
+        let holder = holder.ok_or(Error::NotFound("verified domain"))?;
+        let before = lock(&mut db, holder.organization_id, holder.id, &crate::whatever).await?;
         let mut domain = before.clone();
         domain.sso_enforcement.clear();
         let Some(entry) = Entry::updated(&before, &domain) else {

@@ -10,7 +10,7 @@ use crate::db::{Session, Writing};
 use crate::error::{Error, Result};
 use crate::members::Door;
 use crate::sessions::{self, Opening, SignedIn};
-use crate::text::{Email, given_name};
+use crate::text::{Email, given_name, one_line};
 use crate::users::{self, NewUser, Person, User};
 use crate::{Service, members, organizations, sso};
 
@@ -64,7 +64,7 @@ impl Service {
     pub async fn accept_invite(&self, token: &str, person: &SignedIn) -> Result<Accepted> {
         person.acts_for_themselves()?;
         let mut db = self.write().await?;
-        let invite = by_token(&mut db, token).await?;
+        let invite = lock(&mut db, token).await?;
         let user = self.may_join(&mut db, &invite, person).await?;
         let entries = self.take(&mut db, &invite, &user).await?;
         db.commit(&person.who, &entries).await?;
@@ -74,21 +74,22 @@ impl Service {
     /// Joins with a new account, which the invite's address becomes the name of.
     pub async fn accept_invite_anew(&self, token: &str, new: &NewAccount, request: Request) -> Result<Accepted> {
         self.core.attempts.count(&request)?;
-        let email = self.refuse_strangers(token).await?;
+        let (email, is_email_verified) = self.refuse_strangers(token).await?;
         let new = NewUser {
             email,
             first_name: given_name("first_name", new.first_name.as_deref())?,
-            last_name: new.last_name.as_deref().unwrap_or_default().trim().to_owned(),
+            last_name: one_line(new.last_name.as_deref().unwrap_or_default()),
             password: Some(
                 new.password
                     .clone()
                     .ok_or_else(|| Error::invalid("password", "required", "choose a password"))?,
             ),
-            is_email_verified: false,
+            is_email_verified,
         };
         let hash = users::cases::hashed(&new).await?;
         let mut db = self.write().await?;
-        let invite = by_token(&mut db, token).await?;
+        let invite = lock(&mut db, token).await?;
+        refuse_existing(&mut db, &invite).await?;
         let user = users::cases::insert(&mut db, &new, hash).await?;
         let mut entries = self.take(&mut db, &invite, &user).await?;
         let session = sessions::open(&mut db, &user, Opening::with_password(&request)).await?;
@@ -101,14 +102,15 @@ impl Service {
     }
 
     /// Everything that keeps somebody without an account out, before the costly hashing.
-    async fn refuse_strangers(&self, token: &str) -> Result<Email> {
+    /// Tells the address, and whether whoever comes has its mailbox.
+    async fn refuse_strangers(&self, token: &str) -> Result<(Email, bool)> {
         let mut db = self.core.store.read().await?;
         let invite = by_token(&mut db, token).await?;
         let email = Email::new(&invite.target_email).map_err(|_| unknown())?;
         sso::refuse_enforced(&mut db, &email).await?;
         self.refuse_expired(&invite)?;
         refuse_existing(&mut db, &invite).await?;
-        Ok(email)
+        Ok((email, invite.is_from_mail))
     }
 
     fn refuse_expired(&self, invite: &Invite) -> Result<()> {
@@ -144,6 +146,13 @@ impl Service {
         let joined = members::join(db, self, invite.organization_id, &person, invite.level, Door::Invite).await?;
         Ok(vec![Entry::happened(invite, "accepted"), joined])
     }
+}
+
+/// Locks the organization first, as everybody does who changes its members or invites, and looks again.
+async fn lock(db: &mut Writing, token: &str) -> Result<Invite> {
+    let invite = by_token(db, token).await?;
+    organizations::sql::lock(db, invite.organization_id).await?;
+    by_token(db, token).await
 }
 
 async fn by_token(db: &mut Session, token: &str) -> Result<Invite> {

@@ -33,11 +33,12 @@ impl Service {
         let (mut entries, mut letters) = (Vec::new(), Vec::new());
         for (new, email) in new.iter().zip(&targets) {
             if let Some(replaced) = sql::by_target(&mut db, caller.organization, email).await? {
+                may_invite(caller.level, replaced.level)?;
                 withdraw(&mut db, &replaced).await?;
                 entries.push(Entry::deleted(&replaced));
             }
             let fresh = self.fresh(&db, caller.organization, &sender, new, email);
-            sql::insert(&mut db, &fresh.invite, sender.id, &auth::key::hash(&fresh.token)).await?;
+            sql::insert(&mut db, &fresh, sender.id).await?;
             entries.push(Entry::created(&fresh.invite));
             if new.send_email.unwrap_or(true) {
                 letters.push(self.letter(&fresh, organization.name.as_str(), &sender));
@@ -56,14 +57,14 @@ impl Service {
         let mut invite = find(&mut db, caller.organization, id).await?;
         may_invite(caller.level, invite.level)?;
         let sender = user(&mut db, caller.user).await?;
-        let token = auth::key::new_token(TOKEN_PREFIX, db.chance.bytes());
         invite.updated_at = db.now;
         invite.expires_at = db.now + TimeDelta::days(self.core.instance.invite_days);
         invite.emailing_attempt_made = false;
         invite.emailing_error = None;
-        sql::renew(&mut db, &invite, &auth::key::hash(&token)).await?;
+        let fresh = Fresh::new(invite, &db);
+        // Mail before invite, as the one who sends it does: two who wait for each other would both fail.
         mail::sql::delete_of_invite(&mut db, id).await?;
-        let fresh = Fresh { invite, token };
+        sql::renew(&mut db, &fresh).await?;
         let letter = self.letter(&fresh, organization.name.as_str(), &sender);
         mail::post(&mut db, &self.core.instance, vec![letter]).await?;
         db.commit(&caller.who, &[Entry::happened(&fresh.invite, "resent")])
@@ -105,24 +106,35 @@ impl Service {
             created_at: db.now,
             updated_at: db.now,
             expires_at: db.now + TimeDelta::days(self.core.instance.invite_days),
+            is_from_mail: false,
         };
-        let token = auth::key::new_token(TOKEN_PREFIX, db.chance.bytes());
-        Fresh { invite, token }
+        Fresh::new(invite, db)
     }
 
-    fn letter(&self, Fresh { invite, token }: &Fresh, organization: &str, sender: &User) -> Post {
+    fn letter(&self, Fresh { invite, mail_token, .. }: &Fresh, organization: &str, sender: &User) -> Post {
         let letter = Letter::Invite {
             organization: organization.to_owned(),
             inviter: sender.called(),
             first_name: invite.first_name.clone(),
             message: invite.message.clone(),
-            link: Self::invite_link(&self.core.instance.site_url, token),
+            link: Self::invite_link(&self.core.instance.site_url, mail_token),
             expires_at: invite.expires_at,
         };
         Post {
             reply_to: Some(sender.email.clone()),
             invite: Some(invite.id),
             ..Post::new(&invite.target_email, letter)
+        }
+    }
+}
+
+impl Fresh {
+    fn new(invite: Invite, db: &Writing) -> Self {
+        let secret = || auth::key::new_token(TOKEN_PREFIX, db.chance.bytes());
+        Self {
+            invite,
+            token: secret(),
+            mail_token: secret(),
         }
     }
 }
@@ -183,6 +195,23 @@ async fn find(db: &mut Writing, organization: OrganizationId, id: InviteId) -> R
 pub(crate) async fn withdraw(db: &mut Writing, invite: &Invite) -> Result<bool> {
     mail::sql::delete_of_invite(db, invite.id).await?;
     sql::delete(db, invite).await
+}
+
+/// Withdraws what somebody sent that is above what they may give; all of it if they may give nothing.
+pub(crate) async fn withdraw_of(
+    db: &mut Writing,
+    organization: OrganizationId,
+    sender: UserId,
+    level: Option<Level>,
+) -> Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    for invite in sql::of_sender(db, organization, sender).await? {
+        if Some(invite.level) > level {
+            withdraw(db, &invite).await?;
+            entries.push(Entry::deleted(&invite));
+        }
+    }
+    Ok(entries)
 }
 
 async fn user(db: &mut Writing, id: UserId) -> Result<User> {

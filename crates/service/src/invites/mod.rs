@@ -5,7 +5,7 @@ mod cases;
 pub(crate) mod sql;
 
 pub use accept::{Accepted, Invited, NewAccount};
-pub(crate) use cases::withdraw;
+pub(crate) use cases::{withdraw, withdraw_of};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -46,13 +46,19 @@ pub struct Invite {
     pub updated_at: Time,
     #[serde(skip)]
     pub expires_at: Time,
+    /// Found by the secret that was in the mail.
+    #[serde(skip)]
+    pub(crate) is_from_mail: bool,
 }
 
-/// An invite that was just made or renewed, with the one sight of its secret.
+/// An invite that was just made or renewed, with the one sight of its secrets.
 #[derive(Debug, Clone)]
 pub struct Fresh {
     pub invite: Invite,
+    /// For the inviter to pass on.
     pub token: String,
+    /// Only ever in the mail: whoever has it has the mailbox.
+    pub(crate) mail_token: String,
 }
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]

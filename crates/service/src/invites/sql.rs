@@ -3,7 +3,7 @@
 use auth::key::SecretHash;
 use sqlx::FromRow;
 
-use super::Invite;
+use super::{Fresh, Invite};
 use crate::clock::Time;
 use crate::db::{Session, Writing, changed, on};
 use crate::error::Result;
@@ -18,7 +18,7 @@ macro_rules! select {
     ($rest:literal) => {
         concat!(
             "SELECT i.id, i.organization_id, i.target_email, i.first_name, i.level, i.message, i.emailing_attempt_made, \
-             i.created_by, i.created_at, i.updated_at, i.expires_at, \
+             i.created_by, i.created_at, i.updated_at, i.expires_at, i.mail_hash, \
              (SELECT max(m.last_error) FROM mail m WHERE m.invite_id = i.id) AS emailing_error FROM invite i ",
             $rest
         )
@@ -39,6 +39,7 @@ struct Row {
     created_at: Time,
     updated_at: Time,
     expires_at: Time,
+    mail_hash: Option<Vec<u8>>,
 }
 
 impl Row {
@@ -57,6 +58,7 @@ impl Row {
             created_at: self.created_at,
             updated_at: self.updated_at,
             expires_at: self.expires_at,
+            is_from_mail: false,
         }
     }
 }
@@ -91,6 +93,12 @@ pub(super) async fn find(db: &mut Session, organization: OrganizationId, id: Inv
     with_sender(db, row).await
 }
 
+pub(super) async fn of_sender(db: &mut Session, organization: OrganizationId, sender: UserId) -> Result<Vec<Invite>> {
+    const SQL: &str = select!("WHERE i.organization_id = $1 AND i.created_by = $2");
+    let rows = on!(db, conn => sqlx::query_as(SQL).bind(organization).bind(sender).fetch_all(conn))?;
+    with_senders(db, rows).await
+}
+
 /// The pending invite of an address, expired or not.
 pub(crate) async fn by_target(db: &mut Session, organization: OrganizationId, email: &Email) -> Result<Option<Invite>> {
     const SQL: &str = select!("WHERE i.organization_id = $1 AND i.target_email = $2");
@@ -100,15 +108,20 @@ pub(crate) async fn by_target(db: &mut Session, organization: OrganizationId, em
 
 /// Whoever has the secret may know the invite, and nobody else.
 pub(super) async fn by_secret(db: &mut Session, hash: &SecretHash) -> Result<Option<Invite>> {
-    const SQL: &str = select!("WHERE i.secret_hash = $1");
-    let row = on!(db, conn => sqlx::query_as(SQL).bind(hash.as_slice()).fetch_optional(conn))?;
-    with_sender(db, row).await
+    const SQL: &str = select!("WHERE i.secret_hash = $1 OR i.mail_hash = $1");
+    let row: Option<Row> = on!(db, conn => sqlx::query_as(SQL).bind(hash.as_slice()).fetch_optional(conn))?;
+    let is_from_mail = row
+        .as_ref()
+        .is_some_and(|row| row.mail_hash.as_deref() == Some(hash.as_slice()));
+    let invite = with_sender(db, row).await?;
+    Ok(invite.map(|invite| Invite { is_from_mail, ..invite }))
 }
 
-pub(super) async fn insert(db: &mut Writing, invite: &Invite, sender: UserId, hash: &SecretHash) -> Result<()> {
+pub(super) async fn insert(db: &mut Writing, fresh: &Fresh, sender: UserId) -> Result<()> {
     const SQL: &str = "INSERT INTO invite (id, organization_id, target_email, first_name, level, message, secret_hash, \
-        emailing_attempt_made, created_by, created_at, updated_at, expires_at) \
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
+        emailing_attempt_made, created_by, created_at, updated_at, expires_at, mail_hash) \
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
+    let invite = &fresh.invite;
     changed!(
         db,
         sqlx::query(SQL)
@@ -118,36 +131,40 @@ pub(super) async fn insert(db: &mut Writing, invite: &Invite, sender: UserId, ha
             .bind(&invite.first_name)
             .bind(invite.level)
             .bind(&invite.message)
-            .bind(hash.as_slice())
+            .bind(auth::key::hash(&fresh.token).as_slice())
             .bind(invite.emailing_attempt_made)
             .bind(sender)
             .bind(invite.created_at)
             .bind(invite.updated_at)
             .bind(invite.expires_at)
+            .bind(auth::key::hash(&fresh.mail_token).as_slice())
     )?;
     Ok(())
 }
 
-pub(super) async fn renew(db: &mut Writing, invite: &Invite, hash: &SecretHash) -> Result<()> {
-    const SQL: &str = "UPDATE invite SET secret_hash = $3, emailing_attempt_made = $4, updated_at = $5, expires_at = $6 \
-        WHERE organization_id = $1 AND id = $2";
+pub(super) async fn renew(db: &mut Writing, fresh: &Fresh) -> Result<()> {
+    const SQL: &str = "UPDATE invite SET secret_hash = $3, emailing_attempt_made = $4, updated_at = $5, expires_at = $6, \
+        mail_hash = $7 WHERE organization_id = $1 AND id = $2";
+    let invite = &fresh.invite;
     changed!(
         db,
         sqlx::query(SQL)
             .bind(invite.organization_id)
             .bind(invite.id)
-            .bind(hash.as_slice())
+            .bind(auth::key::hash(&fresh.token).as_slice())
             .bind(invite.emailing_attempt_made)
             .bind(invite.updated_at)
             .bind(invite.expires_at)
+            .bind(auth::key::hash(&fresh.mail_token).as_slice())
     )?;
     Ok(())
 }
 
-/// A mail for this invite is on its way. Tells whether the invite is still there.
+/// A mail for this invite is on its way. Tells whether the invite is still there, and still good.
 pub(crate) async fn note_attempt(db: &mut Writing, id: InviteId) -> Result<bool> {
-    const SQL: &str = "UPDATE invite SET emailing_attempt_made = $2 WHERE id = $1";
-    Ok(changed!(db, sqlx::query(SQL).bind(id).bind(true))? > 0)
+    const SQL: &str = "UPDATE invite SET emailing_attempt_made = $2 WHERE id = $1 AND expires_at > $3";
+    let now = db.now;
+    Ok(changed!(db, sqlx::query(SQL).bind(id).bind(true).bind(now))? > 0)
 }
 
 /// Tells whether it was still there: of many who take one invite, one does.

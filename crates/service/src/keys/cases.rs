@@ -18,10 +18,12 @@ const MOST_KEYS: i64 = 100;
 impl Service {
     /// Newest first.
     pub async fn keys(&self, person: &SignedIn, window: Window) -> Result<Page<Key>> {
+        person.acts_for_themselves()?;
         sql::page(&mut self.core.store.read().await?, person.user, window).await
     }
 
     pub async fn key(&self, person: &SignedIn, id: KeyId) -> Result<Key> {
+        person.acts_for_themselves()?;
         sql::find(&mut self.core.store.read().await?, person.user, id)
             .await?
             .ok_or(Error::NotFound("key"))
@@ -38,6 +40,7 @@ impl Service {
     pub async fn create_key(&self, person: &SignedIn, new: &NewKey) -> Result<Fresh> {
         person.is_fully_proven()?;
         let secret = auth::key::new_key(self.core.chance.bytes());
+        let new = &within_reach(person, new)?;
         let mut db = self.write().await?;
         let fresh = insert(&mut db, person.user, new, secret).await?;
         db.commit(&person.who, &[Entry::created(&fresh.key)]).await?;
@@ -87,6 +90,22 @@ impl Service {
         sql::delete(&mut db, &key).await?;
         db.commit(&person.who, &[Entry::deleted(&key)]).await
     }
+}
+
+/// A key reaches no further than the session it is made in.
+fn within_reach(person: &SignedIn, new: &NewKey) -> Result<NewKey> {
+    let Some(organization) = person.vouched_by else {
+        return Ok(new.clone());
+    };
+    let wanted = new.scoped_organizations.as_deref().unwrap_or_default();
+    if wanted.iter().any(|wanted| *wanted != organization) {
+        let detail = "you signed in through one organization, so the key can reach that one only";
+        return Err(Error::invalid("scoped_organizations", "invalid_input", detail));
+    }
+    Ok(NewKey {
+        scoped_organizations: Some(vec![organization]),
+        ..new.clone()
+    })
 }
 
 async fn lock(db: &mut Writing, person: &SignedIn, id: KeyId, unchanged: Unchanged<'_, Key>) -> Result<Key> {
@@ -193,6 +212,15 @@ async fn check_teams(db: &mut Session, user: UserId, teams: &[TeamId]) -> Result
         }
     }
     Ok(())
+}
+
+/// Deletes all keys of somebody, for whoever made them may have been another.
+pub(crate) async fn forget_all(db: &mut Writing, user: UserId) -> Result<Vec<Entry>> {
+    let keys = sql::page(db, user, Window::ALL).await?.items;
+    for key in &keys {
+        sql::delete(db, key).await?;
+    }
+    Ok(keys.iter().map(Entry::deleted).collect())
 }
 
 /// A user has left: keys limited to that organization alone go, others lose it from their list.

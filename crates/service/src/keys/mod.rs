@@ -4,7 +4,7 @@ pub(crate) mod cases;
 pub(crate) mod sql;
 mod usage;
 
-pub(crate) use cases::forget_organization;
+pub(crate) use cases::{forget_all, forget_organization};
 pub use usage::KeyUse;
 
 use schemars::JsonSchema;

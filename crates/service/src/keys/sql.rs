@@ -127,12 +127,6 @@ pub(super) async fn set_secret(db: &mut Writing, key: &Key, hash: &SecretHash) -
     Ok(())
 }
 
-/// All keys of somebody whose account turns out to be another's.
-pub(crate) async fn delete_of_user(db: &mut Writing, user: UserId) -> Result<()> {
-    changed!(db, sqlx::query("DELETE FROM api_key WHERE user_id = $1").bind(user))?;
-    Ok(())
-}
-
 pub(super) async fn delete(db: &mut Writing, key: &Key) -> Result<()> {
     const SQL: &str = "DELETE FROM api_key WHERE user_id = $1 AND id = $2";
     changed!(db, sqlx::query(SQL).bind(key.user_id).bind(key.id))?;

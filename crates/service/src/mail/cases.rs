@@ -29,7 +29,7 @@ impl Service {
             None => true,
         };
         if !is_wanted {
-            // The invite went with its organization.
+            // The invite went with its organization, or its time is over.
             sql::delete(&mut db, row.id).await?;
             db.commit_unrecorded().await?;
             return Ok(None);

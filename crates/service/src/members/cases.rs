@@ -11,7 +11,7 @@ use crate::level::Level;
 use crate::mail::{self, Letter, Post};
 use crate::page::{Page, Window};
 use crate::users::{Person, User};
-use crate::{Service, Unchanged, keys, organizations, sessions};
+use crate::{Service, Unchanged, invites, keys, organizations, sessions, sign_in, sso};
 
 impl Service {
     /// Newest first.
@@ -47,8 +47,12 @@ impl Service {
         let Some(entry) = Entry::updated(&before, &member) else {
             return Ok(before);
         };
+        let got_in = sso::an_owner_gets_in_now(&mut db, caller.organization).await?;
         sql::save(&mut db, &member).await?;
-        db.commit(&caller.who, &[entry]).await?;
+        an_owner_still_gets_in(&mut db, caller.organization, got_in).await?;
+        let mut entries = take_back(&mut db, &member, Some(member.level)).await?;
+        entries.push(entry);
+        db.commit(&caller.who, &entries).await?;
         Ok(member)
     }
 
@@ -65,9 +69,12 @@ impl Service {
         if member.level == Level::Owner {
             another_owner_remains(&mut db, caller.organization).await?;
         }
+        let got_in = sso::an_owner_gets_in_now(&mut db, caller.organization).await?;
         sql::delete(&mut db, &member).await?;
+        an_owner_still_gets_in(&mut db, caller.organization, got_in).await?;
         let mut entries = keys::forget_organization(&mut db, member.user.id, caller.organization).await?;
         sessions::sql::delete_of_user(&mut db, member.user.id).await?;
+        entries.extend(take_back(&mut db, &member, None).await?);
         entries.push(Entry::deleted(&member));
         db.commit(&caller.who, &entries).await
     }
@@ -160,6 +167,26 @@ fn uuid_of<P>(member: MemberRef, known: &Known<P>) -> UserUuid {
         MemberRef::Uuid(uuid) => uuid,
         MemberRef::Me => known.person.uuid,
     }
+}
+
+/// What somebody of this level, or nobody any more, must not leave behind: invites to more than they may give, and
+/// an owner's recovery codes. Otherwise they would let themselves in again.
+async fn take_back(db: &mut Writing, member: &Member, level: Option<Level>) -> Result<Vec<Entry>> {
+    if level < Some(Level::Owner) {
+        sign_in::sql::delete_recovery_codes(db, member.organization_id, member.user.id).await?;
+    }
+    invites::withdraw_of(db, member.organization_id, member.user.id, level).await
+}
+
+/// Whoever leaves must not be the last owner who could sign in. Where nobody could before, nothing is lost.
+async fn an_owner_still_gets_in(db: &mut Writing, organization: OrganizationId, got_in: bool) -> Result<()> {
+    if !got_in || sso::an_owner_gets_in_now(db, organization).await? {
+        return Ok(());
+    }
+    Err(Error::refused(
+        "would_lock_out",
+        "no other owner could sign in: let another owner sign in once first, or make recovery codes for them",
+    ))
 }
 
 async fn another_owner_remains(db: &mut Writing, organization: OrganizationId) -> Result<()> {

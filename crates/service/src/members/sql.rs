@@ -94,6 +94,11 @@ pub(crate) async fn has_address(db: &mut Session, organization: OrganizationId, 
     Ok(found.is_some())
 }
 
+pub(crate) async fn level_of(db: &mut Session, organization: OrganizationId, user: UserId) -> Result<Option<Level>> {
+    const SQL: &str = "SELECT level FROM member WHERE organization_id = $1 AND user_id = $2";
+    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(organization).bind(user).fetch_optional(conn))?)
+}
+
 pub(super) async fn other_addresses(
     db: &mut Session,
     organization: OrganizationId,

@@ -1,11 +1,13 @@
 use auth::totp::{self, Secret};
 
 use super::{Confirmed, SetUp, sql};
+use crate::access::Who;
 use crate::activity::Entry;
 use crate::db::Writing;
 use crate::error::{Error, Result};
 use crate::id::UserId;
 use crate::sessions::{self, SignedIn};
+use crate::text::Email;
 use crate::users::{self, User};
 use crate::{Instance, Service};
 
@@ -17,14 +19,14 @@ impl Service {
         person.acts_for_themselves()?;
         let mut db = self.write().await?;
         let user = oneself(&mut db, person).await?;
-        if sql::is_set_up(&mut db, user.id).await? {
+        let secret = Secret::new(db.chance.bytes());
+        let sealed = db.seal(&self.core.instance.sealer, &place(user.id), secret.as_bytes());
+        if !sql::put_secret(&mut db, user.id, &sealed).await? {
             let detail = "you have a second factor already: remove it first to set up another";
             return Err(Error::refused("already_set_up", detail));
         }
-        let secret = Secret::new(db.chance.bytes());
-        let sealed = db.seal(&self.core.instance.sealer, &place(user.id), secret.as_bytes());
-        sql::put_secret(&mut db, user.id, &sealed).await?;
-        db.commit(&person.who, &[]).await?;
+        db.commit(&person.who, &[Entry::happened(&user, "second_factor_begun")])
+            .await?;
         let uri = totp::provisioning_uri(&secret, &user.email, ISSUER);
         Ok(SetUp {
             secret: secret.base32(),
@@ -66,13 +68,28 @@ impl Service {
         self.core.attempts.count(&person.who.request)?;
         let mut db = self.write().await?;
         let user = oneself(&mut db, person).await?;
+        self.refuse_guessing(&mut db, &user).await?;
         if !accept_code(&mut db, &self.core.instance, user.id, code).await? {
-            return Err(wrong_code());
+            drop(db);
+            return Err(self.wrong_guess(&user).await);
         }
         let codes = replace_backup_codes(&mut db, user.id).await?;
         db.commit(&person.who, &[Entry::happened(&user, "backup_codes_replaced")])
             .await?;
         Ok(codes)
+    }
+
+    /// Takes a second factor away from somebody who has lost it, for whoever runs the machine. Ends all their sessions.
+    pub async fn forget_second_factor(&self, who: &Who, email: &Email) -> Result<User> {
+        let mut db = self.write().await?;
+        let user = users::sql::by_email(&mut db, email)
+            .await?
+            .ok_or(Error::NotFound("user"))?;
+        sql::remove(&mut db, user.id).await?;
+        sessions::sql::delete_of_user(&mut db, user.id).await?;
+        db.commit(who, &[Entry::happened(&user, "second_factor_removed")])
+            .await?;
+        Ok(user)
     }
 
     /// Goes back to the password alone, unless an organization asks for more. A code proves who asks.
@@ -85,12 +102,32 @@ impl Service {
         }
         let mut db = self.write().await?;
         let user = oneself(&mut db, person).await?;
+        self.refuse_guessing(&mut db, &user).await?;
         if accept(&mut db, &self.core.instance, &user, code).await?.is_none() {
-            return Err(wrong_code());
+            drop(db);
+            return Err(self.wrong_guess(&user).await);
         }
         sql::remove(&mut db, user.id).await?;
         db.commit(&person.who, &[Entry::happened(&user, "second_factor_removed")])
             .await
+    }
+}
+
+impl Service {
+    /// Codes are short: whoever guesses them is locked out like whoever guesses passwords.
+    async fn refuse_guessing(&self, db: &mut Writing, user: &User) -> Result<()> {
+        let email = Email::new(&user.email).map_err(|_| wrong_code())?;
+        self.refuse_locked(db, &email, None).await
+    }
+
+    async fn wrong_guess(&self, user: &User) -> Error {
+        let Ok(email) = Email::new(&user.email) else {
+            return wrong_code();
+        };
+        match self.note_failure(&email, None).await {
+            Ok(()) => wrong_code(),
+            Err(error) => error,
+        }
     }
 }
 

@@ -4,7 +4,7 @@ mod cases;
 mod sql;
 
 pub(crate) use cases::accept;
-pub(crate) use sql::is_set_up;
+pub(crate) use sql::{is_set_up, remove};
 
 /// What it takes to set an authenticator up: shown until the first code proves that it works.
 #[derive(Debug, Clone)]

@@ -10,10 +10,11 @@ pub(crate) async fn is_set_up(db: &mut Session, user: UserId) -> Result<bool> {
     Ok(found.unwrap_or(false))
 }
 
-pub(super) async fn put_secret(db: &mut Writing, user: UserId, sealed: &[u8]) -> Result<()> {
-    const SQL: &str = "UPDATE app_user SET totp_secret = $2, totp_last_step = NULL WHERE id = $1";
-    changed!(db, sqlx::query(SQL).bind(user).bind(sealed))?;
-    Ok(())
+/// Tells whether there was none yet that counts.
+pub(super) async fn put_secret(db: &mut Writing, user: UserId, sealed: &[u8]) -> Result<bool> {
+    const SQL: &str = "UPDATE app_user SET totp_secret = $2, totp_last_step = NULL \
+        WHERE id = $1 AND totp_confirmed_at IS NULL";
+    Ok(changed!(db, sqlx::query(SQL).bind(user).bind(sealed))? > 0)
 }
 
 #[derive(sqlx::FromRow)]
@@ -46,7 +47,7 @@ pub(super) async fn confirm(db: &mut Writing, user: UserId) -> Result<()> {
     Ok(())
 }
 
-pub(super) async fn remove(db: &mut Writing, user: UserId) -> Result<()> {
+pub(crate) async fn remove(db: &mut Writing, user: UserId) -> Result<()> {
     const SQL: &str = "UPDATE app_user SET totp_secret = NULL, totp_confirmed_at = NULL, totp_last_step = NULL, \
         updated_at = $2 WHERE id = $1";
     let now = db.now;

@@ -21,6 +21,8 @@ pub(crate) struct Opening {
     pub(crate) method: &'static str,
     pub(crate) has_second_factor: bool,
     pub(crate) vouched_by: Option<OrganizationId>,
+    /// When it is over at the latest, if whoever vouched says so.
+    pub(crate) until: Option<Time>,
     pub(crate) origin: Origin,
 }
 
@@ -30,6 +32,7 @@ impl Opening {
             method: "password",
             has_second_factor: false,
             vouched_by: None,
+            until: None,
             origin: request.origin.clone(),
         }
     }
@@ -58,7 +61,9 @@ pub(crate) async fn open(db: &mut Writing, user: &User, opening: Opening) -> Res
         id: SessionId(db.uuid()),
         user: user.id,
         hash: auth::key::hash(&token),
-        expires_at: db.now + ABSOLUTE,
+        expires_at: opening
+            .until
+            .map_or(db.now + ABSOLUTE, |until| until.min(db.now + ABSOLUTE)),
         method: opening.method,
         has_second_factor: opening.has_second_factor,
         vouched_by: opening.vouched_by,
@@ -116,12 +121,14 @@ impl Service {
 
     /// Where somebody is signed in, newest first.
     pub async fn sessions(&self, person: &SignedIn) -> Result<Vec<Listed>> {
+        person.acts_for_themselves()?;
         let alive_since = self.core.clock.now() - IDLE;
         sql::of_user(&mut self.core.store.read().await?, person.user, alive_since).await
     }
 
     /// Ends one of one's own sessions.
     pub async fn end_session(&self, person: &SignedIn, id: SessionId) -> Result<()> {
+        person.acts_for_themselves()?;
         let mut db = self.write().await?;
         if !sql::delete_one(&mut db, person.user, id).await? {
             return Err(Error::NotFound("session"));
@@ -132,6 +139,7 @@ impl Service {
 
     /// Ends all of one's sessions but the present one.
     pub async fn end_other_sessions(&self, person: &SignedIn) -> Result<()> {
+        person.acts_for_themselves()?;
         let mut db = self.write().await?;
         sql::delete_others(&mut db, person.user, person.session).await?;
         let entries = ended(&mut db, person).await?;

@@ -133,6 +133,16 @@ pub(crate) async fn delete_of_user(db: &mut Writing, user: UserId) -> Result<()>
     delete_others(db, user, None).await
 }
 
+/// Sessions of people with addresses on a domain that were opened in another way than the one that counts from now on.
+/// What an owner opened with a recovery code stays: it is for when nothing else works.
+pub(crate) async fn delete_of_domain(db: &mut Writing, domain: &str, method: &str) -> Result<()> {
+    const SQL: &str = "DELETE FROM session WHERE method <> $2 AND method <> 'recovery_code' \
+        AND user_id IN (SELECT id FROM app_user WHERE email_key LIKE $1)";
+    // A domain has no character that means something to LIKE.
+    changed!(db, sqlx::query(SQL).bind(format!("%@{domain}")).bind(method))?;
+    Ok(())
+}
+
 pub(super) async fn delete_over(db: &mut Writing) -> Result<u64> {
     let now = db.now;
     Ok(changed!(

@@ -12,7 +12,7 @@ use crate::access::Request;
 use crate::error::{Error, Result};
 
 /// Attempts that an address has in a minute.
-const PER_MINUTE: NonZeroU32 = NonZeroU32::new(10).expect("not zero");
+const PER_MINUTE: NonZeroU32 = NonZeroU32::new(60).expect("not zero");
 /// Past this many addresses those that have been quiet are forgotten, so that memory stays bounded.
 const REMEMBERED: usize = 10_000;
 
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn after_ten_attempts_an_address_has_to_wait() {
+    fn after_a_minutes_attempts_an_address_has_to_wait() {
         let attempts = Attempts::default();
         let from = |text: &str| Request {
             origin: Origin {
@@ -78,7 +78,7 @@ mod tests {
             ..Request::default()
         };
         for _ in 0..PER_MINUTE.get() {
-            attempts.count(&from("192.0.2.7")).expect("one of ten");
+            attempts.count(&from("192.0.2.7")).expect("one of them");
         }
         assert!(matches!(attempts.count(&from("192.0.2.7")), Err(Error::Throttled(_))));
         attempts.count(&from("192.0.2.8")).expect("another address");

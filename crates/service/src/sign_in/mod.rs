@@ -8,6 +8,7 @@ pub(crate) mod sql;
 
 pub(crate) use attempts::Attempts;
 pub use attempts::network;
+pub(crate) use password::unlock;
 pub use recovery::RecoveryCodes;
 pub use reset::NewPassword;
 
@@ -28,8 +29,10 @@ pub enum SignIn {
     },
 }
 
-/// After this many failures in a row an address is locked, whether it has an account or not.
+/// After this many failures in a row from one network an address is locked there, whether it has an account or not.
 const MOST_FAILURES: i64 = 20;
+/// The same from anywhere.
+const MOST_FROM_ANYWHERE: i64 = 200;
 const LOCK: TimeDelta = TimeDelta::minutes(10);
 /// Failures that are older than this are forgotten.
 const MEMORY: TimeDelta = TimeDelta::hours(1);

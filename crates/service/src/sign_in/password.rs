@@ -1,7 +1,10 @@
-use super::{CHALLENGE, LOCK, MEMORY, MOST_FAILURES, MOST_TRIES, SignIn, sql};
+use std::net::IpAddr;
+
+use super::attempts::network;
+use super::{CHALLENGE, LOCK, MEMORY, MOST_FAILURES, MOST_FROM_ANYWHERE, MOST_TRIES, SignIn, sql};
 use crate::access::{Request, Who};
 use crate::activity::Entry;
-use crate::db::Writing;
+use crate::db::{Session, Writing};
 use crate::error::{Error, Result};
 use crate::sessions::{self, Opening};
 use crate::text::Email;
@@ -19,22 +22,30 @@ impl Service {
         let email = Email::new(email).map_err(|_| wrong_credentials())?;
         let mut db = self.core.store.read().await?;
         sso::refuse_enforced(&mut db, &email).await?;
-        self.refuse_locked(&mut db, &email).await?;
+        self.refuse_locked(&mut db, &email, request.origin.address).await?;
         let stored = users::sql::password_hash(&mut db, &email).await?;
         drop(db);
         let hash = stored.and_then(|(_, hash)| hash);
-        let is_known = hash.is_some();
-        let fits = users::cases::password_fits(password, hash.unwrap_or_else(|| NOBODY.to_owned())).await;
-        if !(is_known && fits) {
-            self.note_failure(&email).await?;
-            return Err(wrong_credentials());
+        let fits = users::cases::password_fits(password, hash.clone().unwrap_or_else(|| NOBODY.to_owned())).await;
+        match hash {
+            Some(hash) if fits => self.go_on(&email, &hash, request).await,
+            _ => {
+                self.note_failure(&email, request.origin.address).await?;
+                Err(wrong_credentials())
+            }
         }
-        self.go_on(&email, request).await
     }
 
     /// The password was right: a session, or a challenge for the second factor.
-    async fn go_on(&self, email: &Email, request: Request) -> Result<SignIn> {
+    ///
+    /// Hashing takes its time: the password may have been changed meanwhile, or become not enough.
+    async fn go_on(&self, email: &Email, hash: &str, request: Request) -> Result<SignIn> {
         let mut db = self.write().await?;
+        sso::refuse_enforced(&mut db, email).await?;
+        let stored = users::sql::password_hash(&mut db, email).await?;
+        if stored.and_then(|(_, stored)| stored).as_deref() != Some(hash) {
+            return Err(wrong_credentials());
+        }
         let user = users::sql::by_email(&mut db, email)
             .await?
             .ok_or_else(wrong_credentials)?;
@@ -45,7 +56,7 @@ impl Service {
             db.commit_unrecorded().await?;
             return Ok(SignIn::SecondFactor { challenge });
         }
-        sql::forget_failures(&mut db, &email_hash(email)).await?;
+        unlock(&mut db, email, request.origin.address).await?;
         let session = sessions::open(&mut db, &user, Opening::with_password(&request)).await?;
         let entry = Entry::happened(&user, "logged_in");
         db.commit(&Who::user(user.id, request), &[entry]).await?;
@@ -61,10 +72,11 @@ impl Service {
         let email = Email::new(&user.email).map_err(|_| wrong_credentials())?;
         // Enforcement may have been switched on since the password was typed.
         sso::refuse_enforced(&mut db, &email).await?;
+        self.refuse_locked(&mut db, &email, None).await?;
         let Some(kind) = second_factor::accept(&mut db, &self.core.instance, &user, code).await? else {
             sql::count_try(&mut db, &hash, MOST_TRIES).await?;
             db.commit_unrecorded().await?;
-            self.note_failure(&email).await?;
+            self.note_failure(&email, None).await?;
             return Err(Error::invalid(
                 "token",
                 "2fa_invalid",
@@ -72,7 +84,7 @@ impl Service {
             ));
         };
         sql::delete_challenge(&mut db, &hash).await?;
-        sql::forget_failures(&mut db, &email_hash(&email)).await?;
+        unlock(&mut db, &email, request.origin.address).await?;
         let opening = Opening {
             has_second_factor: true,
             ..Opening::with_password(&request)
@@ -83,35 +95,53 @@ impl Service {
         Ok((user, session))
     }
 
-    pub(super) async fn refuse_locked(&self, db: &mut crate::db::Session, email: &Email) -> Result<()> {
+    pub(crate) async fn refuse_locked(&self, db: &mut Session, email: &Email, from: Option<IpAddr>) -> Result<()> {
         let now = self.core.clock.now();
-        match sql::locked_until(db, &email_hash(email)).await? {
-            Some(end) if end > now => Err(Error::Throttled((end - now).to_std().unwrap_or_default())),
-            _ => Ok(()),
+        for (counted, _) in counters(email, from) {
+            match sql::locked_until(db, &counted).await? {
+                Some(end) if end > now => return Err(Error::Throttled((end - now).to_std().unwrap_or_default())),
+                _ => {}
+            }
         }
+        Ok(())
     }
 
-    /// Counts a failure against the address that was tried.
-    pub(super) async fn note_failure(&self, email: &Email) -> Result<()> {
+    /// Counts a failure against the address that was tried, from where it was tried.
+    pub(crate) async fn note_failure(&self, email: &Email, from: Option<IpAddr>) -> Result<()> {
         let mut db = self.write().await?;
-        count_failure(&mut db, email).await?;
+        let now = db.now;
+        sql::forget_old_failures(&mut db, now - MEMORY).await?;
+        for (counted, most) in counters(email, from) {
+            if sql::add_failure(&mut db, &counted).await? % most == 0 {
+                sql::lock(&mut db, &counted, now + LOCK).await?;
+            }
+        }
         db.commit_unrecorded().await
     }
 }
 
-async fn count_failure(db: &mut Writing, email: &Email) -> Result<()> {
-    let (now, hash) = (db.now, email_hash(email));
-    sql::forget_old_failures(db, now - MEMORY).await?;
-    let failures = sql::add_failure(db, &hash).await?;
-    if failures % MOST_FAILURES == 0 {
-        sql::lock(db, &hash, now + LOCK).await?;
+/// Forgets the failures of an address, and with them its lock.
+pub(crate) async fn unlock(db: &mut Writing, email: &Email, from: Option<IpAddr>) -> Result<()> {
+    for (counted, _) in counters(email, from) {
+        sql::forget_failures(db, &counted).await?;
     }
     Ok(())
 }
 
-/// What failures are counted under: the table shall not list the addresses that people tried.
-pub(super) fn email_hash(email: &Email) -> auth::key::SecretHash {
-    auth::key::hash(&email.key())
+/// What failures are counted under, and how many lock: few from one network, so that nobody locks out somebody who is
+/// elsewhere; more from anywhere. Hashes, for the table shall not list the addresses that people tried.
+fn counters(email: &Email, from: Option<IpAddr>) -> Vec<(auth::key::SecretHash, i64)> {
+    let key = email.key();
+    let from_anywhere = (
+        auth::key::hash(&key),
+        if from.is_some() {
+            MOST_FROM_ANYWHERE
+        } else {
+            MOST_FAILURES
+        },
+    );
+    let from_there = from.map(|address| (auth::key::hash(&format!("{key} {}", network(address))), MOST_FAILURES));
+    from_there.into_iter().chain([from_anywhere]).collect()
 }
 
 /// The same for an unknown address and for a wrong password.

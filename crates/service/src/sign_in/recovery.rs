@@ -44,17 +44,17 @@ impl Service {
     ) -> Result<(User, String)> {
         self.core.attempts.count(&request)?;
         let email = Email::new(email).map_err(|_| wrong_code())?;
-        self.refuse_locked(&mut self.core.store.read().await?, &email).await?;
         let mut db = self.write().await?;
         let hash = auth::key::hash(&normalize(code).ok_or_else(wrong_code)?);
-        let Some((organization, user)) = sql::take_recovery_code(&mut db, &email, &hash).await? else {
-            drop(db);
-            self.note_failure(&email).await?;
-            return Err(wrong_code());
-        };
+        // Nobody guesses 120 bits, and nobody shall be able to lock an owner out of the last way in.
+        let organization = sql::organization_of_code(&mut db, &hash)
+            .await?
+            .ok_or_else(wrong_code)?;
+        let organization = organizations::sql::lock(&mut db, organization).await?;
+        let taken = sql::take_recovery_code(&mut db, &email, &hash).await?;
+        let (_, user) = taken.ok_or_else(wrong_code)?;
         let found = users::sql::by_ids(&mut db, &[user]).await?.pop();
         let user = found.ok_or_else(wrong_credentials)?;
-        let organization = organizations::sql::lock(&mut db, organization).await?;
         let letter = Letter::RecoveryCodeUsed {
             organization: organization.name.to_string(),
             owner: user.email.clone(),
@@ -71,6 +71,7 @@ impl Service {
             method: "recovery_code",
             has_second_factor: true,
             vouched_by: Some(organization.id),
+            until: None,
             origin: request.origin.clone(),
         };
         let session = sessions::open(&mut db, &user, opening).await?;

@@ -4,7 +4,7 @@ use chrono::TimeDelta;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::password::{email_hash, wrong_credentials};
+use super::password::{unlock, wrong_credentials};
 use super::sql;
 use crate::access::{Request, Who};
 use crate::activity::Entry;
@@ -16,6 +16,8 @@ use crate::users::{self, User};
 use crate::{Service, sso};
 
 const GOOD_FOR: TimeDelta = TimeDelta::hours(1);
+/// Whoever asks again sooner has a link on its way already.
+const PAUSE: TimeDelta = TimeDelta::minutes(2);
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(extend("examples" = [{ "current_password": "correct horse", "password": "correct horse battery" }]))]
@@ -41,8 +43,11 @@ impl Service {
         let Some(user) = users::sql::by_email(&mut db, &email).await? else {
             return Ok(());
         };
-        let token = auth::key::new_token("hgp_", db.chance.bytes());
         let expires_at = db.now + GOOD_FOR;
+        if sql::has_reset_since(&mut db, user.id, expires_at - PAUSE).await? {
+            return Ok(());
+        }
+        let token = auth::key::new_token("hgp_", db.chance.bytes());
         sql::delete_resets(&mut db, user.id).await?;
         sql::insert_reset(&mut db, &auth::key::hash(&token), user.id, expires_at).await?;
         let link = format!("{}/reset/{token}/", self.core.instance.site_url);
@@ -65,26 +70,24 @@ impl Service {
     /// Sets another password by the link in the mail. Ends all sessions, and proves the address.
     pub async fn reset_password(&self, token: &str, password: &str, request: Request) -> Result<User> {
         self.core.attempts.count(&request)?;
+        self.reset_is_open(token).await?;
         let hash = users::cases::hash_password(password).await?;
         let mut db = self.write().await?;
-        let now = db.now;
-        let user = sql::reset_of(&mut db, &auth::key::hash(token), now)
+        let user = sql::take_reset(&mut db, &auth::key::hash(token))
             .await?
             .ok_or_else(expired)?;
+        let user = users::sql::by_ids(&mut db, &[user]).await?.pop().ok_or_else(expired)?;
         let email = Email::new(&user.email).map_err(|_| wrong_credentials())?;
         sso::refuse_enforced(&mut db, &email).await?;
-        sql::delete_resets(&mut db, user.id).await?;
-        sql::forget_failures(&mut db, &email_hash(&email)).await?;
+        let mut entries = users::cases::prove_address(&mut db, &user).await?;
+        sql::delete_pending(&mut db, user.id).await?;
+        unlock(&mut db, &email, request.origin.address).await?;
         users::sql::set_password(&mut db, user.id, &hash).await?;
-        users::sql::verify_email(&mut db, user.id).await?;
         sessions::sql::delete_of_user(&mut db, user.id).await?;
+        entries.push(Entry::happened(&user, "password_changed"));
         let notice = changed(&user, &request);
         mail::post(&mut db, &self.core.instance, vec![notice]).await?;
-        db.commit(
-            &Who::user(user.id, request),
-            &[Entry::happened(&user, "password_changed")],
-        )
-        .await?;
+        db.commit(&Who::user(user.id, request), &entries).await?;
         Ok(user)
     }
 
@@ -100,7 +103,7 @@ impl Service {
             .pop()
             .ok_or(Error::BadCredential)?;
         users::sql::set_password(&mut db, user.id, &hash).await?;
-        sql::delete_resets(&mut db, user.id).await?;
+        sql::delete_pending(&mut db, user.id).await?;
         sessions::sql::delete_others(&mut db, user.id, person.session).await?;
         let notice = changed(&user, &person.who.request);
         mail::post(&mut db, &self.core.instance, vec![notice]).await?;

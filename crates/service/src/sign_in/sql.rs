@@ -49,8 +49,10 @@ pub(super) async fn insert_challenge(
     expires_at: Time,
 ) -> Result<()> {
     const SQL: &str = "INSERT INTO challenge (secret_hash, user_id, tries, expires_at) VALUES ($1, $2, 0, $3)";
+    const CLEAR: &str = "DELETE FROM challenge WHERE expires_at < $1 OR user_id = $2";
     let now = db.now;
-    changed!(db, sqlx::query("DELETE FROM challenge WHERE expires_at < $1").bind(now))?;
+    // One at a time: many would be many more guesses.
+    changed!(db, sqlx::query(CLEAR).bind(now).bind(user))?;
     changed!(db, sqlx::query(SQL).bind(hash.as_slice()).bind(user).bind(expires_at))?;
     Ok(())
 }
@@ -104,6 +106,27 @@ pub(super) async fn reset_of(db: &mut Session, hash: &SecretHash, now: Time) -> 
     Ok(on!(db, conn => sqlx::query_as(SQL).bind(hash.as_slice()).bind(now).fetch_optional(conn))?)
 }
 
+/// Somebody asked a moment ago, and the link is on its way.
+pub(super) async fn has_reset_since(db: &mut Session, user: UserId, expires_after: Time) -> Result<bool> {
+    const SQL: &str = "SELECT 1 FROM password_reset WHERE user_id = $1 AND expires_at > $2 LIMIT 1";
+    let found: Option<i32> =
+        on!(db, conn => sqlx::query_scalar(SQL).bind(user).bind(expires_after).fetch_optional(conn))?;
+    Ok(found.is_some())
+}
+
+/// Everything that waits for somebody to go on signing in.
+pub(crate) async fn delete_pending(db: &mut Writing, user: UserId) -> Result<()> {
+    changed!(db, sqlx::query("DELETE FROM challenge WHERE user_id = $1").bind(user))?;
+    delete_resets(db, user).await
+}
+
+/// Uses a reset link up. Of two who come at once, one finds it.
+pub(super) async fn take_reset(db: &mut Writing, hash: &SecretHash) -> Result<Option<UserId>> {
+    const SQL: &str = "DELETE FROM password_reset WHERE secret_hash = $1 AND expires_at > $2 RETURNING user_id";
+    let now = db.now;
+    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(hash.as_slice()).bind(now).fetch_optional(conn))?)
+}
+
 pub(crate) async fn delete_resets(db: &mut Writing, user: UserId) -> Result<()> {
     changed!(
         db,
@@ -132,10 +155,16 @@ pub(super) async fn insert_recovery_code(
     Ok(())
 }
 
-pub(super) async fn delete_recovery_codes(db: &mut Writing, organization: OrganizationId, user: UserId) -> Result<()> {
+pub(crate) async fn delete_recovery_codes(db: &mut Writing, organization: OrganizationId, user: UserId) -> Result<()> {
     const SQL: &str = "DELETE FROM recovery_code WHERE organization_id = $1 AND user_id = $2";
     changed!(db, sqlx::query(SQL).bind(organization).bind(user))?;
     Ok(())
+}
+
+/// The organization whose owner may use this code.
+pub(super) async fn organization_of_code(db: &mut Session, hash: &SecretHash) -> Result<Option<OrganizationId>> {
+    const SQL: &str = "SELECT organization_id FROM recovery_code WHERE code_hash = $1";
+    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(hash.as_slice()).fetch_optional(conn))?)
 }
 
 /// Uses a code up. Only a present owner's is good.

@@ -8,9 +8,9 @@ use crate::id::{DomainId, OrganizationId};
 use crate::level::Level;
 use crate::members::Door;
 use crate::sessions::{self, Opening};
-use crate::text::Email;
+use crate::text::{Email, one_line};
 use crate::users::{self, NewUser, Person, User};
-use crate::{Service, invites, keys, members, organizations};
+use crate::{Service, invites, members, organizations};
 
 impl Service {
     /// How somebody with this address may sign in. Looks at the domain alone, so it tells nothing about accounts.
@@ -25,6 +25,11 @@ impl Service {
             has_oidc: domain.has_oidc(),
             domain: Some(domain.id),
         }))
+    }
+
+    /// Counts somebody who sets out to sign in: it costs us a row, and a question to a provider.
+    pub fn count_attempt(&self, request: &Request) -> Result<()> {
+        self.core.attempts.count(request)
     }
 
     /// A verified domain, for a sign-in through its provider.
@@ -71,11 +76,13 @@ impl Service {
         take_assertion(&mut db, vouched).await?;
         let domain = vouching_domain(&mut db, vouched, &email).await?;
         let (user, mut entries) = self.account(&mut db, vouched, domain.as_ref(), &email).await?;
+        let domain = expect_way_of(&mut db, vouched, domain, &user).await?;
         entries.extend(self.membership(&mut db, vouched, domain.as_ref(), &user).await?);
         let opening = Opening {
             method: vouched.sso.as_str(),
             has_second_factor: true,
             vouched_by: vouched.domain.and(domain.as_ref()).map(|domain| domain.organization_id),
+            until: vouched.session_until,
             origin: request.origin.clone(),
         };
         let session = sessions::open(&mut db, &user, opening).await?;
@@ -108,8 +115,13 @@ impl Service {
             Some(user) => {
                 if let (Some(domain), true) = (domain, vouched.domain.is_some()) {
                     refuse_elsewhere(db, domain, &user).await?;
+                    refuse_unasked_owner(db, domain, &user, vouched).await?;
                 }
-                let entries = prove_address(db, &user).await?;
+                // Whoever is signed in to it at the same time has proven enough.
+                let entries = match vouched.signed_in_as {
+                    Some(id) if id == user.id => Vec::new(),
+                    _ => users::cases::prove_address(db, &user).await?,
+                };
                 (user, entries)
             }
             None => self.new_account(db, vouched, domain, email).await?,
@@ -132,8 +144,8 @@ impl Service {
         }
         let new = NewUser {
             email: email.clone(),
-            first_name: vouched.first_name.clone(),
-            last_name: vouched.last_name.clone(),
+            first_name: one_line(&vouched.first_name),
+            last_name: one_line(&vouched.last_name),
             password: None,
             is_email_verified: true,
         };
@@ -237,6 +249,44 @@ async fn expect_own_address(db: &mut Writing, domain: Option<&Domain>, email: &E
     }
 }
 
+/// The account's own address decides, whatever the provider calls the person today: where that address must be vouched
+/// for in one way, no other will do. For the instance's providers it also says which organization takes newcomers in.
+async fn expect_way_of(
+    db: &mut Writing,
+    vouched: &Vouched,
+    domain: Option<Domain>,
+    user: &User,
+) -> Result<Option<Domain>> {
+    let own = Email::new(&user.email).map_err(|_| foreign_address(&user.email))?;
+    let holder = domains::sql::holder(db, &own.domain()).await?;
+    if let Some(holder) = &holder {
+        expect_method(holder, vouched.sso)?;
+        if holder.enforced().is_some_and(Sso::is_of_domain) && vouched.domain != Some(holder.id) {
+            let detail = format!(
+                "addresses on {} sign in through that domain's own provider",
+                holder.domain
+            );
+            return Err(Error::refused("sso_enforced", detail));
+        }
+    }
+    Ok(if vouched.domain.is_some() { domain } else { holder })
+}
+
+/// Administrators choose the provider, and a provider could say that anybody is an owner. So an owner's account is
+/// connected to it by the owner: by signing in through it while signed in already.
+async fn refuse_unasked_owner(db: &mut Writing, domain: &Domain, user: &User, vouched: &Vouched) -> Result<()> {
+    let is_owner = members::level_of(db, domain.organization_id, user.id).await? == Some(Level::Owner);
+    if !is_owner || vouched.signed_in_as == Some(user.id) {
+        return Ok(());
+    }
+    let detail = format!(
+        "{} is an owner and has not signed in this way before: the first time, an owner does so while signed in with \
+         their password or a recovery code",
+        user.email
+    );
+    Err(Error::refused("owner_not_linked", detail))
+}
+
 fn foreign_address(email: &str) -> Error {
     let detail = format!(
         "{email} is not on a verified domain of this organization, so its identity provider cannot vouch for it"
@@ -251,21 +301,13 @@ async fn refuse_elsewhere(db: &mut Writing, domain: &Domain, user: &User) -> Res
     if is_member || !sql::belongs_somewhere(db, user.id).await? {
         return Ok(());
     }
+    let invite = invites::sql::by_target(db, domain.organization_id, &email).await?;
+    // What comes of it is a session within this organization; their others are not touched.
+    if invite.is_some_and(|invite| !invite.is_expired(db.now)) {
+        return Ok(());
+    }
     let detail = format!(
-        "{email} has an account that belongs to other organizations only: invite it, so that the person can join while \
-         signed in"
+        "{email} has an account that belongs to other organizations only: invite it by mail, so that the person can join"
     );
     Err(Error::refused("belongs_elsewhere", detail))
-}
-
-/// The first proof of an address. Whoever made the account without it has no more part in it.
-async fn prove_address(db: &mut Writing, user: &User) -> Result<Vec<Entry>> {
-    if user.is_email_verified {
-        return Ok(Vec::new());
-    }
-    users::sql::verify_email(db, user.id).await?;
-    users::sql::forget_password(db, user.id).await?;
-    sessions::sql::delete_of_user(db, user.id).await?;
-    keys::sql::delete_of_user(db, user.id).await?;
-    Ok(vec![Entry::happened(user, "address_proven")])
 }

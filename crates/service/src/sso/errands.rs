@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{Sso, sql};
 use crate::Service;
 use crate::error::Result;
-use crate::id::{DomainId, OrganizationId};
+use crate::id::{DomainId, OrganizationId, UserId};
 
 /// For as long as somebody may take to sign in elsewhere.
 const GOOD_FOR: TimeDelta = TimeDelta::minutes(15);
@@ -16,6 +16,8 @@ const GOOD_FOR: TimeDelta = TimeDelta::minutes(15);
 pub struct Errand {
     pub sso: Sso,
     pub domain: Option<(OrganizationId, DomainId)>,
+    /// Whose account the browser is signed in to.
+    pub signed_in_as: Option<UserId>,
     /// Where to go when it is done.
     pub next: String,
     pub nonce: String,
@@ -24,6 +26,7 @@ pub struct Errand {
 
 #[derive(Serialize, Deserialize)]
 struct Details {
+    signed_in_as: Option<UserId>,
     next: String,
     nonce: String,
     pkce_verifier: String,
@@ -39,6 +42,7 @@ impl Service {
     /// Notes a sign-in that is sent away under this id, from the browser that holds this secret.
     pub async fn send_away(&self, id: &str, errand: &Errand, browser: &str) -> Result<()> {
         let details = Details {
+            signed_in_as: errand.signed_in_as,
             next: errand.next.clone(),
             nonce: errand.nonce.clone(),
             pkce_verifier: errand.pkce_verifier.clone(),
@@ -71,6 +75,7 @@ impl Service {
         Ok(Some(Errand {
             sso,
             domain: row.organization_id.zip(row.domain_id),
+            signed_in_as: details.signed_in_as,
             next: details.next,
             nonce: details.nonce,
             pkce_verifier: details.pkce_verifier,

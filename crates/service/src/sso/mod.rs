@@ -15,7 +15,8 @@ use crate::clock::Time;
 use crate::db::{Session, Writing};
 use crate::domains::{self, Domain};
 use crate::error::{Error, Result};
-use crate::id::DomainId;
+use crate::id::{DomainId, OrganizationId, UserId};
+use crate::level::Level;
 use crate::text::Email;
 
 /// A way to sign in that somebody else checks.
@@ -61,7 +62,7 @@ impl Sso {
     }
 
     /// Whether the provider is a domain's own, rather than the whole instance's.
-    fn is_of_domain(self) -> bool {
+    pub(crate) fn is_of_domain(self) -> bool {
         matches!(self, Self::Saml | Self::Oidc)
     }
 }
@@ -91,6 +92,10 @@ pub struct Vouched {
     pub email: String,
     pub first_name: String,
     pub last_name: String,
+    /// Whose account the browser was signed in to when it was sent away.
+    pub signed_in_as: Option<UserId>,
+    /// When the provider wants the session to end, if it says.
+    pub session_until: Option<Time>,
     /// An assertion that is good once, and until when it must be remembered.
     pub assertion: Option<(String, Time)>,
 }
@@ -119,13 +124,30 @@ pub(crate) async fn refuse_enforced(db: &mut Session, email: &Email) -> Result<(
 /// Whether some owner could still sign in with this enforcement: one who has done so this way before, one whose
 /// address is elsewhere and who has another way, or one with a recovery code.
 pub(crate) async fn an_owner_gets_in(db: &mut Session, domain: &Domain, sso: Sso) -> Result<bool> {
-    for owner in sql::owners(db, domain.organization_id).await? {
+    some_owner_gets_in(db, domain.organization_id, Some((domain, sso))).await
+}
+
+/// The same with the domains as they are. Where nothing is enforced, everybody has the ways they have.
+pub(crate) async fn an_owner_gets_in_now(db: &mut Session, organization: OrganizationId) -> Result<bool> {
+    if !sql::is_enforced_somewhere(db, organization).await? {
+        return Ok(true);
+    }
+    some_owner_gets_in(db, organization, None).await
+}
+
+async fn some_owner_gets_in(
+    db: &mut Session,
+    organization: OrganizationId,
+    planned: Option<(&Domain, Sso)>,
+) -> Result<bool> {
+    for owner in sql::owners(db, organization).await? {
         let Ok(email) = Email::new(&owner.email) else { continue };
-        let needed = if email.domain() == domain.domain {
-            Some((sso, domain.id))
-        } else {
-            let holder = domains::sql::holder(db, &email.domain()).await?;
-            holder.and_then(|holder| Some((holder.enforced()?, holder.id)))
+        let needed = match planned {
+            Some((domain, sso)) if email.domain() == domain.domain => Some((sso, domain.id)),
+            _ => {
+                let holder = domains::sql::holder(db, &email.domain()).await?;
+                holder.and_then(|holder| Some((holder.enforced()?, holder.id)))
+            }
         };
         let gets_in = match needed {
             Some((sso, id)) => {
@@ -139,6 +161,34 @@ pub(crate) async fn an_owner_gets_in(db: &mut Session, domain: &Domain, sso: Sso
         }
     }
     Ok(false)
+}
+
+/// Subjects mean something at the provider that named them; at another they may be other people.
+///
+/// And whoever changes what a provider's word is checked with could speak for anybody: not for those above them.
+pub(crate) async fn forget_old_providers(db: &mut Writing, before: &Domain, after: &Domain, by: Level) -> Result<()> {
+    let of_saml = |domain: &Domain| [domain.saml_acs_url.clone(), domain.saml_x509_cert.clone()];
+    let of_oidc = |domain: &Domain| (domain.oidc_client_id.clone(), domain.oidc_client_secret.clone());
+    for (sso, is_another, is_changed) in [
+        (
+            Sso::Saml,
+            before.saml_entity_id != after.saml_entity_id,
+            of_saml(before) != of_saml(after),
+        ),
+        (
+            Sso::Oidc,
+            before.oidc_issuer != after.oidc_issuer,
+            of_oidc(before) != of_oidc(after),
+        ),
+    ] {
+        let provider = sso.provider(Some(after.id));
+        if is_another {
+            sql::unlink_provider(db, &provider).await?;
+        } else if is_changed {
+            sql::unlink_above(db, &provider, after.organization_id, by).await?;
+        }
+    }
+    Ok(())
 }
 
 /// What a domain leaves behind when it goes.

@@ -3,8 +3,9 @@ use auth::key::SecretHash;
 use super::Attempt;
 use crate::clock::Time;
 use crate::db::{Session, Writing, changed, on};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::id::{DomainId, OrganizationId, UserId};
+use crate::level::Level;
 use crate::users::User;
 use crate::users::sql::user_columns;
 
@@ -22,6 +23,13 @@ pub(super) async fn owners(db: &mut Session, organization: OrganizationId) -> Re
         AS has_recovery_code FROM member m JOIN app_user u ON u.id = m.user_id \
         WHERE m.organization_id = $1 AND m.level = 15";
     Ok(on!(db, conn => sqlx::query_as(SQL).bind(organization).fetch_all(conn))?)
+}
+
+pub(super) async fn is_enforced_somewhere(db: &mut Session, organization: OrganizationId) -> Result<bool> {
+    const SQL: &str = "SELECT 1 FROM domain WHERE organization_id = $1 AND verified_at IS NOT NULL \
+        AND sso_enforcement <> '' LIMIT 1";
+    let found: Option<i32> = on!(db, conn => sqlx::query_scalar(SQL).bind(organization).fetch_optional(conn))?;
+    Ok(found.is_some())
 }
 
 pub(super) async fn is_linked(db: &mut Session, user: UserId, provider: &str) -> Result<bool> {
@@ -43,7 +51,7 @@ pub(super) async fn link(db: &mut Writing, user: UserId, provider: &str, subject
     const SQL: &str =
         "INSERT INTO user_identity (id, user_id, provider, subject, created_at) VALUES ($1, $2, $3, $4, $5)";
     let (id, now) = (db.uuid(), db.now);
-    changed!(
+    let done = changed!(
         db,
         sqlx::query(SQL)
             .bind(id)
@@ -51,7 +59,22 @@ pub(super) async fn link(db: &mut Writing, user: UserId, provider: &str, subject
             .bind(provider)
             .bind(subject)
             .bind(now)
-    )?;
+    );
+    let taken = || Error::refused("unique", "this identity was linked at the same time: try again");
+    done.map_err(|error| Error::from(error).on_unique(taken))?;
+    Ok(())
+}
+
+/// The same for members of one organization above a level: what somebody below them changes does not speak for them.
+pub(super) async fn unlink_above(
+    db: &mut Writing,
+    provider: &str,
+    organization: OrganizationId,
+    level: Level,
+) -> Result<()> {
+    const SQL: &str = "DELETE FROM user_identity WHERE provider = $1 AND user_id IN \
+        (SELECT user_id FROM member WHERE organization_id = $2 AND level > $3)";
+    changed!(db, sqlx::query(SQL).bind(provider).bind(organization).bind(level))?;
     Ok(())
 }
 

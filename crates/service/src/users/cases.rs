@@ -5,7 +5,6 @@ use sqlx::types::Json;
 use tokio::sync::Semaphore;
 
 use super::{Standing, User, sql};
-use crate::Service;
 use crate::access::Who;
 use crate::activity::Entry;
 use crate::db::Writing;
@@ -14,6 +13,7 @@ use crate::id::{OrganizationId, UserId, UserUuid};
 use crate::page::{Page, Window};
 use crate::sessions::SignedIn;
 use crate::text::{Email, given_name};
+use crate::{Service, keys, second_factor, sessions, sign_in};
 
 /// What it takes to make an account.
 #[derive(Debug, Clone)]
@@ -111,7 +111,9 @@ impl Service {
         let mut db = self.write().await?;
         let user = sql::by_email(&mut db, email).await?.ok_or(Error::NotFound("user"))?;
         sql::set_password(&mut db, user.id, &hash).await?;
-        crate::sessions::sql::delete_of_user(&mut db, user.id).await?;
+        sessions::sql::delete_of_user(&mut db, user.id).await?;
+        sign_in::sql::delete_pending(&mut db, user.id).await?;
+        sign_in::unlock(&mut db, email, None).await?;
         db.commit(who, &[Entry::happened(&user, "password_changed")]).await?;
         Ok(user)
     }
@@ -141,6 +143,22 @@ pub(crate) async fn insert(db: &mut Writing, new: &NewUser, password_hash: Optio
         is_email_verified: new.is_email_verified,
         hedgehog_config: Json(Map::new()),
     })
+}
+
+/// The first proof that an address belongs to whoever comes. Somebody else may have made the account in their name, so
+/// everything that could let that somebody in again goes: password, second factor, keys, sessions.
+pub(crate) async fn prove_address(db: &mut Writing, user: &User) -> Result<Vec<Entry>> {
+    if user.is_email_verified {
+        return Ok(Vec::new());
+    }
+    sql::verify_email(db, user.id).await?;
+    sql::forget_password(db, user.id).await?;
+    second_factor::remove(db, user.id).await?;
+    let mut entries = keys::forget_all(db, user.id).await?;
+    sessions::sql::delete_of_user(db, user.id).await?;
+    sign_in::sql::delete_pending(db, user.id).await?;
+    entries.push(Entry::happened(user, "address_proven"));
+    Ok(entries)
 }
 
 /// The hash of a new user's password, made before the transaction: it takes its time.

@@ -70,7 +70,7 @@ async fn an_account_is_known_by_its_number_and_primary_address() {
     let expected = Identity {
         subject: "583231".into(),
         email: "ada@example.com".into(),
-        email_verified: true,
+        email_verified: Some(true),
         first_name: "Ada".into(),
         last_name: "King Lovelace".into(),
     };
