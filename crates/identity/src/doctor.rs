@@ -1,5 +1,6 @@
 //! The doctor: looks at everything a sign-in through a domain needs, and says what was seen and what to do.
 
+use auth::saml::IdentityProvider;
 use chrono::{DateTime, TimeDelta, Utc};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -133,7 +134,7 @@ impl Identity {
                 "the metadata names another entity id or sign-in address",
                 todo,
             ),
-            Ok(now) if now.certificates.to_pem().trim() != domain.saml_x509_cert.trim() => Step::new(
+            Ok(now) if has_other_certificates(domain, &now) => Step::new(
                 NAME,
                 Verdict::Warning,
                 "the metadata lists other certificates than were imported: the provider is changing them",
@@ -175,10 +176,7 @@ impl Identity {
         if !domain.has_oidc() {
             return Ok(Step::skipped(NAME, "OIDC is not set up"));
         }
-        if !domain.is_verified() {
-            return Ok(Step::skipped(NAME, "the domain is not verified yet"));
-        }
-        Ok(match self.discover(domain.id).await? {
+        Ok(match self.discover(domain).await? {
             Ok(()) => Step::ok(NAME, "the provider answers, and says of itself what it should"),
             Err(refusal) => Step::new(NAME, Verdict::Failed, refusal.detail, "check oidc_issuer"),
         })
@@ -274,6 +272,12 @@ fn saml_settings_step(domain: &Domain) -> Step {
             "fill them in",
         ),
     }
+}
+
+fn has_other_certificates(domain: &Domain, now: &IdentityProvider) -> bool {
+    domain
+        .identity_provider()
+        .is_none_or(|known| known.certificates != now.certificates)
 }
 
 fn certificates_step(domain: &Domain, now: DateTime<Utc>) -> Step {

@@ -4,6 +4,7 @@ use auth::oidc::{self, FetchError, Identity as Person, Refusal, Stored, github};
 use http::{Request as HttpRequest, Response as HttpResponse};
 use secrecy::SecretString;
 use service::access::Request;
+use service::domains::Domain;
 use service::sso::{Errand, Sso, Vouched};
 use service::{DomainId, Error, Result};
 
@@ -98,7 +99,9 @@ impl Identity {
 
     /// Takes the code that a provider makes the browser bring. Every refusal is noted for administrators.
     pub async fn finish_oidc(&self, state: &str, code: &str, browser: &str, request: &Request) -> Result<Entered> {
-        let errand = self.service.come_back(state, browser).await?.ok_or_else(|| {
+        let errand = self.service.come_back(state, browser).await?;
+        // A request of SAML has an id of the same kind, but neither nonce nor verifier.
+        let errand = errand.filter(|errand| errand.sso != Sso::Saml).ok_or_else(|| {
             let detail = "this sign-in was not begun in this browser, took too long, or was finished before";
             Error::refused("unknown_state", detail)
         })?;
@@ -156,10 +159,10 @@ impl Identity {
     }
 
     async fn client(&self, sso: Sso, domain: Option<DomainId>) -> Result<Client> {
-        let redirect_url = self.service.instance().oidc_redirect_url();
         if let Some(id) = domain {
-            return self.client_of_domain(id, redirect_url).await;
+            return self.client_of_domain(id).await;
         }
+        let redirect_url = self.service.instance().oidc_redirect_url();
         let provider = self
             .outside
             .providers
@@ -193,18 +196,22 @@ impl Identity {
         }))
     }
 
-    async fn client_of_domain(&self, id: DomainId, redirect_url: String) -> Result<Client> {
+    async fn client_of_domain(&self, id: DomainId) -> Result<Client> {
         let domain = self.service.domain_for_sign_in(id).await?;
         if !domain.has_oidc() {
             return Err(Error::NotFound("identity provider"));
         }
-        let secret = domain.oidc_secret(self.service.instance())?;
-        Ok(Client::Oidc(oidc::Client {
-            issuer: domain.oidc_issuer,
-            client_id: domain.oidc_client_id,
-            client_secret: secret.map(SecretString::from),
-            redirect_url,
-        }))
+        Ok(Client::Oidc(self.own_client(&domain)?))
+    }
+
+    fn own_client(&self, domain: &Domain) -> Result<oidc::Client> {
+        let instance = self.service.instance();
+        Ok(oidc::Client {
+            issuer: domain.oidc_issuer.clone(),
+            client_id: domain.oidc_client_id.clone(),
+            client_secret: domain.oidc_secret(instance)?.map(SecretString::from),
+            redirect_url: instance.oidc_redirect_url(),
+        })
     }
 
     pub(crate) async fn fetch(&self, request: HttpRequest<Vec<u8>>) -> Result<HttpResponse<Vec<u8>>, FetchError> {
@@ -212,13 +219,8 @@ impl Identity {
     }
 
     /// Whether an OpenID provider says of itself what it should, for the doctor.
-    pub(crate) async fn discover(&self, id: DomainId) -> Result<Result<(), Refusal>> {
-        let Client::Oidc(client) = self
-            .client_of_domain(id, self.service.instance().oidc_redirect_url())
-            .await?
-        else {
-            return Ok(Ok(()));
-        };
+    pub(crate) async fn discover(&self, domain: &Domain) -> Result<Result<(), Refusal>> {
+        let client = self.own_client(domain)?;
         let chance = self.service.chance();
         let random = [chance.bytes(), chance.bytes(), chance.bytes()];
         Ok(oidc::start(&client, &|request| self.fetch(request), random)

@@ -68,7 +68,8 @@ impl Identity {
             (Some(id), Some(browser)) => self.service.come_back(id, browser).await?,
             _ => None,
         };
-        let errand = errand.filter(|errand| errand.domain.is_some_and(|(_, id)| id == domain.id));
+        let errand =
+            errand.filter(|errand| errand.sso == Sso::Saml && errand.domain.is_some_and(|(_, id)| id == domain.id));
         let provider = domain.identity_provider().ok_or(Error::NotFound("identity provider"))?;
         let us = domain.service_provider(self.service.instance());
         let expected = Expected {
@@ -83,7 +84,7 @@ impl Identity {
             let vouched = Vouched {
                 sso: Sso::Saml,
                 domain: Some(domain.id),
-                subject: assertion.name_id,
+                subject: assertion.subject,
                 email: assertion.email,
                 first_name: assertion.first_name,
                 last_name: assertion.last_name,

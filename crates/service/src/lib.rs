@@ -62,6 +62,8 @@ struct Core {
     cache: Cache,
     key_use: KeyUse,
     attempts: Attempts,
+    /// Refused sign-ins that are written down.
+    refusals: Attempts,
     instance: Instance,
 }
 
@@ -74,6 +76,7 @@ impl Service {
             cache: Cache::default(),
             key_use: KeyUse::default(),
             attempts: Attempts::default(),
+            refusals: Attempts::default(),
             instance,
         };
         Self { core: Arc::new(core) }

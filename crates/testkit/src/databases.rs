@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use service::Store;
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use sqlx::postgres::PgRow;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{AssertSqlSafe, Connection, FromRow, PgConnection, SqliteConnection};
 
 /// Where the tests find a PostgreSQL server they may make databases on.
 const SERVER: &str = "TESTKIT_POSTGRES";
@@ -53,6 +55,22 @@ impl Database {
         Store::open(&self.url, CONNECTIONS)
             .await
             .expect("a fresh database opens")
+    }
+
+    /// What one column holds, asked behind the service's back.
+    pub async fn column<T>(&self, sql: &'static str) -> Vec<T>
+    where
+        T: Send + Unpin,
+        (T,): for<'r> FromRow<'r, PgRow> + for<'r> FromRow<'r, SqliteRow>,
+    {
+        let asked: sqlx::Result<Vec<(T,)>> = if self.folder.is_some() {
+            let mut file = SqliteConnection::connect(&self.url).await.expect("the database opens");
+            sqlx::query_as(sql).fetch_all(&mut file).await
+        } else {
+            sqlx::query_as(sql).fetch_all(&mut connect(&self.url).await).await
+        };
+        let rows = asked.expect("the database answers");
+        rows.into_iter().map(|(value,)| value).collect()
     }
 
     fn sqlite() -> Self {

@@ -37,6 +37,23 @@ pub struct Kit {
     pub database: Database,
 }
 
+/// When and where a kit is, and what it can reach.
+pub struct Surroundings {
+    pub start: Time,
+    pub instance: Instance,
+    pub outside: Outside,
+}
+
+impl Default for Surroundings {
+    fn default() -> Self {
+        Self {
+            start: NOW.parse().expect("a time"),
+            instance: instance(),
+            outside: outside(),
+        }
+    }
+}
+
 /// Somebody with a key for everything.
 #[derive(Debug, Clone)]
 pub struct Person {
@@ -77,9 +94,17 @@ impl Kit {
     }
 
     pub async fn with(backend: Backend, settings: api::Settings) -> Self {
+        Self::of(backend, settings, Surroundings::default()).await
+    }
+
+    pub async fn of(backend: Backend, settings: api::Settings, surroundings: Surroundings) -> Self {
+        let Surroundings {
+            start,
+            instance,
+            outside,
+        } = surroundings;
         let database = Database::migrated(backend).await;
-        let start: Time = NOW.parse().expect("a time");
-        let service = Service::new(database.open().await, Clock::manual(start), Chance::System, instance());
+        let service = Service::new(database.open().await, Clock::manual(start), Chance::System, instance);
         let owner = person(&service, "olga@example.com", "Olga", "Owner").await;
         let admin = person(&service, "adam@example.com", "Adam", "Admin").await;
         let member = person(&service, "mia@example.com", "Mia", "Member").await;
@@ -92,7 +117,7 @@ impl Kit {
                 .await;
             added.expect("a member is added");
         }
-        let identity = Identity::new(service.clone(), outside());
+        let identity = Identity::new(service.clone(), outside);
         let app = api::router(identity.clone(), settings, None);
         Self {
             service,
@@ -266,7 +291,7 @@ async fn organization_of(service: &Service, name: &str, owner: &Person) -> (Orga
     (seen.organization.id, seen.teams[0].id)
 }
 
-/// Writes a test once and runs it on each database.
+/// Writes a test once and runs it on each database. What it takes is a [`Kit`], or anything made from a backend alone.
 #[macro_export]
 macro_rules! on_both {
     ($($(#[$attribute:meta])* async fn $name:ident($kit:ident: $type:ty) $body:block)+) => {$(
@@ -279,13 +304,13 @@ macro_rules! on_both {
             $(#[$attribute])*
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn sqlite() {
-                test($crate::Kit::new($crate::databases::Backend::Sqlite).await).await;
+                test(<$type>::new($crate::databases::Backend::Sqlite).await).await;
             }
 
             $(#[$attribute])*
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn postgres() {
-                test($crate::Kit::new($crate::databases::Backend::Postgres).await).await;
+                test(<$type>::new($crate::databases::Backend::Postgres).await).await;
             }
         }
     )+};

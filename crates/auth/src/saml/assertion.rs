@@ -9,6 +9,7 @@ use super::response::{Expected, must_answer, must_be_issuer};
 use super::{SKEW, email, xml};
 
 const BEARER: &str = "urn:oasis:names:tc:SAML:2.0:cm:bearer";
+const TRANSIENT: &str = "urn:oasis:names:tc:SAML:2.0:nameid-format:transient";
 const FIRST_NAME: &[&str] = &[
     "givenname",
     "given_name",
@@ -35,6 +36,8 @@ const LAST_NAME: &[&str] = &[
 pub struct Assertion {
     pub id: String,
     pub name_id: String,
+    /// What the provider knows the person by, at every sign-in the same.
+    pub subject: String,
     /// As the provider spells it.
     pub email: String,
     /// Empty if the provider does not say.
@@ -61,11 +64,18 @@ pub(super) fn read(assertion: Node<'_, '_>, expected: &Expected<'_>) -> Result<A
     let confirmed_until = confirm(subject, expected)?;
     let valid_until = conditions(xml::only(assertion, SAML, "Conditions")?, expected)?;
     let session_not_on_or_after = session_end(assertion, expected)?;
-    let name_id = name_id(subject)?;
+    let (name_id, is_transient) = name_id(subject)?;
     let attributes = attributes(assertion)?;
+    let email = email::choose(&attributes, &name_id)?;
     Ok(Assertion {
         id: id.to_owned(),
-        email: email::choose(&attributes, &name_id)?,
+        // A transient name is another one each time, so the address has to do.
+        subject: if is_transient {
+            email.to_lowercase()
+        } else {
+            name_id.clone()
+        },
+        email,
         name_id,
         first_name: first_value(&attributes, FIRST_NAME),
         last_name: first_value(&attributes, LAST_NAME),
@@ -82,7 +92,8 @@ fn only_subject<'a, 'i>(assertion: Node<'a, 'i>) -> Result<Node<'a, 'i>, Refusal
     }
 }
 
-fn name_id(subject: Node<'_, '_>) -> Result<String, Refusal> {
+/// The name, and whether it is made up for this sign-in only.
+fn name_id(subject: Node<'_, '_>) -> Result<(String, bool), Refusal> {
     let [name_id] = xml::children(subject, SAML, "NameID")?[..] else {
         return Err(subject_invalid("the subject must have exactly one NameID"));
     };
@@ -92,7 +103,8 @@ fn name_id(subject: Node<'_, '_>) -> Result<String, Refusal> {
             "the NameID is empty, too long, or has control characters",
         ));
     }
-    Ok(value.into_owned())
+    let is_transient = xml::attribute(name_id, "Format") == Some(TRANSIENT);
+    Ok((value.into_owned(), is_transient))
 }
 
 /// One bearer confirmation must be for us, now, and for this request. Other methods prove nothing in a browser.

@@ -49,7 +49,7 @@ impl Service {
         detail: &str,
         request: &Request,
     ) -> Result<()> {
-        if self.core.attempts.count(request).is_err() {
+        if self.core.refusals.count(request).is_err() {
             return Ok(());
         }
         let mut db = self.write().await?;

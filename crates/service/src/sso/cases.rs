@@ -3,7 +3,7 @@ use crate::access::{Request, Who};
 use crate::activity::Entry;
 use crate::db::Writing;
 use crate::domains::{self, Domain};
-use crate::error::{Error, Result};
+use crate::error::{Error, Invalid, Result};
 use crate::id::{DomainId, OrganizationId};
 use crate::level::Level;
 use crate::members::Door;
@@ -54,19 +54,22 @@ impl Service {
             Err(Error::Invalid(problems)) if problems[0].code == "unique" => self.try_to_enter(vouched, request).await,
             entered => entered,
         };
-        if let (Err(Error::Invalid(problems)), Some(domain)) = (&entered, vouched.domain) {
-            let problem = &problems[0];
-            self.note_refusal(
-                domain,
-                vouched.sso,
-                &vouched.email,
-                problem.code,
-                &problem.detail,
-                request,
-            )
-            .await?;
+        if let Err(Error::Invalid(problems)) = &entered
+            && let Some(domain) = self.domain_to_tell(vouched).await?
+        {
+            let Invalid { code, detail, .. } = &problems[0];
+            self.note_refusal(domain, vouched.sso, &vouched.email, code, detail, request)
+                .await?;
         }
         entered
+    }
+
+    /// Whose administrators are told of a refusal: the provider's domain, else the one that the address is on.
+    async fn domain_to_tell(&self, vouched: &Vouched) -> Result<Option<DomainId>> {
+        if vouched.domain.is_some() {
+            return Ok(vouched.domain);
+        }
+        Ok(self.precheck(&vouched.email).await?.domain)
     }
 
     async fn try_to_enter(&self, vouched: &Vouched, request: &Request) -> Result<(User, String)> {
@@ -105,9 +108,10 @@ impl Service {
         let provider = vouched.sso.provider(vouched.domain);
         if let Some(user) = sql::linked(db, &provider, &vouched.subject).await? {
             // What the provider says of the address today does not matter: the subject is who it is.
-            if vouched.domain.is_some() {
+            if let (Some(domain), true) = (domain, vouched.domain.is_some()) {
                 let own = Email::new(&user.email).map_err(|_| foreign_address(&user.email))?;
-                expect_own_address(db, domain, &own).await?;
+                expect_own_address(db, Some(domain), &own).await?;
+                refuse_elsewhere(db, domain, &user).await?;
             }
             return Ok((user, Vec::new()));
         }
@@ -117,6 +121,7 @@ impl Service {
                     refuse_elsewhere(db, domain, &user).await?;
                     refuse_unasked_owner(db, domain, &user, vouched).await?;
                 }
+                refuse_other_subject(db, &user, &provider, &vouched.subject).await?;
                 // Whoever is signed in to it at the same time has proven enough.
                 let entries = match vouched.signed_in_as {
                     Some(id) if id == user.id => Vec::new(),
@@ -310,4 +315,17 @@ async fn refuse_elsewhere(db: &mut Writing, domain: &Domain, user: &User) -> Res
         "{email} has an account that belongs to other organizations only: invite it by mail, so that the person can join"
     );
     Err(Error::refused("belongs_elsewhere", detail))
+}
+
+/// Whoever has been given an address that somebody else had before is not that person.
+async fn refuse_other_subject(db: &mut Writing, user: &User, provider: &str, subject: &str) -> Result<()> {
+    if !sql::has_other_subject(db, user.id, provider, subject).await? {
+        return Ok(());
+    }
+    let detail = format!(
+        "the identity provider knows {} by another name (subject) than it did before: if it names everybody anew, clear \
+         saml_entity_id or oidc_issuer and set it again, and each account is found by its address once more",
+        user.email
+    );
+    Err(Error::refused("other_subject", detail))
 }

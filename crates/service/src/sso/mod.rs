@@ -167,26 +167,17 @@ async fn some_owner_gets_in(
 ///
 /// And whoever changes what a provider's word is checked with could speak for anybody: not for those above them.
 pub(crate) async fn forget_old_providers(db: &mut Writing, before: &Domain, after: &Domain, by: Level) -> Result<()> {
-    let of_saml = |domain: &Domain| [domain.saml_acs_url.clone(), domain.saml_x509_cert.clone()];
-    let of_oidc = |domain: &Domain| (domain.oidc_client_id.clone(), domain.oidc_client_secret.clone());
-    for (sso, is_another, is_changed) in [
-        (
-            Sso::Saml,
-            before.saml_entity_id != after.saml_entity_id,
-            of_saml(before) != of_saml(after),
-        ),
-        (
-            Sso::Oidc,
-            before.oidc_issuer != after.oidc_issuer,
-            of_oidc(before) != of_oidc(after),
-        ),
-    ] {
-        let provider = sso.provider(Some(after.id));
-        if is_another {
-            sql::unlink_provider(db, &provider).await?;
-        } else if is_changed {
-            sql::unlink_above(db, &provider, after.organization_id, by).await?;
-        }
+    let (saml, oidc) = (Sso::Saml.provider(Some(after.id)), Sso::Oidc.provider(Some(after.id)));
+    if before.saml_entity_id != after.saml_entity_id {
+        sql::unlink_provider(db, &saml).await?;
+    } else if (&before.saml_acs_url, &before.saml_x509_cert) != (&after.saml_acs_url, &after.saml_x509_cert) {
+        sql::unlink_above(db, &saml, after.organization_id, by).await?;
+    }
+    // Some providers name people differently to each client.
+    if (&before.oidc_issuer, &before.oidc_client_id) != (&after.oidc_issuer, &after.oidc_client_id) {
+        sql::unlink_provider(db, &oidc).await?;
+    } else if before.oidc_client_secret != after.oidc_client_secret {
+        sql::unlink_above(db, &oidc, after.organization_id, by).await?;
     }
     Ok(())
 }
@@ -194,7 +185,12 @@ pub(crate) async fn forget_old_providers(db: &mut Writing, before: &Domain, afte
 /// What a domain leaves behind when it goes.
 pub(crate) async fn forget_domain(db: &mut Writing, domain: DomainId) -> Result<()> {
     for sso in [Sso::Saml, Sso::Oidc] {
-        sql::unlink_provider(db, &sso.provider(Some(domain))).await?;
+        forget_provider(db, domain, sso).await?;
     }
     sql::delete_attempts(db, domain).await
+}
+
+/// Whom a domain's provider knew by which name says nothing about the next one's names.
+pub(crate) async fn forget_provider(db: &mut Writing, domain: DomainId, sso: Sso) -> Result<()> {
+    sql::unlink_provider(db, &sso.provider(Some(domain))).await
 }

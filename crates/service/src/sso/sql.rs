@@ -38,6 +38,14 @@ pub(super) async fn is_linked(db: &mut Session, user: UserId, provider: &str) ->
     Ok(found.is_some())
 }
 
+/// Whether the provider knows somebody by another name than this.
+pub(super) async fn has_other_subject(db: &mut Session, user: UserId, provider: &str, subject: &str) -> Result<bool> {
+    const SQL: &str = "SELECT 1 FROM user_identity WHERE user_id = $1 AND provider = $2 AND subject <> $3 LIMIT 1";
+    let found: Option<i32> =
+        on!(db, conn => sqlx::query_scalar(SQL).bind(user).bind(provider).bind(subject).fetch_optional(conn))?;
+    Ok(found.is_some())
+}
+
 pub(super) async fn linked(db: &mut Session, provider: &str, subject: &str) -> Result<Option<User>> {
     const SQL: &str = concat!(
         "SELECT ",

@@ -14,6 +14,7 @@ fn anna(name_id: &str, remember_until: &str) -> Assertion {
     Assertion {
         id: "_assertion1".to_owned(),
         name_id: name_id.to_owned(),
+        subject: name_id.to_owned(),
         email: "anna@corp.test".to_owned(),
         first_name: "Anna".to_owned(),
         last_name: "Åkesson & Søn".to_owned(),
@@ -83,6 +84,21 @@ fn what_our_signer_has_signed_is_accepted() {
         let assertion = accepted(&template.xml(), PLAIN, fixture!("rsa.crt"));
         assert_eq!(assertion.email, "anna@corp.test");
         assert_eq!(assertion.remember_until, at("2026-11-15T12:06:00Z"));
+    }
+}
+
+/// A transient name is another one at each sign-in, so it tells nothing about who somebody is.
+#[test]
+fn the_subject_is_the_address_where_the_name_is_transient() {
+    for (format, subject) in [("transient", "anna@corp.test"), ("persistent", "_made_up")] {
+        let mut template = Template::default();
+        let format = format!("<saml:NameID Format=\"urn:oasis:names:tc:SAML:2.0:nameid-format:{format}\">_made_up<");
+        let (start, rest) = template.subject.split_once("<saml:NameID>").expect("a name");
+        let (_, end) = rest.split_once('<').expect("an end");
+        template.subject = format!("{start}{format}{end}");
+        let assertion = accepted(&template.xml(), PLAIN, fixture!("rsa.crt"));
+        assert_eq!(assertion.name_id, "_made_up");
+        assert_eq!(assertion.subject, subject);
     }
 }
 

@@ -1,0 +1,11 @@
+//! Identity with real far sides: name server, mail server, identity providers. Everything stays on this machine.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod dns;
+mod doctor;
+mod mail;
+mod oidc;
+mod outbound_safety;
+mod saml;
+mod scene;
