@@ -12,6 +12,7 @@ use uuid::Uuid;
 use crate::Api;
 use crate::access::{Anybody, Person};
 use crate::body::Body;
+use crate::conditional::IfMatch;
 use crate::domains::CodesView;
 use crate::error::Problem;
 use crate::openapi::operation;
@@ -116,10 +117,11 @@ async fn retrieve(State(service): State<Service>, Anybody(user): Anybody) -> Res
 async fn update(
     State(service): State<Service>,
     Person(person): Person,
+    if_match: IfMatch,
     Body(patch): Body<UserPatch>,
 ) -> Result<Reply<MeView<'static>>, Problem> {
-    let user = service.update_user(&person, &patch).await?;
-    let standing = service.standing(user.id).await?;
+    let unchanged = |(user, standing): &(User, Standing)| if_match.fits(&MeView::new(user, standing));
+    let (user, standing) = service.update_user(&person, &patch, &unchanged).await?;
     Ok(Reply::new(&MeView::new(&user, &standing)))
 }
 

@@ -32,7 +32,10 @@ impl<S: Send + Sync, T: JsonSchema + DeserializeOwned + 'static> FromRequest<S> 
 }
 
 /// One thing, or a list of them. In a list, each mistake says which item it is in.
-pub(crate) struct OneOrMany<T>(pub(crate) Vec<T>);
+pub(crate) enum OneOrMany<T> {
+    One(T),
+    Many(Vec<T>),
+}
 
 /// How long a list may be.
 pub(crate) const MOST_ITEMS: usize = 100;
@@ -44,7 +47,7 @@ impl<S: Send + Sync, T: JsonSchema + DeserializeOwned + 'static> FromRequest<S> 
         let (parts, body) = request.into_parts();
         let items = match read_json(&parts.headers, body).await? {
             Value::Array(items) => items,
-            one => return schema::read(one).map(|item| Self(vec![item])),
+            one => return schema::read(one).map(Self::One),
         };
         let problem = |code, detail| {
             Err(Problem::Validation(vec![Invalid {
@@ -67,7 +70,7 @@ impl<S: Send + Sync, T: JsonSchema + DeserializeOwned + 'static> FromRequest<S> 
             }
         }
         if problems.is_empty() {
-            Ok(Self(read))
+            Ok(Self::Many(read))
         } else {
             Err(Problem::Validation(problems))
         }

@@ -206,7 +206,7 @@ async fn recovery_codes(
     "has_saml": false, "saml_entity_id": "", "saml_acs_url": "", "saml_x509_cert": "", "saml_idp_initiated": false,
     "saml_metadata_url": "", "saml_sp_entity_id": "https://hedgerow.example.com/saml/01a1dd53/metadata/",
     "saml_sp_acs_url": "https://hedgerow.example.com/saml/01a1dd53/acs/", "has_oidc": false, "oidc_issuer": "",
-    "oidc_client_id": "", "oidc_redirect_url": "https://hedgerow.example.com/sso/callback/",
+    "oidc_client_id": "", "oidc_redirect_url": "https://hedgerow.example.com/oidc/01a1dd53/callback/",
     "created_at": "2026-11-15T09:30:00.000000Z", "updated_at": "2026-11-15T09:30:00.000000Z"
 }]))]
 pub(crate) struct DomainView<'a> {
@@ -288,7 +288,7 @@ impl<'a> DomainView<'a> {
             has_oidc: domain.has_oidc(),
             oidc_issuer: &domain.oidc_issuer,
             oidc_client_id: &domain.oidc_client_id,
-            oidc_redirect_url: instance.oidc_redirect_url(),
+            oidc_redirect_url: instance.oidc_redirect_url(domain.id),
             created_at: Stamp(domain.created_at),
             updated_at: Stamp(domain.updated_at),
         }

@@ -12,6 +12,7 @@ use uuid::Uuid;
 use crate::Api;
 use crate::access::Allowed;
 use crate::body::{Body, OneOrMany};
+use crate::conditional::IfMatch;
 use crate::error::Problem;
 use crate::openapi::operation;
 use crate::page::{Listed, Paging};
@@ -68,14 +69,11 @@ async fn create(
     base: Base,
     Body(new): Body<NewInvite>,
 ) -> Result<Created<InviteView<'static>>, Problem> {
-    let made = service.create_invites(&caller, &[new]).await?;
+    let made = service.create_invite(&caller, &new).await?;
     let now = service.clock().now();
-    let location = format!(
-        "/api/organizations/{}/invites/{}/",
-        caller.organization, made[0].invite.id
-    );
-    Ok(Created::new(&base.fresh(&made[0], now))
-        .kept_as(&InviteView::new(&made[0].invite, now))
+    let location = format!("/api/organizations/{}/invites/{}/", caller.organization, made.invite.id);
+    Ok(Created::new(&base.fresh(&made, now))
+        .kept_as(&InviteView::new(&made.invite, now))
         .at(location))
 }
 
@@ -83,9 +81,12 @@ async fn bulk(
     State(service): State<Service>,
     Allowed(caller): Allowed<WriteInvites>,
     base: Base,
-    OneOrMany(new): OneOrMany<NewInvite>,
+    new: OneOrMany<NewInvite>,
 ) -> Result<Reply<BulkView<'static>>, Problem> {
-    let made = service.create_invites(&caller, &new).await?;
+    let made = match new {
+        OneOrMany::One(new) => vec![service.create_invite(&caller, &new).await?],
+        OneOrMany::Many(new) => service.create_invites(&caller, &new).await?,
+    };
     let now = service.clock().now();
     let shown = made.iter().map(|fresh| base.fresh(fresh, now)).collect();
     let kept = made.iter().map(|fresh| InviteView::new(&fresh.invite, now)).collect();
@@ -107,8 +108,11 @@ async fn destroy(
     State(service): State<Service>,
     Allowed(caller): Allowed<WriteInvites>,
     Id(id): Id<InviteId>,
+    if_match: IfMatch,
 ) -> Result<NoContent, Problem> {
-    service.delete_invite(&caller, id).await?;
+    let now = service.clock().now();
+    let unchanged = |invite: &Invite| if_match.fits(&InviteView::new(invite, now));
+    service.delete_invite(&caller, id, &unchanged).await?;
     Ok(NoContent)
 }
 

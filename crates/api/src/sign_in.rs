@@ -170,15 +170,16 @@ async fn sign_in(
     Anyone { request, .. }: Anyone,
     Body(Credentials { email, password }): Body<Credentials>,
 ) -> Result<WithCookies<Reply<SignedInView<'static>>>, Refused> {
+    let is_dry_run = request.is_dry_run;
     match service
         .sign_in(&email, &password, request)
         .await
         .map_err(Problem::from)?
     {
-        SignIn::Done { user, session } => Ok(signed_in(&user, &session)),
+        SignIn::Done { user, session } => Ok(signed_in(&user, &session, is_dry_run)),
         SignIn::SecondFactor { challenge } => Err(Refused {
             problem: Problem::CodeNeeded,
-            cookie: Some(cookies::set(cookies::CHALLENGE, &challenge)),
+            cookie: (!is_dry_run).then(|| cookies::set(cookies::CHALLENGE, &challenge)),
         }),
     }
 }
@@ -189,8 +190,9 @@ async fn second_factor(
     Body(Code { token }): Body<Code>,
 ) -> Result<WithCookies<Reply<SignedInView<'static>>>, Problem> {
     let challenge = challenge.unwrap_or_default();
+    let is_dry_run = request.is_dry_run;
     let (user, session) = service.sign_in_with_code(&challenge, &token, request).await?;
-    Ok(signed_in(&user, &session))
+    Ok(signed_in(&user, &session, is_dry_run))
 }
 
 async fn recovery(
@@ -198,8 +200,9 @@ async fn recovery(
     Anyone { request, .. }: Anyone,
     Body(Recovery { email, code }): Body<Recovery>,
 ) -> Result<WithCookies<Reply<SignedInView<'static>>>, Problem> {
+    let is_dry_run = request.is_dry_run;
     let (user, session) = service.sign_in_with_recovery_code(&email, &code, request).await?;
-    Ok(signed_in(&user, &session))
+    Ok(signed_in(&user, &session, is_dry_run))
 }
 
 async fn precheck(
@@ -238,17 +241,22 @@ async fn sign_out(
     State(service): State<Service>,
     Anyone { request, session, .. }: Anyone,
 ) -> Result<WithCookies<NoContent>, Problem> {
+    let ended = (!request.is_dry_run).then(|| cookies::end(cookies::SESSION));
     if let Some(session) = session {
         service.sign_out(&session, request).await?;
     }
-    Ok(WithCookies(NoContent, vec![cookies::end(cookies::SESSION)]))
+    Ok(WithCookies(NoContent, ended.into_iter().collect()))
 }
 
-fn signed_in(user: &User, session: &str) -> WithCookies<Reply<SignedInView<'static>>> {
+/// A dry run leaves no session, so the browser keeps what it has.
+fn signed_in(user: &User, session: &str, is_dry_run: bool) -> WithCookies<Reply<SignedInView<'static>>> {
     let reply = Reply::new(&SignedInView {
         success: true,
         user: UserView::from(user),
     });
+    if is_dry_run {
+        return WithCookies(reply, Vec::new());
+    }
     WithCookies(reply, vec![session_cookie(session), cookies::end(cookies::CHALLENGE)])
 }
 

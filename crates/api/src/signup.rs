@@ -46,6 +46,7 @@ async fn accept(
     Id(Token(token)): Id<Token>,
     Body(new): Body<NewAccount>,
 ) -> Result<WithCookies<Created<AcceptedView<'static>>>, Problem> {
+    let is_dry_run = anyone.request.is_dry_run;
     let accepted = match person(&service, &anyone).await? {
         Some(person) => service.accept_invite(&token, &person).await?,
         None => service.accept_invite_anew(&token, &new, anyone.request).await?,
@@ -54,7 +55,9 @@ async fn accept(
         user: UserView::from(&accepted.user),
         redirect_url: "/",
     };
-    let cookies = accepted.session.iter().map(|session| session_cookie(session)).collect();
+    // A dry run leaves no session.
+    let session = accepted.session.filter(|_| !is_dry_run);
+    let cookies = session.iter().map(|session| session_cookie(session)).collect();
     Ok(WithCookies(Created::new(&view), cookies))
 }
 

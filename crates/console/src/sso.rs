@@ -28,8 +28,9 @@ pub(crate) fn routes() -> Router<Console> {
         .route("/saml/{domain}/metadata/", get(metadata))
         .route("/saml/{domain}/acs/", post(finish_saml))
         .route("/oidc/{domain}/login/", get(start_oidc))
+        .route("/oidc/{domain}/callback/", get(finish_oidc))
         .route("/sso/{provider}/login/", get(start_shared))
-        .route("/sso/callback/", get(finish_oidc))
+        .route("/sso/{provider}/callback/", get(finish_shared))
         .layer(DefaultBodyLimit::max(MOST_BYTES))
 }
 
@@ -144,6 +145,9 @@ async fn finish_saml(
     opened(identity.service(), visitor, &entered.session, &entered.next).await
 }
 
+/// What a provider makes the browser bring, if it can be read.
+type Answer = Result<Query<OidcAnswer>, axum::extract::rejection::QueryRejection>;
+
 #[derive(Deserialize)]
 struct OidcAnswer {
     #[serde(default)]
@@ -156,8 +160,22 @@ struct OidcAnswer {
 async fn finish_oidc(
     State(identity): State<Identity>,
     visitor: Visitor,
-    answer: Result<Query<OidcAnswer>, axum::extract::rejection::QueryRejection>,
+    Id(domain): Id<DomainId>,
+    answer: Answer,
 ) -> Result<Response, Failure> {
+    finish(&identity, Target::Domain(domain), visitor, answer).await
+}
+
+async fn finish_shared(
+    State(identity): State<Identity>,
+    visitor: Visitor,
+    Id(Provider(sso)): Id<Provider>,
+    answer: Answer,
+) -> Result<Response, Failure> {
+    finish(&identity, Target::Instance(sso), visitor, answer).await
+}
+
+async fn finish(identity: &Identity, target: Target, visitor: Visitor, answer: Answer) -> Result<Response, Failure> {
     let Query(answer) = answer.map_err(|_| Failure::NotVouchedFor)?;
     let browser = visitor.browser.clone().unwrap_or_default();
     let Some(code) = &answer.code else {
@@ -166,7 +184,7 @@ async fn finish_oidc(
             .await?;
         return Err(Failure::NotVouchedFor);
     };
-    let entered = identity.finish_oidc(&answer.state, code, &browser, &visitor.request);
+    let entered = identity.finish_oidc(target, &answer.state, code, &browser, &visitor.request);
     let entered = entered.await.map_err(refused)?;
     opened(identity.service(), visitor, &entered.session, &entered.next).await
 }

@@ -49,6 +49,15 @@ pub enum Target {
     Instance(Sso),
 }
 
+impl Target {
+    fn is_of(self, errand: &Errand) -> bool {
+        match self {
+            Self::Domain(id) => errand.sso == Sso::Oidc && errand.domain.is_some_and(|(_, domain)| domain == id),
+            Self::Instance(sso) => errand.sso == sso && errand.domain.is_none(),
+        }
+    }
+}
+
 /// Ourselves, as a provider knows us.
 enum Client {
     Oidc(oidc::Client),
@@ -98,10 +107,18 @@ impl Identity {
     }
 
     /// Takes the code that a provider makes the browser bring. Every refusal is noted for administrators.
-    pub async fn finish_oidc(&self, state: &str, code: &str, browser: &str, request: &Request) -> Result<Entered> {
+    ///
+    /// `target` is whose address it was brought to: what one provider's sign-in began with, no other can end.
+    pub async fn finish_oidc(
+        &self,
+        target: Target,
+        state: &str,
+        code: &str,
+        browser: &str,
+        request: &Request,
+    ) -> Result<Entered> {
         let errand = self.service.come_back(state, browser).await?;
-        // A request of SAML has an id of the same kind, but neither nonce nor verifier.
-        let errand = errand.filter(|errand| errand.sso != Sso::Saml).ok_or_else(|| {
+        let errand = errand.filter(|errand| target.is_of(errand)).ok_or_else(|| {
             let detail = "this sign-in was not begun in this browser, took too long, or was finished before";
             Error::refused("unknown_state", detail)
         })?;
@@ -162,7 +179,7 @@ impl Identity {
         if let Some(id) = domain {
             return self.client_of_domain(id).await;
         }
-        let redirect_url = self.service.instance().oidc_redirect_url();
+        let redirect_url = self.service.instance().sso_redirect_url(sso);
         let provider = self
             .outside
             .providers
@@ -210,7 +227,7 @@ impl Identity {
             issuer: domain.oidc_issuer.clone(),
             client_id: domain.oidc_client_id.clone(),
             client_secret: domain.oidc_secret(instance)?.map(SecretString::from),
-            redirect_url: instance.oidc_redirect_url(),
+            redirect_url: instance.oidc_redirect_url(domain.id),
         })
     }
 

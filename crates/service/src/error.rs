@@ -66,6 +66,19 @@ impl Error {
         }])
     }
 
+    /// The mistakes of a list with one item, as those of the item alone.
+    #[must_use]
+    pub(crate) fn of_only_item(self) -> Self {
+        let Self::Invalid(mut problems) = self else { return self };
+        for problem in &mut problems {
+            let inner = problem.field.as_deref().and_then(|field| field.strip_prefix("0__"));
+            if let Some(inner) = inner.map(str::to_owned) {
+                problem.field = Some(inner.into());
+            }
+        }
+        Self::Invalid(problems)
+    }
+
     /// Turns a broken unique constraint into the caller's mistake; other failures stay ours.
     pub(crate) fn on_unique(self, invalid: impl FnOnce() -> Self) -> Self {
         match &self {

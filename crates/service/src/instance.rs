@@ -35,9 +35,15 @@ impl Instance {
         }
     }
 
-    /// Where OpenID providers send people back to: one address for all of them, to be registered there.
-    pub fn oidc_redirect_url(&self) -> String {
-        format!("{}/sso/callback/", self.site_url)
+    /// Where a domain's OpenID provider sends people back to, to be registered there. Each provider has an address of its
+    /// own: with one for all, a hostile one could have the codes of another brought to it.
+    pub fn oidc_redirect_url(&self, domain: DomainId) -> String {
+        format!("{}/oidc/{domain}/callback/", self.site_url)
+    }
+
+    /// The same for a provider of the whole instance.
+    pub fn sso_redirect_url(&self, sso: Sso) -> String {
+        format!("{}/sso/{sso}/callback/", self.site_url)
     }
 }
 

@@ -12,7 +12,7 @@ const provider = new Provider(base, {
   clients: [{
     client_id: options.client_id,
     client_secret: options.client_secret,
-    redirect_uris: [options.redirect_uri],
+    redirect_uris: options.redirect_uri.split(' '),
     grant_types: ['authorization_code'],
     response_types: ['code'],
   }],

@@ -73,6 +73,30 @@ impl Database {
         rows.into_iter().map(|(value,)| value).collect()
     }
 
+    /// Does something that no use case does, such as what a thief with the database would.
+    pub async fn run(&self, sql: &str) {
+        let sql = AssertSqlSafe(sql.to_owned());
+        if self.folder.is_some() {
+            let mut db = SqliteConnection::connect(&self.url).await.expect("the database opens");
+            sqlx::raw_sql(sql).execute(&mut db).await.expect("it obeys");
+        } else {
+            let mut db = connect(&self.url).await;
+            sqlx::raw_sql(sql).execute(&mut db).await.expect("it obeys");
+        }
+    }
+
+    /// Whether this text stands anywhere in the database, in any table.
+    pub async fn holds(&self, text: &str) -> bool {
+        match &self.folder {
+            Some(folder) => {
+                let files = std::fs::read_dir(folder).expect("the database's folder");
+                let mut files = files.map(|file| std::fs::read(file.expect("a file").path()).expect("it is read"));
+                files.any(|bytes| bytes.windows(text.len()).any(|window| window == text.as_bytes()))
+            }
+            None => holds(&mut connect(&self.url).await, text).await,
+        }
+    }
+
     fn sqlite() -> Self {
         let folder = std::env::temp_dir().join(unique_name());
         std::fs::create_dir_all(&folder).expect("a folder for the database");
@@ -105,6 +129,31 @@ impl Drop for Database {
             let _ = std::fs::remove_dir_all(folder);
         }
     }
+}
+
+/// Looks through every row of every table, as text and as the digits that bytes are shown with.
+async fn holds(db: &mut PgConnection, text: &str) -> bool {
+    let digits = text
+        .bytes()
+        .fold(String::new(), |digits, byte| format!("{digits}{byte:02x}"));
+    let tables = "SELECT tablename::text FROM pg_tables WHERE schemaname = 'public'";
+    let tables: Vec<String> = sqlx::query_scalar(tables)
+        .fetch_all(&mut *db)
+        .await
+        .expect("the tables");
+    for table in tables {
+        let sql = format!("SELECT count(*) FROM {table} t WHERE t::text LIKE $1 OR t::text LIKE $2");
+        let found: i64 = sqlx::query_scalar(AssertSqlSafe(sql))
+            .bind(format!("%{text}%"))
+            .bind(format!("%{digits}%"))
+            .fetch_one(&mut *db)
+            .await
+            .expect("the table is read");
+        if found > 0 {
+            return true;
+        }
+    }
+    false
 }
 
 /// Tests run in processes of their own: the first to come makes the template, under a lock.

@@ -10,6 +10,7 @@ use outbound::{Dialer, Dns, Http, Policy, Roots};
 use serde_json::Value;
 use service::access::Who;
 use service::keys::{Label, NewKey};
+use service::mail::Letter;
 use service::organizations::NewOrganization;
 use service::sessions::SignedIn;
 use service::users::{NewUser, User};
@@ -133,6 +134,35 @@ impl Kit {
             app,
             database,
         }
+    }
+
+    /// The same people and things, on a server that was started again as this instance.
+    pub async fn restarted(mut self, settings: api::Settings, instance: Instance) -> Self {
+        let (store, clock) = (self.database.open().await, self.service.clock().clone());
+        self.service = Service::new(store, clock, Chance::System, instance);
+        self.identity = Identity::new(self.service.clone(), outside());
+        self.app = api::router(self.identity.clone(), settings, None);
+        self
+    }
+
+    /// The same with a mail server: what would be sent waits for [`Kit::letters`].
+    pub async fn with_mail(self) -> Self {
+        let instance = Instance {
+            site_url: "https://hedgerow.test".to_owned(),
+            sends_mail: true,
+            ..instance()
+        };
+        self.restarted(api::Settings::default(), instance).await
+    }
+
+    /// Takes all letters that wait, as the mail server would: the recipient and what it says.
+    pub async fn letters(&self) -> Vec<(String, Letter)> {
+        let mut letters = Vec::new();
+        while let Some(mail) = self.service.next_mail().await.expect("the outbox opens") {
+            self.service.mail_is_sent(&mail).await.expect("it is noted");
+            letters.push((mail.to, mail.letter));
+        }
+        letters
     }
 
     pub fn person(&self, level: Level) -> &Person {

@@ -275,3 +275,43 @@ async fn links_begin_with_the_site_or_what_a_trusted_proxy_says() {
     .await;
     assert!(site.starts_with("https://hedgerow.example/api/"), "{site}");
 }
+
+/// What was logged.
+#[derive(Clone, Default)]
+struct Log(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn secrets_in_paths_are_not_logged() {
+    let kit = Kit::new(Backend::Sqlite).await;
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).finish();
+    let guard = tracing::subscriber::set_default(subscriber);
+    for path in ["/api/signup/hgi_s3cret/", "/api/reset/hgp_s3cret/"] {
+        let request = Request::builder().method("POST").uri(path);
+        kit.send(with_json(
+            request,
+            &json!({ "first_name": "Ann", "password": "correct horse" }),
+        ))
+        .await;
+    }
+    kit.get("hgr_s3cret", &kit.at("members/?search=s3cret")).await;
+    drop(guard);
+    let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    assert!(
+        text.contains("/api/signup/{token}/") && text.contains("/api/reset/{token}/"),
+        "{text}"
+    );
+    assert!(text.contains(&kit.at("members/")), "{text}");
+    assert!(!text.contains("s3cret"), "{text}");
+}

@@ -53,11 +53,11 @@ async fn a_refused_answer_says_no_more_than_that() {
     assert!(refused.says(refused.header("x-request-id")));
     let huge = "x".repeat(600 * 1024);
     assert_eq!(kit.browser().post(&path, &[("SAMLResponse", &huge)]).await.status, 403);
-    let strange = kit.browser().get("/sso/callback/?state=unknown&code=x").await;
+    let strange = kit.browser().get("/sso/gitlab/callback/?state=unknown&code=x").await;
     assert_eq!((strange.status, strange.h1()), (403, "You could not be signed in"));
     assert_eq!(
         kit.browser()
-            .get("/sso/callback/?state=x&error=access_denied")
+            .get("/sso/gitlab/callback/?state=x&error=access_denied")
             .await
             .status,
         403

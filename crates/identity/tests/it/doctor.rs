@@ -184,7 +184,7 @@ async fn clocks_and_absence_are_noticed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_openid_provider_is_asked_who_it_is() {
     let scene = Scene::new(Backend::Sqlite).await;
-    let provider = OidcProvider::start(&scene.kit.service.instance().oidc_redirect_url());
+    let provider = OidcProvider::start(&scene.kit.service.instance().oidc_redirect_url(scene.domain.id));
     let settings = |issuer: &str| {
         json!({
             "oidc_issuer": issuer, "oidc_client_id": provider.client_id(),

@@ -32,7 +32,7 @@ impl Scene {
         let kit = kit(backend).await;
         let domain = add(&kit, OURS).await;
         prove(&kit, &domain).await;
-        let provider = OidcProvider::start(&kit.service.instance().oidc_redirect_url());
+        let provider = OidcProvider::start(&kit.service.instance().oidc_redirect_url(domain.id));
         connect(&kit, &domain, &provider).await;
         change(&kit, &domain, json!({ "jit_provisioning_enabled": true })).await;
         Self { kit, domain, provider }
@@ -69,19 +69,21 @@ async fn connect(kit: &Kit, domain: &Added, provider: &OidcProvider) {
 /// What the browser brings back from the provider.
 #[derive(Debug)]
 struct Back {
+    target: Target,
     state: String,
     code: String,
     error: String,
 }
 
 impl Back {
-    fn read(address: &str) -> Self {
+    fn read(target: Target, address: &str) -> Self {
         let url = Url::parse(address).unwrap();
         let field = |wanted: &str| {
             let mut found = url.query_pairs().filter(|(name, _)| name == wanted);
             found.next().map(|(_, value)| value.into_owned()).unwrap_or_default()
         };
         Self {
+            target,
             state: field("state"),
             code: field("code"),
             error: field("error"),
@@ -93,11 +95,15 @@ async fn back(kit: &Kit, provider: &OidcProvider, target: Target, person: &Perso
     catch_up(kit);
     let departure = leaving_as(kit, &person.email, "/members/").await;
     let url = kit.identity.start_oidc(target, &departure).await.unwrap();
-    Back::read(&provider.sign_in(&url, person))
+    Back::read(target, &provider.sign_in(&url, person))
 }
 
 async fn finish(kit: &Kit, back: &Back) -> Result<Entered> {
-    Box::pin(kit.identity.finish_oidc(&back.state, &back.code, BROWSER, &request())).await
+    Box::pin(
+        kit.identity
+            .finish_oidc(back.target, &back.state, &back.code, BROWSER, &request()),
+    )
+    .await
 }
 
 on_both! {
@@ -148,7 +154,7 @@ on_both! {
         assert_eq!(renamed.user.id, first.user.id);
         scene.expect_refused("other_subject", &known_as("s-2", "zoe@example.com")).await;
 
-        let next = OidcProvider::start(&scene.kit.service.instance().oidc_redirect_url());
+        let next = OidcProvider::start(&scene.kit.service.instance().oidc_redirect_url(scene.domain.id));
         connect(&scene.kit, &scene.domain, &next).await;
         let came = back(&scene.kit, &next, scene.target(), &known_as("s-1", "yan@example.com")).await;
         assert_eq!(finish(&scene.kit, &came).await.unwrap().user.email, "yan@example.com");
@@ -160,9 +166,9 @@ on_both! {
         let kit = &scene.kit;
         let before = traces(kit).await;
         let came = scene.back(&zoe()).await;
-        let elsewhere = kit.identity.finish_oidc(&came.state, &came.code, "another browser", &request()).await;
+        let elsewhere = kit.identity.finish_oidc(came.target, &came.state, &came.code, "another browser", &request()).await;
         assert_eq!(rule(elsewhere), "unknown_state");
-        let made_up = kit.identity.finish_oidc("made-up", &came.code, BROWSER, &request()).await;
+        let made_up = kit.identity.finish_oidc(came.target, "made-up", &came.code, BROWSER, &request()).await;
         assert_eq!(rule(made_up), "unknown_state");
         assert_eq!(traces(kit).await, before);
         finish(kit, &came).await.unwrap();
@@ -175,6 +181,17 @@ on_both! {
         let late = scene.back(&zoe()).await;
         kit.service.clock().advance(chrono::TimeDelta::minutes(16));
         assert_eq!(rule(finish(kit, &late).await), "unknown_state");
+    }
+
+    async fn what_one_provider_began_no_other_ends(scene: Scene) {
+        let kit = &scene.kit;
+        let theirs = add_elsewhere(kit, THEIRS).await;
+        prove(kit, &theirs).await;
+        // A hostile provider has the browser sign in at an honest one, in the hope of being brought its code.
+        for target in [Target::Domain(theirs.id), Target::Instance(Sso::Google), Target::Instance(Sso::Oidc)] {
+            let came = Back { target, ..scene.back(&zoe()).await };
+            assert_eq!(rule(finish(kit, &came).await), "unknown_state");
+        }
     }
 
     async fn a_request_of_saml_is_not_one_of_oidc(scene: Scene) {
@@ -207,7 +224,7 @@ on_both! {
     async fn whoever_changes_their_mind_leaves_a_note(scene: Scene) {
         let kit = &scene.kit;
         let url = kit.identity.start_oidc(scene.target(), &leaving("/")).await.unwrap();
-        let came = Back::read(&scene.provider.cancel(&url));
+        let came = Back::read(scene.target(), &scene.provider.cancel(&url));
         assert_eq!((&*came.error, &*came.code), ("access_denied", ""));
         let before = traces(kit).await;
         // Of another browser: nobody is told anything.
@@ -285,7 +302,9 @@ impl Shared {
             ..instance()
         };
         let provider = OidcProvider::start_with(&OidcOptions {
-            redirect_uri: instance.oidc_redirect_url(),
+            redirect_uri: [Sso::Google, Sso::GitLab]
+                .map(|sso| instance.sso_redirect_url(sso))
+                .join(" "),
             are_emails_verified,
         });
         let registered = Provider {

@@ -73,7 +73,7 @@ pub struct DomainPatch {
     pub jit_provisioning_enabled: Option<bool>,
     /// How people with addresses here must sign in: `saml`, `oidc`, `google-oauth2`, `github`, `gitlab`, or empty.
     #[serde(default, deserialize_with = "crate::text::nullable")]
-    #[schemars(extend("x-nullable" = true, "enum" = ["", "saml", "oidc", "google-oauth2", "github", "gitlab"]))]
+    #[schemars(extend("x-nullable" = true, "enum" = ["", "saml", "oidc", "google-oauth2", "github", "gitlab", null]))]
     pub sso_enforcement: Option<String>,
     /// The identity provider's entity id (issuer).
     #[serde(default, deserialize_with = "crate::text::nullable")]

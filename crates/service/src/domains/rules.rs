@@ -112,6 +112,8 @@ fn one_line(field: &'static str, text: &str) -> Result<String> {
 /// Secrets and sign-ins travel encrypted; on one machine they do not travel.
 fn address(field: &'static str, text: &str) -> Result<String> {
     let refuse = |detail: &str| Err(Error::invalid(field, "invalid_input", detail));
+    // Parsing would overlook line breaks, and the text is kept as it is.
+    one_line(field, text)?;
     let Ok(url) = Url::parse(text) else {
         return refuse("this is no address: it should look like https://login.example.com/sso");
     };

@@ -10,7 +10,7 @@ use crate::db::{Session, Writing};
 use crate::error::{Error, Result};
 use crate::members::Door;
 use crate::sessions::{self, Opening, SignedIn};
-use crate::text::{Email, given_name, one_line};
+use crate::text::{Email, given_name};
 use crate::users::{self, NewUser, Person, User};
 use crate::{Service, members, organizations, sso};
 
@@ -66,7 +66,8 @@ impl Service {
         let mut db = self.write().await?;
         let invite = lock(&mut db, token).await?;
         let user = self.may_join(&mut db, &invite, person).await?;
-        let entries = self.take(&mut db, &invite, &user).await?;
+        self.use_up(&mut db, &invite).await?;
+        let entries = self.join_by(&mut db, &invite, &user).await?;
         db.commit(&person.who, &entries).await?;
         Ok(Accepted { user, session: None })
     }
@@ -78,7 +79,10 @@ impl Service {
         let new = NewUser {
             email,
             first_name: given_name("first_name", new.first_name.as_deref())?,
-            last_name: one_line(new.last_name.as_deref().unwrap_or_default()),
+            last_name: match new.last_name.as_deref().unwrap_or_default().trim() {
+                "" => String::new(),
+                text => given_name("last_name", Some(text))?,
+            },
             password: Some(
                 new.password
                     .clone()
@@ -89,9 +93,12 @@ impl Service {
         let hash = users::cases::hashed(&new).await?;
         let mut db = self.write().await?;
         let invite = lock(&mut db, token).await?;
+        // Of many strangers who come at once one goes on, and what was true before the hashing must still be.
+        self.use_up(&mut db, &invite).await?;
+        sso::refuse_enforced(&mut db, &new.email).await?;
         refuse_existing(&mut db, &invite).await?;
         let user = users::cases::insert(&mut db, &new, hash).await?;
-        let mut entries = self.take(&mut db, &invite, &user).await?;
+        let mut entries = self.join_by(&mut db, &invite, &user).await?;
         let session = sessions::open(&mut db, &user, Opening::with_password(&request)).await?;
         entries.extend([Entry::created(&user), Entry::happened(&user, "logged_in")]);
         db.commit(&Who::user(user.id, request), &entries).await?;
@@ -136,12 +143,18 @@ impl Service {
         Ok(user)
     }
 
-    /// Uses the invite up. Of many who come at once, one finds it.
-    async fn take(&self, db: &mut Writing, invite: &Invite, user: &User) -> Result<Vec<Entry>> {
+    /// Of many who come at once, one finds the invite.
+    async fn use_up(&self, db: &mut Writing, invite: &Invite) -> Result<()> {
         self.refuse_expired(invite)?;
+        // First the organization, then the invite: in this order others lock them, too.
+        organizations::sql::lock(db, invite.organization_id).await?;
         if !cases::withdraw(db, invite).await? {
             return Err(Error::refused("expired", "this invite has just been used"));
         }
+        Ok(())
+    }
+
+    async fn join_by(&self, db: &mut Writing, invite: &Invite, user: &User) -> Result<Vec<Entry>> {
         let person = Person::from(user);
         let joined = members::join(db, self, invite.organization_id, &person, invite.level, Door::Invite).await?;
         Ok(vec![Entry::happened(invite, "accepted"), joined])

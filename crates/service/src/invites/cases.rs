@@ -11,7 +11,7 @@ use crate::mail::{self, Letter, Post};
 use crate::page::{Page, Window};
 use crate::text::Email;
 use crate::users::User;
-use crate::{Service, members, organizations, users};
+use crate::{Service, Unchanged, members, organizations, users};
 
 impl Service {
     /// Newest first, the expired ones too.
@@ -19,7 +19,14 @@ impl Service {
         sql::page(&mut self.core.store.read().await?, caller.organization, window).await
     }
 
-    /// Makes all of these invites or none, in this order. One for an address that has one replaces it.
+    pub async fn create_invite(&self, caller: &Caller<WriteInvites>, new: &NewInvite) -> Result<Fresh> {
+        let made = self.create_invites(caller, std::slice::from_ref(new)).await;
+        let mut made = made.map_err(Error::of_only_item)?;
+        Ok(made.remove(0))
+    }
+
+    /// Makes all of these invites or none, in this order. One for an address that has one replaces it. Each mistake
+    /// says which item it is in.
     pub async fn create_invites(&self, caller: &Caller<WriteInvites>, new: &[NewInvite]) -> Result<Vec<Fresh>> {
         let targets = targets(new)?;
         for invite in new {
@@ -72,9 +79,18 @@ impl Service {
         Ok(fresh)
     }
 
-    pub async fn delete_invite(&self, caller: &Caller<WriteInvites>, id: InviteId) -> Result<()> {
+    pub async fn delete_invite(
+        &self,
+        caller: &Caller<WriteInvites>,
+        id: InviteId,
+        unchanged: Unchanged<'_, Invite>,
+    ) -> Result<()> {
         let mut db = self.write().await?;
+        organizations::sql::lock(&mut db, caller.organization).await?;
         let invite = find(&mut db, caller.organization, id).await?;
+        if !unchanged(&invite) {
+            return Err(Error::Stale("invite"));
+        }
         invite.may_be_withdrawn_by(caller)?;
         withdraw(&mut db, &invite).await?;
         db.commit(&caller.who, &[Entry::deleted(&invite)]).await
@@ -139,17 +155,17 @@ impl Fresh {
     }
 }
 
-/// All addresses, or everything that is wrong with them. In a list, each mistake says which item it is in.
+/// All addresses, or everything that is wrong with them.
 fn targets(new: &[NewInvite]) -> Result<Vec<Email>> {
     let (mut found, mut problems) = (Vec::<Email>::new(), Vec::new());
     for (place, invite) in new.iter().enumerate() {
         match target(&invite.target_email) {
             Ok(email) if found.iter().any(|earlier| earlier.key() == email.key()) => {
                 let detail = format!("{email} is in this list already");
-                problems.push(problem(place, new.len(), "unique", detail));
+                problems.push(problem(place, "unique", detail));
             }
             Ok(email) => found.push(email),
-            Err(invalid) => problems.push(problem(place, new.len(), invalid.code, invalid.detail)),
+            Err(invalid) => problems.push(problem(place, invalid.code, invalid.detail)),
         }
     }
     if problems.is_empty() {
@@ -159,17 +175,13 @@ fn targets(new: &[NewInvite]) -> Result<Vec<Email>> {
     }
 }
 
-fn problem(place: usize, of: usize, code: &'static str, detail: String) -> Invalid {
-    let field = if of == 1 {
-        "target_email".into()
-    } else {
-        format!("{place}__target_email").into()
-    };
-    Invalid {
-        field: Some(field),
+fn problem(place: usize, code: &'static str, detail: String) -> Invalid {
+    let problem = Invalid {
+        field: Some("target_email".into()),
         code,
         detail,
-    }
+    };
+    problem.in_item(place)
 }
 
 async fn refuse_members(db: &mut Writing, organization: OrganizationId, targets: &[Email]) -> Result<()> {
@@ -177,7 +189,7 @@ async fn refuse_members(db: &mut Writing, organization: OrganizationId, targets:
     for (place, email) in targets.iter().enumerate() {
         if members::has_address(db, organization, email).await? {
             let detail = format!("{email} is a member of this organization already");
-            problems.push(problem(place, targets.len(), "user_already_member", detail));
+            problems.push(problem(place, "user_already_member", detail));
         }
     }
     if problems.is_empty() {

@@ -116,18 +116,15 @@ impl Service {
 impl Service {
     /// Codes are short: whoever guesses them is locked out like whoever guesses passwords.
     async fn refuse_guessing(&self, db: &mut Writing, user: &User) -> Result<()> {
-        let email = Email::new(&user.email).map_err(|_| wrong_code())?;
-        self.refuse_locked(db, &email, None).await
+        self.refuse_locked(db, &address(user)?, None).await
     }
 
     async fn wrong_guess(&self, user: &User) -> Error {
-        let Ok(email) = Email::new(&user.email) else {
-            return wrong_code();
+        let noted = match address(user) {
+            Ok(email) => self.note_failure(&email, None).await,
+            Err(error) => Err(error),
         };
-        match self.note_failure(&email, None).await {
-            Ok(()) => wrong_code(),
-            Err(error) => error,
-        }
+        noted.err().unwrap_or_else(wrong_code)
     }
 }
 
@@ -180,6 +177,11 @@ async fn oneself(db: &mut Writing, person: &SignedIn) -> Result<User> {
         .await?
         .pop()
         .ok_or(Error::BadCredential)
+}
+
+/// What wrong codes are counted under: whoever found an open browser shall not guess for long.
+fn address(user: &User) -> Result<Email> {
+    Email::new(&user.email).map_err(|_| Error::BadCredential)
 }
 
 fn place(user: UserId) -> String {

@@ -122,8 +122,8 @@ impl Service {
     /// Where somebody is signed in, newest first.
     pub async fn sessions(&self, person: &SignedIn) -> Result<Vec<Listed>> {
         person.acts_for_themselves()?;
-        let alive_since = self.core.clock.now() - IDLE;
-        sql::of_user(&mut self.core.store.read().await?, person.user, alive_since).await
+        let now = self.core.clock.now();
+        sql::of_user(&mut self.core.store.read().await?, person.user, now - IDLE, now).await
     }
 
     /// Ends one of one's own sessions.

@@ -86,10 +86,10 @@ pub(super) async fn ties(db: &mut Session, user: UserId, vouched_by: Option<Orga
     Ok(on!(db, conn => sqlx::query_as(SQL).bind(user).bind(vouched_by).fetch_one(conn))?)
 }
 
-pub(super) async fn of_user(db: &mut Session, user: UserId, alive_since: Time) -> Result<Vec<Listed>> {
+pub(super) async fn of_user(db: &mut Session, user: UserId, alive_since: Time, now: Time) -> Result<Vec<Listed>> {
     const SQL: &str = "SELECT id, method, has_second_factor, address, user_agent, created_at, last_used_at, expires_at \
-        FROM session WHERE user_id = $1 AND last_used_at > $2 ORDER BY id DESC";
-    Ok(on!(db, conn => sqlx::query_as(SQL).bind(user).bind(alive_since).fetch_all(conn))?)
+        FROM session WHERE user_id = $1 AND last_used_at > $2 AND expires_at > $3 ORDER BY id DESC";
+    Ok(on!(db, conn => sqlx::query_as(SQL).bind(user).bind(alive_since).bind(now).fetch_all(conn))?)
 }
 
 pub(super) async fn touch(db: &mut Writing, id: SessionId) -> Result<()> {

@@ -53,7 +53,7 @@ impl Service {
             let challenge = auth::key::new_token("hgc_", db.chance.bytes());
             let expires_at = db.now + CHALLENGE;
             sql::insert_challenge(&mut db, &auth::key::hash(&challenge), user.id, expires_at).await?;
-            db.commit_unrecorded().await?;
+            db.commit(&Who::nobody(request), &[]).await?;
             return Ok(SignIn::SecondFactor { challenge });
         }
         unlock(&mut db, email, request.origin.address).await?;
@@ -70,9 +70,10 @@ impl Service {
         let mut db = self.write().await?;
         let user = sql::challenged(&mut db, &hash).await?.ok_or_else(expired_challenge)?;
         let email = Email::new(&user.email).map_err(|_| wrong_credentials())?;
+        // Whoever knows the password could gather challenges and try a few codes with each.
+        self.refuse_locked(&mut db, &email, None).await?;
         // Enforcement may have been switched on since the password was typed.
         sso::refuse_enforced(&mut db, &email).await?;
-        self.refuse_locked(&mut db, &email, None).await?;
         let Some(kind) = second_factor::accept(&mut db, &self.core.instance, &user, code).await? else {
             sql::count_try(&mut db, &hash, MOST_TRIES).await?;
             db.commit_unrecorded().await?;

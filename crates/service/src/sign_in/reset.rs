@@ -113,13 +113,21 @@ impl Service {
 
     /// Makes sure that it is the person who asks, and not whoever found an open browser.
     pub(crate) async fn expect_password(&self, person: &SignedIn, given: Option<&str>) -> Result<()> {
-        let stored = users::sql::password_hash_of(&mut self.core.store.read().await?, person.user).await?;
+        let mut db = self.core.store.read().await?;
+        let stored = users::sql::password_hash_of(&mut db, person.user).await?;
         let Some(stored) = stored else { return Ok(()) };
         let given =
             given.ok_or_else(|| Error::invalid("current_password", "required", "type the password you have now"))?;
+        let user = users::sql::by_ids(&mut db, &[person.user]).await?.pop();
+        let user = user.ok_or(Error::BadCredential)?;
+        let email = Email::new(&user.email).map_err(|_| wrong_credentials())?;
+        self.refuse_locked(&mut db, &email, person.who.request.origin.address)
+            .await?;
+        drop(db);
         if users::cases::password_fits(given, stored).await {
             return Ok(());
         }
+        self.note_failure(&email, person.who.request.origin.address).await?;
         Err(Error::invalid(
             "current_password",
             "invalid_credentials",

@@ -13,7 +13,7 @@ use crate::id::{OrganizationId, UserId, UserUuid};
 use crate::page::{Page, Window};
 use crate::sessions::SignedIn;
 use crate::text::{Email, given_name};
-use crate::{Service, keys, second_factor, sessions, sign_in};
+use crate::{Service, Unchanged, keys, second_factor, sessions, sign_in};
 
 /// What it takes to make an account.
 #[derive(Debug, Clone)]
@@ -66,14 +66,21 @@ impl Service {
             .ok_or(Error::NotFound("user"))
     }
 
-    pub async fn update_user(&self, person: &SignedIn, patch: &UserPatch) -> Result<User> {
+    pub async fn update_user(
+        &self,
+        person: &SignedIn,
+        patch: &UserPatch,
+        unchanged: Unchanged<'_, (User, Standing)>,
+    ) -> Result<(User, Standing)> {
         person.acts_for_themselves()?;
         let mut db = self.write().await?;
-        let before = sql::by_ids(&mut db, &[person.user])
-            .await?
-            .pop()
-            .ok_or(Error::BadCredential)?;
-        let mut user = before.clone();
+        sql::lock(&mut db, person.user).await?;
+        let (before, standing) = account(&mut db, person.user).await?;
+        let seen = (before.clone(), standing);
+        if !unchanged(&seen) {
+            return Err(Error::Stale("account"));
+        }
+        let mut user = seen.0;
         if patch.first_name.is_some() {
             user.first_name = given_name("first_name", patch.first_name.as_deref())?;
         }
@@ -90,9 +97,10 @@ impl Service {
             let detail = "you do not belong to this organization";
             return Err(Error::invalid("current_organization", "does_not_exist", detail));
         }
+        let after = account(&mut db, person.user).await?;
         let entries: Vec<Entry> = Entry::updated(&before, &user).into_iter().collect();
         db.commit(&person.who, &entries).await?;
-        Ok(user)
+        Ok(after)
     }
 
     pub async fn users(&self, window: Window) -> Result<Page<User>> {
@@ -117,6 +125,12 @@ impl Service {
         db.commit(who, &[Entry::happened(&user, "password_changed")]).await?;
         Ok(user)
     }
+}
+
+async fn account(db: &mut Writing, id: UserId) -> Result<(User, Standing)> {
+    let user = sql::by_ids(db, &[id]).await?.pop().ok_or(Error::BadCredential)?;
+    let standing = sql::standing(db, id).await?.ok_or(Error::BadCredential)?;
+    Ok((user, standing))
 }
 
 /// Makes an account inside a larger use case, with the hash of [`hashed`].

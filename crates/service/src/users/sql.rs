@@ -124,6 +124,17 @@ fn search_text(first_name: &str, last_name: &str, email: &str) -> String {
     format!("{first_name} {last_name} {email}").to_lowercase()
 }
 
+/// Keeps others from changing the account until the session ends.
+pub(super) async fn lock(db: &mut Writing, user: UserId) -> Result<()> {
+    // An SQLite session that writes already holds the only write lock.
+    let sql = db.pick(
+        "SELECT id FROM app_user WHERE id = $1",
+        "SELECT id FROM app_user WHERE id = $1 FOR UPDATE",
+    );
+    let _: Option<i64> = on!(db, conn => sqlx::query_scalar(sql).bind(user).fetch_optional(conn))?;
+    Ok(())
+}
+
 pub(super) async fn save(db: &mut Writing, user: &User) -> Result<()> {
     const SQL: &str =
         "UPDATE app_user SET first_name = $2, last_name = $3, search_text = $4, updated_at = $5 WHERE id = $1";
