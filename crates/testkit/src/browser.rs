@@ -21,14 +21,18 @@ pub const PASSWORD: &str = "correct horse battery";
 
 pub struct Browser<'a> {
     kit: &'a Kit,
+    /// Where it is: each browser somewhere else.
+    address: Ipv4Addr,
     cookies: Mutex<BTreeMap<String, String>>,
 }
 
 impl Kit {
     /// A browser that was never here.
     pub fn browser(&self) -> Browser<'_> {
+        static ADDRESSES: AtomicU32 = AtomicU32::new(0x0a00_0001);
         Browser {
             kit: self,
+            address: Ipv4Addr::from_bits(ADDRESSES.fetch_add(1, Ordering::Relaxed)),
             cookies: Mutex::default(),
         }
     }
@@ -74,15 +78,13 @@ impl Browser<'_> {
         self.send(with_json(self.request("PATCH", path), &body)).await
     }
 
-    /// A request with the cookies. Each comes from another address, so that none has to wait for others.
+    /// A request with the cookies, from where the browser is.
     pub fn request(&self, method: &str, path: &str) -> Builder {
-        static ADDRESSES: AtomicU32 = AtomicU32::new(0x0a00_0001);
-        let address = Ipv4Addr::from_bits(ADDRESSES.fetch_add(1, Ordering::Relaxed));
         let request = Request::builder()
             .method(method)
             .uri(path)
             .header("host", "hedgerow.test")
-            .extension(Peer(address.into()));
+            .extension(Peer(self.address.into()));
         match self.cookies() {
             cookies if cookies.is_empty() => request,
             cookies => request.header("cookie", cookies),
@@ -118,8 +120,8 @@ impl Browser<'_> {
     pub fn copy(&self) -> Self {
         let cookies = self.cookies.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Self {
-            kit: self.kit,
             cookies: Mutex::new(cookies),
+            ..self.kit.browser()
         }
     }
 }

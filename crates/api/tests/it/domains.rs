@@ -314,7 +314,7 @@ on_both! {
         let made = domain(&kit, settings).await;
         prove(&kit, &made).await;
         let path = at(&kit, &made);
-        let owner = kit.signed_in(&kit.owner).await;
+        kit.give_password(&kit.owner).await;
         let enforce = async || kit.patch(&kit.admin.key, &path, json!({ "sso_enforcement": "saml" })).await;
         let relax = async || kit.patch(&kit.admin.key, &path, json!({ "sso_enforcement": "" })).await.status;
         let refused = enforce().await;
@@ -330,7 +330,8 @@ on_both! {
         assert_eq!(kit.patch(&kit.owner.key, &member, json!({ "level": 8 })).await.status, 200);
         assert_eq!(enforce().await.code(), (400, "would_lock_out"), "administrators do not count");
 
-        // Recovery codes.
+        // Recovery codes. Enforcing has ended the sessions that were opened in another way.
+        let owner = kit.signed_in(&kit.owner).await;
         let codes = owner.post(&kit.at("recovery_codes/"), json!({})).await;
         assert_eq!((codes.status, enforce().await.status), (201, 200));
         assert_eq!(kit.browser().log_in("olga@example.com", PASSWORD).await.code(), (400, "sso_enforced"));

@@ -199,7 +199,8 @@ on_both! {
         let made = invite(&kit, &kit.member, json!({ "target_email": "ann@example.com" })).await;
         let letters = kit.letters().await;
         let [(to, Letter::Invite { link: first, .. })] = letters.as_slice() else { panic!("{letters:?}") };
-        assert_eq!((to.as_str(), token(first)), ("ann@example.com", token(made.text("/invite_link"))));
+        assert_eq!(to, "ann@example.com");
+        assert_ne!(token(first), token(made.text("/invite_link")), "the mail's is its own");
         let list = kit.get(&kit.owner.key, &kit.at("invites/")).await;
         assert_eq!(list.body["results"][0]["emailing_attempt_made"], true);
 
@@ -215,7 +216,7 @@ on_both! {
         let letters = kit.letters().await;
         let [(_, Letter::Invite { link: second, .. })] = letters.as_slice() else { panic!("{letters:?}") };
         assert!(second.starts_with("https://hedgerow.test/signup/"), "{second}");
-        assert_eq!(token(second), token(again.text("/invite_link")));
+        assert_ne!(token(second), token(again.text("/invite_link")));
         assert_eq!(opened(&kit, first).await.code(), (400, "invalid_input"));
         assert_eq!(opened(&kit, second).await.status, 200);
         assert_eq!(activities(&kit, "OrganizationInvite").await, ["created", "resent"]);

@@ -91,35 +91,38 @@ on_both! {
         kit.give_password(&kit.owner).await;
         let other = kit.join("second@example.com", Level::Owner).await;
         kit.give_password(&other).await;
+        let there = kit.browser();
         for email in ["olga@example.com", "nobody@example.com"] {
             for attempt in 0..20 {
                 let email = if attempt % 2 == 0 { email.to_owned() } else { email.to_uppercase() };
-                assert_eq!(kit.browser().log_in(&email, "incorrect horse").await.code(), (400, "invalid_credentials"));
+                assert_eq!(there.log_in(&email, "incorrect horse").await.code(), (400, "invalid_credentials"));
             }
-            let locked = kit.browser().log_in(email, PASSWORD).await;
+            let locked = there.log_in(email, PASSWORD).await;
             assert_eq!(locked.code(), (429, "throttled"), "{email}");
             assert_eq!(locked.header("retry-after"), "600");
         }
-        assert_eq!(kit.browser().log_in("second@example.com", PASSWORD).await.status, 200, "others are not locked");
+        assert_eq!(there.log_in("second@example.com", PASSWORD).await.status, 200, "others are not locked");
+        assert_eq!(kit.browser().log_in("olga@example.com", PASSWORD).await.status, 200, "nor is she elsewhere");
         kit.service.clock().advance(TimeDelta::minutes(10) - TimeDelta::seconds(1));
-        assert_eq!(kit.browser().log_in("olga@example.com", PASSWORD).await.status, 429);
+        assert_eq!(there.log_in("olga@example.com", PASSWORD).await.status, 429);
         kit.service.clock().advance(TimeDelta::seconds(1));
-        assert_eq!(kit.browser().log_in("nobody@example.com", PASSWORD).await.status, 400);
-        assert_eq!(kit.browser().log_in("olga@example.com", PASSWORD).await.status, 200);
+        assert_eq!(there.log_in("nobody@example.com", PASSWORD).await.status, 400);
+        assert_eq!(there.log_in("olga@example.com", PASSWORD).await.status, 200);
+        let elsewhere = kit.browser();
         for _ in 0..19 {
-            kit.browser().log_in("olga@example.com", "incorrect horse").await;
+            elsewhere.log_in("olga@example.com", "incorrect horse").await;
         }
-        assert_eq!(kit.browser().log_in("olga@example.com", PASSWORD).await.status, 200, "a success forgets failures");
+        assert_eq!(elsewhere.log_in("olga@example.com", PASSWORD).await.status, 200, "a success forgets failures");
         for _ in 0..19 {
-            kit.browser().log_in("olga@example.com", "incorrect horse").await;
+            elsewhere.log_in("olga@example.com", "incorrect horse").await;
         }
         kit.service.clock().advance(TimeDelta::hours(2));
-        kit.browser().log_in("olga@example.com", "incorrect horse").await;
-        assert_eq!(kit.browser().log_in("olga@example.com", PASSWORD).await.status, 200, "old failures are forgotten");
+        elsewhere.log_in("olga@example.com", "incorrect horse").await;
+        assert_eq!(elsewhere.log_in("olga@example.com", PASSWORD).await.status, 200, "old failures are forgotten");
         assert!(!kit.database.holds("nobody@example.com").await, "what people tried is not listed");
     }
 
-    async fn one_address_of_the_network_has_ten_attempts_a_minute(kit: Kit) {
+    async fn one_address_of_the_network_has_sixty_attempts_a_minute(kit: Kit) {
         kit.give_password(&kit.owner).await;
         let browser = kit.browser();
         let log_in = async |peer: &str| {
@@ -127,10 +130,14 @@ on_both! {
             let request = Request::builder().method("POST").uri("/api/login/").header("x-forwarded-for", "203.0.113.9");
             kit.send(with_json(request.extension(api::Peer(peer.parse().unwrap())), &body)).await
         };
-        for host in 0..10 {
+        for host in 0..60 {
             assert_eq!(log_in(&format!("2001:db8:1:2::{host}")).await.status, 200, "{host}");
         }
-        let throttled = log_in("2001:db8:1:2:ffff::1").await;
+        // One more is forgiven every second.
+        let mut throttled = log_in("2001:db8:1:2:ffff::1").await;
+        while throttled.status == 200 {
+            throttled = log_in("2001:db8:1:2:ffff::1").await;
+        }
         assert_eq!((throttled.code(), throttled.text("/type")), ((429, "throttled"), "throttled_error"));
         assert!((1..=60).contains(&throttled.header("retry-after").parse::<u32>().unwrap()));
         assert_eq!(log_in("2001:db8:1:3::1").await.status, 200, "another network");
@@ -224,12 +231,16 @@ on_both! {
         assert_eq!(again.code(), (400, "expired"));
         let letters = kit.letters().await;
         assert!(matches!(letters.as_slice(), [(_, Letter::PasswordChanged { .. })]), "{letters:?}");
-        assert_eq!(kit.get(&kit.owner.key, &kit.at("")).await.status, 200, "keys keep working");
+        // The address was not proven before, so somebody else may have made the account, and its keys.
+        assert_eq!(kit.get(&kit.owner.key, &kit.at("")).await.status, 401);
     }
 
     async fn a_reset_link_lasts_an_hour_and_the_newest_counts(kit: Kit) {
         let kit = kit.with_mail().await;
         let old = reset(&kit, "olga@example.com").await;
+        kit.browser().post("/api/reset/", json!({ "email": "olga@example.com" })).await;
+        assert!(kit.letters().await.is_empty(), "one is on its way already");
+        kit.service.clock().advance(TimeDelta::minutes(2));
         let new = reset(&kit, "olga@example.com").await;
         let body = json!({ "password": "another battery" });
         assert_eq!(kit.browser().post(&old, body.clone()).await.code(), (400, "expired"));
@@ -269,13 +280,14 @@ on_both! {
 
     async fn a_reset_lifts_the_lock_of_whoever_has_the_mail(kit: Kit) {
         let kit = kit.with_mail().await;
+        let there = kit.browser();
         for _ in 0..20 {
-            kit.browser().log_in("olga@example.com", "incorrect horse").await;
+            there.log_in("olga@example.com", "incorrect horse").await;
         }
-        assert_eq!(kit.browser().log_in("olga@example.com", PASSWORD).await.status, 429);
+        assert_eq!(there.log_in("olga@example.com", PASSWORD).await.status, 429);
         let link = reset(&kit, "olga@example.com").await;
-        assert_eq!(kit.browser().post(&link, json!({ "password": PASSWORD })).await.status, 204);
-        assert_eq!(kit.browser().log_in("olga@example.com", PASSWORD).await.status, 200);
+        assert_eq!(there.post(&link, json!({ "password": PASSWORD })).await.status, 204);
+        assert_eq!(there.log_in("olga@example.com", PASSWORD).await.status, 200);
     }
 
     async fn enforced_single_sign_on_refuses_passwords_and_leaves_keys(kit: Kit) {

@@ -129,10 +129,8 @@ fn an_invited_person_accepts_and_signs_in_with_an_authenticator() {
     assert!(words.contains("Come in!") && mail.html.is_some(), "{mail:?}");
     assert_eq!(mail.reply_to.as_deref(), Some(OWNER));
     let link = words.lines().find(|line| line.contains("/signup/")).expect("a link");
-    assert_eq!(
-        link,
-        text(&invited, "invite_link").replace("hedgerow.test", &place.server.address.to_string())
-    );
+    assert!(link.starts_with(&format!("{}/signup/", place.site())), "{link}");
+    assert_ne!(link, text(&invited, "invite_link"), "only the mail has this one");
     place.visit("accept_invite.mjs", &[("LINK", link), ("EMAIL", email)]);
     let member = place.member(email);
     assert_eq!((&member["level"], &member["is_2fa_enabled"]), (&json!(1), &json!(true)));

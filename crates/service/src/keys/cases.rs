@@ -59,6 +59,7 @@ impl Service {
         let before = lock(&mut db, person, id, unchanged).await?;
         let mut key = before.clone();
         key.change(patch);
+        refuse_wider(person, &key)?;
         key.check(&mut db, Some(&before)).await?;
         let Some(entry) = Entry::updated(&before, &key) else {
             return Ok(before);
@@ -75,6 +76,7 @@ impl Service {
         let secret = auth::key::new_key(self.core.chance.bytes());
         let mut db = self.write().await?;
         let mut key = sql::lock(&mut db, person.user, id).await?;
+        refuse_wider(person, &key)?;
         key.mask_value = auth::key::mask(&secret);
         key.last_rolled_at = Some(db.now);
         key.updated_at = db.now;
@@ -89,6 +91,17 @@ impl Service {
         let key = lock(&mut db, person, id, unchanged).await?;
         sql::delete(&mut db, &key).await?;
         db.commit(&person.who, &[Entry::deleted(&key)]).await
+    }
+}
+
+/// Nor does a session change or renew a key that reaches further than itself.
+fn refuse_wider(person: &SignedIn, key: &Key) -> Result<()> {
+    match person.vouched_by {
+        Some(organization) if *key.scoped_organizations != [organization] => Err(Error::Forbidden(
+            "you signed in through one organization, and this key would reach further: sign in with your password"
+                .to_owned(),
+        )),
+        _ => Ok(()),
     }
 }
 

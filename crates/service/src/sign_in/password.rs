@@ -1,5 +1,7 @@
 use std::net::IpAddr;
 
+use auth::key::SecretHash;
+
 use super::attempts::network;
 use super::{CHALLENGE, LOCK, MEMORY, MOST_FAILURES, MOST_FROM_ANYWHERE, MOST_TRIES, SignIn, sql};
 use crate::access::{Request, Who};
@@ -98,7 +100,7 @@ impl Service {
 
     pub(crate) async fn refuse_locked(&self, db: &mut Session, email: &Email, from: Option<IpAddr>) -> Result<()> {
         let now = self.core.clock.now();
-        for (counted, _) in counters(email, from) {
+        for counted in all_counters(email, from) {
             match sql::locked_until(db, &counted).await? {
                 Some(end) if end > now => return Err(Error::Throttled((end - now).to_std().unwrap_or_default())),
                 _ => {}
@@ -123,26 +125,33 @@ impl Service {
 
 /// Forgets the failures of an address, and with them its lock.
 pub(crate) async fn unlock(db: &mut Writing, email: &Email, from: Option<IpAddr>) -> Result<()> {
-    for (counted, _) in counters(email, from) {
+    for counted in all_counters(email, from) {
         sql::forget_failures(db, &counted).await?;
     }
     Ok(())
 }
 
-/// What failures are counted under, and how many lock: few from one network, so that nobody locks out somebody who is
-/// elsewhere; more from anywhere. Hashes, for the table shall not list the addresses that people tried.
-fn counters(email: &Email, from: Option<IpAddr>) -> Vec<(auth::key::SecretHash, i64)> {
+/// What a failure is counted under, and how many lock: few from one network, so that nobody locks out somebody who is
+/// elsewhere, and more from anywhere. `None` is somebody who knows the password already, and guesses what comes after it;
+/// those failures are a count of their own, or wrong passwords in between would hide them.
+///
+/// Hashes, for the table shall not list the addresses that people tried.
+fn counters(email: &Email, from: Option<IpAddr>) -> Vec<(SecretHash, i64)> {
     let key = email.key();
-    let from_anywhere = (
-        auth::key::hash(&key),
-        if from.is_some() {
-            MOST_FROM_ANYWHERE
-        } else {
-            MOST_FAILURES
-        },
-    );
-    let from_there = from.map(|address| (auth::key::hash(&format!("{key} {}", network(address))), MOST_FAILURES));
-    from_there.into_iter().chain([from_anywhere]).collect()
+    match from {
+        None => vec![(auth::key::hash(&format!("{key} inside")), MOST_FAILURES)],
+        Some(address) => vec![
+            (auth::key::hash(&format!("{key} {}", network(address))), MOST_FAILURES),
+            (auth::key::hash(&key), MOST_FROM_ANYWHERE),
+        ],
+    }
+}
+
+/// Whatever the failures were: each lock holds for all of signing in.
+fn all_counters(email: &Email, from: Option<IpAddr>) -> Vec<SecretHash> {
+    let inside = counters(email, None);
+    let outside = from.map(|address| counters(email, Some(address))).unwrap_or_default();
+    inside.into_iter().chain(outside).map(|(counted, _)| counted).collect()
 }
 
 /// The same for an unknown address and for a wrong password.

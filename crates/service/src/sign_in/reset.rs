@@ -121,13 +121,12 @@ impl Service {
         let user = users::sql::by_ids(&mut db, &[person.user]).await?.pop();
         let user = user.ok_or(Error::BadCredential)?;
         let email = Email::new(&user.email).map_err(|_| wrong_credentials())?;
-        self.refuse_locked(&mut db, &email, person.who.request.origin.address)
-            .await?;
+        self.refuse_locked(&mut db, &email, None).await?;
         drop(db);
         if users::cases::password_fits(given, stored).await {
             return Ok(());
         }
-        self.note_failure(&email, person.who.request.origin.address).await?;
+        self.note_failure(&email, None).await?;
         Err(Error::invalid(
             "current_password",
             "invalid_credentials",
