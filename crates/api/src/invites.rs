@@ -194,6 +194,18 @@ impl<'a> InviteView<'a> {
 /// The first of the invites that were made, and all of them in the order of the request.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "OrganizationInvites")]
+#[schemars(extend("examples" = [{
+    "id": "01a1dd53-efb7-7ca7-8219-0522c793c6d2", "target_email": "ann@example.com", "first_name": "Ann",
+    "emailing_attempt_made": false, "emailing_error": null, "level": 1, "is_expired": false, "created_by": null,
+    "created_at": "2026-11-15T09:30:00.000000Z", "updated_at": "2026-11-15T09:30:00.000000Z",
+    "expires_at": "2026-11-18T09:30:00.000000Z", "message": "", "invite_link": null,
+    "count": 1, "results": [{
+    "id": "01a1dd53-efb7-7ca7-8219-0522c793c6d2", "target_email": "ann@example.com", "first_name": "Ann",
+    "emailing_attempt_made": false, "emailing_error": null, "level": 1, "is_expired": false, "created_by": null,
+    "created_at": "2026-11-15T09:30:00.000000Z", "updated_at": "2026-11-15T09:30:00.000000Z",
+    "expires_at": "2026-11-18T09:30:00.000000Z", "message": "", "invite_link": null
+    }]
+}]))]
 pub(crate) struct BulkView<'a> {
     #[serde(flatten)]
     first: InviteView<'a>,

@@ -207,8 +207,12 @@ fn complete_operation(path: &str, method: &str, operation: &mut Value) {
     let has_parameters = is_list || is_write;
     for (status, name, _) in PROBLEMS {
         let can_happen = match status {
-            400 => has_parameters || takes_body,
-            401 | 403 => credential != "none",
+            // A link may be used up, or its time over.
+            400 => has_parameters || takes_body || path.contains("{token}"),
+            // A password can be right and not be enough.
+            401 => credential != "none" || path == "/api/login/",
+            // Another site may change nothing.
+            403 => credential != "none" || is_write,
             404 => path.contains('{'),
             409 | 422 => matches!(method, "post" | "patch") && credential != "none",
             412 => honours_if_match,

@@ -4,9 +4,9 @@ use auth::saml::{IdentityProvider, read_metadata};
 use outbound::DnsError;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use service::access::{Caller, ChangeDomains, Who};
+use service::access::{Caller, ChangeDomains};
 use service::domains::{Domain, Sighting};
-use service::{DomainId, Error, OrganizationId, Result};
+use service::{DomainId, Error, Result};
 
 use crate::Identity;
 
@@ -33,17 +33,9 @@ impl Identity {
             return Ok(domain);
         }
         let sighting = self.look_for_record(&domain).await;
-        self.settle(&caller.who, caller.organization, id, &sighting).await
-    }
-
-    pub(crate) async fn settle(
-        &self,
-        who: &Who,
-        organization: OrganizationId,
-        id: DomainId,
-        sighting: &Sighting,
-    ) -> Result<Domain> {
-        self.service.settle_domain(who, organization, id, sighting).await
+        self.service
+            .settle_domain(&caller.who, caller.organization, id, &sighting)
+            .await
     }
 
     pub(crate) async fn look_for_record(&self, domain: &Domain) -> Sighting {

@@ -39,7 +39,8 @@ impl Identity {
             return Ok(false);
         };
         let sighting = self.look_for_record(&domain).await;
-        self.settle(&Who::system(), domain.organization_id, domain.id, &sighting)
+        self.service
+            .settle_domain(&Who::system(), domain.organization_id, domain.id, &sighting)
             .await?;
         Ok(true)
     }

@@ -3,6 +3,7 @@
 mod attempts;
 mod cases;
 mod errands;
+mod rules;
 pub(crate) mod sql;
 
 pub use attempts::Attempt;

@@ -1,0 +1,147 @@
+//! What an identity provider's word is worth: the rules that somebody it vouches for must pass.
+
+use super::{Sso, Vouched, sql};
+use crate::db::Writing;
+use crate::domains::{self, Domain};
+use crate::error::{Error, Result};
+use crate::id::OrganizationId;
+use crate::level::Level;
+use crate::text::Email;
+use crate::users::User;
+use crate::{invites, members, organizations};
+
+/// Each assertion is good once.
+pub(super) async fn take_assertion(db: &mut Writing, vouched: &Vouched) -> Result<()> {
+    let (Some((id, until)), Some(domain)) = (&vouched.assertion, vouched.domain) else {
+        return Ok(());
+    };
+    if sql::take_assertion(db, domain, id, *until).await? {
+        return Ok(());
+    }
+    Err(Error::refused(
+        "replayed",
+        "this assertion was used before: each is good once",
+    ))
+}
+
+/// The domain on whose word somebody comes in. Locks its organization, so that rules hold until the end.
+pub(super) async fn vouching_domain(db: &mut Writing, vouched: &Vouched, email: &Email) -> Result<Option<Domain>> {
+    let Some(id) = vouched.domain else {
+        let holder = domains::sql::holder(db, &email.domain()).await?;
+        if let Some(domain) = &holder {
+            expect_method(domain, vouched.sso)?;
+            organizations::sql::lock(db, domain.organization_id).await?;
+        }
+        return Ok(holder);
+    };
+    let domain = domains::sql::by_id(db, id).await?.filter(Domain::is_verified);
+    let domain = domain.ok_or_else(|| {
+        let detail = "the domain is not verified, so its identity provider has no say here";
+        Error::refused("domain_not_verified", detail)
+    })?;
+    organizations::sql::lock(db, domain.organization_id).await?;
+    expect_method(&domain, vouched.sso)?;
+    expect_own_address(db, Some(&domain), email).await?;
+    Ok(Some(domain))
+}
+
+pub(super) fn expect_method(domain: &Domain, sso: Sso) -> Result<()> {
+    match domain.enforced() {
+        Some(enforced) if enforced != sso => {
+            let detail = format!("addresses on {} sign in with {}", domain.domain, enforced.title());
+            Err(Error::refused("sso_enforced", detail))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// An organization's provider speaks for addresses on the organization's own domains, and for no others.
+pub(super) async fn expect_own_address(db: &mut Writing, domain: Option<&Domain>, email: &Email) -> Result<()> {
+    let holder = domains::sql::holder(db, &email.domain()).await?;
+    let organization = |domain: &Domain| -> OrganizationId { domain.organization_id };
+    match (holder.as_ref().map(organization), domain.map(organization)) {
+        (Some(holder), Some(voucher)) if holder == voucher => Ok(()),
+        _ => Err(foreign_address(email.as_str())),
+    }
+}
+
+/// The account's own address decides, whatever the provider calls the person today: where that address must be vouched
+/// for in one way, no other will do. For the instance's providers it also says which organization takes newcomers in.
+pub(super) async fn expect_way_of(
+    db: &mut Writing,
+    vouched: &Vouched,
+    domain: Option<Domain>,
+    user: &User,
+) -> Result<Option<Domain>> {
+    let own = Email::new(&user.email).map_err(|_| foreign_address(&user.email))?;
+    let holder = domains::sql::holder(db, &own.domain()).await?;
+    if let Some(holder) = &holder {
+        expect_method(holder, vouched.sso)?;
+        if holder.enforced().is_some_and(Sso::is_of_domain) && vouched.domain != Some(holder.id) {
+            let detail = format!(
+                "addresses on {} sign in through that domain's own provider",
+                holder.domain
+            );
+            return Err(Error::refused("sso_enforced", detail));
+        }
+    }
+    Ok(if vouched.domain.is_some() { domain } else { holder })
+}
+
+/// Administrators choose the provider, and a provider could say that anybody is an owner. So an owner's account is
+/// connected to it by the owner: by signing in through it while signed in already.
+pub(super) async fn refuse_unasked_owner(
+    db: &mut Writing,
+    domain: &Domain,
+    user: &User,
+    vouched: &Vouched,
+) -> Result<()> {
+    let is_owner = members::level_of(db, domain.organization_id, user.id).await? == Some(Level::Owner);
+    if !is_owner || vouched.signed_in_as == Some(user.id) {
+        return Ok(());
+    }
+    let detail = format!(
+        "{} is an owner and has not signed in this way before: the first time, an owner does so while signed in with \
+         their password or a recovery code",
+        user.email
+    );
+    Err(Error::refused("owner_not_linked", detail))
+}
+
+pub(super) fn foreign_address(email: &str) -> Error {
+    let detail = format!(
+        "{email} is not on a verified domain of this organization, so its identity provider cannot vouch for it"
+    );
+    Error::refused("foreign_address", detail)
+}
+
+/// Nobody is taken into an organization, or out of their others, by a provider they never asked.
+pub(super) async fn refuse_elsewhere(db: &mut Writing, domain: &Domain, user: &User) -> Result<()> {
+    let email = Email::new(&user.email).map_err(|_| foreign_address(&user.email))?;
+    let is_member = members::has_address(db, domain.organization_id, &email).await?;
+    if is_member || !sql::belongs_somewhere(db, user.id).await? {
+        return Ok(());
+    }
+    let invite = invites::sql::by_target(db, domain.organization_id, &email).await?;
+    // What comes of it is a session within this organization; their others are not touched.
+    if invite.is_some_and(|invite| !invite.is_expired(db.now)) {
+        return Ok(());
+    }
+    let detail = format!(
+        "{email} has an account that belongs to other organizations only: invite it by mail, so that the person can join"
+    );
+    Err(Error::refused("belongs_elsewhere", detail))
+}
+
+/// Whoever has been given an address that somebody else had before is not that person.
+pub(super) async fn refuse_other_subject(db: &mut Writing, user: &User, provider: &str, subject: &str) -> Result<()> {
+    if !sql::has_other_subject(db, user.id, provider, subject).await? {
+        return Ok(());
+    }
+    let detail = format!(
+        "the identity provider knows {} by another name (subject) than it did before: if it names everybody anew, clear \
+         saml_entity_id or oidc_issuer and set it again, and each account is found by its address once more",
+        user.email
+    );
+    Err(Error::refused("other_subject", detail))
+}
