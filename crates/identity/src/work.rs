@@ -4,26 +4,24 @@ use std::time::Duration;
 
 use service::Result;
 use service::access::Who;
+use tokio::time::interval;
 use tokio_util::sync::CancellationToken;
 
 use crate::Identity;
 
 const POLL: Duration = Duration::from_secs(1);
+/// Domains are due once a day; nobody waits for the minute.
+const LOOK_AT_DOMAINS: Duration = Duration::from_mins(1);
 
 impl Identity {
     /// Works until told to stop; what is under way is finished first.
     pub async fn work(&self, stop: CancellationToken) {
+        let (mut mail, mut domains) = (interval(POLL), interval(LOOK_AT_DOMAINS));
         while !stop.is_cancelled() {
-            match self.step().await {
-                Ok(true) => continue,
-                Ok(false) => {}
-                Err(error) => {
-                    tracing::error!(error = &error as &dyn std::error::Error, "background work failed");
-                }
-            }
             tokio::select! {
                 () = stop.cancelled() => {}
-                () = tokio::time::sleep(POLL) => {}
+                _ = mail.tick() => exhaust(&stop, || self.deliver_mail()).await,
+                _ = domains.tick() => exhaust(&stop, || self.recheck_domain()).await,
             }
         }
     }
@@ -43,5 +41,19 @@ impl Identity {
             .settle_domain(&Who::system(), domain.organization_id, domain.id, &sighting)
             .await?;
         Ok(true)
+    }
+}
+
+/// Does all that is due, one after the other, unless told to stop. What fails is tried again when its time comes.
+async fn exhaust<F: Future<Output = Result<bool>>>(stop: &CancellationToken, mut work: impl FnMut() -> F) {
+    while !stop.is_cancelled() {
+        match work().await {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(error) => {
+                tracing::error!(error = &error as &dyn std::error::Error, "background work failed");
+                return;
+            }
+        }
     }
 }

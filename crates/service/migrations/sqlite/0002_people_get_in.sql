@@ -120,6 +120,7 @@ CREATE TABLE domain (
 -- Whoever proves a domain has it; a claim without proof blocks nobody.
 CREATE UNIQUE INDEX domain_verified ON domain (domain) WHERE verified_at IS NOT NULL;
 CREATE UNIQUE INDEX domain_by_id ON domain (id);
+CREATE INDEX domain_to_recheck ON domain (checked_at) WHERE verified_at IS NOT NULL;
 
 -- A sign-in that was sent to an identity provider and is waited for, once.
 CREATE TABLE sso_request (

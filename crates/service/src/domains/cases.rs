@@ -5,7 +5,7 @@ use super::{Domain, DomainPatch, Finding, NewDomain, Sighting, name, sql};
 use crate::access::{Caller, ChangeDomains, ReadDomains, Who};
 use crate::activity::Entry;
 use crate::db::Writing;
-use crate::error::{Error, Result};
+use crate::error::{Error, Invalid, Result};
 use crate::id::{DomainId, OrganizationId};
 use crate::level::Level;
 use crate::mail::{self, Letter, Post};
@@ -86,9 +86,7 @@ impl Service {
     async fn put_into_effect(&self, db: &mut Writing, before: &Domain, domain: &mut Domain, by: Level) -> Result<()> {
         sso::forget_old_providers(db, before, domain, by).await?;
         self.may_take_effect(db, domain).await?;
-        if let Some(sso) = domain.enforced().filter(|sso| before.enforced() != Some(*sso)) {
-            sessions::sql::delete_of_domain(db, &domain.domain, sso.as_str()).await?;
-        }
+        end_other_ways(db, before, domain).await?;
         domain.updated_at = db.now;
         sql::save(db, domain).await
     }
@@ -155,9 +153,7 @@ impl Service {
         let outcome = domain.see(sighting, db.now);
         if outcome == Outcome::Proven && !before.is_verified() {
             self.drop_what_would_lock_out(&mut db, &mut domain).await?;
-            if let Some(sso) = domain.enforced() {
-                sessions::sql::delete_of_domain(&mut db, &domain.domain, sso.as_str()).await?;
-            }
+            end_other_ways(&mut db, &before, &domain).await?;
         }
         self.tell_owners(&mut db, &domain, &outcome).await?;
         entries.extend(Entry::updated(&before, &domain));
@@ -182,12 +178,8 @@ impl Service {
             Err(Error::Invalid(problems)) => problems,
             other => return other,
         };
-        let reason = problems
-            .first()
-            .map(|problem| problem.detail.as_str())
-            .unwrap_or_default();
-        let code = problems.first().map_or("sso_not_ready", |problem| problem.code);
-        let detail = format!("the domain is verified, but enforcement was switched off: {reason}");
+        let Invalid { code, detail, .. } = &problems[0];
+        let detail = format!("the domain is verified, but enforcement was switched off: {detail}");
         domain.sso_enforcement.clear();
         domain.verification_error = Some(sqlx::types::Json(Finding::new(code, detail)));
         Ok(())
@@ -252,6 +244,16 @@ impl Service {
         let domain = sql::take_due(&mut db, due, due + chrono::TimeDelta::hours(1)).await?;
         db.commit_unrecorded().await?;
         Ok(domain)
+    }
+}
+
+/// Where a way in begins to be enforced, sessions that were opened in another end.
+async fn end_other_ways(db: &mut Writing, before: &Domain, after: &Domain) -> Result<()> {
+    match after.enforced() {
+        Some(sso) if before.enforced() != Some(sso) => {
+            sessions::sql::delete_of_domain(db, &after.domain, sso.as_str()).await
+        }
+        _ => Ok(()),
     }
 }
 

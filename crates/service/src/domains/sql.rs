@@ -35,6 +35,11 @@ pub(super) async fn find(db: &mut Session, organization: OrganizationId, id: Dom
     Ok(on!(db, conn => sqlx::query_as(SQL).bind(organization).bind(id).fetch_optional(conn))?)
 }
 
+pub(crate) async fn ids(db: &mut Session, organization: OrganizationId) -> Result<Vec<DomainId>> {
+    const SQL: &str = "SELECT id FROM domain WHERE organization_id = $1";
+    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(organization).fetch_all(conn))?)
+}
+
 /// The domain that an identity provider's answer was sent to.
 pub(crate) async fn by_id(db: &mut Session, id: DomainId) -> Result<Option<Domain>> {
     const SQL: &str = select!("WHERE id = $1");

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use super::{Letter, Outgoing, PATIENCE, Post, Undelivered, sql, wait};
+use super::{LEASE, Letter, Outgoing, PATIENCE, Post, Undelivered, sql, wait};
 use crate::db::Writing;
 use crate::error::Result;
 use crate::id::MailId;
@@ -21,7 +21,7 @@ impl Service {
             return Ok(None);
         }
         let mut db = self.write().await?;
-        let Some(row) = sql::take(&mut db, now + wait(i64::MAX)).await? else {
+        let Some(row) = sql::take(&mut db, now + LEASE).await? else {
             return Ok(None);
         };
         let is_wanted = match row.invite_id {

@@ -99,6 +99,8 @@ pub struct Undelivered {
 const PATIENCE: TimeDelta = TimeDelta::days(3);
 const FIRST_WAIT: TimeDelta = TimeDelta::seconds(10);
 const LONGEST_WAIT: TimeDelta = TimeDelta::minutes(10);
+/// Whoever takes a mail and is not heard of again has lost it to others after this long.
+const LEASE: TimeDelta = TimeDelta::minutes(10);
 
 /// How long to wait before the next attempt: three times longer each time, up to a limit.
 fn wait(attempts: i64) -> TimeDelta {

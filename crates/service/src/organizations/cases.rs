@@ -15,7 +15,7 @@ use crate::page::{Page, Window};
 use crate::teams::{self, Team};
 use crate::text::Name;
 use crate::users::{Person, User};
-use crate::{Service, Unchanged, members};
+use crate::{Service, Unchanged, domains, members, sso};
 
 /// After this many taken slugs something other than bad luck is at work.
 const SLUG_TRIES: usize = 10;
@@ -126,6 +126,9 @@ impl Service {
     ) -> Result<()> {
         let mut db = self.write().await?;
         let seen = lock(&mut db, caller, unchanged).await?;
+        for domain in domains::sql::ids(&mut db, caller.organization).await? {
+            sso::forget_domain(&mut db, domain).await?;
+        }
         sql::delete(&mut db, caller.organization).await?;
         db.commit(&caller.who, &[Entry::deleted(&seen.organization)]).await
     }

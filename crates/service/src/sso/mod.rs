@@ -186,12 +186,7 @@ pub(crate) async fn forget_old_providers(db: &mut Writing, before: &Domain, afte
 /// What a domain leaves behind when it goes.
 pub(crate) async fn forget_domain(db: &mut Writing, domain: DomainId) -> Result<()> {
     for sso in [Sso::Saml, Sso::Oidc] {
-        forget_provider(db, domain, sso).await?;
+        sql::unlink_provider(db, &sso.provider(Some(domain))).await?;
     }
     sql::delete_attempts(db, domain).await
-}
-
-/// Whom a domain's provider knew by which name says nothing about the next one's names.
-pub(crate) async fn forget_provider(db: &mut Writing, domain: DomainId, sso: Sso) -> Result<()> {
-    sql::unlink_provider(db, &sso.provider(Some(domain))).await
 }
