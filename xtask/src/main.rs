@@ -19,7 +19,8 @@ use anyhow::{Result, bail};
 const USAGE: &str = "cargo xtask test    install what the tests need, start the real components, run everything
 cargo xtask parts   install the real mail, name and identity servers and the browser, and nothing else
 cargo xtask check   format, lints, licences: what needs no component
-cargo xtask bench api [--growth] [--quick] [--only NAME]    measure, and write docs/benchmarks.md";
+cargo xtask bench api [--growth] [--quick] [--only NAME]    measure, and write docs/benchmarks.md
+cargo xtask bench exports [--rows NUMBER] [--only NAME]     the same for events in and rows out";
 
 fn main() -> ExitCode {
     match run() {
@@ -39,6 +40,7 @@ fn run() -> Result<()> {
         ["parts"] => test::parts_only(),
         ["check"] => test::checks_only(),
         ["bench", "api", ..] => bench::api(&arguments[2..]),
+        ["bench", "exports", ..] => bench::exports(&arguments[2..]),
         _ => bail!("use one of\n{USAGE}"),
     }
 }

@@ -67,16 +67,15 @@ pub(crate) fn python(name: &str, packages: &[&str]) -> Result<PathBuf> {
     Ok(folder.join("bin"))
 }
 
-/// Unpacks a Debian package without what it depends on, which may be a server that starts by itself.
-pub(crate) fn unpacked(name: &str, package: &str) -> Result<()> {
-    installed(name, &[package], |folder| {
-        process::apt_get(folder, &["download", "--quiet", package])?;
+/// Unpacks Debian packages without what they depend on, which may be a server that starts by itself.
+pub(crate) fn unpacked(name: &str, packages: &[&str]) -> Result<()> {
+    installed(name, packages, |folder| {
+        process::apt_get(folder, &[&["download", "--quiet"], packages].concat())?;
         let mut unpack = Command::new("sh");
-        process::output(
-            unpack
-                .current_dir(folder)
-                .args(["-c", "dpkg -x ./*.deb . && rm ./*.deb"]),
-        )
+        process::output(unpack.current_dir(folder).args([
+            "-c",
+            "for each in ./*.deb; do dpkg -x $each . || exit; done && rm ./*.deb",
+        ]))
     })?;
     Ok(())
 }

@@ -13,6 +13,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, he
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
+use service::Service;
 use service::access::{self, Origin};
 use service::idempotency::Claim;
 use tower_http::cors::{AllowOrigin, Any, CorsLayer};
@@ -23,9 +24,9 @@ use crate::error::Problem;
 use crate::{conditional, idempotency};
 
 /// After this long a request is given up.
-const TIME_LIMIT: Duration = Duration::from_secs(30);
+pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(30);
 
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const DRY_RUN: HeaderName = HeaderName::from_static("x-dry-run");
 const PROBLEM_JSON: &str = "application/problem+json";
 
@@ -83,7 +84,7 @@ impl Notes {
 
 pub(crate) async fn layer(State(api): State<Api>, mut request: Request, next: Next) -> Response {
     let started = Instant::now();
-    let notes = Arc::new(Notes::new(request_id(&api, request.headers())));
+    let notes = Arc::new(Notes::new(request_id(&api.service, request.headers())));
     request.extensions_mut().insert(notes.clone());
     let (parts, body) = request.into_parts();
     let asks = access::Request {
@@ -220,7 +221,7 @@ fn is_secret(part: &str) -> bool {
 }
 
 /// The client's own id if it is harmless, else a new one.
-fn request_id(api: &Api, headers: &HeaderMap) -> Arc<str> {
+pub(crate) fn request_id(service: &Service, headers: &HeaderMap) -> Arc<str> {
     let is_harmless = |text: &&str| {
         (1..=128).contains(&text.len())
             && text
@@ -233,7 +234,7 @@ fn request_id(api: &Api, headers: &HeaderMap) -> Arc<str> {
         .filter(is_harmless)
     {
         Some(text) => text.into(),
-        None => format!("{:032x}", u128::from_be_bytes(api.service.chance().bytes())).into(),
+        None => format!("{:032x}", u128::from_be_bytes(service.chance().bytes())).into(),
     }
 }
 

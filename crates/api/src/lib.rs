@@ -3,11 +3,14 @@
 mod access;
 mod account;
 mod activity;
+mod batch_exports;
 mod body;
+mod capture;
 mod conditional;
 mod domains;
 mod edge;
 mod error;
+mod export_runs;
 mod idempotency;
 mod invites;
 mod json;
@@ -33,9 +36,11 @@ use aide::axum::ApiRouter;
 use axum::Router;
 use axum::http::{Request, Uri};
 use axum::routing::{any, get};
+use exports::Exports;
 use identity::Identity;
 use service::Service;
 
+pub use capture::capture_router;
 pub use limits::{Peer, RateLimit};
 pub use openapi::document;
 
@@ -59,6 +64,7 @@ pub struct Settings {
 pub(crate) struct Api {
     service: Service,
     identity: Identity,
+    exports: Exports,
     settings: Arc<Settings>,
     limits: Arc<limits::Limits>,
     meters: Arc<meters::Meters>,
@@ -76,6 +82,12 @@ impl axum::extract::FromRef<Api> for Identity {
     }
 }
 
+impl axum::extract::FromRef<Api> for Exports {
+    fn from_ref(api: &Api) -> Self {
+        api.exports.clone()
+    }
+}
+
 /// One line a resource: everything else about it is in its own file.
 fn routes() -> ApiRouter<Api> {
     ApiRouter::new()
@@ -84,6 +96,8 @@ fn routes() -> ApiRouter<Api> {
         .merge(members::routes())
         .merge(invites::routes())
         .merge(domains::routes())
+        .merge(batch_exports::routes())
+        .merge(export_runs::routes())
         .merge(activity::routes())
         .merge(keys::routes())
         .merge(sign_in::routes())
@@ -107,12 +121,13 @@ pub fn end_path_with_slash<B>(request: &mut Request<B>) {
 
 /// The whole API, ready to be served, with the pages for people beside it: what happens to every request happens to
 /// theirs, too.
-pub fn router(identity: Identity, settings: Settings, pages: Option<Router>) -> Router {
+pub fn router(identity: Identity, exports: Exports, settings: Settings, pages: Option<Router>) -> Router {
     let limits = Arc::new(limits::Limits::new(settings.rate_limit));
     let cors = edge::cors(&settings.cors_origins);
     let api = Api {
         service: identity.service().clone(),
         identity,
+        exports,
         settings: Arc::new(settings),
         limits,
         meters: Arc::default(),

@@ -80,7 +80,7 @@ fn complete(document: &mut Value, definitions: Map<String, Value>) {
     }
 }
 
-const TAGS: [(&str, &str); 9] = [
+const TAGS: [(&str, &str); 10] = [
     ("Organizations", "What everything else belongs to."),
     (
         "Teams",
@@ -94,6 +94,10 @@ const TAGS: [(&str, &str); 9] = [
     (
         "Domains",
         "Proven in DNS; how people with addresses there sign in and join.",
+    ),
+    (
+        "Batch exports",
+        "Events and persons, delivered to warehouses and object stores every interval, each exactly once.",
     ),
     ("Activity", "What was done, by whom, and what it changed."),
     (

@@ -10,7 +10,7 @@ use axum::http::request::Parts;
 use schemars::{Schema, json_schema};
 use service::members::MemberRef;
 use service::organizations::OrganizationRef;
-use service::{DomainId, Error, InviteId, KeyId, SessionId, TeamId, UserUuid};
+use service::{BackfillId, DomainId, Error, ExportId, InviteId, KeyId, RunId, SessionId, TeamId, UserUuid};
 
 use crate::access::note;
 use crate::error::Problem;
@@ -96,9 +96,9 @@ impl PathId for KeyRef {
 }
 
 macro_rules! uuids_in_paths {
-    ($($id:ident, $thing:literal;)+) => {$(
+    ($($id:ident, $name:literal, $thing:literal;)+) => {$(
         impl PathId for $id {
-            const NAME: &'static str = "id";
+            const NAME: &'static str = $name;
             const THING: &'static str = $thing;
 
             fn read(text: &str) -> Option<Self> {
@@ -113,10 +113,13 @@ macro_rules! uuids_in_paths {
 }
 
 uuids_in_paths! {
-    DomainId, "domain";
-    InviteId, "invite";
-    KeyId, "key";
-    SessionId, "session";
+    BackfillId, "backfill_id", "backfill";
+    DomainId, "id", "domain";
+    ExportId, "id", "batch export";
+    InviteId, "id", "invite";
+    KeyId, "id", "key";
+    RunId, "run_id", "run";
+    SessionId, "id", "session";
 }
 
 /// A secret from a link.

@@ -139,16 +139,39 @@ fn parts(letter: &Letter) -> Parts {
                 .to_owned(),
             ..Parts::default()
         },
-        Letter::DomainUnverified { organization, domain } => Parts {
-            subject: format!("{domain} is no longer verified"),
-            greeting: hello(""),
-            paragraphs: vec![format!(
-                "{domain} is no longer proven to belong to {organization}. Single sign-on, automatic joining and \
+        Letter::ExportPaused {
+            organization,
+            export,
+            error,
+            failures,
+        } => export_paused(organization, export, error, *failures),
+        Letter::DomainUnverified { organization, domain } => domain_unverified(organization, domain),
+    }
+}
+
+fn domain_unverified(organization: &str, domain: &str) -> Parts {
+    Parts {
+        subject: format!("{domain} is no longer verified"),
+        greeting: hello(""),
+        paragraphs: vec![format!(
+            "{domain} is no longer proven to belong to {organization}. Single sign-on, automatic joining and \
                  enforcement have stopped for it."
-            )],
-            closing: "To bring it back, add the DNS record again and verify the domain.".to_owned(),
-            ..Parts::default()
-        },
+        )],
+        closing: "To bring it back, add the DNS record again and verify the domain.".to_owned(),
+        ..Parts::default()
+    }
+}
+
+fn export_paused(organization: &str, export: &str, error: &str, failures: i64) -> Parts {
+    Parts {
+        subject: format!("The export {export} has paused itself"),
+        greeting: hello(""),
+        paragraphs: vec![
+            format!("{failures} runs of the batch export {export} of {organization} failed, one after the other."),
+            format!("The last one said: {error}"),
+        ],
+        closing: "Mend what is wrong and unpause it; with a backfill, what was missed is delivered, too.".to_owned(),
+        ..Parts::default()
     }
 }
 

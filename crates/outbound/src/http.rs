@@ -153,6 +153,35 @@ impl Http {
         self.carry_out(ask).await
     }
 
+    /// Sends a request and hands out the response's body piece by piece, as it comes. The time of the whole exchange is
+    /// unlimited; the limit holds for the headers and then for each piece. Redirects are not followed.
+    pub async fn open(&self, request: Request<Bytes>) -> Result<Response<Chunks>, HttpError> {
+        let (parts, body) = request.into_parts();
+        let url = parse(&parts.uri.to_string())?;
+        let mut headers = parts.headers;
+        for name in OURS {
+            headers.remove(name);
+        }
+        let ask = Ask {
+            method: parts.method,
+            url,
+            headers,
+            body,
+        };
+        let host = ask.host();
+        let limit = self.total_time;
+        let too_slow = |_| HttpError::TooSlow {
+            host: host.clone(),
+            limit,
+        };
+        let mut response = tokio::time::timeout(limit, self.once(&ask)).await.map_err(too_slow)??;
+        let mut opened = Response::new(());
+        *opened.status_mut() = response.status();
+        *opened.version_mut() = response.version();
+        *opened.headers_mut() = std::mem::take(response.headers_mut());
+        Ok(opened.map(|()| Chunks { response, host, limit }))
+    }
+
     async fn carry_out(&self, ask: Ask) -> Result<Response<Vec<u8>>, HttpError> {
         let host = ask.host();
         let too_slow = |_| HttpError::TooSlow {
@@ -224,6 +253,41 @@ impl Http {
         *whole.version_mut() = response.version();
         *whole.headers_mut() = std::mem::take(response.headers_mut());
         Ok(whole)
+    }
+}
+
+/// The body of a response on its way in. Dropped, it closes the connection.
+#[derive(Debug)]
+pub struct Chunks {
+    response: reqwest::Response,
+    host: String,
+    limit: Duration,
+}
+
+impl Chunks {
+    /// The next piece; none after the last.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, HttpError> {
+        let next = tokio::time::timeout(self.limit, self.response.chunk()).await;
+        let read = next.map_err(|_| HttpError::TooSlow {
+            host: self.host.clone(),
+            limit: self.limit,
+        })?;
+        read.map_err(|source| HttpError::Broken {
+            host: self.host.clone(),
+            source,
+        })
+    }
+
+    /// The whole of it, unless it is larger than `limit` bytes.
+    pub async fn collect(mut self, limit: usize) -> Result<Vec<u8>, HttpError> {
+        let mut body = Vec::new();
+        while let Some(piece) = self.next().await? {
+            if body.len() + piece.len() > limit {
+                return Err(HttpError::TooLarge { host: self.host, limit });
+            }
+            body.extend_from_slice(&piece);
+        }
+        Ok(body)
     }
 }
 

@@ -6,7 +6,11 @@ mod outside;
 mod secret_key;
 mod serve;
 mod settings;
+mod store;
 mod telemetry;
+mod work;
+
+use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
@@ -29,6 +33,8 @@ struct Arguments {
 enum Command {
     /// Serve the API (what happens without any command).
     Serve,
+    /// Carry out exports and nothing else; any number of these share the work.
+    Work,
     /// Bring the database up to date and exit; `serve` does it by itself.
     Migrate,
     /// Make and list users.
@@ -43,6 +49,11 @@ enum Command {
     /// List verified domains, and end enforced single sign-on when nobody gets in.
     #[command(subcommand)]
     Domains(commands::domains::Command),
+    /// Bring events in from files.
+    #[command(subcommand)]
+    Events(commands::events::Command),
+    /// Check delivered files against the manifest beside them, offline.
+    Verify { manifest: PathBuf },
     /// Print the OpenAPI document.
     Openapi,
 }
@@ -58,11 +69,14 @@ fn main() -> anyhow::Result<()> {
 async fn run(Arguments { command, settings }: Arguments) -> anyhow::Result<()> {
     match command.unwrap_or(Command::Serve) {
         Command::Serve => serve::serve(settings).await,
+        Command::Work => work::work(settings).await,
         Command::Migrate => commands::migrate(&settings).await,
         Command::Users(command) => command.run(&commands::service(&settings).await?).await,
         Command::Keys(command) => command.run(&commands::service(&settings).await?).await,
         Command::Organizations(command) => command.run(&commands::service(&settings).await?).await,
         Command::Domains(command) => command.run(&commands::service(&settings).await?).await,
+        Command::Events(command) => command.run(&settings).await,
+        Command::Verify { manifest } => commands::verify::run(&manifest),
         Command::Openapi => commands::openapi(),
     }
 }

@@ -1,6 +1,9 @@
 //! The ways out, as the settings say.
 
+use std::time::Duration;
+
 use anyhow::{Context, bail};
+use exports::Outside as FarSides;
 use identity::{Outside, Provider, Providers};
 use outbound::{Dialer, Dns, Http, Mailer, Policy, Roots};
 use url::Url;
@@ -27,7 +30,22 @@ pub(crate) fn outside(settings: &Settings) -> anyhow::Result<Outside> {
     })
 }
 
-fn roots(settings: &Settings) -> anyhow::Result<Roots> {
+/// A part of a file may have to go through a narrow line.
+const UPLOAD_TIME: Duration = Duration::from_mins(2);
+
+/// What exports may reach.
+pub(crate) fn far_sides(settings: &Settings) -> anyhow::Result<FarSides> {
+    let roots = roots(settings)?;
+    let dialer = Dialer::new(Policy::new(settings.allow_private_networks.clone()));
+    Ok(FarSides {
+        http: Http::new(dialer.clone(), &roots)?.within(UPLOAD_TIME),
+        dialer,
+        roots,
+        export_root: settings.data.export_root.clone(),
+    })
+}
+
+pub(crate) fn roots(settings: &Settings) -> anyhow::Result<Roots> {
     let Some(file) = &settings.ca_file else {
         return Ok(Roots::public());
     };

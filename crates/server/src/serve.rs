@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::Context;
 use axum::Router;
 use axum::body::Body;
+use exports::Exports;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -28,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::operation::{self, Readiness};
 use crate::settings::Settings;
-use crate::{commands, outside, telemetry};
+use crate::{commands, outside, store, telemetry};
 
 const HEADER_LIMIT: Duration = Duration::from_secs(15);
 const DRAIN_LIMIT: Duration = Duration::from_secs(30);
@@ -42,6 +43,13 @@ pub(crate) async fn serve(settings: Settings) -> anyhow::Result<()> {
     let address = listener.local_addr()?;
     let service = commands::open(&settings, settings.site_url(address)).await?;
     let identity = Identity::new(service.clone(), outside::outside(&settings)?);
+    let events = store::open(&settings).await?;
+    let exports = Exports::new(
+        service.clone(),
+        events.clone(),
+        outside::far_sides(&settings)?,
+        settings.data.workers.into(),
+    );
     let metrics = telemetry::count(service.store().kind())?;
     if let Some(welcome) = service.bootstrap(&wishes(&settings)).await? {
         greet(&welcome, &settings, address)?;
@@ -50,27 +58,44 @@ pub(crate) async fn serve(settings: Settings) -> anyhow::Result<()> {
     let readiness = Readiness::default();
     let app = api::router(
         identity.clone(),
+        exports.clone(),
         api_settings(&settings),
         Some(console::router(identity.clone())),
     )
+    .merge(api::capture_router(
+        service.clone(),
+        events.clone(),
+        api_settings(&settings),
+    ))
     .merge(operation::router(service.clone(), readiness.clone(), metrics.clone()));
     let stop = CancellationToken::new();
     let work = tokio::spawn({
         let (identity, stop) = (identity.clone(), stop.clone());
         async move { identity.work(stop).await }
     });
+    let exporting = tokio::spawn({
+        let stop = stop.clone();
+        async move { exports.work(stop).await }
+    });
     let upkeep = tokio::spawn(keep_up(service.clone(), metrics, stop.clone()));
     let stopping = tokio::spawn(wait_to_stop(readiness.clone(), settings.shutdown_delay, stop.clone()));
 
     readiness.set(true);
-    tracing::info!(%address, database = service.store().kind(), "listening");
+    tracing::info!(%address, database = service.store().kind(), events = events.kind(), "listening");
     accept(listener, app, stop).await;
     stopping.abort();
     work.await?;
+    exporting.await?;
     upkeep.await?;
     // What was noted while the last requests were answered.
     log(service.flush_key_use().await.map(drop));
     service.store().close().await;
+    if let Err(error) = store::close(&events).await {
+        tracing::error!(
+            error = &error as &dyn std::error::Error,
+            "the event store did not close well"
+        );
+    }
     tracing::info!("stopped");
     drop(traces);
     Ok(())
@@ -131,6 +156,12 @@ fn greet(welcome: &Welcome, settings: &Settings, address: SocketAddr) -> std::io
         out,
         "  curl -H \"Authorization: Bearer {key}\" {base}/api/organizations/"
     )?;
+    writeln!(out, "\nYour first event:\n")?;
+    let event = format!(
+        r#"{{"api_key":"{}","event":"hello","distinct_id":"me"}}"#,
+        welcome.project_token
+    );
+    writeln!(out, "  curl {base}/capture/ -d '{event}'")?;
     writeln!(out, "\nYour account, in a browser:  {base}/login/")?;
     writeln!(out, "The API, to read and to try: {base}/api/docs/\n")?;
     out.flush()
@@ -146,6 +177,7 @@ async fn keep_up(service: Service, metrics: PrometheusHandle, stop: Cancellation
             _ = seldom.tick() => {
                 log(service.forget_old_answers().await.map(drop));
                 log(service.forget_old_mail().await.map(drop));
+                log(service.forget_old_logs().await.map(drop));
             }
         }
         log(service.flush_key_use().await.map(drop));
@@ -158,15 +190,20 @@ fn log(result: service::Result<()>) {
     }
 }
 
-/// On SIGTERM or Ctrl-C readiness goes first, so that load balancers look elsewhere; serving ends after the delay.
-async fn wait_to_stop(readiness: Readiness, delay: u64, stop: CancellationToken) {
+/// Waits for SIGTERM or Ctrl-C.
+pub(crate) async fn told_to_stop() {
     let Ok(mut terminate) = signal(SignalKind::terminate()) else {
-        return;
+        return std::future::pending().await;
     };
     tokio::select! {
         _ = terminate.recv() => {}
         _ = tokio::signal::ctrl_c() => {}
     }
+}
+
+/// On SIGTERM or Ctrl-C readiness goes first, so that load balancers look elsewhere; serving ends after the delay.
+async fn wait_to_stop(readiness: Readiness, delay: u64, stop: CancellationToken) {
+    told_to_stop().await;
     readiness.set(false);
     tracing::info!("stopping");
     tokio::time::sleep(Duration::from_secs(delay)).await;

@@ -86,6 +86,11 @@ pub(crate) fn count(database: &'static str) -> anyhow::Result<PrometheusHandle> 
         "hedgerow_database_connections",
         "Connections to the database, open and idle."
     );
+    metrics::describe_counter!("hedgerow_captured_events_total", "Events that were sent and stored.");
+    metrics::describe_counter!(
+        "hedgerow_capture_requests_refused_total",
+        "Requests with events that were refused, or that failed."
+    );
     metrics::describe_gauge!("hedgerow_build_info", "Always 1; the labels tell which build this is.");
     metrics::gauge!("hedgerow_build_info", "version" => env!("CARGO_PKG_VERSION"), "database" => database).set(1.0);
     Ok(handle)

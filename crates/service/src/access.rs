@@ -57,6 +57,8 @@ permissions! {
     /// Administrators see who tried to sign in, and why it did not work.
     ReadAttempts: Read Organization, Admin;
     MakeRecoveryCodes: Write Organization, Owner;
+    ReadExports: Read BatchExport, Member, within_teams;
+    ChangeExports: Write BatchExport, Member, within_teams;
 }
 
 /// What belongs to the request rather than to the person.

@@ -25,6 +25,8 @@ pub struct Welcome {
     pub email: String,
     pub password: String,
     pub api_key: String,
+    /// Lets events in to the first team.
+    pub project_token: String,
 }
 
 const EMAIL: &str = "owner@hedgerow.local";
@@ -37,7 +39,7 @@ impl Service {
         if users::sql::count(&mut self.core.store.read().await?).await? > 0 {
             return Ok(None);
         }
-        let welcome = self.welcome(wishes)?;
+        let mut welcome = self.welcome(wishes)?;
         let email = field("email", Email::new(&welcome.email))?;
         let password = Some(welcome.password.clone());
         let new = NewUser {
@@ -54,11 +56,17 @@ impl Service {
             return Ok(None);
         }
         let owner = users::cases::insert(&mut db, &new, hash).await?;
-        let (_, mut entries) =
+        let (seen, mut entries) =
             organizations::cases::create(&mut db, self, &first_organization(), &Person::from(&owner)).await?;
         let fresh = keys::cases::insert(&mut db, owner.id, &first_key(), welcome.api_key.clone()).await?;
         entries.extend([Entry::created(&owner), Entry::created(&fresh.key)]);
         db.commit(&Who::system(), &entries).await?;
+        welcome.project_token = seen
+            .teams
+            .into_iter()
+            .map(|team| team.api_token)
+            .next()
+            .unwrap_or_default();
         Ok(Some(welcome))
     }
 
@@ -75,6 +83,7 @@ impl Service {
             email: wishes.email.clone().unwrap_or_else(|| EMAIL.to_owned()),
             password: wishes.password.clone().unwrap_or_else(made_up_password),
             api_key,
+            project_token: String::new(),
         })
     }
 }

@@ -28,6 +28,8 @@ pub(crate) enum Question {
     Key(SecretHash, Option<OrganizationId>),
     Organization(OrganizationId, UserId),
     Members(OrganizationId, MemberFilter, Window),
+    /// By the hash of its token, which has a known length.
+    Team(SecretHash),
 }
 
 type Answer = Arc<dyn Any + Send + Sync>;

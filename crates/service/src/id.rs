@@ -34,17 +34,22 @@ macro_rules! ids {
 ids! {
     ActivityId(Uuid),
     AttemptId(Uuid),
+    BackfillId(Uuid),
     DomainId(Uuid),
+    ExportId(Uuid),
     InviteId(Uuid),
     KeyId(Uuid),
     MailId(Uuid),
     MemberId(Uuid),
     OrganizationId(Uuid),
+    RunId(Uuid),
     SessionId(Uuid),
     TeamId(i64),
     UserId(i64),
     /// How the API names a user; [`UserId`] is how tables do.
     UserUuid(Uuid),
+    /// One worker process. Whoever holds a run is told by it.
+    WorkerId(Uuid),
 }
 
 impl OrganizationId {

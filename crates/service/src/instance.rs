@@ -5,7 +5,7 @@ use auth::seal::Sealer;
 use crate::Service;
 use crate::db::{Session, Writing, changed, on};
 use crate::error::{Error, Result};
-use crate::id::{DomainId, MailId, UserId};
+use crate::id::{DomainId, ExportId, MailId, UserId};
 use crate::sso::Sso;
 
 #[derive(Debug, Clone)]
@@ -94,6 +94,7 @@ impl Service {
         seal_anew!(self, db, UserId, "app_user", "totp_secret");
         seal_anew!(self, db, DomainId, "domain", "oidc_client_secret");
         seal_anew!(self, db, MailId, "mail", "content");
+        seal_anew!(self, db, ExportId, "batch_export", "secrets");
         Ok(())
     }
 }

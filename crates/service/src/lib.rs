@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod activity;
+pub mod batch_exports;
 pub mod bootstrap;
 mod cache;
 pub mod clock;
@@ -34,8 +35,8 @@ pub use clock::{Chance, Clock, Time};
 pub use db::{PoolUse, Store};
 pub use error::{Error, Invalid, Result};
 pub use id::{
-    ActivityId, AttemptId, DomainId, InviteId, KeyId, MailId, MemberId, OrganizationId, SessionId, TeamId, UserId,
-    UserUuid,
+    ActivityId, AttemptId, BackfillId, DomainId, ExportId, InviteId, KeyId, MailId, MemberId, OrganizationId, RunId,
+    SessionId, TeamId, UserId, UserUuid, WorkerId,
 };
 pub use instance::Instance;
 pub use level::Level;

@@ -1,9 +1,14 @@
 //! An organization with people of each level, an outsider with another, and a client without a port.
 
+use std::sync::Arc;
+
 use auth::seal::Sealer;
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Request};
+use events::Events;
+use events::sqlite::Embedded;
+use exports::Exports;
 use http_body_util::BodyExt;
 use identity::{Identity, Outside, Providers};
 use outbound::{Dialer, Dns, Http, Policy, Roots};
@@ -18,6 +23,7 @@ use service::{Chance, Clock, Email, Instance, Level, Name, OrganizationId, Scope
 use tower::ServiceExt;
 
 use crate::databases::{Backend, Database};
+use crate::parts::Folder;
 
 /// When tests happen.
 pub const NOW: &str = "2026-11-15T09:30:00Z";
@@ -35,7 +41,10 @@ pub struct Kit {
     pub other: OrganizationId,
     pub other_team: TeamId,
     pub app: Router,
+    pub events: Events,
+    pub exports: Exports,
     pub database: Database,
+    folder: Folder,
 }
 
 /// When and where a kit is, and what it can reach.
@@ -119,7 +128,10 @@ impl Kit {
             added.expect("a member is added");
         }
         let identity = Identity::new(service.clone(), outside);
-        let app = api::router(identity.clone(), settings, None);
+        let folder = Folder::new();
+        let events = Events::Embedded(Embedded::open(&folder.join("events.sqlite")).expect("a store of events"));
+        let exports = exporting(&service, &events, &folder);
+        let app = api::router(identity.clone(), exports.clone(), settings, None);
         Self {
             service,
             identity,
@@ -132,7 +144,10 @@ impl Kit {
             other,
             other_team,
             app,
+            events,
+            exports,
             database,
+            folder,
         }
     }
 
@@ -141,7 +156,8 @@ impl Kit {
         let (store, clock) = (self.database.open().await, self.service.clock().clone());
         self.service = Service::new(store, clock, Chance::System, instance);
         self.identity = Identity::new(self.service.clone(), outside());
-        self.app = api::router(self.identity.clone(), settings, None);
+        self.exports = exporting(&self.service, &self.events, &self.folder);
+        self.app = api::router(self.identity.clone(), self.exports.clone(), settings, None);
         self
     }
 
@@ -153,6 +169,23 @@ impl Kit {
             ..instance()
         };
         self.restarted(api::Settings::default(), instance).await
+    }
+
+    /// Where the store of events keeps them.
+    pub fn events_file(&self) -> std::path::PathBuf {
+        self.folder.join("events.sqlite")
+    }
+
+    /// Where exports of the kind `File` write.
+    pub fn export_root(&self) -> std::path::PathBuf {
+        self.folder.join("exports")
+    }
+
+    /// Makes all runs that are due and carries them out, one after the other.
+    pub async fn run_exports(&self) {
+        while self.exports.schedule().await.expect("runs are made") | self.exports.step().await.expect("a run is done")
+        {
+        }
     }
 
     /// Takes all letters that wait, as the mail server would: the recipient and what it says.
@@ -244,6 +277,39 @@ impl Kit {
             headers: parts.headers,
             body,
         }
+    }
+}
+
+/// Exports that may write below the folder, and reach nothing but this machine.
+fn exporting(service: &Service, events: &Events, folder: &Folder) -> Exports {
+    let root = folder.join("exports");
+    std::fs::create_dir_all(&root).expect("a folder for exports");
+    let outside = exports::Outside {
+        export_root: Some(root),
+        ..far_sides()
+    };
+    Exports::new(service.clone(), events.clone(), outside, 4)
+}
+
+/// What destinations may reach in tests: this machine. No name is looked up: nobody out there hears of tests.
+pub fn far_sides() -> exports::Outside {
+    let loopback = ["127.0.0.0/8", "::1/128"].map(|network| network.parse().expect("a network"));
+    let dialer = Dialer::with_names(Policy::new(loopback.to_vec()), Arc::new(NoNames));
+    exports::Outside {
+        http: Http::new(dialer.clone(), &Roots::public()).expect("a client"),
+        dialer,
+        roots: Roots::public(),
+        export_root: None,
+    }
+}
+
+/// Knows no name.
+struct NoNames;
+
+#[async_trait::async_trait]
+impl outbound::Resolve for NoNames {
+    async fn resolve(&self, _: &str) -> std::io::Result<Vec<std::net::IpAddr>> {
+        Err(std::io::Error::other("names are not looked up in tests"))
     }
 }
 

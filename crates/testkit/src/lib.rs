@@ -2,11 +2,13 @@
 
 #![expect(clippy::missing_panics_doc, reason = "what goes wrong here is a test that fails")]
 
+pub mod bench;
 pub mod browser;
 pub mod databases;
 pub mod kit;
 pub mod parts;
 pub mod seed;
+pub mod stored;
 
 pub use browser::Browser;
 pub use kit::{Kit, Reply};

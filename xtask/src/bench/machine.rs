@@ -62,11 +62,24 @@ pub(super) fn wait_for_quiet() -> Result<f64> {
 }
 
 fn busy_share() -> Result<f64> {
-    let before = processor_times(&fs::read_to_string("/proc/stat")?)?;
+    let before = times()?;
     process::pause(Duration::from_secs(1));
-    let after = processor_times(&fs::read_to_string("/proc/stat")?)?;
+    Ok(others(before, times()?, 0.0))
+}
+
+/// Busy and all time of the processor since the machine started, in hundredths of a second.
+pub(super) fn times() -> Result<(f64, f64)> {
+    processor_times(&fs::read_to_string("/proc/stat")?)
+}
+
+/// The share of the processor that was taken between two moments, but for these seconds of our own.
+pub(super) fn others(before: (f64, f64), after: (f64, f64), own_seconds: f64) -> f64 {
     let (busy, all) = (after.0 - before.0, after.1 - before.1);
-    Ok(if all > 0.0 { busy / all } else { 0.0 })
+    if all > 0.0 {
+        ((busy - own_seconds * 100.0) / all).max(0.0)
+    } else {
+        0.0
+    }
 }
 
 /// Busy and all time, from the line `cpu USER NICE SYSTEM IDLE IOWAIT …`.
@@ -105,6 +118,13 @@ mod tests {
         assert_eq!(processor_times("cpu  10 0 5 80 5 0 0 0\ncpu0 1\n")?, (15.0, 100.0));
         assert!(processor_times("").is_err());
         Ok(())
+    }
+
+    #[test]
+    fn our_own_time_is_not_that_of_others() {
+        let share = others((0.0, 100.0), (150.0, 300.0), 1.0);
+        assert!((share - 0.25).abs() < 1e-9, "{share}");
+        assert!(others((5.0, 9.0), (5.0, 9.0), 0.0).abs() < 1e-9);
     }
 
     #[test]

@@ -1,5 +1,7 @@
-//! `cargo xtask bench api`: our server against the bare HTTP library and against what a user would pick instead.
+//! `cargo xtask bench api`: our server against the bare HTTP library and against what a user would pick instead; and
+//! `cargo xtask bench exports`.
 
+mod exports;
 mod growth;
 mod load;
 mod machine;
@@ -17,6 +19,8 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+
+pub(crate) use exports::exports;
 
 use crate::http;
 use crate::postgres::Cluster;
@@ -210,8 +214,8 @@ fn write(report: &Report, folder: &Path) -> Result<()> {
     } else {
         String::new()
     };
-    fs::write(&file, report::replaced(&before, &report.markdown())?)?;
-    fs::write(folder.join("benchmarks-api.svg"), plot::svg(&report.servers))?;
+    fs::write(&file, report::replaced(&before, "api", &report.markdown())?)?;
+    fs::write(folder.join("benchmarks-api.svg"), report.plot().svg())?;
     for target in targets::judge(&report.servers, &report.growth)
         .iter()
         .filter(|target| !target.is_met)

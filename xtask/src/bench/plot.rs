@@ -2,9 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::measure::Measured;
 use super::report::grouped;
-use super::servers::Operation;
 use super::targets::{FLOOR, POSTGRES, SQLITE};
 
 const WIDTH: f64 = 860.0;
@@ -17,50 +15,51 @@ const BAR: f64 = 20.0;
 const STEP: f64 = 25.0;
 const HEADING: f64 = 34.0;
 
-/// The drawing as text.
-pub(super) fn svg(servers: &[Measured]) -> String {
-    let bars: usize = Operation::ALL
-        .iter()
-        .map(|operation| rates(servers, *operation).count())
-        .sum();
-    let groups = f64_of(Operation::ALL.len());
-    let bottom = TOP + groups * HEADING + f64_of(bars) * STEP + 8.0;
-    let scale = Scale::around(
-        Operation::ALL
-            .iter()
-            .flat_map(|operation| rates(servers, *operation))
-            .map(|(_, rate)| rate),
-    );
+/// Groups of bars.
+pub(super) struct Plot {
+    pub(super) title: &'static str,
+    /// What the bars measure.
+    pub(super) heading: &'static str,
+    pub(super) groups: Vec<Group>,
+}
 
-    let mut text = head(bottom + 44.0, &description(servers));
-    text += &scale.grid(TOP, bottom);
-    let mut y = TOP;
-    for operation in Operation::ALL {
-        y += HEADING;
-        let _ = writeln!(
-            text,
-            r#"<text class="group" x="12" y="{:.1}">{}</text>"#,
-            y - 10.0,
-            escaped(operation.title())
-        );
-        for (server, rate) in rates(servers, operation) {
-            text += &bar(server.name, rate, scale.x(rate), y);
-            y += STEP;
+/// Bars that stand together, each with its name.
+pub(super) struct Group {
+    pub(super) title: String,
+    pub(super) bars: Vec<(String, f64)>,
+}
+
+impl Plot {
+    /// The drawing as text.
+    pub(super) fn svg(&self) -> String {
+        let bars: usize = self.groups.iter().map(|group| group.bars.len()).sum();
+        let bottom = TOP + f64_of(self.groups.len()) * HEADING + f64_of(bars) * STEP + 8.0;
+        let rates = self.groups.iter().flat_map(|group| &group.bars).map(|(_, rate)| *rate);
+        let scale = Scale::around(rates);
+
+        let mut text = self.head(bottom + 44.0);
+        text += &scale.grid(TOP, bottom);
+        let mut y = TOP;
+        for group in &self.groups {
+            y += HEADING;
+            let _ = writeln!(
+                text,
+                r#"<text class="group" x="12" y="{:.1}">{}</text>"#,
+                y - 10.0,
+                escaped(&group.title)
+            );
+            for (name, rate) in &group.bars {
+                text += &bar(name, *rate, scale.x(*rate), y);
+                y += STEP;
+            }
         }
+        text + "</svg>\n"
     }
-    text + "</svg>\n"
-}
 
-fn rates(servers: &[Measured], operation: Operation) -> impl Iterator<Item = (&Measured, f64)> {
-    servers
-        .iter()
-        .filter_map(move |server| Some((server, server.speeds.get(&operation)?.full.rate)))
-}
-
-fn head(height: f64, description: &str) -> String {
-    format!(
-        r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0}" width="{WIDTH}" height="{height:.0}" role="img" aria-labelledby="title description">
-<title id="title">Requests a second of each server, for each operation, on a logarithmic scale</title>
+    fn head(&self, height: f64) -> String {
+        format!(
+            r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0}" width="{WIDTH}" height="{height:.0}" role="img" aria-labelledby="title description">
+<title id="title">{}, on a logarithmic scale</title>
 <desc id="description">{}</desc>
 <style>
 text {{ font: 13px system-ui, sans-serif; fill: #1f2328; }}
@@ -70,22 +69,27 @@ text {{ font: 13px system-ui, sans-serif; fill: #1f2328; }}
 line {{ stroke: #d0d7de; }}
 </style>
 <rect width="100%" height="100%" fill="#ffffff"/>
-<text class="heading" x="12" y="28">Requests a second (logarithmic scale; longer is faster)</text>
+<text class="heading" x="12" y="28">{} (logarithmic scale; longer is faster)</text>
 "##,
-        escaped(description)
-    )
-}
-
-/// The same numbers in words, for those who cannot see the bars.
-fn description(servers: &[Measured]) -> String {
-    let mut text = String::new();
-    for operation in Operation::ALL {
-        let numbers: Vec<String> = rates(servers, operation)
-            .map(|(server, rate)| format!("{} {rate:.0}", server.name))
-            .collect();
-        let _ = write!(text, "{}: {}. ", operation.title(), numbers.join("; "));
+            escaped(self.title),
+            escaped(&self.description()),
+            escaped(self.heading)
+        )
     }
-    text.trim_end().to_owned()
+
+    /// The same numbers in words, for those who cannot see the bars.
+    fn description(&self) -> String {
+        let mut text = String::new();
+        for group in &self.groups {
+            let numbers: Vec<String> = group
+                .bars
+                .iter()
+                .map(|(name, rate)| format!("{name} {rate:.0}"))
+                .collect();
+            let _ = write!(text, "{}: {}. ", group.title, numbers.join("; "));
+        }
+        text.trim_end().to_owned()
+    }
 }
 
 fn bar(name: &str, rate: f64, x: f64, y: f64) -> String {
@@ -106,8 +110,8 @@ fn bar(name: &str, rate: f64, x: f64, y: f64) -> String {
 /// Ours stand out in green, the limit and the peers in greys; names carry the meaning, not colours.
 fn colour(name: &str) -> &'static str {
     match name {
-        SQLITE => "#1a7f37",
-        POSTGRES => "#4ac26b",
+        SQLITE | "Hedgerow" => "#1a7f37",
+        POSTGRES | "Hedgerow, to S3" => "#4ac26b",
         FLOOR => "#57606a",
         _ => "#afb8c1",
     }
@@ -188,6 +192,11 @@ mod tests {
 
     #[test]
     fn nothing_measured_is_still_a_drawing() {
-        assert!(svg(&[]).ends_with("</svg>\n"));
+        let plot = Plot {
+            title: "",
+            heading: "",
+            groups: Vec::new(),
+        };
+        assert!(plot.svg().ends_with("</svg>\n"));
     }
 }

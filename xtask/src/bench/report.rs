@@ -7,11 +7,9 @@ use anyhow::{Context, Result};
 use super::growth::Growth;
 use super::load::CONNECTIONS;
 use super::measure::{Measured, Plan, ROUNDS};
+use super::plot::{Group, Plot};
 use super::servers::Operation;
 use super::targets::{self, FLOOR, POSTGRES, SQLITE, Target};
-
-const BEGIN: &str = "<!-- bench api: begin -->";
-const END: &str = "<!-- bench api: end -->";
 
 /// All that a run found out.
 pub(super) struct Report {
@@ -36,6 +34,24 @@ impl Report {
         text += &self.growth();
         text += &targets_table(&targets::judge(&self.servers, &self.growth), self.growth.is_empty());
         text
+    }
+
+    pub(super) fn plot(&self) -> Plot {
+        let group = |operation: Operation| {
+            let rates = self.servers.iter().filter_map(|server| {
+                let speed = server.speeds.get(&operation)?;
+                Some((server.name.to_owned(), speed.full.rate))
+            });
+            Group {
+                title: operation.title().to_owned(),
+                bars: rates.collect(),
+            }
+        };
+        Plot {
+            title: "Requests a second of each server, for each operation",
+            heading: "Requests a second",
+            groups: Operation::ALL.map(group).into(),
+        }
     }
 
     fn how(&self) -> String {
@@ -158,10 +174,12 @@ fn targets_table(targets: &[Target], is_growth_open: bool) -> String {
     text
 }
 
-/// Puts the section between its marks, or at the end of a document that has none; the rest stays as it is.
-pub(super) fn replaced(document: &str, section: &str) -> Result<String> {
-    let marked = format!("{BEGIN}\n{section}{END}");
-    let Some((before, rest)) = document.split_once(BEGIN) else {
+/// Puts the section between the marks of its benchmark, or at the end of a document that has none; the rest stays as it
+/// is.
+pub(super) fn replaced(document: &str, benchmark: &str, section: &str) -> Result<String> {
+    let (begin, end) = marks(benchmark);
+    let marked = format!("{begin}\n{section}{end}");
+    let Some((before, rest)) = document.split_once(&begin) else {
         let start = if document.is_empty() {
             "# Benchmarks\n"
         } else {
@@ -170,9 +188,15 @@ pub(super) fn replaced(document: &str, section: &str) -> Result<String> {
         return Ok(format!("{}\n\n{marked}\n", start.trim_end()));
     };
     let (_, after) = rest
-        .split_once(END)
-        .with_context(|| format!("docs/benchmarks.md has {BEGIN} but not {END}"))?;
+        .split_once(&end)
+        .with_context(|| format!("docs/benchmarks.md has {begin} but not {end}"))?;
     Ok(format!("{before}{marked}{after}"))
+}
+
+fn marks(benchmark: &str) -> (String, String) {
+    ["begin", "end"]
+        .map(|place| format!("<!-- bench {benchmark}: {place} -->"))
+        .into()
 }
 
 /// A whole number with thin gaps between the thousands.
@@ -194,14 +218,16 @@ mod tests {
 
     #[test]
     fn only_what_stands_between_the_marks_is_replaced() -> Result<()> {
-        let first = replaced("# Mine\n\nhand-written\n", "one\n")?;
-        assert_eq!(first, format!("# Mine\n\nhand-written\n\n{BEGIN}\none\n{END}\n"));
-        let again = replaced(&format!("{first}\nbelow\n"), "two\n")?;
+        let (begin, end) = marks("api");
+        let first = replaced("# Mine\n\nhand-written\n", "api", "one\n")?;
+        assert_eq!(first, format!("# Mine\n\nhand-written\n\n{begin}\none\n{end}\n"));
+        let again = replaced(&format!("{first}\nbelow\n"), "api", "two\n")?;
         assert_eq!(
             again,
-            format!("# Mine\n\nhand-written\n\n{BEGIN}\ntwo\n{END}\n\nbelow\n")
+            format!("# Mine\n\nhand-written\n\n{begin}\ntwo\n{end}\n\nbelow\n")
         );
-        assert!(replaced(BEGIN, "x").is_err());
+        assert!(replaced(&again, "exports", "three\n")?.starts_with(again.trim_end()));
+        assert!(replaced(&begin, "api", "x").is_err());
         Ok(())
     }
 

@@ -131,6 +131,11 @@ impl Hedgerow {
         self.get("?limit=100")
     }
 
+    /// The teams of the organization, with the tokens that let events in.
+    pub(super) fn teams(&self) -> Request {
+        self.get("@current/teams/")
+    }
+
     fn get(&self, rest: &str) -> Request {
         self.with_key(Request::get(format!("/api/organizations/{rest}")))
     }

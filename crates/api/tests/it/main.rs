@@ -5,7 +5,9 @@
 mod access;
 mod account;
 mod activity;
+mod batch_exports;
 mod bodies;
+mod capture;
 mod concurrency;
 mod document;
 mod domains;

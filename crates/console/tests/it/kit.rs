@@ -104,6 +104,7 @@ impl Kit {
         let identity = Identity::new(service.clone(), outside());
         let app = api::router(
             identity.clone(),
+            exports(&service, &folder),
             api::Settings::default(),
             Some(console::router(identity)),
         );
@@ -300,4 +301,11 @@ impl Browser<'_> {
             self.cookies.insert(name.to_owned(), value.to_owned());
         }
     }
+}
+
+/// Exports that nobody carries out.
+fn exports(service: &Service, folder: &std::path::Path) -> exports::Exports {
+    let store = events::sqlite::Embedded::open(&folder.join("events.sqlite")).expect("a store of events");
+    let events = events::Events::Embedded(store);
+    exports::Exports::new(service.clone(), events, testkit::kit::far_sides(), 0)
 }

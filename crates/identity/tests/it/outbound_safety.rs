@@ -155,14 +155,13 @@ async fn a_rule_that_was_tightened_holds_for_what_was_stored_before() {
     let http = Http::new(Dialer::new(Policy::default()), &Roots::public()).unwrap();
     let clock = kit.service.clock().clone();
     let service = Service::new(kit.database.open().await, clock, Chance::System, instance());
-    let strict = Kit {
-        app: api::router(
-            Identity::new(service, Outside { http, ..outside() }),
-            api::Settings::default(),
-            None,
-        ),
-        ..kit
-    };
+    let mut strict = kit;
+    strict.app = api::router(
+        Identity::new(service, Outside { http, ..outside() }),
+        strict.exports.clone(),
+        api::Settings::default(),
+        None,
+    );
     let report = strict.post(&domain.key, &domain.at("test/"), json!({})).await;
     let steps = report.body["steps"].as_array().unwrap();
     let step = steps.iter().find(|step| step["name"] == "saml_metadata").unwrap();

@@ -1,9 +1,11 @@
 //! What can be done on the command line, beside serving.
 
 pub(crate) mod domains;
+pub(crate) mod events;
 pub(crate) mod keys;
 pub(crate) mod organizations;
 pub(crate) mod users;
+pub(crate) mod verify;
 
 use std::fs::DirBuilder;
 use std::io::{Write, stdout};

@@ -38,6 +38,18 @@ on_each! {
         assert!(!server.process.log().contains(key), "keys are not logged");
     }
 
+    fn the_first_start_prints_an_event_that_is_taken(home: Home) {
+        let server = home.spawn(&mut home.command()).ready();
+        let printed = server.process.stdout();
+        let site = format!("curl http://{}", server.address);
+        let (path, body) = after(&printed, &site).split_once(" -d '").expect("a path and a body");
+        let body: Value = serde_json::from_str(body.trim_end_matches('\'')).expect("JSON in quotes");
+        let reply = server.send(Request::new("POST", path).json(&body));
+        assert_eq!((reply.status, &reply.body["status"]), (200, &Value::from(1)), "{reply:?}");
+        let token = body["api_key"].as_str().expect("a token");
+        assert!(!server.process.log().contains(token), "tokens are not logged");
+    }
+
     fn the_printed_password_signs_in(home: Home) {
         let server = home.spawn(&mut home.command()).ready();
         let printed = server.process.stdout();

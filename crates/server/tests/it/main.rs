@@ -5,9 +5,11 @@ mod command_line;
 mod crash;
 mod first_start;
 mod home;
+mod import;
 mod journeys;
 mod operation;
 mod replicas;
+mod sdks;
 mod settings;
 mod stopping;
 

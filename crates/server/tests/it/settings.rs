@@ -109,7 +109,12 @@ fn a_wrong_value_is_refused_with_the_setting_and_the_value() {
 fn help_explains_every_setting() {
     let home = Home::any();
     let help = home.run(&["--help"]);
-    let source = include_str!("../../src/settings.rs");
+    let source = [
+        include_str!("../../src/settings/mod.rs"),
+        include_str!("../../src/settings/data.rs"),
+        include_str!("../../src/settings/providers.rs"),
+    ]
+    .concat();
     let settings = source.split("env = \"HEDGEROW_").skip(1);
     let names: Vec<&str> = settings.filter_map(|rest| rest.split('"').next()).collect();
     assert!(names.len() >= 15, "{names:?}");
@@ -130,7 +135,7 @@ fn help_explains_every_setting() {
 #[test]
 fn help_shows_no_secret_that_is_set() {
     let home = Home::any();
-    let secrets = ["database_url", "bootstrap_password", "bootstrap_api_key"];
+    let secrets = ["database_url", "events_url", "bootstrap_password", "bootstrap_api_key"];
     let value = "postgres://me:open-sesame@127.0.0.1/x";
     let mut by_variable = home.command();
     for name in secrets {

@@ -112,8 +112,9 @@ impl Entry {
 const UNREMARKABLE: [&str; 5] = ["id", "uuid", "created_at", "updated_at", "member_count"];
 /// Values nobody should read in a log.
 const REDACTED: &str = "[redacted]";
-const SECRET: [&str; 5] = [
+const SECRET: [&str; 6] = [
     "api_token",
+    "destination_secrets",
     "oidc_client_secret",
     "password_hash",
     "secret_hash",

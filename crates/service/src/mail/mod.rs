@@ -48,6 +48,13 @@ pub enum Letter {
         value: String,
         until: Time,
     },
+    /// Too many runs failed, one after the other.
+    ExportPaused {
+        organization: String,
+        export: String,
+        error: String,
+        failures: i64,
+    },
     /// The grace is over: the domain has no effect any more.
     DomainUnverified {
         organization: String,

@@ -4,7 +4,7 @@ mod cases;
 mod sql;
 
 pub(crate) use cases::{Door, already_member, join};
-pub(crate) use sql::{has_address, level_of, owners};
+pub(crate) use sql::{administrators, has_address, level_of, owners};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -85,6 +85,16 @@ pub(crate) async fn owners(db: &mut Session, organization: OrganizationId) -> Re
     Ok(on!(db, conn => sqlx::query_as(SQL).bind(organization).fetch_all(conn))?)
 }
 
+/// Administrators and owners.
+pub(crate) async fn administrators(db: &mut Session, organization: OrganizationId) -> Result<Vec<User>> {
+    const SQL: &str = concat!(
+        "SELECT ",
+        user_columns!(),
+        " FROM member m JOIN app_user u ON u.id = m.user_id WHERE m.organization_id = $1 AND m.level >= 8 ORDER BY m.id"
+    );
+    Ok(on!(db, conn => sqlx::query_as(SQL).bind(organization).fetch_all(conn))?)
+}
+
 /// Whether somebody with this address is a member.
 pub(crate) async fn has_address(db: &mut Session, organization: OrganizationId, email: &Email) -> Result<bool> {
     const SQL: &str = "SELECT 1 FROM member m JOIN app_user u ON u.id = m.user_id \

@@ -1,6 +1,7 @@
-use super::{NewTeam, TOKEN_PREFIX, Team, TeamPatch, sql};
+use super::{NewTeam, TOKEN_PREFIX, Team, TeamPatch, TeamToken, sql};
 use crate::access::{Caller, ChangeTeams, ReadTeams};
 use crate::activity::Entry;
+use crate::cache::{Load, Question};
 use crate::db::Writing;
 use crate::error::{Error, Result};
 use crate::id::{OrganizationId, TeamId};
@@ -21,6 +22,35 @@ impl Service {
         let team = sql::find(&mut self.core.store.read().await?, caller.organization, id).await?;
         team.filter(|team| caller.may_see_team(team.id))
             .ok_or(Error::NotFound("team"))
+    }
+
+    /// The team that this token lets events in to. A token that is gone lets in nothing from the next request on.
+    pub async fn team_by_token(&self, token: &str) -> Result<Option<TeamToken>> {
+        let seen = self.core.store.version(false).await;
+        let load = || -> Load<'_, TeamToken> {
+            Box::pin(async {
+                let found = sql::by_token(&mut self.core.store.read().await?, token).await?;
+                // Only what exists is remembered, or made-up tokens would push it out.
+                found.ok_or(Error::NotFound("team"))
+            })
+        };
+        let question = Question::Team(auth::key::hash(token));
+        match self.remembered(seen, question, load).await {
+            Ok(found) => Ok(Some(*found)),
+            Err(Error::NotFound(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Any team, for the command line.
+    pub async fn team_by_id(&self, id: TeamId) -> Result<Option<TeamToken>> {
+        sql::by_id(&mut self.core.store.read().await?, id).await
+    }
+
+    /// The oldest team of an organization, for the command line.
+    pub async fn first_team(&self, organization: OrganizationId) -> Result<Option<Team>> {
+        let teams = sql::of_organization(&mut self.core.store.read().await?, organization).await?;
+        Ok(teams.into_iter().next())
     }
 
     pub async fn create_team(&self, caller: &Caller<ChangeTeams>, new: &NewTeam) -> Result<Team> {

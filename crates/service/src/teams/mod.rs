@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::activity::Recorded;
+use crate::cache::Weigh;
 use crate::clock::Time;
 use crate::error::{Error, Result};
 use crate::id::{OrganizationId, TeamId};
@@ -28,6 +29,21 @@ pub struct Team {
     pub timezone: String,
     pub created_at: Time,
     pub updated_at: Time,
+}
+
+/// Whose a token is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, sqlx::FromRow)]
+pub struct TeamToken {
+    #[sqlx(rename = "id")]
+    pub team: TeamId,
+    #[sqlx(rename = "organization_id")]
+    pub organization: OrganizationId,
+}
+
+impl Weigh for TeamToken {
+    fn rows(&self) -> usize {
+        1
+    }
 }
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]

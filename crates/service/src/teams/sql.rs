@@ -1,8 +1,8 @@
-//! Every statement names the organization, so none can reach another's rows.
+//! Every statement names the organization, so none can reach another's rows; but for those that find out whose a team is.
 
 use sqlx::QueryBuilder;
 
-use super::Team;
+use super::{Team, TeamToken};
 use crate::db::{Connection, Session, Writing, changed, on};
 use crate::error::Result;
 use crate::id::{OrganizationId, TeamId};
@@ -45,6 +45,17 @@ pub(crate) async fn of_organizations(db: &mut Session, organizations: &[Organiza
 pub(super) async fn find(db: &mut Session, organization: OrganizationId, id: TeamId) -> Result<Option<Team>> {
     const SQL: &str = select!("WHERE organization_id = $1 AND id = $2");
     Ok(on!(db, conn => sqlx::query_as(SQL).bind(organization).bind(id).fetch_optional(conn))?)
+}
+
+pub(super) async fn by_token(db: &mut Session, token: &str) -> Result<Option<TeamToken>> {
+    const SQL: &str = "SELECT id, organization_id FROM team WHERE api_token = $1";
+    Ok(on!(db, conn => sqlx::query_as(SQL).bind(token).fetch_optional(conn))?)
+}
+
+/// The team and the organization it belongs to, for whoever may reach all of them.
+pub(super) async fn by_id(db: &mut Session, team: TeamId) -> Result<Option<TeamToken>> {
+    const SQL: &str = "SELECT id, organization_id FROM team WHERE id = $1";
+    Ok(on!(db, conn => sqlx::query_as(SQL).bind(team).fetch_optional(conn))?)
 }
 
 pub(crate) async fn insert(db: &mut Writing, team: &mut Team) -> Result<()> {

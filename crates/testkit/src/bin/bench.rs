@@ -9,6 +9,8 @@ use axum::http::header;
 use axum::routing::any;
 use bytes::Bytes;
 use clap::Parser;
+use serde_json::{Value, json};
+use testkit::bench::{self, Form, Load};
 
 #[derive(Debug, Parser)]
 enum Command {
@@ -28,6 +30,40 @@ enum Command {
         #[arg(long)]
         members: i64,
     },
+    /// Fill an embedded store with made-up events.
+    Fill {
+        #[arg(long)]
+        store: PathBuf,
+        #[arg(long)]
+        rows: u64,
+    },
+    /// Count the events of a team in an embedded store.
+    Count {
+        #[arg(long)]
+        store: PathBuf,
+        #[arg(long)]
+        team: i64,
+    },
+    /// Deliver what `fill` made, and print what it took.
+    Deliver {
+        #[arg(long)]
+        store: PathBuf,
+        /// Where files go.
+        #[arg(long)]
+        root: PathBuf,
+        #[arg(long)]
+        form: Form,
+        /// To an S3 server of its own instead.
+        #[arg(long)]
+        s3: bool,
+    },
+    /// Send events to `/batch/`, and print how many were taken.
+    Ingest(Load),
+    /// Make many hourly exports on the PostgreSQL server of `TESTKIT_POSTGRES`, and print what a tick takes.
+    Schedule {
+        #[arg(long)]
+        exports: i64,
+    },
 }
 
 #[tokio::main]
@@ -40,10 +76,18 @@ async fn main() -> anyhow::Result<()> {
             members,
         } => {
             let organization = testkit::seed::fill(&database_url, organizations, members).await?;
-            serde_json::to_writer(std::io::stdout(), &serde_json::json!({ "organization": organization }))?;
-            Ok(())
+            print(&json!({ "organization": organization }))
         }
+        Command::Fill { store, rows } => bench::fill(&store, rows).await,
+        Command::Count { store, team } => print(&json!({ "events": bench::count(&store, team).await? })),
+        Command::Deliver { store, root, form, s3 } => print(&bench::deliver(&store, &root, form, s3).await?),
+        Command::Ingest(load) => print(&bench::ingest(&load).await?),
+        Command::Schedule { exports } => print(&bench::schedule(exports).await?),
     }
+}
+
+fn print(value: &Value) -> anyhow::Result<()> {
+    Ok(serde_json::to_writer(std::io::stdout(), value)?)
 }
 
 async fn floor(listen: SocketAddr, body_file: PathBuf) -> anyhow::Result<()> {

@@ -59,3 +59,38 @@ fn make(folder: &Path, name: &str, arguments: &[&str]) -> Pair {
     run(&mut openssl);
     pair
 }
+
+/// Makes an RSA key and returns its public half, in PEM.
+pub(super) fn rsa_key(folder: &Path, name: &str) -> String {
+    let key = folder.join(format!("{name}.key"));
+    let options = [
+        "genpkey",
+        "-algorithm",
+        "RSA",
+        "-pkeyopt",
+        "rsa_keygen_bits:2048",
+        "-out",
+    ];
+    run(Command::new("openssl").args(options).arg(&key));
+    run(Command::new("openssl").args(["pkey", "-pubout", "-in"]).arg(&key))
+}
+
+/// The private half, in PEM, PKCS #8.
+pub(super) fn read_key(folder: &Path, name: &str) -> String {
+    fs::read_to_string(folder.join(format!("{name}.key"))).expect("the key was written")
+}
+
+/// The same, encrypted.
+pub(super) fn encrypted_key(folder: &Path, name: &str, passphrase: &str, cipher: &str) -> String {
+    let mut openssl = Command::new("openssl");
+    openssl.args([
+        "pkcs8",
+        "-topk8",
+        "-v2",
+        cipher,
+        "-passout",
+        &format!("pass:{passphrase}"),
+        "-in",
+    ]);
+    run(openssl.arg(folder.join(format!("{name}.key"))))
+}

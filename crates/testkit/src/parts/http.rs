@@ -61,6 +61,11 @@ impl Visitor {
         self.send("POST", url, &encoded.join("&"))
     }
 
+    /// Sends text as it is.
+    pub fn post_text(&mut self, url: &str, text: &str) -> Page {
+        self.send("POST", url, text)
+    }
+
     fn send(&mut self, method: &str, url: &str, body: &str) -> Page {
         let rest = url
             .strip_prefix("http://")
@@ -94,7 +99,7 @@ impl Visitor {
 }
 
 /// With HTTP/1.0 the answer ends with the connection.
-fn exchange(host: &str, request: &str) -> std::io::Result<Page> {
+pub(super) fn exchange(host: &str, request: &str) -> std::io::Result<Page> {
     let mut connection = TcpStream::connect(host)?;
     connection.set_read_timeout(Some(PATIENCE))?;
     connection.write_all(request.as_bytes())?;

@@ -1,4 +1,4 @@
-//! Real far sides for tests: a mail server, a name server, identity providers, a browser.
+//! Real far sides for tests: a mail server, a name server, identity providers, stores of objects, a browser.
 //!
 //! Each is a process of its own on a free loopback port, which ends with its handle, or with the test process if no
 //! handle can be dropped. `cargo xtask test` installs what they need, and `cargo xtask parts` nothing else.
@@ -6,21 +6,34 @@
 
 pub mod browser;
 mod certificates;
+mod clickhouse;
 mod dns;
+mod duckdb;
 mod http;
+mod objects;
 mod oidc;
+mod postgres;
 mod process;
+mod receiver;
 mod saml;
 mod simple_saml;
 mod smtp;
+pub mod warehouses;
 
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+pub use clickhouse::{ClickHouse, Cut, OldClickHouse};
+pub(crate) use process::Folder;
+
 pub use dns::{Dns, SilentDns};
+pub use duckdb::duckdb;
 pub use http::{Page, Visitor};
+pub use objects::{AZURE_ACCOUNT, ObjectStore, S3_KEY};
 pub use oidc::{OidcOptions, OidcProvider};
+pub use postgres::{PASSWORD as POSTGRES_PASSWORD, PostgresOptions, PostgresServer, PostgresVersion};
+pub use receiver::{Received, Receiver};
 pub use saml::{SamlAnswer, SamlIdp, SamlOptions, Signed};
 pub use simple_saml::{SimpleSamlIdp, SimpleSamlOptions};
 pub use smtp::{Mail, Smtp, SmtpOptions, Tls};

@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 /// For what takes long only on a busy machine.
-pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A folder of one's own; gone when dropped.
 #[derive(Debug)]
-pub(super) struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("hedgerow_part_{}_{count}", std::process::id());
@@ -28,11 +28,11 @@ impl Folder {
         Self(folder)
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 
-    pub(super) fn join(&self, name: &str) -> PathBuf {
+    pub(crate) fn join(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 }
@@ -76,14 +76,23 @@ impl Process {
 
     /// Waits for the line in which a script of ours says that it is ready, and where.
     pub(super) fn ready(&mut self) -> Value {
-        self.until("the part is ready", |log| {
+        self.ready_within(PATIENCE)
+    }
+
+    /// The same for a part that is slow to start even on an idle machine.
+    pub(super) fn ready_within(&mut self, limit: Duration) -> Value {
+        self.until_within(limit, "the part is ready", |log| {
             let line = log.lines().find_map(|line| line.strip_prefix("ready "))?;
             serde_json::from_str(line).ok()
         })
     }
 
     /// Looks again and again until there is something to see.
-    pub(super) fn until<T>(&mut self, what: &str, mut look: impl FnMut(&str) -> Option<T>) -> T {
+    pub(super) fn until<T>(&mut self, what: &str, look: impl FnMut(&str) -> Option<T>) -> T {
+        self.until_within(PATIENCE, what, look)
+    }
+
+    fn until_within<T>(&mut self, limit: Duration, what: &str, mut look: impl FnMut(&str) -> Option<T>) -> T {
         let start = Instant::now();
         loop {
             let log = self.log();
@@ -92,7 +101,7 @@ impl Process {
             }
             let ended = self.child.try_wait().expect("our own child");
             assert!(ended.is_none(), "a part has ended too early");
-            assert!(start.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
+            assert!(start.elapsed() < limit, "not within {limit:?}: {what}");
             std::thread::park_timeout(Duration::from_millis(5));
         }
     }

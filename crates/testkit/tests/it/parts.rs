@@ -1,6 +1,7 @@
 //! The real parts do what tests of ours rely on.
 
 mod browser;
+mod clickhouse;
 mod dns;
 mod identity;
 mod smtp;

@@ -1,0 +1,46 @@
+//! What happens to every request that captures: an id, a time limit, the log, the metrics.
+
+use std::panic::AssertUnwindSafe;
+use std::time::Instant;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderValue, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
+
+use super::Capture;
+use super::answers::Refused;
+use crate::edge::{REQUEST_ID, TIME_LIMIT, request_id};
+
+pub(super) async fn layer(State(capture): State<Capture>, request: Request, next: Next) -> Response {
+    let started = Instant::now();
+    let id = request_id(&capture.service, request.headers());
+    let method = request.method().clone();
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let route = route.as_ref().map_or("unmatched", MatchedPath::as_str);
+    let answer = AssertUnwindSafe(next.run(request)).catch_unwind();
+    let mut response = match tokio::time::timeout(TIME_LIMIT, answer).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(_)) => Refused::Failed.into_response(),
+        Err(_) => Refused::TimedOut.into_response(),
+    };
+    let headers = response.headers_mut();
+    if let Ok(id) = HeaderValue::from_str(&id) {
+        headers.insert(REQUEST_ID, id);
+    }
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    let (status, took) = (response.status(), started.elapsed());
+    // The path is left out: it may hold a token.
+    tracing::info!(
+        request_id = &*id,
+        method = method.as_str(),
+        route,
+        status = status.as_u16(),
+        took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+        "request"
+    );
+    capture.meters.count(&method, route, status, took);
+    response
+}

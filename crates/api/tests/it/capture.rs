@@ -1,0 +1,309 @@
+//! The ways in for events, from the request to the row.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::Request;
+use events::Events;
+use events::sqlite::Embedded;
+use hogql::Model;
+use http_body_util::BodyExt;
+use serde_json::{Map, Value, json};
+use testkit::databases::Backend;
+use testkit::{Kit, Reply, on_both, stored};
+use tower::ServiceExt;
+
+/// Every path that SDKs send events to.
+const PATHS: [&str; 12] = [
+    "/batch/",
+    "/batch",
+    "/capture/",
+    "/capture",
+    "/e/",
+    "/e",
+    "/i/v0/e/",
+    "/i/v0/e",
+    "/track/",
+    "/i/v0/ai/batch/",
+    "/engage/",
+    "/engage",
+];
+
+/// A kit with a store of events beside it.
+struct Place {
+    kit: Kit,
+    events: Events,
+    app: Router,
+    token: String,
+    folder: PathBuf,
+}
+
+impl Place {
+    async fn new(backend: Backend) -> Self {
+        Self::with(backend, api::Settings::default()).await
+    }
+
+    async fn with(backend: Backend, settings: api::Settings) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("hedgerow_capture_{}_{count}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let kit = Kit::new(backend).await;
+        let events = Events::Embedded(Embedded::open(&folder.join("events.sqlite")).unwrap());
+        let app = api::capture_router(kit.service.clone(), events.clone(), settings);
+        let team = kit.get(&kit.owner.key, &kit.at(&format!("teams/{}/", kit.team))).await;
+        let token = team.text("/api_token").to_owned();
+        Self {
+            kit,
+            events,
+            app,
+            token,
+            folder,
+        }
+    }
+
+    async fn send(&self, request: Request<Body>) -> Reply {
+        let response = self.app.clone().oneshot(request).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let bytes = body.collect().await.unwrap().to_bytes();
+        let body = serde_json::from_slice(&bytes).unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into());
+        Reply {
+            status: parts.status.as_u16(),
+            headers: parts.headers,
+            body,
+        }
+    }
+
+    async fn post(&self, path: &str, body: impl Into<Body>) -> Reply {
+        self.send(Request::post(path).body(body.into()).unwrap()).await
+    }
+
+    async fn capture(&self, event: &Value) -> Reply {
+        self.post("/capture/", event.to_string()).await
+    }
+
+    fn event(&self, name: &str) -> Value {
+        json!({ "api_key": self.token, "event": name, "distinct_id": "ann" })
+    }
+
+    async fn rows(&self, model: Model) -> Vec<Map<String, Value>> {
+        stored::rows(&self.events, self.kit.team, model).await
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // A folder that stays behind in the temporary folder hurts nobody.
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+on_both! {
+    async fn every_path_takes_events(place: Place) {
+        for path in PATHS {
+            let reply = place.post(path, place.event(path).to_string()).await;
+            assert_eq!((reply.status, &reply.body), (200, &json!({ "status": 1 })), "{path}");
+            assert_eq!(reply.header("x-request-id").len(), 32);
+        }
+        let rows = place.rows(Model::Events).await;
+        let names: Vec<&Value> = rows.iter().map(|row| &row["event"]).collect();
+        assert_eq!(names, PATHS);
+    }
+
+    async fn a_row_holds_what_was_sent(place: Place) {
+        let uuid = "0198c2f6-a9b4-7c01-8000-0123456789ab";
+        let mut event = place.event("bought");
+        event["uuid"] = json!(uuid);
+        event["timestamp"] = json!("2026-11-15T09:00:00.5Z");
+        event["properties"] = json!({ "price": 7.5, "$ip": "192.0.2.1" });
+        event["$set"] = json!({ "plan": "free" });
+        assert_eq!(place.capture(&event).await.status, 200);
+        let rows = place.rows(Model::Events).await;
+        assert_eq!(rows.len(), 1);
+        let row = &rows[0];
+        assert_eq!((&row["uuid"], &row["event"], &row["distinct_id"]), (&json!(uuid), &json!("bought"), &json!("ann")));
+        assert_eq!(row["timestamp"], json!("2026-11-15T09:00:00.500Z"));
+        assert_eq!(row["team_id"], json!(place.kit.team.0));
+        assert_eq!((&row["properties"]["price"], &row["properties"]["$ip"]), (&json!(7.5), &json!("192.0.2.1")));
+        let persons = place.rows(Model::Persons).await;
+        assert_eq!(persons.len(), 1);
+        assert_eq!(persons[0]["person_id"], row["person_id"]);
+        assert_eq!(persons[0]["properties"]["plan"], json!("free"));
+    }
+
+    async fn an_unknown_token_is_refused(place: Place) {
+        let mut event = place.event("e");
+        event["api_key"] = json!("hgp_unknown");
+        let reply = place.capture(&event).await;
+        assert_eq!((reply.code(), reply.text("/type")), ((401, "invalid_api_key"), "authentication_error"));
+        assert_eq!(reply.body["attr"], Value::Null);
+        assert!(!reply.body.to_string().contains("hgp_unknown"));
+        event["api_key"] = json!(place.kit.owner.key);
+        assert_eq!(place.capture(&event).await.code(), (401, "invalid_api_key"));
+        event["api_key"] = Value::Null;
+        assert_eq!(place.capture(&event).await.code(), (401, "missing_api_key"));
+        assert_eq!(place.rows(Model::Events).await.len(), 0);
+    }
+
+    async fn a_token_lets_nothing_in_once_its_team_is_gone(place: Place) {
+        let kit = &place.kit;
+        let made = kit.post(&kit.admin.key, &kit.at("teams/"), json!({ "name": "Web" })).await;
+        let mut event = place.event("e");
+        event["api_key"] = made.body["api_token"].clone();
+        for _ in 0..3 {
+            assert_eq!(place.capture(&event).await.status, 200);
+        }
+        assert_eq!(kit.delete(&kit.admin.key, made.header("location")).await.status, 204);
+        assert_eq!(place.capture(&event).await.code(), (401, "invalid_api_key"));
+        let made = kit.post(&kit.admin.key, &kit.at("teams/"), json!({ "name": "Web" })).await;
+        event["api_key"] = made.body["api_token"].clone();
+        assert_eq!(place.capture(&event).await.status, 200, "a new one is known at once");
+    }
+
+    async fn teams_do_not_see_each_other(place: Place) {
+        assert_eq!(place.capture(&place.event("e")).await.status, 200);
+        assert_eq!(stored::rows(&place.events, place.kit.other_team, Model::Events).await.len(), 0);
+        assert_eq!(place.rows(Model::Events).await.len(), 1);
+    }
+}
+
+async fn plain() -> Place {
+    Place::new(Backend::Sqlite).await
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_refused_as_a_whole() {
+    let place = plain().await;
+    for (body, code) in [
+        ("", (400, "parse_error")),
+        ("{", (400, "parse_error")),
+        ("nonsense", (400, "parse_error")),
+        (
+            &format!(r#"{{"api_key":"{}","distinct_id":"d"}}"#, place.token),
+            (400, "required"),
+        ),
+        (
+            &format!(r#"{{"api_key":"{}","event":"e"}}"#, place.token),
+            (400, "required"),
+        ),
+    ] {
+        let reply = place.post("/e/", body.to_owned()).await;
+        assert_eq!(reply.code(), code, "{body}");
+        assert!(!reply.text("/detail").is_empty());
+    }
+    let batch =
+        json!({ "api_key": place.token, "batch": [{ "event": "good", "distinct_id": "d" }, { "event": "bad" }] });
+    let reply = place.post("/batch/", batch.to_string()).await;
+    assert_eq!(reply.code(), (400, "required"));
+    assert!(reply.text("/detail").contains("event 1"));
+    let packed = Request::post("/batch/")
+        .header("content-encoding", "br")
+        .body(Body::from("x"))
+        .unwrap();
+    assert_eq!(place.send(packed).await.code(), (415, "unsupported_media_type"));
+    assert_eq!(place.rows(Model::Events).await.len(), 0);
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_large_is_refused() {
+    let place = plain().await;
+    let limit = events::capture::MOST_PACKED_BYTES;
+    let announced = Request::post("/batch/").header("content-length", (limit + 1).to_string());
+    assert_eq!(
+        place.send(announced.body(Body::empty()).unwrap()).await.code(),
+        (413, "too_large")
+    );
+    let sent = place.post("/batch/", vec![b' '; limit + 1]).await;
+    assert_eq!(sent.code(), (413, "too_large"));
+}
+
+#[tokio::test]
+async fn large_batches_are_taken() {
+    let place = plain().await;
+    let filler = "x".repeat(200);
+    let events =
+        (0..5000).map(|index| json!({ "event": "e", "distinct_id": index, "properties": { "filler": filler } }));
+    let batch = json!({ "api_key": place.token, "batch": events.collect::<Vec<_>>() });
+    assert_eq!(place.post("/batch/", batch.to_string()).await.status, 200);
+    assert_eq!(place.rows(Model::Events).await.len(), 5000);
+}
+
+#[tokio::test]
+async fn pages_of_any_site_may_send_and_no_cookie_counts() {
+    let place = plain().await;
+    let preflight = Request::options("/e/")
+        .header("origin", "https://shop.example")
+        .header("access-control-request-method", "POST")
+        .header("access-control-request-headers", "content-type,x-anything");
+    let reply = place.send(preflight.body(Body::empty()).unwrap()).await;
+    assert_eq!((reply.status, reply.header("access-control-allow-origin")), (200, "*"));
+    assert_eq!(reply.header("access-control-allow-headers"), "content-type,x-anything");
+    assert_eq!(reply.header("access-control-allow-credentials"), "");
+    let from_elsewhere = Request::post("/e/?compression=gzip-js")
+        .header("origin", "https://shop.example")
+        .header("sec-fetch-site", "cross-site")
+        .header("content-type", "text/plain")
+        .header("cookie", "session=whatever");
+    let reply = place
+        .send(from_elsewhere.body(place.event("e").to_string().into()).unwrap())
+        .await;
+    assert_eq!((reply.status, reply.header("access-control-allow-origin")), (200, "*"));
+    assert_eq!(reply.header("set-cookie"), "");
+    let refused = Request::post("/e/")
+        .header("origin", "https://shop.example")
+        .body(Body::from("{"))
+        .unwrap();
+    assert_eq!(place.send(refused).await.header("access-control-allow-origin"), "*");
+}
+
+#[tokio::test]
+async fn the_address_of_a_browser_is_noted() {
+    let settings = api::Settings {
+        trusted_proxies: vec!["192.0.2.0/24".parse().unwrap()],
+        ..api::Settings::default()
+    };
+    let place = Place::with(Backend::Sqlite, settings).await;
+    let request = Request::post("/e/")
+        .extension(api::Peer([192, 0, 2, 1].into()))
+        .header("x-forwarded-for", "203.0.113.5");
+    assert_eq!(
+        place
+            .send(request.body(place.event("e").to_string().into()).unwrap())
+            .await
+            .status,
+        200
+    );
+    assert_eq!(
+        place.rows(Model::Events).await[0]["properties"]["$ip"],
+        json!("203.0.113.5")
+    );
+}
+
+#[tokio::test]
+async fn a_get_may_carry_an_event() {
+    let place = plain().await;
+    let data: String = url::form_urlencoded::byte_serialize(place.event("seen").to_string().as_bytes()).collect();
+    let reply = place
+        .send(Request::get(format!("/e/?data={data}")).body(Body::empty()).unwrap())
+        .await;
+    assert_eq!(reply.status, 200, "{reply:?}");
+    assert_eq!(place.rows(Model::Events).await[0]["event"], json!("seen"));
+}
+
+#[tokio::test]
+async fn there_are_no_flags() {
+    let place = plain().await;
+    for path in ["/flags/?v=2", "/flags", "/decide/?v=3", "/decide/"] {
+        let reply = place.post(path, "{}").await;
+        assert_eq!((reply.status, &reply.body["featureFlags"]), (200, &json!({})), "{path}");
+        assert_eq!(reply.body["errorsWhileComputingFlags"], json!(false));
+    }
+    let get = async |path: &str| place.send(Request::get(path).body(Body::empty()).unwrap()).await;
+    assert_eq!(get("/array/hgp_x/config").await.body["sessionRecording"], json!(false));
+    let script = get("/array/hgp_x/config.js").await;
+    assert_eq!(script.header("content-type"), "text/javascript; charset=utf-8");
+    assert!(script.body.as_str().unwrap().contains(r#"["hgp_x"] = {"#));
+    assert_eq!(get("/array/a%22%5D;alert(1)/config.js").await.body, json!(""));
+}

@@ -1,0 +1,85 @@
+//! What the writer remembers for a short while, so that most events need no look-up.
+
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+use uuid::Uuid;
+
+use super::people::{Id, Name, Owner, People, Person};
+
+/// How long a person may be remembered: so old may the properties be that an event carries.
+const FRESH: Duration = Duration::from_secs(10);
+/// How many names, and how many ids of events, are remembered.
+const MOST_NAMES: usize = 50_000;
+const MOST_UUIDS: usize = 1_000_000;
+
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    owners: HashMap<Name, (Owner, Instant)>,
+    persons: HashMap<Id, (Person, Instant)>,
+    /// Ids that senders gave, in two generations: what this process stored lately is not stored again when a program
+    /// repeats its request.
+    young: HashSet<(i64, Uuid)>,
+    old: HashSet<(i64, Uuid)>,
+}
+
+impl Memory {
+    pub(super) fn has_seen(&self, team: i64, uuid: Uuid) -> bool {
+        self.young.contains(&(team, uuid)) || self.old.contains(&(team, uuid))
+    }
+
+    /// Those of these names who are remembered.
+    pub(super) fn people<'a>(&self, names: impl Iterator<Item = &'a Name>) -> People {
+        let mut people = People::default();
+        for name in names {
+            let Some((owner, _)) = self.owners.get(name).filter(|(_, at)| at.elapsed() < FRESH) else {
+                continue;
+            };
+            let id = (name.0, owner.person);
+            if let Some((person, _)) = self.persons.get(&id).filter(|(_, at)| at.elapsed() < FRESH) {
+                people.owners.insert(name.clone(), *owner);
+                people.persons.entry(id).or_insert_with(|| person.clone());
+            }
+        }
+        people
+    }
+
+    /// Remembers those who were looked up or changed; the rest gets no younger by being used.
+    pub(super) fn remember(&mut self, people: &People, looked_up: &HashSet<Name>) {
+        if self.owners.len() > MOST_NAMES {
+            self.owners.clear();
+            self.persons.clear();
+        }
+        let now = Instant::now();
+        for name in looked_up.union(&people.changed_owners) {
+            let Some(owner) = people.owners.get(name) else { continue };
+            self.owners.insert(name.clone(), (*owner, now));
+            let id = (name.0, owner.person);
+            if let Some(person) = people.persons.get(&id) {
+                self.persons.insert(id, (person.clone(), now));
+            }
+        }
+        for id in &people.changed_persons {
+            self.persons.insert(*id, (people.persons[id].clone(), now));
+        }
+    }
+
+    pub(super) fn see(&mut self, uuids: HashSet<(i64, Uuid)>) {
+        if self.young.len() > MOST_UUIDS {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.extend(uuids);
+    }
+
+    pub(super) fn forget_team(&mut self, team: i64) {
+        self.forget_people();
+        self.young.retain(|(of, _)| *of != team);
+        self.old.retain(|(of, _)| *of != team);
+    }
+
+    /// Forgets persons, of whom it is not known what was written. What was stored stays known.
+    pub(super) fn forget_people(&mut self) {
+        self.owners.clear();
+        self.persons.clear();
+    }
+}

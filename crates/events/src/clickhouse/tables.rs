@@ -1,0 +1,63 @@
+//! What the tables look like when we make them.
+
+use super::address::Tables;
+use super::client::{Client, Statement, identifier};
+use crate::Result;
+
+/// An insert that was repeated within so many others of its table is known by its token, and not stored again.
+const REMEMBERED_INSERTS: u32 = 10_000;
+
+/// Makes the tables that are not there.
+pub(super) async fn create(client: &Client, tables: &Tables) -> Result<()> {
+    let events = format!(
+        "CREATE TABLE IF NOT EXISTS {} (
+            team_id Int64,
+            uuid UUID,
+            event LowCardinality(String),
+            distinct_id String,
+            properties String CODEC(ZSTD(3)),
+            elements_chain String,
+            timestamp DateTime64(6, 'UTC'),
+            person_id UUID,
+            person_properties String CODEC(ZSTD(3)),
+            created_at DateTime64(6, 'UTC'),
+            inserted_at DateTime64(6, 'UTC')
+        ) ENGINE = MergeTree
+        PARTITION BY toYYYYMM(inserted_at)
+        ORDER BY (team_id, inserted_at, uuid)
+        SETTINGS non_replicated_deduplication_window = {REMEMBERED_INSERTS}",
+        identifier(&tables.events)
+    );
+    let persons = format!(
+        "CREATE TABLE IF NOT EXISTS {} (
+            team_id Int64,
+            id UUID,
+            properties String CODEC(ZSTD(3)),
+            is_identified Bool,
+            is_deleted Bool,
+            created_at DateTime64(6, 'UTC'),
+            version Int64,
+            inserted_at DateTime64(6, 'UTC')
+        ) ENGINE = ReplacingMergeTree(version)
+        ORDER BY (team_id, id)
+        SETTINGS non_replicated_deduplication_window = {REMEMBERED_INSERTS}",
+        identifier(&tables.persons)
+    );
+    let distinct_ids = format!(
+        "CREATE TABLE IF NOT EXISTS {} (
+            team_id Int64,
+            distinct_id String,
+            person_id UUID,
+            version Int64,
+            inserted_at DateTime64(6, 'UTC'),
+            INDEX by_person person_id TYPE bloom_filter GRANULARITY 4
+        ) ENGINE = ReplacingMergeTree(version)
+        ORDER BY (team_id, distinct_id)
+        SETTINGS non_replicated_deduplication_window = {REMEMBERED_INSERTS}",
+        identifier(&tables.distinct_ids)
+    );
+    for sql in [events, persons, distinct_ids] {
+        client.run(Statement::new(sql)).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,159 @@
+//! Where events and persons live: one small interface, an embedded store and ClickHouse behind it.
+//!
+//! Every row has an ingestion time, and exports select by nothing else. [`Events::settle`] draws a line: after it, no row
+//! is ever stored with an ingestion time before that line, so an interval that was read once is complete.
+
+pub mod capture;
+pub mod clickhouse;
+mod elements;
+pub mod import;
+pub mod persons;
+mod rows;
+pub mod scalars;
+pub mod sqlite;
+
+use chrono::{DateTime, Utc};
+use hogql::{Model, Query};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+pub use rows::{Rows, Sender, schema};
+
+/// A moment in UTC, in whole microseconds.
+pub type Time = DateTime<Utc>;
+
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What happened to the data. Its sources are for the log.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("the event store failed")]
+    Sqlite(#[from] rusqlite::Error),
+    #[error("the event store's disk failed")]
+    Io(#[from] std::io::Error),
+    #[error("ClickHouse could not be reached")]
+    Unreachable(#[from] outbound::HttpError),
+    /// ClickHouse answered with an error; `code` is its own.
+    #[error("ClickHouse refused: {message}")]
+    Refused { code: u32, message: String },
+    #[error("ClickHouse took too long")]
+    TooSlow,
+    #[error("the answer of ClickHouse is not whole")]
+    CutOff,
+    #[error("the address of ClickHouse {0}")]
+    Address(&'static str),
+    /// What befell several callers at once.
+    #[error("{0}")]
+    Shared(#[source] std::sync::Arc<Error>),
+    #[error("the rows could not be put together")]
+    Arrow(#[from] arrow::error::ArrowError),
+    #[error("the event store has stopped")]
+    Stopped,
+}
+
+/// Something that happened, as a program told it, before it is stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Incoming {
+    /// None: the sender named none, and one is made.
+    pub uuid: Option<Uuid>,
+    pub event: String,
+    pub distinct_id: String,
+    /// With `$set` and `$set_once` inside, wherever the sender put them.
+    pub properties: Map<String, Value>,
+    /// When it happened, already set right for a sender whose clock is off.
+    pub timestamp: Time,
+}
+
+/// Which rows, in which shape: those of a team whose ingestion time is in `[start, end)`, oldest first.
+#[derive(Debug, Clone)]
+pub struct Scan {
+    pub team: i64,
+    pub query: Query,
+    /// None: from the beginning.
+    pub start: Option<Time>,
+    pub end: Time,
+    /// None: all of them.
+    pub limit: Option<usize>,
+}
+
+/// The store. Cheap to clone; every clone is the same store.
+#[derive(Debug, Clone)]
+pub enum Events {
+    Embedded(sqlite::Embedded),
+    ClickHouse(clickhouse::ClickHouse),
+}
+
+impl Events {
+    /// Stores what a team's programs sent. When this returns, it survives a crash.
+    ///
+    /// `now` is the clock's time; the ingestion time is that, or later if a line was drawn later.
+    pub async fn append(&self, team: i64, events: Vec<Incoming>, now: Time) -> Result<()> {
+        match self {
+            Self::Embedded(store) => store.append(team, events, now).await,
+            Self::ClickHouse(store) => store.append(team, events, now).await,
+        }
+    }
+
+    /// Draws a line: from now on nothing is stored with an ingestion time before `until`, and all that was is visible.
+    pub async fn settle(&self, until: Time) -> Result<()> {
+        match self {
+            Self::Embedded(store) => store.settle(until).await,
+            Self::ClickHouse(_) => Ok(()),
+        }
+    }
+
+    /// How long after the end of an interval its rows can be read.
+    pub fn delay(&self) -> chrono::TimeDelta {
+        match self {
+            Self::Embedded(_) => chrono::TimeDelta::zero(),
+            Self::ClickHouse(_) => clickhouse::SETTLED_AFTER,
+        }
+    }
+
+    /// Reads rows in batches, without holding more than a few of them. Dropping [`Rows`] ends the reading.
+    pub fn scan(&self, scan: Scan) -> Rows {
+        match self {
+            Self::Embedded(store) => store.scan(scan),
+            Self::ClickHouse(store) => store.scan(&scan),
+        }
+    }
+
+    /// How many rows a scan would give.
+    pub async fn count(&self, scan: Scan) -> Result<u64> {
+        match self {
+            Self::Embedded(store) => store.count(scan).await,
+            Self::ClickHouse(store) => store.count(scan).await,
+        }
+    }
+
+    /// The earliest ingestion time of a team's rows.
+    pub async fn earliest(&self, team: i64, model: Model) -> Result<Option<Time>> {
+        match self {
+            Self::Embedded(store) => store.earliest(team, model).await,
+            Self::ClickHouse(store) => store.earliest(team, model).await,
+        }
+    }
+
+    /// Whether the store answers.
+    pub async fn ping(&self) -> Result<()> {
+        match self {
+            Self::Embedded(store) => store.ping().await,
+            Self::ClickHouse(store) => store.ping().await,
+        }
+    }
+
+    /// Deletes everything of a team that is gone.
+    pub async fn forget_team(&self, team: i64) -> Result<()> {
+        match self {
+            Self::Embedded(store) => store.forget_team(team).await,
+            Self::ClickHouse(store) => store.forget_team(team).await,
+        }
+    }
+
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Embedded(_) => "embedded",
+            Self::ClickHouse(_) => "clickhouse",
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! What events do to persons, whichever engine keeps them: pure rules, after the origin product's.
+
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use crate::Incoming;
+
+/// The origin's namespace, so that the ids of persons are the same as there.
+const NAMESPACE: Uuid = Uuid::from_u128(0x9329_79b4_65c3_4424_8467_0b66_ec27_bc22);
+
+/// How many distinct ids a person may have. A merge past it is left out: a name that thousands share is a mistake in a
+/// program, and every change of such a person would be a change of thousands of rows.
+pub const MOST_DISTINCT_IDS: i64 = 1_000;
+
+/// The id of the person that a distinct id makes when it is first seen.
+pub fn person_id(team: i64, distinct_id: &str) -> Uuid {
+    Uuid::new_v5(&NAMESPACE, format!("{team}:{distinct_id}").as_bytes())
+}
+
+/// What one event does to the person of its distinct id.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// Nobody is made or changed, and the event carries no person's properties.
+    None,
+    Person(Change),
+}
+
+/// How a person changes.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Change {
+    pub merge: Option<Merge>,
+    pub set: Map<String, Value>,
+    pub set_once: Map<String, Value>,
+    pub unset: Vec<String>,
+    /// From now on this is a known person, whom no other swallows.
+    pub identifies: bool,
+}
+
+/// The person of another distinct id becomes one with the event's own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Merge {
+    pub distinct_id: String,
+    /// Even if the other one is already known.
+    pub is_forced: bool,
+}
+
+/// Reads what an event does.
+pub fn effect(event: &Incoming) -> Effect {
+    if event.event == "$groupidentify" || is_told_to_keep_none(&event.properties) {
+        return Effect::None;
+    }
+    Effect::Person(Change {
+        merge: merge(event),
+        set: object(&event.properties, "$set"),
+        set_once: object(&event.properties, "$set_once"),
+        unset: names(event.properties.get("$unset")),
+        identifies: merge_key(&event.event).is_some(),
+    })
+}
+
+impl Change {
+    /// Whether applying this may change properties at all.
+    pub fn touches_properties(&self) -> bool {
+        !(self.set.is_empty() && self.set_once.is_empty() && self.unset.is_empty())
+    }
+
+    /// Changes a person's properties. Says whether anything is different.
+    pub fn apply(&self, properties: &mut Map<String, Value>) -> bool {
+        let mut is_changed = false;
+        for (key, value) in &self.set_once {
+            if !properties.contains_key(key) {
+                properties.insert(key.clone(), value.clone());
+                is_changed = true;
+            }
+        }
+        for (key, value) in &self.set {
+            if properties.get(key) != Some(value) {
+                properties.insert(key.clone(), value.clone());
+                is_changed = true;
+            }
+        }
+        for key in &self.unset {
+            is_changed |= properties.remove(key).is_some();
+        }
+        is_changed
+    }
+}
+
+/// The properties of two persons who turn out to be one: what was known of the one who stays wins.
+pub fn merged(stays: Map<String, Value>, goes: Map<String, Value>) -> Map<String, Value> {
+    let mut properties = goes;
+    properties.extend(stays);
+    properties
+}
+
+fn is_told_to_keep_none(properties: &Map<String, Value>) -> bool {
+    match properties.get("$process_person_profile") {
+        Some(Value::Bool(told)) => !told,
+        Some(Value::String(told)) => told == "false",
+        _ => false,
+    }
+}
+
+fn merge(event: &Incoming) -> Option<Merge> {
+    let other = text(event.properties.get(merge_key(&event.event)?)?)?;
+    let may = other != event.distinct_id && names_someone(&other) && names_someone(&event.distinct_id);
+    may.then(|| Merge {
+        distinct_id: other,
+        is_forced: event.event == "$merge_dangerously",
+    })
+}
+
+/// Where an event of this name says who else the person is.
+fn merge_key(event: &str) -> Option<&'static str> {
+    match event {
+        "$identify" => Some("$anon_distinct_id"),
+        "$create_alias" | "$merge_dangerously" => Some("alias"),
+        _ => None,
+    }
+}
+
+/// What programs send when they have no id; merging by it would make strangers one person.
+fn names_someone(distinct_id: &str) -> bool {
+    const NOBODY: &[&str] = &[
+        "",
+        "0",
+        "[object object]",
+        "anonymous",
+        "distinct_id",
+        "distinctid",
+        "email",
+        "false",
+        "guest",
+        "id",
+        "nan",
+        "none",
+        "not_authenticated",
+        "null",
+        "true",
+        "undefined",
+    ];
+    let bare = distinct_id.trim().trim_matches(['"', '\'']).to_lowercase();
+    !NOBODY.contains(&bare.as_str())
+}
+
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+fn object(properties: &Map<String, Value>, key: &str) -> Map<String, Value> {
+    match properties.get(key) {
+        Some(Value::Object(object)) => object.clone(),
+        _ => Map::new(),
+    }
+}
+
+/// `$unset` is a list of names, or, from older programs, an object with them as keys.
+fn names(value: Option<&Value>) -> Vec<String> {
+    match value {
+        Some(Value::Array(list)) => list.iter().filter_map(text).collect(),
+        Some(Value::Object(object)) => object.keys().cloned().collect(),
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn event(name: &str, distinct_id: &str, properties: Value) -> Incoming {
+        let Value::Object(properties) = properties else {
+            panic!("not an object")
+        };
+        Incoming {
+            uuid: None,
+            event: name.to_owned(),
+            distinct_id: distinct_id.to_owned(),
+            properties,
+            timestamp: chrono::DateTime::UNIX_EPOCH,
+        }
+    }
+
+    fn change(name: &str, distinct_id: &str, properties: Value) -> Change {
+        match effect(&event(name, distinct_id, properties)) {
+            Effect::Person(change) => change,
+            Effect::None => panic!("no person"),
+        }
+    }
+
+    fn merges(name: &str, distinct_id: &str, properties: Value) -> Option<String> {
+        change(name, distinct_id, properties)
+            .merge
+            .map(|merge| merge.distinct_id)
+    }
+
+    fn applied(properties: Value, told: Value) -> (Value, bool) {
+        let Value::Object(mut properties) = properties else {
+            panic!("not an object")
+        };
+        let is_changed = change("x", "a", told).apply(&mut properties);
+        (Value::Object(properties), is_changed)
+    }
+
+    #[test]
+    fn the_id_of_a_person_is_the_origins() {
+        // `uuid5("932979b4-65c3-4424-8467-0b66ec27bc22", "2:ada")`, by Python.
+        assert_eq!(person_id(2, "ada").to_string(), "141864c7-9fbf-56d9-9893-fbc7bfa54733");
+        assert_ne!(person_id(2, "ada"), person_id(3, "ada"));
+    }
+
+    #[test]
+    fn set_replaces_set_once_does_not_and_unset_removes() {
+        let told = json!({"$set": {"a": 2}, "$set_once": {"a": 3, "b": 4, "c": 5}, "$unset": ["d", "e"]});
+        let (properties, is_changed) = applied(json!({"a": 1, "b": 1, "d": 1}), told);
+        assert_eq!(properties, json!({"a": 2, "b": 1, "c": 5}));
+        assert!(is_changed);
+    }
+
+    #[test]
+    fn saying_what_is_known_changes_nothing() {
+        let told = json!({"$set": {"a": 1}, "$set_once": {"a": 2}, "$unset": {"b": true}});
+        assert_eq!(applied(json!({"a": 1}), told), (json!({"a": 1}), false));
+    }
+
+    #[test]
+    fn set_wins_over_set_once_in_one_event() {
+        let told = json!({"$set": {"a": 1}, "$set_once": {"a": 2}});
+        assert_eq!(applied(json!({}), told).0, json!({"a": 1}));
+    }
+
+    #[test]
+    fn what_is_no_object_sets_nothing() {
+        let told = json!({"$set": "a", "$set_once": [1], "$unset": 3});
+        assert_eq!(applied(json!({"a": 1}), told), (json!({"a": 1}), false));
+    }
+
+    #[test]
+    fn identify_and_alias_merge_and_others_do_not() {
+        let anonymous = json!({"$anon_distinct_id": "anon-1", "alias": "alias-1"});
+        assert_eq!(merges("$identify", "ada", anonymous.clone()).as_deref(), Some("anon-1"));
+        assert_eq!(
+            merges("$create_alias", "ada", anonymous.clone()).as_deref(),
+            Some("alias-1")
+        );
+        assert_eq!(merges("page", "ada", anonymous), None);
+        assert_eq!(
+            merges("$create_alias", "ada", json!({"alias": 7})).as_deref(),
+            Some("7")
+        );
+    }
+
+    #[test]
+    fn only_a_dangerous_merge_is_forced() {
+        let forced = |name| {
+            change(name, "ada", json!({"alias": "b", "$anon_distinct_id": "b"}))
+                .merge
+                .unwrap()
+                .is_forced
+        };
+        assert!(forced("$merge_dangerously"));
+        assert!(!forced("$create_alias"));
+        assert!(!forced("$identify"));
+    }
+
+    #[test]
+    fn nobody_is_merged_with_themselves_or_by_a_name_that_means_nobody() {
+        assert_eq!(merges("$identify", "ada", json!({"$anon_distinct_id": "ada"})), None);
+        for nobody in ["", "  ", "null", "undefined", "[object Object]", "Anonymous", "\"0\""] {
+            assert_eq!(
+                merges("$identify", "ada", json!({"$anon_distinct_id": nobody})),
+                None,
+                "{nobody}"
+            );
+            assert_eq!(
+                merges("$identify", nobody, json!({"$anon_distinct_id": "b"})),
+                None,
+                "{nobody}"
+            );
+        }
+    }
+
+    #[test]
+    fn some_events_have_no_person() {
+        for told in [json!(false), json!("false")] {
+            assert_eq!(
+                effect(&event(
+                    "x",
+                    "a",
+                    json!({"$process_person_profile": told, "$set": {"a": 1}})
+                )),
+                Effect::None
+            );
+        }
+        assert_eq!(effect(&event("$groupidentify", "a", json!({}))), Effect::None);
+        assert!(matches!(
+            effect(&event("x", "a", json!({"$process_person_profile": true}))),
+            Effect::Person(_)
+        ));
+    }
+
+    #[test]
+    fn of_two_persons_the_one_who_stays_wins() {
+        let (Value::Object(stays), Value::Object(goes)) = (json!({"a": 1, "b": 1}), json!({"b": 2, "c": 2})) else {
+            panic!("not objects")
+        };
+        assert_eq!(Value::Object(merged(stays, goes)), json!({"a": 1, "b": 1, "c": 2}));
+    }
+}

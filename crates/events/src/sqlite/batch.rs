@@ -1,0 +1,160 @@
+//! Rows of SQLite into columns of Arrow, without anything in between. Every row of every export passes here.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, BooleanBuilder, Float64Builder, Int64Builder, RecordBatch, StringBuilder, TimestampMicrosecondBuilder,
+};
+use arrow::datatypes::SchemaRef;
+use hogql::{Query, Type};
+use rusqlite::Row;
+use rusqlite::types::ValueRef;
+use uuid::Uuid;
+
+use crate::{Result, schema};
+
+/// How many rows a batch has, but the last.
+pub(super) const ROWS: usize = 8192;
+
+/// A batch of very large rows ends early.
+const BYTES: usize = 64 << 20;
+
+pub(super) struct Batch {
+    schema: SchemaRef,
+    columns: Vec<Column>,
+    rows: usize,
+    bytes: usize,
+}
+
+enum Column {
+    Text(StringBuilder),
+    Int(Int64Builder),
+    Float(Float64Builder),
+    Bool(BooleanBuilder),
+    Time(TimestampMicrosecondBuilder),
+}
+
+impl Batch {
+    pub(super) fn new(query: &Query) -> Self {
+        Self {
+            schema: schema(query),
+            columns: query.fields.iter().map(|field| Column::new(field.kind)).collect(),
+            rows: 0,
+            bytes: 0,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.rows == ROWS || self.bytes >= BYTES
+    }
+
+    /// Adds a row; `places` says in which column of the statement each of ours is.
+    pub(super) fn push(&mut self, row: &Row<'_>, places: &[usize]) -> Result<()> {
+        for (column, &place) in self.columns.iter_mut().zip(places) {
+            self.bytes += column.push(row.get_ref(place)?);
+        }
+        self.rows += 1;
+        Ok(())
+    }
+
+    /// The rows so far; afterwards there are none.
+    pub(super) fn take(&mut self) -> Result<RecordBatch> {
+        let arrays = self.columns.iter_mut().map(Column::finish).collect();
+        self.rows = 0;
+        self.bytes = 0;
+        Ok(RecordBatch::try_new(self.schema.clone(), arrays)?)
+    }
+}
+
+impl Column {
+    fn new(kind: Type) -> Self {
+        match kind {
+            Type::Text | Type::Json => Self::Text(StringBuilder::with_capacity(ROWS, 16 * ROWS)),
+            Type::Int => Self::Int(Int64Builder::with_capacity(ROWS)),
+            Type::Float => Self::Float(Float64Builder::with_capacity(ROWS)),
+            Type::Bool => Self::Bool(BooleanBuilder::with_capacity(ROWS)),
+            Type::Time => Self::Time(TimestampMicrosecondBuilder::with_capacity(ROWS).with_timezone("UTC")),
+        }
+    }
+
+    /// Adds a value, and says how many bytes it took. What cannot be of the column's type is null.
+    fn push(&mut self, value: ValueRef<'_>) -> usize {
+        match self {
+            Self::Text(builder) => return push_text(builder, value),
+            Self::Int(builder) => builder.append_option(int(value)),
+            Self::Float(builder) => builder.append_option(float(value)),
+            Self::Bool(builder) => builder.append_option(int(value).map(|value| value != 0)),
+            Self::Time(builder) => builder.append_option(int(value)),
+        }
+        8
+    }
+
+    fn finish(&mut self) -> ArrayRef {
+        match self {
+            Self::Text(builder) => {
+                let array = builder.finish();
+                // The next batch is about as large as this one.
+                *builder = StringBuilder::with_capacity(ROWS, array.value_data().len() + array.value_data().len() / 16);
+                Arc::new(array)
+            }
+            Self::Int(builder) => Arc::new(builder.finish()),
+            Self::Float(builder) => Arc::new(builder.finish()),
+            Self::Bool(builder) => Arc::new(builder.finish()),
+            Self::Time(builder) => Arc::new(builder.finish()),
+        }
+    }
+}
+
+fn push_text(builder: &mut StringBuilder, value: ValueRef<'_>) -> usize {
+    match value {
+        ValueRef::Null => builder.append_null(),
+        ValueRef::Text(bytes) => {
+            match std::str::from_utf8(bytes) {
+                Ok(text) => builder.append_value(text),
+                Err(_) => builder.append_value(String::from_utf8_lossy(bytes)),
+            }
+            return bytes.len();
+        }
+        // The only blobs are ids.
+        ValueRef::Blob(bytes) => match Uuid::from_slice(bytes) {
+            Ok(uuid) => builder.append_value(uuid.hyphenated().encode_lower(&mut Uuid::encode_buffer())),
+            Err(_) => builder.append_null(),
+        },
+        ValueRef::Integer(number) => push_written(builder, number),
+        ValueRef::Real(number) => push_written(builder, number),
+    }
+    36
+}
+
+fn push_written(builder: &mut StringBuilder, number: impl std::fmt::Display) {
+    write!(builder, "{number}").expect("writing to memory does not fail");
+    builder.append_value("");
+}
+
+fn int(value: ValueRef<'_>) -> Option<i64> {
+    match value {
+        ValueRef::Integer(number) => Some(number),
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "a number with a fraction is cut, one too large saturates"
+        )]
+        ValueRef::Real(number) => Some(number as i64),
+        ValueRef::Text(bytes) => std::str::from_utf8(bytes).ok()?.trim().parse().ok(),
+        ValueRef::Null | ValueRef::Blob(_) => None,
+    }
+}
+
+fn float(value: ValueRef<'_>) -> Option<f64> {
+    match value {
+        #[expect(clippy::cast_precision_loss, reason = "a float is what was asked for")]
+        ValueRef::Integer(number) => Some(number as f64),
+        ValueRef::Real(number) => Some(number),
+        ValueRef::Text(bytes) => std::str::from_utf8(bytes).ok()?.trim().parse().ok(),
+        ValueRef::Null | ValueRef::Blob(_) => None,
+    }
+}

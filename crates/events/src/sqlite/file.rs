@@ -1,0 +1,167 @@
+//! The file: how it is opened, and what is in it.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::functions::FunctionFlags;
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use uuid::Uuid;
+
+use crate::{Result, scalars};
+
+/// The version of the tables below.
+const VERSION: i64 = 1;
+
+/// Every team has a table of events besides these: see [`make_table`].
+///
+/// `floor` is the time below which nothing is stored any more: the latest ingestion time given out, or the latest line
+/// drawn, whichever is later. `changed_at` of a distinct id is raised with its person's, so that one index tells which
+/// rows of persons changed in an interval. `seen` is a log: nothing is ever looked up in it.
+const TABLES: &str = "
+    CREATE TABLE clock (id INTEGER PRIMARY KEY CHECK (id = 1), floor INTEGER NOT NULL) STRICT;
+    INSERT INTO clock (id, floor) VALUES (1, -9223372036854775808);
+    CREATE TABLE seen (seq INTEGER PRIMARY KEY, team_id INTEGER NOT NULL, uuids BLOB NOT NULL) STRICT;
+    CREATE TABLE person (
+        team_id INTEGER NOT NULL,
+        person_id BLOB NOT NULL,
+        properties TEXT NOT NULL,
+        created_at INTEGER NOT NULL,
+        version INTEGER NOT NULL,
+        is_identified INTEGER NOT NULL,
+        is_deleted INTEGER NOT NULL,
+        changed_at INTEGER NOT NULL,
+        PRIMARY KEY (team_id, person_id)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE person_distinct_id (
+        team_id INTEGER NOT NULL,
+        distinct_id TEXT NOT NULL,
+        person_id BLOB NOT NULL,
+        version INTEGER NOT NULL,
+        changed_at INTEGER NOT NULL,
+        PRIMARY KEY (team_id, distinct_id)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX person_distinct_id_changed ON person_distinct_id (team_id, changed_at, distinct_id);
+    CREATE INDEX person_distinct_id_person ON person_distinct_id (team_id, person_id);
+";
+
+/// How often, and how many times, a connection asks again for a lock that another process holds. Short and often: the
+/// lock is free only for a moment between two transactions of a busy writer.
+const ASK_AGAIN: Duration = Duration::from_micros(500);
+const ASKED_ENOUGH: i32 = 120_000;
+
+/// Opens the one connection of this process that writes, and makes the tables where there are none.
+pub(super) fn open_to_write(path: &Path) -> Result<Connection> {
+    // SQLite gives its own files beside this one the same mode.
+    OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
+    let mut connection = Connection::open_with_flags(path, flags(OpenFlags::SQLITE_OPEN_READ_WRITE))?;
+    connection.busy_handler(Some(ask_again))?;
+    connection.set_prepared_statement_cache_capacity(256);
+    connection.execute_batch("PRAGMA page_size = 16384")?;
+    use_log(&connection)?;
+    connection.execute_batch(
+        "PRAGMA synchronous = FULL; PRAGMA cache_size = -32768; PRAGMA wal_autocheckpoint = 2048; \
+         PRAGMA journal_size_limit = 134217728; PRAGMA temp_store = MEMORY",
+    )?;
+    make_tables(&mut connection)?;
+    Ok(connection)
+}
+
+/// Opens a connection that only reads.
+pub(super) fn open_to_read(path: &Path) -> Result<Connection> {
+    let connection = Connection::open_with_flags(path, flags(OpenFlags::SQLITE_OPEN_READ_WRITE))?;
+    connection.busy_handler(Some(ask_again))?;
+    connection.execute_batch("PRAGMA query_only = ON; PRAGMA cache_size = -4096")?;
+    scalars::register(&connection)?;
+    let is_pure = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
+    connection.create_scalar_function("uuid_text", 1, is_pure, |context| {
+        Ok(match context.get_raw(0) {
+            ValueRef::Blob(bytes) => Uuid::from_slice(bytes).ok().map(|uuid| uuid.to_string()),
+            _ => None,
+        })
+    })?;
+    Ok(connection)
+}
+
+/// The name of a team's table. Nothing but a number goes into it.
+pub(super) fn table(team: i64) -> String {
+    format!("\"event_{team}\"")
+}
+
+/// Makes a team's table of events.
+///
+/// It has no index but its key. Ingestion times never decrease with `seq`, and no row is ever changed or deleted, so an
+/// interval is found by halving and counted by subtracting.
+pub(super) fn make_table(connection: &Connection, team: i64) -> rusqlite::Result<()> {
+    connection.execute_batch(&format!(
+        "CREATE TABLE IF NOT EXISTS {} (
+            seq INTEGER PRIMARY KEY,
+            uuid BLOB NOT NULL,
+            event TEXT NOT NULL,
+            distinct_id TEXT NOT NULL,
+            properties TEXT NOT NULL,
+            elements_chain TEXT NOT NULL,
+            timestamp INTEGER NOT NULL,
+            created_at INTEGER NOT NULL,
+            person_id BLOB NOT NULL,
+            person_properties TEXT NOT NULL,
+            inserted_at INTEGER NOT NULL
+        ) STRICT",
+        table(team)
+    ))
+}
+
+/// Whether a team has ever sent an event.
+pub(super) fn has_table(connection: &Connection, team: i64) -> rusqlite::Result<bool> {
+    let name = format!("event_{team}");
+    connection.query_row(
+        "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = ?1)",
+        [name],
+        |row| row.get(0),
+    )
+}
+
+fn flags(access: OpenFlags) -> OpenFlags {
+    access | OpenFlags::SQLITE_OPEN_NO_MUTEX
+}
+
+fn ask_again(times: i32) -> bool {
+    // Only threads made for waiting come here: the writer's and those that read.
+    std::thread::park_timeout(ASK_AGAIN);
+    times < ASKED_ENOUGH
+}
+
+/// Switches to the write-ahead log. SQLite does not wait by itself when two processes do it at once.
+fn use_log(connection: &Connection) -> rusqlite::Result<()> {
+    let mut times = 0;
+    loop {
+        match connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0)) {
+            Err(error) if is_busy(&error) && ask_again(times) => times += 1,
+            answer => return answer.map(drop),
+        }
+    }
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy)
+}
+
+fn make_tables(connection: &mut Connection) -> Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let version: i64 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    if version > VERSION {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "the file is of a newer version of this program",
+        )
+        .into());
+    }
+    if version < VERSION {
+        transaction.execute_batch(TABLES)?;
+        transaction.pragma_update(None, "user_version", VERSION)?;
+    }
+    Ok(transaction.commit()?)
+}

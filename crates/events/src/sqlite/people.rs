@@ -1,0 +1,259 @@
+//! Persons, as the writer changes them.
+
+use std::sync::Arc;
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use super::recent::{Recent, Weigh};
+use crate::persons::{self, Change, MOST_DISTINCT_IDS, Merge};
+
+/// Persons used lately. Right as long as nobody else writes to the file; whoever owns this looks for that.
+#[derive(Debug, Default)]
+pub(super) struct People {
+    /// By the id that [`persons::person_id`] makes of team and distinct id.
+    ids: Recent<Uuid, Uuid>,
+    persons: Recent<Uuid, Person>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Person {
+    pub(super) id: Uuid,
+    pub(super) properties: Arc<str>,
+    created_at: i64,
+    version: i64,
+    is_identified: bool,
+    changed_at: i64,
+}
+
+impl Weigh for Uuid {
+    fn weight(&self) -> usize {
+        size_of::<Self>()
+    }
+}
+
+impl Weigh for Person {
+    fn weight(&self) -> usize {
+        size_of::<Self>() + self.properties.len()
+    }
+}
+
+/// One event's view of the persons of its team.
+pub(super) struct Known<'a> {
+    pub(super) people: &'a mut People,
+    pub(super) connection: &'a Connection,
+    pub(super) team: i64,
+    /// The ingestion time.
+    pub(super) at: i64,
+    /// When the event happened: a person exists since then.
+    pub(super) timestamp: i64,
+}
+
+impl Known<'_> {
+    /// Whose a distinct id is, if it is anyone's.
+    pub(super) fn person_id(&mut self, distinct_id: &str) -> rusqlite::Result<Option<Uuid>> {
+        let own = persons::person_id(self.team, distinct_id);
+        if let Some(id) = self.people.ids.get(own) {
+            return Ok(Some(id));
+        }
+        let sql = "SELECT person_id FROM person_distinct_id WHERE team_id = ?1 AND distinct_id = ?2";
+        let mut find = self.connection.prepare_cached(sql)?;
+        let id = find
+            .query_row(params![self.team, distinct_id], |row| uuid(row, 0))
+            .optional()?;
+        if let Some(id) = id {
+            self.people.ids.insert(own, id);
+        }
+        Ok(id)
+    }
+
+    /// Does to persons what an event says, and gives the person of its distinct id as it is afterwards.
+    pub(super) fn change(&mut self, distinct_id: &str, change: &Change) -> rusqlite::Result<Person> {
+        let mut person = match &change.merge {
+            Some(merge) => self.merge(distinct_id, merge)?,
+            None => self.find_or_make(distinct_id)?,
+        };
+        let mut is_changed = change.identifies && !person.is_identified;
+        person.is_identified |= change.identifies;
+        if change.touches_properties() {
+            let mut properties = parsed(&person.properties);
+            if change.apply(&mut properties) {
+                person.properties = written(&properties);
+                is_changed = true;
+            }
+        }
+        if is_changed {
+            person.version += 1;
+            self.save(&mut person)?;
+        }
+        Ok(person)
+    }
+
+    fn find(&mut self, distinct_id: &str) -> rusqlite::Result<Option<Person>> {
+        let Some(id) = self.person_id(distinct_id)? else {
+            return Ok(None);
+        };
+        if let Some(person) = self.people.persons.get(id) {
+            return Ok(Some(person));
+        }
+        let sql = "SELECT person_id, properties, created_at, version, is_identified, changed_at \
+                   FROM person WHERE team_id = ?1 AND person_id = ?2";
+        let person = self
+            .connection
+            .prepare_cached(sql)?
+            .query_row(params![self.team, id.as_bytes()], person)?;
+        self.people.persons.insert(id, person.clone());
+        Ok(Some(person))
+    }
+
+    fn find_or_make(&mut self, distinct_id: &str) -> rusqlite::Result<Person> {
+        match self.find(distinct_id)? {
+            Some(person) => Ok(person),
+            None => self.make(distinct_id),
+        }
+    }
+
+    fn make(&mut self, distinct_id: &str) -> rusqlite::Result<Person> {
+        let mut person = Person {
+            id: persons::person_id(self.team, distinct_id),
+            properties: "{}".into(),
+            created_at: self.timestamp,
+            version: 0,
+            is_identified: false,
+            changed_at: self.at,
+        };
+        self.save(&mut person)?;
+        self.join(distinct_id, person.id)?;
+        Ok(person)
+    }
+
+    /// Makes the persons of two distinct ids one, where that is allowed.
+    fn merge(&mut self, distinct_id: &str, merge: &Merge) -> rusqlite::Result<Person> {
+        match (self.find(distinct_id)?, self.find(&merge.distinct_id)?) {
+            (None, None) => {
+                let person = self.make(distinct_id)?;
+                self.join(&merge.distinct_id, person.id)?;
+                Ok(person)
+            }
+            (Some(person), None) => self.join_if_room(&merge.distinct_id, person),
+            (None, Some(person)) => self.join_if_room(distinct_id, person),
+            (Some(stays), Some(goes)) if self.may_merge(&stays, &goes, merge.is_forced)? => self.unite(stays, &goes),
+            (Some(stays), Some(_)) => Ok(stays),
+        }
+    }
+
+    /// Gives a person a distinct id that was nobody's. With too many of them, the id makes a person of its own.
+    fn join_if_room(&mut self, distinct_id: &str, person: Person) -> rusqlite::Result<Person> {
+        if self.count_ids(person.id)? < MOST_DISTINCT_IDS {
+            self.join(distinct_id, person.id)?;
+            return Ok(person);
+        }
+        self.make(distinct_id)
+    }
+
+    fn may_merge(&self, stays: &Person, goes: &Person, is_forced: bool) -> rusqlite::Result<bool> {
+        let may = stays.id != goes.id && (is_forced || !goes.is_identified);
+        Ok(may && self.count_ids(stays.id)? + self.count_ids(goes.id)? <= MOST_DISTINCT_IDS)
+    }
+
+    fn unite(&mut self, mut stays: Person, goes: &Person) -> rusqlite::Result<Person> {
+        for distinct_id in self.distinct_ids(goes.id)? {
+            self.people.ids.remove(persons::person_id(self.team, &distinct_id));
+        }
+        self.people.persons.remove(goes.id);
+        self.connection
+            .prepare_cached(
+                "UPDATE person_distinct_id SET person_id = ?1, version = version + 1, changed_at = ?2 \
+                 WHERE team_id = ?3 AND person_id = ?4",
+            )?
+            .execute(params![stays.id.as_bytes(), self.at, self.team, goes.id.as_bytes()])?;
+        self.connection
+            .prepare_cached(
+                "UPDATE person SET is_deleted = 1, properties = '{}', version = version + 1, changed_at = ?1 \
+                 WHERE team_id = ?2 AND person_id = ?3",
+            )?
+            .execute(params![self.at, self.team, goes.id.as_bytes()])?;
+        stays.properties = written(&persons::merged(parsed(&stays.properties), parsed(&goes.properties)));
+        stays.created_at = stays.created_at.min(goes.created_at);
+        stays.version = stays.version.max(goes.version) + 1;
+        self.save(&mut stays)?;
+        Ok(stays)
+    }
+
+    /// Writes a person, and marks its distinct ids as changed.
+    fn save(&mut self, person: &mut Person) -> rusqlite::Result<()> {
+        if person.changed_at != self.at {
+            let sql = "UPDATE person_distinct_id SET changed_at = ?1 WHERE team_id = ?2 AND person_id = ?3";
+            self.connection
+                .prepare_cached(sql)?
+                .execute(params![self.at, self.team, person.id.as_bytes()])?;
+            person.changed_at = self.at;
+        }
+        let sql = "INSERT OR REPLACE INTO person \
+                   (team_id, person_id, properties, created_at, version, is_identified, is_deleted, changed_at) \
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, ?7)";
+        self.connection.prepare_cached(sql)?.execute(params![
+            self.team,
+            person.id.as_bytes(),
+            person.properties,
+            person.created_at,
+            person.version,
+            person.is_identified,
+            person.changed_at
+        ])?;
+        self.people.persons.insert(person.id, person.clone());
+        Ok(())
+    }
+
+    /// Gives a distinct id that was nobody's to a person.
+    fn join(&mut self, distinct_id: &str, person: Uuid) -> rusqlite::Result<()> {
+        let sql = "INSERT INTO person_distinct_id (team_id, distinct_id, person_id, version, changed_at) \
+                   VALUES (?1, ?2, ?3, 0, ?4)";
+        let mut insert = self.connection.prepare_cached(sql)?;
+        insert.execute(params![self.team, distinct_id, person.as_bytes(), self.at])?;
+        self.people
+            .ids
+            .insert(persons::person_id(self.team, distinct_id), person);
+        Ok(())
+    }
+
+    fn count_ids(&self, person: Uuid) -> rusqlite::Result<i64> {
+        let sql = "SELECT count(*) FROM person_distinct_id WHERE team_id = ?1 AND person_id = ?2";
+        self.connection
+            .prepare_cached(sql)?
+            .query_row(params![self.team, person.as_bytes()], |row| row.get(0))
+    }
+
+    fn distinct_ids(&self, person: Uuid) -> rusqlite::Result<Vec<String>> {
+        let sql = "SELECT distinct_id FROM person_distinct_id WHERE team_id = ?1 AND person_id = ?2";
+        let mut find = self.connection.prepare_cached(sql)?;
+        find.query_map(params![self.team, person.as_bytes()], |row| row.get(0))?
+            .collect()
+    }
+}
+
+fn uuid(row: &Row<'_>, column: usize) -> rusqlite::Result<Uuid> {
+    Ok(Uuid::from_bytes(row.get(column)?))
+}
+
+fn person(row: &Row<'_>) -> rusqlite::Result<Person> {
+    Ok(Person {
+        id: uuid(row, 0)?,
+        properties: row.get(1)?,
+        created_at: row.get(2)?,
+        version: row.get(3)?,
+        is_identified: row.get(4)?,
+        changed_at: row.get(5)?,
+    })
+}
+
+fn parsed(properties: &str) -> Map<String, Value> {
+    serde_json::from_str(properties).unwrap_or_default()
+}
+
+fn written(properties: &Map<String, Value>) -> Arc<str> {
+    serde_json::to_string(properties)
+        .expect("a map with text keys is JSON")
+        .into()
+}

@@ -1,0 +1,394 @@
+//! What ClickHouse as a store keeps to, on its own engine and on a genuine, old server.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+use events::clickhouse::{ClickHouse, Client, Statement, identifier};
+use events::{Error, Events, Incoming};
+use hogql::{Column, Expr, Model, Query, Value as Literal};
+use outbound::{Dialer, Http, Policy, Roots};
+use serde_json::json;
+use testkit::parts::{self, Cut, OldClickHouse};
+
+use crate::suite::{self, all_columns, batches, column, event, read, scan, time};
+
+const TEAM: i64 = 3;
+
+fn http() -> Http {
+    Http::new(Dialer::new(Policy::for_the_operator()), &Roots::default()).unwrap()
+}
+
+async fn open(server: &parts::ClickHouse) -> Events {
+    Events::ClickHouse(ClickHouse::open(&server.store_url(), http()).await.unwrap())
+}
+
+fn client(url: &str, user: &str, password: &str) -> Client {
+    Client::new(http(), url.parse().unwrap(), user, password, "default").unwrap()
+}
+
+#[tokio::test]
+async fn clickhouse_passes_the_suite() {
+    let server = parts::ClickHouse::start();
+    let store = open(&server).await;
+    store.ping().await.unwrap();
+    suite::all(&store, 100).await;
+}
+
+#[tokio::test]
+async fn a_repeated_batch_is_stored_once_and_two_processes_agree_on_a_person() {
+    let server = parts::ClickHouse::start();
+    let (one, two) = (open(&server).await, open(&server).await);
+    let batch: Vec<_> = (0..50).map(|n| event("x", &n.to_string(), json!({}))).collect();
+    one.append(TEAM, batch.clone(), time(1)).await.unwrap();
+    one.append(TEAM, batch, time(2)).await.unwrap();
+    assert_eq!(column(&one, TEAM, Column::Uuid).await.len(), 50);
+    for n in 0..6 {
+        let (store, key) = if n % 2 == 0 { (&one, "even") } else { (&two, "odd") };
+        let told = event("x", "ada", json!({"$set": {key: n}}));
+        store.append(TEAM + 1, vec![told], time(n)).await.unwrap();
+    }
+    let persons = read(&one, scan(TEAM + 1, all_columns(Model::Persons), 0, 100)).await;
+    assert_eq!(persons.len(), 1);
+    assert_eq!(persons[0]["properties"], json!("{\"even\":4,\"odd\":5}"));
+}
+
+#[tokio::test]
+async fn many_callers_share_an_insert() {
+    let server = parts::ClickHouse::start();
+    let store = open(&server).await;
+    let appends: Vec<_> = (0..200)
+        .map(|n| {
+            let store = store.clone();
+            tokio::spawn(async move {
+                let sent = event("x", &format!("id-{}", n % 10), json!({"$set": {"n": n}}));
+                store.append(TEAM, vec![sent], time(1)).await
+            })
+        })
+        .collect();
+    for append in appends {
+        append.await.unwrap().unwrap();
+    }
+    assert_eq!(column(&store, TEAM, Column::Uuid).await.len(), 200);
+    let parts = server.query("SELECT count() FROM system.parts WHERE table = 'hedgerow_events'");
+    let parts: u32 = parts.trim().parse().unwrap();
+    assert!(parts < 60, "{parts} inserts for 200 appends");
+}
+
+/// An answer that gets lost is asked for again, and the second insert is known as the first.
+#[tokio::test]
+async fn a_lost_answer_stores_nothing_twice() {
+    let server = parts::ClickHouse::start();
+    let store = open(&server).await;
+    for (at, cut) in (0..3).flat_map(|at| [(at, Cut::Before), (at, Cut::After)]) {
+        server.cut(at, cut);
+        let name = format!("{at} {cut:?}");
+        let sent = event(&name, &name, json!({"$set": {"a": 1}}));
+        store.append(TEAM, vec![sent], time(1)).await.unwrap();
+        assert!(!server.is_uncut(cut), "{name} was not reached");
+    }
+    assert_eq!(
+        server.query("SELECT count(), uniq(uuid) FROM hedgerow_events"),
+        "6\t6\n"
+    );
+    let persons = "SELECT count() FROM (SELECT DISTINCT id, version FROM hedgerow_persons)";
+    assert_eq!(
+        server.query(persons),
+        server.query("SELECT count() FROM hedgerow_persons")
+    );
+}
+
+#[tokio::test]
+async fn a_forgotten_team_is_gone_and_may_come_again() {
+    let server = parts::ClickHouse::start();
+    let store = open(&server).await;
+    let sent = event("x", "ada", json!({"$set": {"a": 1}}));
+    for team in [TEAM, TEAM + 1] {
+        store.append(team, vec![sent.clone()], time(1)).await.unwrap();
+    }
+    store.forget_team(TEAM).await.unwrap();
+    suite::a_team_without_rows_has_none(&store, TEAM).await;
+    store.append(TEAM, vec![sent], time(2)).await.unwrap();
+    for team in [TEAM, TEAM + 1] {
+        assert_eq!(column(&store, team, Column::Event).await, [json!("x")]);
+    }
+}
+
+#[tokio::test]
+async fn many_rows_come_in_whole_batches_and_a_dropped_scan_ends() {
+    let server = parts::ClickHouse::start();
+    let store = open(&server).await;
+    let filled = "INSERT INTO hedgerow_events SELECT 3, generateUUIDv7(), toString(number), 'ada', '{\"a\":1}', '', \
+                  '2027-01-15 08:00:00', generateUUIDv4(), '{}', '2027-01-15 08:00:01', \
+                  toDateTime64('2027-01-15 08:00:01', 6, 'UTC') + toIntervalMicrosecond(number) FROM numbers(100000)";
+    server.query(filled);
+    let whole = || scan(TEAM, Query::of(Model::Events, &[Column::Event]), 0, 10);
+    let all = batches(&store, whole()).await;
+    let sizes: Vec<_> = all.iter().map(arrow::array::RecordBatch::num_rows).collect();
+    assert!(sizes[..sizes.len() - 1].iter().all(|&rows| rows == 8192), "{sizes:?}");
+    assert_eq!(sizes.iter().sum::<usize>(), 100_000);
+    let names = all.iter().flat_map(|batch| {
+        let names = arrow::array::AsArray::as_string::<i32>(batch.column(0)).iter();
+        names.flatten().map(str::to_owned).collect::<Vec<_>>()
+    });
+    assert!(names.enumerate().all(|(n, name)| name == n.to_string()));
+    for _ in 0..5 {
+        let mut rows = store.scan(whole());
+        rows.next().await.unwrap().unwrap();
+    }
+    store.ping().await.unwrap();
+}
+
+/// What a scan gives when the server answers with these bytes.
+async fn scanned(body: Vec<u8>) -> Vec<Result<usize, Error>> {
+    let url = played(move |_| {
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+        [head.as_bytes(), &body].concat()
+    });
+    let url = format!("{}?create_tables=false", url.replace("http", "clickhouse"));
+    let store = Events::ClickHouse(ClickHouse::open(&url, http()).await.unwrap());
+    let mut rows = store.scan(scan(TEAM, Query::of(Model::Events, &[Column::Event]), 0, 10));
+    let mut results = Vec::new();
+    while let Some(next) = rows.next().await {
+        results.push(next.map(|batch| batch.num_rows()));
+    }
+    results
+}
+
+async fn recorded(server: &parts::ClickHouse, sql: &str) -> Vec<u8> {
+    let asked = Statement::new(sql).set("max_block_size", 8192);
+    let chunks = client(&server.url(), server.user, server.password)
+        .open(asked)
+        .await
+        .unwrap();
+    chunks.collect(64 << 20).await.unwrap()
+}
+
+/// The engine fails when half of the rows are out: whoever reads must hear of it.
+#[tokio::test]
+async fn an_error_in_the_middle_is_no_short_result() {
+    let server = parts::ClickHouse::start();
+    let sql = "SELECT toString(throwIf(number = 500000)) AS event FROM numbers(1000000) FORMAT ArrowStream";
+    let body = recorded(&server, sql).await;
+    let results = scanned(body).await;
+    assert!(results.len() > 10, "the error came before the rows: {results:?}");
+    assert!(
+        matches!(results.last(), Some(Err(Error::Refused { code: 395, .. }))),
+        "{results:?}"
+    );
+
+    // One that comes before the first row.
+    let store = open(&server).await;
+    server.query("DROP TABLE hedgerow_events");
+    let mut rows = store.scan(scan(TEAM, Query::of(Model::Events, &[Column::Event]), 0, 10));
+    let only = rows.next().await;
+    assert!(matches!(only, Some(Err(Error::Refused { code: 60, .. }))), "{only:?}");
+    assert!(rows.next().await.is_none());
+}
+
+/// A server that breaks off, as a proxy does, be it after a whole message: no end marker, no complaint.
+#[tokio::test]
+async fn a_stream_without_its_end_is_an_error() {
+    let server = parts::ClickHouse::start();
+    let sql = "SELECT toString(number) AS event FROM numbers(10) FORMAT ArrowStream";
+    let whole = recorded(&server, sql).await;
+    assert!(matches!(scanned(whole.clone()).await.as_slice(), [Ok(10)]));
+    for missing in [1, 8, 20, whole.len()] {
+        let results = scanned(whole[..whole.len() - missing].to_vec()).await;
+        assert!(matches!(results.as_slice(), [Err(_)]), "{missing}: {results:?}");
+    }
+    let more = [
+        &whole[..],
+        b"Code: 241. DB::Exception: Memory limit exceeded. (MEMORY_LIMIT_EXCEEDED)",
+    ]
+    .concat();
+    let results = scanned(more).await;
+    assert!(
+        matches!(results.as_slice(), [Err(Error::Refused { code: 241, .. })]),
+        "{results:?}"
+    );
+}
+
+/// Values that try to be SQL stay values, also so many that they travel in a form.
+#[tokio::test]
+async fn values_are_bound_whatever_they_hold() {
+    let server = parts::ClickHouse::start();
+    let store = open(&server).await;
+    let hostile = [
+        "a' OR 1=1 --",
+        "b\\",
+        "c\\' OR ''='",
+        "\t\n\r\\N",
+        "{p1:String}",
+        "é🦔\u{1}",
+        "--\r\nx",
+    ];
+    let events = hostile
+        .map(|name| event(name, name, json!({"$set": {"a": name}})))
+        .to_vec();
+    store.append(TEAM, events, time(1)).await.unwrap();
+    for (filler, names) in [(0, &hostile[..]), (600, &hostile[4..])] {
+        for &name in names {
+            let filler = (0..filler).map(|n| format!("no event has this name {n}"));
+            let list = filler
+                .chain([name.to_owned()])
+                .map(|text| Expr::Value(Literal::Text(text)));
+            let condition = Expr::In {
+                expr: Box::new(Expr::Column(Column::Event)),
+                list: list.collect(),
+                is_negated: false,
+            };
+            let query = Query::of(Model::Events, &[Column::DistinctId]).and(condition);
+            let rows = read(&store, scan(TEAM, query, 0, 10)).await;
+            assert_eq!(rows.len(), 1, "{name:?}");
+            assert_eq!(rows[0]["distinct_id"], json!(name));
+        }
+    }
+    // Looked up by these names: nobody is made twice.
+    let fresh = open(&server).await;
+    let again = hostile
+        .map(|name| event("again", name, json!({"$set": {"b": 1}})))
+        .to_vec();
+    fresh.append(TEAM, again, time(2)).await.unwrap();
+    let persons = read(&fresh, scan(TEAM, all_columns(Model::Persons), 0, 10)).await;
+    assert_eq!(persons.len(), hostile.len());
+    assert!(
+        persons
+            .iter()
+            .all(|person| person["properties"].as_str().unwrap().contains("\"b\":1"))
+    );
+}
+
+#[tokio::test]
+async fn named_tables_are_the_operators_and_nothing_is_made() {
+    let server = parts::ClickHouse::start();
+    let named = "?events_table=my%20events&persons_table=p%60s&distinct_ids_table=d";
+    let url = format!("{}{named}", server.store_url());
+    let store = Events::ClickHouse(ClickHouse::open(&url, http()).await.unwrap());
+    assert_eq!(server.query("SHOW TABLES"), "");
+    assert!(matches!(store.ping().await, Err(Error::Refused { code: 60, .. })));
+    let Events::ClickHouse(clickhouse) = &store else {
+        panic!("another store")
+    };
+    clickhouse.create_tables().await.unwrap();
+    store
+        .append(TEAM, vec![event("x", "ada", json!({}))], time(1))
+        .await
+        .unwrap();
+    assert_eq!(server.query("SELECT count() FROM `my events`"), "1\n");
+    assert_eq!(server.query("SELECT count() FROM `p\\`s`"), "1\n");
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_told_and_never_shown() {
+    let server = parts::ClickHouse::start();
+    let url = server.url().replace("http://", "clickhouse://hedge:hunter2@");
+    let Err(error) = ClickHouse::open(&url, http()).await else {
+        panic!("let in")
+    };
+    assert!(matches!(error, Error::Refused { code: 516, .. }), "{error:?}");
+    let store = ClickHouse::open(&format!("{url}/?create_tables=0"), http())
+        .await
+        .unwrap();
+    for text in [format!("{error:?} {error}"), format!("{store:?}")] {
+        assert!(!text.contains("hunter2"), "{text}");
+    }
+    for bad in [
+        "http://a",
+        "clickhouse://",
+        "clickhouse://a?tables=x",
+        "clickhouse://a?secure=maybe",
+    ] {
+        assert!(
+            matches!(ClickHouse::open(bad, http()).await, Err(Error::Address(_))),
+            "{bad}"
+        );
+    }
+}
+
+/// A server that takes an insert and never answers: the caller hears of it well before the line.
+#[tokio::test]
+async fn a_silent_server_does_not_hold_an_append_past_the_line() {
+    let url = played(|request| {
+        if request.windows(6).any(|text| text == b"INSERT") {
+            std::thread::park_timeout(Duration::from_mins(1));
+        }
+        b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".to_vec()
+    });
+    let url = format!("{}?create_tables=0", url.replace("http", "clickhouse"));
+    let store = Events::ClickHouse(ClickHouse::open(&url, http()).await.unwrap());
+    let start = Instant::now();
+    let told = event("x", "ada", json!({"$process_person_profile": false}));
+    let result = store.append(TEAM, vec![told], time(1)).await;
+    assert!(result.unwrap_err().is_passing());
+    let took = start.elapsed();
+    assert!(
+        took > Duration::from_secs(10) && took < Duration::from_secs(22),
+        "{took:?}"
+    );
+}
+
+/// A genuine server, as far as one of 2018 goes: ping, a table, an insert, a result, an error.
+#[tokio::test]
+async fn the_client_gets_along_with_a_genuine_server() {
+    let server = OldClickHouse::start();
+    let client = client(&server.url(), server.user, server.password);
+    client.ping().await.unwrap();
+    let table = identifier("odd `name\\");
+    let sql = format!("CREATE TABLE {table} (a Int64, b String) ENGINE = MergeTree ORDER BY a");
+    client.run(Statement::new(sql)).await.unwrap();
+    let sql = format!("INSERT INTO {table} (b, a) FORMAT JSONEachRow");
+    let rows = "{\"a\":1,\"b\":\"one\"}\n{\"a\":2,\"b\":\"two 🦔\"}\n";
+    client.run(Statement::new(sql).with(rows)).await.unwrap();
+    let sql = format!("SELECT a, b FROM {table} ORDER BY a");
+    assert_eq!(
+        client.text(Statement::new(sql.clone())).await.unwrap(),
+        "1\tone\n2\ttwo 🦔\n"
+    );
+    assert_eq!(server.query(&sql), "1\tone\n2\ttwo 🦔\n");
+    let error = client.run(Statement::new("SELECT * FROM nowhere")).await.unwrap_err();
+    assert!(
+        matches!(&error, Error::Refused { code: 60, message } if message.contains("nowhere")),
+        "{error:?}"
+    );
+    let error = self::client(&server.url(), server.user, "wrong")
+        .run(Statement::new("SELECT 1"))
+        .await
+        .unwrap_err();
+    assert!(matches!(error, Error::Refused { code: 193, .. }), "{error:?}");
+}
+
+#[tokio::test]
+#[ignore = "a measurement: how fast events go in"]
+async fn measure_appends() {
+    let server = parts::ClickHouse::start();
+    let store = open(&server).await;
+    let text = "x".repeat(300);
+    let start = Instant::now();
+    for batch in 0..20 {
+        let row = |n: usize| Incoming {
+            uuid: None,
+            ..event("x", &format!("id-{}", n % 100), json!({"text": text}))
+        };
+        store
+            .append(TEAM, (0..5000).map(row).collect(), time(batch))
+            .await
+            .unwrap();
+    }
+    eprintln!("{} events/s", 100_000.0 / start.elapsed().as_secs_f64());
+}
+
+/// A server that answers every connection with the same bytes. Returns its URL.
+fn played(answer: impl Fn(&[u8]) -> Vec<u8> + Send + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for connection in listener.incoming() {
+            let mut connection = connection.unwrap();
+            let mut request = vec![0; 64 * 1024];
+            let read = connection.read(&mut request).unwrap();
+            connection.write_all(&answer(&request[..read])).unwrap();
+        }
+    });
+    url
+}

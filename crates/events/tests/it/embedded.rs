@@ -1,0 +1,278 @@
+//! What the embedded store keeps to beyond the suite.
+
+use std::os::unix::fs::PermissionsExt;
+
+use events::{Error, Events, Incoming};
+use hogql::{Column, Model, Query};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::folder::Folder;
+use crate::suite::{self, all_columns, batches, column, event, read, scan, time};
+
+const TEAM: i64 = 3;
+
+#[tokio::test]
+async fn the_embedded_store_passes_the_suite() {
+    let folder = Folder::new();
+    suite::all(&folder.open(), 100).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_suite_passes_while_another_process_writes() {
+    let folder = Folder::new();
+    let (store, other) = (folder.open(), folder.open());
+    let writes = tokio::spawn(async move {
+        for n in 0.. {
+            let told = json!({"$set": {"n": n}});
+            other
+                .append(TEAM, vec![event("x", "ada", told)], time(-1000))
+                .await
+                .unwrap();
+        }
+    });
+    suite::all(&store, 100).await;
+    writes.abort();
+    assert!(!column(&store, TEAM, Column::Event).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_repeated_batch_is_stored_once() {
+    let folder = Folder::new();
+    let batch: Vec<_> = (0..50).map(|n| event("x", &n.to_string(), json!({}))).collect();
+    let mut with_more = batch.clone();
+    with_more.push(event("more", "ada", json!({})));
+    let store = folder.open();
+    store.append(TEAM, batch.clone(), time(1)).await.unwrap();
+    store.append(TEAM, batch.clone(), time(2)).await.unwrap();
+    drop(store);
+    // Another process knows it too.
+    let (store, other) = (folder.open(), folder.open());
+    store.append(TEAM, with_more.clone(), time(3)).await.unwrap();
+    other.append(TEAM, with_more, time(4)).await.unwrap();
+    store.append(TEAM + 1, batch, time(5)).await.unwrap();
+    assert_eq!(column(&store, TEAM, Column::Uuid).await.len(), 51);
+    assert_eq!(
+        column(&store, TEAM + 1, Column::Uuid).await.len(),
+        50,
+        "another team's ids are its own"
+    );
+}
+
+#[tokio::test]
+async fn one_id_twice_in_a_batch_is_stored_once() {
+    let folder = Folder::new();
+    let store = folder.open();
+    let twice = event("x", "ada", json!({}));
+    store.append(TEAM, vec![twice.clone(), twice], time(1)).await.unwrap();
+    assert_eq!(column(&store, TEAM, Column::Uuid).await.len(), 1);
+}
+
+#[tokio::test]
+async fn events_without_an_id_get_one_in_order() {
+    let folder = Folder::new();
+    let store = folder.open();
+    let nameless = |n: i64| Incoming {
+        uuid: None,
+        ..event(&n.to_string(), "ada", json!({}))
+    };
+    for second in 0..3 {
+        store
+            .append(TEAM, (0..100).map(nameless).collect(), time(second))
+            .await
+            .unwrap();
+    }
+    let uuids = column(&store, TEAM, Column::Uuid).await;
+    let uuids: Vec<Uuid> = uuids
+        .iter()
+        .map(|uuid| uuid.as_str().unwrap().parse().unwrap())
+        .collect();
+    assert_eq!(uuids.len(), 300);
+    assert!(uuids.is_sorted_by(|a, b| a < b));
+    assert!(uuids.iter().all(|uuid| uuid.get_version_num() == 7));
+}
+
+#[tokio::test]
+async fn what_two_processes_know_of_a_person_is_the_same() {
+    let folder = Folder::new();
+    let (one, two) = (folder.open(), folder.open());
+    for n in 0..10 {
+        let (store, key) = if n % 2 == 0 { (&one, "even") } else { (&two, "odd") };
+        store
+            .append(TEAM, vec![event("x", "ada", json!({"$set": {key: n}}))], time(n))
+            .await
+            .unwrap();
+    }
+    let persons = read(&one, scan(TEAM, all_columns(Model::Persons), 0, 100)).await;
+    assert_eq!(persons.len(), 1);
+    assert_eq!(persons[0]["properties"], json!("{\"even\":8,\"odd\":9}"));
+    // Made as version 0, and changed ten times.
+    assert_eq!(persons[0]["person_version"], json!(10));
+}
+
+#[tokio::test]
+async fn a_person_has_only_so_many_ids() {
+    let folder = Folder::new();
+    let store = folder.open();
+    let alias = |n: usize| event("$create_alias", "guest-list", json!({"alias": format!("id-{n}")}));
+    store
+        .append(TEAM, (0..1500).map(alias).collect(), time(1))
+        .await
+        .unwrap();
+    let query = Query::of(Model::Persons, &[Column::PersonId]);
+    let rows = read(&store, scan(TEAM, query, 0, 10)).await;
+    let first = &rows[0]["person_id"];
+    let of_one = rows.iter().filter(|row| &row["person_id"] == first).count();
+    assert!(of_one <= 1000, "{of_one}");
+}
+
+#[tokio::test]
+async fn a_forgotten_team_is_gone_and_may_come_again() {
+    let folder = Folder::new();
+    let store = folder.open();
+    let sent = event("x", "ada", json!({"$set": {"a": 1}}));
+    store.append(TEAM, vec![sent.clone()], time(1)).await.unwrap();
+    store
+        .append(TEAM + 1, vec![event("y", "ada", json!({}))], time(1))
+        .await
+        .unwrap();
+    store.forget_team(TEAM).await.unwrap();
+    suite::a_team_without_rows_has_none(&store, TEAM).await;
+    assert_eq!(column(&store, TEAM + 1, Column::Event).await, [json!("y")]);
+    store.append(TEAM, vec![sent], time(2)).await.unwrap();
+    assert_eq!(column(&store, TEAM, Column::Event).await, [json!("x")]);
+}
+
+#[tokio::test]
+async fn a_closed_store_has_stored_everything_and_takes_no_more() {
+    let folder = Folder::new();
+    let store = folder.open();
+    let waiting: Vec<_> = (0..20)
+        .map(|n| {
+            let store = store.clone();
+            tokio::spawn(async move { store.append(TEAM, vec![event("x", "ada", json!({}))], time(n)).await })
+        })
+        .collect();
+    for append in waiting {
+        append.await.unwrap().unwrap();
+    }
+    let Events::Embedded(embedded) = &store else {
+        panic!("not embedded")
+    };
+    embedded.close().await.unwrap();
+    let refused = store.append(TEAM, vec![event("x", "ada", json!({}))], time(30)).await;
+    assert!(matches!(refused, Err(Error::Stopped)), "{refused:?}");
+    let log = folder.path().join("events.db-wal");
+    assert_eq!(
+        std::fs::metadata(log).map_or(0, |log| log.len()),
+        0,
+        "everything is in the file itself"
+    );
+    assert_eq!(column(&store, TEAM, Column::Event).await.len(), 20);
+    store.ping().await.unwrap();
+}
+
+#[tokio::test]
+async fn nobody_else_may_read_the_files() {
+    let folder = Folder::new();
+    let store = folder.open();
+    store
+        .append(TEAM, vec![event("x", "ada", json!({}))], time(1))
+        .await
+        .unwrap();
+    for file in std::fs::read_dir(folder.path()).unwrap() {
+        let file = file.unwrap();
+        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{file:?}");
+    }
+}
+
+/// Rows with so many bytes each, those of the person's properties, which cost little to make.
+async fn fill(store: &Events, rows: usize, bytes: usize, second: i64) {
+    let Value::Object(person) = json!({"$set": {"text": "x".repeat(bytes)}}) else {
+        panic!("not an object")
+    };
+    for start in (0..rows).step_by(5000) {
+        let row = |n: usize| Incoming {
+            uuid: None,
+            ..event(&n.to_string(), "ada", json!({}))
+        };
+        let mut batch: Vec<_> = (start..rows.min(start + 5000)).map(row).collect();
+        batch[0].properties.clone_from(&person);
+        store.append(TEAM, batch, time(second)).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_rows_come_in_whole_batches_in_order() {
+    let folder = Folder::new();
+    let store = folder.open();
+    fill(&store, 200_000, 10, 1).await;
+    let query = Query::of(Model::Events, &[Column::Event]);
+    let batches = batches(&store, scan(TEAM, query, 0, 10)).await;
+    let sizes: Vec<_> = batches.iter().map(arrow::array::RecordBatch::num_rows).collect();
+    assert!(sizes[..sizes.len() - 1].iter().all(|&rows| rows == 8192), "{sizes:?}");
+    assert_eq!(sizes.iter().sum::<usize>(), 200_000);
+    let mut expected = 0;
+    for batch in &batches {
+        for name in arrow::array::AsArray::as_string::<i32>(batch.column(0))
+            .iter()
+            .flatten()
+        {
+            assert_eq!(name, expected.to_string());
+            expected += 1;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scan_holds_little_memory() {
+    let folder = Folder::new();
+    let store = folder.open();
+    fill(&store, 60_000, 4000, 1).await;
+    let before = resident();
+    let mut rows = store.scan(scan(TEAM, all_columns(Model::Events), 0, 10));
+    let (mut most, mut seen) = (0, 0);
+    while let Some(batch) = rows.next().await {
+        seen += batch.unwrap().num_rows();
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        most = most.max(resident().saturating_sub(before));
+    }
+    assert_eq!(seen, 60_000);
+    // 240 MB of rows; a batch is 33 MB, and four of them wait.
+    assert!(most < 230 << 20, "{} MB", most >> 20);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_that_pauses_does_not_make_the_log_grow() {
+    let folder = Folder::new();
+    let store = folder.open();
+    fill(&store, 100_000, 10, 1).await;
+    let mut rows = store.scan(scan(TEAM, all_columns(Model::Events), 0, 10));
+    rows.next().await.unwrap().unwrap();
+    fill(&store, 60_000, 4000, 20).await;
+    let log = std::fs::metadata(folder.path().join("events.db-wal")).unwrap().len();
+    assert!(log < 128 << 20, "{} MB", log >> 20);
+    let mut left = 0;
+    while let Some(batch) = rows.next().await {
+        left += batch.unwrap().num_rows();
+    }
+    assert_eq!(left, 100_000 - 8192);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dropped_scan_ends() {
+    let folder = Folder::new();
+    let store = folder.open();
+    fill(&store, 60_000, 10, 1).await;
+    for _ in 0..20 {
+        let mut rows = store.scan(scan(TEAM, all_columns(Model::Events), 0, 10));
+        rows.next().await.unwrap().unwrap();
+    }
+    // A runtime that shuts down waits for its blocking threads: if one hung, so would this test.
+}
+
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = status.split(' ').nth(1).unwrap().parse().unwrap();
+    pages * 4096
+}

@@ -1,0 +1,38 @@
+//! A folder that is gone after the test.
+
+use std::path::{Path, PathBuf};
+
+use events::Events;
+use events::sqlite::Embedded;
+use uuid::Uuid;
+
+pub(crate) struct Folder {
+    path: PathBuf,
+}
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        let path = std::env::temp_dir().join(format!("hedgerow-events-{}", Uuid::now_v7()));
+        std::fs::create_dir(&path).unwrap();
+        Self { path }
+    }
+
+    pub(crate) fn file(&self) -> PathBuf {
+        self.path.join("events.db")
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The store in this folder. Opened twice, there are two that know nothing of each other, like two processes.
+    pub(crate) fn open(&self) -> Events {
+        Events::Embedded(Embedded::open(&self.file()).unwrap())
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}

@@ -1,0 +1,10 @@
+#![expect(clippy::unwrap_used, reason = "these are tests")]
+
+mod clickhouse;
+mod crash;
+mod embedded;
+mod folder;
+mod hogql;
+mod import;
+mod seam;
+mod suite;

@@ -1,0 +1,442 @@
+//! What every store keeps to. Each function takes a store and the number of a team that has no rows yet.
+
+use std::collections::HashMap;
+
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::{DataType, Int64Type, TimestampMicrosecondType};
+use chrono::{DateTime, TimeDelta};
+use events::persons::person_id;
+use events::{Events, Incoming, Scan, Time};
+use hogql::{Column, Expr, Field, Model, Query, Type, Value as Literal};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+/// Every sentence below, with a team for each.
+pub(crate) async fn all(store: &Events, first_team: i64) {
+    rows_come_back_as_they_were_sent(store, first_team).await;
+    an_interval_has_its_start_and_not_its_end(store, first_team + 1).await;
+    a_limit_and_a_count_agree_with_the_rows(store, first_team + 2).await;
+    teams_do_not_see_each_other(store, first_team + 3).await;
+    a_condition_is_kept(store, first_team + 5).await;
+    a_team_without_rows_has_none(store, first_team + 6).await;
+    an_event_carries_the_person_as_it_is_after_it(store, first_team + 7).await;
+    identifying_makes_two_persons_one(store, first_team + 8).await;
+    a_known_person_is_not_swallowed(store, first_team + 9).await;
+    an_alias_is_a_second_name(store, first_team + 10).await;
+    an_event_may_have_no_person(store, first_team + 11).await;
+    persons_are_listed_when_they_or_their_ids_changed(store, first_team + 12).await;
+    expressions_and_columns_stand_where_they_were_asked_for(store, first_team + 13).await;
+}
+
+pub(crate) fn time(second: i64) -> Time {
+    DateTime::from_timestamp(1_800_000_000 + second, 0).unwrap()
+}
+
+pub(crate) fn event(name: &str, distinct_id: &str, properties: Value) -> Incoming {
+    let Value::Object(properties) = properties else {
+        panic!("properties are an object")
+    };
+    Incoming {
+        uuid: Some(Uuid::now_v7()),
+        event: name.to_owned(),
+        distinct_id: distinct_id.to_owned(),
+        properties,
+        timestamp: time(-60),
+    }
+}
+
+pub(crate) fn all_columns(model: Model) -> Query {
+    Query::of(model, &model.columns().collect::<Vec<_>>())
+}
+
+pub(crate) fn scan(team: i64, query: Query, start: i64, end: i64) -> Scan {
+    Scan {
+        team,
+        query,
+        start: Some(time(start)),
+        end: time(end),
+        limit: None,
+    }
+}
+
+pub(crate) async fn batches(store: &Events, scan: Scan) -> Vec<RecordBatch> {
+    let mut rows = store.scan(scan);
+    let mut batches = Vec::new();
+    while let Some(batch) = rows.next().await {
+        batches.push(batch.unwrap());
+    }
+    batches
+}
+
+/// The rows as JSON; times in microseconds.
+pub(crate) async fn read(store: &Events, scan: Scan) -> Vec<HashMap<String, Value>> {
+    let row = |batch: &RecordBatch, row: usize| {
+        let cell = |(field, column): (&std::sync::Arc<arrow::datatypes::Field>, &arrow::array::ArrayRef)| {
+            let value = match column.data_type() {
+                _ if column.is_null(row) => Value::Null,
+                DataType::Utf8 => json!(column.as_string::<i32>().value(row)),
+                DataType::Int64 => json!(column.as_primitive::<Int64Type>().value(row)),
+                DataType::Boolean => json!(column.as_boolean().value(row)),
+                _ => json!(column.as_primitive::<TimestampMicrosecondType>().value(row)),
+            };
+            (field.name().clone(), value)
+        };
+        batch.schema().fields().iter().zip(batch.columns()).map(cell).collect()
+    };
+    let batches = batches(store, scan).await;
+    batches
+        .iter()
+        .flat_map(|batch| (0..batch.num_rows()).map(|n| row(batch, n)).collect::<Vec<_>>())
+        .collect()
+}
+
+/// One column of all events of a team, as they were stored.
+pub(crate) async fn column(store: &Events, team: i64, column: Column) -> Vec<Value> {
+    let query = Query::of(Model::Events, &[column]);
+    let rows = read(store, scan(team, query, -1_000_000, 1_000_000)).await;
+    rows.into_iter()
+        .map(|mut row| row.remove(column.name()).unwrap())
+        .collect()
+}
+
+async fn append(store: &Events, team: i64, events: Vec<Incoming>, second: i64) {
+    store.append(team, events, time(second)).await.unwrap();
+}
+
+fn parsed(value: &Value) -> Value {
+    serde_json::from_str(value.as_str().unwrap()).unwrap()
+}
+
+pub(crate) async fn rows_come_back_as_they_were_sent(store: &Events, team: i64) {
+    let mut sent = event(
+        "page ü",
+        "ada",
+        json!({"a": {"b": [1, "zwei", null]}, "$elements_chain": "a:text=\"x\""}),
+    );
+    sent.timestamp = time(-3) + TimeDelta::microseconds(123_456);
+    append(store, team, vec![sent.clone()], 10).await;
+    let rows = read(store, scan(team, all_columns(Model::Events), 10, 11)).await;
+    let [row] = rows.as_slice() else { panic!("{rows:?}") };
+    assert_eq!(row["uuid"], json!(sent.uuid.unwrap().to_string()));
+    assert_eq!(row["team_id"], json!(team));
+    assert_eq!(row["event"], json!("page ü"));
+    assert_eq!(row["distinct_id"], json!("ada"));
+    assert_eq!(parsed(&row["properties"]), json!({"a": {"b": [1, "zwei", null]}}));
+    assert_eq!(row["elements_chain"], json!("a:text=\"x\""));
+    assert_eq!(row["timestamp"], json!(sent.timestamp.timestamp_micros()));
+    assert_eq!(row["person_id"], json!(person_id(team, "ada").to_string()));
+    assert_eq!(parsed(&row["person_properties"]), json!({}));
+    assert_eq!(row["created_at"], json!(time(10).timestamp_micros()));
+    assert_eq!(row["_inserted_at"], json!(time(10).timestamp_micros()));
+}
+
+pub(crate) async fn an_interval_has_its_start_and_not_its_end(store: &Events, team: i64) {
+    for second in 20..30 {
+        append(store, team, vec![event(&second.to_string(), "ada", json!({}))], second).await;
+    }
+    for (start, end) in [(20, 30), (22, 25), (0, 21), (29, 100), (25, 25), (30, 40), (0, 20)] {
+        let rows = read(
+            store,
+            scan(team, Query::of(Model::Events, &[Column::Event]), start, end),
+        )
+        .await;
+        let names: Vec<_> = rows.iter().map(|row| row["event"].clone()).collect();
+        let expected: Vec<_> = (start.max(20)..end.min(30))
+            .map(|second| json!(second.to_string()))
+            .collect();
+        assert_eq!(names, expected, "[{start}, {end})");
+    }
+    assert_eq!(store.earliest(team, Model::Events).await.unwrap(), Some(time(20)));
+}
+
+pub(crate) async fn a_limit_and_a_count_agree_with_the_rows(store: &Events, team: i64) {
+    let many = (0..100).map(|n| event(&n.to_string(), "ada", json!({}))).collect();
+    append(store, team, many, 40).await;
+    for limit in [None, Some(0), Some(1), Some(99), Some(100), Some(1000)] {
+        let mut scan = scan(team, Query::of(Model::Events, &[Column::Event]), 40, 41);
+        scan.limit = limit;
+        let rows = read(store, scan.clone()).await;
+        assert_eq!(rows.len(), limit.unwrap_or(100).min(100));
+        assert_eq!(store.count(scan).await.unwrap(), rows.len() as u64, "{limit:?}");
+    }
+    let mut from_the_beginning = scan(team, Query::of(Model::Events, &[Column::Event]), 40, 41);
+    from_the_beginning.start = None;
+    assert_eq!(store.count(from_the_beginning).await.unwrap(), 100);
+}
+
+pub(crate) async fn teams_do_not_see_each_other(store: &Events, team: i64) {
+    append(store, team, vec![event("mine", "ada", json!({"$set": {"a": 1}}))], 50).await;
+    append(
+        store,
+        team + 1,
+        vec![event("theirs", "ada", json!({"$set": {"a": 2}}))],
+        50,
+    )
+    .await;
+    assert_eq!(column(store, team, Column::Event).await, [json!("mine")]);
+    assert_eq!(column(store, team + 1, Column::Event).await, [json!("theirs")]);
+    for (team, a) in [(team, 1), (team + 1, 2)] {
+        let persons = read(store, scan(team, all_columns(Model::Persons), 0, 60)).await;
+        assert_eq!(persons.len(), 1);
+        assert_eq!(parsed(&persons[0]["properties"]), json!({"a": a}));
+    }
+}
+
+pub(crate) async fn a_condition_is_kept(store: &Events, team: i64) {
+    let many = (0..100).map(|n| {
+        event(
+            if n % 10 == 0 { "tenth" } else { "other" },
+            &format!("id-{n}"),
+            json!({"n": n}),
+        )
+    });
+    append(store, team, many.collect(), 60).await;
+    let condition = Expr::In {
+        expr: Box::new(Expr::Column(Column::Event)),
+        list: vec![Expr::Value(Literal::Text("tenth".to_owned()))],
+        is_negated: false,
+    };
+    let query = Query::of(Model::Events, &[Column::DistinctId]).and(condition);
+    let rows = read(store, scan(team, query.clone(), 60, 61)).await;
+    let ids: Vec<_> = rows.iter().map(|row| row["distinct_id"].clone()).collect();
+    let expected: Vec<_> = (0..100).step_by(10).map(|n| json!(format!("id-{n}"))).collect();
+    assert_eq!(ids, expected);
+    assert_eq!(store.count(scan(team, query, 60, 61)).await.unwrap(), 10);
+}
+
+pub(crate) async fn a_team_without_rows_has_none(store: &Events, team: i64) {
+    for model in [Model::Events, Model::Persons] {
+        assert!(read(store, scan(team, all_columns(model), 0, 100)).await.is_empty());
+        assert_eq!(store.count(scan(team, all_columns(model), 0, 100)).await.unwrap(), 0);
+        assert_eq!(store.earliest(team, model).await.unwrap(), None);
+    }
+}
+
+pub(crate) async fn an_event_carries_the_person_as_it_is_after_it(store: &Events, team: i64) {
+    let told = [
+        json!({"$set": {"plan": "free"}, "$set_once": {"first": 1}}),
+        json!({}),
+        json!({"$set": {"plan": "paid"}, "$set_once": {"first": 2}}),
+        json!({"$unset": ["plan"]}),
+    ];
+    for (n, told) in told.into_iter().enumerate() {
+        append(
+            store,
+            team,
+            vec![event("x", "ada", told)],
+            70 + i64::try_from(n).unwrap(),
+        )
+        .await;
+    }
+    let carried: Vec<_> = column(store, team, Column::PersonProperties)
+        .await
+        .iter()
+        .map(parsed)
+        .collect();
+    assert_eq!(
+        carried,
+        [
+            json!({"plan": "free", "first": 1}),
+            json!({"plan": "free", "first": 1}),
+            json!({"plan": "paid", "first": 1}),
+            json!({"first": 1}),
+        ]
+    );
+}
+
+pub(crate) async fn identifying_makes_two_persons_one(store: &Events, team: i64) {
+    append(
+        store,
+        team,
+        vec![event("a", "anon", json!({"$set": {"x": 1, "y": 1}}))],
+        80,
+    )
+    .await;
+    append(store, team, vec![event("b", "ada", json!({"$set": {"y": 2}}))], 81).await;
+    let identify = event(
+        "$identify",
+        "ada",
+        json!({"$anon_distinct_id": "anon", "$set": {"z": 3}}),
+    );
+    append(store, team, vec![identify], 82).await;
+    append(store, team, vec![event("c", "anon", json!({}))], 83).await;
+
+    let ada = json!(person_id(team, "ada").to_string());
+    let ids = column(store, team, Column::PersonId).await;
+    assert_eq!(
+        ids,
+        [
+            json!(person_id(team, "anon").to_string()),
+            ada.clone(),
+            ada.clone(),
+            ada.clone()
+        ]
+    );
+    let last = column(store, team, Column::PersonProperties).await.pop().unwrap();
+    assert_eq!(parsed(&last), json!({"x": 1, "y": 2, "z": 3}));
+
+    let persons = read(store, scan(team, all_columns(Model::Persons), 82, 83)).await;
+    assert_eq!(persons.len(), 2, "{persons:?}");
+    for person in &persons {
+        assert_eq!(person["person_id"], ada);
+        assert_eq!(person["is_deleted"], json!(false));
+        assert_eq!(parsed(&person["properties"]), json!({"x": 1, "y": 2, "z": 3}));
+        let moved = person["distinct_id"] == "anon";
+        assert_eq!(person["person_distinct_id_version"].as_i64().unwrap() > 0, moved);
+    }
+}
+
+pub(crate) async fn a_known_person_is_not_swallowed(store: &Events, team: i64) {
+    for (name, anonymous) in [("ada", "anon-1"), ("bob", "anon-2")] {
+        let identify = event(
+            "$identify",
+            name,
+            json!({"$anon_distinct_id": anonymous, "$set": {"name": name}}),
+        );
+        append(store, team, vec![identify], 90).await;
+    }
+    let told = json!({"$anon_distinct_id": "bob", "alias": "bob"});
+    append(store, team, vec![event("$identify", "ada", told.clone())], 91).await;
+    assert_eq!(
+        persons_of(store, team).await["bob"],
+        persons_of(store, team).await["anon-2"]
+    );
+    assert_ne!(
+        persons_of(store, team).await["bob"],
+        persons_of(store, team).await["ada"]
+    );
+
+    append(store, team, vec![event("$merge_dangerously", "ada", told)], 92).await;
+    let persons = persons_of(store, team).await;
+    assert!(persons.values().all(|person| person == &persons["ada"]), "{persons:?}");
+}
+
+pub(crate) async fn an_alias_is_a_second_name(store: &Events, team: i64) {
+    append(
+        store,
+        team,
+        vec![event("$create_alias", "ada", json!({"alias": "countess"}))],
+        100,
+    )
+    .await;
+    append(
+        store,
+        team,
+        vec![event("x", "countess", json!({"$set": {"a": 1}}))],
+        101,
+    )
+    .await;
+    let persons = persons_of(store, team).await;
+    assert_eq!(persons["ada"], persons["countess"]);
+}
+
+pub(crate) async fn an_event_may_have_no_person(store: &Events, team: i64) {
+    let told = json!({"$process_person_profile": false, "$set": {"a": 1}});
+    append(
+        store,
+        team,
+        vec![event("x", "ada", told), event("$groupidentify", "bob", json!({}))],
+        110,
+    )
+    .await;
+    assert!(persons_of(store, team).await.is_empty());
+    let ids = column(store, team, Column::PersonId).await;
+    assert_eq!(ids, ["ada", "bob"].map(|name| json!(person_id(team, name).to_string())));
+    let carried: Vec<_> = column(store, team, Column::PersonProperties)
+        .await
+        .iter()
+        .map(parsed)
+        .collect();
+    assert_eq!(carried, [json!({}), json!({})]);
+}
+
+pub(crate) async fn persons_are_listed_when_they_or_their_ids_changed(store: &Events, team: i64) {
+    append(
+        store,
+        team,
+        vec![
+            event("x", "ada", json!({"$set": {"a": 1}})),
+            event("x", "bob", json!({})),
+        ],
+        120,
+    )
+    .await;
+    append(store, team, vec![event("x", "ada", json!({"$set": {"a": 1}}))], 121).await;
+    append(store, team, vec![event("x", "ada", json!({"$set": {"a": 2}}))], 122).await;
+    append(
+        store,
+        team,
+        vec![event("$create_alias", "bob", json!({"alias": "rob"}))],
+        123,
+    )
+    .await;
+    let listed = async |start, end| {
+        let rows = read(
+            store,
+            scan(team, Query::of(Model::Persons, &[Column::DistinctId]), start, end),
+        )
+        .await;
+        let mut ids: Vec<_> = rows
+            .iter()
+            .map(|row| row["distinct_id"].as_str().unwrap().to_owned())
+            .collect();
+        ids.sort();
+        ids
+    };
+    assert!(
+        listed(121, 122).await.is_empty(),
+        "saying what is known changes nothing"
+    );
+    assert_eq!(listed(122, 123).await, ["ada"]);
+    assert_eq!(listed(123, 124).await, ["bob", "rob"]);
+    assert_eq!(listed(0, 200).await, ["ada", "bob", "rob"]);
+    assert_eq!(
+        store
+            .count(scan(team, all_columns(Model::Persons), 0, 200))
+            .await
+            .unwrap(),
+        3
+    );
+}
+
+pub(crate) async fn expressions_and_columns_stand_where_they_were_asked_for(store: &Events, team: i64) {
+    let (one, two) = (
+        event("one", "ada", json!({"plan": "free"})),
+        event("two", "bob", json!({"plan": "paid"})),
+    );
+    append(store, team, vec![one, two.clone()], 130).await;
+    let uuid = two.uuid.unwrap().to_string();
+    let mut query = Query::of(Model::Events, &[Column::Uuid, Column::Event]).and(Expr::In {
+        expr: Box::new(Expr::Column(Column::Uuid)),
+        list: vec![Expr::Value(Literal::Text(uuid.clone()))],
+        is_negated: false,
+    });
+    let plan = Field {
+        alias: "plan".to_owned(),
+        expr: Expr::Property {
+            column: Column::Properties,
+            path: vec!["plan".to_owned()],
+        },
+        kind: Type::Text,
+    };
+    query.fields.insert(1, plan);
+    let found = batches(store, scan(team, query, 130, 131)).await;
+    let [batch] = found.as_slice() else { panic!("{found:?}") };
+    let values: Vec<_> = batch
+        .columns()
+        .iter()
+        .map(|column| column.as_string::<i32>().value(0))
+        .collect();
+    assert_eq!(values, [uuid.as_str(), "paid", "two"]);
+    assert_eq!(batch.num_rows(), 1);
+}
+
+/// Whose each distinct id is.
+async fn persons_of(store: &Events, team: i64) -> HashMap<String, String> {
+    let query = Query::of(Model::Persons, &[Column::DistinctId, Column::PersonId]);
+    let rows = read(store, scan(team, query, -1_000_000, 1_000_000)).await;
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    rows.iter()
+        .map(|row| (text(&row["distinct_id"]), text(&row["person_id"])))
+        .collect()
+}

@@ -1,0 +1,94 @@
+//! What a destination does. Each kind has a folder of its own below `destinations`.
+
+use std::path::PathBuf;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use hogql::{Model, Query};
+use outbound::{Dialer, Http, Roots};
+use serde::Serialize;
+use service::{ExportId, RunId, Time};
+
+use crate::Error;
+
+/// The ways out that destinations may take.
+#[derive(Debug, Clone)]
+pub struct Outside {
+    pub http: Http,
+    pub dialer: Dialer,
+    pub roots: Roots,
+    /// The folder below which files may be written; none: the operator allows no files.
+    pub export_root: Option<PathBuf>,
+}
+
+/// One interval of one export, on its way.
+#[derive(Debug, Clone)]
+pub struct Delivery {
+    pub export: ExportId,
+    pub run: RunId,
+    pub team: i64,
+    pub model: Model,
+    /// `[start, end)`, by ingestion time.
+    pub start: Time,
+    pub end: Time,
+    /// What every batch looks like.
+    pub schema: SchemaRef,
+    /// The columns are those of the export's own query rather than of [`Deliver::layout`].
+    pub is_custom: bool,
+    /// The interval was delivered before and is asked for again: what is there is replaced.
+    pub is_resend: bool,
+}
+
+/// A destination.
+#[async_trait]
+pub trait Deliver: Send + Sync {
+    /// The columns it wants of a model, unless the export has a query of its own.
+    fn layout(&self, model: Model) -> Query;
+
+    /// Opens a delivery. Nothing is visible at the destination before [`Upload::commit`].
+    ///
+    /// None: an earlier attempt has committed this interval, and it is not to be sent again.
+    async fn begin(&self, delivery: &Delivery) -> Result<Option<Box<dyn Upload>>, Error>;
+
+    /// Tries, step by step, what a run would need. Leaves nothing behind.
+    async fn test(&self) -> Vec<Step>;
+}
+
+/// A delivery under way. Dropped without an end it may leave traces that nobody reads and the next attempt clears away.
+#[async_trait]
+pub trait Upload: Send {
+    async fn write(&mut self, rows: RecordBatch) -> Result<(), Error>;
+
+    /// Makes all of it visible, at once wherever the destination can.
+    async fn commit(self: Box<Self>) -> Result<Receipt, Error>;
+
+    /// Takes everything back.
+    async fn abort(self: Box<Self>);
+}
+
+/// What was delivered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Receipt {
+    pub rows: u64,
+    /// As the destination got them: packed, if they were.
+    pub bytes: u64,
+}
+
+/// One thing that was tried.
+#[derive(Debug, Clone, Serialize)]
+pub struct Step {
+    pub name: &'static str,
+    pub description: String,
+    pub verdict: Verdict,
+    /// What was seen, and what would help.
+    pub message: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum Verdict {
+    Passed,
+    Failed,
+    /// Not tried, because something before it failed.
+    Skipped,
+}

@@ -1,0 +1,380 @@
+//! Requests: tables, and jobs that are waited for.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use bytes::Bytes;
+use chrono::TimeDelta;
+use http::request::Builder;
+use http::{Method, Request, StatusCode, header};
+use outbound::Http;
+use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use service::Clock;
+use service::batch_exports::destination::BigQuery as Config;
+use url::Url;
+use uuid::Uuid;
+
+use super::errors::{self, Reason, unreadable};
+use super::tables::Table;
+use super::token::Tokens;
+use crate::destinations::staging::Patience;
+use crate::{Error, Outside};
+
+const GOOGLE: &str = "https://bigquery.googleapis.com";
+const EXCHANGE_TIME: Duration = Duration::from_mins(1);
+/// How long one file may take.
+const UPLOAD_TIME: Duration = Duration::from_mins(10);
+/// How long one job may run. The server is told, too.
+const JOB_TIME: Duration = Duration::from_hours(1);
+/// The server answers by then, finished or not.
+const ANSWER_TIME: Duration = Duration::from_secs(20);
+/// Tables of attempts that died are removed by `BigQuery` after this long.
+const STAGE_LIFE: TimeDelta = TimeDelta::days(1);
+
+/// A dataset of a project, as somebody signed in sees it.
+pub(super) struct Client {
+    http: Http,
+    base: Url,
+    project: String,
+    dataset: String,
+    tokens: Tokens,
+    /// Jobs run where the dataset is.
+    location: OnceLock<String>,
+}
+
+#[derive(Deserialize)]
+struct Job {
+    status: JobStatus,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct JobStatus {
+    state: String,
+    error_result: Option<Reason>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Results {
+    #[serde(default)]
+    job_complete: bool,
+    #[serde(default)]
+    rows: Vec<ResultRow>,
+    job_reference: Option<JobReference>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct JobReference {
+    job_id: String,
+}
+
+#[derive(Deserialize)]
+struct ResultRow {
+    f: Vec<Cell>,
+}
+
+#[derive(Deserialize)]
+struct Cell {
+    v: Value,
+}
+
+/// A row, every value as text.
+type Row = Vec<Option<String>>;
+
+impl Client {
+    pub(super) fn new(config: &Config, outside: &Outside) -> Result<Self, Error> {
+        let base = config.endpoint_url.as_deref().unwrap_or(GOOGLE);
+        let base = Url::parse(base).map_err(|cause| Error::lasting("the endpoint_url is not a URL", cause))?;
+        let http = outside.http.clone().within(EXCHANGE_TIME);
+        Ok(Self {
+            tokens: Tokens::new(config, http.clone()),
+            http,
+            base,
+            project: config.project_id.clone(),
+            dataset: config.dataset_id.clone(),
+            location: OnceLock::new(),
+        })
+    }
+
+    pub(super) async fn sign_in(&self) -> Result<(), Error> {
+        self.tokens.token().await.map(drop)
+    }
+
+    /// Sees where the dataset is.
+    pub(super) async fn locate(&self, dataset: &str) -> Result<(), Error> {
+        #[derive(Deserialize)]
+        struct Dataset {
+            location: Option<String>,
+        }
+        if self.location.get().is_none() {
+            let found = self.call(Method::GET, self.url(&["datasets", dataset]), None).await?;
+            let found: Dataset = serde_json::from_slice(&found).map_err(unreadable)?;
+            let _ = self.location.set(found.location.unwrap_or_else(|| "US".to_owned()));
+        }
+        Ok(())
+    }
+
+    pub(super) async fn find(&self, table: &str) -> Result<Option<Table>, Error> {
+        let url = self.url(&["datasets", &self.dataset, "tables", table]);
+        let response = self.send(Method::GET, url, None).await?;
+        match response.status() {
+            StatusCode::NOT_FOUND => Ok(None),
+            status if status.is_success() => serde_json::from_slice(response.body()).map(Some).map_err(unreadable),
+            status => Err(errors::response(status, response.body())),
+        }
+    }
+
+    /// The table as it is; it is made if it is not there.
+    pub(super) async fn ensure(&self, name: &str, wanted: &Table) -> Result<Table, Error> {
+        if let Some(table) = self.find(name).await? {
+            return Ok(table);
+        }
+        self.create(name, wanted).await?;
+        Ok(self.find(name).await?.unwrap_or_else(|| wanted.clone()))
+    }
+
+    /// Makes a table. That somebody else has just made it is as good.
+    pub(super) async fn create(&self, name: &str, table: &Table) -> Result<(), Error> {
+        let mut description = table.description();
+        description["tableReference"] =
+            json!({ "projectId": self.project, "datasetId": self.dataset, "tableId": name });
+        if table.is_passing {
+            let end = Clock::System.now() + STAGE_LIFE;
+            description["expirationTime"] = end.timestamp_millis().to_string().into();
+        }
+        let url = self.url(&["datasets", &self.dataset, "tables"]);
+        let response = self.send(Method::POST, url, Some(&description)).await?;
+        match response.status() {
+            StatusCode::CONFLICT => Ok(()),
+            status if status.is_success() => Ok(()),
+            status => Err(errors::response(status, response.body())),
+        }
+    }
+
+    pub(super) async fn remove(&self, table: &str) {
+        let url = self.url(&["datasets", &self.dataset, "tables", table]);
+        match self.send(Method::DELETE, url, None).await {
+            Ok(response) if response.status().is_success() || response.status() == StatusCode::NOT_FOUND => {}
+            Ok(response) => tracing::warn!(status = %response.status(), "a stage table was left behind"),
+            Err(error) => {
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "a stage table was left behind"
+                );
+            }
+        }
+    }
+
+    /// The rows of a query that gives few.
+    pub(super) async fn rows(&self, sql: &str) -> Result<Vec<Row>, Error> {
+        let ask = json!({
+            "query": sql,
+            "useLegacySql": false,
+            "location": self.location(),
+            "timeoutMs": ANSWER_TIME.as_millis(),
+            "requestId": Uuid::now_v7().to_string(),
+        });
+        let answer = self.call(Method::POST, self.url(&["queries"]), Some(&ask)).await?;
+        let mut results: Results = serde_json::from_slice(&answer).map_err(unreadable)?;
+        let mut patience = Patience::new(JOB_TIME);
+        while !results.job_complete {
+            let job = results
+                .job_reference
+                .ok_or_else(|| unreadable("unfinished, without a job"))?;
+            patience.pause("BigQuery").await?;
+            let mut url = self.url(&["queries", &job.job_id]);
+            url.query_pairs_mut().append_pair("location", self.location());
+            let answer = self.call(Method::GET, url, None).await?;
+            results = serde_json::from_slice(&answer).map_err(unreadable)?;
+        }
+        let text = |cell: Cell| match cell.v {
+            Value::Null => None,
+            Value::String(text) => Some(text),
+            other => Some(other.to_string()),
+        };
+        Ok(results
+            .rows
+            .into_iter()
+            .map(|row| row.f.into_iter().map(text).collect())
+            .collect())
+    }
+
+    /// Runs a statement or a script to its end.
+    pub(super) async fn run(&self, sql: &str) -> Result<(), Error> {
+        let job = format!("hedgerow_{}", Uuid::now_v7().simple());
+        let configuration = json!({ "query": { "query": sql, "useLegacySql": false }, "jobTimeoutMs": JOB_TIME.as_millis().to_string() });
+        let running = Running::new(self, &job).await?;
+        let response = self
+            .send(Method::POST, self.url(&["jobs"]), Some(&self.job(&job, &configuration)))
+            .await?;
+        if !response.status().is_success() {
+            running.ended();
+            return Err(errors::response(response.status(), response.body()));
+        }
+        let done = self.wait(&job, response.body()).await;
+        running.ended();
+        done
+    }
+
+    /// Adds a file of rows to a table.
+    pub(super) async fn load(&self, table: &str, job: &str, file: Bytes) -> Result<(), Error> {
+        let configuration = json!({ "load": {
+            "destinationTable": { "projectId": self.project, "datasetId": self.dataset, "tableId": table },
+            "sourceFormat": "PARQUET",
+            "writeDisposition": "WRITE_APPEND",
+            "createDisposition": "CREATE_NEVER",
+        }});
+        let mut url = self.url_below("upload/bigquery/v2", &["jobs"]);
+        url.query_pairs_mut().append_pair("uploadType", "resumable");
+        let response = self
+            .send(Method::POST, url, Some(&self.job(job, &configuration)))
+            .await?;
+        if !response.status().is_success() {
+            return Err(errors::response(response.status(), response.body()));
+        }
+        let place = response
+            .headers()
+            .get(header::LOCATION)
+            .and_then(|place| place.to_str().ok());
+        let place = place.ok_or_else(|| unreadable("no place for the file"))?;
+        let running = Running::new(self, job).await?;
+        let answer = self.upload(place, file).await?;
+        let done = self.wait(job, &answer).await;
+        running.ended();
+        done
+    }
+
+    /// The place itself is the permission: no token goes there.
+    async fn upload(&self, place: &str, file: Bytes) -> Result<Vec<u8>, Error> {
+        let length = file.len();
+        let request = Request::builder()
+            .method(Method::PUT)
+            .uri(place)
+            .header(header::CONTENT_TYPE, "application/octet-stream")
+            .header(
+                header::CONTENT_RANGE,
+                format!("bytes 0-{}/{length}", length.saturating_sub(1)),
+            )
+            .body(file)
+            .map_err(unreadable)?;
+        let response = self.http.clone().within(UPLOAD_TIME).open(request).await?;
+        let status = response.status();
+        let body = response.into_body().collect(outbound::http::BODY_LIMIT).await?;
+        if status.is_success() {
+            return Ok(body);
+        }
+        Err(errors::response(status, &body))
+    }
+
+    async fn wait(&self, job: &str, first: &[u8]) -> Result<(), Error> {
+        let mut answer: Job = serde_json::from_slice(first).map_err(unreadable)?;
+        let mut patience = Patience::new(JOB_TIME);
+        while answer.status.state != "DONE" {
+            patience.pause("BigQuery").await?;
+            let mut url = self.url(&["jobs", job]);
+            url.query_pairs_mut().append_pair("location", self.location());
+            let body = self.call(Method::GET, url, None).await?;
+            answer = serde_json::from_slice(&body).map_err(unreadable)?;
+        }
+        answer
+            .status
+            .error_result
+            .map_or(Ok(()), |reason| Err(errors::refused(reason)))
+    }
+
+    fn job(&self, id: &str, configuration: &Value) -> Value {
+        json!({
+            "jobReference": { "projectId": self.project, "jobId": id, "location": self.location() },
+            "configuration": configuration,
+        })
+    }
+
+    fn location(&self) -> &str {
+        self.location.get().map_or("US", String::as_str)
+    }
+
+    fn url(&self, path: &[&str]) -> Url {
+        self.url_below("bigquery/v2", path)
+    }
+
+    /// Every part becomes one segment, whatever is in it.
+    fn url_below(&self, root: &str, path: &[&str]) -> Url {
+        let mut url = self.base.clone();
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments
+                .pop_if_empty()
+                .extend(root.split('/'))
+                .extend(["projects", &self.project])
+                .extend(path);
+        }
+        url
+    }
+
+    async fn call(&self, method: Method, url: Url, body: Option<&Value>) -> Result<Vec<u8>, Error> {
+        let response = self.send(method, url, body).await?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response.into_body());
+        }
+        Err(errors::response(status, response.body()))
+    }
+
+    async fn send(&self, method: Method, url: Url, body: Option<&Value>) -> Result<http::Response<Vec<u8>>, Error> {
+        let token = self.tokens.token().await?;
+        let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
+        let request = authorized(&token)
+            .method(method)
+            .uri(url.as_str())
+            .body(body)
+            .map_err(unreadable)?;
+        Ok(self.http.send(request).await?)
+    }
+}
+
+fn authorized(token: &SecretString) -> Builder {
+    Request::builder()
+        .header(header::AUTHORIZATION, format!("Bearer {}", token.expose_secret()))
+        .header(header::CONTENT_TYPE, "application/json")
+}
+
+/// A job that runs at the server. Dropped before its end, it asks the server to stop it.
+struct Running(Option<(Http, SecretString, Url)>);
+
+impl Running {
+    async fn new(client: &Client, job: &str) -> Result<Self, Error> {
+        let mut url = client.url(&["jobs", job, "cancel"]);
+        url.query_pairs_mut().append_pair("location", client.location());
+        let token = client.tokens.token().await?;
+        Ok(Self(Some((client.http.clone(), token, url))))
+    }
+
+    fn ended(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let (Some((http, token, url)), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) else {
+            return;
+        };
+        runtime.spawn(async move {
+            let request = authorized(&token)
+                .method(Method::POST)
+                .uri(url.as_str())
+                .body(Vec::new());
+            if let Ok(request) = request
+                && let Err(error) = http.send(request).await
+            {
+                tracing::debug!(
+                    error = &error as &dyn std::error::Error,
+                    "a BigQuery job was not stopped"
+                );
+            }
+        });
+    }
+}

@@ -1,0 +1,104 @@
+//! `BigQuery`'s errors, as sentences.
+
+use http::StatusCode;
+use serde::Deserialize;
+
+use crate::Error;
+
+/// What the script raises when another attempt has claimed the interval.
+pub(super) const OVERTAKEN: &str = "hedgerow: another attempt has claimed this interval";
+
+/// What the server said no with. For the log.
+#[derive(Debug, thiserror::Error)]
+#[error("BigQuery answered {reason}: {message}")]
+pub(super) struct Refused {
+    reason: String,
+    message: String,
+}
+
+/// One entry of an error, in a response or in a job.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Reason {
+    #[serde(default)]
+    pub(super) reason: String,
+    #[serde(default)]
+    pub(super) message: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Body {
+    error: Inner,
+}
+
+#[derive(Debug, Deserialize)]
+struct Inner {
+    #[serde(default)]
+    message: String,
+    #[serde(default)]
+    errors: Vec<Reason>,
+}
+
+/// A response that is not a success.
+pub(super) fn response(status: StatusCode, body: &[u8]) -> Error {
+    let body = serde_json::from_slice::<Body>(body).map(|body| body.error);
+    let (reason, message) = match body {
+        Ok(inner) => (
+            inner.errors.into_iter().next().unwrap_or_default().reason,
+            inner.message,
+        ),
+        Err(_) => (String::new(), format!("status {status}")),
+    };
+    let reason = match (reason.as_str(), status) {
+        ("", StatusCode::UNAUTHORIZED) => "authError".to_owned(),
+        ("", StatusCode::FORBIDDEN) => "accessDenied".to_owned(),
+        ("", StatusCode::NOT_FOUND) => "notFound".to_owned(),
+        ("", StatusCode::TOO_MANY_REQUESTS) => "rateLimitExceeded".to_owned(),
+        ("", status) if status.is_server_error() => "backendError".to_owned(),
+        _ => reason,
+    };
+    refused(Reason { reason, message })
+}
+
+/// A reason, of a response or of a job that failed.
+pub(super) fn refused(Reason { reason, message }: Reason) -> Error {
+    let cause = Refused { reason, message };
+    let lasting = |sentence: &str| (sentence.to_owned(), true);
+    let passing = |sentence: &str| (sentence.to_owned(), false);
+    let (sentence, is_lasting) = match cause.reason.as_str() {
+        _ if cause.message.contains(OVERTAKEN) => passing("another worker delivers the same interval"),
+        // Two transactions changed the same table, and this one lost.
+        _ if cause.message.contains("concurrent update") => {
+            passing("BigQuery was busy with the same table; it is tried again")
+        }
+        "authError" | "required" => lasting("BigQuery does not accept the service account; check its key"),
+        "accessDenied" => lasting(
+            "the service account lacks a permission; it needs BigQuery Data Editor on the dataset and BigQuery Job User on \
+             the project",
+        ),
+        "notFound" => lasting("the project, the dataset or the table does not exist; check project_id and dataset_id"),
+        "billingNotEnabled" | "billingTierLimitExceeded" => {
+            lasting("the project has no billing, which BigQuery needs for this")
+        }
+        "rateLimitExceeded" | "jobRateLimitExceeded" | "quotaExceeded" | "userRateLimitExceeded" => {
+            passing("a quota of the project is used up for now; it is tried again later")
+        }
+        "backendError" | "internalError" | "jobBackendError" | "jobInternalError" | "tableUnavailable" | "timeout"
+        | "stopped" => passing("BigQuery has trouble of its own; it is tried again later"),
+        "invalid" | "invalidQuery" | "badRequest" | "parseError" => {
+            lasting("the table does not fit the rows; compare its columns and their types with the export's")
+        }
+        _ => passing("BigQuery refused a request; it is tried again later"),
+    };
+    if is_lasting {
+        Error::lasting(sentence, cause)
+    } else {
+        Error::passing(sentence, cause)
+    }
+}
+
+pub(super) fn unreadable(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+    Error::passing(
+        "the answer of BigQuery cannot be understood; check the endpoint_url",
+        cause,
+    )
+}

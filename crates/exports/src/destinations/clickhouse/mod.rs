@@ -1,0 +1,83 @@
+//! Delivers into a table of ClickHouse, which has no transactions: an interval is put together in a stage, a table of the
+//! same structure, and its partitions are then moved over. Moving again what was moved does nothing, so a commit that was
+//! broken off is finished by whoever comes next.
+
+mod commit;
+mod error;
+mod ledger;
+mod names;
+mod session;
+mod target;
+mod trial;
+mod upload;
+
+use async_trait::async_trait;
+use events::clickhouse::Client;
+use hogql::{Column, Model, Query};
+use secrecy::ExposeSecret;
+use service::batch_exports::destination::ClickHouse as Config;
+use url::Url;
+
+use self::names::{Names, checked};
+use self::session::Session;
+use self::upload::Staged;
+use crate::{Deliver, Delivery, Error, Outside, Step, Upload, layout};
+
+pub(super) fn open(config: &Config, outside: &Outside) -> Result<Box<dyn Deliver>, Error> {
+    let url = Url::parse(&config.url)
+        .map_err(|_| Error::plain("the url is not one; give one such as https://clickhouse.example.com:8443"))?;
+    outside
+        .http
+        .policy()
+        .check_url(&url)
+        .map_err(|refusal| Error::from(outbound::HttpError::Refused(refusal)))?;
+    let (user, password) = (config.user.expose_secret(), config.password.expose_secret());
+    let client = Client::new(outside.http.clone(), url, user, password, &config.database)
+        .map_err(|cause| Error::lasting("the user and the password must not contain control characters", cause))?;
+    Ok(Box::new(ClickHouse {
+        session: Session::new(client),
+        table: checked(&config.table_name)?,
+    }))
+}
+
+struct ClickHouse {
+    session: Session,
+    table: String,
+}
+
+#[async_trait]
+impl Deliver for ClickHouse {
+    fn layout(&self, model: Model) -> Query {
+        let mut query = layout::files(model);
+        if model == Model::Events {
+            query.fields.extend(Query::of(model, &[Column::TeamId]).fields);
+        }
+        query
+    }
+
+    async fn begin(&self, delivery: &Delivery) -> Result<Option<Box<dyn Upload>>, Error> {
+        let names = Names::new(&self.table, delivery);
+        let target = target::prepare(&self.session, &self.table, delivery).await?;
+        ledger::create(&self.session).await?;
+        // What an earlier attempt had put together is moved over first, whichever it was.
+        commit::finish_broken_off(&self.session, &names, &target, delivery).await?;
+        let was_delivered = ledger::has(&self.session, delivery).await?;
+        if was_delivered && !delivery.is_resend {
+            commit::clear(&self.session, &names).await?;
+            return Ok(None);
+        }
+        if was_delivered && !target.can_replace(delivery) {
+            return Err(Error::plain(
+                "the interval was delivered before, and without a column uuid its rows cannot be told from others and \
+                 replaced; add uuid to the query and to the table",
+            ));
+        }
+        commit::clear(&self.session, &names).await?;
+        let staged = Staged::begin(self.session.clone(), names, target, delivery).await?;
+        Ok(Some(Box::new(staged)))
+    }
+
+    async fn test(&self) -> Vec<Step> {
+        trial::run(&self.session, &self.table, &self.layout(Model::Events)).await
+    }
+}

@@ -1,0 +1,99 @@
+//! Databricks' errors, as sentences.
+
+use http::StatusCode;
+use serde::Deserialize;
+
+use crate::Error;
+
+/// What the server said no with. For the log.
+#[derive(Debug, Default, Deserialize, thiserror::Error)]
+#[error("Databricks answered {error_code}: {message}")]
+pub(super) struct Refused {
+    #[serde(default)]
+    pub(super) error_code: String,
+    #[serde(default)]
+    pub(super) message: String,
+}
+
+const NOT_FOUND: [&str; 3] = [
+    "TABLE_OR_VIEW_NOT_FOUND",
+    "SCHEMA_NOT_FOUND",
+    "NO_SUCH_CATALOG_EXCEPTION",
+];
+
+/// A response that is not a success.
+pub(super) fn response(status: StatusCode, body: &[u8]) -> Error {
+    let mut cause: Refused = serde_json::from_slice(body).unwrap_or_default();
+    if cause.error_code.is_empty() {
+        cause.error_code = format!("status {status}");
+    }
+    match status {
+        StatusCode::UNAUTHORIZED => Error::lasting(
+            "Databricks does not accept the token or the service principal's secret",
+            cause,
+        ),
+        StatusCode::FORBIDDEN => Error::lasting(DENIED, cause),
+        StatusCode::NOT_FOUND => Error::lasting(
+            "there is no such SQL warehouse or volume; check http_path, catalog and schema",
+            cause,
+        ),
+        StatusCode::TOO_MANY_REQUESTS => {
+            Error::passing("Databricks asks for fewer requests; it is tried again later", cause)
+        }
+        status if status.is_server_error() => {
+            Error::passing("Databricks has trouble of its own; it is tried again later", cause)
+        }
+        _ => refused(cause),
+    }
+}
+
+const DENIED: &str = "a permission is missing in Databricks; what signs in needs CAN USE on the SQL warehouse, USE CATALOG, USE \
+                      SCHEMA, CREATE TABLE and CREATE VOLUME on the schema, and MODIFY and SELECT on the table";
+
+/// A statement that failed. The class of the error stands in brackets at the head of its message.
+pub(super) fn refused(cause: Refused) -> Error {
+    let is = |class: &str| cause.message.contains(class) || cause.error_code == class;
+    if is("TEMPORARILY_UNAVAILABLE")
+        || is("RESOURCE_EXHAUSTED")
+        || is("DEADLINE_EXCEEDED")
+        || is("INTERNAL_ERROR")
+        || is("IO_ERROR")
+    {
+        return Error::passing("Databricks has trouble of its own; it is tried again later", cause);
+    }
+    if is("DELTA_CONCURRENT") || is("CONCURRENT_") {
+        return Error::passing("Databricks was busy with the same table; it is tried again", cause);
+    }
+    if is("PERMISSION_DENIED") || is("INSUFFICIENT_PERMISSIONS") {
+        return Error::lasting(DENIED, cause);
+    }
+    if NOT_FOUND.into_iter().any(is) {
+        return Error::lasting(
+            "the catalog, the schema or the table does not exist; check their names",
+            cause,
+        );
+    }
+    if is("DATATYPE_MISMATCH")
+        || is("UNRESOLVED_COLUMN")
+        || is("CAST_INVALID_INPUT")
+        || is("DELTA_FAILED_TO_MERGE_FIELDS")
+    {
+        return Error::lasting(
+            "the table does not fit the rows; compare its columns and their types with the export's",
+            cause,
+        );
+    }
+    Error::passing("Databricks refused a statement; it is tried again later", cause)
+}
+
+pub(super) fn is_missing(error: &Error) -> bool {
+    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<Refused>());
+    cause.is_some_and(|cause| cause.message.contains("TABLE_OR_VIEW_NOT_FOUND"))
+}
+
+pub(super) fn unreadable(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+    Error::passing(
+        "the answer of Databricks cannot be understood; check server_hostname",
+        cause,
+    )
+}

@@ -1,0 +1,20 @@
+//! A folder on this server, below the one that its operator set aside.
+
+mod folder;
+
+use service::batch_exports::destination::File as Config;
+
+use super::files::Files;
+use crate::{Deliver, Error, Outside, check_prefix};
+use folder::Folder;
+
+pub(super) fn open(config: &Config, outside: &Outside) -> Result<Box<dyn Deliver>, Error> {
+    let Some(root) = &outside.export_root else {
+        return Err(Error::plain(
+            "this server writes no files: its operator would have to set HEDGEROW_EXPORT_ROOT to a folder for them",
+        ));
+    };
+    check_prefix(&config.folder)
+        .map_err(|error| Error::plain(error.sentence.replacen("the prefix", "the folder", 1)))?;
+    Files::open(Folder::new(root, &config.folder), &config.files)
+}

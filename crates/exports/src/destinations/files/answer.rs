@@ -1,0 +1,213 @@
+//! What an object store said instead of yes, and what its owner is told.
+
+use http::StatusCode;
+
+use crate::Error;
+
+/// An answer that is not a success. The store's own text is not in it: it may hold anything.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("the server answered {status} {code}")]
+pub(in crate::destinations) struct Answer {
+    pub(in crate::destinations) status: StatusCode,
+    /// The store's short word for it, such as `NoSuchBucket`; empty if it gave none.
+    pub(in crate::destinations) code: String,
+}
+
+/// How messages speak of a store.
+#[derive(Debug, Clone)]
+pub(in crate::destinations) struct Words {
+    /// Such as `the bucket "events"`.
+    pub(in crate::destinations) place: String,
+    /// The fields of the configuration that hold the credentials.
+    pub(in crate::destinations) credentials: &'static str,
+    /// What the owner of the credentials must be allowed to do.
+    pub(in crate::destinations) permissions: &'static str,
+    pub(in crate::destinations) region: Option<String>,
+}
+
+/// What an answer comes down to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Meaning {
+    NoPlace,
+    WrongKey,
+    Denied,
+    WrongRegion,
+    ClockSkew,
+    EncryptionKey,
+    Busy,
+    GoneUpload,
+    Refused,
+}
+
+/// A word of a store is kept only if it looks like one.
+pub(super) fn word(text: &str) -> String {
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    let short = text.len() <= 64 && text.bytes().all(is_word);
+    if short { text.to_owned() } else { String::new() }
+}
+
+impl Answer {
+    pub(super) fn is_passing(&self) -> bool {
+        matches!(self.meaning(), Meaning::Busy)
+    }
+
+    /// There is no such file, though the bucket is there.
+    pub(in crate::destinations) fn is_no_file(&self) -> bool {
+        self.status == StatusCode::NOT_FOUND && self.meaning() != Meaning::NoPlace
+    }
+
+    /// S3's words, Azure's, and the reasons of Google's JSON.
+    fn meaning(&self) -> Meaning {
+        match self.code.as_str() {
+            "NoSuchBucket" | "ContainerNotFound" | "InvalidBucketName" | "ContainerBeingDeleted" => Meaning::NoPlace,
+            "InvalidAccessKeyId"
+            | "SignatureDoesNotMatch"
+            | "InvalidToken"
+            | "ExpiredToken"
+            | "InvalidSecurity"
+            | "AuthenticationFailed"
+            | "AuthorizationFailure"
+            | "InvalidAuthenticationInfo"
+            | "authError" => Meaning::WrongKey,
+            "AccessDenied"
+            | "AllAccessDisabled"
+            | "AccountProblem"
+            | "AuthorizationPermissionMismatch"
+            | "InsufficientAccountPermissions"
+            | "forbidden" => Meaning::Denied,
+            "PermanentRedirect"
+            | "TemporaryRedirect"
+            | "AuthorizationHeaderMalformed"
+            | "IllegalLocationConstraintException" => Meaning::WrongRegion,
+            "RequestTimeTooSkewed" | "RequestExpired" => Meaning::ClockSkew,
+            "SlowDown"
+            | "InternalError"
+            | "RequestTimeout"
+            | "ServiceUnavailable"
+            | "ServerBusy"
+            | "OperationTimedOut"
+            | "rateLimitExceeded"
+            | "userRateLimitExceeded"
+            | "backendError" => Meaning::Busy,
+            "NoSuchUpload" | "InvalidBlockList" | "InvalidPart" => Meaning::GoneUpload,
+            code if code.starts_with("KMS") || code.contains(".KMS") => Meaning::EncryptionKey,
+            _ => self.meaning_of_status(),
+        }
+    }
+
+    fn meaning_of_status(&self) -> Meaning {
+        match self.status {
+            StatusCode::UNAUTHORIZED => Meaning::WrongKey,
+            StatusCode::FORBIDDEN => Meaning::Denied,
+            StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => Meaning::Busy,
+            status if status.is_redirection() => Meaning::WrongRegion,
+            status if status.is_server_error() => Meaning::Busy,
+            _ => Meaning::Refused,
+        }
+    }
+}
+
+impl Words {
+    /// The sentence for an answer, with all there is to know as its cause.
+    pub(in crate::destinations) fn explain(
+        &self,
+        answer: &Answer,
+        cause: impl std::error::Error + Send + Sync + 'static,
+    ) -> Error {
+        let place = &self.place;
+        match answer.meaning() {
+            Meaning::NoPlace => {
+                Error::lasting(format!("{place} does not exist; create it, or correct its name"), cause)
+            }
+            Meaning::WrongKey => {
+                let fields = self.credentials;
+                Error::lasting(
+                    format!("{place} does not accept the credentials; check {fields}"),
+                    cause,
+                )
+            }
+            Meaning::Denied => {
+                let needed = self.permissions;
+                Error::lasting(format!("{place} denies access; the credentials need {needed}"), cause)
+            }
+            Meaning::WrongRegion => {
+                let region = self.region.as_deref().unwrap_or("this region");
+                let sentence =
+                    format!("{place} is not in {region}, or not at this endpoint; correct region or endpoint_url");
+                Error::lasting(sentence, cause)
+            }
+            Meaning::ClockSkew => {
+                let sentence =
+                    "the clock of this server is wrong, so its signatures are refused; its operator can set it";
+                Error::lasting(sentence, cause)
+            }
+            Meaning::EncryptionKey => {
+                let sentence = "the encryption key cannot be used; check kms_key_id, and that the credentials may call \
+                                kms:GenerateDataKey and kms:Decrypt with it";
+                Error::lasting(sentence, cause)
+            }
+            Meaning::Busy => Error::passing(
+                format!("{place} is busy or out of order; it is tried again later"),
+                cause,
+            ),
+            Meaning::GoneUpload => Error::passing(
+                format!("{place} has lost the upload half-way; it is tried again later"),
+                cause,
+            ),
+            Meaning::Refused => {
+                let status = answer.status.as_u16();
+                Error::lasting(
+                    format!("{place} refuses what it was asked, with status {status}; check the settings"),
+                    cause,
+                )
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_cause_has_its_sentence() {
+        let words = Words {
+            place: "the bucket \"b\"".to_owned(),
+            credentials: "the_key",
+            permissions: "s3:PutObject",
+            region: Some("eu-west-1".to_owned()),
+        };
+        let cases = [
+            (403, "InvalidAccessKeyId", true, "check the_key"),
+            (403, "SignatureDoesNotMatch", true, "check the_key"),
+            (404, "NoSuchBucket", true, "create it"),
+            (403, "AccessDenied", true, "need s3:PutObject"),
+            (301, "PermanentRedirect", true, "is not in eu-west-1"),
+            (400, "AuthorizationHeaderMalformed", true, "is not in eu-west-1"),
+            (403, "RequestTimeTooSkewed", true, "clock"),
+            (400, "KMS.DisabledException", true, "kms_key_id"),
+            (503, "SlowDown", false, "busy"),
+            (429, "", false, "busy"),
+            (500, "", false, "busy"),
+            (400, "RequestTimeout", false, "busy"),
+            (404, "NoSuchUpload", false, "half-way"),
+            (401, "", true, "check the_key"),
+            (418, "Teapot", true, "status 418"),
+        ];
+        for (status, code, is_lasting, part) in cases {
+            let status = StatusCode::from_u16(status).expect("a status");
+            let code = code.to_owned();
+            let answer = Answer { status, code };
+            let error = words.explain(&answer, answer.clone());
+            assert_eq!(error.is_lasting, is_lasting, "{answer}");
+            assert!(error.sentence.contains(part), "{}", error.sentence);
+        }
+    }
+
+    #[test]
+    fn a_servers_prose_is_not_repeated() {
+        assert_eq!(word("NoSuchKey"), "NoSuchKey");
+        assert_eq!(word("secret at 10.0.0.1/x"), "");
+        assert_eq!(word(&"a".repeat(65)), "");
+    }
+}

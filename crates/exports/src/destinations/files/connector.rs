@@ -1,0 +1,118 @@
+//! Object stores are spoken to through the guarded client and through nothing else.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::BodyExt;
+use object_store::ClientOptions;
+use object_store::client::{
+    HttpClient, HttpConnector, HttpError as StoreError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
+};
+use outbound::{Http, HttpError};
+
+use super::answer::{Answer, word};
+
+/// Answers are lists, small files and errors; rows are only ever sent.
+const ANSWER_LIMIT: usize = 16 * 1024 * 1024;
+
+/// The guarded client, as `object_store` wants it.
+#[derive(Debug, Clone)]
+pub(in crate::destinations) struct Guarded(Http);
+
+impl Guarded {
+    pub(in crate::destinations) fn new(http: &Http) -> Self {
+        Self(http.clone().limited_to(ANSWER_LIMIT))
+    }
+
+    /// One exchange, bounded in time and size as a whole; every status is a response.
+    pub(in crate::destinations) async fn exchange(
+        &self,
+        request: Request<Bytes>,
+    ) -> Result<Response<Vec<u8>>, HttpError> {
+        self.0.send(request.map(Vec::from)).await
+    }
+}
+
+impl HttpConnector for Guarded {
+    fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
+        Ok(HttpClient::new(self.clone()))
+    }
+}
+
+#[async_trait]
+impl HttpService for Guarded {
+    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, StoreError> {
+        let (parts, body) = request.into_parts();
+        let body = body.collect().await?.to_bytes();
+        let response = self.exchange(Request::from_parts(parts, body)).await.map_err(unsent)?;
+        if response.status().is_success() {
+            return Ok(response.map(Into::into));
+        }
+        // As an error it comes out again whole; a response would become a text that nobody can read.
+        let answer = answer(&response);
+        let kind = if answer.is_passing() {
+            HttpErrorKind::Request
+        } else {
+            HttpErrorKind::Unknown
+        };
+        Err(StoreError::new(kind, answer))
+    }
+}
+
+fn unsent(error: HttpError) -> StoreError {
+    let kind = match &error {
+        HttpError::Unreachable { .. } => HttpErrorKind::Connect,
+        HttpError::TooSlow { .. } => HttpErrorKind::Timeout,
+        HttpError::Broken { .. } => HttpErrorKind::Interrupted,
+        HttpError::Refused(_) | HttpError::Malformed(_) | HttpError::TooLarge { .. } => HttpErrorKind::Unknown,
+    };
+    StoreError::new(kind, error)
+}
+
+/// Takes the store's short word out of its XML, its JSON, or Azure's header.
+pub(in crate::destinations) fn answer(response: &Response<Vec<u8>>) -> Answer {
+    let header = response.headers().get("x-ms-error-code");
+    let header = header.and_then(|code| code.to_str().ok()).map(str::to_owned);
+    let body = String::from_utf8_lossy(response.body());
+    let code = header.or_else(|| xml_code(&body)).or_else(|| json_reason(&body));
+    Answer {
+        status: response.status(),
+        code: word(&code.unwrap_or_default()),
+    }
+}
+
+fn xml_code(body: &str) -> Option<String> {
+    let (_, rest) = body.split_once("<Code>")?;
+    let (code, _) = rest.split_once("</Code>")?;
+    Some(code.to_owned())
+}
+
+fn json_reason(body: &str) -> Option<String> {
+    let body: serde_json::Value = serde_json::from_str(body).ok()?;
+    let reason = body.pointer("/error/errors/0/reason")?;
+    reason.as_str().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(body: &str) -> String {
+        let response = Response::builder().status(403).body(body.as_bytes().to_vec());
+        answer(&response.expect("a response")).code
+    }
+
+    #[test]
+    fn the_stores_word_is_found() {
+        assert_eq!(
+            code("<?xml?><Error><Code>AccessDenied</Code><Message>x</Message></Error>"),
+            "AccessDenied"
+        );
+        assert_eq!(
+            code(r#"{"error":{"errors":[{"reason":"forbidden"}],"message":"x"}}"#),
+            "forbidden"
+        );
+        assert_eq!(code("<Error><Code>see http://10.0.0.1/</Code></Error>"), "");
+        assert_eq!(code("nginx"), "");
+    }
+}

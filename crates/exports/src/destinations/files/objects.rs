@@ -1,0 +1,260 @@
+//! Stores that `object_store` knows: S3 and Azure.
+
+use std::error::Error as StdError;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use object_store::list::{PaginatedListOptions, PaginatedListStore};
+use object_store::multipart::{MultipartStore, PartId};
+use object_store::path::Path;
+use object_store::{BackoffConfig, MultipartId, ObjectStore, ObjectStoreExt, PutPayload, RetryConfig};
+use outbound::HttpError;
+use tokio::task::JoinSet;
+
+use super::answer::{Answer, Words};
+use super::bucket::{Bucket, Unfinished};
+use crate::Error;
+
+const PART: usize = 8 * 1024 * 1024;
+/// A file has at most 10 000 parts, so after this many they become larger: 280 GB in all.
+const PARTS_OF_A_SIZE: usize = 1000;
+const LARGEST_PART: usize = 4 * PART;
+const PARTS_AT_ONCE: usize = 3;
+
+/// A request is tried at most so often; beyond that the whole delivery is tried again.
+pub(in crate::destinations) fn few_retries() -> RetryConfig {
+    RetryConfig {
+        backoff: BackoffConfig {
+            init_backoff: Duration::from_millis(200),
+            max_backoff: Duration::from_secs(5),
+            base: 2.0,
+        },
+        max_retries: 2,
+        retry_timeout: Duration::from_mins(1),
+    }
+}
+
+trait Store: ObjectStore + MultipartStore + PaginatedListStore {}
+
+impl<T: ObjectStore + MultipartStore + PaginatedListStore> Store for T {}
+
+/// A bucket of such a store.
+pub(in crate::destinations) struct Objects {
+    store: Arc<dyn Store>,
+    words: Arc<Words>,
+}
+
+impl Objects {
+    pub(in crate::destinations) fn new(
+        store: impl ObjectStore + MultipartStore + PaginatedListStore,
+        words: Words,
+    ) -> Self {
+        Self {
+            store: Arc::new(store),
+            words: Arc::new(words),
+        }
+    }
+
+    fn explain(&self, error: object_store::Error) -> Error {
+        explain(&self.words, error)
+    }
+}
+
+#[async_trait]
+impl Bucket for Objects {
+    fn name(&self) -> String {
+        self.words.place.clone()
+    }
+
+    async fn begin(&self, key: &str) -> Result<Box<dyn Unfinished>, Error> {
+        let path = path(key)?;
+        let id = self
+            .store
+            .create_multipart(&path)
+            .await
+            .map_err(|error| self.explain(error))?;
+        Ok(Box::new(Parts {
+            store: self.store.clone(),
+            words: self.words.clone(),
+            path,
+            id,
+            filling: BytesMut::new(),
+            sent: 0,
+            under_way: JoinSet::new(),
+            done: Vec::new(),
+            is_published: false,
+        }))
+    }
+
+    async fn read(&self, key: &str) -> Result<Option<Bytes>, Error> {
+        let path = path(key)?;
+        let read = async { self.store.get(&path).await?.bytes().await };
+        match read.await {
+            Ok(content) => Ok(Some(content)),
+            Err(error) if is_no_file(&error) => Ok(None),
+            Err(error) => Err(self.explain(error)),
+        }
+    }
+
+    async fn write(&self, key: &str, content: Bytes) -> Result<(), Error> {
+        let put = self.store.put(&path(key)?, content.into()).await;
+        put.map(drop).map_err(|error| self.explain(error))
+    }
+
+    async fn delete(&self, key: &str) -> Result<(), Error> {
+        match self.store.delete(&path(key)?).await {
+            Err(error) if !is_no_file(&error) => Err(self.explain(error)),
+            _ => Ok(()),
+        }
+    }
+
+    async fn list(&self, beginning: &str) -> Result<Vec<String>, Error> {
+        let mut keys = Vec::new();
+        let mut page_token = None;
+        loop {
+            let options = PaginatedListOptions {
+                page_token,
+                ..PaginatedListOptions::default()
+            };
+            let page = self.store.list_paginated(Some(beginning), options).await;
+            let page = page.map_err(|error| self.explain(error))?;
+            keys.extend(
+                page.result
+                    .objects
+                    .into_iter()
+                    .map(|object| object.location.to_string()),
+            );
+            page_token = page.page_token;
+            if page_token.is_none() {
+                return Ok(keys);
+            }
+        }
+    }
+}
+
+/// A file that goes up in parts.
+struct Parts {
+    store: Arc<dyn Store>,
+    words: Arc<Words>,
+    path: Path,
+    id: MultipartId,
+    filling: BytesMut,
+    sent: usize,
+    under_way: JoinSet<(usize, object_store::Result<PartId>)>,
+    done: Vec<(usize, PartId)>,
+    is_published: bool,
+}
+
+impl Parts {
+    async fn send(&mut self, part: Bytes) -> Result<(), Error> {
+        while self.under_way.len() >= PARTS_AT_ONCE {
+            self.take_one().await?;
+        }
+        let (store, path, id, number) = (self.store.clone(), self.path.clone(), self.id.clone(), self.sent);
+        self.under_way
+            .spawn(async move { (number, store.put_part(&path, &id, number, PutPayload::from(part)).await) });
+        self.sent += 1;
+        Ok(())
+    }
+
+    async fn take_one(&mut self) -> Result<(), Error> {
+        let Some(ended) = self.under_way.join_next().await else {
+            return Ok(());
+        };
+        let (number, part) =
+            ended.map_err(|cause| Error::passing("the server broke off while it sent the rows", cause))?;
+        let part = part.map_err(|error| explain(&self.words, error))?;
+        self.done.push((number, part));
+        Ok(())
+    }
+
+    fn part_size(&self) -> usize {
+        (PART << (self.sent / PARTS_OF_A_SIZE).min(8)).min(LARGEST_PART)
+    }
+}
+
+#[async_trait]
+impl Unfinished for Parts {
+    async fn write(&mut self, bytes: Bytes) -> Result<(), Error> {
+        self.filling.extend_from_slice(&bytes);
+        while self.filling.len() >= self.part_size() {
+            let part = self.filling.split_to(self.part_size()).freeze();
+            self.send(part).await?;
+        }
+        Ok(())
+    }
+
+    async fn close(&mut self) -> Result<(), Error> {
+        if !self.filling.is_empty() {
+            let last = std::mem::take(&mut self.filling).freeze();
+            self.send(last).await?;
+        }
+        while !self.under_way.is_empty() {
+            self.take_one().await?;
+        }
+        Ok(())
+    }
+
+    async fn publish(&mut self) -> Result<(), Error> {
+        self.done.sort_by_key(|(number, _)| *number);
+        let parts = self.done.iter().map(|(_, part)| part.clone()).collect();
+        let completed = self.store.complete_multipart(&self.path, &self.id, parts).await;
+        completed.map_err(|error| explain(&self.words, error))?;
+        self.is_published = true;
+        Ok(())
+    }
+
+    async fn discard(&mut self) {
+        self.under_way.shutdown().await;
+        if self.is_published {
+            return;
+        }
+        if let Err(error) = self.store.abort_multipart(&self.path, &self.id).await {
+            tracing::warn!(error = &error as &dyn StdError, "an upload could not be taken back");
+        }
+    }
+}
+
+fn path(key: &str) -> Result<Path, Error> {
+    Path::parse(key).map_err(|cause| Error::lasting("the prefix makes no valid name of a file; choose another", cause))
+}
+
+fn is_no_file(error: &object_store::Error) -> bool {
+    matches!(error, object_store::Error::NotFound { .. }) || find::<Answer>(error).is_some_and(Answer::is_no_file)
+}
+
+fn explain(words: &Words, error: object_store::Error) -> Error {
+    if let Some(answer) = find::<Answer>(&error).cloned() {
+        return words.explain(&answer, error);
+    }
+    if let Some(unsent) = find::<HttpError>(&error) {
+        let sentence = unsent.to_string();
+        let is_lasting = matches!(unsent, HttpError::Refused(_) | HttpError::Malformed(_));
+        return if is_lasting {
+            Error::lasting(sentence, error)
+        } else {
+            Error::passing(sentence, error)
+        };
+    }
+    Error::passing(
+        format!(
+            "{} gave an answer that makes no sense; it is tried again later",
+            words.place
+        ),
+        error,
+    )
+}
+
+/// Looks for a cause of ours below the wrappings of `object_store`.
+fn find<'a, T: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a T> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref::<T>() {
+            return Some(found);
+        }
+        next = error.source();
+    }
+    None
+}

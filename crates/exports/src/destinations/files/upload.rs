@@ -1,0 +1,142 @@
+//! A delivery of files under way.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::{StreamExt, TryStreamExt, stream};
+
+use super::bucket::{Bucket, Unfinished};
+use super::names::Names;
+use crate::formats::{Packer, Piece};
+use crate::manifest::{Entry, Manifest};
+use crate::{Delivery, Error, Receipt, Upload};
+
+/// How many files are published or deleted at once.
+const AT_ONCE: usize = 8;
+
+pub(super) struct Sending {
+    bucket: Arc<dyn Bucket>,
+    names: Names,
+    packer: Packer,
+    delivery: Delivery,
+    /// What this delivery replaces.
+    earlier: Option<Manifest>,
+    open: Option<Box<dyn Unfinished>>,
+    closed: Vec<Box<dyn Unfinished>>,
+    entries: Vec<Entry>,
+}
+
+impl Sending {
+    pub(super) fn new(
+        bucket: Arc<dyn Bucket>,
+        names: Names,
+        packer: Packer,
+        delivery: &Delivery,
+        earlier: Option<Manifest>,
+    ) -> Self {
+        Self {
+            bucket,
+            names,
+            packer,
+            delivery: delivery.clone(),
+            earlier,
+            open: None,
+            closed: Vec::new(),
+            entries: Vec::new(),
+        }
+    }
+
+    async fn send(&mut self, pieces: Vec<Piece>) -> Result<(), Error> {
+        for piece in pieces {
+            match piece {
+                Piece::Bytes(bytes) if bytes.is_empty() => {}
+                Piece::Bytes(bytes) => self.open_file().await?.write(bytes).await?,
+                Piece::End(facts) => {
+                    let key = self.names.file(self.entries.len());
+                    if let Some(mut file) = self.open.take() {
+                        let closing = file.close().await;
+                        self.closed.push(file);
+                        closing?;
+                    }
+                    self.entries.push(Entry::new(key, facts));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn open_file(&mut self) -> Result<&mut Box<dyn Unfinished>, Error> {
+        let file = match self.open.take() {
+            Some(file) => file,
+            None => self.bucket.begin(&self.names.file(self.entries.len())).await?,
+        };
+        Ok(self.open.insert(file))
+    }
+
+    async fn try_commit(&mut self) -> Result<Receipt, Error> {
+        let last = self.packer.finish().await?;
+        self.send(last).await?;
+        if self.earlier.is_some() {
+            // From here to the new manifest nobody is told that the interval is complete.
+            self.bucket.delete(&self.names.manifest()).await?;
+        }
+        self.publish().await?;
+        self.remove_leftovers().await?;
+        let manifest = Manifest::new(&self.delivery, std::mem::take(&mut self.entries));
+        let receipt = Receipt {
+            rows: manifest.hedgerow.rows,
+            bytes: manifest.hedgerow.bytes,
+        };
+        let text = serde_json::to_vec_pretty(&manifest).expect("a manifest holds nothing but text and numbers");
+        self.bucket.write(&self.names.manifest(), Bytes::from(text)).await?;
+        Ok(receipt)
+    }
+
+    async fn publish(&mut self) -> Result<(), Error> {
+        let all: Vec<_> = self.closed.iter_mut().map(|file| file.publish()).collect();
+        stream::iter(all).buffer_unordered(AT_ONCE).try_collect().await
+    }
+
+    /// An attempt before this one may have made more files, or, for what is sent again, files of another format.
+    async fn remove_leftovers(&mut self) -> Result<(), Error> {
+        let listed = self.bucket.list(self.names.beginning()).await?;
+        let listed = listed.into_iter().filter(|key| self.names.is_of_interval(key));
+        let named = self.earlier.iter().flat_map(|manifest| manifest.files.iter().cloned());
+        let named = named.filter(|key| self.names.is_beside(key));
+        let ours: HashSet<&str> = self.entries.iter().map(|entry| entry.key.as_str()).collect();
+        let others = listed.chain(named).filter(|key| !ours.contains(key.as_str()));
+        let leftovers: HashSet<String> = others.collect();
+        let all: Vec<_> = leftovers.iter().map(|key| self.bucket.delete(key)).collect();
+        stream::iter(all).buffer_unordered(AT_ONCE).try_collect().await
+    }
+
+    async fn discard(&mut self) {
+        for file in self.open.iter_mut().chain(&mut self.closed) {
+            file.discard().await;
+        }
+    }
+}
+
+#[async_trait]
+impl Upload for Sending {
+    async fn write(&mut self, rows: RecordBatch) -> Result<(), Error> {
+        let pieces = self.packer.write(&rows).await?;
+        self.send(pieces).await
+    }
+
+    async fn commit(mut self: Box<Self>) -> Result<Receipt, Error> {
+        let done = self.try_commit().await;
+        if done.is_err() {
+            // What was published stays: the next attempt writes the same names, and deleting could hit its files.
+            self.discard().await;
+        }
+        done
+    }
+
+    async fn abort(mut self: Box<Self>) {
+        self.discard().await;
+    }
+}

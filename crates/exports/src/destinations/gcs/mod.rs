@@ -1,0 +1,238 @@
+//! Google Cloud Storage, by its JSON API: uploads are resumable ones, which appear with their last byte.
+//!
+//! `object_store` speaks the XML API, which emulators do not; it is used for nothing but signing in.
+
+mod session;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode, header};
+use object_store::gcp::{GcpCredentialProvider, GoogleCloudStorageBuilder};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use secrecy::ExposeSecret;
+use serde::Deserialize;
+use service::batch_exports::destination::Gcs as Config;
+use url::Url;
+
+use super::files::{Bucket, Files, Guarded, Unfinished, Words, answer, few_retries};
+use crate::{Deliver, Error, Outside};
+use session::Session;
+
+const GOOGLE: &str = "https://storage.googleapis.com";
+const PERMISSIONS: &str = "storage.objects.create, .get, .list and .delete (the role Storage Object User)";
+/// Beyond this the whole delivery is tried again.
+const TRIES: u32 = 3;
+
+pub(super) fn open(config: &Config, outside: &Outside) -> Result<Box<dyn Deliver>, Error> {
+    Files::open(Gcs::new(config, outside)?, &config.files)
+}
+
+/// A bucket.
+#[derive(Debug, Clone)]
+struct Gcs {
+    http: Guarded,
+    base: Url,
+    bucket: String,
+    credentials: GcpCredentialProvider,
+    words: Words,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Page {
+    #[serde(default)]
+    items: Vec<Item>,
+    next_page_token: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Item {
+    name: String,
+}
+
+impl Gcs {
+    fn new(config: &Config, outside: &Outside) -> Result<Self, Error> {
+        let is_part_of_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
+        if config.bucket_name.is_empty() || !config.bucket_name.bytes().all(is_part_of_name) {
+            return Err(Error::plain("bucket_name holds characters that no bucket's name has"));
+        }
+        let base = Url::parse(config.endpoint_url.as_deref().unwrap_or(GOOGLE))
+            .map_err(|cause| Error::lasting("endpoint_url is not a URL", cause))?;
+        let http = Guarded::new(&outside.http);
+        // The key is given, always: without it the store would ask the metadata address for a token. With it, tokens
+        // are signed right here.
+        let signer = GoogleCloudStorageBuilder::new()
+            .with_bucket_name(&config.bucket_name)
+            .with_service_account_key(config.service_account_key.expose_secret())
+            .with_retry(few_retries())
+            .with_http_connector(http.clone())
+            .build()
+            .map_err(|cause| {
+                let sentence = "service_account_key is not the JSON of a service account's key, as Google hands it out";
+                Error::lasting(sentence, cause)
+            })?;
+        Ok(Self {
+            http,
+            base,
+            bucket: config.bucket_name.clone(),
+            credentials: signer.credentials().clone(),
+            words: Words {
+                place: format!("the bucket \"{}\"", config.bucket_name),
+                credentials: "service_account_key",
+                permissions: PERMISSIONS,
+                region: None,
+            },
+        })
+    }
+
+    fn objects_url(&self, above: &str, query: &[(&str, &str)]) -> Url {
+        let mut url = self.base.clone();
+        let base = self.base.path().trim_end_matches('/');
+        url.set_path(&format!("{base}{above}/storage/v1/b/{}/o", self.bucket));
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        url
+    }
+
+    fn object_url(&self, key: &str) -> String {
+        let key = utf8_percent_encode(key, NON_ALPHANUMERIC);
+        format!("{}/{key}", self.objects_url("", &[]))
+    }
+
+    /// Sends a request with a token, again if the store is busy; every status that is no success is an error.
+    async fn ask(&self, method: Method, url: &str, body: Bytes) -> Result<Response<Vec<u8>>, Refusal> {
+        let mut tried = 1;
+        loop {
+            let request = Request::builder()
+                .method(&method)
+                .uri(url)
+                .header(header::CONTENT_TYPE, "application/octet-stream")
+                .body(body.clone());
+            match self.send(request).await {
+                Err(refusal) if !refusal.error.is_lasting && tried < TRIES => {
+                    tokio::time::sleep(few_retries().backoff.init_backoff * tried).await;
+                    tried += 1;
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// Sends a request with a token, once.
+    async fn send(&self, request: http::Result<Request<Bytes>>) -> Result<Response<Vec<u8>>, Refusal> {
+        let response = self.carry(request).await?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let answer = answer(&response);
+        Err(Refusal {
+            status: Some(answer.status),
+            is_no_file: answer.is_no_file(),
+            error: self.words.explain(&answer, answer.clone()),
+        })
+    }
+
+    /// The same, but every status is a response.
+    async fn carry(&self, request: http::Result<Request<Bytes>>) -> Result<Response<Vec<u8>>, Refusal> {
+        let unsent = |error| Refusal {
+            status: None,
+            is_no_file: false,
+            error,
+        };
+        let mut request =
+            request.map_err(|cause| unsent(Error::lasting("the settings make no valid address", cause)))?;
+        let token = self.credentials.get_credential().await;
+        let token = token.map_err(|cause| {
+            unsent(Error::lasting(
+                "service_account_key cannot sign; make a new key and put it there",
+                cause,
+            ))
+        })?;
+        if !token.bearer.is_empty() {
+            let value = format!("Bearer {}", token.bearer).parse();
+            let mut value: http::HeaderValue =
+                value.map_err(|cause| unsent(Error::lasting("service_account_key makes no valid token", cause)))?;
+            value.set_sensitive(true);
+            request.headers_mut().insert(header::AUTHORIZATION, value);
+        }
+        self.http.exchange(request).await.map_err(|error| unsent(error.into()))
+    }
+}
+
+/// A request that came to nothing.
+struct Refusal {
+    status: Option<StatusCode>,
+    is_no_file: bool,
+    error: Error,
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        refusal.error
+    }
+}
+
+#[async_trait]
+impl Bucket for Gcs {
+    fn name(&self) -> String {
+        self.words.place.clone()
+    }
+
+    async fn begin(&self, key: &str) -> Result<Box<dyn Unfinished>, Error> {
+        Ok(Box::new(Session::begin(self.clone(), key).await?))
+    }
+
+    async fn read(&self, key: &str) -> Result<Option<Bytes>, Error> {
+        let url = format!("{}?alt=media", self.object_url(key));
+        match self.ask(Method::GET, &url, Bytes::new()).await {
+            Ok(response) => Ok(Some(response.into_body().into())),
+            Err(refusal) if refusal.is_no_file => Ok(None),
+            Err(refusal) => Err(refusal.into()),
+        }
+    }
+
+    async fn write(&self, key: &str, content: Bytes) -> Result<(), Error> {
+        let url = self.objects_url("/upload", &[("uploadType", "media"), ("name", key)]);
+        self.ask(Method::POST, url.as_str(), content).await?;
+        Ok(())
+    }
+
+    async fn delete(&self, key: &str) -> Result<(), Error> {
+        match self.ask(Method::DELETE, &self.object_url(key), Bytes::new()).await {
+            Err(refusal) if !refusal.is_no_file => Err(refusal.into()),
+            _ => Ok(()),
+        }
+    }
+
+    async fn list(&self, beginning: &str) -> Result<Vec<String>, Error> {
+        let mut keys = Vec::new();
+        let mut token: Option<String> = None;
+        loop {
+            let mut query = vec![("prefix", beginning), ("fields", "items(name),nextPageToken")];
+            query.extend(token.as_deref().map(|token| ("pageToken", token)));
+            let url = self.objects_url("", &query);
+            let response = self.ask(Method::GET, url.as_str(), Bytes::new()).await;
+            // Of files in a bucket there are always some, if only none: it is the bucket that is not there.
+            let response = response.map_err(|refusal| match refusal.status {
+                Some(StatusCode::NOT_FOUND) => {
+                    let sentence = format!("{} does not exist; create it, or correct its name", self.words.place);
+                    Error::lasting(sentence, refusal.error)
+                }
+                _ => refusal.error,
+            })?;
+            let page: Page = serde_json::from_slice(response.body()).map_err(|cause| {
+                let sentence = format!(
+                    "{} gave an answer that makes no sense; check endpoint_url",
+                    self.words.place
+                );
+                Error::passing(sentence, cause)
+            })?;
+            keys.extend(page.items.into_iter().map(|item| item.name));
+            token = page.next_page_token;
+            if token.is_none() {
+                return Ok(keys);
+            }
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Sends events to an HTTP endpoint, as batches that PostHog's own takes.
+//!
+//! What was sent cannot be taken back: a delivery that is tried again sends some events again, under the same uuids, by
+//! which the receiver tells them from new ones.
+
+mod batch;
+mod send;
+
+use arrow::array::RecordBatch;
+use async_trait::async_trait;
+use hogql::{Column, Model, Query};
+use service::batch_exports::destination::Http as Config;
+
+use super::sql::{Plan, Trial};
+use crate::{Deliver, Delivery, Error, Outside, Receipt, Step, Upload};
+use batch::{Batch, Columns};
+use send::Receiver;
+
+const PLAN: Plan = &[
+    ("url", "The URL is one that may be asked."),
+    ("send", "The endpoint takes a batch without events."),
+];
+
+#[expect(clippy::unnecessary_wraps, reason = "others can fail to open")]
+pub(super) fn open(config: &Config, outside: &Outside) -> Result<Box<dyn Deliver>, Error> {
+    Ok(Box::new(Http {
+        receiver: Receiver::new(config, outside),
+    }))
+}
+
+struct Http {
+    receiver: Receiver,
+}
+
+#[async_trait]
+impl Deliver for Http {
+    fn layout(&self, model: Model) -> Query {
+        let columns = [
+            Column::Uuid,
+            Column::DistinctId,
+            Column::Timestamp,
+            Column::Event,
+            Column::Properties,
+            Column::ElementsChain,
+        ];
+        let columns: Vec<_> = columns.into_iter().filter(|column| column.is_of(model)).collect();
+        Query::of(model, &columns)
+    }
+
+    async fn begin(&self, delivery: &Delivery) -> Result<Option<Box<dyn Upload>>, Error> {
+        if delivery.model != Model::Events {
+            return Err(Error::plain(
+                "HTTP takes events only; export persons to another kind of destination",
+            ));
+        }
+        Ok(Some(Box::new(Sending {
+            receiver: self.receiver.clone(),
+            columns: Columns::of(&delivery.schema)?,
+            batch: Batch::new(self.receiver.token()),
+            receipt: Receipt::default(),
+        })))
+    }
+
+    async fn test(&self) -> Vec<Step> {
+        let mut trial = Trial::new(PLAN);
+        if let Err(error) = self.receiver.check() {
+            return trial.failed(&error);
+        }
+        trial.passed("it is");
+        match self.receiver.try_once(Batch::new(self.receiver.token()).close()).await {
+            Ok(()) => trial.passed("it does"),
+            Err(error) => return trial.failed(&error),
+        }
+        trial.done()
+    }
+}
+
+/// A delivery under way. Requests go out as they fill.
+struct Sending {
+    receiver: Receiver,
+    columns: Columns,
+    batch: Batch,
+    receipt: Receipt,
+}
+
+impl Sending {
+    async fn send(&mut self) -> Result<(), Error> {
+        let full = std::mem::replace(&mut self.batch, Batch::new(self.receiver.token()));
+        let rows = full.events();
+        let body = full.close();
+        let bytes = body.len() as u64;
+        self.receiver.send(body).await?;
+        self.receipt.rows += rows;
+        self.receipt.bytes += bytes;
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Upload for Sending {
+    async fn write(&mut self, rows: RecordBatch) -> Result<(), Error> {
+        let rows = self.columns.read(&rows);
+        for row in 0..rows.len() {
+            self.batch.add(&rows.event(row)?);
+            if self.batch.is_full() {
+                self.send().await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn commit(mut self: Box<Self>) -> Result<Receipt, Error> {
+        if self.batch.events() > 0 {
+            self.send().await?;
+        }
+        Ok(self.receipt)
+    }
+
+    async fn abort(self: Box<Self>) {}
+}

@@ -1,0 +1,63 @@
+//! Tries what a run would need, and takes it back.
+
+use super::super::sql::{Limits, Plan, Session, Stage, Trial, sample};
+use super::statements::{BEGIN, LIMITS, Shape};
+use super::upload::Rows;
+use super::values::Values;
+use super::{Redshift, table};
+use crate::{Deliver, Delivery, Error, Step};
+
+const PLAN: Plan = &[
+    ("reach", "The cluster can be reached."),
+    (
+        "encrypt",
+        "The connection is encrypted, and the cluster is who it says.",
+    ),
+    ("sign_in", "The user can sign in to the database."),
+    (
+        "tables",
+        "The schema, the table and the ledger are there or can be made.",
+    ),
+    (
+        "write",
+        "Rows can be written, and files into the bucket if rows go through one.",
+    ),
+];
+
+pub(super) async fn run(redshift: &Redshift) -> Vec<Step> {
+    let mut trial = Trial::new(PLAN);
+    let opened = Session::open_by_stages(&redshift.place, &redshift.outside, Limits::default()).await;
+    let session = match opened {
+        Ok(session) => session,
+        Err((stage, error)) => return trial.opened_to(stage).failed(&error),
+    };
+    trial = trial.opened_to(Stage::Done);
+    let delivery = sample(&redshift.layout(hogql::Model::Events));
+    if let Err(error) = make(&session, redshift, &delivery).await {
+        return trial.failed(&error);
+    }
+    trial.passed("they are there, or could be made");
+    match write(session, redshift, &delivery).await {
+        Ok(()) => trial.passed("rows could be written; the trial was taken back"),
+        Err(error) => return trial.failed(&error),
+    }
+    trial.done()
+}
+
+/// Tables that are made within a transaction go with it.
+async fn make(session: &Session, redshift: &Redshift, delivery: &Delivery) -> Result<(), Error> {
+    session.run("set its time limit", LIMITS).await?;
+    session.run("begin a transaction", BEGIN).await?;
+    table::make_missing(session, &redshift.table, delivery, redshift.json).await
+}
+
+async fn write(session: Session, redshift: &Redshift, delivery: &Delivery) -> Result<(), Error> {
+    let columns = table::columns(&session, &redshift.table).await?;
+    let values = Values::new(&delivery.schema, &columns)?;
+    let shape = Shape::new(&redshift.table, delivery, values.names(), false)?;
+    let way = redshift.way(delivery);
+    Rows::begin(session, delivery, shape, values, way)
+        .await?
+        .rehearse()
+        .await
+}

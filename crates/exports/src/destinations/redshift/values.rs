@@ -1,0 +1,206 @@
+//! Values as texts, which the statement turns into the types of the columns.
+//!
+//! Texts are the one thing that is surely read the same by every version of Redshift.
+
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::{DataType, Float64Type, Int64Type, Schema, TimestampMicrosecondType};
+use chrono::DateTime;
+
+use super::super::sql::{Name, clean, unsuited};
+use super::table::Column;
+use crate::{Delivery, Error};
+
+/// No text of Redshift is longer, in bytes.
+const LONGEST: usize = 65_535;
+
+/// What a column holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// At most so many bytes.
+    Text(usize),
+    Super,
+    Int,
+    Float,
+    Bool,
+    Time,
+}
+
+impl Kind {
+    /// By the name in the catalogue.
+    pub(super) fn named(name: &str, longest: Option<usize>) -> Option<Self> {
+        match name {
+            "character varying" | "character" | "text" | "varchar" | "char" => {
+                Some(Self::Text(longest.map_or(LONGEST, |longest| longest.min(LONGEST))))
+            }
+            "super" => Some(Self::Super),
+            "smallint" | "integer" | "bigint" => Some(Self::Int),
+            "double precision" | "real" | "numeric" => Some(Self::Float),
+            "boolean" => Some(Self::Bool),
+            "timestamp with time zone" | "timestamp without time zone" => Some(Self::Time),
+            _ => None,
+        }
+    }
+
+    /// The expression that a parameter becomes.
+    pub(super) fn cast(self, parameter: usize) -> String {
+        match self {
+            Self::Text(_) => format!("${parameter}"),
+            Self::Super => format!("JSON_PARSE(${parameter})"),
+            Self::Int => format!("CAST(${parameter} AS BIGINT)"),
+            Self::Float => format!("CAST(${parameter} AS DOUBLE PRECISION)"),
+            // Redshift makes no truth of texts.
+            Self::Bool => format!("(${parameter} = 'true')"),
+            Self::Time => format!("CAST(${parameter} AS TIMESTAMPTZ)"),
+        }
+    }
+
+    fn takes(self, kind: &DataType) -> bool {
+        match self {
+            Self::Text(_) => true,
+            Self::Super => *kind == DataType::Utf8,
+            Self::Int => *kind == DataType::Int64,
+            Self::Float => matches!(kind, DataType::Int64 | DataType::Float64),
+            Self::Bool => *kind == DataType::Boolean,
+            Self::Time => matches!(kind, DataType::Timestamp(..)),
+        }
+    }
+}
+
+struct Planned {
+    /// In our batches.
+    index: usize,
+    name: Name,
+    kind: Kind,
+    is_json: bool,
+}
+
+/// Spells the columns that both the export and the table have.
+pub(super) struct Values {
+    columns: Vec<Planned>,
+    /// How many texts were longer than their column.
+    cut: u64,
+}
+
+impl Values {
+    pub(super) fn new(schema: &Schema, table: &[Column]) -> Result<Self, Error> {
+        let mut columns = Vec::new();
+        for (index, field) in schema.fields().iter().enumerate() {
+            let mut found = table
+                .iter()
+                .filter(|column| column.name.eq_ignore_ascii_case(field.name()));
+            let Some(column) = found.next() else { continue };
+            let fitting = column.kind.filter(|kind| kind.takes(field.data_type()));
+            columns.push(Planned {
+                index,
+                name: Name::new("column", field.name())?,
+                kind: fitting.ok_or_else(|| unsuited(field.name(), "its values"))?,
+                is_json: field.metadata().contains_key("json"),
+            });
+        }
+        if columns.is_empty() {
+            return Err(Error::plain(
+                "the table has none of the export's columns, or the user may not see them; choose another table_name, \
+                 and it is made, or grant the user access",
+            ));
+        }
+        Ok(Self { columns, cut: 0 })
+    }
+
+    pub(super) fn names(&self) -> Vec<Name> {
+        self.columns.iter().map(|column| column.name.clone()).collect()
+    }
+
+    pub(super) fn kinds(&self) -> Vec<Kind> {
+        self.columns.iter().map(|column| column.kind).collect()
+    }
+
+    /// The values of one row, in the order of [`Values::names`].
+    pub(super) fn spell(&mut self, rows: &RecordBatch, row: usize, out: &mut Vec<Option<String>>) {
+        for column in &self.columns {
+            let values = rows.column(column.index);
+            let (value, is_cut) = if values.is_null(row) {
+                (None, false)
+            } else {
+                spell(column, values, row)
+            };
+            self.cut += u64::from(is_cut);
+            out.push(value);
+        }
+    }
+
+    /// Says in the log how many texts were cut.
+    pub(super) fn report(&self, delivery: &Delivery) {
+        if self.cut > 0 {
+            tracing::warn!(export = %delivery.export.0, run = %delivery.run.0, cut = self.cut, "texts were cut to the length of their columns");
+        }
+    }
+}
+
+/// One value that is there, and whether something had to be left out.
+fn spell(column: &Planned, values: &dyn Array, row: usize) -> (Option<String>, bool) {
+    let text = match values.data_type() {
+        DataType::Int64 => values.as_primitive::<Int64Type>().value(row).to_string(),
+        DataType::Float64 => values.as_primitive::<Float64Type>().value(row).to_string(),
+        DataType::Boolean => values.as_boolean().value(row).to_string(),
+        DataType::Timestamp(..) => spelled_time(values.as_primitive::<TimestampMicrosecondType>().value(row)),
+        _ => return spell_text(column, values.as_string::<i32>().value(row)),
+    };
+    (Some(text), false)
+}
+
+fn spell_text(column: &Planned, text: &str) -> (Option<String>, bool) {
+    // What an engine gives for JSON that is not there.
+    if column.is_json && text.is_empty() {
+        return (None, false);
+    }
+    if let Kind::Text(longest) = column.kind {
+        let clean = clean::text(text);
+        let (kept, is_cut) = clean::bytes(&clean, longest);
+        return (Some(kept.to_owned()), is_cut);
+    }
+    let json = if column.is_json {
+        clean::json(text).into_owned()
+    } else {
+        serde_json::Value::from(clean::text(text)).to_string()
+    };
+    // Half of it would be no JSON at all.
+    let is_too_long = json.len() > LONGEST;
+    ((!is_too_long).then_some(json), is_too_long)
+}
+
+/// A time that both databases read, whatever their settings are.
+pub(super) fn spelled_time(micros: i64) -> String {
+    let time = DateTime::from_timestamp_micros(micros).unwrap_or_default();
+    time.format("%Y-%m-%d %H:%M:%S%.6f+00").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn planned(kind: Kind, is_json: bool) -> Planned {
+        Planned {
+            index: 0,
+            name: Name::new("column", "x").unwrap(),
+            kind,
+            is_json,
+        }
+    }
+
+    #[test]
+    fn what_is_too_long_is_cut_and_counted() {
+        let long = "é".repeat(40_000);
+        let (kept, is_cut) = spell_text(&planned(Kind::Text(LONGEST), false), &long);
+        assert_eq!((kept.unwrap().len(), is_cut), (65_534, true));
+        let json = format!("\"{long}\"");
+        assert_eq!(spell_text(&planned(Kind::Super, true), &json), (None, true));
+        assert_eq!(spell_text(&planned(Kind::Super, true), ""), (None, false));
+        let quoted = Some("\"a\\\"b\"".to_owned());
+        assert_eq!(spell_text(&planned(Kind::Super, false), "a\"b\0"), (quoted, false));
+    }
+
+    #[test]
+    fn times_are_spelled_to_the_microsecond() {
+        assert_eq!(spelled_time(1_500_000), "1970-01-01 00:00:01.500000+00");
+    }
+}

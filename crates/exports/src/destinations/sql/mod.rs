@@ -1,0 +1,16 @@
+//! What the destinations that speak PostgreSQL's protocol share: the connection, names, cleaned texts, and errors.
+
+pub(super) mod clean;
+mod connect;
+mod error;
+mod metered;
+mod name;
+mod trial;
+
+pub(super) use connect::{Copy, Limits, Parameters, Place, Session, Stage};
+pub(super) use error::unsuited;
+pub(super) use name::{Name, Table};
+pub(super) use trial::{Plan, Trial, sample};
+
+/// The table that remembers which intervals have arrived, in the same schema as the rows.
+pub(super) const LEDGER: &str = "hedgerow_ledger";

@@ -1,0 +1,101 @@
+//! Tokens signed with a private key that the export's owner gave (RS256).
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use pkcs8::{EncryptedPrivateKeyInfo, SecretDocument};
+use ring::rand::SystemRandom;
+use ring::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+
+use crate::Error;
+
+const NOT_A_KEY: &str = "the private key cannot be read; it must be an RSA key of at least 2048 bits in PEM, PKCS #8, \
+                         which begins with -----BEGIN PRIVATE KEY-----";
+const NO_PASSPHRASE: &str = "the private key is encrypted; give its passphrase in private_key_passphrase";
+const WRONG_PASSPHRASE: &str = "the private key cannot be decrypted with the passphrase; check private_key_passphrase, \
+                                and that the key is encrypted with AES or 3DES (PBES2)";
+
+/// Signs with somebody's private key.
+pub(crate) struct Signer(RsaKeyPair);
+
+/// Reads a key, decrypting it if need be.
+///
+/// Pasted keys have often lost their line breaks, or kept them as `\n`, as in JSON; both are mended.
+pub(crate) fn private_key(pem: &SecretString, passphrase: Option<&SecretString>) -> Result<Signer, Error> {
+    let pem = SecretString::from(mended(pem.expose_secret()));
+    let (label, document) =
+        SecretDocument::from_pem(pem.expose_secret()).map_err(|cause| Error::lasting(NOT_A_KEY, cause.to_string()))?;
+    let decrypted = match (label, passphrase) {
+        ("ENCRYPTED PRIVATE KEY", None) => return Err(Error::plain(NO_PASSPHRASE)),
+        ("ENCRYPTED PRIVATE KEY", Some(passphrase)) => EncryptedPrivateKeyInfo::try_from(document.as_bytes())
+            .and_then(|key| key.decrypt(passphrase.expose_secret()))
+            .map_err(|cause| Error::lasting(WRONG_PASSPHRASE, cause.to_string()))?,
+        _ => document,
+    };
+    let pair = RsaKeyPair::from_pkcs8(decrypted.as_bytes());
+    pair.map(Signer)
+        .map_err(|cause| Error::lasting(NOT_A_KEY, cause.to_string()))
+}
+
+impl Signer {
+    /// A token of these claims.
+    pub(crate) fn sign(&self, mut header: Value, claims: &Value) -> Result<String, Error> {
+        header["alg"] = "RS256".into();
+        header["typ"] = "JWT".into();
+        let [header, claims] = [&header, claims].map(|part| URL_SAFE_NO_PAD.encode(part.to_string()));
+        let text = format!("{header}.{claims}");
+        let mut signature = vec![0; self.0.public().modulus_len()];
+        self.0
+            .sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), text.as_bytes(), &mut signature)
+            .map_err(|_| Error::passing("the sign-in token could not be signed", "signing failed"))?;
+        Ok(format!("{text}.{}", URL_SAFE_NO_PAD.encode(signature)))
+    }
+
+    /// The public half, as certificates carry it (`SubjectPublicKeyInfo`, DER).
+    pub(crate) fn public_key_info(&self) -> Vec<u8> {
+        const RSA_ENCRYPTION: [u8; 15] = [
+            0x30, 0x0d, 0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01, 0x05, 0x00,
+        ];
+        let mut bits = vec![0];
+        bits.extend_from_slice(self.0.public().as_ref());
+        let mut info = RSA_ENCRYPTION.to_vec();
+        info.extend(der(0x03, &bits));
+        der(0x30, &info)
+    }
+}
+
+/// A value with its tag and length.
+fn der(tag: u8, value: &[u8]) -> Vec<u8> {
+    let length = value.len().to_be_bytes();
+    let length: Vec<u8> = length.into_iter().skip_while(|&byte| byte == 0).collect();
+    let mut out = vec![tag];
+    match *length.as_slice() {
+        [] => out.push(0),
+        [short @ 0..0x80] => out.push(short),
+        _ => {
+            let count = u8::try_from(length.len()).expect("a length is at most eight bytes");
+            out.push(0x80 | count);
+            out.extend(&length);
+        }
+    }
+    out.extend(value);
+    out
+}
+
+/// The same PEM with a line break wherever one belongs.
+fn mended(pem: &str) -> String {
+    let pem = pem.trim().replace("\\n", "\n");
+    let Some((begin, rest)) = pem
+        .strip_prefix("-----BEGIN ")
+        .and_then(|rest| rest.split_once("-----"))
+    else {
+        return pem;
+    };
+    let Some((body, _)) = rest.split_once("-----END ") else {
+        return pem.clone();
+    };
+    let body: Vec<char> = body.chars().filter(|char| !char.is_whitespace()).collect();
+    let lines: Vec<String> = body.chunks(64).map(|line| line.iter().collect()).collect();
+    format!("-----BEGIN {begin}-----\n{}\n-----END {begin}-----\n", lines.join("\n"))
+}

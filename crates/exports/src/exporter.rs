@@ -1,0 +1,239 @@
+//! Everything about exports that takes more than the database: the store of events, the network, the files.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use events::Events;
+use outbound::DialError;
+use service::access::{Caller, ChangeExports};
+use service::batch_exports::destination::{Destination, Target};
+use service::batch_exports::{Backfill, BackfillWish, BatchExport, ExportPatch, ExportSeen, NewExport};
+use service::{Error, ExportId, Invalid, Result, Service, Unchanged, WorkerId};
+use url::Url;
+
+use crate::{Outside, Step, destinations};
+
+/// Cheap to clone; every clone is the same.
+#[derive(Clone)]
+pub struct Exports {
+    pub(crate) core: Arc<Core>,
+}
+
+pub(crate) struct Core {
+    pub(crate) service: Service,
+    pub(crate) events: Events,
+    pub(crate) outside: Outside,
+    /// How many runs this process carries out at once.
+    pub(crate) slots: usize,
+    pub(crate) worker: WorkerId,
+    /// How many runs go to each place just now.
+    places: Mutex<HashMap<String, usize>>,
+    pub(crate) wake: tokio::sync::Notify,
+}
+
+impl Exports {
+    pub fn new(service: Service, events: Events, outside: Outside, slots: usize) -> Self {
+        let id = uuid::Builder::from_random_bytes(service.chance().bytes()).into_uuid();
+        Self {
+            core: Arc::new(Core {
+                service,
+                events,
+                outside,
+                slots,
+                worker: WorkerId(id),
+                places: Mutex::default(),
+                wake: tokio::sync::Notify::new(),
+            }),
+        }
+    }
+
+    pub fn service(&self) -> &Service {
+        &self.core.service
+    }
+
+    pub fn events(&self) -> &Events {
+        &self.core.events
+    }
+
+    /// Looks at where it would go before it is written down; a name that is not in DNS yet is fine.
+    pub async fn create(&self, caller: &Caller<ChangeExports>, new: &NewExport) -> Result<ExportSeen> {
+        self.check(&new.destination.read()?, caller.who.request.is_dry_run)
+            .await?;
+        self.core.service.create_batch_export(caller, new).await
+    }
+
+    pub async fn update(
+        &self,
+        caller: &Caller<ChangeExports>,
+        id: ExportId,
+        patch: &ExportPatch,
+        unchanged: Unchanged<'_, ExportSeen>,
+    ) -> Result<ExportSeen> {
+        let service = &self.core.service;
+        if patch.destination.is_some() {
+            let export = service.batch_export_after(caller, id, patch).await?;
+            let destination = export.destination(service.instance())?;
+            self.check(&destination, caller.who.request.is_dry_run).await?;
+        }
+        service.update_batch_export(caller, id, patch, unchanged).await
+    }
+
+    pub async fn backfill(
+        &self,
+        caller: &Caller<ChangeExports>,
+        id: ExportId,
+        wish: &BackfillWish,
+    ) -> Result<(ExportSeen, Backfill)> {
+        let export = self.core.service.batch_export(caller, id).await?.export;
+        let earliest = self
+            .core
+            .events
+            .earliest(export.team_id.0, export.model)
+            .await
+            .map_err(|error| store_failed(&error))?;
+        let made = self.core.service.create_backfill(caller, id, wish, earliest).await?;
+        self.core.wake.notify_waiters();
+        Ok(made)
+    }
+
+    /// Tries what a run would need, step by step.
+    pub async fn test(&self, caller: &Caller<ChangeExports>, id: ExportId) -> Result<Vec<Step>> {
+        let export = self.core.service.batch_export(caller, id).await?.export;
+        let destination = export.destination(self.core.service.instance())?;
+        self.test_destination(caller, &destination).await
+    }
+
+    /// The same for a destination that no export has yet.
+    pub async fn test_destination(
+        &self,
+        caller: &Caller<ChangeExports>,
+        destination: &Destination,
+    ) -> Result<Vec<Step>> {
+        let is_dry_run = caller.who.request.is_dry_run;
+        self.check(destination, is_dry_run).await?;
+        let opened = destinations::open(destination, &self.core.outside).map_err(|error| unusable(&error))?;
+        if is_dry_run {
+            // A dry run reaches out to nobody, and that is all a test does.
+            return Ok(Vec::new());
+        }
+        Ok(opened.test().await)
+    }
+
+    /// The address policy, and whatever can be said without reaching out.
+    async fn check(&self, destination: &Destination, is_dry_run: bool) -> Result<()> {
+        for target in destination.targets() {
+            self.check_target(&target, is_dry_run).await?;
+        }
+        destinations::open(destination, &self.core.outside).map_err(|error| unusable(&error))?;
+        Ok(())
+    }
+
+    /// In a dry run no name is looked up.
+    async fn check_target(&self, target: &Target, is_dry_run: bool) -> Result<()> {
+        let (field, host) = match target {
+            Target::Host { field, host } => (*field, host.clone()),
+            Target::Url { field, url } => {
+                let parsed = Url::parse(url).map_err(|_| refused(field, "no_host", "this is not a URL with a host"))?;
+                let policy = self.core.outside.dialer.policy();
+                policy
+                    .check_url(&parsed)
+                    .map_err(|refusal| refused(field, refusal.rule.code(), refusal.to_string()))?;
+                (*field, parsed.host_str().unwrap_or_default().to_owned())
+            }
+        };
+        if is_dry_run && url::Host::parse(&host).is_ok_and(|host| matches!(host, url::Host::Domain(_))) {
+            return Ok(());
+        }
+        match self.core.outside.dialer.addresses(&host).await {
+            Err(DialError::Refused(refusal)) => Err(refused(field, refusal.rule.code(), refusal.to_string())),
+            // Saving never depends on the network.
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes a turn at a place. As long as the turn is held, the place counts as busier.
+    pub(crate) fn take_turn(&self, place: &str) -> Turn {
+        *self.places().entry(place.to_owned()).or_default() += 1;
+        Turn {
+            exports: self.clone(),
+            place: place.to_owned(),
+        }
+    }
+
+    /// Places that have as many of this process's slots as one place may have: half of them.
+    pub(crate) fn busy_places(&self) -> Vec<String> {
+        let most = (self.core.slots / 2).max(1);
+        let places = self.places();
+        let busy = places.iter().filter(|(_, count)| **count >= most);
+        busy.map(|(place, _)| place.clone()).collect()
+    }
+
+    fn places(&self) -> MutexGuard<'_, HashMap<String, usize>> {
+        self.core.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for Exports {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Exports").finish_non_exhaustive()
+    }
+}
+
+/// One run's turn at a place.
+pub(crate) struct Turn {
+    exports: Exports,
+    place: String,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let mut places = self.exports.places();
+        if let Some(count) = places.get_mut(&self.place) {
+            *count -= 1;
+            if *count == 0 {
+                places.remove(&self.place);
+            }
+        }
+    }
+}
+
+/// What an export selects: its own query or the destination's columns, and the events it was limited to.
+pub(crate) fn query_of(export: &BatchExport, layout: hogql::Query) -> hogql::Query {
+    let mut query = export.query().unwrap_or(layout);
+    if export.model == hogql::Model::Events {
+        for (key, is_negated) in [("include_events", false), ("exclude_events", true)] {
+            let names = export.event_names(key);
+            if !names.is_empty() {
+                query = query.and(hogql::Expr::In {
+                    expr: Box::new(hogql::Expr::Column(hogql::Column::Event)),
+                    list: names
+                        .into_iter()
+                        .map(|name| hogql::Expr::Value(hogql::Value::Text(name)))
+                        .collect(),
+                    is_negated,
+                });
+            }
+        }
+    }
+    query
+}
+
+pub(crate) fn store_failed(cause: &events::Error) -> Error {
+    tracing::error!(error = cause as &dyn std::error::Error, "the store of events failed");
+    Error::Conflict {
+        code: "events_unavailable",
+        detail: "the events cannot be read at the moment: try again".to_owned(),
+    }
+}
+
+pub(crate) fn unusable(error: &crate::Error) -> Error {
+    Error::invalid("destination__config", "invalid_input", error.sentence.clone())
+}
+
+fn refused(field: &str, code: &'static str, detail: impl Into<String>) -> Error {
+    Error::Invalid(vec![Invalid {
+        field: Some(format!("destination__config__{field}").into()),
+        code,
+        detail: detail.into(),
+    }])
+}

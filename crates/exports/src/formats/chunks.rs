@@ -1,0 +1,139 @@
+//! Cuts a stream of rows into chunks. Where the cuts fall follows from the rows alone, not from how they arrive.
+
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::DataType;
+use service::batch_exports::destination::FileFormat;
+
+use super::Format;
+
+/// Cuts fall at multiples of this many rows.
+const GRAIN: usize = 1024;
+const MOST_ROWS: usize = 65_536;
+/// What rows of a chunk weigh at most, give or take a grain. Of text a second copy is made, so there it is less.
+const MOST_WEIGHT: usize = 16 * 1024 * 1024;
+const MOST_WEIGHT_OF_PARQUET: usize = 32 * 1024 * 1024;
+const LEAST_WEIGHT: usize = 256 * 1024;
+
+#[derive(Debug)]
+pub(super) struct Chunks {
+    most_weight: usize,
+    gathered: Vec<RecordBatch>,
+    rows: usize,
+    weight: usize,
+}
+
+/// Rows that are encoded in one go.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    pub(super) batches: Vec<RecordBatch>,
+    pub(super) rows: usize,
+}
+
+impl Chunks {
+    pub(super) fn new(format: Format) -> Self {
+        let most = match format.file_format {
+            FileFormat::Parquet => MOST_WEIGHT_OF_PARQUET,
+            FileFormat::JSONLines | FileFormat::Csv => MOST_WEIGHT,
+        };
+        // A file ends with the chunk that fills it, so chunks of a small file are small.
+        let half_a_file = |largest: u64| usize::try_from(largest / 2).unwrap_or(usize::MAX);
+        let fitting = format.largest_file.map_or(most, half_a_file);
+        Self {
+            most_weight: fitting.clamp(LEAST_WEIGHT, most),
+            gathered: Vec::new(),
+            rows: 0,
+            weight: 0,
+        }
+    }
+
+    /// Takes rows and gives out the chunks that are full.
+    pub(super) fn push(&mut self, batch: &RecordBatch) -> Vec<Chunk> {
+        let mut full = Vec::new();
+        let (mut start, mut seen) = (0, 0);
+        while seen < batch.num_rows() {
+            let step = (GRAIN - self.rows % GRAIN).min(batch.num_rows() - seen);
+            self.weight += weight(batch, seen, step);
+            self.rows += step;
+            seen += step;
+            let is_at_cut = self.rows.is_multiple_of(GRAIN);
+            if is_at_cut && (self.rows >= MOST_ROWS || self.weight >= self.most_weight) {
+                self.gathered.push(batch.slice(start, seen - start));
+                start = seen;
+                full.extend(self.rest());
+            }
+        }
+        if start < seen {
+            self.gathered.push(batch.slice(start, seen - start));
+        }
+        full
+    }
+
+    /// What is left, if anything.
+    pub(super) fn rest(&mut self) -> Option<Chunk> {
+        let batches = std::mem::take(&mut self.gathered);
+        let rows = std::mem::take(&mut self.rows);
+        self.weight = 0;
+        (rows > 0).then_some(Chunk { batches, rows })
+    }
+}
+
+/// About as many bytes as the rows hold.
+pub(super) fn weight_of(batches: &[RecordBatch]) -> usize {
+    let whole = |batch: &RecordBatch| weight(batch, 0, batch.num_rows());
+    batches.iter().map(whole).sum()
+}
+
+fn weight(batch: &RecordBatch, start: usize, rows: usize) -> usize {
+    let names: usize = batch.schema_ref().fields().iter().map(|field| field.name().len()).sum();
+    let values = |column: &dyn Array| match column.data_type() {
+        DataType::Utf8 => {
+            let offsets = column.as_string::<i32>().value_offsets();
+            usize::try_from(offsets[start + rows] - offsets[start]).expect("offsets only grow")
+        }
+        _ => 8 * rows,
+    };
+    names * rows + batch.columns().iter().map(|column| values(column)).sum::<usize>()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::StringArray;
+
+    use super::*;
+
+    fn sizes(step: usize, format: Format) -> Vec<usize> {
+        let text = |number: usize| "x".repeat(number % 300);
+        let column = StringArray::from_iter_values((0..100_000).map(text));
+        let whole = RecordBatch::try_from_iter([("text", Arc::new(column) as _)]).expect("one column");
+        let mut chunks = Chunks::new(format);
+        let mut sizes = Vec::new();
+        for start in (0..whole.num_rows()).step_by(step) {
+            let batch = whole.slice(start, step.min(whole.num_rows() - start));
+            sizes.extend(chunks.push(&batch).iter().map(|chunk| chunk.rows));
+        }
+        sizes.extend(chunks.rest().map(|chunk| chunk.rows));
+        sizes
+    }
+
+    #[test]
+    fn cuts_do_not_depend_on_how_rows_arrive() {
+        let format = |file_format, largest_file| Format {
+            file_format,
+            compression: None,
+            largest_file,
+        };
+        for format in [
+            format(FileFormat::Parquet, None),
+            format(FileFormat::JSONLines, Some(1024 * 1024)),
+        ] {
+            let expected = sizes(100_000, format);
+            assert!(expected.len() > 1);
+            assert_eq!(expected.iter().sum::<usize>(), 100_000);
+            for step in [1000, 1024, 8192, 33_333] {
+                assert_eq!(sizes(step, format), expected);
+            }
+        }
+    }
+}

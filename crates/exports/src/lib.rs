@@ -1,0 +1,19 @@
+//! Batch exports: what is due, carried out: read from the store of events, written in a format, delivered.
+
+mod delivery;
+pub mod destinations;
+mod error;
+mod exporter;
+pub mod formats;
+pub mod layout;
+pub mod manifest;
+mod preview;
+mod run;
+pub mod verify;
+mod worker;
+
+pub use delivery::{Deliver, Delivery, Outside, Receipt, Step, Upload, Verdict};
+pub use destinations::check_prefix;
+pub use error::Error;
+pub use exporter::Exports;
+pub use preview::{Preview, PreviewColumn};

@@ -1,0 +1,147 @@
+//! One run, from the store to the destination.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use events::{Rows, Scan};
+use service::batch_exports::{Job, LogLevel, Outcome, Progress};
+use tokio_util::sync::CancellationToken;
+
+use crate::exporter::{Exports, query_of};
+use crate::worker::Pulse;
+use crate::{Delivery, Error, Receipt, Upload, destinations};
+
+/// Reads one interval and delivers it. When cancelled, takes back what was sent.
+pub(crate) async fn deliver(exports: Exports, job: Job, pulse: Arc<Pulse>, cancel: CancellationToken) -> Outcome {
+    match try_to_deliver(&exports, &job, &pulse, &cancel).await {
+        Ok(receipt) => Outcome::Completed(Progress {
+            records: receipt.rows,
+            bytes: receipt.bytes,
+            total: Some(receipt.rows),
+        }),
+        Err(error) => {
+            tracing::warn!(
+                run = %job.run.id,
+                destination = job.export.kind.name(),
+                error = &error as &dyn std::error::Error,
+                "a run failed"
+            );
+            Outcome::Failed {
+                error: error.sentence.clone(),
+                is_lasting: error.is_lasting,
+            }
+        }
+    }
+}
+
+async fn try_to_deliver(
+    exports: &Exports,
+    job: &Job,
+    pulse: &Pulse,
+    cancel: &CancellationToken,
+) -> Result<Receipt, Error> {
+    let core = &exports.core;
+    let config = job.export.destination(core.service.instance());
+    let config = config.map_err(|cause| Error::lasting("the destination's configuration cannot be used", cause))?;
+    let destination = destinations::open(&config, &core.outside)?;
+    let layout = destination.layout(job.export.model);
+    let scan = Scan {
+        team: job.export.team_id.0,
+        query: query_of(&job.export, layout),
+        start: Some(job.run.data_interval_start),
+        end: job.run.data_interval_end,
+        limit: None,
+    };
+    // From here on the interval is complete: nothing is added to it any more.
+    core.events.settle(scan.end).await?;
+    let total = core.events.count(scan.clone()).await?;
+    pulse.note(|progress| progress.total = Some(total));
+    let delivery = delivery(job, &scan);
+    let mut rows = core.events.scan(scan);
+    let Some(first) = rows.next().await.transpose()? else {
+        // Nothing to deliver; the destination need not even know.
+        return Ok(Receipt::default());
+    };
+    let Some(mut upload) = unless_cancelled(cancel, destination.begin(&delivery)).await? else {
+        note(
+            exports,
+            job,
+            "This interval had already been delivered by an earlier attempt.",
+        )
+        .await;
+        return Ok(Receipt { rows: total, bytes: 0 });
+    };
+    match send(&mut *upload, first, &mut rows, pulse, cancel).await {
+        Ok(()) if still_ours(exports, job, pulse).await? => upload.commit().await,
+        Ok(()) => {
+            upload.abort().await;
+            Err(cancelled())
+        }
+        Err(error) => {
+            upload.abort().await;
+            Err(error)
+        }
+    }
+}
+
+async fn send(
+    upload: &mut dyn Upload,
+    first: RecordBatch,
+    rows: &mut Rows,
+    pulse: &Pulse,
+    cancel: &CancellationToken,
+) -> Result<(), Error> {
+    let mut next = Some(first);
+    while let Some(batch) = next {
+        let count = batch.num_rows() as u64;
+        let bytes = batch.get_array_memory_size() as u64;
+        unless_cancelled(cancel, upload.write(batch)).await?;
+        pulse.note(|progress| {
+            progress.records += count;
+            progress.bytes += bytes;
+        });
+        next = unless_cancelled(cancel, async { Ok(rows.next().await.transpose()?) }).await?;
+    }
+    Ok(())
+}
+
+/// The last look before the commit: whoever lost the run must not deliver it.
+async fn still_ours(exports: &Exports, job: &Job, pulse: &Pulse) -> Result<bool, Error> {
+    let kept = exports.core.service.keep_run(job, &pulse.read()).await;
+    kept.map_err(|cause| Error::passing("the run could not be kept: the database is away", cause))
+}
+
+async fn unless_cancelled<T>(
+    cancel: &CancellationToken,
+    work: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    tokio::select! {
+        biased;
+        () = cancel.cancelled() => Err(cancelled()),
+        done = work => done,
+    }
+}
+
+fn cancelled() -> Error {
+    Error::passing("the run was interrupted", "cancelled")
+}
+
+fn delivery(job: &Job, scan: &Scan) -> Delivery {
+    Delivery {
+        export: job.export.id,
+        run: job.run.id,
+        team: scan.team,
+        model: job.export.model,
+        start: job.run.data_interval_start,
+        end: job.run.data_interval_end,
+        schema: events::schema(&scan.query),
+        is_custom: job.export.hogql_query.is_some(),
+        is_resend: job.run.is_resend,
+    }
+}
+
+async fn note(exports: &Exports, job: &Job, message: &str) {
+    if let Err(error) = exports.core.service.log_run(job, LogLevel::Info, message).await {
+        tracing::error!(error = &error as &dyn std::error::Error, "could not write a run's log");
+    }
+}

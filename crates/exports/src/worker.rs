@@ -1,0 +1,179 @@
+//! Carries out what is due, until told to stop.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use service::batch_exports::{Job, Outcome, Progress};
+use service::{Result, Service};
+use tokio::time::{interval, sleep};
+use tokio_util::sync::CancellationToken;
+
+use crate::exporter::Exports;
+use crate::run;
+
+const POLL: Duration = Duration::from_secs(1);
+/// A third of the lease: two may go missing.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
+/// What taking back a delivery may cost when there is no time left.
+const ABORT_TIME: Duration = Duration::from_secs(20);
+
+/// How a run stands, for its signs of life. Shared with whoever carries it out.
+#[derive(Debug, Default)]
+pub(crate) struct Pulse(Mutex<Progress>);
+
+impl Pulse {
+    pub(crate) fn note(&self, change: impl FnOnce(&mut Progress)) {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    pub(crate) fn read(&self) -> Progress {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Why a run was left before its end.
+enum Interruption {
+    /// Somebody cancelled or deleted it, or another worker has it.
+    Lost,
+    TooLong,
+    Stopping,
+}
+
+impl Exports {
+    /// Schedules, and carries out runs in all slots, until told to stop; runs under way are then given back.
+    pub async fn work(&self, stop: CancellationToken) {
+        let mut tasks = tokio::task::JoinSet::new();
+        tasks.spawn(self.clone().keep_schedule(stop.clone()));
+        for _ in 0..self.core.slots {
+            tasks.spawn(self.clone().work_in_a_slot(stop.clone()));
+        }
+        while tasks.join_next().await.is_some() {}
+    }
+
+    async fn keep_schedule(self, stop: CancellationToken) {
+        let mut tick = interval(POLL);
+        while !stop.is_cancelled() {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                _ = tick.tick() => log(self.schedule().await.map(drop)),
+            }
+        }
+    }
+
+    async fn work_in_a_slot(self, stop: CancellationToken) {
+        while !stop.is_cancelled() {
+            match self.step_until(&stop).await {
+                Ok(true) => continue,
+                Ok(false) => {}
+                Err(error) => log(Err(error)),
+            }
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = self.core.wake.notified() => {}
+                () = sleep(POLL) => {}
+            }
+        }
+    }
+
+    /// Makes all runs that are due. True: there were some.
+    pub async fn schedule(&self) -> Result<bool> {
+        let (service, delay) = (&self.core.service, self.core.events.delay());
+        let mut is_busy = false;
+        loop {
+            let made = service.schedule_runs(delay).await?;
+            is_busy |= made.runs > 0;
+            if !made.is_more {
+                break;
+            }
+        }
+        is_busy |= service.advance_backfills(delay).await?;
+        if is_busy {
+            self.core.wake.notify_waiters();
+        }
+        Ok(is_busy)
+    }
+
+    /// Carries out one run, if one is due. Tests call this, and never wait.
+    pub async fn step(&self) -> Result<bool> {
+        self.step_until(&CancellationToken::new()).await
+    }
+
+    async fn step_until(&self, stop: &CancellationToken) -> Result<bool> {
+        let service = &self.core.service;
+        let Some(job) = service.claim_run(self.core.worker, &self.busy_places()).await? else {
+            return Ok(false);
+        };
+        let turn = self.take_turn(&job.run.place);
+        let outcome = self.carry_out(&job, stop).await;
+        drop(turn);
+        match outcome {
+            Ok(outcome) => {
+                if !service.finish_run(&job, &outcome).await? {
+                    tracing::warn!(run = %job.run.id, "lost the run before it ended");
+                }
+            }
+            Err(Interruption::TooLong) => drop(service.finish_run(&job, &Outcome::TimedOut).await?),
+            Err(Interruption::Lost) => tracing::info!(run = %job.run.id, "the run was taken away"),
+            Err(Interruption::Stopping) => service.release_run(&job).await?,
+        }
+        Ok(true)
+    }
+
+    /// In a task of its own: a panic in there is that run's failure alone.
+    async fn carry_out(&self, job: &Job, stop: &CancellationToken) -> Result<Outcome, Interruption> {
+        let pulse = std::sync::Arc::new(Pulse::default());
+        let cancel = CancellationToken::new();
+        let mut task = tokio::spawn(run::deliver(self.clone(), job.clone(), pulse.clone(), cancel.clone()));
+        let patience = job.export.interval.patience().to_std().unwrap_or(POLL);
+        let interruption = tokio::select! {
+            outcome = &mut task => return Ok(outcome.unwrap_or_else(|error| broken(job, &error))),
+            () = signs_of_life(&self.core.service, job, &pulse) => Interruption::Lost,
+            () = sleep(patience) => Interruption::TooLong,
+            () = stop.cancelled() => Interruption::Stopping,
+        };
+        cancel.cancel();
+        // Taking back what was sent gets a little time, and no more.
+        match tokio::time::timeout(ABORT_TIME, &mut task).await {
+            // It got through after all, at the last moment.
+            Ok(Ok(outcome @ Outcome::Completed(_))) => Ok(outcome),
+            Ok(_) => Err(interruption),
+            Err(_) => {
+                task.abort();
+                Err(interruption)
+            }
+        }
+    }
+}
+
+/// Ends when the run is no longer ours.
+async fn signs_of_life(service: &Service, job: &Job, pulse: &Pulse) {
+    let mut tick = interval(SIGN_OF_LIFE);
+    tick.tick().await;
+    loop {
+        tick.tick().await;
+        match service.keep_run(job, &pulse.read()).await {
+            Ok(true) => {}
+            Ok(false) => return,
+            // The database is away for a moment; the lease says for how long that is fine.
+            Err(error) => log(Err(error)),
+        }
+    }
+}
+
+fn broken(job: &Job, error: &tokio::task::JoinError) -> Outcome {
+    tracing::error!(run = %job.run.id, %error, "a run broke down");
+    Outcome::Failed {
+        error: "something went wrong on our side; the operator of this server finds the reason in its log".to_owned(),
+        is_lasting: false,
+    }
+}
+
+fn log(result: Result<()>) {
+    if let Err(error) = result {
+        tracing::error!(
+            error = &error as &dyn std::error::Error,
+            "exports: background work failed"
+        );
+    }
+}

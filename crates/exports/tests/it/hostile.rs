@@ -1,0 +1,162 @@
+//! Far sides that are slow, endless, or not to be reached.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use exports::{Error, Verdict};
+use hogql::Model;
+use serde_json::{Value, json};
+use service::batch_exports::destination::Kind;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+use super::files::{open, outside};
+use super::suite::delivery;
+
+fn config(endpoint: &str) -> Value {
+    json!({
+        "bucket_name": "exports", "region": "us-east-1", "prefix": "in", "endpoint_url": endpoint,
+        "aws_access_key_id": "key", "aws_secret_access_key": "the-secret",
+    })
+}
+
+/// Answers with these bytes, over and over, with a pause after each.
+async fn peer(first: &'static str, again: &'static str, pause: Duration) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            tokio::spawn(async move {
+                let _ = stream.read(&mut [0; 4096]).await;
+                let mut piece = first;
+                while stream.write_all(piece.as_bytes()).await.is_ok() {
+                    tokio::time::sleep(pause).await;
+                    piece = again;
+                }
+            });
+        }
+    });
+    address
+}
+
+/// What becomes of a delivery to it, within a time that leaves room for the few retries.
+async fn refused(address: SocketAddr) -> Error {
+    let mut outside = outside(None);
+    outside.http = outside.http.within(Duration::from_millis(500));
+    let destination = open(Kind::S3, &config(&format!("http://{address}")), &outside).unwrap();
+    let delivery = delivery(&*destination, Model::Events, 0);
+    let start = Instant::now();
+    let error = destination.begin(&delivery).await.err().unwrap();
+    assert!(
+        start.elapsed() < Duration::from_secs(20),
+        "it took {:?}",
+        start.elapsed()
+    );
+    assert!(!error.sentence.contains("the-secret"));
+    error
+}
+
+#[tokio::test]
+async fn a_slow_peer_is_given_up() {
+    let silent = peer("", "", Duration::from_mins(1)).await;
+    let error = refused(silent).await;
+    assert!(!error.is_lasting && error.sentence.contains("took too long"), "{error}");
+    let first = "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\nETag: \"1\"\r\nLast-Modified: Sun, 15 Nov 2026 00:00:00 GMT\r\n\r\n";
+    let dripping = peer(first, "x", Duration::from_millis(50)).await;
+    let error = refused(dripping).await;
+    assert!(!error.is_lasting, "{error}");
+}
+
+#[tokio::test]
+async fn an_endless_peer_is_given_up() {
+    let headers = peer("HTTP/1.1 200 OK\r\n", "X-More: and more\r\n", Duration::ZERO).await;
+    assert!(!refused(headers).await.is_lasting);
+    let body = peer(
+        "HTTP/1.1 200 OK\r\n\r\n",
+        "and more and more and more and more ",
+        Duration::ZERO,
+    )
+    .await;
+    assert!(!refused(body).await.is_lasting);
+}
+
+#[tokio::test]
+async fn a_peers_own_words_are_not_repeated() {
+    let said = "HTTP/1.1 403 Forbidden\r\nContent-Length: 58\r\n\r\n<Error><Code>AccessDenied</Code><M>at 10.1.2.3</M></Error>";
+    let error = refused(peer(said, "", Duration::from_mins(1)).await).await;
+    assert!(error.is_lasting && error.sentence.contains("denies access"), "{error}");
+    assert!(!error.sentence.contains("10.1.2.3"));
+}
+
+/// Decided before anything is dialled.
+#[tokio::test]
+async fn addresses_that_are_not_allowed_are_refused() {
+    let service_account = "{}";
+    for endpoint in [
+        "http://169.254.169.254/latest",
+        "https://10.0.0.1",
+        "https://127.0.0.2",
+        "https://[::ffff:10.0.0.1]",
+        "https://0x7f.2",
+        "http://example.com",
+        "ftp://example.com",
+        "https://user:pass@example.com",
+    ] {
+        let s3 = open(Kind::S3, &config(endpoint), &outside(None));
+        let azure = json!({
+            "container_name": "c", "account_name": "a", "account_key": "a2V5", "endpoint_url": endpoint,
+        });
+        let azure = open(Kind::AzureBlob, &azure, &outside(None));
+        for destination in [s3, azure] {
+            let steps = destination.unwrap().test().await;
+            assert_eq!(steps[0].verdict, Verdict::Failed, "{endpoint}: {steps:?}");
+            assert!(
+                steps[1..].iter().all(|step| step.verdict == Verdict::Skipped),
+                "{endpoint}: {steps:?}"
+            );
+        }
+        let gcs = json!({ "bucket_name": "b", "service_account_key": service_account, "endpoint_url": endpoint });
+        assert!(open(Kind::Gcs, &gcs, &outside(None)).is_err());
+    }
+}
+
+/// Without keys nothing is asked of the machine's own role: it is an error before there is any client.
+#[tokio::test]
+async fn there_is_no_sign_in_but_by_keys() {
+    let mut destination = None;
+    for missing in ["aws_access_key_id", "aws_secret_access_key"] {
+        let mut whole = config("http://127.0.0.1:1");
+        whole[missing] = Value::Null;
+        let config = serde_json::from_value(whole).unwrap();
+        let opened = exports::destinations::open(
+            &service::batch_exports::destination::Destination::S3(config),
+            &outside(None),
+        );
+        destination = Some(opened.err().unwrap());
+    }
+    assert!(destination.unwrap().sentence.contains("are needed"));
+    let azure = serde_json::from_value(json!({ "container_name": "c", "account_name": "a" })).unwrap();
+    let azure = service::batch_exports::destination::Destination::AzureBlob(azure);
+    let refused = exports::destinations::open(&azure, &outside(None)).err().unwrap();
+    assert!(
+        refused.is_lasting && refused.sentence.contains("is needed"),
+        "{refused}"
+    );
+}
+
+#[tokio::test]
+async fn names_that_would_lead_to_another_host_are_refused() {
+    for (key, value) in [
+        ("bucket_name", "evil.example/"),
+        ("bucket_name", "a@evil.example"),
+        ("region", "x.evil.example/"),
+        ("region", "eu west"),
+        ("prefix", "../x"),
+    ] {
+        let mut config = config("https://example.com");
+        config[key] = json!(value);
+        let refused = open(Kind::S3, &config, &outside(None)).err().unwrap();
+        assert!(refused.is_lasting, "{refused}");
+    }
+}

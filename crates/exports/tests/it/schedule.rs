@@ -1,0 +1,424 @@
+//! Runs and backfills over time, with the clock in hand. What was delivered is read off the files.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use chrono::TimeDelta;
+use events::Incoming;
+use serde_json::{Value, json};
+use service::Time;
+use service::WorkerId;
+use service::batch_exports::{Outcome, Progress};
+use service::mail::Letter;
+use testkit::databases::Backend;
+use testkit::kit::Surroundings;
+use testkit::{Kit, on_both};
+use uuid::Uuid;
+
+/// An export of the kind `File`, and what its owner asks about it.
+struct Export<'a> {
+    kit: &'a Kit,
+    path: String,
+}
+
+impl<'a> Export<'a> {
+    async fn new(kit: &'a Kit, over: Value) -> Self {
+        let mut body = json!({
+            "name": "To files", "interval": "hour", "destination": { "type": "File", "config": { "folder": "out" } },
+        });
+        body.as_object_mut().unwrap().extend(over.as_object().unwrap().clone());
+        let reply = kit.post(&kit.admin.key, &kit.at("batch_exports/"), body).await;
+        assert_eq!(reply.status, 201, "{reply:?}");
+        let path = kit.at(&format!("batch_exports/{}/", reply.text("/id")));
+        Self { kit, path }
+    }
+
+    async fn post(&self, action: &str, body: Value) -> Value {
+        let reply = self
+            .kit
+            .post(&self.kit.admin.key, &format!("{}{action}", self.path), body)
+            .await;
+        assert_eq!(reply.status, 200, "{action}: {reply:?}");
+        reply.body
+    }
+
+    async fn patch(&self, body: Value) {
+        let reply = self.kit.patch(&self.kit.admin.key, &self.path, body).await;
+        assert_eq!(reply.status, 200, "{reply:?}");
+    }
+
+    async fn get(&self, rest: &str) -> Value {
+        self.kit
+            .get(&self.kit.admin.key, &format!("{}{rest}", self.path))
+            .await
+            .body
+    }
+
+    /// Its runs, oldest interval first: start, end, status, rows.
+    async fn runs(&self) -> Vec<(String, String, String, i64)> {
+        let runs = self.get("runs/?limit=1000").await;
+        let text = |run: &Value, key: &str| {
+            run[key]
+                .as_str()
+                .unwrap_or_default()
+                .trim_end_matches(":00.000000Z")
+                .to_owned()
+        };
+        let mut runs: Vec<_> = runs["results"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|run| {
+                let status = run["status"].as_str().unwrap().to_owned();
+                let records = run["records_completed"].as_i64().unwrap_or(-1);
+                (
+                    text(run, "data_interval_start"),
+                    text(run, "data_interval_end"),
+                    status,
+                    records,
+                )
+            })
+            .collect();
+        runs.sort();
+        runs
+    }
+
+    async fn spans(&self) -> Vec<(String, String)> {
+        self.runs()
+            .await
+            .into_iter()
+            .map(|(start, end, _, _)| (start, end))
+            .collect()
+    }
+}
+
+/// Stores an event at the clock's time, known by its number.
+async fn capture(kit: &Kit, number: u128) {
+    let now = kit.service.clock().now();
+    let event = Incoming {
+        uuid: Some(Uuid::from_u128(number)),
+        event: "seen".to_owned(),
+        distinct_id: "ann".to_owned(),
+        properties: serde_json::Map::new(),
+        timestamp: now,
+    };
+    kit.events.append(kit.team.0, vec![event], now).await.unwrap();
+}
+
+/// How often each event is in the files that were delivered.
+fn delivered(kit: &Kit) -> BTreeMap<u128, usize> {
+    let mut found = BTreeMap::new();
+    read(&kit.export_root(), &mut found);
+    found
+}
+
+fn read(folder: &Path, found: &mut BTreeMap<u128, usize>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            read(&path, found);
+        } else if path.extension().is_some_and(|end| end == "jsonl") {
+            for line in std::fs::read_to_string(&path).unwrap().lines() {
+                let row: Value = serde_json::from_str(line).unwrap();
+                let uuid: Uuid = row["uuid"].as_str().unwrap().parse().unwrap();
+                *found.entry(uuid.as_u128()).or_default() += 1;
+            }
+        }
+    }
+}
+
+fn once(numbers: impl IntoIterator<Item = u128>) -> BTreeMap<u128, usize> {
+    numbers.into_iter().map(|number| (number, 1)).collect()
+}
+
+fn span(start: &str, end: &str) -> (String, String) {
+    (start.to_owned(), end.to_owned())
+}
+
+fn advance(kit: &Kit, by: TimeDelta) {
+    kit.service.clock().advance(by);
+}
+
+async fn kit_at(backend: Backend, start: &str) -> Kit {
+    let start: Time = start.parse().unwrap();
+    let surroundings = Surroundings {
+        start,
+        ..Surroundings::default()
+    };
+    Kit::of(backend, testkit_settings(), surroundings).await
+}
+
+fn testkit_settings() -> api::Settings {
+    api::Settings::default()
+}
+
+on_both! {
+    async fn each_hour_is_delivered_once_after_its_end(kit: Kit) {
+        capture(&kit, 1).await;
+        let export = Export::new(&kit, json!({})).await;
+        kit.run_exports().await;
+        assert!(export.runs().await.is_empty(), "nothing is due before the hour is over");
+        advance(&kit, TimeDelta::minutes(29));
+        capture(&kit, 2).await;
+        advance(&kit, TimeDelta::minutes(1));
+        // Exactly at the boundary: it belongs to the next hour.
+        capture(&kit, 3).await;
+        kit.run_exports().await;
+        assert_eq!(delivered(&kit), once([1, 2]));
+        advance(&kit, TimeDelta::hours(1));
+        kit.run_exports().await;
+        kit.run_exports().await;
+        assert_eq!(delivered(&kit), once([1, 2, 3]));
+        let runs = export.runs().await;
+        assert_eq!(runs[0], ("2026-11-15T09:00".into(), "2026-11-15T10:00".into(), "Completed".into(), 2));
+        assert_eq!(runs.len(), 2);
+        let latest = export.get("").await;
+        assert_eq!(latest["latest_runs"].as_array().unwrap().len(), 2);
+        let logs = export.get("logs/").await;
+        assert!(logs["results"][0]["message"].as_str().unwrap().contains("Delivered 1 rows"), "{logs}");
+    }
+
+    async fn what_was_missed_while_nobody_worked_is_caught_up(kit: Kit) {
+        let export = Export::new(&kit, json!({ "interval": "every 5 minutes" })).await;
+        for number in 0..200 {
+            capture(&kit, number).await;
+            advance(&kit, TimeDelta::minutes(5));
+        }
+        kit.run_exports().await;
+        assert_eq!(delivered(&kit), once(0..200));
+        let runs = export.runs().await;
+        assert_eq!(runs.len(), 200);
+        assert!(runs.windows(2).all(|pair| pair[0].1 == pair[1].0), "the intervals touch");
+    }
+
+    async fn what_passed_while_paused_is_filled_only_when_asked_for(kit: Kit) {
+        let export = Export::new(&kit, json!({})).await;
+        capture(&kit, 1).await;
+        export.post("pause/", json!({})).await;
+        advance(&kit, TimeDelta::hours(3));
+        capture(&kit, 2).await;
+        kit.run_exports().await;
+        assert!(delivered(&kit).is_empty());
+        export.post("unpause/", json!({})).await;
+        advance(&kit, TimeDelta::hours(1));
+        kit.run_exports().await;
+        assert_eq!(delivered(&kit), once([2]), "the hour under way, and none before it");
+        export.post("pause/", json!({})).await;
+        advance(&kit, TimeDelta::hours(2));
+        capture(&kit, 3).await;
+        advance(&kit, TimeDelta::hours(2));
+        export.post("unpause/", json!({ "backfill": true })).await;
+        kit.run_exports().await;
+        assert_eq!(delivered(&kit), once([2, 3]), "the gap is filled, without what was skipped before");
+        let backfills = export.get("backfills/").await;
+        assert_eq!(backfills["results"][0]["status"], "Completed");
+        assert_eq!(backfills["results"][0]["progress"]["progress"], 1.0);
+    }
+
+    async fn no_run_is_made_before_the_start_or_after_the_end(kit: Kit) {
+        let bounds = json!({ "start_at": "2026-11-15T12:00:00Z", "end_at": "2026-11-15T14:30:00Z" });
+        let export = Export::new(&kit, bounds).await;
+        advance(&kit, TimeDelta::hours(10));
+        kit.run_exports().await;
+        assert_eq!(
+            export.spans().await,
+            [span("2026-11-15T12:00", "2026-11-15T13:00"), span("2026-11-15T13:00", "2026-11-15T14:00")]
+        );
+        export.patch(json!({ "end_at": null })).await;
+        kit.run_exports().await;
+        assert_eq!(export.spans().await.len(), 7, "with the end gone it goes on where it stopped");
+    }
+
+    async fn another_interval_goes_on_where_the_last_one_ended(kit: Kit) {
+        let export = Export::new(&kit, json!({})).await;
+        for number in 0..48 {
+            if number == 5 {
+                kit.run_exports().await;
+                export.patch(json!({ "interval": "day" })).await;
+            }
+            capture(&kit, number).await;
+            advance(&kit, TimeDelta::hours(1));
+        }
+        kit.run_exports().await;
+        let spans = export.spans().await;
+        assert!(spans.windows(2).all(|pair| pair[0].1 == pair[1].0), "no gap and no overlap: {spans:?}");
+        assert_eq!(spans.last().unwrap(), &span("2026-11-16T00:00", "2026-11-17T00:00"));
+        assert_eq!(delivered(&kit), once(0..39), "everything before the last boundary, once");
+    }
+
+    async fn a_backfill_fills_gaps_and_sends_nothing_twice_unless_told_to(kit: Kit) {
+        for number in 0..6 {
+            capture(&kit, number).await;
+            advance(&kit, TimeDelta::hours(1));
+        }
+        let export = Export::new(&kit, json!({})).await;
+        capture(&kit, 6).await;
+        advance(&kit, TimeDelta::hours(1));
+        kit.run_exports().await;
+        assert_eq!(delivered(&kit), once([6]));
+        let answer = export.post("backfill/", json!({})).await;
+        kit.run_exports().await;
+        assert_eq!(delivered(&kit), once(0..7), "from the earliest data to where the schedule began");
+        let id = answer["backfill_id"].as_str().unwrap();
+        let backfill = export.get(&format!("backfills/{id}/")).await;
+        assert_eq!((&backfill["status"], &backfill["progress"]["total_runs"]), (&json!("Completed"), &json!(7)));
+        export.post("backfill/", json!({ "start_at": "2026-11-15T09:00:00Z" })).await;
+        kit.run_exports().await;
+        assert_eq!(export.runs().await.len(), 7, "all of it was delivered");
+        let again = export.post("backfill/", json!({ "start_at": "2026-11-15T09:00:00Z", "resend": true })).await;
+        kit.run_exports().await;
+        assert_eq!(delivered(&kit), once(0..7), "sent again, and replaced");
+        let id = again["backfill_id"].as_str().unwrap();
+        let resent = export.get(&format!("runs/?backfill={id}")).await;
+        assert_eq!(resent["count"], 7);
+    }
+
+    async fn a_long_backfill_makes_its_runs_a_few_at_a_time_and_can_be_cancelled(kit: Kit) {
+        capture(&kit, 1).await;
+        advance(&kit, TimeDelta::days(60));
+        let export = Export::new(&kit, json!({ "interval": "every 5 minutes" })).await;
+        let answer = export.post("backfill/", json!({})).await;
+        kit.exports.schedule().await.unwrap();
+        let made = export.get("runs/").await["count"].as_i64().unwrap();
+        assert!((1..=400).contains(&made), "{made}");
+        let path = format!("backfills/{}/", answer["backfill_id"].as_str().unwrap());
+        let backfill = export.get(&path).await;
+        assert_eq!(backfill["progress"]["total_runs"], 60 * 288);
+        let cancelled = export.post(&format!("{path}cancel/"), json!({})).await;
+        assert_eq!(cancelled["status"], "Cancelled");
+        kit.run_exports().await;
+        assert!(delivered(&kit).is_empty());
+        assert!(export.runs().await.iter().all(|run| run.2 == "Cancelled"));
+    }
+
+    async fn several_schedulers_and_workers_share_the_work_without_doubling_it(kit: Kit) {
+        let mut exports = Vec::new();
+        for _ in 0..10 {
+            exports.push(Export::new(&kit, json!({ "destination": { "type": "NoOp", "config": {} } })).await);
+        }
+        advance(&kit, TimeDelta::hours(6));
+        let work = || async { while kit.exports.schedule().await.unwrap() | kit.exports.step().await.unwrap() {} };
+        tokio::join!(work(), work(), work(), work());
+        for export in &exports {
+            let runs = export.runs().await;
+            assert_eq!(runs.len(), 6);
+            assert!(runs.iter().all(|run| run.2 == "Completed"), "{runs:?}");
+        }
+    }
+
+    async fn a_dead_workers_run_is_taken_over_and_its_ghost_writes_nothing(kit: Kit) {
+        let export = Export::new(&kit, json!({})).await;
+        capture(&kit, 1).await;
+        advance(&kit, TimeDelta::hours(1));
+        kit.exports.schedule().await.unwrap();
+        let ghost = kit.service.claim_run(WorkerId(Uuid::from_u128(7)), &[]).await.unwrap().unwrap();
+        assert!(!kit.exports.step().await.unwrap(), "it is held");
+        advance(&kit, TimeDelta::seconds(59));
+        assert!(kit.exports.step().await.unwrap(), "within a minute another takes over");
+        assert_eq!(delivered(&kit), once([1]));
+        assert!(!kit.service.keep_run(&ghost, &Progress::default()).await.unwrap());
+        let late = Outcome::Failed { error: "a ghost's word".to_owned(), is_lasting: true };
+        assert!(!kit.service.finish_run(&ghost, &late).await.unwrap());
+        assert_eq!(export.runs().await[0].2, "Completed");
+    }
+
+    async fn what_can_pass_is_tried_again_later_and_what_cannot_pauses_the_export(kit: Kit) {
+        let kit = kit.with_mail().await;
+        // Nobody listens there: it may well be back soon.
+        let away = json!({ "host": "127.0.0.1", "port": 9, "user": "u", "password": "p", "database": "d" });
+        let away = json!({ "destination": { "type": "Postgres", "config": away } });
+        let passing = Export::new(&kit, away).await;
+        capture(&kit, 1).await;
+        advance(&kit, TimeDelta::hours(1));
+        kit.run_exports().await;
+        assert_eq!(passing.runs().await[0].2, "FailedRetryable");
+        assert!(!kit.exports.step().await.unwrap(), "not at once");
+        advance(&kit, TimeDelta::seconds(6));
+        assert!(kit.exports.step().await.unwrap(), "a little later");
+        let error = passing.get("").await["latest_runs"][0]["latest_error"].as_str().unwrap().to_owned();
+        assert!(error.contains("check"), "a sentence to act on: {error}");
+        passing.patch(json!({ "paused": true })).await;
+        let broken = Export::new(&kit, json!({ "destination": { "type": "File", "config": { "folder": "blocked" } } })).await;
+        // A file is where the folder should be.
+        std::fs::write(kit.export_root().join("blocked"), "x").unwrap();
+        for number in 0..7 {
+            capture(&kit, 10 + number).await;
+            advance(&kit, TimeDelta::hours(1));
+            kit.run_exports().await;
+        }
+        let seen = broken.get("").await;
+        assert_eq!(seen["paused"], true, "{seen}");
+        let failed = broken.runs().await.iter().filter(|run| run.2 == "Failed").count();
+        assert_eq!(failed, 5);
+        let letters = kit.letters().await;
+        let mut told: Vec<&str> = letters.iter()
+            .filter(|(_, letter)| matches!(letter, Letter::ExportPaused { .. }))
+            .map(|(to, _)| to.as_str()).collect();
+        told.sort_unstable();
+        assert_eq!(told, ["adam@example.com", "olga@example.com"]);
+        std::fs::remove_file(kit.export_root().join("blocked")).unwrap();
+        broken.post("unpause/", json!({ "backfill": true })).await;
+        kit.run_exports().await;
+        assert_eq!(delivered(&kit), once(10..17), "what failed is caught up, too");
+    }
+
+    async fn a_cancelled_or_deleted_run_is_let_go(kit: Kit) {
+        let export = Export::new(&kit, json!({})).await;
+        capture(&kit, 1).await;
+        advance(&kit, TimeDelta::hours(1));
+        kit.exports.schedule().await.unwrap();
+        let job = kit.service.claim_run(WorkerId(Uuid::from_u128(7)), &[]).await.unwrap().unwrap();
+        let path = format!("runs/{}/", job.run.id);
+        assert_eq!(export.post(&format!("{path}cancel/"), json!({})).await["status"], "Cancelled");
+        assert!(!kit.service.keep_run(&job, &Progress::default()).await.unwrap(), "its holder learns of it");
+        let again = kit.post(&kit.admin.key, &format!("{}{path}cancel/", export.path), json!({})).await;
+        assert_eq!(again.status, 400);
+        export.post(&format!("{path}retry/"), json!({})).await;
+        kit.run_exports().await;
+        assert_eq!(delivered(&kit), once([1]));
+        advance(&kit, TimeDelta::hours(1));
+        kit.exports.schedule().await.unwrap();
+        let job = kit.service.claim_run(WorkerId(Uuid::from_u128(8)), &[]).await.unwrap().unwrap();
+        assert_eq!(kit.delete(&kit.admin.key, &export.path).await.status, 204);
+        assert!(!kit.service.finish_run(&job, &Outcome::Completed(Progress::default())).await.unwrap());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn weeks_begin_on_monday_and_leap_days_are_days() {
+    for backend in [Backend::Sqlite, Backend::Postgres] {
+        let kit = kit_at(backend, "2028-02-26T22:00:00Z").await;
+        let day = Export::new(&kit, json!({ "interval": "day" })).await;
+        let week = Export::new(
+            &kit,
+            json!({ "interval": "week", "destination": { "type": "NoOp", "config": {} } }),
+        )
+        .await;
+        for number in 0..10 {
+            capture(&kit, number).await;
+            advance(&kit, TimeDelta::hours(12));
+            kit.run_exports().await;
+        }
+        let days = day.spans().await;
+        assert!(days.contains(&span("2028-02-29T00:00", "2028-03-01T00:00")), "{days:?}");
+        assert!(days.windows(2).all(|pair| pair[0].1 == pair[1].0));
+        assert_eq!(week.spans().await, [span("2028-02-21T00:00", "2028-02-28T00:00")]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clock_that_jumps_back_loses_and_doubles_nothing() {
+    for backend in [Backend::Sqlite, Backend::Postgres] {
+        let kit = Kit::new(backend).await;
+        Export::new(&kit, json!({})).await;
+        let hours = [1, 1, -2, 1, 1, 1, -1, 3, 1];
+        for (number, by) in hours.into_iter().enumerate() {
+            capture(&kit, number as u128).await;
+            advance(&kit, TimeDelta::hours(by));
+            kit.run_exports().await;
+        }
+        advance(&kit, TimeDelta::hours(24));
+        kit.run_exports().await;
+        assert_eq!(delivered(&kit), once(0..hours.len() as u128));
+    }
+}

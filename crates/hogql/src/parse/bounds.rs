@@ -1,0 +1,110 @@
+//! How much a query may ask of whoever reads it.
+
+use sqlparser::keywords::Keyword;
+use sqlparser::tokenizer::{Token, TokenWithSpan};
+
+use super::{ParseError, Result, refuse};
+use crate::expr::Field;
+
+const BYTES: usize = 20_000;
+const FIELDS: usize = 300;
+const BRACKETS: usize = 50;
+const ALIAS_BYTES: usize = 120;
+/// Every operator may put one expression into another, and the parser's tree is taken down by recursion.
+const OPERATORS: usize = 2_000;
+/// Of the parser's functions; brackets and signs before a value take some each.
+pub(super) const RECURSION: usize = 200;
+/// Of a checked expression: a chain of operators is as deep as it is long. SQLite takes 1000 levels, and some of ours
+/// are several of its own.
+pub(super) const LEVELS: usize = 200;
+
+pub(super) fn check_size(text: &str) -> Result<()> {
+    if text.len() > BYTES {
+        return Err(refuse(format!("the query is longer than {BYTES} bytes")));
+    }
+    Ok(())
+}
+
+pub(super) fn check_tokens(tokens: &[TokenWithSpan]) -> Result<()> {
+    let mut open = 0_usize;
+    let mut operators = 0;
+    for TokenWithSpan { token, .. } in tokens {
+        match token {
+            Token::LParen | Token::LBracket => open += 1,
+            Token::RParen | Token::RBracket => open = open.saturating_sub(1),
+            Token::Placeholder(_) | Token::LBrace => return Err(no_placeholders()),
+            token => operators += usize::from(is_operator(token)),
+        }
+        if open > BRACKETS {
+            return Err(too_deep());
+        }
+    }
+    if operators > OPERATORS {
+        return Err(refuse("the query has too many operators; IN takes a list of values"));
+    }
+    Ok(())
+}
+
+fn is_operator(token: &Token) -> bool {
+    match token {
+        Token::Word(word) => word.keyword != Keyword::NoKeyword,
+        Token::Number(..)
+        | Token::SingleQuotedString(_)
+        | Token::Comma
+        | Token::Period
+        | Token::Whitespace(_)
+        | Token::EOF => false,
+        _ => true,
+    }
+}
+
+pub(super) fn check_level(level: usize) -> Result<()> {
+    if level > LEVELS { Err(too_deep()) } else { Ok(()) }
+}
+
+pub(super) fn check_fields(fields: &[Field]) -> Result<()> {
+    if fields.len() > FIELDS {
+        return Err(refuse(format!("the query selects more than {FIELDS} columns")));
+    }
+    let mut aliases: Vec<_> = fields.iter().map(|field| field.alias.as_str()).collect();
+    aliases.sort_unstable();
+    match aliases.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(refuse(format!(
+            "two columns are named `{}`; give one of them an alias",
+            pair[0]
+        ))),
+        None => fields.iter().try_for_each(|field| check_alias(&field.alias)),
+    }
+}
+
+fn check_alias(alias: &str) -> Result<()> {
+    if alias.is_empty() {
+        return Err(refuse("a column's alias is empty"));
+    }
+    if alias.len() > ALIAS_BYTES {
+        let shown = &alias[..alias.floor_char_boundary(40)];
+        return Err(refuse(format!(
+            "the column `{shown}…` has a name of more than {ALIAS_BYTES} bytes; give it a shorter alias with AS"
+        )));
+    }
+    if alias.chars().any(char::is_control) {
+        return Err(refuse("a column's alias contains a control character"));
+    }
+    if alias.starts_with(crate::render::RESERVED) {
+        return Err(refuse(format!(
+            "an alias must not begin with {}",
+            crate::render::RESERVED
+        )));
+    }
+    Ok(())
+}
+
+pub(super) fn too_deep() -> ParseError {
+    refuse(format!(
+        "the query nests too deeply: at most {BRACKETS} brackets and {LEVELS} operators in a row; IN takes a list of values"
+    ))
+}
+
+pub(super) fn no_placeholders() -> ParseError {
+    refuse("placeholders are not supported: write the value, and leave out the interval, which the export adds itself")
+}

@@ -1,0 +1,257 @@
+//! Calls of functions, and the forms that the parser reads on its own.
+
+use sqlparser::ast::{
+    CeilFloorKind, DateTimeField, Expr as Ast, Function as AstFunction, FunctionArg, FunctionArgExpr, FunctionArguments,
+};
+
+use super::expr::Reader;
+use super::forms::named_form;
+use super::kinds::{self, number};
+use super::{ParseError, Result, refuse};
+use crate::expr::{Expr, Value};
+use crate::function::{Function, Takes};
+use crate::model::Type;
+
+/// What gives another result each time, so that a run that is repeated would not repeat its rows.
+const UNSTEADY: &[&str] = &[
+    "now",
+    "now64",
+    "today",
+    "yesterday",
+    "current_timestamp",
+    "current_date",
+    "current_time",
+    "localtimestamp",
+    "rand",
+    "rand32",
+    "rand64",
+    "random",
+    "randcanonical",
+    "randomstring",
+    "generateuuidv4",
+    "generateuuidv7",
+    "nowinblock",
+    "utctimestamp",
+    "rownumberinallblocks",
+    "rownumberinblock",
+];
+
+const AGGREGATES: &[&str] = &[
+    "count",
+    "countif",
+    "sum",
+    "sumif",
+    "avg",
+    "avgif",
+    "min",
+    "minif",
+    "max",
+    "maxif",
+    "any",
+    "anylast",
+    "argmin",
+    "argmax",
+    "uniq",
+    "uniqexact",
+    "uniqif",
+    "grouparray",
+    "groupuniqarray",
+    "quantile",
+    "quantiles",
+    "median",
+    "stddevpop",
+    "stddevsamp",
+    "varpop",
+    "varsamp",
+    "topk",
+    "sumarray",
+    "countdistinct",
+    "array_agg",
+    "string_agg",
+];
+
+impl Reader<'_> {
+    pub(super) fn called(&self, ast: &Ast, level: usize) -> Result<Expr> {
+        let arguments = |asts: &[&Ast]| asts.iter().map(|ast| self.expr(ast, level)).collect::<Result<Vec<_>>>();
+        match ast {
+            Ast::Function(function) => self.function(function, level),
+            Ast::Trim {
+                expr,
+                trim_where: None,
+                trim_what: None,
+                trim_characters: None,
+            } => call(Function::Trim, arguments(&[expr])?),
+            Ast::Substring {
+                expr,
+                substring_from: Some(from),
+                substring_for,
+                ..
+            } => {
+                let mut asts = vec![expr.as_ref(), from];
+                asts.extend(substring_for.as_deref());
+                call(Function::Substring, arguments(&asts)?)
+            }
+            Ast::Position { expr, r#in } => call(Function::Position, arguments(&[r#in, expr])?),
+            Ast::Ceil { expr, field } if is_bare(field) => call(Function::Ceil, arguments(&[expr])?),
+            Ast::Floor { expr, field } if is_bare(field) => call(Function::Floor, arguments(&[expr])?),
+            other => Err(unsupported(other)),
+        }
+    }
+
+    fn function(&self, function: &AstFunction, level: usize) -> Result<Expr> {
+        let name = function.name.to_string();
+        if function.over.is_some() {
+            return Err(refuse("window functions are not supported: each row is computed alone"));
+        }
+        let arguments = match &function.args {
+            FunctionArguments::List(list) if list.duplicate_treatment.is_none() && list.clauses.is_empty() => {
+                &list.args
+            }
+            FunctionArguments::Subquery(_) => return Err(no_subqueries()),
+            _ => return Err(unknown(&name)),
+        };
+        let is_plain = function.parameters == FunctionArguments::None
+            && function.filter.is_none()
+            && function.within_group.is_empty()
+            && function.null_treatment.is_none();
+        if !is_plain || is_one_of(&name, AGGREGATES) || is_one_of(&name, UNSTEADY) {
+            return Err(unknown(&name));
+        }
+        // A chain is as deep as it is long.
+        let is_chain = is_one_of(&name, &["and", "or"]);
+        let level = if is_chain { level + arguments.len() } else { level };
+        let arguments = arguments
+            .iter()
+            .map(|argument| match argument {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(ast)) => self.expr(ast, level),
+                _ => Err(refuse(format!("{} takes plain arguments", short(&name)))),
+            })
+            .collect::<Result<Vec<_>>>()?;
+        match Function::named(&name) {
+            Some(function) => call(function, arguments),
+            None => named_form(&name, arguments),
+        }
+    }
+}
+
+fn is_bare(field: &CeilFloorKind) -> bool {
+    matches!(field, CeilFloorKind::DateTimeField(DateTimeField::NoDateTime))
+}
+
+/// A call, its arguments checked and fitted to what the function takes.
+fn call(function: Function, arguments: Vec<Expr>) -> Result<Expr> {
+    let definition = function.definition();
+    let name = function.name();
+    let most = if definition.is_variadic {
+        usize::MAX
+    } else {
+        definition.takes.len()
+    };
+    if !(definition.at_least..=most).contains(&arguments.len()) {
+        return Err(wrong_count(name, definition.at_least));
+    }
+    if let (Function::ToDateTime, [Expr::Value(Value::Text(text))]) = (function, arguments.as_slice()) {
+        return kinds::time(text);
+    }
+    let takes = |index: usize| definition.takes[index.min(definition.takes.len() - 1)];
+    let arguments = arguments
+        .into_iter()
+        .enumerate()
+        .map(|(index, argument)| taken(argument, takes(index), name))
+        .collect::<Result<Vec<_>>>()?;
+    let arguments = if definition.takes.contains(&Takes::Same) {
+        kinds::unified(arguments)?
+    } else {
+        arguments
+    };
+    Ok(Expr::Call(function, arguments))
+}
+
+fn taken(argument: Expr, takes: Takes, name: &str) -> Result<Expr> {
+    let kind = argument.kind();
+    match (takes, kind) {
+        (_, None) => Err(refuse(format!("{name} of NULL is NULL: leave it out"))),
+        (Takes::Text | Takes::AsText, Some(Type::Text)) | (Takes::Time, Some(Type::Time)) | (Takes::Same, _) => {
+            Ok(argument)
+        }
+        (Takes::OneOf(kinds), Some(kind)) if kinds.contains(&kind) => Ok(argument),
+        (Takes::AsText, _) => Ok(Expr::Call(Function::ToString, vec![argument])),
+        (Takes::Number, _) => number(argument, name),
+        (Takes::Literal(least, most), _) => match argument {
+            Expr::Value(Value::Int(number)) if (least..=most).contains(&number) => Ok(argument),
+            _ => Err(refuse(format!(
+                "{name} takes a whole number here, written in the query, from {least} on"
+            ))),
+        },
+        (Takes::Time, Some(Type::Text)) => match &argument {
+            Expr::Value(Value::Text(text)) => kinds::time(text),
+            _ => Err(refuse(format!(
+                "{name} takes a time: write toDateTime(…) around the text"
+            ))),
+        },
+        (Takes::Text, kind) => Err(refuse(format!(
+            "{name} takes text, not {}: write toString(…) around it",
+            kinds::named(kind)
+        ))),
+        (Takes::Time, kind) => Err(refuse(format!("{name} takes a time, not {}", kinds::named(kind)))),
+        (Takes::OneOf(_), kind) => Err(refuse(format!("{name} does not take {}", kinds::named(kind)))),
+    }
+}
+
+fn is_one_of(name: &str, names: &[&str]) -> bool {
+    names.iter().any(|other| other.eq_ignore_ascii_case(name))
+}
+
+fn short(name: &str) -> String {
+    name.chars().take(60).collect()
+}
+
+pub(super) fn wrong_count(name: &str, at_least: usize) -> ParseError {
+    refuse(format!(
+        "{name} has too few or too many arguments; it takes at least {at_least}"
+    ))
+}
+
+fn no_subqueries() -> ParseError {
+    refuse("Subqueries are not supported")
+}
+
+pub(super) fn unknown(name: &str) -> ParseError {
+    let shown = short(name);
+    if is_one_of(name, UNSTEADY) {
+        return refuse(format!(
+            "{shown} is not supported: a run that is repeated must give the same rows"
+        ));
+    }
+    if is_one_of(name, AGGREGATES) {
+        return refuse(format!(
+            "aggregate functions are not supported ({shown}): an export has a row for each event or person"
+        ));
+    }
+    refuse(format!(
+        "there is no function {shown}; the documentation of queries lists those that there are"
+    ))
+}
+
+fn unsupported(ast: &Ast) -> ParseError {
+    match ast {
+        Ast::Subquery(_) | Ast::InSubquery { .. } | Ast::Exists { .. } => no_subqueries(),
+        Ast::Cast { .. } | Ast::Convert { .. } => {
+            refuse("casts are not supported: write toString(…), toInt(…), toFloat(…), toBool(…) or toDateTime(…)")
+        }
+        Ast::TypedString(_) => refuse("write a time as toDateTime('2024-02-29 12:00:00')"),
+        Ast::Interval(_) => refuse("intervals are not supported: the export adds its interval itself"),
+        Ast::Array(_) | Ast::Tuple(_) | Ast::Map(_) | Ast::Struct { .. } => {
+            refuse("arrays and tuples are not supported")
+        }
+        Ast::Lambda(_) => refuse("lambda functions are not supported"),
+        Ast::Like { .. } | Ast::ILike { .. } => refuse("LIKE takes one pattern, and no ESCAPE: the backslash is it"),
+        Ast::Trim { .. } | Ast::Substring { .. } | Ast::Ceil { .. } | Ast::Floor { .. } => {
+            refuse("trim, floor and ceil take one argument, substring two or three")
+        }
+        Ast::IsTrue(_) | Ast::IsFalse(_) | Ast::IsNotTrue(_) | Ast::IsNotFalse(_) => {
+            refuse("write a comparison with = instead of IS TRUE or IS FALSE")
+        }
+        _ => refuse("Unsupported HogQL query: one of its expressions is not known here"),
+    }
+}

@@ -1,0 +1,35 @@
+//! Events, and the work of bringing them elsewhere.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Where events and persons are kept, and how they are exported.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct DataSettings {
+    /// Where events and persons are kept: `clickhouse://user:password@host:8123/database`; a file in the data folder
+    /// unless given.
+    #[arg(
+        long,
+        global = true,
+        env = "HEDGEROW_EVENTS_URL",
+        hide_env_values = true,
+        value_name = "URL"
+    )]
+    pub(crate) events_url: Option<String>,
+
+    /// The folder below which exports may write files on this machine; none may unless given.
+    #[arg(long, global = true, env = "HEDGEROW_EXPORT_ROOT", value_name = "FOLDER")]
+    pub(crate) export_root: Option<PathBuf>,
+
+    /// How many runs of exports this process carries out at once; none if 0.
+    #[arg(
+        long,
+        global = true,
+        env = "HEDGEROW_WORKERS",
+        default_value = "4",
+        value_parser = clap::value_parser!(u16).range(0..=1000),
+        value_name = "NUMBER"
+    )]
+    pub(crate) workers: u16,
+}

@@ -1,0 +1,234 @@
+//! Settings: by flag, else by environment, else by file. One that is unknown is refused by name.
+
+mod data;
+mod providers;
+mod read;
+mod values;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use api::RateLimit;
+use clap::Args;
+use url::Url;
+
+pub(crate) use data::DataSettings;
+pub(crate) use providers::ProviderSettings;
+pub(crate) use read::read;
+
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Settings")]
+pub(crate) struct Settings {
+    /// A TOML file with settings, each named like its flag with `_` for `-`.
+    #[arg(long, global = true, env = "HEDGEROW_CONFIG", value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// The address to listen at.
+    #[arg(long, global = true, env = "HEDGEROW_LISTEN", default_value = "127.0.0.1:8000")]
+    pub(crate) listen: SocketAddr,
+
+    /// The folder for what is kept on this machine; made if it is not there.
+    #[arg(
+        long,
+        global = true,
+        env = "HEDGEROW_DATA_DIR",
+        default_value = "./hedgerow-data",
+        value_name = "FOLDER"
+    )]
+    pub(crate) data_dir: PathBuf,
+
+    /// The database: `postgres://user:password@host/name` or `sqlite:FILE`; an SQLite file in the data folder
+    /// unless given.
+    #[arg(
+        long,
+        global = true,
+        env = "HEDGEROW_DATABASE_URL",
+        hide_env_values = true,
+        value_name = "URL"
+    )]
+    pub(crate) database_url: Option<String>,
+
+    /// How many connections to PostgreSQL this process may have open.
+    #[arg(
+        long,
+        global = true,
+        env = "HEDGEROW_DATABASE_CONNECTIONS",
+        default_value = "10",
+        value_parser = clap::value_parser!(u32).range(1..=1000),
+        value_name = "NUMBER"
+    )]
+    pub(crate) database_connections: u32,
+
+    #[command(flatten)]
+    pub(crate) data: DataSettings,
+
+    /// Where people and programs find this server, such as `https://hedgerow.example.com`; links begin with it.
+    /// Without it they begin with the host of the request.
+    #[arg(long, global = true, env = "HEDGEROW_SITE_URL", value_name = "URL")]
+    pub(crate) site_url: Option<Url>,
+
+    /// What secrets in the database are sealed with: at least 32 characters. Made and kept in the data folder unless
+    /// given; several replicas need the same. To replace it, give the new one and the old one, with a comma between.
+    #[arg(
+        long,
+        global = true,
+        env = "HEDGEROW_SECRET_KEY",
+        hide_env_values = true,
+        value_delimiter = ',',
+        value_name = "KEY"
+    )]
+    pub(crate) secret_key: Vec<String>,
+
+    /// The mail server, such as `smtps://user:password@mail.example.com` or `smtp://mail.example.com:587`; no mail is
+    /// sent unless given.
+    #[arg(
+        long,
+        global = true,
+        env = "HEDGEROW_SMTP_URL",
+        hide_env_values = true,
+        value_name = "URL"
+    )]
+    pub(crate) smtp_url: Option<String>,
+
+    /// Whom mail is from.
+    #[arg(
+        long,
+        global = true,
+        env = "HEDGEROW_MAIL_FROM",
+        default_value = "Hedgerow <hedgerow@localhost>",
+        value_name = "ADDRESS"
+    )]
+    pub(crate) mail_from: String,
+
+    /// The name servers to ask about domains, such as 9.9.9.9 or 127.0.0.1:5353, separated by commas; the system's
+    /// unless given.
+    #[arg(
+        long,
+        global = true,
+        env = "HEDGEROW_DNS",
+        value_delimiter = ',',
+        value_parser = values::name_server,
+        value_name = "ADDRESSES"
+    )]
+    pub(crate) dns: Vec<SocketAddr>,
+
+    /// For how many days an invite is good.
+    #[arg(
+        long,
+        global = true,
+        env = "HEDGEROW_INVITE_DAYS",
+        default_value_t = service::Instance::INVITE_DAYS,
+        value_parser = clap::value_parser!(i64).range(1..=365),
+        value_name = "DAYS"
+    )]
+    pub(crate) invite_days: i64,
+
+    /// Private networks that users may have this server connect to, such as 10.1.0.0/16, separated by commas; none
+    /// unless given.
+    #[arg(
+        long,
+        global = true,
+        env = "HEDGEROW_ALLOW_PRIVATE_NETWORKS",
+        value_delimiter = ',',
+        value_name = "NETWORKS"
+    )]
+    pub(crate) allow_private_networks: Vec<ipnet::IpNet>,
+
+    /// A PEM file with certificate authorities to trust beside the public ones.
+    #[arg(long, global = true, env = "HEDGEROW_CA_FILE", value_name = "FILE")]
+    pub(crate) ca_file: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) providers: ProviderSettings,
+
+    /// The networks of your proxies, such as 10.0.0.0/8, separated by commas. Only their forwarded headers are
+    /// believed.
+    #[arg(
+        long,
+        global = true,
+        env = "HEDGEROW_TRUSTED_PROXIES",
+        value_delimiter = ',',
+        value_name = "NETWORKS"
+    )]
+    pub(crate) trusted_proxies: Vec<ipnet::IpNet>,
+
+    /// The origins whose pages may call the API from a browser, separated by commas; none unless given.
+    #[arg(
+        long,
+        global = true,
+        env = "HEDGEROW_CORS_ORIGINS",
+        value_delimiter = ',',
+        value_parser = values::origin,
+        value_name = "ORIGINS"
+    )]
+    pub(crate) cors_origins: Vec<String>,
+
+    /// How often one key may ask, such as 480/minute or 10/second; as often as it likes unless given.
+    #[arg(long, global = true, env = "HEDGEROW_RATE_LIMIT", value_name = "RATE")]
+    pub(crate) rate_limit: Option<RateLimit>,
+
+    /// How many seconds to go on serving after being told to stop, with readiness already false.
+    #[arg(
+        long,
+        global = true,
+        env = "HEDGEROW_SHUTDOWN_DELAY",
+        default_value = "1",
+        value_name = "SECONDS"
+    )]
+    pub(crate) shutdown_delay: u64,
+
+    /// What to log: error, warn, info, debug or trace, also by module (info,sqlx=warn).
+    #[arg(
+        long,
+        global = true,
+        env = "HEDGEROW_LOG",
+        default_value = "info",
+        value_name = "FILTER"
+    )]
+    pub(crate) log: String,
+
+    /// Where to send traces, such as `http://127.0.0.1:4318`; nowhere unless given.
+    #[arg(long, global = true, env = "HEDGEROW_OTLP_ENDPOINT", value_name = "URL")]
+    pub(crate) otlp_endpoint: Option<Url>,
+
+    /// The e-mail address of the first owner, made on an empty database.
+    #[arg(long, global = true, env = "HEDGEROW_BOOTSTRAP_EMAIL", value_name = "ADDRESS")]
+    pub(crate) bootstrap_email: Option<String>,
+
+    /// The password of the first owner; made up unless given.
+    #[arg(
+        long,
+        global = true,
+        env = "HEDGEROW_BOOTSTRAP_PASSWORD",
+        hide_env_values = true,
+        value_name = "PASSWORD"
+    )]
+    pub(crate) bootstrap_password: Option<String>,
+
+    /// The key of the first owner, 16 or more printable characters; made up unless given.
+    #[arg(
+        long,
+        global = true,
+        env = "HEDGEROW_BOOTSTRAP_API_KEY",
+        hide_env_values = true,
+        value_name = "KEY"
+    )]
+    pub(crate) bootstrap_api_key: Option<String>,
+}
+
+impl Settings {
+    /// Where links in mail begin: as configured, else where we listen.
+    pub(crate) fn site_url(&self, listening: SocketAddr) -> String {
+        let text = self
+            .site_url
+            .as_ref()
+            .map_or_else(|| format!("http://{listening}"), ToString::to_string);
+        text.trim_end_matches('/').to_owned()
+    }
+
+    /// The address of the database, with the default spelled out.
+    pub(crate) fn database_url(&self) -> String {
+        let embedded = || format!("sqlite:{}", self.data_dir.join("hedgerow.sqlite").display());
+        self.database_url.clone().unwrap_or_else(embedded)
+    }
+}

@@ -1,0 +1,22 @@
+//! Values that have a form of their own.
+
+use std::net::{IpAddr, SocketAddr};
+
+use url::Url;
+
+/// The address of a name server; the port is 53 unless given.
+pub(super) fn name_server(text: &str) -> Result<SocketAddr, String> {
+    let with_port = text.parse::<SocketAddr>();
+    let bare = text.parse::<IpAddr>().map(|address| SocketAddr::new(address, 53));
+    with_port
+        .or(bare)
+        .map_err(|_| "use the address of a name server, such as 9.9.9.9 or 127.0.0.1:5353".to_owned())
+}
+
+/// An origin as browsers send it: scheme and host, no path.
+pub(super) fn origin(text: &str) -> Result<String, String> {
+    match Url::parse(text) {
+        Ok(url) if url.origin().ascii_serialization() == text => Ok(text.to_owned()),
+        _ => Err("an origin looks like https://app.example.com".to_owned()),
+    }
+}

@@ -1,0 +1,195 @@
+use serde_json::Map;
+
+use super::{BatchExport, ExportPatch, ExportSeen, NewExport, sql};
+use crate::access::{Caller, ChangeExports, ReadExports};
+use crate::activity::Entry;
+use crate::db::Writing;
+use crate::error::{Error, Result};
+use crate::id::{ExportId, TeamId};
+use crate::page::{Page, Window};
+use crate::{Service, Unchanged, organizations, teams};
+
+impl Service {
+    /// Newest first.
+    pub async fn batch_exports(&self, caller: &Caller<ReadExports>, window: Window) -> Result<Page<ExportSeen>> {
+        let mut db = self.core.store.read().await?;
+        let page = sql::exports::page(&mut db, caller.organization, &caller.reach.teams, window).await?;
+        let ids: Vec<ExportId> = page.items.iter().map(|export| export.id).collect();
+        let mut runs = sql::runs::latest(&mut db, &ids).await?;
+        let seen = |export: BatchExport| ExportSeen {
+            latest_runs: runs.remove(&export.id).unwrap_or_default(),
+            export,
+        };
+        Ok(Page {
+            items: page.items.into_iter().map(seen).collect(),
+            count: page.count,
+        })
+    }
+
+    pub async fn batch_export<P>(&self, caller: &Caller<P>, id: ExportId) -> Result<ExportSeen> {
+        let mut db = self.core.store.read().await?;
+        let export = find(&mut db, caller, id).await?;
+        see(&mut db, export).await
+    }
+
+    pub async fn create_batch_export(&self, caller: &Caller<ChangeExports>, new: &NewExport) -> Result<ExportSeen> {
+        let kind = new.destination.kind()?;
+        let mut db = self.write().await?;
+        // Keeps the team from being deleted meanwhile.
+        organizations::sql::lock(&mut db, caller.organization).await?;
+        let team = choose_team(&mut db, caller, new.team_id).await?;
+        let now = db.now;
+        let mut export = BatchExport {
+            id: ExportId(db.uuid()),
+            organization_id: caller.organization,
+            team_id: team,
+            name: new.name.clone(),
+            model: hogql::Model::Events,
+            interval: new.interval,
+            kind,
+            config: Map::new(),
+            secrets: None,
+            paused: false,
+            last_paused_at: None,
+            start_at: None,
+            end_at: None,
+            hogql_query: None,
+            scheduled_until: new.interval.floor(now),
+            next_run_at: None,
+            failures: 0,
+            created_at: now,
+            updated_at: now,
+        };
+        let whole = ExportPatch {
+            destination: Some(new.destination.clone()),
+            rest: new.rest.clone(),
+            ..ExportPatch::default()
+        };
+        self.apply(&db, &mut export, &whole)?;
+        sql::exports::insert(&mut db, &export).await?;
+        db.commit(&caller.who, &[Entry::created(&export)]).await?;
+        Ok(ExportSeen {
+            export,
+            latest_runs: Vec::new(),
+        })
+    }
+
+    pub async fn update_batch_export(
+        &self,
+        caller: &Caller<ChangeExports>,
+        id: ExportId,
+        patch: &ExportPatch,
+        unchanged: Unchanged<'_, ExportSeen>,
+    ) -> Result<ExportSeen> {
+        let mut db = self.write().await?;
+        let before = lock(&mut db, caller, id, unchanged).await?;
+        let mut export = before.export.clone();
+        self.apply(&db, &mut export, patch)?;
+        begin_where_runs_end(&mut db, &before.export, &mut export).await?;
+        let Some(entry) = Entry::updated(&before.export, &export) else {
+            return Ok(before);
+        };
+        export.updated_at = db.now;
+        sql::exports::save(&mut db, &export).await?;
+        db.commit(&caller.who, &[entry]).await?;
+        Ok(ExportSeen { export, ..before })
+    }
+
+    /// What an export would be after a change, without changing it: to look at before anything is written.
+    pub async fn batch_export_after(
+        &self,
+        caller: &Caller<ChangeExports>,
+        id: ExportId,
+        patch: &ExportPatch,
+    ) -> Result<BatchExport> {
+        let mut export = find(&mut self.core.store.read().await?, caller, id).await?;
+        let instance = &self.core.instance;
+        let seal = |place: &str, plain: &[u8]| instance.sealer.seal(place, plain, self.core.chance.bytes());
+        export.change(patch, self.core.clock.now(), instance, &seal)?;
+        Ok(export)
+    }
+
+    pub async fn delete_batch_export(
+        &self,
+        caller: &Caller<ChangeExports>,
+        id: ExportId,
+        unchanged: Unchanged<'_, ExportSeen>,
+    ) -> Result<()> {
+        let mut db = self.write().await?;
+        let seen = lock(&mut db, caller, id, unchanged).await?;
+        // Runs go with it: whoever carries one out finds that it no longer holds it, and takes back what it sent.
+        sql::exports::delete(&mut db, &seen.export).await?;
+        db.commit(&caller.who, &[Entry::deleted(&seen.export)]).await
+    }
+
+    fn apply(&self, db: &Writing, export: &mut BatchExport, patch: &ExportPatch) -> Result<()> {
+        let instance = &self.core.instance;
+        let seal = |place: &str, plain: &[u8]| db.seal(&instance.sealer, place, plain);
+        export.change(patch, db.now, instance, &seal)
+    }
+}
+
+/// The one that was asked for, else the organization's oldest that the caller may see.
+async fn choose_team(db: &mut Writing, caller: &Caller<ChangeExports>, wanted: Option<TeamId>) -> Result<TeamId> {
+    let all = teams::sql::of_organization(db, caller.organization).await?;
+    let mut seen = all.iter().map(|team| team.id).filter(|&team| caller.may_see_team(team));
+    let found = seen.find(|&team| wanted.is_none_or(|wanted| wanted == team));
+    found.ok_or_else(|| {
+        Error::invalid(
+            "team_id",
+            "does_not_exist",
+            "there is no such team in this organization",
+        )
+    })
+}
+
+/// Under another interval, or after a pause with backfills in it, the schedule takes up where runs have got to: what they
+/// covered is not covered again.
+pub(super) async fn begin_where_runs_end(
+    db: &mut Writing,
+    before: &BatchExport,
+    after: &mut BatchExport,
+) -> Result<()> {
+    let goes_on = before.paused && !after.paused;
+    if (before.interval != after.interval || goes_on)
+        && let Some(covered) = sql::runs::covered_until(db, after.id).await?
+    {
+        after.scheduled_until = after.scheduled_until.max(covered);
+        after.reschedule();
+    }
+    Ok(())
+}
+
+/// An export of the caller's organization, of a team the caller may see.
+pub(super) async fn find<P>(db: &mut crate::db::Session, caller: &Caller<P>, id: ExportId) -> Result<BatchExport> {
+    let export = sql::exports::find(db, caller.organization, id).await?;
+    export
+        .filter(|export| caller.may_see_team(export.team_id))
+        .ok_or(Error::NotFound("batch export"))
+}
+
+pub(super) async fn see(db: &mut crate::db::Session, export: BatchExport) -> Result<ExportSeen> {
+    let mut runs = sql::runs::latest(db, &[export.id]).await?;
+    Ok(ExportSeen {
+        latest_runs: runs.remove(&export.id).unwrap_or_default(),
+        export,
+    })
+}
+
+/// The same, kept from changing until the use case ends.
+pub(super) async fn lock(
+    db: &mut Writing,
+    caller: &Caller<ChangeExports>,
+    id: ExportId,
+    unchanged: Unchanged<'_, ExportSeen>,
+) -> Result<ExportSeen> {
+    let export = sql::exports::lock(db, id).await?;
+    let is_theirs =
+        |export: &BatchExport| export.organization_id == caller.organization && caller.may_see_team(export.team_id);
+    let export = export.filter(is_theirs).ok_or(Error::NotFound("batch export"))?;
+    let seen = see(db, export).await?;
+    if !unchanged(&seen) {
+        return Err(Error::Stale("batch export"));
+    }
+    Ok(seen)
+}

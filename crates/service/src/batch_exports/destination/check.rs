@@ -1,0 +1,294 @@
+//! Checks a configuration against its kind's table, key by key, and says everything that is wrong at once.
+
+use serde_json::{Map, Value, json};
+
+use super::fields::{COMPRESSIONS, FORMATS, FieldKind};
+use super::{ConfigField, Destination, Kind};
+use crate::error::{Error, Invalid, Result};
+
+/// A text that is longer is no name, key or address.
+const LONGEST_TEXT: usize = 16_384;
+const COPY_KEYS: [&str; 6] = [
+    "s3_bucket",
+    "region_name",
+    "s3_key_prefix",
+    "authorization",
+    "bucket_credentials",
+    "endpoint_url",
+];
+
+/// The destination that a whole configuration describes, secrets included. Nulls count as left out.
+pub fn read(kind: Kind, config: &Map<String, Value>) -> Result<Destination> {
+    let mut problems = Vec::new();
+    let mut clean = Map::new();
+    for key in config.keys() {
+        if !kind.fields().any(|field| field.key == key) {
+            problems.push(unknown(kind, key));
+        }
+    }
+    for field in kind.fields() {
+        match config.get(field.key) {
+            None | Some(Value::Null) if field.is_required => problems.push(problem(
+                field.key,
+                "required",
+                format!("{} needs this: {}", kind.name(), field.about),
+            )),
+            None | Some(Value::Null) => {}
+            Some(value) => match coerce(field, value) {
+                Ok(value) => drop(clean.insert(field.key.to_owned(), value)),
+                Err(found) => problems.push(found),
+            },
+        }
+    }
+    if problems.is_empty() {
+        problems.extend(rules(kind, &clean));
+    }
+    if !problems.is_empty() {
+        return Err(Error::Invalid(problems));
+    }
+    let whole = json!({ "type": kind, "config": clean });
+    serde_json::from_value(whole).map_err(|cause| {
+        Error::Invalid(vec![Invalid {
+            field: Some("destination__config".into()),
+            code: "invalid_input",
+            detail: format!("this is not a configuration of {}: {cause}", kind.name()),
+        }])
+    })
+}
+
+/// Numbers and flags may come as text, as they do from forms and from older clients.
+fn coerce(field: &ConfigField, value: &Value) -> Result<Value, Invalid> {
+    let wrong = |expected: &str| Err(problem(field.key, "invalid_input", format!("this must be {expected}")));
+    match (field.kind, value) {
+        (FieldKind::Text | FieldKind::Document, Value::String(text)) => check_text(field, text).map(Value::from),
+        (FieldKind::Text, _) => wrong("text"),
+        (FieldKind::Document, Value::Object(_)) => Ok(value.to_string().into()),
+        (FieldKind::Document, _) => wrong("an object, or its JSON as text"),
+        (FieldKind::Number, value) => match whole(value) {
+            Some(number) => Ok(number.into()),
+            None => wrong("a whole number from 0 up"),
+        },
+        (FieldKind::Flag, Value::Bool(flag)) => Ok((*flag).into()),
+        (FieldKind::Flag, Value::String(text)) if ["true", "false"].contains(&text.to_ascii_lowercase().as_str()) => {
+            Ok(text.eq_ignore_ascii_case("true").into())
+        }
+        (FieldKind::Flag, _) => wrong("true or false"),
+        (FieldKind::Choice(of), Value::String(text)) if of.contains(&text.as_str()) => Ok(value.clone()),
+        (FieldKind::Choice(of), _) => Err(problem(
+            field.key,
+            "invalid_choice",
+            format!("choose one of {}", of.join(", ")),
+        )),
+        (FieldKind::Texts, Value::Array(items)) if items.iter().all(Value::is_string) && items.len() <= 1000 => {
+            Ok(value.clone())
+        }
+        (FieldKind::Texts, _) => wrong("a list of texts, at most 1000"),
+        (FieldKind::CopyInputs, Value::Object(inputs)) => check_copy_inputs(inputs).map(|()| value.clone()),
+        (FieldKind::CopyInputs, _) => wrong("an object"),
+    }
+}
+
+fn check_text(field: &ConfigField, text: &str) -> Result<String, Invalid> {
+    if text.len() > LONGEST_TEXT {
+        let detail = format!("this is longer than {LONGEST_TEXT} bytes");
+        return Err(problem(field.key, "max_length", detail));
+    }
+    if text.contains('\0') {
+        return Err(problem(
+            field.key,
+            "invalid_input",
+            "this must not contain NUL".to_owned(),
+        ));
+    }
+    if field.is_required && text.trim().is_empty() && field.key != "prefix" {
+        return Err(problem(
+            field.key,
+            "blank",
+            format!("this must not be empty: {}", field.about),
+        ));
+    }
+    Ok(text.to_owned())
+}
+
+fn whole(value: &Value) -> Option<u32> {
+    let number = match value {
+        Value::Number(number) => number.as_u64()?,
+        Value::String(text) => text.parse().ok()?,
+        _ => return None,
+    };
+    u32::try_from(number).ok()
+}
+
+fn check_copy_inputs(inputs: &Map<String, Value>) -> Result<(), Invalid> {
+    for key in inputs.keys() {
+        if !COPY_KEYS.contains(&key.as_str()) {
+            let detail = format!("this is not one of {}", COPY_KEYS.join(", "));
+            return Err(problem(&format!("copy_inputs__{key}"), "invalid_input", detail));
+        }
+    }
+    for key in ["s3_bucket", "region_name", "authorization", "bucket_credentials"] {
+        if inputs.get(key).is_none_or(Value::is_null) {
+            let detail = "COPY needs this".to_owned();
+            return Err(problem(&format!("copy_inputs__{key}"), "required", detail));
+        }
+    }
+    Ok(())
+}
+
+/// Rules about several keys.
+fn rules(kind: Kind, config: &Map<String, Value>) -> Vec<Invalid> {
+    let text = |key: &str| config.get(key).and_then(Value::as_str);
+    let has = |key: &str| text(key).is_some_and(|text| !text.is_empty());
+    let mut problems = Vec::new();
+    let mut need = |is_met: bool, key: &str, code: &'static str, detail: &str| {
+        if !is_met {
+            problems.push(problem(key, code, detail.to_owned()));
+        }
+    };
+    match kind {
+        Kind::S3 => {
+            let (id, secret) = (has("aws_access_key_id"), has("aws_secret_access_key"));
+            need(id, "aws_access_key_id", "required", "S3 needs a key id");
+            need(
+                secret,
+                "aws_secret_access_key",
+                "required",
+                "S3 needs the secret of the key",
+            );
+            let needs_key = text("encryption") == Some("aws:kms") && !has("kms_key_id");
+            need(!needs_key, "kms_key_id", "required", "aws:kms needs the id of a key");
+        }
+        Kind::AzureBlob => {
+            let has_account = has("account_name") && (has("account_key") || has("sas_token"));
+            let detail = "give a connection string, or an account name with a key or a SAS token";
+            need(
+                has("connection_string") || has_account,
+                "connection_string",
+                "required",
+                detail,
+            );
+        }
+        Kind::Snowflake if text("authentication_type") == Some("keypair") => {
+            let detail = "a private key is required if the authentication type is keypair";
+            need(has("private_key"), "private_key", "required", detail);
+        }
+        Kind::Snowflake => {
+            let detail = "a password is required if the authentication type is password";
+            need(has("password"), "password", "required", detail);
+        }
+        Kind::Redshift if text("mode") == Some("COPY") => {
+            let detail = "COPY needs the bucket to copy from";
+            need(config.contains_key("copy_inputs"), "copy_inputs", "required", detail);
+        }
+        Kind::Databricks => {
+            let is_met = has("access_token") || (has("client_id") && has("client_secret"));
+            let detail = "give an access token, or a service principal's client_id and client_secret";
+            need(is_met, "access_token", "required", detail);
+        }
+        _ => {}
+    }
+    problems.extend(check_compression(
+        text("file_format").unwrap_or(FORMATS[0]),
+        text("compression"),
+    ));
+    problems
+}
+
+fn check_compression(format: &str, compression: Option<&str>) -> Option<Invalid> {
+    let allowed: &[&str] = match format {
+        "Parquet" => COMPRESSIONS,
+        _ => &["gzip", "brotli", "zstd"],
+    };
+    let given = compression?;
+    (!allowed.contains(&given)).then(|| {
+        let detail = format!(
+            "Compression {given} is not supported for file format {format}. Supported compressions are {allowed:?}"
+        );
+        problem("compression", "invalid_choice", detail)
+    })
+}
+
+fn unknown(kind: Kind, key: &str) -> Invalid {
+    let known: Vec<&str> = kind.fields().map(|field| field.key).collect();
+    let detail = format!("{} knows no such key; it knows {}", kind.name(), known.join(", "));
+    problem(key, "invalid_input", detail)
+}
+
+fn problem(key: &str, code: &'static str, detail: String) -> Invalid {
+    Invalid {
+        field: Some(format!("destination__config__{key}").into()),
+        code,
+        detail,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problems(kind: Kind, config: &Value) -> Vec<(String, &'static str)> {
+        match read(kind, config.as_object().expect("an object")) {
+            Err(Error::Invalid(found)) => found
+                .into_iter()
+                .map(|each| (each.field.unwrap_or_default().into_owned(), each.code))
+                .collect(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn everything_that_is_wrong_is_named() {
+        let found = problems(Kind::S3, &json!({ "bucket_name": 7, "region": "x", "bucket": "y" }));
+        let named = |key: &str, code| (format!("destination__config__{key}"), code);
+        assert_eq!(
+            found,
+            [
+                named("bucket", "invalid_input"),
+                named("bucket_name", "invalid_input"),
+                named("prefix", "required")
+            ]
+        );
+        let keys = json!({ "aws_access_key_id": "k", "aws_secret_access_key": "s" });
+        let whole = |over: Value| {
+            let mut whole = json!({ "bucket_name": "b", "region": "r", "prefix": "" });
+            for part in [keys.clone(), over] {
+                whole
+                    .as_object_mut()
+                    .expect("an object")
+                    .extend(part.as_object().expect("an object").clone());
+            }
+            whole
+        };
+        let found = problems(Kind::S3, &whole(json!({ "compression": "lz4" })));
+        assert_eq!(found, [named("compression", "invalid_choice")]);
+        let config = whole(json!({ "file_format": "Parquet", "compression": "lz4", "max_file_size_mb": "5" }));
+        let Destination::S3(s3) = read(Kind::S3, config.as_object().expect("an object")).expect("it is fine") else {
+            panic!("another kind")
+        };
+        assert_eq!(s3.files.max_file_size_mb, Some(5));
+    }
+
+    #[test]
+    fn every_kind_reads_what_its_table_requires() {
+        for kind in Kind::ALL {
+            let mut config = Map::new();
+            for field in kind.fields() {
+                let value = match field.kind {
+                    FieldKind::Text => json!("x"),
+                    FieldKind::Number => json!(5),
+                    FieldKind::Flag => json!(true),
+                    FieldKind::Document => json!({}),
+                    FieldKind::Choice(of) => json!(of[0]),
+                    FieldKind::Texts => json!(["a"]),
+                    FieldKind::CopyInputs => json!({
+                        "s3_bucket": "b", "region_name": "r", "authorization": "arn:aws:iam::1:role/r",
+                        "bucket_credentials": { "aws_access_key_id": "k", "aws_secret_access_key": "s" },
+                    }),
+                };
+                config.insert(field.key.to_owned(), value);
+            }
+            let destination = read(kind, &config).unwrap_or_else(|error| panic!("{}: {error}", kind.name()));
+            assert_eq!(destination.kind(), kind);
+        }
+    }
+}

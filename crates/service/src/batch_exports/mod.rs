@@ -1,0 +1,250 @@
+//! Batch exports: what goes where, how often, and how far it has got.
+//!
+//! An export covers time without gaps: [`BatchExport::scheduled_until`] moves on from boundary to boundary, and each step
+//! makes one run. Backfills make runs for what no run has covered yet. A run is one interval of one export, and there is
+//! never a second one of it.
+
+mod backfills;
+mod cases;
+pub mod destination;
+mod interval;
+mod logs;
+mod pausing;
+mod rules;
+mod runs;
+mod schedule;
+mod sql;
+mod work;
+
+pub use backfills::{Backfill, BackfillStatus, BackfillWish};
+pub use interval::{Interval, Span};
+pub use logs::{Level as LogLevel, LogEntry, LogFilter};
+pub use runs::{Run, RunFilter, RunStatus};
+pub use schedule::Scheduled;
+pub use work::{Job, Outcome, Progress};
+
+use hogql::Model;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::Instance;
+use crate::activity::Recorded;
+use crate::clock::Time;
+use crate::error::{Error, Result};
+use crate::id::{ExportId, OrganizationId, TeamId};
+use crate::text::Line;
+use destination::{Destination, Kind};
+
+/// What people call an export.
+pub type ExportName = Line<200>;
+
+#[derive(Debug, Clone, Serialize)]
+pub struct BatchExport {
+    pub id: ExportId,
+    #[serde(skip)]
+    pub organization_id: OrganizationId,
+    pub team_id: TeamId,
+    pub name: ExportName,
+    pub model: Model,
+    pub interval: Interval,
+    #[serde(rename = "destination_type")]
+    pub kind: Kind,
+    /// What may be shown of it.
+    #[serde(rename = "destination_config")]
+    pub config: Map<String, Value>,
+    /// The rest, sealed. A change of it is recorded; what it is, is not.
+    #[serde(rename = "destination_secrets")]
+    pub(crate) secrets: Option<Vec<u8>>,
+    pub paused: bool,
+    pub last_paused_at: Option<Time>,
+    pub start_at: Option<Time>,
+    pub end_at: Option<Time>,
+    pub hogql_query: Option<String>,
+    /// Runs exist for everything before this that the schedule covers; the next begins here.
+    #[serde(skip)]
+    pub scheduled_until: Time,
+    /// When the next run is made; none while paused, and after the end.
+    #[serde(skip)]
+    pub next_run_at: Option<Time>,
+    /// Runs that failed for good, one after the other.
+    #[serde(skip)]
+    pub failures: i64,
+    pub created_at: Time,
+    pub updated_at: Time,
+}
+
+/// An export with its newest runs.
+#[derive(Debug, Clone)]
+pub struct ExportSeen {
+    pub export: BatchExport,
+    pub latest_runs: Vec<Run>,
+}
+
+/// Where it goes, as clients say it.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct DestinationInput {
+    /// One of `S3`, `GCS`, `AzureBlob`, `File`, `HTTP`, `Postgres`, `Redshift`, `Snowflake`, `BigQuery`, `Databricks`,
+    /// `ClickHouse`, `NoOp`, however it is capitalized.
+    #[serde(rename = "type")]
+    pub kind: Option<String>,
+    /// What the destination must be told. Secrets are kept sealed and never shown; in a change they may be left out.
+    pub config: Option<Map<String, Value>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum ModelInput {
+    Events,
+    Persons,
+}
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(extend("examples" = [{
+    "name": "Events to the warehouse", "interval": "hour", "destination": { "type": "NoOp", "config": {} }
+}]))]
+pub struct NewExport {
+    /// What people call it.
+    pub name: ExportName,
+    /// Where it goes.
+    pub destination: DestinationInput,
+    /// How often it runs, aligned to UTC; weeks begin on Monday.
+    pub interval: Interval,
+    /// The team whose data it is; the organization's oldest unless given.
+    pub team_id: Option<TeamId>,
+    #[serde(flatten)]
+    pub rest: ExportRest,
+}
+
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[schemars(extend("examples" = [{ "name": "Events to the warehouse", "interval": "day" }]))]
+pub struct ExportPatch {
+    /// What people call it.
+    pub name: Option<ExportName>,
+    /// Where it goes. The configuration is merged with what is there; null takes a key away.
+    pub destination: Option<DestinationInput>,
+    /// How often it runs, aligned to UTC; weeks begin on Monday.
+    pub interval: Option<Interval>,
+    #[serde(flatten)]
+    pub rest: ExportRest,
+}
+
+/// What may be said of an export, and need not be.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+pub struct ExportRest {
+    /// What is exported; events unless given.
+    pub model: Option<ModelInput>,
+    pub paused: Option<bool>,
+    /// When it was last paused; pausing sets it.
+    #[serde(default, deserialize_with = "crate::text::given")]
+    #[schemars(extend("x-nullable" = true))]
+    pub last_paused_at: Option<Option<Time>>,
+    /// No runs before this time.
+    #[serde(default, deserialize_with = "crate::text::given")]
+    #[schemars(extend("x-nullable" = true))]
+    pub start_at: Option<Option<Time>>,
+    /// No runs after this time.
+    #[serde(default, deserialize_with = "crate::text::given")]
+    #[schemars(extend("x-nullable" = true))]
+    pub end_at: Option<Option<Time>>,
+    /// One SELECT over `events` or `persons`: columns, property paths, functions, WHERE. Null: all columns.
+    #[serde(default, deserialize_with = "crate::text::given")]
+    #[schemars(length(max = 20_000), extend("x-nullable" = true))]
+    pub hogql_query: Option<Option<String>>,
+}
+
+impl BatchExport {
+    /// The whole destination, secrets included.
+    pub fn destination(&self, instance: &Instance) -> Result<Destination> {
+        destination::read(self.kind, &self.whole_config(instance)?)
+    }
+
+    fn whole_config(&self, instance: &Instance) -> Result<Map<String, Value>> {
+        Ok(destination::merge(self.config.clone(), self.open_secrets(instance)?))
+    }
+
+    fn open_secrets(&self, instance: &Instance) -> Result<Map<String, Value>> {
+        let Some(sealed) = &self.secrets else {
+            return Ok(Map::new());
+        };
+        let plain = instance.sealer.open(&self.secret_place(), sealed)?;
+        Ok(serde_json::from_slice(&plain).unwrap_or_default())
+    }
+
+    fn secret_place(&self) -> String {
+        format!("batch_export/{}/secrets", self.id)
+    }
+
+    /// What it selects, if it has a query of its own.
+    pub fn query(&self) -> Option<hogql::Query> {
+        hogql::parse(self.hogql_query.as_deref()?).ok()
+    }
+
+    /// What its query selects, as clients see it.
+    pub fn schema(&self) -> Option<Map<String, Value>> {
+        match self.query()?.schema_json() {
+            Value::Object(schema) => Some(schema),
+            _ => None,
+        }
+    }
+
+    /// Names of events from the configuration: only these, and none of those.
+    pub fn event_names(&self, key: &str) -> Vec<String> {
+        let names = self.config.get(key).and_then(Value::as_array);
+        let texts = names.into_iter().flatten().filter_map(Value::as_str);
+        texts.map(str::to_owned).collect()
+    }
+}
+
+impl From<ModelInput> for Model {
+    fn from(input: ModelInput) -> Self {
+        match input {
+            ModelInput::Events => Self::Events,
+            ModelInput::Persons => Self::Persons,
+        }
+    }
+}
+
+impl DestinationInput {
+    /// A whole one, with nothing there to merge it with.
+    pub fn read(&self) -> Result<Destination> {
+        let given = self.config.clone().unwrap_or_default();
+        destination::read(self.kind()?, &destination::merge(Map::new(), given))
+    }
+
+    fn kind(&self) -> Result<Kind> {
+        let missing = || Error::invalid("destination__type", "required", "this is required");
+        self.named_kind()?.ok_or_else(missing)
+    }
+
+    fn named_kind(&self) -> Result<Option<Kind>> {
+        let Some(name) = &self.kind else { return Ok(None) };
+        let known = || {
+            let names: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
+            Error::invalid(
+                "destination__type",
+                "invalid_choice",
+                format!("choose one of {}", names.join(", ")),
+            )
+        };
+        Kind::named(name).map(Some).ok_or_else(known)
+    }
+}
+
+impl Recorded for BatchExport {
+    const SCOPE: &'static str = "BatchExport";
+
+    fn organization(&self) -> Option<OrganizationId> {
+        Some(self.organization_id)
+    }
+
+    fn item(&self) -> String {
+        self.id.to_string()
+    }
+
+    fn name(&self) -> String {
+        self.name.to_string()
+    }
+}

@@ -1,0 +1,154 @@
+//! What an export may be, decided without a database.
+
+use hogql::Model;
+use serde_json::{Map, Value};
+
+use super::destination::{self, Kind};
+use super::{BatchExport, DestinationInput, ExportPatch};
+use crate::Instance;
+use crate::clock::Time;
+use crate::error::{Error, Result};
+
+/// Seals a secret for the place it is kept in.
+pub(super) type Seal<'a> = &'a dyn Fn(&str, &[u8]) -> Vec<u8>;
+
+impl BatchExport {
+    /// Applies a change and makes sure that the whole still makes sense.
+    pub(super) fn change(&mut self, patch: &ExportPatch, now: Time, instance: &Instance, seal: Seal<'_>) -> Result<()> {
+        let ExportPatch {
+            name,
+            destination,
+            interval,
+            rest,
+        } = patch;
+        if let Some(name) = name {
+            self.name = name.clone();
+        }
+        if let Some(interval) = interval {
+            self.interval = *interval;
+        }
+        if let Some(model) = rest.model {
+            self.model = model.into();
+        }
+        if let Some(start_at) = rest.start_at {
+            self.start_at = start_at;
+            // An earlier start than before counts, too: nothing after now has been scheduled yet.
+            self.scheduled_until = self.scheduled_until.min(self.interval.floor(now));
+        }
+        if let Some(end_at) = rest.end_at {
+            self.end_at = end_at;
+        }
+        if let Some(query) = &rest.hogql_query {
+            self.hogql_query = query.clone().filter(|text| !text.trim().is_empty());
+        }
+        if let Some(input) = destination {
+            self.go_to(input, instance, seal)?;
+        }
+        self.set_paused(rest.paused.unwrap_or(self.paused), now);
+        if let Some(last_paused_at) = rest.last_paused_at {
+            self.last_paused_at = last_paused_at;
+        }
+        self.check()?;
+        self.reschedule();
+        Ok(())
+    }
+
+    /// Takes over another destination, or another configuration of the same kind. Secrets that are left out stay, unless
+    /// the place has changed: whoever may change where data goes must not be able to send old secrets there.
+    fn go_to(&mut self, input: &DestinationInput, instance: &Instance, seal: Seal<'_>) -> Result<()> {
+        let kind = input.named_kind()?.unwrap_or(self.kind);
+        let given = input.config.clone().unwrap_or_default();
+        let old_secrets = self.open_secrets(instance)?;
+        let config = if kind != self.kind {
+            destination::merge(Map::new(), given)
+        } else if moves(kind, &self.config, &given) {
+            destination::merge(self.config.clone(), given)
+        } else {
+            destination::merge(self.whole_config(instance)?, given)
+        };
+        destination::read(kind, &config)?;
+        let (config, secrets) = destination::split(kind, config);
+        if secrets != old_secrets {
+            let plain = serde_json::to_vec(&secrets).expect("a map of JSON is JSON");
+            self.secrets = (!secrets.is_empty()).then(|| seal(&self.secret_place(), &plain));
+        }
+        (self.kind, self.config) = (kind, config);
+        Ok(())
+    }
+
+    fn check(&self) -> Result<()> {
+        if let (Some(start), Some(end)) = (self.start_at, self.end_at)
+            && end <= start
+        {
+            return Err(Error::invalid("end_at", "invalid_input", "this must be after start_at"));
+        }
+        if self.kind == Kind::Http && self.model != Model::Events {
+            let detail = "HTTP batch exports only support the events model";
+            return Err(Error::invalid("model", "invalid_choice", detail));
+        }
+        self.check_query()
+    }
+
+    fn check_query(&self) -> Result<()> {
+        let Some(text) = &self.hogql_query else { return Ok(()) };
+        let wrong = |detail: String| Error::invalid("hogql_query", "invalid_input", detail);
+        let query = hogql::parse(text).map_err(|error| wrong(error.to_string()))?;
+        if query.model != self.model {
+            let detail = format!(
+                "Query must SELECT FROM {}: that is the export's model",
+                self.model.name()
+            );
+            return Err(wrong(detail));
+        }
+        Ok(())
+    }
+
+    /// Pausing twice is pausing once. What passed while it was paused is not caught up.
+    pub(super) fn set_paused(&mut self, paused: bool, now: Time) {
+        if paused == self.paused {
+            return;
+        }
+        self.paused = paused;
+        if paused {
+            self.last_paused_at = Some(now);
+        } else {
+            self.failures = 0;
+            self.scheduled_until = self.scheduled_until.max(self.interval.floor(now));
+        }
+    }
+
+    /// Works out when the next run is made.
+    pub(super) fn reschedule(&mut self) {
+        if let Some(start) = self.start_at {
+            self.scheduled_until = self.scheduled_until.max(self.interval.floor(start));
+        }
+        let next = self.interval.next(self.scheduled_until);
+        let is_over = self.end_at.is_some_and(|end| next > end);
+        self.next_run_at = (!self.paused && !is_over).then_some(next);
+    }
+
+    /// What tells its destination from others. Runs to one place take turns, so that a broken one holds up nobody else.
+    pub(super) fn place(&self) -> String {
+        let said = |field: &&destination::ConfigField| {
+            field.is_address
+                || ["bucket_name", "container_name", "project_id", "folder", "database"].contains(&field.key)
+        };
+        let parts = self
+            .kind
+            .fields()
+            .filter(said)
+            .filter_map(|field| self.config.get(field.key));
+        let parts: Vec<String> = parts.map(Value::to_string).collect();
+        format!("{} {}", self.kind.name(), parts.join(" "))
+    }
+}
+
+/// Whether a change says that the destination is somewhere else now.
+fn moves(kind: Kind, before: &Map<String, Value>, given: &Map<String, Value>) -> bool {
+    let mut addresses = kind.fields().filter(|field| field.is_address);
+    addresses.any(|field| {
+        given
+            .get(field.key)
+            .is_some_and(|value| value != before.get(field.key).unwrap_or(&Value::Null))
+    })
+}

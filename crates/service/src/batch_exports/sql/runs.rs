@@ -1,0 +1,401 @@
+//! Runs are asked for below an export that was found for the caller; workers' statements go over all of them.
+
+use std::collections::HashMap;
+
+use sqlx::QueryBuilder;
+
+use super::unknown;
+use crate::batch_exports::runs::{Run, RunFilter};
+use crate::batch_exports::{Progress, Span};
+use crate::clock::Time;
+use crate::db::{Connection, Session, Writing, changed, on};
+use crate::error::{Error, Result};
+use crate::id::{BackfillId, ExportId, OrganizationId, RunId, WorkerId};
+use crate::page::{Page, Window};
+
+/// How many runs an export shows of itself.
+const LATEST: usize = 10;
+
+macro_rules! columns {
+    ($of:literal) => {
+        concat!(
+            $of,
+            "id, ",
+            $of,
+            "organization_id, ",
+            $of,
+            "batch_export_id, ",
+            $of,
+            "backfill_id, ",
+            $of,
+            "data_interval_start, ",
+            $of,
+            "data_interval_end, ",
+            $of,
+            "status, ",
+            $of,
+            "is_resend, ",
+            $of,
+            "records_completed, ",
+            $of,
+            "records_total_count, ",
+            $of,
+            "bytes_exported, ",
+            $of,
+            "latest_error, ",
+            $of,
+            "place, ",
+            $of,
+            "due_at, ",
+            $of,
+            "worker, ",
+            $of,
+            "attempt, ",
+            $of,
+            "tries, ",
+            $of,
+            "queued_at, ",
+            $of,
+            "created_at, ",
+            $of,
+            "finished_at, ",
+            $of,
+            "updated_at"
+        )
+    };
+}
+
+macro_rules! select {
+    ($rest:literal) => {
+        concat!("SELECT ", columns!("r."), " FROM export_run r ", $rest)
+    };
+}
+
+#[derive(sqlx::FromRow)]
+struct Row {
+    id: RunId,
+    organization_id: OrganizationId,
+    batch_export_id: ExportId,
+    backfill_id: Option<BackfillId>,
+    data_interval_start: Time,
+    data_interval_end: Time,
+    status: String,
+    is_resend: bool,
+    records_completed: Option<i64>,
+    records_total_count: Option<i64>,
+    bytes_exported: Option<i64>,
+    latest_error: Option<String>,
+    place: String,
+    due_at: Option<Time>,
+    worker: Option<WorkerId>,
+    attempt: i64,
+    tries: i64,
+    queued_at: Time,
+    created_at: Time,
+    finished_at: Option<Time>,
+    updated_at: Time,
+}
+
+impl TryFrom<Row> for Run {
+    type Error = Error;
+
+    fn try_from(row: Row) -> Result<Self> {
+        Ok(Self {
+            id: row.id,
+            organization_id: row.organization_id,
+            batch_export: row.batch_export_id,
+            backfill: row.backfill_id,
+            data_interval_start: row.data_interval_start,
+            data_interval_end: row.data_interval_end,
+            status: row.status.parse().map_err(|()| unknown("status"))?,
+            is_resend: row.is_resend,
+            records_completed: row.records_completed,
+            records_total_count: row.records_total_count,
+            bytes_exported: row.bytes_exported,
+            latest_error: row.latest_error,
+            place: row.place,
+            due_at: row.due_at,
+            worker: row.worker,
+            attempt: row.attempt,
+            tries: row.tries,
+            queued_at: row.queued_at,
+            created_at: row.created_at,
+            finished_at: row.finished_at,
+            updated_at: row.updated_at,
+        })
+    }
+}
+
+fn all(rows: Vec<Row>) -> Result<Vec<Run>> {
+    rows.into_iter().map(Run::try_from).collect()
+}
+
+fn one(row: Option<Row>) -> Result<Option<Run>> {
+    row.map(Run::try_from).transpose()
+}
+
+pub(in super::super) async fn page(
+    db: &mut Session,
+    export: ExportId,
+    filter: &RunFilter,
+    window: Window,
+) -> Result<Page<Run>> {
+    macro_rules! matching {
+        ($before:literal, $after:literal) => {
+            concat!(
+                $before,
+                "WHERE r.batch_export_id = $1 AND ($2 = '' OR r.status = $2) AND r.data_interval_end > $3 \
+                 AND r.data_interval_start < $4 AND ($5 OR r.backfill_id = $6) ",
+                $after
+            )
+        };
+    }
+    const ROWS: &str = matching!(
+        "SELECT * FROM export_run r ",
+        "ORDER BY r.created_at DESC, r.id DESC LIMIT $7 OFFSET $8"
+    );
+    const COUNT: &str = matching!("SELECT count(*) FROM export_run r ", "");
+    let status = filter
+        .status
+        .map(crate::batch_exports::RunStatus::as_str)
+        .unwrap_or_default();
+    let after = filter.after.unwrap_or(Time::UNIX_EPOCH);
+    let before = filter.before.unwrap_or_else(far_away);
+    macro_rules! ask {
+        ($query:expr) => {
+            $query
+                .bind(export)
+                .bind(status)
+                .bind(after)
+                .bind(before)
+                .bind(filter.backfill.is_none())
+                .bind(filter.backfill)
+        };
+    }
+    let Window { limit, offset } = window;
+    let rows = on!(db, conn => ask!(sqlx::query_as(ROWS)).bind(limit).bind(offset).fetch_all(conn))?;
+    let count = on!(db, conn => ask!(sqlx::query_scalar(COUNT)).fetch_one(conn))?;
+    Ok(Page {
+        items: all(rows)?,
+        count,
+    })
+}
+
+/// Later than any interval.
+pub(super) fn far_away() -> Time {
+    Time::from_timestamp(253_402_300_799, 0).unwrap_or(Time::MAX_UTC)
+}
+
+/// The newest runs of each of these exports, newest first.
+pub(in super::super) async fn latest(db: &mut Session, exports: &[ExportId]) -> Result<HashMap<ExportId, Vec<Run>>> {
+    // For each export the moment of its tenth newest run, and from there on all of them: two short walks of one index.
+    macro_rules! read {
+        ($driver:ty, $conn:ident) => {{
+            let mut query = QueryBuilder::<$driver>::new(concat!(
+                "SELECT ",
+                columns!("r."),
+                " FROM (SELECT e.id, (SELECT x.created_at FROM export_run x \
+                 WHERE x.batch_export_id = e.id ORDER BY x.created_at DESC, x.id DESC LIMIT 1 OFFSET 9) AS since \
+                 FROM batch_export e WHERE e.id IN ("
+            ));
+            let mut list = query.separated(", ");
+            for id in exports {
+                list.push_bind(*id);
+            }
+            query.push(
+                ")) t JOIN export_run r ON r.batch_export_id = t.id AND (t.since IS NULL OR r.created_at >= t.since) \
+                 ORDER BY r.created_at DESC, r.id DESC",
+            );
+            query.build_query_as().fetch_all($conn).await?
+        }};
+    }
+    if exports.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let rows = match db.connection() {
+        Connection::Sqlite(conn) => read!(sqlx::Sqlite, conn),
+        Connection::Postgres(conn) => read!(sqlx::Postgres, conn),
+    };
+    let mut found: HashMap<ExportId, Vec<Run>> = HashMap::new();
+    for run in all(rows)? {
+        let runs = found.entry(run.batch_export).or_default();
+        if runs.len() < LATEST {
+            runs.push(run);
+        }
+    }
+    Ok(found)
+}
+
+pub(in super::super) async fn find(db: &mut Session, export: ExportId, id: RunId) -> Result<Option<Run>> {
+    const SQL: &str = select!("WHERE r.batch_export_id = $1 AND r.id = $2");
+    one(on!(db, conn => sqlx::query_as(SQL).bind(export).bind(id).fetch_optional(conn))?)
+}
+
+pub(in super::super) async fn lock(db: &mut Writing, id: RunId) -> Result<Option<Run>> {
+    let sql = db.pick(select!("WHERE r.id = $1"), select!("WHERE r.id = $1 FOR UPDATE"));
+    one(on!(db, conn => sqlx::query_as(sql).bind(id).fetch_optional(conn))?)
+}
+
+/// Whether there may be anything to take: asking costs less than writing.
+pub(in super::super) async fn is_due(db: &mut Session, now: Time) -> Result<bool> {
+    const SQL: &str = "SELECT 1 FROM export_run r JOIN batch_export e ON e.id = r.batch_export_id \
+        WHERE r.due_at <= $1 AND (NOT e.paused OR r.backfill_id IS NOT NULL) LIMIT 1";
+    let found: Option<i32> = on!(db, conn => sqlx::query_scalar(SQL).bind(now).fetch_optional(conn))?;
+    Ok(found.is_some())
+}
+
+/// The run that has been due longest, of an export that is not paused or of a backfill, and to none of the busy places.
+pub(in super::super) async fn lock_due(db: &mut Writing, busy: &[String]) -> Result<Option<Run>> {
+    let now = db.now;
+    macro_rules! read {
+        ($driver:ty, $conn:ident, $end:literal) => {{
+            let mut query = QueryBuilder::<$driver>::new(select!(
+                "JOIN batch_export e ON e.id = r.batch_export_id WHERE (NOT e.paused OR r.backfill_id IS NOT NULL) \
+                 AND r.due_at <= "
+            ));
+            query.push_bind(now);
+            for place in busy {
+                query.push(" AND r.place <> ").push_bind(place);
+            }
+            query.push(concat!(" ORDER BY r.due_at, r.id LIMIT 1", $end));
+            query.build_query_as().fetch_optional($conn).await?
+        }};
+    }
+    one(match db.connection() {
+        Connection::Sqlite(conn) => read!(sqlx::Sqlite, conn, ""),
+        Connection::Postgres(conn) => read!(sqlx::Postgres, conn, " FOR UPDATE OF r SKIP LOCKED"),
+    })
+}
+
+/// Those that no run exists for yet.
+pub(in super::super) async fn insert_new(db: &mut Writing, runs: &[Run]) -> Result<()> {
+    macro_rules! write {
+        ($driver:ty, $conn:ident, $runs:ident) => {{
+            let mut query = QueryBuilder::<$driver>::new(concat!("INSERT INTO export_run (", columns!(""), ") "));
+            query.push_values($runs, |mut row, run| {
+                row.push_bind(run.id)
+                    .push_bind(run.organization_id)
+                    .push_bind(run.batch_export)
+                    .push_bind(run.backfill)
+                    .push_bind(run.data_interval_start)
+                    .push_bind(run.data_interval_end)
+                    .push_bind(run.status.as_str())
+                    .push_bind(run.is_resend)
+                    .push_bind(run.records_completed)
+                    .push_bind(run.records_total_count)
+                    .push_bind(run.bytes_exported)
+                    .push_bind(&run.latest_error)
+                    .push_bind(&run.place)
+                    .push_bind(run.due_at)
+                    .push_bind(run.worker)
+                    .push_bind(run.attempt)
+                    .push_bind(run.tries)
+                    .push_bind(run.queued_at)
+                    .push_bind(run.created_at)
+                    .push_bind(run.finished_at)
+                    .push_bind(run.updated_at);
+            });
+            query.push(" ON CONFLICT (batch_export_id, data_interval_start, data_interval_end) DO NOTHING");
+            query.build().execute(&mut *$conn).await?;
+        }};
+    }
+    // As many as a statement can have parameters for, on either database.
+    for some in runs.chunks(1000) {
+        match db.connection() {
+            Connection::Sqlite(conn) => write!(sqlx::Sqlite, conn, some),
+            Connection::Postgres(conn) => write!(sqlx::Postgres, conn, some),
+        }
+    }
+    Ok(())
+}
+
+pub(in super::super) async fn save(db: &mut Writing, run: &Run) -> Result<()> {
+    const SQL: &str = "UPDATE export_run SET backfill_id = $2, status = $3, is_resend = $4, records_completed = $5, \
+        records_total_count = $6, bytes_exported = $7, latest_error = $8, due_at = $9, worker = $10, attempt = $11, \
+        tries = $12, queued_at = $13, finished_at = $14, updated_at = $15 WHERE id = $1";
+    changed!(
+        db,
+        sqlx::query(SQL)
+            .bind(run.id)
+            .bind(run.backfill)
+            .bind(run.status.as_str())
+            .bind(run.is_resend)
+            .bind(run.records_completed)
+            .bind(run.records_total_count)
+            .bind(run.bytes_exported)
+            .bind(&run.latest_error)
+            .bind(run.due_at)
+            .bind(run.worker)
+            .bind(run.attempt)
+            .bind(run.tries)
+            .bind(run.queued_at)
+            .bind(run.finished_at)
+            .bind(run.updated_at)
+    )?;
+    Ok(())
+}
+
+/// Keeps a run for its holder. False: it has none, or another.
+pub(in super::super) async fn keep(
+    db: &mut Writing,
+    id: RunId,
+    worker: WorkerId,
+    attempt: i64,
+    until: Time,
+    progress: &Progress,
+) -> Result<bool> {
+    const SQL: &str = "UPDATE export_run SET due_at = $4, records_completed = $5, bytes_exported = $6, \
+        records_total_count = COALESCE($7, records_total_count), updated_at = $8 \
+        WHERE id = $1 AND worker = $2 AND attempt = $3 AND status = 'Running'";
+    let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    let now = db.now;
+    let kept = changed!(
+        db,
+        sqlx::query(SQL)
+            .bind(id)
+            .bind(worker)
+            .bind(attempt)
+            .bind(until)
+            .bind(number(progress.records))
+            .bind(number(progress.bytes))
+            .bind(progress.total.map(number))
+            .bind(now)
+    )?;
+    Ok(kept == 1)
+}
+
+/// Every run that has to do with a span, in order of time.
+pub(in super::super) async fn overlapping(db: &mut Session, export: ExportId, span: Span) -> Result<Vec<Run>> {
+    const SQL: &str = select!(
+        "WHERE r.batch_export_id = $1 AND r.data_interval_start < $3 AND r.data_interval_end > $2 \
+         ORDER BY r.data_interval_start, r.data_interval_end"
+    );
+    all(on!(db, conn => sqlx::query_as(SQL).bind(export).bind(span.start).bind(span.end).fetch_all(conn))?)
+}
+
+pub(in super::super) async fn open_of_backfill(db: &mut Writing, id: BackfillId) -> Result<Vec<Run>> {
+    let sql = db.pick(
+        select!("WHERE r.backfill_id = $1 AND r.due_at IS NOT NULL"),
+        select!("WHERE r.backfill_id = $1 AND r.due_at IS NOT NULL FOR UPDATE"),
+    );
+    all(on!(db, conn => sqlx::query_as(sql).bind(id).fetch_all(conn))?)
+}
+
+pub(in super::super) async fn any_failed(db: &mut Session, id: BackfillId) -> Result<bool> {
+    const SQL: &str = "SELECT 1 FROM export_run WHERE backfill_id = $1 AND status <> 'Completed' LIMIT 1";
+    let found: Option<i32> = on!(db, conn => sqlx::query_scalar(SQL).bind(id).fetch_optional(conn))?;
+    Ok(found.is_some())
+}
+
+/// Where the newest interval ends that there is a run for.
+pub(in super::super) async fn covered_until(db: &mut Session, export: ExportId) -> Result<Option<Time>> {
+    const SQL: &str = "SELECT max(data_interval_end) FROM export_run WHERE batch_export_id = $1";
+    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(export).fetch_one(conn))?)
+}
+
+/// Where the first interval begins that failed for good, since then.
+pub(in super::super) async fn first_failed(db: &mut Session, export: ExportId, since: Time) -> Result<Option<Time>> {
+    const SQL: &str = "SELECT min(data_interval_start) FROM export_run \
+        WHERE batch_export_id = $1 AND data_interval_start >= $2 AND status IN ('Failed', 'TimedOut')";
+    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(export).bind(since).fetch_one(conn))?)
+}

@@ -1,0 +1,246 @@
+//! Carrying runs out: taken with a lease, kept by signs of life, ended by whoever holds them.
+
+use chrono::TimeDelta;
+
+use super::logs::{self, Level as LogLevel};
+use super::runs::{Run, RunStatus};
+use super::{BatchExport, sql};
+use crate::Service;
+use crate::access::Who;
+use crate::activity::Entry;
+use crate::db::Writing;
+use crate::error::Result;
+use crate::id::WorkerId;
+use crate::mail::{self, Letter, Post};
+use crate::{members, organizations};
+
+/// Whoever holds a run and is not heard of for this long has lost it to others.
+pub(super) const LEASE: TimeDelta = TimeDelta::seconds(30);
+/// For as long as a run is tried again by itself.
+const RETRIED_FOR: TimeDelta = TimeDelta::hours(24);
+const FIRST_WAIT: TimeDelta = TimeDelta::seconds(5);
+const LONGEST_WAIT: TimeDelta = TimeDelta::minutes(10);
+/// After so many runs in a row that failed for good, an export pauses itself.
+const MOST_FAILURES: i64 = 5;
+
+/// A run that somebody holds, and what it takes to carry it out.
+#[derive(Debug, Clone)]
+pub struct Job {
+    pub run: Run,
+    pub export: BatchExport,
+    worker: WorkerId,
+    attempt: i64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Progress {
+    pub records: u64,
+    pub bytes: u64,
+    /// How many there are in all, if that is known.
+    pub total: Option<u64>,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    Completed(Progress),
+    Failed {
+        /// For the export's owner.
+        error: String,
+        /// Trying again would not help.
+        is_lasting: bool,
+    },
+    TimedOut,
+}
+
+impl Service {
+    /// Takes the run that has waited longest, unless it goes to one of the places in `busy`.
+    pub async fn claim_run(&self, worker: WorkerId, busy: &[String]) -> Result<Option<Job>> {
+        let now = self.core.clock.now();
+        if !sql::runs::is_due(&mut self.core.store.read().await?, now).await? {
+            return Ok(None);
+        }
+        let mut db = self.write().await?;
+        let Some(mut run) = sql::runs::lock_due(&mut db, busy).await? else {
+            return Ok(None);
+        };
+        let export = sql::exports::find(&mut db, run.organization_id, run.batch_export).await?;
+        let Some(export) = export else { return Ok(None) };
+        if run.status == RunStatus::Running {
+            logs::write(
+                &mut db,
+                &run,
+                LogLevel::Warning,
+                "The worker was not heard of any more; another takes over.",
+            )
+            .await?;
+        }
+        run.become_(RunStatus::Running, now)?;
+        run.attempt += 1;
+        run.tries += 1;
+        (run.worker, run.due_at) = (Some(worker), Some(now + LEASE));
+        (run.records_completed, run.bytes_exported) = (None, None);
+        sql::runs::save(&mut db, &run).await?;
+        db.commit_unrecorded().await?;
+        let attempt = run.attempt;
+        Ok(Some(Job {
+            run,
+            export,
+            worker,
+            attempt,
+        }))
+    }
+
+    /// A sign of life. False: the run is no longer held, and must be let go.
+    pub async fn keep_run(&self, job: &Job, progress: &Progress) -> Result<bool> {
+        let mut db = self.write().await?;
+        let until = db.now + LEASE;
+        let is_held = sql::runs::keep(&mut db, job.run.id, job.worker, job.attempt, until, progress).await?;
+        db.commit_unrecorded().await?;
+        Ok(is_held)
+    }
+
+    /// Gives a run back unfinished: the process ends. Another takes it at once.
+    pub async fn release_run(&self, job: &Job) -> Result<()> {
+        let mut db = self.write().await?;
+        let now = db.now;
+        sql::runs::keep(&mut db, job.run.id, job.worker, job.attempt, now, &Progress::default()).await?;
+        db.commit_unrecorded().await
+    }
+
+    /// Writes down how a run ended. False: it was no longer held, and nothing was written.
+    pub async fn finish_run(&self, job: &Job, outcome: &Outcome) -> Result<bool> {
+        let mut db = self.write().await?;
+        // The export first, as everybody who changes both does.
+        let Some(mut export) = sql::exports::lock(&mut db, job.export.id).await? else {
+            return Ok(false);
+        };
+        let held = |run: &Run| {
+            run.status == RunStatus::Running && run.worker == Some(job.worker) && run.attempt == job.attempt
+        };
+        let Some(mut run) = sql::runs::lock(&mut db, job.run.id).await?.filter(held) else {
+            return Ok(false);
+        };
+        end(&mut run, outcome, &db)?;
+        sql::runs::save(&mut db, &run).await?;
+        let (level, message) = tell(&run, outcome);
+        logs::write(&mut db, &run, level, &message).await?;
+        let entries = self.count_failures(&mut db, &mut export, &run).await?;
+        db.commit(&Who::system(), &entries).await?;
+        Ok(true)
+    }
+
+    pub async fn log_run(&self, job: &Job, level: LogLevel, message: &str) -> Result<()> {
+        let mut db = self.write().await?;
+        logs::write(&mut db, &job.run, level, message).await?;
+        db.commit_unrecorded().await
+    }
+
+    /// After too many failures in a row the export pauses itself and says so.
+    async fn count_failures(&self, db: &mut Writing, export: &mut BatchExport, run: &Run) -> Result<Vec<Entry>> {
+        let failures = match run.status {
+            RunStatus::Completed => 0,
+            RunStatus::Failed | RunStatus::TimedOut => export.failures + 1,
+            _ => return Ok(Vec::new()),
+        };
+        if failures == export.failures {
+            return Ok(Vec::new());
+        }
+        let before = export.clone();
+        export.failures = failures;
+        let mut entries = Vec::new();
+        if failures >= MOST_FAILURES && !export.paused {
+            export.set_paused(true, db.now);
+            export.reschedule();
+            export.updated_at = db.now;
+            entries.extend(Entry::updated(&before, export));
+            self.tell_of_pause(db, export, run).await?;
+        }
+        sql::exports::save(db, export).await?;
+        Ok(entries)
+    }
+
+    async fn tell_of_pause(&self, db: &mut Writing, export: &BatchExport, run: &Run) -> Result<()> {
+        let message = format!("The export pauses itself after {MOST_FAILURES} failed runs in a row.");
+        logs::write(db, run, LogLevel::Warning, &message).await?;
+        let letter = Letter::ExportPaused {
+            organization: organizations::sql::name(db, export.organization_id).await?,
+            export: export.name.to_string(),
+            error: run.latest_error.clone().unwrap_or_default(),
+            failures: MOST_FAILURES,
+        };
+        let admins = members::administrators(db, export.organization_id).await?;
+        let posts = admins.iter().map(|user| Post::new(user.email.as_str(), letter.clone()));
+        mail::post(db, &self.core.instance, posts.collect()).await
+    }
+}
+
+fn end(run: &mut Run, outcome: &Outcome, db: &Writing) -> Result<()> {
+    let now = db.now;
+    match outcome {
+        Outcome::Completed(progress) => {
+            run.become_(RunStatus::Completed, now)?;
+            let records = number(progress.records);
+            (run.records_completed, run.records_total_count) = (Some(records), Some(records));
+            run.bytes_exported = Some(number(progress.bytes));
+            run.latest_error = None;
+        }
+        Outcome::TimedOut => {
+            run.become_(RunStatus::TimedOut, now)?;
+            run.latest_error = Some("The run took too long and was ended.".to_owned());
+        }
+        Outcome::Failed { error, is_lasting } => {
+            let is_over = *is_lasting || now - run.queued_at > RETRIED_FOR;
+            run.become_(
+                if is_over {
+                    RunStatus::Failed
+                } else {
+                    RunStatus::FailedRetryable
+                },
+                now,
+            )?;
+            run.latest_error = Some(error.replace('\0', ""));
+            if !is_over {
+                (run.worker, run.due_at) = (None, Some(now + wait(run.tries)));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn tell(run: &Run, outcome: &Outcome) -> (LogLevel, String) {
+    let error = run.latest_error.as_deref().unwrap_or_default();
+    match (outcome, run.due_at) {
+        (Outcome::Completed(progress), _) => (
+            LogLevel::Info,
+            format!("Delivered {} rows in {} bytes.", progress.records, progress.bytes),
+        ),
+        (_, Some(next)) => {
+            let next = next.format("%H:%M:%S");
+            (LogLevel::Warning, format!("Failed: {error} Tried again at {next} UTC."))
+        }
+        (_, None) => (LogLevel::Error, format!("Failed for good: {error}")),
+    }
+}
+
+/// How long to wait before the next try: twice as long each time, up to a limit.
+fn wait(tries: i64) -> TimeDelta {
+    let doublings = u32::try_from(tries.clamp(1, 12) - 1).unwrap_or_default();
+    (FIRST_WAIT * 2_i32.pow(doublings)).min(LONGEST_WAIT)
+}
+
+fn number(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_up_to_a_limit() {
+        assert_eq!(wait(1), TimeDelta::seconds(5));
+        assert_eq!(wait(4), TimeDelta::seconds(40));
+        assert_eq!(wait(100), LONGEST_WAIT);
+    }
+}

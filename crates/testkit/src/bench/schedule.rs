@@ -1,0 +1,53 @@
+//! One tick of the schedule at the full hour, on PostgreSQL, with very many exports.
+
+use std::time::Instant;
+
+use chrono::TimeDelta;
+use serde_json::{Value, json};
+
+use super::usage::cpu_seconds;
+use crate::Kit;
+use crate::databases::Backend;
+
+/// Makes hourly exports and lets their hour come: what the tick took, and what the next one did, which finds nothing.
+pub async fn schedule(exports: i64) -> anyhow::Result<Value> {
+    let kit = Kit::new(Backend::Postgres).await;
+    let (organization, team) = (kit.organization, kit.team.0);
+    kit.database
+        .run(&format!(
+            "INSERT INTO batch_export (id, organization_id, team_id, name, model, frequency, kind, config, paused, \
+             scheduled_until, next_run_at, created_at, updated_at) \
+             SELECT gen_random_uuid(), '{organization}', {team}, 'Export ' || i, 'events', 'hour', 'NoOp', '{{}}', false, \
+             '2026-11-15 09:00Z', '2026-11-15 10:00Z', '2026-11-15 09:00Z', '2026-11-15 09:00Z' \
+             FROM generate_series(1, {exports}) AS n(i)"
+        ))
+        .await;
+    kit.database.run("VACUUM ANALYZE").await;
+    kit.service.clock().advance(TimeDelta::minutes(30));
+    let due = tick(&kit).await?;
+    let made = kit.database.column::<i64>("SELECT count(*) FROM export_run").await;
+    anyhow::ensure!(made == [exports], "{made:?} runs were made");
+    let idle = tick(&kit).await?;
+    Ok(json!({ "exports": exports, "due": due, "idle": idle }))
+}
+
+async fn tick(kit: &Kit) -> anyhow::Result<Value> {
+    let (ours, theirs, begun) = (cpu_seconds("self")?, database_seconds(kit).await?, Instant::now());
+    kit.exports.schedule().await?;
+    let wall = begun.elapsed().as_secs_f64();
+    let (ours, theirs) = (cpu_seconds("self")? - ours, database_seconds(kit).await? - theirs);
+    Ok(json!({ "wall": wall, "ours": ours, "database": theirs }))
+}
+
+/// Of all processes of the database server but the one that starts them and those that have ended.
+async fn database_seconds(kit: &Kit) -> anyhow::Result<f64> {
+    let processes = kit
+        .database
+        .column::<i64>("SELECT pid::bigint FROM pg_stat_activity")
+        .await;
+    // The one that just answered may have gone.
+    let seconds = processes
+        .iter()
+        .map(|process| cpu_seconds(&process.to_string()).unwrap_or(0.0));
+    Ok(seconds.sum())
+}

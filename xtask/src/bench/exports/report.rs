@@ -1,0 +1,160 @@
+//! The section on exports of `docs/benchmarks.md`.
+
+use std::fmt::Write as _;
+
+use super::super::plot::Plot;
+use super::super::report::grouped;
+use super::rows::{Copied, Form};
+use super::server::{Cost, Ingested, SECONDS, Tick};
+use super::{EXPORTS, targets};
+
+/// All that a run found out.
+#[derive(Default)]
+pub(super) struct Report {
+    pub(super) command: String,
+    pub(super) facts: Vec<(&'static str, String)>,
+    pub(super) copies: Vec<Copied>,
+    pub(super) ingest: Option<Ingested>,
+    pub(super) tick: Option<Tick>,
+}
+
+impl Report {
+    pub(super) fn markdown(&self) -> String {
+        let mut text = self.how();
+        text += "\n![Rows a second of each engine, for each form and size](benchmarks-exports.svg)\n";
+        for rows in self.sizes() {
+            text += &self.of_size(rows);
+        }
+        text += &self.ingest();
+        text += &self.tick();
+        text + &self.targets()
+    }
+
+    pub(super) fn plot(&self) -> Plot {
+        let groups = self
+            .sizes()
+            .into_iter()
+            .flat_map(|rows| Form::ALL.map(|form| super::group(&self.copies, rows, form)));
+        Plot {
+            title: "Rows a second of each engine, for each form and size",
+            heading: "Rows a second",
+            groups: groups.collect(),
+        }
+    }
+
+    /// Every number of rows that was measured, smallest first.
+    pub(super) fn sizes(&self) -> Vec<u64> {
+        let mut sizes: Vec<u64> = self.copies.iter().map(|copied| copied.rows).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        sizes
+    }
+
+    fn how(&self) -> String {
+        let mut text = format!(
+            "## Exports\n\nMeasured by `{}`: each engine reads the same made-up events from its own table, all of them into \
+             one file, one engine after the other, each time in a process of its own, once. DuckDB and chDB are held to two \
+             threads. Ours reads SQLite, makes a manifest besides and flushes the file; theirs do not. Stores and files \
+             were on the file system named below, ingest and the schedule on the disk. *Others* is the share of the \
+             processor that other programs took meanwhile (for S3 that includes the S3 server).\n\n| | |\n| --- | --- |\n",
+            self.command
+        );
+        for (name, value) in &self.facts {
+            let _ = writeln!(text, "| {name} | {value} |");
+        }
+        text
+    }
+
+    fn of_size(&self, rows: u64) -> String {
+        let mut text = format!(
+            "\n### {} rows\n\n| engine | form | rows/s | wall | CPU | peak memory | written | others |\n\
+             | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |\n",
+            grouped(super::f64_of(rows))
+        );
+        for form in Form::ALL {
+            let of = self.copies.iter();
+            for copied in of.filter(|copied| copied.rows == rows && copied.form == form) {
+                let _ = writeln!(
+                    text,
+                    "| {} | {} | {} | {:.1} s | {:.1} s | {:.0} MB | {:.0} MB | {:.0} % |",
+                    copied.engine,
+                    form.title(),
+                    grouped(copied.rate()),
+                    copied.wall,
+                    copied.cpu,
+                    copied.peak,
+                    copied.written,
+                    copied.others * 100.0
+                );
+            }
+        }
+        text
+    }
+
+    fn ingest(&self) -> String {
+        let mut text = String::from("\n### Ingest\n\n");
+        match &self.ingest {
+            None => text += "Not measured in this run.\n",
+            Some(ingest) => {
+                let _ = writeln!(
+                    text,
+                    "`hedgerow serve` on SQLite; requests to `/batch/` with 500 events each over 8 connections, ids never sent \
+                     before, from the same machine; the median of three rounds of {SECONDS} s. An answer means that the events \
+                     survive a crash. The processor was busy to {:.0} %, with whatever else ran included.\n\n\
+                     | events/s | p50 of a request | p99 | answered with 200 | found in the store |\n\
+                     | ---: | ---: | ---: | ---: | ---: |\n| {} | {:.1} ms | {:.1} ms | {} | {} |",
+                    ingest.busy * 100.0,
+                    grouped(ingest.rate),
+                    ingest.p50,
+                    ingest.p99,
+                    grouped(super::f64_of(ingest.sent)),
+                    grouped(super::f64_of(ingest.stored))
+                );
+            }
+        }
+        text
+    }
+
+    fn tick(&self) -> String {
+        let mut text = String::from("\n### Schedule\n\n");
+        let Some(tick) = &self.tick else {
+            return text + "Not measured in this run.\n";
+        };
+        let _ = write!(
+            text,
+            "{} hourly exports on PostgreSQL {} (shared_buffers 256 MB, else as installed), all due at the same full hour; load \
+             average before: {}.\n\n| | wall | CPU of ours | CPU of PostgreSQL |\n| --- | ---: | ---: | ---: |\n",
+            grouped(EXPORTS.into()),
+            tick.postgres,
+            tick.load
+        );
+        for (name, Cost { wall, ours, database }) in [
+            ("the tick that makes all runs", &tick.due),
+            ("the next, with nothing due", &tick.idle),
+        ] {
+            let _ = writeln!(text, "| {name} | {wall:.2} s | {ours:.2} s | {database:.2} s |");
+        }
+        text
+    }
+
+    fn targets(&self) -> String {
+        let targets = targets::judge(self);
+        let met = targets
+            .iter()
+            .filter(|target| target.measured.as_ref().is_some_and(|(_, is_met)| *is_met));
+        let mut text = format!(
+            "\n### Targets of exports: {} of {} met\n\n| target | measured | |\n| --- | ---: | --- |\n",
+            met.count(),
+            targets.len()
+        );
+        for target in &targets {
+            let (measured, verdict) = match &target.measured {
+                Some((measured, true)) => (measured.as_str(), "met"),
+                Some((measured, false)) => (measured.as_str(), "**not met**"),
+                None => ("–", "not measured"),
+            };
+            let _ = writeln!(text, "| {} | {measured} | {verdict} |", target.promise);
+        }
+        text
+    }
+}
