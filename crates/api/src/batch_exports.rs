@@ -291,6 +291,13 @@ struct DestinationView<'a> {
 /// An export, and the backfill that was just begun.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "BackfilledBatchExport")]
+#[schemars(extend("examples" = [{
+    "id": "01a1dd53-efb7-7ca7-8219-0522c793c6d2", "team_id": 1, "name": "Events to the warehouse", "model": "events",
+    "destination": { "type": "NoOp", "config": {} }, "interval": "hour", "paused": false,
+    "created_at": "2026-11-15T09:30:00.000000Z", "last_updated_at": "2026-11-15T09:30:00.000000Z",
+    "last_paused_at": null, "start_at": null, "end_at": null, "latest_runs": [], "hogql_query": null, "schema": null,
+    "backfill_id": "01a1dd54-0a3c-7d11-9a57-2f2b6f0c4c1e"
+}]))]
 pub(crate) struct BackfilledView<'a> {
     #[serde(flatten)]
     export: ExportView<'a>,
