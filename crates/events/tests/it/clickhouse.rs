@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use events::clickhouse::{ClickHouse, Client, Statement, identifier};
-use events::{Error, Events, Incoming};
+use events::{Error, Events};
 use hogql::{Column, Expr, Model, Query, Value as Literal};
 use outbound::{Dialer, Http, Policy, Roots};
 use serde_json::json;
@@ -356,26 +356,6 @@ async fn the_client_gets_along_with_a_genuine_server() {
         .await
         .unwrap_err();
     assert!(matches!(error, Error::Refused { code: 193, .. }), "{error:?}");
-}
-
-#[tokio::test]
-#[ignore = "a measurement: how fast events go in"]
-async fn measure_appends() {
-    let server = parts::ClickHouse::start();
-    let store = open(&server).await;
-    let text = "x".repeat(300);
-    let start = Instant::now();
-    for batch in 0..20 {
-        let row = |n: usize| Incoming {
-            uuid: None,
-            ..event("x", &format!("id-{}", n % 100), json!({"text": text}))
-        };
-        store
-            .append(TEAM, (0..5000).map(row).collect(), time(batch))
-            .await
-            .unwrap();
-    }
-    eprintln!("{} events/s", 100_000.0 / start.elapsed().as_secs_f64());
 }
 
 /// A server that answers every connection with the same bytes. Returns its URL.

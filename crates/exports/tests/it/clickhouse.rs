@@ -6,13 +6,14 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use exports::{Deliver, Delivery, Error, Outside, Step, Upload, Verdict, destinations};
-use hogql::{Model, Query};
+use exports::{Deliver, Delivery, Error, Outside, Step, Verdict, destinations};
+use hogql::Model;
 use outbound::{Dialer, Http, Policy, Roots};
 use serde_json::{Value, json};
 use service::batch_exports::destination::Destination;
 use testkit::parts::{ClickHouse, Cut};
 
+use crate::by_model::ByModel;
 use crate::suite::{self, Peer, delivery, events, ids, sorted};
 
 fn outside(policy: Policy) -> Outside {
@@ -53,39 +54,15 @@ fn leftovers(server: &ClickHouse) -> String {
     server.query("SELECT name FROM system.tables WHERE database = 'default' AND name LIKE '%hedgerow\\_%' AND name != 'hedgerow_ledger'")
 }
 
-/// Two exports of one owner: each model has a table of its own.
-struct ByModel(Box<dyn Deliver>, Box<dyn Deliver>);
-
-impl ByModel {
-    fn of(&self, model: Model) -> &dyn Deliver {
-        match model {
-            Model::Events => &*self.0,
-            Model::Persons => &*self.1,
-        }
-    }
-}
-
-#[async_trait]
-impl Deliver for ByModel {
-    fn layout(&self, model: Model) -> Query {
-        self.of(model).layout(model)
-    }
-
-    async fn begin(&self, delivery: &Delivery) -> Result<Option<Box<dyn Upload>>, Error> {
-        self.of(delivery.model).begin(delivery).await
-    }
-
-    async fn test(&self) -> Vec<Step> {
-        self.0.test().await
-    }
-}
-
 struct Engine(ClickHouse);
 
 #[async_trait]
 impl Peer for Engine {
     fn destination(&self) -> Box<dyn Deliver> {
-        Box::new(ByModel(to(&self.0, "events"), to(&self.0, "persons")))
+        Box::new(ByModel {
+            events: to(&self.0, "events"),
+            persons: to(&self.0, "persons"),
+        })
     }
 
     async fn uuids(&self) -> Vec<String> {

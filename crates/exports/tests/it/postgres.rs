@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use service::batch_exports::destination::Kind;
 use testkit::parts::{PostgresOptions, PostgresServer, PostgresVersion};
 
+use crate::by_model::ByModel;
 use crate::database::{Home, destination};
 use crate::suite::{self, Peer, delivery, events, ids, sorted};
 
@@ -37,30 +38,6 @@ impl Peer for Postgres {
 
     async fn person_versions(&self) -> Option<BTreeMap<String, i64>> {
         Some(self.0.versions("product.persons").await)
-    }
-}
-
-/// Two exports as one, for the suite.
-pub(crate) struct ByModel {
-    pub(crate) events: Box<dyn Deliver>,
-    pub(crate) persons: Box<dyn Deliver>,
-}
-
-#[async_trait]
-impl Deliver for ByModel {
-    fn layout(&self, model: Model) -> Query {
-        self.events.layout(model)
-    }
-
-    async fn begin(&self, delivery: &Delivery) -> Result<Option<Box<dyn exports::Upload>>, Error> {
-        match delivery.model {
-            Model::Events => self.events.begin(delivery).await,
-            Model::Persons => self.persons.begin(delivery).await,
-        }
-    }
-
-    async fn test(&self) -> Vec<exports::Step> {
-        self.events.test().await
     }
 }
 

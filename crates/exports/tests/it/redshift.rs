@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use service::batch_exports::destination::Kind;
 use testkit::parts::{ObjectStore, S3_KEY};
 
+use crate::by_model::ByModel;
 use crate::database::{Home, destination};
-use crate::postgres::ByModel;
 use crate::suite::{self, Peer, delivery, events, ids, sorted};
 
 impl Home {
