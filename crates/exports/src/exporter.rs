@@ -11,7 +11,7 @@ use service::batch_exports::{Backfill, BackfillWish, BatchExport, ExportPatch, E
 use service::{Error, ExportId, Invalid, Result, Service, Unchanged, WorkerId};
 use url::Url;
 
-use crate::{Outside, Step, destinations};
+use crate::{Deliver, Outside, Step, destinations};
 
 /// Cheap to clone; every clone is the same.
 #[derive(Clone)]
@@ -110,8 +110,7 @@ impl Exports {
         destination: &Destination,
     ) -> Result<Vec<Step>> {
         let is_dry_run = caller.who.request.is_dry_run;
-        self.check(destination, is_dry_run).await?;
-        let opened = destinations::open(destination, &self.core.outside).map_err(|error| unusable(&error))?;
+        let opened = self.check(destination, is_dry_run).await?;
         if is_dry_run {
             // A dry run reaches out to nobody, and that is all a test does.
             return Ok(Vec::new());
@@ -120,12 +119,11 @@ impl Exports {
     }
 
     /// The address policy, and whatever can be said without reaching out.
-    async fn check(&self, destination: &Destination, is_dry_run: bool) -> Result<()> {
+    async fn check(&self, destination: &Destination, is_dry_run: bool) -> Result<Box<dyn Deliver>> {
         for target in destination.targets() {
             self.check_target(&target, is_dry_run).await?;
         }
-        destinations::open(destination, &self.core.outside).map_err(|error| unusable(&error))?;
-        Ok(())
+        destinations::open(destination, &self.core.outside).map_err(|error| unusable(&error))
     }
 
     /// In a dry run no name is looked up.

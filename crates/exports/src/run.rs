@@ -54,10 +54,13 @@ async fn try_to_deliver(
     };
     // From here on the interval is complete: nothing is added to it any more.
     core.events.settle(scan.end).await?;
-    let total = core.events.count(scan.clone()).await?;
-    pulse.note(|progress| progress.total = Some(total));
+    // With a condition, counting would be a second scan.
+    if scan.query.filter.is_none() {
+        let total = core.events.count(scan.clone()).await?;
+        pulse.note(|progress| progress.total = Some(total));
+    }
     let delivery = delivery(job, &scan);
-    let mut rows = core.events.scan(scan);
+    let mut rows = core.events.scan(scan.clone());
     let Some(first) = rows.next().await.transpose()? else {
         // Nothing to deliver; the destination need not even know.
         return Ok(Receipt::default());
@@ -69,7 +72,8 @@ async fn try_to_deliver(
             "This interval had already been delivered by an earlier attempt.",
         )
         .await;
-        return Ok(Receipt { rows: total, bytes: 0 });
+        let rows = core.events.count(scan).await?;
+        return Ok(Receipt { rows, bytes: 0 });
     };
     match send(&mut *upload, first, &mut rows, pulse, cancel).await {
         Ok(()) if still_ours(exports, job, pulse).await? => upload.commit().await,

@@ -15,6 +15,7 @@ mod text;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use serde_json::{Map, Value};
 use service::batch_exports::destination::{Compression, FileFormat, FileOptions};
 
 use crate::Error;
@@ -26,6 +27,18 @@ pub use packer::Packer;
 
 /// Of `max_file_size_mb`.
 const MIB: u64 = 1024 * 1024;
+
+/// Rows as JSON lines have them, one object each.
+pub(crate) fn objects(batch: &RecordBatch) -> Result<Vec<Map<String, Value>>, Error> {
+    let mut lines = Vec::new();
+    jsonl::write(batch, &mut lines)?;
+    let read = |line: &[u8]| serde_json::from_slice(line).map_err(unwritable);
+    lines
+        .split(|&byte| byte == b'\n')
+        .filter(|line| !line.is_empty())
+        .map(read)
+        .collect()
+}
 
 /// How rows become files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
