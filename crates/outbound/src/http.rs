@@ -138,36 +138,13 @@ impl Http {
 
     /// Sends a request; every status is a response, not an error.
     pub async fn send(&self, request: Request<Vec<u8>>) -> Result<Response<Vec<u8>>, HttpError> {
-        let (parts, body) = request.into_parts();
-        let url = parse(&parts.uri.to_string())?;
-        let mut headers = parts.headers;
-        for name in OURS {
-            headers.remove(name);
-        }
-        let ask = Ask {
-            method: parts.method,
-            url,
-            headers,
-            body: body.into(),
-        };
-        self.carry_out(ask).await
+        self.carry_out(Ask::new(request.map(Bytes::from))?).await
     }
 
     /// Sends a request and hands out the response's body piece by piece, as it comes. The time of the whole exchange is
     /// unlimited; the limit holds for the headers and then for each piece. Redirects are not followed.
     pub async fn open(&self, request: Request<Bytes>) -> Result<Response<Chunks>, HttpError> {
-        let (parts, body) = request.into_parts();
-        let url = parse(&parts.uri.to_string())?;
-        let mut headers = parts.headers;
-        for name in OURS {
-            headers.remove(name);
-        }
-        let ask = Ask {
-            method: parts.method,
-            url,
-            headers,
-            body,
-        };
+        let ask = Ask::new(request)?;
         let host = ask.host();
         let limit = self.total_time;
         let too_slow = |_| HttpError::TooSlow {
@@ -300,6 +277,21 @@ struct Ask {
 }
 
 impl Ask {
+    fn new(request: Request<Bytes>) -> Result<Self, HttpError> {
+        let (parts, body) = request.into_parts();
+        let url = parse(&parts.uri.to_string())?;
+        let mut headers = parts.headers;
+        for name in OURS {
+            headers.remove(name);
+        }
+        Ok(Self {
+            method: parts.method,
+            url,
+            headers,
+            body,
+        })
+    }
+
     fn host(&self) -> String {
         self.url.host_str().unwrap_or_default().to_owned()
     }

@@ -82,8 +82,8 @@ impl BatchExport {
         {
             return Err(Error::invalid("end_at", "invalid_input", "this must be after start_at"));
         }
-        if self.kind == Kind::Http && self.model != Model::Events {
-            let detail = "HTTP batch exports only support the events model";
+        if self.model == Model::Persons && !self.kind.takes_persons() {
+            let detail = format!("{} batch exports only support the events model", self.kind.name());
             return Err(Error::invalid("model", "invalid_choice", detail));
         }
         self.check_query()
