@@ -14,6 +14,12 @@ const FILE: &str = "events.sqlite";
 /// Opens the store, or makes it. The data folder must be there.
 pub(crate) async fn open(settings: &Settings) -> anyhow::Result<Events> {
     let Some(url) = &settings.data.events_url else {
+        if settings.database_url().starts_with("postgres") {
+            tracing::warn!(
+                "events are kept in a file of this machine: replicas on other machines need HEDGEROW_EVENTS_URL, \
+                 or each exports only what it took in itself"
+            );
+        }
         let file = settings.data_dir.join(FILE);
         let store = Embedded::open(&file).with_context(|| format!("cannot open {}", file.display()))?;
         return Ok(Events::Embedded(store));
