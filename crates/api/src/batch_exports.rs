@@ -1,27 +1,23 @@
 use aide::axum::ApiRouter;
 use aide::axum::routing::{get_with, post_with};
 use axum::extract::State;
-use exports::{Exports, Preview, Step, Verdict};
+use exports::Exports;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde::Deserialize;
 use service::access::{ChangeExports, ReadExports};
-use service::batch_exports::{
-    BackfillWish, BatchExport, DestinationInput, ExportPatch, ExportSeen, Interval, NewExport, Run, RunStatus,
-};
-use service::{BackfillId, ExportId, Service};
-use uuid::Uuid;
+use service::batch_exports::{BackfillWish, BatchExport, DestinationInput, ExportPatch, ExportSeen, NewExport};
+use service::{ExportId, Service};
 
 use crate::Api;
 use crate::access::Allowed;
 use crate::body::Body;
 use crate::conditional::IfMatch;
 use crate::error::Problem;
+use crate::export_views::{BackfilledView, ExportView, PreviewView, TestView};
 use crate::openapi::operation;
 use crate::page::{Listed, Paging};
 use crate::path::Id;
-use crate::reply::{Created, NoContent, Reply, View};
-use crate::user::Stamp;
+use crate::reply::{Created, NoContent, Reply};
 
 pub(crate) const TAG: &str = "Batch exports";
 
@@ -245,239 +241,4 @@ struct Unpause {
 #[schemars(extend("examples" = [{ "destination": { "type": "NoOp", "config": {} } }]))]
 struct TestWish {
     destination: DestinationInput,
-}
-
-/// A batch export.
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "BatchExport")]
-#[schemars(extend("examples" = [{
-    "id": "01a1dd53-efb7-7ca7-8219-0522c793c6d2", "team_id": 1, "name": "Events to the warehouse", "model": "events",
-    "destination": { "type": "NoOp", "config": {} }, "interval": "hour", "paused": false,
-    "created_at": "2026-11-15T09:30:00.000000Z", "last_updated_at": "2026-11-15T09:30:00.000000Z",
-    "last_paused_at": null, "start_at": null, "end_at": null, "latest_runs": [], "hogql_query": null, "schema": null
-}]))]
-pub(crate) struct ExportView<'a> {
-    id: Uuid,
-    team_id: i64,
-    name: &'a str,
-    #[schemars(extend("enum" = ["events", "persons"]))]
-    model: &'static str,
-    destination: DestinationView<'a>,
-    interval: Interval,
-    paused: bool,
-    created_at: Stamp,
-    last_updated_at: Stamp,
-    last_paused_at: Option<Stamp>,
-    /// No runs are made before this time.
-    start_at: Option<Stamp>,
-    /// No runs are made after this time.
-    end_at: Option<Stamp>,
-    /// The ten newest.
-    latest_runs: Vec<RunView<'a>>,
-    hogql_query: Option<&'a str>,
-    /// What the query selects: `fields` with `expression` and `alias`, `values`, and the query as it was read.
-    schema: Option<Map<String, Value>>,
-}
-
-/// Where an export goes. Secrets are left out.
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "BatchExportDestination")]
-struct DestinationView<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    config: &'a Map<String, Value>,
-}
-
-/// An export, and the backfill that was just begun.
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "BackfilledBatchExport")]
-#[schemars(extend("examples" = [{
-    "id": "01a1dd53-efb7-7ca7-8219-0522c793c6d2", "team_id": 1, "name": "Events to the warehouse", "model": "events",
-    "destination": { "type": "NoOp", "config": {} }, "interval": "hour", "paused": false,
-    "created_at": "2026-11-15T09:30:00.000000Z", "last_updated_at": "2026-11-15T09:30:00.000000Z",
-    "last_paused_at": null, "start_at": null, "end_at": null, "latest_runs": [], "hogql_query": null, "schema": null,
-    "backfill_id": "01a1dd54-0a3c-7d11-9a57-2f2b6f0c4c1e"
-}]))]
-pub(crate) struct BackfilledView<'a> {
-    #[serde(flatten)]
-    export: ExportView<'a>,
-    backfill_id: Uuid,
-}
-
-/// One interval of one export.
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "BatchExportRun")]
-pub(crate) struct RunView<'a> {
-    id: Uuid,
-    status: RunStatus,
-    records_completed: Option<i32>,
-    latest_error: Option<&'a str>,
-    data_interval_start: Stamp,
-    data_interval_end: Stamp,
-    cursor: Option<&'a str>,
-    created_at: Stamp,
-    finished_at: Option<Stamp>,
-    last_updated_at: Stamp,
-    records_total_count: Option<i32>,
-    bytes_exported: Option<i64>,
-    batch_export: Uuid,
-    /// The backfill that asked for it, if one did.
-    backfill: Option<Uuid>,
-}
-
-/// What was tried, in order.
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "DestinationTest")]
-pub(crate) struct TestView {
-    /// Whether nothing failed.
-    is_ok: bool,
-    steps: Vec<StepView>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "DestinationTestStep")]
-struct StepView {
-    name: &'static str,
-    description: String,
-    result: ResultView,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "DestinationTestResult")]
-struct ResultView {
-    #[schemars(extend("enum" = ["Passed", "Failed", "Skipped"]))]
-    status: &'static str,
-    /// What was seen, and what would help.
-    message: String,
-}
-
-/// The first rows of an export.
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "BatchExportPreview")]
-pub(crate) struct PreviewView {
-    columns: Vec<ColumnView>,
-    rows: Vec<Map<String, Value>>,
-}
-
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "BatchExportColumn")]
-struct ColumnView {
-    name: String,
-    #[serde(rename = "type")]
-    kind: &'static str,
-}
-
-impl View for ExportView<'_> {
-    type Doc = ExportView<'static>;
-}
-
-impl View for BackfilledView<'_> {
-    type Doc = BackfilledView<'static>;
-}
-
-impl View for RunView<'_> {
-    type Doc = RunView<'static>;
-}
-
-impl View for TestView {
-    type Doc = Self;
-}
-
-impl View for PreviewView {
-    type Doc = Self;
-}
-
-impl<'a> From<&'a ExportSeen> for ExportView<'a> {
-    fn from(seen: &'a ExportSeen) -> Self {
-        let export = &seen.export;
-        Self {
-            id: export.id.0,
-            team_id: export.team_id.0,
-            name: export.name.as_str(),
-            model: export.model.name(),
-            destination: DestinationView {
-                kind: export.kind.name(),
-                config: &export.config,
-            },
-            interval: export.interval,
-            paused: export.paused,
-            created_at: Stamp(export.created_at),
-            last_updated_at: Stamp(export.updated_at),
-            last_paused_at: export.last_paused_at.map(Stamp),
-            start_at: export.start_at.map(Stamp),
-            end_at: export.end_at.map(Stamp),
-            latest_runs: seen.latest_runs.iter().map(RunView::from).collect(),
-            hogql_query: export.hogql_query.as_deref(),
-            schema: export.schema(),
-        }
-    }
-}
-
-impl<'a> BackfilledView<'a> {
-    fn new(seen: &'a ExportSeen, backfill: BackfillId) -> Self {
-        Self {
-            export: ExportView::from(seen),
-            backfill_id: backfill.0,
-        }
-    }
-}
-
-/// The interface says 32 bits; what is beyond is cut to the largest.
-fn count(number: i64) -> i32 {
-    i32::try_from(number).unwrap_or(i32::MAX)
-}
-
-impl<'a> From<&'a Run> for RunView<'a> {
-    fn from(run: &'a Run) -> Self {
-        Self {
-            id: run.id.0,
-            status: run.status,
-            records_completed: run.records_completed.map(count),
-            latest_error: run.latest_error.as_deref(),
-            data_interval_start: Stamp(run.data_interval_start),
-            data_interval_end: Stamp(run.data_interval_end),
-            cursor: None,
-            created_at: Stamp(run.created_at),
-            finished_at: run.finished_at.map(Stamp),
-            last_updated_at: Stamp(run.updated_at),
-            records_total_count: run.records_total_count.map(count),
-            bytes_exported: run.bytes_exported,
-            batch_export: run.batch_export.0,
-            backfill: run.backfill.map(|id| id.0),
-        }
-    }
-}
-
-impl From<Vec<Step>> for TestView {
-    fn from(steps: Vec<Step>) -> Self {
-        let view = |step: Step| StepView {
-            name: step.name,
-            description: step.description,
-            result: ResultView {
-                status: match step.verdict {
-                    Verdict::Passed => "Passed",
-                    Verdict::Failed => "Failed",
-                    Verdict::Skipped => "Skipped",
-                },
-                message: step.message,
-            },
-        };
-        Self {
-            is_ok: steps.iter().all(|step| step.verdict != Verdict::Failed),
-            steps: steps.into_iter().map(view).collect(),
-        }
-    }
-}
-
-impl From<Preview> for PreviewView {
-    fn from(preview: Preview) -> Self {
-        let columns = preview.columns.into_iter().map(|column| ColumnView {
-            name: column.name,
-            kind: column.kind,
-        });
-        Self {
-            columns: columns.collect(),
-            rows: preview.rows,
-        }
-    }
 }

@@ -14,9 +14,10 @@ use uuid::Uuid;
 
 use crate::Api;
 use crate::access::Allowed;
-use crate::batch_exports::{Nothing, RunView, TAG};
+use crate::batch_exports::{Nothing, TAG};
 use crate::body::Body;
 use crate::error::Problem;
+use crate::export_views::RunView;
 use crate::openapi::operation;
 use crate::page::{Listed, Paging};
 use crate::path::Id;

@@ -11,6 +11,7 @@ mod domains;
 mod edge;
 mod error;
 mod export_runs;
+mod export_views;
 mod idempotency;
 mod invites;
 mod json;
