@@ -10,7 +10,7 @@ use super::Format;
 const GRAIN: usize = 1024;
 const MOST_ROWS: usize = 65_536;
 /// What rows of a chunk weigh at most, give or take a grain. Of text a second copy is made, so there it is less.
-const MOST_WEIGHT: usize = 16 * 1024 * 1024;
+const MOST_WEIGHT: usize = 8 * 1024 * 1024;
 const MOST_WEIGHT_OF_PARQUET: usize = 32 * 1024 * 1024;
 const LEAST_WEIGHT: usize = 256 * 1024;
 

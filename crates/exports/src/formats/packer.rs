@@ -32,7 +32,8 @@ impl Packer {
             encoder: Arc::new(Encoder::new(format, schema, notes)?),
             chunks: Chunks::new(format),
             under_way: VecDeque::new(),
-            at_once: cores().min(MOST_AT_ONCE),
+            // One more than can be encoded at a time, so that no core waits for the next.
+            at_once: (cores() + 1).min(MOST_AT_ONCE),
             file: None,
         })
     }
