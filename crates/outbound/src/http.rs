@@ -33,7 +33,7 @@ const OURS: [HeaderName; 6] = [
     header::UPGRADE,
 ];
 
-/// Headers that are meant for one origin and do not travel to another.
+/// Headers that are meant for one origin and do not travel to another; neither do values that were marked as sensitive.
 const FOR_ONE_ORIGIN: [HeaderName; 3] = [header::AUTHORIZATION, header::COOKIE, header::PROXY_AUTHORIZATION];
 
 /// An HTTP client that reaches only what the policy allows. Cheap to clone; clones share their connections.
@@ -313,7 +313,9 @@ impl Ask {
             return Err(HttpError::Refused(Refusal::new(Rule::Downgrade, url.as_str())));
         }
         if self.url.origin() != url.origin() {
-            for name in FOR_ONE_ORIGIN {
+            let marked = self.headers.iter().filter(|(_, value)| value.is_sensitive());
+            let marked: Vec<HeaderName> = marked.map(|(name, _)| name.clone()).collect();
+            for name in marked.into_iter().chain(FOR_ONE_ORIGIN) {
                 self.headers.remove(name);
             }
         }

@@ -166,6 +166,30 @@ async fn credentials_stay_with_the_origin_they_were_meant_for() {
     }
 }
 
+/// Some hosts have a header of their own for it, which nobody else knows to be a secret unless it is marked.
+#[tokio::test]
+async fn a_header_marked_as_sensitive_stays_with_its_origin_too() {
+    let show = get(async |headers: HeaderMap| {
+        let names = ["private-token", "x-plain"];
+        names.map(|name| headers.contains_key(name).to_string()).join(" ")
+    });
+    let other = serve(Router::new().route("/show", show.clone())).await;
+    let router = Router::new()
+        .route("/show", show)
+        .route("/same", get(async || redirect("/show")))
+        .route("/other", get(async move || redirect(format!("http://{other}/show"))));
+    let address = serve(router).await;
+    for (path, arrives) in [("same", "true true"), ("other", "false true")] {
+        let mut token = http::HeaderValue::from_static("secret");
+        token.set_sensitive(true);
+        let request = Request::get(format!("http://{address}/{path}"))
+            .header("private-token", token)
+            .header("x-plain", "x");
+        let response = client().following(1).send(request.body(vec![]).unwrap()).await.unwrap();
+        assert_eq!(response.body(), arrives.as_bytes(), "{path}");
+    }
+}
+
 /// N8
 #[tokio::test]
 async fn an_endless_body_is_cut_off_at_the_limit() {
