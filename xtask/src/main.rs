@@ -20,7 +20,8 @@ const USAGE: &str = "cargo xtask test    install what the tests need, start the 
 cargo xtask parts   install the real mail, name and identity servers and the browser, and nothing else
 cargo xtask check   format, lints, licences: what needs no component
 cargo xtask bench api [--growth] [--quick] [--only NAME]    measure, and write docs/benchmarks.md
-cargo xtask bench exports [--rows NUMBER] [--only NAME]     the same for events in and rows out";
+cargo xtask bench exports [--rows NUMBER] [--only NAME]     the same for events in and rows out
+cargo xtask bench apps                                      the same for apps";
 
 fn main() -> ExitCode {
     match run() {
@@ -41,6 +42,7 @@ fn run() -> Result<()> {
         ["check"] => test::checks_only(),
         ["bench", "api", ..] => bench::api(&arguments[2..]),
         ["bench", "exports", ..] => bench::exports(&arguments[2..]),
+        ["bench", "apps"] => bench::apps(),
         _ => bail!("use one of\n{USAGE}"),
     }
 }

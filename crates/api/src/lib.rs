@@ -23,6 +23,7 @@ mod openapi;
 mod organizations;
 mod page;
 mod path;
+mod pipeline;
 mod query;
 mod reply;
 mod schema;
@@ -34,6 +35,7 @@ mod user;
 use std::sync::Arc;
 
 use aide::axum::ApiRouter;
+use apps::Apps;
 use axum::Router;
 use axum::http::{Request, Uri};
 use axum::routing::{any, get};
@@ -66,6 +68,7 @@ pub(crate) struct Api {
     service: Service,
     identity: Identity,
     exports: Exports,
+    apps: Apps,
     settings: Arc<Settings>,
     limits: Arc<limits::Limits>,
     meters: Arc<meters::Meters>,
@@ -89,6 +92,12 @@ impl axum::extract::FromRef<Api> for Exports {
     }
 }
 
+impl axum::extract::FromRef<Api> for Apps {
+    fn from_ref(api: &Api) -> Self {
+        api.apps.clone()
+    }
+}
+
 /// One line a resource: everything else about it is in its own file.
 fn routes() -> ApiRouter<Api> {
     ApiRouter::new()
@@ -99,6 +108,7 @@ fn routes() -> ApiRouter<Api> {
         .merge(domains::routes())
         .merge(batch_exports::routes())
         .merge(export_runs::routes())
+        .merge(pipeline::routes())
         .merge(activity::routes())
         .merge(keys::routes())
         .merge(sign_in::routes())
@@ -122,13 +132,14 @@ pub fn end_path_with_slash<B>(request: &mut Request<B>) {
 
 /// The whole API, ready to be served, with the pages for people beside it: what happens to every request happens to
 /// theirs, too.
-pub fn router(identity: Identity, exports: Exports, settings: Settings, pages: Option<Router>) -> Router {
+pub fn router(identity: Identity, exports: Exports, apps: Apps, settings: Settings, pages: Option<Router>) -> Router {
     let limits = Arc::new(limits::Limits::new(settings.rate_limit));
     let cors = edge::cors(&settings.cors_origins);
     let api = Api {
         service: identity.service().clone(),
         identity,
         exports,
+        apps,
         settings: Arc::new(settings),
         limits,
         meters: Arc::default(),

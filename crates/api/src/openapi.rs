@@ -80,7 +80,7 @@ fn complete(document: &mut Value, definitions: Map<String, Value>) {
     }
 }
 
-const TAGS: [(&str, &str); 10] = [
+const TAGS: [(&str, &str); 11] = [
     ("Organizations", "What everything else belongs to."),
     (
         "Teams",
@@ -98,6 +98,10 @@ const TAGS: [(&str, &str); 10] = [
     (
         "Batch exports",
         "Events and persons, delivered to warehouses and object stores every interval, each exactly once.",
+    ),
+    (
+        "Pipeline apps",
+        "Code that is handed events, runs in browsers, or brings events in: destinations, frontend apps, import apps.",
     ),
     ("Activity", "What was done, by whom, and what it changed."),
     (

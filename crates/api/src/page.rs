@@ -108,16 +108,20 @@ pub(crate) struct Listed<D> {
 }
 
 impl Paging {
-    pub(crate) fn reply<V: View>(&self, page: Page<V>) -> Listed<V::Doc> {
+    pub(crate) fn view<V>(&self, page: Page<V>) -> PageView<V> {
         let Window { limit, offset } = self.window;
         let next = offset.checked_add(limit).filter(|&start| start < page.count);
         let previous = (offset > 0).then(|| (offset - limit).max(0));
-        let view = PageView {
+        PageView {
             count: page.count,
             next: next.map(|start| self.link(start)),
             previous: previous.map(|start| self.link(start)),
             results: page.items,
-        };
+        }
+    }
+
+    pub(crate) fn reply<V: View>(&self, page: Page<V>) -> Listed<V::Doc> {
+        let view = self.view(page);
         Listed {
             body: to_json(&view),
             link: view.link_header(),

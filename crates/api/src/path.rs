@@ -10,7 +10,9 @@ use axum::http::request::Parts;
 use schemars::{Schema, json_schema};
 use service::members::MemberRef;
 use service::organizations::OrganizationRef;
-use service::{BackfillId, DomainId, Error, ExportId, InviteId, KeyId, RunId, SessionId, TeamId, UserUuid};
+use service::{
+    AppConfigId, AppId, BackfillId, DomainId, Error, ExportId, InviteId, KeyId, RunId, SessionId, TeamId, UserUuid,
+};
 
 use crate::access::note;
 use crate::error::Problem;
@@ -43,17 +45,27 @@ pub(crate) trait PathId: Sized + Send {
     fn schema() -> Schema;
 }
 
-impl PathId for TeamId {
-    const NAME: &'static str = "id";
-    const THING: &'static str = "team";
+macro_rules! integers_in_paths {
+    ($($id:ident, $name:literal, $thing:literal;)+) => {$(
+        impl PathId for $id {
+            const NAME: &'static str = $name;
+            const THING: &'static str = $thing;
 
-    fn read(text: &str) -> Option<Self> {
-        Self::from_str(text).ok()
-    }
+            fn read(text: &str) -> Option<Self> {
+                Self::from_str(text).ok()
+            }
 
-    fn schema() -> Schema {
-        json_schema!({ "type": "integer", "format": "int64" })
-    }
+            fn schema() -> Schema {
+                json_schema!({ "type": "integer", "format": "int64" })
+            }
+        }
+    )+};
+}
+
+integers_in_paths! {
+    AppConfigId, "config_id", "configuration";
+    AppId, "id", "app";
+    TeamId, "id", "team";
 }
 
 impl PathId for MemberRef {

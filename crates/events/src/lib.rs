@@ -11,6 +11,7 @@ pub mod persons;
 mod rows;
 pub mod scalars;
 pub mod sqlite;
+mod stored;
 
 use chrono::{DateTime, Utc};
 use hogql::{Model, Query};
@@ -18,6 +19,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 pub use rows::{Rows, Sender, schema};
+pub use stored::Stored;
 
 /// A moment in UTC, in whole microseconds.
 pub type Time = DateTime<Utc>;

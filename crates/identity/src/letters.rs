@@ -145,7 +145,27 @@ fn parts(letter: &Letter) -> Parts {
             error,
             failures,
         } => export_paused(organization, export, error, *failures),
+        Letter::AppDisabled {
+            organization,
+            app,
+            error,
+        } => app_disabled(organization, app, error),
         Letter::DomainUnverified { organization, domain } => domain_unverified(organization, domain),
+    }
+}
+
+fn app_disabled(organization: &str, app: &str, error: &str) -> Parts {
+    Parts {
+        subject: format!("{app} failed too often and was switched off"),
+        greeting: hello(""),
+        paragraphs: vec![
+            format!("The app {app} of {organization} failed again and again, and is no longer run."),
+            format!("What went wrong last: {error}"),
+        ],
+        closing:
+            "When the cause is mended, switch its configuration on again. It then gets what comes in from that moment."
+                .to_owned(),
+        ..Parts::default()
     }
 }
 

@@ -33,7 +33,7 @@ struct Arguments {
 enum Command {
     /// Serve the API (what happens without any command).
     Serve,
-    /// Carry out exports and nothing else; any number of these share the work.
+    /// Carry out exports, run apps, and nothing else; any number of these share the work.
     Work,
     /// Bring the database up to date and exit; `serve` does it by itself.
     Migrate,
@@ -56,9 +56,19 @@ enum Command {
     Verify { manifest: PathBuf },
     /// Print the OpenAPI document.
     Openapi,
+    /// Runs one app at arm's length; started by the server itself.
+    #[command(hide = true)]
+    Sandbox,
 }
 
 fn main() -> anyhow::Result<()> {
+    // Before anything else is read or opened: whoever runs in there shall find nothing.
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|command| command == outside::SANDBOX)
+    {
+        sandbox::child();
+    }
     let arguments = settings::read::<Arguments>()?;
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -78,5 +88,6 @@ async fn run(Arguments { command, settings }: Arguments) -> anyhow::Result<()> {
         Command::Events(command) => command.run(&settings).await,
         Command::Verify { manifest } => commands::verify::run(&manifest),
         Command::Openapi => commands::openapi(),
+        Command::Sandbox => anyhow::bail!("the server starts this by itself: `hedgerow sandbox` and nothing else"),
     }
 }

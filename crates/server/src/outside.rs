@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use apps::{Catalogue, Outside as AppsOutside, Sources};
 use exports::Outside as FarSides;
 use identity::{Outside, Provider, Providers};
 use outbound::{Dialer, Dns, Http, Mailer, Policy, Roots};
+use sandbox::{Limits, Program, Sandbox};
 use url::Url;
 
 use crate::settings::{ProviderSettings, Settings};
@@ -42,6 +44,31 @@ pub(crate) fn far_sides(settings: &Settings) -> anyhow::Result<FarSides> {
         dialer,
         roots,
         export_root: settings.data.export_root.clone(),
+    })
+}
+
+/// The subcommand that apps run in.
+pub(crate) const SANDBOX: &str = "sandbox";
+
+/// What apps may reach, and where they come from.
+pub(crate) fn apps(settings: &Settings) -> anyhow::Result<AppsOutside> {
+    let roots = roots(settings)?;
+    let theirs = Dialer::new(Policy::new(settings.allow_private_networks.clone()));
+    let http = Http::new(theirs, &roots)?;
+    // A mirror, a registry and a catalogue are chosen by the operator, and may well be at private addresses.
+    let operator = Http::new(Dialer::new(Policy::for_the_operator()), &roots)?;
+    let named = &settings.apps;
+    Ok(AppsOutside {
+        sandbox: Sandbox::new(Program::this_with(SANDBOX), Limits::default()),
+        sources: Sources {
+            mirror: named.app_mirror.clone(),
+            npm_registry: named.npm_registry.clone(),
+            local_root: named.local_apps.clone(),
+            ..Sources::new(http.clone(), operator.clone())
+        },
+        catalogue: Catalogue::new(named.app_catalogue.as_deref(), operator),
+        http,
+        slots: settings.data.workers.into(),
     })
 }
 

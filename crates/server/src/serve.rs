@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
+use apps::Apps;
 use axum::Router;
 use axum::body::Body;
 use exports::Exports;
@@ -50,6 +51,7 @@ pub(crate) async fn serve(settings: Settings) -> anyhow::Result<()> {
         outside::far_sides(&settings)?,
         settings.data.workers.into(),
     );
+    let apps = Apps::new(service.clone(), events.clone(), outside::apps(&settings)?);
     let metrics = telemetry::count(service.store().kind())?;
     if let Some(welcome) = service.bootstrap(&wishes(&settings)).await? {
         greet(&welcome, &settings, address)?;
@@ -59,6 +61,7 @@ pub(crate) async fn serve(settings: Settings) -> anyhow::Result<()> {
     let app = api::router(
         identity.clone(),
         exports.clone(),
+        apps.clone(),
         api_settings(&settings),
         Some(console::router(identity.clone())),
     )
@@ -77,6 +80,10 @@ pub(crate) async fn serve(settings: Settings) -> anyhow::Result<()> {
         let stop = stop.clone();
         async move { exports.work(stop).await }
     });
+    let running = tokio::spawn({
+        let stop = stop.clone();
+        async move { apps.work(stop).await }
+    });
     let upkeep = tokio::spawn(keep_up(service.clone(), metrics, stop.clone()));
     let stopping = tokio::spawn(wait_to_stop(readiness.clone(), settings.shutdown_delay, stop.clone()));
 
@@ -86,6 +93,7 @@ pub(crate) async fn serve(settings: Settings) -> anyhow::Result<()> {
     stopping.abort();
     work.await?;
     exporting.await?;
+    running.await?;
     upkeep.await?;
     // What was noted while the last requests were answered.
     log(service.flush_key_use().await.map(drop));
@@ -178,6 +186,7 @@ async fn keep_up(service: Service, metrics: PrometheusHandle, stop: Cancellation
                 log(service.forget_old_answers().await.map(drop));
                 log(service.forget_old_mail().await.map(drop));
                 log(service.forget_old_logs().await.map(drop));
+                log(service.forget_old_app_logs().await.map(drop));
             }
         }
         log(service.flush_key_use().await.map(drop));

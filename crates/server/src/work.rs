@@ -1,6 +1,7 @@
-//! Working: carrying out exports beside the processes that serve.
+//! Working: carrying out exports and running apps beside the processes that serve.
 
 use anyhow::ensure;
+use apps::Apps;
 use exports::Exports;
 use tokio_util::sync::CancellationToken;
 
@@ -22,6 +23,11 @@ pub(crate) async fn work(settings: Settings) -> anyhow::Result<()> {
         let stop = stop.clone();
         async move { exports.work(stop).await }
     });
+    let apps = Apps::new(service.clone(), events.clone(), outside::apps(&settings)?);
+    let running = tokio::spawn({
+        let stop = stop.clone();
+        async move { apps.work(stop).await }
+    });
     tracing::info!(
         workers = settings.data.workers,
         database = service.store().kind(),
@@ -32,6 +38,7 @@ pub(crate) async fn work(settings: Settings) -> anyhow::Result<()> {
     tracing::info!("stopping");
     stop.cancel();
     work.await?;
+    running.await?;
     service.store().close().await;
     store::close(&events).await?;
     drop(traces);

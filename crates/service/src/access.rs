@@ -59,6 +59,8 @@ permissions! {
     MakeRecoveryCodes: Write Organization, Owner;
     ReadExports: Read BatchExport, Member, within_teams;
     ChangeExports: Write BatchExport, Member, within_teams;
+    ReadApps: Read Plugin, Member, within_teams;
+    ChangeApps: Write Plugin, Member;
 }
 
 /// What belongs to the request rather than to the person.

@@ -330,6 +330,18 @@ impl Writing {
     }
 }
 
+/// For `LIKE … ESCAPE '\'`: finds the text itself, whatever is in it.
+pub(crate) fn containing(search: &str) -> String {
+    let mut pattern = "%".to_owned();
+    for c in search.to_lowercase().chars() {
+        if ['%', '_', '\\'].contains(&c) {
+            pattern.push('\\');
+        }
+        pattern.push(c);
+    }
+    pattern + "%"
+}
+
 impl From<std::io::Error> for Error {
     fn from(cause: std::io::Error) -> Self {
         Self::Database(sqlx::Error::Io(cause))

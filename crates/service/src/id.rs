@@ -33,6 +33,9 @@ macro_rules! ids {
 
 ids! {
     ActivityId(Uuid),
+    AppConfigId(i64),
+    AppId(i64),
+    AppTaskId(Uuid),
     AttemptId(Uuid),
     BackfillId(Uuid),
     DomainId(Uuid),

@@ -5,7 +5,7 @@ use auth::seal::Sealer;
 use crate::Service;
 use crate::db::{Session, Writing, changed, on};
 use crate::error::{Error, Result};
-use crate::id::{DomainId, ExportId, MailId, UserId};
+use crate::id::{AppConfigId, AppId, DomainId, ExportId, MailId, UserId};
 use crate::sso::Sso;
 
 #[derive(Debug, Clone)]
@@ -95,6 +95,8 @@ impl Service {
         seal_anew!(self, db, DomainId, "domain", "oidc_client_secret");
         seal_anew!(self, db, MailId, "mail", "content");
         seal_anew!(self, db, ExportId, "batch_export", "secrets");
+        seal_anew!(self, db, AppId, "pipeline_app", "private_token");
+        seal_anew!(self, db, AppConfigId, "pipeline_config", "secrets");
         Ok(())
     }
 }

@@ -20,6 +20,7 @@ pub mod mail;
 pub mod members;
 pub mod organizations;
 mod page;
+pub mod pipeline;
 mod scope;
 pub mod second_factor;
 pub mod sessions;
@@ -35,8 +36,8 @@ pub use clock::{Chance, Clock, Time};
 pub use db::{PoolUse, Store};
 pub use error::{Error, Invalid, Result};
 pub use id::{
-    ActivityId, AttemptId, BackfillId, DomainId, ExportId, InviteId, KeyId, MailId, MemberId, OrganizationId, RunId,
-    SessionId, TeamId, UserId, UserUuid, WorkerId,
+    ActivityId, AppConfigId, AppId, AppTaskId, AttemptId, BackfillId, DomainId, ExportId, InviteId, KeyId, MailId,
+    MemberId, OrganizationId, RunId, SessionId, TeamId, UserId, UserUuid, WorkerId,
 };
 pub use instance::Instance;
 pub use level::Level;

@@ -1,7 +1,10 @@
 //! An organization with people of each level, an outsider with another, and a client without a port.
 
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
+use apps::{Apps, Catalogue, Sources};
 use auth::seal::Sealer;
 use axum::Router;
 use axum::body::Body;
@@ -12,6 +15,7 @@ use exports::Exports;
 use http_body_util::BodyExt;
 use identity::{Identity, Outside, Providers};
 use outbound::{Dialer, Dns, Http, Policy, Roots};
+use sandbox::{Limits, Program, Sandbox};
 use serde_json::Value;
 use service::access::Who;
 use service::keys::{Label, NewKey};
@@ -43,6 +47,7 @@ pub struct Kit {
     pub app: Router,
     pub events: Events,
     pub exports: Exports,
+    pub apps: Apps,
     pub database: Database,
     folder: Folder,
 }
@@ -131,7 +136,8 @@ impl Kit {
         let folder = Folder::new();
         let events = Events::Embedded(Embedded::open(&folder.join("events.sqlite")).expect("a store of events"));
         let exports = exporting(&service, &events, &folder);
-        let app = api::router(identity.clone(), exports.clone(), settings, None);
+        let apps = running(&service, &events, folder.join("apps"));
+        let app = api::router(identity.clone(), exports.clone(), apps.clone(), settings, None);
         Self {
             service,
             identity,
@@ -146,6 +152,7 @@ impl Kit {
             app,
             events,
             exports,
+            apps,
             database,
             folder,
         }
@@ -157,7 +164,14 @@ impl Kit {
         self.service = Service::new(store, clock, Chance::System, instance);
         self.identity = Identity::new(self.service.clone(), outside());
         self.exports = exporting(&self.service, &self.events, &self.folder);
-        self.app = api::router(self.identity.clone(), self.exports.clone(), settings, None);
+        self.apps = running(&self.service, &self.events, self.local_apps());
+        self.app = api::router(
+            self.identity.clone(),
+            self.exports.clone(),
+            self.apps.clone(),
+            settings,
+            None,
+        );
         self
     }
 
@@ -172,12 +186,12 @@ impl Kit {
     }
 
     /// Where the store of events keeps them.
-    pub fn events_file(&self) -> std::path::PathBuf {
+    pub fn events_file(&self) -> PathBuf {
         self.folder.join("events.sqlite")
     }
 
     /// Where exports of the kind `File` write.
-    pub fn export_root(&self) -> std::path::PathBuf {
+    pub fn export_root(&self) -> PathBuf {
         self.folder.join("exports")
     }
 
@@ -186,6 +200,32 @@ impl Kit {
         while self.exports.schedule().await.expect("runs are made") | self.exports.step().await.expect("a run is done")
         {
         }
+    }
+
+    /// Where apps of the type `local` lie.
+    pub fn local_apps(&self) -> PathBuf {
+        self.folder.join("apps")
+    }
+
+    /// The same, with another place to take apps from.
+    #[must_use]
+    pub fn with_app_mirror(mut self, mirror: &str) -> Self {
+        let mut outside = apps_outside(self.local_apps());
+        outside.sources.mirror = Some(mirror.parse().expect("an address"));
+        self.apps = Apps::new(self.service.clone(), self.events.clone(), outside);
+        self.app = api::router(
+            self.identity.clone(),
+            self.exports.clone(),
+            self.apps.clone(),
+            api::Settings::default(),
+            None,
+        );
+        self
+    }
+
+    /// Hands over everything that has come in, and does all that is due.
+    pub async fn run_apps(&self) {
+        while self.apps.step().await.expect("apps are run") {}
     }
 
     /// Takes all letters that wait, as the mail server would: the recipient and what it says.
@@ -289,6 +329,41 @@ fn exporting(service: &Service, events: &Events, folder: &Folder) -> Exports {
         ..far_sides()
     };
     Exports::new(service.clone(), events.clone(), outside, 4)
+}
+
+/// Apps that run in real processes, and reach nothing but this machine.
+pub fn running(service: &Service, events: &Events, local_apps: PathBuf) -> Apps {
+    Apps::new(service.clone(), events.clone(), apps_outside(local_apps))
+}
+
+fn apps_outside(local: PathBuf) -> apps::Outside {
+    std::fs::create_dir_all(&local).expect("a folder for apps");
+    let http = far_sides().http;
+    let limits = Limits {
+        load_time: Duration::from_secs(8),
+        call_time: Duration::from_secs(3),
+        ..Limits::default()
+    };
+    apps::Outside {
+        sandbox: Sandbox::new(Program::new(sandbox_program()), limits),
+        sources: Sources {
+            local_root: Some(local),
+            ..Sources::new(http.clone(), http.clone())
+        },
+        catalogue: Catalogue::new(None, http.clone()),
+        http,
+        slots: 2,
+    }
+}
+
+/// What cargo has built beside the tests: `target/debug/sandbox-child`.
+fn sandbox_program() -> PathBuf {
+    let tests = std::env::current_exe().expect("the test knows where it is");
+    let folders = tests.ancestors().skip(1).take(2);
+    let mut found = folders
+        .map(|folder| folder.join("sandbox-child"))
+        .filter(|file| file.exists());
+    found.next().expect("cargo builds sandbox-child with the workspace")
 }
 
 /// What destinations may reach in tests: this machine. No name is looked up: nobody out there hears of tests.

@@ -1,6 +1,7 @@
 //! `cargo xtask bench api`: our server against the bare HTTP library and against what a user would pick instead; and
-//! `cargo xtask bench exports`.
+//! `cargo xtask bench exports` and `bench apps`.
 
+mod apps;
 mod exports;
 mod growth;
 mod load;
@@ -20,6 +21,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
+pub(crate) use apps::apps;
 pub(crate) use exports::exports;
 
 use crate::http;

@@ -4,6 +4,7 @@
 mod answers;
 mod around;
 mod room;
+mod site;
 mod start;
 
 use std::sync::Arc;
@@ -50,6 +51,8 @@ pub fn capture_router(service: Service, events: Events, settings: Settings) -> R
     router = with_and_without_slash(router, "/flags", &any(start::flags));
     router = with_and_without_slash(router, "/decide", &any(start::decide));
     router = with_and_without_slash(router, "/array/{token}/config", &get(start::config));
+    router = with_and_without_slash(router, "/site_app/{config}/{token}/{version}", &get(site::site));
+    router = with_and_without_slash(router, "/frontend_app/{config}/{token}/{version}", &get(site::frontend));
     router
         .route("/array/{token}/config.js", get(start::config_script))
         .with_state(capture.clone())

@@ -1,9 +1,13 @@
-//! What SDKs ask for when they start. There are no feature flags here, and nothing is switched on from afar.
+//! What SDKs ask for when they start. There are no feature flags here, and nothing is switched on from afar but the team's
+//! own frontend apps.
 
 use axum::Json;
-use axum::extract::Path;
+use axum::extract::{Path, State};
 use axum::http::{HeaderName, header};
+use bytes::Bytes;
 use serde_json::{Value, json};
+
+use super::{Capture, site};
 
 /// `POST /flags/`
 pub(super) async fn flags() -> Json<Value> {
@@ -16,8 +20,10 @@ pub(super) async fn flags() -> Json<Value> {
 }
 
 /// `POST /decide/`, which older SDKs ask instead.
-pub(super) async fn decide() -> Json<Value> {
-    let mut answer = settings();
+pub(super) async fn decide(State(capture): State<Capture>, body: Bytes) -> Json<Value> {
+    let asked: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let token = ["token", "api_key"].iter().find_map(|name| asked.get(name)?.as_str());
+    let mut answer = settings(&capture, token.unwrap_or_default()).await;
     answer["featureFlags"] = json!({});
     answer["featureFlagPayloads"] = json!({});
     answer["errorsWhileComputingFlags"] = json!(false);
@@ -28,15 +34,18 @@ pub(super) async fn decide() -> Json<Value> {
 }
 
 /// `GET /array/{token}/config`
-pub(super) async fn config() -> Json<Value> {
-    Json(settings())
+pub(super) async fn config(State(capture): State<Capture>, Path(token): Path<String>) -> Json<Value> {
+    Json(settings(&capture, &token).await)
 }
 
 /// The same as a script, which `posthog-js` puts into pages.
-pub(super) async fn config_script(Path(token): Path<String>) -> ([(HeaderName, &'static str); 1], String) {
+pub(super) async fn config_script(
+    State(capture): State<Capture>,
+    Path(token): Path<String>,
+) -> ([(HeaderName, &'static str); 1], String) {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     let script = if token.bytes().all(is_plain) {
-        let all = json!({ "config": settings(), "siteApps": [] });
+        let all = json!({ "config": settings(&capture, &token).await, "siteApps": [] });
         format!("(window._POSTHOG_REMOTE_CONFIG = window._POSTHOG_REMOTE_CONFIG || {{}})[\"{token}\"] = {all};\n")
     } else {
         String::new()
@@ -44,8 +53,12 @@ pub(super) async fn config_script(Path(token): Path<String>) -> ([(HeaderName, &
     ([(header::CONTENT_TYPE, "text/javascript; charset=utf-8")], script)
 }
 
-/// What the server can do for a browser: take events, and nothing else.
-fn settings() -> Value {
+/// What the server can do for a browser: take events, and name the team's frontend apps.
+async fn settings(capture: &Capture, token: &str) -> Value {
+    let site_apps = match capture.service.team_by_token(token).await {
+        Ok(Some(found)) => site::listed(&capture.service, found.team).await,
+        _ => json!([]),
+    };
     json!({
         "supportedCompression": ["gzip", "gzip-js"],
         "hasFeatureFlags": false,
@@ -56,6 +69,6 @@ fn settings() -> Value {
         "sessionRecording": false,
         "heatmaps": false,
         "surveys": false,
-        "siteApps": [],
+        "siteApps": site_apps,
     })
 }

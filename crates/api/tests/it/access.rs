@@ -71,9 +71,27 @@ fn body(id: &str) -> Option<Value> {
         | "batch_export_backfills_cancel"
         | "batch_export_runs_retry"
         | "batch_export_runs_cancel" => Some(json!({})),
+        id => app_body(id),
+    }
+}
+
+/// The same for apps, whose three collections have the same operations.
+fn app_body(id: &str) -> Option<Value> {
+    let collection = COLLECTIONS.into_iter().find(|name| id.starts_with(name))?;
+    match id[collection.len()..].trim_start_matches('_') {
+        "create" => Some(json!({ "plugin_type": "local" })),
+        "partial_update" => Some(json!({ "name": "Fine" })),
+        "update_source_partial_update" | "upgrade_create" | "rollback_create" | "configs_create" => Some(json!({})),
+        "configs_partial_update" => Some(json!({ "order": 2 })),
         _ => None,
     }
 }
+
+const COLLECTIONS: [&str; 3] = [
+    "pipeline_destinations",
+    "pipeline_frontend_apps",
+    "pipeline_import_apps",
+];
 
 fn no_op() -> Value {
     json!({ "name": "Fine", "interval": "hour", "destination": { "type": "NoOp", "config": {} } })
@@ -99,6 +117,8 @@ struct Things {
     export: String,
     run: String,
     backfill: String,
+    /// An app of each collection, and a configuration of it.
+    apps: [[String; 2]; 3],
 }
 
 impl Things {
@@ -112,7 +132,16 @@ impl Things {
             .await;
         let export = export_with_a_run(kit, owner, &at("batch_exports"), team.parse().unwrap()).await;
         let [export, run, backfill] = export;
+        let mut apps = [
+            [String::new(), String::new()],
+            [String::new(), String::new()],
+            [String::new(), String::new()],
+        ];
+        for (place, collection) in COLLECTIONS.into_iter().enumerate() {
+            apps[place] = app_with_a_config(kit, owner, &at(collection)).await;
+        }
         Self {
+            apps,
             export,
             run,
             backfill,
@@ -147,9 +176,12 @@ impl Things {
     }
 
     /// What stands in the path of an operation.
-    fn values(&self, operation: &Operation) -> [(&'static str, String); 6] {
+    fn values(&self, operation: &Operation) -> [(&'static str, String); 7] {
         let is_about = |kind: &str| operation.path.contains(kind);
+        let collection = COLLECTIONS.iter().position(|name| is_about(name));
+        let [app, config] = &self.apps[collection.unwrap_or_default()];
         let id = match () {
+            () if collection.is_some() => app,
             () if is_about("/teams/") => &self.team,
             () if is_about("/invites/") => &self.invite,
             () if is_about("/domains/") => &self.domain,
@@ -163,6 +195,7 @@ impl Things {
             ("token", "a-token-that-never-was".to_owned()),
             ("run_id", self.run.clone()),
             ("backfill_id", self.backfill.clone()),
+            ("config_id", config.clone()),
         ]
     }
 
@@ -195,6 +228,22 @@ async fn export_with_a_run(kit: &Kit, owner: &Person, path: &str, team: i64) -> 
         runs.text("/results/0/id").to_owned(),
         backfill.text("/backfill_id").to_owned(),
     ]
+}
+
+/// An app with two versions of its code, and a configuration of it: their ids.
+async fn app_with_a_config(kit: &Kit, owner: &Person, path: &str) -> [String; 2] {
+    let source = |text: &str| json!({ "index.js": text });
+    let first = json!({ "plugin_type": "source", "source": source("export function onEvent() {}") });
+    let app = kit.post(&owner.key, path, first).await;
+    assert_eq!(app.status, 201, "{app:?}");
+    let app = app.body["id"].to_string();
+    let second = json!({ "source": source("export function onEvent() { return 1 }") });
+    let changed = kit
+        .patch(&owner.key, &format!("{path}{app}/update_source/"), second)
+        .await;
+    assert_eq!(changed.status, 200, "{changed:?}");
+    let config = kit.post(&owner.key, &format!("{path}{app}/configs/"), json!({})).await;
+    [app, config.body["id"].to_string()]
 }
 
 fn request(operation: &Operation, path: &str, key: Option<&str>) -> Request<Body> {
@@ -372,7 +421,7 @@ on_both! {
         let own = Things::own(&kit).await;
         for operation in operations().iter().filter(|operation| operation.credential == "member") {
             for wrong in ["nonsense", "0", "-1", "99999999999999999999", "%00", "@other", "01999999-9999"] {
-                for place in 0..6 {
+                for place in 0..7 {
                     let mut values = own.values(operation);
                     wrong.clone_into(&mut values[place].1);
                     let path = fill(operation.path, &values);

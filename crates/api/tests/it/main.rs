@@ -15,6 +15,7 @@ mod invites;
 mod keys;
 mod members;
 mod organizations;
+mod pipeline;
 mod proof;
 mod requests;
 mod second_factor;

@@ -105,6 +105,7 @@ impl Kit {
         let app = api::router(
             identity.clone(),
             exports(&service, &folder),
+            testkit::kit::running(&service, &store_of(&folder), folder.join("apps")),
             api::Settings::default(),
             Some(console::router(identity)),
         );
@@ -305,7 +306,10 @@ impl Browser<'_> {
 
 /// Exports that nobody carries out.
 fn exports(service: &Service, folder: &std::path::Path) -> exports::Exports {
+    exports::Exports::new(service.clone(), store_of(folder), testkit::kit::far_sides(), 0)
+}
+
+fn store_of(folder: &std::path::Path) -> events::Events {
     let store = events::sqlite::Embedded::open(&folder.join("events.sqlite")).expect("a store of events");
-    let events = events::Events::Embedded(store);
-    exports::Exports::new(service.clone(), events, testkit::kit::far_sides(), 0)
+    events::Events::Embedded(store)
 }

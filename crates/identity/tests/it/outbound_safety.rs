@@ -159,6 +159,7 @@ async fn a_rule_that_was_tightened_holds_for_what_was_stored_before() {
     strict.app = api::router(
         Identity::new(service, Outside { http, ..outside() }),
         strict.exports.clone(),
+        strict.apps.clone(),
         api::Settings::default(),
         None,
     );

@@ -1,5 +1,6 @@
 //! Settings: by flag, else by environment, else by file. One that is unknown is refused by name.
 
+mod apps;
 mod data;
 mod providers;
 mod read;
@@ -12,6 +13,7 @@ use api::RateLimit;
 use clap::Args;
 use url::Url;
 
+pub(crate) use apps::AppSettings;
 pub(crate) use data::DataSettings;
 pub(crate) use providers::ProviderSettings;
 pub(crate) use read::read;
@@ -61,6 +63,9 @@ pub(crate) struct Settings {
 
     #[command(flatten)]
     pub(crate) data: DataSettings,
+
+    #[command(flatten)]
+    pub(crate) apps: AppSettings,
 
     /// Where people and programs find this server, such as `https://hedgerow.example.com`; links begin with it.
     /// Without it they begin with the host of the request.

@@ -1,5 +1,6 @@
 //! The real binary, started as an operator starts it, on both databases.
 
+mod apps;
 mod client;
 mod command_line;
 mod crash;

@@ -4,7 +4,7 @@ mod cases;
 mod sql;
 
 pub use cases::ActivityFilter;
-pub(crate) use sql::record;
+pub(crate) use sql::{page, record};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -60,6 +60,10 @@ pub(crate) struct Entry {
 /// A thing whose changes are recorded.
 pub(crate) trait Recorded: Serialize {
     const SCOPE: &'static str;
+    /// Where one type stands for several kinds of things, each has a scope of its own.
+    fn scope(&self) -> &'static str {
+        Self::SCOPE
+    }
     fn organization(&self) -> Option<OrganizationId>;
     fn item(&self) -> String;
     fn name(&self) -> String;
@@ -85,6 +89,12 @@ impl Entry {
         Self::new(thing, activity, Vec::new())
     }
 
+    /// The same deed under another name.
+    pub(crate) fn named(mut self, activity: &'static str) -> Self {
+        self.activity = activity;
+        self
+    }
+
     /// Adds what was true at the time.
     pub(crate) fn noting(mut self, field: &str, value: &str) -> Self {
         self.changes.push(Change {
@@ -99,7 +109,7 @@ impl Entry {
     fn new<T: Recorded>(thing: &T, activity: &'static str, changes: Vec<Change>) -> Self {
         Self {
             organization: thing.organization(),
-            scope: T::SCOPE,
+            scope: thing.scope(),
             item: thing.item(),
             activity,
             name: thing.name(),
@@ -112,12 +122,14 @@ impl Entry {
 const UNREMARKABLE: [&str; 5] = ["id", "uuid", "created_at", "updated_at", "member_count"];
 /// Values nobody should read in a log.
 const REDACTED: &str = "[redacted]";
-const SECRET: [&str; 6] = [
+const SECRET: [&str; 8] = [
     "api_token",
     "destination_secrets",
     "oidc_client_secret",
     "password_hash",
+    "private_token",
     "secret_hash",
+    "secrets",
     "token",
 ];
 

@@ -87,7 +87,7 @@ macro_rules! filtered {
     };
 }
 
-pub(super) async fn page(
+pub(crate) async fn page(
     db: &mut Session,
     organization: OrganizationId,
     filter: &ActivityFilter,

@@ -5,7 +5,7 @@ use crate::access::{Caller, ChangeExports, ReadExports};
 use crate::activity::Entry;
 use crate::db::Writing;
 use crate::error::{Error, Result};
-use crate::id::{ExportId, TeamId};
+use crate::id::ExportId;
 use crate::page::{Page, Window};
 use crate::{Service, Unchanged, organizations, teams};
 
@@ -37,7 +37,7 @@ impl Service {
         let mut db = self.write().await?;
         // Keeps the team from being deleted meanwhile.
         organizations::sql::lock(&mut db, caller.organization).await?;
-        let team = choose_team(&mut db, caller, new.team_id).await?;
+        let team = teams::cases::choose(&mut db, caller, new.team_id).await?;
         let now = db.now;
         let mut export = BatchExport {
             id: ExportId(db.uuid()),
@@ -127,20 +127,6 @@ impl Service {
         let seal = |place: &str, plain: &[u8]| db.seal(&instance.sealer, place, plain);
         export.change(patch, db.now, instance, &seal)
     }
-}
-
-/// The one that was asked for, else the organization's oldest that the caller may see.
-async fn choose_team(db: &mut Writing, caller: &Caller<ChangeExports>, wanted: Option<TeamId>) -> Result<TeamId> {
-    let all = teams::sql::of_organization(db, caller.organization).await?;
-    let mut seen = all.iter().map(|team| team.id).filter(|&team| caller.may_see_team(team));
-    let found = seen.find(|&team| wanted.is_none_or(|wanted| wanted == team));
-    found.ok_or_else(|| {
-        Error::invalid(
-            "team_id",
-            "does_not_exist",
-            "there is no such team in this organization",
-        )
-    })
 }
 
 /// Under another interval, or after a pause with backfills in it, the schedule takes up where runs have got to: what they

@@ -55,6 +55,12 @@ pub enum Letter {
         error: String,
         failures: i64,
     },
+    /// An app failed too often for one team, and is no longer run for it.
+    AppDisabled {
+        organization: String,
+        app: String,
+        error: String,
+    },
     /// The grace is over: the domain has no effect any more.
     DomainUnverified {
         organization: String,

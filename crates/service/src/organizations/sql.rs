@@ -92,13 +92,20 @@ pub(super) async fn all(db: &mut Session, window: Window) -> Result<Page<Organiz
     Ok(Page { items, count })
 }
 
-/// Keeps the organization, its members and its teams from changing until the session ends.
 pub(crate) async fn name(db: &mut Session, id: OrganizationId) -> Result<String> {
     const SQL: &str = "SELECT name FROM organization WHERE id = $1";
     let found = on!(db, conn => sqlx::query_scalar(SQL).bind(id).fetch_optional(conn))?;
     found.ok_or(Error::NotFound("organization"))
 }
 
+/// What the organization may do with pipeline apps.
+pub(crate) async fn apps_level(db: &mut Session, id: OrganizationId) -> Result<i16> {
+    const SQL: &str = "SELECT plugins_access_level FROM organization WHERE id = $1";
+    let found = on!(db, conn => sqlx::query_scalar(SQL).bind(id).fetch_optional(conn))?;
+    found.ok_or(Error::NotFound("organization"))
+}
+
+/// Keeps the organization, its members and its teams from changing until the session ends.
 pub(crate) async fn lock(db: &mut Writing, id: OrganizationId) -> Result<Organization> {
     // A SQLite session that writes already holds the only write lock.
     let sql = db.pick(

@@ -136,3 +136,17 @@ pub(crate) fn fresh(db: &Writing, organization_id: OrganizationId, name: Name) -
         updated_at: db.now,
     }
 }
+
+/// The one that was asked for, else the organization's oldest that the caller may see.
+pub(crate) async fn choose<P>(db: &mut Writing, caller: &Caller<P>, wanted: Option<TeamId>) -> Result<TeamId> {
+    let all = sql::of_organization(db, caller.organization).await?;
+    let mut seen = all.iter().map(|team| team.id).filter(|&team| caller.may_see_team(team));
+    let found = seen.find(|&team| wanted.is_none_or(|wanted| wanted == team));
+    found.ok_or_else(|| {
+        Error::invalid(
+            "team_id",
+            "does_not_exist",
+            "there is no such team in this organization",
+        )
+    })
+}

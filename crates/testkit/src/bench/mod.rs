@@ -1,11 +1,14 @@
-//! What `cargo xtask bench exports` measures: made-up events into the store, out of it, and the schedule.
+//! What `cargo xtask bench exports` and `bench apps` measure: made-up events into the store, out of it, into apps, and the
+//! schedule.
 
+mod apps;
 mod deliver;
 mod ingest;
 mod rows;
 mod schedule;
 mod usage;
 
+pub use apps::apps;
 pub use deliver::{Form, deliver};
 pub use ingest::{Load, ingest};
 pub use rows::{count, fill};

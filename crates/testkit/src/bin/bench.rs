@@ -59,6 +59,8 @@ enum Command {
     },
     /// Send events to `/batch/`, and print how many were taken.
     Ingest(Load),
+    /// Hand events to an app, and print what it took.
+    Apps,
     /// Make many hourly exports on the PostgreSQL server of `TESTKIT_POSTGRES`, and print what a tick takes.
     Schedule {
         #[arg(long)]
@@ -82,6 +84,7 @@ async fn main() -> anyhow::Result<()> {
         Command::Count { store, team } => print(&json!({ "events": bench::count(&store, team).await? })),
         Command::Deliver { store, root, form, s3 } => print(&bench::deliver(&store, &root, form, s3).await?),
         Command::Ingest(load) => print(&bench::ingest(&load).await?),
+        Command::Apps => print(&bench::apps().await?),
         Command::Schedule { exports } => print(&bench::schedule(exports).await?),
     }
 }

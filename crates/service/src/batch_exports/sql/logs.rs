@@ -3,8 +3,8 @@
 use super::unknown;
 use crate::batch_exports::logs::{Level, LogEntry, LogFilter};
 use crate::batch_exports::runs::Run;
-use crate::clock::Time;
-use crate::db::{Session, Writing, changed, on};
+use crate::clock::{Time, far_away};
+use crate::db::{Session, Writing, changed, containing, on};
 use crate::error::{Error, Result};
 use crate::id::{ExportId, RunId};
 use crate::page::{Page, Window};
@@ -53,9 +53,9 @@ pub(in super::super) async fn page(
     );
     const COUNT: &str = matching!("count(*)", "");
     let level = filter.level.map(Level::as_str).unwrap_or_default();
-    let search = filter.search.as_deref().map(pattern).unwrap_or_default();
+    let search = filter.search.as_deref().map(containing).unwrap_or_default();
     let after = filter.after.unwrap_or(Time::UNIX_EPOCH);
-    let before = filter.before.unwrap_or_else(super::runs::far_away);
+    let before = filter.before.unwrap_or_else(far_away);
     macro_rules! ask {
         ($query:expr) => {
             $query
@@ -75,18 +75,6 @@ pub(in super::super) async fn page(
         items: rows.into_iter().map(LogEntry::try_from).collect::<Result<_>>()?,
         count,
     })
-}
-
-/// Finds the text itself, whatever is in it.
-fn pattern(search: &str) -> String {
-    let mut pattern = "%".to_owned();
-    for c in search.to_lowercase().chars() {
-        if ['%', '_', '\\'].contains(&c) {
-            pattern.push('\\');
-        }
-        pattern.push(c);
-    }
-    pattern + "%"
 }
 
 pub(in super::super) async fn insert(db: &mut Writing, run: &Run, level: Level, message: &str) -> Result<()> {

@@ -7,7 +7,7 @@ use sqlx::QueryBuilder;
 use super::unknown;
 use crate::batch_exports::runs::{Run, RunFilter};
 use crate::batch_exports::{Progress, Span};
-use crate::clock::Time;
+use crate::clock::{Time, far_away};
 use crate::db::{Connection, Session, Writing, changed, on};
 use crate::error::{Error, Result};
 use crate::id::{BackfillId, ExportId, OrganizationId, RunId, WorkerId};
@@ -179,11 +179,6 @@ pub(in super::super) async fn page(
         items: all(rows)?,
         count,
     })
-}
-
-/// Later than any interval.
-pub(super) fn far_away() -> Time {
-    Time::from_timestamp(253_402_300_799, 0).unwrap_or(Time::MAX_UTC)
 }
 
 /// The newest runs of each of these exports, newest first.

@@ -1,0 +1,102 @@
+//! Frontend apps, as pages load them. They stand at a path of their own, and the answer may do nothing but be a script.
+
+use axum::extract::{Path, State};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+use service::pipeline::SiteApp;
+use service::{AppConfigId, Service, TeamId};
+
+use super::Capture;
+
+/// What changes with code and values is in the address, so an answer never changes.
+const FOR_A_DAY: HeaderValue = HeaderValue::from_static("public, max-age=86400");
+/// Opened by itself, the script runs nowhere and loads nothing.
+const POLICY: HeaderValue = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'; sandbox");
+
+/// `GET /site_app/{config}/{token}/{version}/`
+pub(super) async fn site(State(capture): State<Capture>, Path(address): Path<(String, String, String)>) -> Response {
+    serve(&capture.service, &address, |id, app| {
+        let options = format!(
+            "{{ config: {}, posthog: window[\"__$$ph_site_app_{id}\"] }}",
+            Value::Object(app.values)
+        );
+        app.site.map(|site| format!("({site})().inject({options});\n"))
+    })
+    .await
+}
+
+/// `GET /frontend_app/{config}/{token}/{version}/`
+pub(super) async fn frontend(
+    State(capture): State<Capture>,
+    Path(address): Path<(String, String, String)>,
+) -> Response {
+    serve(&capture.service, &address, |id, app| {
+        let script = app.frontend?;
+        Some(format!(
+            "(window.hedgerowApps = window.hedgerowApps || {{}})[\"{id}\"] = ({script})();\n"
+        ))
+    })
+    .await
+}
+
+async fn serve(
+    service: &Service,
+    (id, token, _): &(String, String, String),
+    write: impl FnOnce(AppConfigId, SiteApp) -> Option<String>,
+) -> Response {
+    let Ok(id) = id.parse::<AppConfigId>() else {
+        return missing();
+    };
+    match service.site_app(id, token).await {
+        Ok(Some(app)) => write(id, app).map_or_else(missing, script),
+        Ok(None) => missing(),
+        Err(error) => {
+            tracing::error!(
+                error = &error as &dyn std::error::Error,
+                "a frontend app could not be served"
+            );
+            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        }
+    }
+}
+
+fn script(text: String) -> Response {
+    let headers: [(HeaderName, HeaderValue); 5] = [
+        (
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("text/javascript; charset=utf-8"),
+        ),
+        (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (
+            HeaderName::from_static("cross-origin-resource-policy"),
+            HeaderValue::from_static("cross-origin"),
+        ),
+        (header::CACHE_CONTROL, FOR_A_DAY),
+    ];
+    (headers, text).into_response()
+}
+
+fn missing() -> Response {
+    let body = json!({
+        "type": "invalid_request",
+        "code": "missing_site_app_source",
+        "detail": "there is no such frontend app, or it is switched off",
+        "attr": null,
+    });
+    (StatusCode::NOT_FOUND, axum::Json(body)).into_response()
+}
+
+/// What pages of a team load, for SDKs to find.
+pub(super) async fn listed(service: &Service, team: TeamId) -> Value {
+    let apps = service.site_apps(team).await.unwrap_or_else(|error| {
+        tracing::error!(
+            error = &error as &dyn std::error::Error,
+            "frontend apps could not be listed"
+        );
+        Vec::new()
+    });
+    let each = |(id, token, version): (AppConfigId, String, String)| json!({ "id": id, "type": "site_app", "url": format!("/site_app/{id}/{token}/{version}/") });
+    apps.into_iter().map(each).collect()
+}

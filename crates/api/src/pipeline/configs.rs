@@ -1,0 +1,201 @@
+//! Configurations of apps, and what is logged while they run.
+
+use axum::extract::State;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use service::access::{ChangeApps, ReadApps};
+use service::pipeline::{AppConfig, AppLog, AppLogFilter, AppLogLevel, AppLogSource, ConfigPatch, NewConfig};
+use service::{AppConfigId, AppId, Service, Time};
+
+use super::In;
+use super::views::ConfigView;
+use crate::access::Allowed;
+use crate::body::Body;
+use crate::conditional::IfMatch;
+use crate::error::Problem;
+use crate::page::{Listed, Paging};
+use crate::path::Id;
+use crate::query::Query;
+use crate::reply::{Created, NoContent, Reply, View};
+use crate::user::Stamp;
+
+macro_rules! routes {
+    ($in:ty, $name:literal) => {
+        ApiRouter::<Api>::new()
+            .api_route(
+                below!($name, "{id}/configs/"),
+                get_with(
+                    configs::list::<$in>,
+                    operation(
+                        concat!($name, "_configs_list"),
+                        TAG,
+                        "List configurations, oldest first",
+                    ),
+                )
+                .post_with(
+                    configs::create::<$in>,
+                    operation(concat!($name, "_configs_create"), TAG, "Set an app up for a team"),
+                ),
+            )
+            .api_route(
+                below!($name, "{id}/configs/{config_id}/"),
+                get_with(
+                    configs::retrieve::<$in>,
+                    operation(concat!($name, "_configs_retrieve"), TAG, "Read a configuration"),
+                )
+                .patch_with(
+                    configs::update::<$in>,
+                    operation(
+                        concat!($name, "_configs_partial_update"),
+                        TAG,
+                        "Change a configuration, switch it on or off",
+                    ),
+                )
+                .delete_with(
+                    configs::destroy::<$in>,
+                    operation(concat!($name, "_configs_destroy"), TAG, "Delete a configuration"),
+                ),
+            )
+            .api_route(
+                below!($name, "{id}/configs/{config_id}/logs/"),
+                get_with(
+                    configs::logs::<$in>,
+                    operation(
+                        concat!($name, "_configs_logs_list"),
+                        TAG,
+                        "List what was logged while the app ran, newest first",
+                    ),
+                ),
+            )
+    };
+}
+pub(super) use routes;
+
+pub(super) async fn list<C: In>(
+    State(service): State<Service>,
+    Allowed(caller): Allowed<ReadApps>,
+    Id(app): Id<AppId>,
+    paging: Paging,
+) -> Result<Listed<ConfigView<'static>>, Problem> {
+    let page = service.app_configs(&caller, C::COLLECTION, app, paging.window).await?;
+    Ok(paging.reply(page.map(ConfigView::from)))
+}
+
+pub(super) async fn create<C: In>(
+    State(service): State<Service>,
+    Allowed(caller): Allowed<ChangeApps>,
+    Id(app): Id<AppId>,
+    Body(new): Body<NewConfig>,
+) -> Result<Created<ConfigView<'static>>, Problem> {
+    let config = service.create_app_config(&caller, C::COLLECTION, app, &new).await?;
+    let location = format!(
+        "/api/organizations/{}/{}/{app}/configs/{}/",
+        config.organization_id,
+        C::COLLECTION,
+        config.id
+    );
+    Ok(Created::new(&ConfigView::from(&config)).at(location))
+}
+
+pub(super) async fn retrieve<C: In>(
+    State(service): State<Service>,
+    Allowed(caller): Allowed<ReadApps>,
+    Id(app): Id<AppId>,
+    Id(id): Id<AppConfigId>,
+) -> Result<Reply<ConfigView<'static>>, Problem> {
+    let config = service.app_config(&caller, C::COLLECTION, app, id).await?;
+    Ok(Reply::new(&ConfigView::from(&config)))
+}
+
+pub(super) async fn update<C: In>(
+    State(service): State<Service>,
+    Allowed(caller): Allowed<ChangeApps>,
+    Id(app): Id<AppId>,
+    Id(id): Id<AppConfigId>,
+    if_match: IfMatch,
+    Body(patch): Body<ConfigPatch>,
+) -> Result<Reply<ConfigView<'static>>, Problem> {
+    let unchanged = |config: &AppConfig| if_match.fits(&ConfigView::from(config));
+    let config = service
+        .update_app_config(&caller, C::COLLECTION, app, id, &patch, &unchanged)
+        .await?;
+    Ok(Reply::new(&ConfigView::from(&config)))
+}
+
+pub(super) async fn destroy<C: In>(
+    State(service): State<Service>,
+    Allowed(caller): Allowed<ChangeApps>,
+    Id(app): Id<AppId>,
+    Id(id): Id<AppConfigId>,
+    if_match: IfMatch,
+) -> Result<NoContent, Problem> {
+    let unchanged = |config: &AppConfig| if_match.fits(&ConfigView::from(config));
+    service
+        .delete_app_config(&caller, C::COLLECTION, app, id, &unchanged)
+        .await?;
+    Ok(NoContent)
+}
+
+pub(super) async fn logs<C: In>(
+    State(service): State<Service>,
+    Allowed(caller): Allowed<ReadApps>,
+    Id(app): Id<AppId>,
+    Id(id): Id<AppConfigId>,
+    paging: Paging,
+    Query(query): Query<LogQuery>,
+) -> Result<Listed<LogView>, Problem> {
+    let page = service
+        .app_logs(&caller, C::COLLECTION, app, id, &query.into(), paging.window)
+        .await?;
+    Ok(paging.reply(page.map(LogView::from)))
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct LogQuery {
+    /// Only entries of this level.
+    level: Option<AppLogLevel>,
+    /// Only entries with this text in them, however it is capitalized.
+    #[schemars(length(max = 200))]
+    search: Option<String>,
+    /// Only entries at or after this time.
+    after: Option<Time>,
+    /// Only entries before this time.
+    before: Option<Time>,
+}
+
+impl From<LogQuery> for AppLogFilter {
+    fn from(query: LogQuery) -> Self {
+        Self {
+            level: query.level,
+            search: query.search.filter(|text| !text.is_empty()),
+            after: query.after,
+            before: query.before,
+        }
+    }
+}
+
+/// Something that an app said, or that was said of it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "PipelineLogEntry")]
+pub(super) struct LogView {
+    timestamp: Stamp,
+    /// `CONSOLE` is the app itself, `SYSTEM` this server.
+    source: AppLogSource,
+    level: AppLogLevel,
+    message: String,
+}
+
+impl View for LogView {
+    type Doc = Self;
+}
+
+impl From<&AppLog> for LogView {
+    fn from(entry: &AppLog) -> Self {
+        Self {
+            timestamp: Stamp(entry.created_at),
+            source: entry.source,
+            level: entry.level,
+            message: entry.message.clone(),
+        }
+    }
+}

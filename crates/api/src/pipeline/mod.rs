@@ -1,0 +1,413 @@
+//! Pipeline apps: three collections with the same operations.
+
+mod configs;
+mod gathered;
+mod views;
+
+use std::collections::BTreeMap;
+
+use aide::axum::ApiRouter;
+use aide::axum::routing::{get_with, patch_with, post_with};
+use apps::{Apps, SourceChange};
+use axum::extract::State;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use service::access::{ChangeApps, ReadApps};
+use service::pipeline::{App, AppPatch, Collection, NewApp};
+use service::{AppId, Service};
+
+use crate::Api;
+use crate::access::Allowed;
+use crate::activity::ActivityView;
+use crate::body::Body;
+use crate::conditional::IfMatch;
+use crate::error::Problem;
+use crate::openapi::operation;
+use crate::page::{Listed, Paging};
+use crate::path::Id;
+use crate::reply::{Created, NoContent, Reply};
+use gathered::Gathered;
+use views::{AppView, CatalogueView, ConfigView, SourceView, UpgradeView, VersionView};
+
+pub(crate) const TAG: &str = "Pipeline apps";
+
+/// A collection as a type, so that each operation of each stands in the route table.
+pub(crate) trait In: Send + Sync + 'static {
+    const COLLECTION: Collection;
+}
+
+macro_rules! collections {
+    ($($name:ident),+) => {$(
+        pub(crate) struct $name;
+
+        impl In for $name {
+            const COLLECTION: Collection = Collection::$name;
+        }
+    )+};
+}
+
+collections!(Destinations, FrontendApps, ImportApps);
+
+pub(crate) fn routes() -> ApiRouter<Api> {
+    macro_rules! collection {
+        ($in:ty, $name:literal) => {
+            items!($in, $name)
+                .merge(lists!($in, $name))
+                .merge(code!($in, $name))
+                .merge(configs::routes!($in, $name))
+        };
+    }
+    ApiRouter::new()
+        .merge(collection!(Destinations, "pipeline_destinations"))
+        .merge(collection!(FrontendApps, "pipeline_frontend_apps"))
+        .merge(collection!(ImportApps, "pipeline_import_apps"))
+}
+
+macro_rules! below {
+    ($name:literal, $rest:literal) => {
+        concat!("/api/organizations/{organization_id}/", $name, "/", $rest)
+    };
+}
+use below;
+
+macro_rules! items {
+    ($in:ty, $name:literal) => {
+        ApiRouter::<Api>::new()
+            .api_route(
+                below!($name, ""),
+                get_with(
+                    list::<$in>,
+                    operation(concat!($name, "_list"), TAG, "List apps, newest first"),
+                )
+                .post_with(
+                    create::<$in>,
+                    operation(concat!($name, "_create"), TAG, "Install or write an app"),
+                ),
+            )
+            .api_route(
+                below!($name, "{id}/"),
+                get_with(
+                    retrieve::<$in>,
+                    operation(concat!($name, "_retrieve"), TAG, "Read an app"),
+                )
+                .patch_with(
+                    update::<$in>,
+                    operation(concat!($name, "_partial_update"), TAG, "Change an app"),
+                )
+                .delete_with(
+                    destroy::<$in>,
+                    operation(concat!($name, "_destroy"), TAG, "Delete an app and its configurations"),
+                ),
+            )
+    };
+}
+use items;
+
+macro_rules! lists {
+    ($in:ty, $name:literal) => {
+        ApiRouter::<Api>::new()
+            .api_route(
+                below!($name, "activity/"),
+                get_with(
+                    activity::<$in>,
+                    operation(
+                        concat!($name, "_activity_retrieve"),
+                        TAG,
+                        "What was done to apps and their configurations, newest first",
+                    ),
+                ),
+            )
+            .api_route(
+                below!($name, "unused/"),
+                get_with(
+                    unused::<$in>,
+                    operation(
+                        concat!($name, "_unused_retrieve"),
+                        TAG,
+                        "Apps that no team has switched on",
+                    ),
+                ),
+            )
+            .api_route(
+                below!($name, "repository/"),
+                get_with(
+                    repository::<$in>,
+                    operation(
+                        concat!($name, "_repository_retrieve"),
+                        TAG,
+                        "Apps that can be installed",
+                    ),
+                ),
+            )
+            .api_route(
+                below!($name, "exports_unsubscribe_configs/"),
+                get_with(
+                    enabled_configs::<$in>,
+                    operation(
+                        concat!($name, "_exports_unsubscribe_configs_retrieve"),
+                        TAG,
+                        "Configurations that are switched on",
+                    ),
+                ),
+            )
+    };
+}
+use lists;
+
+macro_rules! code {
+    ($in:ty, $name:literal) => {
+        ApiRouter::<Api>::new()
+            .api_route(
+                below!($name, "{id}/check_for_updates/"),
+                get_with(
+                    check_for_updates::<$in>,
+                    operation(
+                        concat!($name, "_check_for_updates_retrieve"),
+                        TAG,
+                        "Look for a newer tag",
+                    ),
+                ),
+            )
+            .api_route(
+                below!($name, "{id}/source/"),
+                get_with(
+                    source::<$in>,
+                    operation(concat!($name, "_source_retrieve"), TAG, "Read the files of an app"),
+                ),
+            )
+            .api_route(
+                below!($name, "{id}/update_source/"),
+                patch_with(
+                    update_source::<$in>,
+                    operation(
+                        concat!($name, "_update_source_partial_update"),
+                        TAG,
+                        "Change the files of an app",
+                    ),
+                ),
+            )
+            .api_route(
+                below!($name, "{id}/upgrade/"),
+                post_with(
+                    upgrade::<$in>,
+                    operation(
+                        concat!($name, "_upgrade_create"),
+                        TAG,
+                        "Move to the newest tag, or to another",
+                    ),
+                ),
+            )
+            .api_route(
+                below!($name, "{id}/rollback/"),
+                post_with(
+                    roll_back::<$in>,
+                    operation(concat!($name, "_rollback_create"), TAG, "Go back to the code before"),
+                ),
+            )
+            .api_route(
+                below!($name, "{id}/versions/"),
+                get_with(
+                    versions::<$in>,
+                    operation(
+                        concat!($name, "_versions_list"),
+                        TAG,
+                        "List the code that is kept, newest first",
+                    ),
+                ),
+            )
+    };
+}
+use code;
+
+async fn list<C: In>(
+    State(service): State<Service>,
+    Allowed(caller): Allowed<ReadApps>,
+    paging: Paging,
+) -> Result<Listed<AppView<'static>>, Problem> {
+    let page = service.apps(&caller, C::COLLECTION, paging.window).await?;
+    Ok(paging.reply(page.map(AppView::from)))
+}
+
+async fn create<C: In>(
+    State(apps): State<Apps>,
+    Allowed(caller): Allowed<ChangeApps>,
+    Body(new): Body<NewApp>,
+) -> Result<Created<AppView<'static>>, Problem> {
+    let app = apps.create(&caller, C::COLLECTION, &new).await?;
+    Ok(Created::new(&AppView::from(&app)).at(at(&app, "")))
+}
+
+async fn retrieve<C: In>(
+    State(service): State<Service>,
+    Allowed(caller): Allowed<ReadApps>,
+    Id(id): Id<AppId>,
+) -> Result<Reply<AppView<'static>>, Problem> {
+    let app = service.app(&caller, C::COLLECTION, id).await?;
+    Ok(Reply::new(&AppView::from(&app)))
+}
+
+async fn update<C: In>(
+    State(service): State<Service>,
+    Allowed(caller): Allowed<ChangeApps>,
+    Id(id): Id<AppId>,
+    if_match: IfMatch,
+    Body(patch): Body<AppPatch>,
+) -> Result<Reply<AppView<'static>>, Problem> {
+    let unchanged = |app: &App| if_match.fits(&AppView::from(app));
+    let app = service
+        .update_app(&caller, C::COLLECTION, id, &patch, &unchanged)
+        .await?;
+    Ok(Reply::new(&AppView::from(&app)))
+}
+
+async fn destroy<C: In>(
+    State(service): State<Service>,
+    Allowed(caller): Allowed<ChangeApps>,
+    Id(id): Id<AppId>,
+    if_match: IfMatch,
+) -> Result<NoContent, Problem> {
+    let unchanged = |app: &App| if_match.fits(&AppView::from(app));
+    service.delete_app(&caller, C::COLLECTION, id, &unchanged).await?;
+    Ok(NoContent)
+}
+
+async fn check_for_updates<C: In>(
+    State(apps): State<Apps>,
+    Allowed(caller): Allowed<ReadApps>,
+    Id(id): Id<AppId>,
+) -> Result<Reply<AppView<'static>>, Problem> {
+    let app = apps.check_for_updates(&caller, C::COLLECTION, id).await?;
+    Ok(Reply::new(&AppView::from(&app)))
+}
+
+async fn source<C: In>(
+    State(service): State<Service>,
+    Allowed(caller): Allowed<ReadApps>,
+    Id(id): Id<AppId>,
+) -> Result<Reply<SourceView<'static>>, Problem> {
+    let found = service.app_with_files(&caller, C::COLLECTION, id).await?;
+    Ok(Reply::new(&SourceView::from(&found)))
+}
+
+async fn update_source<C: In>(
+    State(apps): State<Apps>,
+    Allowed(caller): Allowed<ChangeApps>,
+    Id(id): Id<AppId>,
+    Body(wish): Body<SourceWish>,
+) -> Result<Reply<SourceView<'static>>, Problem> {
+    let change = SourceChange {
+        files: wish.source.unwrap_or_default(),
+        patch: wish.patch,
+    };
+    let found = apps.update_source(&caller, C::COLLECTION, id, &change).await?;
+    Ok(Reply::new(&SourceView::from(&found)))
+}
+
+async fn upgrade<C: In>(
+    State(apps): State<Apps>,
+    Allowed(caller): Allowed<ChangeApps>,
+    Id(id): Id<AppId>,
+    Body(wish): Body<UpgradeWish>,
+) -> Result<Reply<UpgradeView<'static>>, Problem> {
+    let (app, difference) = apps.upgrade(&caller, C::COLLECTION, id, wish.tag.as_deref()).await?;
+    Ok(Reply::new(&UpgradeView::new(&app, &difference)))
+}
+
+async fn roll_back<C: In>(
+    State(service): State<Service>,
+    Allowed(caller): Allowed<ChangeApps>,
+    Id(id): Id<AppId>,
+    Body(wish): Body<RollBackWish>,
+) -> Result<Reply<UpgradeView<'static>>, Problem> {
+    let (app, difference) = service.roll_back_app(&caller, C::COLLECTION, id, wish.version).await?;
+    Ok(Reply::new(&UpgradeView::new(&app, &difference)))
+}
+
+async fn versions<C: In>(
+    State(service): State<Service>,
+    Allowed(caller): Allowed<ReadApps>,
+    Id(id): Id<AppId>,
+    paging: Paging,
+) -> Result<Listed<VersionView>, Problem> {
+    let app = service.app(&caller, C::COLLECTION, id).await?;
+    let versions = service.app_versions(&caller, C::COLLECTION, id).await?;
+    let page = service::Page::cut(versions, paging.window);
+    Ok(paging.reply(page.map(|version| VersionView::new(version, &app))))
+}
+
+async fn activity<C: In>(
+    State(service): State<Service>,
+    Allowed(caller): Allowed<ReadApps>,
+    paging: Paging,
+) -> Result<Reply<Gathered<ActivityView<'static>>>, Problem> {
+    let (page, first) = service.app_activity(&caller, C::COLLECTION, paging.window).await?;
+    Ok(Reply::new(&Gathered::new(
+        first.as_ref(),
+        paging.view(page.map(ActivityView::from)),
+    )))
+}
+
+async fn unused<C: In>(
+    State(service): State<Service>,
+    Allowed(caller): Allowed<ReadApps>,
+    paging: Paging,
+) -> Result<Reply<Gathered<AppView<'static>>>, Problem> {
+    let page = service.unused_apps(&caller, C::COLLECTION, paging.window).await?;
+    let first = page.items.first();
+    Ok(Reply::new(&Gathered::new(first, paging.view(page.map(AppView::from)))))
+}
+
+async fn repository<C: In>(
+    State(apps): State<Apps>,
+    Allowed(caller): Allowed<ReadApps>,
+    paging: Paging,
+) -> Result<Reply<Gathered<CatalogueView>>, Problem> {
+    let page = apps.catalogue(&caller, C::COLLECTION, paging.window).await?;
+    let view = page.map(CatalogueView::from);
+    let first = view.items.first().cloned();
+    Ok(Reply::new(&Gathered::of_catalogue(first.as_ref(), paging.view(view))))
+}
+
+async fn enabled_configs<C: In>(
+    State(service): State<Service>,
+    Allowed(caller): Allowed<ReadApps>,
+    paging: Paging,
+) -> Result<Reply<Gathered<ConfigView<'static>>>, Problem> {
+    let page = service
+        .enabled_app_configs(&caller, C::COLLECTION, paging.window)
+        .await?;
+    let first = page.items.first().map(|found| &found.app);
+    let view = page.map(|found| ConfigView::from(&found.config));
+    Ok(Reply::new(&Gathered::new(first, paging.view(view))))
+}
+
+fn at(app: &App, rest: &str) -> String {
+    format!(
+        "/api/organizations/{}/{}/{}/{rest}",
+        app.organization_id, app.collection, app.id
+    )
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(extend("examples" = [{ "source": { "index.ts": "export function onEvent(event) { console.log(event.event) }" } }]))]
+struct SourceWish {
+    /// Files by name; null takes a file away. Files that are left out stay as they are.
+    source: Option<BTreeMap<String, Option<String>>>,
+    #[serde(flatten)]
+    patch: AppPatch,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(extend("examples" = [{ "tag": "v1.2.0" }]))]
+struct UpgradeWish {
+    /// The tag, branch or commit to move to; the newest tag unless given.
+    #[schemars(length(max = 200), extend("x-nullable" = true))]
+    tag: Option<String>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(extend("examples" = [{}]))]
+struct RollBackWish {
+    /// The version to go back to; the one before the current unless given.
+    version: Option<i64>,
+}

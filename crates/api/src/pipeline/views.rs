@@ -1,0 +1,271 @@
+//! What is shown of apps, their code and their configurations.
+
+use apps::CatalogueEntry;
+use apps::catalogue::Kind;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use service::pipeline::{App, AppConfig, AppWithFiles, Difference, Files, PluginType, Version};
+use uuid::Uuid;
+
+use crate::reply::View;
+use crate::user::Stamp;
+
+/// A pipeline app.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "PipelineItem")]
+#[schemars(extend("examples" = [{
+    "id": 7, "plugin_type": "source", "name": "Tell the chat", "description": "Posts each order to the chat", "url": null,
+    "icon": null, "config_schema": [{ "key": "url", "name": "Where to", "type": "string", "required": true }], "tag": null,
+    "latest_tag": null, "is_global": false, "organization_id": "01a1dd53-efb7-7ca7-95d8-a71aa68b4369",
+    "organization_name": "Acme", "capabilities": { "methods": ["onEvent"], "jobs": [], "scheduled_tasks": [] },
+    "metrics": {}, "public_jobs": {}, "version": 1, "created_at": "2026-11-15T09:30:00.000000Z",
+    "updated_at": "2026-11-15T09:30:00.000000Z"
+}]))]
+pub(crate) struct AppView<'a> {
+    id: i64,
+    plugin_type: PluginType,
+    name: &'a str,
+    description: &'a str,
+    url: Option<&'a str>,
+    icon: Option<&'a str>,
+    config_schema: &'a Value,
+    tag: Option<&'a str>,
+    latest_tag: Option<&'a str>,
+    is_global: bool,
+    organization_id: Uuid,
+    organization_name: &'a str,
+    capabilities: &'a Value,
+    metrics: &'a Value,
+    public_jobs: &'a Value,
+    /// Which code it has, counted from 1; 0 is none.
+    version: i64,
+    created_at: Stamp,
+    updated_at: Stamp,
+}
+
+/// An app and its files.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "PipelineItemWithSource")]
+#[schemars(extend("examples" = [{
+    "id": 7, "plugin_type": "source", "name": "Tell the chat", "description": "Posts each order to the chat", "url": null,
+    "icon": null, "config_schema": [{ "key": "url", "name": "Where to", "type": "string", "required": true }], "tag": null,
+    "latest_tag": null, "is_global": false, "organization_id": "01a1dd53-efb7-7ca7-95d8-a71aa68b4369",
+    "organization_name": "Acme", "capabilities": { "methods": ["onEvent"], "jobs": [], "scheduled_tasks": [] },
+    "metrics": {}, "public_jobs": {}, "version": 1, "created_at": "2026-11-15T09:30:00.000000Z",
+    "updated_at": "2026-11-15T09:30:00.000000Z",
+    "source": { "index.ts": "export function onEvent(event) { console.log(event.event) }" }
+}]))]
+pub(crate) struct SourceView<'a> {
+    #[serde(flatten)]
+    app: AppView<'a>,
+    /// Files by name.
+    source: &'a Files,
+}
+
+/// An app that has other code now.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "UpgradedPipelineItem")]
+#[schemars(extend("examples" = [{
+    "id": 7, "plugin_type": "source", "name": "Tell the chat", "description": "Posts each order to the chat", "url": null,
+    "icon": null, "config_schema": [{ "key": "url", "name": "Where to", "type": "string", "required": true }], "tag": null,
+    "latest_tag": null, "is_global": false, "organization_id": "01a1dd53-efb7-7ca7-95d8-a71aa68b4369",
+    "organization_name": "Acme", "capabilities": { "methods": ["onEvent"], "jobs": [], "scheduled_tasks": [] },
+    "metrics": {}, "public_jobs": {}, "version": 1, "created_at": "2026-11-15T09:30:00.000000Z",
+    "updated_at": "2026-11-15T09:30:00.000000Z",
+    "changes": {
+        "added_capabilities": ["methods.onEvent"], "removed_capabilities": [], "added_fields": ["url"],
+        "removed_fields": [], "changed_fields": []
+    }
+}]))]
+pub(crate) struct UpgradeView<'a> {
+    #[serde(flatten)]
+    app: AppView<'a>,
+    changes: ChangesView<'a>,
+}
+
+/// What the new code offers and asks for, against the one before.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "PipelineItemChanges")]
+struct ChangesView<'a> {
+    /// Such as `methods.onEvent`.
+    added_capabilities: &'a [String],
+    removed_capabilities: &'a [String],
+    /// Keys of the configuration.
+    added_fields: &'a [String],
+    removed_fields: &'a [String],
+    changed_fields: &'a [String],
+}
+
+/// One state of an app's code.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "PipelineItemVersion")]
+pub(crate) struct VersionView {
+    version: i64,
+    tag: Option<String>,
+    is_current: bool,
+    files: Vec<String>,
+    capabilities: Value,
+    created_at: Stamp,
+}
+
+/// An app that can be installed: send its `url` and `plugin_type` `repository`.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "CatalogueEntry")]
+pub(crate) struct CatalogueView {
+    pub(super) name: String,
+    pub(super) url: String,
+    pub(super) description: String,
+    verified: bool,
+    maintainer: String,
+    #[serde(rename = "type")]
+    #[schemars(extend("enum" = ["data_in", "data_out", "ingestion_filtering", "site"]))]
+    kind: &'static str,
+    #[serde(rename = "imageLink")]
+    pub(super) image_link: Option<String>,
+}
+
+/// One team's use of an app.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "PipelineConfig")]
+pub(crate) struct ConfigView<'a> {
+    id: i64,
+    /// The app.
+    plugin: i64,
+    team_id: i64,
+    enabled: bool,
+    order: i64,
+    /// What the app is told. Secrets are left out.
+    config: &'a Map<String, Value>,
+    /// The latest thing that went wrong; null when all is well.
+    error: Option<&'a str>,
+    /// Everything that came in before this time was handed over.
+    delivered_until: Stamp,
+    /// When a page loads it: what stands in the address of a frontend app.
+    web_token: &'a str,
+    created_at: Stamp,
+    updated_at: Stamp,
+}
+
+impl View for AppView<'_> {
+    type Doc = AppView<'static>;
+}
+
+impl View for SourceView<'_> {
+    type Doc = SourceView<'static>;
+}
+
+impl View for UpgradeView<'_> {
+    type Doc = UpgradeView<'static>;
+}
+
+impl View for VersionView {
+    type Doc = Self;
+}
+
+impl View for CatalogueView {
+    type Doc = Self;
+}
+
+impl View for ConfigView<'_> {
+    type Doc = ConfigView<'static>;
+}
+
+impl<'a> From<&'a App> for AppView<'a> {
+    fn from(app: &'a App) -> Self {
+        Self {
+            id: app.id.0,
+            plugin_type: app.plugin_type,
+            name: app.name.as_str(),
+            description: &app.description,
+            url: app.url.as_deref(),
+            icon: app.icon.as_deref(),
+            config_schema: &app.config_schema,
+            tag: app.tag.as_deref(),
+            latest_tag: app.latest_tag.as_deref(),
+            is_global: app.is_global,
+            organization_id: app.organization_id.0,
+            organization_name: &app.organization_name,
+            capabilities: &app.capabilities,
+            metrics: &app.metrics,
+            public_jobs: &app.public_jobs,
+            version: app.version,
+            created_at: Stamp(app.created_at),
+            updated_at: Stamp(app.updated_at),
+        }
+    }
+}
+
+impl<'a> From<&'a AppWithFiles> for SourceView<'a> {
+    fn from(found: &'a AppWithFiles) -> Self {
+        Self {
+            app: AppView::from(&found.app),
+            source: &found.files,
+        }
+    }
+}
+
+impl<'a> UpgradeView<'a> {
+    pub(super) fn new(app: &'a App, difference: &'a Difference) -> Self {
+        Self {
+            app: AppView::from(app),
+            changes: ChangesView {
+                added_capabilities: &difference.added_capabilities,
+                removed_capabilities: &difference.removed_capabilities,
+                added_fields: &difference.added_fields,
+                removed_fields: &difference.removed_fields,
+                changed_fields: &difference.changed_fields,
+            },
+        }
+    }
+}
+
+impl VersionView {
+    pub(super) fn new(version: &Version, app: &App) -> Self {
+        Self {
+            version: version.number,
+            tag: version.tag.clone(),
+            is_current: version.number == app.version,
+            files: version.package.files.keys().cloned().collect(),
+            capabilities: version.package.capabilities.clone(),
+            created_at: Stamp(version.created_at),
+        }
+    }
+}
+
+impl From<&CatalogueEntry> for CatalogueView {
+    fn from(entry: &CatalogueEntry) -> Self {
+        Self {
+            name: entry.name.clone(),
+            url: entry.url.clone(),
+            description: entry.description.clone(),
+            verified: entry.verified,
+            maintainer: entry.maintainer.clone(),
+            kind: match entry.r#type {
+                Kind::DataIn => "data_in",
+                Kind::DataOut => "data_out",
+                Kind::IngestionFiltering => "ingestion_filtering",
+                Kind::Site => "site",
+            },
+            image_link: entry.image_link.clone(),
+        }
+    }
+}
+
+impl<'a> From<&'a AppConfig> for ConfigView<'a> {
+    fn from(config: &'a AppConfig) -> Self {
+        Self {
+            id: config.id.0,
+            plugin: config.app_id.0,
+            team_id: config.team_id.0,
+            enabled: config.enabled,
+            order: config.order,
+            config: &config.config,
+            error: config.latest_error.as_deref(),
+            delivered_until: Stamp(config.delivered_until),
+            web_token: &config.web_token,
+            created_at: Stamp(config.created_at),
+            updated_at: Stamp(config.updated_at),
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! Everything about apps that takes more than the database: their source, the sandbox, the store of events.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use events::Events;
+use outbound::Http;
+use sandbox::Sandbox;
+use service::access::{Caller, ChangeApps, ReadApps};
+use service::pipeline::{App, AppPatch, AppWithFiles, Collection, Difference, Files, NewApp, Package, PluginType};
+use service::{AppId, Error, Page, Result, Service, Window, WorkerId};
+
+use crate::cache::Caches;
+use crate::catalogue::{Catalogue, Entry, Kind};
+use crate::reading::{fetched, package, unreadable};
+use crate::source::{Origin, Sources};
+use crate::workshop::Workshop;
+
+/// Cheap to clone; every clone is the same.
+#[derive(Clone)]
+pub struct Apps {
+    pub(crate) core: Arc<Core>,
+}
+
+pub(crate) struct Core {
+    pub(crate) service: Service,
+    pub(crate) events: Events,
+    pub(crate) sandbox: Sandbox,
+    sources: Sources,
+    catalogue: Catalogue,
+    /// What apps reach the outside with.
+    pub(crate) http: Http,
+    /// How many apps this process runs at once.
+    pub(crate) slots: usize,
+    pub(crate) worker: WorkerId,
+    pub(crate) caches: Caches,
+    pub(crate) workshop: Workshop,
+}
+
+/// What [`Apps`] needs of the outside.
+pub struct Outside {
+    pub sandbox: Sandbox,
+    pub sources: Sources,
+    pub catalogue: Catalogue,
+    pub http: Http,
+    pub slots: usize,
+}
+
+/// Other files for an app, and what else is to be changed with them.
+#[derive(Debug, Clone, Default)]
+pub struct SourceChange {
+    /// None takes a file away.
+    pub files: BTreeMap<String, Option<String>>,
+    pub patch: AppPatch,
+}
+
+/// How many files an app may have, wherever they come from.
+const MOST_FILES: usize = 1000;
+const LONGEST_NAME: usize = 200;
+
+impl Apps {
+    pub fn new(service: Service, events: Events, outside: Outside) -> Self {
+        let id = uuid::Builder::from_random_bytes(service.chance().bytes()).into_uuid();
+        Self {
+            core: Arc::new(Core {
+                service,
+                events,
+                sandbox: outside.sandbox,
+                sources: outside.sources,
+                catalogue: outside.catalogue,
+                http: outside.http,
+                slots: outside.slots,
+                worker: WorkerId(id),
+                caches: Caches::default(),
+                workshop: Workshop::default(),
+            }),
+        }
+    }
+
+    pub fn service(&self) -> &Service {
+        &self.core.service
+    }
+
+    /// Brings the code, reads it, and only then writes anything down.
+    pub async fn create(&self, caller: &Caller<ChangeApps>, collection: Collection, new: &NewApp) -> Result<App> {
+        let service = &self.core.service;
+        service.may_change_apps(caller).await?;
+        let mut new = new.clone();
+        let is_dry_run = caller.who.request.is_dry_run;
+        let mut token = None;
+        let mut files = new.source.clone().map(|files| (files, None));
+        match (&new.url, new.plugin_type) {
+            (Some(url), PluginType::Local) if !is_dry_run => {
+                let local = self.core.sources.local(url).await.map_err(|error| fetched(&error))?;
+                files = Some((local, None));
+            }
+            (Some(url), plugin_type) if plugin_type.is_remote() => {
+                let (origin, secret) = Origin::parse(url).map_err(|error| fetched(&error))?;
+                // In a dry run nobody is asked for anything.
+                if !is_dry_run {
+                    files = Some(self.newest(&origin, secret.as_ref(), tag_of(&new)).await?);
+                }
+                (new.url, token) = (Some(origin.to_string()), secret);
+            }
+            (None, plugin_type) if plugin_type.is_remote() => {
+                let detail = "this kind of app comes from somewhere: give the address of its repository or package";
+                return Err(Error::invalid("url", "required", detail));
+            }
+            _ => {}
+        }
+        let found = match files {
+            Some((files, tag)) => Some((self.read(files).await?, tag)),
+            None => None,
+        };
+        service
+            .create_app(caller, collection, &new, token.as_ref(), found)
+            .await
+    }
+
+    /// Changes files. What does not load is refused, and nothing changes.
+    pub async fn update_source(
+        &self,
+        caller: &Caller<ChangeApps>,
+        collection: Collection,
+        id: AppId,
+        change: &SourceChange,
+    ) -> Result<AppWithFiles> {
+        let service = &self.core.service;
+        let (seen, _) = service.app_to_change(caller, collection, id).await?;
+        let mut files = seen.files.clone();
+        for (name, text) in &change.files {
+            match text {
+                Some(text) => drop(files.insert(name.clone(), text.clone())),
+                None => drop(files.remove(name)),
+            }
+        }
+        if files == seen.files {
+            let app = service
+                .update_app(caller, collection, id, &change.patch, &service::whatever)
+                .await?;
+            return Ok(AppWithFiles { app, files });
+        }
+        let package = self.read(files.clone()).await?;
+        let (app, _) = service
+            .change_app_code(caller, &seen.app, &change.patch, package, None)
+            .await?;
+        Ok(AppWithFiles { app, files })
+    }
+
+    /// Asks where an app comes from what its newest tag is.
+    pub async fn check_for_updates(&self, caller: &Caller<ReadApps>, collection: Collection, id: AppId) -> Result<App> {
+        let service = &self.core.service;
+        let app = service.app(caller, collection, id).await?;
+        let token = service.private_token(&app)?;
+        match origin_of(&app)? {
+            Some(origin) => {
+                let tag = self.core.sources.latest(&origin, token.as_ref()).await;
+                let tag = tag.map_err(|error| fetched(&error))?;
+                service.note_latest_tag(&app, Some(&tag)).await
+            }
+            None => Ok(app),
+        }
+    }
+
+    /// Moves to the newest tag, or to the one that is named. Code that does not load is refused, and nothing changes.
+    pub async fn upgrade(
+        &self,
+        caller: &Caller<ChangeApps>,
+        collection: Collection,
+        id: AppId,
+        tag: Option<&str>,
+    ) -> Result<(App, Difference)> {
+        let service = &self.core.service;
+        let (seen, token) = service.app_to_change(caller, collection, id).await?;
+        let app = seen.app;
+        if caller.who.request.is_dry_run {
+            return Ok((app, Difference::default()));
+        }
+        let (files, found) = match (&app.url, origin_of(&app)?) {
+            (_, Some(origin)) => self.newest(&origin, token.as_ref(), tag).await?,
+            (Some(url), None) if app.plugin_type == PluginType::Local => {
+                let files = self.core.sources.local(url).await.map_err(|error| fetched(&error))?;
+                (files, None)
+            }
+            // Its code is written here: there is nothing newer anywhere.
+            _ => return Ok((app, Difference::default())),
+        };
+        let app = match (&found, tag) {
+            (Some(newest), None) => service.note_latest_tag(&app, Some(newest)).await?,
+            _ => app,
+        };
+        if files == seen.files && found == app.tag {
+            return Ok((app, Difference::default()));
+        }
+        let package = self.read(files).await?;
+        service
+            .change_app_code(caller, &app, &AppPatch::default(), package, found)
+            .await
+    }
+
+    /// What can be installed into a collection.
+    pub async fn catalogue(
+        &self,
+        caller: &Caller<ReadApps>,
+        collection: Collection,
+        window: Window,
+    ) -> Result<Page<Entry>> {
+        // Whether apps may be looked at at all is decided where they are.
+        self.core
+            .service
+            .apps(caller, collection, Window { limit: 1, offset: 0 })
+            .await?;
+        let entries = self.core.catalogue.entries().await;
+        let fitting = entries.iter().filter(|entry| belongs(entry.r#type, collection));
+        Ok(Page::cut(fitting.cloned().collect(), window))
+    }
+
+    /// Looks for newer tags of the apps that nobody has asked about for a day. True: there was one.
+    pub async fn check_one(&self) -> Result<bool> {
+        let service = &self.core.service;
+        let Some((app, token)) = service.claim_app_to_check().await? else {
+            return Ok(false);
+        };
+        if let Some(origin) = origin_of(&app)? {
+            match self.core.sources.latest(&origin, token.as_ref()).await {
+                Ok(tag) => drop(service.note_latest_tag(&app, Some(&tag)).await?),
+                Err(error) => {
+                    tracing::info!(app = %app.id, error = &error as &dyn std::error::Error, "no newer tag could be found");
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    async fn newest(
+        &self,
+        origin: &Origin,
+        token: Option<&secrecy::SecretString>,
+        tag: Option<&str>,
+    ) -> Result<(Files, Option<String>)> {
+        let sources = &self.core.sources;
+        let tag = match tag {
+            Some(tag) => tag.to_owned(),
+            None => sources.latest(origin, token).await.map_err(|error| fetched(&error))?,
+        };
+        let files = sources.download(origin, &tag, token).await;
+        Ok((files.map_err(|error| fetched(&error))?, Some(tag)))
+    }
+
+    async fn read(&self, files: Files) -> Result<Package> {
+        check_names(&files)?;
+        let reading = self.core.sandbox.read(&files).await;
+        reading
+            .map(|reading| package(files, reading))
+            .map_err(|fault| unreadable(&fault))
+    }
+}
+
+impl std::fmt::Debug for Apps {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Apps").finish_non_exhaustive()
+    }
+}
+
+fn tag_of(new: &NewApp) -> Option<&str> {
+    new.rest.tag.as_ref()?.as_deref()
+}
+
+/// Where its code is fetched from, if it is fetched.
+fn origin_of(app: &App) -> Result<Option<Origin>> {
+    match &app.url {
+        Some(url) if app.plugin_type.is_remote() => {
+            let (origin, _) = Origin::parse(url).map_err(|error| fetched(&error))?;
+            Ok(Some(origin))
+        }
+        _ => Ok(None),
+    }
+}
+
+fn check_names(files: &Files) -> Result<()> {
+    let wrong = |detail: String| Err(Error::invalid("source", "invalid_input", detail));
+    if files.len() > MOST_FILES {
+        return wrong(format!("an app has at most {MOST_FILES} files"));
+    }
+    for name in files.keys() {
+        let is_plain = |part: &str| !part.is_empty() && part != "." && part != "..";
+        if name.chars().count() > LONGEST_NAME || !name.split('/').all(is_plain) || name.contains(['\\', '\0']) {
+            return wrong(format!(
+                "{name:?} is no name for a file of an app: use names such as index.ts or lib/send.ts"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Which kind of app goes where. Those that filter what comes in have no collection here.
+fn belongs(kind: Kind, collection: Collection) -> bool {
+    match collection {
+        Collection::Destinations => kind == Kind::DataOut,
+        Collection::FrontendApps => kind == Kind::Site,
+        Collection::ImportApps => kind == Kind::DataIn,
+    }
+}

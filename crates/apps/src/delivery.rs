@@ -1,0 +1,362 @@
+//! Handing events to apps, in the order in which they came in, each at least once.
+
+use std::time::{Duration, Instant};
+
+use events::Stored;
+use sandbox::{Failure, FetchRequest};
+use serde_json::{Map, Value, json};
+use service::pipeline::{AppJob, AppLogLevel, MOST_FAILURES, Place, Step, Stop};
+use service::{AppConfigId, Result, Service, Time};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::apps::Apps;
+use crate::host::outgoing;
+use crate::worker::{SIGN_OF_LIFE, is_lost};
+use crate::workshop::Bench;
+
+/// Events that are read at a time.
+const BATCH: usize = 1000;
+/// How long one turn goes on while there are events; then others get theirs.
+const TURN: Duration = Duration::from_secs(20);
+const WEBHOOK_TIME: Duration = Duration::from_secs(10);
+/// What is read of a webhook's answer: only its status counts.
+const WEBHOOK_ANSWER: usize = 64 * 1024;
+
+/// One turn of one configuration.
+struct Turn<'a> {
+    apps: &'a Apps,
+    job: &'a AppJob,
+    place: Place,
+    /// For whoever writes down how far it has got.
+    tell: watch::Sender<Place>,
+    failures: i64,
+    error: Option<String>,
+    /// Where it would go on if the event that has to wait were given up.
+    beyond: Option<Place>,
+    is_calling: Vec<&'static str>,
+    takes_batches: bool,
+    begun: Instant,
+    stop: &'a CancellationToken,
+}
+
+impl Apps {
+    /// Hands over what has come in for one configuration. False: somebody else has it.
+    pub(crate) async fn deliver(&self, id: AppConfigId, stop: &CancellationToken) -> Result<bool> {
+        let service = &self.core.service;
+        let Some(job) = service.claim_app(self.core.worker, id).await? else {
+            return Ok(false);
+        };
+        let (tell, told) = watch::channel(job.place());
+        let mut turn = Turn::new(self, &job, tell, stop);
+        let stop = tokio::select! {
+            stop = turn.take() => stop?,
+            () = signs_of_life(service, &job, told) => {
+                tracing::info!(config = %id, "the configuration of an app was taken away");
+                return Ok(true);
+            }
+        };
+        let ended = Step {
+            place: turn.place,
+            failures: turn.failures,
+            error: turn.error.take(),
+            beyond: turn.beyond,
+            stop,
+        };
+        service.end_app_turn(&job, &ended).await?;
+        Ok(true)
+    }
+
+    /// Whether there is anything for it.
+    pub(crate) async fn has_events(&self, team: i64, place: &Place) -> Result<bool> {
+        let end = self.readable_until();
+        let skip = usize::try_from(place.count).unwrap_or_default();
+        let found = self.core.events.stored(team, place.until, end, skip, 1).await;
+        Ok(!found.map_err(|error| crate::store_failed(&error))?.is_empty())
+    }
+
+    fn readable_until(&self) -> Time {
+        self.core.service.clock().now() - self.core.events.delay()
+    }
+}
+
+/// Says how far it has got, again and again, and ends when the configuration is no longer ours.
+async fn signs_of_life(service: &Service, job: &AppJob, told: watch::Receiver<Place>) {
+    loop {
+        tokio::time::sleep(SIGN_OF_LIFE).await;
+        let place = *told.borrow();
+        if is_lost(service.keep_app(job, &place).await) {
+            return;
+        }
+    }
+}
+
+fn has_method(capabilities: &Value, name: &str) -> bool {
+    let methods = capabilities.get("methods").and_then(Value::as_array);
+    methods.into_iter().flatten().any(|method| method == name)
+}
+
+impl<'a> Turn<'a> {
+    fn new(apps: &'a Apps, job: &'a AppJob, tell: watch::Sender<Place>, stop: &'a CancellationToken) -> Self {
+        let has = |name: &&str| has_method(&job.runnable.app.capabilities, name);
+        Self {
+            apps,
+            job,
+            place: job.place(),
+            tell,
+            failures: job.runnable.config.failures,
+            error: None,
+            beyond: None,
+            is_calling: ["onEvent", "composeWebhook"].into_iter().filter(has).collect(),
+            takes_batches: has(&"exportEvents"),
+            begun: Instant::now(),
+            stop,
+        }
+    }
+
+    async fn take(&mut self) -> Result<Stop> {
+        let end = self.apps.readable_until();
+        // From here on what came in before is complete: nothing is added to it any more.
+        let settled = self.apps.core.events.settle(end).await;
+        settled.map_err(|error| crate::store_failed(&error))?;
+        while !self.is_over() {
+            let events = self.read(end).await?;
+            if let Some(stop) = self.hand_over(&events).await {
+                return Ok(stop);
+            }
+            if events.len() < BATCH {
+                break;
+            }
+        }
+        Ok(Stop::Done)
+    }
+
+    /// Others get their turn, too; and whoever fails again and again is not called once more.
+    fn is_over(&self) -> bool {
+        self.begun.elapsed() > TURN || self.failures >= MOST_FAILURES || self.stop.is_cancelled()
+    }
+
+    async fn read(&self, end: Time) -> Result<Vec<Stored>> {
+        let team = self.job.runnable.config.team_id.0;
+        let skip = usize::try_from(self.place.count).unwrap_or_default();
+        let events = &self.apps.core.events;
+        let read = events.stored(team, self.place.until, end, skip, BATCH).await;
+        read.map_err(|error| crate::store_failed(&error))
+    }
+
+    /// None: all of them were handed over.
+    async fn hand_over(&mut self, events: &[Stored]) -> Option<Stop> {
+        let mut left = events;
+        while !left.is_empty() {
+            let Some(mut bench) = self.start().await else {
+                return Some(Stop::Start);
+            };
+            let (handed, stop) = if self.takes_batches {
+                self.hand_over_together(&mut bench, left).await
+            } else {
+                self.hand_over_one_by_one(&mut bench, left).await
+            };
+            left = &left[handed..];
+            bench.outlet.flush().await;
+            self.apps.core.workshop.put_back(self.job.runnable.config.id, bench);
+            if stop.is_some() {
+                return stop;
+            }
+        }
+        None
+    }
+
+    /// Until the app is gone, or an event has to wait. Tells how many are done.
+    async fn hand_over_one_by_one(&mut self, bench: &mut Bench, events: &[Stored]) -> (usize, Option<Stop>) {
+        for (place, event) in events.iter().enumerate() {
+            let outcome = self.call(bench, event).await;
+            if self.note(bench, event, outcome) {
+                return (place, Some(Stop::Retry));
+            }
+            if self.is_over() {
+                return (place + 1, Some(Stop::Done));
+            }
+            if !bench.instance.is_open() {
+                return (place + 1, None);
+            }
+        }
+        (events.len(), None)
+    }
+
+    /// For apps that export events in batches: one outcome may be that of many.
+    async fn hand_over_together(&mut self, bench: &mut Bench, events: &[Stored]) -> (usize, Option<Stop>) {
+        let team = self.job.runnable.config.team_id.0;
+        let given = events.iter().map(|event| as_apps_see_it(event, team)).collect();
+        let outcomes = bench.instance.call_each("onEvent", given).await;
+        for (place, (event, outcome)) in events.iter().zip(outcomes).enumerate() {
+            if matches!(outcome, Err(Failure::NotRun)) {
+                return (place, None);
+            }
+            if self.note(bench, event, outcome.map(drop)) {
+                return (place, Some(Stop::Retry));
+            }
+        }
+        (events.len(), None)
+    }
+
+    async fn start(&mut self) -> Option<Bench> {
+        let core = &self.apps.core;
+        match core.workshop.take(core, &self.job.runnable).await {
+            Ok(bench) => Some(bench),
+            Err((failure, outlet)) => {
+                let error = format!("The app could not be started: {failure}");
+                outlet.say(AppLogLevel::Error, error.clone());
+                outlet.flush().await;
+                self.error = Some(error);
+                None
+            }
+        }
+    }
+
+    async fn call(&self, bench: &mut Bench, event: &Stored) -> Result<(), Failure> {
+        let given = as_apps_see_it(event, self.job.runnable.config.team_id.0);
+        for &method in &self.is_calling {
+            let answer = bench.instance.call(method, vec![given.clone()]).await?;
+            if method == "composeWebhook" && !answer.is_null() {
+                self.send(&answer).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what an app composed.
+    async fn send(&self, webhook: &Value) -> Result<(), Failure> {
+        let wrong = |message: String, is_retry: bool| Failure::Thrown {
+            name: "WebhookError".to_owned(),
+            message,
+            stack: String::new(),
+            is_retry,
+        };
+        let request = composed(webhook).map_err(|message| wrong(message, false))?;
+        let client = self
+            .apps
+            .core
+            .http
+            .clone()
+            .within(WEBHOOK_TIME)
+            .limited_to(WEBHOOK_ANSWER);
+        let answer = client.send(request).await;
+        let status = match answer {
+            Ok(answer) => answer.status(),
+            Err(outbound::HttpError::Refused(refusal)) => return Err(wrong(refusal.to_string(), false)),
+            // Whoever took it and then said too much has taken it.
+            Err(outbound::HttpError::TooLarge { .. }) => return Ok(()),
+            Err(error) => return Err(wrong(error.to_string(), true)),
+        };
+        if status.is_success() {
+            return Ok(());
+        }
+        let is_passing = status.is_server_error() || [408, 425, 429].contains(&status.as_u16());
+        Err(wrong(format!("the receiver answered with status {status}"), is_passing))
+    }
+
+    /// Writes down how it went with an event. True: it is to be tried again, and nothing after it before that.
+    fn note(&mut self, bench: &Bench, event: &Stored, outcome: Result<(), Failure>) -> bool {
+        let beyond = self.beyond(event);
+        match outcome {
+            Ok(()) => (self.failures, self.error) = (0, None),
+            Err(failure) => {
+                let error = format!("{} ({}): {failure}", event.event, event.uuid);
+                bench.outlet.say(AppLogLevel::Error, with_stack(&error, &failure));
+                self.error = Some(error);
+                if failure.is_retry() {
+                    self.beyond = Some(beyond);
+                    return true;
+                }
+                self.failures += 1;
+            }
+        }
+        self.place = beyond;
+        self.tell.send_replace(beyond);
+        false
+    }
+
+    /// How far it has got when this event is done.
+    fn beyond(&self, event: &Stored) -> Place {
+        let is_same_moment = event.ingested_at == self.place.until;
+        Place {
+            until: event.ingested_at,
+            count: if is_same_moment { self.place.count + 1 } else { 1 },
+        }
+    }
+}
+
+/// Where in the app it happened, if that is known.
+fn with_stack(error: &str, failure: &Failure) -> String {
+    match failure {
+        Failure::Thrown { stack, .. } if !stack.is_empty() => format!("{error}\n{stack}"),
+        _ => error.to_owned(),
+    }
+}
+
+/// The shape that apps know from where they were first written for.
+fn as_apps_see_it(event: &Stored, team: i64) -> Value {
+    let property = |name: &str| event.properties.get(name).cloned().unwrap_or_default();
+    let mut given = json!({
+        "uuid": event.uuid,
+        "event": event.event,
+        "distinct_id": event.distinct_id,
+        "team_id": team,
+        "ip": property("$ip"),
+        "properties": event.properties,
+        "timestamp": event.timestamp.to_rfc3339_opts(chrono::SecondsFormat::Millis, true),
+        "elements_chain": event.elements_chain,
+        "person": { "uuid": event.person_id, "properties": event.person_properties, "team_id": team },
+    });
+    for name in ["$set", "$set_once"] {
+        if let Some(value) = event.properties.get(name) {
+            given[name] = value.clone();
+        }
+    }
+    given
+}
+
+/// `{url, body, headers, method}`; a POST of JSON unless it says otherwise.
+fn composed(webhook: &Value) -> Result<http::Request<Vec<u8>>, String> {
+    let text = |name: &str| webhook.get(name).and_then(Value::as_str);
+    let url = text("url").ok_or("composeWebhook must return an object with a url, or null")?;
+    let headers = webhook.get("headers").and_then(Value::as_object);
+    let headers = headers
+        .cloned()
+        .unwrap_or_else(|| Map::from_iter([("Content-Type".to_owned(), Value::from("application/json"))]));
+    let body = match webhook.get("body") {
+        None | Some(Value::Null) => None,
+        Some(Value::String(text)) => Some(text.clone().into_bytes()),
+        Some(other) => Some(other.to_string().into_bytes()),
+    };
+    outgoing(FetchRequest {
+        url: url.to_owned(),
+        method: text("method").unwrap_or("POST").to_owned(),
+        headers: headers
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value.as_str()?.to_owned())))
+            .collect(),
+        body,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_webhook_is_a_post_of_json_unless_it_says_otherwise() {
+        let request = composed(&json!({ "url": "http://127.0.0.1/x", "body": { "a": 1 } })).expect("fine");
+        assert_eq!(request.method(), "POST");
+        assert_eq!(request.headers()["content-type"], "application/json");
+        assert_eq!(request.body(), br#"{"a":1}"#);
+        let put = json!({ "url": "http://127.0.0.1/x", "method": "PUT", "headers": { "X-A": "b" }, "body": "text" });
+        let request = composed(&put).expect("fine");
+        assert_eq!(
+            (request.method().as_str(), &request.headers()["x-a"]),
+            ("PUT", &"b".parse().expect("a value"))
+        );
+        assert!(composed(&json!({ "body": "x" })).is_err());
+        assert!(composed(&json!({ "url": "http://127.0.0.1/", "method": "NOT A METHOD" })).is_err());
+    }
+}

@@ -1,0 +1,223 @@
+//! The outside, as a running app reaches it: everything through this server, and nothing that is not its own.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use events::Incoming;
+use http::{HeaderName, HeaderValue, Method, Request};
+use sandbox::{FetchRequest, FetchResponse, Host, HostCall, Level};
+use serde_json::{Map, Value};
+use service::Time;
+use service::pipeline::{AppConfig, AppLog, AppLogLevel, AppLogSource};
+
+use crate::apps::Core;
+
+const FETCH_TIME: Duration = Duration::from_secs(10);
+const LARGEST_ANSWER: usize = 4 * 1024 * 1024;
+/// Lines that wait to be written down; more are counted and dropped.
+const MOST_LINES: usize = 500;
+const LONGEST_EVENT: usize = 200;
+
+pub(crate) struct Outlet {
+    core: Arc<Core>,
+    config: AppConfig,
+    lines: Mutex<Lines>,
+}
+
+#[derive(Debug, Default)]
+struct Lines {
+    waiting: Vec<AppLog>,
+    dropped: usize,
+}
+
+impl Outlet {
+    pub(crate) fn new(core: Arc<Core>, config: AppConfig) -> Arc<Self> {
+        Arc::new(Self {
+            core,
+            config,
+            lines: Mutex::default(),
+        })
+    }
+
+    /// What this server has to say of the app.
+    pub(crate) fn say(&self, level: AppLogLevel, message: String) {
+        self.note(AppLogSource::System, level, message);
+    }
+
+    fn note(&self, source: AppLogSource, level: AppLogLevel, message: String) {
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.waiting.len() >= MOST_LINES {
+            lines.dropped += 1;
+            return;
+        }
+        lines.waiting.push(AppLog {
+            source,
+            level,
+            message,
+            created_at: self.core.service.clock().now(),
+        });
+    }
+
+    /// Writes down what was said since the last time.
+    pub(crate) async fn flush(&self) {
+        let Lines { mut waiting, dropped } =
+            std::mem::take(&mut *self.lines.lock().unwrap_or_else(PoisonError::into_inner));
+        if dropped > 0 {
+            waiting.push(AppLog {
+                source: AppLogSource::System,
+                level: AppLogLevel::Warn,
+                message: format!("{dropped} more lines were left out: the app says too much at once."),
+                created_at: self.core.service.clock().now(),
+            });
+        }
+        if let Err(error) = self.core.service.log_app(&self.config, &waiting).await {
+            tracing::error!(error = &error as &dyn std::error::Error, "could not write an app's log");
+        }
+    }
+
+    async fn capture(
+        &self,
+        event: String,
+        distinct_id: String,
+        timestamp: Option<String>,
+        mut properties: Map<String, Value>,
+    ) -> Result<Value, String> {
+        if event.is_empty() || event.chars().count() > LONGEST_EVENT {
+            return Err(format!("an event has a name of at most {LONGEST_EVENT} characters"));
+        }
+        let now = self.core.service.clock().now();
+        let said = timestamp.map_or(Some(now), |text| text.parse::<Time>().ok());
+        let timestamp = said.ok_or("the timestamp of an event is written like 2026-11-15T09:30:00Z")?;
+        properties.entry("$lib").or_insert_with(|| "hedgerow-apps".into());
+        let incoming = Incoming {
+            uuid: None,
+            event,
+            distinct_id,
+            properties,
+            timestamp,
+        };
+        let stored = self
+            .core
+            .events
+            .append(self.config.team_id.0, vec![incoming], now)
+            .await;
+        stored.map_err(|error| {
+            tracing::error!(
+                error = &error as &dyn std::error::Error,
+                "an app's event could not be stored"
+            );
+            "the event could not be stored at the moment".to_owned()
+        })?;
+        Ok(Value::Null)
+    }
+
+    async fn storage(&self, key: &str) -> Result<Value, String> {
+        let stored = self.core.service.stored_of_app(&self.config, key).await;
+        Ok(stored.map_err(|error| sentence(&error))?.unwrap_or_default())
+    }
+
+    async fn store(&self, key: &str, value: &Value) -> Result<Value, String> {
+        let stored = self.core.service.store_for_app(&self.config, key, value).await;
+        stored.map(|()| Value::Null).map_err(|error| sentence(&error))
+    }
+
+    async fn run_job(&self, name: &str, payload: &Value, delay_ms: u64) -> Result<Value, String> {
+        let delay = i64::try_from(delay_ms)
+            .ok()
+            .and_then(chrono::TimeDelta::try_milliseconds);
+        let at = delay.and_then(|delay| self.core.service.clock().now().checked_add_signed(delay));
+        let at = at.ok_or("a job cannot wait that long")?;
+        let queued = self.core.service.queue_app_job(&self.config, name, payload, at).await;
+        queued.map(|()| Value::Null).map_err(|error| sentence(&error))
+    }
+}
+
+#[async_trait]
+impl Host for Outlet {
+    async fn fetch(&self, request: FetchRequest) -> Result<FetchResponse, String> {
+        let request = outgoing(request)?;
+        let client = self.core.http.clone().within(FETCH_TIME).limited_to(LARGEST_ANSWER);
+        let answer = client
+            .following(5)
+            .send(request)
+            .await
+            .map_err(|error| error.to_string())?;
+        let text = |(name, value): (&HeaderName, &HeaderValue)| {
+            (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+        };
+        Ok(FetchResponse {
+            status: answer.status().as_u16(),
+            headers: answer.headers().iter().map(text).collect(),
+            body: answer.into_body(),
+        })
+    }
+
+    async fn call(&self, call: HostCall) -> Result<Value, String> {
+        if let Some(done) = self.core.caches.call(self.config.id, &call, Instant::now()) {
+            return done;
+        }
+        match call {
+            HostCall::StorageGet { key } => self.storage(&key).await,
+            HostCall::StorageSet { key, value } => self.store(&key, &value).await,
+            HostCall::StorageDel { key } => self.store(&key, &Value::Null).await,
+            HostCall::CursorInit { key, value } => match self.storage(&key).await? {
+                Value::Null => self.store(&key, &value.into()).await,
+                _ => Ok(Value::Null),
+            },
+            HostCall::CursorIncrement { key, by } => {
+                let next = self.storage(&key).await?.as_f64().unwrap_or(0.0) + by;
+                self.store(&key, &next.into()).await?;
+                Ok(next.into())
+            }
+            HostCall::Capture {
+                event,
+                distinct_id,
+                timestamp,
+                properties,
+            } => self.capture(event, distinct_id, timestamp, properties).await,
+            HostCall::RunJob {
+                name,
+                payload,
+                delay_ms,
+            } => self.run_job(&name, &payload, delay_ms).await,
+            // Figures that apps count are accepted, as their code expects, and kept nowhere.
+            _ => Ok(Value::Null),
+        }
+    }
+
+    fn log(&self, level: Level, message: String) {
+        let level = match level {
+            Level::Debug => AppLogLevel::Debug,
+            Level::Log => AppLogLevel::Log,
+            Level::Info => AppLogLevel::Info,
+            Level::Warn => AppLogLevel::Warn,
+            Level::Error => AppLogLevel::Error,
+        };
+        self.note(AppLogSource::Console, level, message);
+    }
+}
+
+pub(crate) fn outgoing(request: FetchRequest) -> Result<Request<Vec<u8>>, String> {
+    let method: Method = request
+        .method
+        .parse()
+        .map_err(|_| "this is no method of HTTP".to_owned())?;
+    let mut made = Request::builder().method(method).uri(request.url.as_str());
+    for (name, value) in &request.headers {
+        made = made.header(name.as_str(), value.as_str());
+    }
+    made.body(request.body.unwrap_or_default())
+        .map_err(|_| "the address or a header of this request is malformed".to_owned())
+}
+
+/// What an app may know of a failure of ours.
+fn sentence(error: &service::Error) -> String {
+    match error {
+        service::Error::Invalid(_) => error.to_string(),
+        error => {
+            tracing::error!(error = error as &dyn std::error::Error, "an app could not be served");
+            "this did not work at the moment: try again later".to_owned()
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! Pipeline apps: where their source comes from, what is read of it, and how they are run.
+
+mod apps;
+mod cache;
+pub mod catalogue;
+mod delivery;
+mod host;
+mod reading;
+pub mod source;
+mod worker;
+mod workshop;
+
+pub use apps::{Apps, Outside, SourceChange};
+pub use catalogue::{Catalogue, Entry as CatalogueEntry};
+pub use source::{Files, Limits, Origin, Sources};
+
+fn store_failed(cause: &events::Error) -> service::Error {
+    tracing::error!(error = cause as &dyn std::error::Error, "the store of events failed");
+    service::Error::Conflict {
+        code: "events_unavailable",
+        detail: "the events cannot be read at the moment".to_owned(),
+    }
+}

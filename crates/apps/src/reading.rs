@@ -1,0 +1,58 @@
+//! From what was read of an app's code to what is kept of it, and from what went wrong to what is said.
+
+use sandbox::{Fault, Reading};
+use serde_json::Value;
+use service::pipeline::{Files, Package};
+use service::{Error, Invalid};
+
+use crate::source;
+
+const LONGEST_DESCRIPTION: usize = 2000;
+const LONGEST_ICON: usize = 800;
+
+pub(crate) fn package(files: Files, reading: Reading) -> Package {
+    let json = |value: Result<Value, serde_json::Error>| value.expect("what was read is JSON");
+    let manifest = reading.manifest;
+    let description = manifest.description.unwrap_or_default();
+    Package {
+        files,
+        code: json(serde_json::to_value(&reading.code)),
+        name: manifest.name,
+        description: description.chars().take(LONGEST_DESCRIPTION).collect(),
+        icon: manifest.icon.filter(|icon| icon.chars().count() <= LONGEST_ICON),
+        config_schema: reading.config_schema,
+        capabilities: json(serde_json::to_value(&reading.capabilities)),
+        metrics: json(serde_json::to_value(&reading.metrics)),
+        public_jobs: Value::Object(reading.public_jobs),
+        site: reading.site,
+        frontend: reading.frontend,
+    }
+}
+
+/// Code that does not load: the file is named in the field, the rest in the sentence.
+pub(crate) fn unreadable(fault: &Fault) -> Error {
+    let field = match &fault.file {
+        Some(file) => format!("source__{file}"),
+        None => "source".to_owned(),
+    };
+    Error::Invalid(vec![Invalid {
+        field: Some(field.into()),
+        code: "does_not_load",
+        detail: fault.to_string(),
+    }])
+}
+
+/// Source that could not be had.
+pub(crate) fn fetched(error: &source::Error) -> Error {
+    tracing::info!(
+        error = error as &dyn std::error::Error,
+        "the source of an app could not be had"
+    );
+    if error.is_theirs() {
+        return Error::invalid("url", "invalid_input", error.to_string());
+    }
+    Error::Conflict {
+        code: "source_unavailable",
+        detail: error.to_string(),
+    }
+}

@@ -1,0 +1,231 @@
+//! Asks a host, or whoever stands in for it, and says what its answer means.
+
+use http::{HeaderValue, Request, Response, StatusCode, header};
+use outbound::HttpError;
+use secrecy::{ExposeSecret, SecretString};
+use url::Url;
+
+use super::fetch::Sources;
+use super::{Error, Place};
+
+/// GitHub sends archives from another host.
+const REDIRECTS: u8 = 3;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Host {
+    GitHub,
+    GitHubApi,
+    GitLab,
+    Npm,
+}
+
+impl Host {
+    /// The first part of the path at a mirror.
+    fn name(self) -> &'static str {
+        match self {
+            Self::GitHub => "github.com",
+            Self::GitHubApi => "api.github.com",
+            Self::GitLab => "gitlab.com",
+            Self::Npm => "npm",
+        }
+    }
+}
+
+/// One thing to ask for.
+pub(super) struct Question {
+    pub(super) place: Place,
+    pub(super) url: Url,
+    /// For sentences.
+    pub(super) what: String,
+    host: Host,
+    accept: &'static str,
+    limit: usize,
+    is_archive: bool,
+}
+
+impl Question {
+    pub(super) fn for_an_archive(mut self) -> Self {
+        self.is_archive = true;
+        self
+    }
+
+    pub(super) fn not_found(&self) -> Error {
+        let what = self.what.clone();
+        Error::NotFound {
+            place: self.place,
+            what,
+        }
+    }
+
+    pub(super) fn unclear(&self, source: Option<serde_json::Error>) -> Error {
+        Error::Unclear {
+            place: self.place,
+            what: self.what.clone(),
+            source,
+        }
+    }
+
+    fn request(&self, url: &Url, token: Option<&SecretString>) -> Result<Request<Vec<u8>>, Error> {
+        let mut request = Request::get(url.as_str()).header(header::ACCEPT, self.accept);
+        if let Some(token) = token {
+            let (name, value) = match self.host {
+                Host::GitLab => ("private-token", token.expose_secret().to_owned()),
+                _ => ("authorization", format!("Bearer {}", token.expose_secret())),
+            };
+            let mut value = HeaderValue::try_from(value).map_err(|_| Error::Token)?;
+            // It stays with the origin it was meant for: the client takes it away when it is sent on.
+            value.set_sensitive(true);
+            request = request.header(name, value);
+        }
+        let malformed = |cause: http::Error| self.unreached(HttpError::Malformed(Box::new(cause)));
+        request.body(Vec::new()).map_err(malformed)
+    }
+
+    fn unreached(&self, source: HttpError) -> Error {
+        match source {
+            HttpError::TooLarge { limit, .. } if self.is_archive => Error::PackedTooLarge { limit },
+            source => Error::Unreached {
+                place: self.place,
+                source,
+            },
+        }
+    }
+
+    /// The body of a good answer, or what a bad one means to whoever asked.
+    fn understand(&self, answer: Response<Vec<u8>>, has_token: bool) -> Result<Vec<u8>, Error> {
+        let (place, what) = (self.place, self.what.clone());
+        Err(match answer.status() {
+            status if status.is_success() => return Ok(answer.into_body()),
+            StatusCode::TOO_MANY_REQUESTS => too_often(place, &answer),
+            StatusCode::FORBIDDEN if is_rate_limit(&answer) => too_often(place, &answer),
+            StatusCode::UNAUTHORIZED if has_token => Error::BadToken { place },
+            // Hosts differ in how they hide what is private.
+            StatusCode::UNAUTHORIZED | StatusCode::NOT_FOUND | StatusCode::GONE => self.not_found(),
+            StatusCode::FORBIDDEN => Error::Forbidden { place, what },
+            status if status.is_redirection() => Error::SentOn { place },
+            status => Error::Status {
+                place,
+                status: status.as_u16(),
+            },
+        })
+    }
+}
+
+fn too_often(place: Place, answer: &Response<Vec<u8>>) -> Error {
+    let header = answer.headers().get(header::RETRY_AFTER);
+    let seconds = header.and_then(|value| value.to_str().ok()?.parse().ok());
+    Error::TooOften { place, seconds }
+}
+
+/// GitHub says "forbidden" to who asks too often.
+fn is_rate_limit(answer: &Response<Vec<u8>>) -> bool {
+    let headers = answer.headers();
+    let is_used_up = headers.get("x-ratelimit-remaining").is_some_and(|left| left == "0");
+    is_used_up || headers.contains_key(header::RETRY_AFTER)
+}
+
+impl Sources {
+    pub(super) fn question<'p>(
+        &self,
+        host: Host,
+        path: impl IntoIterator<Item = &'p str>,
+        accept: &'static str,
+        limit: usize,
+        what: String,
+    ) -> Result<Question, Error> {
+        let (place, base) = self.base(host)?;
+        Ok(Question {
+            place,
+            url: below(base, path),
+            what,
+            host,
+            accept,
+            limit,
+            is_archive: false,
+        })
+    }
+
+    /// Who is asked for a host, and the address below which everything of that host is.
+    fn base(&self, host: Host) -> Result<(Place, Url), Error> {
+        if let Some(mirror) = &self.mirror {
+            return Ok((Place::Mirror, below(mirror.clone(), [host.name()])));
+        }
+        Ok(match host {
+            Host::GitHub => (Place::Host(host.name()), self.hosts.github.clone()),
+            Host::GitHubApi => (Place::Host(host.name()), self.hosts.github_api.clone()),
+            Host::GitLab => (Place::Host(host.name()), self.hosts.gitlab.clone()),
+            Host::Npm => {
+                let registry = self.npm_registry.clone();
+                (Place::Registry, registry.ok_or(Error::NoRegistry)?)
+            }
+        })
+    }
+
+    pub(super) async fn ask(&self, question: &Question, token: Option<&SecretString>) -> Result<Vec<u8>, Error> {
+        let answer = match question.place {
+            Place::Host(_) => self.ask_host(question, token).await,
+            Place::Mirror | Place::Registry => self.ask_operators(question, token).await,
+        };
+        question.understand(answer?, token.is_some())
+    }
+
+    async fn ask_host(&self, question: &Question, token: Option<&SecretString>) -> Result<Response<Vec<u8>>, Error> {
+        let http = self.http.clone().limited_to(question.limit).following(REDIRECTS);
+        let request = question.request(&question.url, token)?;
+        http.send(request).await.map_err(|source| question.unreached(source))
+    }
+
+    /// What the operator chose is reached under an open policy, so its word must not lead anywhere else.
+    async fn ask_operators(
+        &self,
+        question: &Question,
+        token: Option<&SecretString>,
+    ) -> Result<Response<Vec<u8>>, Error> {
+        let http = self.operator.clone().limited_to(question.limit).following(0);
+        let mut url = question.url.clone();
+        for _ in 0..=REDIRECTS {
+            let request = question.request(&url, token)?;
+            let answer = http.send(request).await.map_err(|source| question.unreached(source))?;
+            match sent_on(&url, &answer) {
+                Some(next) if next.origin() == url.origin() => url = next,
+                _ => return Ok(answer),
+            }
+        }
+        Err(Error::SentOn { place: question.place })
+    }
+}
+
+fn sent_on(from: &Url, answer: &Response<Vec<u8>>) -> Option<Url> {
+    let location = answer.headers().get(header::LOCATION)?.to_str().ok()?;
+    let is_redirection = answer.status().is_redirection();
+    is_redirection.then(|| from.join(location).ok()).flatten()
+}
+
+/// An address with more parts to its path. A slash in a part is encoded, so that it stays one.
+fn below<'p>(mut base: Url, path: impl IntoIterator<Item = &'p str>) -> Url {
+    // An address without a path is no http URL, and the client refuses it.
+    if let Ok(mut parts) = base.path_segments_mut() {
+        parts.pop_if_empty().extend(path);
+    }
+    base
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_path_stay_one_part_each() {
+        let at = |base: &str, path: &[&str]| below(base.parse().unwrap(), path.iter().copied()).to_string();
+        assert_eq!(at("https://a.example", &["x", "y"]), "https://a.example/x/y");
+        assert_eq!(
+            at("https://a.example/m/", &["g/p", "v1+2"]),
+            "https://a.example/m/g%2Fp/v1+2"
+        );
+        assert_eq!(
+            at("https://a.example/m", &["@a/b", "?#%"]),
+            "https://a.example/m/@a%2Fb/%3F%23%25"
+        );
+        assert_eq!(at("https://a.example/m", &[]), "https://a.example/m");
+    }
+}

@@ -1,0 +1,189 @@
+//! Runs apps until told to stop: what is due, what was asked for, what has come in.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use sandbox::Failure;
+use service::pipeline::{AppTask, TaskKind};
+use service::{AppConfigId, Result, Service};
+use tokio::sync::Mutex;
+use tokio::time::{interval, sleep};
+use tokio_util::sync::CancellationToken;
+
+use crate::apps::Apps;
+
+const POLL: Duration = Duration::from_secs(1);
+/// A configuration without events is looked at less and less often, but at least this often.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// A third of the lease: two may go missing.
+pub(crate) const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
+const TIDY_EVERY: Duration = Duration::from_secs(15);
+/// Configurations that are looked at together.
+const PAGE: i64 = 500;
+
+/// When each configuration that had nothing is looked at again.
+#[derive(Debug, Default)]
+struct Pauses(HashMap<AppConfigId, Pause>);
+
+#[derive(Debug, Clone, Copy)]
+struct Pause {
+    until: Instant,
+    length: Duration,
+}
+
+impl Pauses {
+    fn is_over(&self, id: AppConfigId) -> bool {
+        self.0.get(&id).is_none_or(|pause| pause.until <= Instant::now())
+    }
+
+    fn lengthen(&mut self, id: AppConfigId) {
+        let before = self.0.get(&id).map_or(POLL / 2, |pause| pause.length);
+        let length = (before * 2).min(LONGEST_PAUSE);
+        let until = Instant::now() + length;
+        self.0.insert(id, Pause { until, length });
+    }
+
+    fn end(&mut self, id: AppConfigId) {
+        self.0.remove(&id);
+    }
+}
+
+impl Apps {
+    /// Runs apps in all slots, until told to stop.
+    pub async fn work(&self, stop: CancellationToken) {
+        let pauses = std::sync::Arc::new(Mutex::new(Pauses::default()));
+        let mut tasks = tokio::task::JoinSet::new();
+        tasks.spawn(self.clone().keep_up(stop.clone()));
+        for _ in 0..self.core.slots {
+            tasks.spawn(self.clone().work_in_a_slot(pauses.clone(), stop.clone()));
+        }
+        while tasks.join_next().await.is_some() {}
+        self.core.workshop.close().await;
+    }
+
+    async fn work_in_a_slot(self, pauses: std::sync::Arc<Mutex<Pauses>>, stop: CancellationToken) {
+        while !stop.is_cancelled() {
+            match self.step_among(Some(&pauses), &stop).await {
+                Ok(true) => continue,
+                Ok(false) => {}
+                Err(error) => log(&error),
+            }
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = sleep(POLL) => {}
+            }
+        }
+    }
+
+    async fn keep_up(self, stop: CancellationToken) {
+        let mut tick = interval(TIDY_EVERY);
+        while !stop.is_cancelled() {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                _ = tick.tick() => {
+                    self.core.workshop.tidy().await;
+                    if let Err(error) = self.check_one().await {
+                        log(&error);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Does one thing that is due, if there is one. Tests call this, and never wait.
+    pub async fn step(&self) -> Result<bool> {
+        self.step_among(None, &CancellationToken::new()).await
+    }
+
+    async fn step_among(&self, pauses: Option<&Mutex<Pauses>>, stop: &CancellationToken) -> Result<bool> {
+        if let Some(task) = self.core.service.claim_app_task(self.core.worker).await? {
+            self.carry_out(&task).await?;
+            return Ok(true);
+        }
+        match self.find_one(pauses).await? {
+            Some(id) => self.deliver(id, stop).await,
+            None => Ok(false),
+        }
+    }
+
+    /// A configuration for which something has come in. One slot looks at a time; the others wait for what it finds.
+    async fn find_one(&self, pauses: Option<&Mutex<Pauses>>) -> Result<Option<AppConfigId>> {
+        let mut own = Pauses::default();
+        let mut shared = match pauses {
+            Some(pauses) => Some(pauses.lock().await),
+            None => None,
+        };
+        let pauses = shared.as_deref_mut().unwrap_or(&mut own);
+        let mut after = AppConfigId(0);
+        loop {
+            let due = self.core.service.due_apps(after, PAGE).await?;
+            let Some(last) = due.last() else { return Ok(None) };
+            after = last.config;
+            for one in due.iter().filter(|one| pauses.is_over(one.config)).collect::<Vec<_>>() {
+                if self.has_events(one.team.0, &one.place).await? {
+                    pauses.end(one.config);
+                    return Ok(Some(one.config));
+                }
+                pauses.lengthen(one.config);
+            }
+        }
+    }
+
+    async fn carry_out(&self, task: &AppTask) -> Result<()> {
+        let service = &self.core.service;
+        let outcome = tokio::select! {
+            outcome = self.call(task) => outcome,
+            () = signs_of_life(service, task) => {
+                tracing::info!(task = task.name, "the task of an app was taken away");
+                return Ok(());
+            }
+        };
+        let failure = outcome.err();
+        let error = failure.as_ref().map(ToString::to_string);
+        let is_to_retry = failure.as_ref().is_some_and(Failure::is_retry);
+        service.end_app_task(task, error.as_deref(), is_to_retry).await
+    }
+
+    async fn call(&self, task: &AppTask) -> Result<(), Failure> {
+        let core = &self.core;
+        let mut bench = match core.workshop.take(core, &task.runnable).await {
+            Ok(bench) => bench,
+            Err((failure, outlet)) => {
+                outlet.flush().await;
+                return Err(failure);
+            }
+        };
+        let called = match task.kind {
+            TaskKind::Schedule => bench.instance.call(&task.name, Vec::new()).await,
+            TaskKind::Job => bench.instance.call_job(&task.name, task.payload.clone()).await,
+        };
+        bench.outlet.flush().await;
+        core.workshop.put_back(task.runnable.config.id, bench);
+        called.map(drop)
+    }
+}
+
+/// Ends when the task is no longer ours.
+async fn signs_of_life(service: &Service, task: &AppTask) {
+    loop {
+        sleep(SIGN_OF_LIFE).await;
+        if is_lost(service.keep_app_task(task).await) {
+            return;
+        }
+    }
+}
+
+/// Whether somebody else has it by now. If the database is away for a moment, the lease says for how long that is fine.
+pub(crate) fn is_lost(kept: Result<bool>) -> bool {
+    match kept {
+        Ok(is_held) => !is_held,
+        Err(error) => {
+            log(&error);
+            false
+        }
+    }
+}
+
+fn log(error: &service::Error) {
+    tracing::error!(error = error as &dyn std::error::Error, "apps: background work failed");
+}

@@ -1,0 +1,154 @@
+//! Apps that are running: kept for a while, as starting one costs more than calling it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use sandbox::{Attachment, Code, Failure, Instance, Meta};
+use serde_json::Value;
+use service::pipeline::{Runnable, schema};
+use service::{AppConfigId, Time};
+
+use crate::apps::Core;
+use crate::host::Outlet;
+
+/// An app that nobody has called for so long is let go.
+const IDLE: Duration = Duration::from_mins(1);
+
+/// So many are kept; the sandbox has room for these and for those that are at work.
+const MOST_KEPT: usize = 32;
+
+#[derive(Default)]
+pub(crate) struct Workshop(Mutex<HashMap<AppConfigId, Bench>>);
+
+/// A running app, and what it was made of.
+pub(crate) struct Bench {
+    pub(crate) instance: Instance,
+    pub(crate) outlet: Arc<Outlet>,
+    made_of: MadeOf,
+    used_at: Instant,
+}
+
+/// When one of these changes, the app is started anew.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct MadeOf {
+    version: i64,
+    app_changed_at: Time,
+    config_changed_at: Time,
+}
+
+impl MadeOf {
+    fn of(runnable: &Runnable) -> Self {
+        Self {
+            version: runnable.app.version,
+            app_changed_at: runnable.app.updated_at,
+            config_changed_at: runnable.config.updated_at,
+        }
+    }
+}
+
+impl Workshop {
+    /// The app, running and set up. Whoever takes it has it alone, and puts it back if it is still good.
+    pub(crate) async fn take(&self, core: &Arc<Core>, runnable: &Runnable) -> Result<Bench, (Failure, Arc<Outlet>)> {
+        let kept = self.benches().remove(&runnable.config.id);
+        let made_of = MadeOf::of(runnable);
+        match kept {
+            Some(bench) if bench.made_of == made_of && bench.instance.is_open() => return Ok(bench),
+            Some(old) => drop(old.instance.close().await),
+            None => {}
+        }
+        let outlet = Outlet::new(core.clone(), runnable.config.clone());
+        let failed = |failure| (failure, outlet.clone());
+        let program: Code = serde_json::from_value(runnable.package.code.clone()).map_err(|error| {
+            failed(Failure::Crashed(format!(
+                "its code is kept in a form that is not known: {error}"
+            )))
+        })?;
+        let opened = core.sandbox.open(&program, meta(runnable), outlet.clone()).await;
+        let mut instance = opened.map_err(failed)?;
+        instance.setup().await.map_err(failed)?;
+        Ok(Bench {
+            instance,
+            outlet: outlet.clone(),
+            made_of,
+            used_at: Instant::now(),
+        })
+    }
+
+    pub(crate) fn put_back(&self, id: AppConfigId, mut bench: Bench) {
+        if !bench.instance.is_open() {
+            return;
+        }
+        bench.used_at = Instant::now();
+        let mut benches = self.benches();
+        benches.insert(id, bench);
+        if benches.len() > MOST_KEPT
+            && let Some(oldest) = benches.iter().min_by_key(|(_, bench)| bench.used_at).map(|(id, _)| *id)
+        {
+            benches.remove(&oldest);
+        }
+    }
+
+    /// Lets go of those that nobody has called for a while.
+    pub(crate) async fn tidy(&self) {
+        let idle: Vec<Bench> = {
+            let mut benches = self.benches();
+            let ids: Vec<AppConfigId> = benches
+                .iter()
+                .filter(|(_, bench)| bench.used_at.elapsed() > IDLE)
+                .map(|(id, _)| *id)
+                .collect();
+            ids.iter().filter_map(|id| benches.remove(id)).collect()
+        };
+        close(idle).await;
+    }
+
+    pub(crate) async fn close(&self) {
+        let all: Vec<Bench> = self.benches().drain().map(|(_, bench)| bench).collect();
+        close(all).await;
+    }
+
+    fn benches(&self) -> MutexGuard<'_, HashMap<AppConfigId, Bench>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn close(benches: Vec<Bench>) {
+    for bench in benches {
+        if let Err(failure) = bench.instance.close().await {
+            tracing::debug!(%failure, "an app did not end well");
+        }
+        bench.outlet.flush().await;
+    }
+}
+
+/// What the app is told about itself. Attachments stand apart from the other values, as apps expect them.
+fn meta(runnable: &Runnable) -> Meta {
+    let mut config = runnable.values.clone();
+    let mut attachments = BTreeMap::new();
+    for field in schema::fields(&runnable.app.config_schema) {
+        if field.kind == "attachment"
+            && let Some(attachment) = config.remove(&field.key).as_ref().and_then(attachment)
+        {
+            attachments.insert(field.key, attachment);
+        }
+    }
+    Meta {
+        name: runnable.app.name.to_string(),
+        team_id: runnable.config.team_id.0,
+        config_id: runnable.config.id.0,
+        config,
+        attachments,
+    }
+}
+
+fn attachment(value: &Value) -> Option<Attachment> {
+    let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
+    Some(Attachment {
+        content_type: text("content_type").to_owned(),
+        file_name: text("file_name").to_owned(),
+        contents: BASE64.decode(text("contents")).ok()?,
+    })
+}

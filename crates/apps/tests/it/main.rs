@@ -1,0 +1,15 @@
+//! Apps from archives, from a far side on this machine, and from a folder. Nothing here dials anything but loopback.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod archives;
+mod catalogue;
+mod download;
+mod far_side;
+mod hostile;
+mod latest;
+mod local;
+mod pack;
+mod refusals;
+mod running;
+mod upgrades;

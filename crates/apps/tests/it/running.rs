@@ -1,0 +1,235 @@
+//! Apps that run: in real processes, for events that came in, towards a real HTTP server.
+
+use chrono::TimeDelta;
+use events::Incoming;
+use serde_json::{Map, Value, json};
+use testkit::parts::Receiver;
+use testkit::{Kit, on_both};
+
+/// Something that happened, as a program would tell it.
+async fn happen(kit: &Kit, names: &[&str]) {
+    let now = kit.service.clock().now();
+    let incoming = |name: &&str| Incoming {
+        uuid: None,
+        event: (*name).to_owned(),
+        distinct_id: "ann".to_owned(),
+        properties: Map::from_iter([("amount".to_owned(), json!(7))]),
+        timestamp: now,
+    };
+    let events = names.iter().map(incoming).collect();
+    kit.events.append(kit.team.0, events, now).await.unwrap();
+    pass(kit, 1);
+}
+
+fn pass(kit: &Kit, seconds: i64) {
+    kit.service.clock().advance(TimeDelta::seconds(seconds));
+}
+
+/// Makes an app of this code and switches it on: the address of its configuration.
+async fn run(kit: &Kit, collection: &str, code: &str, config: Value) -> String {
+    let fields = config.as_object().unwrap().keys();
+    let schema: Vec<Value> = fields.map(|key| json!({ "key": key, "type": "string" })).collect();
+    let manifest = json!({ "name": "Tried", "config": schema }).to_string();
+    let app = json!({ "plugin_type": "source", "source": { "plugin.json": manifest, "index.ts": code } });
+    let app = kit.post(&kit.admin.key, &kit.at(&format!("{collection}/")), app).await;
+    assert_eq!(app.status, 201, "{app:?}");
+    let configs = kit.at(&format!("{collection}/{}/configs/", app.body["id"]));
+    let made = kit
+        .post(&kit.admin.key, &configs, json!({ "enabled": true, "config": config }))
+        .await;
+    assert_eq!(made.status, 201, "{made:?}");
+    format!("{configs}{}/", made.body["id"])
+}
+
+async fn logged(kit: &Kit, config: &str) -> Vec<String> {
+    let logs = kit.get(&kit.member.key, &format!("{config}logs/")).await;
+    let lines = logs.body["results"].as_array().unwrap().iter();
+    let text = |line: &Value| {
+        format!(
+            "{} {}",
+            line["level"].as_str().unwrap(),
+            line["message"].as_str().unwrap()
+        )
+    };
+    lines.rev().map(text).collect()
+}
+
+fn bodies(receiver: &Receiver) -> Vec<Value> {
+    receiver.requests().iter().map(|request| request.body.clone()).collect()
+}
+
+const HOOK: &str = r"
+import { Meta } from '@posthog/plugin-scaffold'
+
+enum Shape { Plain = 'plain' }
+
+export function composeWebhook(event: { event: string; properties: Record<string, number> }, { config }: Meta) {
+    if (event.event === 'ignored') return null
+    const body = { what: event.event, amount: event.properties.amount satisfies number, shape: Shape.Plain }
+    return { url: config.url, body: JSON.stringify(body), headers: { 'Content-Type': 'application/json' } }
+}
+";
+
+on_both! {
+    async fn a_webhook_in_typescript_gets_each_event_once_and_in_order(kit: Kit) {
+        let receiver = Receiver::start();
+        let config = run(&kit, "pipeline_destinations", HOOK, json!({ "url": receiver.url() })).await;
+        happen(&kit, &["a", "ignored", "b"]).await;
+        happen(&kit, &["c"]).await;
+        kit.run_apps().await;
+        let sent = |name: &str| json!({ "what": name, "amount": 7, "shape": "plain" });
+        assert_eq!(bodies(&receiver), ["a", "b", "c"].map(sent));
+        // Nothing is sent again, also by a server that was started anew, and nothing is lost.
+        let kit = kit.restarted(api::Settings::default(), testkit::kit::instance()).await;
+        kit.run_apps().await;
+        happen(&kit, &["d"]).await;
+        kit.run_apps().await;
+        assert_eq!(bodies(&receiver).len(), 4);
+        assert_eq!(bodies(&receiver)[3], sent("d"));
+        let shown = kit.get(&kit.member.key, &config).await;
+        assert_eq!(shown.body["error"], Value::Null);
+    }
+
+    async fn what_was_switched_off_gets_nothing_and_begins_where_it_is_switched_on(kit: Kit) {
+        let receiver = Receiver::start();
+        let config = run(&kit, "pipeline_destinations", HOOK, json!({ "url": receiver.url() })).await;
+        kit.patch(&kit.admin.key, &config, json!({ "enabled": false })).await;
+        happen(&kit, &["missed"]).await;
+        kit.run_apps().await;
+        kit.patch(&kit.admin.key, &config, json!({ "enabled": true })).await;
+        happen(&kit, &["seen"]).await;
+        kit.run_apps().await;
+        let names: Vec<Value> = bodies(&receiver).into_iter().map(|body| body["what"].clone()).collect();
+        assert_eq!(names, ["seen"]);
+    }
+
+    async fn a_receiver_that_fails_is_tried_again_and_what_follows_waits(kit: Kit) {
+        let receiver = Receiver::start();
+        let config = run(&kit, "pipeline_destinations", HOOK, json!({ "url": receiver.url() })).await;
+        receiver.answer(&["503", "503"]);
+        happen(&kit, &["a", "b"]).await;
+        kit.run_apps().await;
+        assert_eq!(bodies(&receiver).len(), 1, "it waits");
+        assert!(kit.get(&kit.member.key, &config).await.text("/error").contains("503"));
+        pass(&kit, 6);
+        kit.run_apps().await;
+        pass(&kit, 11);
+        kit.run_apps().await;
+        let names: Vec<Value> = bodies(&receiver).into_iter().map(|body| body["what"].clone()).collect();
+        assert_eq!(names, ["a", "a", "a", "b"]);
+        assert_eq!(kit.get(&kit.member.key, &config).await.body["error"], Value::Null);
+    }
+
+    async fn an_app_fetches_stores_and_says_things(kit: Kit) {
+        let receiver = Receiver::start();
+        let code = r"
+            export async function setupPlugin({ global }) { global.started = true }
+            export async function onEvent(event, { config, storage, cache, global }) {
+                const count = (await storage.get('count', 0)) + 1
+                await storage.set('count', count)
+                const seen = await cache.incr('seen')
+                const answer = await fetch(config.url, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify({ count, seen }) })
+                console.info(`${event.event}: ${answer.status} ${global.started}`)
+            }
+        ";
+        let config = run(&kit, "pipeline_destinations", code, json!({ "url": receiver.url() })).await;
+        happen(&kit, &["a", "b"]).await;
+        kit.run_apps().await;
+        assert_eq!(bodies(&receiver), [json!({ "count": 1, "seen": 1 }), json!({ "count": 2, "seen": 2 })]);
+        assert_eq!(logged(&kit, &config).await, ["INFO a: 200 true", "INFO b: 200 true"]);
+        // Storage survives; the process does not.
+        let kit = kit.restarted(api::Settings::default(), testkit::kit::instance()).await;
+        happen(&kit, &["c"]).await;
+        kit.run_apps().await;
+        assert_eq!(bodies(&receiver)[2], json!({ "count": 3, "seen": 1 }));
+    }
+
+    /// E7, E9: whatever it does, the app beside it gets its events, and the next event gets its chance.
+    async fn hostile_code_harms_nothing_else(kit: Kit) {
+        let receiver = Receiver::start();
+        let code = r"
+            export async function onEvent(event) {
+                if (event.event === 'loop') while (true) {}
+                if (event.event === 'memory') { const all = []; while (true) all.push(new Array(100000).fill(all.length)) }
+                if (event.event === 'throw') throw new Error('no luck')
+                if (event.event === 'power') return Number(3n ** 20000000n)
+                if (event.event === 'inside') await fetch('http://10.0.0.1/')
+                console.log('fine')
+            }
+        ";
+        let bad = run(&kit, "pipeline_destinations", code, json!({})).await;
+        run(&kit, "pipeline_destinations", HOOK, json!({ "url": receiver.url() })).await;
+        happen(&kit, &["loop", "memory", "throw", "power", "inside", "good"]).await;
+        kit.run_apps().await;
+        assert_eq!(bodies(&receiver).len(), 6);
+        let lines = logged(&kit, &bad).await;
+        for said in ["took longer", "more memory", "Error: no luck\nat onEvent index.ts:5:", "power", "https://", "LOG fine"] {
+            assert!(lines.iter().any(|line| line.contains(said)), "{said}: {lines:?}");
+        }
+        assert_eq!(lines.len(), 6, "{lines:?}");
+        let shown = kit.get(&kit.member.key, &bad).await;
+        assert_eq!((&shown.body["enabled"], &shown.body["error"]), (&json!(true), &Value::Null));
+    }
+
+    async fn an_app_that_keeps_failing_is_switched_off_and_its_people_are_told(kit: Kit) {
+        let kit = kit.with_mail().await;
+        let config = run(&kit, "pipeline_destinations", "export function onEvent() { throw new Error('no luck') }", json!({})).await;
+        happen(&kit, &["x"; 25]).await;
+        kit.run_apps().await;
+        let shown = kit.get(&kit.member.key, &config).await;
+        assert_eq!(shown.body["enabled"], false, "{shown:?}");
+        assert!(shown.text("/error").contains("no luck"));
+        let letters = kit.letters().await;
+        let told: Vec<&str> = letters.iter().map(|(to, _)| to.as_str()).collect();
+        assert_eq!(told.len(), 2, "the owner and the administrator: {letters:?}");
+        let activity = kit.get(&kit.member.key, &kit.at("pipeline_destinations/activity/")).await;
+        let newest = &activity.body["results"].as_array().unwrap().iter().find(|deed| deed["activity"] == "disabled");
+        assert!(newest.is_some_and(|deed| deed["is_system"] == true), "{activity:?}");
+        assert!(logged(&kit, &config).await.iter().any(|line| line.contains("switched off")));
+    }
+
+    async fn an_app_that_does_not_start_is_tried_a_few_times(kit: Kit) {
+        let code = "export function setupPlugin() { throw new Error('no key') }\nexport function onEvent() {}";
+        let config = run(&kit, "pipeline_destinations", code, json!({})).await;
+        happen(&kit, &["x"]).await;
+        for _ in 0..4 {
+            kit.run_apps().await;
+            assert_eq!(kit.get(&kit.member.key, &config).await.body["enabled"], true);
+            pass(&kit, 120);
+        }
+        kit.run_apps().await;
+        let shown = kit.get(&kit.member.key, &config).await;
+        assert_eq!(shown.body["enabled"], false);
+        assert!(shown.text("/error").contains("no key"), "{shown:?}");
+    }
+
+    async fn an_import_app_runs_on_its_schedule_and_captures(kit: Kit) {
+        let code = r"
+            export async function runEveryMinute({ config, jobs }) {
+                posthog.capture('imported', { from: config.from })
+                await jobs.later({ n: 1 }).runIn(30, 'seconds')
+            }
+            export const jobs = { later: async (payload) => { posthog.capture('later', payload) } }
+        ";
+        let config = run(&kit, "pipeline_import_apps", code, json!({ "from": "there" })).await;
+        kit.run_apps().await;
+        pass(&kit, 60);
+        kit.run_apps().await;
+        pass(&kit, 31);
+        kit.run_apps().await;
+        pass(&kit, 1);
+        let start = kit.service.clock().now() - TimeDelta::hours(1);
+        let found = kit.events.stored(kit.team.0, start, kit.service.clock().now(), 0, 10).await.unwrap();
+        let names: Vec<(&str, &Value)> = found.iter().map(|event| (event.event.as_str(), &event.properties)).collect();
+        assert_eq!(names.len(), 2, "{names:?} {:?}", logged(&kit, &config).await);
+        assert_eq!((names[0].0, &names[0].1["from"]), ("imported", &json!("there")));
+        assert_eq!((names[1].0, &names[1].1["n"]), ("later", &json!(1)));
+        // Switched off, it waits for nothing any more.
+        kit.patch(&kit.admin.key, &config, json!({ "enabled": false })).await;
+        pass(&kit, 120);
+        kit.run_apps().await;
+        pass(&kit, 1);
+        let found = kit.events.stored(kit.team.0, start, kit.service.clock().now(), 0, 10).await.unwrap();
+        assert_eq!(found.len(), 2);
+    }
+}

@@ -1,0 +1,96 @@
+//! Apps from elsewhere: installed, looked after, upgraded, rolled back.
+
+use chrono::TimeDelta;
+use serde_json::{Value, json};
+use testkit::{Kit, on_both};
+
+use crate::far_side::FarSide;
+use crate::pack::{github, link, tar_gz};
+
+const TAGS: &str = "/api.github.com/repos/acme/hook/tags?per_page=100&page=1";
+
+fn archive(far: &FarSide, tag: &str, index: &str) {
+    let manifest = br#"{"name": "Hook", "config": [{"key": "url", "type": "string"}]}"#;
+    let files: [(&str, &[u8]); 2] = [("plugin.json", manifest), ("index.ts", index.as_bytes())];
+    far.gives(&format!("/github.com/acme/hook/archive/{tag}.tar.gz"), github(&files));
+}
+
+fn tags(far: &FarSide, names: &[&str]) {
+    let all: Value = names.iter().map(|name| json!({ "name": name })).collect();
+    far.lists(TAGS, &all);
+}
+
+async fn installed(kit: Kit, far: &FarSide) -> (Kit, String) {
+    tags(far, &["v1.0.0"]);
+    archive(far, "v1.0.0", "export function onEvent() {}");
+    let kit = kit.with_app_mirror(far.url().as_str());
+    let new = json!({ "plugin_type": "custom", "url": "https://github.com/acme/hook?private_token=hush-hush" });
+    let made = kit.post(&kit.admin.key, &kit.at("pipeline_destinations/"), new).await;
+    assert_eq!(made.status, 201, "{made:?}");
+    assert_eq!(
+        (made.text("/url"), made.text("/tag"), made.text("/latest_tag")),
+        ("https://github.com/acme/hook", "v1.0.0", "v1.0.0")
+    );
+    assert_eq!(far.last_header("authorization").as_deref(), Some("Bearer hush-hush"));
+    let path = kit.at(&format!("pipeline_destinations/{}/", made.body["id"]));
+    (kit, path)
+}
+
+on_both! {
+    async fn an_app_is_installed_checked_upgraded_and_rolled_back(kit: Kit) {
+        let far = FarSide::start().await;
+        let (kit, path) = installed(kit, &far).await;
+        tags(&far, &["v1.0.0", "v1.1.0"]);
+        archive(&far, "v1.1.0", "export function onEvent() {}\nexport const jobs = { again() {} }");
+        let checked = kit.get(&kit.member.key, &format!("{path}check_for_updates/")).await;
+        assert_eq!((checked.text("/tag"), checked.text("/latest_tag")), ("v1.0.0", "v1.1.0"));
+        assert_eq!(far.last_header("authorization").as_deref(), Some("Bearer hush-hush"), "the token is kept");
+        let upgraded = kit.post(&kit.admin.key, &format!("{path}upgrade/"), json!({})).await;
+        assert_eq!(upgraded.text("/tag"), "v1.1.0", "{upgraded:?}");
+        assert_eq!(upgraded.body["changes"]["added_capabilities"], json!(["jobs.again"]));
+        let back = kit.post(&kit.admin.key, &format!("{path}rollback/"), json!({})).await;
+        assert_eq!((back.text("/tag"), back.text("/latest_tag")), ("v1.0.0", "v1.1.0"));
+        assert_eq!(back.body["capabilities"]["jobs"], json!([]));
+        let named = kit.post(&kit.admin.key, &format!("{path}upgrade/"), json!({ "tag": "v1.1.0" })).await;
+        assert_eq!((named.text("/tag"), &named.body["version"]), ("v1.1.0", &json!(3)));
+        let activity = kit.get(&kit.owner.key, &kit.at("activity/")).await;
+        assert!(!activity.body.to_string().contains("hush-hush"));
+    }
+
+    async fn an_upgrade_that_does_not_load_changes_nothing(kit: Kit) {
+        let far = FarSide::start().await;
+        let (kit, path) = installed(kit, &far).await;
+        let before = kit.get(&kit.admin.key, &format!("{path}source/")).await;
+        tags(&far, &["v1.0.0", "v2.0.0"]);
+        archive(&far, "v2.0.0", "export function onEvent( {}");
+        let refused = kit.post(&kit.admin.key, &format!("{path}upgrade/"), json!({})).await;
+        assert_eq!((refused.code(), refused.text("/attr")), ((400, "does_not_load"), "source__index.ts"));
+        let hostile = tar_gz(&[link(tar::EntryType::Symlink, "hook-2/index.ts", "/etc/passwd")]);
+        far.gives("/github.com/acme/hook/archive/v2.0.0.tar.gz", hostile);
+        let refused = kit.post(&kit.admin.key, &format!("{path}upgrade/"), json!({})).await;
+        assert_eq!(refused.code(), (400, "invalid_input"), "{refused:?}");
+        let missing = kit.post(&kit.admin.key, &format!("{path}upgrade/"), json!({ "tag": "v9.9.9" })).await;
+        assert_eq!(missing.code(), (400, "invalid_input"), "{missing:?}");
+        let after = kit.get(&kit.admin.key, &format!("{path}source/")).await;
+        assert_eq!((&before.body["source"], &before.body["version"]), (&after.body["source"], &after.body["version"]));
+        assert_eq!(after.text("/tag"), "v1.0.0");
+    }
+
+    async fn newer_tags_are_looked_for_once_a_day(kit: Kit) {
+        let far = FarSide::start().await;
+        let (kit, path) = installed(kit, &far).await;
+        tags(&far, &["v1.0.0", "v1.2.0"]);
+        assert!(!kit.apps.check_one().await.unwrap(), "not yet");
+        kit.service.clock().advance(TimeDelta::hours(25));
+        assert!(kit.apps.check_one().await.unwrap());
+        assert!(!kit.apps.check_one().await.unwrap());
+        assert_eq!(kit.get(&kit.member.key, &path).await.text("/latest_tag"), "v1.2.0");
+        // One whose server is away is looked at again tomorrow, and stays as it is.
+        far.answers_with(TAGS, 500, axum::http::HeaderMap::new(), "");
+        kit.service.clock().advance(TimeDelta::hours(25));
+        assert!(kit.apps.check_one().await.unwrap());
+        assert_eq!(kit.get(&kit.member.key, &path).await.text("/latest_tag"), "v1.2.0");
+        let asked = kit.get(&kit.member.key, &format!("{path}check_for_updates/")).await;
+        assert_eq!(asked.code(), (409, "source_unavailable"));
+    }
+}

@@ -1,0 +1,77 @@
+//! Reading an app: what it is made of, and what it offers.
+
+use std::rc::Rc;
+
+use super::bridge::Bridge;
+use super::engine::{Found, Trouble, seconds, with_app};
+use super::pipe::Pipe;
+use super::{browser, graph};
+use crate::manifest::{self, Declared};
+use crate::wire::{Meta, Report};
+use crate::{Code, Failure, Fault, Files, Limits, Reading};
+
+const KINDS_OF_METRICS: [&str; 3] = ["sum", "max", "min"];
+
+pub(crate) fn read(files: &Files, limits: &Limits, pipe: &Rc<Pipe>) -> Report {
+    match reading(files, limits, pipe) {
+        Ok(reading) => Report::Read(Box::new(reading)),
+        Err(fault) => Report::Fault(fault),
+    }
+}
+
+fn reading(files: &Files, limits: &Limits, pipe: &Rc<Pipe>) -> Result<Reading, Fault> {
+    let Declared {
+        manifest,
+        config_schema,
+        public_jobs,
+    } = manifest::read(files)?;
+    let code = Rc::new(graph::collect(files, &manifest)?);
+    let site = browser::site(files)?;
+    let frontend = browser::frontend(files)?;
+    let Found {
+        capabilities, metrics, ..
+    } = find(&code, limits, pipe)?;
+    if let Some((name, _)) = metrics
+        .iter()
+        .find(|(_, kind)| !KINDS_OF_METRICS.contains(&kind.as_str()))
+    {
+        let message = format!("the metric '{name}' must be 'sum', 'max' or 'min'");
+        return Err(Fault {
+            file: code.entry.clone(),
+            ..Fault::new(message)
+        });
+    }
+    let code = Rc::unwrap_or_clone(code);
+    Ok(Reading {
+        manifest,
+        capabilities,
+        metrics,
+        public_jobs,
+        config_schema,
+        code,
+        site,
+        frontend,
+    })
+}
+
+/// Loads the app where it reaches nothing, to see what it offers.
+fn find(code: &Rc<Code>, limits: &Limits, pipe: &Rc<Pipe>) -> Result<Found, Fault> {
+    let bridge = Bridge::new(limits.clone(), pipe.clone(), true);
+    let found = with_app(code.clone(), &bridge, |app| app.load(&Meta::default()));
+    found.map_err(|trouble| fault(code, limits, trouble))
+}
+
+fn fault(code: &Code, limits: &Limits, Trouble { failure, place }: Trouble) -> Fault {
+    let message = match failure {
+        Failure::TooSlow => format!("the app takes more than {} to load", seconds(limits.load_time)),
+        Failure::TooMuchMemory => format!("the app takes more than {} bytes of memory to load", limits.memory),
+        other => other.to_string(),
+    };
+    match place {
+        Some((file, position)) => Fault::at(&file, position, message),
+        None => Fault {
+            file: code.entry.clone(),
+            ..Fault::new(message)
+        },
+    }
+}

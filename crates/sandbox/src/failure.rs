@@ -1,0 +1,117 @@
+//! Why an app could not be read, and why a call of it did not succeed.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Why an app cannot be read. Positions are those of the source its author wrote, counted from one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fault {
+    pub file: Option<String>,
+    pub line: Option<u32>,
+    pub column: Option<u32>,
+    pub message: String,
+}
+
+impl Fault {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self {
+            file: None,
+            line: None,
+            column: None,
+            message,
+        }
+    }
+
+    pub(crate) fn in_file(file: &str, message: impl Into<String>) -> Self {
+        Self {
+            file: Some(file.to_owned()),
+            ..Self::new(message)
+        }
+    }
+
+    pub(crate) fn at(file: &str, (line, column): (u32, u32), message: impl Into<String>) -> Self {
+        Self {
+            line: Some(line),
+            column: Some(column),
+            ..Self::in_file(file, message)
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let position = [&self.line, &self.column].into_iter().map_while(Option::as_ref);
+        if let Some(file) = &self.file {
+            write!(f, "{file}")?;
+            for number in position {
+                write!(f, ":{number}")?;
+            }
+            write!(f, ": ")?;
+        }
+        write!(f, "{}", self.message)
+    }
+}
+
+impl std::error::Error for Fault {}
+
+/// Why a call did not succeed, in words for the app's author.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Failure {
+    #[error("{name}: {message}")]
+    Thrown {
+        name: String,
+        message: String,
+        /// Where it was thrown, in positions of the source.
+        stack: String,
+        /// Whether the app asks for the call to be repeated later (`RetryError`).
+        is_retry: bool,
+    },
+    #[error("the app took longer than it may, and was stopped")]
+    TooSlow,
+    #[error("the app used more memory than it may, and was stopped")]
+    TooMuchMemory,
+    #[error("the app returned more than {limit} bytes")]
+    TooLarge { limit: usize },
+    #[error("the app waits for something that will never happen")]
+    Stuck,
+    #[error("the app has no {0}")]
+    NoSuchMethod(String),
+    #[error("the app was stopped before it came to this")]
+    NotRun,
+    #[error("the app is not running any more")]
+    Closed,
+    #[error("too many apps are running")]
+    Busy,
+    #[error("the app broke off: {0}")]
+    Crashed(String),
+}
+
+impl Failure {
+    /// Whether the app is gone, so that further calls need a new instance.
+    pub fn is_final(&self) -> bool {
+        !matches!(
+            self,
+            Self::Thrown { .. } | Self::TooLarge { .. } | Self::Stuck | Self::NoSuchMethod(_)
+        )
+    }
+
+    /// Whether the app asks for the call to be repeated later.
+    pub fn is_retry(&self) -> bool {
+        matches!(self, Self::Thrown { is_retry: true, .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_shows_as_much_of_its_position_as_is_known() {
+        assert_eq!(Fault::at("index.ts", (3, 7), "no").to_string(), "index.ts:3:7: no");
+        assert_eq!(Fault::in_file("index.ts", "no").to_string(), "index.ts: no");
+        assert_eq!(Fault::new("no").to_string(), "no");
+    }
+}

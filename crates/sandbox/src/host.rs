@@ -1,0 +1,139 @@
+//! The outside, as an app may reach it.
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Everything an app can reach. Errors are sentences for the app's author.
+#[async_trait]
+pub trait Host: Send + Sync + 'static {
+    async fn fetch(&self, request: FetchRequest) -> Result<FetchResponse, String>;
+
+    /// Does one of the other things, and says what came of it; `null` where nothing did.
+    async fn call(&self, call: HostCall) -> Result<Value, String>;
+
+    fn log(&self, level: Level, message: String);
+}
+
+/// An HTTP request of an app.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FetchRequest {
+    pub url: String,
+    pub method: String,
+    pub headers: Vec<(String, String)>,
+    pub body: Option<Vec<u8>>,
+}
+
+/// The response to it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FetchResponse {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+}
+
+/// What an app asks for, other than HTTP.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum HostCall {
+    /// Answers the value, or `null` if there is none.
+    StorageGet {
+        key: String,
+    },
+    StorageSet {
+        key: String,
+        value: Value,
+    },
+    StorageDel {
+        key: String,
+    },
+    /// Answers the value, or `null` if there is none.
+    CacheGet {
+        key: String,
+    },
+    CacheSet {
+        key: String,
+        value: Value,
+        ttl_seconds: Option<f64>,
+    },
+    /// Answers the new number.
+    CacheIncr {
+        key: String,
+    },
+    /// Answers whether the key is there.
+    CacheExpire {
+        key: String,
+        ttl_seconds: f64,
+    },
+    /// Answers the new length.
+    CacheLpush {
+        key: String,
+        values: Vec<String>,
+    },
+    /// Answers strings. The end is included, and negative positions count from the end.
+    CacheLrange {
+        key: String,
+        start: i64,
+        end: i64,
+    },
+    CacheLlen {
+        key: String,
+    },
+    /// Answers how many were removed.
+    CacheLrem {
+        key: String,
+        count: i64,
+        value: String,
+    },
+    /// Answers strings.
+    CacheLpop {
+        key: String,
+        count: u64,
+    },
+    /// Sets a number in the storage, unless it is there already.
+    CursorInit {
+        key: String,
+        value: f64,
+    },
+    /// Answers the new number.
+    CursorIncrement {
+        key: String,
+        by: f64,
+    },
+    Capture {
+        event: String,
+        distinct_id: String,
+        timestamp: Option<String>,
+        properties: Map<String, Value>,
+    },
+    RunJob {
+        name: String,
+        payload: Value,
+        delay_ms: u64,
+    },
+    Metric {
+        name: String,
+        change: MetricChange,
+        value: f64,
+    },
+}
+
+/// How a value enters a metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MetricChange {
+    Increment,
+    Max,
+    Min,
+}
+
+/// How much a line of the log matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    Debug,
+    Log,
+    Info,
+    Warn,
+    Error,
+}

@@ -1,0 +1,288 @@
+//! An app that is open for calls.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::process::Process;
+use crate::sandbox::GRACE;
+use crate::wire::{Answer, Kind, Order, Report, SentRequest, Task, line, sent_response};
+use crate::{Capabilities, Failure, Host, Limits};
+
+/// More answers than this can be on their way only if the child has stopped to keep its own limit.
+const MOST_ANSWERS: usize = 4096;
+
+/// An app with a process of its own. Calls run one after the other. Dropped, the process is killed.
+pub struct Instance {
+    /// None once the app is gone.
+    process: Option<Process>,
+    capabilities: Capabilities,
+    limits: Arc<Limits>,
+    errands: Errands,
+    /// Whether a call is under way. One that was dropped halfway leaves this behind.
+    is_busy: bool,
+    is_set_up: bool,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Instance {
+    pub(crate) async fn open(
+        process: Process,
+        task: &Task,
+        limits: Arc<Limits>,
+        host: Arc<dyn Host>,
+        place: OwnedSemaphorePermit,
+    ) -> Result<Self, Failure> {
+        process.send(task);
+        let errands = Errands {
+            host,
+            under_way: JoinSet::new(),
+        };
+        let capabilities = Capabilities::default();
+        let mut instance = Self {
+            process: Some(process),
+            capabilities,
+            limits,
+            errands,
+            is_busy: false,
+            is_set_up: false,
+            _place: place,
+        };
+        let time = instance.limits.load_time;
+        match instance.next(Instant::now() + time + GRACE).await {
+            Ok(Said::Ready(capabilities)) => instance.capabilities = capabilities,
+            Ok(Said::Outcome(Err(failure))) | Err(failure) => return Err(failure),
+            Ok(Said::Outcome(Ok(_)) | Said::Held) => return Err(Failure::Crashed("it answered too early".to_owned())),
+        }
+        Ok(instance)
+    }
+
+    /// What the app can be called for.
+    pub fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    /// Whether calls can still be made.
+    pub fn is_open(&self) -> bool {
+        self.process.is_some()
+    }
+
+    /// Runs `setupPlugin`, if the app has it and it has not gone well before.
+    pub async fn setup(&mut self) -> Result<(), Failure> {
+        if !self.is_set_up {
+            self.call_if_there("setupPlugin", self.limits.call_time).await?;
+            self.is_set_up = true;
+        }
+        Ok(())
+    }
+
+    /// Calls a method or a scheduled task. Of most methods nothing is returned; `composeWebhook` is one of which it is.
+    pub async fn call(&mut self, method: &str, arguments: Vec<Value>) -> Result<Value, Failure> {
+        if !self.capabilities.has(method) {
+            return Err(Failure::NoSuchMethod(method.to_owned()));
+        }
+        self.call_once(Kind::Method, method, arguments, self.limits.call_time)
+            .await
+    }
+
+    /// Calls a method for each of these, in order and in one go. What does not come to its turn is [`Failure::NotRun`].
+    ///
+    /// An app with `exportEvents` gets all of them at once, and they have one outcome.
+    pub async fn call_each(&mut self, method: &str, each: Vec<Value>) -> Vec<Result<Value, Failure>> {
+        if !self.capabilities.has(method) {
+            return vec![Err(Failure::NoSuchMethod(method.to_owned())); each.len()];
+        }
+        let each = each.into_iter().map(|argument| vec![argument]).collect();
+        self.run(Kind::Method, method, each, self.limits.call_time).await
+    }
+
+    /// Calls a job.
+    pub async fn call_job(&mut self, job: &str, payload: Value) -> Result<Value, Failure> {
+        if !self.capabilities.jobs.iter().any(|name| name == job) {
+            return Err(Failure::NoSuchMethod(job.to_owned()));
+        }
+        self.call_once(Kind::Job, job, vec![payload], self.limits.call_time)
+            .await
+    }
+
+    /// Runs `teardownPlugin`, if the app has it, and ends the process.
+    pub async fn close(mut self) -> Result<(), Failure> {
+        let outcome = self.call_if_there("teardownPlugin", self.limits.close_time).await;
+        self.end().await;
+        outcome
+    }
+
+    async fn call_if_there(&mut self, method: &str, time: Duration) -> Result<(), Failure> {
+        if !self.capabilities.has(method) {
+            return Ok(());
+        }
+        self.call_once(Kind::Method, method, Vec::new(), time).await.map(drop)
+    }
+
+    async fn call_once(
+        &mut self,
+        kind: Kind,
+        name: &str,
+        arguments: Vec<Value>,
+        time: Duration,
+    ) -> Result<Value, Failure> {
+        let outcome = self.run(kind, name, vec![arguments], time).await.pop();
+        outcome.unwrap_or(Err(Failure::NotRun))
+    }
+
+    async fn run(
+        &mut self,
+        kind: Kind,
+        name: &str,
+        each: Vec<Vec<Value>>,
+        time: Duration,
+    ) -> Vec<Result<Value, Failure>> {
+        let count = each.len();
+        let mut outcomes = Vec::with_capacity(count);
+        if count == 0 {
+            return outcomes;
+        }
+        if self.is_busy {
+            // What the app is about to say belongs to a call that nobody waits for any more.
+            self.end().await;
+        }
+        self.is_busy = true;
+        if let Some(process) = &self.process {
+            process.send_text(ordered(kind, name, &each));
+        }
+        // Each has its time, counted from the last sign that the one before was over.
+        let mut deadline = Instant::now() + time + GRACE;
+        while outcomes.len() < count {
+            match self.next(deadline).await {
+                Ok(Said::Outcome(outcome)) => outcomes.push(outcome),
+                Ok(Said::Held) => {}
+                Ok(Said::Ready(_)) => outcomes.push(Err(self.fail(crashed()).await)),
+                Err(failure) => outcomes.push(Err(failure)),
+            }
+            deadline = Instant::now() + time + GRACE;
+            if self.process.is_none() {
+                outcomes.resize(count, Err(Failure::NotRun));
+            }
+        }
+        // What is still under way are timers that nobody waits for.
+        self.errands.under_way.abort_all();
+        self.is_busy = false;
+        outcomes
+    }
+
+    /// Waits for what matters to a call, and does the app's errands meanwhile. A failure here ends the process.
+    async fn next(&mut self, deadline: Instant) -> Result<Said, Failure> {
+        loop {
+            let Some(process) = &mut self.process else {
+                return Err(Failure::Closed);
+            };
+            let said = tokio::select! {
+                report = process.report(deadline) => match report {
+                    Ok(report) => self.errands.take(report),
+                    Err(failure) => Err(failure),
+                },
+                Some(answer) = self.errands.under_way.join_next() => {
+                    // One that was called off has no answer.
+                    if let Ok(answer) = answer {
+                        process.send(&answer);
+                    }
+                    Ok(None)
+                }
+            };
+            match said {
+                Ok(None) => {}
+                Ok(Some(Said::Outcome(Err(failure)))) if failure.is_final() => return Err(self.fail(failure).await),
+                Ok(Some(said)) => return Ok(said),
+                Err(failure) => return Err(self.fail(failure).await),
+            }
+        }
+    }
+
+    async fn fail(&mut self, failure: Failure) -> Failure {
+        self.end().await;
+        failure
+    }
+
+    async fn end(&mut self) {
+        self.errands.under_way.abort_all();
+        if let Some(mut process) = self.process.take() {
+            process.kill().await;
+        }
+    }
+}
+
+fn crashed() -> Failure {
+    Failure::Crashed("its process said something out of turn".to_owned())
+}
+
+fn ordered(kind: Kind, name: &str, each: &[Vec<Value>]) -> String {
+    let mut text = line(&Order::Call {
+        kind,
+        name: name.to_owned(),
+        count: each.len(),
+    });
+    for arguments in each {
+        text.push_str(&line(arguments));
+    }
+    text
+}
+
+/// What a call waits for.
+enum Said {
+    Ready(Capabilities),
+    Held,
+    Outcome(Result<Value, Failure>),
+}
+
+/// What the app asked the host for.
+struct Errands {
+    host: Arc<dyn Host>,
+    under_way: JoinSet<Answer>,
+}
+
+impl Errands {
+    fn take(&mut self, report: Report) -> Result<Option<Said>, Failure> {
+        match report {
+            Report::Ready(capabilities) => return Ok(Some(Said::Ready(capabilities))),
+            Report::Held => return Ok(Some(Said::Held)),
+            Report::Done(value) => return Ok(Some(Said::Outcome(Ok(value)))),
+            Report::Failed(failure) => return Ok(Some(Said::Outcome(Err(failure)))),
+            Report::Log { level, message } => self.host.log(level, message),
+            Report::Asked { id, call } => self.run(id, call),
+            Report::Sleep { id, ms } => self.sleep(id, ms),
+            Report::Read(_) | Report::Fault(_) => return Err(crashed()),
+        }
+        if self.under_way.len() > MOST_ANSWERS {
+            return Err(Failure::Crashed("it asked for too much at once".to_owned()));
+        }
+        Ok(None)
+    }
+
+    fn run(&mut self, id: u64, call: Value) {
+        let host = self.host.clone();
+        self.under_way
+            .spawn(async move { Answer::new(id, ask(&*host, call).await) });
+    }
+
+    fn sleep(&mut self, id: u64, ms: u64) {
+        self.under_way.spawn(async move {
+            tokio::time::sleep(Duration::from_millis(ms)).await;
+            Answer::new(id, Ok(Value::Null))
+        });
+    }
+}
+
+async fn ask(host: &dyn Host, call: Value) -> Result<Value, String> {
+    let is_fetch = call.get("type").is_some_and(|kind| kind == "fetch");
+    if !is_fetch {
+        let call = serde_json::from_value(call).map_err(|error| format!("this cannot be done: {error}"))?;
+        return host.call(call).await;
+    }
+    let sent: SentRequest = serde_json::from_value(call).map_err(|error| format!("this is no request: {error}"))?;
+    let request = sent.try_into().map_err(|_| "the body cannot be read".to_owned())?;
+    host.fetch(request).await.map(sent_response)
+}

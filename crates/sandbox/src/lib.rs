@@ -1,0 +1,31 @@
+//! Apps, read and run at arm's length: everything an app's author wrote is parsed, transpiled and executed in a child
+//! process, with hard limits, and reaches the outside through a [`Host`] alone.
+//!
+//! [`Sandbox::read`] finds what an app offers, [`Sandbox::open`] starts it for calls. The binary that uses this crate
+//! hands its hidden subcommand to [`child()`]. No database, no network and no files are known here.
+
+mod child;
+mod code;
+mod failure;
+mod host;
+mod instance;
+mod limits;
+mod manifest;
+mod process;
+mod reading;
+mod sandbox;
+mod wire;
+
+pub use child::child;
+pub use code::{Code, Module, Target};
+pub use failure::{Failure, Fault};
+pub use host::{FetchRequest, FetchResponse, Host, HostCall, Level, MetricChange};
+pub use instance::Instance;
+pub use limits::Limits;
+pub use manifest::Manifest;
+pub use reading::{Capabilities, Reading};
+pub use sandbox::{Program, Sandbox};
+pub use wire::{Attachment, Meta};
+
+/// An app's source: the text of each file, by its name within the app.
+pub type Files = std::collections::BTreeMap<String, String>;

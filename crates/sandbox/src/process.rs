@@ -1,0 +1,153 @@
+//! A child process, as its parent sees it.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::Serialize;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::{Duration, Instant, timeout, timeout_at};
+
+use crate::wire::{self, Report};
+use crate::{Failure, Program};
+
+/// How much of what a child writes to its standard error is kept: the end of it.
+const ERRORS_KEPT: usize = 4096;
+
+/// How long a child that closed its output may take to end.
+const TIME_TO_END: Duration = Duration::from_secs(2);
+
+/// The signal for too much processor time; it has this number on all systems we build for.
+const SIGXCPU: i32 = 24;
+
+/// A running child. Dropped, it is killed.
+pub(crate) struct Process {
+    child: Child,
+    input: UnboundedSender<String>,
+    output: BufReader<ChildStdout>,
+    line: Vec<u8>,
+    longest: usize,
+    errors: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Process {
+    /// Starts a child with nothing of ours: no environment, no files, no terminal.
+    pub(crate) fn start(program: &Program, longest: usize) -> Result<Self, Failure> {
+        let mut command = Command::new(&program.path);
+        command
+            .args(&program.args)
+            .env_clear()
+            .current_dir("/")
+            .kill_on_drop(true);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command
+            .spawn()
+            .map_err(|_| Failure::Crashed("its process did not start".to_owned()))?;
+        let (input, lines) = unbounded_channel();
+        let errors = Arc::new(Mutex::new(Vec::new()));
+        tokio::spawn(feed(child.stdin.take().expect("it is piped"), lines));
+        tokio::spawn(drain(child.stderr.take().expect("it is piped"), errors.clone()));
+        let output = BufReader::with_capacity(64 * 1024, child.stdout.take().expect("it is piped"));
+        Ok(Self {
+            child,
+            input,
+            output,
+            line: Vec::new(),
+            longest,
+            errors,
+        })
+    }
+
+    pub(crate) fn send(&self, message: &impl Serialize) {
+        self.send_text(wire::line(message));
+    }
+
+    /// Sends lines. A child that is gone is noticed where its next report is awaited.
+    pub(crate) fn send_text(&self, lines: String) {
+        drop(self.input.send(lines));
+    }
+
+    /// The next thing the child says. May be dropped while it waits.
+    pub(crate) async fn report(&mut self, deadline: Instant) -> Result<Report, Failure> {
+        let is_whole = timeout_at(deadline, self.read_line())
+            .await
+            .map_err(|_| Failure::TooSlow)??;
+        if !is_whole {
+            return Err(self.how_it_ended().await);
+        }
+        let report = serde_json::from_slice(&self.line);
+        self.line.clear();
+        report.map_err(|_| Failure::Crashed("its process wrote something that makes no sense".to_owned()))
+    }
+
+    /// Reads to the end of a line; false at the end of the output.
+    async fn read_line(&mut self) -> Result<bool, Failure> {
+        let broken = |_| Failure::Crashed("its process cannot be read from".to_owned());
+        loop {
+            let chunk = self.output.fill_buf().await.map_err(broken)?;
+            if chunk.is_empty() {
+                return Ok(false);
+            }
+            let end = chunk.iter().position(|byte| *byte == b'\n');
+            let taken = end.map_or(chunk.len(), |end| end + 1);
+            self.line.extend_from_slice(&chunk[..taken]);
+            self.output.consume(taken);
+            if self.line.len() > self.longest {
+                return Err(Failure::Crashed("its process wrote more than it may".to_owned()));
+            }
+            if end.is_some() {
+                return Ok(true);
+            }
+        }
+    }
+
+    async fn how_it_ended(&mut self) -> Failure {
+        match timeout(TIME_TO_END, self.child.wait()).await {
+            Ok(Ok(status)) => self.meaning_of(status),
+            Ok(Err(_)) | Err(_) => Failure::Crashed("its process closed its output".to_owned()),
+        }
+    }
+
+    fn meaning_of(&self, status: ExitStatus) -> Failure {
+        let errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
+        let errors = String::from_utf8_lossy(&errors);
+        if status.signal() == Some(SIGXCPU) {
+            return Failure::TooSlow;
+        }
+        if errors.contains("memory allocation of") {
+            return Failure::TooMuchMemory;
+        }
+        match status.signal() {
+            Some(signal) => Failure::Crashed(format!("its process ended with signal {signal}")),
+            None => Failure::Crashed(format!("its process ended with {status}")),
+        }
+    }
+
+    pub(crate) async fn kill(&mut self) {
+        drop(timeout(TIME_TO_END, self.child.kill()).await);
+    }
+}
+
+async fn feed(mut input: ChildStdin, mut lines: UnboundedReceiver<String>) {
+    while let Some(text) = lines.recv().await {
+        if input.write_all(text.as_bytes()).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Reads what nobody may wait for, so that the child never waits for a reader.
+async fn drain(mut output: impl AsyncRead + Unpin, kept: Arc<Mutex<Vec<u8>>>) {
+    let mut chunk = [0; 1024];
+    while let Ok(read @ 1..) = output.read(&mut chunk).await {
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend_from_slice(&chunk[..read]);
+        let excess = kept.len().saturating_sub(ERRORS_KEPT);
+        kept.drain(..excess);
+    }
+}

@@ -1,0 +1,136 @@
+//! Where apps are read and opened.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout};
+
+use crate::process::Process;
+use crate::wire::{Report, Task};
+use crate::{Code, Failure, Fault, Files, Host, Instance, Limits, Meta, Reading};
+
+/// An app beyond these sizes is refused unread. Whoever stores apps has limits of its own below these.
+const MOST_FILES: usize = 5000;
+const MOST_BYTES: usize = 16 * 1024 * 1024;
+
+/// What a child gets on top of its time to say itself that the time is over.
+pub(crate) const GRACE: Duration = Duration::from_millis(500);
+
+/// How a child is started.
+#[derive(Debug, Clone)]
+pub struct Program {
+    pub(crate) path: PathBuf,
+    pub(crate) args: Vec<OsString>,
+}
+
+impl Program {
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self {
+            path: path.into(),
+            args: Vec::new(),
+        }
+    }
+
+    /// The program that is running, started with this subcommand.
+    pub fn this_with(subcommand: &str) -> Self {
+        // The name of the file may by now stand for a newer version, or for nothing.
+        Self {
+            path: PathBuf::from("/proc/self/exe"),
+            args: vec![subcommand.into()],
+        }
+    }
+}
+
+/// Reads apps and opens them, each in a process of its own. Clones share their limits.
+#[derive(Debug, Clone)]
+pub struct Sandbox {
+    program: Program,
+    limits: Arc<Limits>,
+    readings: Arc<Semaphore>,
+    instances: Arc<Semaphore>,
+}
+
+impl Sandbox {
+    pub fn new(program: Program, limits: Limits) -> Self {
+        Self {
+            program,
+            readings: Arc::new(Semaphore::new(limits.readings)),
+            instances: Arc::new(Semaphore::new(limits.instances)),
+            limits: Arc::new(limits),
+        }
+    }
+
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Reads an app: transpiles it, loads it and finds what it offers.
+    pub async fn read(&self, files: &Files) -> Result<Reading, Fault> {
+        check_size(files)?;
+        let _place = self
+            .place(&self.readings)
+            .await
+            .map_err(|_| Fault::new("too many apps are being read"))?;
+        let task = Task::Read {
+            files: files.clone(),
+            limits: (*self.limits).clone(),
+        };
+        match self.first_report(&task, Limits::LONGEST_READING).await {
+            Ok((Report::Read(reading), _)) => Ok(*reading),
+            Ok((Report::Fault(fault), _)) => Err(fault),
+            Ok(_) => Err(Fault::new("the app cannot be read: it confused the reader")),
+            Err(failure) => Err(Fault::new(format!("the app cannot be loaded: {failure}"))),
+        }
+    }
+
+    /// Starts a process with the app loaded, ready for calls.
+    pub async fn open(&self, code: &Code, meta: Meta, host: Arc<dyn Host>) -> Result<Instance, Failure> {
+        let place = self.place(&self.instances).await?;
+        let task = Task::Open {
+            code: code.clone(),
+            meta,
+            limits: (*self.limits).clone(),
+        };
+        let process = Process::start(&self.program, self.limits.longest_line())?;
+        Instance::open(process, &task, self.limits.clone(), host, place).await
+    }
+
+    /// A place among those that may go on at once.
+    async fn place(&self, places: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Failure> {
+        match timeout(self.limits.load_time, places.clone().acquire_owned()).await {
+            Ok(Ok(place)) => Ok(place),
+            Ok(Err(_)) | Err(_) => Err(Failure::Busy),
+        }
+    }
+
+    async fn first_report(&self, task: &Task, longest: usize) -> Result<(Report, Process), Failure> {
+        let mut process = Process::start(&self.program, longest)?;
+        process.send(task);
+        let deadline = Instant::now() + self.limits.load_time + GRACE;
+        match process.report(deadline).await {
+            Ok(report) => Ok((report, process)),
+            Err(failure) => {
+                process.kill().await;
+                Err(failure)
+            }
+        }
+    }
+}
+
+fn check_size(files: &Files) -> Result<(), Fault> {
+    let bytes: usize = files.iter().map(|(name, text)| name.len() + text.len()).sum();
+    if files.len() > MOST_FILES {
+        return Err(Fault::new(format!("an app has at most {MOST_FILES} files")));
+    }
+    if bytes > MOST_BYTES {
+        return Err(Fault::new(format!("an app has at most {MOST_BYTES} bytes")));
+    }
+    let is_odd = |name: &&String| name.is_empty() || name.len() > 400 || name.contains(|c: char| c.is_control());
+    match files.keys().find(is_odd) {
+        Some(name) => Err(Fault::new(format!("{name:?} is not a name of a file"))),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,197 @@
+//! What goes over the pipe between the two processes, a line each.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use crate::{Capabilities, Code, Failure, Fault, FetchRequest, FetchResponse, Files, Level, Limits, Reading};
+
+/// What an app is told about itself.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Meta {
+    /// The app's name, under which it captures events unless it says otherwise.
+    pub name: String,
+    pub team_id: i64,
+    pub config_id: i64,
+    /// The values of its configuration, defaults filled in.
+    pub config: Map<String, Value>,
+    pub attachments: BTreeMap<String, Attachment>,
+}
+
+/// A file that belongs to a configuration.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Attachment {
+    pub content_type: String,
+    pub file_name: String,
+    #[serde(serialize_with = "to_base64", deserialize_with = "from_base64")]
+    pub contents: Vec<u8>,
+}
+
+fn to_base64<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&BASE64.encode(bytes))
+}
+
+fn from_base64<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    BASE64.decode(text).map_err(serde::de::Error::custom)
+}
+
+/// What a child is started for: its first line.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Task {
+    Read { files: Files, limits: Limits },
+    Open { code: Code, meta: Meta, limits: Limits },
+}
+
+/// What an open app is to do. `count` lines follow, each an array of arguments.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Order {
+    Call { kind: Kind, name: String, count: usize },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Kind {
+    Method,
+    Job,
+}
+
+/// The host's answer. The child finds the id at the beginning of the line, and passes the line on as it is.
+#[derive(Debug, Serialize)]
+pub(crate) struct Answer {
+    #[serde(rename = "answer")]
+    id: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ok: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+impl Answer {
+    pub(crate) const BEGINNING: &str = "{\"answer\":";
+
+    pub(crate) fn new(id: u64, answer: Result<Value, String>) -> Self {
+        let (ok, error) = match answer {
+            Ok(value) => (Some(value), None),
+            Err(sentence) => (None, Some(sentence)),
+        };
+        Self { id, ok, error }
+    }
+
+    /// The id that a line answers, if it is an answer.
+    pub(crate) fn id_of(line: &str) -> Option<u64> {
+        let rest = line.strip_prefix(Self::BEGINNING)?;
+        let end = rest.find(|character: char| !character.is_ascii_digit())?;
+        rest[..end].parse().ok()
+    }
+}
+
+/// What a child says.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Report {
+    /// The app was read.
+    Read(Box<Reading>),
+    Fault(Fault),
+    /// The app is open.
+    Ready(Capabilities),
+    /// The app asks the host.
+    Asked {
+        id: u64,
+        call: Value,
+    },
+    Sleep {
+        id: u64,
+        ms: u64,
+    },
+    Log {
+        level: Level,
+        message: String,
+    },
+    /// A call went well so far, and is decided with those after it.
+    Held,
+    Done(Value),
+    Failed(Failure),
+}
+
+/// A [`FetchRequest`] on its way; a body that is not text goes as base64.
+#[derive(Debug, Deserialize)]
+pub(crate) struct SentRequest {
+    url: String,
+    method: String,
+    headers: Vec<(String, String)>,
+    body: Option<String>,
+    #[serde(default)]
+    is_base64: bool,
+}
+
+impl TryFrom<SentRequest> for FetchRequest {
+    type Error = base64::DecodeError;
+
+    fn try_from(sent: SentRequest) -> Result<Self, Self::Error> {
+        let decode = |text: String| {
+            let is_text = !sent.is_base64;
+            if is_text {
+                Ok(text.into_bytes())
+            } else {
+                BASE64.decode(text)
+            }
+        };
+        let body = sent.body.map(decode).transpose()?;
+        Ok(Self {
+            url: sent.url,
+            method: sent.method,
+            headers: sent.headers,
+            body,
+        })
+    }
+}
+
+/// A response on its way back.
+pub(crate) fn sent_response(response: FetchResponse) -> Value {
+    let (body, is_base64) = match String::from_utf8(response.body) {
+        Ok(text) => (text, false),
+        Err(binary) => (BASE64.encode(binary.as_bytes()), true),
+    };
+    serde_json::json!({
+        "status": response.status,
+        "headers": response.headers,
+        "body": body,
+        "is_base64": is_base64,
+    })
+}
+
+/// A message as a line.
+pub(crate) fn line(message: &impl Serialize) -> String {
+    let mut line = serde_json::to_string(message).expect("messages have string keys and finite numbers");
+    line.push('\n');
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_begins_with_its_id() {
+        let text = line(&Answer::new(42, Ok(Value::Null)));
+        assert_eq!(text, "{\"answer\":42,\"ok\":null}\n");
+        assert_eq!(Answer::id_of(&text), Some(42));
+        assert_eq!(Answer::id_of("[1]"), None);
+    }
+
+    #[test]
+    fn bodies_that_are_no_text_survive() {
+        let response = FetchResponse {
+            status: 200,
+            headers: vec![],
+            body: vec![0, 255],
+        };
+        assert_eq!(sent_response(response)["body"], "AP8=");
+    }
+}

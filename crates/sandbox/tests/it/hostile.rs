@@ -1,0 +1,316 @@
+//! Apps that mean harm, or might as well: each is stopped within its limits, and others go on.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use sandbox::{Failure, Limits, Meta};
+use serde_json::json;
+
+use crate::kit::{brief, files, limits, message, open, open_with, read, sandbox_with};
+
+/// Calls an app's `onEvent` once; it must be over in a few times the limit.
+async fn outcome(body: &str) -> Result<serde_json::Value, Failure> {
+    let text = format!("export const onEvent = async (event, meta) => {{ {body} }}");
+    let (mut app, _) = open_with(sandbox_with(brief()), &text, Meta::default()).await;
+    let begun = Instant::now();
+    let outcome = app.call("onEvent", vec![json!({})]).await;
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    if outcome.as_ref().is_err_and(Failure::is_final) {
+        assert!(!app.is_open());
+        assert_eq!(app.call("onEvent", vec![json!({})]).await, Err(Failure::Closed));
+    }
+    outcome
+}
+
+#[tokio::test]
+async fn endless_loops_are_stopped() {
+    assert_eq!(outcome("for (;;) {}").await, Err(Failure::TooSlow));
+    assert_eq!(outcome("for (;;) await null").await, Err(Failure::TooSlow));
+    assert_eq!(
+        outcome("for (;;) { try { for (;;) {} } catch {} finally { continue } }").await,
+        Err(Failure::TooSlow)
+    );
+    let failure = outcome("const again = () => Promise.resolve().then(again); await again()")
+        .await
+        .unwrap_err();
+    assert!(!matches!(failure, Failure::Crashed(_)), "{failure:?}");
+    assert_eq!(
+        outcome("/^(a+)+$/.test('a'.repeat(40) + '!')").await,
+        Err(Failure::TooSlow)
+    );
+    assert_eq!(
+        outcome("return { then(done) { for (;;) {} } }").await,
+        Err(Failure::TooSlow)
+    );
+    assert_eq!(
+        outcome("throw { get message() { for (;;) {} } }").await,
+        Err(Failure::TooSlow)
+    );
+}
+
+#[tokio::test]
+async fn what_cannot_be_interrupted_is_killed() {
+    let endless = "Array.prototype.indexOf.call({ length: 1e15 }, 1)";
+    assert_eq!(outcome(endless).await, Err(Failure::TooSlow));
+    for heavy in [
+        "new Array(1e9) + ''",
+        "3n ** 20000000n",
+        "String(3n ** 600000n)",
+        "new Array(1e8).fill(0).sort()",
+    ] {
+        let begun = Instant::now();
+        let outcome = outcome(heavy).await;
+        assert!(begun.elapsed() < Duration::from_secs(5), "{heavy}: {outcome:?}");
+        assert!(!matches!(outcome, Err(Failure::Crashed(_))), "{heavy}: {outcome:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_takes_too_long_ends_the_call() {
+    assert_eq!(
+        outcome("await fetch('http://example.com/slow')").await,
+        Err(Failure::TooSlow)
+    );
+}
+
+#[tokio::test]
+async fn memory_is_bounded() {
+    let bombs = [
+        "const all = []; for (;;) all.push(new Array(1000).fill(all.length))",
+        "let text = 'x'; for (;;) text += text",
+        "const all = []; for (;;) all.push(new Uint8Array(1 << 20).fill(1))",
+        "const all = []; for (;;) all.push(Buffer.from('x'.repeat(1 << 16)))",
+        "const map = new Map(); for (let i = 0; ; i += 1) map.set(i, { i })",
+        "'x'.repeat(1 << 29).split('')",
+    ];
+    for bomb in bombs {
+        let failure = outcome(bomb).await.unwrap_err();
+        let is_bounded = matches!(
+            failure,
+            Failure::TooMuchMemory | Failure::TooSlow | Failure::Thrown { .. }
+        );
+        assert!(is_bounded, "{bomb}: {failure:?}");
+    }
+}
+
+#[tokio::test]
+async fn recursion_is_an_error_like_others() {
+    let failure = outcome("const deep = () => deep() + 1; deep()").await.unwrap_err();
+    assert!(message(&failure).contains("stack"), "{failure:?}");
+    let failure = outcome("let deep = []; for (let i = 0; i < 100000; i += 1) deep = [deep]; JSON.stringify(deep)")
+        .await
+        .unwrap_err();
+    assert!(!matches!(failure, Failure::Crashed(_)), "{failure:?}");
+}
+
+#[tokio::test]
+async fn returned_values_are_bounded() {
+    let text = "
+        export const composeWebhook = () => 'x'.repeat(3 << 20)
+        export const getSettings = () => { const a = {}; a.a = a; return a }
+        export const onEvent = () => 5n";
+    let (mut app, _) = open(text).await;
+    assert_eq!(
+        app.call("composeWebhook", vec![]).await,
+        Err(Failure::TooLarge { limit: 1 << 20 })
+    );
+    assert!(message(&app.call("getSettings", vec![]).await.unwrap_err()).contains("circular"));
+    assert_eq!(app.call("onEvent", vec![]).await, Ok(json!(null)));
+}
+
+#[tokio::test]
+async fn the_log_is_bounded_for_each_call() {
+    let text = "export const onEvent = () => { for (let i = 0; i < 500; i += 1) console.log(i, 'x'.repeat(9000)) }";
+    let (mut app, host) = open(text).await;
+    let outcomes = app.call_each("onEvent", vec![json!({}); 2]).await;
+    assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+    let lines = host.lines();
+    assert_eq!(lines.len(), 202);
+    assert!(lines.iter().all(|line| line.len() <= 8192));
+    assert!(lines[100].starts_with("there is more"), "{}", lines[100]);
+}
+
+#[tokio::test]
+async fn calls_to_the_host_are_bounded() {
+    let failure = outcome("await Promise.all(Array.from({ length: 100 }, () => fetch('http://example.com/')))")
+        .await
+        .unwrap_err();
+    assert_eq!(
+        message(&failure),
+        "request to http://example.com/ failed, reason: too many calls are under way; wait for some before the next"
+    );
+    let limits = Limits {
+        host_calls: 50,
+        call_time: Duration::from_secs(5),
+        ..limits()
+    };
+    let text = "export const onEvent = async (event, { cache }) => { for (;;) await cache.incr('x') }";
+    let (mut app, host) = open_with(sandbox_with(limits), text, Meta::default()).await;
+    assert_eq!(
+        message(&app.call("onEvent", vec![json!({})]).await.unwrap_err()),
+        "too many calls were made"
+    );
+    assert_eq!(host.calls.lock().unwrap().len(), 50);
+    let failure = outcome("await meta.storage.set('x', 'x'.repeat(5 << 20))")
+        .await
+        .unwrap_err();
+    assert_eq!(message(&failure), "this is too much for one call");
+}
+
+#[tokio::test]
+async fn changing_what_is_built_in_harms_only_the_app_itself() {
+    let text = "
+        export const setupPlugin = () => {
+        Object.prototype.toJSON = () => 'polluted'
+        Object.prototype.ok = Object.prototype.error = Object.prototype.then = undefined
+        Array.prototype.map = Array.prototype.push = Array.prototype.filter = () => { throw new Error('mine') }
+        JSON.parse = JSON.stringify = () => '{}'
+        Promise.prototype.then = function () { throw new Error('mine') }
+        globalThis.Promise = globalThis.Map = globalThis.Error = undefined
+        String.prototype.toWellFormed = () => 'mine'
+        Function.prototype.call = Function.prototype.apply = () => { throw new Error('mine') }
+        }
+        export const onEvent = (event, { storage }) => { console.log('still here') }
+        export const onAction = async (event, { storage }) => { await storage.set('a', 1) }";
+    let (mut app, host) = open(text).await;
+    app.setup().await.unwrap();
+    app.call("onEvent", vec![json!({})]).await.unwrap();
+    assert_eq!(host.lines(), ["still here"]);
+    app.call("onAction", vec![json!({})]).await.unwrap();
+    assert_eq!(host.calls.lock().unwrap().len(), 1);
+    let (mut other, _) = open("export const onEvent = () => {}").await;
+    other.call("onEvent", vec![json!({})]).await.unwrap();
+}
+
+#[tokio::test]
+async fn others_go_on_while_one_is_stopped() {
+    let text = "export const onEvent = () => { for (;;) {} }";
+    let (mut bad, _) = open_with(sandbox_with(brief()), text, Meta::default()).await;
+    let (mut good, _) = open("let n = 0; export const composeWebhook = () => ++n").await;
+    let bad = tokio::spawn(async move { bad.call("onEvent", vec![]).await });
+    let mut count = 0;
+    while !bad.is_finished() {
+        count += 1;
+        assert_eq!(good.call("composeWebhook", vec![]).await, Ok(json!(count)));
+    }
+    assert_eq!(bad.await.unwrap(), Err(Failure::TooSlow));
+    assert!(count > 10, "{count}");
+}
+
+#[tokio::test]
+async fn in_a_batch_the_one_to_blame_is_named_and_the_rest_waits() {
+    let text = "export const onEvent = ({ n }) => { if (n === 2) for (;;) {} }";
+    let (mut app, _) = open_with(sandbox_with(brief()), text, Meta::default()).await;
+    let outcomes = app
+        .call_each("onEvent", (0..5).map(|n| json!({ "n": n })).collect())
+        .await;
+    let expected = [
+        Ok(json!(null)),
+        Ok(json!(null)),
+        Err(Failure::TooSlow),
+        Err(Failure::NotRun),
+        Err(Failure::NotRun),
+    ];
+    assert_eq!(outcomes, expected);
+}
+
+#[tokio::test]
+async fn a_teardown_that_does_not_end_is_ended() {
+    let limits = Limits {
+        close_time: Duration::from_millis(100),
+        ..limits()
+    };
+    let text = "export const onEvent = () => {}; export const teardownPlugin = () => { for (;;) {} }";
+    let (app, _) = open_with(sandbox_with(limits), text, Meta::default()).await;
+    assert_eq!(app.close().await, Err(Failure::TooSlow));
+}
+
+#[tokio::test]
+async fn reading_is_bounded_too() {
+    let limits = Limits {
+        load_time: Duration::from_millis(700),
+        ..limits()
+    };
+    let sandbox = sandbox_with(limits);
+    for text in [
+        "for (;;) {}",
+        "Array.prototype.indexOf.call({ length: 1e15 }, 1)",
+        "const a = []; for (;;) a.push(new Array(1000).fill(a.length))",
+    ] {
+        let begun = Instant::now();
+        let fault = sandbox.read(&files([("index.js", text)])).await.unwrap_err();
+        assert!(begun.elapsed() < Duration::from_secs(4), "{text}");
+        assert!(fault.message.contains("the app "), "{fault}");
+    }
+}
+
+#[tokio::test]
+async fn code_that_is_nested_beyond_measure_is_refused() {
+    let deep = format!("exports.a = {}1{}", "(".repeat(200_000), ")".repeat(200_000));
+    read([("index.js", &deep)]).await.unwrap_err();
+    let deep = format!("exports.a = {}{}", "[".repeat(200_000), "]".repeat(200_000));
+    read([("index.ts", &deep)]).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn a_child_that_talks_nonsense_is_stopped() {
+    let program = sandbox::Program::new("/bin/echo");
+    let fault = sandbox::Sandbox::new(program, limits())
+        .read(&files([("index.js", "")]))
+        .await
+        .unwrap_err();
+    assert!(fault.message.contains("makes no sense"), "{fault}");
+    let program = sandbox::Program::new("/bin/true");
+    let fault = sandbox::Sandbox::new(program, limits())
+        .read(&files([("index.js", "")]))
+        .await
+        .unwrap_err();
+    assert!(fault.message.contains("ended with"), "{fault}");
+    let program = sandbox::Program::new("/not/there");
+    let fault = sandbox::Sandbox::new(program, limits())
+        .read(&files([("index.js", "")]))
+        .await
+        .unwrap_err();
+    assert!(fault.message.contains("did not start"), "{fault}");
+}
+
+#[tokio::test]
+async fn no_more_apps_are_open_than_may_be() {
+    let limits = Limits {
+        instances: 1,
+        load_time: Duration::from_secs(2),
+        ..limits()
+    };
+    let sandbox = sandbox_with(limits);
+    let text = "export const onEvent = () => {}";
+    let (first, host) = open_with(sandbox.clone(), text, Meta::default()).await;
+    let code = sandbox.read(&files([("index.ts", text)])).await.unwrap().code;
+    assert_eq!(
+        sandbox.open(&code, Meta::default(), host.clone()).await.err(),
+        Some(Failure::Busy)
+    );
+    drop(first);
+    sandbox.open(&code, Meta::default(), host).await.unwrap();
+}
+
+/// Whether a process is a child of ours that has nothing of ours.
+fn is_confined(process: &Path) -> bool {
+    let read = |name: &str| std::fs::read_to_string(process.join(name)).unwrap_or_default();
+    let is_ours = read("status").contains(&format!("PPid:\t{}\n", std::process::id()));
+    let limits = read("limits");
+    let has = |name: &str, soft: &str| {
+        let line = limits.lines().find_map(|line| line.strip_prefix(name));
+        line.is_some_and(|line| line.split_whitespace().next() == Some(soft))
+    };
+    let is_limited = has("Max core file size", "0") && has("Max file size", "0") && has("Max open files", "3");
+    let is_bounded = !has("Max address space", "unlimited") && !has("Max cpu time", "unlimited");
+    let is_elsewhere = std::fs::read_link(process.join("cwd")).is_ok_and(|folder| folder == Path::new("/"));
+    is_ours && is_limited && is_bounded && is_elsewhere && read("environ").is_empty()
+}
+
+#[tokio::test]
+async fn a_child_has_nothing_of_ours() {
+    let (_app, _) = open("export const onEvent = () => {}").await;
+    let mut processes = std::fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
+    assert!(processes.any(|process| is_confined(&process)));
+}

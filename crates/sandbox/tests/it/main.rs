@@ -1,0 +1,12 @@
+//! Apps of our own, read and run in real child processes.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod browser;
+mod errors;
+mod forms;
+mod hostile;
+mod kit;
+mod outside;
+mod refusals;
+mod running;

@@ -1,0 +1,382 @@
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+
+use super::rules::{Difference, untitled};
+use super::{App, AppPatch, AppWithFiles, Collection, NewApp, Package, Version, empty_object, sql};
+use crate::access::{Caller, ChangeApps, ReadApps};
+use crate::activity::Entry;
+use crate::clock::Time;
+use crate::db::{Session, Writing};
+use crate::error::{Error, Result};
+use crate::id::AppId;
+use crate::page::{Page, Window};
+use crate::{Service, Unchanged, organizations};
+
+/// What an organization must be allowed to do, as `plugins_access_level` says it.
+pub(super) const CONFIGURE: i16 = 3;
+pub(super) const INSTALL: i16 = 6;
+pub(super) const ROOT: i16 = 9;
+
+/// How long it takes until somebody looks for a newer tag again.
+const CHECKED_EVERY: chrono::TimeDelta = chrono::TimeDelta::days(1);
+
+impl Service {
+    /// Its own and those that are there for all, newest first.
+    pub async fn apps(&self, caller: &Caller<ReadApps>, collection: Collection, window: Window) -> Result<Page<App>> {
+        let mut db = self.core.store.read().await?;
+        allow(&mut db, caller, CONFIGURE).await?;
+        sql::apps::page(&mut db, caller.organization, collection, window).await
+    }
+
+    pub async fn app<P>(&self, caller: &Caller<P>, collection: Collection, id: AppId) -> Result<App> {
+        let mut db = self.core.store.read().await?;
+        allow(&mut db, caller, CONFIGURE).await?;
+        find(&mut db, caller, collection, id).await
+    }
+
+    pub async fn app_with_files<P>(
+        &self,
+        caller: &Caller<P>,
+        collection: Collection,
+        id: AppId,
+    ) -> Result<AppWithFiles> {
+        let mut db = self.core.store.read().await?;
+        allow(&mut db, caller, CONFIGURE).await?;
+        let app = find(&mut db, caller, collection, id).await?;
+        let version = sql::versions::find(&mut db, app.id, app.version).await?;
+        Ok(AppWithFiles {
+            files: version.map(|version| version.package.files).unwrap_or_default(),
+            app,
+        })
+    }
+
+    /// Whether the caller's organization may install apps at all: asked before anything is fetched for it.
+    pub async fn may_change_apps(&self, caller: &Caller<ChangeApps>) -> Result<()> {
+        allow(&mut self.core.store.read().await?, caller, INSTALL).await
+    }
+
+    /// An app that the caller may change, with what it takes to fetch its code.
+    pub async fn app_to_change(
+        &self,
+        caller: &Caller<ChangeApps>,
+        collection: Collection,
+        id: AppId,
+    ) -> Result<(AppWithFiles, Option<SecretString>)> {
+        let mut db = self.core.store.read().await?;
+        allow(&mut db, caller, INSTALL).await?;
+        let app = find(&mut db, caller, collection, id).await?;
+        own(caller, &app)?;
+        let token = self.private_token(&app)?;
+        let version = sql::versions::find(&mut db, app.id, app.version).await?;
+        let files = version.map(|version| version.package.files).unwrap_or_default();
+        Ok((AppWithFiles { app, files }, token))
+    }
+
+    /// `found` is what its code offers, if it brought any; `tag` is what that code is called where it comes from.
+    pub async fn create_app(
+        &self,
+        caller: &Caller<ChangeApps>,
+        collection: Collection,
+        new: &NewApp,
+        token: Option<&SecretString>,
+        found: Option<(Package, Option<String>)>,
+    ) -> Result<App> {
+        let mut db = self.write().await?;
+        let organization = organizations::sql::lock(&mut db, caller.organization).await?;
+        grant(organization.plugins_access_level, INSTALL)?;
+        let mut app = fresh(&db, collection, new);
+        (app.organization_id, app.organization_name) = (organization.id, organization.name.to_string());
+        app.write(&new.rest)?;
+        if app.is_global {
+            grant(organization.plugins_access_level, ROOT)?;
+        }
+        if let Some((package, tag)) = &found {
+            app.take_over(package);
+            app.version = 1;
+            app.tag = tag.clone().or(app.tag);
+            // A tag that was asked for need not be the newest.
+            app.latest_tag = tag.clone().filter(|_| new.rest.tag.is_none());
+        }
+        sql::apps::insert(&mut db, &mut app).await?;
+        if let Some(token) = token {
+            let place = app.token_place();
+            app.private_token = Some(db.seal(&self.core.instance.sealer, &place, token.expose_secret().as_bytes()));
+            sql::apps::save(&mut db, &app).await?;
+        }
+        if let Some((package, _)) = found {
+            store(&mut db, &app, package).await?;
+        }
+        db.commit(&caller.who, &[Entry::created(&app)]).await?;
+        Ok(app)
+    }
+
+    pub async fn update_app(
+        &self,
+        caller: &Caller<ChangeApps>,
+        collection: Collection,
+        id: AppId,
+        patch: &AppPatch,
+        unchanged: Unchanged<'_, App>,
+    ) -> Result<App> {
+        let mut db = self.write().await?;
+        let (before, level) = lock(&mut db, caller, collection, id, unchanged).await?;
+        let mut app = before.clone();
+        let version = sql::versions::find(&mut db, app.id, app.version).await?;
+        app.change(patch, version.as_ref().map(|version| &version.package))?;
+        if app.is_global != before.is_global {
+            grant(level, ROOT)?;
+        }
+        let entry = Entry::updated(&before, &app);
+        if entry.is_none() && app.written == before.written {
+            return Ok(before);
+        }
+        if app.plugin_type.is_remote() && app.url.is_some() {
+            app.next_check_at = app.next_check_at.or(Some(db.now + CHECKED_EVERY));
+        }
+        app.updated_at = db.now;
+        sql::apps::save(&mut db, &app).await?;
+        self.settle_configs(&mut db, &before, &app).await?;
+        let entries: Vec<Entry> = entry.into_iter().collect();
+        db.commit(&caller.who, &entries).await?;
+        Ok(app)
+    }
+
+    pub async fn delete_app(
+        &self,
+        caller: &Caller<ChangeApps>,
+        collection: Collection,
+        id: AppId,
+        unchanged: Unchanged<'_, App>,
+    ) -> Result<()> {
+        let mut db = self.write().await?;
+        let (app, _) = lock(&mut db, caller, collection, id, unchanged).await?;
+        if app.is_global {
+            let detail = "this app is there for every organization: set is_global to false first";
+            return Err(Error::refused("is_global", detail));
+        }
+        sql::apps::delete(&mut db, &app).await?;
+        db.commit(&caller.who, &[Entry::deleted(&app)]).await
+    }
+
+    /// Gives an app other code, and changes what else was asked for. `seen` is the version that the new code was made from.
+    pub async fn change_app_code(
+        &self,
+        caller: &Caller<ChangeApps>,
+        seen: &App,
+        patch: &AppPatch,
+        package: Package,
+        tag: Option<String>,
+    ) -> Result<(App, Difference)> {
+        let mut db = self.write().await?;
+        let (before, level) = lock(&mut db, caller, seen.collection, seen.id, &crate::whatever).await?;
+        if before.version != seen.version {
+            return Err(Error::Conflict {
+                code: "source_changed",
+                detail: "somebody else changed the code of this app meanwhile: read it again and repeat".to_owned(),
+            });
+        }
+        let mut app = before.clone();
+        app.version = sql::versions::newest(&mut db, app.id).await? + 1;
+        if tag.is_some() {
+            app.tag = tag;
+        }
+        app.change(patch, Some(&package))?;
+        if app.is_global != before.is_global {
+            grant(level, ROOT)?;
+        }
+        self.switch(db, caller, &before, app, Some(package)).await
+    }
+
+    /// Back to the code before, or to the version that was asked for.
+    pub async fn roll_back_app(
+        &self,
+        caller: &Caller<ChangeApps>,
+        collection: Collection,
+        id: AppId,
+        wanted: Option<i64>,
+    ) -> Result<(App, Difference)> {
+        let mut db = self.write().await?;
+        let (before, _) = lock(&mut db, caller, collection, id, &crate::whatever).await?;
+        let kept = sql::versions::of_app(&mut db, id).await?;
+        let is_wanted = |number: i64| wanted.map_or(number < before.version, |wanted| number == wanted);
+        let Some((number, tag)) = kept.into_iter().rev().find(|(number, _)| is_wanted(*number)) else {
+            return Err(Error::refused(
+                "no_such_version",
+                "there is no such version of this app's code to go back to",
+            ));
+        };
+        let mut app = before.clone();
+        (app.version, app.tag) = (number, tag);
+        if let Some(version) = sql::versions::find(&mut db, id, number).await? {
+            app.take_over(&version.package);
+        }
+        self.switch(db, caller, &before, app, None).await
+    }
+
+    async fn switch(
+        &self,
+        mut db: Writing,
+        caller: &Caller<ChangeApps>,
+        before: &App,
+        mut app: App,
+        package: Option<Package>,
+    ) -> Result<(App, Difference)> {
+        app.updated_at = db.now;
+        sql::apps::save(&mut db, &app).await?;
+        if let Some(package) = package {
+            store(&mut db, &app, package).await?;
+        }
+        self.settle_configs(&mut db, before, &app).await?;
+        let difference = Difference::between(before, &app);
+        let entries: Vec<Entry> = Entry::updated(before, &app).into_iter().collect();
+        db.commit(&caller.who, &entries).await?;
+        Ok((app, difference))
+    }
+
+    /// The versions of an app's code that are kept, newest first: their numbers, tags and times.
+    pub async fn app_versions(
+        &self,
+        caller: &Caller<ReadApps>,
+        collection: Collection,
+        id: AppId,
+    ) -> Result<Vec<Version>> {
+        let mut db = self.core.store.read().await?;
+        allow(&mut db, caller, CONFIGURE).await?;
+        let app = find(&mut db, caller, collection, id).await?;
+        let mut versions = Vec::new();
+        for (number, _) in sql::versions::of_app(&mut db, app.id).await?.into_iter().rev() {
+            versions.extend(sql::versions::find(&mut db, app.id, number).await?);
+        }
+        Ok(versions)
+    }
+
+    /// Remembers what the newest tag is. Nobody's deed: it happened elsewhere.
+    pub async fn note_latest_tag(&self, app: &App, tag: Option<&str>) -> Result<App> {
+        let mut db = self.write().await?;
+        let Some(mut app) = sql::apps::lock(&mut db, app.id).await? else {
+            return Err(Error::NotFound("app"));
+        };
+        if let Some(tag) = tag {
+            app.latest_tag = Some(tag.to_owned());
+        }
+        app.next_check_at = app.next_check_at.map(|_| db.now + CHECKED_EVERY);
+        sql::apps::save(&mut db, &app).await?;
+        db.commit_unrecorded().await?;
+        Ok(app)
+    }
+
+    /// Takes the app whose newest tag nobody has looked at for a day.
+    pub async fn claim_app_to_check(&self) -> Result<Option<(App, Option<SecretString>)>> {
+        let now = self.core.clock.now();
+        if !sql::apps::is_any_to_check(&mut self.core.store.read().await?, now).await? {
+            return Ok(None);
+        }
+        let mut db = self.write().await?;
+        let Some(mut app) = sql::apps::lock_to_check(&mut db).await? else {
+            return Ok(None);
+        };
+        app.next_check_at = Some(db.now + CHECKED_EVERY);
+        sql::apps::save(&mut db, &app).await?;
+        db.commit_unrecorded().await?;
+        let token = self.private_token(&app)?;
+        Ok(Some((app, token)))
+    }
+
+    pub fn private_token(&self, app: &App) -> Result<Option<SecretString>> {
+        let Some(sealed) = &app.private_token else {
+            return Ok(None);
+        };
+        let plain = self.core.instance.sealer.open(&app.token_place(), sealed)?;
+        Ok(Some(String::from_utf8_lossy(&plain).into_owned().into()))
+    }
+}
+
+fn fresh(db: &Writing, collection: Collection, new: &NewApp) -> App {
+    App {
+        id: AppId(0),
+        organization_id: crate::OrganizationId::NONE,
+        organization_name: String::new(),
+        collection,
+        plugin_type: new.plugin_type,
+        name: untitled(),
+        description: String::new(),
+        url: new.url.clone(),
+        private_token: None,
+        icon: None,
+        config_schema: Value::Array(Vec::new()),
+        tag: None,
+        latest_tag: None,
+        is_global: false,
+        capabilities: empty_object(),
+        metrics: empty_object(),
+        public_jobs: empty_object(),
+        written: Vec::new(),
+        version: 0,
+        next_check_at: first_check(new, db.now),
+        created_at: db.now,
+        updated_at: db.now,
+    }
+}
+
+fn first_check(new: &NewApp, now: Time) -> Option<Time> {
+    (new.plugin_type.is_remote() && new.url.is_some()).then(|| now + CHECKED_EVERY)
+}
+
+async fn store(db: &mut Writing, app: &App, package: Package) -> Result<()> {
+    let version = Version {
+        number: app.version,
+        tag: app.tag.clone(),
+        package,
+        created_at: db.now,
+    };
+    sql::versions::insert(db, app.id, &version).await?;
+    sql::versions::prune(db, app.id, app.version).await
+}
+
+/// What the organization is allowed to do with apps.
+pub(super) async fn allow<P>(db: &mut Session, caller: &Caller<P>, needed: i16) -> Result<()> {
+    grant(organizations::sql::apps_level(db, caller.organization).await?, needed)
+}
+
+fn grant(level: i16, needed: i16) -> Result<()> {
+    if level >= needed {
+        return Ok(());
+    }
+    Err(Error::Forbidden(format!(
+        "this organization's plugins_access_level is {level}, and this takes {needed}"
+    )))
+}
+
+/// An app that the caller's organization can see.
+pub(super) async fn find<P>(db: &mut Session, caller: &Caller<P>, collection: Collection, id: AppId) -> Result<App> {
+    let app = sql::apps::find(db, caller.organization, id).await?;
+    app.filter(|app| app.collection == collection)
+        .ok_or(Error::NotFound("app"))
+}
+
+fn own(caller: &Caller<ChangeApps>, app: &App) -> Result<()> {
+    if app.organization_id == caller.organization {
+        return Ok(());
+    }
+    Err(Error::Forbidden(
+        "this app belongs to another organization, which alone may change it".to_owned(),
+    ))
+}
+
+/// The same, kept from changing until the use case ends, with what the organization may do.
+async fn lock(
+    db: &mut Writing,
+    caller: &Caller<ChangeApps>,
+    collection: Collection,
+    id: AppId,
+    unchanged: Unchanged<'_, App>,
+) -> Result<(App, i16)> {
+    let organization = organizations::sql::lock(db, caller.organization).await?;
+    grant(organization.plugins_access_level, INSTALL)?;
+    let app = find(db, caller, collection, id).await?;
+    own(caller, &app)?;
+    if !unchanged(&app) {
+        return Err(Error::Stale("app"));
+    }
+    Ok((app, organization.plugins_access_level))
+}

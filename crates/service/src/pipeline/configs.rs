@@ -1,0 +1,346 @@
+//! Configurations: one team's use of an app.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::cases::{CONFIGURE, allow, find};
+use super::{App, Collection, schema, sql};
+use crate::access::{Caller, ChangeApps, ReadApps};
+use crate::activity::{Entry, Recorded};
+use crate::batch_exports::destination::merge;
+use crate::clock::Time;
+use crate::db::Writing;
+use crate::error::{Error, Result};
+use crate::id::{AppConfigId, AppId, OrganizationId, TeamId};
+use crate::page::{Page, Window};
+use crate::{Service, Unchanged, organizations, teams};
+
+#[derive(Debug, Clone, Serialize)]
+pub struct AppConfig {
+    pub id: AppConfigId,
+    #[serde(skip)]
+    pub organization_id: OrganizationId,
+    #[serde(skip)]
+    pub app_id: AppId,
+    #[serde(skip)]
+    pub collection: Collection,
+    /// What the app is called.
+    #[serde(skip)]
+    pub app_name: String,
+    pub team_id: TeamId,
+    pub enabled: bool,
+    pub order: i64,
+    /// What may be shown of it.
+    pub config: Map<String, Value>,
+    /// The rest, sealed. A change of it is recorded; what it is, is not.
+    pub(crate) secrets: Option<Vec<u8>>,
+    #[serde(skip)]
+    pub web_token: String,
+    /// Every event before this moment was handed over, and so many of those at this very moment.
+    #[serde(skip)]
+    pub delivered_until: Time,
+    #[serde(skip)]
+    pub delivered_count: i64,
+    #[serde(skip)]
+    pub due_at: Option<Time>,
+    /// Goes up each time somebody takes it.
+    #[serde(skip)]
+    pub(crate) attempt: i64,
+    /// How often the next event was tried.
+    #[serde(skip)]
+    pub tries: i64,
+    /// How many events failed, one after the other.
+    #[serde(skip)]
+    pub failures: i64,
+    #[serde(skip)]
+    pub latest_error: Option<String>,
+    pub created_at: Time,
+    pub updated_at: Time,
+}
+
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[schemars(extend("examples" = [{ "enabled": true, "config": { "url": "https://example.com/hook" } }]))]
+pub struct NewConfig {
+    /// The team whose events it gets; the organization's oldest unless given.
+    pub team_id: Option<TeamId>,
+    #[serde(flatten)]
+    pub rest: ConfigPatch,
+}
+
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[schemars(extend("examples" = [{ "enabled": false }]))]
+pub struct ConfigPatch {
+    /// Whether the app is run for the team. From then on it gets what comes in.
+    pub enabled: Option<bool>,
+    /// Where it stands among the team's apps.
+    pub order: Option<i64>,
+    /// What the app is told, as its `config_schema` asks for. Merged with what is there; null takes a key away. Secrets are
+    /// kept sealed and never shown; in a change they may be left out.
+    pub config: Option<Map<String, Value>>,
+}
+
+impl AppConfig {
+    pub(crate) fn secret_place(&self) -> String {
+        format!("pipeline_config/{}/secrets", self.id)
+    }
+}
+
+impl Recorded for AppConfig {
+    const SCOPE: &'static str = "PipelineApp";
+
+    fn scope(&self) -> &'static str {
+        self.collection.scope()
+    }
+
+    fn organization(&self) -> Option<OrganizationId> {
+        Some(self.organization_id)
+    }
+
+    fn item(&self) -> String {
+        self.app_id.to_string()
+    }
+
+    fn name(&self) -> String {
+        self.app_name.clone()
+    }
+}
+
+impl Service {
+    /// Oldest first.
+    pub async fn app_configs(
+        &self,
+        caller: &Caller<ReadApps>,
+        collection: Collection,
+        app: AppId,
+        window: Window,
+    ) -> Result<Page<AppConfig>> {
+        let mut db = self.core.store.read().await?;
+        allow(&mut db, caller, CONFIGURE).await?;
+        find(&mut db, caller, collection, app).await?;
+        let mut configs = sql::configs::of_app(&mut db, caller.organization, app).await?;
+        configs.retain(|config| caller.may_see_team(config.team_id));
+        Ok(Page::cut(configs, window))
+    }
+
+    pub async fn app_config<P>(
+        &self,
+        caller: &Caller<P>,
+        collection: Collection,
+        app: AppId,
+        id: AppConfigId,
+    ) -> Result<AppConfig> {
+        let mut db = self.core.store.read().await?;
+        allow(&mut db, caller, CONFIGURE).await?;
+        find(&mut db, caller, collection, app).await?;
+        seen(caller, app, sql::configs::find(&mut db, caller.organization, id).await?)
+    }
+
+    pub async fn create_app_config(
+        &self,
+        caller: &Caller<ChangeApps>,
+        collection: Collection,
+        app: AppId,
+        new: &NewConfig,
+    ) -> Result<AppConfig> {
+        let mut db = self.write().await?;
+        // Keeps the team from being deleted meanwhile.
+        organizations::sql::lock(&mut db, caller.organization).await?;
+        allow(&mut db, caller, CONFIGURE).await?;
+        let app = find(&mut db, caller, collection, app).await?;
+        let team = teams::cases::choose(&mut db, caller, new.team_id).await?;
+        let now = db.now;
+        let mut config = AppConfig {
+            id: AppConfigId(0),
+            organization_id: caller.organization,
+            app_id: app.id,
+            collection,
+            app_name: app.name.to_string(),
+            team_id: team,
+            enabled: false,
+            order: 0,
+            config: Map::new(),
+            secrets: None,
+            web_token: auth::key::new_token("", db.chance.bytes()),
+            delivered_until: now,
+            delivered_count: 0,
+            due_at: None,
+            attempt: 0,
+            tries: 0,
+            failures: 0,
+            latest_error: None,
+            created_at: now,
+            updated_at: now,
+        };
+        // Secrets are sealed for their place, and the place has a name only now.
+        sql::configs::insert(&mut db, &mut config).await?;
+        self.change_config(&mut db, &app, &mut config, &new.rest)?;
+        sql::configs::save(&mut db, &config).await?;
+        self.follow_code(&mut db, &app, &mut config).await?;
+        let entry = Entry::created(&config).named("config_created");
+        db.commit(&caller.who, &[entry]).await?;
+        Ok(config)
+    }
+
+    pub async fn update_app_config(
+        &self,
+        caller: &Caller<ChangeApps>,
+        collection: Collection,
+        app: AppId,
+        id: AppConfigId,
+        patch: &ConfigPatch,
+        unchanged: Unchanged<'_, AppConfig>,
+    ) -> Result<AppConfig> {
+        let mut db = self.write().await?;
+        allow(&mut db, caller, CONFIGURE).await?;
+        let app = find(&mut db, caller, collection, app).await?;
+        let before = lock(&mut db, caller, app.id, id, unchanged).await?;
+        let mut config = before.clone();
+        self.change_config(&mut db, &app, &mut config, patch)?;
+        let Some(entry) = Entry::updated(&before, &config) else {
+            return Ok(before);
+        };
+        config.updated_at = db.now;
+        sql::configs::save(&mut db, &config).await?;
+        self.follow_code(&mut db, &app, &mut config).await?;
+        let activity = match (before.enabled, config.enabled) {
+            (false, true) => "enabled",
+            (true, false) => "disabled",
+            _ => "config_updated",
+        };
+        db.commit(&caller.who, &[entry.named(activity)]).await?;
+        Ok(config)
+    }
+
+    pub async fn delete_app_config(
+        &self,
+        caller: &Caller<ChangeApps>,
+        collection: Collection,
+        app: AppId,
+        id: AppConfigId,
+        unchanged: Unchanged<'_, AppConfig>,
+    ) -> Result<()> {
+        let mut db = self.write().await?;
+        allow(&mut db, caller, CONFIGURE).await?;
+        let app = find(&mut db, caller, collection, app).await?;
+        let config = lock(&mut db, caller, app.id, id, unchanged).await?;
+        sql::configs::delete(&mut db, &config).await?;
+        let entry = Entry::deleted(&config).named("config_deleted");
+        db.commit(&caller.who, &[entry]).await
+    }
+
+    /// Applies a change and makes sure that the whole fits what the app asks for.
+    fn change_config(&self, db: &mut Writing, app: &App, config: &mut AppConfig, patch: &ConfigPatch) -> Result<()> {
+        let is_switched_on = patch.enabled == Some(true) && !config.enabled;
+        config.enabled = patch.enabled.unwrap_or(config.enabled);
+        config.order = patch.order.unwrap_or(config.order);
+        let old_secrets = self.config_secrets(config)?;
+        let mut whole = merge(config.config.clone(), old_secrets.clone());
+        if let Some(given) = &patch.config {
+            // Values are replaced whole: what is inside of one is the app's business.
+            for (key, value) in given {
+                match value {
+                    Value::Null => drop(whole.remove(key)),
+                    value => drop(whole.insert(key.clone(), value.clone())),
+                }
+            }
+        }
+        if patch.config.is_some() || is_switched_on {
+            schema::check_config(&app.config_schema, &whole, config.enabled)?;
+        }
+        self.put(db, app, config, whole, &old_secrets);
+        if is_switched_on {
+            // What passed while it was off is not caught up.
+            (config.delivered_until, config.delivered_count) = (db.now, 0);
+            (config.tries, config.failures, config.latest_error) = (0, 0, None);
+        }
+        Ok(())
+    }
+
+    fn config_secrets(&self, config: &AppConfig) -> Result<Map<String, Value>> {
+        let Some(sealed) = &config.secrets else {
+            return Ok(Map::new());
+        };
+        let plain = self.core.instance.sealer.open(&config.secret_place(), sealed)?;
+        serde_json::from_slice(&plain).map_err(|_| Error::Sealed(auth::seal::SealError::Unreadable))
+    }
+
+    /// Everything the app is told, secrets and defaults included.
+    pub(super) fn config_values(&self, app: &App, config: &AppConfig) -> Result<Map<String, Value>> {
+        let whole = merge(config.config.clone(), self.config_secrets(config)?);
+        Ok(schema::with_defaults(&app.config_schema, whole))
+    }
+
+    /// Makes what a configuration waits for fit what the code offers.
+    pub(super) async fn follow_code(&self, db: &mut Writing, app: &App, config: &mut AppConfig) -> Result<()> {
+        let now = db.now;
+        config.due_at = (config.enabled && app.takes_events()).then(|| config.due_at.unwrap_or(now));
+        sql::configs::save(db, config).await?;
+        let tasks = if config.enabled {
+            app.scheduled_tasks()
+        } else {
+            Vec::new()
+        };
+        super::tasks::schedule(db, config, &tasks).await
+    }
+
+    /// The same for all configurations of an app whose code, or what is said of it, has changed.
+    pub(super) async fn settle_configs(&self, db: &mut Writing, before: &App, app: &App) -> Result<()> {
+        if before.is_global && !app.is_global {
+            // Others no longer see the app; what they set up for it would be out of their reach.
+            sql::configs::delete_of_others(db, app).await?;
+        }
+        for mut config in sql::configs::all_of_app(db, app.id).await? {
+            self.seal_by_schema(db, app, &mut config)?;
+            self.follow_code(db, app, &mut config).await?;
+        }
+        Ok(())
+    }
+
+    /// What the app calls a secret now is kept as one from now on.
+    fn seal_by_schema(&self, db: &mut Writing, app: &App, config: &mut AppConfig) -> Result<()> {
+        let old_secrets = self.config_secrets(config)?;
+        let whole = merge(config.config.clone(), old_secrets.clone());
+        self.put(db, app, config, whole, &old_secrets);
+        Ok(())
+    }
+
+    /// What may be shown into one place, the rest, sealed, into another.
+    fn put(
+        &self,
+        db: &mut Writing,
+        app: &App,
+        config: &mut AppConfig,
+        whole: Map<String, Value>,
+        old_secrets: &Map<String, Value>,
+    ) {
+        let (open, secrets) = schema::split(&app.config_schema, whole);
+        if secrets != *old_secrets {
+            let plain = serde_json::to_vec(&secrets).expect("a map of JSON is JSON");
+            let sealed = db.seal(&self.core.instance.sealer, &config.secret_place(), &plain);
+            config.secrets = (!secrets.is_empty()).then_some(sealed);
+        }
+        config.config = open;
+    }
+}
+
+fn seen<P>(caller: &Caller<P>, app: AppId, config: Option<AppConfig>) -> Result<AppConfig> {
+    let is_theirs = |config: &AppConfig| config.app_id == app && caller.may_see_team(config.team_id);
+    config.filter(is_theirs).ok_or(Error::NotFound("configuration"))
+}
+
+async fn lock(
+    db: &mut Writing,
+    caller: &Caller<ChangeApps>,
+    app: AppId,
+    id: AppConfigId,
+    unchanged: Unchanged<'_, AppConfig>,
+) -> Result<AppConfig> {
+    let config = sql::configs::lock(db, id).await?;
+    let config = config.filter(|config| config.organization_id == caller.organization);
+    let config = seen(caller, app, config)?;
+    if !unchanged(&config) {
+        return Err(Error::Stale("configuration"));
+    }
+    Ok(config)
+}

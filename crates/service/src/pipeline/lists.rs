@@ -1,0 +1,74 @@
+//! Lists over a whole collection.
+
+use super::cases::{CONFIGURE, allow};
+use super::{App, AppConfig, Collection, sql};
+use crate::Service;
+use crate::access::{Caller, ReadApps};
+use crate::activity::{Activity, ActivityFilter};
+use crate::error::Result;
+use crate::id::AppId;
+use crate::page::{Page, Window};
+
+/// A configuration with the app it is of.
+#[derive(Debug, Clone)]
+pub struct ConfigOfApp {
+    pub config: AppConfig,
+    pub app: App,
+}
+
+impl Service {
+    /// Apps that no team of the organization has switched on, newest first.
+    pub async fn unused_apps(
+        &self,
+        caller: &Caller<ReadApps>,
+        collection: Collection,
+        window: Window,
+    ) -> Result<Page<App>> {
+        let mut db = self.core.store.read().await?;
+        allow(&mut db, caller, CONFIGURE).await?;
+        sql::apps::page_of_unused(&mut db, caller.organization, collection, window).await
+    }
+
+    /// Configurations that are switched on: what a team would have to switch off to stop sending anything.
+    pub async fn enabled_app_configs(
+        &self,
+        caller: &Caller<ReadApps>,
+        collection: Collection,
+        window: Window,
+    ) -> Result<Page<ConfigOfApp>> {
+        let mut db = self.core.store.read().await?;
+        allow(&mut db, caller, CONFIGURE).await?;
+        let mut configs = sql::configs::enabled_in(&mut db, caller.organization, collection).await?;
+        configs.retain(|config| caller.may_see_team(config.team_id));
+        let Page { items, count } = Page::cut(configs, window);
+        let mut found = Vec::with_capacity(items.len());
+        for config in items {
+            let app = sql::apps::find(&mut db, caller.organization, config.app_id).await?;
+            found.extend(app.map(|app| ConfigOfApp { config, app }));
+        }
+        Ok(Page { items: found, count })
+    }
+
+    /// What was done to the apps of a collection and their configurations, newest first, with the app of the first deed if
+    /// it is still there.
+    pub async fn app_activity(
+        &self,
+        caller: &Caller<ReadApps>,
+        collection: Collection,
+        window: Window,
+    ) -> Result<(Page<Activity>, Option<App>)> {
+        let mut db = self.core.store.read().await?;
+        allow(&mut db, caller, CONFIGURE).await?;
+        let filter = ActivityFilter {
+            scope: Some(collection.scope().to_owned()),
+            ..ActivityFilter::default()
+        };
+        let page = crate::activity::page(&mut db, caller.organization, &filter, window).await?;
+        let first = page.items.first().and_then(|deed| deed.item.parse::<AppId>().ok());
+        let app = match first {
+            Some(id) => sql::apps::find(&mut db, caller.organization, id).await?,
+            None => None,
+        };
+        Ok((page, app))
+    }
+}

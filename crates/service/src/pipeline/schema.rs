@@ -1,0 +1,284 @@
+//! What an app asks to be told: the fields of its configurations, and whether values fit them.
+
+use serde_json::{Map, Value};
+
+use super::rules::Split;
+use crate::error::{Error, Invalid, Result};
+
+const MOST_FIELDS: usize = 200;
+const KINDS: [&str; 4] = ["string", "choice", "json", "attachment"];
+
+/// One thing that a configuration is told.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Field {
+    pub key: String,
+    pub name: String,
+    pub kind: String,
+    pub default: Value,
+    pub hint: String,
+    pub choices: Vec<String>,
+    pub is_required: bool,
+    pub is_secret: bool,
+    /// Whether browsers are told, too.
+    pub is_for_sites: bool,
+    /// Only asked for while these others have these values.
+    visible_if: Vec<(String, Value)>,
+    required_if: Vec<(String, Value)>,
+}
+
+/// The fields with a key; the others are text between them.
+pub fn fields(schema: &Value) -> Vec<Field> {
+    let entries: Vec<(Option<&str>, &Value)> = match schema {
+        Value::Array(list) => list.iter().map(|entry| (None, entry)).collect(),
+        // The old form: an object keyed by field.
+        Value::Object(map) => map.iter().map(|(key, entry)| (Some(key.as_str()), entry)).collect(),
+        _ => Vec::new(),
+    };
+    entries
+        .into_iter()
+        .filter_map(|(key, entry)| field(key, entry))
+        .collect()
+}
+
+fn field(key: Option<&str>, entry: &Value) -> Option<Field> {
+    let text = |name: &str| entry.get(name).and_then(Value::as_str);
+    let is = |name: &str| entry.get(name).and_then(Value::as_bool).unwrap_or_default();
+    let key = key.or_else(|| text("key")).filter(|key| !key.is_empty())?;
+    let choices = entry.get("choices").and_then(Value::as_array).into_iter().flatten();
+    Some(Field {
+        key: key.to_owned(),
+        name: text("name").unwrap_or(key).to_owned(),
+        kind: text("type").unwrap_or("string").to_owned(),
+        default: entry.get("default").cloned().unwrap_or_default(),
+        hint: text("hint").unwrap_or_default().to_owned(),
+        choices: choices.filter_map(Value::as_str).map(str::to_owned).collect(),
+        is_required: is("required"),
+        is_secret: is("secret"),
+        is_for_sites: is("site"),
+        visible_if: conditions(entry.get("visible_if")),
+        required_if: conditions(entry.get("required_if")),
+    })
+}
+
+/// `[["stage", "S3"], …]`
+fn conditions(value: Option<&Value>) -> Vec<(String, Value)> {
+    let pairs = value.and_then(Value::as_array).into_iter().flatten();
+    let pair = |pair: &Value| Some((pair.get(0)?.as_str()?.to_owned(), pair.get(1)?.clone()));
+    pairs.filter_map(pair).collect()
+}
+
+/// Whether this can be a schema at all.
+pub fn check(schema: &Value) -> Result<()> {
+    let wrong = |detail: String| Err(Error::invalid("config_schema", "invalid_input", detail));
+    let count = match schema {
+        Value::Null => 0,
+        Value::Array(list) if list.iter().all(Value::is_object) => list.len(),
+        Value::Object(map) if map.values().all(Value::is_object) => map.len(),
+        _ => return wrong("this must be a list of fields, each an object with key, name and type".to_owned()),
+    };
+    if count > MOST_FIELDS {
+        return wrong(format!("there may be at most {MOST_FIELDS} fields"));
+    }
+    let fields = fields(schema);
+    for (place, field) in fields.iter().enumerate() {
+        if !KINDS.contains(&field.kind.as_str()) {
+            let known = KINDS.join(", ");
+            return wrong(format!("{}: {} is no type: use one of {known}", field.key, field.kind));
+        }
+        if fields[..place].iter().any(|earlier| earlier.key == field.key) {
+            return wrong(format!("{}: there are two fields of this key", field.key));
+        }
+    }
+    Ok(())
+}
+
+/// What may be shown, and what may not.
+pub fn split(schema: &Value, config: Map<String, Value>) -> Split {
+    let secret: Vec<String> = fields(schema)
+        .into_iter()
+        .filter_map(|field| field.is_secret.then_some(field.key))
+        .collect();
+    config.into_iter().partition(|(key, _)| !secret.contains(key))
+}
+
+/// The values with defaults filled in, as the app gets them.
+pub fn with_defaults(schema: &Value, mut config: Map<String, Value>) -> Map<String, Value> {
+    for field in fields(schema) {
+        if !config.contains_key(&field.key) && !field.default.is_null() {
+            config.insert(field.key, field.default);
+        }
+    }
+    config
+}
+
+/// Makes sure that values fit. While it is off, a configuration may still lack some.
+pub fn check_config(schema: &Value, config: &Map<String, Value>, is_enabled: bool) -> Result<()> {
+    let fields = fields(schema);
+    let mut wrong = Vec::new();
+    for key in config.keys() {
+        if !fields.iter().any(|field| field.key == *key) {
+            let known: Vec<&str> = fields.iter().map(|field| field.key.as_str()).collect();
+            let known = if known.is_empty() {
+                "none".to_owned()
+            } else {
+                known.join(", ")
+            };
+            wrong.push(invalid(
+                key,
+                "unknown_field",
+                format!("the app has no such field; it has: {known}"),
+            ));
+        }
+    }
+    for field in &fields {
+        match config.get(&field.key).filter(|value| !is_blank(value)) {
+            Some(value) => wrong.extend(misfit(field, value)),
+            None if is_enabled && field.is_missed_in(config) => {
+                wrong.push(invalid(&field.key, "required", format!("{} is required", field.name)));
+            }
+            None => {}
+        }
+    }
+    if wrong.is_empty() {
+        Ok(())
+    } else {
+        Err(Error::Invalid(wrong))
+    }
+}
+
+impl Field {
+    fn is_missed_in(&self, config: &Map<String, Value>) -> bool {
+        let holds = |(key, wanted): &(String, Value)| config.get(key).unwrap_or(&Value::Null) == wanted;
+        let is_visible = self.visible_if.iter().all(holds);
+        let is_required = self.is_required || (!self.required_if.is_empty() && self.required_if.iter().all(holds));
+        is_visible && is_required && is_blank(&self.default)
+    }
+}
+
+fn is_blank(value: &Value) -> bool {
+    value.is_null() || value.as_str().is_some_and(|text| text.trim().is_empty())
+}
+
+fn misfit(field: &Field, value: &Value) -> Option<Invalid> {
+    match field.kind.as_str() {
+        "choice"
+            if !value
+                .as_str()
+                .is_some_and(|text| field.choices.iter().any(|one| one == text)) =>
+        {
+            let detail = format!("this must be one of {}", field.choices.join(", "));
+            Some(invalid(&field.key, "invalid_choice", detail))
+        }
+        "string" if value.is_object() || value.is_array() => {
+            Some(invalid(&field.key, "invalid_input", "this must be a text".to_owned()))
+        }
+        "json" => {
+            let fits = value
+                .as_str()
+                .is_none_or(|text| serde_json::from_str::<Value>(text).is_ok());
+            (!fits).then(|| invalid(&field.key, "invalid_input", "this must be JSON".to_owned()))
+        }
+        "attachment" if value.get("contents").and_then(Value::as_str).is_none() => {
+            let detail = "this must be an object with file_name, content_type and contents (in base64)".to_owned();
+            Some(invalid(&field.key, "invalid_input", detail))
+        }
+        _ => None,
+    }
+}
+
+fn invalid(key: &str, code: &'static str, detail: String) -> Invalid {
+    Invalid {
+        field: Some(format!("config__{key}").into()),
+        code,
+        detail,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(value: Value) -> Map<String, Value> {
+        match value {
+            Value::Object(map) => map,
+            other => panic!("{other} is no object"),
+        }
+    }
+
+    fn codes(result: Result<()>) -> Vec<(String, &'static str)> {
+        match result {
+            Err(Error::Invalid(wrong)) => wrong
+                .into_iter()
+                .map(|one| (one.field.unwrap_or_default().into_owned(), one.code))
+                .collect(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn both_forms_are_read() {
+        let list = json!([{ "markdown": "Hello" }, { "key": "url", "type": "string", "required": true }]);
+        let keyed = json!({ "url": { "type": "string", "required": true } });
+        assert_eq!(fields(&list), fields(&keyed));
+        assert!(check(&list).is_ok() && check(&keyed).is_ok());
+    }
+
+    #[test]
+    fn what_is_no_schema_is_refused() {
+        for bad in [
+            json!("x"),
+            json!([1]),
+            json!([{ "key": "a", "type": "number" }]),
+            json!([{ "key": "a" }, { "key": "a" }]),
+        ] {
+            assert!(check(&bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn values_have_to_fit_and_required_ones_to_be_there_while_it_is_on() {
+        let schema = json!([
+            { "key": "url", "type": "string", "required": true },
+            { "key": "mode", "type": "choice", "choices": ["a", "b"] },
+            { "key": "map", "type": "json" },
+        ]);
+        let config = object(json!({ "mode": "c", "map": "{", "other": 1 }));
+        assert_eq!(
+            codes(check_config(&schema, &config, true)),
+            [
+                ("config__other".to_owned(), "unknown_field"),
+                ("config__url".to_owned(), "required"),
+                ("config__mode".to_owned(), "invalid_choice"),
+                ("config__map".to_owned(), "invalid_input"),
+            ]
+        );
+        assert!(check_config(&schema, &Map::new(), false).is_ok());
+        assert!(check_config(&schema, &object(json!({ "url": "x" })), true).is_ok());
+    }
+
+    #[test]
+    fn a_field_that_is_not_asked_for_is_not_required() {
+        let schema = json!([
+            { "key": "stage", "type": "choice", "choices": ["S3", "GCS"], "required": true },
+            { "key": "bucket", "type": "string", "required": true, "visible_if": [["stage", "S3"]] },
+            { "key": "key", "type": "string", "required_if": [["stage", "GCS"]] },
+        ]);
+        assert!(check_config(&schema, &object(json!({ "stage": "S3", "bucket": "b" })), true).is_ok());
+        let config = object(json!({ "stage": "GCS" }));
+        assert_eq!(
+            codes(check_config(&schema, &config, true)),
+            [("config__key".to_owned(), "required")]
+        );
+    }
+
+    #[test]
+    fn secrets_are_told_by_the_schema() {
+        let schema = json!([{ "key": "token", "secret": true }, { "key": "url", "default": "u" }]);
+        let config = with_defaults(&schema, object(json!({ "token": "t" })));
+        assert_eq!(config["url"], "u");
+        let (open, secret) = split(&schema, config);
+        assert_eq!((open.len(), secret["token"].as_str()), (1, Some("t")));
+    }
+}

@@ -1,0 +1,248 @@
+//! What a caller asks for names the organization; the workers' statements go over all of them.
+
+use serde_json::{Map, Value};
+use sqlx::types::Json;
+
+use super::unknown;
+use crate::clock::Time;
+use crate::db::{Session, Writing, changed, on};
+use crate::error::{Error, Result};
+use crate::id::{AppConfigId, AppId, OrganizationId, TeamId, WorkerId};
+use crate::pipeline::{App, AppConfig, Collection, DueApp, Place};
+
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT c.id, c.organization_id, c.app_id, a.collection, a.name AS app_name, c.team_id, c.enabled, c.sort_order, \
+             c.config, c.secrets, c.web_token, c.delivered_until, c.delivered_count, c.due_at, c.attempt, c.tries, \
+             c.failures, c.latest_error, c.created_at, c.updated_at \
+             FROM pipeline_config c JOIN pipeline_app a ON a.id = c.app_id ",
+            $rest
+        )
+    };
+}
+
+#[derive(sqlx::FromRow)]
+struct Row {
+    id: AppConfigId,
+    organization_id: OrganizationId,
+    app_id: AppId,
+    collection: String,
+    app_name: String,
+    team_id: TeamId,
+    enabled: bool,
+    sort_order: i64,
+    config: Json<Map<String, Value>>,
+    secrets: Option<Vec<u8>>,
+    web_token: String,
+    delivered_until: Time,
+    delivered_count: i64,
+    due_at: Option<Time>,
+    attempt: i64,
+    tries: i64,
+    failures: i64,
+    latest_error: Option<String>,
+    created_at: Time,
+    updated_at: Time,
+}
+
+impl TryFrom<Row> for AppConfig {
+    type Error = Error;
+
+    fn try_from(row: Row) -> Result<Self> {
+        Ok(Self {
+            id: row.id,
+            organization_id: row.organization_id,
+            app_id: row.app_id,
+            collection: row.collection.parse().map_err(|()| unknown("collection"))?,
+            app_name: row.app_name,
+            team_id: row.team_id,
+            enabled: row.enabled,
+            order: row.sort_order,
+            config: row.config.0,
+            secrets: row.secrets,
+            web_token: row.web_token,
+            delivered_until: row.delivered_until,
+            delivered_count: row.delivered_count,
+            due_at: row.due_at,
+            attempt: row.attempt,
+            tries: row.tries,
+            failures: row.failures,
+            latest_error: row.latest_error,
+            created_at: row.created_at,
+            updated_at: row.updated_at,
+        })
+    }
+}
+
+fn all(rows: Vec<Row>) -> Result<Vec<AppConfig>> {
+    rows.into_iter().map(AppConfig::try_from).collect()
+}
+
+pub(in super::super) async fn of_app(
+    db: &mut Session,
+    organization: OrganizationId,
+    app: AppId,
+) -> Result<Vec<AppConfig>> {
+    const SQL: &str = select!("WHERE c.organization_id = $1 AND c.app_id = $2 ORDER BY c.id");
+    all(on!(db, conn => sqlx::query_as(SQL).bind(organization).bind(app).fetch_all(conn))?)
+}
+
+/// Of every organization that uses it.
+pub(in super::super) async fn all_of_app(db: &mut Session, app: AppId) -> Result<Vec<AppConfig>> {
+    const SQL: &str = select!("WHERE c.app_id = $1 ORDER BY c.id");
+    all(on!(db, conn => sqlx::query_as(SQL).bind(app).fetch_all(conn))?)
+}
+
+pub(in super::super) async fn enabled_in(
+    db: &mut Session,
+    organization: OrganizationId,
+    collection: Collection,
+) -> Result<Vec<AppConfig>> {
+    const SQL: &str =
+        select!("WHERE c.organization_id = $1 AND c.enabled AND a.collection = $2 ORDER BY c.sort_order, c.id");
+    all(on!(db, conn => sqlx::query_as(SQL).bind(organization).bind(collection.name()).fetch_all(conn))?)
+}
+
+pub(in super::super) async fn enabled_of_team(
+    db: &mut Session,
+    team: TeamId,
+    collection: Collection,
+) -> Result<Vec<AppConfig>> {
+    const SQL: &str = select!("WHERE c.team_id = $1 AND c.enabled AND a.collection = $2 ORDER BY c.sort_order, c.id");
+    all(on!(db, conn => sqlx::query_as(SQL).bind(team).bind(collection.name()).fetch_all(conn))?)
+}
+
+pub(in super::super) async fn find(
+    db: &mut Session,
+    organization: OrganizationId,
+    id: AppConfigId,
+) -> Result<Option<AppConfig>> {
+    const SQL: &str = select!("WHERE c.organization_id = $1 AND c.id = $2");
+    let row: Option<Row> = on!(db, conn => sqlx::query_as(SQL).bind(organization).bind(id).fetch_optional(conn))?;
+    row.map(AppConfig::try_from).transpose()
+}
+
+/// Whose it is, is for the caller to look at.
+pub(in super::super) async fn any(db: &mut Session, id: AppConfigId) -> Result<Option<AppConfig>> {
+    const SQL: &str = select!("WHERE c.id = $1");
+    let row: Option<Row> = on!(db, conn => sqlx::query_as(SQL).bind(id).fetch_optional(conn))?;
+    row.map(AppConfig::try_from).transpose()
+}
+
+pub(in super::super) async fn lock(db: &mut Writing, id: AppConfigId) -> Result<Option<AppConfig>> {
+    let sql = db.pick(select!("WHERE c.id = $1"), select!("WHERE c.id = $1 FOR UPDATE OF c"));
+    let row: Option<Row> = on!(db, conn => sqlx::query_as(sql).bind(id).fetch_optional(conn))?;
+    row.map(AppConfig::try_from).transpose()
+}
+
+#[derive(sqlx::FromRow)]
+struct DueRow {
+    id: AppConfigId,
+    team_id: TeamId,
+    delivered_until: Time,
+    delivered_count: i64,
+}
+
+/// Those whose time has come, behind `after`.
+pub(in super::super) async fn due(db: &mut Session, now: Time, after: AppConfigId, limit: i64) -> Result<Vec<DueApp>> {
+    const SQL: &str = "SELECT id, team_id, delivered_until, delivered_count FROM pipeline_config \
+        WHERE due_at <= $1 AND id > $2 ORDER BY id LIMIT $3";
+    let rows: Vec<DueRow> = on!(db, conn => sqlx::query_as(SQL).bind(now).bind(after).bind(limit).fetch_all(conn))?;
+    let due = |row: DueRow| DueApp {
+        config: row.id,
+        team: row.team_id,
+        place: Place {
+            until: row.delivered_until,
+            count: row.delivered_count,
+        },
+    };
+    Ok(rows.into_iter().map(due).collect())
+}
+
+pub(in super::super) async fn insert(db: &mut Writing, config: &mut AppConfig) -> Result<()> {
+    const SQL: &str = "INSERT INTO pipeline_config (organization_id, app_id, team_id, enabled, sort_order, config, \
+        web_token, delivered_until, delivered_count, attempt, tries, failures, created_at, updated_at) \
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, 0, 0, 0, $9, $10) RETURNING id";
+    config.id = on!(db, conn => sqlx::query_scalar(SQL)
+        .bind(config.organization_id)
+        .bind(config.app_id)
+        .bind(config.team_id)
+        .bind(config.enabled)
+        .bind(config.order)
+        .bind(Json(&config.config))
+        .bind(&config.web_token)
+        .bind(config.delivered_until)
+        .bind(config.created_at)
+        .bind(config.updated_at)
+        .fetch_one(conn))?;
+    Ok(())
+}
+
+/// Everything but who holds it.
+pub(in super::super) async fn save(db: &mut Writing, config: &AppConfig) -> Result<()> {
+    const SQL: &str = "UPDATE pipeline_config SET enabled = $2, sort_order = $3, config = $4, secrets = $5, \
+        delivered_until = $6, delivered_count = $7, due_at = $8, attempt = $9, tries = $10, failures = $11, \
+        latest_error = $12, updated_at = $13 WHERE id = $1";
+    changed!(
+        db,
+        sqlx::query(SQL)
+            .bind(config.id)
+            .bind(config.enabled)
+            .bind(config.order)
+            .bind(Json(&config.config))
+            .bind(&config.secrets)
+            .bind(config.delivered_until)
+            .bind(config.delivered_count)
+            .bind(config.due_at)
+            .bind(config.attempt)
+            .bind(config.tries)
+            .bind(config.failures)
+            .bind(&config.latest_error)
+            .bind(config.updated_at)
+    )?;
+    Ok(())
+}
+
+/// Who holds it from now on.
+pub(in super::super) async fn hold(db: &mut Writing, id: AppConfigId, worker: Option<WorkerId>) -> Result<()> {
+    const SQL: &str = "UPDATE pipeline_config SET worker = $2 WHERE id = $1";
+    changed!(db, sqlx::query(SQL).bind(id).bind(worker))?;
+    Ok(())
+}
+
+/// A sign of life, and how far it has got. False: it is no longer held.
+pub(in super::super) async fn keep(
+    db: &mut Writing,
+    id: AppConfigId,
+    worker: WorkerId,
+    attempt: i64,
+    place: &Place,
+    until: Time,
+) -> Result<bool> {
+    const SQL: &str = "UPDATE pipeline_config SET delivered_until = $4, delivered_count = $5, due_at = $6 \
+        WHERE id = $1 AND worker = $2 AND attempt = $3 AND enabled";
+    let kept = changed!(
+        db,
+        sqlx::query(SQL)
+            .bind(id)
+            .bind(worker)
+            .bind(attempt)
+            .bind(place.until)
+            .bind(place.count)
+            .bind(until)
+    )?;
+    Ok(kept > 0)
+}
+
+pub(in super::super) async fn delete(db: &mut Writing, config: &AppConfig) -> Result<()> {
+    const SQL: &str = "DELETE FROM pipeline_config WHERE organization_id = $1 AND id = $2";
+    changed!(db, sqlx::query(SQL).bind(config.organization_id).bind(config.id))?;
+    Ok(())
+}
+
+pub(in super::super) async fn delete_of_others(db: &mut Writing, app: &App) -> Result<()> {
+    const SQL: &str = "DELETE FROM pipeline_config WHERE app_id = $1 AND organization_id <> $2";
+    changed!(db, sqlx::query(SQL).bind(app.id).bind(app.organization_id))?;
+    Ok(())
+}

@@ -1,0 +1,104 @@
+//! Logs are asked for below a configuration that was found for the caller.
+
+use super::unknown;
+use crate::clock::{Time, far_away};
+use crate::db::{Session, Writing, changed, containing, on};
+use crate::error::{Error, Result};
+use crate::id::AppConfigId;
+use crate::page::{Page, Window};
+use crate::pipeline::AppConfig;
+use crate::pipeline::logs::{AppLog, AppLogFilter, Level};
+
+#[derive(sqlx::FromRow)]
+struct Row {
+    source: String,
+    level: String,
+    message: String,
+    created_at: Time,
+}
+
+impl TryFrom<Row> for AppLog {
+    type Error = Error;
+
+    fn try_from(row: Row) -> Result<Self> {
+        Ok(Self {
+            source: row.source.parse().map_err(|()| unknown("source"))?,
+            level: row.level.parse().map_err(|()| unknown("level"))?,
+            message: row.message,
+            created_at: row.created_at,
+        })
+    }
+}
+
+pub(in super::super) async fn page(
+    db: &mut Session,
+    config: AppConfigId,
+    filter: &AppLogFilter,
+    window: Window,
+) -> Result<Page<AppLog>> {
+    macro_rules! matching {
+        ($what:literal, $after:literal) => {
+            concat!(
+                "SELECT ",
+                $what,
+                " FROM pipeline_log WHERE config_id = $1 AND ($2 = '' OR level = $2) \
+                 AND ($3 = '' OR lower(message) LIKE $3 ESCAPE '\\') AND created_at >= $4 AND created_at < $5 ",
+                $after
+            )
+        };
+    }
+    const ROWS: &str = matching!(
+        "source, level, message, created_at",
+        "ORDER BY created_at DESC, id DESC LIMIT $6 OFFSET $7"
+    );
+    const COUNT: &str = matching!("count(*)", "");
+    let level = filter.level.map(Level::as_str).unwrap_or_default();
+    let search = filter.search.as_deref().map(containing).unwrap_or_default();
+    let after = filter.after.unwrap_or(Time::UNIX_EPOCH);
+    let before = filter.before.unwrap_or_else(far_away);
+    macro_rules! ask {
+        ($query:expr) => {
+            $query
+                .bind(config)
+                .bind(level)
+                .bind(&search)
+                .bind(after)
+                .bind(before)
+        };
+    }
+    let Window { limit, offset } = window;
+    let rows: Vec<Row> = on!(db, conn => ask!(sqlx::query_as(ROWS)).bind(limit).bind(offset).fetch_all(conn))?;
+    let count = on!(db, conn => ask!(sqlx::query_scalar(COUNT)).fetch_one(conn))?;
+    Ok(Page {
+        items: rows.into_iter().map(AppLog::try_from).collect::<Result<_>>()?,
+        count,
+    })
+}
+
+pub(in super::super) async fn insert(
+    db: &mut Writing,
+    config: &AppConfig,
+    entry: &AppLog,
+    message: &str,
+) -> Result<()> {
+    // Whatever was said by an app that is deleted meanwhile is of no use to anybody.
+    const SQL: &str = "INSERT INTO pipeline_log (id, organization_id, config_id, source, level, message, created_at) \
+        SELECT $1, organization_id, id, $3, $4, $5, $6 FROM pipeline_config WHERE id = $2";
+    let id = db.uuid();
+    changed!(
+        db,
+        sqlx::query(SQL)
+            .bind(id)
+            .bind(config.id)
+            .bind(entry.source.as_str())
+            .bind(entry.level.as_str())
+            .bind(message)
+            .bind(entry.created_at)
+    )?;
+    Ok(())
+}
+
+pub(in super::super) async fn delete_before(db: &mut Writing, before: Time) -> Result<u64> {
+    const SQL: &str = "DELETE FROM pipeline_log WHERE created_at < $1";
+    Ok(changed!(db, sqlx::query(SQL).bind(before))?)
+}

@@ -1,0 +1,13 @@
+pub(super) mod apps;
+pub(super) mod configs;
+pub(super) mod logs;
+pub(super) mod storage;
+pub(super) mod tasks;
+pub(super) mod versions;
+
+use crate::error::Error;
+
+/// A word in a row that this version does not know: a newer one wrote it.
+fn unknown(what: &'static str) -> Error {
+    Error::Database(sqlx::Error::Decode(format!("an unknown {what}").into()))
+}

@@ -1,0 +1,34 @@
+//! What an app keeps is found by its configuration alone.
+
+use serde_json::Value;
+
+use crate::db::{Session, Writing, changed, on};
+use crate::error::{Error, Result};
+use crate::id::AppConfigId;
+
+pub(in super::super) async fn find(db: &mut Session, config: AppConfigId, key: &str) -> Result<Option<Value>> {
+    const SQL: &str = "SELECT value FROM pipeline_storage WHERE config_id = $1 AND key = $2";
+    let text: Option<String> = on!(db, conn => sqlx::query_scalar(SQL).bind(config).bind(key).fetch_optional(conn))?;
+    let read = |text: String| serde_json::from_str(&text);
+    let broken = |error: serde_json::Error| Error::Database(sqlx::Error::Decode(error.into()));
+    text.map(read).transpose().map_err(broken)
+}
+
+pub(in super::super) async fn put(db: &mut Writing, config: AppConfigId, key: &str, value: &str) -> Result<()> {
+    const SQL: &str = "INSERT INTO pipeline_storage (config_id, key, value, updated_at) VALUES ($1, $2, $3, $4) \
+        ON CONFLICT (config_id, key) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at";
+    let now = db.now;
+    changed!(db, sqlx::query(SQL).bind(config).bind(key).bind(value).bind(now))?;
+    Ok(())
+}
+
+pub(in super::super) async fn delete(db: &mut Writing, config: AppConfigId, key: &str) -> Result<()> {
+    const SQL: &str = "DELETE FROM pipeline_storage WHERE config_id = $1 AND key = $2";
+    changed!(db, sqlx::query(SQL).bind(config).bind(key))?;
+    Ok(())
+}
+
+pub(in super::super) async fn count(db: &mut Session, config: AppConfigId) -> Result<i64> {
+    const SQL: &str = "SELECT count(*) FROM pipeline_storage WHERE config_id = $1";
+    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(config).fetch_one(conn))?)
+}

@@ -1,0 +1,121 @@
+//! The queue goes over all organizations; what is in it is found by its configuration.
+
+use serde_json::Value;
+
+use super::unknown;
+use crate::clock::Time;
+use crate::db::{Session, Writing, changed, on};
+use crate::error::Result;
+use crate::id::{AppConfigId, AppTaskId, WorkerId};
+use crate::pipeline::AppConfig;
+use crate::pipeline::tasks::{TaskKind, Waiting};
+
+#[derive(sqlx::FromRow)]
+struct Row {
+    id: AppTaskId,
+    config_id: AppConfigId,
+    kind: String,
+    name: String,
+    payload: String,
+    attempt: i64,
+}
+
+pub(in super::super) async fn is_due(db: &mut Session, now: Time) -> Result<bool> {
+    const SQL: &str = "SELECT 1 FROM pipeline_task WHERE due_at <= $1 LIMIT 1";
+    let found: Option<i32> = on!(db, conn => sqlx::query_scalar(SQL).bind(now).fetch_optional(conn))?;
+    Ok(found.is_some())
+}
+
+pub(in super::super) async fn lock_due(db: &mut Writing) -> Result<Option<Waiting>> {
+    macro_rules! due {
+        ($rest:literal) => {
+            concat!(
+                "SELECT id, config_id, kind, name, payload, attempt FROM pipeline_task \
+                 WHERE due_at <= $1 ORDER BY due_at, id LIMIT 1",
+                $rest
+            )
+        };
+    }
+    let sql = db.pick(due!(""), due!(" FOR UPDATE SKIP LOCKED"));
+    let now = db.now;
+    let row: Option<Row> = on!(db, conn => sqlx::query_as(sql).bind(now).fetch_optional(conn))?;
+    let Some(row) = row else { return Ok(None) };
+    Ok(Some(Waiting {
+        id: row.id,
+        config: row.config_id,
+        kind: row.kind.parse().map_err(|()| unknown("kind"))?,
+        name: row.name,
+        payload: serde_json::from_str(&row.payload).unwrap_or_default(),
+        attempt: row.attempt,
+    }))
+}
+
+pub(in super::super) async fn hold(
+    db: &mut Writing,
+    id: AppTaskId,
+    worker: Option<WorkerId>,
+    attempt: i64,
+    due_at: Time,
+) -> Result<()> {
+    const SQL: &str = "UPDATE pipeline_task SET worker = $2, attempt = $3, due_at = $4 WHERE id = $1";
+    changed!(db, sqlx::query(SQL).bind(id).bind(worker).bind(attempt).bind(due_at))?;
+    Ok(())
+}
+
+pub(in super::super) async fn is_held(db: &mut Writing, id: AppTaskId, worker: WorkerId, attempt: i64) -> Result<bool> {
+    macro_rules! held {
+        ($rest:literal) => {
+            concat!(
+                "SELECT 1 FROM pipeline_task WHERE id = $1 AND worker = $2 AND attempt = $3",
+                $rest
+            )
+        };
+    }
+    let sql = db.pick(held!(""), held!(" FOR UPDATE"));
+    let found: Option<i32> =
+        on!(db, conn => sqlx::query_scalar(sql).bind(id).bind(worker).bind(attempt).fetch_optional(conn))?;
+    Ok(found.is_some())
+}
+
+pub(in super::super) async fn scheduled(db: &mut Session, config: AppConfigId) -> Result<Vec<(AppTaskId, String)>> {
+    const SQL: &str = "SELECT id, name FROM pipeline_task WHERE config_id = $1 AND kind = 'schedule'";
+    Ok(on!(db, conn => sqlx::query_as(SQL).bind(config).fetch_all(conn))?)
+}
+
+pub(in super::super) async fn count_jobs(db: &mut Session, config: AppConfigId) -> Result<i64> {
+    const SQL: &str = "SELECT count(*) FROM pipeline_task WHERE config_id = $1 AND kind = 'job'";
+    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(config).fetch_one(conn))?)
+}
+
+pub(in super::super) async fn insert(
+    db: &mut Writing,
+    id: AppTaskId,
+    config: &AppConfig,
+    kind: TaskKind,
+    name: &str,
+    payload: &Value,
+    due_at: Time,
+) -> Result<()> {
+    const SQL: &str = "INSERT INTO pipeline_task (id, organization_id, config_id, kind, name, payload, due_at, attempt, \
+        created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, 0, $8)";
+    let now = db.now;
+    changed!(
+        db,
+        sqlx::query(SQL)
+            .bind(id)
+            .bind(config.organization_id)
+            .bind(config.id)
+            .bind(kind.as_str())
+            .bind(name)
+            .bind(payload.to_string())
+            .bind(due_at)
+            .bind(now)
+    )?;
+    Ok(())
+}
+
+pub(in super::super) async fn delete(db: &mut Writing, id: AppTaskId) -> Result<()> {
+    const SQL: &str = "DELETE FROM pipeline_task WHERE id = $1";
+    changed!(db, sqlx::query(SQL).bind(id))?;
+    Ok(())
+}

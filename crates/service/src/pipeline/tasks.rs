@@ -1,0 +1,198 @@
+//! What apps do without an event: every minute, hour or day, or because they asked for it.
+
+use std::str::FromStr;
+
+use chrono::{DurationRound, TimeDelta};
+use serde_json::Value;
+
+use super::work::{LEASE, Runnable};
+use super::{AppConfig, logs, sql};
+use crate::Service;
+use crate::clock::Time;
+use crate::db::Writing;
+use crate::error::{Error, Result};
+use crate::id::{AppTaskId, WorkerId};
+
+/// So many jobs may wait for one configuration.
+const MOST_WAITING: i64 = 1000;
+/// How often a job is tried when it asks for it.
+const MOST_TRIES: i64 = 5;
+const FIRST_WAIT: TimeDelta = TimeDelta::seconds(10);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TaskKind {
+    Schedule,
+    Job,
+}
+
+impl TaskKind {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Schedule => "schedule",
+            Self::Job => "job",
+        }
+    }
+}
+
+impl FromStr for TaskKind {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        [Self::Schedule, Self::Job]
+            .into_iter()
+            .find(|kind| kind.as_str() == text)
+            .ok_or(())
+    }
+}
+
+/// Something that somebody carries out.
+#[derive(Debug, Clone)]
+pub struct AppTask {
+    pub id: AppTaskId,
+    pub kind: TaskKind,
+    pub name: String,
+    pub payload: Value,
+    pub runnable: Runnable,
+    pub(super) worker: WorkerId,
+    pub(super) attempt: i64,
+}
+
+/// One row of the queue.
+#[derive(Debug, Clone)]
+pub(super) struct Waiting {
+    pub(super) id: AppTaskId,
+    pub(super) config: crate::id::AppConfigId,
+    pub(super) kind: TaskKind,
+    pub(super) name: String,
+    pub(super) payload: Value,
+    pub(super) attempt: i64,
+}
+
+impl Service {
+    /// Takes the task that has waited longest.
+    pub async fn claim_app_task(&self, worker: WorkerId) -> Result<Option<AppTask>> {
+        let now = self.core.clock.now();
+        if !sql::tasks::is_due(&mut self.core.store.read().await?, now).await? {
+            return Ok(None);
+        }
+        let mut db = self.write().await?;
+        let Some(waiting) = sql::tasks::lock_due(&mut db).await? else {
+            return Ok(None);
+        };
+        let attempt = waiting.attempt + 1;
+        let until = db.now + LEASE;
+        sql::tasks::hold(&mut db, waiting.id, Some(worker), attempt, until).await?;
+        let config = sql::configs::any(&mut db, waiting.config).await?;
+        let Some(config) = config.filter(|config| config.enabled) else {
+            sql::tasks::delete(&mut db, waiting.id).await?;
+            db.commit_unrecorded().await?;
+            return Ok(None);
+        };
+        let runnable = self.runnable(&mut db, config).await?;
+        db.commit_unrecorded().await?;
+        Ok(runnable.map(|runnable| AppTask {
+            id: waiting.id,
+            kind: waiting.kind,
+            name: waiting.name,
+            payload: waiting.payload,
+            runnable,
+            worker,
+            attempt,
+        }))
+    }
+
+    /// Writes down how a task went: scheduled ones wait for their next turn, jobs are done, or tried again.
+    pub async fn end_app_task(&self, task: &AppTask, failed: Option<&str>, is_to_retry: bool) -> Result<()> {
+        let mut db = self.write().await?;
+        if !sql::tasks::is_held(&mut db, task.id, task.worker, task.attempt).await? {
+            return Ok(());
+        }
+        let now = db.now;
+        if let Some(error) = failed {
+            let message = format!("{} failed: {error}", task.name);
+            logs::say(&mut db, &task.runnable.config, logs::Level::Error, &message).await?;
+        }
+        match task.kind {
+            TaskKind::Schedule => {
+                let next = next_turn(&task.name, now);
+                sql::tasks::hold(&mut db, task.id, None, 0, next).await?;
+            }
+            TaskKind::Job if failed.is_some() && is_to_retry && task.attempt < MOST_TRIES => {
+                let doublings = u32::try_from(task.attempt.max(1) - 1).unwrap_or_default();
+                let again = now + FIRST_WAIT * 2_i32.pow(doublings);
+                sql::tasks::hold(&mut db, task.id, None, task.attempt, again).await?;
+            }
+            TaskKind::Job => sql::tasks::delete(&mut db, task.id).await?,
+        }
+        db.commit_unrecorded().await
+    }
+
+    /// A sign of life. False: others have it.
+    pub async fn keep_app_task(&self, task: &AppTask) -> Result<bool> {
+        let mut db = self.write().await?;
+        let is_held = sql::tasks::is_held(&mut db, task.id, task.worker, task.attempt).await?;
+        if is_held {
+            let until = db.now + LEASE;
+            sql::tasks::hold(&mut db, task.id, Some(task.worker), task.attempt, until).await?;
+        }
+        db.commit_unrecorded().await?;
+        Ok(is_held)
+    }
+
+    /// What an app asked for, to be done at a time.
+    pub async fn queue_app_job(&self, config: &AppConfig, name: &str, payload: &Value, at: Time) -> Result<()> {
+        let mut db = self.write().await?;
+        if sql::tasks::count_jobs(&mut db, config.id).await? >= MOST_WAITING {
+            return Err(Error::refused(
+                "jobs_full",
+                format!("at most {MOST_WAITING} jobs may wait"),
+            ));
+        }
+        let id = AppTaskId(db.uuid());
+        sql::tasks::insert(&mut db, id, config, TaskKind::Job, name, payload, at).await?;
+        db.commit_unrecorded().await
+    }
+}
+
+/// Makes the schedule of a configuration what its code offers.
+pub(super) async fn schedule(db: &mut Writing, config: &AppConfig, names: &[String]) -> Result<()> {
+    let scheduled = sql::tasks::scheduled(db, config.id).await?;
+    for (id, name) in &scheduled {
+        if !names.contains(name) {
+            sql::tasks::delete(db, *id).await?;
+        }
+    }
+    let now = db.now;
+    for name in names {
+        if !scheduled.iter().any(|(_, known)| known == name) {
+            let id = AppTaskId(db.uuid());
+            let at = next_turn(name, now);
+            sql::tasks::insert(db, id, config, TaskKind::Schedule, name, &Value::Null, at).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Full minutes, hours and days in UTC.
+fn next_turn(name: &str, now: Time) -> Time {
+    let every = match name {
+        "runEveryMinute" => TimeDelta::minutes(1),
+        "runEveryHour" => TimeDelta::hours(1),
+        _ => TimeDelta::days(1),
+    };
+    now.duration_trunc(every).unwrap_or(now) + every
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_are_full_minutes_hours_and_days() {
+        let now: Time = "2026-11-15T13:30:30.5Z".parse().expect("a time");
+        let at = |name: &str| next_turn(name, now).to_rfc3339();
+        assert_eq!(at("runEveryMinute"), "2026-11-15T13:31:00+00:00");
+        assert_eq!(at("runEveryHour"), "2026-11-15T14:00:00+00:00");
+        assert_eq!(at("runEveryDay"), "2026-11-16T00:00:00+00:00");
+    }
+}

@@ -1,0 +1,297 @@
+//! Handing events to apps: each configuration is held by one worker at a time, which knows how far it has got.
+
+use chrono::TimeDelta;
+use serde_json::{Map, Value};
+
+use super::logs::{self, Level};
+use super::{App, AppConfig, Collection, Package, schema, sql};
+use crate::Service;
+use crate::access::Who;
+use crate::activity::Entry;
+use crate::clock::Time;
+use crate::db::Writing;
+use crate::error::Result;
+use crate::id::{AppConfigId, TeamId, WorkerId};
+use crate::mail::{self, Letter, Post};
+use crate::{members, organizations};
+
+/// Whoever holds something and is not heard of for this long has lost it to others.
+pub(super) const LEASE: TimeDelta = TimeDelta::seconds(30);
+const FIRST_WAIT: TimeDelta = TimeDelta::seconds(5);
+const LONGEST_WAIT: TimeDelta = TimeDelta::minutes(10);
+/// How often one event is tried when the app asks for it; after that it is given up.
+const MOST_TRIES: i64 = 10;
+/// How often an app may fail to start before it is switched off.
+const MOST_STARTS: i64 = 5;
+/// After so many events in a row that failed, the configuration is switched off.
+pub const MOST_FAILURES: i64 = 20;
+
+/// How far a configuration has got in its team's events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Every event before this moment was handed over,
+    pub until: Time,
+    /// and so many of those at this very moment.
+    pub count: i64,
+}
+
+/// A configuration that may be taken, and where it would go on.
+#[derive(Debug, Clone)]
+pub struct DueApp {
+    pub config: AppConfigId,
+    pub team: TeamId,
+    pub place: Place,
+}
+
+/// An app with everything it takes to run it for a team.
+#[derive(Debug, Clone)]
+pub struct Runnable {
+    pub app: App,
+    pub config: AppConfig,
+    pub package: Package,
+    /// What it is told, secrets and defaults included.
+    pub values: Map<String, Value>,
+}
+
+/// A configuration that somebody holds.
+#[derive(Debug, Clone)]
+pub struct AppJob {
+    pub runnable: Runnable,
+    worker: WorkerId,
+    attempt: i64,
+}
+
+impl AppJob {
+    pub fn place(&self) -> Place {
+        let AppConfig {
+            delivered_until,
+            delivered_count,
+            ..
+        } = self.runnable.config;
+        Place {
+            until: delivered_until,
+            count: delivered_count,
+        }
+    }
+}
+
+/// What a browser is given.
+#[derive(Debug, Clone)]
+pub struct SiteApp {
+    /// For pages of the team's own sites.
+    pub site: Option<String>,
+    /// For pages that show the app itself.
+    pub frontend: Option<String>,
+    /// What it may be told there.
+    pub values: Map<String, Value>,
+}
+
+/// How a turn ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// How far it got; the event there is the next.
+    pub place: Place,
+    /// How many events failed one after the other, up to there.
+    pub failures: i64,
+    /// What the latest of them said.
+    pub error: Option<String>,
+    /// Where it would go on if the event that has to wait were given up.
+    pub beyond: Option<Place>,
+    pub stop: Stop,
+}
+
+/// Why a turn ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// There is no more, or it was long enough.
+    Done,
+    /// The next event is to be tried again later.
+    Retry,
+    /// The app could not be started.
+    Start,
+}
+
+impl Service {
+    /// Configurations that wait for events and that nobody holds, by their ids.
+    pub async fn due_apps(&self, after: AppConfigId, limit: i64) -> Result<Vec<DueApp>> {
+        let now = self.core.clock.now();
+        sql::configs::due(&mut self.core.store.read().await?, now, after, limit).await
+    }
+
+    /// Takes a configuration, unless somebody else was faster.
+    pub async fn claim_app(&self, worker: WorkerId, id: AppConfigId) -> Result<Option<AppJob>> {
+        let mut db = self.write().await?;
+        let now = db.now;
+        let is_due = |config: &AppConfig| config.enabled && config.due_at.is_some_and(|due| due <= now);
+        let Some(mut config) = sql::configs::lock(&mut db, id).await?.filter(is_due) else {
+            return Ok(None);
+        };
+        config.attempt += 1;
+        config.due_at = Some(now + LEASE);
+        sql::configs::save(&mut db, &config).await?;
+        sql::configs::hold(&mut db, id, Some(worker)).await?;
+        let attempt = config.attempt;
+        let runnable = self.runnable(&mut db, config).await?;
+        db.commit_unrecorded().await?;
+        Ok(runnable.map(|runnable| AppJob {
+            runnable,
+            worker,
+            attempt,
+        }))
+    }
+
+    /// A sign of life, and how far it has got. False: it is no longer held, and must be let go.
+    pub async fn keep_app(&self, job: &AppJob, place: &Place) -> Result<bool> {
+        let mut db = self.write().await?;
+        let until = db.now + LEASE;
+        let id = job.runnable.config.id;
+        let is_held = sql::configs::keep(&mut db, id, job.worker, job.attempt, place, until).await?;
+        db.commit_unrecorded().await?;
+        Ok(is_held)
+    }
+
+    /// Writes down how a turn ended. False: it was no longer held, and nothing was written.
+    pub async fn end_app_turn(&self, job: &AppJob, step: &Step) -> Result<bool> {
+        let mut db = self.write().await?;
+        let is_held = |config: &AppConfig| config.attempt == job.attempt && config.enabled;
+        let id = job.runnable.config.id;
+        let Some(mut config) = sql::configs::lock(&mut db, id).await?.filter(is_held) else {
+            return Ok(false);
+        };
+        let before = config.clone();
+        let is_over = config.end_turn(step, step.place != job.place(), db.now);
+        let mut entries = Vec::new();
+        if is_over {
+            (config.enabled, config.due_at) = (false, None);
+            config.updated_at = db.now;
+            entries.extend(Entry::updated(&before, &config).map(|entry| entry.named("disabled")));
+            super::tasks::schedule(&mut db, &config, &[]).await?;
+            self.tell_of_end(&mut db, &config).await?;
+        }
+        sql::configs::save(&mut db, &config).await?;
+        sql::configs::hold(&mut db, id, None).await?;
+        db.commit(&Who::system(), &entries).await?;
+        Ok(true)
+    }
+
+    async fn tell_of_end(&self, db: &mut Writing, config: &AppConfig) -> Result<()> {
+        let error = config.latest_error.clone().unwrap_or_default();
+        let message = format!("The app failed again and again and was switched off. The latest error: {error}");
+        logs::say(db, config, Level::Error, &message).await?;
+        let letter = Letter::AppDisabled {
+            organization: organizations::sql::name(db, config.organization_id).await?,
+            app: config.app_name.clone(),
+            error,
+        };
+        let admins = members::administrators(db, config.organization_id).await?;
+        let posts = admins.iter().map(|user| Post::new(user.email.as_str(), letter.clone()));
+        mail::post(db, &self.core.instance, posts.collect()).await
+    }
+
+    /// None: there is no code to run.
+    pub(super) async fn runnable(&self, db: &mut Writing, config: AppConfig) -> Result<Option<Runnable>> {
+        let Some(app) = sql::apps::any(db, config.app_id).await? else {
+            return Ok(None);
+        };
+        let Some(version) = sql::versions::find(db, app.id, app.version).await? else {
+            return Ok(None);
+        };
+        Ok(Some(Runnable {
+            values: self.config_values(&app, &config)?,
+            package: version.package,
+            app,
+            config,
+        }))
+    }
+
+    /// What a frontend app has for browsers. The token is what a page shows.
+    pub async fn site_app(&self, id: AppConfigId, token: &str) -> Result<Option<SiteApp>> {
+        let mut db = self.core.store.read().await?;
+        let config = sql::configs::any(&mut db, id).await?;
+        let Some(config) = config.filter(|config| config.enabled && config.web_token == token) else {
+            return Ok(None);
+        };
+        let Some(app) = sql::apps::any(&mut db, config.app_id).await? else {
+            return Ok(None);
+        };
+        let version = sql::versions::find(&mut db, app.id, app.version).await?;
+        Ok(version.map(|version| SiteApp {
+            site: version.package.site,
+            frontend: version.package.frontend,
+            values: for_sites(&app, &config),
+        }))
+    }
+
+    /// Frontend apps that pages of this team load: the configuration, its token, and what changes with code and values.
+    pub async fn site_apps(&self, team: TeamId) -> Result<Vec<(AppConfigId, String, String)>> {
+        let mut db = self.core.store.read().await?;
+        let configs = sql::configs::enabled_of_team(&mut db, team, Collection::FrontendApps).await?;
+        let mut found = Vec::new();
+        for config in configs {
+            let Some(app) = sql::apps::any(&mut db, config.app_id).await? else {
+                continue;
+            };
+            let version = sql::versions::find(&mut db, app.id, app.version).await?;
+            if version.is_some_and(|version| version.package.site.is_some()) {
+                let stamp = format!("{}-{}", app.version, config.updated_at.timestamp_micros());
+                found.push((config.id, config.web_token, stamp));
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Only what the app marks as meant for pages leaves this server, and no secret.
+fn for_sites(app: &App, config: &AppConfig) -> Map<String, Value> {
+    let fields = schema::fields(&app.config_schema);
+    let mut values = schema::with_defaults(&app.config_schema, config.config.clone());
+    values.retain(|key, _| {
+        let field = fields.iter().find(|field| field.key == *key);
+        field.is_some_and(|field| field.is_for_sites && !field.is_secret)
+    });
+    values
+}
+
+impl AppConfig {
+    /// True: it failed too often, and is to be switched off.
+    fn end_turn(&mut self, step: &Step, has_moved: bool, now: Time) -> bool {
+        (self.delivered_until, self.delivered_count) = (step.place.until, step.place.count);
+        self.failures = step.failures;
+        self.due_at = Some(now);
+        if has_moved || step.stop == Stop::Done {
+            self.tries = 0;
+        }
+        self.latest_error = match (&step.error, step.stop) {
+            (Some(error), _) => Some(error.replace('\0', "")),
+            // Something got through: what was wrong is over.
+            (None, _) if step.failures == 0 => None,
+            (None, _) => self.latest_error.clone(),
+        };
+        match step.stop {
+            Stop::Done => {}
+            Stop::Start => {
+                self.tries += 1;
+                self.due_at = Some(now + wait(self.tries));
+                return self.tries >= MOST_STARTS;
+            }
+            Stop::Retry => {
+                self.tries += 1;
+                self.due_at = Some(now + wait(self.tries));
+                if self.tries >= MOST_TRIES {
+                    // This one is given up; the next may do better.
+                    let Place { until, count } = step.beyond.unwrap_or(step.place);
+                    (self.delivered_until, self.delivered_count) = (until, count);
+                    self.failures += 1;
+                    (self.tries, self.due_at) = (0, Some(now));
+                }
+            }
+        }
+        self.failures >= MOST_FAILURES
+    }
+}
+
+/// How long to wait before the next try: twice as long each time, up to a limit.
+fn wait(tries: i64) -> TimeDelta {
+    let doublings = u32::try_from(tries.clamp(1, 12) - 1).unwrap_or_default();
+    (FIRST_WAIT * 2_i32.pow(doublings)).min(LONGEST_WAIT)
+}

@@ -1,0 +1,95 @@
+//! `cargo xtask bench apps`: reading apps, calling them, and handing them events from the store.
+
+use std::fmt::Write as _;
+use std::fs;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use super::machine;
+use crate::process::{self, WorkDir};
+use crate::say;
+
+/// What an app of 200 files may take to read, in milliseconds.
+const MOST_READING: f64 = 1000.0;
+/// Events a second and core that a simple `onEvent` gets at least.
+const LEAST_EVENTS: f64 = 1000.0;
+
+/// Measures and writes the report into docs.
+pub(crate) fn apps() -> Result<()> {
+    say("building");
+    let mut build = crate::cargo();
+    build.args([
+        "build",
+        "--release",
+        "--package",
+        "testkit",
+        "--package",
+        "sandbox",
+        "--bins",
+        "--examples",
+    ]);
+    process::output(&mut build)?;
+    let work = WorkDir::new("bench-apps")?;
+    let facts = machine::facts(&crate::root(), &work.0)?;
+    let release = crate::target().join("release");
+    say("reading and calling");
+    let sandbox = json(&process::output(&mut process::command(release.join("examples/speed")))?)?;
+    say("handing over");
+    let delivery = json(&process::output(process::command(release.join("bench")).arg("apps"))?)?;
+    let file = crate::root().join("docs/benchmarks.md");
+    let section = super::report::replaced(
+        &fs::read_to_string(&file)?,
+        "apps",
+        &markdown(&facts, &sandbox, &delivery)?,
+    )?;
+    fs::write(&file, section)?;
+    say(&format!("written: {}", file.display()));
+    Ok(())
+}
+
+fn json(text: &str) -> Result<Value> {
+    let line = text.lines().last().unwrap_or_default();
+    serde_json::from_str(line).with_context(|| format!("no JSON: {text}"))
+}
+
+fn markdown(facts: &[(&'static str, String)], sandbox: &Value, delivery: &Value) -> Result<String> {
+    let number = |value: &Value, name: &str| {
+        value[name]
+            .as_f64()
+            .with_context(|| format!("no number `{name}` in {value}"))
+    };
+    let (events, wall) = (number(delivery, "events")?, number(delivery, "wall")?);
+    let per_core = events / wall / 2.0;
+    let reading = number(sandbox, "read_ms")?;
+    let mut text = String::from(
+        "## Apps\n\nMeasured by `cargo xtask bench apps`. Reading is parsing, transpiling, loading and finding out what an app \
+         offers, in a process of its own. Handing over is the whole way: events from the embedded store, one by one, into a \
+         simple `onEvent`, with what is written down meanwhile. The server and the app's process have two cores between \
+         them, so the rate per core is half of what was seen, or more.\n\n| | |\n| --- | --- |\n",
+    );
+    for (name, value) in facts {
+        writeln!(text, "| {name} | {value} |")?;
+    }
+    writeln!(text, "\n| what | measured |\n| --- | ---: |")?;
+    for (name, value) in sandbox.as_object().into_iter().flatten() {
+        writeln!(text, "| {} | {value} |", name.replace('_', " "))?;
+    }
+    writeln!(text, "| events handed over | {events} in {wall:.2} s |")?;
+    writeln!(
+        text,
+        "\n### Targets of apps\n\n| target | measured | |\n| --- | ---: | --- |"
+    )?;
+    let met = |is_met: bool| if is_met { "met" } else { "**not met**" };
+    writeln!(
+        text,
+        "| an app of 200 files is read in under a second | {reading:.0} ms | {} |",
+        met(reading < MOST_READING)
+    )?;
+    writeln!(
+        text,
+        "| 1 000 events/s and core through a simple `onEvent` | {per_core:.0}/s | {} |",
+        met(per_core >= LEAST_EVENTS)
+    )?;
+    Ok(text)
+}
