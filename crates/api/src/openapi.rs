@@ -194,6 +194,11 @@ fn headers() -> Value {
     })
 }
 
+fn takes_query(operation: &Value) -> bool {
+    let mut parameters = operation["parameters"].as_array().into_iter().flatten();
+    parameters.any(|parameter| parameter["in"] == "query")
+}
+
 fn complete_operation(path: &str, method: &str, operation: &mut Value) {
     let is_write = method != "get";
     let credential = operation[CREDENTIAL].as_str().unwrap_or_default().to_owned();
@@ -206,22 +211,26 @@ fn complete_operation(path: &str, method: &str, operation: &mut Value) {
         .as_str()
         .is_some_and(|id| id.ends_with("_list"));
 
+    let has_parameters = is_write || takes_query(operation);
+    // Reading, but from another server, which may not be there or not have it.
+    let asks_elsewhere = path.ends_with("/check_for_updates/");
+
     operation["security"] = security(operation, &credential);
     if let Some(scope) = operation[SCOPE].as_str() {
         operation["description"] = json!(format!("Needs the scope `{scope}`."));
     }
     add_parameters(path, method, operation, honours_if_match);
 
-    let has_parameters = is_list || is_write;
     for (status, name, _) in PROBLEMS {
         let can_happen = match status {
             // A link may be used up, or its time over.
-            400 => has_parameters || takes_body || path.contains("{token}"),
+            400 => has_parameters || takes_body || asks_elsewhere || path.contains("{token}"),
             // A password can be right and not be enough.
             401 => credential != "none" || path == "/api/login/",
             // Another site may change nothing.
             403 => credential != "none" || is_write,
             404 => path.contains('{'),
+            409 if asks_elsewhere => true,
             409 | 422 => matches!(method, "post" | "patch") && credential != "none",
             412 => honours_if_match,
             413 | 415 => takes_body,

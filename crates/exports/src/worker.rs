@@ -15,6 +15,9 @@ use crate::run;
 const POLL: Duration = Duration::from_secs(1);
 /// A third of the lease: two may go missing.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
+/// How many thousand exports one turn makes runs for. What is due at the same full hour is spread over the next few
+/// turns, so that neither the database nor anybody who asks it notices.
+const BATCHES_A_TURN: usize = 5;
 /// What taking back a delivery may cost when there is no time left.
 const ABORT_TIME: Duration = Duration::from_secs(20);
 
@@ -76,11 +79,11 @@ impl Exports {
         }
     }
 
-    /// Makes all runs that are due. True: there were some.
+    /// Makes runs that are due, if there are many not all of them at once. True: there were some.
     pub async fn schedule(&self) -> Result<bool> {
         let (service, delay) = (&self.core.service, self.core.events.delay());
         let mut is_busy = false;
-        loop {
+        for _ in 0..BATCHES_A_TURN {
             let made = service.schedule_runs(delay).await?;
             is_busy |= made.runs > 0;
             if !made.is_more {

@@ -1,4 +1,4 @@
-//! One tick of the schedule at the full hour, on PostgreSQL, with very many exports.
+//! The ticks of the schedule after the full hour, on PostgreSQL, with very many exports.
 
 use std::time::Instant;
 
@@ -9,7 +9,8 @@ use super::usage::cpu_seconds;
 use crate::Kit;
 use crate::databases::Backend;
 
-/// Makes hourly exports and lets their hour come: what the tick took, and what the next one did, which finds nothing.
+/// Makes hourly exports and lets their hour come: what all ticks took that made the runs, what the dearest of them took, and
+/// what the next one did, which finds nothing.
 pub async fn schedule(exports: i64) -> anyhow::Result<Value> {
     let kit = Kit::new(Backend::Postgres).await;
     let (organization, team) = (kit.organization, kit.team.0);
@@ -24,19 +25,52 @@ pub async fn schedule(exports: i64) -> anyhow::Result<Value> {
         .await;
     kit.database.run("VACUUM ANALYZE").await;
     kit.service.clock().advance(TimeDelta::minutes(30));
-    let due = tick(&kit).await?;
-    let made = kit.database.column::<i64>("SELECT count(*) FROM export_run").await;
-    anyhow::ensure!(made == [exports], "{made:?} runs were made");
-    let idle = tick(&kit).await?;
-    Ok(json!({ "exports": exports, "due": due, "idle": idle }))
+    let mut ticks = Vec::new();
+    while kit.database.column::<i64>("SELECT count(*) FROM export_run").await != [exports] {
+        ticks.push(tick(&kit).await?);
+        anyhow::ensure!(ticks.len() < 1000, "the runs are never all made");
+    }
+    let idle = tick(&kit).await?.json();
+    let dearest = ticks.iter().max_by(|one, other| one.cpu().total_cmp(&other.cpu()));
+    let dearest = dearest.map(Cost::json);
+    let all = ticks.iter().fold(Cost::default(), Cost::and);
+    Ok(json!({ "exports": exports, "ticks": ticks.len(), "due": dearest, "all": all.json(), "idle": idle }))
 }
 
-async fn tick(kit: &Kit) -> anyhow::Result<Value> {
+#[derive(Debug, Clone, Copy, Default)]
+struct Cost {
+    wall: f64,
+    ours: f64,
+    database: f64,
+}
+
+impl Cost {
+    fn cpu(&self) -> f64 {
+        self.ours + self.database
+    }
+
+    fn and(self, other: &Self) -> Self {
+        Self {
+            wall: self.wall + other.wall,
+            ours: self.ours + other.ours,
+            database: self.database + other.database,
+        }
+    }
+
+    fn json(&self) -> Value {
+        json!({ "wall": self.wall, "ours": self.ours, "database": self.database })
+    }
+}
+
+async fn tick(kit: &Kit) -> anyhow::Result<Cost> {
     let (ours, theirs, begun) = (cpu_seconds("self")?, database_seconds(kit).await?, Instant::now());
     kit.exports.schedule().await?;
     let wall = begun.elapsed().as_secs_f64();
-    let (ours, theirs) = (cpu_seconds("self")? - ours, database_seconds(kit).await? - theirs);
-    Ok(json!({ "wall": wall, "ours": ours, "database": theirs }))
+    Ok(Cost {
+        wall,
+        ours: cpu_seconds("self")? - ours,
+        database: database_seconds(kit).await? - theirs,
+    })
 }
 
 /// Of all processes of the database server but the one that starts them and those that have ended.

@@ -32,8 +32,12 @@ pub(super) struct Ingested {
 
 /// What scheduling took, in seconds.
 pub(super) struct Tick {
+    /// How many ticks it took until all runs were made, and all of them together.
+    pub(super) count: f64,
+    pub(super) all: Cost,
+    /// The dearest of them.
     pub(super) due: Cost,
-    /// The tick after it, which finds nothing to do.
+    /// The one after them, which finds nothing to do.
     pub(super) idle: Cost,
     pub(super) postgres: String,
     pub(super) load: String,
@@ -99,14 +103,16 @@ impl Bench<'_> {
                 .env("TESTKIT_POSTGRES", cluster.url()),
         )?;
         let tick = Tick {
+            count: number(&took, "ticks")?,
+            all: cost(&took["all"])?,
             due: cost(&took["due"])?,
             idle: cost(&took["idle"])?,
             postgres: cluster.version()?,
             load: load.split(' ').next().unwrap_or_default().to_owned(),
         };
         say(&format!(
-            "  {:.2} s, {:.2} CPU s of ours, {:.2} of PostgreSQL",
-            tick.due.wall, tick.due.ours, tick.due.database
+            "  {} ticks, the dearest {:.2} s, {:.2} CPU s of ours, {:.2} of PostgreSQL",
+            tick.count, tick.due.wall, tick.due.ours, tick.due.database
         ));
         Ok(tick)
     }
