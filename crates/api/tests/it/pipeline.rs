@@ -207,6 +207,12 @@ on_both! {
         let local = kit.patch(&kit.admin.key, &path, json!({ "is_global": false })).await;
         assert_eq!(local.status, 200);
         assert_eq!(kit.get(&kit.outsider.key, &format!("{theirs}{id}/")).await.status, 404);
+        // What they had set up went with it, and they can see that it did.
+        let enabled = kit.get(&kit.outsider.key, &format!("{theirs}exports_unsubscribe_configs/")).await;
+        assert_eq!(enabled.body["count"], 0);
+        let deeds = kit.get(&kit.outsider.key, &format!("{theirs}activity/")).await;
+        assert!(crate::column(&deeds, "activity").contains(&&json!("config_deleted")), "{deeds:?}");
+        assert!(!deeds.body.to_string().contains(kit.admin.user.email.as_str()), "people of others are nobody here");
     }
 
     async fn the_organizations_access_level_decides(kit: Kit) {

@@ -50,6 +50,11 @@ impl Service {
         })
     }
 
+    /// Whether the caller's organization may look at apps at all.
+    pub async fn may_read_apps(&self, caller: &Caller<ReadApps>) -> Result<()> {
+        allow(&mut self.core.store.read().await?, caller, CONFIGURE).await
+    }
+
     /// Whether the caller's organization may install apps at all: asked before anything is fetched for it.
     pub async fn may_change_apps(&self, caller: &Caller<ChangeApps>) -> Result<()> {
         allow(&mut self.core.store.read().await?, caller, INSTALL).await
@@ -135,7 +140,7 @@ impl Service {
         }
         app.updated_at = db.now;
         sql::apps::save(&mut db, &app).await?;
-        self.settle_configs(&mut db, &before, &app).await?;
+        self.settle_configs(&mut db, &caller.who, &app).await?;
         let entries: Vec<Entry> = entry.into_iter().collect();
         db.commit(&caller.who, &entries).await?;
         Ok(app)
@@ -226,7 +231,7 @@ impl Service {
         if let Some(package) = package {
             store(&mut db, &app, package).await?;
         }
-        self.settle_configs(&mut db, before, &app).await?;
+        self.settle_configs(&mut db, &caller.who, &app).await?;
         let difference = Difference::between(before, &app);
         let entries: Vec<Entry> = Entry::updated(before, &app).into_iter().collect();
         db.commit(&caller.who, &entries).await?;

@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 
 use super::cases::{CONFIGURE, allow, find};
 use super::{App, Collection, schema, sql};
-use crate::access::{Caller, ChangeApps, ReadApps};
-use crate::activity::{Entry, Recorded};
+use crate::access::{Caller, ChangeApps, ReadApps, Who};
+use crate::activity::{self, Entry, Recorded};
 use crate::batch_exports::destination::merge;
 use crate::clock::Time;
 use crate::db::Writing;
@@ -175,7 +175,6 @@ impl Service {
         // Secrets are sealed for their place, and the place has a name only now.
         sql::configs::insert(&mut db, &mut config).await?;
         self.change_config(&mut db, &app, &mut config, &new.rest)?;
-        sql::configs::save(&mut db, &config).await?;
         self.follow_code(&mut db, &app, &mut config).await?;
         let entry = Entry::created(&config).named("config_created");
         db.commit(&caller.who, &[entry]).await?;
@@ -201,7 +200,6 @@ impl Service {
             return Ok(before);
         };
         config.updated_at = db.now;
-        sql::configs::save(&mut db, &config).await?;
         self.follow_code(&mut db, &app, &mut config).await?;
         let activity = match (before.enabled, config.enabled) {
             (false, true) => "enabled",
@@ -271,7 +269,7 @@ impl Service {
         Ok(schema::with_defaults(&app.config_schema, whole))
     }
 
-    /// Makes what a configuration waits for fit what the code offers.
+    /// Makes what a configuration waits for fit what the code offers, and saves it.
     pub(super) async fn follow_code(&self, db: &mut Writing, app: &App, config: &mut AppConfig) -> Result<()> {
         let now = db.now;
         config.due_at = (config.enabled && app.takes_events()).then(|| config.due_at.unwrap_or(now));
@@ -285,16 +283,20 @@ impl Service {
     }
 
     /// The same for all configurations of an app whose code, or what is said of it, has changed.
-    pub(super) async fn settle_configs(&self, db: &mut Writing, before: &App, app: &App) -> Result<()> {
-        if before.is_global && !app.is_global {
-            // Others no longer see the app; what they set up for it would be out of their reach.
-            sql::configs::delete_of_others(db, app).await?;
-        }
+    pub(super) async fn settle_configs(&self, db: &mut Writing, who: &Who, app: &App) -> Result<()> {
+        let mut of_others = Vec::new();
         for mut config in sql::configs::all_of_app(db, app.id).await? {
+            if !app.is_global && config.organization_id != app.organization_id {
+                // They no longer see the app; what they set up for it would be out of their reach.
+                sql::configs::delete(db, &config).await?;
+                of_others.push(Entry::deleted(&config).named("config_deleted"));
+                continue;
+            }
             self.seal_by_schema(db, app, &mut config)?;
             self.follow_code(db, app, &mut config).await?;
         }
-        Ok(())
+        // Recorded where they see it, but not by whom: people of one organization are nobody to another.
+        activity::record(db, &Who::nobody(who.request.clone()), &of_others).await
     }
 
     /// What the app calls a secret now is kept as one from now on.

@@ -8,7 +8,7 @@ use crate::clock::Time;
 use crate::db::{Session, Writing, changed, on};
 use crate::error::{Error, Result};
 use crate::id::{AppConfigId, AppId, OrganizationId, TeamId, WorkerId};
-use crate::pipeline::{App, AppConfig, Collection, DueApp, Place};
+use crate::pipeline::{AppConfig, Collection, DueApp, Place};
 
 macro_rules! select {
     ($rest:literal) => {
@@ -238,11 +238,5 @@ pub(in super::super) async fn keep(
 pub(in super::super) async fn delete(db: &mut Writing, config: &AppConfig) -> Result<()> {
     const SQL: &str = "DELETE FROM pipeline_config WHERE organization_id = $1 AND id = $2";
     changed!(db, sqlx::query(SQL).bind(config.organization_id).bind(config.id))?;
-    Ok(())
-}
-
-pub(in super::super) async fn delete_of_others(db: &mut Writing, app: &App) -> Result<()> {
-    const SQL: &str = "DELETE FROM pipeline_config WHERE app_id = $1 AND organization_id <> $2";
-    changed!(db, sqlx::query(SQL).bind(app.id).bind(app.organization_id))?;
     Ok(())
 }
