@@ -194,7 +194,7 @@ async fn find(db: &mut Session, claim: &Claim) -> Result<Option<Row>> {
     const SQLITE: &str = "SELECT body_hash, state, status, headers, body, created_at FROM idempotency \
         WHERE user_id = $1 AND route = $2 AND token = $3";
     const POSTGRES: &str = "SELECT body_hash, state, status, headers, body, created_at FROM idempotency \
-        WHERE user_id = $1 AND route = $2 AND token = $3 FOR UPDATE";
+        WHERE user_id = $1 AND route = $2 AND token = $3 FOR NO KEY UPDATE";
     let sql = db.pick(SQLITE, POSTGRES);
     Ok(on!(db, conn =>
         sqlx::query_as(sql).bind(claim.user).bind(&claim.route).bind(&claim.token).fetch_optional(conn))?)

@@ -146,7 +146,7 @@ pub(super) async fn take_due(db: &mut Writing, due: Time, later: Time) -> Result
         ),
         concat!(
             "UPDATE domain SET checked_at = $2 WHERE id = (SELECT id FROM domain WHERE verified_at IS NOT NULL \
-             AND checked_at < $1 ORDER BY checked_at LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING ",
+             AND checked_at < $1 ORDER BY checked_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) RETURNING ",
             columns!()
         ),
     );

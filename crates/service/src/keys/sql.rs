@@ -40,7 +40,7 @@ pub(super) async fn lock_of_user(db: &mut Writing, user: UserId) -> Result<Vec<K
     // A SQLite session that writes already holds the only write lock.
     let sql = db.pick(
         select!("WHERE user_id = $1 ORDER BY id"),
-        select!("WHERE user_id = $1 ORDER BY id FOR UPDATE"),
+        select!("WHERE user_id = $1 ORDER BY id FOR NO KEY UPDATE"),
     );
     Ok(on!(db, conn => sqlx::query_as(sql).bind(user).fetch_all(conn))?)
 }
@@ -59,7 +59,7 @@ pub(super) async fn lock(db: &mut Writing, user: UserId, id: KeyId) -> Result<Ke
     // A SQLite session that writes already holds the only write lock.
     let sql = db.pick(
         select!("WHERE user_id = $1 AND id = $2"),
-        select!("WHERE user_id = $1 AND id = $2 FOR UPDATE"),
+        select!("WHERE user_id = $1 AND id = $2 FOR NO KEY UPDATE"),
     );
     let found = on!(db, conn => sqlx::query_as(sql).bind(user).bind(id).fetch_optional(conn))?;
     found.ok_or(Error::NotFound("key"))

@@ -49,7 +49,7 @@ pub(super) async fn take(db: &mut Writing, lease_until: Time) -> Result<Option<R
          (SELECT id FROM mail WHERE next_attempt_at <= $1 ORDER BY next_attempt_at LIMIT 1) \
          RETURNING id, recipient, content, invite_id, attempts, created_at",
         "UPDATE mail SET next_attempt_at = $2, attempts = attempts + 1 WHERE id = \
-         (SELECT id FROM mail WHERE next_attempt_at <= $1 ORDER BY next_attempt_at LIMIT 1 FOR UPDATE SKIP LOCKED) \
+         (SELECT id FROM mail WHERE next_attempt_at <= $1 ORDER BY next_attempt_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) \
          RETURNING id, recipient, content, invite_id, attempts, created_at",
     );
     let now = db.now;

@@ -29,7 +29,7 @@ pub(super) struct Totp {
 pub(super) async fn lock(db: &mut Writing, user: UserId) -> Result<Option<Totp>> {
     let sql = db.pick(
         "SELECT totp_secret, totp_last_step FROM app_user WHERE id = $1 AND totp_secret IS NOT NULL",
-        "SELECT totp_secret, totp_last_step FROM app_user WHERE id = $1 AND totp_secret IS NOT NULL FOR UPDATE",
+        "SELECT totp_secret, totp_last_step FROM app_user WHERE id = $1 AND totp_secret IS NOT NULL FOR NO KEY UPDATE",
     );
     Ok(on!(db, conn => sqlx::query_as(sql).bind(user).fetch_optional(conn))?)
 }

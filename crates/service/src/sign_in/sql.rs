@@ -69,7 +69,7 @@ pub(super) async fn challenged(db: &mut Writing, hash: &SecretHash) -> Result<Op
             "SELECT ",
             user_columns!(),
             " FROM challenge c JOIN app_user u ON u.id = c.user_id WHERE c.secret_hash = $1 AND c.expires_at > $2 \
-             FOR UPDATE"
+             FOR NO KEY UPDATE"
         ),
     );
     let now = db.now;

@@ -129,7 +129,7 @@ pub(super) async fn lock(db: &mut Writing, user: UserId) -> Result<()> {
     // An SQLite session that writes already holds the only write lock.
     let sql = db.pick(
         "SELECT id FROM app_user WHERE id = $1",
-        "SELECT id FROM app_user WHERE id = $1 FOR UPDATE",
+        "SELECT id FROM app_user WHERE id = $1 FOR NO KEY UPDATE",
     );
     let _: Option<i64> = on!(db, conn => sqlx::query_scalar(sql).bind(user).fetch_optional(conn))?;
     Ok(())

@@ -122,7 +122,7 @@ pub(in super::super) async fn find(
 
 /// Whoever asks looks at whose it is.
 pub(in super::super) async fn lock(db: &mut Writing, id: ExportId) -> Result<Option<BatchExport>> {
-    let sql = db.pick(select!("WHERE id = $1"), select!("WHERE id = $1 FOR UPDATE"));
+    let sql = db.pick(select!("WHERE id = $1"), select!("WHERE id = $1 FOR NO KEY UPDATE"));
     let row: Option<Row> = on!(db, conn => sqlx::query_as(sql).bind(id).fetch_optional(conn))?;
     row.map(BatchExport::try_from).transpose()
 }
@@ -147,7 +147,7 @@ pub(in super::super) async fn is_due(db: &mut Session, now: Time) -> Result<bool
 pub(in super::super) async fn lock_due(db: &mut Writing, limit: usize) -> Result<Vec<BatchExport>> {
     let sql = db.pick(
         select!("WHERE next_run_at <= $1 ORDER BY next_run_at LIMIT $2"),
-        select!("WHERE next_run_at <= $1 ORDER BY next_run_at LIMIT $2 FOR UPDATE SKIP LOCKED"),
+        select!("WHERE next_run_at <= $1 ORDER BY next_run_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED"),
     );
     let (now, limit) = (db.now, i64::try_from(limit).unwrap_or(i64::MAX));
     let rows = on!(db, conn => sqlx::query_as(sql).bind(now).bind(limit).fetch_all(conn))?;

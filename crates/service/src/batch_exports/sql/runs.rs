@@ -227,7 +227,7 @@ pub(in super::super) async fn find(db: &mut Session, export: ExportId, id: RunId
 }
 
 pub(in super::super) async fn lock(db: &mut Writing, id: RunId) -> Result<Option<Run>> {
-    let sql = db.pick(select!("WHERE r.id = $1"), select!("WHERE r.id = $1 FOR UPDATE"));
+    let sql = db.pick(select!("WHERE r.id = $1"), select!("WHERE r.id = $1 FOR NO KEY UPDATE"));
     one(on!(db, conn => sqlx::query_as(sql).bind(id).fetch_optional(conn))?)
 }
 
@@ -240,6 +240,8 @@ pub(in super::super) async fn is_due(db: &mut Session, now: Time) -> Result<bool
 }
 
 /// The run that has been due longest, of an export that is not paused or of a backfill, and to none of the busy places.
+///
+/// PostgreSQL also holds the export itself, so that whoever deletes it waits for this write, and this write for nobody.
 pub(in super::super) async fn lock_due(db: &mut Writing, busy: &[String]) -> Result<Option<Run>> {
     let now = db.now;
     macro_rules! read {
@@ -258,7 +260,11 @@ pub(in super::super) async fn lock_due(db: &mut Writing, busy: &[String]) -> Res
     }
     one(match db.connection() {
         Connection::Sqlite(conn) => read!(sqlx::Sqlite, conn, ""),
-        Connection::Postgres(conn) => read!(sqlx::Postgres, conn, " FOR UPDATE OF r SKIP LOCKED"),
+        Connection::Postgres(conn) => read!(
+            sqlx::Postgres,
+            conn,
+            " FOR NO KEY UPDATE OF r SKIP LOCKED FOR KEY SHARE OF e SKIP LOCKED"
+        ),
     })
 }
 
@@ -371,7 +377,7 @@ pub(in super::super) async fn overlapping(db: &mut Session, export: ExportId, sp
 pub(in super::super) async fn open_of_backfill(db: &mut Writing, id: BackfillId) -> Result<Vec<Run>> {
     let sql = db.pick(
         select!("WHERE r.backfill_id = $1 AND r.due_at IS NOT NULL"),
-        select!("WHERE r.backfill_id = $1 AND r.due_at IS NOT NULL FOR UPDATE"),
+        select!("WHERE r.backfill_id = $1 AND r.due_at IS NOT NULL FOR NO KEY UPDATE"),
     );
     all(on!(db, conn => sqlx::query_as(sql).bind(id).fetch_all(conn))?)
 }

@@ -144,7 +144,10 @@ pub(in super::super) async fn any(db: &mut Session, id: AppId) -> Result<Option<
 }
 
 pub(in super::super) async fn lock(db: &mut Writing, id: AppId) -> Result<Option<App>> {
-    let sql = db.pick(select!("WHERE a.id = $1"), select!("WHERE a.id = $1 FOR UPDATE OF a"));
+    let sql = db.pick(
+        select!("WHERE a.id = $1"),
+        select!("WHERE a.id = $1 FOR NO KEY UPDATE OF a"),
+    );
     let row: Option<Row> = on!(db, conn => sqlx::query_as(sql).bind(id).fetch_optional(conn))?;
     row.map(App::try_from).transpose()
 }
@@ -158,7 +161,7 @@ pub(in super::super) async fn is_any_to_check(db: &mut Session, now: Time) -> Re
 pub(in super::super) async fn lock_to_check(db: &mut Writing) -> Result<Option<App>> {
     let sql = db.pick(
         select!("WHERE a.next_check_at <= $1 ORDER BY a.next_check_at LIMIT 1"),
-        select!("WHERE a.next_check_at <= $1 ORDER BY a.next_check_at LIMIT 1 FOR UPDATE OF a SKIP LOCKED"),
+        select!("WHERE a.next_check_at <= $1 ORDER BY a.next_check_at LIMIT 1 FOR NO KEY UPDATE OF a SKIP LOCKED"),
     );
     let now = db.now;
     let row: Option<Row> = on!(db, conn => sqlx::query_as(sql).bind(now).fetch_optional(conn))?;

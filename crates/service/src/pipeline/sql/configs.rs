@@ -131,7 +131,10 @@ pub(in super::super) async fn any(db: &mut Session, id: AppConfigId) -> Result<O
 }
 
 pub(in super::super) async fn lock(db: &mut Writing, id: AppConfigId) -> Result<Option<AppConfig>> {
-    let sql = db.pick(select!("WHERE c.id = $1"), select!("WHERE c.id = $1 FOR UPDATE OF c"));
+    let sql = db.pick(
+        select!("WHERE c.id = $1"),
+        select!("WHERE c.id = $1 FOR NO KEY UPDATE OF c"),
+    );
     let row: Option<Row> = on!(db, conn => sqlx::query_as(sql).bind(id).fetch_optional(conn))?;
     row.map(AppConfig::try_from).transpose()
 }

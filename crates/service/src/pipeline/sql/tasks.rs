@@ -36,7 +36,7 @@ pub(in super::super) async fn lock_due(db: &mut Writing) -> Result<Option<Waitin
             )
         };
     }
-    let sql = db.pick(due!(""), due!(" FOR UPDATE SKIP LOCKED"));
+    let sql = db.pick(due!(""), due!(" FOR NO KEY UPDATE SKIP LOCKED"));
     let now = db.now;
     let row: Option<Row> = on!(db, conn => sqlx::query_as(sql).bind(now).fetch_optional(conn))?;
     let Some(row) = row else { return Ok(None) };
@@ -71,7 +71,7 @@ pub(in super::super) async fn is_held(db: &mut Writing, id: AppTaskId, worker: W
             )
         };
     }
-    let sql = db.pick(held!(""), held!(" FOR UPDATE"));
+    let sql = db.pick(held!(""), held!(" FOR NO KEY UPDATE"));
     let found: Option<i32> =
         on!(db, conn => sqlx::query_scalar(sql).bind(id).bind(worker).bind(attempt).fetch_optional(conn))?;
     Ok(found.is_some())
