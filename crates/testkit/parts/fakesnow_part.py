@@ -15,6 +15,7 @@ os.environ["TMPDIR"] = options["folder"]
 import snowflake.connector
 import uvicorn
 from fakesnow.server import app as emulator
+from fakesnow.server import sessions
 
 listener = socket.socket()
 listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -76,11 +77,21 @@ def is_signed(token):
 seen = []
 
 
+def forget():
+    """Ends all sessions, as Snowflake ends those of clients that are gone: what they had begun is undone."""
+    ended = [sessions.pop(token) for token in list(sessions)]
+    for session in ended:
+        session.close()
+    return len(ended)
+
+
 class Reader(BaseHTTPRequestHandler):
     def do_POST(self):
         sql = self.rfile.read(int(self.headers["content-length"])).decode()
         if sql == "seen":
             return self.reply(200, seen)
+        if sql == "forget":
+            return self.reply(200, forget())
         try:
             connection = snowflake.connector.connect(
                 user=options["user"], password=options["password"], account=options["account"],

@@ -10,7 +10,7 @@ use super::files::{StorePeer, open, outside, uuids};
 use super::suite::{self, Peer, delivery, events};
 
 /// A service account's key, made here: the emulator does not look at tokens, but they are signed all the same.
-fn service_account() -> String {
+pub(crate) fn service_account() -> String {
     let made = Command::new("openssl")
         .args(["genpkey", "-algorithm", "RSA", "-quiet"])
         .output();

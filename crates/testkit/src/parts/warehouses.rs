@@ -74,6 +74,11 @@ impl Snowflake {
         serde_json::from_str(&ask(self.reader, sql)).expect("rows as JSON")
     }
 
+    /// Ends all sessions, and undoes what they had begun.
+    pub fn forget(&self) {
+        ask(self.reader, "forget");
+    }
+
     /// The requests so far: path and body of each.
     pub fn seen(&self) -> Vec<Value> {
         serde_json::from_str(&ask(self.reader, "seen")).expect("requests as JSON")

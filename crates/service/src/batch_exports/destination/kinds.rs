@@ -333,7 +333,10 @@ impl Destination {
                 let bucket = bucket.map(|text| url("copy_inputs__endpoint_url", text));
                 std::iter::once(host("host", &redshift.host)).chain(bucket).collect()
             }
-            Self::Databricks(Databricks { server_hostname, .. }) => vec![host("server_hostname", server_hostname)],
+            // It may name a port, too.
+            Self::Databricks(Databricks { server_hostname, .. }) => {
+                vec![url("server_hostname", &format!("https://{server_hostname}"))]
+            }
             Self::File(_) | Self::NoOp(_) => Vec::new(),
         }
     }
