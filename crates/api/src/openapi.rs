@@ -213,7 +213,7 @@ fn complete_operation(path: &str, method: &str, operation: &mut Value) {
 
     let has_parameters = is_write || takes_query(operation);
     // Reading, but from another server, which may not be there or not have it.
-    let asks_elsewhere = path.ends_with("/check_for_updates/");
+    let asks_elsewhere = path.ends_with("/check_for_updates/") || path.ends_with("/upgrade/");
 
     operation["security"] = security(operation, &credential);
     if let Some(scope) = operation[SCOPE].as_str() {

@@ -170,11 +170,45 @@ impl Apps {
         id: AppId,
         tag: Option<&str>,
     ) -> Result<(App, Difference)> {
+        let (app, newer) = self.newer_code(caller, collection, id, tag).await?;
+        let Some(Newer { package, tag }) = newer else {
+            return Ok((app, Difference::default()));
+        };
+        let service = &self.core.service;
+        service
+            .change_app_code(caller, &app, &AppPatch::default(), package, tag)
+            .await
+    }
+
+    /// What an upgrade would make of an app, before anybody agrees to it.
+    pub async fn preview_upgrade(
+        &self,
+        caller: &Caller<ChangeApps>,
+        collection: Collection,
+        id: AppId,
+        tag: Option<&str>,
+    ) -> Result<(App, Difference)> {
+        let (app, newer) = self.newer_code(caller, collection, id, tag).await?;
+        let Some(Newer { package, tag }) = newer else {
+            return Ok((app, Difference::default()));
+        };
+        let after = app.with_code(&package, tag)?;
+        let difference = Difference::between(&app, &after);
+        Ok((after, difference))
+    }
+
+    async fn newer_code(
+        &self,
+        caller: &Caller<ChangeApps>,
+        collection: Collection,
+        id: AppId,
+        tag: Option<&str>,
+    ) -> Result<(App, Option<Newer>)> {
         let service = &self.core.service;
         let (seen, token) = service.app_to_change(caller, collection, id).await?;
         let app = seen.app;
         if caller.who.request.is_dry_run {
-            return Ok((app, Difference::default()));
+            return Ok((app, None));
         }
         let (files, found) = match (&app.url, origin_of(&app)?) {
             (_, Some(origin)) => self.newest(&origin, token.as_ref(), tag).await?,
@@ -183,19 +217,17 @@ impl Apps {
                 (files, None)
             }
             // Its code is written here: there is nothing newer anywhere.
-            _ => return Ok((app, Difference::default())),
+            _ => return Ok((app, None)),
         };
         let app = match (&found, tag) {
             (Some(newest), None) => service.note_latest_tag(&app, Some(newest)).await?,
             _ => app,
         };
         if files == seen.files && found == app.tag {
-            return Ok((app, Difference::default()));
+            return Ok((app, None));
         }
         let package = self.read(files).await?;
-        service
-            .change_app_code(caller, &app, &AppPatch::default(), package, found)
-            .await
+        Ok((app, Some(Newer { package, tag: found })))
     }
 
     /// What can be installed into a collection.
@@ -250,6 +282,12 @@ impl Apps {
             .map(|reading| package(files, reading))
             .map_err(|fault| unreadable(&fault))
     }
+}
+
+/// Code from where an app comes from that is not what it has, and what that is called there.
+struct Newer {
+    package: Package,
+    tag: Option<String>,
 }
 
 impl std::fmt::Debug for Apps {

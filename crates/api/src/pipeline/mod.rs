@@ -25,6 +25,7 @@ use crate::error::Problem;
 use crate::openapi::operation;
 use crate::page::{Listed, Paging};
 use crate::path::Id;
+use crate::query::Query;
 use crate::reply::{Created, NoContent, Reply};
 use gathered::Gathered;
 use views::{AppView, CatalogueView, ConfigView, SourceView, UpgradeView, VersionView};
@@ -195,6 +196,14 @@ macro_rules! code {
                         TAG,
                         "Move to the newest tag, or to another",
                     ),
+                )
+                .get_with(
+                    preview_upgrade::<$in>,
+                    operation(
+                        concat!($name, "_upgrade_retrieve"),
+                        TAG,
+                        "What an upgrade would make of an app",
+                    ),
                 ),
             )
             .api_route(
@@ -310,6 +319,18 @@ async fn upgrade<C: In>(
     Body(wish): Body<UpgradeWish>,
 ) -> Result<Reply<UpgradeView<'static>>, Problem> {
     let (app, difference) = apps.upgrade(&caller, C::COLLECTION, id, wish.tag.as_deref()).await?;
+    Ok(Reply::new(&UpgradeView::new(&app, &difference)))
+}
+
+async fn preview_upgrade<C: In>(
+    State(apps): State<Apps>,
+    Allowed(caller): Allowed<ChangeApps>,
+    Id(id): Id<AppId>,
+    Query(wish): Query<UpgradeWish>,
+) -> Result<Reply<UpgradeView<'static>>, Problem> {
+    let (app, difference) = apps
+        .preview_upgrade(&caller, C::COLLECTION, id, wish.tag.as_deref())
+        .await?;
     Ok(Reply::new(&UpgradeView::new(&app, &difference)))
 }
 

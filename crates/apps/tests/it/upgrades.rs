@@ -45,6 +45,11 @@ on_both! {
         let checked = kit.get(&kit.member.key, &format!("{path}check_for_updates/")).await;
         assert_eq!((checked.text("/tag"), checked.text("/latest_tag")), ("v1.0.0", "v1.1.0"));
         assert_eq!(far.last_header("authorization").as_deref(), Some("Bearer hush-hush"), "the token is kept");
+        let shown = kit.get(&kit.admin.key, &format!("{path}upgrade/")).await;
+        assert_eq!((shown.status, shown.text("/tag")), (200, "v1.1.0"), "{shown:?}");
+        assert_eq!(shown.body["changes"]["added_capabilities"], json!(["jobs.again"]));
+        let unchanged = kit.get(&kit.member.key, &path).await;
+        assert_eq!((unchanged.text("/tag"), &unchanged.body["version"]), ("v1.0.0", &json!(1)), "showing changes nothing");
         let upgraded = kit.post(&kit.admin.key, &format!("{path}upgrade/"), json!({})).await;
         assert_eq!(upgraded.text("/tag"), "v1.1.0", "{upgraded:?}");
         assert_eq!(upgraded.body["changes"]["added_capabilities"], json!(["jobs.again"]));

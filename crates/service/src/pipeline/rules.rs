@@ -54,6 +54,14 @@ fn capabilities(value: &Value) -> Vec<String> {
 }
 
 impl App {
+    /// The same app, if it had other code.
+    pub fn with_code(&self, package: &Package, tag: Option<String>) -> Result<Self> {
+        let mut app = self.clone();
+        app.tag = tag.or(app.tag);
+        app.change(&AppPatch::default(), Some(package))?;
+        Ok(app)
+    }
+
     /// `found` is the code it has, if it has any: what is taken back is what that says.
     pub(super) fn change(&mut self, patch: &AppPatch, found: Option<&Package>) -> Result<()> {
         if let Some(plugin_type) = patch.plugin_type {
