@@ -19,16 +19,7 @@ const LEAST_EVENTS: f64 = 1000.0;
 pub(crate) fn apps() -> Result<()> {
     say("building");
     let mut build = crate::cargo();
-    build.args([
-        "build",
-        "--release",
-        "--package",
-        "testkit",
-        "--package",
-        "sandbox",
-        "--bins",
-        "--examples",
-    ]);
+    build.args(["build", "--release", "--workspace", "--bins", "--examples"]);
     process::output(&mut build)?;
     let work = WorkDir::new("bench-apps")?;
     let facts = machine::facts(&crate::root(), &work.0)?;

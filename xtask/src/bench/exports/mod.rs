@@ -27,7 +27,7 @@ const EXPORTS: u32 = 100_000;
 pub(crate) fn exports(arguments: &[String]) -> Result<()> {
     let options = Options::read(arguments)?;
     say("building");
-    process::output(crate::cargo().args(["build", "--release", "--package", "server", "--package", "testkit"]))?;
+    process::output(crate::cargo().args(["build", "--release", "--workspace"]))?;
     // The rows go where temporary files go; what has to survive a crash goes to a disk.
     let (rows, disk) = (WorkDir::new("bench-exports")?, disk_folder()?);
     let mut report = Report {
