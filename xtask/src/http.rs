@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -113,6 +113,15 @@ pub(crate) fn send(port: u16, request: &Request) -> Result<Answer> {
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes)?;
     parse(&bytes).with_context(|| format!("{} {} got no proper answer", request.method, request.path))
+}
+
+/// Signs in with a password and returns the cookie of the new session.
+pub(crate) fn sign_in(port: u16, email: &str, password: &str) -> Result<String> {
+    let body = json!({ "email": email, "password": password }).to_string();
+    let answer = send(port, &Request::post("/api/login/", &body))?;
+    let set = answer.head.lines().find_map(|line| line.strip_prefix("set-cookie: "));
+    let cookie = set.and_then(|cookie| cookie.split(';').next());
+    Ok(cookie.context("signing in gave no session")?.to_owned())
 }
 
 /// A number that no earlier request of this or an earlier run has used: microseconds since 1970.

@@ -5,7 +5,6 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use serde_json::json;
 
 use crate::http::{self, Request};
 use crate::postgres::Cluster;
@@ -74,16 +73,9 @@ fn fuzz(work: &Path, database_url: Option<String>) -> Result<()> {
 
 /// The token of a new session.
 fn session(port: u16) -> Result<String> {
-    let body = json!({ "email": EMAIL, "password": PASSWORD }).to_string();
-    let answer = http::send(port, &Request::post("/api/login/", &body))?;
-    let cookie = answer
-        .head
-        .lines()
-        .find_map(|line| line.strip_prefix("set-cookie: ")?.split(';').next());
-    let token = cookie.and_then(|cookie| cookie.split_once('='));
-    token
-        .map(|(_, token)| token.to_owned())
-        .context("signing in gave no session")
+    let cookie = http::sign_in(port, EMAIL, PASSWORD)?;
+    let token = cookie.split_once('=').context("a cookie has a name")?.1;
+    Ok(token.to_owned())
 }
 
 fn schemathesis(port: u16, session: &str, arguments: &[&str]) -> Result<()> {

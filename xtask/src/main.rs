@@ -1,6 +1,7 @@
-//! What developers and CI run: `cargo xtask test`, `parts`, `check`, `bench`.
+//! What developers and CI run: `cargo xtask test`, `parts`, `browser`, `screenshots`, `check`, `bench`.
 
 mod bench;
+mod browser;
 mod checks;
 mod http;
 mod live;
@@ -18,10 +19,13 @@ use anyhow::{Result, bail};
 
 const USAGE: &str = "cargo xtask test    install what the tests need, start the real components, run everything
 cargo xtask parts   install the real mail, name and identity servers and the browser, and nothing else
+cargo xtask browser [NAME]…    the console in a real browser: all journeys and pages, or those of these names
+cargo xtask screenshots        pictures of the console, into docs/screenshots
 cargo xtask check   format, lints, licences: what needs no component
 cargo xtask bench api [--growth] [--quick] [--only NAME]    measure, and write docs/benchmarks.md
 cargo xtask bench exports [--rows NUMBER] [--only NAME]     the same for events in and rows out
-cargo xtask bench apps                                      the same for apps";
+cargo xtask bench apps                                      the same for apps
+cargo xtask bench console                                   the same for the console's pages";
 
 fn main() -> ExitCode {
     match run() {
@@ -39,10 +43,13 @@ fn run() -> Result<()> {
     match words.as_slice() {
         ["test"] => test::everything(),
         ["parts"] => test::parts_only(),
+        ["browser", ..] => browser::journeys_alone(&arguments[1..]),
+        ["screenshots"] => browser::screenshots(),
         ["check"] => test::checks_only(),
         ["bench", "api", ..] => bench::api(&arguments[2..]),
         ["bench", "exports", ..] => bench::exports(&arguments[2..]),
         ["bench", "apps"] => bench::apps(),
+        ["bench", "console"] => bench::console(),
         _ => bail!("use one of\n{USAGE}"),
     }
 }

@@ -40,11 +40,10 @@ const AZURITE: [&str; 1] = ["azurite@3.37.0"];
 /// The oldest that the packages above work with; Debian 12's own is older.
 const OLDEST_NODE: u32 = 20;
 /// Programs and the Debian packages that bring them, in Debian's version.
-const DEBIAN: [(&str, &str); 7] = [
-    ("/usr/sbin/knotd", "knot"),
+const BROWSING: [(&str, &str); 2] = [("/usr/sbin/knotd", "knot"), ("chromium", "chromium")];
+const DEBIAN: [(&str, &str); 5] = [
     ("kdig", "knot-dnsutils"),
     ("openssl", "openssl"),
-    ("chromium", "chromium"),
     ("php", "php-cli"),
     ("/usr/share/doc/php-xml/copyright", "php-xml"),
     ("/usr/share/doc/php-mbstring/copyright", "php-mbstring"),
@@ -92,30 +91,39 @@ pub(crate) fn folder() -> PathBuf {
 }
 
 pub(crate) fn install() -> Result<()> {
-    tools::python("parts/python", &PYTHON)?;
+    for_browsing()?;
     tools::python("parts/fakesnow", &FAKESNOW)?;
     tools::python("parts/bqemulator", &BQEMULATOR)?;
-    tools::npm("parts/node", &NODE)?;
     tools::python("parts/sdk-python", &SDK_PYTHON)?;
     tools::npm("parts/sdk-node", &SDK_NODE)?;
     tools::npm("parts/postgres18", &POSTGRES)?;
     tools::python("parts/duckdb", &DUCKDB)?;
-    tools::python("parts/seaweedfs", &SEAWEEDFS)?;
-    tools::python("parts/moto", &MOTO)?;
     tools::python("parts/gcs", &GCS)?;
     tools::npm("parts/azurite", &AZURITE)?;
-    let node = process::output(Command::new("node").arg("--version"))?;
-    ensure!(
-        is_recent(&node),
-        "node is {}; version {OLDEST_NODE} or newer is needed",
-        node.trim()
-    );
     for (program, package) in DEBIAN {
         process::need(Path::new(program), package)?;
     }
     tools::python("parts/clickhouse", &CLICKHOUSE)?;
     tools::unpacked("parts/clickhouse-server", &OLD_CLICKHOUSE)?;
     tools::unpacked("parts/simplesamlphp", &["simplesamlphp"])
+}
+
+/// What the console's pages are visited with, and what they reach.
+pub(crate) fn for_browsing() -> Result<()> {
+    tools::python("parts/python", &PYTHON)?;
+    tools::python("parts/seaweedfs", &SEAWEEDFS)?;
+    tools::python("parts/moto", &MOTO)?;
+    tools::npm("parts/node", &NODE)?;
+    let node = process::output(Command::new("node").arg("--version"))?;
+    ensure!(
+        is_recent(&node),
+        "node is {}; version {OLDEST_NODE} or newer is needed",
+        node.trim()
+    );
+    for (program, package) in BROWSING {
+        process::need(Path::new(program), package)?;
+    }
+    Ok(())
 }
 
 /// `node --version` says `v20.19.0`.

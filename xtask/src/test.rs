@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 
 use crate::postgres::Cluster;
 use crate::process::WorkDir;
-use crate::{cargo, checks, live, parts, say, target};
+use crate::{browser, cargo, checks, live, parts, say, target};
 
 /// Databases of tests need not survive a power cut.
 const FAST: [&str; 4] = [
@@ -30,6 +30,7 @@ pub(crate) fn everything() -> Result<()> {
     done.push(step("build", build));
     done.push(step("real parts, installed", parts::install));
     done.push(step("tests, on SQLite and PostgreSQL", || tests(&cluster)));
+    done.push(step("the console, in a browser", || browser::journeys(&[])));
     done.push(step("the document, linted", checks::document));
     done.push(step("schemathesis, on SQLite", || live::on_sqlite(&work.0)));
     done.push(step("schemathesis, on PostgreSQL", || {

@@ -159,7 +159,8 @@ impl aide::OperationInput for OwnKey {
 #[schemars(extend("examples" = [{
     "id": "01a1dd53-efb7-7ca7-8f85-3211db872bca", "label": "CI", "value": null, "mask_value": "hgr_...6CjA",
     "scopes": ["organization:read"], "scoped_organizations": [], "scoped_teams": [],
-    "created_at": "2026-11-15T09:30:00.000000Z", "last_used_at": null, "last_rolled_at": null, "expires_at": null
+    "created_at": "2026-11-15T09:30:00.000000Z", "last_used_at": null, "unused_scopes": ["organization:read"],
+    "last_rolled_at": null, "expires_at": null
 }]))]
 pub(crate) struct KeyView {
     id: Uuid,
@@ -174,6 +175,8 @@ pub(crate) struct KeyView {
     created_at: Stamp,
     /// To within ten minutes.
     last_used_at: Option<Stamp>,
+    /// Those of `scopes` that nothing was ever done with: the key would do as well without them.
+    unused_scopes: Vec<Scope>,
     last_rolled_at: Option<Stamp>,
     expires_at: Option<Stamp>,
 }
@@ -194,6 +197,7 @@ impl From<&Key> for KeyView {
             scoped_teams: key.scoped_teams.iter().map(|id| id.0).collect(),
             created_at: Stamp(key.created_at),
             last_used_at: key.last_used_at.map(Stamp),
+            unused_scopes: key.unused_scopes(),
             last_rolled_at: key.last_rolled_at.map(Stamp),
             expires_at: key.expires_at.map(Stamp),
         }

@@ -1,6 +1,6 @@
 //! Everything about apps that takes more than the database: their source, the sandbox, the store of events.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use events::Events;
@@ -52,6 +52,18 @@ pub struct SourceChange {
     /// None takes a file away.
     pub files: BTreeMap<String, Option<String>>,
     pub patch: AppPatch,
+    /// The version that whoever changes it has seen. If there is another by now, nothing changes.
+    pub seen: Option<i64>,
+}
+
+/// What an upgrade would bring.
+#[derive(Debug, Clone)]
+pub struct Upgrade {
+    /// What the code is called where it comes from.
+    pub tag: Option<String>,
+    pub difference: Difference,
+    /// The files that are added, taken away or not the same.
+    pub files: Vec<String>,
 }
 
 /// How many files an app may have, wherever they come from.
@@ -127,6 +139,9 @@ impl Apps {
     ) -> Result<AppWithFiles> {
         let service = &self.core.service;
         let (seen, _) = service.app_to_change(caller, collection, id).await?;
+        if change.seen.is_some_and(|version| version != seen.app.version) {
+            return Err(service::pipeline::source_changed());
+        }
         let mut files = seen.files.clone();
         for (name, text) in &change.files {
             match text {
@@ -171,7 +186,7 @@ impl Apps {
         tag: Option<&str>,
     ) -> Result<(App, Difference)> {
         let (app, newer) = self.newer_code(caller, collection, id, tag).await?;
-        let Some(Newer { package, tag }) = newer else {
+        let Some(Newer { package, tag, .. }) = newer else {
             return Ok((app, Difference::default()));
         };
         let service = &self.core.service;
@@ -180,21 +195,24 @@ impl Apps {
             .await
     }
 
-    /// What an upgrade would make of an app, before anybody agrees to it.
+    /// What an upgrade would make of an app, before anybody agrees to it. None: nothing, the code is the same.
     pub async fn preview_upgrade(
         &self,
         caller: &Caller<ChangeApps>,
         collection: Collection,
         id: AppId,
         tag: Option<&str>,
-    ) -> Result<(App, Difference)> {
+    ) -> Result<(App, Option<Upgrade>)> {
         let (app, newer) = self.newer_code(caller, collection, id, tag).await?;
-        let Some(Newer { package, tag }) = newer else {
-            return Ok((app, Difference::default()));
+        let Some(Newer { package, tag, changed }) = newer else {
+            return Ok((app, None));
         };
-        let after = app.with_code(&package, tag)?;
-        let difference = Difference::between(&app, &after);
-        Ok((after, difference))
+        let upgrade = Upgrade {
+            tag: tag.clone(),
+            difference: app.difference_with(&package),
+            files: changed,
+        };
+        Ok((app.with_code(&package, tag)?, Some(upgrade)))
     }
 
     async fn newer_code(
@@ -210,14 +228,8 @@ impl Apps {
         if caller.who.request.is_dry_run {
             return Ok((app, None));
         }
-        let (files, found) = match (&app.url, origin_of(&app)?) {
-            (_, Some(origin)) => self.newest(&origin, token.as_ref(), tag).await?,
-            (Some(url), None) if app.plugin_type == PluginType::Local => {
-                let files = self.core.sources.local(url).await.map_err(|error| fetched(&error))?;
-                (files, None)
-            }
-            // Its code is written here: there is nothing newer anywhere.
-            _ => return Ok((app, None)),
+        let Some((files, found)) = self.elsewhere(&app, token.as_ref(), tag).await? else {
+            return Ok((app, None));
         };
         let app = match (&found, tag) {
             (Some(newest), None) => service.note_latest_tag(&app, Some(newest)).await?,
@@ -226,8 +238,12 @@ impl Apps {
         if files == seen.files && found == app.tag {
             return Ok((app, None));
         }
-        let package = self.read(files).await?;
-        Ok((app, Some(Newer { package, tag: found })))
+        let newer = Newer {
+            changed: different_files(&seen.files, &files),
+            package: self.read(files).await?,
+            tag: found,
+        };
+        Ok((app, Some(newer)))
     }
 
     /// What can be installed into a collection.
@@ -260,6 +276,23 @@ impl Apps {
         Ok(true)
     }
 
+    /// The code where an app comes from. None: it is written here, and there is nothing newer anywhere.
+    async fn elsewhere(
+        &self,
+        app: &App,
+        token: Option<&secrecy::SecretString>,
+        tag: Option<&str>,
+    ) -> Result<Option<(Files, Option<String>)>> {
+        match (&app.url, origin_of(app)?) {
+            (_, Some(origin)) => self.newest(&origin, token, tag).await.map(Some),
+            (Some(url), None) if app.plugin_type == PluginType::Local => {
+                let files = self.core.sources.local(url).await.map_err(|error| fetched(&error))?;
+                Ok(Some((files, None)))
+            }
+            _ => Ok(None),
+        }
+    }
+
     async fn newest(
         &self,
         origin: &Origin,
@@ -288,12 +321,21 @@ impl Apps {
 struct Newer {
     package: Package,
     tag: Option<String>,
+    /// The names of the files that are not the same in both.
+    changed: Vec<String>,
 }
 
 impl std::fmt::Debug for Apps {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Apps").finish_non_exhaustive()
     }
+}
+
+/// The names of files that only one side has, or that are not the same on both.
+pub fn different_files(before: &Files, after: &Files) -> Vec<String> {
+    let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    let changed = names.into_iter().filter(|name| before.get(*name) != after.get(*name));
+    changed.cloned().collect()
 }
 
 fn tag_of(new: &NewApp) -> Option<&str> {

@@ -10,7 +10,7 @@ pub mod source;
 mod worker;
 mod workshop;
 
-pub use apps::{Apps, Outside, SourceChange};
+pub use apps::{Apps, Outside, SourceChange, Upgrade, different_files};
 pub use catalogue::{Catalogue, Entry as CatalogueEntry};
 pub use source::{Files, Limits, Origin, Sources};
 

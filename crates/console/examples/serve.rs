@@ -11,6 +11,7 @@ mod kit;
 use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
 use kit::Kit;
+use service::Level;
 use tokio::net::TcpListener;
 
 #[tokio::main]
@@ -18,6 +19,9 @@ async fn main() -> std::io::Result<()> {
     let port = std::env::args().nth(1).unwrap_or_else(|| "8077".to_owned());
     let kit = Kit::starting_at(service::Clock::System, &format!("http://127.0.0.1:{port}")).await;
     kit.person("ann@example.org").await;
+    for (email, level) in [("ben@example.org", Level::Admin), ("cia@example.org", Level::Member)] {
+        kit.member(email, level).await;
+    }
     println!("http://127.0.0.1:{port}/login/");
     for (domain, enforcement) in [("sso.example.net", "saml"), ("both.example.net", "")] {
         println!(

@@ -1,4 +1,4 @@
-//! Our own style sheet and icon. Their names change with their contents, so browsers may keep them for good.
+//! Style sheet, scripts and icon. Their names change with their contents, so browsers may keep them for good.
 
 use std::sync::LazyLock;
 
@@ -11,48 +11,76 @@ use axum::routing::get;
 use crate::Console;
 use crate::failure::Failure;
 
-const STYLE: &str = include_str!("../static/hedgerow.css");
-const ICON: &str = include_str!("../static/hedgerow.svg");
+static STYLE: LazyLock<Asset> = LazyLock::new(|| {
+    let contents = include_str!("../static/hedgerow.css");
+    Asset::new("hedgerow", "css", "text/css; charset=utf-8", contents)
+});
+static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
+    let contents = include_str!("../static/hedgerow.js");
+    Asset::new("hedgerow", "js", "text/javascript; charset=utf-8", contents)
+});
+/// Keeps parts of a page up to date: <https://htmx.org>, as published, under its Zero-Clause BSD licence.
+static HTMX: LazyLock<Asset> = LazyLock::new(|| {
+    let contents = include_str!("../static/htmx-4.0.0.min.js");
+    Asset::new("htmx", "js", "text/javascript; charset=utf-8", contents)
+});
+static ICON: LazyLock<Asset> = LazyLock::new(|| {
+    let contents = include_str!("../static/hedgerow.svg");
+    Asset::new("hedgerow", "svg", "image/svg+xml", contents)
+});
 
-static STYLE_PATH: LazyLock<String> = LazyLock::new(|| path(STYLE, "css"));
-static ICON_PATH: LazyLock<String> = LazyLock::new(|| path(ICON, "svg"));
+struct Asset {
+    path: String,
+    content_type: &'static str,
+    contents: &'static str,
+}
+
+impl Asset {
+    fn new(name: &str, ending: &str, content_type: &'static str, contents: &'static str) -> Self {
+        let hash = auth::key::hash(contents);
+        let hash = u64::from_be_bytes(std::array::from_fn(|place| hash[place]));
+        Self {
+            path: format!("/assets/{name}-{hash:016x}.{ending}"),
+            content_type,
+            contents,
+        }
+    }
+
+    fn answer(&self) -> Response {
+        let headers = [
+            (header::CONTENT_TYPE, HeaderValue::from_static(self.content_type)),
+            (
+                header::CACHE_CONTROL,
+                HeaderValue::from_static("public, max-age=31536000, immutable"),
+            ),
+        ];
+        (headers, self.contents).into_response()
+    }
+}
 
 pub(crate) fn routes() -> Router<Console> {
     Router::new().route("/assets/{file}", get(serve))
 }
 
 pub(crate) fn style() -> &'static str {
-    &STYLE_PATH
+    &STYLE.path
+}
+
+pub(crate) fn script() -> &'static str {
+    &SCRIPT.path
+}
+
+pub(crate) fn htmx() -> &'static str {
+    &HTMX.path
 }
 
 pub(crate) fn icon() -> &'static str {
-    &ICON_PATH
-}
-
-fn path(contents: &str, ending: &str) -> String {
-    let hash = auth::key::hash(contents);
-    let hash = u64::from_be_bytes(std::array::from_fn(|place| hash[place]));
-    format!("/assets/hedgerow-{hash:016x}.{ending}")
+    &ICON.path
 }
 
 async fn serve(Path(file): Path<String>) -> Response {
     let asked = format!("/assets/{file}");
-    if asked == *STYLE_PATH {
-        kept(STYLE, "text/css; charset=utf-8")
-    } else if asked == *ICON_PATH {
-        kept(ICON, "image/svg+xml")
-    } else {
-        Failure::NoSuchPage.into_response()
-    }
-}
-
-fn kept(contents: &'static str, content_type: &'static str) -> Response {
-    let headers = [
-        (header::CONTENT_TYPE, HeaderValue::from_static(content_type)),
-        (
-            header::CACHE_CONTROL,
-            HeaderValue::from_static("public, max-age=31536000, immutable"),
-        ),
-    ];
-    (headers, contents).into_response()
+    let assets: [&Asset; 4] = [&STYLE, &SCRIPT, &HTMX, &ICON];
+    let found = assets.into_iter().find(|asset| asset.path == asked);
+    found.map_or_else(|| Failure::NoSuchPage.into_response(), Asset::answer)
 }

@@ -186,12 +186,28 @@ impl TryFrom<Error> for Problems {
                 ..said(StatusCode::TOO_MANY_REQUESTS, patience(wait))
             }),
             Error::Forbidden(why) => Ok(said(StatusCode::FORBIDDEN, why)),
+            Error::Conflict { detail, .. } => Ok(said(StatusCode::CONFLICT, detail)),
             other => Err(other.into()),
         }
     }
 }
 
 impl Problems {
+    /// Of a form with one field: whatever is refused is refused because of it.
+    #[must_use]
+    pub(crate) fn about(mut self, field: &'static str) -> Self {
+        for problem in &mut self.found {
+            problem.field = Some(field.into());
+        }
+        self
+    }
+
+    /// All that is wrong, in order, with the field and in the words of the service.
+    pub(crate) fn each(&self) -> impl Iterator<Item = (Option<&str>, &str)> {
+        let found = self.found.iter();
+        found.map(|problem| (problem.field.as_deref(), problem.detail.as_str()))
+    }
+
     pub(crate) fn status(&self) -> StatusCode {
         self.status
     }

@@ -1,5 +1,7 @@
 //! A labelled field of a form, with its hint and with what is wrong with it.
 
+use std::borrow::Cow;
+
 use askama::Template;
 use askama::filters::HtmlSafe;
 
@@ -9,14 +11,16 @@ use crate::failure::Problems;
 #[template(path = "field.html")]
 pub(crate) struct Field {
     /// As the service calls it, so that what it says of the field is said beside it.
-    name: &'static str,
+    name: Cow<'static, str>,
     label: &'static str,
     kind: &'static str,
     autocomplete: &'static str,
     /// What kind of keyboard to show, if not the usual one.
     keyboard: &'static str,
     value: String,
-    hint: &'static str,
+    hint: Cow<'static, str>,
+    /// A word beside the label.
+    remark: Cow<'static, str>,
     problem: Option<String>,
     most: u16,
     is_optional: bool,
@@ -28,9 +32,9 @@ pub(crate) struct Field {
 impl HtmlSafe for Field {}
 
 impl Field {
-    pub(crate) fn text(name: &'static str, label: &'static str, autocomplete: &'static str) -> Self {
+    pub(crate) fn text(name: impl Into<Cow<'static, str>>, label: &'static str, autocomplete: &'static str) -> Self {
         Self {
-            name,
+            name: name.into(),
             label,
             kind: "text",
             autocomplete,
@@ -47,7 +51,11 @@ impl Field {
         }
     }
 
-    pub(crate) fn password(name: &'static str, label: &'static str, autocomplete: &'static str) -> Self {
+    pub(crate) fn password(
+        name: impl Into<Cow<'static, str>>,
+        label: &'static str,
+        autocomplete: &'static str,
+    ) -> Self {
         Self {
             kind: "password",
             most: 256,
@@ -58,6 +66,24 @@ impl Field {
     /// A new password, with what is asked of it.
     pub(crate) fn new_password(label: &'static str) -> Self {
         Self::password("password", label, "new-password").hint("At least 8 characters. A few random words do well.")
+    }
+
+    /// A day, for which browsers have a calendar.
+    pub(crate) fn date(name: &'static str, label: &'static str) -> Self {
+        Self {
+            kind: "date",
+            most: 10,
+            ..Self::text(name, label, "off")
+        }
+    }
+
+    /// A minute of a day, for which browsers have a calendar and a clock.
+    pub(crate) fn minute(name: &'static str, label: &'static str) -> Self {
+        Self {
+            kind: "datetime-local",
+            most: 19,
+            ..Self::text(name, label, "off")
+        }
     }
 
     /// A code of an authenticator.
@@ -73,8 +99,13 @@ impl Field {
         self
     }
 
-    pub(crate) fn hint(mut self, hint: &'static str) -> Self {
-        self.hint = hint;
+    pub(crate) fn hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
+        self.hint = hint.into();
+        self
+    }
+
+    pub(crate) fn remark(mut self, remark: impl Into<Cow<'static, str>>) -> Self {
+        self.remark = remark.into();
         self
     }
 
@@ -89,6 +120,13 @@ impl Field {
     }
 
     pub(crate) fn optional(mut self) -> Self {
+        self.is_optional = true;
+        self.remark = "optional".into();
+        self
+    }
+
+    /// That it may be left out goes without saying.
+    pub(crate) fn of_filter(mut self) -> Self {
         self.is_optional = true;
         self
     }
@@ -106,7 +144,7 @@ impl Field {
     }
 
     pub(crate) fn judged(mut self, problems: &Problems) -> Self {
-        self.problem = problems.of(self.name);
+        self.problem = problems.of(&self.name);
         if let Some(first) = problems.first_field() {
             self.is_focused = first == self.name;
         }

@@ -1,11 +1,17 @@
-//! Pages for people: getting in, and managing one's account. Asks the service, shows what it says; decides nothing.
+//! Pages for people: getting in, one's account, and running an organization. Asks the service, shows what it says;
+//! decides nothing.
 
 mod account;
 mod assets;
+mod choices;
+mod curl;
 mod failure;
 mod field;
+mod inside;
 mod login;
+mod organizations;
 mod page;
+mod paging;
 mod reset;
 mod second_step;
 mod show;
@@ -13,16 +19,16 @@ mod signup;
 mod sso;
 mod visitor;
 
+use apps::Apps;
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, FromRef};
 use axum::http::{Method, Uri};
-use axum::response::{Redirect, Response};
-use axum::routing::get;
+use axum::response::Redirect;
+use exports::Exports;
 use identity::Identity;
 use service::Service;
 
 use failure::Failure;
-use visitor::Visitor;
 
 /// No form of ours needs more.
 const MOST_BYTES: usize = 64 * 1024;
@@ -31,6 +37,8 @@ const MOST_BYTES: usize = 64 * 1024;
 #[derive(Debug, Clone)]
 pub(crate) struct Console {
     identity: Identity,
+    exports: Exports,
+    apps: Apps,
 }
 
 impl FromRef<Console> for Identity {
@@ -45,24 +53,42 @@ impl FromRef<Console> for Service {
     }
 }
 
+impl FromRef<Console> for Exports {
+    fn from_ref(console: &Console) -> Self {
+        console.exports.clone()
+    }
+}
+
+impl FromRef<Console> for Apps {
+    fn from_ref(console: &Console) -> Self {
+        console.apps.clone()
+    }
+}
+
 /// All pages. What happens to every request, such as its id and the check where it comes from, is for whoever serves
 /// them to add.
-pub fn router(identity: Identity) -> Router {
+pub fn router(identity: Identity, exports: Exports, apps: Apps) -> Router {
     Router::new()
-        .route("/", get(home))
         .merge(login::routes())
         .merge(second_step::routes())
         .merge(reset::routes())
         .merge(signup::routes())
         .merge(account::routes())
+        .merge(organizations::routes())
+        .merge(inside::routes())
         .layer(DefaultBodyLimit::max(MOST_BYTES))
-        // Has a limit of its own: assertions are long.
+        // These have limits of their own: assertions are long, and so is code.
         .merge(sso::routes())
+        .merge(inside::large_routes())
         .merge(assets::routes())
         .method_not_allowed_fallback(async || Failure::NoSuchMethod)
         .fallback(elsewhere)
         .layer(axum::middleware::from_fn(page::layer))
-        .with_state(Console { identity })
+        .with_state(Console {
+            identity,
+            exports,
+            apps,
+        })
 }
 
 /// Paths end with a slash; whoever leaves it out is shown the way.
@@ -74,12 +100,4 @@ async fn elsewhere(method: Method, uri: Uri) -> Result<Redirect, Failure> {
     }
     let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
     Ok(Redirect::permanent(&format!("{path}/{query}")))
-}
-
-async fn home(visitor: Visitor) -> Response {
-    page::go_to(if visitor.session.is_some() {
-        "/account/"
-    } else {
-        "/login/"
-    })
 }

@@ -13,9 +13,9 @@ use url::form_urlencoded::byte_serialize;
 use crate::failure::{Failure, Problems};
 use crate::visitor::Visitor;
 
-/// Nothing from outside, no script, no style but ours, no form that leads away.
-const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self' data:; form-action 'self'; \
-                      frame-ancestors 'none'; base-uri 'none'";
+/// Nothing from outside, no script and no style but ours, and none inside pages; no form that leads away.
+const POLICY: &str = "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; img-src 'self' data:; \
+                      form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
 pub(crate) fn page(template: &impl Template) -> Response {
     page_with(StatusCode::OK, template)

@@ -44,6 +44,20 @@ pub(crate) fn ago(time: Time, now: Time) -> String {
     }
 }
 
+/// How long until then, as long as that is easier to grasp than a date.
+pub(crate) fn until(time: Time, now: Time) -> String {
+    let left = time - now;
+    if left < TimeDelta::hours(1) {
+        format!("in {}", counted(left.num_minutes().max(1), "minute"))
+    } else if left < TimeDelta::days(2) {
+        format!("in {}", counted(left.num_hours(), "hour"))
+    } else if left < TimeDelta::days(14) {
+        format!("in {}", counted(left.num_days(), "day"))
+    } else {
+        day(time)
+    }
+}
+
 pub(crate) fn day(time: Time) -> String {
     time.format("%-d %b %Y").to_string()
 }
@@ -125,6 +139,15 @@ mod tests {
         assert_eq!(ago(now - TimeDelta::minutes(1), now), "1 minute ago");
         assert_eq!(ago(now - TimeDelta::hours(30), now), "1 day ago");
         assert_eq!(ago(now - TimeDelta::days(40), now), "6 Oct 2026");
+    }
+
+    #[test]
+    fn so_is_what_is_to_come() {
+        let now: Time = "2026-11-15T09:30:00Z".parse().unwrap();
+        assert_eq!(until(now + TimeDelta::seconds(3), now), "in 1 minute");
+        assert_eq!(until(now + TimeDelta::hours(30), now), "in 30 hours");
+        assert_eq!(until(now + TimeDelta::days(3), now), "in 3 days");
+        assert_eq!(until(now + TimeDelta::days(40), now), "25 Dec 2026");
     }
 
     #[test]

@@ -148,9 +148,10 @@ async fn accept(
     };
     let problems = match accepted {
         Ok(accepted) => {
+            let there = format!("/organizations/{}/?done=joined", accepted.organization);
             return match &accepted.session {
-                Some(session) => opened(&service, visitor, session, "/account/?done=joined").await,
-                None => Ok(go_to("/account/?done=joined")),
+                Some(session) => opened(&service, visitor, session, &there).await,
+                None => Ok(go_to(&there)),
             };
         }
         Err(error) => Problems::try_from(error)?,

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::str::FromStr;
 
-use axum::extract::{Form, FromRequest, FromRequestParts, Path, Request as HttpRequest};
+use axum::extract::{Form, FromRequest, FromRequestParts, Query, RawPathParams, Request as HttpRequest};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method};
 use axum::response::Response;
@@ -106,16 +106,38 @@ fn wanted(parts: &Parts) -> &str {
     if parts.method == Method::GET { path } else { "/account/" }
 }
 
-/// An id in a path. What cannot be one is not found.
+/// The last id in a path. What cannot be one is not found.
 pub(crate) struct Id<T>(pub(crate) T);
 
 impl<T: FromStr, S: Send + Sync> FromRequestParts<S> for Id<T> {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
-        let text = Path::<String>::from_request_parts(parts, state).await;
-        let id = text.ok().and_then(|Path(text)| text.parse().ok());
+        let params = RawPathParams::from_request_parts(parts, state).await;
+        let params = params.map_err(|_| Failure::NoSuchPage)?;
+        let last = params.iter().last().map(|(_, text)| text);
+        let id = last.and_then(|text| text.parse().ok());
         id.map(Self).ok_or(Failure::NoSuchPage)
+    }
+}
+
+/// The last two ids in a path, such as an export's and that of a run of it.
+pub(crate) struct Ids<A, B>(pub(crate) A, pub(crate) B);
+
+impl<A: FromStr, B: FromStr, S: Send + Sync> FromRequestParts<S> for Ids<A, B> {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
+        let params = RawPathParams::from_request_parts(parts, state).await;
+        let params = params.map_err(|_| Failure::NoSuchPage)?;
+        let texts: Vec<&str> = params.iter().map(|(_, text)| text).collect();
+        let [.., outer, inner] = texts[..] else {
+            return Err(Failure::NoSuchPage);
+        };
+        match (outer.parse(), inner.parse()) {
+            (Ok(outer), Ok(inner)) => Ok(Self(outer, inner)),
+            _ => Err(Failure::NoSuchPage),
+        }
     }
 }
 
@@ -128,6 +150,19 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Sent<T> {
     async fn from_request(request: HttpRequest, state: &S) -> Result<Self, Failure> {
         let form = Form::<T>::from_request(request, state).await;
         form.map(|Form(form)| Self(form)).map_err(|_| Failure::Unreadable)
+    }
+}
+
+/// What stands behind the question mark. What cannot be read says nothing: whoever mistypes a filter sees the page.
+#[derive(Debug, Default)]
+pub(crate) struct InQuery<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequestParts<S> for InQuery<T> {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
+        let query = Query::<T>::from_request_parts(parts, state).await;
+        Ok(Self(query.map(|query| query.0).unwrap_or_default()))
     }
 }
 
@@ -146,7 +181,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Asked {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
-        let query = axum::extract::Query::<Self>::from_request_parts(parts, state).await;
-        Ok(query.map(|query| query.0).unwrap_or_default())
+        let InQuery(asked) = InQuery::<Self>::from_request_parts(parts, state).await?;
+        Ok(asked)
     }
 }

@@ -7,7 +7,7 @@ use events::Events;
 use outbound::DialError;
 use service::access::{Caller, ChangeExports};
 use service::batch_exports::destination::{Destination, Target};
-use service::batch_exports::{Backfill, BackfillWish, BatchExport, ExportPatch, ExportSeen, NewExport};
+use service::batch_exports::{BatchExport, ExportPatch, ExportSeen, NewExport};
 use service::{Error, ExportId, Invalid, Result, Service, Unchanged, WorkerId};
 use url::Url;
 
@@ -55,6 +55,11 @@ impl Exports {
         &self.core.events
     }
 
+    /// Whether the operator has set a folder aside that exports may write to.
+    pub fn takes_files(&self) -> bool {
+        self.core.outside.export_root.is_some()
+    }
+
     /// Looks at where it would go before it is written down; a name that is not in DNS yet is fine.
     pub async fn create(&self, caller: &Caller<ChangeExports>, new: &NewExport) -> Result<ExportSeen> {
         self.check(&new.destination.read()?, caller.who.request.is_dry_run)
@@ -76,24 +81,6 @@ impl Exports {
             self.check(&destination, caller.who.request.is_dry_run).await?;
         }
         service.update_batch_export(caller, id, patch, unchanged).await
-    }
-
-    pub async fn backfill(
-        &self,
-        caller: &Caller<ChangeExports>,
-        id: ExportId,
-        wish: &BackfillWish,
-    ) -> Result<(ExportSeen, Backfill)> {
-        let export = self.core.service.batch_export(caller, id).await?.export;
-        let earliest = self
-            .core
-            .events
-            .earliest(export.team_id.0, export.model)
-            .await
-            .map_err(|error| store_failed(&error))?;
-        let made = self.core.service.create_backfill(caller, id, wish, earliest).await?;
-        self.core.wake.notify_waiters();
-        Ok(made)
     }
 
     /// Tries what a run would need, step by step.

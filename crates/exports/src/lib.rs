@@ -1,5 +1,6 @@
 //! Batch exports: what is due, carried out: read from the store of events, written in a format, delivered.
 
+mod backfills;
 mod delivery;
 pub mod destinations;
 mod error;

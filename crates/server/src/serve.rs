@@ -63,7 +63,7 @@ pub(crate) async fn serve(settings: Settings) -> anyhow::Result<()> {
         exports.clone(),
         apps.clone(),
         api_settings(&settings),
-        Some(console::router(identity.clone())),
+        Some(console::router(identity.clone(), exports.clone(), apps.clone())),
     )
     .merge(api::capture_router(
         service.clone(),

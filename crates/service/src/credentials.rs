@@ -37,6 +37,8 @@ struct Holder {
     needs_second_factor: bool,
     is_valid_until: Option<crate::Time>,
     last_used_at: Option<crate::Time>,
+    /// What a key was used for, as far as it is written.
+    used_scopes: Vec<Scope>,
 }
 
 impl Service {
@@ -45,6 +47,7 @@ impl Service {
         let seen = self.core.store.version(matches!(P::SCOPE, Scope::Write(_))).await;
         let holder = self.holder(credential, None, seen).await?;
         holder.may::<P>()?;
+        self.note_scope::<P>(&holder);
         Ok(holder.known(request, seen))
     }
 
@@ -83,6 +86,7 @@ impl Service {
                 "this needs the level {needed} or higher, and yours is {level}"
             )));
         }
+        self.note_scope::<P>(&holder);
         Ok(Caller {
             known: holder.known(request, seen),
             organization: target,
@@ -118,6 +122,12 @@ impl Service {
         Ok(holder)
     }
 
+    fn note_scope<P: Permission>(&self, holder: &Holder) {
+        if let Some(key) = holder.key {
+            self.core.key_use.note_scope(key, &holder.used_scopes, P::SCOPE);
+        }
+    }
+
     async fn key_holder(&self, hash: &[u8; 32], organization: Option<OrganizationId>) -> Result<Holder> {
         let found = keys::sql::holder(&mut self.core.store.read().await?, hash, organization).await?;
         let row = found.ok_or(Error::BadCredential)?;
@@ -141,6 +151,7 @@ impl Service {
             needs_second_factor: false,
             is_valid_until: row.expires_at,
             last_used_at: row.last_used_at,
+            used_scopes: row.used_scopes.0,
         })
     }
 
@@ -164,6 +175,7 @@ impl Service {
             needs_second_factor: row.enforce_2fa.unwrap_or(false),
             is_valid_until: Some(row.expires_at),
             last_used_at: Some(row.last_used_at),
+            used_scopes: Vec::new(),
         })
     }
 }

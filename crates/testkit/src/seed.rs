@@ -4,12 +4,20 @@ use anyhow::Context;
 use sqlx::{Connection, PgConnection, SqliteConnection};
 use uuid::Uuid;
 
-/// The first owner becomes a member of `organizations` organizations, and the oldest organization gets
-/// `members` members in all. Returns the oldest organization.
-pub async fn fill(database_url: &str, organizations: i64, members: i64) -> anyhow::Result<Uuid> {
+/// How many of each there are to be.
+#[derive(Debug, Clone, Copy)]
+pub struct Amounts {
+    pub organizations: i64,
+    pub members: i64,
+    pub exports: i64,
+}
+
+/// The first owner becomes a member of so many organizations, and the oldest organization gets so many members in all,
+/// and so many exports that have run. Returns the oldest organization.
+pub async fn fill(database_url: &str, amounts: Amounts) -> anyhow::Result<Uuid> {
     if database_url.starts_with("postgres") {
         let mut db = PgConnection::connect(database_url).await?;
-        for text in statements(POSTGRES, organizations, members) {
+        for text in statements(POSTGRES, amounts) {
             sqlx::raw_sql(sqlx::AssertSqlSafe(text))
                 .execute(&mut db)
                 .await
@@ -18,7 +26,7 @@ pub async fn fill(database_url: &str, organizations: i64, members: i64) -> anyho
         Ok(sqlx::query_scalar(OLDEST).fetch_one(&mut db).await?)
     } else {
         let mut db = SqliteConnection::connect(database_url).await?;
-        for text in statements(SQLITE, organizations, members) {
+        for text in statements(SQLITE, amounts) {
             sqlx::raw_sql(sqlx::AssertSqlSafe(text))
                 .execute(&mut db)
                 .await
@@ -35,6 +43,9 @@ struct Dialect {
     id: fn(table: char) -> String,
     /// The numbers from 1 to `most` as the column `i` of `n`.
     numbers: fn(most: i64) -> String,
+    /// The moment of everything, and `i` hours.
+    hours_later: &'static str,
+    random_id: &'static str,
     json: &'static str,
     no: &'static str,
     /// PostgreSQL keeps every version of a row that one transaction changes a million times, so it counts at the end.
@@ -44,6 +55,8 @@ struct Dialect {
 }
 
 const OLDEST: &str = "SELECT id FROM organization ORDER BY created_at, id LIMIT 1";
+/// How many runs each export has had.
+const RUNS: i64 = 10;
 /// Before anything that is made afterwards.
 const MOMENT: &str = "'2026-01-01 00:00:00+00:00'";
 
@@ -52,6 +65,8 @@ const SQLITE: Dialect = Dialect {
     numbers: |most| {
         format!("(WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {most}) SELECT i FROM n) n")
     },
+    hours_later: "strftime('%Y-%m-%d %H:%M:%S+00:00', '2026-01-01', '+' || i || ' hours')",
+    random_id: "randomblob(16)",
     json: "'{}'",
     no: "0",
     before: "",
@@ -64,6 +79,8 @@ const POSTGRES: Dialect = Dialect {
         format!("(lpad(to_hex(1700000000000 + i), 12, '0') || '7{table}008' || lpad(to_hex(i), 15, '0'))::uuid")
     },
     numbers: |most| format!("generate_series(1::bigint, {most}) AS n(i)"),
+    hours_later: "'2026-01-01 00:00:00+00:00'::timestamptz + i * interval '1 hour'",
+    random_id: "gen_random_uuid()",
     json: "'{}'::jsonb",
     no: "false",
     before: "ALTER TABLE member DISABLE TRIGGER member_joined",
@@ -74,20 +91,25 @@ const POSTGRES: Dialect = Dialect {
     at_end: "VACUUM ANALYZE",
 };
 
-fn statements(dialect: Dialect, organizations: i64, members: i64) -> Vec<String> {
+fn statements(dialect: Dialect, amounts: Amounts) -> Vec<String> {
+    let mut all = vec![dialect.before.to_owned()];
+    all.extend(people(dialect, amounts));
+    all.push(dialect.after.to_owned());
+    if amounts.exports > 0 {
+        all.extend(exports(dialect, amounts.exports));
+    }
+    all.push(dialect.at_end.to_owned());
+    all
+}
+
+fn people(dialect: Dialect, amounts: Amounts) -> [String; 5] {
     let Dialect {
-        id,
-        numbers,
-        json,
-        no,
-        before,
-        after,
-        at_end,
+        id, numbers, json, no, ..
     } = dialect;
-    let (more_organizations, more_members) = ((organizations - 1).max(1), (members - 1).max(1));
+    let more_organizations = (amounts.organizations - 1).max(1);
+    let more_members = (amounts.members - 1).max(1);
     let owner = "(SELECT min(id) FROM app_user)";
-    vec![
-        before.to_owned(),
+    [
         format!(
             "INSERT INTO organization (id, name, slug, plugins_access_level, is_member_join_email_enabled, enforce_2fa, \
              metadata, created_at, updated_at) SELECT {}, 'Seeded ' || i, 'seeded-' || i, 9, {no}, {no}, '{{}}', {MOMENT}, {MOMENT} \
@@ -124,7 +146,36 @@ fn statements(dialect: Dialect, organizations: i64, members: i64) -> Vec<String>
             id('4'),
             numbers(more_members)
         ),
-        after.to_owned(),
-        at_end.to_owned(),
+    ]
+}
+
+/// Exports that nobody carries out any more, each with what its last runs were like.
+fn exports(dialect: Dialect, count: i64) -> [String; 2] {
+    let Dialect {
+        id,
+        numbers,
+        hours_later,
+        random_id,
+        json,
+        no,
+        ..
+    } = dialect;
+    [
+        format!(
+            "INSERT INTO batch_export (id, organization_id, team_id, name, model, frequency, kind, config, paused, \
+             scheduled_until, created_at, updated_at) SELECT {}, ({OLDEST}), \
+             (SELECT min(id) FROM team WHERE organization_id = ({OLDEST})), 'Export ' || i, 'events', 'hour', 'NoOp', \
+             {json}, {no}, {MOMENT}, {MOMENT}, {MOMENT} FROM {}",
+            id('5'),
+            numbers(count)
+        ),
+        format!(
+            "INSERT INTO export_run (id, organization_id, batch_export_id, data_interval_start, data_interval_end, status, \
+             is_resend, records_completed, records_total_count, bytes_exported, place, attempt, tries, queued_at, \
+             created_at, finished_at, updated_at) SELECT {random_id}, e.organization_id, e.id, {hours_later}, \
+             {hours_later}, CASE WHEN i = 7 THEN 'Failed' ELSE 'Completed' END, {no}, 100 * i, 100 * i, 5000 * i, '', 1, 1, \
+             {hours_later}, {hours_later}, {hours_later}, {hours_later} FROM batch_export e CROSS JOIN {}",
+            numbers(RUNS)
+        ),
     ]
 }

@@ -1,7 +1,8 @@
 //! `cargo xtask bench api`: our server against the bare HTTP library and against what a user would pick instead; and
-//! `cargo xtask bench exports` and `bench apps`.
+//! `cargo xtask bench exports`, `bench apps` and `bench console`.
 
 mod apps;
+mod console;
 mod exports;
 mod growth;
 mod load;
@@ -22,6 +23,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 pub(crate) use apps::apps;
+pub(crate) use console::console;
 pub(crate) use exports::exports;
 
 use crate::http;

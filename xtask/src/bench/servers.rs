@@ -13,6 +13,9 @@ use serde_json::Value;
 use crate::http::{self, Request};
 use crate::process::{self, Server};
 
+/// The first owner. The password is the key.
+const EMAIL: &str = "owner@example.com";
+
 /// What is measured on every server.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Operation {
@@ -69,6 +72,17 @@ impl Hedgerow {
         organizations: u32,
         members: u32,
     ) -> Result<Self> {
+        let amounts = [("--organizations", organizations), ("--members", members)];
+        Self::seeded_with(binary, dir, database_url, &amounts)
+    }
+
+    /// The same with amounts as `bench seed` takes them.
+    pub(super) fn seeded_with(
+        binary: &Path,
+        dir: &Path,
+        database_url: Option<String>,
+        amounts: &[(&str, u32)],
+    ) -> Result<Self> {
         fs::create_dir_all(dir)?;
         let mut hedgerow = Self {
             binary: binary.to_owned(),
@@ -81,12 +95,9 @@ impl Hedgerow {
         drop(hedgerow.start()?);
         let mut seed = process::command(helper(binary));
         seed.args(["seed", "--database-url", &hedgerow.database_url()]);
-        seed.args([
-            "--members",
-            &members.to_string(),
-            "--organizations",
-            &organizations.to_string(),
-        ]);
+        for (name, amount) in amounts {
+            seed.args([*name, &amount.to_string()]);
+        }
         let printed = process::output(&mut seed)?;
         let seeded: Value = serde_json::from_str(&printed).context("`bench seed` printed no JSON")?;
         let id = seeded["organization"]
@@ -136,6 +147,21 @@ impl Hedgerow {
         self.get("@current/teams/")
     }
 
+    /// The exports of the organization, newest first.
+    pub(super) fn exports(&self) -> Request {
+        self.get(&format!("{}/batch_exports/?limit=1", self.organization))
+    }
+
+    /// A page of the organization.
+    pub(super) fn page(&self, below: &str) -> String {
+        format!("/organizations/{}/{below}", self.organization)
+    }
+
+    /// The cookie of the first owner, who has just signed in.
+    pub(super) fn sign_in(&self, port: u16) -> Result<String> {
+        http::sign_in(port, EMAIL, &self.key)
+    }
+
     fn get(&self, rest: &str) -> Request {
         self.with_key(Request::get(format!("/api/organizations/{rest}")))
     }
@@ -157,6 +183,8 @@ impl Hedgerow {
             .current_dir(&self.dir)
             .env("HEDGEROW_DATA_DIR", self.dir.join("data"))
             .env("HEDGEROW_BOOTSTRAP_API_KEY", &self.key)
+            .env("HEDGEROW_BOOTSTRAP_EMAIL", EMAIL)
+            .env("HEDGEROW_BOOTSTRAP_PASSWORD", &self.key)
             .env("HEDGEROW_LOG", "warn");
         if let Some(url) = &self.database_url {
             command.env("HEDGEROW_DATABASE_URL", url);

@@ -307,6 +307,7 @@ async fn update_source<C: In>(
     let change = SourceChange {
         files: wish.source.unwrap_or_default(),
         patch: wish.patch,
+        seen: None,
     };
     let found = apps.update_source(&caller, C::COLLECTION, id, &change).await?;
     Ok(Reply::new(&SourceView::from(&found)))
@@ -328,9 +329,10 @@ async fn preview_upgrade<C: In>(
     Id(id): Id<AppId>,
     Query(wish): Query<UpgradeWish>,
 ) -> Result<Reply<UpgradeView<'static>>, Problem> {
-    let (app, difference) = apps
+    let (app, upgrade) = apps
         .preview_upgrade(&caller, C::COLLECTION, id, wish.tag.as_deref())
         .await?;
+    let difference = upgrade.map(|upgrade| upgrade.difference).unwrap_or_default();
     Ok(Reply::new(&UpgradeView::new(&app, &difference)))
 }
 

@@ -173,6 +173,35 @@ on_both! {
         assert_eq!(used().await, json!("2026-11-15T09:41:00.000000Z"));
     }
 
+    async fn scopes_that_a_key_never_needed_are_named(kit: Kit) {
+        let scopes = ["organization:write", "organization_member:read", "plugin:read"]
+            .map(|scope| scope.parse::<service::Scope>().unwrap());
+        let key = kit.key(&kit.owner, &scopes).await;
+        let unused = async || {
+            kit.service.flush_key_use().await.unwrap();
+            kit.get(&key, "/api/personal_api_keys/@current/").await.body["unused_scopes"].clone()
+        };
+        assert_eq!(unused().await, json!(["organization:write", "organization_member:read", "plugin:read"]));
+        kit.get(&key, &kit.at("members/")).await;
+        assert_eq!(unused().await, json!(["organization:write", "plugin:read"]));
+        assert_eq!(kit.get(&key, &kit.at("")).await.status, 200);
+        assert_eq!(unused().await, json!(["organization:write", "plugin:read"]), "reading takes less");
+        assert_eq!(kit.get(&key, &kit.at("batch_exports/")).await.status, 403);
+        let renamed = kit.patch(&key, &kit.at(""), json!({ "name": "Acme & Co" })).await;
+        assert_eq!(renamed.status, 200, "{renamed:?}");
+        assert_eq!(unused().await, json!(["plugin:read"]));
+    }
+
+    async fn a_key_for_everything_is_unused_until_it_is_used(kit: Kit) {
+        let unused = async || {
+            kit.service.flush_key_use().await.unwrap();
+            kit.get(&kit.owner.key, "/api/personal_api_keys/@current/").await.body["unused_scopes"].clone()
+        };
+        assert_eq!(unused().await, json!(["*"]));
+        kit.get(&kit.owner.key, &kit.at("")).await;
+        assert_eq!(unused().await, json!([]));
+    }
+
     async fn a_session_ends_in_time_and_when_told(kit: Kit) {
         let read = async |cookie: &str| as_person(&kit, cookie, "GET", KEYS, json!(null)).await.status;
         let cookie = sign_in(&kit).await;

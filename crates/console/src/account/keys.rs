@@ -1,4 +1,4 @@
-//! Personal API keys: the list, a new value, and the end.
+//! Personal API keys: the list, and a key's one sight.
 
 use std::collections::HashMap;
 
@@ -8,22 +8,21 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
 use service::keys::Key;
-use service::{KeyId, OrganizationId, Service, Time, Window, whatever};
+use service::{KeyId, OrganizationId, Service, Time, Window};
 
-use super::{Frame, profile};
+use super::{Frame, key_scopes, profile};
 use crate::Console;
-use crate::failure::{Failure, Problems};
-use crate::page::{go_to, page, page_again};
+use crate::curl::Call;
+use crate::failure::Failure;
+use crate::page::page;
 use crate::show;
-use crate::visitor::{Account, Asked, Id};
+use crate::visitor::{Account, Asked};
 
 pub(super) const HERE: &str = "/account/keys/";
+pub(super) const API: &str = "/api/personal_api_keys/";
 
 pub(super) fn routes() -> Router<Console> {
-    Router::new()
-        .route(HERE, get(list))
-        .route("/account/keys/{id}/roll/", get(ask_to_roll).post(roll))
-        .route("/account/keys/{id}/delete/", get(ask_to_delete).post(delete))
+    Router::new().route(HERE, get(list))
 }
 
 #[derive(Template)]
@@ -37,7 +36,12 @@ struct Row {
     id: KeyId,
     label: String,
     mask: String,
+    /// In the words of people.
+    can: String,
     scopes: Vec<String>,
+    /// What it never needed, once it was used at all.
+    unused: Vec<String>,
+    may_be_narrowed: bool,
     organizations: String,
     used: String,
     created: String,
@@ -57,7 +61,10 @@ impl Row {
             id: key.id,
             label: key.label.to_string(),
             mask: key.mask_value.clone(),
+            can: can(key),
             scopes: key.scopes.iter().map(ToString::to_string).collect(),
+            unused: unused(key),
+            may_be_narrowed: !is_expired && can_be_narrowed(key),
             organizations: reach(key, names),
             used: key
                 .last_used_at
@@ -67,6 +74,26 @@ impl Row {
             is_expired,
         }
     }
+}
+
+fn can(key: &Key) -> String {
+    let each: Vec<String> = key.scopes.iter().map(|&scope| key_scopes::in_words(scope)).collect();
+    each.join("; ")
+}
+
+/// Of a key that was never used, everything is unused: that it was never used says as much.
+fn unused(key: &Key) -> Vec<String> {
+    if key.used_scopes.is_empty() {
+        return Vec::new();
+    }
+    key.unused_scopes().iter().map(ToString::to_string).collect()
+}
+
+/// Whether less would have done so far.
+pub(super) fn can_be_narrowed(key: &Key) -> bool {
+    let needed = key.needed_scopes();
+    let is_same = needed.len() == key.scopes.len() && needed.iter().all(|scope| key.scopes.contains(scope));
+    !needed.is_empty() && !is_same
 }
 
 fn reach(key: &Key, names: &HashMap<OrganizationId, String>) -> String {
@@ -89,7 +116,11 @@ async fn list(State(service): State<Service>, account: Account, asked: Asked) ->
     let now = service.clock().now();
     let keys = service.keys(&account.person, Window::new(None, None)).await?;
     Ok(page(&KeysPage {
-        frame: Frame::new(&account, HERE).noting(&asked.done),
+        frame: Frame::new(&account, HERE).noting(&asked.done).teaching(
+            &service,
+            &account,
+            [Call::in_session("GET", "List your keys", API)],
+        ),
         keys: keys.items.iter().map(|key| Row::new(key, &names, now)).collect(),
     }))
 }
@@ -101,6 +132,8 @@ pub(super) struct MadePage {
     frame: Frame,
     label: String,
     secret: String,
+    can: String,
+    expires: String,
     is_new: bool,
 }
 
@@ -109,78 +142,10 @@ impl MadePage {
         Self {
             frame: Frame::new(account, HERE),
             label: fresh.key.label.to_string(),
+            can: can(&fresh.key),
+            expires: fresh.key.expires_at.map_or("Never".to_owned(), show::day),
             secret: fresh.secret,
             is_new,
         }
-    }
-}
-
-/// Asks once more before something that breaks what uses the key.
-#[derive(Template)]
-#[template(path = "account/key_sure.html")]
-struct SurePage {
-    frame: Frame,
-    alerts: Vec<String>,
-    heading: &'static str,
-    text: &'static str,
-    button: &'static str,
-    label: String,
-    mask: String,
-}
-
-async fn ask_to_roll(State(service): State<Service>, account: Account, Id(id): Id<KeyId>) -> Result<Response, Failure> {
-    let key = service.key(&account.person, id).await?;
-    Ok(page(&roll_page(&account, &key, &Problems::default())))
-}
-
-async fn roll(State(service): State<Service>, account: Account, Id(id): Id<KeyId>) -> Result<Response, Failure> {
-    match service.roll_key(&account.person, id).await {
-        Ok(fresh) => Ok(page(&MadePage::new(&account, fresh, false))),
-        Err(error) => {
-            let problems = Problems::try_from(error)?;
-            let key = service.key(&account.person, id).await?;
-            Ok(page_again(&problems, &roll_page(&account, &key, &problems)))
-        }
-    }
-}
-
-async fn ask_to_delete(
-    State(service): State<Service>,
-    account: Account,
-    Id(id): Id<KeyId>,
-) -> Result<Response, Failure> {
-    let key = service.key(&account.person, id).await?;
-    Ok(page(&delete_page(&account, &key, &Problems::default())))
-}
-
-async fn delete(State(service): State<Service>, account: Account, Id(id): Id<KeyId>) -> Result<Response, Failure> {
-    match service.delete_key(&account.person, id, &whatever).await {
-        Ok(()) => Ok(go_to("/account/keys/?done=key-deleted")),
-        Err(error) => {
-            let problems = Problems::try_from(error)?;
-            let key = service.key(&account.person, id).await?;
-            Ok(page_again(&problems, &delete_page(&account, &key, &problems)))
-        }
-    }
-}
-
-fn roll_page(account: &Account, key: &Key, problems: &Problems) -> SurePage {
-    SurePage {
-        frame: Frame::new(account, HERE),
-        alerts: problems.besides(&[]),
-        heading: "Give this key a new value?",
-        text: "The old value stops working at once. Whatever uses it needs the new one, which is shown once.",
-        button: "Make a new value",
-        label: key.label.to_string(),
-        mask: key.mask_value.clone(),
-    }
-}
-
-fn delete_page(account: &Account, key: &Key, problems: &Problems) -> SurePage {
-    SurePage {
-        heading: "Delete this key?",
-        text: "Whatever uses it stops working at once. This cannot be undone.",
-        button: "Delete the key",
-        ..roll_page(account, key, problems)
     }
 }

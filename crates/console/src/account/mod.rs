@@ -1,5 +1,7 @@
 //! One's own account.
 
+mod key_deeds;
+mod key_scopes;
 mod keys;
 mod new_key;
 mod password;
@@ -9,7 +11,10 @@ mod two_factor;
 
 use axum::Router;
 
+use service::Service;
+
 use crate::Console;
+use crate::curl::{AsCurl, Call};
 use crate::visitor::Account;
 
 pub(crate) fn routes() -> Router<Console> {
@@ -19,10 +24,12 @@ pub(crate) fn routes() -> Router<Console> {
         .merge(two_factor::routes())
         .merge(sessions::routes())
         .merge(keys::routes())
+        .merge(key_deeds::routes())
         .merge(new_key::routes())
 }
 
-const MENU: [(&str, &str); 5] = [
+const MENU: [(&str, &str); 6] = [
+    ("/", "Your organization"),
     ("/account/", "Account"),
     ("/account/password/", "Password"),
     ("/account/two-factor/", "Two-factor"),
@@ -35,6 +42,7 @@ struct Frame {
     name: String,
     here: &'static str,
     notice: &'static str,
+    curl: Option<AsCurl>,
 }
 
 struct MenuItem {
@@ -49,7 +57,14 @@ impl Frame {
             name: account.user.called(),
             here,
             notice: "",
+            curl: None,
         }
+    }
+
+    /// Shows how the same is done over the API.
+    fn teaching(mut self, service: &Service, account: &Account, calls: impl IntoIterator<Item = Call>) -> Self {
+        self.curl = Some(AsCurl::in_session(service, &account.user.email, calls));
+        self
     }
 
     /// Says what has just happened.
@@ -69,7 +84,6 @@ impl Frame {
 
 fn notice(done: &str) -> &'static str {
     match done {
-        "joined" => "Welcome. You have joined the organization.",
         "saved" => "Saved.",
         "password-changed" => "Your password is changed. You are signed out everywhere else.",
         "needed" => {
@@ -78,6 +92,7 @@ fn notice(done: &str) -> &'static str {
         "removed" => "Two-factor sign-in is off. Your password alone lets you in.",
         "ended" => "The session has ended.",
         "others-ended" => "You are signed out everywhere else.",
+        "key-narrowed" => "The key may do less now: what it needed so far, and no more.",
         "key-deleted" => "The key is deleted. Whatever used it gets no answer any more.",
         _ => "",
     }

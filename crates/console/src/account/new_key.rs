@@ -6,28 +6,24 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
 use chrono::TimeDelta;
+use serde_json::json;
 use service::keys::{Label, NewKey};
 use service::{Error, Invalid, Object, OrganizationId, Scope, Service, Time};
 
-use super::keys::{HERE, MadePage};
+use super::key_scopes::{self, Purpose, Subject};
+use super::keys::{API, HERE, MadePage};
 use super::{Frame, profile};
 use crate::Console;
+use crate::curl::Call;
 use crate::failure::{Failure, Problems};
 use crate::field::Field;
 use crate::page::{page, page_again};
+use crate::show;
 use crate::visitor::{Account, Sent};
 
 pub(super) fn routes() -> Router<Console> {
     Router::new().route("/account/keys/new/", get(ask).post(create))
 }
-
-/// What keys are for, in the words of people.
-const SUBJECTS: [(Object, &str, &str); 4] = [
-    (Object::Organization, "organization", "Organizations, teams and domains"),
-    (Object::OrganizationMember, "organization_member", "Members and invites"),
-    (Object::BatchExport, "batch_export", "Batch exports"),
-    (Object::Plugin, "plugin", "Pipeline"),
-];
 
 /// How long keys last, in days; the first is chosen until another is.
 const LIFETIMES: [(&str, &str); 5] = [
@@ -44,20 +40,13 @@ struct NewKeyPage {
     frame: Frame,
     alerts: Vec<String>,
     label: Field,
+    purposes: Vec<Purpose>,
     subjects: Vec<Subject>,
     scopes_problem: Option<String>,
     is_scope_focused: bool,
-    has_everything: bool,
     organizations: Vec<Choice>,
     lifetimes: Vec<Choice>,
     lifetime_problem: Option<String>,
-}
-
-/// One kind of thing, and how much of it is chosen.
-struct Subject {
-    name: &'static str,
-    title: &'static str,
-    chosen: String,
 }
 
 struct Choice {
@@ -80,15 +69,12 @@ impl Chosen {
     }
 
     fn scopes(&self) -> Vec<Scope> {
-        if self.one("everything") == "yes" {
-            return vec![Scope::Everything];
-        }
-        let scopes = SUBJECTS.iter().filter_map(|(object, name, _)| match self.one(name) {
-            "read" => Some(Scope::Read(*object)),
-            "write" => Some(Scope::Write(*object)),
-            _ => None,
-        });
-        scopes.collect()
+        key_scopes::scopes(self.one("purpose"), |name| self.one(name))
+    }
+
+    /// None before anything was sent.
+    fn purpose(&self) -> Option<&str> {
+        (!self.0.is_empty()).then(|| self.one("purpose"))
     }
 
     fn organizations(&self) -> Vec<OrganizationId> {
@@ -125,14 +111,31 @@ impl Chosen {
         let (Ok(label), true) = (label, missing.is_empty()) else {
             return Err(Error::Invalid(missing));
         };
-        let days = self.lifetime().parse().ok().and_then(TimeDelta::try_days);
         Ok(NewKey {
             label,
             scopes,
             scoped_organizations: Some(self.organizations()),
             scoped_teams: None,
-            expires_at: days.and_then(|days| now.checked_add_signed(days)),
+            expires_at: self.expires_at(now),
         })
+    }
+
+    fn expires_at(&self, now: Time) -> Option<Time> {
+        let days = self.lifetime().parse().ok().and_then(TimeDelta::try_days)?;
+        now.checked_add_signed(days)
+    }
+
+    /// The same as the API takes it, or an example.
+    fn call(&self, now: Time) -> Call {
+        let (label, scopes) = (self.one("label"), self.scopes());
+        let example = [Scope::Read(Object::Organization)];
+        let body = json!({
+            "label": if label.is_empty() { "CI" } else { label },
+            "scopes": if scopes.is_empty() { &example[..] } else { &scopes },
+            "scoped_organizations": self.organizations(),
+            "expires_at": self.expires_at(now).map(show::exactly),
+        });
+        Call::in_session("POST", "Make a key", API).sending(body)
     }
 }
 
@@ -169,24 +172,19 @@ async fn form(service: &Service, account: &Account, chosen: &Chosen, problems: &
         title: title.to_owned(),
         is_chosen: value == chosen.lifetime(),
     });
-    let subjects = SUBJECTS.map(|(_, name, title)| Subject {
-        name,
-        title,
-        chosen: chosen.one(name).to_owned(),
-    });
     let label = Field::text("label", "Label", "off")
         .at_most(40)
         .holding(chosen.one("label"));
     let shown = NewKeyPage {
-        frame: Frame::new(account, HERE),
+        frame: Frame::new(account, HERE).teaching(service, account, [chosen.call(service.clock().now())]),
         alerts: problems.besides(&["label", "scopes", "expires_at"]),
         label: label
             .hint("What you will know it by, such as “CI” or “Backup script”.")
             .judged(problems),
-        subjects: subjects.into(),
+        purposes: key_scopes::purposes(chosen.purpose()),
+        subjects: key_scopes::subjects(|name| chosen.one(name)),
         scopes_problem: problems.of("scopes"),
         is_scope_focused: problems.first_field() == Some("scopes"),
-        has_everything: chosen.one("everything") == "yes",
         organizations: organizations.collect(),
         lifetimes: lifetimes.into(),
         lifetime_problem: problems.of("expires_at"),

@@ -6,11 +6,13 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
 use serde::Deserialize;
+use serde_json::json;
 use service::Service;
 use service::sign_in::NewPassword;
 
 use super::Frame;
 use crate::Console;
+use crate::curl::Call;
 use crate::failure::{Failure, Problems};
 use crate::field::Field;
 use crate::page::{go_to, page_again};
@@ -67,8 +69,12 @@ async fn password_page(
 ) -> Result<Response, Failure> {
     let standing = service.standing(account.person.user).await?;
     let current = Field::password("current_password", "Present password", "current-password").judged(problems);
+    let body = json!({ "current_password": "YOUR PASSWORD", "password": "A NEW PASSWORD" });
+    let call = Call::in_session("POST", "Change your password", "/api/users/@me/password/").sending(body);
     let shown = PasswordPage {
-        frame: Frame::new(account, HERE).noting(done),
+        frame: Frame::new(account, HERE)
+            .noting(done)
+            .teaching(service, account, [call]),
         alerts: problems.besides(&["current_password", "password"]),
         email: Field::email().holding(&account.user.email).fixed(),
         current: standing.has_password.then_some(current),

@@ -6,14 +6,16 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
 use serde::Deserialize;
+use serde_json::json;
 use service::access::ReadOrganization;
 use service::credentials::Credential;
 use service::organizations::Seen;
 use service::users::UserPatch;
-use service::{Page, Service, Window};
+use service::{OrganizationId, Page, Service, Window};
 
 use super::Frame;
 use crate::Console;
+use crate::curl::Call;
 use crate::failure::{Failure, Problems};
 use crate::field::Field;
 use crate::page::{go_to, page_again};
@@ -40,6 +42,7 @@ struct ProfilePage {
 }
 
 struct Belonging {
+    id: OrganizationId,
     name: String,
     level: String,
     members: String,
@@ -49,6 +52,7 @@ struct Belonging {
 impl From<&Seen> for Belonging {
     fn from(seen: &Seen) -> Self {
         Self {
+            id: seen.organization.id,
             name: seen.organization.name.to_string(),
             level: seen.level.to_string(),
             members: show::counted(seen.organization.member_count, "member"),
@@ -68,7 +72,7 @@ async fn show_profile(State(service): State<Service>, account: Account, asked: A
         first_name: account.user.first_name.clone(),
         last_name: account.user.last_name.clone(),
     };
-    profile(&service, &account, names, &asked.done, &Problems::default()).await
+    profile(&service, &account, &names, &asked.done, &Problems::default()).await
 }
 
 async fn save(State(service): State<Service>, account: Account, Sent(names): Sent<Names>) -> Result<Response, Failure> {
@@ -79,22 +83,24 @@ async fn save(State(service): State<Service>, account: Account, Sent(names): Sen
     };
     match service.update_user(&account.person, &patch, &service::whatever).await {
         Ok(_) => Ok(go_to("/account/?done=saved")),
-        Err(error) => profile(&service, &account, names, "", &Problems::try_from(error)?).await,
+        Err(error) => profile(&service, &account, &names, "", &Problems::try_from(error)?).await,
     }
 }
 
 async fn profile(
     service: &Service,
     account: &Account,
-    names: Names,
+    names: &Names,
     done: &str,
     problems: &Problems,
 ) -> Result<Response, Failure> {
     let belongings = organizations(service, account).await?;
-    let first_name = Field::text("first_name", "First name", "given-name").holding(names.first_name);
-    let last_name = Field::text("last_name", "Last name", "family-name").holding(names.last_name);
+    let first_name = Field::text("first_name", "First name", "given-name").holding(&names.first_name);
+    let last_name = Field::text("last_name", "Last name", "family-name").holding(&names.last_name);
     let shown = ProfilePage {
-        frame: Frame::new(account, "/account/").noting(done),
+        frame: Frame::new(account, "/account/")
+            .noting(done)
+            .teaching(service, account, calls(names)),
         alerts: problems.besides(&["first_name", "last_name"]),
         email: account.user.email.clone(),
         first_name: first_name.judged(problems),
@@ -104,6 +110,15 @@ async fn profile(
         lacks_second_factor: account.person.needs_second_factor && !account.person.has_second_factor,
     };
     Ok(page_again(problems, &shown))
+}
+
+fn calls(names: &Names) -> [Call; 2] {
+    const API: &str = "/api/users/@me/";
+    let body = json!({ "first_name": names.first_name, "last_name": names.last_name });
+    [
+        Call::in_session("GET", "Read your account", API),
+        Call::in_session("PATCH", "Change your name", API).sending(body),
+    ]
 }
 
 pub(super) async fn organizations(service: &Service, account: &Account) -> Result<Page<Seen>, Failure> {

@@ -10,6 +10,7 @@ use service::{Service, SessionId, Time};
 
 use super::Frame;
 use crate::Console;
+use crate::curl::Call;
 use crate::failure::Failure;
 use crate::page::{go_to, page};
 use crate::show;
@@ -72,10 +73,20 @@ async fn list(State(service): State<Service>, account: Account, asked: Asked) ->
     // One's own comes first, the others stay as they are: newest first.
     sessions.sort_by_key(|row| !row.is_current);
     Ok(page(&SessionsPage {
-        frame: Frame::new(&account, HERE).noting(&asked.done),
+        frame: Frame::new(&account, HERE)
+            .noting(&asked.done)
+            .teaching(&service, &account, calls()),
         has_others: sessions.len() > 1,
         sessions,
     }))
+}
+
+fn calls() -> [Call; 2] {
+    const API: &str = "/api/users/@me/sessions/";
+    [
+        Call::in_session("GET", "List your sessions", API),
+        Call::in_session("DELETE", "End all others", API),
+    ]
 }
 
 async fn end(State(service): State<Service>, account: Account, Id(id): Id<SessionId>) -> Result<Response, Failure> {

@@ -7,10 +7,12 @@ use axum::response::Response;
 use axum::routing::get;
 use identity::cookies;
 use serde::Deserialize;
+use serde_json::json;
 use service::{Error, Service};
 
 use super::Frame;
 use crate::Console;
+use crate::curl::Call;
 use crate::failure::{Failure, Problems};
 use crate::field::Field;
 use crate::page::{encoded_text, go_to, page, page_again, with_cookie};
@@ -92,13 +94,31 @@ async fn state_page(
 ) -> Result<Response, Failure> {
     let standing = service.standing(account.person.user).await?;
     let shown = StatePage {
-        frame: Frame::new(account, HERE).noting(done),
+        frame: Frame::new(account, HERE)
+            .noting(done)
+            .teaching(service, account, calls(standing.is_2fa_enabled)),
         alerts: problems.besides(&[]),
         is_on: standing.is_2fa_enabled,
         backup_codes: standing.backup_codes,
         has_password: standing.has_password,
     };
     Ok(page_again(problems, &shown))
+}
+
+fn calls(is_on: bool) -> Vec<Call> {
+    let call = |title, below: &str| Call::in_session("POST", title, format!("/api/users/@me/two_factor/{below}"));
+    let code = json!({ "token": "123456" });
+    if is_on {
+        vec![
+            call("Make new backup codes", "backup_codes/").sending(code.clone()),
+            call("Turn it off", "remove/").sending(code),
+        ]
+    } else {
+        vec![
+            call("Begin to set it up", ""),
+            call("Give the first code", "confirm/").sending(code),
+        ]
+    }
 }
 
 async fn begin(State(service): State<Service>, account: Account) -> Result<Response, Failure> {

@@ -1,5 +1,8 @@
+use axum::body::Body;
+use axum::http::Request;
 use chrono::TimeDelta;
 use identity::cookies;
+use tower::ServiceExt;
 
 use crate::kit::{Browser, Kit, PASSWORD, between};
 
@@ -216,4 +219,135 @@ async fn a_key_is_made_shown_once_rolled_and_deleted() {
     let deleted = browser.post(&format!("/account/keys/{id}/delete/"), &[]).await;
     assert_eq!(deleted.place(), (303, "/account/keys/?done=key-deleted"));
     assert_eq!(browser.get(&format!("/account/keys/{id}/delete/")).await.status, 404);
+}
+
+/// A new key for a purpose.
+async fn made_for(browser: &mut Browser<'_>, purpose: &str) -> String {
+    let form = [
+        ("label", "CI"),
+        ("purpose", purpose),
+        ("organization", "write"),
+        ("expires_at", "30"),
+    ];
+    let made = browser.post("/account/keys/new/", &form).await;
+    let secret = between(&made.html, "<code class=\"secret\">", "</code>").unwrap_or_else(|| panic!("{made:?}"));
+    secret.to_owned()
+}
+
+/// What a program gets that asks with a key.
+async fn ask(kit: &Kit, method: &str, below: &str, key: &str) -> u16 {
+    let request = Request::builder()
+        .method(method)
+        .uri(format!("/api/organizations/{}/{below}", kit.organization))
+        .header("host", "hedgerow.test")
+        .header("authorization", format!("Bearer {key}"));
+    let request = request.body(Body::empty()).expect("a request");
+    let answer = kit.app.clone().oneshot(request).await.expect("the app always answers");
+    answer.status().as_u16()
+}
+
+#[tokio::test]
+async fn a_key_is_made_by_picking_what_it_should_do() {
+    let kit = Kit::new().await;
+    let mut browser = kit.signed_in("olga@example.com").await;
+    let form = browser.get("/account/keys/new/").await;
+    assert!(
+        form.says("value=\"read\" aria-describedby=\"purpose-read\" checked"),
+        "{form:?}"
+    );
+    let key = made_for(&mut browser, "read").await;
+    for below in ["", "members/", "batch_exports/", "pipeline_destinations/"] {
+        assert_eq!(ask(&kit, "GET", below, &key).await, 200, "{below}");
+    }
+    assert_eq!(
+        ask(&kit, "DELETE", "", &key).await,
+        403,
+        "what is chosen besides does not count"
+    );
+    let listed = browser.get("/account/keys/").await;
+    assert!(listed.says("Can read organizations, teams and domains; read members and invites"));
+    let key = made_for(&mut browser, "members").await;
+    assert_eq!(ask(&kit, "GET", "members/", &key).await, 200);
+    assert_eq!(ask(&kit, "GET", "batch_exports/", &key).await, 403);
+    let form = [("label", "CI"), ("purpose", "own"), ("expires_at", "30")];
+    let refused = browser.post("/account/keys/new/", &form).await;
+    assert_eq!(refused.status, 400);
+    assert!(
+        refused.says("id=\"scopes-problem\">Choose at least one") && refused.says("purpose-own\" checked autofocus")
+    );
+}
+
+#[tokio::test]
+async fn what_a_key_never_needed_is_named_and_taken_away() {
+    let kit = Kit::new().await;
+    let mut browser = kit.signed_in("olga@example.com").await;
+    let key = made_for(&mut browser, "everything").await;
+    let listed = browser.get("/account/keys/").await;
+    assert!(listed.says("Never used") && !listed.says("/narrow/"));
+    assert_eq!(ask(&kit, "GET", "members/", &key).await, 200);
+    kit.service.flush_key_use().await.unwrap();
+    let listed = browser.get("/account/keys/").await;
+    assert!(listed.says("Used just now") && listed.says("/narrow/"), "{listed:?}");
+    let id = between(&listed.html, "/account/keys/", "/narrow/").expect("an id");
+    let path = format!("/account/keys/{}/narrow/", &id[id.len() - 36..]);
+    assert!(browser.get(&path).await.says("<li>read members and invites</li>"));
+    let narrowed = browser.post(&path, &[]).await;
+    assert_eq!(narrowed.place(), (303, "/account/keys/?done=key-narrowed"));
+    assert_eq!(ask(&kit, "GET", "members/", &key).await, 200);
+    assert_eq!(ask(&kit, "GET", "", &key).await, 403);
+    let listed = browser.get(narrowed.header("location")).await;
+    assert!(listed.says("<code>organization_member:read</code>") && !listed.says("/narrow/"));
+    assert_eq!(
+        browser.post(&path, &[]).await.place(),
+        (303, "/account/keys/"),
+        "there is nothing left to take"
+    );
+}
+
+#[tokio::test]
+async fn a_scope_that_was_never_needed_stands_beside_the_key() {
+    let kit = Kit::new().await;
+    let mut browser = kit.signed_in("olga@example.com").await;
+    let key = made_for(&mut browser, "exports").await;
+    assert_eq!(ask(&kit, "GET", "batch_exports/", &key).await, 200);
+    kit.service.flush_key_use().await.unwrap();
+    let listed = browser.get("/account/keys/").await;
+    assert!(
+        listed.says("<span>Never needed:</span> <code>batch_export:write</code>"),
+        "{listed:?}"
+    );
+}
+
+#[tokio::test]
+async fn nobody_narrows_the_key_of_another() {
+    let kit = Kit::new().await;
+    let mut browser = kit.signed_in("olga@example.com").await;
+    made_for(&mut browser, "read").await;
+    let listed = browser.get("/account/keys/").await;
+    let id = between(&listed.html, "/account/keys/", "/roll/").expect("an id");
+    let id = &id[id.len() - 36..];
+    kit.member("ben@example.org", service::Level::Owner).await;
+    let mut other = kit.signed_in("ben@example.org").await;
+    for deed in ["roll", "narrow", "delete"] {
+        let path = format!("/account/keys/{id}/{deed}/");
+        assert_eq!(
+            (other.get(&path).await.status, other.post(&path, &[]).await.status),
+            (404, 404),
+            "{deed}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_account_leads_back_to_the_organization() {
+    let kit = Kit::new().await;
+    let mut browser = kit.signed_in("olga@example.com").await;
+    assert!(
+        browser
+            .get("/account/keys/")
+            .await
+            .says("<a href=\"/\">Your organization</a>")
+    );
+    let there = browser.get("/").await;
+    assert_eq!(there.place(), (303, kit.at("").as_str()));
 }

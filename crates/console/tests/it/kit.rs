@@ -1,6 +1,7 @@
 //! A service on a fresh database, its pages behind the real edge, and a browser that keeps cookies.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -19,14 +20,15 @@ use service::organizations::{NewOrganization, OrganizationPatch, OrganizationRef
 use service::sign_in::SignIn;
 use service::sso::Sso;
 use service::users::{NewUser, User};
-use service::{Chance, Clock, DomainId, Email, Instance, Level, Name, OrganizationId, Service, Store, Time};
+use service::{Chance, Clock, DomainId, Email, Instance, Level, Name, OrganizationId, Service, Store, TeamId, Time};
 use tower::ServiceExt;
 
 pub(crate) const PASSWORD: &str = "correct horse battery";
-const CERTIFICATE: &str = include_str!("../../../auth/tests/fixtures/saml/rsa.crt");
+pub(crate) const CERTIFICATE: &str = include_str!("../../../auth/tests/fixtures/saml/rsa.crt");
 
 pub(crate) struct Kit {
     pub(crate) service: Service,
+    pub(crate) exports: exports::Exports,
     pub(crate) app: Router,
     pub(crate) organization: OrganizationId,
     folder: PathBuf,
@@ -64,12 +66,32 @@ impl Answer {
     pub(crate) fn h1(&self) -> &str {
         between(&self.html, "<h1>", "</h1>").unwrap_or_default()
     }
+
+    /// What the page says to type into a shell.
+    pub(crate) fn commands(&self) -> Vec<String> {
+        let shown = self.html.split("<pre id=\"curl-").skip(1);
+        let inner = shown.map(|rest| between(rest, ">", "</pre>").expect("a command ends"));
+        inner.map(unescaped).collect()
+    }
 }
 
 /// The text between two others.
 pub(crate) fn between<'a>(text: &'a str, start: &str, end: &str) -> Option<&'a str> {
     let (_, rest) = text.split_once(start)?;
     rest.split_once(end).map(|(inner, _)| inner)
+}
+
+/// As a browser shows it.
+pub(crate) fn unescaped(html: &str) -> String {
+    let signs = [
+        ("&#60;", "<"),
+        ("&#62;", ">"),
+        ("&#34;", "\""),
+        ("&#39;", "'"),
+        ("&#38;", "&"),
+    ];
+    let whole = html.to_owned();
+    signs.iter().fold(whole, |text, (code, sign)| text.replace(code, sign))
 }
 
 impl Kit {
@@ -79,6 +101,16 @@ impl Kit {
     }
 
     pub(crate) async fn starting_at(clock: Clock, site_url: &str) -> Self {
+        Self::reaching(outside(&[]), clock, site_url).await
+    }
+
+    /// One that asks this name server.
+    pub(crate) async fn asking(server: SocketAddr) -> Self {
+        let now: Time = "2026-11-15T09:30:00Z".parse().expect("a time");
+        Self::reaching(outside(&[server]), Clock::manual(now), "http://127.0.0.1:8000").await
+    }
+
+    async fn reaching(outside: Outside, clock: Clock, site_url: &str) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("console-test-{}-{number}", std::process::id()));
@@ -101,16 +133,14 @@ impl Kit {
         };
         let made = service.create_organization_for(&Who::system(), &new, &owner).await;
         let organization = made.expect("an organization is made").organization.id;
-        let identity = Identity::new(service.clone(), outside());
-        let app = api::router(
-            identity.clone(),
-            exports(&service, &folder),
-            testkit::kit::running(&service, &store_of(&folder), folder.join("apps")),
-            api::Settings::default(),
-            Some(console::router(identity)),
-        );
+        let identity = Identity::new(service.clone(), outside);
+        let exports = exports(&service, &folder);
+        let apps = testkit::kit::running(&service, &store_of(&folder), folder.join("apps"));
+        let pages = console::router(identity.clone(), exports.clone(), apps.clone());
+        let app = api::router(identity, exports.clone(), apps, api::Settings::default(), Some(pages));
         Self {
             service,
+            exports,
             app,
             organization,
             folder,
@@ -119,6 +149,32 @@ impl Kit {
 
     pub(crate) async fn person(&self, email: &str) -> User {
         person(&self.service, email, "Some", "One").await
+    }
+
+    /// A page below the organization.
+    pub(crate) fn at(&self, below: &str) -> String {
+        format!("/organizations/{}/{below}", self.organization)
+    }
+
+    /// The folder of the server that apps may come from.
+    pub(crate) fn local_apps(&self) -> PathBuf {
+        self.folder.join("apps")
+    }
+
+    /// Somebody who belongs to the organization.
+    pub(crate) async fn member(&self, email: &str, level: Level) -> User {
+        let user = self.person(email).await;
+        let added = self
+            .service
+            .add_member(&Who::system(), self.organization, &user, level)
+            .await;
+        added.expect("a member is added");
+        user
+    }
+
+    pub(crate) async fn first_team(&self) -> TeamId {
+        let team = self.service.first_team(self.organization).await;
+        team.expect("teams are read").expect("there is always one").id
     }
 
     /// A browser of nobody.
@@ -140,7 +196,7 @@ impl Kit {
     }
 
     /// The owner, allowed to do what the type says.
-    async fn owner_may<P: service::access::Permission>(&self) -> Caller<P> {
+    pub(crate) async fn owner_may<P: service::access::Permission>(&self) -> Caller<P> {
         let opened = self
             .service
             .sign_in("olga@example.com", PASSWORD, service::access::Request::default());
@@ -235,11 +291,12 @@ async fn person(service: &Service, email: &str, first_name: &str, last_name: &st
     service.create_user(&Who::system(), &new).await.expect("a user is made")
 }
 
-fn outside() -> Outside {
+/// Without a name server, nobody is asked.
+fn outside(servers: &[SocketAddr]) -> Outside {
     let http = Http::new(Dialer::new(Policy::default()), &Roots::public());
     Outside {
         http: http.expect("a client"),
-        dns: Dns::new(&[]).expect("a resolver that asks nobody"),
+        dns: Dns::new(servers).expect("a resolver"),
         mailer: None,
         providers: Providers::default(),
     }
@@ -304,7 +361,7 @@ impl Browser<'_> {
     }
 }
 
-/// Exports that nobody carries out.
+/// Exports that nobody carries out, unless a test does.
 fn exports(service: &Service, folder: &std::path::Path) -> exports::Exports {
     exports::Exports::new(service.clone(), store_of(folder), testkit::kit::far_sides(), 0)
 }

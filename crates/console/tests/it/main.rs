@@ -1,8 +1,21 @@
 //! The pages, as a browser sees them.
 
 mod account;
+mod activity;
+mod apps;
+mod as_curl;
+mod domains;
 mod every_page;
+mod export_backfills;
+mod export_runs;
+mod exports;
+mod inside;
+mod invites;
 mod kit;
 mod login;
+mod members;
+mod organizations;
+mod overview;
 mod signup;
 mod single_sign_on;
+mod teams;

@@ -110,6 +110,27 @@ on_both! {
         assert_eq!(scene.verify().await.text("/verified_at"), first);
     }
 
+    async fn a_record_that_was_asked_for_is_looked_for_until_it_is_seen(scene: Scene) {
+        let Scene { kit, dns, domain, .. } = &scene;
+        let clock = kit.service.clock();
+        clock.advance(TimeDelta::hours(1));
+        assert!(!kit.identity.look_for_awaited_domain().await.unwrap(), "nobody has asked yet");
+        scene.expect_problem("dns_no_record", &domain.record).await;
+        assert!(!kit.identity.look_for_awaited_domain().await.unwrap(), "not at once");
+        clock.advance(TimeDelta::minutes(3));
+        assert!(kit.identity.look_for_awaited_domain().await.unwrap());
+        assert!(!kit.identity.look_for_awaited_domain().await.unwrap(), "one look is enough for a while");
+        dns.put_txt(&domain.record, &[&domain.challenge]);
+        clock.advance(TimeDelta::minutes(3));
+        assert!(kit.identity.look_for_awaited_domain().await.unwrap());
+        assert_eq!(kit.get(&domain.key, &domain.at("")).await.body["is_verified"], true);
+
+        let other = add(kit, "example.net").await;
+        assert_eq!(verify(kit, &other).await.body["is_verified"], false);
+        clock.advance(TimeDelta::days(8));
+        assert!(!kit.identity.look_for_awaited_domain().await.unwrap(), "nobody waits for ever");
+    }
+
     async fn the_value_is_compared_exactly(scene: Scene) {
         let Scene { dns, domain, .. } = &scene;
         let challenge = &domain.challenge;

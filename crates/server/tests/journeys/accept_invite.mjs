@@ -17,7 +17,7 @@ await journey(async (page) => {
   await page.getByLabel('Last name').fill('Lee');
   await page.getByLabel('Password').fill(PASSWORD);
   await page.getByRole('button', { name: 'Create account and join' }).click();
-  await page.getByRole('heading', { name: 'Account', level: 1 }).waitFor();
+  await page.getByRole('heading', { name: 'My organization', level: 1 }).waitFor();
   await expectAccessible(page);
 
   await page.goto(`${SITE}/account/two-factor/`);
@@ -41,6 +41,5 @@ await journey(async (page) => {
   // The present code was used already, and each is good once.
   await page.getByLabel('Code').fill(code(secret, 1));
   await page.getByRole('button', { name: 'Sign in' }).click();
-  await page.getByRole('heading', { name: 'Account', level: 1 }).waitFor();
-  await page.getByText('My organization').waitFor();
+  await page.getByRole('heading', { name: 'My organization', level: 1 }).waitFor();
 });

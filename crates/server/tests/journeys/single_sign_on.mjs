@@ -19,7 +19,7 @@ await journey(async (page) => {
   await page.getByLabel('First name').fill('Zoë');
   await page.getByLabel('Last name').fill('Zimmer');
   await page.getByRole('button', { name: 'Sign in' }).click();
-  await page.getByRole('heading', { name: 'Account', level: 1 }).waitFor();
-  await page.getByText(EMAIL).waitFor();
-  await page.getByText('My organization').waitFor();
+  await page.getByRole('heading', { name: 'My organization', level: 1 }).waitFor();
+  await page.goto(`${SITE}/account/`);
+  await page.getByText(EMAIL, { exact: true }).waitFor();
 });

@@ -66,12 +66,30 @@ pub struct BackfillWish {
     pub resend: Option<bool>,
 }
 
+/// What a wish would come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BackfillPlan {
+    pub start_at: Time,
+    pub end_at: Time,
+    /// Those that were delivered already included.
+    pub intervals: i64,
+}
+
 /// What is filled, aligned.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Range {
     pub(super) start: Time,
     pub(super) end: Time,
     pub(super) is_resend: bool,
+}
+
+impl Range {
+    fn span(self) -> Span {
+        Span {
+            start: self.start,
+            end: self.end,
+        }
+    }
 }
 
 impl BackfillStatus {
@@ -122,6 +140,24 @@ impl Service {
         let (backfill, entry) = begin(&mut db, &seen.export, range).await?;
         db.commit(&caller.who, &[entry]).await?;
         Ok((seen, backfill))
+    }
+
+    /// What [`Self::create_backfill`] would begin, refusals included, without beginning it.
+    pub async fn plan_backfill<P>(
+        &self,
+        caller: &Caller<P>,
+        id: ExportId,
+        wish: &BackfillWish,
+        earliest: Option<Time>,
+    ) -> Result<BackfillPlan> {
+        let mut db = self.core.store.read().await?;
+        let export = cases::find(&mut db, caller, id).await?;
+        let range = range(&export, wish, earliest, self.core.clock.now())?;
+        Ok(BackfillPlan {
+            start_at: range.start,
+            end_at: range.end,
+            intervals: count(range.span(), export.interval),
+        })
     }
 
     /// Newest first.
@@ -199,12 +235,7 @@ fn range(export: &BatchExport, wish: &BackfillWish, earliest: Option<Time>, now:
         return invalid("start_at", detail.to_owned());
     }
     let interval = export.interval;
-    // What the schedule will deliver by itself is left to it.
-    let latest = if export.next_run_at.is_some() {
-        export.scheduled_until.min(interval.floor(now))
-    } else {
-        interval.floor(now)
-    };
+    let latest = latest(export, now);
     let end = wish.end_at.map_or(latest, |end| interval.ceil(end)).min(latest);
     // Without data there is nothing to fill.
     let first = earliest.map_or(end, |earliest| interval.floor(earliest));
@@ -219,12 +250,18 @@ fn range(export: &BatchExport, wish: &BackfillWish, earliest: Option<Time>, now:
     })
 }
 
+/// Where backfills end at the latest: what the schedule will deliver by itself is left to it.
+pub(super) fn latest(export: &BatchExport, now: Time) -> Time {
+    let complete = export.interval.floor(now);
+    if export.next_run_at.is_some() {
+        export.scheduled_until.min(complete)
+    } else {
+        complete
+    }
+}
+
 /// Writes a backfill down; the scheduler makes its runs, a few at a time.
 pub(super) async fn begin(db: &mut Writing, export: &BatchExport, range: Range) -> Result<(Backfill, Entry)> {
-    let span = Span {
-        start: range.start,
-        end: range.end,
-    };
     let mut backfill = Backfill {
         id: BackfillId(db.uuid()),
         organization_id: export.organization_id,
@@ -234,7 +271,7 @@ pub(super) async fn begin(db: &mut Writing, export: &BatchExport, range: Range) 
         status: BackfillStatus::Running,
         is_resend: range.is_resend,
         scheduled_until: range.start,
-        total_runs: count(span, export.interval),
+        total_runs: count(range.span(), export.interval),
         skipped_runs: 0,
         created_at: db.now,
         finished_at: None,

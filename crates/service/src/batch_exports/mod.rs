@@ -6,6 +6,7 @@
 
 mod backfills;
 mod cases;
+mod coverage;
 pub mod destination;
 mod interval;
 mod logs;
@@ -16,7 +17,8 @@ mod schedule;
 mod sql;
 mod work;
 
-pub use backfills::{Backfill, BackfillStatus, BackfillWish};
+pub use backfills::{Backfill, BackfillPlan, BackfillStatus, BackfillWish};
+pub use coverage::{Coverage, Covered};
 pub use interval::{Interval, Span};
 pub use logs::{Level as LogLevel, LogEntry, LogFilter};
 pub use runs::{Run, RunFilter, RunStatus};

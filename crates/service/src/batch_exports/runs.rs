@@ -58,14 +58,19 @@ pub struct Run {
     pub is_resend: bool,
     #[serde(skip)]
     pub(crate) worker: Option<WorkerId>,
+    /// How often it was taken, in all.
     #[serde(skip)]
-    pub(crate) attempt: i64,
+    pub attempt: i64,
     #[serde(skip)]
     pub(crate) tries: i64,
     #[serde(skip)]
     pub(crate) queued_at: Time,
+    /// When the attempt under way began, or the last one.
     #[serde(skip)]
-    pub(crate) due_at: Option<Time>,
+    pub started_at: Option<Time>,
+    /// When somebody should take it. None: it is over.
+    #[serde(skip)]
+    pub due_at: Option<Time>,
     /// Runs to the same place take turns.
     #[serde(skip)]
     pub place: String,
@@ -168,7 +173,7 @@ impl Run {
         self.become_(RunStatus::Starting, now)?;
         self.is_resend |= was_delivered;
         (self.records_completed, self.bytes_exported, self.latest_error) = (None, None, None);
-        (self.tries, self.queued_at, self.due_at) = (0, now, Some(now));
+        (self.tries, self.queued_at, self.started_at, self.due_at) = (0, now, None, Some(now));
         Ok(())
     }
 }

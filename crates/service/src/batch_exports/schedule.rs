@@ -128,6 +128,7 @@ fn fresh(db: &Writing, export: &BatchExport, span: Span, delay: TimeDelta) -> Ru
         attempt: 0,
         tries: 0,
         queued_at: db.now,
+        started_at: None,
         due_at: Some(db.now.max(span.end + delay)),
         place: export.place(),
     }

@@ -78,7 +78,7 @@ impl Service {
         run.become_(RunStatus::Running, now)?;
         run.attempt += 1;
         run.tries += 1;
-        (run.worker, run.due_at) = (Some(worker), Some(now + LEASE));
+        (run.worker, run.started_at, run.due_at) = (Some(worker), Some(now), Some(now + LEASE));
         (run.records_completed, run.bytes_exported) = (None, None);
         sql::runs::save(&mut db, &run).await?;
         db.commit_unrecorded().await?;

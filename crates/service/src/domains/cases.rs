@@ -1,6 +1,6 @@
 use auth::saml::IdentityProvider;
 
-use super::verification::{GRACE, Outcome, RECHECK};
+use super::verification::{AWAITED, GRACE, Outcome, RECHECK, WAITING};
 use super::{Domain, DomainPatch, Finding, NewDomain, Sighting, name, sql};
 use crate::access::{Caller, ChangeDomains, ReadDomains, Who};
 use crate::activity::Entry;
@@ -190,9 +190,7 @@ impl Service {
         if let Some(sso) = domain.enforced()
             && !sso::an_owner_gets_in(db, domain, sso).await?
         {
-            let detail = "no owner could sign in any more: let an owner sign in this way once first, make somebody with an \
-                          address on another domain owner, or make recovery codes";
-            return Err(Error::invalid("sso_enforcement", "would_lock_out", detail));
+            return Err(Error::invalid("sso_enforcement", "would_lock_out", sso::LOCKS_OUT));
         }
         Ok(())
     }
@@ -242,6 +240,19 @@ impl Service {
         }
         let mut db = self.write().await?;
         let domain = sql::take_due(&mut db, due, due + chrono::TimeDelta::hours(1)).await?;
+        db.commit_unrecorded().await?;
+        Ok(domain)
+    }
+
+    /// A new domain whose record was asked for and not seen, if one has not been looked at for some minutes.
+    pub async fn awaited_domain(&self) -> Result<Option<Domain>> {
+        let now = self.core.clock.now();
+        let (due, since) = (now - AWAITED, now - WAITING);
+        if !sql::is_awaited(&mut self.core.store.read().await?, due, since).await? {
+            return Ok(None);
+        }
+        let mut db = self.write().await?;
+        let domain = sql::take_awaited(&mut db, due, since, now).await?;
         db.commit_unrecorded().await?;
         Ok(domain)
     }

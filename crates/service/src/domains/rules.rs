@@ -10,6 +10,11 @@ use crate::db::Writing;
 use crate::error::{Error, Result};
 use crate::sso::Sso;
 
+/// As the interface says, for whoever comes another way.
+const LONGEST_LINE: usize = 512;
+const LONGEST_CERTIFICATES: usize = 50_000;
+const LONGEST_SECRET: usize = 2048;
+
 impl Domain {
     /// Applies what was sent. Whether it may take effect is for [`Domain::may_take_effect`] to say.
     pub(super) fn change(&mut self, patch: &DomainPatch, db: &Writing, instance: &Instance) -> Result<()> {
@@ -34,6 +39,7 @@ impl Domain {
         match patch.oidc_client_secret.as_deref() {
             Some("") => self.oidc_client_secret = None,
             Some(secret) => {
+                at_most("oidc_client_secret", secret, LONGEST_SECRET)?;
                 let sealed = db.seal(&instance.sealer, &self.secret_place(), secret.as_bytes());
                 self.oidc_client_secret = Some(sealed);
             }
@@ -98,7 +104,16 @@ fn choice(text: &str) -> Result<String> {
     })
 }
 
+fn at_most(field: &'static str, text: &str, most: usize) -> Result<()> {
+    if text.chars().count() > most {
+        let detail = format!("this must have at most {most} characters");
+        return Err(Error::invalid(field, "max_length", detail));
+    }
+    Ok(())
+}
+
 fn one_line(field: &'static str, text: &str) -> Result<String> {
+    at_most(field, text, LONGEST_LINE)?;
     if text.chars().any(char::is_control) {
         return Err(Error::invalid(
             field,
@@ -134,6 +149,7 @@ fn address(field: &'static str, text: &str) -> Result<String> {
 }
 
 fn certificates(text: &str) -> Result<String> {
+    at_most("saml_x509_cert", text, LONGEST_CERTIFICATES)?;
     match Certificates::parse(text) {
         Ok(_) => Ok(text.to_owned()),
         Err(error) => Err(Error::invalid("saml_x509_cert", "invalid_input", error.to_string())),

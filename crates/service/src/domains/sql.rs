@@ -152,3 +152,26 @@ pub(super) async fn take_due(db: &mut Writing, due: Time, later: Time) -> Result
     );
     Ok(on!(db, conn => sqlx::query_as(sql).bind(due).bind(later).fetch_optional(conn))?)
 }
+
+pub(super) async fn is_awaited(db: &mut Session, due: Time, since: Time) -> Result<bool> {
+    const SQL: &str = "SELECT 1 FROM domain WHERE verified_at IS NULL AND checked_at < $1 AND created_at > $2 LIMIT 1";
+    let found: Option<i32> = on!(db, conn => sqlx::query_scalar(SQL).bind(due).bind(since).fetch_optional(conn))?;
+    Ok(found.is_some())
+}
+
+/// Takes the one that has waited longest, and leaves it alone until it is due again.
+pub(super) async fn take_awaited(db: &mut Writing, due: Time, since: Time, now: Time) -> Result<Option<Domain>> {
+    let sql = db.pick(
+        concat!(
+            "UPDATE domain SET checked_at = $3 WHERE id = (SELECT id FROM domain WHERE verified_at IS NULL \
+             AND checked_at < $1 AND created_at > $2 ORDER BY checked_at LIMIT 1) RETURNING ",
+            columns!()
+        ),
+        concat!(
+            "UPDATE domain SET checked_at = $3 WHERE id = (SELECT id FROM domain WHERE verified_at IS NULL \
+             AND checked_at < $1 AND created_at > $2 ORDER BY checked_at LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING ",
+            columns!()
+        ),
+    );
+    Ok(on!(db, conn => sqlx::query_as(sql).bind(due).bind(since).bind(now).fetch_optional(conn))?)
+}

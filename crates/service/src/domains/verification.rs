@@ -10,6 +10,10 @@ use crate::clock::Time;
 pub(super) const GRACE: TimeDelta = TimeDelta::days(7);
 /// How often verified domains are looked at again.
 pub(super) const RECHECK: TimeDelta = TimeDelta::days(1);
+/// The same for domains whose record somebody has asked for and waits to be seen.
+pub(super) const AWAITED: TimeDelta = TimeDelta::minutes(2);
+/// For how long after a domain was added somebody may be waiting.
+pub(super) const WAITING: TimeDelta = TimeDelta::days(7);
 
 /// What was seen in DNS, by whoever looked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,6 +98,21 @@ pub(super) enum Outcome {
 }
 
 impl Domain {
+    /// When the record is looked for again without anybody asking. Never before somebody has asked once: a name that
+    /// is looked up too early is remembered as missing for a while.
+    pub fn next_look(&self, now: Time) -> Option<Time> {
+        let checked_at = self.checked_at?;
+        if self.is_verified() {
+            return Some(checked_at + RECHECK);
+        }
+        (now - self.created_at < WAITING).then_some(checked_at + AWAITED)
+    }
+
+    /// Until when a verified domain whose record is missing counts as verified.
+    pub fn grace_ends_at(&self) -> Option<Time> {
+        self.lost_at.map(|lost_at| lost_at + GRACE)
+    }
+
     /// Decides what a sighting means. A verified domain survives silence, and a missing record for a while.
     pub(super) fn see(&mut self, sighting: &Sighting, now: Time) -> Outcome {
         self.checked_at = Some(now);

@@ -8,6 +8,7 @@ use crate::access::{Request, Who};
 use crate::activity::Entry;
 use crate::db::{Session, Writing};
 use crate::error::{Error, Result};
+use crate::id::OrganizationId;
 use crate::members::Door;
 use crate::sessions::{self, Opening, SignedIn};
 use crate::text::{Email, given_name};
@@ -39,6 +40,7 @@ pub struct NewAccount {
 #[derive(Debug, Clone)]
 pub struct Accepted {
     pub user: User,
+    pub organization: OrganizationId,
     pub session: Option<String>,
 }
 
@@ -69,7 +71,11 @@ impl Service {
         self.use_up(&mut db, &invite).await?;
         let entries = self.join_by(&mut db, &invite, &user).await?;
         db.commit(&person.who, &entries).await?;
-        Ok(Accepted { user, session: None })
+        Ok(Accepted {
+            user,
+            organization: invite.organization_id,
+            session: None,
+        })
     }
 
     /// Joins with a new account, which the invite's address becomes the name of.
@@ -104,6 +110,7 @@ impl Service {
         db.commit(&Who::user(user.id, request), &entries).await?;
         Ok(Accepted {
             user,
+            organization: invite.organization_id,
             session: Some(session),
         })
     }

@@ -146,6 +146,7 @@ pub(crate) async fn insert(db: &mut Writing, user: UserId, new: &NewKey, secret:
         created_at: db.now,
         updated_at: db.now,
         last_used_at: None,
+        used_scopes: Json(Vec::new()),
         last_rolled_at: None,
         expires_at: new.expires_at.map(whole_microseconds),
     };

@@ -34,8 +34,30 @@ pub struct Key {
     pub updated_at: Time,
     #[serde(skip)]
     pub last_used_at: Option<Time>,
+    /// What it was ever used for.
+    #[serde(skip)]
+    pub used_scopes: Json<Vec<Scope>>,
     pub last_rolled_at: Option<Time>,
     pub expires_at: Option<Time>,
+}
+
+impl Key {
+    /// What it may do and never did: a key with less would have served as well.
+    pub fn unused_scopes(&self) -> Vec<Scope> {
+        let is_unused = |held: &&Scope| match held {
+            Scope::Everything => self.used_scopes.is_empty(),
+            _ => !self.used_scopes.contains(held),
+        };
+        self.scopes.iter().filter(is_unused).copied().collect()
+    }
+
+    /// The least it could have done everything with so far, of what it may do now.
+    pub fn needed_scopes(&self) -> Vec<Scope> {
+        let is_allowed = |used: &Scope| self.scopes.iter().any(|held| held.covers(*used));
+        let used: Vec<Scope> = self.used_scopes.iter().copied().filter(is_allowed).collect();
+        let is_in_another = |scope: &Scope| used.iter().any(|other| other != scope && other.covers(*scope));
+        used.iter().copied().filter(|scope| !is_in_another(scope)).collect()
+    }
 }
 
 /// A key that was just made, with the one sight of its secret.

@@ -14,7 +14,7 @@ macro_rules! select {
     ($rest:literal) => {
         concat!(
             "SELECT id, user_id, label, mask_value, scopes, scoped_organizations, scoped_teams, created_at, \
-             updated_at, last_used_at, last_rolled_at, expires_at FROM api_key ",
+             updated_at, last_used_at, used_scopes, last_rolled_at, expires_at FROM api_key ",
             $rest
         )
     };
@@ -139,6 +139,26 @@ pub(super) async fn touch(db: &mut Writing, id: KeyId, used_at: Time) -> Result<
     Ok(())
 }
 
+/// Adds to what the key was used for. A key that is gone stays gone.
+pub(super) async fn add_used_scopes(db: &mut Writing, id: KeyId, new: &[Scope]) -> Result<()> {
+    const SQL: &str = "UPDATE api_key SET used_scopes = $2 WHERE id = $1";
+    // A SQLite session that writes already holds the only write lock.
+    let known = db.pick(
+        "SELECT used_scopes FROM api_key WHERE id = $1",
+        "SELECT used_scopes FROM api_key WHERE id = $1 FOR UPDATE",
+    );
+    let known: Option<Json<Vec<Scope>>> = on!(db, conn => sqlx::query_scalar(known).bind(id).fetch_optional(conn))?;
+    let Some(Json(mut used)) = known else { return Ok(()) };
+    used.extend(
+        new.iter()
+            .filter(|scope| !used.contains(scope))
+            .copied()
+            .collect::<Vec<_>>(),
+    );
+    changed!(db, sqlx::query(SQL).bind(id).bind(Json(&used)))?;
+    Ok(())
+}
+
 /// The organization of a team the user can reach.
 pub(super) async fn team_of_user(db: &mut Session, user: UserId, team: TeamId) -> Result<Option<OrganizationId>> {
     const SQL: &str = "SELECT t.organization_id FROM team t \
@@ -164,6 +184,7 @@ pub(crate) struct Holder {
     pub(crate) scoped_organizations: Json<Vec<OrganizationId>>,
     pub(crate) scoped_teams: Json<Vec<TeamId>>,
     pub(crate) last_used_at: Option<Time>,
+    pub(crate) used_scopes: Json<Vec<Scope>>,
     pub(crate) expires_at: Option<Time>,
     /// The user's level in the organization that was asked about.
     pub(crate) level: Option<Level>,
@@ -175,7 +196,7 @@ pub(crate) async fn holder(
     organization: Option<OrganizationId>,
 ) -> Result<Option<Holder>> {
     const SQL: &str = "SELECT k.id AS key_id, k.user_id, u.uuid, u.email, u.current_organization_id, k.scopes, \
-        k.scoped_organizations, k.scoped_teams, k.last_used_at, k.expires_at, m.level \
+        k.scoped_organizations, k.scoped_teams, k.last_used_at, k.used_scopes, k.expires_at, m.level \
         FROM api_key k JOIN app_user u ON u.id = k.user_id \
         LEFT JOIN member m ON m.user_id = u.id AND m.organization_id = $2 WHERE k.secret_hash = $1";
     Ok(on!(db, conn => sqlx::query_as(SQL).bind(hash.as_slice()).bind(organization).fetch_optional(conn))?)

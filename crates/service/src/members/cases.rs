@@ -28,6 +28,13 @@ impl Service {
         self.remembered(caller.seen, question, load).await
     }
 
+    pub async fn member(&self, caller: &Caller<ReadMembers>, member: MemberRef) -> Result<Member> {
+        let user = uuid_of(member, caller);
+        let mut db = self.core.store.read().await?;
+        let found = sql::find(&mut db, caller.organization, user).await?;
+        found.ok_or(Error::NotFound("member"))
+    }
+
     pub async fn update_member(
         &self,
         caller: &Caller<ChangeMembers>,

@@ -65,7 +65,7 @@ pub(super) async fn page(
     Ok(Page { items, count })
 }
 
-/// Finds a member. The caller holds the lock of the organization, which keeps its members as they are.
+/// Finds a member. Who changes one holds the lock of the organization, which keeps its members as they are.
 pub(super) async fn find(db: &mut Session, organization: OrganizationId, user: UserUuid) -> Result<Option<Member>> {
     const SQL: &str = select!("AND u.uuid = $2");
     Ok(on!(db, conn => sqlx::query_as(SQL).bind(organization).bind(user).fetch_optional(conn))?)

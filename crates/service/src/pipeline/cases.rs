@@ -175,10 +175,7 @@ impl Service {
         let mut db = self.write().await?;
         let (before, level) = lock(&mut db, caller, seen.collection, seen.id, &crate::whatever).await?;
         if before.version != seen.version {
-            return Err(Error::Conflict {
-                code: "source_changed",
-                detail: "somebody else changed the code of this app meanwhile: read it again and repeat".to_owned(),
-            });
+            return Err(source_changed());
         }
         let mut app = before.clone();
         app.version = sql::versions::newest(&mut db, app.id).await? + 1;
@@ -293,6 +290,14 @@ impl Service {
         };
         let plain = self.core.instance.sealer.open(&app.token_place(), sealed)?;
         Ok(Some(String::from_utf8_lossy(&plain).into_owned().into()))
+    }
+}
+
+/// What was to be changed is no longer what it was made from.
+pub fn source_changed() -> Error {
+    Error::Conflict {
+        code: "source_changed",
+        detail: "somebody else changed the code of this app meanwhile: read it again and repeat".to_owned(),
     }
 }
 

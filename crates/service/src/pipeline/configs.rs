@@ -263,6 +263,12 @@ impl Service {
         serde_json::from_slice(&plain).map_err(|_| Error::Sealed(auth::seal::SealError::Unreadable))
     }
 
+    /// The keys of the secrets that are kept. What the secrets are is told to the app alone.
+    pub fn kept_secrets(&self, config: &AppConfig) -> Result<Vec<String>> {
+        let secrets = self.config_secrets(config)?;
+        Ok(secrets.into_iter().map(|(key, _)| key).collect())
+    }
+
     /// Everything the app is told, secrets and defaults included.
     pub(super) fn config_values(&self, app: &App, config: &AppConfig) -> Result<Map<String, Value>> {
         let whole = merge(config.config.clone(), self.config_secrets(config)?);

@@ -49,6 +49,15 @@ impl Service {
         Ok(Page { items: found, count })
     }
 
+    /// All configurations of a collection's apps, by team and order: who uses what, and how that goes.
+    pub async fn app_configs_in(&self, caller: &Caller<ReadApps>, collection: Collection) -> Result<Vec<AppConfig>> {
+        let mut db = self.core.store.read().await?;
+        allow(&mut db, caller, CONFIGURE).await?;
+        let mut configs = sql::configs::all_in(&mut db, caller.organization, collection).await?;
+        configs.retain(|config| caller.may_see_team(config.team_id));
+        Ok(configs)
+    }
+
     /// What was done to the apps of a collection and their configurations, newest first, with the app of the first deed if
     /// it is still there.
     pub async fn app_activity(

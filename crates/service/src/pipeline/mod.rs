@@ -15,6 +15,7 @@ mod tasks;
 mod versions;
 mod work;
 
+pub use cases::source_changed;
 pub use configs::{AppConfig, ConfigPatch, NewConfig};
 pub use lists::ConfigOfApp;
 pub use logs::{AppLog, AppLogFilter, Level as AppLogLevel, Source as AppLogSource};

@@ -62,6 +62,13 @@ impl App {
         Ok(app)
     }
 
+    /// What would be different with other code.
+    pub fn difference_with(&self, package: &Package) -> Difference {
+        let mut after = self.clone();
+        after.take_over(package);
+        Difference::between(self, &after)
+    }
+
     /// `found` is the code it has, if it has any: what is taken back is what that says.
     pub(super) fn change(&mut self, patch: &AppPatch, found: Option<&Package>) -> Result<()> {
         if let Some(plugin_type) = patch.plugin_type {

@@ -22,8 +22,8 @@ pub struct Field {
     /// Whether browsers are told, too.
     pub is_for_sites: bool,
     /// Only asked for while these others have these values.
-    visible_if: Vec<(String, Value)>,
-    required_if: Vec<(String, Value)>,
+    pub visible_if: Vec<(String, Value)>,
+    pub required_if: Vec<(String, Value)>,
 }
 
 /// The fields with a key; the others are text between them.

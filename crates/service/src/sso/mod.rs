@@ -2,11 +2,13 @@
 
 mod attempts;
 mod cases;
+mod consequences;
 mod errands;
 mod rules;
 pub(crate) mod sql;
 
 pub use attempts::Attempt;
+pub use consequences::{Consequences, Newcomer};
 pub use errands::Errand;
 
 use std::fmt;
@@ -121,6 +123,10 @@ pub(crate) async fn refuse_enforced(db: &mut Session, email: &Email) -> Result<(
         None => Ok(()),
     }
 }
+
+/// Why an enforcement is refused that would leave no owner a way in.
+pub(crate) const LOCKS_OUT: &str = "no owner could sign in any more: let an owner sign in this way once first, make \
+    somebody with an address on another domain owner, or make recovery codes";
 
 /// Whether some owner could still sign in with this enforcement: one who has done so this way before, one whose
 /// address is elsewhere and who has another way, or one with a recovery code.

@@ -1,6 +1,6 @@
 use auth::key::SecretHash;
 
-use super::Attempt;
+use super::{Attempt, Newcomer};
 use crate::clock::Time;
 use crate::db::{Session, Writing, changed, on};
 use crate::error::{Error, Result};
@@ -194,4 +194,57 @@ pub(super) async fn attempts(db: &mut Session, organization: OrganizationId, dom
     const SQL: &str = "SELECT id, organization_id, domain_id, method, email, rule, detail, address, request_id, \
         created_at FROM sso_attempt WHERE organization_id = $1 AND domain_id = $2 ORDER BY id DESC";
     Ok(on!(db, conn => sqlx::query_as(SQL).bind(organization).bind(domain).fetch_all(conn))?)
+}
+
+/// Addresses that end in a domain. It has no character that means something to `LIKE`.
+fn addresses_on(domain: &str) -> String {
+    format!("%@{domain}")
+}
+
+pub(super) async fn count_on_domain(db: &mut Session, organization: OrganizationId, domain: &str) -> Result<i64> {
+    const SQL: &str = "SELECT count(*) FROM member m JOIN app_user u ON u.id = m.user_id \
+        WHERE m.organization_id = $1 AND u.email_key LIKE $2";
+    let addresses = addresses_on(domain);
+    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(organization).bind(&addresses).fetch_one(conn))?)
+}
+
+macro_rules! newcomers {
+    ($what:literal, $rest:literal) => {
+        concat!(
+            "SELECT ",
+            $what,
+            " FROM member m JOIN app_user u ON u.id = m.user_id WHERE m.organization_id = $1 AND u.email_key LIKE $2 \
+             AND NOT EXISTS (SELECT 1 FROM user_identity i WHERE i.user_id = u.id AND i.provider = $3) ",
+            $rest
+        )
+    };
+}
+
+/// Members on a domain whom the provider has never vouched for.
+pub(super) async fn count_newcomers(
+    db: &mut Session,
+    organization: OrganizationId,
+    domain: &str,
+    provider: &str,
+) -> Result<i64> {
+    const SQL: &str = newcomers!("count(*)", "");
+    let addresses = addresses_on(domain);
+    Ok(on!(db, conn => sqlx::query_scalar(SQL)
+        .bind(organization).bind(&addresses).bind(provider).fetch_one(conn))?)
+}
+
+pub(super) async fn newcomers(
+    db: &mut Session,
+    organization: OrganizationId,
+    domain: &str,
+    provider: &str,
+    most: i64,
+) -> Result<Vec<Newcomer>> {
+    const SQL: &str = newcomers!(
+        "u.uuid, u.email, m.level",
+        "ORDER BY m.level DESC, u.email_key LIMIT $4"
+    );
+    let addresses = addresses_on(domain);
+    Ok(on!(db, conn => sqlx::query_as(SQL)
+        .bind(organization).bind(&addresses).bind(provider).bind(most).fetch_all(conn))?)
 }

@@ -69,6 +69,13 @@ pub struct TeamPatch {
 #[serde(transparent)]
 pub struct Timezone(String);
 
+/// As somebody typed it; whether there is one is found out when it is used.
+impl From<String> for Timezone {
+    fn from(name: String) -> Self {
+        Self(name)
+    }
+}
+
 impl Timezone {
     pub(crate) fn known(&self) -> Result<String> {
         match self.0.parse::<chrono_tz::Tz>() {

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use clap::Parser;
 use serde_json::{Value, json};
 use testkit::bench::{self, Form, Load};
+use testkit::seed::Amounts;
 
 #[derive(Debug, Parser)]
 enum Command {
@@ -29,6 +30,8 @@ enum Command {
         organizations: i64,
         #[arg(long)]
         members: i64,
+        #[arg(long, default_value_t = 0)]
+        exports: i64,
     },
     /// Fill an embedded store with made-up events.
     Fill {
@@ -76,8 +79,14 @@ async fn main() -> anyhow::Result<()> {
             database_url,
             organizations,
             members,
+            exports,
         } => {
-            let organization = testkit::seed::fill(&database_url, organizations, members).await?;
+            let amounts = Amounts {
+                organizations,
+                members,
+                exports,
+            };
+            let organization = testkit::seed::fill(&database_url, amounts).await?;
             print(&json!({ "organization": organization }))
         }
         Command::Fill { store, rows } => bench::fill(&store, rows).await,

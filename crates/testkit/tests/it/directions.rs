@@ -10,7 +10,7 @@ const MAY_IMPORT: [(&str, &[&str]); 14] = [
     ("api", &["apps", "events", "exports", "identity", "service"]),
     ("apps", &["events", "outbound", "sandbox", "service"]),
     ("auth", &[]),
-    ("console", &["auth", "identity", "service"]),
+    ("console", &["apps", "auth", "exports", "identity", "service"]),
     ("events", &["hogql", "outbound"]),
     ("exports", &["events", "hogql", "outbound", "service"]),
     ("hogql", &[]),

@@ -2,20 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
-use super::fields::{COMPRESSIONS, FORMATS, FieldKind};
-use super::{ConfigField, Destination, Kind};
+use super::tables::{COMPRESSIONS, FORMATS};
+use super::{ConfigField, Destination, FieldKind, Kind};
 use crate::error::{Error, Invalid, Result};
 
 /// A text that is longer is no name, key or address.
 const LONGEST_TEXT: usize = 16_384;
-const COPY_KEYS: [&str; 6] = [
-    "s3_bucket",
-    "region_name",
-    "s3_key_prefix",
-    "authorization",
-    "bucket_credentials",
-    "endpoint_url",
-];
 
 /// The destination that a whole configuration describes, secrets included. Nulls count as left out.
 pub fn read(kind: Kind, config: &Map<String, Value>) -> Result<Destination> {
@@ -34,7 +26,7 @@ pub fn read(kind: Kind, config: &Map<String, Value>) -> Result<Destination> {
                 format!("{} needs this: {}", kind.name(), field.about),
             )),
             None | Some(Value::Null) => {}
-            Some(value) => match coerce(field, value) {
+            Some(value) => match coerce(field, field.key, value) {
                 Ok(value) => drop(clean.insert(field.key.to_owned(), value)),
                 Err(found) => problems.push(found),
             },
@@ -56,14 +48,19 @@ pub fn read(kind: Kind, config: &Map<String, Value>) -> Result<Destination> {
     })
 }
 
-/// Numbers and flags may come as text, as they do from forms and from older clients.
-fn coerce(field: &ConfigField, value: &Value) -> Result<Value, Invalid> {
-    let wrong = |expected: &str| Err(problem(field.key, "invalid_input", format!("this must be {expected}")));
+/// Numbers and flags may come as text, as they do from forms and from older clients. `path` is where it stands.
+fn coerce(field: &ConfigField, path: &str, value: &Value) -> Result<Value, Invalid> {
+    let wrong = |expected: &str| Err(problem(path, "invalid_input", format!("this must be {expected}")));
     match (field.kind, value) {
-        (FieldKind::Text | FieldKind::Document, Value::String(text)) => check_text(field, text).map(Value::from),
-        (FieldKind::Text, _) => wrong("text"),
+        (
+            FieldKind::Text | FieldKind::Password | FieldKind::Lines | FieldKind::Document | FieldKind::RoleOrKeys,
+            Value::String(text),
+        ) => check_text(field, path, text).map(Value::from),
+        (FieldKind::Text | FieldKind::Password | FieldKind::Lines, _) => wrong("text"),
         (FieldKind::Document, Value::Object(_)) => Ok(value.to_string().into()),
         (FieldKind::Document, _) => wrong("an object, or its JSON as text"),
+        (FieldKind::RoleOrKeys, Value::Object(_)) => Ok(value.clone()),
+        (FieldKind::RoleOrKeys, _) => wrong("the ARN of a role, or an object with a pair of keys"),
         (FieldKind::Number, value) => match whole(value) {
             Some(number) => Ok(number.into()),
             None => wrong("a whole number from 0 up"),
@@ -75,7 +72,7 @@ fn coerce(field: &ConfigField, value: &Value) -> Result<Value, Invalid> {
         (FieldKind::Flag, _) => wrong("true or false"),
         (FieldKind::Choice(of), Value::String(text)) if of.contains(&text.as_str()) => Ok(value.clone()),
         (FieldKind::Choice(of), _) => Err(problem(
-            field.key,
+            path,
             "invalid_choice",
             format!("choose one of {}", of.join(", ")),
         )),
@@ -83,31 +80,49 @@ fn coerce(field: &ConfigField, value: &Value) -> Result<Value, Invalid> {
             Ok(value.clone())
         }
         (FieldKind::Texts, _) => wrong("a list of texts, at most 1000"),
-        (FieldKind::CopyInputs, Value::Object(inputs)) => check_copy_inputs(inputs).map(|()| value.clone()),
-        (FieldKind::CopyInputs, _) => wrong("an object"),
+        (FieldKind::Group(fields), Value::Object(inner)) => check_group(fields, path, inner).map(Value::from),
+        (FieldKind::Group(_), _) => wrong("an object"),
     }
 }
 
-fn check_text(field: &ConfigField, text: &str) -> Result<String, Invalid> {
+fn check_text(field: &ConfigField, path: &str, text: &str) -> Result<String, Invalid> {
     if text.len() > LONGEST_TEXT {
         let detail = format!("this is longer than {LONGEST_TEXT} bytes");
-        return Err(problem(field.key, "max_length", detail));
+        return Err(problem(path, "max_length", detail));
     }
     if text.contains('\0') {
-        return Err(problem(
-            field.key,
-            "invalid_input",
-            "this must not contain NUL".to_owned(),
-        ));
+        return Err(problem(path, "invalid_input", "this must not contain NUL".to_owned()));
     }
-    if field.is_required && text.trim().is_empty() && field.key != "prefix" {
+    if !field.may_be_empty() && text.trim().is_empty() {
         return Err(problem(
-            field.key,
+            path,
             "blank",
             format!("this must not be empty: {}", field.about),
         ));
     }
     Ok(text.to_owned())
+}
+
+fn check_group(fields: &[ConfigField], path: &str, given: &Map<String, Value>) -> Result<Map<String, Value>, Invalid> {
+    for key in given.keys() {
+        if !fields.iter().any(|field| field.key == key) {
+            let known: Vec<&str> = fields.iter().map(|field| field.key).collect();
+            let detail = format!("this is not one of {}", known.join(", "));
+            return Err(problem(&format!("{path}__{key}"), "invalid_input", detail));
+        }
+    }
+    let mut clean = Map::new();
+    for field in fields {
+        let path = format!("{path}__{}", field.key);
+        match given.get(field.key) {
+            None | Some(Value::Null) if field.is_required => {
+                return Err(problem(&path, "required", format!("this is needed: {}", field.about)));
+            }
+            None | Some(Value::Null) => {}
+            Some(value) => drop(clean.insert(field.key.to_owned(), coerce(field, &path, value)?)),
+        }
+    }
+    Ok(clean)
 }
 
 fn whole(value: &Value) -> Option<u32> {
@@ -117,22 +132,6 @@ fn whole(value: &Value) -> Option<u32> {
         _ => return None,
     };
     u32::try_from(number).ok()
-}
-
-fn check_copy_inputs(inputs: &Map<String, Value>) -> Result<(), Invalid> {
-    for key in inputs.keys() {
-        if !COPY_KEYS.contains(&key.as_str()) {
-            let detail = format!("this is not one of {}", COPY_KEYS.join(", "));
-            return Err(problem(&format!("copy_inputs__{key}"), "invalid_input", detail));
-        }
-    }
-    for key in ["s3_bucket", "region_name", "authorization", "bucket_credentials"] {
-        if inputs.get(key).is_none_or(Value::is_null) {
-            let detail = "COPY needs this".to_owned();
-            return Err(problem(&format!("copy_inputs__{key}"), "required", detail));
-        }
-    }
-    Ok(())
 }
 
 /// Rules about several keys.
@@ -147,14 +146,6 @@ fn rules(kind: Kind, config: &Map<String, Value>) -> Vec<Invalid> {
     };
     match kind {
         Kind::S3 => {
-            let (id, secret) = (has("aws_access_key_id"), has("aws_secret_access_key"));
-            need(id, "aws_access_key_id", "required", "S3 needs a key id");
-            need(
-                secret,
-                "aws_secret_access_key",
-                "required",
-                "S3 needs the secret of the key",
-            );
             let needs_key = text("encryption") == Some("aws:kms") && !has("kms_key_id");
             need(!needs_key, "kms_key_id", "required", "aws:kms needs the id of a key");
         }
@@ -245,7 +236,9 @@ mod tests {
             [
                 named("bucket", "invalid_input"),
                 named("bucket_name", "invalid_input"),
-                named("prefix", "required")
+                named("prefix", "required"),
+                named("aws_access_key_id", "required"),
+                named("aws_secret_access_key", "required"),
             ]
         );
         let keys = json!({ "aws_access_key_id": "k", "aws_secret_access_key": "s" });
@@ -269,18 +262,45 @@ mod tests {
     }
 
     #[test]
+    fn what_is_wrong_inside_a_group_is_named_with_its_path() {
+        let redshift = |copy_inputs: Value| json!({ "user": "u", "password": "p", "host": "h", "database": "d", "mode": "COPY", "copy_inputs": copy_inputs });
+        let named = |key: &str, code| vec![(format!("destination__config__copy_inputs__{key}"), code)];
+        let inputs = json!({ "s3_bucket": "b", "region_name": "r", "authorization": "arn:aws:iam::1:role/r" });
+        let found = problems(Kind::Redshift, &redshift(inputs.clone()));
+        assert_eq!(found, named("bucket_credentials", "required"));
+        let with = |key: &str, value: Value| {
+            let mut inputs = inputs.clone();
+            inputs["bucket_credentials"] = json!({ "aws_access_key_id": "k", "aws_secret_access_key": "s" });
+            inputs[key] = value;
+            redshift(inputs)
+        };
+        let found = problems(Kind::Redshift, &with("s3_bucket", json!(" ")));
+        assert_eq!(found, named("s3_bucket", "blank"));
+        let found = problems(
+            Kind::Redshift,
+            &with("bucket_credentials", json!({ "aws_access_key_id": "k" })),
+        );
+        assert_eq!(found, named("bucket_credentials__aws_secret_access_key", "required"));
+        let found = problems(Kind::Redshift, &with("bucket", json!("b")));
+        assert_eq!(found, named("bucket", "invalid_input"));
+        let keys = json!({ "aws_access_key_id": "k", "aws_secret_access_key": "s" });
+        let whole = with("authorization", keys);
+        assert!(read(Kind::Redshift, whole.as_object().expect("an object")).is_ok());
+    }
+
+    #[test]
     fn every_kind_reads_what_its_table_requires() {
         for kind in Kind::ALL {
             let mut config = Map::new();
             for field in kind.fields() {
                 let value = match field.kind {
-                    FieldKind::Text => json!("x"),
+                    FieldKind::Text | FieldKind::Password | FieldKind::Lines | FieldKind::RoleOrKeys => json!("x"),
                     FieldKind::Number => json!(5),
                     FieldKind::Flag => json!(true),
                     FieldKind::Document => json!({}),
                     FieldKind::Choice(of) => json!(of[0]),
                     FieldKind::Texts => json!(["a"]),
-                    FieldKind::CopyInputs => json!({
+                    FieldKind::Group(_) => json!({
                         "s3_bucket": "b", "region_name": "r", "authorization": "arn:aws:iam::1:role/r",
                         "bucket_credentials": { "aws_access_key_id": "k", "aws_secret_access_key": "s" },
                     }),

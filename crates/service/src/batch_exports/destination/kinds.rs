@@ -1,4 +1,4 @@
-//! Each kind's configuration, typed. Which keys there are, and which are secret, is said in `fields.rs`.
+//! Each kind's configuration, typed. Which keys there are, and which are secret, is said in `tables`.
 
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;

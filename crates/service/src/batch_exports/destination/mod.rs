@@ -6,15 +6,18 @@ mod check;
 mod fields;
 mod kinds;
 mod split;
+mod tables;
+mod titles;
 
 pub use check::read;
-pub use fields::{ConfigField, FieldKind};
+pub use fields::{ConfigField, FieldKind, Part};
 pub use kinds::{
     AzureBlob, BigQuery, ClickHouse, Compression, CopyAuthorization, CopyInputs, Databricks, File, FileFormat,
     FileOptions, Gcs, Http, Keys, NoOp, Postgres, PropertiesType, Redshift, RedshiftMode, S3, Snowflake,
     SnowflakeAuthentication,
 };
 pub use split::{merge, split};
+pub use titles::Family;
 
 use serde::{Deserialize, Serialize};
 

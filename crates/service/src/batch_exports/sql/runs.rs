@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use sqlx::QueryBuilder;
 
 use super::unknown;
+use crate::batch_exports::coverage::Stretch;
 use crate::batch_exports::runs::{Run, RunFilter};
 use crate::batch_exports::{Progress, Span};
 use crate::clock::{Time, far_away};
@@ -56,6 +57,8 @@ macro_rules! columns {
             $of,
             "queued_at, ",
             $of,
+            "started_at, ",
+            $of,
             "created_at, ",
             $of,
             "finished_at, ",
@@ -91,6 +94,7 @@ struct Row {
     attempt: i64,
     tries: i64,
     queued_at: Time,
+    started_at: Option<Time>,
     created_at: Time,
     finished_at: Option<Time>,
     updated_at: Time,
@@ -119,6 +123,7 @@ impl TryFrom<Row> for Run {
             attempt: row.attempt,
             tries: row.tries,
             queued_at: row.queued_at,
+            started_at: row.started_at,
             created_at: row.created_at,
             finished_at: row.finished_at,
             updated_at: row.updated_at,
@@ -292,6 +297,7 @@ pub(in super::super) async fn insert_new(db: &mut Writing, runs: &[Run]) -> Resu
                     .push_bind(run.attempt)
                     .push_bind(run.tries)
                     .push_bind(run.queued_at)
+                    .push_bind(run.started_at)
                     .push_bind(run.created_at)
                     .push_bind(run.finished_at)
                     .push_bind(run.updated_at);
@@ -313,7 +319,7 @@ pub(in super::super) async fn insert_new(db: &mut Writing, runs: &[Run]) -> Resu
 pub(in super::super) async fn save(db: &mut Writing, run: &Run) -> Result<()> {
     const SQL: &str = "UPDATE export_run SET backfill_id = $2, status = $3, is_resend = $4, records_completed = $5, \
         records_total_count = $6, bytes_exported = $7, latest_error = $8, due_at = $9, worker = $10, attempt = $11, \
-        tries = $12, queued_at = $13, finished_at = $14, updated_at = $15 WHERE id = $1";
+        tries = $12, queued_at = $13, started_at = $14, finished_at = $15, updated_at = $16 WHERE id = $1";
     changed!(
         db,
         sqlx::query(SQL)
@@ -330,6 +336,7 @@ pub(in super::super) async fn save(db: &mut Writing, run: &Run) -> Result<()> {
             .bind(run.attempt)
             .bind(run.tries)
             .bind(run.queued_at)
+            .bind(run.started_at)
             .bind(run.finished_at)
             .bind(run.updated_at)
     )?;
@@ -372,6 +379,22 @@ pub(in super::super) async fn overlapping(db: &mut Session, export: ExportId, sp
          ORDER BY r.data_interval_start, r.data_interval_end"
     );
     all(on!(db, conn => sqlx::query_as(SQL).bind(export).bind(span.start).bind(span.end).fetch_all(conn))?)
+}
+
+/// The same, with no more than it takes to say what was delivered.
+pub(in super::super) async fn stretches(db: &mut Session, export: ExportId, span: Span) -> Result<Vec<Stretch>> {
+    const SQL: &str = "SELECT data_interval_start, data_interval_end, status FROM export_run \
+        WHERE batch_export_id = $1 AND data_interval_start < $3 AND data_interval_end > $2 \
+        ORDER BY data_interval_start, data_interval_end";
+    let rows: Vec<(Time, Time, String)> =
+        on!(db, conn => sqlx::query_as(SQL).bind(export).bind(span.start).bind(span.end).fetch_all(conn))?;
+    let stretch = |(start, end, status): (Time, Time, String)| {
+        Ok(Stretch {
+            span: Span { start, end },
+            status: status.parse().map_err(|()| unknown("status"))?,
+        })
+    };
+    rows.into_iter().map(stretch).collect()
 }
 
 pub(in super::super) async fn open_of_backfill(db: &mut Writing, id: BackfillId) -> Result<Vec<Run>> {

@@ -104,6 +104,16 @@ pub(in super::super) async fn enabled_in(
     all(on!(db, conn => sqlx::query_as(SQL).bind(organization).bind(collection.name()).fetch_all(conn))?)
 }
 
+pub(in super::super) async fn all_in(
+    db: &mut Session,
+    organization: OrganizationId,
+    collection: Collection,
+) -> Result<Vec<AppConfig>> {
+    const SQL: &str =
+        select!("WHERE c.organization_id = $1 AND a.collection = $2 ORDER BY c.team_id, c.sort_order, c.id");
+    all(on!(db, conn => sqlx::query_as(SQL).bind(organization).bind(collection.name()).fetch_all(conn))?)
+}
+
 pub(in super::super) async fn enabled_of_team(
     db: &mut Session,
     team: TeamId,

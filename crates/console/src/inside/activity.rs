@@ -1,0 +1,223 @@
+//! Who did what, with what was before and after.
+
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::get;
+use chrono::{NaiveDate, NaiveTime, TimeDelta};
+use serde::Deserialize;
+use service::access::{ReadActivity, ReadMembers};
+use service::activity::ActivityFilter;
+use service::members::{MemberFilter, MemberRef};
+use service::{Error, Service, Time, UserUuid, Window};
+
+use super::Inside;
+use super::deeds::{Deed, KINDS};
+use super::frame::{Frame, Section};
+use crate::Console;
+use crate::choices::Select;
+use crate::curl::{AsCurl, Call};
+use crate::failure::{Failure, Problems};
+use crate::field::Field;
+use crate::page::page_again;
+use crate::paging::{Pages, Place, with_query};
+use crate::show;
+use crate::visitor::InQuery;
+
+pub(super) fn routes() -> Router<Console> {
+    Router::new().route("/organizations/{organization}/activity/", get(list))
+}
+
+#[derive(Template)]
+#[template(path = "inside/activity.html")]
+struct ActivityPage {
+    frame: Frame,
+    user: Field,
+    scope: Select,
+    item: Field,
+    after: Field,
+    before: Field,
+    is_filtered: bool,
+    deeds: Vec<Deed>,
+    pages: Pages,
+    curl: AsCurl,
+}
+
+/// The filters, as they stand in the address.
+#[derive(Debug, Default, Deserialize)]
+struct Asked {
+    /// An e-mail address, or the user's id.
+    #[serde(default)]
+    user: String,
+    #[serde(default)]
+    scope: String,
+    #[serde(default)]
+    item: String,
+    /// The first day.
+    #[serde(default)]
+    after: String,
+    /// The last day.
+    #[serde(default)]
+    before: String,
+    #[serde(default)]
+    page: String,
+}
+
+impl Asked {
+    fn filters(&self) -> [(&str, &str); 5] {
+        [
+            ("user", self.user.trim()),
+            ("scope", self.scope.as_str()),
+            ("item", self.item.trim()),
+            ("after", self.after.as_str()),
+            ("before", self.before.as_str()),
+        ]
+    }
+
+    fn is_filtered(&self) -> bool {
+        self.filters().iter().any(|(_, value)| !value.is_empty())
+    }
+}
+
+async fn list(
+    State(service): State<Service>,
+    inside: Inside<ReadActivity>,
+    InQuery(asked): InQuery<Asked>,
+) -> Result<Response, Failure> {
+    match filter(&service, &inside, &asked).await {
+        Ok(filter) => activity_page(&service, &inside, &asked, &filter).await,
+        Err(error) => {
+            let problems = Problems::try_from(error)?;
+            Ok(page_again(
+                &problems,
+                &empty_page(&service, &inside, &asked, &asked.user, &problems),
+            ))
+        }
+    }
+}
+
+async fn filter(service: &Service, inside: &Inside<ReadActivity>, asked: &Asked) -> Result<ActivityFilter, Error> {
+    let text = |text: &str| (!text.trim().is_empty()).then(|| text.trim().to_owned());
+    let last_day = start_of_day("before", &asked.before)?;
+    Ok(ActivityFilter {
+        user: match text(&asked.user) {
+            Some(user) => Some(user_called(service, inside, &user).await?),
+            None => None,
+        },
+        scope: text(&asked.scope),
+        item: text(&asked.item),
+        after: start_of_day("after", &asked.after)?,
+        before: last_day.and_then(|day| day.checked_add_signed(TimeDelta::days(1))),
+    })
+}
+
+/// Days begin in UTC: whoever looks at a log should not have to guess.
+fn start_of_day(field: &'static str, text: &str) -> Result<Option<Time>, Error> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let day: Option<NaiveDate> = text.parse().ok();
+    let wrong = || {
+        Error::invalid(
+            field,
+            "invalid_input",
+            "this is no date: it should look like 2026-11-15",
+        )
+    };
+    let day = day.ok_or_else(wrong)?;
+    Ok(Some(day.and_time(NaiveTime::MIN).and_utc()))
+}
+
+async fn user_called(service: &Service, inside: &Inside<ReadActivity>, text: &str) -> Result<UserUuid, Error> {
+    if let Ok(uuid) = text.parse() {
+        return Ok(uuid);
+    }
+    let filter = MemberFilter {
+        email: Some(text.to_owned()),
+        search: None,
+    };
+    let reader = inside.also::<ReadMembers>(service).await?;
+    let found = service.members(&reader, &filter, Window::new(Some(1), None)).await?;
+    let member = found.items.first();
+    let detail = "no member has this address: somebody who has left can be found by their id";
+    member
+        .map(|member| member.user.uuid)
+        .ok_or_else(|| Error::invalid("user", "does_not_exist", detail))
+}
+
+async fn activity_page(
+    service: &Service,
+    inside: &Inside<ReadActivity>,
+    asked: &Asked,
+    filter: &ActivityFilter,
+) -> Result<Response, Failure> {
+    let place = Place::read(&asked.page);
+    let found = service.activity(&inside.caller, filter, place.window()).await?;
+    let now = service.clock().now();
+    let user = shown_user(service, inside, asked, filter).await?;
+    let problems = Problems::default();
+    let shown = ActivityPage {
+        deeds: found.items.iter().map(|activity| Deed::new(activity, now)).collect(),
+        pages: Pages::new(&inside.path("activity/"), &asked.filters(), place, found.count),
+        curl: AsCurl::new(service, [call(inside, filter)]),
+        ..empty_page(service, inside, asked, &user, &problems)
+    };
+    Ok(page_again(&problems, &shown))
+}
+
+/// Links name people by their ids, and people by their addresses.
+async fn shown_user(
+    service: &Service,
+    inside: &Inside<ReadActivity>,
+    asked: &Asked,
+    filter: &ActivityFilter,
+) -> Result<String, Failure> {
+    let Some(uuid) = filter.user else {
+        return Ok(String::new());
+    };
+    let reader = inside.also::<ReadMembers>(service).await?;
+    match service.member(&reader, MemberRef::Uuid(uuid)).await {
+        Ok(member) => Ok(member.user.email),
+        Err(Error::NotFound(_)) => Ok(asked.user.trim().to_owned()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn empty_page(
+    service: &Service,
+    inside: &Inside<ReadActivity>,
+    asked: &Asked,
+    user: &str,
+    problems: &Problems,
+) -> ActivityPage {
+    let kinds = [("", "Everything")]
+        .into_iter()
+        .chain(KINDS.iter().map(|&(scope, _, title)| (scope, title)));
+    let field = |field: Field, value: &str| field.of_filter().holding(value).judged(problems);
+    ActivityPage {
+        frame: Frame::new(inside, Section::Activity),
+        user: field(Field::text("user", "Who, by e-mail address", "off").at_most(254), user),
+        scope: Select::new("scope", "What it was done to", kinds, &asked.scope),
+        item: field(Field::text("item", "Id of the thing", "off").at_most(100), &asked.item),
+        after: field(Field::date("after", "First day"), &asked.after),
+        before: field(Field::date("before", "Last day"), &asked.before),
+        is_filtered: asked.is_filtered(),
+        deeds: Vec::new(),
+        pages: Pages::new("", &[], Place::read(""), 0),
+        curl: AsCurl::new(service, [call(inside, &ActivityFilter::default())]),
+    }
+}
+
+fn call(inside: &Inside<ReadActivity>, filter: &ActivityFilter) -> Call {
+    let user = filter.user.map(|user| user.to_string()).unwrap_or_default();
+    let (after, before) = (filter.after.map(show::exactly), filter.before.map(show::exactly));
+    let pairs = [
+        ("user", user.as_str()),
+        ("scope", filter.scope.as_deref().unwrap_or_default()),
+        ("item_id", filter.item.as_deref().unwrap_or_default()),
+        ("after", after.as_deref().unwrap_or_default()),
+        ("before", before.as_deref().unwrap_or_default()),
+    ];
+    Call::get::<ReadActivity>("List what was done", with_query(&inside.api("activity/"), pairs))
+}

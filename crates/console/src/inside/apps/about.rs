@@ -1,0 +1,149 @@
+//! What is said of an app, instead of what its code says.
+
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::get;
+use serde::Deserialize;
+use serde_json::json;
+use service::access::ChangeApps;
+use service::pipeline::{App, AppFields, AppPatch};
+use service::{Error, Service};
+
+use super::shelf::AtApp;
+use super::{frame_below, written};
+use crate::Console;
+use crate::choices::{Area, Switch};
+use crate::curl::{AsCurl, Call};
+use crate::failure::{Failure, Problems};
+use crate::field::Field;
+use crate::inside::Inside;
+use crate::inside::frame::Frame;
+use crate::page::{go_to, page_again};
+use crate::visitor::Sent;
+
+/// As much as the API takes, too.
+const LONGEST_DESCRIPTION: usize = 2000;
+
+pub(super) fn routes() -> Router<Console> {
+    Router::new().route(
+        "/organizations/{organization}/apps/{collection}/{app}/edit/",
+        get(ask).post(save),
+    )
+}
+
+#[derive(Template)]
+#[template(path = "inside/apps/about.html")]
+struct AboutPage {
+    frame: Frame,
+    alerts: Vec<String>,
+    base: String,
+    name: Field,
+    description: Area,
+    is_for_all: Switch,
+    curl: AsCurl,
+}
+
+/// A switch that is off is not sent at all.
+#[derive(Deserialize)]
+struct Typed {
+    name: String,
+    #[serde(default)]
+    description: String,
+    #[serde(default)]
+    is_global: String,
+}
+
+impl Typed {
+    fn of(app: &App) -> Self {
+        Self {
+            name: app.name.to_string(),
+            description: app.description.clone(),
+            is_global: if app.is_global { "yes" } else { "" }.to_owned(),
+        }
+    }
+
+    /// What is left empty is taken back, and the code says it again.
+    fn patch(&self) -> Result<AppPatch, Error> {
+        let description = self.description.replace("\r\n", "\n");
+        let description = description.trim();
+        if description.chars().count() > LONGEST_DESCRIPTION {
+            let detail = format!("this must have at most {LONGEST_DESCRIPTION} characters");
+            return Err(Error::invalid("description", "max_length", detail));
+        }
+        Ok(AppPatch {
+            plugin_type: None,
+            rest: AppFields {
+                name: Some(written::name(&self.name)?),
+                description: Some((!description.is_empty()).then(|| description.to_owned())),
+                is_global: Some(self.is_global == "yes"),
+                ..AppFields::default()
+            },
+        })
+    }
+}
+
+async fn ask(State(service): State<Service>, inside: Inside<ChangeApps>, at: AtApp) -> Result<Response, Failure> {
+    let app = service.app(&inside.caller, at.collection(), at.app).await?;
+    let typed = Typed::of(&app);
+    Ok(form(&service, &inside, at, &app, &typed, &Problems::default()))
+}
+
+async fn save(
+    State(service): State<Service>,
+    inside: Inside<ChangeApps>,
+    at: AtApp,
+    Sent(typed): Sent<Typed>,
+) -> Result<Response, Failure> {
+    match change(&service, &inside, at, &typed).await {
+        Ok(_) => Ok(go_to(&inside.path(&format!("{}?done=app-saved", at.path())))),
+        Err(error) => {
+            let problems = Problems::try_from(error)?;
+            let app = service.app(&inside.caller, at.collection(), at.app).await?;
+            Ok(form(&service, &inside, at, &app, &typed, &problems))
+        }
+    }
+}
+
+async fn change(service: &Service, inside: &Inside<ChangeApps>, at: AtApp, typed: &Typed) -> service::Result<App> {
+    let patch = typed.patch()?;
+    service
+        .update_app(&inside.caller, at.collection(), at.app, &patch, &service::whatever)
+        .await
+}
+
+fn form(
+    service: &Service,
+    inside: &Inside<ChangeApps>,
+    at: AtApp,
+    app: &App,
+    typed: &Typed,
+    problems: &Problems,
+) -> Response {
+    let is_for_all = typed.is_global == "yes";
+    let body = json!({ "name": typed.name, "description": typed.description, "is_global": is_for_all });
+    let call = Call::patch::<ChangeApps>("Change the app", inside.api(&at.api())).sending(body);
+    let name = Field::text("name", "Name", "off")
+        .at_most(200)
+        .holding(typed.name.clone());
+    let description = Area::new("description", "Description", 3, typed.description.clone()).optional();
+    let shown = AboutPage {
+        frame: frame_below(inside, at, app.name.to_string()),
+        alerts: problems.besides(&["name", "description"]),
+        base: inside.path(&at.path()),
+        name: name
+            .optional()
+            .hint("What you leave empty is what the code says.")
+            .judged(problems),
+        description: description.wrong(problems.of("description").into_iter().collect()),
+        is_for_all: Switch::new(
+            "is_global",
+            "Every organization of this server may use it",
+            "Its code is given what they tell it, secrets included. Taken back, what others set up for it is deleted.",
+            is_for_all,
+        ),
+        curl: AsCurl::new(service, [call]),
+    };
+    page_again(problems, &shown)
+}

@@ -1,0 +1,199 @@
+//! One app: what it is, what it can do, who uses it, and the code it had before.
+
+use apps::Apps;
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::{get, post};
+use service::access::{ChangeApps, Permission, ReadApps};
+use service::pipeline::{App, AppConfig, PluginType, Version};
+use service::{AppConfigId, Service, TeamId, Time, Window};
+
+use super::capabilities::offers;
+use super::shelf::AtApp;
+use super::{frame, may_change, name_of, newer_tag, origin, teams, version};
+use crate::Console;
+use crate::curl::{AsCurl, Call};
+use crate::failure::{Failure, Problems};
+use crate::inside::Inside;
+use crate::inside::frame::Frame;
+use crate::page::{go_to, page_again};
+use crate::show;
+use crate::visitor::Asked;
+
+pub(super) fn routes() -> Router<Console> {
+    Router::new()
+        .route("/organizations/{organization}/apps/{collection}/{app}/", get(show_app))
+        .route(
+            "/organizations/{organization}/apps/{collection}/{app}/check/",
+            post(check),
+        )
+}
+
+#[derive(Template)]
+#[template(path = "inside/apps/app.html")]
+struct AppPage {
+    frame: Frame,
+    alerts: Vec<String>,
+    base: String,
+    scope: &'static str,
+    facts: Facts,
+    offers: Vec<String>,
+    configs: Vec<Config>,
+    versions: Vec<Kept>,
+    may_change: bool,
+    curl: AsCurl,
+}
+
+struct Facts {
+    id: String,
+    name: String,
+    description: String,
+    origin: String,
+    version: String,
+    newer: Option<String>,
+    /// Of another organization, which alone may change it.
+    owner: Option<String>,
+    is_for_all: bool,
+    is_fetched: bool,
+    is_folder: bool,
+    made: String,
+    changed: String,
+}
+
+impl Facts {
+    fn new<P>(app: &App, inside: &Inside<P>, now: Time) -> Self {
+        let is_here = app.organization_id == inside.organization.id;
+        Self {
+            id: app.id.to_string(),
+            name: app.name.to_string(),
+            description: app.description.clone(),
+            origin: origin(app),
+            version: version(app.version, app.tag.as_deref()),
+            newer: newer_tag(app),
+            owner: (!is_here).then(|| app.organization_name.clone()),
+            is_for_all: app.is_global,
+            is_fetched: app.plugin_type.is_remote(),
+            is_folder: app.plugin_type == PluginType::Local && app.url.is_some(),
+            made: show::day(app.created_at),
+            changed: show::ago(app.updated_at, now),
+        }
+    }
+}
+
+struct Config {
+    id: AppConfigId,
+    team: String,
+    is_on: bool,
+    order: i64,
+    error: Option<String>,
+    changed: String,
+}
+
+impl Config {
+    fn new(config: &AppConfig, teams: &[(TeamId, String)], now: Time) -> Self {
+        Self {
+            id: config.id,
+            team: name_of(config.team_id, teams),
+            is_on: config.enabled,
+            order: config.order,
+            error: config.latest_error.clone(),
+            changed: show::ago(config.updated_at, now),
+        }
+    }
+}
+
+/// Code that can be gone back to.
+struct Kept {
+    number: i64,
+    tag: String,
+    files: String,
+    made: String,
+    is_current: bool,
+}
+
+impl Kept {
+    fn new(version: &Version, app: &App, now: Time) -> Self {
+        let files = i64::try_from(version.package.files.len()).unwrap_or(i64::MAX);
+        Self {
+            number: version.number,
+            tag: version.tag.clone().unwrap_or_default(),
+            files: show::counted(files, "file"),
+            made: show::ago(version.created_at, now),
+            is_current: version.number == app.version,
+        }
+    }
+}
+
+async fn show_app(
+    State(service): State<Service>,
+    inside: Inside<ReadApps>,
+    at: AtApp,
+    asked: Asked,
+) -> Result<Response, Failure> {
+    app_page(&service, &inside, at, &asked.done, &Problems::default()).await
+}
+
+/// Asks where the app comes from whether there is something newer.
+async fn check(State(apps): State<Apps>, inside: Inside<ReadApps>, at: AtApp) -> Result<Response, Failure> {
+    match apps.check_for_updates(&inside.caller, at.collection(), at.app).await {
+        Ok(app) => {
+            let done = newer_tag(&app).map_or("app-is-newest", |_| "app-can-be-updated");
+            Ok(go_to(&inside.path(&format!("{}?done={done}", at.path()))))
+        }
+        Err(error) => app_page(apps.service(), &inside, at, "", &Problems::try_from(error)?).await,
+    }
+}
+
+async fn app_page(
+    service: &Service,
+    inside: &Inside<ReadApps>,
+    at: AtApp,
+    done: &str,
+    problems: &Problems,
+) -> Result<Response, Failure> {
+    let (caller, collection) = (&inside.caller, at.collection());
+    let app = service.app(caller, collection, at.app).await?;
+    let all = Window::new(Some(Window::MAX_LIMIT), None);
+    let configs = service.app_configs(caller, collection, at.app, all).await?;
+    let versions = service.app_versions(caller, collection, at.app).await?;
+    let teams = teams(service, inside).await?;
+    let now = service.clock().now();
+    let may_change = may_change(service, inside, &app).await?;
+    let shown = AppPage {
+        frame: frame(inside, at.shelf).noting(done),
+        alerts: problems.besides(&[]),
+        base: inside.path(&at.path()),
+        scope: collection.scope(),
+        facts: Facts::new(&app, inside, now),
+        offers: offers(&app),
+        configs: configs
+            .items
+            .iter()
+            .map(|config| Config::new(config, &teams, now))
+            .collect(),
+        versions: versions.iter().map(|version| Kept::new(version, &app, now)).collect(),
+        may_change,
+        curl: AsCurl::new(service, calls(inside, at, &app, may_change)),
+    };
+    Ok(page_again(problems, &shown))
+}
+
+fn calls<P: Permission>(inside: &Inside<P>, at: AtApp, app: &App, may_change: bool) -> Vec<Call> {
+    let api = inside.api(&at.api());
+    let mut calls = vec![
+        Call::get::<ReadApps>("Read the app", &api),
+        Call::get::<ReadApps>("List its configurations", format!("{api}configs/")),
+        Call::get::<ReadApps>("List the code that is kept", format!("{api}versions/")),
+    ];
+    if app.plugin_type.is_remote() {
+        let path = format!("{api}check_for_updates/");
+        calls.push(Call::get::<ReadApps>("Look for something newer", path));
+    }
+    if may_change && (app.plugin_type.is_remote() || app.plugin_type == PluginType::Local) {
+        let path = format!("{api}upgrade/");
+        calls.push(Call::post::<ChangeApps>("Take the newest code over", path));
+    }
+    calls
+}

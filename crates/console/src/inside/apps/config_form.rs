@@ -1,0 +1,215 @@
+//! A team's use of an app: looked at, changed, switched on and off.
+
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::get;
+use serde_json::{Map, Value, json};
+use service::access::{ChangeApps, Permission, ReadApps};
+use service::pipeline::schema::{self, Field as Asked};
+use service::pipeline::{App, AppConfig, Collection, ConfigPatch};
+use service::{AppConfigId, Error, Service};
+
+use super::shelf::{AtApp, AtConfig};
+use super::told::{Told, Typed, name, open_values};
+use super::{frame_below, name_of, teams};
+use crate::Console;
+use crate::choices::{Select, Switch};
+use crate::curl::{AsCurl, Call};
+use crate::failure::{Failure, Problems};
+use crate::field::Field;
+use crate::inside::Inside;
+use crate::inside::frame::Frame;
+use crate::page::{go_to, page_again};
+use crate::show;
+use crate::visitor::{Asked as InAddress, Sent};
+
+pub(super) fn routes() -> Router<Console> {
+    Router::new().route(
+        "/organizations/{organization}/apps/{collection}/{app}/configurations/{config}/",
+        get(show_config).post(save),
+    )
+}
+
+#[derive(Template)]
+#[template(path = "inside/apps/config.html")]
+pub(super) struct ConfigPage {
+    pub(super) frame: Frame,
+    pub(super) alerts: Vec<String>,
+    pub(super) title: String,
+    pub(super) action: String,
+    pub(super) back: String,
+    /// None: it is not there yet.
+    pub(super) facts: Option<Facts>,
+    pub(super) form: Form,
+    pub(super) curl: AsCurl,
+}
+
+pub(super) struct Form {
+    /// Chosen once, and never changed.
+    pub(super) team: Option<Select>,
+    pub(super) enabled: Switch,
+    pub(super) order: Field,
+    pub(super) told: Vec<Told>,
+}
+
+pub(super) struct Facts {
+    id: AppConfigId,
+    app: String,
+    scope: &'static str,
+    team: String,
+    is_on: bool,
+    error: Option<String>,
+    /// For apps that get events.
+    delivered: Option<(String, String)>,
+    /// What pages load.
+    script: Option<String>,
+    made: String,
+}
+
+impl Facts {
+    fn new(service: &Service, at: AtApp, app: &App, config: &AppConfig, team: String) -> Self {
+        let now = service.clock().now();
+        let delivered = config.delivered_until;
+        let is_for_sites = at.collection() == Collection::FrontendApps;
+        let site = service.instance().site_url.trim_end_matches('/');
+        Self {
+            id: config.id,
+            app: app.id.to_string(),
+            scope: at.collection().scope(),
+            team,
+            is_on: config.enabled,
+            error: config.latest_error.clone(),
+            delivered: app
+                .takes_events()
+                .then(|| (show::exactly(delivered), show::ago(delivered, now))),
+            script: is_for_sites
+                .then(|| format!("{site}/site_app/{}/{}/{}/", config.id, config.web_token, app.version)),
+            made: show::day(config.created_at),
+        }
+    }
+}
+
+/// What a form changes.
+pub(super) fn patch(typed: &Typed, fields: &[Asked], before: &Map<String, Value>) -> Result<ConfigPatch, Error> {
+    let order = match typed.get("order").trim() {
+        "" => Ok(0),
+        text => text.parse(),
+    };
+    let order = order.map_err(|_| Error::invalid("order", "invalid_input", "this must be a whole number"))?;
+    let values = typed.values(fields, before);
+    Ok(ConfigPatch {
+        enabled: Some(typed.get("enabled") == "yes"),
+        order: Some(order),
+        config: (!values.is_empty()).then_some(values),
+    })
+}
+
+async fn show_config(
+    State(service): State<Service>,
+    inside: Inside<ReadApps>,
+    at: AtConfig,
+    asked: InAddress,
+) -> Result<Response, Failure> {
+    config_page(&service, &inside, at, None, &asked.done, &Problems::default()).await
+}
+
+async fn save(
+    State(service): State<Service>,
+    inside: Inside<ChangeApps>,
+    at: AtConfig,
+    Sent(pairs): Sent<Vec<(String, String)>>,
+) -> Result<Response, Failure> {
+    let typed = Typed::sent(pairs);
+    match change(&service, &inside, at, &typed).await {
+        Ok(_) => Ok(go_to(&inside.path(&format!("{}?done=saved", at.path())))),
+        Err(error) => {
+            let problems = Problems::try_from(error)?;
+            config_page(&service, &inside, at, Some(&typed), "", &problems).await
+        }
+    }
+}
+
+async fn change(
+    service: &Service,
+    inside: &Inside<ChangeApps>,
+    at: AtConfig,
+    typed: &Typed,
+) -> service::Result<AppConfig> {
+    let (caller, collection, app) = (&inside.caller, at.at.collection(), at.at.app);
+    let fields = schema::fields(&service.app(caller, collection, app).await?.config_schema);
+    let before = service.app_config(caller, collection, app, at.config).await?;
+    let patch = patch(typed, &fields, &before.config)?;
+    service
+        .update_app_config(caller, collection, app, at.config, &patch, &service::whatever)
+        .await
+}
+
+async fn config_page<P: Permission>(
+    service: &Service,
+    inside: &Inside<P>,
+    at: AtConfig,
+    typed: Option<&Typed>,
+    done: &str,
+    problems: &Problems,
+) -> Result<Response, Failure> {
+    let (collection, id) = (at.at.collection(), at.at.app);
+    let app = service.app(&inside.caller, collection, id).await?;
+    let config = service.app_config(&inside.caller, collection, id, at.config).await?;
+    let fields = schema::fields(&app.config_schema);
+    let team = name_of(config.team_id, &teams(service, inside).await?);
+    let mut kept = service.kept_secrets(&config)?;
+    kept.extend(config.config.keys().cloned());
+    let present = || {
+        let switch = if config.enabled { "yes" } else { "" };
+        let typed = Typed::default()
+            .with("enabled", switch)
+            .with("order", config.order.to_string());
+        typed.holding(&fields, &config.config)
+    };
+    let typed = typed.cloned().unwrap_or_else(present);
+    let body =
+        json!({ "enabled": config.enabled, "order": config.order, "config": open_values(&fields, &config.config) });
+    let api = inside.api(&at.api());
+    let read = Call::get::<ReadApps>("Read the configuration", &api);
+    let write = Call::patch::<ChangeApps>("Change the configuration", &api).sending(body);
+    let shown = ConfigPage {
+        frame: frame_below(inside, at.at, app.name.to_string()).noting(done),
+        alerts: besides(problems, &fields),
+        title: format!("{} for {team}", app.name),
+        action: inside.path(&at.path()),
+        back: inside.path(&at.at.path()),
+        form: form(&typed, &fields, &kept, problems),
+        facts: Some(Facts::new(service, at.at, &app, &config, team)),
+        curl: AsCurl::new(service, [read, write]),
+    };
+    Ok(page_again(problems, &shown))
+}
+
+pub(super) fn form(typed: &Typed, fields: &[Asked], kept: &[String], problems: &Problems) -> Form {
+    let order = Field::text("order", "Order", "off").at_most(12).keyboard("numeric");
+    Form {
+        team: None,
+        enabled: Switch::new(
+            "enabled",
+            "On",
+            "While it is on, the app is run for the team, with what comes in from then on.",
+            typed.get("enabled") == "yes",
+        ),
+        order: order
+            .of_filter()
+            .hint("Where it stands among the team's apps: smaller numbers come first.")
+            .holding(typed.get("order"))
+            .judged(problems),
+        told: Told::all(fields, typed, kept, problems),
+    }
+}
+
+/// What is wrong with none of the fields.
+pub(super) fn besides(problems: &Problems, fields: &[Asked]) -> Vec<String> {
+    let mut names: Vec<String> = fields.iter().map(name).collect();
+    names.extend(["team_id", "order"].map(str::to_owned));
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    problems.besides(&names)
+}

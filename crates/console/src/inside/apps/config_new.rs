@@ -1,0 +1,111 @@
+//! A team begins to use an app.
+
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::get;
+use serde_json::{Map, Value, json};
+use service::access::ChangeApps;
+use service::pipeline::schema::{self, Field};
+use service::pipeline::{AppConfig, NewConfig};
+use service::{Error, Service, TeamId};
+
+use super::config_form::{ConfigPage, Form, besides, form, patch};
+use super::shelf::{AtApp, AtConfig};
+use super::told::Typed;
+use super::{frame_below, teams};
+use crate::Console;
+use crate::choices::Select;
+use crate::curl::{AsCurl, Call};
+use crate::failure::{Failure, Problems};
+use crate::inside::Inside;
+use crate::page::{go_to, page_again};
+use crate::visitor::Sent;
+
+pub(super) fn routes() -> Router<Console> {
+    Router::new().route(
+        "/organizations/{organization}/apps/{collection}/{app}/configurations/new/",
+        get(ask).post(create),
+    )
+}
+
+async fn ask(State(service): State<Service>, inside: Inside<ChangeApps>, at: AtApp) -> Result<Response, Failure> {
+    let typed = Typed::default().with("enabled", "yes").with("order", "0");
+    new_page(&service, &inside, at, &typed, &Problems::default()).await
+}
+
+async fn create(
+    State(service): State<Service>,
+    inside: Inside<ChangeApps>,
+    at: AtApp,
+    Sent(pairs): Sent<Vec<(String, String)>>,
+) -> Result<Response, Failure> {
+    let typed = Typed::sent(pairs);
+    match make(&service, &inside, at, &typed).await {
+        Ok(config) => {
+            let there = AtConfig { at, config: config.id };
+            Ok(go_to(&inside.path(&format!("{}?done=app-set-up", there.path()))))
+        }
+        Err(error) => new_page(&service, &inside, at, &typed, &Problems::try_from(error)?).await,
+    }
+}
+
+async fn make(service: &Service, inside: &Inside<ChangeApps>, at: AtApp, typed: &Typed) -> service::Result<AppConfig> {
+    let app = service.app(&inside.caller, at.collection(), at.app).await?;
+    let fields = schema::fields(&app.config_schema);
+    let team: Option<TeamId> = typed.get("team_id").parse().ok();
+    let team = team.ok_or_else(|| Error::invalid("team_id", "invalid_choice", "choose one of these teams"))?;
+    let new = NewConfig {
+        team_id: Some(team),
+        rest: patch(typed, &fields, &Map::new())?,
+    };
+    service
+        .create_app_config(&inside.caller, at.collection(), at.app, &new)
+        .await
+}
+
+async fn new_page(
+    service: &Service,
+    inside: &Inside<ChangeApps>,
+    at: AtApp,
+    typed: &Typed,
+    problems: &Problems,
+) -> Result<Response, Failure> {
+    let app = service.app(&inside.caller, at.collection(), at.app).await?;
+    let fields = schema::fields(&app.config_schema);
+    let teams = teams(service, inside).await?;
+    let ids: Vec<String> = teams.iter().map(|(id, _)| id.to_string()).collect();
+    let options = ids
+        .iter()
+        .zip(&teams)
+        .map(|(id, (_, name))| (id.as_str(), name.as_str()));
+    let team = Select::new("team_id", "Team", options, typed.get("team_id")).judged(problems);
+    let shown_values: Map<String, Value> = fields.iter().map(|field| (field.key.clone(), example(field))).collect();
+    let body = json!({ "team_id": teams.first().map(|(id, _)| id.0), "enabled": false, "config": shown_values });
+    let path = inside.api(&format!("{}configs/", at.api()));
+    let call = Call::post::<ChangeApps>("Set the app up for a team", path).sending(body);
+    let shown = ConfigPage {
+        frame: frame_below(inside, at, app.name.to_string()),
+        alerts: besides(problems, &fields),
+        title: format!("Set up {}", app.name),
+        action: inside.path(&format!("{}configurations/new/", at.path())),
+        back: inside.path(&at.path()),
+        facts: None,
+        form: Form {
+            team: Some(team),
+            ..form(typed, &fields, &[], problems)
+        },
+        curl: AsCurl::new(service, [call]),
+    };
+    Ok(page_again(problems, &shown))
+}
+
+/// Something that fits.
+fn example(field: &Field) -> Value {
+    match field.kind.as_str() {
+        "choice" => field.choices.first().map_or(Value::Null, |choice| json!(choice)),
+        "json" => json!({}),
+        "attachment" => json!({ "file_name": "a.txt", "content_type": "text/plain", "contents": "" }),
+        _ => json!("…"),
+    }
+}

@@ -1,0 +1,72 @@
+//! The end of a team's use of an app.
+
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::get;
+use service::Service;
+use service::access::ChangeApps;
+
+use super::shelf::AtConfig;
+use super::{frame_below, name_of, teams};
+use crate::Console;
+use crate::curl::{AsCurl, Call};
+use crate::failure::{Failure, Problems};
+use crate::inside::Inside;
+use crate::inside::sure::SurePage;
+use crate::page::{go_to, page_again};
+
+pub(super) fn routes() -> Router<Console> {
+    Router::new().route(
+        "/organizations/{organization}/apps/{collection}/{app}/configurations/{config}/delete/",
+        get(ask).post(delete),
+    )
+}
+
+async fn ask(State(service): State<Service>, inside: Inside<ChangeApps>, at: AtConfig) -> Result<Response, Failure> {
+    sure(&service, &inside, at, &Problems::default()).await
+}
+
+async fn delete(State(service): State<Service>, inside: Inside<ChangeApps>, at: AtConfig) -> Result<Response, Failure> {
+    let (collection, app) = (at.at.collection(), at.at.app);
+    let deleted = service.delete_app_config(&inside.caller, collection, app, at.config, &service::whatever);
+    match deleted.await {
+        Ok(()) => Ok(go_to(
+            &inside.path(&format!("{}?done=configuration-deleted", at.at.path())),
+        )),
+        Err(error) => sure(&service, &inside, at, &Problems::try_from(error)?).await,
+    }
+}
+
+async fn sure(
+    service: &Service,
+    inside: &Inside<ChangeApps>,
+    at: AtConfig,
+    problems: &Problems,
+) -> Result<Response, Failure> {
+    let (collection, id) = (at.at.collection(), at.at.app);
+    let app = service.app(&inside.caller, collection, id).await?;
+    let config = service.app_config(&inside.caller, collection, id, at.config).await?;
+    let team = name_of(config.team_id, &teams(service, inside).await?);
+    let call = Call::delete::<ChangeApps>("Delete the configuration", inside.api(&at.api()));
+    let losses = [
+        "what the app was told, secrets included",
+        "what the app has stored for this team, and the jobs that wait",
+        "its logs",
+    ];
+    let shown = SurePage {
+        frame: frame_below(inside, at.at, app.name.to_string()),
+        alerts: problems.besides(&[]),
+        heading: format!("Delete the configuration for {team}?"),
+        text: format!(
+            "{} is no longer run for {team}. This cannot be undone. With it go:",
+            app.name
+        ),
+        losses: losses.map(str::to_owned).into(),
+        typed: None,
+        button: "Delete the configuration",
+        back: inside.path(&at.path()),
+        curl: AsCurl::new(service, [call]),
+    };
+    Ok(page_again(problems, &shown))
+}

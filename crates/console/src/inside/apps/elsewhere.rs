@@ -1,0 +1,234 @@
+//! A new app whose code is somewhere else: in a repository, in a package, or in a folder of the server.
+
+use apps::Apps;
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::get;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use service::access::ChangeApps;
+use service::pipeline::{App, AppFields, NewApp, PluginType};
+
+use super::changes::said_besides;
+use super::frame;
+use super::shelf::{Shelf, Tab};
+use crate::Console;
+use crate::curl::{AsCurl, Call};
+use crate::failure::{Failure, Problems};
+use crate::field::Field;
+use crate::inside::Inside;
+use crate::inside::frame::Frame;
+use crate::page::{encoded, go_to, page_again};
+use crate::visitor::Sent;
+
+pub(super) fn routes() -> Router<Console> {
+    Router::new()
+        .route(
+            "/organizations/{organization}/apps/{collection}/new/",
+            get(ask_for_address).post(fetch),
+        )
+        .route(
+            "/organizations/{organization}/apps/{collection}/new/folder/",
+            get(ask_for_folder).post(read),
+        )
+}
+
+/// The three ways to a new app.
+pub(super) fn ways(shelf: Shelf, here: &str) -> Vec<Tab> {
+    let way = |(below, title): (&'static str, &'static str)| Tab {
+        path: format!("{}{below}", shelf.path()),
+        title,
+        is_here: below == here,
+    };
+    let all = [
+        ("new/", "From an address"),
+        ("new/folder/", "From a folder"),
+        ("new/written/", "Written here"),
+    ];
+    all.into_iter().map(way).collect()
+}
+
+#[derive(Template)]
+#[template(path = "inside/apps/new.html")]
+struct NewPage {
+    frame: Frame,
+    alerts: Vec<String>,
+    tabs: Vec<Tab>,
+    lead: &'static str,
+    action: String,
+    fields: Vec<Field>,
+    back: String,
+    curl: AsCurl,
+}
+
+#[derive(Default, Deserialize)]
+struct Typed {
+    url: String,
+    #[serde(default)]
+    private_token: String,
+    #[serde(default)]
+    tag: String,
+}
+
+impl Typed {
+    /// What is behind the question mark may be a secret, and is not shown again.
+    fn shown_url(&self) -> &str {
+        let address = self.url.split('?').next().unwrap_or_default();
+        address.trim()
+    }
+
+    /// The API takes the token as part of the address, and so do we.
+    fn whole_url(&self) -> String {
+        let (url, token) = (self.url.trim(), self.private_token.trim());
+        if token.is_empty() {
+            return url.to_owned();
+        }
+        let joint = if url.contains('?') { '&' } else { '?' };
+        format!("{url}{joint}private_token={}", encoded(token))
+    }
+
+    fn new_app(&self) -> NewApp {
+        let tag = self.tag.trim();
+        NewApp {
+            plugin_type: PluginType::Custom,
+            url: Some(self.whole_url()),
+            source: None,
+            rest: AppFields {
+                tag: (!tag.is_empty()).then(|| Some(tag.to_owned())),
+                ..AppFields::default()
+            },
+        }
+    }
+
+    fn fields(&self, problems: &Problems) -> Vec<Field> {
+        let url = Field::text("url", "Address", "off").at_most(800);
+        let token = Field::password("private_token", "Private token", "off").at_most(500);
+        let tag = Field::text("tag", "Tag, branch or commit", "off").at_most(200);
+        vec![
+            url.hint(
+                "The page of a repository on GitHub or GitLab, of a folder or a tag in it, or of a package on npm.",
+            )
+            .holding(self.shown_url())
+            .focused()
+            .judged(problems),
+            token
+                .optional()
+                .hint("For what is not public. It is kept sealed, sent to that host alone, and never shown.")
+                .judged(problems),
+            tag.optional()
+                .hint("The newest, if you leave it out.")
+                .holding(self.tag.clone())
+                .judged(problems),
+        ]
+    }
+}
+
+async fn ask_for_address(State(apps): State<Apps>, inside: Inside<ChangeApps>, shelf: Shelf) -> Response {
+    address_page(&apps, &inside, shelf, &Typed::default(), &Problems::default())
+}
+
+async fn fetch(
+    State(apps): State<Apps>,
+    inside: Inside<ChangeApps>,
+    shelf: Shelf,
+    Sent(typed): Sent<Typed>,
+) -> Result<Response, Failure> {
+    match apps.create(&inside.caller, shelf.0, &typed.new_app()).await {
+        Ok(app) => Ok(made(&inside, shelf, &app)),
+        Err(error) => Ok(address_page(&apps, &inside, shelf, &typed, &Problems::try_from(error)?)),
+    }
+}
+
+/// On to the new app's page.
+pub(super) fn made(inside: &Inside<ChangeApps>, shelf: Shelf, app: &App) -> Response {
+    let place = format!("{}{}/?done=app-installed", shelf.path(), app.id);
+    go_to(&inside.path(&place))
+}
+
+fn address_page(
+    apps: &Apps,
+    inside: &Inside<ChangeApps>,
+    shelf: Shelf,
+    typed: &Typed,
+    problems: &Problems,
+) -> Response {
+    let url = match typed.shown_url() {
+        "" => "https://github.com/acme/chat-app",
+        url => url,
+    };
+    let shown = NewPage {
+        lead: "The code is fetched and looked at. Nothing runs until you set the app up for a team.",
+        fields: typed.fields(problems),
+        alerts: said_besides(problems, &["url", "private_token", "tag"]),
+        ..empty_page(
+            apps,
+            inside,
+            shelf,
+            "new/",
+            json!({ "plugin_type": "custom", "url": url }),
+        )
+    };
+    page_again(problems, &shown)
+}
+
+#[derive(Deserialize)]
+struct Folder {
+    url: String,
+}
+
+async fn ask_for_folder(State(apps): State<Apps>, inside: Inside<ChangeApps>, shelf: Shelf) -> Response {
+    folder_page(&apps, &inside, shelf, "", &Problems::default())
+}
+
+async fn read(
+    State(apps): State<Apps>,
+    inside: Inside<ChangeApps>,
+    shelf: Shelf,
+    Sent(Folder { url }): Sent<Folder>,
+) -> Result<Response, Failure> {
+    let folder = url.trim().trim_start_matches("file:");
+    let new = NewApp {
+        plugin_type: PluginType::Local,
+        url: Some(format!("file:{folder}")),
+        source: None,
+        rest: AppFields::default(),
+    };
+    match apps.create(&inside.caller, shelf.0, &new).await {
+        Ok(app) => Ok(made(&inside, shelf, &app)),
+        Err(error) => Ok(folder_page(&apps, &inside, shelf, folder, &Problems::try_from(error)?)),
+    }
+}
+
+fn folder_page(apps: &Apps, inside: &Inside<ChangeApps>, shelf: Shelf, folder: &str, problems: &Problems) -> Response {
+    let field = Field::text("url", "Folder", "off")
+        .at_most(800)
+        .hint("Below the folder that whoever runs this server has set aside for apps (HEDGEROW_LOCAL_APPS).")
+        .holding(folder)
+        .focused()
+        .judged(problems);
+    let example = if folder.is_empty() { "chat" } else { folder };
+    let body = json!({ "plugin_type": "local", "url": format!("file:{example}") });
+    let shown = NewPage {
+        lead: "For apps that you write on the server itself. When its files change, have them read again.",
+        fields: vec![field],
+        alerts: said_besides(problems, &["url"]),
+        ..empty_page(apps, inside, shelf, "new/folder/", body)
+    };
+    page_again(problems, &shown)
+}
+
+fn empty_page(apps: &Apps, inside: &Inside<ChangeApps>, shelf: Shelf, here: &str, body: Value) -> NewPage {
+    let call = Call::post::<ChangeApps>("Install an app", inside.api(&shelf.api())).sending(body);
+    NewPage {
+        frame: frame(inside, shelf),
+        alerts: Vec::new(),
+        tabs: ways(shelf, here),
+        lead: "",
+        action: inside.path(&format!("{}{here}", shelf.path())),
+        fields: Vec::new(),
+        back: inside.path(&shelf.path()),
+        curl: AsCurl::new(apps.service(), [call]),
+    }
+}

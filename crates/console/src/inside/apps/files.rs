@@ -1,0 +1,174 @@
+//! Files that an app gets, or loses.
+
+use apps::Apps;
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::get;
+use serde::Deserialize;
+use serde_json::json;
+use service::access::ChangeApps;
+use service::{Error, Service};
+
+use super::editor::{self, Editor, Fault};
+use super::frame_below;
+use super::shelf::AtApp;
+use super::source::{at_file, calls, put};
+use crate::Console;
+use crate::curl::{AsCurl, Call};
+use crate::failure::{Failure, Problems};
+use crate::field::Field;
+use crate::inside::Inside;
+use crate::inside::frame::Frame;
+use crate::inside::sure::SurePage;
+use crate::page::{go_to, page_again};
+use crate::visitor::{InQuery, Sent};
+
+pub(super) fn routes() -> Router<Console> {
+    Router::new()
+        .route(
+            "/organizations/{organization}/apps/{collection}/{app}/source/new/",
+            get(ask_for_file).post(add),
+        )
+        .route(
+            "/organizations/{organization}/apps/{collection}/{app}/source/delete/",
+            get(ask).post(delete),
+        )
+}
+
+#[derive(Template)]
+#[template(path = "inside/apps/file_new.html")]
+struct NewFilePage {
+    frame: Frame,
+    alerts: Vec<String>,
+    action: String,
+    file: Field,
+    text: Editor,
+    back: String,
+    curl: AsCurl,
+}
+
+#[derive(Deserialize)]
+struct NewFile {
+    file: String,
+    text: String,
+}
+
+async fn ask_for_file(
+    State(service): State<Service>,
+    inside: Inside<ChangeApps>,
+    at: AtApp,
+) -> Result<Response, Failure> {
+    let typed = NewFile {
+        file: String::new(),
+        text: String::new(),
+    };
+    new_file_page(&service, &inside, at, &typed, &Problems::default()).await
+}
+
+async fn add(
+    State(apps): State<Apps>,
+    inside: Inside<ChangeApps>,
+    at: AtApp,
+    Sent(typed): Sent<NewFile>,
+) -> Result<Response, Failure> {
+    match make(&apps, &inside, at, &typed).await {
+        Ok(()) => Ok(go_to(&at_file(&inside, at, typed.file.trim(), "source-saved"))),
+        Err(error) => new_file_page(apps.service(), &inside, at, &typed, &Problems::try_from(error)?).await,
+    }
+}
+
+async fn make(apps: &Apps, inside: &Inside<ChangeApps>, at: AtApp, typed: &NewFile) -> Result<(), Error> {
+    let name = typed.file.trim();
+    let service = apps.service();
+    let found = service.app_with_files(&inside.caller, at.collection(), at.app).await?;
+    if found.files.contains_key(name) {
+        let detail = "there is a file of this name: open it to change it, or choose another name";
+        return Err(Error::invalid("file", "unique", detail));
+    }
+    let text = editor::typed(&typed.text)?;
+    put(apps, inside, at, name, Some(text), Some(found.app.version)).await
+}
+
+async fn new_file_page(
+    service: &Service,
+    inside: &Inside<ChangeApps>,
+    at: AtApp,
+    typed: &NewFile,
+    problems: &Problems,
+) -> Result<Response, Failure> {
+    let app = service.app(&inside.caller, at.collection(), at.app).await?;
+    let below = format!("{}source/", at.path());
+    let field = Field::text("file", "Name of the file", "off").at_most(200);
+    let name = typed.file.trim();
+    let label = if name.is_empty() { "Text of the file" } else { name };
+    let page = NewFilePage {
+        frame: frame_below(inside, at, app.name.to_string()).through(&below, "Source"),
+        alerts: editor::besides(problems, &["file"]),
+        action: inside.path(&format!("{below}new/")),
+        file: field
+            .hint("Such as plugin.json or lib/send.ts.")
+            .holding(typed.file.clone())
+            .judged(problems),
+        text: Editor::new("text", label, typed.text.clone(), Fault::all(problems)),
+        back: inside.path(&below),
+        curl: AsCurl::new(service, calls(inside, at, name, true)),
+    };
+    Ok(page_again(problems, &page))
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Asked {
+    #[serde(default)]
+    file: String,
+}
+
+async fn ask(
+    State(service): State<Service>,
+    inside: Inside<ChangeApps>,
+    at: AtApp,
+    InQuery(asked): InQuery<Asked>,
+) -> Result<Response, Failure> {
+    sure(&service, &inside, at, &asked.file, &Problems::default()).await
+}
+
+async fn delete(
+    State(apps): State<Apps>,
+    inside: Inside<ChangeApps>,
+    at: AtApp,
+    InQuery(asked): InQuery<Asked>,
+) -> Result<Response, Failure> {
+    match put(&apps, &inside, at, &asked.file, None, None).await {
+        Ok(()) => Ok(go_to(&at_file(&inside, at, "", "file-deleted"))),
+        Err(error) => sure(apps.service(), &inside, at, &asked.file, &Problems::try_from(error)?).await,
+    }
+}
+
+async fn sure(
+    service: &Service,
+    inside: &Inside<ChangeApps>,
+    at: AtApp,
+    file: &str,
+    problems: &Problems,
+) -> Result<Response, Failure> {
+    let found = service.app_with_files(&inside.caller, at.collection(), at.app).await?;
+    if !found.files.contains_key(file) {
+        return Err(Failure::NoSuchPage);
+    }
+    let body = json!({ "source": { file: null } });
+    let path = inside.api(&format!("{}update_source/", at.api()));
+    let call = Call::patch::<ChangeApps>("Take the file away", path).sending(body);
+    let page = SurePage {
+        frame: frame_below(inside, at, found.app.name.to_string()).through(&format!("{}source/", at.path()), "Source"),
+        alerts: super::changes::said(problems),
+        heading: format!("Delete {file}?"),
+        text: "The rest must load without it, or nothing changes. The version before keeps it.".to_owned(),
+        losses: Vec::new(),
+        typed: None,
+        button: "Delete the file",
+        back: at_file(inside, at, file, ""),
+        curl: AsCurl::new(service, [call]),
+    };
+    Ok(page_again(problems, &page))
+}

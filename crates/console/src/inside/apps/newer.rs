@@ -1,0 +1,218 @@
+//! Other code for an app, newer or older, with what it changes shown first.
+
+use apps::{Apps, Upgrade};
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::get;
+use serde::Deserialize;
+use serde_json::json;
+use service::access::{ChangeApps, ReadApps};
+use service::pipeline::{App, PluginType, Version};
+use service::{Error, Service};
+
+use super::changes::{Changes, said};
+use super::shelf::AtApp;
+use super::{frame_below, version};
+use crate::Console;
+use crate::curl::{AsCurl, Call};
+use crate::failure::{Failure, Problems};
+use crate::inside::Inside;
+use crate::inside::frame::Frame;
+use crate::page::{go_to, page_again};
+use crate::visitor::{Id, Sent};
+
+pub(super) fn routes() -> Router<Console> {
+    Router::new()
+        .route(
+            "/organizations/{organization}/apps/{collection}/{app}/update/",
+            get(preview).post(upgrade),
+        )
+        .route(
+            "/organizations/{organization}/apps/{collection}/{app}/roll-back/{version}/",
+            get(look_back).post(roll_back),
+        )
+}
+
+#[derive(Template)]
+#[template(path = "inside/apps/newer.html")]
+struct NewerPage {
+    frame: Frame,
+    alerts: Vec<String>,
+    heading: String,
+    text: String,
+    changes: Option<Changes>,
+    /// None: there is nothing to do.
+    button: Option<&'static str>,
+    tag: String,
+    back: String,
+    curl: AsCurl,
+}
+
+async fn preview(State(apps): State<Apps>, inside: Inside<ChangeApps>, at: AtApp) -> Result<Response, Failure> {
+    let service = apps.service();
+    let app = service.app(&inside.caller, at.collection(), at.app).await?;
+    match apps
+        .preview_upgrade(&inside.caller, at.collection(), at.app, None)
+        .await
+    {
+        Ok((_, found)) => Ok(page_again(
+            &Problems::default(),
+            &update_page(service, &inside, at, &app, found.as_ref()),
+        )),
+        Err(error) => refused(service, &inside, at, &app, error),
+    }
+}
+
+#[derive(Deserialize)]
+struct Seen {
+    #[serde(default)]
+    tag: String,
+}
+
+/// What was shown is what is taken over, whatever has come out since.
+async fn upgrade(
+    State(apps): State<Apps>,
+    inside: Inside<ChangeApps>,
+    at: AtApp,
+    Sent(Seen { tag }): Sent<Seen>,
+) -> Result<Response, Failure> {
+    let tag = (!tag.is_empty()).then_some(tag.as_str());
+    match apps.upgrade(&inside.caller, at.collection(), at.app, tag).await {
+        Ok(_) => Ok(go_to(&inside.path(&format!("{}?done=app-updated", at.path())))),
+        Err(error) => {
+            let app = apps.service().app(&inside.caller, at.collection(), at.app).await?;
+            refused(apps.service(), &inside, at, &app, error)
+        }
+    }
+}
+
+fn refused(
+    service: &Service,
+    inside: &Inside<ChangeApps>,
+    at: AtApp,
+    app: &App,
+    error: Error,
+) -> Result<Response, Failure> {
+    let problems = Problems::try_from(error)?;
+    let shown = NewerPage {
+        alerts: said(&problems),
+        text: "Nothing was changed.".to_owned(),
+        ..update_page(service, inside, at, app, None)
+    };
+    Ok(page_again(&problems, &shown))
+}
+
+fn update_page(
+    service: &Service,
+    inside: &Inside<ChangeApps>,
+    at: AtApp,
+    app: &App,
+    found: Option<&Upgrade>,
+) -> NewerPage {
+    let path = inside.api(&format!("{}upgrade/", at.api()));
+    let tag = found.and_then(|found| found.tag.clone()).unwrap_or_default();
+    let look = Call::get::<ChangeApps>("See what the newest code would change", path.clone());
+    let call = Call::post::<ChangeApps>("Take the newest code over", path);
+    let present = version(app.version, app.tag.as_deref());
+    let text = match found {
+        None => format!("There is nothing newer: {present} is what is there."),
+        Some(_) if tag.is_empty() => "The files in the folder have changed.".to_owned(),
+        Some(_) => format!("It has {present}. The newest is {tag}."),
+    };
+    let is_folder = app.plugin_type == PluginType::Local;
+    NewerPage {
+        frame: frame_below(inside, at, app.name.to_string()),
+        alerts: Vec::new(),
+        heading: if is_folder {
+            format!("Read {} again", app.name)
+        } else {
+            format!("Update {}", app.name)
+        },
+        text,
+        changes: found.map(|found| Changes::new(&found.difference, &found.files)),
+        button: found.map(|_| "Take it over"),
+        curl: AsCurl::new(
+            service,
+            [
+                look,
+                if tag.is_empty() {
+                    call
+                } else {
+                    call.sending(json!({ "tag": tag }))
+                },
+            ],
+        ),
+        tag,
+        back: inside.path(&at.path()),
+    }
+}
+
+async fn look_back(
+    State(service): State<Service>,
+    inside: Inside<ChangeApps>,
+    at: AtApp,
+    Id(number): Id<i64>,
+) -> Result<Response, Failure> {
+    back_page(&service, &inside, at, number, &Problems::default()).await
+}
+
+async fn roll_back(
+    State(service): State<Service>,
+    inside: Inside<ChangeApps>,
+    at: AtApp,
+    Id(number): Id<i64>,
+) -> Result<Response, Failure> {
+    let wanted = Some(number);
+    match service
+        .roll_back_app(&inside.caller, at.collection(), at.app, wanted)
+        .await
+    {
+        Ok(_) => Ok(go_to(&inside.path(&format!("{}?done=app-rolled-back", at.path())))),
+        Err(error) => back_page(&service, &inside, at, number, &Problems::try_from(error)?).await,
+    }
+}
+
+async fn back_page(
+    service: &Service,
+    inside: &Inside<ChangeApps>,
+    at: AtApp,
+    number: i64,
+    problems: &Problems,
+) -> Result<Response, Failure> {
+    let reader = inside.also::<ReadApps>(service).await?;
+    let app = service.app(&reader, at.collection(), at.app).await?;
+    let versions = service.app_versions(&reader, at.collection(), at.app).await?;
+    let current = versions.iter().find(|version| version.number == app.version);
+    let wanted = versions.iter().find(|version| version.number == number);
+    let wanted = wanted.ok_or(Failure::NoSuchPage)?;
+    let path = inside.api(&format!("{}rollback/", at.api()));
+    let call = Call::post::<ChangeApps>("Go to this version", path).sending(json!({ "version": number }));
+    let shown = NewerPage {
+        frame: frame_below(inside, at, app.name.to_string()),
+        alerts: said(problems),
+        heading: format!("Go to version {number} of {}", app.name),
+        text: match &wanted.tag {
+            Some(tag) => format!("It is {tag}. The version it has now is kept, so you can come back."),
+            None => "The version it has now is kept, so you can come back.".to_owned(),
+        },
+        changes: Some(Changes::new(
+            &app.difference_with(&wanted.package),
+            &different(current, wanted),
+        )),
+        button: (number != app.version).then_some("Go to this version"),
+        tag: String::new(),
+        back: inside.path(&at.path()),
+        curl: AsCurl::new(service, [call]),
+    };
+    Ok(page_again(problems, &shown))
+}
+
+/// The names of the files in which two versions are not the same.
+fn different(current: Option<&Version>, wanted: &Version) -> Vec<String> {
+    let Some(current) = current else {
+        return wanted.package.files.keys().cloned().collect();
+    };
+    apps::different_files(&current.package.files, &wanted.package.files)
+}

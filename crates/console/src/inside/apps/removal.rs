@@ -1,0 +1,96 @@
+//! The end of an app, with everything that goes with it.
+
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::get;
+use serde::Deserialize;
+use service::access::{ChangeApps, ReadApps};
+use service::pipeline::App;
+use service::{Service, Window};
+
+use super::frame_below;
+use super::shelf::AtApp;
+use crate::Console;
+use crate::curl::{AsCurl, Call};
+use crate::failure::{Failure, Problems};
+use crate::inside::Inside;
+use crate::inside::sure::{SurePage, is_confirmed, typed_name};
+use crate::page::{go_to, page_again};
+use crate::show;
+use crate::visitor::Sent;
+
+pub(super) fn routes() -> Router<Console> {
+    Router::new().route(
+        "/organizations/{organization}/apps/{collection}/{app}/delete/",
+        get(ask).post(delete),
+    )
+}
+
+#[derive(Deserialize)]
+struct Confirmed {
+    confirmation: String,
+}
+
+async fn ask(State(service): State<Service>, inside: Inside<ChangeApps>, at: AtApp) -> Result<Response, Failure> {
+    let app = service.app(&inside.caller, at.collection(), at.app).await?;
+    sure(&service, &inside, at, &app, &Problems::default()).await
+}
+
+async fn delete(
+    State(service): State<Service>,
+    inside: Inside<ChangeApps>,
+    at: AtApp,
+    Sent(Confirmed { confirmation }): Sent<Confirmed>,
+) -> Result<Response, Failure> {
+    let app = service.app(&inside.caller, at.collection(), at.app).await?;
+    let deleted = match is_confirmed(app.name.as_str(), &confirmation) {
+        Ok(()) => {
+            service
+                .delete_app(&inside.caller, at.collection(), at.app, &service::whatever)
+                .await
+        }
+        Err(error) => Err(error),
+    };
+    match deleted {
+        Ok(()) => Ok(go_to(&inside.path(&format!("{}?done=app-deleted", at.shelf.path())))),
+        Err(error) => sure(&service, &inside, at, &app, &Problems::try_from(error)?).await,
+    }
+}
+
+async fn sure(
+    service: &Service,
+    inside: &Inside<ChangeApps>,
+    at: AtApp,
+    app: &App,
+    problems: &Problems,
+) -> Result<Response, Failure> {
+    let call = Call::delete::<ChangeApps>("Delete the app", inside.api(&at.api()));
+    let shown = SurePage {
+        frame: frame_below(inside, at, app.name.to_string()),
+        alerts: problems.besides(&["confirmation"]),
+        heading: format!("Delete the app {}?", app.name),
+        text: "This cannot be undone. With it go:".to_owned(),
+        losses: losses(service, inside, at).await?,
+        typed: Some(typed_name(app.name.as_str(), problems)),
+        button: "Delete the app",
+        back: inside.path(&at.path()),
+        curl: AsCurl::new(service, [call]),
+    };
+    Ok(page_again(problems, &shown))
+}
+
+async fn losses(service: &Service, inside: &Inside<ChangeApps>, at: AtApp) -> Result<Vec<String>, Failure> {
+    let reader = inside.also::<ReadApps>(service).await?;
+    let one = Window::new(Some(1), None);
+    let configs = service.app_configs(&reader, at.collection(), at.app, one).await?.count;
+    let mut losses = vec!["its code, with all versions that are kept".to_owned()];
+    if configs > 0 {
+        losses.push(format!(
+            "{}, with their secrets and logs",
+            show::counted(configs, "configuration")
+        ));
+        losses.push("what the app has stored, and the jobs that wait".to_owned());
+    }
+    Ok(losses)
+}

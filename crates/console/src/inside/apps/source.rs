@@ -1,0 +1,211 @@
+//! The files of an app: to read and to change.
+
+use std::collections::BTreeMap;
+
+use apps::{Apps, SourceChange};
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::get;
+use serde::Deserialize;
+use serde_json::json;
+use service::access::{ChangeApps, Permission, ReadApps};
+use service::pipeline::{AppPatch, AppWithFiles};
+use service::{Error, Service};
+
+use super::editor::{self, Editor, Fault};
+use super::highlight::Listing;
+use super::shelf::AtApp;
+use super::{frame_below, may_change};
+use crate::Console;
+use crate::curl::{AsCurl, Call};
+use crate::failure::{Failure, Problems};
+use crate::inside::Inside;
+use crate::inside::frame::Frame;
+use crate::page::{go_to, page_again};
+use crate::paging::with_query;
+use crate::visitor::{InQuery, Sent};
+
+pub(super) fn routes() -> Router<Console> {
+    Router::new().route(
+        "/organizations/{organization}/apps/{collection}/{app}/source/",
+        get(show_source).post(save),
+    )
+}
+
+#[derive(Template)]
+#[template(path = "inside/apps/source.html")]
+struct SourcePage {
+    frame: Frame,
+    alerts: Vec<String>,
+    base: String,
+    files: Vec<FileTab>,
+    file: String,
+    version: i64,
+    /// None: there is no such file, or one may not change it.
+    editor: Option<Editor>,
+    /// For those who may only read.
+    listing: Option<Listing>,
+    /// What is wrong with other files.
+    faults: Vec<(String, Option<String>)>,
+    is_fetched: bool,
+    may_change: bool,
+    curl: AsCurl,
+}
+
+struct FileTab {
+    name: String,
+    path: String,
+    is_here: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Asked {
+    #[serde(default)]
+    file: String,
+    #[serde(default)]
+    done: String,
+}
+
+/// What the page is to show instead of what is kept.
+#[derive(Default)]
+struct Shown<'a> {
+    file: &'a str,
+    text: Option<&'a str>,
+    done: &'a str,
+}
+
+async fn show_source(
+    State(service): State<Service>,
+    inside: Inside<ReadApps>,
+    at: AtApp,
+    InQuery(asked): InQuery<Asked>,
+) -> Result<Response, Failure> {
+    let shown = Shown {
+        file: &asked.file,
+        text: None,
+        done: &asked.done,
+    };
+    source_page(&service, &inside, at, &shown, &Problems::default()).await
+}
+
+#[derive(Deserialize)]
+struct Typed {
+    file: String,
+    version: i64,
+    text: String,
+}
+
+async fn save(
+    State(apps): State<Apps>,
+    inside: Inside<ChangeApps>,
+    at: AtApp,
+    Sent(typed): Sent<Typed>,
+) -> Result<Response, Failure> {
+    match change(&apps, &inside, at, &typed).await {
+        Ok(()) => Ok(go_to(&at_file(&inside, at, &typed.file, "source-saved"))),
+        Err(error) => {
+            let shown = Shown {
+                file: &typed.file,
+                text: Some(&typed.text),
+                done: "",
+            };
+            source_page(apps.service(), &inside, at, &shown, &Problems::try_from(error)?).await
+        }
+    }
+}
+
+async fn change(apps: &Apps, inside: &Inside<ChangeApps>, at: AtApp, typed: &Typed) -> Result<(), Error> {
+    let text = editor::typed(&typed.text)?;
+    put(apps, inside, at, &typed.file, Some(text), Some(typed.version)).await
+}
+
+/// None takes the file away.
+pub(super) async fn put(
+    apps: &Apps,
+    inside: &Inside<ChangeApps>,
+    at: AtApp,
+    file: &str,
+    text: Option<String>,
+    seen: Option<i64>,
+) -> Result<(), Error> {
+    let change = SourceChange {
+        files: BTreeMap::from([(file.to_owned(), text)]),
+        patch: AppPatch::default(),
+        seen,
+    };
+    let changed = apps.update_source(&inside.caller, at.collection(), at.app, &change);
+    changed.await.map(drop)
+}
+
+pub(super) fn at_file<P: Permission>(inside: &Inside<P>, at: AtApp, file: &str, done: &str) -> String {
+    let path = inside.path(&format!("{}source/", at.path()));
+    with_query(&path, [("file", file), ("done", done)])
+}
+
+/// The file that is asked for, or else the one that is read first.
+fn chosen(found: &AppWithFiles, asked: &str) -> String {
+    if !asked.is_empty() {
+        return asked.to_owned();
+    }
+    let first = ["index.ts", "index.js", "site.ts", "frontend.tsx"]
+        .into_iter()
+        .find(|name| found.files.contains_key(*name));
+    let any = || found.files.keys().next().cloned().unwrap_or_default();
+    first.map_or_else(any, str::to_owned)
+}
+
+async fn source_page<P: Permission>(
+    service: &Service,
+    inside: &Inside<P>,
+    at: AtApp,
+    shown: &Shown<'_>,
+    problems: &Problems,
+) -> Result<Response, Failure> {
+    let reader = inside.also::<ReadApps>(service).await?;
+    let found = service.app_with_files(&reader, at.collection(), at.app).await?;
+    let file = chosen(&found, shown.file);
+    let text = shown.text.or_else(|| found.files.get(&file).map(String::as_str));
+    let may_change = may_change(service, inside, &found.app).await?;
+    let (here, others): (Vec<Fault>, Vec<Fault>) = Fault::all(problems)
+        .into_iter()
+        .partition(|fault| fault.file.as_ref() == Some(&file));
+    let link = |name: &String| at_file(inside, at, name, "");
+    let tab = |name: &String| FileTab {
+        name: name.clone(),
+        path: link(name),
+        is_here: *name == file,
+    };
+    let page = SourcePage {
+        frame: frame_below(inside, at, found.app.name.to_string()).noting(shown.done),
+        alerts: editor::besides(problems, &[]),
+        base: inside.path(&at.path()),
+        files: found.files.keys().map(tab).collect(),
+        version: found.app.version,
+        editor: text
+            .filter(|_| may_change)
+            .map(|text| Editor::new("text", &file, text, here).in_colours()),
+        listing: text
+            .filter(|_| !may_change)
+            .and_then(|text| Listing::new("text", &file, text, &[])),
+        faults: others
+            .into_iter()
+            .map(|fault| (fault.text, fault.file.as_ref().map(link)))
+            .collect(),
+        is_fetched: found.app.plugin_type.is_remote(),
+        may_change,
+        curl: AsCurl::new(service, calls(inside, at, &file, may_change)),
+        file,
+    };
+    Ok(page_again(problems, &page))
+}
+
+pub(super) fn calls<P: Permission>(inside: &Inside<P>, at: AtApp, file: &str, may_change: bool) -> Vec<Call> {
+    let api = inside.api(&at.api());
+    let read = Call::get::<ReadApps>("Read the files", format!("{api}source/"));
+    let file = if file.is_empty() { "index.ts" } else { file };
+    let body = json!({ "source": { file: "// What the file is to hold" } });
+    let write = Call::patch::<ChangeApps>("Change a file", format!("{api}update_source/")).sending(body);
+    [read].into_iter().chain(may_change.then_some(write)).collect()
+}

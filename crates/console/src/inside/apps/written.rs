@@ -1,0 +1,176 @@
+//! A new app that is written right here.
+
+use apps::Apps;
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::get;
+use serde::Deserialize;
+use serde_json::json;
+use service::access::ChangeApps;
+use service::pipeline::{App, AppFields, AppName, Collection, Files, NewApp, PluginType};
+use service::{Error, Invalid};
+
+use super::editor::{self, Editor, Fault};
+use super::elsewhere::{made, ways};
+use super::frame;
+use super::shelf::{Shelf, Tab};
+use crate::Console;
+use crate::curl::{AsCurl, Call};
+use crate::failure::{Failure, Problems};
+use crate::field::Field;
+use crate::inside::Inside;
+use crate::inside::frame::Frame;
+use crate::page::page_again;
+use crate::visitor::Sent;
+
+const MANIFEST: &str = "plugin.json";
+
+const DESTINATION: &str = r"export async function onEvent(event, { config }) {
+    console.info(`got ${event.event} of ${event.distinct_id}`)
+}
+";
+const SITE: &str = r"export function inject({ config }) {
+    console.info('this page has loaded the app')
+}
+";
+const IMPORT: &str = r"export async function runEveryHour({ config }) {
+    posthog.capture('hello', { distinct_id: 'the app' })
+}
+";
+const FIELDS: &str = r#"{
+  "config": [
+    { "key": "url", "name": "Where to", "type": "string", "hint": "An address" }
+  ]
+}
+"#;
+
+pub(super) fn routes() -> Router<Console> {
+    Router::new().route(
+        "/organizations/{organization}/apps/{collection}/new/written/",
+        get(ask).post(create),
+    )
+}
+
+#[derive(Template)]
+#[template(path = "inside/apps/written.html")]
+struct WrittenPage {
+    frame: Frame,
+    alerts: Vec<String>,
+    tabs: Vec<Tab>,
+    action: String,
+    name: Field,
+    code: Editor,
+    manifest: Editor,
+    back: String,
+    curl: AsCurl,
+}
+
+#[derive(Deserialize)]
+struct Typed {
+    name: String,
+    code: String,
+    #[serde(default)]
+    manifest: String,
+}
+
+impl Typed {
+    fn new_app(&self, collection: Shelf) -> Result<NewApp, Error> {
+        let mut files = Files::from([(first_file(collection).to_owned(), editor::typed(&self.code)?)]);
+        if !self.manifest.trim().is_empty() {
+            files.insert(MANIFEST.to_owned(), editor::typed(&self.manifest)?);
+        }
+        Ok(NewApp {
+            plugin_type: PluginType::Inline,
+            url: None,
+            source: Some(files),
+            rest: AppFields {
+                name: name(&self.name)?.map(Some),
+                ..AppFields::default()
+            },
+        })
+    }
+}
+
+/// None: the code says it, or nobody does.
+pub(super) fn name(text: &str) -> Result<Option<AppName>, Error> {
+    if text.trim().is_empty() {
+        return Ok(None);
+    }
+    let name = AppName::new(text).map_err(|invalid| {
+        Error::Invalid(vec![Invalid {
+            field: Some("name".into()),
+            ..invalid
+        }])
+    });
+    name.map(Some)
+}
+
+/// What is read first.
+const fn first_file(shelf: Shelf) -> &'static str {
+    match shelf.0 {
+        Collection::FrontendApps => "site.ts",
+        Collection::Destinations | Collection::ImportApps => "index.ts",
+    }
+}
+
+const fn example(shelf: Shelf) -> &'static str {
+    match shelf.0 {
+        Collection::Destinations => DESTINATION,
+        Collection::FrontendApps => SITE,
+        Collection::ImportApps => IMPORT,
+    }
+}
+
+async fn ask(State(apps): State<Apps>, inside: Inside<ChangeApps>, shelf: Shelf) -> Response {
+    let typed = Typed {
+        name: String::new(),
+        code: example(shelf).to_owned(),
+        manifest: FIELDS.to_owned(),
+    };
+    form(&apps, &inside, shelf, &typed, &Problems::default())
+}
+
+async fn create(
+    State(apps): State<Apps>,
+    inside: Inside<ChangeApps>,
+    shelf: Shelf,
+    Sent(typed): Sent<Typed>,
+) -> Result<Response, Failure> {
+    match make(&apps, &inside, shelf, &typed).await {
+        Ok(app) => Ok(made(&inside, shelf, &app)),
+        Err(error) => Ok(form(&apps, &inside, shelf, &typed, &Problems::try_from(error)?)),
+    }
+}
+
+async fn make(apps: &Apps, inside: &Inside<ChangeApps>, shelf: Shelf, typed: &Typed) -> service::Result<App> {
+    apps.create(&inside.caller, shelf.0, &typed.new_app(shelf)?).await
+}
+
+fn form(apps: &Apps, inside: &Inside<ChangeApps>, shelf: Shelf, typed: &Typed, problems: &Problems) -> Response {
+    let first = first_file(shelf);
+    let (of_manifest, others): (Vec<Fault>, Vec<Fault>) = Fault::all(problems)
+        .into_iter()
+        .partition(|fault| fault.file.as_deref() == Some(MANIFEST));
+    let name = Field::text("name", "Name", "off")
+        .at_most(200)
+        .holding(typed.name.clone());
+    let body = json!({ "plugin_type": "inline", "name": "Tell the chat", "source": { first: example(shelf) } });
+    let call = Call::post::<ChangeApps>("Write an app", inside.api(&shelf.api())).sending(body);
+    let shown = WrittenPage {
+        frame: frame(inside, shelf),
+        alerts: editor::besides(problems, &["name"]),
+        tabs: ways(shelf, "new/written/"),
+        action: inside.path(&format!("{}new/written/", shelf.path())),
+        name: name
+            .optional()
+            .hint("If you leave it out, plugin.json may say it.")
+            .judged(problems),
+        code: Editor::new("code", first, typed.code.clone(), others),
+        manifest: Editor::new("manifest", MANIFEST, typed.manifest.clone(), of_manifest),
+        back: inside.path(&shelf.path()),
+        curl: AsCurl::new(apps.service(), [call]),
+    };
+    page_again(problems, &shown)
+}

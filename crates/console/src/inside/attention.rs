@@ -1,0 +1,145 @@
+//! What somebody should look at first.
+
+use service::Time;
+use service::batch_exports::ExportSeen;
+use service::domains::Domain;
+use service::invites::Invite;
+use service::pipeline::App;
+
+use super::domains;
+use super::runs_picture::{RunsPicture, Standing};
+use crate::show;
+
+/// One thing to look at, and where.
+pub(super) struct Item {
+    pub(super) text: String,
+    pub(super) more: String,
+    pub(super) is_urgent: bool,
+    pub(super) picture: Option<RunsPicture>,
+    /// A path below the organization, and what it is called.
+    pub(super) link: Option<(String, &'static str)>,
+}
+
+impl Item {
+    fn new(text: impl Into<String>, more: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            more: more.into(),
+            is_urgent: false,
+            picture: None,
+            link: None,
+        }
+    }
+
+    fn urgent(mut self) -> Self {
+        self.is_urgent = true;
+        self
+    }
+
+    fn at(mut self, path: impl Into<String>, title: &'static str) -> Self {
+        self.link = Some((path.into(), title));
+        self
+    }
+}
+
+/// Everything, the urgent first.
+pub(super) fn items(
+    invites: &[Invite],
+    domains: &[Domain],
+    exports: &[ExportSeen],
+    apps: &[App],
+    now: Time,
+) -> Vec<Item> {
+    let mut items: Vec<Item> = of_invites(invites, now).into_iter().collect();
+    items.extend(undelivered(invites));
+    items.extend(domains.iter().filter_map(of_domain));
+    items.extend(exports.iter().filter_map(of_export));
+    items.extend(apps.iter().filter_map(of_app));
+    // Stable: within each, the order stays.
+    items.sort_by_key(|item| !item.is_urgent);
+    items
+}
+
+fn count(found: impl Iterator) -> i64 {
+    i64::try_from(found.count()).unwrap_or(i64::MAX)
+}
+
+fn of_invites(invites: &[Invite], now: Time) -> Option<Item> {
+    let expired = count(invites.iter().filter(|invite| invite.is_expired(now)));
+    (expired > 0).then(|| {
+        let text = match expired {
+            1 => "1 invite has expired".to_owned(),
+            expired => format!("{expired} invites have expired"),
+        };
+        Item::new(text, "Send them again, or withdraw them.").at("invites/", "Invites")
+    })
+}
+
+fn undelivered(invites: &[Invite]) -> Option<Item> {
+    let lost = count(invites.iter().filter(|invite| invite.emailing_error.is_some()));
+    (lost > 0).then(|| {
+        let text = format!("{} did not arrive", show::counted(lost, "invitation mail"));
+        Item::new(text, "Check the addresses, or pass a new link on yourself.")
+            .urgent()
+            .at("invites/", "Invites")
+    })
+}
+
+fn of_domain(domain: &Domain) -> Option<Item> {
+    let name = &domain.domain;
+    if domain.lost_at.is_some() {
+        let more = "Its DNS record is gone. If it stays away, the domain stops being verified.";
+        let item = Item::new(format!("The record of {name} is missing"), more).urgent();
+        return Some(item.at(domains::below(domain.id), "Look at it"));
+    }
+    let more = "Until its DNS record is found, the domain has no effect.";
+    (!domain.is_verified()).then(|| {
+        Item::new(format!("The domain {name} is not verified"), more).at(domains::below(domain.id), "Verify it")
+    })
+}
+
+fn of_export(seen: &ExportSeen) -> Option<Item> {
+    let name = &seen.export.name;
+    let failed = seen.latest_runs.iter().find(|run| !is_under_way(run.status));
+    let failed = failed.filter(|run| Standing::of(run.status) == Standing::Failed);
+    let item = if let Some(run) = failed {
+        let why = run
+            .latest_error
+            .as_deref()
+            .unwrap_or("its last run did not get through");
+        let state = if seen.export.paused {
+            "failed and is paused"
+        } else {
+            "fails"
+        };
+        Item::new(format!("The export {name} {state}"), show::sentence(why)).urgent()
+    } else if seen.export.paused {
+        Item::new(
+            format!("The export {name} is paused"),
+            "Nothing is exported until it goes on.",
+        )
+    } else {
+        return None;
+    };
+    Some(Item {
+        picture: RunsPicture::new(&seen.latest_runs),
+        ..item.at(format!("exports/{}/", seen.export.id), "See the export")
+    })
+}
+
+fn is_under_way(status: service::batch_exports::RunStatus) -> bool {
+    Standing::of(status) == Standing::UnderWay
+}
+
+fn of_app(app: &App) -> Option<Item> {
+    let latest = app.latest_tag.as_deref()?;
+    let tag = app.tag.as_deref().unwrap_or_default();
+    (latest != tag).then(|| {
+        let more = if tag.is_empty() {
+            format!("Its newest version is {latest}.")
+        } else {
+            format!("It has {tag}, and the newest is {latest}.")
+        };
+        Item::new(format!("The app {} can be updated", app.name), more).at("apps/", "Apps")
+    })
+}

@@ -1,0 +1,114 @@
+//! The end of an organization, with everything that goes with it shown first.
+
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::get;
+use serde::Deserialize;
+use service::access::{DeleteOrganization, ReadApps, ReadDomains, ReadExports, ReadInvites, ReadTeams};
+use service::pipeline::Collection;
+use service::{Service, Window};
+
+use super::Inside;
+use super::frame::{Frame, Section};
+use super::sure::{SurePage, is_confirmed, typed_name};
+use crate::Console;
+use crate::curl::{AsCurl, Call};
+use crate::failure::{Failure, Problems};
+use crate::page::{go_to, page_again};
+use crate::show;
+use crate::visitor::Sent;
+
+pub(super) fn routes() -> Router<Console> {
+    Router::new().route("/organizations/{organization}/delete/", get(ask).post(delete))
+}
+
+#[derive(Deserialize)]
+struct Confirmed {
+    confirmation: String,
+}
+
+async fn ask(State(service): State<Service>, inside: Inside<DeleteOrganization>) -> Result<Response, Failure> {
+    sure(&service, &inside, &Problems::default()).await
+}
+
+async fn delete(
+    State(service): State<Service>,
+    inside: Inside<DeleteOrganization>,
+    Sent(Confirmed { confirmation }): Sent<Confirmed>,
+) -> Result<Response, Failure> {
+    let deleted = match is_confirmed(inside.organization.name.as_str(), &confirmation) {
+        Ok(()) => service.delete_organization(&inside.caller, &service::whatever).await,
+        Err(error) => Err(error),
+    };
+    match deleted {
+        Ok(()) => Ok(go_to("/organizations/")),
+        Err(error) => sure(&service, &inside, &Problems::try_from(error)?).await,
+    }
+}
+
+async fn sure(
+    service: &Service,
+    inside: &Inside<DeleteOrganization>,
+    problems: &Problems,
+) -> Result<Response, Failure> {
+    let name = inside.organization.name.as_str();
+    let call = Call::delete::<DeleteOrganization>("Delete the organization", inside.api(""));
+    let shown = SurePage {
+        frame: Frame::new(inside, Section::Settings).below(),
+        alerts: problems.besides(&["confirmation"]),
+        heading: format!("Delete {name}?"),
+        text: "This cannot be undone. At once, nobody reaches it any more, and with it go:".to_owned(),
+        losses: losses(service, inside).await?,
+        typed: Some(typed_name(name, problems)),
+        button: "Delete the organization",
+        back: inside.path("settings/"),
+        curl: AsCurl::new(service, [call]),
+    };
+    Ok(page_again(problems, &shown))
+}
+
+/// What is there, counted. What there is none of is not named.
+async fn losses(service: &Service, inside: &Inside<DeleteOrganization>) -> Result<Vec<String>, Failure> {
+    // The counts come with every page, and of the pages nothing is needed.
+    let window = Window::new(Some(1), None);
+    let teams = service.teams(&inside.also::<ReadTeams>(service).await?, window).await?;
+    let invites = service
+        .invites(&inside.also::<ReadInvites>(service).await?, window)
+        .await?;
+    let domains = service
+        .domains(&inside.also::<ReadDomains>(service).await?, window)
+        .await?;
+    let exports = service
+        .batch_exports(&inside.also::<ReadExports>(service).await?, window)
+        .await?;
+    let counts = [
+        (inside.organization.member_count, "membership"),
+        (teams.count, "team"),
+        (invites.count, "open invite"),
+        (domains.count, "domain"),
+        (exports.count, "batch export"),
+        (own_apps(service, inside).await?, "pipeline app"),
+    ];
+    let there = counts.into_iter().filter(|(count, _)| *count > 0);
+    let mut losses: Vec<String> = there.map(|(count, what)| show::counted(count, what)).collect();
+    losses.push("the access of every key to it".to_owned());
+    Ok(losses)
+}
+
+/// Lists of apps also have those that other organizations share with all, and these stay.
+async fn own_apps(service: &Service, inside: &Inside<DeleteOrganization>) -> Result<i64, Failure> {
+    let reader = inside.also::<ReadApps>(service).await?;
+    let mut own = 0;
+    for collection in Collection::ALL {
+        let apps = service
+            .apps(&reader, collection, Window::new(Some(Window::MAX_LIMIT), None))
+            .await?;
+        let here = apps
+            .items
+            .iter()
+            .filter(|app| app.organization_id == reader.organization);
+        own += i64::try_from(here.count()).unwrap_or(i64::MAX);
+    }
+    Ok(own)
+}

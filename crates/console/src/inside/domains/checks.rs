@@ -1,0 +1,146 @@
+//! The doctor: everything that signing in through a domain needs, looked at step by step.
+
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::get;
+use identity::{Identity, Step, Verdict};
+use service::access::ChangeDomains;
+use service::domains::Domain;
+use service::{DomainId, Service};
+
+use super::{below, frame_below};
+use crate::Console;
+use crate::curl::{AsCurl, Call};
+use crate::failure::Failure;
+use crate::inside::Inside;
+use crate::inside::frame::Frame;
+use crate::page::page;
+use crate::show;
+use crate::visitor::Id;
+
+pub(super) fn routes() -> Router<Console> {
+    Router::new().route(
+        "/organizations/{organization}/domains/{domain}/checks/",
+        get(offer).post(run),
+    )
+}
+
+#[derive(Template)]
+#[template(path = "inside/domains/checks.html")]
+struct ChecksPage {
+    frame: Frame,
+    id: DomainId,
+    name: String,
+    /// None: nobody has looked yet.
+    found: Option<Found>,
+    curl: AsCurl,
+}
+
+struct Found {
+    verdict: &'static str,
+    is_ok: bool,
+    steps: Vec<Shown>,
+}
+
+struct Shown {
+    title: &'static str,
+    class: &'static str,
+    word: &'static str,
+    seen: String,
+    todo: String,
+}
+
+impl From<&Step> for Shown {
+    fn from(step: &Step) -> Self {
+        let (class, word) = in_words(step.verdict);
+        let said = |text: &str| match text {
+            "" => String::new(),
+            text => show::sentence(text),
+        };
+        Self {
+            title: title(step.name),
+            class,
+            word,
+            seen: said(&step.seen),
+            todo: said(&step.todo),
+        }
+    }
+}
+
+fn in_words(verdict: Verdict) -> (&'static str, &'static str) {
+    match verdict {
+        Verdict::Ok => (" tag-good", "Good"),
+        Verdict::Warning => (" tag-warning", "Warning"),
+        Verdict::Failed => (" tag-danger", "Bad"),
+        Verdict::Skipped => ("", "Nothing to check"),
+    }
+}
+
+fn title(step: &'static str) -> &'static str {
+    match step {
+        "dns" => "The DNS record",
+        "saml_settings" => "The SAML settings",
+        "saml_metadata" => "What the SAML provider says of itself",
+        "saml_certificates" => "Its certificates",
+        "clock" => "Its clock",
+        "saml_request" => "A sign-in as it would begin",
+        "oidc_discovery" => "The OpenID provider",
+        "joining" => "Newcomers",
+        "enforcement" => "Enforcement",
+        other => other,
+    }
+}
+
+impl From<&[Step]> for Found {
+    fn from(steps: &[Step]) -> Self {
+        let has = |verdict| steps.iter().any(|step| step.verdict == verdict);
+        let is_ok = !has(Verdict::Failed);
+        let verdict = if has(Verdict::Failed) {
+            "Something is in the way of signing in: begin with what is bad."
+        } else if has(Verdict::Warning) {
+            "Nothing is in the way, but look at the warnings."
+        } else {
+            "Everything that can be seen from here is as it should be."
+        };
+        Self {
+            verdict,
+            is_ok,
+            steps: steps.iter().map(Shown::from).collect(),
+        }
+    }
+}
+
+async fn offer(
+    State(service): State<Service>,
+    inside: Inside<ChangeDomains>,
+    Id(id): Id<DomainId>,
+) -> Result<Response, Failure> {
+    let domain = service.domain(&inside.caller, id).await?;
+    Ok(checks_page(&service, &inside, &domain, None))
+}
+
+/// Changes nothing, but asks others: so it takes a button.
+async fn run(
+    State(identity): State<Identity>,
+    inside: Inside<ChangeDomains>,
+    Id(id): Id<DomainId>,
+) -> Result<Response, Failure> {
+    let service = identity.service();
+    let steps = identity.test_domain(&inside.caller, id).await?;
+    let domain = service.domain(&inside.caller, id).await?;
+    Ok(checks_page(service, &inside, &domain, Some(steps.as_slice().into())))
+}
+
+fn checks_page(service: &Service, inside: &Inside<ChangeDomains>, domain: &Domain, found: Option<Found>) -> Response {
+    let path = inside.api(&format!("{}test/", below(domain.id)));
+    let call = Call::post::<ChangeDomains>("Run the checks", path);
+    page(&ChecksPage {
+        frame: frame_below(inside, domain),
+        id: domain.id,
+        name: domain.domain.clone(),
+        found,
+        curl: AsCurl::new(service, [call]),
+    })
+}

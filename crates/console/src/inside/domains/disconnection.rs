@@ -1,0 +1,130 @@
+//! Forgetting an identity provider, which asks first.
+
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::get;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use service::access::ChangeDomains;
+use service::domains::DomainPatch;
+use service::sso::Sso;
+use service::{DomainId, Service};
+
+use super::{below, frame_below};
+use crate::Console;
+use crate::curl::{AsCurl, Call};
+use crate::failure::{Failure, Problems};
+use crate::inside::Inside;
+use crate::inside::sure::SurePage;
+use crate::page::{go_to, page_again};
+use crate::visitor::{Id, InQuery};
+
+pub(super) fn routes() -> Router<Console> {
+    Router::new().route(
+        "/organizations/{organization}/domains/{domain}/disconnect/",
+        get(ask).post(disconnect),
+    )
+}
+
+/// Which one, in the address: the form is sent to where it stands.
+#[derive(Debug, Default, Deserialize)]
+struct Asked {
+    #[serde(default)]
+    way: String,
+}
+
+/// What is forgotten.
+struct Connection {
+    sso: Sso,
+    patch: DomainPatch,
+    body: Value,
+    loss: &'static str,
+}
+
+impl Connection {
+    /// Only a domain's own providers can be disconnected here.
+    fn read(asked: &Asked) -> Result<Self, Failure> {
+        let nothing = || Some(String::new());
+        match asked.way.parse() {
+            Ok(sso @ Sso::Saml) => Ok(Self {
+                sso,
+                patch: DomainPatch {
+                    saml_entity_id: nothing(),
+                    saml_acs_url: nothing(),
+                    saml_x509_cert: nothing(),
+                    saml_idp_initiated: Some(false),
+                    ..DomainPatch::default()
+                },
+                body: json!({ "saml_entity_id": "", "saml_acs_url": "", "saml_x509_cert": "", "saml_idp_initiated": false }),
+                loss: "its entity id, sign-in address and certificate",
+            }),
+            Ok(sso @ Sso::Oidc) => Ok(Self {
+                sso,
+                patch: DomainPatch {
+                    oidc_issuer: nothing(),
+                    oidc_client_id: nothing(),
+                    oidc_client_secret: nothing(),
+                    ..DomainPatch::default()
+                },
+                body: json!({ "oidc_issuer": "", "oidc_client_id": "", "oidc_client_secret": "" }),
+                loss: "its issuer, client id and client secret",
+            }),
+            _ => Err(Failure::NoSuchPage),
+        }
+    }
+}
+
+async fn ask(
+    State(service): State<Service>,
+    inside: Inside<ChangeDomains>,
+    Id(id): Id<DomainId>,
+    InQuery(asked): InQuery<Asked>,
+) -> Result<Response, Failure> {
+    sure(&service, &inside, id, Connection::read(&asked)?, &Problems::default()).await
+}
+
+async fn disconnect(
+    State(service): State<Service>,
+    inside: Inside<ChangeDomains>,
+    Id(id): Id<DomainId>,
+    InQuery(asked): InQuery<Asked>,
+) -> Result<Response, Failure> {
+    let connection = Connection::read(&asked)?;
+    let changed = service
+        .update_domain(&inside.caller, id, &connection.patch, &service::whatever)
+        .await;
+    match changed {
+        Ok(_) => Ok(go_to(&inside.path(&format!("{}?done=disconnected", below(id))))),
+        Err(error) => sure(&service, &inside, id, connection, &Problems::try_from(error)?).await,
+    }
+}
+
+async fn sure(
+    service: &Service,
+    inside: &Inside<ChangeDomains>,
+    id: DomainId,
+    connection: Connection,
+    problems: &Problems,
+) -> Result<Response, Failure> {
+    let domain = service.domain(&inside.caller, id).await?;
+    let title = connection.sso.title();
+    let call = Call::patch::<ChangeDomains>("Disconnect the provider", inside.api(&below(id))).sending(connection.body);
+    let shown = SurePage {
+        frame: frame_below(inside, &domain),
+        alerts: problems.besides(&[]),
+        heading: format!("Disconnect {title} from {}?", domain.domain),
+        text: "Nobody gets in through this provider any more. Members stay members, and open sessions stay open. \
+               These are forgotten:"
+            .to_owned(),
+        losses: vec![
+            connection.loss.to_owned(),
+            "which account is whose at the provider: owners have to connect theirs again".to_owned(),
+        ],
+        typed: None,
+        button: "Disconnect",
+        back: inside.path(&format!("{}{}/", below(id), connection.sso)),
+        curl: AsCurl::new(service, [call]),
+    };
+    Ok(page_again(problems, &shown))
+}

@@ -1,0 +1,174 @@
+//! One domain: its proof, the ways in, who may join, and who has tried.
+
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::{get, post};
+use serde::Deserialize;
+use serde_json::json;
+use service::access::{ChangeDomains, MakeRecoveryCodes, Permission, ReadAttempts, ReadDomains};
+use service::domains::{Domain, DomainPatch};
+use service::sso::Sso;
+use service::{DomainId, Service};
+
+use super::attempts::{self, Row};
+use super::below;
+use super::enforcement;
+use super::proof::Proof;
+use crate::Console;
+use crate::choices::{Select, Switch};
+use crate::curl::{AsCurl, Call};
+use crate::failure::{Failure, Problems};
+use crate::inside::Inside;
+use crate::inside::frame::{Frame, Section};
+use crate::page::{go_to, page_again};
+use crate::show;
+use crate::visitor::{Asked, Id, Sent};
+
+pub(super) fn routes() -> Router<Console> {
+    Router::new()
+        .route("/organizations/{organization}/domains/{domain}/", get(show_domain))
+        .route(
+            "/organizations/{organization}/domains/{domain}/joining/",
+            post(save_joining),
+        )
+}
+
+#[derive(Template)]
+#[template(path = "inside/domains/domain.html")]
+struct DomainPage {
+    frame: Frame,
+    alerts: Vec<String>,
+    id: DomainId,
+    name: String,
+    added: String,
+    proof: Proof,
+    ways: Vec<Way>,
+    joining: Option<Switch>,
+    takes_newcomers: bool,
+    enforced: Option<&'static str>,
+    choice: Option<Select>,
+    may_make_codes: bool,
+    attempts: Option<Vec<Row>>,
+    curl: AsCurl,
+}
+
+/// A provider of the domain's own.
+struct Way {
+    title: &'static str,
+    /// Below the domain's page.
+    path: &'static str,
+    is_set_up: bool,
+    /// The provider, as far as it is known.
+    provider: String,
+}
+
+fn ways(domain: &Domain) -> Vec<Way> {
+    let way = |sso: Sso, path, is_set_up, provider: &str| Way {
+        title: sso.title(),
+        path,
+        is_set_up,
+        provider: provider.to_owned(),
+    };
+    vec![
+        way(Sso::Saml, "saml/", domain.has_saml(), &domain.saml_entity_id),
+        way(Sso::Oidc, "oidc/", domain.has_oidc(), &domain.oidc_issuer),
+    ]
+}
+
+async fn show_domain(
+    State(service): State<Service>,
+    inside: Inside<ReadDomains>,
+    Id(id): Id<DomainId>,
+    asked: Asked,
+) -> Result<Response, Failure> {
+    let domain = service.domain(&inside.caller, id).await?;
+    domain_page(&service, &inside, &domain, &asked.done, &Problems::default()).await
+}
+
+/// A switch that is off is not sent at all.
+#[derive(Deserialize)]
+struct Joining {
+    #[serde(default)]
+    jit_provisioning_enabled: String,
+}
+
+async fn save_joining(
+    State(service): State<Service>,
+    inside: Inside<ChangeDomains>,
+    Id(id): Id<DomainId>,
+    Sent(sent): Sent<Joining>,
+) -> Result<Response, Failure> {
+    let patch = DomainPatch {
+        jit_provisioning_enabled: Some(sent.jit_provisioning_enabled == "yes"),
+        ..DomainPatch::default()
+    };
+    let changed = service
+        .update_domain(&inside.caller, id, &patch, &service::whatever)
+        .await;
+    match changed {
+        Ok(_) => Ok(go_to(&inside.path(&format!("{}?done=saved", below(id))))),
+        Err(error) => {
+            let problems = Problems::try_from(error)?;
+            let domain = service.domain(&inside.caller, id).await?;
+            domain_page(&service, &inside, &domain, "", &problems).await
+        }
+    }
+}
+
+async fn domain_page<P: Permission>(
+    service: &Service,
+    inside: &Inside<P>,
+    domain: &Domain,
+    done: &str,
+    problems: &Problems,
+) -> Result<Response, Failure> {
+    let now = service.clock().now();
+    let may_change = inside.may::<ChangeDomains>();
+    let shown = DomainPage {
+        frame: Frame::new(inside, Section::Domains).below().noting(done),
+        alerts: problems.besides(&[]),
+        id: domain.id,
+        name: domain.domain.clone(),
+        added: show::day(domain.created_at),
+        proof: Proof::new(domain, now),
+        ways: ways(domain),
+        joining: may_change.then(|| joining(domain)),
+        takes_newcomers: domain.jit_provisioning_enabled,
+        enforced: domain.sso_enforcement.parse().ok().map(Sso::title),
+        choice: may_change.then(|| enforcement::choice(service, domain)),
+        may_make_codes: inside.may::<MakeRecoveryCodes>(),
+        attempts: attempts::read(service, inside, domain.id, now).await?,
+        curl: AsCurl::new(service, calls(inside, domain)),
+    };
+    Ok(page_again(problems, &shown))
+}
+
+fn joining(domain: &Domain) -> Switch {
+    Switch::new(
+        "jit_provisioning_enabled",
+        "Whoever signs in for the first time becomes a member",
+        "Without it, newcomers need an invite first. It works for people whom your identity provider lets in, with \
+         addresses on this domain, and makes them members of the lowest level.",
+        domain.jit_provisioning_enabled,
+    )
+}
+
+fn calls<P: Permission>(inside: &Inside<P>, domain: &Domain) -> Vec<Call> {
+    let api = inside.api(&below(domain.id));
+    let mut calls = vec![Call::get::<ReadDomains>("Read the domain", &api)];
+    if inside.may::<ChangeDomains>() {
+        let body = json!({ "jit_provisioning_enabled": domain.jit_provisioning_enabled });
+        calls.push(Call::post::<ChangeDomains>(
+            "Look for the record",
+            format!("{api}verify/"),
+        ));
+        calls.push(Call::patch::<ChangeDomains>("Say whether newcomers join", &api).sending(body));
+        calls.push(Call::get::<ReadAttempts>(
+            "List the recent sign-ins",
+            format!("{api}attempts/"),
+        ));
+    }
+    calls
+}

@@ -1,0 +1,215 @@
+//! Enforcing a way in: choose, see what it means, and only then do it.
+
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::get;
+use serde::Deserialize;
+use serde_json::json;
+use service::access::{ChangeDomains, MakeRecoveryCodes};
+use service::domains::{Domain, DomainPatch};
+use service::sso::{Consequences, Newcomer, Sso};
+use service::{DomainId, Email, Service};
+
+use super::{below, frame_below};
+use crate::Console;
+use crate::choices::Select;
+use crate::curl::{AsCurl, Call};
+use crate::failure::{Failure, Problems};
+use crate::inside::Inside;
+use crate::inside::frame::Frame;
+use crate::page::{go_to, page_again};
+use crate::show;
+use crate::visitor::{Id, InQuery, Sent};
+
+pub(super) fn routes() -> Router<Console> {
+    Router::new().route(
+        "/organizations/{organization}/domains/{domain}/enforcement/",
+        get(weigh).post(enforce),
+    )
+}
+
+/// What can be chosen: the domain's own providers, those of the server, and what is chosen now.
+pub(super) fn choice(service: &Service, domain: &Domain) -> Select {
+    let providers = &service.instance().providers;
+    let is_offered = |sso: &Sso| match sso {
+        Sso::Saml | Sso::Oidc => true,
+        shared => providers.contains(shared) || shared.as_str() == domain.sso_enforcement,
+    };
+    let ways = Sso::ALL.into_iter().filter(is_offered);
+    let options = ways.map(|sso| (sso.as_str(), with_this_alone(sso)));
+    let all = [("", "As they like")].into_iter().chain(options);
+    Select::new(
+        "sso_enforcement",
+        "How people must sign in",
+        all,
+        &domain.sso_enforcement,
+    )
+}
+
+fn with_this_alone(sso: Sso) -> &'static str {
+    match sso {
+        Sso::Saml => "With SAML only",
+        Sso::Oidc => "With OpenID Connect only",
+        Sso::Google => "With Google only",
+        Sso::GitHub => "With GitHub only",
+        Sso::GitLab => "With GitLab only",
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Chosen {
+    sso_enforcement: Option<String>,
+}
+
+/// What somebody decided on.
+#[derive(Clone, Copy)]
+enum Decision {
+    AsTheyLike,
+    Only(Sso),
+}
+
+impl Chosen {
+    /// Nothing if what was sent is no choice.
+    fn decision(&self) -> Option<Decision> {
+        match self.sso_enforcement.as_deref()? {
+            "" => Some(Decision::AsTheyLike),
+            text => text.parse().ok().map(Decision::Only),
+        }
+    }
+}
+
+async fn weigh(
+    State(service): State<Service>,
+    inside: Inside<ChangeDomains>,
+    Id(id): Id<DomainId>,
+    InQuery(chosen): InQuery<Chosen>,
+) -> Result<Response, Failure> {
+    let domain = service.domain(&inside.caller, id).await?;
+    match chosen.decision() {
+        Some(decision) => sure(&service, &inside, &domain, decision, &Problems::default()).await,
+        None => Ok(go_to(&inside.path(&below(id)))),
+    }
+}
+
+async fn enforce(
+    State(service): State<Service>,
+    inside: Inside<ChangeDomains>,
+    Id(id): Id<DomainId>,
+    Sent(chosen): Sent<Chosen>,
+) -> Result<Response, Failure> {
+    let decision = chosen.decision().ok_or(Failure::Unreadable)?;
+    let patch = DomainPatch {
+        sso_enforcement: chosen.sso_enforcement,
+        ..DomainPatch::default()
+    };
+    let changed = service
+        .update_domain(&inside.caller, id, &patch, &service::whatever)
+        .await;
+    match changed {
+        Ok(_) => {
+            let done = match decision {
+                Decision::Only(_) => "enforced",
+                Decision::AsTheyLike => "not-enforced",
+            };
+            Ok(go_to(&inside.path(&format!("{}?done={done}", below(id)))))
+        }
+        Err(error) => {
+            let domain = service.domain(&inside.caller, id).await?;
+            sure(&service, &inside, &domain, decision, &Problems::try_from(error)?).await
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "inside/domains/enforcement.html")]
+struct EnforcementPage {
+    frame: Frame,
+    alerts: Vec<String>,
+    id: DomainId,
+    name: String,
+    is_verified: bool,
+    /// None: it is to be switched off.
+    plan: Option<Plan>,
+    curl: AsCurl,
+}
+
+/// What is about to be enforced.
+struct Plan {
+    way: Sso,
+    title: &'static str,
+    /// Where it is set up, below the domain; the server's own providers are not set up here.
+    set_up: Option<&'static str>,
+    refusal: Option<String>,
+    who: String,
+    named: Vec<Newcomer>,
+    more: i64,
+    is_about_you: bool,
+    may_make_codes: bool,
+}
+
+impl Plan {
+    fn new(inside: &Inside<ChangeDomains>, domain: &Domain, way: Sso, found: Consequences) -> Self {
+        let own = Email::new(&inside.account.user.email);
+        let named = i64::try_from(found.named.len()).unwrap_or(i64::MAX);
+        Self {
+            who: who(domain, way, &found),
+            way,
+            title: way.title(),
+            set_up: match way {
+                Sso::Saml => Some("saml/"),
+                Sso::Oidc => Some("oidc/"),
+                _ => None,
+            },
+            refusal: found.refusal.map(|reason| show::sentence(&reason)),
+            more: found.newcomers - named,
+            named: found.named,
+            is_about_you: own.is_ok_and(|own| own.domain() == domain.domain),
+            may_make_codes: inside.may::<MakeRecoveryCodes>(),
+        }
+    }
+}
+
+fn who(domain: &Domain, way: Sso, found: &Consequences) -> String {
+    let (name, title) = (&domain.domain, way.title());
+    let members = match found.members {
+        0 => return format!("No member has an address on {name} yet."),
+        1 => "1 member has".to_owned(),
+        members => format!("{members} members have"),
+    };
+    let rest = match found.newcomers {
+        0 => format!("All of them have signed in with {title} before."),
+        newcomers => format!("Of these, {newcomers} never signed in with {title}. Let them try it first."),
+    };
+    format!("{members} an address on {name}. {rest}")
+}
+
+async fn sure(
+    service: &Service,
+    inside: &Inside<ChangeDomains>,
+    domain: &Domain,
+    decision: Decision,
+    problems: &Problems,
+) -> Result<Response, Failure> {
+    let (plan, title, word) = match decision {
+        Decision::Only(way) => {
+            let caller = &inside.caller;
+            let found = service.consequences_of_enforcing(caller, domain.id, way).await?;
+            (Some(Plan::new(inside, domain, way, found)), "Enforce it", way.as_str())
+        }
+        Decision::AsTheyLike => (None, "Stop enforcing", ""),
+    };
+    let body = json!({ "sso_enforcement": word });
+    let call = Call::patch::<ChangeDomains>(title, inside.api(&below(domain.id))).sending(body);
+    let shown = EnforcementPage {
+        frame: frame_below(inside, domain),
+        alerts: problems.besides(&[]),
+        id: domain.id,
+        name: domain.domain.clone(),
+        is_verified: domain.is_verified(),
+        plan,
+        curl: AsCurl::new(service, [call]),
+    };
+    Ok(page_again(problems, &shown))
+}

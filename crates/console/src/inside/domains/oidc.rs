@@ -1,0 +1,159 @@
+//! OpenID Connect: the same for a provider that speaks it.
+
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::get;
+use serde::Deserialize;
+use serde_json::json;
+use service::access::ChangeDomains;
+use service::domains::{Domain, DomainPatch};
+use service::{DomainId, Service};
+
+use super::{Value, below, frame_below};
+use crate::Console;
+use crate::curl::{AsCurl, Call};
+use crate::failure::{Failure, Problems};
+use crate::field::Field;
+use crate::inside::Inside;
+use crate::inside::frame::Frame;
+use crate::page::{go_to, page_again};
+use crate::visitor::{Asked, Id, Sent};
+
+pub(super) fn routes() -> Router<Console> {
+    Router::new().route(
+        "/organizations/{organization}/domains/{domain}/oidc/",
+        get(show_oidc).post(save),
+    )
+}
+
+#[derive(Template)]
+#[template(path = "inside/domains/oidc.html")]
+struct OidcPage {
+    frame: Frame,
+    alerts: Vec<String>,
+    id: DomainId,
+    name: String,
+    redirect_url: Value,
+    issuer: Field,
+    client_id: Field,
+    client_secret: Field,
+    is_set_up: bool,
+    /// Whether somebody could sign in now.
+    is_open: bool,
+    curl: AsCurl,
+}
+
+#[derive(Deserialize)]
+#[expect(clippy::struct_field_names, reason = "they are called as in the API")]
+struct Typed {
+    oidc_issuer: String,
+    oidc_client_id: String,
+    /// Empty: it stays as it is.
+    #[serde(default)]
+    oidc_client_secret: String,
+}
+
+async fn show_oidc(
+    State(service): State<Service>,
+    inside: Inside<ChangeDomains>,
+    Id(id): Id<DomainId>,
+    asked: Asked,
+) -> Result<Response, Failure> {
+    let domain = service.domain(&inside.caller, id).await?;
+    let typed = Typed {
+        oidc_issuer: domain.oidc_issuer.clone(),
+        oidc_client_id: domain.oidc_client_id.clone(),
+        oidc_client_secret: String::new(),
+    };
+    Ok(oidc_page(
+        &service,
+        &inside,
+        &domain,
+        &typed,
+        &asked.done,
+        &Problems::default(),
+    ))
+}
+
+async fn save(
+    State(service): State<Service>,
+    inside: Inside<ChangeDomains>,
+    Id(id): Id<DomainId>,
+    Sent(typed): Sent<Typed>,
+) -> Result<Response, Failure> {
+    let secret = typed.oidc_client_secret.trim();
+    let patch = DomainPatch {
+        oidc_issuer: Some(typed.oidc_issuer.clone()),
+        oidc_client_id: Some(typed.oidc_client_id.clone()),
+        oidc_client_secret: (!secret.is_empty()).then(|| secret.to_owned()),
+        ..DomainPatch::default()
+    };
+    match service
+        .update_domain(&inside.caller, id, &patch, &service::whatever)
+        .await
+    {
+        Ok(_) => Ok(go_to(&inside.path(&format!("{}oidc/?done=connected", below(id))))),
+        Err(error) => {
+            let domain = service.domain(&inside.caller, id).await?;
+            let problems = Problems::try_from(error)?;
+            Ok(oidc_page(&service, &inside, &domain, &typed, "", &problems))
+        }
+    }
+}
+
+fn oidc_page(
+    service: &Service,
+    inside: &Inside<ChangeDomains>,
+    domain: &Domain,
+    typed: &Typed,
+    done: &str,
+    problems: &Problems,
+) -> Response {
+    let or = |text: &str, example: &str| if text.is_empty() { example } else { text }.to_owned();
+    let body = json!({
+        "oidc_issuer": or(&typed.oidc_issuer, "https://login.example.com"),
+        "oidc_client_id": or(&typed.oidc_client_id, "hedgerow"),
+        "oidc_client_secret": "…",
+    });
+    let call = Call::patch::<ChangeDomains>("Type in the settings", inside.api(&below(domain.id))).sending(body);
+    let redirect_url = service.instance().oidc_redirect_url(domain.id);
+    let shown = OidcPage {
+        frame: frame_below(inside, domain).noting(done),
+        alerts: problems.besides(&["oidc_issuer", "oidc_client_id", "oidc_client_secret"]),
+        id: domain.id,
+        name: domain.domain.clone(),
+        redirect_url: Value::new("our-redirect-url", "Redirect URL", "callback URL", redirect_url),
+        issuer: Field::text("oidc_issuer", "Issuer", "off")
+            .keyboard("url")
+            .at_most(512)
+            .hint(
+                "Exactly as the provider writes it, such as https://login.example.com, with or without the last slash.",
+            )
+            .holding(typed.oidc_issuer.clone())
+            .judged(problems),
+        client_id: Field::text("oidc_client_id", "Client id", "off")
+            .at_most(512)
+            .hint("If it or the issuer changes, every account has to be connected anew.")
+            .holding(typed.oidc_client_id.clone())
+            .judged(problems),
+        client_secret: secret_field(domain.oidc_client_secret.is_some()).judged(problems),
+        is_set_up: domain.has_oidc(),
+        is_open: domain.has_oidc() && domain.is_verified(),
+        curl: AsCurl::new(service, [call]),
+    };
+    page_again(problems, &shown)
+}
+
+/// It is never shown again, whatever was typed.
+fn secret_field(is_kept: bool) -> Field {
+    let field = Field::password("oidc_client_secret", "Client secret", "off").at_most(2048);
+    if is_kept {
+        field
+            .of_filter()
+            .hint("One is kept, sealed. Left empty, it stays. If the issuer changes, type it again.")
+    } else {
+        field.hint("It is kept sealed and never shown again.")
+    }
+}

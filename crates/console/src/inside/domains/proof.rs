@@ -1,0 +1,102 @@
+//! The record that proves a domain: what it has to be, and what was seen of it.
+
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::post;
+use identity::Identity;
+use service::access::ChangeDomains;
+use service::domains::Domain;
+use service::{DomainId, Time};
+
+use super::{Value, below};
+use crate::Console;
+use crate::failure::Failure;
+use crate::inside::Inside;
+use crate::page::go_to;
+use crate::show;
+use crate::visitor::Id;
+
+pub(super) fn routes() -> Router<Console> {
+    Router::new().route("/organizations/{organization}/domains/{domain}/verify/", post(verify))
+}
+
+pub(super) struct Proof {
+    pub(super) record: Vec<Value>,
+    /// As many forms of DNS providers want it: they add the domain by themselves.
+    pub(super) short_name: String,
+    pub(super) is_verified: bool,
+    pub(super) tag_class: &'static str,
+    pub(super) tag: &'static str,
+    pub(super) words: String,
+    /// What was seen, if it was not what it should be.
+    pub(super) finding: Option<String>,
+    /// When was looked last, and when again.
+    pub(super) looks: String,
+}
+
+impl Proof {
+    pub(super) fn new(domain: &Domain, now: Time) -> Self {
+        let short_name = domain.record().split('.').next().unwrap_or_default().to_owned();
+        let (tag_class, tag, words) = standing(domain, now);
+        Self {
+            record: vec![
+                Value::new("record-name", "Name", "", domain.record()),
+                Value::new("record-type", "Type", "", "TXT"),
+                Value::new("record-value", "Value", "", domain.verification_challenge.clone()),
+            ],
+            short_name,
+            is_verified: domain.is_verified(),
+            tag_class,
+            tag,
+            words,
+            finding: domain
+                .verification_error
+                .as_ref()
+                .map(|finding| show::sentence(&finding.detail)),
+            looks: looks(domain, now),
+        }
+    }
+}
+
+fn standing(domain: &Domain, now: Time) -> (&'static str, &'static str, String) {
+    match (domain.verified_at, domain.grace_ends_at()) {
+        (Some(_), Some(end)) => {
+            let end = show::until(end, now);
+            let words =
+                format!("The record is gone. Put it back: if it stays away, the domain stops being verified {end}.");
+            ("tag-warning", "Record missing", words)
+        }
+        (Some(since), None) => {
+            let words = format!("Since {}. Leave the record in place.", show::day(since));
+            ("tag-good", "Verified", words)
+        }
+        (None, _) => {
+            let words = "Until the record is found, the domain has no effect.".to_owned();
+            ("tag-warning", "Not verified", words)
+        }
+    }
+}
+
+fn looks(domain: &Domain, now: Time) -> String {
+    let Some(checked_at) = domain.checked_at else {
+        return "We have not looked yet. Once you have asked us to, we go on looking every few minutes.".to_owned();
+    };
+    let last = format!("We last looked {}.", show::ago(checked_at, now));
+    match domain.next_look(now).map(|next| show::until(next, now)) {
+        Some(next) if domain.is_verified() => format!("{last} We look again {next}."),
+        Some(next) => format!("{last} We look again {next}, whether this page is open or not."),
+        None => format!("{last} We do not look by ourselves any more: ask us when the record is there."),
+    }
+}
+
+async fn verify(
+    State(identity): State<Identity>,
+    inside: Inside<ChangeDomains>,
+    Id(id): Id<DomainId>,
+) -> Result<Response, Failure> {
+    let domain = identity.verify_domain(&inside.caller, id).await?;
+    let is_seen = domain.is_verified() && domain.verification_error.is_none();
+    let done = if is_seen { "domain-seen" } else { "domain-not-seen" };
+    Ok(go_to(&inside.path(&format!("{}?done={done}", below(id)))))
+}

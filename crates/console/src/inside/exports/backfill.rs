@@ -1,0 +1,186 @@
+//! One backfill: how far it has got, and calling it off.
+
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::get;
+use service::access::{ChangeExports, Permission, ReadExports};
+use service::batch_exports::{Backfill, BackfillStatus};
+use service::{BackfillId, ExportId, Service, Time};
+
+use super::backfills::range;
+use super::status::{self, Tag};
+use super::{figures, runs};
+use crate::Console;
+use crate::curl::{AsCurl, Call};
+use crate::failure::{Failure, Problems};
+use crate::inside::Inside;
+use crate::inside::frame::Frame;
+use crate::inside::sure::SurePage;
+use crate::page::{go_to, page, page_again};
+use crate::show;
+use crate::visitor::{Asked, Ids};
+
+macro_rules! backfill {
+    ($rest:literal) => {
+        concat!(
+            "/organizations/{organization}/exports/{export}/backfills/{backfill}/",
+            $rest
+        )
+    };
+}
+
+pub(super) fn routes() -> Router<Console> {
+    Router::new()
+        .route(backfill!(""), get(show_backfill))
+        .route(backfill!("cancel/"), get(ask).post(cancel))
+}
+
+#[derive(Template)]
+#[template(path = "inside/exports/backfill.html")]
+struct BackfillPage {
+    frame: Frame,
+    /// Where pages of this export begin.
+    base: String,
+    id: BackfillId,
+    range: String,
+    tag: Tag,
+    text: &'static str,
+    done: i64,
+    total: i64,
+    facts: Vec<(&'static str, String)>,
+    is_live: bool,
+    may_cancel: bool,
+    curl: AsCurl,
+}
+
+async fn show_backfill(
+    State(service): State<Service>,
+    inside: Inside<ReadExports>,
+    Ids(export, id): Ids<ExportId, BackfillId>,
+    asked: Asked,
+) -> Result<Response, Failure> {
+    let export = service.batch_export(&inside.caller, export).await?.export;
+    let backfill = service.backfill(&inside.caller, export.id, id).await?;
+    let is_live = backfill.status == BackfillStatus::Running;
+    let may_cancel = is_live && inside.may::<ChangeExports>();
+    let api = api_path(&inside, &backfill);
+    let read = Call::get::<ReadExports>("Read the backfill", api.as_str());
+    let cancel = Call::post::<ChangeExports>("Cancel it", format!("{api}cancel/"));
+    Ok(page(&BackfillPage {
+        frame: runs::frame(&inside, &export)
+            .through(&format!("exports/{}/backfills/", export.id), "Backfills")
+            .noting(&asked.done),
+        base: inside.path(&format!("exports/{}/", export.id)),
+        id,
+        range: range(&backfill),
+        tag: status::tag_of_backfill(backfill.status),
+        text: text(&backfill),
+        done: backfill.finished_runs.min(backfill.total_runs),
+        total: backfill.total_runs,
+        facts: facts(&backfill, service.clock().now()),
+        is_live,
+        may_cancel,
+        curl: AsCurl::new(&service, [read].into_iter().chain(may_cancel.then_some(cancel))),
+    }))
+}
+
+fn text(backfill: &Backfill) -> &'static str {
+    match backfill.status {
+        BackfillStatus::Running => "It makes its runs a few at a time, so that the schedule is not held up.",
+        BackfillStatus::Completed if backfill.total_runs == 0 => {
+            "There was nothing to fill: there is no data in this range, or the schedule delivers it by itself."
+        }
+        BackfillStatus::Completed => "Everything in this range is delivered.",
+        BackfillStatus::Failed => {
+            "Some intervals did not get through. The others were delivered. Look at what failed, mend it, and retry those runs."
+        }
+        BackfillStatus::Cancelled => "It was called off. What was delivered until then stays.",
+    }
+}
+
+fn facts(backfill: &Backfill, now: Time) -> Vec<(&'static str, String)> {
+    let of = |done: i64, total: i64| format!("{} of {}", figures::number(done), figures::number(total));
+    let done = backfill.finished_runs.min(backfill.total_runs);
+    let mut facts = vec![
+        ("Intervals done", of(done, backfill.total_runs)),
+        ("Skipped, as delivered before", figures::number(backfill.skipped_runs)),
+        (
+            "Delivers",
+            if backfill.is_resend {
+                "Everything again"
+            } else {
+                "Only what is missing"
+            }
+            .to_owned(),
+        ),
+        ("Begun", show::ago(backfill.created_at, now)),
+    ];
+    if let Some(end) = backfill.finished_at {
+        facts.push(("Took", figures::took(end - backfill.created_at)));
+    }
+    facts
+}
+
+fn api_path<P: Permission>(inside: &Inside<P>, backfill: &Backfill) -> String {
+    inside.api(&format!(
+        "batch_exports/{}/backfills/{}/",
+        backfill.batch_export, backfill.id
+    ))
+}
+
+async fn ask(
+    State(service): State<Service>,
+    inside: Inside<ChangeExports>,
+    Ids(export, id): Ids<ExportId, BackfillId>,
+) -> Result<Response, Failure> {
+    sure(&service, &inside, (export, id), &Problems::default()).await
+}
+
+async fn cancel(
+    State(service): State<Service>,
+    inside: Inside<ChangeExports>,
+    Ids(export, id): Ids<ExportId, BackfillId>,
+) -> Result<Response, Failure> {
+    match service.cancel_backfill(&inside.caller, export, id).await {
+        Ok(_) => Ok(go_to(
+            &inside.path(&format!("exports/{export}/backfills/{id}/?done=backfill-cancelled")),
+        )),
+        Err(error) => sure(&service, &inside, (export, id), &Problems::try_from(error)?).await,
+    }
+}
+
+async fn sure(
+    service: &Service,
+    inside: &Inside<ChangeExports>,
+    (export, id): (ExportId, BackfillId),
+    problems: &Problems,
+) -> Result<Response, Failure> {
+    let export = service.batch_export(&inside.caller, export).await?.export;
+    let backfill = service.backfill(&inside.caller, export.id, id).await?;
+    let left = (backfill.total_runs - backfill.finished_runs).max(0);
+    let below = format!("exports/{}/backfills/", export.id);
+    let api = api_path(inside, &backfill);
+    let shown = SurePage {
+        frame: runs::frame(inside, &export)
+            .through(&below, "Backfills")
+            .through(&format!("{below}{id}/"), range(&backfill)),
+        alerts: problems.besides(&[]),
+        heading: "Cancel this backfill?".to_owned(),
+        text: "What was delivered stays. You can begin another backfill of the same range at any time. This ends:"
+            .to_owned(),
+        losses: vec![
+            format!("{}, which are then not delivered", show::counted(left, "interval")),
+            "runs under way: what they sent is taken back".to_owned(),
+        ],
+        typed: None,
+        button: "Cancel the backfill",
+        back: inside.path(&format!("{below}{id}/")),
+        curl: AsCurl::new(
+            service,
+            [Call::post::<ChangeExports>("Cancel it", format!("{api}cancel/"))],
+        ),
+    };
+    Ok(page_again(problems, &shown))
+}

@@ -1,0 +1,233 @@
+//! A new backfill: its range, picked from the calendar or typed.
+
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::get;
+use chrono::{Datelike, NaiveDateTime};
+use exports::Exports;
+use serde::Deserialize;
+use serde_json::json;
+use service::access::ChangeExports;
+use service::batch_exports::{BackfillPlan, BackfillWish};
+use service::{Error, ExportId, Time};
+
+use super::calendar::{Calendar, FORMAT, Picked, View};
+use super::month::Month;
+use super::{figures, runs};
+use crate::Console;
+use crate::choices::Switch;
+use crate::curl::{AsCurl, Call};
+use crate::failure::{Failure, Problems};
+use crate::field::Field;
+use crate::inside::Inside;
+use crate::inside::frame::Frame;
+use crate::page::{go_to, page_again};
+use crate::show;
+use crate::visitor::{Id, InQuery, Sent};
+
+pub(super) fn routes() -> Router<Console> {
+    Router::new().route(
+        "/organizations/{organization}/exports/{export}/backfills/new/",
+        get(form).post(begin),
+    )
+}
+
+#[derive(Template)]
+#[template(path = "inside/exports/backfill_new.html")]
+struct NewPage {
+    frame: Frame,
+    alerts: Vec<String>,
+    /// Where pages of this export begin.
+    base: String,
+    month: String,
+    start: Field,
+    end: Field,
+    resend: Switch,
+    /// What it would come to, unless something is wrong.
+    plan: Option<String>,
+    /// What the next click does.
+    hint: &'static str,
+    calendar: Calendar,
+    curl: AsCurl,
+}
+
+/// What was picked or typed: links call it by its short name, the form as the service does.
+#[derive(Debug, Default, Deserialize)]
+struct Wanted {
+    #[serde(default, alias = "start_at")]
+    start: String,
+    #[serde(default, alias = "end_at")]
+    end: String,
+    #[serde(default)]
+    resend: String,
+    #[serde(default)]
+    month: String,
+}
+
+impl Wanted {
+    fn is_resend(&self) -> bool {
+        !self.resend.is_empty()
+    }
+
+    fn wish(&self) -> Result<BackfillWish, Error> {
+        Ok(BackfillWish {
+            start_at: time("start_at", &self.start)?,
+            end_at: time("end_at", &self.end)?,
+            resend: self.is_resend().then_some(true),
+        })
+    }
+}
+
+/// Without a zone it is UTC: intervals are aligned to it.
+fn time(field: &'static str, text: &str) -> Result<Option<Time>, Error> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let formats = [FORMAT, "%Y-%m-%dT%H:%M:%S"];
+    let read = formats
+        .iter()
+        .find_map(|format| NaiveDateTime::parse_from_str(text, format).ok());
+    // Years beyond these cannot be reckoned with, and are slips of the hand.
+    let read = read.filter(|read| (1970..=9000).contains(&read.year()));
+    let wrong = || {
+        Error::invalid(
+            field,
+            "invalid_input",
+            "this is no time: it should look like 2026-11-15T09:00",
+        )
+    };
+    read.map(|read| Some(read.and_utc())).ok_or_else(wrong)
+}
+
+async fn form(
+    State(exports): State<Exports>,
+    inside: Inside<ChangeExports>,
+    Id(id): Id<ExportId>,
+    InQuery(wanted): InQuery<Wanted>,
+) -> Result<Response, Failure> {
+    let planned = match wanted.wish() {
+        Ok(wish) => exports.plan_backfill(&inside.caller, id, &wish).await,
+        Err(error) => Err(error),
+    };
+    match planned {
+        Ok(plan) => new_page(&exports, &inside, id, &wanted, Ok(plan)).await,
+        Err(error) => new_page(&exports, &inside, id, &wanted, Err(Problems::try_from(error)?)).await,
+    }
+}
+
+async fn begin(
+    State(exports): State<Exports>,
+    inside: Inside<ChangeExports>,
+    Id(id): Id<ExportId>,
+    Sent(wanted): Sent<Wanted>,
+) -> Result<Response, Failure> {
+    let begun = match wanted.wish() {
+        Ok(wish) => exports.backfill(&inside.caller, id, &wish).await,
+        Err(error) => Err(error),
+    };
+    match begun {
+        Ok((_, backfill)) => Ok(go_to(
+            &inside.path(&format!("exports/{id}/backfills/{}/?done=backfill-begun", backfill.id)),
+        )),
+        Err(error) => new_page(&exports, &inside, id, &wanted, Err(Problems::try_from(error)?)).await,
+    }
+}
+
+async fn new_page(
+    exports: &Exports,
+    inside: &Inside<ChangeExports>,
+    id: ExportId,
+    wanted: &Wanted,
+    planned: Result<BackfillPlan, Problems>,
+) -> Result<Response, Failure> {
+    let service = exports.service();
+    let export = service.batch_export(&inside.caller, id).await?.export;
+    let (base, now) = (inside.path(&format!("exports/{id}/")), service.clock().now());
+    let (plan, problems) = match planned {
+        Ok(plan) => (Some(plan), Problems::default()),
+        Err(problems) => (None, problems),
+    };
+    // What cannot be read is said beside its field; the calendar does without it.
+    let read = |text: &str| time("", text).ok().flatten();
+    let picked = Picked {
+        start: read(&wanted.start),
+        end: read(&wanted.end),
+    };
+    let path = format!("{base}backfills/new/");
+    let view = View {
+        interval: export.interval,
+        month: Month::read(&wanted.month, picked.start.unwrap_or(now)),
+        picked,
+        path: &path,
+        is_resend: wanted.is_resend(),
+    };
+    let covered = exports.coverage(&inside.caller, id, view.span()).await?;
+    let shown = NewPage {
+        frame: runs::frame(inside, &export).through(&format!("exports/{id}/backfills/"), "Backfills"),
+        alerts: problems.besides(&["start_at", "end_at"]),
+        base,
+        month: view.month.text(),
+        start: Field::minute("start_at", "From")
+            .optional()
+            .hint("Empty: from the first data on.")
+            .holding(wanted.start.as_str())
+            .judged(&problems),
+        end: Field::minute("end_at", "Until")
+            .optional()
+            .hint("Empty: to the last interval that is over.")
+            .holding(wanted.end.as_str())
+            .judged(&problems),
+        resend: resend(wanted.is_resend()),
+        plan: plan.map(|plan| words(&plan, wanted.is_resend())),
+        hint: hint(picked),
+        calendar: view.calendar(&covered, now),
+        curl: AsCurl::new(service, [call(inside, id, picked, wanted.is_resend())]),
+    };
+    Ok(page_again(&problems, &shown))
+}
+
+fn resend(is_on: bool) -> Switch {
+    let hint = "What is at the destination is replaced, not doubled. Without this, only what is missing is delivered.";
+    Switch::new("resend", "Also deliver again what was delivered", hint, is_on)
+}
+
+fn hint(picked: Picked) -> &'static str {
+    match (picked.start, picked.end) {
+        (None, None) => "Choose the first interval of the range.",
+        (Some(_), None) => {
+            "Now choose the last interval of the range. Until then it goes to the last one that is over."
+        }
+        _ => "The range is marked. Choose another first interval to begin anew.",
+    }
+}
+
+fn words(plan: &BackfillPlan, is_resend: bool) -> String {
+    if plan.intervals == 0 {
+        return "There is nothing to fill: no data is in this range, or the schedule delivers it by itself.".to_owned();
+    }
+    let range = figures::interval(plan.start_at, plan.end_at);
+    let count = show::counted(plan.intervals, "interval");
+    let rest = if is_resend {
+        "All of it is delivered again"
+    } else {
+        "What was delivered already is skipped"
+    };
+    format!("{range} UTC: {count}. {rest}.")
+}
+
+fn call(inside: &Inside<ChangeExports>, id: ExportId, picked: Picked, is_resend: bool) -> Call {
+    let mut body = json!({});
+    for (key, time) in [("start_at", picked.start), ("end_at", picked.end)] {
+        if let Some(time) = time {
+            body[key] = show::exactly(time).into();
+        }
+    }
+    if is_resend {
+        body["resend"] = true.into();
+    }
+    let path = inside.api(&format!("batch_exports/{id}/backfills/"));
+    Call::post::<ChangeExports>("Begin the backfill", path).sending(body)
+}

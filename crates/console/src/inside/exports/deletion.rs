@@ -1,0 +1,87 @@
+//! The end of an export, with what goes with it shown first.
+
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::get;
+use service::access::{ChangeExports, ReadExports};
+use service::batch_exports::RunFilter;
+use service::{ExportId, Service, Window};
+
+use crate::Console;
+use crate::curl::{AsCurl, Call};
+use crate::failure::{Failure, Problems};
+use crate::inside::Inside;
+use crate::inside::frame::{Frame, Section};
+use crate::inside::sure::SurePage;
+use crate::page::{go_to, page_again};
+use crate::show;
+use crate::visitor::Id;
+
+pub(super) fn routes() -> Router<Console> {
+    Router::new().route(
+        "/organizations/{organization}/exports/{export}/delete/",
+        get(ask).post(delete),
+    )
+}
+
+async fn ask(
+    State(service): State<Service>,
+    inside: Inside<ChangeExports>,
+    Id(id): Id<ExportId>,
+) -> Result<Response, Failure> {
+    sure(&service, &inside, id, &Problems::default()).await
+}
+
+async fn delete(
+    State(service): State<Service>,
+    inside: Inside<ChangeExports>,
+    Id(id): Id<ExportId>,
+) -> Result<Response, Failure> {
+    match service
+        .delete_batch_export(&inside.caller, id, &service::whatever)
+        .await
+    {
+        Ok(()) => Ok(go_to(&inside.path("exports/?done=export-deleted"))),
+        Err(error) => sure(&service, &inside, id, &Problems::try_from(error)?).await,
+    }
+}
+
+async fn sure(
+    service: &Service,
+    inside: &Inside<ChangeExports>,
+    id: ExportId,
+    problems: &Problems,
+) -> Result<Response, Failure> {
+    let export = service.batch_export(&inside.caller, id).await?.export;
+    let below = format!("exports/{id}/");
+    let call = Call::delete::<ChangeExports>("Delete the export", inside.api(&format!("batch_exports/{id}/")));
+    let shown = SurePage {
+        frame: Frame::new(inside, Section::Exports)
+            .below()
+            .through(&below, export.name.to_string()),
+        alerts: problems.besides(&[]),
+        heading: format!("Delete the export {}?", export.name),
+        text: "This cannot be undone. What was delivered stays where it is. With the export go:".to_owned(),
+        losses: losses(service, inside, id).await?,
+        typed: None,
+        button: "Delete the export",
+        back: inside.path(&below),
+        curl: AsCurl::new(service, [call]),
+    };
+    Ok(page_again(problems, &shown))
+}
+
+async fn losses(service: &Service, inside: &Inside<ChangeExports>, id: ExportId) -> Result<Vec<String>, Failure> {
+    let reader = inside.also::<ReadExports>(service).await?;
+    // The count comes with every page, and of the page nothing is needed.
+    let runs = service
+        .runs(&reader, id, &RunFilter::default(), Window::new(Some(1), None))
+        .await?;
+    let mut losses = vec!["its settings, with the secrets kept in them".to_owned()];
+    if runs.count > 0 {
+        let counted = show::counted(runs.count, "run");
+        losses.push(format!("the history of {counted}, with logs and backfills"));
+    }
+    Ok(losses)
+}

@@ -1,0 +1,120 @@
+//! Changing an export: the same form, with what is kept in it.
+
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::get;
+use exports::Exports;
+use serde_json::{Value, json};
+use service::access::ChangeExports;
+use service::batch_exports::BatchExport;
+use service::{ExportId, Service};
+
+use super::form::{Asked, Form, Secrets};
+use super::typed::Typed;
+use super::values;
+use crate::Console;
+use crate::curl::{AsCurl, Call};
+use crate::failure::{Failure, Problems};
+use crate::inside::Inside;
+use crate::inside::frame::{Frame, Section};
+use crate::page::{go_to, page_again};
+use crate::visitor::{Id, Sent};
+
+pub(super) fn routes() -> Router<Console> {
+    Router::new().route(
+        "/organizations/{organization}/exports/{export}/edit/",
+        get(ask).post(save),
+    )
+}
+
+#[derive(Template)]
+#[template(path = "inside/exports/edit.html")]
+struct EditPage {
+    frame: Frame,
+    alerts: Vec<String>,
+    name: String,
+    kind: &'static str,
+    path: String,
+    form: Form,
+    curl: AsCurl,
+}
+
+async fn ask(
+    State(service): State<Service>,
+    inside: Inside<ChangeExports>,
+    Id(id): Id<ExportId>,
+) -> Result<Response, Failure> {
+    let export = service.batch_export(&inside.caller, id).await?.export;
+    let typed = Typed::of(&export);
+    Ok(edit_page(&service, &inside, &export, &typed, &Problems::default()))
+}
+
+async fn save(
+    State(service): State<Service>,
+    State(exports): State<Exports>,
+    inside: Inside<ChangeExports>,
+    Id(id): Id<ExportId>,
+    Sent(sent): Sent<Vec<(String, String)>>,
+) -> Result<Response, Failure> {
+    let export = service.batch_export(&inside.caller, id).await?.export;
+    let typed = Typed::from(sent);
+    let saved = match typed.patch(&export) {
+        Ok(patch) => exports.update(&inside.caller, id, &patch, &service::whatever).await,
+        Err(error) => Err(error),
+    };
+    match saved {
+        Ok(_) => Ok(go_to(&inside.path(&format!("exports/{id}/?done=saved")))),
+        Err(error) => {
+            let problems = Problems::try_from(error)?;
+            Ok(edit_page(&service, &inside, &export, &typed, &problems))
+        }
+    }
+}
+
+fn edit_page(
+    service: &Service,
+    inside: &Inside<ChangeExports>,
+    export: &BatchExport,
+    typed: &Typed,
+    problems: &Problems,
+) -> Response {
+    let below = format!("exports/{}/", export.id);
+    let form = Form::new(&Asked {
+        kind: export.kind,
+        typed,
+        problems,
+        secrets: Secrets::Kept,
+        teams: &[],
+    });
+    let api = inside.api(&format!("batch_exports/{}/", export.id));
+    let call = Call::patch::<ChangeExports>("Change the export", api).sending(body(export, typed));
+    let shown = EditPage {
+        frame: Frame::new(inside, Section::Exports)
+            .below()
+            .through(&below, export.name.to_string()),
+        alerts: form.alerts(problems),
+        name: export.name.to_string(),
+        kind: export.kind.title(),
+        path: inside.path(&below),
+        form,
+        curl: AsCurl::new(service, [call]),
+    };
+    page_again(problems, &shown)
+}
+
+/// What was typed that is not so yet; as long as that is nothing, the name as an example.
+fn body(export: &BatchExport, typed: &Typed) -> Value {
+    let before = Typed::of(export);
+    let mut body = typed.said(Some(&before));
+    let change = values::changed(export.kind, &export.config, typed, &before);
+    if !change.is_empty() {
+        let config = values::seen(export.kind, change);
+        body.insert("destination".to_owned(), json!({ "config": config }));
+    }
+    if body.is_empty() {
+        body.insert("name".to_owned(), export.name.as_str().into());
+    }
+    body.into()
+}

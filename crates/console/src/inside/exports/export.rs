@@ -1,0 +1,167 @@
+//! One export: where it goes, how it stands, and what can be done with it.
+
+use askama::Template;
+use axum::Router;
+use axum::extract::State as Shared;
+use axum::response::Response;
+use axum::routing::get;
+use serde_json::{Map, Value, json};
+use service::access::{ChangeExports, ReadExports};
+use service::batch_exports::destination::{ConfigField, FieldKind};
+use service::batch_exports::{BatchExport, ExportSeen};
+use service::{ExportId, RunId, Service};
+
+use super::list::teams;
+use super::words::{self, State};
+use crate::Console;
+use crate::curl::{AsCurl, Call};
+use crate::failure::Failure;
+use crate::inside::Inside;
+use crate::inside::frame::{Frame, Section};
+use crate::inside::runs_picture::RunsPicture;
+use crate::page::page;
+use crate::show;
+use crate::visitor::{Asked, Id};
+
+pub(super) fn routes() -> Router<Console> {
+    Router::new().route("/organizations/{organization}/exports/{export}/", get(show_export))
+}
+
+#[derive(Template)]
+#[template(path = "inside/exports/export.html")]
+struct ExportPage {
+    frame: Frame,
+    id: ExportId,
+    name: String,
+    state: State,
+    is_paused: bool,
+    failure: Option<Failed>,
+    picture: Option<RunsPicture>,
+    facts: Vec<(&'static str, String)>,
+    destination: Vec<(&'static str, String)>,
+    query: Option<String>,
+    may_change: bool,
+    curl: AsCurl,
+}
+
+struct Failed {
+    run: RunId,
+    text: String,
+}
+
+impl Failed {
+    fn of(seen: &ExportSeen) -> Option<Self> {
+        let run = words::latest_failure(seen)?;
+        let why = run.latest_error.as_deref().unwrap_or("it did not get through");
+        Some(Self {
+            run: run.id,
+            text: show::sentence(why),
+        })
+    }
+}
+
+async fn show_export(
+    Shared(service): Shared<Service>,
+    inside: Inside<ReadExports>,
+    Id(id): Id<ExportId>,
+    asked: Asked,
+) -> Result<Response, Failure> {
+    let seen = service.batch_export(&inside.caller, id).await?;
+    let export = &seen.export;
+    let teams = teams(&service, &inside).await?;
+    let team = teams.into_iter().find(|(team, _)| *team == export.team_id);
+    let team = team.map(|(_, name)| name).unwrap_or_default();
+    let may_change = inside.may::<ChangeExports>();
+    Ok(page(&ExportPage {
+        frame: Frame::new(&inside, Section::Exports).below().noting(&asked.done),
+        id,
+        name: export.name.to_string(),
+        state: State::of(&seen),
+        is_paused: export.paused,
+        failure: Failed::of(&seen),
+        picture: RunsPicture::new(&seen.latest_runs),
+        facts: facts(export, team, &service),
+        destination: settings(export),
+        query: export.hogql_query.clone(),
+        may_change,
+        curl: AsCurl::new(&service, calls(&inside, export, may_change)),
+    }))
+}
+
+fn facts(export: &BatchExport, team: String, service: &Service) -> Vec<(&'static str, String)> {
+    let next = match export.next_run_at {
+        Some(time) => {
+            let wait = show::until(time, service.clock().now());
+            format!("{wait}, at {}", words::minute(time))
+        }
+        None if export.paused => "Not while it is paused".to_owned(),
+        None => "None: its end has come".to_owned(),
+    };
+    let mut facts = vec![
+        ("What is exported", words::model(export.model.name()).to_owned()),
+        ("Of the team", team),
+        ("How often", words::interval(export.interval).to_owned()),
+        ("Next run", next),
+    ];
+    let times = [
+        ("Not before", export.start_at),
+        ("Not after", export.end_at),
+        ("Last paused", export.last_paused_at),
+    ];
+    facts.extend(
+        times
+            .into_iter()
+            .filter_map(|(label, time)| Some((label, words::minute(time?)))),
+    );
+    facts.push(("Made", words::minute(export.created_at)));
+    facts.push(("Last changed", words::minute(export.updated_at)));
+    facts
+}
+
+/// What may be shown of where it goes, in the table's words and order.
+fn settings(export: &BatchExport) -> Vec<(&'static str, String)> {
+    let mut shown = vec![("Kind", export.kind.title().to_owned())];
+    settings_of(export.kind.fields(), &export.config, &mut shown);
+    shown
+}
+
+fn settings_of(
+    fields: impl Iterator<Item = &'static ConfigField>,
+    config: &Map<String, Value>,
+    shown: &mut Vec<(&'static str, String)>,
+) {
+    for field in fields {
+        match (field.kind, config.get(field.key)) {
+            (FieldKind::Group(inner), Some(Value::Object(inside))) => settings_of(inner.iter(), inside, shown),
+            (_, Some(value)) => shown.extend(said(value).map(|text| (field.label, text))),
+            (_, None) => {}
+        }
+    }
+}
+
+/// None: there is nothing to see.
+fn said(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => (!text.is_empty()).then(|| text.clone()),
+        Value::Bool(is_on) => Some(if *is_on { "Yes" } else { "No" }.to_owned()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().filter_map(said).collect();
+            (!items.is_empty()).then(|| items.join(", "))
+        }
+        Value::Null | Value::Object(_) => None,
+    }
+}
+
+fn calls(inside: &Inside<ReadExports>, export: &BatchExport, may_change: bool) -> Vec<Call> {
+    let api = inside.api(&format!("batch_exports/{}/", export.id));
+    let mut calls = vec![Call::get::<ReadExports>("Read the export", &api)];
+    if may_change && export.paused {
+        let unpause = Call::post::<ChangeExports>("Unpause the export", format!("{api}unpause/"));
+        calls.push(unpause.sending(json!({ "backfill": true })));
+    } else if may_change {
+        let pause = Call::post::<ChangeExports>("Pause the export", format!("{api}pause/"));
+        calls.push(pause.sending(json!({})));
+    }
+    calls
+}

@@ -1,0 +1,51 @@
+//! Batch exports: where they go, when they run, and how their runs fared.
+
+mod backfill;
+mod backfill_new;
+mod backfills;
+mod calendar;
+mod deletion;
+mod edit;
+mod export;
+mod figures;
+mod form;
+mod inputs;
+mod kinds;
+mod list;
+mod look;
+mod month;
+mod new;
+mod pausing;
+mod preview;
+mod progress;
+mod run;
+mod runs;
+mod runs_chart;
+mod status;
+mod test;
+mod tested;
+mod typed;
+mod values;
+mod words;
+
+use axum::Router;
+
+use crate::Console;
+
+pub(in crate::inside) fn routes() -> Router<Console> {
+    Router::new()
+        .merge(runs::routes())
+        .merge(run::routes())
+        .merge(pausing::routes())
+        .merge(backfills::routes())
+        .merge(backfill_new::routes())
+        .merge(backfill::routes())
+        .merge(list::routes())
+        .merge(kinds::routes())
+        .merge(new::routes())
+        .merge(export::routes())
+        .merge(edit::routes())
+        .merge(test::routes())
+        .merge(preview::routes())
+        .merge(deletion::routes())
+}

@@ -1,0 +1,54 @@
+//! Pausing an export, and letting it go on.
+
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::post;
+use serde::Deserialize;
+use service::access::ChangeExports;
+use service::{ExportId, Service};
+
+use crate::Console;
+use crate::failure::Failure;
+use crate::inside::Inside;
+use crate::page::go_to;
+use crate::visitor::{Id, Sent};
+
+pub(super) fn routes() -> Router<Console> {
+    Router::new()
+        .route("/organizations/{organization}/exports/{export}/pause/", post(pause))
+        .route("/organizations/{organization}/exports/{export}/unpause/", post(unpause))
+}
+
+async fn pause(
+    State(service): State<Service>,
+    inside: Inside<ChangeExports>,
+    Id(export): Id<ExportId>,
+) -> Result<Response, Failure> {
+    service.pause_batch_export(&inside.caller, export).await?;
+    Ok(go_to(&inside.path(&format!("exports/{export}/?done=paused"))))
+}
+
+#[derive(Deserialize)]
+struct Wish {
+    /// Whether what passed meanwhile is delivered, too. Boxes that are not ticked send nothing.
+    also_backfill: Option<String>,
+}
+
+async fn unpause(
+    State(service): State<Service>,
+    inside: Inside<ChangeExports>,
+    Id(export): Id<ExportId>,
+    Sent(wish): Sent<Wish>,
+) -> Result<Response, Failure> {
+    let also_backfill = wish.also_backfill.is_some();
+    service
+        .unpause_batch_export(&inside.caller, export, also_backfill)
+        .await?;
+    let done = if also_backfill {
+        "unpaused-and-filling"
+    } else {
+        "unpaused"
+    };
+    Ok(go_to(&inside.path(&format!("exports/{export}/?done={done}"))))
+}

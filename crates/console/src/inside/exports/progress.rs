@@ -1,0 +1,84 @@
+//! How far a run has got, as far as that is known.
+
+use chrono::TimeDelta;
+use service::Time;
+use service::batch_exports::{Run, RunStatus};
+
+use super::{figures, runs_chart};
+use crate::show;
+
+/// What a page says of it, a line each.
+pub(super) struct Progress {
+    pub(super) facts: Vec<(&'static str, String)>,
+    /// So many rows of so many.
+    pub(super) meter: Option<(i64, i64)>,
+}
+
+impl Progress {
+    pub(super) fn new(run: &Run, now: Time) -> Self {
+        let is_running = run.status == RunStatus::Running;
+        let mut facts = vec![("Rows", rows(run)), ("Size", size(run))];
+        if is_running {
+            facts.push(("Speed", speed(run)));
+            facts.push(("Time left", time_left(run)));
+        }
+        if let Some(start) = run.started_at {
+            facts.push((
+                "Last begun",
+                format!("{} at {} UTC", show::ago(start, now), figures::clock(start)),
+            ));
+        }
+        if let Some(took) = runs_chart::duration(run) {
+            facts.push(("Took", took));
+        }
+        facts.push(("Attempts", run.attempt.to_string()));
+        let total = run.records_total_count.filter(|total| is_running && *total > 0);
+        Self {
+            facts,
+            meter: total.map(|total| (run.records_completed.unwrap_or_default().min(total), total)),
+        }
+    }
+}
+
+fn rows(run: &Run) -> String {
+    let is_over = run.status.is_over();
+    match (run.records_completed, run.records_total_count) {
+        (Some(done), _) if is_over => figures::number(done),
+        (Some(done), Some(total)) => format!("{} of {}", figures::number(done), figures::number(total)),
+        (Some(done), None) => format!("{} so far", figures::number(done)),
+        (None, _) => "None yet".to_owned(),
+    }
+}
+
+fn size(run: &Run) -> String {
+    match run.bytes_exported {
+        Some(bytes) if run.status.is_over() => figures::bytes(bytes),
+        Some(bytes) => format!("{} so far", figures::bytes(bytes)),
+        None => "Nothing yet".to_owned(),
+    }
+}
+
+fn speed(run: &Run) -> String {
+    match rate(run) {
+        Some(rate) => format!("{} a second", figures::rows(rate)),
+        None => "Not known yet".to_owned(),
+    }
+}
+
+fn time_left(run: &Run) -> String {
+    let Some(total) = run.records_total_count else {
+        return "Not known: the rows are not counted beforehand".to_owned();
+    };
+    let left = total - run.records_completed.unwrap_or_default();
+    match rate(run) {
+        Some(rate) if rate > 0 => format!("About {}", figures::took(TimeDelta::seconds(left.max(0) / rate))),
+        _ => "Not known yet".to_owned(),
+    }
+}
+
+/// Rows a second, as of its last sign of life.
+fn rate(run: &Run) -> Option<i64> {
+    let milliseconds = (run.updated_at - run.started_at?).num_milliseconds();
+    let rows = run.records_completed?;
+    (milliseconds >= 1000).then(|| rows.saturating_mul(1000) / milliseconds)
+}

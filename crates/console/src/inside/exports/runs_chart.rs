@@ -1,0 +1,116 @@
+//! The last runs of an export as a larger picture: a bar each, oldest first, as high as it has rows.
+
+use askama::Template;
+use askama::filters::HtmlSafe;
+use service::batch_exports::Run;
+
+use super::{figures, status};
+use crate::inside::runs_picture::{RunsPicture, Standing};
+use crate::show;
+
+/// How many runs fit side by side, also on a phone once the picture is made smaller.
+pub(super) const SHOWN: i64 = 60;
+
+const STEP: i64 = 12;
+const TOP: i64 = 14;
+const HEIGHT: i64 = 84;
+/// Also of what has no rows: whoever has no bar is not seen.
+const LOWEST: i64 = 4;
+const MARK: i64 = 11;
+
+#[derive(Debug, Template)]
+#[template(path = "inside/exports/runs_chart.html")]
+pub(super) struct RunsChart {
+    width: i64,
+    height: i64,
+    bars: Vec<Bar>,
+    /// The same for those who do not see it.
+    words: String,
+    most: String,
+    /// The marks, explained: only those that are there.
+    kinds: Vec<Kind>,
+}
+
+#[derive(Debug)]
+struct Kind {
+    class: &'static str,
+    word: &'static str,
+    is_failed: bool,
+}
+
+#[derive(Debug)]
+struct Bar {
+    x: i64,
+    y: i64,
+    height: i64,
+    class: &'static str,
+    /// Where a cross stands above what failed: colour alone must not tell.
+    mark: Option<i64>,
+    words: String,
+}
+
+/// Its template escapes what it holds.
+impl HtmlSafe for RunsChart {}
+
+impl RunsChart {
+    /// None if there were no runs. `runs` come newest first, as the service lists them.
+    pub(super) fn new(runs: &[Run]) -> Option<Self> {
+        let words = RunsPicture::words_of(runs)?;
+        let most = runs.iter().filter_map(|run| run.records_completed).max();
+        let most = most.unwrap_or_default().max(1);
+        let bars = (0..)
+            .zip(runs.iter().rev())
+            .map(|(place, run)| Bar::new(place, run, most));
+        let standings: Vec<Standing> = runs.iter().map(|run| Standing::of(run.status)).collect();
+        let kinds = Standing::ALL.into_iter().filter(|kind| standings.contains(kind));
+        Some(Self {
+            width: i64::try_from(runs.len()).unwrap_or(SHOWN) * STEP,
+            bars: bars.collect(),
+            height: TOP + HEIGHT,
+            words,
+            most: figures::rows(most),
+            kinds: kinds.map(Kind::from).collect(),
+        })
+    }
+}
+
+impl From<Standing> for Kind {
+    fn from(standing: Standing) -> Self {
+        Self {
+            class: standing.class(),
+            word: standing.word(),
+            is_failed: standing == Standing::Failed,
+        }
+    }
+}
+
+impl Bar {
+    fn new(place: i64, run: &Run, most: i64) -> Self {
+        let standing = Standing::of(run.status);
+        let rows = run.records_completed.unwrap_or_default();
+        let height = (HEIGHT * rows.min(most) / most).max(LOWEST);
+        Self {
+            x: place * STEP,
+            y: TOP + HEIGHT - height,
+            height,
+            class: standing.class(),
+            mark: (standing == Standing::Failed).then_some(TOP + HEIGHT - height - MARK),
+            words: words(run),
+        }
+    }
+}
+
+fn words(run: &Run) -> String {
+    let interval = figures::interval(run.data_interval_start, run.data_interval_end);
+    let mut parts = vec![status::tag(run.status).word.to_lowercase()];
+    parts.extend(run.records_completed.map(figures::rows));
+    parts.extend(duration(run).map(|took| format!("in {took}")));
+    parts.extend(run.latest_error.as_deref().map(show::sentence));
+    format!("{interval}: {}", parts.join(", "))
+}
+
+/// How long the last attempt took, if it is over.
+pub(super) fn duration(run: &Run) -> Option<String> {
+    let (start, end) = (run.started_at?, run.finished_at?);
+    Some(figures::took(end - start))
+}

@@ -1,0 +1,64 @@
+//! How exports are told.
+
+use service::Time;
+use service::batch_exports::{BatchExport, ExportSeen, Interval, Run};
+
+use crate::inside::runs_picture::Standing;
+
+pub(super) fn interval(interval: Interval) -> &'static str {
+    match interval {
+        Interval::FiveMinutes => "Every 5 minutes",
+        Interval::FifteenMinutes => "Every 15 minutes",
+        Interval::Hour => "Every hour",
+        Interval::Day => "Every day",
+        Interval::Week => "Every week",
+    }
+}
+
+pub(super) fn model(name: &str) -> &'static str {
+    match name {
+        "persons" => "Persons",
+        _ => "Events",
+    }
+}
+
+/// Runs begin and end in UTC, so that is what times are told in.
+pub(super) fn minute(time: Time) -> String {
+    time.format("%-d %b %Y, %H:%M UTC").to_string()
+}
+
+/// How an export stands, in a word and a colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct State {
+    pub(super) word: &'static str,
+    pub(super) class: &'static str,
+}
+
+impl State {
+    pub(super) fn of(seen: &ExportSeen) -> Self {
+        let (word, class) = if seen.export.paused {
+            ("Paused", "tag-warning")
+        } else if latest_failure(seen).is_some() {
+            ("Fails", "tag-danger")
+        } else if is_over(&seen.export) {
+            ("Ended", "")
+        } else {
+            ("On", "tag-good")
+        };
+        Self { word, class }
+    }
+}
+
+/// Its end has come: no more runs are made by themselves.
+fn is_over(export: &BatchExport) -> bool {
+    export.next_run_at.is_none()
+}
+
+/// The newest run that has come to anything, if it did not get through.
+pub(super) fn latest_failure(seen: &ExportSeen) -> Option<&Run> {
+    let settled = seen
+        .latest_runs
+        .iter()
+        .find(|run| Standing::of(run.status) != Standing::UnderWay);
+    settled.filter(|run| Standing::of(run.status) == Standing::Failed)
+}

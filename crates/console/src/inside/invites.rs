@@ -1,0 +1,213 @@
+//! Invites that wait to be accepted: the list, sending one again, and taking one back.
+
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::{get, post};
+use serde::Deserialize;
+use service::access::{Permission, ReadInvites, WriteInvites};
+use service::invites::{Fresh, Invite};
+use service::{InviteId, Level, Service, Time};
+
+use super::Inside;
+use super::frame::{Frame, Section};
+use crate::Console;
+use crate::curl::{AsCurl, Call};
+use crate::failure::{Failure, Problems};
+use crate::page::{go_to, page, page_again};
+use crate::paging::{Pages, Place};
+use crate::show;
+use crate::visitor::{Id, InQuery};
+
+pub(super) fn routes() -> Router<Console> {
+    Router::new()
+        .route("/organizations/{organization}/invites/", get(list))
+        .route("/organizations/{organization}/invites/{invite}/resend/", post(resend))
+        .route(
+            "/organizations/{organization}/invites/{invite}/withdraw/",
+            post(withdraw),
+        )
+}
+
+#[derive(Template)]
+#[template(path = "inside/invites.html")]
+struct InvitesPage {
+    frame: Frame,
+    alerts: Vec<String>,
+    invites: Vec<Row>,
+    pages: Pages,
+    sends_mail: bool,
+    curl: AsCurl,
+}
+
+struct Row {
+    id: InviteId,
+    email: String,
+    first_name: String,
+    level: String,
+    sender: String,
+    sent: String,
+    expires: String,
+    expires_exactly: String,
+    is_expired: bool,
+    /// Why the mail did not arrive, if it did not.
+    mail_problem: Option<String>,
+    may_withdraw: bool,
+    may_resend: bool,
+}
+
+impl Row {
+    fn new<P>(invite: &Invite, inside: &Inside<P>, now: Time) -> Self {
+        let you = inside.caller.user;
+        let is_sender = invite.created_by.as_ref().is_some_and(|user| user.id == you);
+        Self {
+            id: invite.id,
+            email: invite.target_email.clone(),
+            first_name: invite.first_name.clone(),
+            level: invite.level.to_string(),
+            sender: invite
+                .created_by
+                .as_ref()
+                .map_or_else(|| "somebody who is gone".to_owned(), service::users::User::called),
+            sent: show::ago(invite.updated_at, now),
+            expires: show::until(invite.expires_at, now),
+            expires_exactly: show::exactly(invite.expires_at),
+            is_expired: invite.is_expired(now),
+            mail_problem: invite.emailing_error.as_deref().map(show::sentence),
+            may_withdraw: is_sender || inside.caller.level >= Level::Admin,
+            may_resend: inside.caller.level >= invite.level,
+        }
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Asked {
+    #[serde(default)]
+    page: String,
+    #[serde(default)]
+    done: String,
+}
+
+async fn list(
+    State(service): State<Service>,
+    inside: Inside<ReadInvites>,
+    InQuery(asked): InQuery<Asked>,
+) -> Result<Response, Failure> {
+    invites_page(&service, &inside, &asked, &Problems::default()).await
+}
+
+async fn invites_page<P: Permission>(
+    service: &Service,
+    inside: &Inside<P>,
+    asked: &Asked,
+    problems: &Problems,
+) -> Result<Response, Failure> {
+    let place = Place::read(&asked.page);
+    let reader = inside.also::<ReadInvites>(service).await?;
+    let invites = service.invites(&reader, place.window()).await?;
+    let now = service.clock().now();
+    let rows = invites.items.iter().map(|invite| Row::new(invite, inside, now));
+    let shown = InvitesPage {
+        frame: Frame::new(inside, Section::Invites).noting(&asked.done),
+        alerts: problems.besides(&[]),
+        invites: rows.collect(),
+        pages: Pages::new(&inside.path("invites/"), &[], place, invites.count),
+        sends_mail: service.instance().sends_mail,
+        curl: AsCurl::new(service, calls(inside, invites.items.first())),
+    };
+    Ok(page_again(problems, &shown))
+}
+
+/// The buttons stand beside each invite; the commands name the first as the example.
+fn calls<P: Permission>(inside: &Inside<P>, example: Option<&Invite>) -> Vec<Call> {
+    let mut calls = vec![Call::get::<ReadInvites>("List the invites", inside.api("invites/"))];
+    if let Some(invite) = example {
+        let api = inside.api(&format!("invites/{}/", invite.id));
+        calls.push(Call::post::<WriteInvites>(
+            "Send the first one again",
+            format!("{api}resend/"),
+        ));
+        calls.push(Call::delete::<WriteInvites>("Withdraw the first one", api));
+    }
+    calls
+}
+
+/// An invite's one sight of its link.
+#[derive(Template)]
+#[template(path = "inside/invites_made.html")]
+pub(super) struct MadePage {
+    frame: Frame,
+    heading: String,
+    text: &'static str,
+    links: Vec<Link>,
+    curl: AsCurl,
+}
+
+struct Link {
+    email: String,
+    url: String,
+    expires: String,
+}
+
+impl MadePage {
+    pub(super) fn new(
+        service: &Service,
+        inside: &Inside<WriteInvites>,
+        fresh: &[Fresh],
+        heading: String,
+        call: Call,
+    ) -> Self {
+        let instance = service.instance();
+        let links = fresh.iter().map(|Fresh { invite, token, .. }| Link {
+            email: invite.target_email.clone(),
+            url: Service::invite_link(&instance.site_url, token),
+            expires: show::day(invite.expires_at),
+        });
+        let text = if instance.sends_mail {
+            "The links below are shown once, for you to pass on if a mail gets lost. Each lets in only whom it is for."
+        } else {
+            "This server sends no mail: pass each link on yourself. They are shown once, and each lets in only whom it is \
+             for."
+        };
+        Self {
+            frame: Frame::new(inside, Section::Invites).below(),
+            heading,
+            text,
+            links: links.collect(),
+            curl: AsCurl::new(service, [call]),
+        }
+    }
+}
+
+async fn resend(
+    State(service): State<Service>,
+    inside: Inside<WriteInvites>,
+    Id(id): Id<InviteId>,
+) -> Result<Response, Failure> {
+    match service.resend_invite(&inside.caller, id).await {
+        Ok(fresh) => {
+            let call =
+                Call::post::<WriteInvites>("Send the invite again", inside.api(&format!("invites/{id}/resend/")));
+            let heading = format!("A new link for {}", fresh.invite.target_email);
+            Ok(page(&MadePage::new(&service, &inside, &[fresh], heading, call)))
+        }
+        Err(error) => refused(&service, &inside, error).await,
+    }
+}
+
+async fn withdraw(
+    State(service): State<Service>,
+    inside: Inside<WriteInvites>,
+    Id(id): Id<InviteId>,
+) -> Result<Response, Failure> {
+    match service.delete_invite(&inside.caller, id, &service::whatever).await {
+        Ok(()) => Ok(go_to(&inside.path("invites/?done=withdrawn"))),
+        Err(error) => refused(&service, &inside, error).await,
+    }
+}
+
+async fn refused(service: &Service, inside: &Inside<WriteInvites>, error: service::Error) -> Result<Response, Failure> {
+    let problems = Problems::try_from(error)?;
+    invites_page(service, inside, &Asked::default(), &problems).await
+}

@@ -1,0 +1,228 @@
+//! One member: how much they may do, and their leaving.
+
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::get;
+use serde::Deserialize;
+use serde_json::json;
+use service::access::{ChangeMembers, Permission, ReadMembers, RemoveMembers};
+use service::members::{Member, MemberPatch, MemberRef};
+use service::{Error, Level, MemberId, Service, UserUuid};
+
+use super::Inside;
+use super::frame::{Frame, Section};
+use super::sure::SurePage;
+use crate::Console;
+use crate::choices::{self, Select};
+use crate::curl::{AsCurl, Call};
+use crate::failure::{Failure, Problems};
+use crate::page::{go_to, page_again};
+use crate::paging::with_query;
+use crate::show;
+use crate::visitor::{Asked, Id, Sent};
+
+pub(super) fn routes() -> Router<Console> {
+    Router::new()
+        .route(
+            "/organizations/{organization}/members/{user}/",
+            get(show_member).post(change_level),
+        )
+        .route(
+            "/organizations/{organization}/members/{user}/remove/",
+            get(ask).post(remove),
+        )
+}
+
+#[derive(Template)]
+#[template(path = "inside/member.html")]
+struct MemberPage {
+    frame: Frame,
+    alerts: Vec<String>,
+    uuid: UserUuid,
+    membership: MemberId,
+    name: String,
+    email: String,
+    proof: Proof,
+    level: String,
+    is_you: bool,
+    joined: String,
+    /// For those who may change it.
+    levels: Option<Select>,
+    may_remove: bool,
+    curl: AsCurl,
+}
+
+/// How sure one can be who it is.
+struct Proof {
+    has_proven_address: bool,
+    has_second_factor: bool,
+    has_single_sign_on: bool,
+}
+
+async fn show_member(
+    State(service): State<Service>,
+    inside: Inside<ReadMembers>,
+    Id(uuid): Id<UserUuid>,
+    asked: Asked,
+) -> Result<Response, Failure> {
+    let member = service.member(&inside.caller, MemberRef::Uuid(uuid)).await?;
+    let chosen = member.level;
+    Ok(member_page(
+        &service,
+        &inside,
+        &member,
+        chosen,
+        &asked.done,
+        &Problems::default(),
+    ))
+}
+
+#[derive(Deserialize)]
+struct Chosen {
+    level: String,
+}
+
+async fn change_level(
+    State(service): State<Service>,
+    inside: Inside<ChangeMembers>,
+    Id(uuid): Id<UserUuid>,
+    Sent(sent): Sent<Chosen>,
+) -> Result<Response, Failure> {
+    let level = choices::level(&sent.level);
+    let changed = match level {
+        Some(level) => {
+            let patch = MemberPatch { level: Some(level) };
+            let member = MemberRef::Uuid(uuid);
+            service
+                .update_member(&inside.caller, member, &patch, &service::whatever)
+                .await
+        }
+        None => Err(Error::invalid("level", "invalid_choice", "choose one of these levels")),
+    };
+    match changed {
+        Ok(_) => Ok(go_to(&inside.path(&format!("members/{uuid}/?done=level-changed")))),
+        Err(error) => {
+            let problems = Problems::try_from(error)?.about("level");
+            let member = service
+                .member(&inside.also(&service).await?, MemberRef::Uuid(uuid))
+                .await?;
+            let chosen = level.unwrap_or(member.level);
+            Ok(member_page(&service, &inside, &member, chosen, "", &problems))
+        }
+    }
+}
+
+fn member_page<P: Permission>(
+    service: &Service,
+    inside: &Inside<P>,
+    member: &Member,
+    chosen: Level,
+    done: &str,
+    problems: &Problems,
+) -> Response {
+    let caller = &inside.caller;
+    let is_you = member.user.id == caller.user;
+    let may_change = inside.may::<ChangeMembers>() && caller.level >= member.level;
+    let found = with_query(&inside.api("members/"), [("email", member.user.email.as_str())]);
+    let read = Call::get::<ReadMembers>("Find the member", found);
+    let write = Call::patch::<ChangeMembers>("Change the level", api_path(inside, member))
+        .sending(json!({ "level": i16::from(chosen) }));
+    let levels = Select::level("Level", caller.level, chosen);
+    let shown = MemberPage {
+        frame: Frame::new(inside, Section::Members).below().noting(done),
+        // Beside the field, unless there is none to change it with.
+        alerts: problems.besides(if may_change { &["level"] } else { &[] }),
+        uuid: member.user.uuid,
+        membership: member.id,
+        name: member.user.called(),
+        email: member.user.email.clone(),
+        proof: Proof {
+            has_proven_address: member.user.is_email_verified,
+            has_second_factor: member.is_2fa_enabled,
+            has_single_sign_on: member.has_social_auth,
+        },
+        level: member.level.to_string(),
+        is_you,
+        joined: show::day(member.joined_at),
+        levels: may_change.then(|| levels.judged(problems)),
+        may_remove: is_you || may_change,
+        curl: AsCurl::new(service, [read].into_iter().chain(may_change.then_some(write))),
+    };
+    page_again(problems, &shown)
+}
+
+fn api_path<P: Permission>(inside: &Inside<P>, member: &Member) -> String {
+    inside.api(&format!("members/{}/", member.user.uuid))
+}
+
+async fn ask(
+    State(service): State<Service>,
+    inside: Inside<RemoveMembers>,
+    Id(uuid): Id<UserUuid>,
+) -> Result<Response, Failure> {
+    sure(&service, &inside, uuid, &Problems::default()).await
+}
+
+async fn remove(
+    State(service): State<Service>,
+    inside: Inside<RemoveMembers>,
+    Id(uuid): Id<UserUuid>,
+) -> Result<Response, Failure> {
+    let member = MemberRef::Uuid(uuid);
+    match service.delete_member(&inside.caller, member, &service::whatever).await {
+        // Leaving ends all sessions, so the way leads through signing in.
+        Ok(()) if inside.caller.person.uuid == uuid => Ok(go_to("/organizations/")),
+        Ok(()) => Ok(go_to(&inside.path("members/?done=removed"))),
+        Err(error) => sure(&service, &inside, uuid, &Problems::try_from(error)?).await,
+    }
+}
+
+async fn sure(
+    service: &Service,
+    inside: &Inside<RemoveMembers>,
+    uuid: UserUuid,
+    problems: &Problems,
+) -> Result<Response, Failure> {
+    let reader = inside.also::<ReadMembers>(service).await?;
+    let member = service.member(&reader, MemberRef::Uuid(uuid)).await?;
+    let is_you = member.user.id == inside.caller.user;
+    let name = member.user.called();
+    let organization = &inside.organization.name;
+    let heading = if is_you {
+        format!("Leave {organization}?")
+    } else {
+        format!("Remove {name}?")
+    };
+    let text = if is_you {
+        "You reach nothing here any more until somebody invites you again. This ends at once:".to_owned()
+    } else {
+        format!("{name} reaches nothing here any more until somebody invites them again. This ends at once:")
+    };
+    let below = format!("members/{uuid}/");
+    let call = Call::delete::<RemoveMembers>("Remove the member", api_path(inside, &member));
+    let shown = SurePage {
+        frame: Frame::new(inside, Section::Members).below().through(&below, name),
+        alerts: problems.besides(&[]),
+        heading,
+        text,
+        losses: losses(),
+        typed: None,
+        button: if is_you { "Leave" } else { "Remove the member" },
+        back: inside.path(&below),
+        curl: AsCurl::new(service, [call]),
+    };
+    Ok(page_again(problems, &shown))
+}
+
+fn losses() -> Vec<String> {
+    [
+        "the membership, with its level",
+        "the access of their keys to this organization",
+        "the invites they sent that are still open",
+        "their sessions: they have to sign in again, also for other organizations",
+    ]
+    .map(str::to_owned)
+    .into()
+}

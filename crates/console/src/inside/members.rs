@@ -1,0 +1,103 @@
+//! Members: the list, and finding somebody in it.
+
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::get;
+use serde::Deserialize;
+use service::access::{ReadMembers, WriteInvites};
+use service::members::{Member, MemberFilter};
+use service::{Service, UserId, UserUuid};
+
+use super::Inside;
+use super::frame::{Frame, Section};
+use crate::Console;
+use crate::curl::{AsCurl, Call};
+use crate::failure::Failure;
+use crate::page::page;
+use crate::paging::{Pages, Place, with_query};
+use crate::show;
+use crate::visitor::InQuery;
+
+pub(super) fn routes() -> Router<Console> {
+    Router::new().route("/organizations/{organization}/members/", get(list))
+}
+
+#[derive(Template)]
+#[template(path = "inside/members.html")]
+struct MembersPage {
+    frame: Frame,
+    search: String,
+    count: String,
+    members: Vec<Row>,
+    pages: Pages,
+    may_invite: bool,
+    curl: AsCurl,
+}
+
+struct Row {
+    uuid: UserUuid,
+    name: String,
+    email: String,
+    level: String,
+    is_you: bool,
+    has_second_factor: bool,
+    has_single_sign_on: bool,
+    joined: String,
+}
+
+impl Row {
+    fn new(member: &Member, you: UserId) -> Self {
+        Self {
+            uuid: member.user.uuid,
+            name: member.user.called(),
+            email: member.user.email.clone(),
+            level: member.level.to_string(),
+            is_you: member.user.id == you,
+            has_second_factor: member.is_2fa_enabled,
+            has_single_sign_on: member.has_social_auth,
+            joined: show::day(member.joined_at),
+        }
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Asked {
+    #[serde(default)]
+    search: String,
+    #[serde(default)]
+    page: String,
+    #[serde(default)]
+    done: String,
+}
+
+/// As much as the API takes, too.
+const LONGEST_SEARCH: usize = 200;
+
+async fn list(
+    State(service): State<Service>,
+    inside: Inside<ReadMembers>,
+    InQuery(asked): InQuery<Asked>,
+) -> Result<Response, Failure> {
+    let place = Place::read(&asked.page);
+    let search: String = asked.search.trim().chars().take(LONGEST_SEARCH).collect();
+    let filter = MemberFilter {
+        email: None,
+        search: (!search.is_empty()).then(|| search.clone()),
+    };
+    let members = service.members(&inside.caller, &filter, place.window()).await?;
+    let filters = [("search", search.as_str())];
+    let call = Call::get::<ReadMembers>("List the members", with_query(&inside.api("members/"), filters));
+    let you = inside.caller.user;
+    let shown = MembersPage {
+        frame: Frame::new(&inside, Section::Members).noting(&asked.done),
+        count: show::counted(members.count, "member"),
+        members: members.items.iter().map(|member| Row::new(member, you)).collect(),
+        pages: Pages::new(&inside.path("members/"), &filters, place, members.count),
+        may_invite: inside.may::<WriteInvites>(),
+        curl: AsCurl::new(&service, [call]),
+        search,
+    };
+    Ok(page(&shown))
+}

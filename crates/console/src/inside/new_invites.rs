@@ -1,0 +1,207 @@
+//! Inviting people, as many at once as one likes to paste.
+
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::get;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use service::access::WriteInvites;
+use service::invites::{Fresh, MOST_AT_ONCE, NewInvite};
+use service::{Error, Level, Service};
+
+use super::Inside;
+use super::frame::{Frame, Section};
+use super::invites::MadePage;
+use super::pasted::{self, Pasted};
+use crate::Console;
+use crate::choices::{self, Area, Select, Switch};
+use crate::curl::{AsCurl, Call};
+use crate::failure::{Failure, Problems};
+use crate::page::{page, page_again};
+use crate::show;
+use crate::visitor::Sent;
+
+/// As long as the words in a mail may be.
+const LONGEST_MESSAGE: usize = 2000;
+
+pub(super) fn routes() -> Router<Console> {
+    Router::new().route("/organizations/{organization}/invites/new/", get(ask).post(create))
+}
+
+#[derive(Template)]
+#[template(path = "inside/invites_new.html")]
+struct NewPage {
+    frame: Frame,
+    alerts: Vec<String>,
+    addresses: Area,
+    level: Select,
+    message: Area,
+    /// None where no mail can be sent.
+    send_email: Option<Switch>,
+    curl: AsCurl,
+}
+
+#[derive(Default, Deserialize)]
+struct Typed {
+    addresses: String,
+    level: String,
+    #[serde(default)]
+    message: String,
+    #[serde(default)]
+    send_email: String,
+}
+
+impl Typed {
+    fn level(&self) -> Level {
+        choices::level(&self.level).unwrap_or(Level::Member)
+    }
+
+    fn people(&self) -> Vec<Pasted> {
+        pasted::read(&self.addresses)
+    }
+
+    /// What the service is asked for, or what it could not be asked for.
+    fn new_invites(&self) -> Result<Vec<NewInvite>, Error> {
+        let people = self.people();
+        if people.is_empty() {
+            return Err(Error::invalid(
+                "addresses",
+                "required",
+                "type at least one e-mail address",
+            ));
+        }
+        if people.len() > MOST_AT_ONCE {
+            let detail = format!("these are {}: invite at most {MOST_AT_ONCE} at once", people.len());
+            return Err(Error::invalid("addresses", "max_length", detail));
+        }
+        let message = self.message.replace("\r\n", "\n");
+        if message.chars().count() > LONGEST_MESSAGE {
+            let detail = format!("this must have at most {LONGEST_MESSAGE} characters");
+            return Err(Error::invalid("message", "max_length", detail));
+        }
+        let invite = |person: Pasted| NewInvite {
+            target_email: person.email,
+            first_name: person.first_name,
+            level: Some(self.level()),
+            message: (!message.trim().is_empty()).then(|| message.clone()),
+            send_email: Some(self.send_email == "yes"),
+        };
+        Ok(people.into_iter().map(invite).collect())
+    }
+
+    /// The same as the API takes it, or an example.
+    fn body(&self) -> Value {
+        let people = self.people();
+        let level = i16::from(self.level());
+        if people.is_empty() {
+            return json!([
+                { "target_email": "ann@example.com", "level": level },
+                { "target_email": "ben@example.com", "level": level },
+            ]);
+        }
+        let one = |person: &Pasted| {
+            let mut invite = json!({ "target_email": person.email, "level": level });
+            if let Some(name) = &person.first_name {
+                invite["first_name"] = json!(name);
+            }
+            invite
+        };
+        people.iter().map(one).collect()
+    }
+}
+
+async fn ask(State(service): State<Service>, inside: Inside<WriteInvites>) -> Response {
+    let typed = Typed {
+        send_email: "yes".to_owned(),
+        ..Typed::default()
+    };
+    form(&service, &inside, &typed, &Problems::default())
+}
+
+async fn create(
+    State(service): State<Service>,
+    inside: Inside<WriteInvites>,
+    Sent(typed): Sent<Typed>,
+) -> Result<Response, Failure> {
+    match invite(&service, &inside, &typed).await {
+        Ok(fresh) => {
+            let heading = match fresh.len() {
+                1 => "1 person is invited".to_owned(),
+                count => format!("{count} people are invited"),
+            };
+            let call = bulk(&inside, &typed);
+            Ok(page(&MadePage::new(&service, &inside, &fresh, heading, call)))
+        }
+        Err(error) => Ok(form(&service, &inside, &typed, &Problems::try_from(error)?)),
+    }
+}
+
+async fn invite(service: &Service, inside: &Inside<WriteInvites>, typed: &Typed) -> service::Result<Vec<Fresh>> {
+    service.create_invites(&inside.caller, &typed.new_invites()?).await
+}
+
+fn bulk(inside: &Inside<WriteInvites>, typed: &Typed) -> Call {
+    Call::post::<WriteInvites>("Invite all of them, or none", inside.api("invites/bulk/")).sending(typed.body())
+}
+
+fn form(service: &Service, inside: &Inside<WriteInvites>, typed: &Typed, problems: &Problems) -> Response {
+    let hint = format!(
+        "One to a line, or separated by commas. “Ann Lee <ann@example.com>” works, too. At most {MOST_AT_ONCE} at once. \
+         Each invite is good for {}.",
+        show::counted(service.instance().invite_days, "day")
+    );
+    let wrong = wrong_addresses(problems, &typed.people());
+    let addresses = Area::new("addresses", "E-mail addresses", 6, typed.addresses.clone()).hint(hint);
+    let message = Area::new("message", "A few words of yours", 3, typed.message.clone()).optional();
+    let sends_mail = service.instance().sends_mail;
+    let shown = NewPage {
+        frame: Frame::new(inside, Section::Invites).below(),
+        alerts: besides_addresses(problems),
+        addresses: if problems.first_field().is_none() {
+            addresses.focused()
+        } else {
+            addresses.wrong(wrong)
+        },
+        level: Select::level("Level", inside.caller.level, typed.level()),
+        message: message
+            .hint("They stand in the mail.")
+            .wrong(problems.of("message").into_iter().collect()),
+        send_email: sends_mail.then(|| {
+            Switch::new(
+                "send_email",
+                "Send each of them a mail",
+                "You get the links in any case.",
+                typed.send_email == "yes",
+            )
+        }),
+        curl: AsCurl::new(service, [bulk(inside, typed)]),
+    };
+    page_again(problems, &shown)
+}
+
+/// The service counts from nought; people look for the address.
+fn wrong_addresses(problems: &Problems, people: &[Pasted]) -> Vec<String> {
+    let about = |(field, detail): (Option<&str>, &str)| {
+        let field = field?;
+        if field == "addresses" {
+            return Some(show::sentence(detail));
+        }
+        let place: usize = field.split_once("__")?.0.parse().ok()?;
+        let email = &people.get(place)?.email;
+        let is_named = detail.contains(&email.to_lowercase());
+        Some(if is_named {
+            format!("{detail}.")
+        } else {
+            format!("{email}: {detail}.")
+        })
+    };
+    problems.each().filter_map(about).collect()
+}
+
+/// What is wrong with none of the fields.
+fn besides_addresses(problems: &Problems) -> Vec<String> {
+    let others = problems.each().filter(|(field, _)| field.is_none());
+    others.map(|(_, detail)| show::sentence(detail)).collect()
+}

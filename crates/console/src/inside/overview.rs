@@ -1,0 +1,185 @@
+//! The organization at a glance, and what needs somebody first.
+
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::get;
+use service::access::{ReadActivity, ReadApps, ReadDomains, ReadExports, ReadInvites, ReadOrganization, WriteInvites};
+use service::activity::ActivityFilter;
+use service::batch_exports::ExportSeen;
+use service::domains::Domain;
+use service::invites::Invite;
+use service::pipeline::{App, Collection};
+use service::{ExportId, Page, Service, Window};
+
+use super::Inside;
+use super::attention::{self, Item};
+use super::deeds::Deed;
+use super::frame::{Frame, Section};
+use super::runs_picture::RunsPicture;
+use crate::Console;
+use crate::curl::{AsCurl, Call};
+use crate::failure::Failure;
+use crate::page::page;
+use crate::visitor::Asked;
+
+/// As many as fit beside everything else.
+const EXPORTS_SHOWN: usize = 8;
+const ITEMS_SHOWN: usize = 12;
+const DEEDS_SHOWN: i64 = 6;
+
+pub(super) fn routes() -> Router<Console> {
+    Router::new().route("/organizations/{organization}/", get(overview))
+}
+
+#[derive(Template)]
+#[template(path = "inside/overview.html")]
+struct OverviewPage {
+    frame: Frame,
+    attention: Vec<Item>,
+    /// How many there are besides those that are shown.
+    more_attention: usize,
+    figures: Vec<Figure>,
+    exports: Vec<Export>,
+    deeds: Vec<Deed>,
+    may_invite: bool,
+    curl: AsCurl,
+}
+
+/// How many there are of something.
+struct Figure {
+    number: i64,
+    title: &'static str,
+    more: String,
+    /// A path below the organization, where there is a page.
+    path: Option<&'static str>,
+}
+
+struct Export {
+    id: ExportId,
+    name: String,
+    state: &'static str,
+    is_good: bool,
+    picture: Option<RunsPicture>,
+}
+
+impl From<&ExportSeen> for Export {
+    fn from(seen: &ExportSeen) -> Self {
+        Self {
+            id: seen.export.id,
+            name: seen.export.name.to_string(),
+            state: if seen.export.paused { "Paused" } else { "On" },
+            is_good: !seen.export.paused,
+            picture: RunsPicture::new(&seen.latest_runs),
+        }
+    }
+}
+
+/// All that is looked through.
+struct Seen {
+    teams: i64,
+    invites: Page<Invite>,
+    domains: Page<Domain>,
+    exports: Page<ExportSeen>,
+    apps: Vec<App>,
+}
+
+impl Seen {
+    async fn read(service: &Service, inside: &Inside<ReadOrganization>) -> Result<Self, Failure> {
+        let all = Window::new(Some(Window::MAX_LIMIT), None);
+        let organization = service.organization(&inside.caller).await?;
+        let reader = inside.also::<ReadApps>(service).await?;
+        let mut apps = Vec::new();
+        for collection in Collection::ALL {
+            let found = service.apps(&reader, collection, all).await?;
+            // Those that other organizations share are for them to update.
+            let own = found
+                .items
+                .into_iter()
+                .filter(|app| app.organization_id == reader.organization);
+            apps.extend(own);
+        }
+        let invites = inside.also::<ReadInvites>(service).await?;
+        let domains = inside.also::<ReadDomains>(service).await?;
+        let exports = inside.also::<ReadExports>(service).await?;
+        Ok(Self {
+            teams: i64::try_from(organization.teams.len()).unwrap_or(i64::MAX),
+            invites: service.invites(&invites, all).await?,
+            domains: service.domains(&domains, all).await?,
+            exports: service.batch_exports(&exports, all).await?,
+            apps,
+        })
+    }
+
+    fn figures(&self, members: i64) -> Vec<Figure> {
+        let verified = self.domains.items.iter().filter(|domain| domain.is_verified()).count();
+        let paused = self.exports.items.iter().filter(|seen| seen.export.paused).count();
+        let figure = |number, title, path| Figure {
+            number,
+            title,
+            more: String::new(),
+            path,
+        };
+        vec![
+            figure(members, "Members", Some("members/")),
+            figure(self.invites.count, "Open invites", Some("invites/")),
+            figure(self.teams, "Teams", Some("teams/")),
+            Figure {
+                more: format!("{verified} verified"),
+                ..figure(self.domains.count, "Domains", Some("domains/"))
+            },
+            Figure {
+                more: if paused > 0 {
+                    format!("{paused} paused")
+                } else {
+                    String::new()
+                },
+                ..figure(self.exports.count, "Batch exports", Some("exports/"))
+            },
+            figure(
+                i64::try_from(self.apps.len()).unwrap_or(i64::MAX),
+                "Pipeline apps",
+                Some("apps/"),
+            ),
+        ]
+    }
+}
+
+async fn overview(
+    State(service): State<Service>,
+    inside: Inside<ReadOrganization>,
+    asked: Asked,
+) -> Result<Response, Failure> {
+    let seen = Seen::read(&service, &inside).await?;
+    let now = service.clock().now();
+    let reader = inside.also::<ReadActivity>(&service).await?;
+    let newest = Window::new(Some(DEEDS_SHOWN), None);
+    let deeds = service.activity(&reader, &ActivityFilter::default(), newest).await?;
+    let call = Call::get::<ReadOrganization>("Read the organization", inside.api(""));
+    let mut attention = attention::items(
+        &seen.invites.items,
+        &seen.domains.items,
+        &seen.exports.items,
+        &seen.apps,
+        now,
+    );
+    let more_attention = attention.len().saturating_sub(ITEMS_SHOWN);
+    attention.truncate(ITEMS_SHOWN);
+    Ok(page(&OverviewPage {
+        frame: Frame::new(&inside, Section::Overview).noting(&asked.done),
+        attention,
+        more_attention,
+        figures: seen.figures(inside.organization.member_count),
+        exports: seen
+            .exports
+            .items
+            .iter()
+            .take(EXPORTS_SHOWN)
+            .map(Export::from)
+            .collect(),
+        deeds: deeds.items.iter().map(|deed| Deed::new(deed, now)).collect(),
+        may_invite: inside.may::<WriteInvites>(),
+        curl: AsCurl::new(&service, [call]),
+    }))
+}

@@ -1,0 +1,165 @@
+//! What an organization is called, and what it asks of its members.
+
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::get;
+use serde::Deserialize;
+use serde_json::json;
+use service::Service;
+use service::access::{ChangeOrganization, DeleteOrganization, ReadOrganization};
+use service::organizations::{OrganizationPatch, Seen};
+
+use super::Inside;
+use super::frame::{Frame, Section};
+use crate::Console;
+use crate::choices::Switch;
+use crate::curl::{AsCurl, Call};
+use crate::failure::{Failure, Problems};
+use crate::field::Field;
+use crate::page::{go_to, page_again};
+use crate::show;
+use crate::visitor::{Asked, Sent};
+
+pub(super) fn routes() -> Router<Console> {
+    Router::new().route("/organizations/{organization}/settings/", get(show_settings).post(save))
+}
+
+#[derive(Template)]
+#[template(path = "inside/settings.html")]
+struct SettingsPage {
+    frame: Frame,
+    alerts: Vec<String>,
+    facts: Facts,
+    /// For those who may change them.
+    form: Option<Form>,
+    may_delete: bool,
+    curl: AsCurl,
+}
+
+struct Facts {
+    id: String,
+    slug: String,
+    created: String,
+    tells_of_joining: bool,
+    asks_for_second_factor: bool,
+}
+
+struct Form {
+    name: Field,
+    tells_of_joining: Switch,
+    asks_for_second_factor: Switch,
+}
+
+/// Switches that are off are not sent at all.
+#[derive(Deserialize)]
+struct Settings {
+    name: String,
+    #[serde(default)]
+    is_member_join_email_enabled: String,
+    #[serde(default)]
+    enforce_2fa: String,
+}
+
+impl Settings {
+    fn of<P>(inside: &Inside<P>) -> Self {
+        let word = |is_on: bool| if is_on { "yes" } else { "" }.to_owned();
+        Self {
+            name: inside.organization.name.to_string(),
+            is_member_join_email_enabled: word(inside.organization.is_member_join_email_enabled),
+            enforce_2fa: word(inside.organization.enforce_2fa),
+        }
+    }
+
+    fn tells_of_joining(&self) -> bool {
+        self.is_member_join_email_enabled == "yes"
+    }
+
+    fn asks_for_second_factor(&self) -> bool {
+        self.enforce_2fa == "yes"
+    }
+
+    fn form(&self, problems: &Problems) -> Form {
+        let name = Field::text("name", "Name", "organization").at_most(64);
+        Form {
+            name: name.holding(self.name.clone()).judged(problems),
+            tells_of_joining: Switch::new(
+                "is_member_join_email_enabled",
+                "Tell members by mail when somebody joins",
+                "",
+                self.tells_of_joining(),
+            ),
+            asks_for_second_factor: Switch::new(
+                "enforce_2fa",
+                "Ask for two-factor sign-in",
+                "Members who signed in with a password alone reach nothing here until they have set up a second factor. \
+                 That includes you. Keys go on working.",
+                self.asks_for_second_factor(),
+            ),
+        }
+    }
+}
+
+async fn show_settings(State(service): State<Service>, inside: Inside<ReadOrganization>, asked: Asked) -> Response {
+    let settings = Settings::of(&inside);
+    settings_page(&service, &inside, &settings, &asked.done, &Problems::default())
+}
+
+async fn save(
+    State(service): State<Service>,
+    inside: Inside<ChangeOrganization>,
+    Sent(settings): Sent<Settings>,
+) -> Result<Response, Failure> {
+    match change(&service, &inside, &settings).await {
+        Ok(_) => Ok(go_to(&inside.path("settings/?done=saved"))),
+        Err(error) => {
+            let problems = Problems::try_from(error)?;
+            Ok(settings_page(&service, &inside, &settings, "", &problems))
+        }
+    }
+}
+
+async fn change(service: &Service, inside: &Inside<ChangeOrganization>, settings: &Settings) -> service::Result<Seen> {
+    let patch = OrganizationPatch {
+        name: Some(super::name(&settings.name)?),
+        is_member_join_email_enabled: Some(settings.tells_of_joining()),
+        enforce_2fa: Some(settings.asks_for_second_factor()),
+    };
+    service
+        .update_organization(&inside.caller, &patch, &service::whatever)
+        .await
+}
+
+fn settings_page<P: service::access::Permission>(
+    service: &Service,
+    inside: &Inside<P>,
+    settings: &Settings,
+    done: &str,
+    problems: &Problems,
+) -> Response {
+    let organization = &inside.organization;
+    let may_change = inside.may::<ChangeOrganization>();
+    let body = json!({
+        "name": settings.name,
+        "is_member_join_email_enabled": settings.tells_of_joining(),
+        "enforce_2fa": settings.asks_for_second_factor(),
+    });
+    let read = Call::get::<ReadOrganization>("Read the organization", inside.api(""));
+    let write = Call::patch::<ChangeOrganization>("Change the settings", inside.api("")).sending(body);
+    let shown = SettingsPage {
+        frame: Frame::new(inside, Section::Settings).noting(done),
+        alerts: problems.besides(&["name"]),
+        facts: Facts {
+            id: organization.id.to_string(),
+            slug: organization.slug.clone(),
+            created: show::day(organization.created_at),
+            tells_of_joining: organization.is_member_join_email_enabled,
+            asks_for_second_factor: organization.enforce_2fa,
+        },
+        form: may_change.then(|| settings.form(problems)),
+        may_delete: inside.may::<DeleteOrganization>(),
+        curl: AsCurl::new(service, [read].into_iter().chain(may_change.then_some(write))),
+    };
+    page_again(problems, &shown)
+}

@@ -1,0 +1,69 @@
+use service::Level;
+
+use crate::kit::Kit;
+
+#[tokio::test]
+async fn deeds_are_told_with_who_what_before_and_after() {
+    let kit = Kit::new().await;
+    let mut owner = kit.signed_in("olga@example.com").await;
+    owner
+        .post(&kit.at("teams/new/"), &[("name", "Web"), ("timezone", "UTC")])
+        .await;
+    let shown = owner.get(&kit.at("activity/?scope=Team")).await;
+    assert!(shown.says("Olga Owner</a> created the team <a "), "{shown:?}");
+    assert!(shown.says("<ins>Web</ins>") && shown.says("[redacted]") && !shown.says("hgp_"));
+    assert!(
+        shown.says("The server created the team"),
+        "what the command line did is there, too"
+    );
+}
+
+#[tokio::test]
+async fn filters_take_people_things_and_days() {
+    let kit = Kit::new().await;
+    let ann = kit.member("ann@example.org", Level::Admin).await;
+    let mut browser = kit.signed_in("ann@example.org").await;
+    let form = [("name", "Web"), ("timezone", "UTC")];
+    let made = browser.post(&kit.at("teams/new/"), &form).await;
+    assert_eq!(made.status, 303);
+    for user in ["ANN@example.org".to_owned(), ann.uuid.to_string()] {
+        let query = format!("activity/?user={}", user.replace('@', "%40"));
+        let shown = browser.get(&kit.at(&query)).await;
+        assert!(shown.says(">Web</a>") && !shown.says("Default project"), "{user}");
+        assert!(
+            shown.says("value=\"ann@example.org\""),
+            "people are shown by their address"
+        );
+    }
+    let team = made.header("location").split('/').nth(4).expect("an id").to_owned();
+    let one = browser.get(&kit.at(&format!("activity/?scope=Team&item={team}"))).await;
+    assert_eq!(one.html.matches("<p class=\"deed\">").count(), 1);
+    let today = browser
+        .get(&kit.at("activity/?after=2026-11-15&before=2026-11-15"))
+        .await;
+    assert!(today.says(">Web</a>"));
+    let earlier = browser.get(&kit.at("activity/?before=2026-11-14")).await;
+    assert!(earlier.says("Nothing that fits was done."));
+}
+
+#[tokio::test]
+async fn a_filter_that_cannot_be_is_said_beside_it() {
+    let kit = Kit::new().await;
+    let mut owner = kit.signed_in("olga@example.com").await;
+    let unknown = owner.get(&kit.at("activity/?user=nobody%40example.org")).await;
+    assert_eq!(unknown.status, 400);
+    assert!(unknown.says("id=\"user-problem\">No member has this address"));
+    let date = owner.get(&kit.at("activity/?after=yesterday")).await;
+    assert!(date.says("id=\"after-problem\">This is no date"));
+}
+
+#[tokio::test]
+async fn other_organizations_deeds_are_not_there() {
+    let kit = Kit::new().await;
+    let mut owner = kit.signed_in("olga@example.com").await;
+    let made = owner.post("/organizations/new/", &[("name", "Bay")]).await;
+    let bay = made.header("location").replace("?done=created", "");
+    assert!(!owner.get(&kit.at("activity/")).await.says(">Bay</a>"));
+    let shown = owner.get(&format!("{bay}activity/")).await;
+    assert!(shown.says(">Bay</a>") && !shown.says(">Acme</a>"));
+}

@@ -1,0 +1,508 @@
+//! Pipeline apps in the browser: written, installed, set up, changed, gone back with, deleted.
+
+use service::access::{Caller, ReadApps, Who};
+use service::organizations::NewOrganization;
+use service::pipeline::{App, AppConfig, AppLog, AppLogLevel, AppLogSource, Collection};
+use service::{AppId, Level, Name, Window};
+
+use crate::kit::{Browser, Kit, unescaped};
+
+const HOOK: &str =
+    "export function composeWebhook(event, { config }) {\n    return { url: config.url, body: 'x' }\n}\n";
+const MANIFEST: &str = r#"{ "description": "Tells a server <of> each event", "config": [
+  { "key": "url", "name": "Where to", "type": "string", "required": true, "hint": "An address" },
+  { "key": "token", "name": "A secret", "type": "string", "secret": true },
+  { "key": "mode", "name": "Mode", "type": "choice", "choices": ["fast", "slow"], "default": "slow" },
+  { "key": "map", "name": "Names", "type": "json", "visible_if": [["mode", "fast"]] },
+  { "key": "pem", "name": "Key file", "type": "attachment" }
+] }"#;
+
+/// Writes an app in the browser, and says where its page is.
+pub(crate) async fn written(kit: &Kit, browser: &mut Browser<'_>) -> String {
+    let form = [("name", "Hook"), ("code", HOOK), ("manifest", MANIFEST)];
+    let made = browser.post(&kit.at("apps/destinations/new/written/"), &form).await;
+    assert_eq!(made.status, 303, "{}", made.html);
+    let place = made.header("location").strip_suffix("?done=app-installed");
+    place.expect("it says what happened").to_owned()
+}
+
+/// Sets an app up for the first team, and says where that is.
+pub(crate) async fn set_up(kit: &Kit, browser: &mut Browser<'_>, app: &str) -> String {
+    let team = kit.first_team().await.to_string();
+    let form = [
+        ("team_id", team.as_str()),
+        ("enabled", "yes"),
+        ("order", "3"),
+        ("config__url", "https://example.com/hook"),
+        ("config__token", "hush-hush"),
+        ("config__mode", "fast"),
+        ("config__map", "{\"a\": 1}"),
+        ("config__pem", "-----BEGIN"),
+        ("file__pem", "key.pem"),
+    ];
+    let made = browser.post(&format!("{app}configurations/new/"), &form).await;
+    assert_eq!(made.status, 303, "{}", made.html);
+    let place = made.header("location").strip_suffix("?done=app-set-up");
+    place.expect("it says what happened").to_owned()
+}
+
+fn last_number(path: &str) -> i64 {
+    let number = path.trim_end_matches('/').rsplit('/').next();
+    number.and_then(|number| number.parse().ok()).expect("a number")
+}
+
+async fn kept_app(kit: &Kit, path: &str) -> App {
+    let caller: Caller<ReadApps> = kit.owner_may().await;
+    let id = AppId(last_number(path));
+    kit.service
+        .app(&caller, Collection::Destinations, id)
+        .await
+        .expect("the service does it")
+}
+
+async fn kept_config(kit: &Kit, app: &str) -> AppConfig {
+    let caller: Caller<ReadApps> = kit.owner_may().await;
+    let all = Window::new(None, None);
+    let id = AppId(last_number(app));
+    let found = kit
+        .service
+        .app_configs(&caller, Collection::Destinations, id, all)
+        .await;
+    found.expect("the service does it").items.remove(0)
+}
+
+#[tokio::test]
+async fn an_app_is_written_and_the_page_says_what_it_can_do() {
+    let kit = Kit::new().await;
+    kit.member("ann@example.org", Level::Member).await;
+    let mut ann = kit.signed_in("ann@example.org").await;
+    let empty = ann.get(&kit.at("apps/")).await;
+    assert!(empty.says("There are none yet.") && empty.says("Write one here"));
+    let path = written(&kit, &mut ann).await;
+    let shown = ann.get(&format!("{path}?done=app-installed")).await;
+    assert_eq!(shown.h1(), "Hook");
+    assert!(shown.says("Has a request sent for each event (composeWebhook)") && shown.says("Written here"));
+    assert!(shown.says("Tells a server &#60;of&#62; each event"));
+    assert!(!shown.says("Check for updates"), "there is nowhere to look");
+    let list = ann.get(&kit.at("apps/destinations/")).await;
+    assert!(list.says(&format!("<a href=\"{path}\">Hook</a>")) && list.says("Not switched on"));
+    assert!(
+        !ann.get(&kit.at("apps/imports/")).await.says("Hook"),
+        "each collection has its own"
+    );
+    assert_eq!(kept_app(&kit, &path).await.plugin_type.as_str(), "inline");
+}
+
+#[tokio::test]
+async fn code_that_does_not_load_comes_back_with_its_line_marked() {
+    let kit = Kit::new().await;
+    let mut owner = kit.signed_in("olga@example.com").await;
+    let form = [
+        ("name", "Hook"),
+        ("code", "const a = 1\nconst b = = 2\nconst c = 3\n"),
+        ("manifest", ""),
+    ];
+    let refused = owner.post(&kit.at("apps/destinations/new/written/"), &form).await;
+    assert_eq!(refused.status, 400);
+    assert!(
+        refused.says("id=\"code-problem\"") && refused.says("index.ts:2"),
+        "{}",
+        refused.html
+    );
+    assert!(refused.says("code-marked\" data-line=\"2\" id=\"code-line-2\""));
+    assert!(
+        refused.says("value=\"Hook\"") && refused.says("const b = = 2\nconst c = 3"),
+        "nothing typed is lost"
+    );
+    let form = [("name", ""), ("code", HOOK), ("manifest", "{")];
+    let refused = owner.post(&kit.at("apps/destinations/new/written/"), &form).await;
+    assert!(refused.says("id=\"manifest-problem\"") && !refused.says("id=\"code-problem\""));
+    assert!(owner.get(&kit.at("apps/")).await.says("There are none yet."));
+}
+
+#[tokio::test]
+async fn files_are_changed_added_and_deleted() {
+    let kit = Kit::new().await;
+    let mut owner = kit.signed_in("olga@example.com").await;
+    let path = written(&kit, &mut owner).await;
+    let source = format!("{path}source/");
+    let shown = owner.get(&source).await;
+    assert!(shown.says("<span class=\"code-word\">export</span>") && shown.says("data-line=\"3\""));
+    assert!(shown.says("?file=plugin.json\">plugin.json</a>"));
+    let form = [
+        ("file", "index.ts"),
+        ("version", "1"),
+        ("text", "export function onEvent() {}\r\n"),
+    ];
+    let saved = owner.post(&source, &form).await;
+    let place = format!("{source}?file=index.ts&done=source-saved");
+    assert_eq!(saved.place(), (303, place.as_str()), "{}", saved.html);
+    assert_eq!(kept_app(&kit, &path).await.version, 2);
+
+    let late = owner.post(&source, &form).await;
+    assert_eq!(late.status, 409, "somebody else was quicker");
+    assert!(late.says("role=\"alert\">Somebody else changed the code") && late.says("export function onEvent"));
+
+    let broken = [
+        ("file", "index.ts"),
+        ("version", "2"),
+        ("text", "import './gone'\nexport const x = 1"),
+    ];
+    let refused = owner.post(&source, &broken).await;
+    assert_eq!(refused.status, 400);
+    assert!(refused.says("id=\"text-problem\"") && unescaped(&refused.html).contains("import './gone'"));
+
+    let new = format!("{source}new/");
+    assert_eq!(owner.get(&new).await.h1(), "Add a file");
+    let there = owner.post(&new, &[("file", "index.ts"), ("text", "")]).await;
+    assert_eq!(there.status, 400);
+    assert!(there.says("id=\"file-problem\">There is a file of this name"));
+    let odd = owner.post(&new, &[("file", "../x.ts"), ("text", "let a")]).await;
+    assert!(odd.status == 400 && odd.says("is no name for a file") && odd.says("value=\"../x.ts\""));
+    let added = owner
+        .post(&new, &[("file", "lib/a b.ts"), ("text", "export const a = 1")])
+        .await;
+    let place = format!("{source}?file=lib%2Fa+b.ts&done=source-saved");
+    assert_eq!(added.place(), (303, place.as_str()));
+    assert!(owner.get(&place).await.says("lib/a b.ts</a>"));
+
+    let removal = format!("{source}delete/?file=lib%2Fa+b.ts");
+    assert_eq!(owner.get(&removal).await.h1(), "Delete lib/a b.ts?");
+    let deleted = owner.post(&removal, &[]).await;
+    assert_eq!(deleted.place(), (303, format!("{source}?done=file-deleted").as_str()));
+    assert_eq!(owner.get(&removal).await.status, 404);
+}
+
+#[tokio::test]
+async fn code_may_be_long_but_not_without_end() {
+    let kit = Kit::new().await;
+    let mut owner = kit.signed_in("olga@example.com").await;
+    let path = written(&kit, &mut owner).await;
+    let line = "// \"<>\" is three times as long in a form\n";
+    let long = format!("{HOOK}{}", line.repeat(10_000));
+    let form = [("file", "index.ts"), ("version", "1"), ("text", long.as_str())];
+    let saved = owner.post(&format!("{path}source/"), &form).await;
+    assert_eq!(saved.status, 303);
+    let longer = line.repeat(30_000);
+    let form = [("file", "index.ts"), ("version", "2"), ("text", longer.as_str())];
+    let refused = owner.post(&format!("{path}source/"), &form).await;
+    assert_eq!(refused.status, 400);
+    assert!(refused.says("This is too long"));
+    let name = "x".repeat(100 * 1024);
+    let edit = owner.post(&format!("{path}edit/"), &[("name", name.as_str())]).await;
+    assert_eq!((edit.status, edit.h1()), (400, "We could not read that form"));
+}
+
+#[tokio::test]
+async fn one_can_go_back_after_seeing_what_that_changes() {
+    let kit = Kit::new().await;
+    let mut owner = kit.signed_in("olga@example.com").await;
+    let path = written(&kit, &mut owner).await;
+    let text = "export function onEvent() {}\nexport const jobs = { again() {} }";
+    let form = [("file", "index.ts"), ("version", "1"), ("text", text)];
+    assert_eq!(owner.post(&format!("{path}source/"), &form).await.status, 303);
+    let back = format!("{path}roll-back/1/");
+    assert!(owner.get(&path).await.says(&format!("href=\"{back}\"")));
+    let shown = owner.get(&back).await;
+    assert_eq!(shown.h1(), "Go to version 1 of Hook");
+    assert!(shown.says("Cannot do any more") && shown.says("Has a job of its own: again"));
+    assert!(shown.says("Can do from now on") && shown.says("<li>index.ts</li>"));
+    let done = owner.post(&back, &[("tag", "")]).await;
+    assert_eq!(done.place(), (303, format!("{path}?done=app-rolled-back").as_str()));
+    assert_eq!(kept_app(&kit, &path).await.version, 1);
+    assert_eq!(owner.get(&format!("{path}roll-back/9/")).await.status, 404);
+    assert!(owner.get(&back).await.says("Back to the app"), "it is there already");
+}
+
+#[tokio::test]
+async fn an_update_shows_the_difference_before_it_happens() {
+    let kit = Kit::new().await;
+    let folder = kit.local_apps().join("hook");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("index.ts"), HOOK).unwrap();
+    let mut owner = kit.signed_in("olga@example.com").await;
+    let new = kit.at("apps/destinations/new/folder/");
+    let refused = owner.post(&new, &[("url", "nowhere")]).await;
+    assert_eq!(refused.status, 400);
+    assert!(refused.says("id=\"url-problem\"") && refused.says("value=\"nowhere\""));
+    let made = owner.post(&new, &[("url", "hook")]).await;
+    let path = made.header("location").replace("?done=app-installed", "");
+    assert!(owner.get(&path).await.says("Folder hook"));
+    let update = format!("{path}update/");
+    assert!(owner.get(&update).await.says("There is nothing newer"));
+
+    std::fs::write(folder.join("index.ts"), "export function onEvent() {}").unwrap();
+    std::fs::write(folder.join("plugin.json"), MANIFEST).unwrap();
+    let shown = owner.get(&update).await;
+    assert!(shown.says("Gets each event as it comes in (onEvent)") && shown.says("Asks for, too"));
+    assert!(shown.says("<li>url</li>") && shown.says("<li>plugin.json</li>"));
+    assert_eq!(kept_app(&kit, &path).await.version, 1, "looking changes nothing");
+    let done = owner.post(&update, &[("tag", "")]).await;
+    assert_eq!(done.place(), (303, format!("{path}?done=app-updated").as_str()));
+    assert_eq!(kept_app(&kit, &path).await.version, 2);
+
+    std::fs::write(folder.join("index.ts"), "export function (").unwrap();
+    let broken = owner.get(&update).await;
+    assert_eq!(broken.status, 400);
+    assert!(broken.says("The code cannot be used. index.ts:1") && !broken.says("Take it over"));
+}
+
+#[tokio::test]
+async fn a_configuration_is_asked_for_what_the_app_wants_and_keeps_secrets() {
+    let kit = Kit::new().await;
+    let mut owner = kit.signed_in("olga@example.com").await;
+    let path = written(&kit, &mut owner).await;
+    let new = format!("{path}configurations/new/");
+    let asked = owner.get(&new).await;
+    assert_eq!(asked.h1(), "Set up Hook");
+    assert!(asked.says("Where to <span class=\"aside\">needed while it is on</span>") && asked.says("An address"));
+    assert!(
+        asked.says("type=\"password\"")
+            && asked.says("<option value=\"fast\">")
+            && asked.says("If this is empty: slow")
+    );
+    assert!(asked.says("Only used while Mode is fast.") && asked.says("Default project</option>"));
+
+    let team = kit.first_team().await.to_string();
+    let form = [
+        ("team_id", team.as_str()),
+        ("enabled", "yes"),
+        ("config__token", "hush-hush"),
+        ("config__map", "{"),
+    ];
+    let refused = owner.post(&new, &form).await;
+    assert_eq!(refused.status, 400);
+    assert!(
+        refused.says("id=\"told-1-problem\">Where to is required.")
+            && refused.says("id=\"told-4-problem\">This must be JSON.")
+    );
+    assert!(!refused.says("hush-hush"), "secrets are not shown again");
+
+    let config = set_up(&kit, &mut owner, &path).await;
+    let shown = owner.get(&config).await;
+    assert_eq!(shown.h1(), "Hook for Default project");
+    assert!(shown.says("value=\"https://example.com/hook\"") && shown.says("<option value=\"fast\" selected>"));
+    assert!(!shown.says("hush-hush") && shown.says("Something is kept, and not shown."));
+    let kept = kept_config(&kit, &path).await;
+    assert!(kept.enabled && kept.order == 3);
+    assert_eq!(kept.config["pem"]["file_name"], "key.pem");
+    assert_eq!(kept.config["map"], "{\"a\": 1}");
+    assert_eq!(kit.service.kept_secrets(&kept).unwrap(), ["token"]);
+    let list = owner.get(&kit.at("apps/")).await;
+    assert!(list.says("1 configuration on") && list.says(">Running<"));
+}
+
+#[tokio::test]
+async fn what_is_left_empty_stays_and_what_is_forgotten_goes() {
+    let kit = Kit::new().await;
+    let mut owner = kit.signed_in("olga@example.com").await;
+    let path = written(&kit, &mut owner).await;
+    let config = set_up(&kit, &mut owner, &path).await;
+    let form = [
+        ("order", "x"),
+        ("config__url", "https://other.example"),
+        ("config__mode", "fast"),
+    ];
+    let refused = owner.post(&config, &form).await;
+    assert_eq!(refused.status, 400);
+    assert!(refused.says("id=\"order-problem\">This must be a whole number."));
+    assert!(refused.says("value=\"https://other.example\""));
+
+    let form = [
+        ("order", "-2"),
+        ("config__url", "https://other.example"),
+        ("config__mode", ""),
+    ];
+    let saved = owner.post(&config, &form).await;
+    assert_eq!(
+        saved.place(),
+        (303, format!("{config}?done=saved").as_str()),
+        "{}",
+        saved.html
+    );
+    let kept = kept_config(&kit, &path).await;
+    assert!(!kept.enabled && kept.order == -2 && kept.config.get("mode").is_none());
+    assert_eq!(kept.config["url"], "https://other.example");
+    assert_eq!(kept.config["pem"]["file_name"], "key.pem", "the file stays");
+    assert_eq!(
+        kit.service.kept_secrets(&kept).unwrap(),
+        ["token"],
+        "so does the secret"
+    );
+
+    let form = [("config__url", "u"), ("forget__token", "yes"), ("forget__pem", "yes")];
+    assert_eq!(owner.post(&config, &form).await.status, 303);
+    let kept = kept_config(&kit, &path).await;
+    assert!(kept.config.get("pem").is_none() && kit.service.kept_secrets(&kept).unwrap().is_empty());
+
+    let removal = format!("{config}delete/");
+    assert_eq!(
+        owner.get(&removal).await.h1(),
+        "Delete the configuration for Default project?"
+    );
+    let deleted = owner.post(&removal, &[]).await;
+    assert_eq!(
+        deleted.place(),
+        (303, format!("{path}?done=configuration-deleted").as_str())
+    );
+    assert_eq!(owner.get(&config).await.status, 404);
+}
+
+#[tokio::test]
+async fn logs_are_shown_by_level() {
+    let kit = Kit::new().await;
+    let mut owner = kit.signed_in("olga@example.com").await;
+    let path = written(&kit, &mut owner).await;
+    let config = set_up(&kit, &mut owner, &path).await;
+    let logs = format!("{config}logs/");
+    assert!(owner.get(&logs).await.says("Nothing was said yet."));
+    let now = kit.service.clock().now();
+    let entry = |level, source, message: &str| AppLog {
+        source,
+        level,
+        message: message.to_owned(),
+        created_at: now,
+    };
+    let said = [
+        entry(AppLogLevel::Info, AppLogSource::Console, "all <b>well</b>"),
+        entry(AppLogLevel::Error, AppLogSource::System, "event failed"),
+    ];
+    let kept = kept_config(&kit, &path).await;
+    kit.service.log_app(&kept, &said).await.unwrap();
+    let all = owner.get(&logs).await;
+    assert!(all.says("all &#60;b&#62;well&#60;/b&#62;") && all.says("event failed") && all.says("The server"));
+    let errors = owner.get(&format!("{logs}?level=ERROR")).await;
+    assert!(!errors.says("all &#60;b&#62;") && errors.says("event failed"));
+    let found = owner.get(&format!("{logs}?search=WELL")).await;
+    assert!(found.says("all &#60;b&#62;") && !found.says("event failed"));
+    assert!(
+        owner
+            .get(&format!("{logs}?level=DEBUG"))
+            .await
+            .says("Nothing that fits was said.")
+    );
+}
+
+#[tokio::test]
+async fn the_catalogue_offers_and_what_cannot_be_fetched_is_said() {
+    let kit = Kit::new().await;
+    let mut owner = kit.signed_in("olga@example.com").await;
+    let catalogue = kit.at("apps/destinations/catalogue/");
+    let shown = owner.get(&catalogue).await;
+    assert!(shown.says("Customer.io") && shown.says("name=\"url\" value=\"https://github.com/"));
+    assert!(!shown.says("GeoIP"), "that is of no collection");
+    let away = owner.post(&catalogue, &[("url", "https://github.com/acme/hook")]).await;
+    assert_eq!(away.status, 409, "nobody out there is asked in tests");
+    assert!(away.says("role=\"alert\"") && away.says("Customer.io"));
+    let new = kit.at("apps/destinations/new/");
+    let form = [
+        ("url", "https://example.com/app?private_token=one-secret"),
+        ("private_token", "another-secret"),
+        ("tag", "v1"),
+    ];
+    let refused = owner.post(&new, &form).await;
+    assert_eq!(refused.status, 400);
+    assert!(refused.says("id=\"url-problem\"") && refused.says("value=\"https://example.com/app\""));
+    assert!(
+        refused.says("value=\"v1\"") && !refused.says("-secret"),
+        "no token is shown again"
+    );
+}
+
+#[tokio::test]
+async fn an_app_is_renamed_and_deleted() {
+    let kit = Kit::new().await;
+    let mut owner = kit.signed_in("olga@example.com").await;
+    let path = written(&kit, &mut owner).await;
+    let edit = format!("{path}edit/");
+    let long = "x".repeat(201);
+    let refused = owner
+        .post(&edit, &[("name", long.as_str()), ("description", "D")])
+        .await;
+    assert_eq!(refused.status, 400);
+    assert!(refused.says("id=\"name-problem\"") && refused.says(&long));
+    let saved = owner.post(&edit, &[("name", "Ours"), ("description", "")]).await;
+    assert_eq!(saved.place(), (303, format!("{path}?done=app-saved").as_str()));
+    let app = kept_app(&kit, &path).await;
+    assert_eq!(
+        (app.name.as_str(), app.description.as_str()),
+        ("Ours", "Tells a server <of> each event")
+    );
+
+    set_up(&kit, &mut owner, &path).await;
+    let removal = format!("{path}delete/");
+    assert!(
+        owner
+            .get(&removal)
+            .await
+            .says("1 configuration, with their secrets and logs")
+    );
+    assert_eq!(owner.post(&removal, &[("confirmation", "Hook")]).await.status, 400);
+    let deleted = owner.post(&removal, &[("confirmation", "Ours")]).await;
+    assert_eq!(
+        deleted.place(),
+        (303, kit.at("apps/destinations/?done=app-deleted").as_str())
+    );
+    assert_eq!(owner.get(&path).await.status, 404);
+}
+
+#[tokio::test]
+async fn apps_of_others_are_not_found_unless_they_are_for_all() {
+    let kit = Kit::new().await;
+    let mut owner = kit.signed_in("olga@example.com").await;
+    let path = written(&kit, &mut owner).await;
+    let config = set_up(&kit, &mut owner, &path).await;
+    let mia = kit.person("mia@example.net").await;
+    let new = NewOrganization {
+        name: Name::new("Bay").unwrap(),
+        is_member_join_email_enabled: None,
+        enforce_2fa: None,
+    };
+    let other = kit
+        .service
+        .create_organization_for(&Who::system(), &new, &mia)
+        .await
+        .unwrap();
+    let (here, there) = (kit.organization.to_string(), other.organization.id.to_string());
+    let theirs = path.replace(&here, &there);
+    let mut mia = kit.signed_in("mia@example.net").await;
+    for below in [
+        "",
+        "source/",
+        "edit/",
+        "update/",
+        "delete/",
+        "roll-back/1/",
+        "configurations/new/",
+    ] {
+        assert_eq!(mia.get(&format!("{theirs}{below}")).await.status, 404, "{below}");
+    }
+    assert_eq!(
+        owner.get(&path.replace("destinations", "imports")).await.status,
+        404,
+        "another collection"
+    );
+    assert_eq!(owner.get(&path.replace("destinations", "nothing")).await.status, 404);
+
+    let form = [("name", "Hook"), ("description", ""), ("is_global", "yes")];
+    assert_eq!(owner.post(&format!("{path}edit/"), &form).await.status, 303);
+    let seen = mia.get(&theirs).await;
+    assert!(
+        seen.status == 200 && seen.says("Of Acme") && !seen.says("Delete…"),
+        "to use, not to change"
+    );
+    assert!(
+        !seen.says("Default project</a>"),
+        "who else uses it is nobody's business"
+    );
+    assert!(!mia.get(&format!("{theirs}source/")).await.says("<textarea"));
+    let text = [("file", "index.ts"), ("version", "1"), ("text", "")];
+    assert_eq!(mia.post(&format!("{theirs}source/"), &text).await.status, 403);
+    assert_eq!(mia.post(&format!("{theirs}edit/"), &form).await.status, 403);
+    for below in ["", "logs/", "delete/"] {
+        let path = format!("{}{below}", config.replace(&here, &there));
+        assert_eq!(mia.get(&path).await.status, 404, "{path}");
+    }
+    let refused = owner.post(&format!("{path}delete/"), &[("confirmation", "Hook")]).await;
+    assert!(refused.status == 400 && refused.says("for every organization"));
+}

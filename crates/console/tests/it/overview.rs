@@ -1,0 +1,128 @@
+use chrono::TimeDelta;
+use service::access::{Caller, ChangeApps, ChangeDomains, ChangeExports};
+use service::batch_exports::{DestinationInput, ExportName, ExportRest, Interval, NewExport, Outcome};
+use service::domains::{DomainPatch, NewDomain};
+use service::pipeline::{AppFields, AppName, Collection, NewApp, PluginType};
+use service::{Level, WorkerId};
+
+use crate::kit::Kit;
+
+async fn export(kit: &Kit, name: &str, paused: bool) {
+    let new = NewExport {
+        name: ExportName::new(name).expect("the service does it"),
+        destination: DestinationInput {
+            kind: Some("NoOp".to_owned()),
+            config: None,
+        },
+        interval: Interval::Hour,
+        team_id: None,
+        rest: ExportRest {
+            paused: Some(paused),
+            ..ExportRest::default()
+        },
+    };
+    let caller: Caller<ChangeExports> = kit.owner_may().await;
+    kit.service
+        .create_batch_export(&caller, &new)
+        .await
+        .expect("the service does it");
+}
+
+#[tokio::test]
+async fn a_calm_organization_says_so_and_counts_what_is_there() {
+    let kit = Kit::new().await;
+    kit.member("ann@example.org", Level::Member).await;
+    let mut ann = kit.signed_in("ann@example.org").await;
+    let shown = ann.get(&kit.at("")).await;
+    assert_eq!((shown.status, shown.h1()), (200, "Acme"));
+    assert!(shown.says("Nothing. Everything here is as it should be."));
+    let members = format!(
+        "<a href=\"{}\"><span class=\"figure-number\">2</span>",
+        kit.at("members/")
+    );
+    assert!(shown.says(&members), "{shown:?}");
+}
+
+#[tokio::test]
+async fn what_needs_somebody_comes_first() {
+    let kit = Kit::new().await;
+    kit.invite("new@example.org").await;
+    export(&kit, "Nightly", true).await;
+    export(&kit, "Fine", false).await;
+    let caller: Caller<ChangeDomains> = kit.owner_may().await;
+    let new = NewDomain {
+        domain: "bay.example.net".to_owned(),
+        settings: DomainPatch::default(),
+    };
+    let added = kit.service.create_domain(&caller, &new).await.unwrap();
+    kit.service.clock().advance(TimeDelta::days(4));
+    let mut owner = kit.signed_in("olga@example.com").await;
+    let shown = owner.get(&kit.at("")).await;
+    assert!(shown.says("1 invite has expired") && shown.says("The export Nightly is paused"));
+    assert!(shown.says("The domain bay.example.net is not verified"));
+    let link = format!("href=\"{}\">Verify it", kit.at(&format!("domains/{}/", added.id)));
+    assert!(shown.says(&link), "{shown:?}");
+    assert!(!shown.says("The export Fine"));
+}
+
+#[tokio::test]
+async fn exports_show_their_last_runs_as_a_picture() {
+    let kit = Kit::new().await;
+    export(&kit, "Hourly", false).await;
+    let mut owner = kit.signed_in("olga@example.com").await;
+    assert!(owner.get(&kit.at("")).await.says("No runs yet"));
+    for _ in 0..3 {
+        kit.service.clock().advance(TimeDelta::hours(1));
+        kit.service.schedule_runs(TimeDelta::zero()).await.unwrap();
+    }
+    let shown = owner.get(&kit.at("")).await;
+    assert!(shown.says("aria-label=\"The last 3 runs: 3 under way\""), "{shown:?}");
+    assert_eq!(shown.html.matches("<rect class=\"run-under-way\"").count(), 3);
+}
+
+#[tokio::test]
+async fn a_failing_export_comes_before_what_can_wait() {
+    let kit = Kit::new().await;
+    export(&kit, "Nightly", true).await;
+    export(&kit, "Hourly", false).await;
+    kit.service.clock().advance(TimeDelta::hours(1));
+    kit.service.schedule_runs(TimeDelta::zero()).await.unwrap();
+    let worker = WorkerId(uuid::Uuid::nil());
+    let job = kit.service.claim_run(worker, &[]).await.unwrap().expect("a run is due");
+    let outcome = Outcome::Failed {
+        error: "the bucket is gone".to_owned(),
+        is_lasting: true,
+    };
+    assert!(kit.service.finish_run(&job, &outcome).await.unwrap());
+    let mut owner = kit.signed_in("olga@example.com").await;
+    let shown = owner.get(&kit.at("")).await;
+    let failing = shown.html.find("The export Hourly fails").expect("it is named");
+    let paused = shown.html.find("The export Nightly is paused").expect("it is named");
+    assert!(failing < paused, "what is urgent comes first");
+    assert!(shown.says("The bucket is gone.") && shown.says("The last 1 run: 1 failed"));
+}
+
+#[tokio::test]
+async fn an_app_with_a_newer_tag_can_be_updated() {
+    let kit = Kit::new().await;
+    let new = NewApp {
+        plugin_type: PluginType::Repository,
+        url: Some("https://github.com/acme/look".to_owned()),
+        source: None,
+        rest: AppFields {
+            name: Some(Some(AppName::new("Look").unwrap())),
+            tag: Some(Some("v1.0.0".to_owned())),
+            ..AppFields::default()
+        },
+    };
+    let caller: Caller<ChangeApps> = kit.owner_may().await;
+    let made = kit
+        .service
+        .create_app(&caller, Collection::Destinations, &new, None, None);
+    let app = made.await.unwrap();
+    let mut owner = kit.signed_in("olga@example.com").await;
+    assert!(!owner.get(&kit.at("")).await.says("can be updated"));
+    kit.service.note_latest_tag(&app, Some("v1.1.0")).await.unwrap();
+    let shown = owner.get(&kit.at("")).await;
+    assert!(shown.says("The app Look can be updated") && shown.says("It has v1.0.0, and the newest is v1.1.0."));
+}
