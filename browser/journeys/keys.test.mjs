@@ -15,7 +15,7 @@ journey('a key that only reads is made, reads, changes nothing, and is deleted',
   await page.getByText('You have no keys.').waitFor();
   await page.getByRole('link', { name: 'New key' }).click();
   // The safest purpose is chosen already, and what it does not need is out of sight.
-  assert.ok(await page.getByLabel('Read everything').isChecked());
+  assert.ok(await page.getByLabel('Read only').isChecked());
   assert.ok(!(await page.getByText('how much of what?').isVisible()));
   await page.getByLabel('Label').fill('Reports');
   await page.getByLabel('How long is it good?').selectOption({ label: '30 days' });

@@ -175,7 +175,7 @@ pub(crate) struct KeyView {
     created_at: Stamp,
     /// To within ten minutes.
     last_used_at: Option<Stamp>,
-    /// Those of `scopes` that nothing was ever done with: the key would do as well without them.
+    /// Those of `scopes` that nothing was ever done with. Where only reading was, `…:write` is here, too: `…:read` would do.
     unused_scopes: Vec<Scope>,
     last_rolled_at: Option<Stamp>,
     expires_at: Option<Stamp>,

@@ -81,9 +81,9 @@ impl Select {
 
 fn what_a_level_may(level: Level) -> &'static str {
     match level {
-        Level::Member => "Member: uses what is there, and invites members",
-        Level::Admin => "Administrator: changes settings, members, teams and domains",
-        Level::Owner => "Owner: may do everything, also delete the organization",
+        Level::Member => "Member: runs exports and apps, invites members",
+        Level::Admin => "Administrator: also settings, members, teams, domains",
+        Level::Owner => "Owner: everything, also deleting the organization",
     }
 }
 

@@ -187,6 +187,10 @@ impl TryFrom<Error> for Problems {
             }),
             Error::Forbidden(why) => Ok(said(StatusCode::FORBIDDEN, why)),
             Error::Conflict { detail, .. } => Ok(said(StatusCode::CONFLICT, detail)),
+            Error::Stale(_) => {
+                let detail = "somebody else has changed this meanwhile: open the page anew to see what they did";
+                Ok(said(StatusCode::CONFLICT, detail.to_owned()))
+            }
             other => Err(other.into()),
         }
     }

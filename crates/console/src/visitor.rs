@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::str::FromStr;
 
+use axum::body::{Body, Bytes};
 use axum::extract::{Form, FromRequest, FromRequestParts, Query, RawPathParams, Request as HttpRequest};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method};
@@ -141,6 +142,11 @@ impl<A: FromStr, B: FromStr, S: Send + Sync> FromRequestParts<S> for Ids<A, B> {
     }
 }
 
+/// Nobody types it, and PostgreSQL keeps no text with it.
+fn holds_nul(encoded: &[u8]) -> bool {
+    encoded.contains(&0) || encoded.windows(3).any(|three| three == b"%00")
+}
+
 /// What a form holds.
 pub(crate) struct Sent<T>(pub(crate) T);
 
@@ -148,6 +154,15 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Sent<T> {
     type Rejection = Failure;
 
     async fn from_request(request: HttpRequest, state: &S) -> Result<Self, Failure> {
+        let (parts, body) = request.into_parts();
+        let whole = HttpRequest::from_parts(parts.clone(), body);
+        let body = Bytes::from_request(whole, state)
+            .await
+            .map_err(|_| Failure::Unreadable)?;
+        if holds_nul(&body) {
+            return Err(Failure::Unreadable);
+        }
+        let request = HttpRequest::from_parts(parts, Body::from(body));
         let form = Form::<T>::from_request(request, state).await;
         form.map(|Form(form)| Self(form)).map_err(|_| Failure::Unreadable)
     }
@@ -161,6 +176,9 @@ impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequestParts<S> for InQu
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
+        if holds_nul(parts.uri.query().unwrap_or_default().as_bytes()) {
+            return Ok(Self::default());
+        }
         let query = Query::<T>::from_request_parts(parts, state).await;
         Ok(Self(query.map(|query| query.0).unwrap_or_default()))
     }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use events::Events;
 use outbound::DialError;
@@ -11,7 +12,10 @@ use service::batch_exports::{BatchExport, ExportPatch, ExportSeen, NewExport};
 use service::{Error, ExportId, Invalid, Result, Service, Unchanged, WorkerId};
 use url::Url;
 
-use crate::{Deliver, Outside, Step, destinations};
+use crate::{Deliver, Outside, Step, Verdict, destinations};
+
+/// A test ends before the request does that asked for it.
+const MOST_TESTING: Duration = Duration::from_secs(25);
 
 /// Cheap to clone; every clone is the same.
 #[derive(Clone)]
@@ -102,7 +106,9 @@ impl Exports {
             // A dry run reaches out to nobody, and that is all a test does.
             return Ok(Vec::new());
         }
-        Ok(opened.test().await)
+        Ok(tokio::time::timeout(MOST_TESTING, opened.test())
+            .await
+            .unwrap_or_else(|_| vec![too_slow()]))
     }
 
     /// The address policy, and whatever can be said without reaching out.
@@ -221,4 +227,16 @@ fn refused(field: &str, code: &'static str, detail: impl Into<String>) -> Error 
         code,
         detail: detail.into(),
     }])
+}
+
+fn too_slow() -> Step {
+    Step {
+        name: "time",
+        description: "The destination answers in time".to_owned(),
+        verdict: Verdict::Failed,
+        message: format!(
+            "it did not within {} seconds; check that it is up and can be reached from here",
+            MOST_TESTING.as_secs()
+        ),
+    }
 }

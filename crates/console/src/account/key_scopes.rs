@@ -6,8 +6,8 @@ use service::{Object, Scope};
 const PURPOSES: [(&str, &str, &str, &[Scope]); 5] = [
     (
         "read",
-        "Read everything",
-        "Reports and scripts that look, and change nothing.",
+        "Read only",
+        "Reads everything that you can see, and changes nothing.",
         &[
             Scope::Read(Object::Organization),
             Scope::Read(Object::OrganizationMember),

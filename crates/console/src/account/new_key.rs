@@ -108,6 +108,13 @@ impl Chosen {
                 detail: "choose at least one thing that the key is for".to_owned(),
             });
         }
+        if !LIFETIMES.iter().any(|(days, _)| *days == self.lifetime()) {
+            missing.push(Invalid {
+                field: Some("expires_at".into()),
+                code: "invalid_choice",
+                detail: "choose one of these".to_owned(),
+            });
+        }
         let (Ok(label), true) = (label, missing.is_empty()) else {
             return Err(Error::Invalid(missing));
         };

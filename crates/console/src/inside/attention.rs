@@ -6,8 +6,8 @@ use service::domains::Domain;
 use service::invites::Invite;
 use service::pipeline::App;
 
-use super::domains;
 use super::runs_picture::{RunsPicture, Standing};
+use super::{apps, domains};
 use crate::show;
 
 /// One thing to look at, and where.
@@ -140,6 +140,6 @@ fn of_app(app: &App) -> Option<Item> {
         } else {
             format!("It has {tag}, and the newest is {latest}.")
         };
-        Item::new(format!("The app {} can be updated", app.name), more).at("apps/", "Apps")
+        Item::new(format!("The app {} can be updated", app.name), more).at(apps::update(app), "See the update")
     })
 }

@@ -57,7 +57,7 @@ impl Deed {
                 .map_or_else(|| "The server".to_owned(), service::users::User::called),
             who_uuid: activity.user.as_ref().map(|user| user.uuid),
             is_by_key: activity.key.is_some(),
-            verb: words(&activity.activity),
+            verb: verb(&activity.activity),
             kind: kind(&activity.scope),
             name: activity.name.clone(),
             scope: activity.scope.clone(),
@@ -84,6 +84,20 @@ impl From<&Change> for Changed {
 fn kind(scope: &str) -> String {
     let known = KINDS.iter().find(|(name, _, _)| *name == scope);
     known.map_or_else(|| scope.to_owned(), |(_, kind, _)| (*kind).to_owned())
+}
+
+/// What was done, as people would say it before the name of the thing.
+fn verb(activity: &str) -> String {
+    match activity {
+        "config_created" => "set up".to_owned(),
+        "config_updated" => "changed a configuration of".to_owned(),
+        "config_deleted" => "deleted a configuration of".to_owned(),
+        "resent" => "sent again".to_owned(),
+        "sign_in_refused" => "refused a sign-in through".to_owned(),
+        "recovery_codes_created" => "made recovery codes for".to_owned(),
+        "recovery_code_used" => "used a recovery code of".to_owned(),
+        other => words(other),
+    }
 }
 
 /// `is_member_join_email_enabled` as people would write it.

@@ -5,13 +5,12 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
 use serde::Deserialize;
-use service::access::{DeleteOrganization, ReadApps, ReadDomains, ReadExports, ReadInvites, ReadTeams};
-use service::pipeline::Collection;
+use service::access::{DeleteOrganization, ReadDomains, ReadExports, ReadInvites, ReadTeams};
 use service::{Service, Window};
 
-use super::Inside;
 use super::frame::{Frame, Section};
 use super::sure::{SurePage, is_confirmed, typed_name};
+use super::{Inside, apps};
 use crate::Console;
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
@@ -82,33 +81,18 @@ async fn losses(service: &Service, inside: &Inside<DeleteOrganization>) -> Resul
     let exports = service
         .batch_exports(&inside.also::<ReadExports>(service).await?, window)
         .await?;
+    let own_apps = apps::own(service, inside).await?.len();
+    let own_apps = i64::try_from(own_apps).unwrap_or(i64::MAX);
     let counts = [
         (inside.organization.member_count, "membership"),
         (teams.count, "team"),
         (invites.count, "open invite"),
         (domains.count, "domain"),
         (exports.count, "batch export"),
-        (own_apps(service, inside).await?, "pipeline app"),
+        (own_apps, "pipeline app"),
     ];
     let there = counts.into_iter().filter(|(count, _)| *count > 0);
     let mut losses: Vec<String> = there.map(|(count, what)| show::counted(count, what)).collect();
     losses.push("the access of every key to it".to_owned());
     Ok(losses)
-}
-
-/// Lists of apps also have those that other organizations share with all, and these stay.
-async fn own_apps(service: &Service, inside: &Inside<DeleteOrganization>) -> Result<i64, Failure> {
-    let reader = inside.also::<ReadApps>(service).await?;
-    let mut own = 0;
-    for collection in Collection::ALL {
-        let apps = service
-            .apps(&reader, collection, Window::new(Some(Window::MAX_LIMIT), None))
-            .await?;
-        let here = apps
-            .items
-            .iter()
-            .filter(|app| app.organization_id == reader.organization);
-        own += i64::try_from(here.count()).unwrap_or(i64::MAX);
-    }
-    Ok(own)
 }

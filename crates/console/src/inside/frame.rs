@@ -206,7 +206,7 @@ fn notice(done: &str) -> &'static str {
         "team-created" => "The team is there. Its token is below.",
         "team-deleted" => "The team is deleted.",
         "domain-added" => "The domain is there. Prove that it is yours with the record below.",
-        "domain-seen" => "The record is there. The domain is verified.",
+        "domain-seen" => "The record is there: the domain is verified. Next, connect your identity provider below.",
         "domain-not-seen" => "We looked. What was seen stands below.",
         "domain-removed" => "The domain is removed. Nothing is enforced for its addresses any more.",
         "connected" => "Saved. Run the checks, then sign in once.",
@@ -233,7 +233,10 @@ fn notice(done: &str) -> &'static str {
         }
         "backfill-begun" => "The backfill has begun. You may leave this page: it goes on by itself.",
         "backfill-cancelled" => "The backfill is cancelled. What was delivered stays.",
-        "export-created" => "The export is there. Its first run comes when the interval under way is over.",
+        "export-created" => {
+            "The export is there. Its first run comes by itself when the interval under way is over; the time is below."
+        }
+        "export-created-paused" => "The export is there, and paused. Unpause it to have it run.",
         "export-deleted" => "The export is deleted. What it delivered stays where it is.",
         _ => "",
     }

@@ -156,6 +156,7 @@ impl MadePage {
         inside: &Inside<WriteInvites>,
         fresh: &[Fresh],
         heading: String,
+        is_mailed: bool,
         call: Call,
     ) -> Self {
         let instance = service.instance();
@@ -164,11 +165,11 @@ impl MadePage {
             url: Service::invite_link(&instance.site_url, token),
             expires: show::day(invite.expires_at),
         });
-        let text = if instance.sends_mail {
-            "The links below are shown once, for you to pass on if a mail gets lost. Each lets in only whom it is for."
+        let text = if is_mailed && instance.sends_mail {
+            "Each of them gets a mail with the link. The links are shown here once, too, in case a mail gets lost. Each lets \
+             in only whom it is for."
         } else {
-            "This server sends no mail: pass each link on yourself. They are shown once, and each lets in only whom it is \
-             for."
+            "No mail is sent: pass each link on yourself. They are shown once, and each lets in only whom it is for."
         };
         Self {
             frame: Frame::new(inside, Section::Invites).below(),
@@ -190,7 +191,7 @@ async fn resend(
             let call =
                 Call::post::<WriteInvites>("Send the invite again", inside.api(&format!("invites/{id}/resend/")));
             let heading = format!("A new link for {}", fresh.invite.target_email);
-            Ok(page(&MadePage::new(&service, &inside, &[fresh], heading, call)))
+            Ok(page(&MadePage::new(&service, &inside, &[fresh], heading, true, call)))
         }
         Err(error) => refused(&service, &inside, error).await,
     }

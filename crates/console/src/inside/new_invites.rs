@@ -54,6 +54,10 @@ struct Typed {
 }
 
 impl Typed {
+    fn is_mailed(&self) -> bool {
+        self.send_email == "yes"
+    }
+
     fn level(&self) -> Level {
         choices::level(&self.level).unwrap_or(Level::Member)
     }
@@ -86,7 +90,7 @@ impl Typed {
             first_name: person.first_name,
             level: Some(self.level()),
             message: (!message.trim().is_empty()).then(|| message.clone()),
-            send_email: Some(self.send_email == "yes"),
+            send_email: Some(self.is_mailed()),
         };
         Ok(people.into_iter().map(invite).collect())
     }
@@ -132,7 +136,14 @@ async fn create(
                 count => format!("{count} people are invited"),
             };
             let call = bulk(&inside, &typed);
-            Ok(page(&MadePage::new(&service, &inside, &fresh, heading, call)))
+            Ok(page(&MadePage::new(
+                &service,
+                &inside,
+                &fresh,
+                heading,
+                typed.is_mailed(),
+                call,
+            )))
         }
         Err(error) => Ok(form(&service, &inside, &typed, &Problems::try_from(error)?)),
     }
@@ -173,7 +184,7 @@ fn form(service: &Service, inside: &Inside<WriteInvites>, typed: &Typed, problem
                 "send_email",
                 "Send each of them a mail",
                 "You get the links in any case.",
-                typed.send_email == "yes",
+                typed.is_mailed(),
             )
         }),
         curl: AsCurl::new(service, [bulk(inside, typed)]),

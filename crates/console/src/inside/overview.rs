@@ -5,19 +5,19 @@ use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
-use service::access::{ReadActivity, ReadApps, ReadDomains, ReadExports, ReadInvites, ReadOrganization, WriteInvites};
+use service::access::{ReadActivity, ReadDomains, ReadExports, ReadInvites, ReadOrganization, WriteInvites};
 use service::activity::ActivityFilter;
 use service::batch_exports::ExportSeen;
 use service::domains::Domain;
 use service::invites::Invite;
-use service::pipeline::{App, Collection};
+use service::pipeline::App;
 use service::{ExportId, Page, Service, Window};
 
-use super::Inside;
 use super::attention::{self, Item};
 use super::deeds::Deed;
 use super::frame::{Frame, Section};
 use super::runs_picture::RunsPicture;
+use super::{Inside, apps, exports};
 use crate::Console;
 use crate::curl::{AsCurl, Call};
 use crate::failure::Failure;
@@ -59,8 +59,7 @@ struct Figure {
 struct Export {
     id: ExportId,
     name: String,
-    state: &'static str,
-    is_good: bool,
+    state: exports::State,
     picture: Option<RunsPicture>,
 }
 
@@ -69,8 +68,7 @@ impl From<&ExportSeen> for Export {
         Self {
             id: seen.export.id,
             name: seen.export.name.to_string(),
-            state: if seen.export.paused { "Paused" } else { "On" },
-            is_good: !seen.export.paused,
+            state: exports::State::of(seen),
             picture: RunsPicture::new(&seen.latest_runs),
         }
     }
@@ -89,17 +87,6 @@ impl Seen {
     async fn read(service: &Service, inside: &Inside<ReadOrganization>) -> Result<Self, Failure> {
         let all = Window::new(Some(Window::MAX_LIMIT), None);
         let organization = service.organization(&inside.caller).await?;
-        let reader = inside.also::<ReadApps>(service).await?;
-        let mut apps = Vec::new();
-        for collection in Collection::ALL {
-            let found = service.apps(&reader, collection, all).await?;
-            // Those that other organizations share are for them to update.
-            let own = found
-                .items
-                .into_iter()
-                .filter(|app| app.organization_id == reader.organization);
-            apps.extend(own);
-        }
         let invites = inside.also::<ReadInvites>(service).await?;
         let domains = inside.also::<ReadDomains>(service).await?;
         let exports = inside.also::<ReadExports>(service).await?;
@@ -108,7 +95,7 @@ impl Seen {
             invites: service.invites(&invites, all).await?,
             domains: service.domains(&domains, all).await?,
             exports: service.batch_exports(&exports, all).await?,
-            apps,
+            apps: apps::own(service, inside).await?,
         })
     }
 

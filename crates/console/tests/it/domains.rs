@@ -66,7 +66,7 @@ async fn a_domain_is_added_proven_and_listed() {
         (303, format!("{page}?done=domain-seen").as_str())
     );
     let proven = owner.get(&format!("{page}?done=domain-seen")).await;
-    assert!(proven.says("The record is there. The domain is verified.") && proven.says(">Verified<"));
+    assert!(proven.says("The record is there: the domain is verified.") && proven.says(">Verified<"));
     assert!(held(&kit, id).await.is_verified());
     let listed = owner.get(&kit.at("domains/")).await;
     assert!(listed.says(">example.net</a>") && listed.says(">Verified<") && listed.says("Need an invite"));
@@ -74,17 +74,23 @@ async fn a_domain_is_added_proven_and_listed() {
 
 #[tokio::test]
 async fn the_page_keeps_itself_up_to_date_until_there_is_nothing_to_wait_for() {
-    let kit = Kit::new().await;
+    let dns = Dns::start(&["example.net"]);
+    let kit = Kit::asking(dns.address()).await;
     let mut owner = kit.signed_in("olga@example.com").await;
     let id = add(&kit, &mut owner, "example.net").await;
     let page = kit.at(&below(id, ""));
-    let live = format!("id=\"state\" hx-get=\"{page}\" hx-trigger=\"every 5s\" hx-select=\"#state\"");
-    let waiting = owner.get(&page).await;
-    assert!(waiting.says(&live) && waiting.says("/assets/htmx-") && waiting.says(">Refresh</a>"));
+    assert!(
+        !owner.get(&page).await.says("hx-get"),
+        "nobody looks before somebody asks"
+    );
     assert!(
         held(&kit, id).await.checked_at.is_none(),
         "looking at the page asks nobody"
     );
+    owner.post(&kit.at(&below(id, "verify/")), &[]).await;
+    let live = format!("id=\"state\" hx-get=\"{page}\" hx-trigger=\"every 5s\" hx-select=\"#state\"");
+    let waiting = owner.get(&page).await;
+    assert!(waiting.says(&live) && waiting.says("/assets/htmx-") && waiting.says(">Refresh</a>"));
     let verified = kit.domain("sso.example.net", "").await;
     let done = owner.get(&kit.at(&below(verified, ""))).await;
     assert!(done.says("id=\"state\"") && !done.says("hx-get") && !done.says("/assets/htmx-"));
@@ -226,6 +232,32 @@ async fn saml_is_typed_in_and_what_is_wrong_comes_back() {
     assert_eq!(saved.place(), (303, format!("{page}?done=connected").as_str()));
     let domain = held(&kit, id).await;
     assert!(domain.has_saml() && domain.saml_idp_initiated);
+}
+
+#[tokio::test]
+async fn nobody_puts_back_what_somebody_else_has_just_replaced() {
+    let kit = Kit::new().await;
+    let mut owner = kit.signed_in("olga@example.com").await;
+    let id = add(&kit, &mut owner, "example.net").await;
+    let page = kit.at(&below(id, "saml/"));
+    let shown = owner.get(&page).await;
+    let seen = between(&shown.html, "name=\"seen\" value=\"", "\"").expect("what was seen");
+    let form = |entity_id| {
+        [
+            ("saml_entity_id", entity_id),
+            ("saml_acs_url", "https://idp.example.net/"),
+            ("saml_x509_cert", CERTIFICATE),
+            ("seen", seen),
+        ]
+    };
+    kit.service.clock().advance(TimeDelta::minutes(1));
+    assert_eq!(owner.post(&page, &form("urn:new")).await.status, 303);
+    let refused = owner.post(&page, &form("urn:old")).await;
+    assert!(
+        refused.status == 409 && refused.says("Somebody else has changed this meanwhile"),
+        "{refused:?}"
+    );
+    assert_eq!(held(&kit, id).await.saml_entity_id, "urn:new");
 }
 
 #[tokio::test]

@@ -1,5 +1,8 @@
 //! What an export may be, decided without a database.
 
+use std::ops::RangeInclusive;
+
+use chrono::Datelike;
 use hogql::Model;
 use serde_json::{Map, Value};
 
@@ -11,6 +14,9 @@ use crate::error::{Error, Result};
 
 /// Seals a secret for the place it is kept in.
 pub(super) type Seal<'a> = &'a dyn Fn(&str, &[u8]) -> Vec<u8>;
+
+/// Far enough from where times end that every interval has a next one, and all are written alike.
+const YEARS: RangeInclusive<i32> = 1970..=9000;
 
 impl BatchExport {
     /// Applies a change and makes sure that the whole still makes sense.
@@ -77,6 +83,12 @@ impl BatchExport {
     }
 
     fn check(&self) -> Result<()> {
+        for (field, time) in [("start_at", self.start_at), ("end_at", self.end_at)] {
+            if time.is_some_and(|time| !YEARS.contains(&time.year())) {
+                let detail = format!("this must be between the years {} and {}", YEARS.start(), YEARS.end());
+                return Err(Error::invalid(field, "invalid_input", detail));
+            }
+        }
         if let (Some(start), Some(end)) = (self.start_at, self.end_at)
             && end <= start
         {

@@ -73,10 +73,15 @@ struct Typed {
 }
 
 impl Typed {
-    /// What is behind the question mark may be a secret, and is not shown again.
-    fn shown_url(&self) -> &str {
-        let address = self.url.split('?').next().unwrap_or_default();
-        address.trim()
+    /// What is behind the question mark, or before the host, may be a secret, and is not shown again.
+    fn shown_url(&self) -> String {
+        let address = self.url.split(['?', '#']).next().unwrap_or_default().trim();
+        let (scheme, rest) = address.split_once("://").unwrap_or(("https", address));
+        let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+        match host.rsplit_once('@') {
+            Some((_, host)) => format!("{scheme}://{host}/{path}"),
+            None => address.to_owned(),
+        }
     }
 
     /// The API takes the token as part of the address, and so do we.
@@ -154,10 +159,10 @@ fn address_page(
     typed: &Typed,
     problems: &Problems,
 ) -> Response {
-    let url = match typed.shown_url() {
-        "" => "https://github.com/acme/chat-app",
-        url => url,
-    };
+    let mut url = typed.shown_url();
+    if url.is_empty() {
+        "https://github.com/acme/chat-app".clone_into(&mut url);
+    }
     let shown = NewPage {
         lead: "The code is fetched and looked at. Nothing runs until you set the app up for a team.",
         fields: typed.fields(problems),

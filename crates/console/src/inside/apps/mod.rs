@@ -24,8 +24,8 @@ mod written;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use service::access::{ChangeApps, Permission, ReadTeams};
-use service::pipeline::{App, PluginType};
+use service::access::{ChangeApps, Permission, ReadApps, ReadTeams};
+use service::pipeline::{App, Collection, PluginType};
 use service::{Error, Service, TeamId, Window};
 
 use super::Inside;
@@ -50,6 +50,32 @@ pub(super) fn routes() -> Router<Console> {
         .merge(removal::routes())
         .merge(config_removal::routes())
         .merge(logs::routes())
+}
+
+/// The organization's own apps, of all collections. Those that others share with it are for them to look after. Where
+/// the organization may not have any, there are none.
+pub(super) async fn own<P: Permission>(service: &Service, inside: &Inside<P>) -> Result<Vec<App>, Failure> {
+    let reader = inside.also::<ReadApps>(service).await?;
+    let mut own = Vec::new();
+    for collection in Collection::ALL {
+        let all = Window::new(Some(Window::MAX_LIMIT), None);
+        let found = match service.apps(&reader, collection, all).await {
+            Ok(found) => found.items,
+            Err(Error::Forbidden(_)) => Vec::new(),
+            Err(error) => return Err(error.into()),
+        };
+        own.extend(
+            found
+                .into_iter()
+                .filter(|app| app.organization_id == reader.organization),
+        );
+    }
+    Ok(own)
+}
+
+/// Where what is newer of an app is shown, below the organization.
+pub(super) fn update(app: &App) -> String {
+    format!("{}{}/update/", Shelf(app.collection).path(), app.id)
 }
 
 /// Forms that hold code or files.

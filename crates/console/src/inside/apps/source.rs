@@ -73,6 +73,8 @@ struct Asked {
 struct Shown<'a> {
     file: &'a str,
     text: Option<&'a str>,
+    /// Of what was typed over, so that nobody's change in between is lost by saving again.
+    version: Option<i64>,
     done: &'a str,
 }
 
@@ -85,6 +87,7 @@ async fn show_source(
     let shown = Shown {
         file: &asked.file,
         text: None,
+        version: None,
         done: &asked.done,
     };
     source_page(&service, &inside, at, &shown, &Problems::default()).await
@@ -109,6 +112,7 @@ async fn save(
             let shown = Shown {
                 file: &typed.file,
                 text: Some(&typed.text),
+                version: Some(typed.version),
                 done: "",
             };
             source_page(apps.service(), &inside, at, &shown, &Problems::try_from(error)?).await
@@ -182,7 +186,7 @@ async fn source_page<P: Permission>(
         alerts: editor::besides(problems, &[]),
         base: inside.path(&at.path()),
         files: found.files.keys().map(tab).collect(),
-        version: found.app.version,
+        version: shown.version.unwrap_or(found.app.version),
         editor: text
             .filter(|_| may_change)
             .map(|text| Editor::new("text", &file, text, here).in_colours()),

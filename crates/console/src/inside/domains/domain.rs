@@ -3,6 +3,7 @@
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
 use axum::routing::{get, post};
 use serde::Deserialize;
@@ -81,10 +82,17 @@ async fn show_domain(
     State(service): State<Service>,
     inside: Inside<ReadDomains>,
     Id(id): Id<DomainId>,
+    headers: HeaderMap,
     asked: Asked,
 ) -> Result<Response, Failure> {
     let domain = service.domain(&inside.caller, id).await?;
-    domain_page(&service, &inside, &domain, &asked.done, &Problems::default()).await
+    let mut page = domain_page(&service, &inside, &domain, &asked.done, &Problems::default()).await?;
+    // Whoever was waiting for it sees the whole page change, not only the part that waits.
+    if domain.is_verified() && headers.contains_key("hx-request") {
+        page.headers_mut()
+            .insert("hx-refresh", HeaderValue::from_static("true"));
+    }
+    Ok(page)
 }
 
 /// A switch that is off is not sent at all.

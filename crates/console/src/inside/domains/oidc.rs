@@ -11,7 +11,7 @@ use service::access::ChangeDomains;
 use service::domains::{Domain, DomainPatch};
 use service::{DomainId, Service};
 
-use super::{Value, below, frame_below};
+use super::{Value, below, frame_below, seen};
 use crate::Console;
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
@@ -40,19 +40,22 @@ struct OidcPage {
     client_id: Field,
     client_secret: Field,
     is_set_up: bool,
+    seen: String,
     /// Whether somebody could sign in now.
     is_open: bool,
     curl: AsCurl,
 }
 
 #[derive(Deserialize)]
-#[expect(clippy::struct_field_names, reason = "they are called as in the API")]
 struct Typed {
     oidc_issuer: String,
     oidc_client_id: String,
     /// Empty: it stays as it is.
     #[serde(default)]
     oidc_client_secret: String,
+    /// The settings that these were typed over.
+    #[serde(default)]
+    seen: String,
 }
 
 async fn show_oidc(
@@ -66,6 +69,7 @@ async fn show_oidc(
         oidc_issuer: domain.oidc_issuer.clone(),
         oidc_client_id: domain.oidc_client_id.clone(),
         oidc_client_secret: String::new(),
+        seen: seen(&domain),
     };
     Ok(oidc_page(
         &service,
@@ -90,10 +94,8 @@ async fn save(
         oidc_client_secret: (!secret.is_empty()).then(|| secret.to_owned()),
         ..DomainPatch::default()
     };
-    match service
-        .update_domain(&inside.caller, id, &patch, &service::whatever)
-        .await
-    {
+    let unchanged = |now: &Domain| typed.seen.is_empty() || typed.seen == seen(now);
+    match service.update_domain(&inside.caller, id, &patch, &unchanged).await {
         Ok(_) => Ok(go_to(&inside.path(&format!("{}oidc/?done=connected", below(id))))),
         Err(error) => {
             let domain = service.domain(&inside.caller, id).await?;
@@ -124,6 +126,7 @@ fn oidc_page(
         alerts: problems.besides(&["oidc_issuer", "oidc_client_id", "oidc_client_secret"]),
         id: domain.id,
         name: domain.domain.clone(),
+        seen: typed.seen.clone(),
         redirect_url: Value::new("our-redirect-url", "Redirect URL", "callback URL", redirect_url),
         issuer: Field::text("oidc_issuer", "Issuer", "off")
             .keyboard("url")

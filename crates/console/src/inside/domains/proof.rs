@@ -26,6 +26,8 @@ pub(super) struct Proof {
     /// As many forms of DNS providers want it: they add the domain by themselves.
     pub(super) short_name: String,
     pub(super) is_verified: bool,
+    /// Somebody goes on looking for the record.
+    pub(super) is_awaited: bool,
     pub(super) tag_class: &'static str,
     pub(super) tag: &'static str,
     pub(super) words: String,
@@ -47,6 +49,7 @@ impl Proof {
             ],
             short_name,
             is_verified: domain.is_verified(),
+            is_awaited: !domain.is_verified() && domain.next_look(now).is_some(),
             tag_class,
             tag,
             words,
@@ -80,7 +83,7 @@ fn standing(domain: &Domain, now: Time) -> (&'static str, &'static str, String) 
 
 fn looks(domain: &Domain, now: Time) -> String {
     let Some(checked_at) = domain.checked_at else {
-        return "We have not looked yet. Once you have asked us to, we go on looking every few minutes.".to_owned();
+        return "We have not looked yet. Add the record, then press Check now; from then on we look again by ourselves.".to_owned();
     };
     let last = format!("We last looked {}.", show::ago(checked_at, now));
     match domain.next_look(now).map(|next| show::until(next, now)) {

@@ -12,7 +12,7 @@ use service::access::ChangeDomains;
 use service::domains::{Domain, DomainPatch};
 use service::{DomainId, Service};
 
-use super::{Value, below, frame_below};
+use super::{Value, below, frame_below, seen};
 use crate::Console;
 use crate::choices::{Area, Switch};
 use crate::curl::{AsCurl, Call};
@@ -57,6 +57,7 @@ struct SamlPage {
     certificate: Area,
     may_begin_there: Switch,
     is_set_up: bool,
+    seen: String,
     /// Whether somebody could sign in now.
     is_open: bool,
     /// Where the settings were read from, and until when the certificate is good.
@@ -66,13 +67,15 @@ struct SamlPage {
 
 /// The settings, as they were typed. A switch that is off is not sent at all.
 #[derive(Deserialize)]
-#[expect(clippy::struct_field_names, reason = "they are called as in the API")]
 struct Typed {
     saml_entity_id: String,
     saml_acs_url: String,
     saml_x509_cert: String,
     #[serde(default)]
     saml_idp_initiated: String,
+    /// The settings that these were typed over.
+    #[serde(default)]
+    seen: String,
 }
 
 impl Typed {
@@ -82,6 +85,7 @@ impl Typed {
             saml_acs_url: domain.saml_acs_url.clone(),
             saml_x509_cert: domain.saml_x509_cert.clone(),
             saml_idp_initiated: if domain.saml_idp_initiated { "yes" } else { "" }.to_owned(),
+            seen: seen(domain),
         }
     }
 
@@ -142,10 +146,8 @@ async fn save(
         saml_idp_initiated: Some(typed.may_begin_there()),
         ..DomainPatch::default()
     };
-    match service
-        .update_domain(&inside.caller, id, &patch, &service::whatever)
-        .await
-    {
+    let unchanged = |now: &Domain| typed.seen.is_empty() || typed.seen == seen(now);
+    match service.update_domain(&inside.caller, id, &patch, &unchanged).await {
         Ok(_) => Ok(go_to(&saved(&inside, id))),
         Err(error) => {
             let domain = service.domain(&inside.caller, id).await?;
@@ -200,6 +202,7 @@ impl Form {
             alerts: problems.besides(&fields),
             id: domain.id,
             name: domain.domain.clone(),
+            seen: typed.seen.clone(),
             ours: ours(service, domain),
             is_pasting: !source.xml.is_empty(),
             url: Field::text("url", "Address of the metadata", "off").keyboard("url").at_most(2000)

@@ -200,7 +200,7 @@ fn hint(picked: Picked) -> &'static str {
         (Some(_), None) => {
             "Now choose the last interval of the range. Until then it goes to the last one that is over."
         }
-        _ => "The range is marked. Choose another first interval to begin anew.",
+        _ => "The range is marked. Begin the backfill above, or choose another first interval.",
     }
 }
 

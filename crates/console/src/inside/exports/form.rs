@@ -157,7 +157,7 @@ impl Asked<'_> {
             .collect();
         let options = teams.iter().map(|(id, name)| (id.as_str(), *name));
         let select = Select::new("team_id", "Team", options, self.text("team_id"));
-        let select = select.hint("Whose data it is.").judged(self.problems);
+        let select = select.hint("The team whose data is exported.").judged(self.problems);
         (teams.len() > 1).then(|| Input::select("team_id", "Team", select))
     }
 
@@ -197,7 +197,11 @@ impl Asked<'_> {
         Panel {
             is_rare: true,
             is_open: inputs.iter().any(is_said),
-            ..Panel::new("rows", "Only some of it", inputs)
+            ..Panel::new(
+                "rows",
+                "Which rows, and when: everything from now on, unless you say otherwise",
+                inputs,
+            )
         }
     }
 }

@@ -28,6 +28,8 @@ mod typed;
 mod values;
 mod words;
 
+pub(super) use words::State;
+
 use axum::Router;
 
 use crate::Console;

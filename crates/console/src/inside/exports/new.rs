@@ -86,9 +86,14 @@ async fn create(
         Err(error) => Err(error),
     };
     match made {
-        Ok(seen) => Ok(go_to(
-            &inside.path(&format!("exports/{}/?done=export-created", seen.export.id)),
-        )),
+        Ok(seen) => {
+            let done = if seen.export.paused {
+                "export-created-paused"
+            } else {
+                "export-created"
+            };
+            Ok(go_to(&inside.path(&format!("exports/{}/?done={done}", seen.export.id))))
+        }
         Err(error) => {
             let problems = Problems::try_from(error)?;
             let wizard = Wizard::new(service, inside, kind, typed).await?;

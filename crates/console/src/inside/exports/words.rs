@@ -29,13 +29,13 @@ pub(super) fn minute(time: Time) -> String {
 
 /// How an export stands, in a word and a colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct State {
-    pub(super) word: &'static str,
-    pub(super) class: &'static str,
+pub(in crate::inside) struct State {
+    pub(in crate::inside) word: &'static str,
+    pub(in crate::inside) class: &'static str,
 }
 
 impl State {
-    pub(super) fn of(seen: &ExportSeen) -> Self {
+    pub(in crate::inside) fn of(seen: &ExportSeen) -> Self {
         let (word, class) = if seen.export.paused {
             ("Paused", "tag-warning")
         } else if latest_failure(seen).is_some() {

@@ -9,36 +9,51 @@ const FILES: [ConfigField; 4] = [
     text(
         "prefix",
         "Prefix",
-        "Where files begin; {year}, {month}, {day}, {hour}, {minute}, {second}, {table} are filled in.",
+        "The folder for the files, such as hedgerow/{year}/{month}/{day}; empty for the top. {year}, {month}, {day}, {hour}, \
+         {minute}, {second} and {table} are filled in. Give each export its own.",
     ),
     choice(
         "file_format",
         FORMATS,
         "Format",
-        "How rows are written; JSONLines unless given.",
+        "How rows are written. JSONLines is one JSON object a line.",
     )
     .usual("JSONLines"),
     choice(
         "compression",
         COMPRESSIONS,
         "Compression",
-        "How files are packed; not at all unless given. snappy and lz4 are for Parquet only.",
+        "How files are packed; not at all unless given. snappy and lz4 work with Parquet only.",
     ),
     number(
         "max_file_size_mb",
         "Largest file, in MiB",
-        "Begin another file when one is this large.",
+        "Begin another file when one is this large; one file for each interval unless given.",
     )
     .part(Part::Shape),
 ];
 
 pub(super) const S3: &[ConfigField] = &[
-    text("bucket_name", "Bucket", "The bucket that files go to.").required(),
-    text("region", "Region", "The bucket's region, such as eu-central-1.").required(),
+    text(
+        "bucket_name",
+        "Bucket",
+        "The bucket's name alone, without s3:// and folders. It must be there already.",
+    )
+    .required(),
+    text(
+        "region",
+        "Region",
+        "The bucket's region, such as eu-central-1; for servers other than Amazon's mostly us-east-1.",
+    )
+    .required(),
     FILES[0].required(),
-    text("aws_access_key_id", "Access key id", "Says which key writes.")
-        .required()
-        .secret(),
+    text(
+        "aws_access_key_id",
+        "Access key id",
+        "Of an access key that may put, get, list and delete objects there, such as AKIAIOSFODNN7EXAMPLE.",
+    )
+    .required()
+    .secret(),
     password(
         "aws_secret_access_key",
         "Secret access key",
@@ -52,21 +67,25 @@ pub(super) const S3: &[ConfigField] = &[
         "encryption",
         &["AES256", "aws:kms"],
         "Encryption",
-        "How the bucket encrypts files; as it does by itself unless given.",
+        "How files are encrypted at rest; as the bucket does by itself unless given.",
     ),
-    text("kms_key_id", "KMS key id", "The key for aws:kms.")
-        .part(Part::Shape)
-        .only_with("encryption", "aws:kms"),
+    text(
+        "kms_key_id",
+        "KMS key id",
+        "The id or ARN of the key for aws:kms; the access key must be allowed to use it.",
+    )
+    .part(Part::Shape)
+    .only_with("encryption", "aws:kms"),
     text(
         "endpoint_url",
         "Endpoint",
-        "An S3-compatible server, such as https://s3.example.com; Amazon's unless given.",
+        "Only for a server that is not Amazon's: its address, such as https://s3.example.com.",
     )
     .address(),
     flag(
         "use_virtual_style_addressing",
         "Virtual-hosted addresses",
-        "The bucket is part of the host name.",
+        "Only if the server asks for it: the bucket's name stands before the host, as in bucket.s3.example.com.",
     ),
 ];
 
