@@ -2,7 +2,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 
 use super::rules::{Difference, untitled};
-use super::{App, AppPatch, AppWithFiles, Collection, NewApp, Package, Version, empty_object, sql};
+use super::{App, AppPatch, AppWithFiles, Collection, NewApp, Package, Version, VersionName, empty_object, sql};
 use crate::access::{Caller, ChangeApps, ReadApps};
 use crate::activity::Entry;
 use crate::clock::Time;
@@ -201,7 +201,7 @@ impl Service {
         let (before, _) = lock(&mut db, caller, collection, id, &crate::whatever).await?;
         let kept = sql::versions::of_app(&mut db, id).await?;
         let is_wanted = |number: i64| wanted.map_or(number < before.version, |wanted| number == wanted);
-        let Some((number, tag)) = kept.into_iter().rev().find(|(number, _)| is_wanted(*number)) else {
+        let Some(VersionName { number, tag, .. }) = kept.into_iter().find(|name| is_wanted(name.number)) else {
             return Err(Error::refused(
                 "no_such_version",
                 "there is no such version of this app's code to go back to",
@@ -235,7 +235,20 @@ impl Service {
         Ok((app, difference))
     }
 
-    /// The versions of an app's code that are kept, newest first: their numbers, tags and times.
+    /// The versions of an app's code that are kept, newest first, without the code.
+    pub async fn app_version_names(
+        &self,
+        caller: &Caller<ReadApps>,
+        collection: Collection,
+        id: AppId,
+    ) -> Result<Vec<VersionName>> {
+        let mut db = self.core.store.read().await?;
+        allow(&mut db, caller, CONFIGURE).await?;
+        let app = find(&mut db, caller, collection, id).await?;
+        sql::versions::of_app(&mut db, app.id).await
+    }
+
+    /// The same with all there is to them.
     pub async fn app_versions(
         &self,
         caller: &Caller<ReadApps>,
@@ -246,8 +259,8 @@ impl Service {
         allow(&mut db, caller, CONFIGURE).await?;
         let app = find(&mut db, caller, collection, id).await?;
         let mut versions = Vec::new();
-        for (number, _) in sql::versions::of_app(&mut db, app.id).await?.into_iter().rev() {
-            versions.extend(sql::versions::find(&mut db, app.id, number).await?);
+        for name in sql::versions::of_app(&mut db, app.id).await? {
+            versions.extend(sql::versions::find(&mut db, app.id, name.number).await?);
         }
         Ok(versions)
     }

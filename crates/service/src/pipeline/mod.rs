@@ -21,7 +21,7 @@ pub use lists::ConfigOfApp;
 pub use logs::{AppLog, AppLogFilter, Level as AppLogLevel, Source as AppLogSource};
 pub use rules::Difference;
 pub use tasks::{AppTask, TaskKind};
-pub use versions::{Package, Version};
+pub use versions::{Package, Version, VersionName};
 pub use work::{AppJob, DueApp, MOST_FAILURES, Place, Runnable, SiteApp, Step, Stop};
 
 use std::collections::BTreeMap;

@@ -38,6 +38,14 @@ pub struct Version {
     pub created_at: Time,
 }
 
+/// A version without its code, which may be large.
+#[derive(Debug, Clone)]
+pub struct VersionName {
+    pub number: i64,
+    pub tag: Option<String>,
+    pub created_at: Time,
+}
+
 impl App {
     /// Takes over what the code says, where nobody wrote otherwise.
     pub(super) fn take_over(&mut self, package: &Package) {

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{get, post};
 use service::access::{ChangeApps, Permission, ReadApps};
-use service::pipeline::{App, AppConfig, PluginType, Version};
+use service::pipeline::{App, AppConfig, PluginType, VersionName};
 use service::{AppConfigId, Service, TeamId, Time, Window};
 
 use super::capabilities::offers;
@@ -108,18 +108,15 @@ impl Config {
 struct Kept {
     number: i64,
     tag: String,
-    files: String,
     made: String,
     is_current: bool,
 }
 
 impl Kept {
-    fn new(version: &Version, app: &App, now: Time) -> Self {
-        let files = i64::try_from(version.package.files.len()).unwrap_or(i64::MAX);
+    fn new(version: &VersionName, app: &App, now: Time) -> Self {
         Self {
             number: version.number,
             tag: version.tag.clone().unwrap_or_default(),
-            files: show::counted(files, "file"),
             made: show::ago(version.created_at, now),
             is_current: version.number == app.version,
         }
@@ -157,7 +154,7 @@ async fn app_page(
     let app = service.app(caller, collection, at.app).await?;
     let all = Window::new(Some(Window::MAX_LIMIT), None);
     let configs = service.app_configs(caller, collection, at.app, all).await?;
-    let versions = service.app_versions(caller, collection, at.app).await?;
+    let versions = service.app_version_names(caller, collection, at.app).await?;
     let teams = teams(service, inside).await?;
     let now = service.clock().now();
     let may_change = may_change(service, inside, &app).await?;

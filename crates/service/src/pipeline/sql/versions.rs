@@ -5,7 +5,7 @@ use crate::db::{Session, Writing, changed, on};
 use crate::error::{Error, Result};
 use crate::id::AppId;
 use crate::pipeline::versions::KEPT;
-use crate::pipeline::{Package, Version};
+use crate::pipeline::{Package, Version, VersionName};
 
 #[derive(sqlx::FromRow)]
 struct Row {
@@ -47,10 +47,16 @@ pub(in super::super) async fn find(db: &mut Session, app: AppId, number: i64) ->
     row.map(Version::try_from).transpose()
 }
 
-/// Oldest first.
-pub(in super::super) async fn of_app(db: &mut Session, app: AppId) -> Result<Vec<(i64, Option<String>)>> {
-    const SQL: &str = "SELECT number, tag FROM pipeline_version WHERE app_id = $1 ORDER BY number";
-    Ok(on!(db, conn => sqlx::query_as(SQL).bind(app).fetch_all(conn))?)
+/// Newest first.
+pub(in super::super) async fn of_app(db: &mut Session, app: AppId) -> Result<Vec<VersionName>> {
+    const SQL: &str = "SELECT number, tag, created_at FROM pipeline_version WHERE app_id = $1 ORDER BY number DESC";
+    let rows: Vec<(i64, Option<String>, Time)> = on!(db, conn => sqlx::query_as(SQL).bind(app).fetch_all(conn))?;
+    let named = rows.into_iter().map(|(number, tag, created_at)| VersionName {
+        number,
+        tag,
+        created_at,
+    });
+    Ok(named.collect())
 }
 
 pub(in super::super) async fn newest(db: &mut Session, app: AppId) -> Result<i64> {
