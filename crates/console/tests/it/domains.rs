@@ -79,10 +79,7 @@ async fn the_page_keeps_itself_up_to_date_until_there_is_nothing_to_wait_for() {
     let mut owner = kit.signed_in("olga@example.com").await;
     let id = add(&kit, &mut owner, "example.net").await;
     let page = kit.at(&below(id, ""));
-    assert!(
-        !owner.get(&page).await.says("hx-get"),
-        "nobody looks before somebody asks"
-    );
+    assert!(owner.get(&page).await.says("hx-get"));
     assert!(
         held(&kit, id).await.checked_at.is_none(),
         "looking at the page asks nobody"
@@ -91,6 +88,10 @@ async fn the_page_keeps_itself_up_to_date_until_there_is_nothing_to_wait_for() {
     let live = format!("id=\"state\" hx-get=\"{page}\" hx-trigger=\"every 5s\" hx-select=\"#state\"");
     let waiting = owner.get(&page).await;
     assert!(waiting.says(&live) && waiting.says("/assets/htmx-") && waiting.says(">Refresh</a>"));
+    // A week later nobody looks by themselves any more.
+    kit.service.clock().advance(TimeDelta::days(8));
+    let mut owner = kit.signed_in("olga@example.com").await;
+    assert!(!owner.get(&page).await.says("hx-get"));
     let verified = kit.domain("sso.example.net", "").await;
     let done = owner.get(&kit.at(&below(verified, ""))).await;
     assert!(done.says("id=\"state\"") && !done.says("hx-get") && !done.says("/assets/htmx-"));

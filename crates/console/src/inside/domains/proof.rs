@@ -26,7 +26,7 @@ pub(super) struct Proof {
     /// As many forms of DNS providers want it: they add the domain by themselves.
     pub(super) short_name: String,
     pub(super) is_verified: bool,
-    /// Somebody goes on looking for the record.
+    /// The record may be seen at any time: by whoever asks first, or by us as long as we go on looking.
     pub(super) is_awaited: bool,
     pub(super) tag_class: &'static str,
     pub(super) tag: &'static str,
@@ -49,7 +49,7 @@ impl Proof {
             ],
             short_name,
             is_verified: domain.is_verified(),
-            is_awaited: !domain.is_verified() && domain.next_look(now).is_some(),
+            is_awaited: !domain.is_verified() && (domain.checked_at.is_none() || domain.next_look(now).is_some()),
             tag_class,
             tag,
             words,
