@@ -44,7 +44,11 @@ async def guarded(scope, receive, send):
     async def again():
         return {"type": "http.request", "body": body, "more_body": False}
 
-    await emulator(scope, again, send)
+    under_way.add(request := object())
+    try:
+        await emulator(scope, again, send)
+    finally:
+        under_way.discard(request)
 
 
 async def answer(send, value):
@@ -75,10 +79,16 @@ def is_signed(token):
 
 
 seen = []
+under_way = set()
 
 
 def forget():
-    """Ends all sessions, as Snowflake ends those of clients that are gone: what they had begun is undone."""
+    """Ends all sessions, as Snowflake ends those of clients that are gone: what they had begun is undone.
+
+    A statement of a client that was killed goes on here, and no connection is closed under a running statement:
+    its end is waited for."""
+    while under_way:
+        threading.Event().wait(0.01)
     ended = [sessions.pop(token) for token in list(sessions)]
     for session in ended:
         session.close()
