@@ -25,7 +25,7 @@ use crate::page::page;
 use crate::visitor::Asked;
 
 /// As many as fit beside everything else.
-const EXPORTS_SHOWN: usize = 8;
+const EXPORTS_SHOWN: i64 = 8;
 const ITEMS_SHOWN: usize = 12;
 const DEEDS_SHOWN: i64 = 6;
 
@@ -39,7 +39,7 @@ struct OverviewPage {
     frame: Frame,
     attention: Vec<Item>,
     /// How many there are besides those that are shown.
-    more_attention: usize,
+    more_attention: i64,
     figures: Vec<Figure>,
     exports: Vec<Export>,
     deeds: Vec<Deed>,
@@ -79,7 +79,9 @@ struct Seen {
     teams: i64,
     invites: Page<Invite>,
     domains: Page<Domain>,
+    /// The newest.
     exports: Page<ExportSeen>,
+    troubled: Page<ExportSeen>,
     apps: Vec<App>,
 }
 
@@ -91,17 +93,17 @@ impl Seen {
         let domains = inside.also::<ReadDomains>(service).await?;
         let exports = inside.also::<ReadExports>(service).await?;
         Ok(Self {
-            teams: i64::try_from(organization.teams.len()).unwrap_or(i64::MAX),
+            teams: number(organization.teams.len()),
             invites: service.invites(&invites, all).await?,
             domains: service.domains(&domains, all).await?,
-            exports: service.batch_exports(&exports, all).await?,
+            exports: service.batch_exports(&exports, few(EXPORTS_SHOWN)).await?,
+            troubled: service.troubled_exports(&exports, few(number(ITEMS_SHOWN))).await?,
             apps: apps::own(service, inside).await?,
         })
     }
 
     fn figures(&self, members: i64) -> Vec<Figure> {
         let verified = self.domains.items.iter().filter(|domain| domain.is_verified()).count();
-        let paused = self.exports.items.iter().filter(|seen| seen.export.paused).count();
         let figure = |number, title, path| Figure {
             number,
             title,
@@ -117,20 +119,23 @@ impl Seen {
                 ..figure(self.domains.count, "Domains", Some("domains/"))
             },
             Figure {
-                more: if paused > 0 {
-                    format!("{paused} paused")
-                } else {
-                    String::new()
+                more: match self.troubled.count {
+                    0 => String::new(),
+                    count => format!("{count} paused or failing"),
                 },
                 ..figure(self.exports.count, "Batch exports", Some("exports/"))
             },
-            figure(
-                i64::try_from(self.apps.len()).unwrap_or(i64::MAX),
-                "Pipeline apps",
-                Some("apps/"),
-            ),
+            figure(number(self.apps.len()), "Pipeline apps", Some("apps/")),
         ]
     }
+}
+
+fn few(count: i64) -> Window {
+    Window::new(Some(count), None)
+}
+
+fn number(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 async fn overview(
@@ -141,30 +146,26 @@ async fn overview(
     let seen = Seen::read(&service, &inside).await?;
     let now = service.clock().now();
     let reader = inside.also::<ReadActivity>(&service).await?;
-    let newest = Window::new(Some(DEEDS_SHOWN), None);
-    let deeds = service.activity(&reader, &ActivityFilter::default(), newest).await?;
+    let deeds = service
+        .activity(&reader, &ActivityFilter::default(), few(DEEDS_SHOWN))
+        .await?;
     let call = Call::get::<ReadOrganization>("Read the organization", inside.api(""));
     let mut attention = attention::items(
         &seen.invites.items,
         &seen.domains.items,
-        &seen.exports.items,
+        &seen.troubled.items,
         &seen.apps,
         now,
     );
-    let more_attention = attention.len().saturating_sub(ITEMS_SHOWN);
+    let unread = seen.troubled.count - number(seen.troubled.items.len());
+    let more_attention = number(attention.len().saturating_sub(ITEMS_SHOWN)) + unread;
     attention.truncate(ITEMS_SHOWN);
     Ok(page(&OverviewPage {
         frame: Frame::new(&inside, Section::Overview).noting(&asked.done),
         attention,
         more_attention,
         figures: seen.figures(inside.organization.member_count),
-        exports: seen
-            .exports
-            .items
-            .iter()
-            .take(EXPORTS_SHOWN)
-            .map(Export::from)
-            .collect(),
+        exports: seen.exports.items.iter().map(Export::from).collect(),
         deeds: deeds.items.iter().map(|deed| Deed::new(deed, now)).collect(),
         may_invite: inside.may::<WriteInvites>(),
         curl: AsCurl::new(&service, [call]),

@@ -66,6 +66,26 @@ async fn what_needs_somebody_comes_first() {
 }
 
 #[tokio::test]
+async fn what_is_paused_is_found_behind_many_that_run() {
+    let kit = Kit::new().await;
+    for number in 0..14 {
+        export(&kit, &format!("Paused {number}"), true).await;
+    }
+    for number in 0..9 {
+        kit.service.clock().advance(TimeDelta::seconds(1));
+        export(&kit, &format!("Fine {number}"), false).await;
+    }
+    let shown = kit.signed_in("olga@example.com").await.get(&kit.at("")).await;
+    assert_eq!(
+        shown.html.matches("row-title\">The export Paused").count(),
+        12,
+        "{shown:?}"
+    );
+    assert!(shown.says("And 2 more.") && shown.says("14 paused or failing") && shown.says(">23<"));
+    assert!(shown.says(">Fine 8</a>") && !shown.says(">Fine 0</a>"));
+}
+
+#[tokio::test]
 async fn exports_show_their_last_runs_as_a_picture() {
     let kit = Kit::new().await;
     export(&kit, "Hourly", false).await;

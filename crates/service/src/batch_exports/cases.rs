@@ -1,5 +1,6 @@
 use serde_json::Map;
 
+use super::sql::exports::Which;
 use super::{BatchExport, ExportPatch, ExportSeen, NewExport, sql};
 use crate::access::{Caller, ChangeExports, ReadExports};
 use crate::activity::Entry;
@@ -12,8 +13,22 @@ use crate::{Service, Unchanged, organizations, teams};
 impl Service {
     /// Newest first.
     pub async fn batch_exports(&self, caller: &Caller<ReadExports>, window: Window) -> Result<Page<ExportSeen>> {
+        self.see_exports(caller, Which::All, window).await
+    }
+
+    /// Those that fail or are paused; those that fail come first.
+    pub async fn troubled_exports(&self, caller: &Caller<ReadExports>, window: Window) -> Result<Page<ExportSeen>> {
+        self.see_exports(caller, Which::Troubled, window).await
+    }
+
+    async fn see_exports(
+        &self,
+        caller: &Caller<ReadExports>,
+        which: Which,
+        window: Window,
+    ) -> Result<Page<ExportSeen>> {
         let mut db = self.core.store.read().await?;
-        let page = sql::exports::page(&mut db, caller.organization, &caller.reach.teams, window).await?;
+        let page = sql::exports::page(&mut db, which, caller.organization, &caller.reach.teams, window).await?;
         let ids: Vec<ExportId> = page.items.iter().map(|export| export.id).collect();
         let mut runs = sql::runs::latest(&mut db, &ids).await?;
         let seen = |export: BatchExport| ExportSeen {

@@ -85,25 +85,65 @@ fn all(rows: Vec<Row>) -> Result<Vec<BatchExport>> {
     rows.into_iter().map(BatchExport::try_from).collect()
 }
 
+/// What a caller sees. Teams are a list as text, `,1,2,`: one statement for any number of them, on both databases.
+macro_rules! seen {
+    ($select:expr, $rest:literal) => {
+        concat!(
+            $select,
+            " FROM batch_export \
+             WHERE organization_id = $1 AND ($2 = ',' OR $2 LIKE '%,' || CAST(team_id AS TEXT) || ',%')",
+            $rest
+        )
+    };
+}
+
+macro_rules! rows {
+    ($rest:literal) => {
+        seen!(concat!("SELECT ", columns!()), $rest)
+    };
+}
+
+/// Which of the exports a page is cut from, and in what order.
+#[derive(Debug, Clone, Copy)]
+pub(in super::super) enum Which {
+    /// Newest first.
+    All,
+    /// Those that fail or are paused, and that fail first.
+    Troubled,
+}
+
+impl Which {
+    fn statements(self) -> (&'static str, &'static str) {
+        match self {
+            Self::All => (
+                rows!(" ORDER BY created_at DESC, id DESC LIMIT $3 OFFSET $4"),
+                seen!("SELECT count(*)", ""),
+            ),
+            Self::Troubled => (
+                rows!(
+                    " AND (paused OR failures > 0) ORDER BY CASE WHEN failures > 0 THEN 0 ELSE 1 END, created_at DESC, \
+                     id DESC LIMIT $3 OFFSET $4"
+                ),
+                seen!("SELECT count(*)", " AND (paused OR failures > 0)"),
+            ),
+        }
+    }
+}
+
 /// `teams`: only exports of these; of all when empty.
 pub(in super::super) async fn page(
     db: &mut Session,
+    which: Which,
     organization: OrganizationId,
     teams: &[TeamId],
     window: Window,
 ) -> Result<Page<BatchExport>> {
-    // A list as text, `,1,2,`: one statement for any number of teams, on both databases.
-    const ROWS: &str = select!(
-        "WHERE organization_id = $1 AND ($2 = ',' OR $2 LIKE '%,' || CAST(team_id AS TEXT) || ',%') \
-         ORDER BY created_at DESC, id DESC LIMIT $3 OFFSET $4"
-    );
-    const COUNT: &str = "SELECT count(*) FROM batch_export \
-        WHERE organization_id = $1 AND ($2 = ',' OR $2 LIKE '%,' || CAST(team_id AS TEXT) || ',%')";
+    let (rows, count) = which.statements();
     let teams: String = teams.iter().fold(",".to_owned(), |list, team| format!("{list}{team},"));
     let Window { limit, offset } = window;
-    let rows = on!(db, conn => sqlx::query_as(ROWS)
+    let rows = on!(db, conn => sqlx::query_as(rows)
         .bind(organization).bind(&teams).bind(limit).bind(offset).fetch_all(conn))?;
-    let count = on!(db, conn => sqlx::query_scalar(COUNT).bind(organization).bind(&teams).fetch_one(conn))?;
+    let count = on!(db, conn => sqlx::query_scalar(count).bind(organization).bind(&teams).fetch_one(conn))?;
     Ok(Page {
         items: all(rows)?,
         count,
