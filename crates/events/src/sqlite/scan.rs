@@ -203,9 +203,8 @@ fn range(connection: &Connection, scan: &Scan) -> Result<Option<Range<i64>>> {
     if !file::has_table(connection, scan.team)? {
         return Ok(None);
     }
-    let bounds = format!("SELECT min(seq), max(seq) + 1 FROM {}", file::table(scan.team));
     let (first, end): (Option<i64>, Option<i64>) =
-        connection.query_row(&bounds, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        connection.query_row(&bounds(scan.team), [], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let (Some(first), Some(end)) = (first, end) else {
         return Ok(None);
     };
@@ -215,6 +214,12 @@ fn range(connection: &Connection, scan: &Scan) -> Result<Option<Range<i64>>> {
     };
     let end = first_at(connection, scan.team, start..end, scan.end)?;
     Ok(Some(start..end))
+}
+
+/// Two selects: SQLite goes straight to a minimum or a maximum, but reads the whole table for both in one.
+fn bounds(team: i64) -> String {
+    let table = file::table(team);
+    format!("SELECT (SELECT min(seq) FROM {table}), (SELECT max(seq) + 1 FROM {table})")
 }
 
 /// The first `seq` whose ingestion time is not before `time`, by halving.
@@ -236,4 +241,26 @@ fn first_at(connection: &Connection, team: i64, range: Range<i64>, time: Time) -
         }
     }
     Ok(low)
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::StatementStatus;
+
+    use super::*;
+
+    #[test]
+    fn the_bounds_of_a_large_table_are_found_without_reading_it() -> rusqlite::Result<()> {
+        let connection = Connection::open_in_memory()?;
+        file::make_table(&connection, 1)?;
+        connection.execute_batch(
+            "WITH RECURSIVE number (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < 1000)
+             INSERT INTO event_1 SELECT n, x'', '', '', '', '', 0, 0, x'', '', 0 FROM number",
+        )?;
+        let mut statement = connection.prepare(&bounds(1))?;
+        let found: (i64, i64) = statement.query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        assert_eq!(found, (1, 1001));
+        assert_eq!(statement.get_status(StatementStatus::FullscanStep), 0);
+        Ok(())
+    }
 }
