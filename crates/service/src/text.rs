@@ -106,7 +106,7 @@ pub(crate) fn one_line(text: &str) -> String {
     clean.trim().to_owned()
 }
 
-/// An e-mail address. Two that differ in case alone are the same.
+/// An e-mail address. Two that differ in case alone are the same, and so are two whose domains are one name in DNS.
 #[derive(Debug, Clone, Serialize, Deserialize, sqlx::Type)]
 #[serde(try_from = "String", into = "String")]
 #[sqlx(transparent)]
@@ -140,9 +140,16 @@ impl Email {
         &self.0
     }
 
-    /// The form in which addresses are compared.
+    /// The form in which addresses are compared: in lower case, with the domain as DNS knows it.
     pub fn key(&self) -> String {
-        self.0.to_lowercase()
+        let (local, _) = self.0.split_once('@').unwrap_or_default();
+        format!("{}@{}", local.to_lowercase(), self.domain())
+    }
+
+    /// What the keys of all addresses on a domain look like to `LIKE`. The domain is written as DNS knows it, and so has no
+    /// character that means something there.
+    pub(crate) fn keys_on(domain: &str) -> String {
+        format!("%@{domain}")
     }
 
     /// The domain, as DNS knows it.
@@ -216,6 +223,23 @@ mod tests {
         }
         for bad in ["", "a", "@b.c", "a@", "a b@c.d", "a@b@c", "a@-b.c", "a@b..c", "a\n@b.c"] {
             assert!(Email::new(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_address_has_one_key_however_it_is_written() {
+        for (written, key) in [
+            ("Ann.Lee+tag@Example.COM", "ann.lee+tag@example.com"),
+            ("ann@bücher.example", "ann@xn--bcher-kva.example"),
+            ("ANN@BÜCHER.Example", "ann@xn--bcher-kva.example"),
+            ("Ann@XN--Bcher-KVA.example", "ann@xn--bcher-kva.example"),
+            ("ann@ｂüｃｈｅｒ.example", "ann@xn--bcher-kva.example"),
+            ("Zoë@example.com", "zoë@example.com"),
+            ("x@localhost", "x@localhost"),
+        ] {
+            let email = Email::new(written).expect(written);
+            assert_eq!(email.key(), key, "{written}");
+            assert!(key.ends_with(&Email::keys_on(&email.domain())[1..]), "{written}");
         }
     }
 }

@@ -5,6 +5,7 @@
 mod access;
 mod account;
 mod activity;
+mod addresses;
 mod batch_exports;
 mod bodies;
 mod capture;

@@ -44,6 +44,7 @@ pub(crate) async fn open(settings: &Settings, site_url: String) -> anyhow::Resul
     };
     let service = Service::new(store, Clock::System, Chance::System, instance);
     service.check_secret_key().await?;
+    service.renew_address_keys().await?;
     Ok(service)
 }
 

@@ -138,12 +138,13 @@ impl Service {
     async fn may_join(&self, db: &mut Session, invite: &Invite, person: &SignedIn) -> Result<User> {
         let found = users::sql::by_ids(db, &[person.user]).await?.pop();
         let user = found.ok_or(Error::BadCredential)?;
-        if user.email.to_lowercase() != invite.target_email {
+        let email = Email::new(&user.email).map_err(|_| unknown())?;
+        let target = Email::new(&invite.target_email).map_err(|_| unknown())?;
+        if email.key() != target.key() {
             let detail = "this invite is for another address than that of your account: sign out, then open it again";
             return Err(Error::refused("invalid_recipient", detail));
         }
         self.refuse_expired(invite)?;
-        let email = Email::new(&user.email).map_err(|_| unknown())?;
         if members::has_address(db, invite.organization_id, &email).await? {
             return Err(members::already_member());
         }

@@ -106,9 +106,10 @@ fn may_invite(own: Level, level: Level) -> Result<()> {
     )))
 }
 
-/// The address as it is kept: in lower case, for there it is compared.
+/// The address as it is kept: as it is compared.
 fn target(text: &str) -> Result<Email, Invalid> {
-    Email::new(&text.to_lowercase()).map_err(|invalid| Invalid {
+    let kept = Email::new(text).and_then(|email| Email::new(&email.key()));
+    kept.map_err(|invalid| Invalid {
         field: Some("target_email".into()),
         ..invalid
     })

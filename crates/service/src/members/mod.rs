@@ -46,7 +46,7 @@ pub enum MemberRef {
 /// Which members to list; all of them when empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct MemberFilter {
-    /// The exact address, whatever its case.
+    /// The exact address, however it is written.
     pub email: Option<String>,
     /// A part of a name or of the address.
     pub search: Option<String>,

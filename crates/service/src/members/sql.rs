@@ -33,6 +33,11 @@ fn pattern(search: &str) -> String {
     format!("%{literal}%")
 }
 
+/// What is no address is nobody's.
+fn key(email: &str) -> String {
+    Email::new(email).map_or_else(|_| email.to_owned(), |email| email.key())
+}
+
 pub(super) async fn page(
     db: &mut Session,
     organization: OrganizationId,
@@ -56,7 +61,7 @@ pub(super) async fn page(
         let count = on!(db, conn => sqlx::query_scalar(COUNT_ALL).bind(organization).fetch_one(conn))?;
         return Ok(Page { items, count });
     }
-    let email = filter.email.as_ref().map(|email| email.trim().to_lowercase());
+    let email = filter.email.as_deref().map(key);
     let search = filter.search.as_deref().map(pattern);
     let items = on!(db, conn => sqlx::query_as(SOME)
         .bind(organization).bind(limit).bind(offset).bind(&email).bind(&search).fetch_all(conn))?;

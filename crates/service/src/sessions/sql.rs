@@ -6,6 +6,7 @@ use crate::db::{Session, Writing, changed, on};
 use crate::error::Result;
 use crate::id::{OrganizationId, SessionId, UserId, UserUuid};
 use crate::level::Level;
+use crate::text::Email;
 
 pub(super) struct Row {
     pub(super) id: SessionId,
@@ -138,8 +139,7 @@ pub(crate) async fn delete_of_user(db: &mut Writing, user: UserId) -> Result<()>
 pub(crate) async fn delete_of_domain(db: &mut Writing, domain: &str, method: &str) -> Result<()> {
     const SQL: &str = "DELETE FROM session WHERE method <> $2 AND method <> 'recovery_code' \
         AND user_id IN (SELECT id FROM app_user WHERE email_key LIKE $1)";
-    // A domain has no character that means something to LIKE.
-    changed!(db, sqlx::query(SQL).bind(format!("%@{domain}")).bind(method))?;
+    changed!(db, sqlx::query(SQL).bind(Email::keys_on(domain)).bind(method))?;
     Ok(())
 }
 

@@ -6,6 +6,7 @@ use crate::db::{Session, Writing, changed, on};
 use crate::error::{Error, Result};
 use crate::id::{DomainId, OrganizationId, UserId};
 use crate::level::Level;
+use crate::text::Email;
 use crate::users::User;
 use crate::users::sql::user_columns;
 
@@ -196,15 +197,10 @@ pub(super) async fn attempts(db: &mut Session, organization: OrganizationId, dom
     Ok(on!(db, conn => sqlx::query_as(SQL).bind(organization).bind(domain).fetch_all(conn))?)
 }
 
-/// Addresses that end in a domain. It has no character that means something to `LIKE`.
-fn addresses_on(domain: &str) -> String {
-    format!("%@{domain}")
-}
-
 pub(super) async fn count_on_domain(db: &mut Session, organization: OrganizationId, domain: &str) -> Result<i64> {
     const SQL: &str = "SELECT count(*) FROM member m JOIN app_user u ON u.id = m.user_id \
         WHERE m.organization_id = $1 AND u.email_key LIKE $2";
-    let addresses = addresses_on(domain);
+    let addresses = Email::keys_on(domain);
     Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(organization).bind(&addresses).fetch_one(conn))?)
 }
 
@@ -228,7 +224,7 @@ pub(super) async fn count_newcomers(
     provider: &str,
 ) -> Result<i64> {
     const SQL: &str = newcomers!("count(*)", "");
-    let addresses = addresses_on(domain);
+    let addresses = Email::keys_on(domain);
     Ok(on!(db, conn => sqlx::query_scalar(SQL)
         .bind(organization).bind(&addresses).bind(provider).fetch_one(conn))?)
 }
@@ -244,7 +240,7 @@ pub(super) async fn newcomers(
         "u.uuid, u.email, m.level",
         "ORDER BY m.level DESC, u.email_key LIMIT $4"
     );
-    let addresses = addresses_on(domain);
+    let addresses = Email::keys_on(domain);
     Ok(on!(db, conn => sqlx::query_as(SQL)
         .bind(organization).bind(&addresses).bind(provider).bind(most).fetch_all(conn))?)
 }

@@ -113,6 +113,23 @@ impl Service {
             .ok_or(Error::NotFound("user"))
     }
 
+    /// Brings the keys of all addresses into today's form. Versions before did not bring a domain with letters beyond ASCII
+    /// into the form that DNS knows.
+    pub async fn renew_address_keys(&self) -> Result<()> {
+        // Every start asks, and hardly any has to write.
+        let found = sql::keys_beyond_ascii(&mut self.core.store.read().await?).await?;
+        if found.iter().all(|(_, email, key)| email.key() == *key) {
+            return Ok(());
+        }
+        let mut db = self.write().await?;
+        for (id, email, key) in sql::keys_beyond_ascii(&mut db).await? {
+            if email.key() != key && !sql::set_key(&mut db, id, &email.key()).await? {
+                tracing::warn!(user = %id, "another account has the same address: this one is not found by it");
+            }
+        }
+        db.commit_unrecorded().await
+    }
+
     /// Sets another password, for someone who has lost theirs. Ends all their sessions.
     pub async fn set_password(&self, who: &Who, email: &Email, password: &str) -> Result<User> {
         let hash = hash_password(password).await?;

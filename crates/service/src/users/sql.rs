@@ -98,6 +98,22 @@ pub(super) async fn insert(db: &mut Writing, row: &Row<'_>) -> Result<UserId> {
     })
 }
 
+/// The accounts whose key is not all ASCII, by an index of their own.
+pub(super) async fn keys_beyond_ascii(db: &mut Session) -> Result<Vec<(UserId, Email, String)>> {
+    let sql = db.pick(
+        "SELECT id, email, email_key FROM app_user WHERE length(CAST(email_key AS BLOB)) <> length(email_key)",
+        "SELECT id, email, email_key FROM app_user WHERE octet_length(email_key) <> length(email_key)",
+    );
+    Ok(on!(db, conn => sqlx::query_as(sql).fetch_all(conn))?)
+}
+
+/// Tells whether no other account has this key.
+pub(super) async fn set_key(db: &mut Writing, user: UserId, key: &str) -> Result<bool> {
+    const SQL: &str = "UPDATE app_user SET email_key = $2 WHERE id = $1 \
+        AND NOT EXISTS (SELECT 1 FROM app_user o WHERE o.email_key = $2)";
+    Ok(changed!(db, sqlx::query(SQL).bind(user).bind(key))? > 0)
+}
+
 /// The stored password hash of an address, if it has one.
 pub(crate) async fn password_hash(db: &mut Session, email: &Email) -> Result<Option<(UserId, Option<String>)>> {
     const SQL: &str = "SELECT id, password_hash FROM app_user WHERE email_key = $1";

@@ -1,0 +1,2 @@
+-- Addresses that are not all ASCII are few, and found without looking at all the others.
+CREATE INDEX app_user_beyond_ascii ON app_user (id) WHERE length(CAST(email_key AS BLOB)) <> length(email_key);
