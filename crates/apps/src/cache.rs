@@ -1,7 +1,7 @@
 //! What apps keep for a while. It is lost when the process ends, and another process has its own: a cache.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use sandbox::HostCall;
@@ -12,9 +12,18 @@ use service::AppConfigId;
 const MOST_KEYS: usize = 1000;
 const LARGEST_VALUE: usize = 64 * 1024;
 const MOST_ITEMS: usize = 1000;
+/// What a configuration has not asked about for so long goes: it is switched off, or deleted. What it does every day still
+/// finds what it kept the day before.
+const UNUSED: Duration = Duration::from_hours(25);
 
 #[derive(Debug, Default)]
-pub(crate) struct Caches(Mutex<HashMap<AppConfigId, Cache>>);
+pub(crate) struct Caches(Mutex<HashMap<AppConfigId, Owned>>);
+
+#[derive(Debug)]
+struct Owned {
+    cache: Cache,
+    used_at: Instant,
+}
 
 type Cache = HashMap<String, Kept>;
 
@@ -33,10 +42,32 @@ enum Held {
 impl Caches {
     /// Does what is asked, if it is about the cache.
     pub(crate) fn call(&self, config: AppConfigId, call: &HostCall, now: Instant) -> Option<Result<Value, String>> {
-        let mut caches = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let cache = caches.entry(config).or_default();
-        cache.retain(|_, kept| kept.until.is_none_or(|until| until > now));
-        carry_out(cache, call, now)
+        let mut caches = self.caches();
+        let owned = caches.entry(config).or_insert_with(|| Owned {
+            cache: Cache::default(),
+            used_at: now,
+        });
+        owned.used_at = now;
+        owned.cache.retain(|_, kept| kept.is_good(now));
+        carry_out(&mut owned.cache, call, now)
+    }
+
+    /// Lets go of what is over, and of what nobody has asked about for long.
+    pub(crate) fn tidy(&self, now: Instant) {
+        self.caches().retain(|_, owned| {
+            owned.cache.retain(|_, kept| kept.is_good(now));
+            !owned.cache.is_empty() && now < owned.used_at + UNUSED
+        });
+    }
+
+    fn caches(&self) -> MutexGuard<'_, HashMap<AppConfigId, Owned>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    fn is_good(&self, now: Instant) -> bool {
+        self.until.is_none_or(|until| until > now)
     }
 }
 
@@ -220,6 +251,44 @@ mod tests {
             ),
             Value::Null
         );
+    }
+
+    #[test]
+    fn what_is_over_or_long_unused_is_let_go() {
+        let (caches, start) = (Caches::default(), Instant::now());
+        let later = |hours| start + Duration::from_hours(hours);
+        let set = |config, ttl_seconds| {
+            let (key, value) = ("k".to_owned(), json!(1));
+            let call = HostCall::CacheSet {
+                key,
+                value,
+                ttl_seconds,
+            };
+            caches.call(AppConfigId(config), &call, start);
+        };
+        let get = |config, now| {
+            let call = HostCall::CacheGet { key: "k".to_owned() };
+            caches.call(AppConfigId(config), &call, now)
+        };
+        let held = || {
+            let mut ids: Vec<i64> = caches.caches().keys().map(|id| id.0).collect();
+            ids.sort_unstable();
+            ids
+        };
+        set(1, None);
+        set(2, None);
+        set(3, Some(60.0));
+        // Who only asks keeps nothing.
+        get(4, start);
+        caches.tidy(start);
+        assert_eq!(held(), [1, 2, 3]);
+        caches.tidy(later(1));
+        assert_eq!(held(), [1, 2]);
+        assert_eq!(get(1, later(24)), Some(Ok(json!(1))), "a day later it is still there");
+        caches.tidy(later(26));
+        assert_eq!(held(), [1]);
+        caches.tidy(later(50));
+        assert_eq!(held(), Vec::<i64>::new());
     }
 
     #[test]

@@ -15,6 +15,8 @@ use crate::apps::Apps;
 const POLL: Duration = Duration::from_secs(1);
 /// A configuration without events is looked at less and less often, but at least this often.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// A pause that ended so long ago is that of somebody who is no longer looked at.
+const FORGOTTEN: Duration = Duration::from_mins(1);
 /// A third of the lease: two may go missing.
 pub(crate) const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
 const TIDY_EVERY: Duration = Duration::from_secs(15);
@@ -32,15 +34,20 @@ struct Pause {
 }
 
 impl Pauses {
-    fn is_over(&self, id: AppConfigId) -> bool {
-        self.0.get(&id).is_none_or(|pause| pause.until <= Instant::now())
+    fn is_over(&self, id: AppConfigId, now: Instant) -> bool {
+        self.0.get(&id).is_none_or(|pause| pause.until <= now)
     }
 
-    fn lengthen(&mut self, id: AppConfigId) {
+    fn lengthen(&mut self, id: AppConfigId, now: Instant) {
         let before = self.0.get(&id).map_or(POLL / 2, |pause| pause.length);
         let length = (before * 2).min(LONGEST_PAUSE);
-        let until = Instant::now() + length;
+        let until = now + length;
         self.0.insert(id, Pause { until, length });
+    }
+
+    /// Lets go of configurations that were switched off or deleted: what is due is looked at soon after its pause.
+    fn tidy(&mut self, now: Instant) {
+        self.0.retain(|_, pause| now < pause.until + FORGOTTEN);
     }
 
     fn end(&mut self, id: AppConfigId) {
@@ -82,6 +89,7 @@ impl Apps {
                 () = stop.cancelled() => {}
                 _ = tick.tick() => {
                     self.core.workshop.tidy().await;
+                    self.core.caches.tidy(Instant::now());
                     if let Err(error) = self.check_one().await {
                         log(&error);
                     }
@@ -114,17 +122,23 @@ impl Apps {
             None => None,
         };
         let pauses = shared.as_deref_mut().unwrap_or(&mut own);
+        pauses.tidy(Instant::now());
         let mut after = AppConfigId(0);
         loop {
             let due = self.core.service.due_apps(after, PAGE).await?;
             let Some(last) = due.last() else { return Ok(None) };
             after = last.config;
-            for one in due.iter().filter(|one| pauses.is_over(one.config)).collect::<Vec<_>>() {
+            let now = Instant::now();
+            for one in due
+                .iter()
+                .filter(|one| pauses.is_over(one.config, now))
+                .collect::<Vec<_>>()
+            {
                 if self.has_events(one.team.0, &one.place).await? {
                     pauses.end(one.config);
                     return Ok(Some(one.config));
                 }
-                pauses.lengthen(one.config);
+                pauses.lengthen(one.config, Instant::now());
             }
         }
     }
@@ -186,4 +200,30 @@ pub(crate) fn is_lost(kept: Result<bool>) -> bool {
 
 fn log(error: &service::Error) {
     tracing::error!(error = error as &dyn std::error::Error, "apps: background work failed");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_of_configurations_that_are_gone_are_forgotten() {
+        let (mut pauses, start) = (Pauses::default(), Instant::now());
+        let (there, gone) = (AppConfigId(1), AppConfigId(2));
+        pauses.lengthen(there, start);
+        pauses.lengthen(gone, start);
+        assert!(!pauses.is_over(there, start) && pauses.is_over(there, start + POLL));
+        for second in 0..120 {
+            let now = start + Duration::from_secs(second);
+            pauses.tidy(now);
+            if pauses.is_over(there, now) {
+                pauses.lengthen(there, now);
+            }
+        }
+        assert_eq!(pauses.0.keys().collect::<Vec<_>>(), [&there]);
+        assert_eq!(
+            pauses.0[&there].length, LONGEST_PAUSE,
+            "whoever is still looked at keeps the pause"
+        );
+    }
 }
