@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use service::Result;
 use service::access::Who;
 use service::domains::Domain;
@@ -10,52 +11,68 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Identity;
 
-const POLL: Duration = Duration::from_secs(1);
+const LOOK_FOR_MAIL: Duration = Duration::from_secs(1);
 /// Domains are due once a day; nobody waits for the minute.
 const LOOK_AT_DOMAINS: Duration = Duration::from_mins(1);
-/// One at a time, however many there are: a look may take five seconds, and mail must not wait for all of them.
-const LOOK_FOR_ONE: Duration = Duration::from_secs(5);
+const LOOK_FOR_DOMAINS: Duration = Duration::from_secs(5);
+/// New domains that are looked for together, each of another organization. A look may take five seconds.
+const LOOKS_AT_ONCE: i64 = 8;
 
 impl Identity {
     /// Works until told to stop; what is under way is finished first.
     pub async fn work(&self, stop: CancellationToken) {
-        let (mut mail, mut domains) = (interval(POLL), interval(LOOK_AT_DOMAINS));
-        let mut awaited = interval(LOOK_FOR_ONE);
-        awaited.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        while !stop.is_cancelled() {
-            tokio::select! {
-                () = stop.cancelled() => {}
-                _ = mail.tick() => exhaust(&stop, || self.deliver_mail()).await,
-                _ = domains.tick() => exhaust(&stop, || self.recheck_domain()).await,
-                _ = awaited.tick() => {
-                    did(self.look_for_awaited_domain().await);
-                }
-            }
-        }
+        let stop = &stop;
+        let mail = now_and_then(stop, LOOK_FOR_MAIL, move || exhaust(stop, move || self.deliver_mail()));
+        let verified = now_and_then(stop, LOOK_AT_DOMAINS, move || {
+            exhaust(stop, move || self.recheck_domain())
+        });
+        let awaited = now_and_then(stop, LOOK_FOR_DOMAINS, move || async move {
+            did(self.look_for_awaited_domains().await);
+        });
+        // Apart from each other: mail does not wait for somebody's name server, nor one domain for all the others.
+        tokio::join!(mail, verified, awaited);
     }
 
     /// Does one thing that is due, if there is one. Tests call this, and never wait.
     pub async fn step(&self) -> Result<bool> {
-        Ok(self.deliver_mail().await? | self.recheck_domain().await? | self.look_for_awaited_domain().await?)
+        Ok(self.deliver_mail().await? | self.recheck_domain().await? | self.look_for_awaited_domains().await?)
     }
 
     /// Looks for the record of a verified domain that has not been looked at for a day.
     pub async fn recheck_domain(&self) -> Result<bool> {
-        self.look_at(self.service.domain_to_recheck().await?).await
+        match self.service.domain_to_recheck().await? {
+            Some(domain) => self.look_at(&domain).await.map(|()| true),
+            None => Ok(false),
+        }
     }
 
-    /// Looks for the record of a new domain that somebody waits to see verified.
-    pub async fn look_for_awaited_domain(&self) -> Result<bool> {
-        self.look_at(self.service.awaited_domain().await?).await
+    /// Looks for the records of new domains that somebody waits to see verified: some at once, one of each organization.
+    pub async fn look_for_awaited_domains(&self) -> Result<bool> {
+        let awaited = self.service.awaited_domains(LOOKS_AT_ONCE).await?;
+        for looked in join_all(awaited.iter().map(|domain| self.look_at(domain))).await {
+            looked?;
+        }
+        Ok(!awaited.is_empty())
     }
 
-    async fn look_at(&self, due: Option<Domain>) -> Result<bool> {
-        let Some(domain) = due else { return Ok(false) };
-        let sighting = self.look_for_record(&domain).await;
+    async fn look_at(&self, domain: &Domain) -> Result<()> {
+        let sighting = self.look_for_record(domain).await;
         self.service
             .settle_domain(&Who::system(), domain.organization_id, domain.id, &sighting)
             .await?;
-        Ok(true)
+        Ok(())
+    }
+}
+
+/// Works at once and then every so often, until told to stop.
+async fn now_and_then<F: Future<Output = ()>>(stop: &CancellationToken, every: Duration, mut work: impl FnMut() -> F) {
+    let mut tick = interval(every);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    while !stop.is_cancelled() {
+        tokio::select! {
+            () = stop.cancelled() => {}
+            _ = tick.tick() => work().await,
+        }
     }
 }
 

@@ -114,21 +114,65 @@ on_both! {
         let Scene { kit, dns, domain, .. } = &scene;
         let clock = kit.service.clock();
         clock.advance(TimeDelta::hours(1));
-        assert!(!kit.identity.look_for_awaited_domain().await.unwrap(), "nobody has asked yet");
+        assert!(!kit.identity.look_for_awaited_domains().await.unwrap(), "nobody has asked yet");
         scene.expect_problem("dns_no_record", &domain.record).await;
-        assert!(!kit.identity.look_for_awaited_domain().await.unwrap(), "not at once");
+        assert!(!kit.identity.look_for_awaited_domains().await.unwrap(), "not at once");
         clock.advance(TimeDelta::minutes(3));
-        assert!(kit.identity.look_for_awaited_domain().await.unwrap());
-        assert!(!kit.identity.look_for_awaited_domain().await.unwrap(), "one look is enough for a while");
+        assert!(kit.identity.look_for_awaited_domains().await.unwrap());
+        assert!(!kit.identity.look_for_awaited_domains().await.unwrap(), "one look is enough for a while");
         dns.put_txt(&domain.record, &[&domain.challenge]);
         clock.advance(TimeDelta::minutes(3));
-        assert!(kit.identity.look_for_awaited_domain().await.unwrap());
+        assert!(kit.identity.look_for_awaited_domains().await.unwrap());
         assert_eq!(kit.get(&domain.key, &domain.at("")).await.body["is_verified"], true);
 
         let other = add(kit, "example.net").await;
         assert_eq!(verify(kit, &other).await.body["is_verified"], false);
         clock.advance(TimeDelta::days(8));
-        assert!(!kit.identity.look_for_awaited_domain().await.unwrap(), "nobody waits for ever");
+        assert!(!kit.identity.look_for_awaited_domains().await.unwrap(), "nobody waits for ever");
+    }
+
+    async fn many_domains_of_one_organization_do_not_delay_those_of_another(scene: Scene) {
+        let Scene { kit, dns, .. } = &scene;
+        let clock = kit.service.clock();
+        for number in 0..20 {
+            let domain = add(kit, &format!("d{number}.example.net")).await;
+            assert_eq!(verify(kit, &domain).await.body["is_verified"], false);
+        }
+        clock.advance(TimeDelta::seconds(1));
+        let theirs = add_elsewhere(kit, "theirs.example.net").await;
+        assert_eq!(verify(kit, &theirs).await.body["is_verified"], false);
+        dns.put_txt(&theirs.record, &[&theirs.challenge]);
+        clock.advance(TimeDelta::minutes(3));
+        assert!(kit.identity.look_for_awaited_domains().await.unwrap());
+        assert_eq!(kit.get(&theirs.key, &theirs.at("")).await.body["is_verified"], true, "in the first round");
+        for _ in 1..20 {
+            assert!(kit.identity.look_for_awaited_domains().await.unwrap(), "one by one");
+        }
+        assert!(!kit.identity.look_for_awaited_domains().await.unwrap(), "all were looked for");
+    }
+
+    async fn organizations_take_turns_at_being_looked_for(scene: Scene) {
+        let Scene { kit, .. } = &scene;
+        let clock = kit.service.clock();
+        let mut added = Vec::new();
+        for name in ["a.example.net", "b.example.net"] {
+            added.push(add(kit, name).await);
+        }
+        for name in ["x.example.net", "y.example.net"] {
+            added.push(add_elsewhere(kit, name).await);
+        }
+        for domain in &added {
+            clock.advance(TimeDelta::seconds(1));
+            assert_eq!(verify(kit, domain).await.body["is_verified"], false);
+        }
+        clock.advance(TimeDelta::minutes(3));
+        let mut looked_for = Vec::new();
+        for _ in 0..5 {
+            clock.advance(TimeDelta::seconds(5));
+            let round = kit.service.awaited_domains(1).await.unwrap();
+            looked_for.extend(round.into_iter().map(|domain| domain.domain));
+        }
+        assert_eq!(looked_for, ["a.example.net", "x.example.net", "b.example.net", "y.example.net"]);
     }
 
     async fn the_value_is_compared_exactly(scene: Scene) {

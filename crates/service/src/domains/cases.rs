@@ -244,17 +244,18 @@ impl Service {
         Ok(domain)
     }
 
-    /// A new domain whose record was asked for and not seen, if one has not been looked at for some minutes.
-    pub async fn awaited_domain(&self) -> Result<Option<Domain>> {
+    /// New domains whose records were asked for and not seen, and that have not been looked at for some minutes: at most one
+    /// of each organization, and first of the one that has waited longest. So many domains of one delay nobody else's.
+    pub async fn awaited_domains(&self, most: i64) -> Result<Vec<Domain>> {
         let now = self.core.clock.now();
         let (due, since) = (now - AWAITED, now - WAITING);
         if !sql::is_awaited(&mut self.core.store.read().await?, due, since).await? {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         let mut db = self.write().await?;
-        let domain = sql::take_awaited(&mut db, due, since, now).await?;
+        let domains = sql::take_awaited(&mut db, due, since, now, most).await?;
         db.commit_unrecorded().await?;
-        Ok(domain)
+        Ok(domains)
     }
 }
 

@@ -154,24 +154,44 @@ pub(super) async fn take_due(db: &mut Writing, due: Time, later: Time) -> Result
 }
 
 pub(super) async fn is_awaited(db: &mut Session, due: Time, since: Time) -> Result<bool> {
-    const SQL: &str = "SELECT 1 FROM domain WHERE verified_at IS NULL AND checked_at < $1 AND created_at > $2 LIMIT 1";
+    const SQL: &str = "SELECT 1 FROM domain WHERE verified_at IS NULL AND created_at > $2 AND checked_at < $1 LIMIT 1";
     let found: Option<i32> = on!(db, conn => sqlx::query_scalar(SQL).bind(due).bind(since).fetch_optional(conn))?;
     Ok(found.is_some())
 }
 
-/// Takes the one that has waited longest, and leaves it alone until it is due again.
-pub(super) async fn take_awaited(db: &mut Writing, due: Time, since: Time, now: Time) -> Result<Option<Domain>> {
+/// Takes the one of each organization that has waited longest, and leaves it alone until it is due again. Organizations take
+/// turns: whose last look is longest ago comes first.
+pub(super) async fn take_awaited(
+    db: &mut Writing,
+    due: Time,
+    since: Time,
+    now: Time,
+    most: i64,
+) -> Result<Vec<Domain>> {
+    macro_rules! next {
+        () => {
+            "WITH awaited AS MATERIALIZED (SELECT id, organization_id, checked_at FROM domain \
+             WHERE verified_at IS NULL AND created_at > $2 AND checked_at IS NOT NULL), ranked AS (SELECT id, checked_at, \
+             row_number() OVER (PARTITION BY organization_id ORDER BY checked_at, id) AS place, \
+             max(checked_at) OVER (PARTITION BY organization_id) AS last_look FROM awaited) \
+             SELECT id FROM ranked WHERE place = 1 AND checked_at < $1 ORDER BY last_look, checked_at, id LIMIT $4"
+        };
+    }
+    // First what the index finds: SQLite would walk all domains, in the order of organizations. And PostgreSQL looks again at
+    // what it locks: another replica may have taken it meanwhile.
     let sql = db.pick(
         concat!(
-            "UPDATE domain SET checked_at = $3 WHERE id = (SELECT id FROM domain WHERE verified_at IS NULL \
-             AND checked_at < $1 AND created_at > $2 ORDER BY checked_at LIMIT 1) RETURNING ",
+            "UPDATE domain SET checked_at = $3 WHERE id IN (",
+            next!(),
+            ") RETURNING ",
             columns!()
         ),
         concat!(
-            "UPDATE domain SET checked_at = $3 WHERE id = (SELECT id FROM domain WHERE verified_at IS NULL \
-             AND checked_at < $1 AND created_at > $2 ORDER BY checked_at LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING ",
+            "UPDATE domain SET checked_at = $3 WHERE id IN (SELECT id FROM domain WHERE id IN (",
+            next!(),
+            ") AND verified_at IS NULL AND checked_at < $1 FOR NO KEY UPDATE SKIP LOCKED) RETURNING ",
             columns!()
         ),
     );
-    Ok(on!(db, conn => sqlx::query_as(sql).bind(due).bind(since).bind(now).fetch_optional(conn))?)
+    Ok(on!(db, conn => sqlx::query_as(sql).bind(due).bind(since).bind(now).bind(most).fetch_all(conn))?)
 }
