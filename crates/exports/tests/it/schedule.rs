@@ -8,8 +8,11 @@ use events::Incoming;
 use serde_json::{Value, json};
 use service::Time;
 use service::WorkerId;
-use service::batch_exports::{Outcome, Progress};
+use service::access::{ReadExports, Request};
+use service::batch_exports::{Coverage, Outcome, Progress, Span};
+use service::credentials::Credential;
 use service::mail::Letter;
+use service::organizations::OrganizationRef;
 use testkit::databases::Backend;
 use testkit::kit::Surroundings;
 use testkit::{Kit, on_both};
@@ -81,6 +84,25 @@ impl<'a> Export<'a> {
             .collect();
         runs.sort();
         runs
+    }
+
+    /// How its intervals stand from one time to another.
+    async fn states(&self, start: &str, end: &str) -> Vec<Coverage> {
+        let organization = Some(OrganizationRef::Id(self.kit.organization));
+        let credential = Credential::Key(&self.kit.admin.key);
+        let caller = self
+            .kit
+            .service
+            .allowed::<ReadExports>(credential, organization, Request::default())
+            .await;
+        let id = self.get("").await["id"].as_str().unwrap().parse().unwrap();
+        let (start, end): (Time, Time) = (start.parse().unwrap(), end.parse().unwrap());
+        let covered = self
+            .kit
+            .service
+            .coverage(&caller.unwrap(), id, Span { start, end }, Some(start))
+            .await;
+        covered.unwrap().into_iter().map(|part| part.coverage).collect()
     }
 
     async fn spans(&self) -> Vec<(String, String)> {
@@ -244,6 +266,34 @@ on_both! {
         assert!(spans.windows(2).all(|pair| pair[0].1 == pair[1].0), "no gap and no overlap: {spans:?}");
         assert_eq!(spans.last().unwrap(), &span("2026-11-16T00:00", "2026-11-17T00:00"));
         assert_eq!(delivered(&kit), once(0..39), "everything before the last boundary, once");
+    }
+
+    async fn a_long_run_counts_up_to_its_end_under_a_short_interval(kit: Kit) {
+        capture(&kit, 1).await;
+        let export = Export::new(&kit, json!({ "interval": "week" })).await;
+        advance(&kit, TimeDelta::days(1));
+        kit.run_exports().await;
+        let week = span("2026-11-09T00:00", "2026-11-16T00:00");
+        assert_eq!(export.spans().await, [week.clone()]);
+        export.patch(json!({ "interval": "hour" })).await;
+        let last_hours = json!({ "start_at": "2026-11-15T22:00:00Z", "end_at": "2026-11-16T00:00:00Z" });
+        export.post("backfill/", last_hours).await;
+        kit.run_exports().await;
+        let spans = export.spans().await;
+        assert_eq!((&spans[0], spans.len()), (&week, 10), "nothing is delivered twice: {spans:?}");
+        assert!(spans.windows(2).all(|pair| pair[0].1 == pair[1].0), "no gap and no overlap: {spans:?}");
+        assert_eq!(export.states("2026-11-15T22:00:00Z", "2026-11-16T00:00:00Z").await, [Coverage::Delivered; 2]);
+        for (filter, found) in [
+            ("after=2026-11-15T23:59:59Z&before=2026-11-16T00:00:00Z", 1),
+            ("after=2026-11-16T00:00:00Z", 9),
+            ("before=2026-11-16T00:00:00Z", 1),
+            ("after=2026-11-15T23:00:00Z&status=Completed", 10),
+            ("status=Failed", 0),
+        ] {
+            let page = export.get(&format!("runs/?limit=5&{filter}")).await;
+            let shown = page["results"].as_array().unwrap().len();
+            assert_eq!((&page["count"], shown), (&json!(found), found.min(5)), "{filter}");
+        }
     }
 
     async fn a_backfill_fills_gaps_and_sends_nothing_twice_unless_told_to(kit: Kit) {

@@ -42,6 +42,9 @@ impl Interval {
         Self::FifteenMinutes,
     ];
 
+    /// No interval is longer, and so no run covers more than this.
+    pub(super) const LONGEST: TimeDelta = TimeDelta::weeks(1);
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Hour => "hour",
@@ -178,6 +181,12 @@ mod tests {
             Interval::Day.floor(time("1969-12-31T23:00:00Z")),
             time("1969-12-31T00:00:00Z")
         );
+    }
+
+    #[test]
+    fn no_interval_is_longer_than_the_longest() {
+        let lengths = Interval::ALL.map(Interval::length);
+        assert_eq!(lengths.iter().max(), Some(&Interval::LONGEST));
     }
 
     #[test]

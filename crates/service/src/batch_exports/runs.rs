@@ -192,6 +192,13 @@ impl Service {
         sql::runs::page(&mut db, export, filter, window).await
     }
 
+    /// So many of the newest, newest first. However many there are, none of the others is looked at.
+    pub async fn newest_runs(&self, caller: &Caller<ReadExports>, export: ExportId, most: i64) -> Result<Vec<Run>> {
+        let mut db = self.core.store.read().await?;
+        cases::find(&mut db, caller, export).await?;
+        sql::runs::newest(&mut db, export, most).await
+    }
+
     pub async fn run(&self, caller: &Caller<ReadExports>, export: ExportId, id: RunId) -> Result<Run> {
         let mut db = self.core.store.read().await?;
         cases::find(&mut db, caller, export).await?;

@@ -8,7 +8,7 @@ use axum::routing::get;
 use serde::Deserialize;
 use service::access::{ChangeExports, ReadExports};
 use service::batch_exports::{BatchExport, Run, RunFilter, RunStatus};
-use service::{ExportId, RunId, Service, Window};
+use service::{ExportId, RunId, Service};
 
 use super::figures;
 use super::runs_chart::{self, RunsChart};
@@ -106,8 +106,7 @@ async fn list(
     InQuery(asked): InQuery<Asked>,
 ) -> Result<Response, Failure> {
     let export = service.batch_export(&inside.caller, id).await?.export;
-    let newest = Window::new(Some(runs_chart::SHOWN), None);
-    let latest = service.runs(&inside.caller, id, &RunFilter::default(), newest).await?;
+    let newest = service.newest_runs(&inside.caller, id, runs_chart::SHOWN).await?;
     let (filter, place) = (asked.filter(), Place::read(&asked.page));
     let runs = service.runs(&inside.caller, id, &filter, place.window()).await?;
     let status = filter.status.map(RunStatus::as_str).unwrap_or_default();
@@ -121,7 +120,7 @@ async fn list(
         base: inside.path(&format!("exports/{id}/")),
         export: id,
         name: export.name.to_string(),
-        chart: RunsChart::new(&latest.items),
+        chart: RunsChart::new(&newest),
         status: select(status),
         is_filtered: filters.iter().any(|(_, value)| !value.is_empty()),
         count: show::counted(runs.count, "run"),

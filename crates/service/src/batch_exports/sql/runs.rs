@@ -7,8 +7,8 @@ use sqlx::QueryBuilder;
 use super::unknown;
 use crate::batch_exports::coverage::Stretch;
 use crate::batch_exports::runs::{Run, RunFilter};
-use crate::batch_exports::{Progress, Span};
-use crate::clock::{Time, far_away};
+use crate::batch_exports::{Interval, Progress, Span};
+use crate::clock::Time;
 use crate::db::{Connection, Session, Writing, changed, on};
 use crate::error::{Error, Result};
 use crate::id::{BackfillId, ExportId, OrganizationId, RunId, WorkerId};
@@ -139,51 +139,70 @@ fn one(row: Option<Row>) -> Result<Option<Run>> {
     row.map(Run::try_from).transpose()
 }
 
+/// Runs that reach beyond a time begin after this one: none is longer than the longest interval. Without it every run since the
+/// first would be read, for the indexes know where runs begin.
+fn earliest_start(reached: Time) -> Time {
+    reached.checked_sub_signed(Interval::LONGEST).unwrap_or(reached)
+}
+
+/// Adds the conditions that both the page and the count stand under. What is not asked about does not keep an index from fitting.
+macro_rules! filtered {
+    ($query:ident, $export:ident, $filter:ident) => {
+        $query
+            .push(" FROM export_run r WHERE r.batch_export_id = ")
+            .push_bind($export);
+        if let Some(status) = $filter.status {
+            $query.push(" AND r.status = ").push_bind(status.as_str());
+        }
+        if let Some(after) = $filter.after {
+            $query.push(" AND r.data_interval_end > ").push_bind(after);
+            $query
+                .push(" AND r.data_interval_start > ")
+                .push_bind(earliest_start(after));
+        }
+        if let Some(before) = $filter.before {
+            $query.push(" AND r.data_interval_start < ").push_bind(before);
+        }
+        if let Some(backfill) = $filter.backfill {
+            $query.push(" AND r.backfill_id = ").push_bind(backfill);
+        }
+    };
+}
+
 pub(in super::super) async fn page(
     db: &mut Session,
     export: ExportId,
     filter: &RunFilter,
     window: Window,
 ) -> Result<Page<Run>> {
-    macro_rules! matching {
-        ($before:literal, $after:literal) => {
-            concat!(
-                $before,
-                "WHERE r.batch_export_id = $1 AND ($2 = '' OR r.status = $2) AND r.data_interval_end > $3 \
-                 AND r.data_interval_start < $4 AND ($5 OR r.backfill_id = $6) ",
-                $after
-            )
-        };
+    macro_rules! read {
+        ($driver:ty, $conn:ident) => {{
+            let mut rows = QueryBuilder::<$driver>::new(concat!("SELECT ", columns!("r.")));
+            filtered!(rows, export, filter);
+            rows.push(" ORDER BY r.created_at DESC, r.id DESC LIMIT ")
+                .push_bind(window.limit);
+            rows.push(" OFFSET ").push_bind(window.offset);
+            let mut count = QueryBuilder::<$driver>::new("SELECT count(*)");
+            filtered!(count, export, filter);
+            let rows: Vec<Row> = rows.build_query_as().fetch_all(&mut *$conn).await?;
+            let count: i64 = count.build_query_scalar().fetch_one($conn).await?;
+            (rows, count)
+        }};
     }
-    const ROWS: &str = matching!(
-        "SELECT * FROM export_run r ",
-        "ORDER BY r.created_at DESC, r.id DESC LIMIT $7 OFFSET $8"
-    );
-    const COUNT: &str = matching!("SELECT count(*) FROM export_run r ", "");
-    let status = filter
-        .status
-        .map(crate::batch_exports::RunStatus::as_str)
-        .unwrap_or_default();
-    let after = filter.after.unwrap_or(Time::UNIX_EPOCH);
-    let before = filter.before.unwrap_or_else(far_away);
-    macro_rules! ask {
-        ($query:expr) => {
-            $query
-                .bind(export)
-                .bind(status)
-                .bind(after)
-                .bind(before)
-                .bind(filter.backfill.is_none())
-                .bind(filter.backfill)
-        };
-    }
-    let Window { limit, offset } = window;
-    let rows = on!(db, conn => ask!(sqlx::query_as(ROWS)).bind(limit).bind(offset).fetch_all(conn))?;
-    let count = on!(db, conn => ask!(sqlx::query_scalar(COUNT)).fetch_one(conn))?;
+    let (rows, count) = match db.connection() {
+        Connection::Sqlite(conn) => read!(sqlx::Sqlite, conn),
+        Connection::Postgres(conn) => read!(sqlx::Postgres, conn),
+    };
     Ok(Page {
         items: all(rows)?,
         count,
     })
+}
+
+/// The newest runs of an export, newest first.
+pub(in super::super) async fn newest(db: &mut Session, export: ExportId, most: i64) -> Result<Vec<Run>> {
+    const SQL: &str = select!("WHERE r.batch_export_id = $1 ORDER BY r.created_at DESC, r.id DESC LIMIT $2");
+    all(on!(db, conn => sqlx::query_as(SQL).bind(export).bind(most).fetch_all(conn))?)
 }
 
 /// The newest runs of each of these exports, newest first.
@@ -375,19 +394,22 @@ pub(in super::super) async fn keep(
 /// Every run that has to do with a span, in order of time.
 pub(in super::super) async fn overlapping(db: &mut Session, export: ExportId, span: Span) -> Result<Vec<Run>> {
     const SQL: &str = select!(
-        "WHERE r.batch_export_id = $1 AND r.data_interval_start < $3 AND r.data_interval_end > $2 \
-         ORDER BY r.data_interval_start, r.data_interval_end"
+        "WHERE r.batch_export_id = $1 AND r.data_interval_start > $4 AND r.data_interval_start < $3 \
+         AND r.data_interval_end > $2 ORDER BY r.data_interval_start, r.data_interval_end"
     );
-    all(on!(db, conn => sqlx::query_as(SQL).bind(export).bind(span.start).bind(span.end).fetch_all(conn))?)
+    let since = earliest_start(span.start);
+    all(on!(db, conn => sqlx::query_as(SQL)
+        .bind(export).bind(span.start).bind(span.end).bind(since).fetch_all(conn))?)
 }
 
 /// The same, with no more than it takes to say what was delivered.
 pub(in super::super) async fn stretches(db: &mut Session, export: ExportId, span: Span) -> Result<Vec<Stretch>> {
     const SQL: &str = "SELECT data_interval_start, data_interval_end, status FROM export_run \
-        WHERE batch_export_id = $1 AND data_interval_start < $3 AND data_interval_end > $2 \
+        WHERE batch_export_id = $1 AND data_interval_start > $4 AND data_interval_start < $3 AND data_interval_end > $2 \
         ORDER BY data_interval_start, data_interval_end";
-    let rows: Vec<(Time, Time, String)> =
-        on!(db, conn => sqlx::query_as(SQL).bind(export).bind(span.start).bind(span.end).fetch_all(conn))?;
+    let since = earliest_start(span.start);
+    let rows: Vec<(Time, Time, String)> = on!(db, conn => sqlx::query_as(SQL)
+        .bind(export).bind(span.start).bind(span.end).bind(since).fetch_all(conn))?;
     let stretch = |(start, end, status): (Time, Time, String)| {
         Ok(Stretch {
             span: Span { start, end },
@@ -413,8 +435,14 @@ pub(in super::super) async fn any_failed(db: &mut Session, id: BackfillId) -> Re
 
 /// Where the newest interval ends that there is a run for.
 pub(in super::super) async fn covered_until(db: &mut Session, export: ExportId) -> Result<Option<Time>> {
-    const SQL: &str = "SELECT max(data_interval_end) FROM export_run WHERE batch_export_id = $1";
-    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(export).fetch_one(conn))?)
+    const LAST: &str = "SELECT max(data_interval_start) FROM export_run WHERE batch_export_id = $1";
+    const SQL: &str =
+        "SELECT max(data_interval_end) FROM export_run WHERE batch_export_id = $1 AND data_interval_start > $2";
+    let last: Option<Time> = on!(db, conn => sqlx::query_scalar(LAST).bind(export).fetch_one(conn))?;
+    let Some(last) = last else { return Ok(None) };
+    // The last to begin need not be the last to end, but what ends after it did not begin long before it.
+    let since = earliest_start(last);
+    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(export).bind(since).fetch_one(conn))?)
 }
 
 /// Where the first interval begins that failed for good, since then.
