@@ -71,11 +71,6 @@ impl Chance {
     }
 }
 
-/// Later than any interval.
-pub(crate) fn far_away() -> Time {
-    Time::from_timestamp(253_402_300_799, 0).unwrap_or(Time::MAX_UTC)
-}
-
 /// A `UUIDv7` whose sub-millisecond bits hold the microseconds, so that ids sort as their times do
 /// and one index serves both "newest first" and a total order. `number` orders those of one moment.
 pub(crate) fn time_ordered_uuid(now: Time, number: u16, random: [u8; 6]) -> Uuid {

@@ -18,9 +18,11 @@ use crate::clock::{Chance, Time};
 use crate::error::{Error, Result};
 use crate::idempotency;
 
+mod log;
 mod turns;
 mod version;
 
+pub(crate) use log::log_page;
 use turns::{Turn, Writer};
 pub(crate) use version::Version;
 use version::{PostgresVersion, SqliteVersion, lock_set_up};

@@ -137,6 +137,13 @@ on_both! {
         kit.run_apps().await;
         assert_eq!(bodies(&receiver), [json!({ "count": 1, "seen": 1 }), json!({ "count": 2, "seen": 2 })]);
         assert_eq!(logged(&kit, &config).await, ["INFO a: 200 true", "INFO b: 200 true"]);
+        for (filter, found) in [
+            ("level=INFO&search=B:%20200", 1), ("level=ERROR", 0), ("search=%25", 0), ("limit=1", 2),
+            ("after=2026-11-15T09:30:00Z&before=2026-11-15T10:00:00Z", 2), ("before=2026-11-15T09:30:00Z", 0),
+        ] {
+            let logs = kit.get(&kit.member.key, &format!("{config}logs/?{filter}")).await;
+            assert_eq!(logs.body["count"], found, "{filter}");
+        }
         // Storage survives; the process does not.
         let kit = kit.restarted(api::Settings::default(), testkit::kit::instance()).await;
         happen(&kit, &["c"]).await;

@@ -200,6 +200,29 @@ on_both! {
         assert!(logs["results"][0]["message"].as_str().unwrap().contains("Delivered 1 rows"), "{logs}");
     }
 
+    async fn a_log_is_asked_for_by_run_level_text_and_time(kit: Kit) {
+        let export = Export::new(&kit, json!({})).await;
+        for number in 0..2 {
+            capture(&kit, number).await;
+            advance(&kit, TimeDelta::hours(1));
+            kit.run_exports().await;
+        }
+        let count = async |path: &str| export.get(path).await["count"].as_u64().unwrap();
+        let runs = export.get("runs/").await;
+        let of_run = async |place: usize| {
+            let id = runs["results"][place]["id"].as_str().unwrap();
+            count(&format!("runs/{id}/logs/")).await
+        };
+        let (newer, older) = (of_run(0).await, of_run(1).await);
+        assert!(newer > 0 && older > 0);
+        assert_eq!(count("logs/").await, newer + older);
+        assert_eq!(count("logs/?after=2026-11-15T11:00:00Z").await, newer);
+        assert_eq!(count("logs/?before=2026-11-15T11:00:00Z").await, older);
+        assert_eq!(count("logs/?level=INFO&search=dELIVERED%201&limit=1").await, 2);
+        assert_eq!(count("logs/?level=ERROR").await, 0);
+        assert_eq!(count("logs/?search=%25").await, 0, "a sign that means something to the database means itself");
+    }
+
     async fn what_was_missed_while_nobody_worked_is_caught_up(kit: Kit) {
         let export = Export::new(&kit, json!({ "interval": "every 5 minutes" })).await;
         for number in 0..200 {

@@ -3,8 +3,8 @@
 use super::unknown;
 use crate::batch_exports::logs::{Level, LogEntry, LogFilter};
 use crate::batch_exports::runs::Run;
-use crate::clock::{Time, far_away};
-use crate::db::{Session, Writing, changed, containing, on};
+use crate::clock::Time;
+use crate::db::{Session, Writing, changed, log_page};
 use crate::error::{Error, Result};
 use crate::id::{ExportId, RunId};
 use crate::page::{Page, Window};
@@ -36,41 +36,14 @@ pub(in super::super) async fn page(
     filter: &LogFilter,
     window: Window,
 ) -> Result<Page<LogEntry>> {
-    macro_rules! matching {
-        ($what:literal, $after:literal) => {
-            concat!(
-                "SELECT ",
-                $what,
-                " FROM export_log WHERE batch_export_id = $1 AND ($2 OR run_id = $3) AND ($4 = '' OR level = $4) \
-                 AND ($5 = '' OR lower(message) LIKE $5 ESCAPE '\\') AND created_at >= $6 AND created_at < $7 ",
-                $after
-            )
-        };
-    }
-    const ROWS: &str = matching!(
+    let (rows, count) = log_page!(
+        db,
         "run_id, level, message, created_at",
-        "ORDER BY created_at DESC, id DESC LIMIT $8 OFFSET $9"
+        "export_log WHERE batch_export_id" = export,
+        ["run_id" = filter.run],
+        filter,
+        window
     );
-    const COUNT: &str = matching!("count(*)", "");
-    let level = filter.level.map(Level::as_str).unwrap_or_default();
-    let search = filter.search.as_deref().map(containing).unwrap_or_default();
-    let after = filter.after.unwrap_or(Time::UNIX_EPOCH);
-    let before = filter.before.unwrap_or_else(far_away);
-    macro_rules! ask {
-        ($query:expr) => {
-            $query
-                .bind(export)
-                .bind(filter.run.is_none())
-                .bind(filter.run)
-                .bind(level)
-                .bind(&search)
-                .bind(after)
-                .bind(before)
-        };
-    }
-    let Window { limit, offset } = window;
-    let rows: Vec<Row> = on!(db, conn => ask!(sqlx::query_as(ROWS)).bind(limit).bind(offset).fetch_all(conn))?;
-    let count = on!(db, conn => ask!(sqlx::query_scalar(COUNT)).fetch_one(conn))?;
     Ok(Page {
         items: rows.into_iter().map(LogEntry::try_from).collect::<Result<_>>()?,
         count,

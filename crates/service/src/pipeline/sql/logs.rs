@@ -1,13 +1,13 @@
 //! Logs are asked for below a configuration that was found for the caller.
 
 use super::unknown;
-use crate::clock::{Time, far_away};
-use crate::db::{Session, Writing, changed, containing, on};
+use crate::clock::Time;
+use crate::db::{Session, Writing, changed, log_page};
 use crate::error::{Error, Result};
 use crate::id::AppConfigId;
 use crate::page::{Page, Window};
 use crate::pipeline::AppConfig;
-use crate::pipeline::logs::{AppLog, AppLogFilter, Level};
+use crate::pipeline::logs::{AppLog, AppLogFilter};
 
 #[derive(sqlx::FromRow)]
 struct Row {
@@ -36,39 +36,14 @@ pub(in super::super) async fn page(
     filter: &AppLogFilter,
     window: Window,
 ) -> Result<Page<AppLog>> {
-    macro_rules! matching {
-        ($what:literal, $after:literal) => {
-            concat!(
-                "SELECT ",
-                $what,
-                " FROM pipeline_log WHERE config_id = $1 AND ($2 = '' OR level = $2) \
-                 AND ($3 = '' OR lower(message) LIKE $3 ESCAPE '\\') AND created_at >= $4 AND created_at < $5 ",
-                $after
-            )
-        };
-    }
-    const ROWS: &str = matching!(
+    let (rows, count) = log_page!(
+        db,
         "source, level, message, created_at",
-        "ORDER BY created_at DESC, id DESC LIMIT $6 OFFSET $7"
+        "pipeline_log WHERE config_id" = config,
+        [],
+        filter,
+        window
     );
-    const COUNT: &str = matching!("count(*)", "");
-    let level = filter.level.map(Level::as_str).unwrap_or_default();
-    let search = filter.search.as_deref().map(containing).unwrap_or_default();
-    let after = filter.after.unwrap_or(Time::UNIX_EPOCH);
-    let before = filter.before.unwrap_or_else(far_away);
-    macro_rules! ask {
-        ($query:expr) => {
-            $query
-                .bind(config)
-                .bind(level)
-                .bind(&search)
-                .bind(after)
-                .bind(before)
-        };
-    }
-    let Window { limit, offset } = window;
-    let rows: Vec<Row> = on!(db, conn => ask!(sqlx::query_as(ROWS)).bind(limit).bind(offset).fetch_all(conn))?;
-    let count = on!(db, conn => ask!(sqlx::query_scalar(COUNT)).fetch_one(conn))?;
     Ok(Page {
         items: rows.into_iter().map(AppLog::try_from).collect::<Result<_>>()?,
         count,
