@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use service::Time;
 use service::sso::Sso;
+use service::{Level, Time};
 
 /// What the service says, as a sentence: it begins small and has no full stop.
 pub(crate) fn sentence(text: &str) -> String {
@@ -102,6 +102,15 @@ pub(crate) fn browser(user_agent: &str) -> String {
         (Some(browser), None) => browser.to_owned(),
         _ if user_agent.is_empty() => "Unknown browser".to_owned(),
         _ => user_agent.chars().take(40).collect(),
+    }
+}
+
+/// A level that stands by itself, as on a tag. Within a sentence it is written small, as the service does.
+pub(crate) const fn level(level: Level) -> &'static str {
+    match level {
+        Level::Member => "Member",
+        Level::Admin => "Administrator",
+        Level::Owner => "Owner",
     }
 }
 

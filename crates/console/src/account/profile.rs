@@ -44,7 +44,7 @@ struct ProfilePage {
 struct Belonging {
     id: OrganizationId,
     name: String,
-    level: String,
+    level: &'static str,
     members: String,
     asks_for_second_factor: bool,
 }
@@ -54,7 +54,7 @@ impl From<&Seen> for Belonging {
         Self {
             id: seen.organization.id,
             name: seen.organization.name.to_string(),
-            level: seen.level.to_string(),
+            level: show::level(seen.level),
             members: show::counted(seen.organization.member_count, "member"),
             asks_for_second_factor: seen.organization.enforce_2fa,
         }

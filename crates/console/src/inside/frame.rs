@@ -73,7 +73,7 @@ impl Section {
 pub(crate) struct Belonging {
     pub(crate) id: OrganizationId,
     pub(crate) name: String,
-    pub(crate) level: String,
+    pub(crate) level: &'static str,
     pub(crate) members: String,
     pub(crate) asks_for_second_factor: bool,
 }
@@ -94,7 +94,7 @@ pub(crate) async fn belongings_in(
     Ok(seen.map(|seen| Belonging {
         id: seen.organization.id,
         name: seen.organization.name.to_string(),
-        level: seen.level.to_string(),
+        level: show::level(seen.level),
         members: show::counted(seen.organization.member_count, "member"),
         asks_for_second_factor: seen.organization.enforce_2fa,
     }))

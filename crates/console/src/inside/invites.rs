@@ -45,7 +45,7 @@ struct Row {
     id: InviteId,
     email: String,
     first_name: String,
-    level: String,
+    level: &'static str,
     sender: String,
     sent: String,
     expires: String,
@@ -65,7 +65,7 @@ impl Row {
             id: invite.id,
             email: invite.target_email.clone(),
             first_name: invite.first_name.clone(),
-            level: invite.level.to_string(),
+            level: show::level(invite.level),
             sender: invite
                 .created_by
                 .as_ref()

@@ -45,7 +45,7 @@ struct MemberPage {
     name: String,
     email: String,
     proof: Proof,
-    level: String,
+    level: &'static str,
     is_you: bool,
     joined: String,
     /// For those who may change it.
@@ -143,7 +143,7 @@ fn member_page<P: Permission>(
             has_second_factor: member.is_2fa_enabled,
             has_single_sign_on: member.has_social_auth,
         },
-        level: member.level.to_string(),
+        level: show::level(member.level),
         is_you,
         joined: show::day(member.joined_at),
         levels: may_change.then(|| levels.judged(problems)),

@@ -341,6 +341,7 @@ async fn enforcement_shows_what_it_means_before_it_happens() {
         "href=\"{}\">ann@sso.example.net</a>",
         kit.at(&format!("members/{}/", ann.uuid))
     )));
+    assert!(asked.says("</a> <span class=\"tag\">Administrator</span>"));
     assert!(asked.says("Passwords stop working") && asked.says("Yours, too, unless you signed in with SAML."));
     assert!(asked.says("hedgerow domains stop-enforcing sso.example.net"));
     assert!(!asked.says("recovery-codes/"), "only owners make codes");

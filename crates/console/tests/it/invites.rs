@@ -25,6 +25,10 @@ async fn many_are_invited_at_once_and_each_has_a_link() {
     let listed = owner.get(&kit.at("invites/")).await;
     assert_eq!(listed.html.matches("/withdraw/\"").count(), 5);
     assert!(listed.says("in 3 days") && !listed.says("hgi_"), "links are shown once");
+    assert_eq!(
+        listed.html.matches("<span class=\"tag\">Administrator</span>").count(),
+        5
+    );
 }
 
 #[tokio::test]

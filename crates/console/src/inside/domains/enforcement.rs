@@ -10,7 +10,7 @@ use serde_json::json;
 use service::access::{ChangeDomains, MakeRecoveryCodes};
 use service::domains::{Domain, DomainPatch};
 use service::sso::{Consequences, Newcomer, Sso};
-use service::{DomainId, Email, Service};
+use service::{DomainId, Email, Service, UserUuid};
 
 use super::{below, frame_below};
 use crate::Console;
@@ -143,10 +143,27 @@ struct Plan {
     set_up: Option<&'static str>,
     refusal: Option<String>,
     who: String,
-    named: Vec<Newcomer>,
+    named: Vec<Affected>,
     more: i64,
     is_about_you: bool,
     may_make_codes: bool,
+}
+
+/// Somebody who has never signed in that way.
+struct Affected {
+    uuid: UserUuid,
+    email: String,
+    level: &'static str,
+}
+
+impl From<Newcomer> for Affected {
+    fn from(newcomer: Newcomer) -> Self {
+        Self {
+            uuid: newcomer.uuid,
+            email: newcomer.email,
+            level: show::level(newcomer.level),
+        }
+    }
 }
 
 impl Plan {
@@ -164,7 +181,7 @@ impl Plan {
             },
             refusal: found.refusal.map(|reason| show::sentence(&reason)),
             more: found.newcomers - named,
-            named: found.named,
+            named: found.named.into_iter().map(Affected::from).collect(),
             is_about_you: own.is_ok_and(|own| own.domain() == domain.domain),
             may_make_codes: inside.may::<MakeRecoveryCodes>(),
         }
