@@ -7,7 +7,7 @@ use service::access::Permission;
 use service::{Scope, Service};
 
 /// Where the commands look for the key: nobody should paste one into a command.
-const KEY: &str = "$HEDGEROW_API_KEY";
+const VARIABLE: &str = "HEDGEROW_API_KEY";
 /// The file in which curl keeps a session.
 const SESSION: &str = "hedgerow-session";
 
@@ -35,7 +35,7 @@ impl Credential {
     fn option(self) -> String {
         match self {
             // The shell puts the key in, so these quotes are double.
-            Self::Key(_) => format!("-H \"Authorization: Bearer {KEY}\""),
+            Self::Key(_) => format!("-H \"Authorization: Bearer ${VARIABLE}\""),
             Self::Session => format!("-b {SESSION}"),
             Self::SigningIn => format!("-c {SESSION}"),
         }
@@ -108,6 +108,12 @@ impl Call {
         }
         lines.join(" \\\n  ")
     }
+}
+
+/// The same for a shell that does not have the key yet. From then on it does, for the commands of all other pages, too.
+pub(crate) fn first_command(service: &Service, key: &str, call: &Call) -> String {
+    let command = call.command(&service.instance().site_url);
+    format!("export {VARIABLE}={}\n{command}", quoted(key))
 }
 
 /// Quoted so that no shell finds anything in it.

@@ -67,7 +67,7 @@ async fn ask_to_delete(
 
 async fn roll(State(service): State<Service>, account: Account, Id(id): Id<KeyId>) -> Result<Response, Failure> {
     match service.roll_key(&account.person, id).await {
-        Ok(fresh) => Ok(page(&MadePage::new(&account, fresh, false))),
+        Ok(fresh) => Ok(page(&MadePage::new(&service, &account, fresh, false).await)),
         Err(error) => refused(&service, &account, id, Deed::Roll, error).await,
     }
 }
@@ -123,9 +123,10 @@ fn sure(service: &Service, account: &Account, key: &Key, deed: Deed, problems: &
             Call::in_session("POST", "Give the key a new value", format!("{api}roll/")),
         ),
         Deed::Narrow => (
-            "Take away what this key never needed?",
-            "Its value stays the same. It goes on doing what it did so far, and can do nothing else. It can:",
-            "Take the rest away",
+            "Narrow this key to what it needed?",
+            "Its value stays the same. It goes on doing what it did since it was made, and can do nothing else. \
+             What is left to it:",
+            "Narrow the key",
             Call::in_session("PATCH", "Leave what it needs", api).sending(json!({ "scopes": needed })),
         ),
         Deed::Delete => (

@@ -7,12 +7,12 @@ use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
-use service::keys::Key;
-use service::{KeyId, OrganizationId, Service, Time, Window};
+use service::keys::{Fresh, Key};
+use service::{KeyId, OrganizationId, Scope, Service, Time, Window};
 
-use super::{Frame, key_scopes, profile};
+use super::{Frame, first_request, key_scopes, profile};
 use crate::Console;
-use crate::curl::Call;
+use crate::curl::{self, Call};
 use crate::failure::Failure;
 use crate::page::page;
 use crate::show;
@@ -41,7 +41,8 @@ struct Row {
     scopes: Vec<String>,
     /// What it never needed, once it was used at all.
     unused: Vec<String>,
-    may_be_narrowed: bool,
+    /// All that it needed, where it may be narrowed to that.
+    needed: Option<Vec<String>>,
     organizations: String,
     used: String,
     created: String,
@@ -62,9 +63,9 @@ impl Row {
             label: key.label.to_string(),
             mask: key.mask_value.clone(),
             can: can(key),
-            scopes: key.scopes.iter().map(ToString::to_string).collect(),
+            scopes: written(&key.scopes),
             unused: unused(key),
-            may_be_narrowed: !is_expired && can_be_narrowed(key),
+            needed: (!is_expired && can_be_narrowed(key)).then(|| written(&key.needed_scopes())),
             organizations: reach(key, names),
             used: key
                 .last_used_at
@@ -86,7 +87,12 @@ fn unused(key: &Key) -> Vec<String> {
     if key.used_scopes.is_empty() {
         return Vec::new();
     }
-    key.unused_scopes().iter().map(ToString::to_string).collect()
+    written(&key.unused_scopes())
+}
+
+/// As the API names them.
+fn written(scopes: &[Scope]) -> Vec<String> {
+    scopes.iter().map(ToString::to_string).collect()
 }
 
 /// Whether less would have done so far.
@@ -135,11 +141,18 @@ pub(super) struct MadePage {
     can: String,
     expires: String,
     is_new: bool,
+    /// What the first request does, and how a shell is told to make it.
+    first: (&'static str, String),
 }
 
 impl MadePage {
-    pub(super) fn new(account: &Account, fresh: service::keys::Fresh, is_new: bool) -> Self {
+    pub(super) async fn new(service: &Service, account: &Account, fresh: Fresh, is_new: bool) -> Self {
+        // It is shown once: nothing that goes wrong now may keep it from being shown.
+        let belongings = profile::organizations(service, account).await.ok();
+        let organization = belongings.and_then(|page| page.items.first().map(|seen| seen.organization.id));
+        let (words, call) = first_request::of(&fresh.key, organization);
         Self {
+            first: (words, curl::first_command(service, &fresh.secret, &call)),
             frame: Frame::new(account, HERE),
             label: fresh.key.label.to_string(),
             can: can(&fresh.key),

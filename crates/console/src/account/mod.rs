@@ -1,5 +1,6 @@
 //! One's own account.
 
+mod first_request;
 mod key_deeds;
 mod key_scopes;
 mod keys;

@@ -25,14 +25,16 @@ pub(super) fn routes() -> Router<Console> {
     Router::new().route("/account/keys/new/", get(ask).post(create))
 }
 
-/// How long keys last, in days; the first is chosen until another is.
+/// How long keys last, in days, the shortest first.
 const LIFETIMES: [(&str, &str); 5] = [
-    ("90", "90 days"),
     ("7", "7 days"),
     ("30", "30 days"),
+    ("90", "90 days"),
     ("365", "1 year"),
     ("", "It never expires"),
 ];
+/// Chosen until another is.
+const USUAL_LIFETIME: &str = "90";
 
 #[derive(Template)]
 #[template(path = "account/key_new.html")]
@@ -88,7 +90,7 @@ impl Chosen {
         if is_given {
             self.one("expires_at")
         } else {
-            LIFETIMES[0].0
+            USUAL_LIFETIME
         }
     }
 
@@ -161,7 +163,7 @@ async fn create(
         Err(error) => Err(error),
     };
     match made {
-        Ok(fresh) => Ok(page(&MadePage::new(&account, fresh, true))),
+        Ok(fresh) => Ok(page(&MadePage::new(&service, &account, fresh, true).await)),
         Err(error) => form(&service, &account, &chosen, &Problems::try_from(error)?).await,
     }
 }

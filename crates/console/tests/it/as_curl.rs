@@ -17,7 +17,7 @@ async fn key(owner: &mut Browser<'_>) -> String {
 }
 
 /// Does what curl would do.
-async fn run(kit: &Kit, command: &str, key: &str) -> (u16, String) {
+pub(crate) async fn run(kit: &Kit, command: &str, key: &str) -> (u16, String) {
     let method = between(command, "curl -X ", " ").unwrap_or("GET");
     let url = between(command, "'", "'").expect("an address");
     let path = url

@@ -11,6 +11,7 @@ mod export_runs;
 mod exports;
 mod inside;
 mod invites;
+mod keys;
 mod kit;
 mod login;
 mod members;
