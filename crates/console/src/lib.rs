@@ -14,6 +14,7 @@ mod page;
 mod paging;
 mod reset;
 mod second_step;
+mod seen;
 mod show;
 mod signup;
 mod sso;

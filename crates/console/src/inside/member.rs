@@ -20,6 +20,7 @@ use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::page::{go_to, page_again};
 use crate::paging::with_query;
+use crate::seen::SeenAt;
 use crate::show;
 use crate::visitor::{Asked, Id, Sent};
 
@@ -49,7 +50,7 @@ struct MemberPage {
     is_you: bool,
     joined: String,
     /// For those who may change it.
-    levels: Option<Select>,
+    levels: Option<(SeenAt, Select)>,
     may_remove: bool,
     curl: AsCurl,
 }
@@ -68,7 +69,7 @@ async fn show_member(
     asked: Asked,
 ) -> Result<Response, Failure> {
     let member = service.member(&inside.caller, MemberRef::Uuid(uuid)).await?;
-    let chosen = member.level;
+    let chosen = (member.level, SeenAt::of(member.updated_at));
     Ok(member_page(
         &service,
         &inside,
@@ -82,6 +83,8 @@ async fn show_member(
 #[derive(Deserialize)]
 struct Chosen {
     level: String,
+    #[serde(default)]
+    seen: SeenAt,
 }
 
 async fn change_level(
@@ -95,9 +98,8 @@ async fn change_level(
         Some(level) => {
             let patch = MemberPatch { level: Some(level) };
             let member = MemberRef::Uuid(uuid);
-            service
-                .update_member(&inside.caller, member, &patch, &service::whatever)
-                .await
+            let unchanged = |now: &Member| sent.seen.fits(now.updated_at);
+            service.update_member(&inside.caller, member, &patch, &unchanged).await
         }
         None => Err(Error::invalid("level", "invalid_choice", "choose one of these levels")),
     };
@@ -108,7 +110,7 @@ async fn change_level(
             let member = service
                 .member(&inside.also(&service).await?, MemberRef::Uuid(uuid))
                 .await?;
-            let chosen = level.unwrap_or(member.level);
+            let chosen = (level.unwrap_or(member.level), sent.seen);
             Ok(member_page(&service, &inside, &member, chosen, "", &problems))
         }
     }
@@ -118,7 +120,7 @@ fn member_page<P: Permission>(
     service: &Service,
     inside: &Inside<P>,
     member: &Member,
-    chosen: Level,
+    (chosen, seen): (Level, SeenAt),
     done: &str,
     problems: &Problems,
 ) -> Response {
@@ -146,7 +148,7 @@ fn member_page<P: Permission>(
         level: show::level(member.level),
         is_you,
         joined: show::day(member.joined_at),
-        levels: may_change.then(|| levels.judged(problems)),
+        levels: may_change.then(|| (seen, levels.judged(problems))),
         may_remove: is_you || may_change,
         curl: AsCurl::new(service, [read].into_iter().chain(may_change.then_some(write))),
     };

@@ -19,6 +19,7 @@ use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::field::Field;
 use crate::page::{go_to, page_again};
+use crate::seen::SeenAt;
 use crate::show;
 use crate::visitor::{Asked, Sent};
 
@@ -47,6 +48,7 @@ struct Facts {
 }
 
 struct Form {
+    seen: SeenAt,
     name: Field,
     tells_of_joining: Switch,
     asks_for_second_factor: Switch,
@@ -60,6 +62,8 @@ struct Settings {
     is_member_join_email_enabled: String,
     #[serde(default)]
     enforce_2fa: String,
+    #[serde(default)]
+    seen: SeenAt,
 }
 
 impl Settings {
@@ -69,6 +73,7 @@ impl Settings {
             name: inside.organization.name.to_string(),
             is_member_join_email_enabled: word(inside.organization.is_member_join_email_enabled),
             enforce_2fa: word(inside.organization.enforce_2fa),
+            seen: SeenAt::of(inside.organization.updated_at),
         }
     }
 
@@ -83,6 +88,7 @@ impl Settings {
     fn form(&self, problems: &Problems) -> Form {
         let name = Field::text("name", "Name", "organization").at_most(64);
         Form {
+            seen: self.seen.clone(),
             name: name.holding(self.name.clone()).judged(problems),
             tells_of_joining: Switch::new(
                 "is_member_join_email_enabled",
@@ -126,9 +132,8 @@ async fn change(service: &Service, inside: &Inside<ChangeOrganization>, settings
         is_member_join_email_enabled: Some(settings.tells_of_joining()),
         enforce_2fa: Some(settings.asks_for_second_factor()),
     };
-    service
-        .update_organization(&inside.caller, &patch, &service::whatever)
-        .await
+    let unchanged = |now: &Seen| settings.seen.fits(now.organization.updated_at);
+    service.update_organization(&inside.caller, &patch, &unchanged).await
 }
 
 fn settings_page<P: service::access::Permission>(

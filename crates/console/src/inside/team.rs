@@ -20,6 +20,7 @@ use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::field::Field;
 use crate::page::{go_to, page_again};
+use crate::seen::SeenAt;
 use crate::show;
 use crate::visitor::{Asked, Id, Sent};
 
@@ -43,6 +44,7 @@ struct TeamPage {
     token: String,
     shown_timezone: String,
     created: String,
+    seen: SeenAt,
     /// For those who may change them.
     fields: Option<(Field, Field)>,
     curl: AsCurl,
@@ -58,6 +60,7 @@ async fn show_team(
     let typed = Typed {
         name: team.name.to_string(),
         timezone: team.timezone.clone(),
+        seen: SeenAt::of(team.updated_at),
     };
     Ok(team_page(
         &service,
@@ -90,9 +93,8 @@ async fn change(service: &Service, inside: &Inside<ChangeTeams>, id: TeamId, typ
         name: Some(super::name(&typed.name)?),
         timezone: Some(typed.timezone.trim().to_owned().into()),
     };
-    service
-        .update_team(&inside.caller, id, &patch, &service::whatever)
-        .await
+    let unchanged = |now: &Team| typed.seen.fits(now.updated_at);
+    service.update_team(&inside.caller, id, &patch, &unchanged).await
 }
 
 fn team_page<P: Permission>(
@@ -116,6 +118,7 @@ fn team_page<P: Permission>(
         token: team.api_token.clone(),
         shown_timezone: team.timezone.clone(),
         created: show::day(team.created_at),
+        seen: typed.seen.clone(),
         fields: may_change.then(|| (typed.name_field(problems), typed.timezone_field(problems))),
         curl: AsCurl::new(service, [read].into_iter().chain(may_change.then_some(write))),
     };

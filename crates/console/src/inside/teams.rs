@@ -19,6 +19,7 @@ use crate::failure::{Failure, Problems};
 use crate::field::Field;
 use crate::page::{go_to, page, page_again};
 use crate::paging::{Pages, Place};
+use crate::seen::SeenAt;
 use crate::show;
 use crate::visitor::{InQuery, Sent};
 
@@ -98,6 +99,9 @@ struct NewPage {
 pub(super) struct Typed {
     pub(super) name: String,
     pub(super) timezone: String,
+    /// Of a team that is there already.
+    #[serde(default)]
+    pub(super) seen: SeenAt,
 }
 
 impl Typed {
@@ -118,6 +122,7 @@ async fn ask(State(service): State<Service>, inside: Inside<ChangeTeams>) -> Res
     let typed = Typed {
         name: String::new(),
         timezone: "UTC".to_owned(),
+        seen: SeenAt::default(),
     };
     form(&service, &inside, &typed, &Problems::default())
 }

@@ -236,32 +236,6 @@ async fn saml_is_typed_in_and_what_is_wrong_comes_back() {
 }
 
 #[tokio::test]
-async fn nobody_puts_back_what_somebody_else_has_just_replaced() {
-    let kit = Kit::new().await;
-    let mut owner = kit.signed_in("olga@example.com").await;
-    let id = add(&kit, &mut owner, "example.net").await;
-    let page = kit.at(&below(id, "saml/"));
-    let shown = owner.get(&page).await;
-    let seen = between(&shown.html, "name=\"seen\" value=\"", "\"").expect("what was seen");
-    let form = |entity_id| {
-        [
-            ("saml_entity_id", entity_id),
-            ("saml_acs_url", "https://idp.example.net/"),
-            ("saml_x509_cert", CERTIFICATE),
-            ("seen", seen),
-        ]
-    };
-    kit.service.clock().advance(TimeDelta::minutes(1));
-    assert_eq!(owner.post(&page, &form("urn:new")).await.status, 303);
-    let refused = owner.post(&page, &form("urn:old")).await;
-    assert!(
-        refused.status == 409 && refused.says("Somebody else has changed this meanwhile"),
-        "{refused:?}"
-    );
-    assert_eq!(held(&kit, id).await.saml_entity_id, "urn:new");
-}
-
-#[tokio::test]
 async fn a_client_secret_is_kept_and_never_shown() {
     let kit = Kit::new().await;
     let mut owner = kit.signed_in("olga@example.com").await;

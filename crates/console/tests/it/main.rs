@@ -14,6 +14,7 @@ mod invites;
 mod keys;
 mod kit;
 mod login;
+mod meanwhile;
 mod members;
 mod organizations;
 mod overview;

@@ -24,6 +24,7 @@ use crate::failure::{Failure, Problems};
 use crate::inside::Inside;
 use crate::inside::frame::{Frame, Section};
 use crate::page::{go_to, page_again};
+use crate::seen::SeenAt;
 use crate::show;
 use crate::visitor::{Asked, Id, Sent};
 
@@ -46,7 +47,7 @@ struct DomainPage {
     added: String,
     proof: Proof,
     ways: Vec<Way>,
-    joining: Option<Switch>,
+    joining: Option<(SeenAt, Switch)>,
     takes_newcomers: bool,
     enforced: Option<&'static str>,
     choice: Option<Select>,
@@ -86,7 +87,8 @@ async fn show_domain(
     asked: Asked,
 ) -> Result<Response, Failure> {
     let domain = service.domain(&inside.caller, id).await?;
-    let mut page = domain_page(&service, &inside, &domain, &asked.done, &Problems::default()).await?;
+    let joining = Joining::of(&domain);
+    let mut page = domain_page(&service, &inside, &domain, &joining, &asked.done, &Problems::default()).await?;
     // Whoever was waiting for it sees the whole page change, not only the part that waits.
     if domain.is_verified() && headers.contains_key("hx-request") {
         page.headers_mut()
@@ -100,6 +102,32 @@ async fn show_domain(
 struct Joining {
     #[serde(default)]
     jit_provisioning_enabled: String,
+    #[serde(default)]
+    seen: SeenAt,
+}
+
+impl Joining {
+    fn of(domain: &Domain) -> Self {
+        let word = if domain.jit_provisioning_enabled { "yes" } else { "" };
+        Self {
+            jit_provisioning_enabled: word.to_owned(),
+            seen: SeenAt::of(domain.updated_at),
+        }
+    }
+
+    fn is_on(&self) -> bool {
+        self.jit_provisioning_enabled == "yes"
+    }
+
+    fn switch(&self) -> Switch {
+        Switch::new(
+            "jit_provisioning_enabled",
+            "Whoever signs in for the first time becomes a member",
+            "Without it, newcomers need an invite first. It works for people whom your identity provider lets in, with \
+             addresses on this domain, and makes them members of the lowest level.",
+            self.is_on(),
+        )
+    }
 }
 
 async fn save_joining(
@@ -109,18 +137,16 @@ async fn save_joining(
     Sent(sent): Sent<Joining>,
 ) -> Result<Response, Failure> {
     let patch = DomainPatch {
-        jit_provisioning_enabled: Some(sent.jit_provisioning_enabled == "yes"),
+        jit_provisioning_enabled: Some(sent.is_on()),
         ..DomainPatch::default()
     };
-    let changed = service
-        .update_domain(&inside.caller, id, &patch, &service::whatever)
-        .await;
-    match changed {
+    let unchanged = |now: &Domain| sent.seen.fits(now.updated_at);
+    match service.update_domain(&inside.caller, id, &patch, &unchanged).await {
         Ok(_) => Ok(go_to(&inside.path(&format!("{}?done=saved", below(id))))),
         Err(error) => {
             let problems = Problems::try_from(error)?;
             let domain = service.domain(&inside.caller, id).await?;
-            domain_page(&service, &inside, &domain, "", &problems).await
+            domain_page(&service, &inside, &domain, &sent, "", &problems).await
         }
     }
 }
@@ -129,6 +155,7 @@ async fn domain_page<P: Permission>(
     service: &Service,
     inside: &Inside<P>,
     domain: &Domain,
+    joining: &Joining,
     done: &str,
     problems: &Problems,
 ) -> Result<Response, Failure> {
@@ -142,7 +169,7 @@ async fn domain_page<P: Permission>(
         added: show::day(domain.created_at),
         proof: Proof::new(domain, now),
         ways: ways(domain),
-        joining: may_change.then(|| joining(domain)),
+        joining: may_change.then(|| (joining.seen.clone(), joining.switch())),
         takes_newcomers: domain.jit_provisioning_enabled,
         enforced: domain.sso_enforcement.parse().ok().map(Sso::title),
         choice: may_change.then(|| enforcement::choice(service, domain)),
@@ -151,16 +178,6 @@ async fn domain_page<P: Permission>(
         curl: AsCurl::new(service, calls(inside, domain)),
     };
     Ok(page_again(problems, &shown))
-}
-
-fn joining(domain: &Domain) -> Switch {
-    Switch::new(
-        "jit_provisioning_enabled",
-        "Whoever signs in for the first time becomes a member",
-        "Without it, newcomers need an invite first. It works for people whom your identity provider lets in, with \
-         addresses on this domain, and makes them members of the lowest level.",
-        domain.jit_provisioning_enabled,
-    )
 }
 
 fn calls<P: Permission>(inside: &Inside<P>, domain: &Domain) -> Vec<Call> {

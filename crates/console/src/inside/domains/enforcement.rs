@@ -20,6 +20,7 @@ use crate::failure::{Failure, Problems};
 use crate::inside::Inside;
 use crate::inside::frame::Frame;
 use crate::page::{go_to, page_again};
+use crate::seen::SeenAt;
 use crate::show;
 use crate::visitor::{Id, InQuery, Sent};
 
@@ -61,6 +62,8 @@ fn with_this_alone(sso: Sso) -> &'static str {
 #[derive(Debug, Default, Deserialize)]
 struct Chosen {
     sso_enforcement: Option<String>,
+    #[serde(default)]
+    seen: SeenAt,
 }
 
 /// What somebody decided on.
@@ -88,7 +91,10 @@ async fn weigh(
 ) -> Result<Response, Failure> {
     let domain = service.domain(&inside.caller, id).await?;
     match chosen.decision() {
-        Some(decision) => sure(&service, &inside, &domain, decision, &Problems::default()).await,
+        Some(decision) => {
+            let seen = SeenAt::of(domain.updated_at);
+            sure(&service, &inside, &domain, decision, seen, &Problems::default()).await
+        }
         None => Ok(go_to(&inside.path(&below(id)))),
     }
 }
@@ -101,13 +107,11 @@ async fn enforce(
 ) -> Result<Response, Failure> {
     let decision = chosen.decision().ok_or(Failure::Unreadable)?;
     let patch = DomainPatch {
-        sso_enforcement: chosen.sso_enforcement,
+        sso_enforcement: chosen.sso_enforcement.clone(),
         ..DomainPatch::default()
     };
-    let changed = service
-        .update_domain(&inside.caller, id, &patch, &service::whatever)
-        .await;
-    match changed {
+    let unchanged = |now: &Domain| chosen.seen.fits(now.updated_at);
+    match service.update_domain(&inside.caller, id, &patch, &unchanged).await {
         Ok(_) => {
             let done = match decision {
                 Decision::Only(_) => "enforced",
@@ -117,7 +121,8 @@ async fn enforce(
         }
         Err(error) => {
             let domain = service.domain(&inside.caller, id).await?;
-            sure(&service, &inside, &domain, decision, &Problems::try_from(error)?).await
+            let problems = Problems::try_from(error)?;
+            sure(&service, &inside, &domain, decision, chosen.seen, &problems).await
         }
     }
 }
@@ -130,6 +135,7 @@ struct EnforcementPage {
     id: DomainId,
     name: String,
     is_verified: bool,
+    seen: SeenAt,
     /// None: it is to be switched off.
     plan: Option<Plan>,
     curl: AsCurl,
@@ -207,6 +213,7 @@ async fn sure(
     inside: &Inside<ChangeDomains>,
     domain: &Domain,
     decision: Decision,
+    seen: SeenAt,
     problems: &Problems,
 ) -> Result<Response, Failure> {
     let (plan, title, word) = match decision {
@@ -225,6 +232,7 @@ async fn sure(
         id: domain.id,
         name: domain.domain.clone(),
         is_verified: domain.is_verified(),
+        seen,
         plan,
         curl: AsCurl::new(service, [call]),
     };

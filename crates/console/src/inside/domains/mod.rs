@@ -48,11 +48,6 @@ fn frame_below<P>(inside: &Inside<P>, domain: &Domain) -> Frame {
         .through(&below(domain.id), domain.domain.clone())
 }
 
-/// Goes with a form of a domain's settings, so that nobody puts back what somebody else has just replaced.
-fn seen(domain: &Domain) -> String {
-    domain.updated_at.to_rfc3339()
-}
-
 /// A value to be pasted elsewhere.
 #[derive(Debug, Template)]
 #[template(path = "inside/domains/value.html")]

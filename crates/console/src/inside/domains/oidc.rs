@@ -11,7 +11,7 @@ use service::access::ChangeDomains;
 use service::domains::{Domain, DomainPatch};
 use service::{DomainId, Service};
 
-use super::{Value, below, frame_below, seen};
+use super::{Value, below, frame_below};
 use crate::Console;
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
@@ -19,6 +19,7 @@ use crate::field::Field;
 use crate::inside::Inside;
 use crate::inside::frame::Frame;
 use crate::page::{go_to, page_again};
+use crate::seen::SeenAt;
 use crate::visitor::{Asked, Id, Sent};
 
 pub(super) fn routes() -> Router<Console> {
@@ -40,7 +41,7 @@ struct OidcPage {
     client_id: Field,
     client_secret: Field,
     is_set_up: bool,
-    seen: String,
+    seen: SeenAt,
     /// Whether somebody could sign in now.
     is_open: bool,
     curl: AsCurl,
@@ -53,9 +54,8 @@ struct Typed {
     /// Empty: it stays as it is.
     #[serde(default)]
     oidc_client_secret: String,
-    /// The settings that these were typed over.
     #[serde(default)]
-    seen: String,
+    seen: SeenAt,
 }
 
 async fn show_oidc(
@@ -69,7 +69,7 @@ async fn show_oidc(
         oidc_issuer: domain.oidc_issuer.clone(),
         oidc_client_id: domain.oidc_client_id.clone(),
         oidc_client_secret: String::new(),
-        seen: seen(&domain),
+        seen: SeenAt::of(domain.updated_at),
     };
     Ok(oidc_page(
         &service,
@@ -94,7 +94,7 @@ async fn save(
         oidc_client_secret: (!secret.is_empty()).then(|| secret.to_owned()),
         ..DomainPatch::default()
     };
-    let unchanged = |now: &Domain| typed.seen.is_empty() || typed.seen == seen(now);
+    let unchanged = |now: &Domain| typed.seen.fits(now.updated_at);
     match service.update_domain(&inside.caller, id, &patch, &unchanged).await {
         Ok(_) => Ok(go_to(&inside.path(&format!("{}oidc/?done=connected", below(id))))),
         Err(error) => {

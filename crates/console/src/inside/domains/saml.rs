@@ -12,7 +12,7 @@ use service::access::ChangeDomains;
 use service::domains::{Domain, DomainPatch};
 use service::{DomainId, Service};
 
-use super::{Value, below, frame_below, seen};
+use super::{Value, below, frame_below};
 use crate::Console;
 use crate::choices::{Area, Switch};
 use crate::curl::{AsCurl, Call};
@@ -21,6 +21,7 @@ use crate::field::Field;
 use crate::inside::Inside;
 use crate::inside::frame::Frame;
 use crate::page::{go_to, page_again};
+use crate::seen::SeenAt;
 use crate::show;
 use crate::visitor::{Asked, Id, Sent};
 
@@ -57,7 +58,7 @@ struct SamlPage {
     certificate: Area,
     may_begin_there: Switch,
     is_set_up: bool,
-    seen: String,
+    seen: SeenAt,
     /// Whether somebody could sign in now.
     is_open: bool,
     /// Where the settings were read from, and until when the certificate is good.
@@ -73,9 +74,8 @@ struct Typed {
     saml_x509_cert: String,
     #[serde(default)]
     saml_idp_initiated: String,
-    /// The settings that these were typed over.
     #[serde(default)]
-    seen: String,
+    seen: SeenAt,
 }
 
 impl Typed {
@@ -85,7 +85,7 @@ impl Typed {
             saml_acs_url: domain.saml_acs_url.clone(),
             saml_x509_cert: domain.saml_x509_cert.clone(),
             saml_idp_initiated: if domain.saml_idp_initiated { "yes" } else { "" }.to_owned(),
-            seen: seen(domain),
+            seen: SeenAt::of(domain.updated_at),
         }
     }
 
@@ -146,7 +146,7 @@ async fn save(
         saml_idp_initiated: Some(typed.may_begin_there()),
         ..DomainPatch::default()
     };
-    let unchanged = |now: &Domain| typed.seen.is_empty() || typed.seen == seen(now);
+    let unchanged = |now: &Domain| typed.seen.fits(now.updated_at);
     match service.update_domain(&inside.caller, id, &patch, &unchanged).await {
         Ok(_) => Ok(go_to(&saved(&inside, id))),
         Err(error) => {

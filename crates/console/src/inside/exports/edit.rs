@@ -8,7 +8,7 @@ use axum::routing::get;
 use exports::Exports;
 use serde_json::{Value, json};
 use service::access::ChangeExports;
-use service::batch_exports::BatchExport;
+use service::batch_exports::{BatchExport, ExportSeen};
 use service::{ExportId, Service};
 
 use super::form::{Asked, Form, Secrets};
@@ -20,6 +20,7 @@ use crate::failure::{Failure, Problems};
 use crate::inside::Inside;
 use crate::inside::frame::{Frame, Section};
 use crate::page::{go_to, page_again};
+use crate::seen::SeenAt;
 use crate::visitor::{Id, Sent};
 
 pub(super) fn routes() -> Router<Console> {
@@ -37,6 +38,7 @@ struct EditPage {
     name: String,
     kind: &'static str,
     path: String,
+    seen: SeenAt,
     form: Form,
     curl: AsCurl,
 }
@@ -47,7 +49,8 @@ async fn ask(
     Id(id): Id<ExportId>,
 ) -> Result<Response, Failure> {
     let export = service.batch_export(&inside.caller, id).await?.export;
-    let typed = Typed::of(&export);
+    let mut typed = Typed::of(&export);
+    typed.set("seen", SeenAt::of(export.updated_at).text());
     Ok(edit_page(&service, &inside, &export, &typed, &Problems::default()))
 }
 
@@ -61,7 +64,11 @@ async fn save(
     let export = service.batch_export(&inside.caller, id).await?.export;
     let typed = Typed::from(sent);
     let saved = match typed.patch(&export) {
-        Ok(patch) => exports.update(&inside.caller, id, &patch, &service::whatever).await,
+        Ok(patch) => {
+            let seen = SeenAt::from(typed.get("seen"));
+            let unchanged = |now: &ExportSeen| seen.fits(now.export.updated_at);
+            exports.update(&inside.caller, id, &patch, &unchanged).await
+        }
         Err(error) => Err(error),
     };
     match saved {
@@ -98,6 +105,7 @@ fn edit_page(
         name: export.name.to_string(),
         kind: export.kind.title(),
         path: inside.path(&below),
+        seen: SeenAt::from(typed.get("seen")),
         form,
         curl: AsCurl::new(service, [call]),
     };
