@@ -16,7 +16,7 @@ use service::{ExportId, Page, Service, Window};
 use super::attention::{self, Item};
 use super::deeds::Deed;
 use super::frame::{Frame, Section};
-use super::runs_picture::RunsPicture;
+use super::runs_picture::{Legend, RunsPicture};
 use super::{Inside, apps, exports};
 use crate::Console;
 use crate::curl::{AsCurl, Call};
@@ -42,6 +42,7 @@ struct OverviewPage {
     more_attention: i64,
     figures: Vec<Figure>,
     exports: Vec<Export>,
+    legend: Option<Legend>,
     deeds: Vec<Deed>,
     may_invite: bool,
     curl: AsCurl,
@@ -160,12 +161,16 @@ async fn overview(
     let unread = seen.troubled.count - number(seen.troubled.items.len());
     let more_attention = number(attention.len().saturating_sub(ITEMS_SHOWN)) + unread;
     attention.truncate(ITEMS_SHOWN);
+    let exports: Vec<Export> = seen.exports.items.iter().map(Export::from).collect();
+    let pictures = attention.iter().map(|item| &item.picture);
+    let pictures = pictures.chain(exports.iter().map(|export| &export.picture)).flatten();
     Ok(page(&OverviewPage {
         frame: Frame::new(&inside, Section::Overview).noting(&asked.done),
+        legend: Legend::of(pictures),
         attention,
         more_attention,
         figures: seen.figures(inside.organization.member_count),
-        exports: seen.exports.items.iter().map(Export::from).collect(),
+        exports,
         deeds: deeds.items.iter().map(|deed| Deed::new(deed, now)).collect(),
         may_invite: inside.may::<WriteInvites>(),
         curl: AsCurl::new(&service, [call]),

@@ -19,6 +19,8 @@ pub(super) struct RunsPicture {
     bars: Vec<Bar>,
     /// The same for those who do not see it.
     words: String,
+    /// What the bars stand for.
+    standings: Vec<Standing>,
 }
 
 #[derive(Debug, Clone)]
@@ -27,6 +29,19 @@ struct Bar {
     y: usize,
     height: usize,
     class: &'static str,
+    is_hollow: bool,
+}
+
+impl Bar {
+    const fn new(place: usize, standing: Standing) -> Self {
+        Self {
+            x: place * STEP,
+            y: HEIGHT - standing.height(),
+            height: standing.height(),
+            class: standing.class(),
+            is_hollow: standing.is_hollow(),
+        }
+    }
 }
 
 /// Its template escapes what it holds.
@@ -73,14 +88,18 @@ impl Standing {
         }
     }
 
-    /// Colour alone must not tell: what failed stands out.
+    /// Colour alone must not tell: what failed stands out, and what was called off is as high as if it were done, but
+    /// hollow.
     const fn height(self) -> usize {
         match self {
             Self::Failed => HEIGHT,
-            Self::Done => 12,
+            Self::Done | Self::Stopped => 12,
             Self::UnderWay => 8,
-            Self::Stopped => 4,
         }
+    }
+
+    pub(super) const fn is_hollow(self) -> bool {
+        matches!(self, Self::Stopped)
     }
 }
 
@@ -88,7 +107,7 @@ impl RunsPicture {
     /// None if there were no runs. `runs` come newest first, as the service lists them.
     pub(super) fn new(runs: &[Run]) -> Option<Self> {
         let standings: Vec<Standing> = runs.iter().rev().map(|run| Standing::of(run.status)).collect();
-        Self::of(&standings)
+        Self::of(standings)
     }
 
     /// What the picture says, without it.
@@ -97,21 +116,43 @@ impl RunsPicture {
         (!standings.is_empty()).then(|| words(&standings))
     }
 
-    fn of(standings: &[Standing]) -> Option<Self> {
+    fn of(standings: Vec<Standing>) -> Option<Self> {
         if standings.is_empty() {
             return None;
         }
-        let bars = standings.iter().enumerate().map(|(place, standing)| Bar {
-            x: place * STEP,
-            y: HEIGHT - standing.height(),
-            height: standing.height(),
-            class: standing.class(),
-        });
+        let bars = standings.iter().enumerate();
         Some(Self {
             width: standings.len() * STEP,
             height: HEIGHT,
-            bars: bars.collect(),
-            words: words(standings),
+            bars: bars.map(|(place, &standing)| Bar::new(place, standing)).collect(),
+            words: words(&standings),
+            standings,
+        })
+    }
+}
+
+/// What the bars of the pictures on a page mean: only those that are there.
+#[derive(Debug, Clone, Template)]
+#[template(path = "runs_legend.html")]
+pub(super) struct Legend {
+    height: usize,
+    kinds: Vec<(Bar, &'static str)>,
+}
+
+/// Its template escapes what it holds.
+impl HtmlSafe for Legend {}
+
+impl Legend {
+    /// None if there is no picture.
+    pub(super) fn of<'a>(pictures: impl IntoIterator<Item = &'a RunsPicture>) -> Option<Self> {
+        let shown: Vec<Standing> = pictures
+            .into_iter()
+            .flat_map(|picture| picture.standings.clone())
+            .collect();
+        let kinds = Standing::ALL.into_iter().filter(|kind| shown.contains(kind));
+        (!shown.is_empty()).then(|| Self {
+            height: HEIGHT,
+            kinds: kinds.map(|kind| (Bar::new(0, kind), kind.word())).collect(),
         })
     }
 }
@@ -137,10 +178,30 @@ mod tests {
 
     #[test]
     fn a_picture_is_told_in_words_too() {
-        let picture = RunsPicture::of(&[Standing::Done, Standing::Failed, Standing::Done]).unwrap();
+        let picture = RunsPicture::of(vec![Standing::Done, Standing::Failed, Standing::Done]).unwrap();
         assert_eq!(picture.words, "The last 3 runs: 2 done, 1 failed");
         let places: Vec<_> = picture.bars.iter().map(|bar| (bar.x, bar.y + bar.height)).collect();
         assert_eq!(places, [(0, HEIGHT), (7, HEIGHT), (14, HEIGHT)]);
-        assert!(RunsPicture::of(&[]).is_none());
+        assert!(RunsPicture::of(Vec::new()).is_none());
+    }
+
+    #[test]
+    fn kinds_differ_without_their_colours() {
+        let looks = Standing::ALL.map(|kind| (kind.height(), kind.is_hollow()));
+        for (place, look) in looks.iter().enumerate() {
+            assert!(!looks[place + 1..].contains(look), "{looks:?}");
+        }
+    }
+
+    #[test]
+    fn the_legend_names_what_is_there_and_nothing_else() {
+        let pictures = [
+            RunsPicture::of(vec![Standing::Stopped]).unwrap(),
+            RunsPicture::of(vec![Standing::Done, Standing::Stopped]).unwrap(),
+        ];
+        let legend = Legend::of(&pictures).unwrap();
+        let words: Vec<&str> = legend.kinds.iter().map(|(_, word)| *word).collect();
+        assert_eq!(words, ["done", "cancelled"]);
+        assert!(Legend::of([]).is_none());
     }
 }

@@ -8,7 +8,7 @@ use service::batch_exports::{
 use service::organizations::NewOrganization;
 use service::{BackfillId, Email, ExportId, Name, Window, WorkerId};
 
-use crate::kit::Kit;
+use crate::kit::{Kit, between};
 
 /// An export that sends nothing anywhere, and its runs. It is 9:30 when it begins, and nobody works unless asked to.
 pub(crate) struct Scene<'a> {
@@ -196,6 +196,75 @@ async fn runs_are_shown_as_a_picture_and_one_by_one() {
     let failed = owner.get(&scene.at("runs/?status=Failed")).await;
     assert!(failed.says("1 run found") && !failed.says(&link));
     assert!(failed.says("value=\"Failed\" selected"));
+}
+
+#[tokio::test]
+async fn what_was_called_off_differs_by_more_than_its_colour() {
+    let kit = Kit::new().await;
+    let scene = Scene::new(&kit, Interval::Hour).await;
+    scene.wait(TimeDelta::hours(2));
+    scene.schedule().await;
+    let runs = scene.runs().await;
+    let mut owner = kit.signed_in("olga@example.com").await;
+    owner
+        .post(&scene.at(&format!("runs/{}/cancel/", runs[0].id)), &[])
+        .await;
+    let shown = owner.get(&scene.at("runs/")).await;
+    let chart = between(&shown.html, "<figure class=\"chart\">", "</svg>").expect("a chart");
+    assert!(
+        chart.matches("class=\"run-dash\"").count() == 1 && chart.contains("<rect class=\"run-stopped\" x=\""),
+        "{chart}"
+    );
+    let legend = between(&shown.html, "<ul class=\"legend\">", "</ul>").expect("a legend");
+    assert!(
+        legend.contains("</svg> cancelled</li>") && legend.matches("class=\"run-dash\"").count() == 1,
+        "{legend}"
+    );
+    assert!(!legend.contains("failed"), "what is not there is not explained");
+    for small in [scene.at(""), kit.at("exports/"), kit.at("")] {
+        let shown = owner.get(&small).await;
+        let legend = between(&shown.html, "<ul class=\"legend hint\"", "</ul>").expect("a legend");
+        assert!(legend.contains("</svg> cancelled</li>"), "{small}: {legend}");
+    }
+}
+
+#[tokio::test]
+async fn an_export_leads_to_its_latest_run_and_follows_it() {
+    let kit = Kit::new().await;
+    let scene = Scene::new(&kit, Interval::Hour).await;
+    let mut owner = kit.signed_in("olga@example.com").await;
+    let calm = owner.get(&scene.at("")).await;
+    scene.capture().await;
+    assert!(!calm.says(">Latest run<") && !calm.says("hx-get") && calm.says("<dt>Next run</dt><dd>in 30 minutes"));
+    scene.wait(TimeDelta::hours(1));
+    scene.schedule().await;
+    let link = |run: &Run| format!("href=\"{}\">Latest run</a>", scene.at(&format!("runs/{}/", run.id)));
+    let first = scene.runs().await.remove(0);
+    let live = format!(
+        "id=\"state\" aria-labelledby=\"runs\" hx-get=\"{}\" hx-trigger=\"every 5s\" hx-select=\"#state\"",
+        scene.at("")
+    );
+    let waiting = owner.get(&scene.at("")).await;
+    assert!(waiting.says(&link(&first)) && waiting.says(&live), "{waiting:?}");
+    assert!(waiting.says("/assets/htmx-") && waiting.says("role=\"status\">Latest run: Waiting</p>"));
+    scene.work().await;
+    let over = owner.get(&scene.at("")).await;
+    assert!(
+        over.says(&link(&first)) && over.says("role=\"status\">Latest run: Delivered</p>"),
+        "{over:?}"
+    );
+    assert!(
+        !over.says("hx-get") && !over.says("/assets/htmx-"),
+        "there is nothing to wait for"
+    );
+    scene.wait(TimeDelta::hours(1));
+    scene.schedule().await;
+    let second = scene.runs().await.remove(0);
+    let again = owner.get(&scene.at("")).await;
+    assert!(
+        second.id != first.id && again.says(&link(&second)) && again.says(&live),
+        "{again:?}"
+    );
 }
 
 #[tokio::test]

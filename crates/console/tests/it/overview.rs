@@ -5,7 +5,7 @@ use service::domains::{DomainPatch, NewDomain};
 use service::pipeline::{AppFields, AppName, Collection, NewApp, PluginType};
 use service::{Level, WorkerId};
 
-use crate::kit::Kit;
+use crate::kit::{Kit, between};
 
 async fn export(kit: &Kit, name: &str, paused: bool) {
     let new = NewExport {
@@ -97,7 +97,13 @@ async fn exports_show_their_last_runs_as_a_picture() {
     }
     let shown = owner.get(&kit.at("")).await;
     assert!(shown.says("aria-label=\"The last 3 runs: 3 under way\""), "{shown:?}");
-    assert_eq!(shown.html.matches("<rect class=\"run-under-way\"").count(), 3);
+    let picture = between(&shown.html, "<svg class=\"runs\"", "</svg>").expect("a picture");
+    assert_eq!(picture.matches("<rect class=\"run-under-way\"").count(), 3);
+    let legend = between(&shown.html, "<ul class=\"legend hint\"", "</ul>").expect("a legend");
+    assert!(
+        legend.contains("</svg> under way</li>") && legend.matches("<li>").count() == 1,
+        "{legend}"
+    );
 }
 
 #[tokio::test]

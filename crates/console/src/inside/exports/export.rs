@@ -8,17 +8,19 @@ use axum::routing::get;
 use serde_json::{Map, Value, json};
 use service::access::{ChangeExports, ReadExports};
 use service::batch_exports::destination::{ConfigField, FieldKind};
-use service::batch_exports::{BatchExport, ExportSeen};
-use service::{ExportId, RunId, Service};
+use service::batch_exports::{BatchExport, ExportSeen, Run};
+use service::{ExportId, RunId, Service, Time};
 
+use super::figures;
 use super::list::teams;
+use super::status::{self, Tag};
 use super::words::{self, State};
 use crate::Console;
 use crate::curl::{AsCurl, Call};
 use crate::failure::Failure;
 use crate::inside::Inside;
 use crate::inside::frame::{Frame, Section};
-use crate::inside::runs_picture::RunsPicture;
+use crate::inside::runs_picture::{Legend, RunsPicture};
 use crate::page::page;
 use crate::show;
 use crate::visitor::{Asked, Id};
@@ -37,6 +39,11 @@ struct ExportPage {
     is_paused: bool,
     failure: Option<Failed>,
     picture: Option<RunsPicture>,
+    legend: Option<Legend>,
+    latest: Option<Latest>,
+    next: String,
+    /// A run is under way.
+    is_live: bool,
     facts: Vec<(&'static str, String)>,
     destination: Vec<(&'static str, String)>,
     query: Option<String>,
@@ -60,6 +67,23 @@ impl Failed {
     }
 }
 
+/// The newest run, and how it stands.
+struct Latest {
+    id: RunId,
+    interval: String,
+    tag: Tag,
+}
+
+impl From<&Run> for Latest {
+    fn from(run: &Run) -> Self {
+        Self {
+            id: run.id,
+            interval: figures::interval(run.data_interval_start, run.data_interval_end),
+            tag: status::tag(run.status),
+        }
+    }
+}
+
 async fn show_export(
     Shared(service): Shared<Service>,
     inside: Inside<ReadExports>,
@@ -72,6 +96,7 @@ async fn show_export(
     let team = teams.into_iter().find(|(team, _)| *team == export.team_id);
     let team = team.map(|(_, name)| name).unwrap_or_default();
     let may_change = inside.may::<ChangeExports>();
+    let picture = RunsPicture::new(&seen.latest_runs);
     Ok(page(&ExportPage {
         frame: Frame::new(&inside, Section::Exports).below().noting(&asked.done),
         id,
@@ -79,8 +104,12 @@ async fn show_export(
         state: State::of(&seen),
         is_paused: export.paused,
         failure: Failed::of(&seen),
-        picture: RunsPicture::new(&seen.latest_runs),
-        facts: facts(export, team, &service),
+        legend: Legend::of(&picture),
+        picture,
+        latest: seen.latest_runs.first().map(Latest::from),
+        next: next_run(export, service.clock().now()),
+        is_live: seen.latest_runs.iter().any(|run| !run.status.is_over()),
+        facts: facts(export, team),
         destination: settings(export),
         query: export.hogql_query.clone(),
         may_change,
@@ -88,20 +117,19 @@ async fn show_export(
     }))
 }
 
-fn facts(export: &BatchExport, team: String, service: &Service) -> Vec<(&'static str, String)> {
-    let next = match export.next_run_at {
-        Some(time) => {
-            let wait = show::until(time, service.clock().now());
-            format!("{wait}, at {}", words::minute(time))
-        }
+fn next_run(export: &BatchExport, now: Time) -> String {
+    match export.next_run_at {
+        Some(time) => format!("{}, at {}", show::until(time, now), words::minute(time)),
         None if export.paused => "Not while it is paused".to_owned(),
         None => "None: its end has come".to_owned(),
-    };
+    }
+}
+
+fn facts(export: &BatchExport, team: String) -> Vec<(&'static str, String)> {
     let mut facts = vec![
         ("What is exported", words::model(export.model.name()).to_owned()),
         ("Of the team", team),
         ("How often", words::interval(export.interval).to_owned()),
-        ("Next run", next),
     ];
     let times = [
         ("Not before", export.start_at),

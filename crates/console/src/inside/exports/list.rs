@@ -18,7 +18,7 @@ use crate::curl::{AsCurl, Call};
 use crate::failure::Failure;
 use crate::inside::Inside;
 use crate::inside::frame::{Frame, Section};
-use crate::inside::runs_picture::RunsPicture;
+use crate::inside::runs_picture::{Legend, RunsPicture};
 use crate::page::page;
 use crate::paging::{Pages, Place};
 use crate::show;
@@ -33,6 +33,7 @@ pub(super) fn routes() -> Router<Console> {
 struct ListPage {
     frame: Frame,
     exports: Vec<Row>,
+    legend: Option<Legend>,
     /// With one team there is nothing to tell apart.
     has_teams: bool,
     pages: Pages,
@@ -89,9 +90,11 @@ async fn list(
     let teams: HashMap<TeamId, String> = teams(&service, &inside).await?.into_iter().collect();
     let now = service.clock().now();
     let call = Call::get::<ReadExports>("List the batch exports", inside.api("batch_exports/"));
+    let rows: Vec<Row> = exports.items.iter().map(|seen| Row::new(seen, &teams, now)).collect();
     Ok(page(&ListPage {
         frame: Frame::new(&inside, Section::Exports).noting(&asked.done),
-        exports: exports.items.iter().map(|seen| Row::new(seen, &teams, now)).collect(),
+        legend: Legend::of(rows.iter().filter_map(|row| row.picture.as_ref())),
+        exports: rows,
         has_teams: teams.len() > 1,
         pages: Pages::new(&inside.path("exports/"), &[], place, exports.count),
         may_change: inside.may::<ChangeExports>(),

@@ -16,6 +16,7 @@ const TOP: i64 = 14;
 const HEIGHT: i64 = 84;
 /// Also of what has no rows: whoever has no bar is not seen.
 const LOWEST: i64 = 4;
+/// How far above its bar a mark begins.
 const MARK: i64 = 11;
 
 #[derive(Debug, Template)]
@@ -35,7 +36,32 @@ pub(super) struct RunsChart {
 struct Kind {
     class: &'static str,
     word: &'static str,
-    is_failed: bool,
+    is_hollow: bool,
+    mark: Option<Mark>,
+}
+
+/// What stands above a bar that did not get through: colour alone must not tell.
+#[derive(Debug, Clone, Copy)]
+struct Mark {
+    class: &'static str,
+    /// From the upper left.
+    path: &'static str,
+}
+
+impl Mark {
+    const fn of(standing: Standing) -> Option<Self> {
+        match standing {
+            Standing::Failed => Some(Self {
+                class: "run-cross",
+                path: "l7 7m0-7l-7 7",
+            }),
+            Standing::Stopped => Some(Self {
+                class: "run-dash",
+                path: "m0 4h7",
+            }),
+            Standing::Done | Standing::UnderWay => None,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -44,8 +70,9 @@ struct Bar {
     y: i64,
     height: i64,
     class: &'static str,
-    /// Where a cross stands above what failed: colour alone must not tell.
-    mark: Option<i64>,
+    is_hollow: bool,
+    /// Where it stands.
+    mark: Option<(i64, Mark)>,
     words: String,
 }
 
@@ -79,7 +106,8 @@ impl From<Standing> for Kind {
         Self {
             class: standing.class(),
             word: standing.word(),
-            is_failed: standing == Standing::Failed,
+            is_hollow: standing.is_hollow(),
+            mark: Mark::of(standing),
         }
     }
 }
@@ -94,7 +122,8 @@ impl Bar {
             y: TOP + HEIGHT - height,
             height,
             class: standing.class(),
-            mark: (standing == Standing::Failed).then_some(TOP + HEIGHT - height - MARK),
+            is_hollow: standing.is_hollow(),
+            mark: Mark::of(standing).map(|mark| (TOP + HEIGHT - height - MARK, mark)),
             words: words(run),
         }
     }
