@@ -141,7 +141,7 @@ fn sure(service: &Service, account: &Account, key: &Key, deed: Deed, problems: &
         Deed::Roll | Deed::Delete => Vec::new(),
     };
     SurePage {
-        frame: Frame::new(account, HERE).teaching(service, account, [call]),
+        frame: Frame::new(account, HERE).below().teaching(service, account, [call]),
         alerts: problems.besides(&[]),
         heading,
         text,

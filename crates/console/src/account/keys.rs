@@ -153,7 +153,7 @@ impl MadePage {
         let (words, call) = first_request::of(&fresh.key, organization);
         Self {
             first: (words, curl::first_command(service, &fresh.secret, &call)),
-            frame: Frame::new(account, HERE),
+            frame: Frame::new(account, HERE).below(),
             label: fresh.key.label.to_string(),
             can: can(&fresh.key),
             expires: fresh.key.expires_at.map_or("Never".to_owned(), show::day),

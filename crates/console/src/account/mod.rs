@@ -42,6 +42,8 @@ const MENU: [(&str, &str); 6] = [
 struct Frame {
     name: String,
     here: &'static str,
+    /// Whether the page is one below it.
+    is_below: bool,
     notice: &'static str,
     curl: Option<AsCurl>,
 }
@@ -49,7 +51,8 @@ struct Frame {
 struct MenuItem {
     path: &'static str,
     title: &'static str,
-    is_here: bool,
+    /// As browsers are told: whether one is on its page, or somewhere below it.
+    current: Option<&'static str>,
 }
 
 impl Frame {
@@ -57,9 +60,16 @@ impl Frame {
         Self {
             name: account.user.called(),
             here,
+            is_below: false,
             notice: "",
             curl: None,
         }
+    }
+
+    /// A page below that of the menu.
+    fn below(mut self) -> Self {
+        self.is_below = true;
+        self
     }
 
     /// Shows how the same is done over the API.
@@ -75,10 +85,11 @@ impl Frame {
     }
 
     fn menu(&self) -> impl Iterator<Item = MenuItem> {
-        MENU.into_iter().map(|(path, title)| MenuItem {
+        let current = if self.is_below { "true" } else { "page" };
+        MENU.into_iter().map(move |(path, title)| MenuItem {
             path,
             title,
-            is_here: path == self.here,
+            current: (path == self.here).then_some(current),
         })
     }
 }

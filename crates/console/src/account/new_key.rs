@@ -185,7 +185,9 @@ async fn form(service: &Service, account: &Account, chosen: &Chosen, problems: &
         .at_most(40)
         .holding(chosen.one("label"));
     let shown = NewKeyPage {
-        frame: Frame::new(account, HERE).teaching(service, account, [chosen.call(service.clock().now())]),
+        frame: Frame::new(account, HERE)
+            .below()
+            .teaching(service, account, [chosen.call(service.clock().now())]),
         alerts: problems.besides(&["label", "scopes", "expires_at"]),
         label: label
             .hint("What you will know it by, such as “CI” or “Backup script”.")

@@ -159,7 +159,7 @@ fn set_up_page(account: &Account, picture: Option<Picture>, problems: &Problems)
         .hint("Six digits, new every 30 seconds.")
         .keyboard("numeric");
     SetUpPage {
-        frame: Frame::new(account, HERE),
+        frame: Frame::new(account, HERE).below(),
         alerts: problems.besides(&["token"]),
         code: code.judged(problems),
         picture,
@@ -203,7 +203,7 @@ fn again(error: Error, proof: impl FnOnce(&Problems) -> ProofPage) -> Result<Res
 
 fn codes_proof(account: &Account, problems: &Problems) -> ProofPage {
     ProofPage {
-        frame: Frame::new(account, HERE),
+        frame: Frame::new(account, HERE).below(),
         alerts: problems.besides(&["token"]),
         heading: "New backup codes",
         text: "You get ten new codes. The old ones stop working at once.",
@@ -218,7 +218,7 @@ fn codes_proof(account: &Account, problems: &Problems) -> ProofPage {
 
 fn removal_proof(account: &Account, problems: &Problems) -> ProofPage {
     ProofPage {
-        frame: Frame::new(account, HERE),
+        frame: Frame::new(account, HERE).below(),
         alerts: problems.besides(&["token"]),
         heading: "Turn two-factor sign-in off",
         text: "Your password alone will let you in, and your backup codes are deleted.",
@@ -237,7 +237,7 @@ fn codes_page(account: &Account, codes: Vec<String>, is_new: bool) -> CodesPage 
         account.user.email
     );
     CodesPage {
-        frame: Frame::new(account, HERE),
+        frame: Frame::new(account, HERE).below(),
         is_new,
         codes,
         file: format!("data:text/plain;charset=utf-8,{}", encoded_text(&text)),

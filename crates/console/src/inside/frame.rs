@@ -123,7 +123,8 @@ pub(super) struct Choice {
 pub(super) struct MenuItem {
     pub(super) path: &'static str,
     pub(super) title: &'static str,
-    pub(super) is_here: bool,
+    /// As browsers are told: whether one is on its page, or somewhere below it.
+    pub(super) current: Option<&'static str>,
 }
 
 #[derive(Debug)]
@@ -183,10 +184,11 @@ impl Frame {
 
     pub(super) fn menu(&self) -> impl Iterator<Item = MenuItem> {
         let here = self.section;
+        let current = if self.crumbs.is_empty() { "page" } else { "true" };
         Section::ALL.into_iter().map(move |section| MenuItem {
             path: section.path(),
             title: section.title(),
-            is_here: section == here,
+            current: (section == here).then_some(current),
         })
     }
 

@@ -221,6 +221,7 @@ async fn the_menu_leads_to_pages_that_are_there() {
     let shown = owner.get(&kit.at("teams/")).await;
     let here = format!("href=\"{}\" aria-current=\"page\"", kit.at("teams/"));
     assert!(shown.says(&here), "{shown:?}");
+    assert_eq!(shown.html.matches(" aria-current=\"page\"").count(), 1);
     let links: Vec<String> = shown
         .html
         .split("href=\"/")
@@ -237,6 +238,29 @@ async fn the_menu_leads_to_pages_that_are_there() {
     for path in links {
         let answer = owner.get(&path).await;
         assert!([200, 303].contains(&answer.status), "{path}: {}", answer.status);
+    }
+}
+
+#[tokio::test]
+async fn below_a_section_the_menu_says_so_and_calls_no_page_this_one() {
+    let kit = Kit::new().await;
+    let mut owner = kit.signed_in("olga@example.com").await;
+    let team = format!("teams/{}/", kit.first_team().await);
+    for (below, section) in [
+        ("teams/new/", "teams/"),
+        (&team, "teams/"),
+        ("invites/new/", "invites/"),
+        ("delete/", "settings/"),
+    ] {
+        let shown = owner.get(&kit.at(below)).await;
+        let here = format!("href=\"{}\" aria-current=\"true\"", kit.at(section));
+        assert!(shown.says(&here) && !shown.says("aria-current=\"page\""), "{below}");
+    }
+    for (path, current) in [("/account/keys/", "page"), ("/account/keys/new/", "true")] {
+        let shown = owner.get(path).await;
+        let here = format!("href=\"/account/keys/\" aria-current=\"{current}\"");
+        assert!(shown.says(&here), "{path}");
+        assert_eq!(shown.html.matches("aria-current").count(), 1, "{path}");
     }
 }
 
