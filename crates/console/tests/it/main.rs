@@ -16,6 +16,7 @@ mod kit;
 mod login;
 mod meanwhile;
 mod members;
+mod notices;
 mod organizations;
 mod overview;
 mod signup;

@@ -13,7 +13,7 @@ async fn an_organization_is_made_and_found_in_the_switcher() {
     assert_eq!(made.status, 303, "{made:?}");
     let shown = owner.get(made.header("location")).await;
     assert_eq!(shown.h1(), "Bay &#60;&#38;&#62; Co");
-    assert!(shown.says("role=\"status\">The organization is there."));
+    assert!(shown.says("role=\"status\" tabindex=\"-1\" autofocus>The organization is there."));
     let switcher = between(&shown.html, "action=\"/organizations/switch/\"", "</form>").expect("a switcher");
     assert!(switcher.contains(">Acme</button>") && switcher.contains(&kit.organization.to_string()));
 }
