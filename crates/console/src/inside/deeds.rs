@@ -6,8 +6,9 @@ use service::{Level, Time, UserUuid};
 
 use crate::show;
 
-/// What deeds are done to: as the log names it, as people do, and all of a kind.
-pub(super) const KINDS: [(&str, &str, &str); 12] = [
+/// What deeds are done to: as the log names it, as people do, and all of a kind. Keys are not among them: they belong to
+/// people, and what is done to them concerns no organization.
+pub(super) const KINDS: [(&str, &str, &str); 11] = [
     ("Organization", "the organization", "The organization"),
     ("OrganizationMembership", "the membership of", "Members"),
     ("OrganizationInvite", "the invite for", "Invites"),
@@ -19,7 +20,6 @@ pub(super) const KINDS: [(&str, &str, &str); 12] = [
     ("PipelineDestination", "the destination", "Destinations"),
     ("PipelineFrontendApp", "the site app", "Site apps"),
     ("PipelineImportApp", "the import app", "Import apps"),
-    ("PersonalAPIKey", "the API key", "API keys"),
 ];
 
 pub(super) struct Deed {

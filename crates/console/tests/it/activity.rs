@@ -1,6 +1,6 @@
 use service::Level;
 
-use crate::kit::Kit;
+use crate::kit::{Kit, between};
 
 #[tokio::test]
 async fn deeds_are_told_with_who_what_before_and_after() {
@@ -44,6 +44,29 @@ async fn filters_take_people_things_and_days() {
     assert!(today.says(">Web</a>"));
     let earlier = browser.get(&kit.at("activity/?before=2026-11-14")).await;
     assert!(earlier.says("Nothing that fits was done."));
+}
+
+#[tokio::test]
+async fn only_what_can_be_found_is_offered_as_a_filter() {
+    let kit = Kit::new().await;
+    let mut owner = kit.signed_in("olga@example.com").await;
+    let form = [("label", "Nightly"), ("purpose", "read"), ("expires_at", "7")];
+    owner.post("/account/keys/new/", &form).await;
+    let shown = owner.get(&kit.at("activity/")).await;
+    assert!(shown.says("<option value=\"Team\">") && !shown.says("API keys</option>"));
+    assert!(!shown.says("Nightly"), "a key is its owner's, and no organization's");
+}
+
+#[tokio::test]
+async fn what_opens_says_what_it_is_about() {
+    let kit = Kit::new().await;
+    let mut owner = kit.signed_in("olga@example.com").await;
+    let shown = owner.get(&kit.at("activity/?scope=Team")).await;
+    let summary = between(&shown.html, "<summary>Before and after: ", "</summary>").expect("changes");
+    assert!(
+        summary.ends_with("<span class=\"unseen\"> of the team Default project</span>"),
+        "{summary}"
+    );
 }
 
 #[tokio::test]
