@@ -7,6 +7,7 @@ mod deeds;
 mod deletion;
 mod domains;
 mod exports;
+mod first_steps;
 mod frame;
 mod invites;
 mod member;

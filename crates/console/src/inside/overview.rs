@@ -15,9 +15,10 @@ use service::{ExportId, Page, Service, Window};
 
 use super::attention::{self, Item};
 use super::deeds::Deed;
+use super::first_steps::{Present, Step};
 use super::frame::{Frame, Section};
 use super::runs_picture::{Legend, RunsPicture};
-use super::{Inside, apps, exports};
+use super::{Inside, apps, exports, first_steps};
 use crate::Console;
 use crate::curl::{AsCurl, Call};
 use crate::failure::Failure;
@@ -37,6 +38,7 @@ pub(super) fn routes() -> Router<Console> {
 #[template(path = "inside/overview.html")]
 struct OverviewPage {
     frame: Frame,
+    steps: Vec<Step>,
     attention: Vec<Item>,
     /// How many there are besides those that are shown.
     more_attention: i64,
@@ -103,6 +105,16 @@ impl Seen {
         })
     }
 
+    fn present(&self, members: i64) -> Present {
+        Present {
+            members,
+            invites: self.invites.count,
+            domains: self.domains.count,
+            exports: self.exports.count,
+            apps: number(self.apps.len()),
+        }
+    }
+
     fn figures(&self, members: i64) -> Vec<Figure> {
         let verified = self.domains.items.iter().filter(|domain| domain.is_verified()).count();
         let figure = |number, title, path| Figure {
@@ -158,6 +170,10 @@ async fn overview(
         &seen.apps,
         now,
     );
+    let members = inside.organization.member_count;
+    let steps = first_steps::left(&service, &inside, seen.present(members)).await?;
+    // Not twice on one page.
+    let is_inviting_a_step = steps.iter().any(|step| step.path == inside.path("invites/new/"));
     let unread = seen.troubled.count - number(seen.troubled.items.len());
     let more_attention = number(attention.len().saturating_sub(ITEMS_SHOWN)) + unread;
     attention.truncate(ITEMS_SHOWN);
@@ -166,13 +182,14 @@ async fn overview(
     let pictures = pictures.chain(exports.iter().map(|export| &export.picture)).flatten();
     Ok(page(&OverviewPage {
         frame: Frame::new(&inside, Section::Overview).noting(&asked.done),
+        steps,
         legend: Legend::of(pictures),
         attention,
         more_attention,
-        figures: seen.figures(inside.organization.member_count),
+        figures: seen.figures(members),
         exports,
         deeds: deeds.items.iter().map(|deed| Deed::new(deed, now)).collect(),
-        may_invite: inside.may::<WriteInvites>(),
+        may_invite: inside.may::<WriteInvites>() && !is_inviting_a_step,
         curl: AsCurl::new(&service, [call]),
     }))
 }

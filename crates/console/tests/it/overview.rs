@@ -5,7 +5,7 @@ use service::domains::{DomainPatch, NewDomain};
 use service::pipeline::{AppFields, AppName, Collection, NewApp, PluginType};
 use service::{Level, WorkerId};
 
-use crate::kit::{Kit, between};
+use crate::kit::{Answer, Kit, between};
 
 async fn export(kit: &Kit, name: &str, paused: bool) {
     let new = NewExport {
@@ -41,6 +41,71 @@ async fn a_calm_organization_says_so_and_counts_what_is_there() {
         kit.at("members/")
     );
     assert!(shown.says(&members), "{shown:?}");
+}
+
+/// The titles of the first steps, as far as they are shown.
+fn steps(shown: &Answer) -> Vec<String> {
+    let Some(section) = between(&shown.html, "<h2 id=\"steps\">First steps</h2>", "</section>") else {
+        return Vec::new();
+    };
+    let links = section.split("<a href=\"").skip(1);
+    let titles = links.map(|link| between(link, ">", "</a>").expect("a link ends"));
+    titles.map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn an_empty_organization_says_how_to_begin() {
+    let kit = Kit::new().await;
+    let mut owner = kit.signed_in("olga@example.com").await;
+    let shown = owner.get(&kit.at("")).await;
+    let all = ["Invite people", "Add a domain", "Set up an export", "Make an API key"];
+    assert_eq!(steps(&shown), all, "{shown:?}");
+    for path in [
+        kit.at("invites/new/"),
+        kit.at("domains/new/"),
+        kit.at("exports/new/"),
+        "/account/keys/new/".to_owned(),
+    ] {
+        assert!(shown.says(&format!("<a href=\"{path}\">")), "{path}");
+        assert_eq!(owner.get(&path).await.status, 200, "{path}");
+    }
+    assert_eq!(shown.html.matches(">Invite people</a>").count(), 1, "not twice");
+}
+
+#[tokio::test]
+async fn first_steps_go_as_they_are_taken() {
+    let kit = Kit::new().await;
+    let mut owner = kit.signed_in("olga@example.com").await;
+    kit.invite("new@example.org").await;
+    let shown = owner.get(&kit.at("")).await;
+    assert_eq!(steps(&shown), ["Add a domain", "Set up an export", "Make an API key"]);
+    assert_eq!(
+        shown.html.matches(">Invite people</a>").count(),
+        1,
+        "more can be invited"
+    );
+    let form = [("label", "CI"), ("purpose", "read"), ("expires_at", "7")];
+    owner.post("/account/keys/new/", &form).await;
+    assert_eq!(
+        steps(&owner.get(&kit.at("")).await),
+        ["Add a domain", "Set up an export"]
+    );
+    export(&kit, "Nightly", false).await;
+    assert!(
+        steps(&owner.get(&kit.at("")).await).is_empty(),
+        "there is something to see by now"
+    );
+}
+
+#[tokio::test]
+async fn with_others_there_are_no_first_steps() {
+    let kit = Kit::new().await;
+    let mut owner = kit.signed_in("olga@example.com").await;
+    kit.member("ann@example.org", Level::Member).await;
+    let mut ann = kit.signed_in("ann@example.org").await;
+    for browser in [&mut owner, &mut ann] {
+        assert!(steps(&browser.get(&kit.at("")).await).is_empty());
+    }
 }
 
 #[tokio::test]

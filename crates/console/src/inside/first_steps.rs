@@ -1,0 +1,81 @@
+//! What to begin with in an organization in which there is nothing yet.
+
+use service::access::{ChangeDomains, ChangeExports, ReadOrganization, WriteInvites};
+use service::{Error, Service, Window};
+
+use super::Inside;
+use crate::failure::Failure;
+
+/// Something to do, and what it is good for.
+pub(super) struct Step {
+    pub(super) path: String,
+    pub(super) title: &'static str,
+    pub(super) text: &'static str,
+}
+
+/// How much there is of what would make them needless.
+#[derive(Clone, Copy)]
+pub(super) struct Present {
+    pub(super) members: i64,
+    pub(super) invites: i64,
+    pub(super) domains: i64,
+    pub(super) exports: i64,
+    pub(super) apps: i64,
+}
+
+impl Present {
+    /// Only whoever made it is there.
+    fn is_nothing(self) -> bool {
+        self.members <= 1 && self.domains + self.exports + self.apps == 0
+    }
+}
+
+/// Those that are left, as far as they may be taken. None once there is somebody or something else.
+pub(super) async fn left(
+    service: &Service,
+    inside: &Inside<ReadOrganization>,
+    present: Present,
+) -> Result<Vec<Step>, Failure> {
+    if !present.is_nothing() {
+        return Ok(Vec::new());
+    }
+    let mut steps = Vec::new();
+    if present.invites == 0 && inside.may::<WriteInvites>() {
+        steps.push(Step {
+            path: inside.path("invites/new/"),
+            title: "Invite people",
+            text: "Paste the addresses of those you work with. Each gets a link, by mail or from you.",
+        });
+    }
+    if inside.may::<ChangeDomains>() {
+        steps.push(Step {
+            path: inside.path("domains/new/"),
+            title: "Add a domain",
+            text: "Prove that it is yours, and people with addresses there can sign in through your identity provider.",
+        });
+    }
+    if inside.may::<ChangeExports>() {
+        steps.push(Step {
+            path: inside.path("exports/new/"),
+            title: "Set up an export",
+            text: "Send events or persons to a bucket, a warehouse or a server, one interval after the other.",
+        });
+    }
+    if makes_a_first_key(service, inside).await? {
+        steps.push(Step {
+            path: "/account/keys/new/".to_owned(),
+            title: "Make an API key",
+            text: "Let a program do what you do here. You pick how much, and get a first request to try it with.",
+        });
+    }
+    Ok(steps)
+}
+
+/// Who may not manage keys in this session is not led to them.
+async fn makes_a_first_key(service: &Service, inside: &Inside<ReadOrganization>) -> Result<bool, Failure> {
+    match service.keys(&inside.account.person, Window::new(Some(1), None)).await {
+        Ok(keys) => Ok(keys.count == 0),
+        Err(Error::Forbidden(_)) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
