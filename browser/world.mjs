@@ -79,6 +79,20 @@ const objectStore = async (folder) => {
   return { server, endpoint, key, secret, bucket };
 };
 
+/** The first start knows nobody's name and calls the owner “Owner”. */
+const named = async (site, { email, password }) => {
+  const ask = async (method, path, body, headers = {}) => {
+    const answer = await fetch(`${site}${path}`, {
+      method, headers: { 'content-type': 'application/json', ...headers }, body: JSON.stringify(body),
+    });
+    if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${await answer.text()}`);
+    return answer;
+  };
+  const session = await ask('POST', '/api/login/', { email, password });
+  const cookie = session.headers.getSetCookie()[0].split(';')[0];
+  await ask('PATCH', '/api/users/@me/', { first_name: 'Olga', last_name: 'Brandt' }, { cookie });
+};
+
 const hedgerow = async (folder, { mail, names }) => {
   const data = join(folder, 'data');
   const exports = join(folder, 'exports');
@@ -103,6 +117,7 @@ const hedgerow = async (folder, { mail, names }) => {
   const address = await server.ready((log) => log.split('\n').slice(0, -1).map(listening).find(Boolean));
   const site = `http://${address}`;
   await server.ready(() => fetch(`${site}/readyz`).then((answer) => answer.ok, () => false));
+  await named(site, owner);
   return { server, site, owner, events: join(data, 'events.sqlite') };
 };
 
