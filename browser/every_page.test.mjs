@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { world } from './around.mjs';
 import { crawl, kindOf } from './crawl.mjs';
 import { settled } from './garden.mjs';
-import { heading, journey, signIn } from './journey.mjs';
+import { heading, journey, says, signIn } from './journey.mjs';
 import { LOOKS, accessible, keyboard, layout, lookAt, shape, unfold, weight } from './look.mjs';
 
 /** What the first page may weigh, with all that belongs to it. */
@@ -97,6 +97,19 @@ journey('the keyboard reaches everything on the main pages', async (visitor) => 
   await page.keyboard.press('Tab');
   await page.keyboard.press('Enter');
   assert.equal(await page.evaluate(() => document.activeElement.id), 'main', 'the first link leads past the menu');
+});
+
+journey('what was just done has the focus, and the way past the menu stays', async (visitor) => {
+  const place = await settled('Garden');
+  const page = await visitor(world.owner);
+  await page.goto(place.page('settings/'));
+  await page.getByRole('button', { name: 'Save settings' }).click();
+  await says(page, 'Saved.');
+  assert.equal(await page.evaluate(() => document.activeElement.innerText), 'Saved.');
+  assert.deepEqual(await faults(page, 'settings/?done=saved'), []);
+  await page.locator('a.skip').focus();
+  await page.keyboard.press('Enter');
+  assert.equal(await page.evaluate(() => document.activeElement.id), 'main');
 });
 
 journey('the first page weighs little', async (visitor) => {

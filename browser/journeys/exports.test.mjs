@@ -70,6 +70,9 @@ journey('an export to S3 is set up, tested, filled from the calendar, and delive
   assert.ok(lines.length > 0 && lines.every((line) => JSON.parse(line).event));
 
   await page.goto(overview);
+  await page.getByRole('link', { name: 'Latest run' }).click();
+  await page.getByRole('heading', { name: /^Run of / }).waitFor();
+  await page.goto(overview);
   await page.getByRole('button', { name: 'Pause', exact: true }).click();
   await says(page, 'The export is paused');
   await page.getByRole('button', { name: 'Unpause' }).click();

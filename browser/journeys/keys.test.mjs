@@ -23,6 +23,8 @@ journey('a key that only reads is made, reads, changes nothing, and is deleted',
   await heading(page, 'Your new API key');
   const key = (await page.locator('code.secret').innerText()).trim();
   assert.match(key, /^hgr_/);
+  const first = await page.locator('#first-request').innerText();
+  assert.ok(first.startsWith(`export HEDGEROW_API_KEY='${key}'\ncurl '${world.site}/api/organizations/'`), first);
 
   const below = `/api/organizations/${place.id}/`;
   for (const path of ['', 'members/', 'batch_exports/', 'pipeline_destinations/']) {
