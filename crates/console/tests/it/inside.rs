@@ -248,7 +248,7 @@ async fn below_a_section_the_menu_says_so_and_calls_no_page_this_one() {
     let team = format!("teams/{}/", kit.first_team().await);
     for (below, section) in [
         ("teams/new/", "teams/"),
-        (&team, "teams/"),
+        (team.as_str(), "teams/"),
         ("invites/new/", "invites/"),
         ("delete/", "settings/"),
     ] {
