@@ -170,7 +170,7 @@ fn greet(welcome: &Welcome, settings: &Settings, address: SocketAddr) -> std::io
         welcome.project_token
     );
     writeln!(out, "  curl {base}/capture/ -d '{event}'")?;
-    writeln!(out, "\nYour account, in a browser:  {base}/login/")?;
+    writeln!(out, "\nThe console, in a browser:   {base}/login/")?;
     writeln!(out, "The API, to read and to try: {base}/api/docs/\n")?;
     out.flush()
 }
