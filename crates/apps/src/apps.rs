@@ -209,10 +209,10 @@ impl Apps {
         };
         let upgrade = Upgrade {
             tag: tag.clone(),
-            difference: app.difference_with(&package),
+            difference: app.difference_with(&package.offers),
             files: changed,
         };
-        Ok((app.with_code(&package, tag)?, Some(upgrade)))
+        Ok((app.with_code(&package.offers, tag)?, Some(upgrade)))
     }
 
     async fn newer_code(

@@ -2,7 +2,7 @@
 
 use sandbox::{Fault, Reading};
 use serde_json::Value;
-use service::pipeline::{Files, Package};
+use service::pipeline::{Files, Offers, Package};
 use service::{Error, Invalid};
 
 use crate::source;
@@ -17,15 +17,17 @@ pub(crate) fn package(files: Files, reading: Reading) -> Package {
     Package {
         files,
         code: json(serde_json::to_value(&reading.code)),
-        name: manifest.name,
-        description: description.chars().take(LONGEST_DESCRIPTION).collect(),
-        icon: manifest.icon.filter(|icon| icon.chars().count() <= LONGEST_ICON),
-        config_schema: reading.config_schema,
-        capabilities: json(serde_json::to_value(&reading.capabilities)),
-        metrics: json(serde_json::to_value(&reading.metrics)),
-        public_jobs: Value::Object(reading.public_jobs),
-        site: reading.site,
-        frontend: reading.frontend,
+        offers: Offers {
+            name: manifest.name,
+            description: description.chars().take(LONGEST_DESCRIPTION).collect(),
+            icon: manifest.icon.filter(|icon| icon.chars().count() <= LONGEST_ICON),
+            config_schema: reading.config_schema,
+            capabilities: json(serde_json::to_value(&reading.capabilities)),
+            metrics: json(serde_json::to_value(&reading.metrics)),
+            public_jobs: Value::Object(reading.public_jobs),
+            site: reading.site,
+            frontend: reading.frontend,
+        },
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use sandbox::{Attachment, Code, Failure, Instance, Meta};
+use serde::Deserialize;
 use serde_json::Value;
 use service::pipeline::{Runnable, schema};
 use service::{AppConfigId, Time};
@@ -61,7 +62,7 @@ impl Workshop {
         }
         let outlet = Outlet::new(core.clone(), runnable.config.clone());
         let failed = |failure| (failure, outlet.clone());
-        let program: Code = serde_json::from_value(runnable.package.code.clone()).map_err(|error| {
+        let program = Code::deserialize(&runnable.code).map_err(|error| {
             failed(Failure::Crashed(format!(
                 "its code is kept in a form that is not known: {error}"
             )))

@@ -4,7 +4,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
-use service::pipeline::SiteApp;
+use service::pipeline::{Script, SiteApp};
 use service::{AppConfigId, Service, TeamId};
 
 use super::Capture;
@@ -16,13 +16,16 @@ const POLICY: HeaderValue = HeaderValue::from_static("default-src 'none'; frame-
 
 /// `GET /site_app/{config}/{token}/{version}/`
 pub(super) async fn site(State(capture): State<Capture>, Path(address): Path<(String, String, String)>) -> Response {
-    serve(&capture.service, &address, |id, app| {
-        let options = format!(
-            "{{ config: {}, posthog: window[\"__$$ph_site_app_{id}\"] }}",
-            Value::Object(app.values)
-        );
-        app.site.map(|site| format!("({site})().inject({options});\n"))
-    })
+    serve(
+        &capture.service,
+        &address,
+        Script::Site,
+        |id, SiteApp { script, values }| {
+            let values = Value::Object(values);
+            let options = format!("{{ config: {values}, posthog: window[\"__$$ph_site_app_{id}\"] }}");
+            format!("({script})().inject({options});\n")
+        },
+    )
     .await
 }
 
@@ -31,25 +34,28 @@ pub(super) async fn frontend(
     State(capture): State<Capture>,
     Path(address): Path<(String, String, String)>,
 ) -> Response {
-    serve(&capture.service, &address, |id, app| {
-        let script = app.frontend?;
-        Some(format!(
-            "(window.hedgerowApps = window.hedgerowApps || {{}})[\"{id}\"] = ({script})();\n"
-        ))
-    })
+    serve(
+        &capture.service,
+        &address,
+        Script::Frontend,
+        |id, SiteApp { script, .. }| {
+            format!("(window.hedgerowApps = window.hedgerowApps || {{}})[\"{id}\"] = ({script})();\n")
+        },
+    )
     .await
 }
 
 async fn serve(
     service: &Service,
     (id, token, _): &(String, String, String),
-    write: impl FnOnce(AppConfigId, SiteApp) -> Option<String>,
+    which: Script,
+    write: impl FnOnce(AppConfigId, SiteApp) -> String,
 ) -> Response {
     let Ok(id) = id.parse::<AppConfigId>() else {
         return missing();
     };
-    match service.site_app(id, token).await {
-        Ok(Some(app)) => write(id, app).map_or_else(missing, script),
+    match service.site_app(id, token, which).await {
+        Ok(Some(app)) => script(write(id, app)),
         Ok(None) => missing(),
         Err(error) => {
             tracing::error!(

@@ -352,10 +352,9 @@ async fn versions<C: In>(
     Id(id): Id<AppId>,
     paging: Paging,
 ) -> Result<Listed<VersionView>, Problem> {
-    let app = service.app(&caller, C::COLLECTION, id).await?;
     let versions = service.app_versions(&caller, C::COLLECTION, id).await?;
     let page = service::Page::cut(versions, paging.window);
-    Ok(paging.reply(page.map(|version| VersionView::new(version, &app))))
+    Ok(paging.reply(page.map(VersionView::from)))
 }
 
 async fn activity<C: In>(

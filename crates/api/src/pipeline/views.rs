@@ -5,7 +5,7 @@ use apps::catalogue::Kind;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use service::pipeline::{App, AppConfig, AppWithFiles, Difference, Files, PluginType, Version};
+use service::pipeline::{App, AppConfig, AppWithFiles, Difference, Files, PluginType, VersionSeen};
 use uuid::Uuid;
 
 use crate::reply::View;
@@ -220,15 +220,15 @@ impl<'a> UpgradeView<'a> {
     }
 }
 
-impl VersionView {
-    pub(super) fn new(version: &Version, app: &App) -> Self {
+impl From<&VersionSeen> for VersionView {
+    fn from(version: &VersionSeen) -> Self {
         Self {
-            version: version.number,
-            tag: version.tag.clone(),
-            is_current: version.number == app.version,
-            files: version.package.files.keys().cloned().collect(),
-            capabilities: version.package.capabilities.clone(),
-            created_at: Stamp(version.created_at),
+            version: version.name.number,
+            tag: version.name.tag.clone(),
+            is_current: version.is_current,
+            files: version.files.clone(),
+            capabilities: version.capabilities.clone(),
+            created_at: Stamp(version.name.created_at),
         }
     }
 }

@@ -17,6 +17,7 @@ mod keys;
 mod members;
 mod organizations;
 mod pipeline;
+mod pipeline_reading;
 mod proof;
 mod requests;
 mod second_factor;

@@ -36,11 +36,11 @@ fn manifest() -> String {
     .to_string()
 }
 
-fn hook() -> Value {
+pub(crate) fn hook() -> Value {
     json!({ "plugin_type": "source", "source": { "index.ts": HOOK, "plugin.json": manifest() } })
 }
 
-async fn create(kit: &Kit, collection: &str, body: Value) -> String {
+pub(crate) async fn create(kit: &Kit, collection: &str, body: Value) -> String {
     let reply = kit.post(&kit.admin.key, &kit.at(&format!("{collection}/")), body).await;
     assert_eq!(reply.status, 201, "{reply:?}");
     let path = kit.at(&format!("{collection}/{}/", reply.body["id"]));

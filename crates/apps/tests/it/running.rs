@@ -90,6 +90,15 @@ on_both! {
         assert_eq!(shown.body["error"], Value::Null);
     }
 
+    async fn an_app_runs_by_its_code_alone(kit: Kit) {
+        let receiver = Receiver::start();
+        run(&kit, "pipeline_destinations", HOOK, json!({ "url": receiver.url() })).await;
+        kit.database.run("UPDATE pipeline_version SET files = 'not to be read', offers = 'nor this'").await;
+        happen(&kit, &["a"]).await;
+        kit.run_apps().await;
+        assert_eq!(bodies(&receiver).len(), 1);
+    }
+
     async fn what_was_switched_off_gets_nothing_and_begins_where_it_is_switched_on(kit: Kit) {
         let receiver = Receiver::start();
         let config = run(&kit, "pipeline_destinations", HOOK, json!({ "url": receiver.url() })).await;

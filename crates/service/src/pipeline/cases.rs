@@ -2,7 +2,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 
 use super::rules::{Difference, untitled};
-use super::{App, AppPatch, AppWithFiles, Collection, NewApp, Package, Version, VersionName, empty_object, sql};
+use super::{App, AppPatch, AppWithFiles, Collection, NewApp, Package, empty_object, sql};
 use crate::access::{Caller, ChangeApps, ReadApps};
 use crate::activity::Entry;
 use crate::clock::Time;
@@ -43,11 +43,8 @@ impl Service {
         let mut db = self.core.store.read().await?;
         allow(&mut db, caller, CONFIGURE).await?;
         let app = find(&mut db, caller, collection, id).await?;
-        let version = sql::versions::find(&mut db, app.id, app.version).await?;
-        Ok(AppWithFiles {
-            files: version.map(|version| version.package.files).unwrap_or_default(),
-            app,
-        })
+        let files = sql::versions::files(&mut db, &app).await?.unwrap_or_default();
+        Ok(AppWithFiles { app, files })
     }
 
     /// Whether the caller's organization may look at apps at all.
@@ -72,8 +69,7 @@ impl Service {
         let app = find(&mut db, caller, collection, id).await?;
         own(caller, &app)?;
         let token = self.private_token(&app)?;
-        let version = sql::versions::find(&mut db, app.id, app.version).await?;
-        let files = version.map(|version| version.package.files).unwrap_or_default();
+        let files = sql::versions::files(&mut db, &app).await?.unwrap_or_default();
         Ok((AppWithFiles { app, files }, token))
     }
 
@@ -96,7 +92,7 @@ impl Service {
             grant(organization.plugins_access_level, ROOT)?;
         }
         if let Some((package, tag)) = &found {
-            app.take_over(package);
+            app.take_over(&package.offers);
             app.version = 1;
             app.tag = tag.clone().or(app.tag);
             // A tag that was asked for need not be the newest.
@@ -109,7 +105,7 @@ impl Service {
             sql::apps::save(&mut db, &app).await?;
         }
         if let Some((package, _)) = found {
-            store(&mut db, &app, package).await?;
+            store(&mut db, &app, &package).await?;
         }
         db.commit(&caller.who, &[Entry::created(&app)]).await?;
         Ok(app)
@@ -126,8 +122,8 @@ impl Service {
         let mut db = self.write().await?;
         let (before, level) = lock(&mut db, caller, collection, id, unchanged).await?;
         let mut app = before.clone();
-        let version = sql::versions::find(&mut db, app.id, app.version).await?;
-        app.change(patch, version.as_ref().map(|version| &version.package))?;
+        let offers = sql::versions::offers(&mut db, &app).await?;
+        app.change(patch, offers.as_ref())?;
         if app.is_global != before.is_global {
             grant(level, ROOT)?;
         }
@@ -182,87 +178,29 @@ impl Service {
         if tag.is_some() {
             app.tag = tag;
         }
-        app.change(patch, Some(&package))?;
+        app.change(patch, Some(&package.offers))?;
         if app.is_global != before.is_global {
             grant(level, ROOT)?;
         }
-        self.switch(db, caller, &before, app, Some(package)).await
+        store(&mut db, &app, &package).await?;
+        self.switch(db, caller, &before, app).await
     }
 
-    /// Back to the code before, or to the version that was asked for.
-    pub async fn roll_back_app(
-        &self,
-        caller: &Caller<ChangeApps>,
-        collection: Collection,
-        id: AppId,
-        wanted: Option<i64>,
-    ) -> Result<(App, Difference)> {
-        let mut db = self.write().await?;
-        let (before, _) = lock(&mut db, caller, collection, id, &crate::whatever).await?;
-        let kept = sql::versions::of_app(&mut db, id).await?;
-        let is_wanted = |number: i64| wanted.map_or(number < before.version, |wanted| number == wanted);
-        let Some(VersionName { number, tag, .. }) = kept.into_iter().find(|name| is_wanted(name.number)) else {
-            return Err(Error::refused(
-                "no_such_version",
-                "there is no such version of this app's code to go back to",
-            ));
-        };
-        let mut app = before.clone();
-        (app.version, app.tag) = (number, tag);
-        if let Some(version) = sql::versions::find(&mut db, id, number).await? {
-            app.take_over(&version.package);
-        }
-        self.switch(db, caller, &before, app, None).await
-    }
-
-    async fn switch(
+    /// Ends a change of code: what is set up for the app follows it.
+    pub(super) async fn switch(
         &self,
         mut db: Writing,
         caller: &Caller<ChangeApps>,
         before: &App,
         mut app: App,
-        package: Option<Package>,
     ) -> Result<(App, Difference)> {
         app.updated_at = db.now;
         sql::apps::save(&mut db, &app).await?;
-        if let Some(package) = package {
-            store(&mut db, &app, package).await?;
-        }
         self.settle_configs(&mut db, &caller.who, &app).await?;
         let difference = Difference::between(before, &app);
         let entries: Vec<Entry> = Entry::updated(before, &app).into_iter().collect();
         db.commit(&caller.who, &entries).await?;
         Ok((app, difference))
-    }
-
-    /// The versions of an app's code that are kept, newest first, without the code.
-    pub async fn app_version_names(
-        &self,
-        caller: &Caller<ReadApps>,
-        collection: Collection,
-        id: AppId,
-    ) -> Result<Vec<VersionName>> {
-        let mut db = self.core.store.read().await?;
-        allow(&mut db, caller, CONFIGURE).await?;
-        let app = find(&mut db, caller, collection, id).await?;
-        sql::versions::of_app(&mut db, app.id).await
-    }
-
-    /// The same with all there is to them.
-    pub async fn app_versions(
-        &self,
-        caller: &Caller<ReadApps>,
-        collection: Collection,
-        id: AppId,
-    ) -> Result<Vec<Version>> {
-        let mut db = self.core.store.read().await?;
-        allow(&mut db, caller, CONFIGURE).await?;
-        let app = find(&mut db, caller, collection, id).await?;
-        let mut versions = Vec::new();
-        for name in sql::versions::of_app(&mut db, app.id).await? {
-            versions.extend(sql::versions::find(&mut db, app.id, name.number).await?);
-        }
-        Ok(versions)
     }
 
     /// Remembers what the newest tag is. Nobody's deed: it happened elsewhere.
@@ -345,14 +283,8 @@ fn first_check(new: &NewApp, now: Time) -> Option<Time> {
     (new.plugin_type.is_remote() && new.url.is_some()).then(|| now + CHECKED_EVERY)
 }
 
-async fn store(db: &mut Writing, app: &App, package: Package) -> Result<()> {
-    let version = Version {
-        number: app.version,
-        tag: app.tag.clone(),
-        package,
-        created_at: db.now,
-    };
-    sql::versions::insert(db, app.id, &version).await?;
+async fn store(db: &mut Writing, app: &App, package: &Package) -> Result<()> {
+    sql::versions::insert(db, app, package).await?;
     sql::versions::prune(db, app.id, app.version).await
 }
 
@@ -387,7 +319,7 @@ fn own(caller: &Caller<ChangeApps>, app: &App) -> Result<()> {
 }
 
 /// The same, kept from changing until the use case ends, with what the organization may do.
-async fn lock(
+pub(super) async fn lock(
     db: &mut Writing,
     caller: &Caller<ChangeApps>,
     collection: Collection,

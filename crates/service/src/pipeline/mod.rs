@@ -5,10 +5,12 @@
 
 mod cases;
 mod configs;
+mod history;
 mod lists;
 mod logs;
 mod rules;
 pub mod schema;
+mod sites;
 mod sql;
 mod storage;
 mod tasks;
@@ -20,9 +22,10 @@ pub use configs::{AppConfig, ConfigPatch, NewConfig};
 pub use lists::ConfigOfApp;
 pub use logs::{AppLog, AppLogFilter, Level as AppLogLevel, Source as AppLogSource};
 pub use rules::Difference;
+pub use sites::{Script, SiteApp};
 pub use tasks::{AppTask, TaskKind};
-pub use versions::{Package, Version, VersionName};
-pub use work::{AppJob, DueApp, MOST_FAILURES, Place, Runnable, SiteApp, Step, Stop};
+pub use versions::{Offers, Package, Version, VersionName, VersionSeen};
+pub use work::{AppJob, DueApp, MOST_FAILURES, Place, Runnable, Step, Stop};
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::schema::{self, Field};
-use super::{App, AppFields, AppName, AppPatch, Derived, Package, empty_object};
+use super::{App, AppFields, AppName, AppPatch, Derived, Offers, empty_object};
 use crate::error::{Error, Result};
 
 /// What one code offers and another does not.
@@ -55,28 +55,28 @@ fn capabilities(value: &Value) -> Vec<String> {
 
 impl App {
     /// The same app, if it had other code.
-    pub fn with_code(&self, package: &Package, tag: Option<String>) -> Result<Self> {
+    pub fn with_code(&self, offers: &Offers, tag: Option<String>) -> Result<Self> {
         let mut app = self.clone();
         app.tag = tag.or(app.tag);
-        app.change(&AppPatch::default(), Some(package))?;
+        app.change(&AppPatch::default(), Some(offers))?;
         Ok(app)
     }
 
     /// What would be different with other code.
-    pub fn difference_with(&self, package: &Package) -> Difference {
+    pub fn difference_with(&self, offers: &Offers) -> Difference {
         let mut after = self.clone();
-        after.take_over(package);
+        after.take_over(offers);
         Difference::between(self, &after)
     }
 
-    /// `found` is the code it has, if it has any: what is taken back is what that says.
-    pub(super) fn change(&mut self, patch: &AppPatch, found: Option<&Package>) -> Result<()> {
+    /// `found` is what its code offers, if it has any: what is taken back is what that says.
+    pub(super) fn change(&mut self, patch: &AppPatch, found: Option<&Offers>) -> Result<()> {
         if let Some(plugin_type) = patch.plugin_type {
             self.plugin_type = plugin_type;
         }
         self.write(&patch.rest)?;
-        if let Some(package) = found {
-            self.take_over(package);
+        if let Some(offers) = found {
+            self.take_over(offers);
         }
         Ok(())
     }

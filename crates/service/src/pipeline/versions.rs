@@ -9,14 +9,18 @@ use crate::clock::Time;
 /// So many versions of an app are kept, the current one included.
 pub(super) const KEPT: i64 = 10;
 
-/// What whoever read an app's code found in it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// What whoever read an app's code found in it. Each part is kept apart, and read by those who need it.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Package {
-    #[serde(skip)]
     pub files: Files,
     /// As it is run. What is in it is between those who read and those who run code.
-    #[serde(skip)]
     pub code: Value,
+    pub offers: Offers,
+}
+
+/// What an app says of itself, and what it has for browsers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Offers {
     pub name: Option<String>,
     pub description: String,
     pub icon: Option<String>,
@@ -29,13 +33,12 @@ pub struct Package {
     pub frontend: Option<String>,
 }
 
-/// One state of an app's code.
+/// One state of an app's code, to be compared with another.
 #[derive(Debug, Clone)]
 pub struct Version {
-    pub number: i64,
     pub tag: Option<String>,
-    pub package: Package,
-    pub created_at: Time,
+    pub files: Files,
+    pub offers: Offers,
 }
 
 /// A version without its code, which may be large.
@@ -46,31 +49,40 @@ pub struct VersionName {
     pub created_at: Time,
 }
 
+/// The same with what is in it, by name.
+#[derive(Debug, Clone)]
+pub struct VersionSeen {
+    pub name: VersionName,
+    pub is_current: bool,
+    pub files: Vec<String>,
+    pub capabilities: Value,
+}
+
 impl App {
     /// Takes over what the code says, where nobody wrote otherwise.
-    pub(super) fn take_over(&mut self, package: &Package) {
+    pub(super) fn take_over(&mut self, offers: &Offers) {
         let is_ours = |field: Derived| !self.written.contains(&field);
-        let named = package.name.as_deref().and_then(|name| AppName::new(name).ok());
+        let named = offers.name.as_deref().and_then(|name| AppName::new(name).ok());
         if let Some(name) = named.filter(|_| is_ours(Derived::Name)) {
             self.name = name;
         }
         if is_ours(Derived::Description) {
-            self.description.clone_from(&package.description);
+            self.description.clone_from(&offers.description);
         }
         if is_ours(Derived::Icon) {
-            self.icon.clone_from(&package.icon);
+            self.icon.clone_from(&offers.icon);
         }
         if is_ours(Derived::ConfigSchema) {
-            self.config_schema = package.config_schema.clone();
+            self.config_schema = offers.config_schema.clone();
         }
         if is_ours(Derived::Capabilities) {
-            self.capabilities = package.capabilities.clone();
+            self.capabilities = offers.capabilities.clone();
         }
         if is_ours(Derived::Metrics) {
-            self.metrics = package.metrics.clone();
+            self.metrics = offers.metrics.clone();
         }
         if is_ours(Derived::PublicJobs) {
-            self.public_jobs = package.public_jobs.clone();
+            self.public_jobs = offers.public_jobs.clone();
         }
     }
 }

@@ -4,7 +4,7 @@ use chrono::TimeDelta;
 use serde_json::{Map, Value};
 
 use super::logs::{self, Level};
-use super::{App, AppConfig, Collection, Package, schema, sql};
+use super::{App, AppConfig, sql};
 use crate::Service;
 use crate::access::Who;
 use crate::activity::Entry;
@@ -48,7 +48,8 @@ pub struct DueApp {
 pub struct Runnable {
     pub app: App,
     pub config: AppConfig,
-    pub package: Package,
+    /// As it is run; see [`super::Package`].
+    pub code: Value,
     /// What it is told, secrets and defaults included.
     pub values: Map<String, Value>,
 }
@@ -73,17 +74,6 @@ impl AppJob {
             count: delivered_count,
         }
     }
-}
-
-/// What a browser is given.
-#[derive(Debug, Clone)]
-pub struct SiteApp {
-    /// For pages of the team's own sites.
-    pub site: Option<String>,
-    /// For pages that show the app itself.
-    pub frontend: Option<String>,
-    /// What it may be told there.
-    pub values: Map<String, Value>,
 }
 
 /// How a turn ended.
@@ -193,63 +183,16 @@ impl Service {
         let Some(app) = sql::apps::any(db, config.app_id).await? else {
             return Ok(None);
         };
-        let Some(version) = sql::versions::find(db, app.id, app.version).await? else {
+        let Some(code) = sql::versions::code(db, &app).await? else {
             return Ok(None);
         };
         Ok(Some(Runnable {
             values: self.config_values(&app, &config)?,
-            package: version.package,
+            code,
             app,
             config,
         }))
     }
-
-    /// What a frontend app has for browsers. The token is what a page shows.
-    pub async fn site_app(&self, id: AppConfigId, token: &str) -> Result<Option<SiteApp>> {
-        let mut db = self.core.store.read().await?;
-        let config = sql::configs::any(&mut db, id).await?;
-        let Some(config) = config.filter(|config| config.enabled && config.web_token == token) else {
-            return Ok(None);
-        };
-        let Some(app) = sql::apps::any(&mut db, config.app_id).await? else {
-            return Ok(None);
-        };
-        let version = sql::versions::find(&mut db, app.id, app.version).await?;
-        Ok(version.map(|version| SiteApp {
-            site: version.package.site,
-            frontend: version.package.frontend,
-            values: for_sites(&app, &config),
-        }))
-    }
-
-    /// Frontend apps that pages of this team load: the configuration, its token, and what changes with code and values.
-    pub async fn site_apps(&self, team: TeamId) -> Result<Vec<(AppConfigId, String, String)>> {
-        let mut db = self.core.store.read().await?;
-        let configs = sql::configs::enabled_of_team(&mut db, team, Collection::FrontendApps).await?;
-        let mut found = Vec::new();
-        for config in configs {
-            let Some(app) = sql::apps::any(&mut db, config.app_id).await? else {
-                continue;
-            };
-            let version = sql::versions::find(&mut db, app.id, app.version).await?;
-            if version.is_some_and(|version| version.package.site.is_some()) {
-                let stamp = format!("{}-{}", app.version, config.updated_at.timestamp_micros());
-                found.push((config.id, config.web_token, stamp));
-            }
-        }
-        Ok(found)
-    }
-}
-
-/// Only what the app marks as meant for pages leaves this server, and no secret.
-fn for_sites(app: &App, config: &AppConfig) -> Map<String, Value> {
-    let fields = schema::fields(&app.config_schema);
-    let mut values = schema::with_defaults(&app.config_schema, config.config.clone());
-    values.retain(|key, _| {
-        let field = fields.iter().find(|field| field.key == *key);
-        field.is_some_and(|field| field.is_for_sites && !field.is_secret)
-    });
-    values
 }
 
 impl AppConfig {

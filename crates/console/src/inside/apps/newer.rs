@@ -1,6 +1,6 @@
 //! Other code for an app, newer or older, with what it changes shown first.
 
-use apps::{Apps, Upgrade};
+use apps::{Apps, Upgrade, different_files};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
@@ -9,7 +9,7 @@ use axum::routing::get;
 use serde::Deserialize;
 use serde_json::json;
 use service::access::{ChangeApps, ReadApps};
-use service::pipeline::{App, PluginType, Version};
+use service::pipeline::{App, PluginType};
 use service::{Error, Service};
 
 use super::changes::{Changes, said};
@@ -182,11 +182,9 @@ async fn back_page(
     problems: &Problems,
 ) -> Result<Response, Failure> {
     let reader = inside.also::<ReadApps>(service).await?;
-    let app = service.app(&reader, at.collection(), at.app).await?;
-    let versions = service.app_versions(&reader, at.collection(), at.app).await?;
-    let current = versions.iter().find(|version| version.number == app.version);
-    let wanted = versions.iter().find(|version| version.number == number);
-    let wanted = wanted.ok_or(Failure::NoSuchPage)?;
+    let found = service.app_with_files(&reader, at.collection(), at.app).await?;
+    let wanted = service.app_version(&reader, at.collection(), at.app, number).await?;
+    let (app, files) = (&found.app, different_files(&found.files, &wanted.files));
     let path = inside.api(&format!("{}rollback/", at.api()));
     let call = Call::post::<ChangeApps>("Go to this version", path).sending(json!({ "version": number }));
     let shown = NewerPage {
@@ -197,22 +195,11 @@ async fn back_page(
             Some(tag) => format!("It is {tag}. The version it has now is kept, so you can come back."),
             None => "The version it has now is kept, so you can come back.".to_owned(),
         },
-        changes: Some(Changes::new(
-            &app.difference_with(&wanted.package),
-            &different(current, wanted),
-        )),
+        changes: Some(Changes::new(&app.difference_with(&wanted.offers), &files)),
         button: (number != app.version).then_some("Go to this version"),
         tag: String::new(),
         back: inside.path(&at.path()),
         curl: AsCurl::new(service, [call]),
     };
     Ok(page_again(problems, &shown))
-}
-
-/// The names of the files in which two versions are not the same.
-fn different(current: Option<&Version>, wanted: &Version) -> Vec<String> {
-    let Some(current) = current else {
-        return wanted.package.files.keys().cloned().collect();
-    };
-    apps::different_files(&current.package.files, &wanted.package.files)
 }

@@ -114,15 +114,6 @@ pub(in super::super) async fn all_in(
     all(on!(db, conn => sqlx::query_as(SQL).bind(organization).bind(collection.name()).fetch_all(conn))?)
 }
 
-pub(in super::super) async fn enabled_of_team(
-    db: &mut Session,
-    team: TeamId,
-    collection: Collection,
-) -> Result<Vec<AppConfig>> {
-    const SQL: &str = select!("WHERE c.team_id = $1 AND c.enabled AND a.collection = $2 ORDER BY c.sort_order, c.id");
-    all(on!(db, conn => sqlx::query_as(SQL).bind(team).bind(collection.name()).fetch_all(conn))?)
-}
-
 pub(in super::super) async fn find(
     db: &mut Session,
     organization: OrganizationId,

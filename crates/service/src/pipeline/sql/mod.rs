@@ -1,6 +1,7 @@
 pub(super) mod apps;
 pub(super) mod configs;
 pub(super) mod logs;
+pub(super) mod sites;
 pub(super) mod storage;
 pub(super) mod tasks;
 pub(super) mod versions;

@@ -1,50 +1,70 @@
 //! Versions are asked for below an app that was found for the caller.
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
 use crate::clock::Time;
 use crate::db::{Session, Writing, changed, on};
 use crate::error::{Error, Result};
 use crate::id::AppId;
 use crate::pipeline::versions::KEPT;
-use crate::pipeline::{Package, Version, VersionName};
+use crate::pipeline::{App, Files, Offers, Package, Version, VersionName, VersionSeen};
 
-#[derive(sqlx::FromRow)]
-struct Row {
-    number: i64,
-    tag: Option<String>,
-    files: String,
-    code: String,
-    offers: String,
-    created_at: Time,
-}
-
-impl TryFrom<Row> for Version {
-    type Error = Error;
-
-    fn try_from(row: Row) -> Result<Self> {
-        let mut package: Package = read(&row.offers)?;
-        (package.files, package.code) = (read(&row.files)?, read(&row.code)?);
-        Ok(Self {
-            number: row.number,
-            tag: row.tag,
-            package,
-            created_at: row.created_at,
-        })
-    }
-}
-
-fn read<T: serde::de::DeserializeOwned>(text: &str) -> Result<T> {
+fn read<T: DeserializeOwned>(text: &str) -> Result<T> {
     serde_json::from_str(text).map_err(|error| Error::Database(sqlx::Error::Decode(error.into())))
 }
 
-fn written(value: &impl serde::Serialize) -> String {
+fn written(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("texts and JSON are JSON")
 }
 
+/// One part of the code that an app has now. None: it has no code.
+async fn part<T: DeserializeOwned>(db: &mut Session, sql: &'static str, app: &App) -> Result<Option<T>> {
+    let row: Option<String> =
+        on!(db, conn => sqlx::query_scalar(sql).bind(app.id).bind(app.version).fetch_optional(conn))?;
+    row.map(|text| read(&text)).transpose()
+}
+
+pub(in super::super) async fn files(db: &mut Session, app: &App) -> Result<Option<Files>> {
+    part(
+        db,
+        "SELECT files FROM pipeline_version WHERE app_id = $1 AND number = $2",
+        app,
+    )
+    .await
+}
+
+pub(in super::super) async fn code(db: &mut Session, app: &App) -> Result<Option<Value>> {
+    part(
+        db,
+        "SELECT code FROM pipeline_version WHERE app_id = $1 AND number = $2",
+        app,
+    )
+    .await
+}
+
+pub(in super::super) async fn offers(db: &mut Session, app: &App) -> Result<Option<Offers>> {
+    part(
+        db,
+        "SELECT offers FROM pipeline_version WHERE app_id = $1 AND number = $2",
+        app,
+    )
+    .await
+}
+
 pub(in super::super) async fn find(db: &mut Session, app: AppId, number: i64) -> Result<Option<Version>> {
-    const SQL: &str =
-        "SELECT number, tag, files, code, offers, created_at FROM pipeline_version WHERE app_id = $1 AND number = $2";
-    let row: Option<Row> = on!(db, conn => sqlx::query_as(SQL).bind(app).bind(number).fetch_optional(conn))?;
-    row.map(Version::try_from).transpose()
+    const SQL: &str = "SELECT tag, files, offers FROM pipeline_version WHERE app_id = $1 AND number = $2";
+    let row: Option<(Option<String>, String, String)> =
+        on!(db, conn => sqlx::query_as(SQL).bind(app).bind(number).fetch_optional(conn))?;
+    let Some((tag, files, offers)) = row else {
+        return Ok(None);
+    };
+    Ok(Some(Version {
+        tag,
+        files: read(&files)?,
+        offers: read(&offers)?,
+    }))
 }
 
 /// Newest first.
@@ -59,24 +79,64 @@ pub(in super::super) async fn of_app(db: &mut Session, app: AppId) -> Result<Vec
     Ok(named.collect())
 }
 
+#[derive(sqlx::FromRow)]
+struct SeenRow {
+    number: i64,
+    tag: Option<String>,
+    created_at: Time,
+    names: String,
+    capabilities: String,
+}
+
+/// Newest first. What is in the files stays in the database.
+pub(in super::super) async fn seen(db: &mut Session, app: &App) -> Result<Vec<VersionSeen>> {
+    let sql = db.pick(
+        "SELECT number, tag, created_at, (SELECT json_group_array(key) FROM json_each(files)) AS names, \
+         json_extract(offers, '$.capabilities') AS capabilities \
+         FROM pipeline_version WHERE app_id = $1 ORDER BY number DESC",
+        "SELECT number, tag, created_at, \
+         (SELECT COALESCE(json_agg(file.name), '[]') FROM json_object_keys(files::json) AS file (name))::text AS names, \
+         (offers::json -> 'capabilities')::text AS capabilities \
+         FROM pipeline_version WHERE app_id = $1 ORDER BY number DESC",
+    );
+    let rows: Vec<SeenRow> = on!(db, conn => sqlx::query_as(sql).bind(app.id).fetch_all(conn))?;
+    let seen = |row: SeenRow| {
+        let mut files: Vec<String> = read(&row.names)?;
+        files.sort();
+        Ok(VersionSeen {
+            is_current: row.number == app.version,
+            files,
+            capabilities: read(&row.capabilities)?,
+            name: VersionName {
+                number: row.number,
+                tag: row.tag,
+                created_at: row.created_at,
+            },
+        })
+    };
+    rows.into_iter().map(seen).collect()
+}
+
 pub(in super::super) async fn newest(db: &mut Session, app: AppId) -> Result<i64> {
     const SQL: &str = "SELECT COALESCE(max(number), 0) FROM pipeline_version WHERE app_id = $1";
     Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(app).fetch_one(conn))?)
 }
 
-pub(in super::super) async fn insert(db: &mut Writing, app: AppId, version: &Version) -> Result<()> {
+/// The code that an app has from now on.
+pub(in super::super) async fn insert(db: &mut Writing, app: &App, package: &Package) -> Result<()> {
     const SQL: &str = "INSERT INTO pipeline_version (app_id, number, tag, files, code, offers, created_at) \
         VALUES ($1, $2, $3, $4, $5, $6, $7)";
+    let now = db.now;
     changed!(
         db,
         sqlx::query(SQL)
-            .bind(app)
-            .bind(version.number)
-            .bind(&version.tag)
-            .bind(written(&version.package.files))
-            .bind(written(&version.package.code))
-            .bind(written(&version.package))
-            .bind(version.created_at)
+            .bind(app.id)
+            .bind(app.version)
+            .bind(&app.tag)
+            .bind(written(&package.files))
+            .bind(written(&package.code))
+            .bind(written(&package.offers))
+            .bind(now)
     )?;
     Ok(())
 }

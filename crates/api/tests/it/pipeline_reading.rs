@@ -1,0 +1,114 @@
+//! Pipeline apps: what is read for whom. Lists and pages take no more than they show, so what they do not need may be broken.
+
+use axum::body::Body;
+use axum::http::Request;
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use testkit::{Kit, on_both};
+use tower::ServiceExt;
+
+use crate::column;
+use crate::pipeline::{create, hook};
+
+/// What a page of anybody's is given.
+async fn page_gets(kit: &Kit, path: &str) -> (u16, String) {
+    let capture = api::capture_router(kit.service.clone(), kit.events.clone(), api::Settings::default());
+    let request = Request::builder().uri(path).body(Body::empty()).unwrap();
+    let (parts, body) = capture.oneshot(request).await.unwrap().into_parts();
+    let bytes = body.collect().await.unwrap().to_bytes();
+    (parts.status.as_u16(), String::from_utf8(bytes.to_vec()).unwrap())
+}
+
+/// The frontend apps that pages of the first team are told of.
+async fn site_apps(kit: &Kit) -> Vec<String> {
+    let team = kit.get(&kit.admin.key, &kit.at(&format!("teams/{}/", kit.team))).await;
+    let (_, listed) = page_gets(kit, &format!("/array/{}/config", team.text("/api_token"))).await;
+    let listed: Value = serde_json::from_str(&listed).unwrap();
+    let urls = listed["siteApps"].as_array().unwrap().iter();
+    urls.map(|app| app["url"].as_str().unwrap().to_owned()).collect()
+}
+
+async fn second_team(kit: &Kit) -> i64 {
+    let made = kit
+        .post(&kit.owner.key, &kit.at("teams/"), json!({ "name": "Second" }))
+        .await;
+    made.body["id"].as_i64().unwrap()
+}
+
+async fn set_up(kit: &Kit, app: &str, body: Value) -> String {
+    let made = kit.post(&kit.admin.key, &format!("{app}configs/"), body).await;
+    assert_eq!(made.status, 201, "{made:?}");
+    format!("{app}configs/{}/", made.body["id"])
+}
+
+on_both! {
+    async fn versions_are_listed_without_what_is_in_their_files(kit: Kit) {
+        let path = create(&kit, "pipeline_destinations", hook()).await;
+        let change = json!({ "source": { "index.ts": "export function onEvent() {}", "lib/ü \"a\".ts": "" } });
+        assert_eq!(kit.patch(&kit.admin.key, &format!("{path}update_source/"), change).await.status, 200);
+        let bare = create(&kit, "pipeline_destinations", json!({ "plugin_type": "source" })).await;
+        kit.database.run("UPDATE pipeline_version SET code = 'not to be read'").await;
+        let versions = kit.get(&kit.member.key, &format!("{path}versions/")).await;
+        assert_eq!(versions.status, 200, "{versions:?}");
+        assert_eq!(versions.body["results"], json!([
+            {
+                "version": 2, "tag": null, "is_current": true, "files": ["index.ts", "lib/ü \"a\".ts", "plugin.json"],
+                "capabilities": { "methods": ["onEvent"], "jobs": [], "scheduled_tasks": [] },
+                "created_at": "2026-11-15T09:30:00.000000Z",
+            },
+            {
+                "version": 1, "tag": null, "is_current": false, "files": ["index.ts", "plugin.json"],
+                "capabilities": { "methods": ["composeWebhook"], "jobs": [], "scheduled_tasks": [] },
+                "created_at": "2026-11-15T09:30:00.000000Z",
+            },
+        ]));
+        assert_eq!(kit.get(&kit.member.key, &format!("{bare}versions/")).await.body["count"], 0);
+        // Names are all that is taken from the files.
+        kit.database.run("UPDATE pipeline_version SET files = '{\"a.ts\": 1}'").await;
+        let versions = kit.get(&kit.member.key, &format!("{path}versions/?limit=1&offset=1")).await;
+        assert_eq!((&versions.body["count"], column(&versions, "version")), (&json!(2), vec![&json!(1)]));
+        assert_eq!(column(&versions, "files"), [&json!(["a.ts"])]);
+    }
+
+    async fn pages_are_given_a_script_without_the_rest_of_the_code(kit: Kit) {
+        // Also one that only looks as if it had something for pages.
+        let manifest = json!({ "name": "Bar", "config": [{ "key": "site", "name": "\"site\":\"x\"", "type": "string" }] });
+        let source = |files: Value| json!({ "plugin_type": "source", "source": files });
+        let script = "export function inject() { document.title = \"it's \\\\ 'ü'\" }";
+        let files = json!({ "plugin.json": manifest.to_string(), "site.ts": script, "index.ts": "export function onEvent() {}" });
+        let app = create(&kit, "pipeline_frontend_apps", source(files)).await;
+        let quiet = json!({ "plugin.json": manifest.to_string(), "frontend.tsx": "export const scene = { title: 'Scene' }" });
+        let quiet = create(&kit, "pipeline_frontend_apps", source(quiet)).await;
+        let bare = create(&kit, "pipeline_frontend_apps", json!({ "plugin_type": "source" })).await;
+        let late = set_up(&kit, &app, json!({ "enabled": true, "order": 2 })).await;
+        let early = set_up(&kit, &app, json!({ "enabled": true, "order": 1 })).await;
+        let scene = set_up(&kit, &quiet, json!({ "enabled": true })).await;
+        set_up(&kit, &bare, json!({ "enabled": true })).await;
+        set_up(&kit, &app, json!({ "enabled": false })).await;
+        let elsewhere = second_team(&kit).await;
+        set_up(&kit, &app, json!({ "enabled": true, "team_id": elsewhere })).await;
+        kit.database.run("UPDATE pipeline_version SET files = 'not to be read', code = 'nor this'").await;
+
+        let number = |config: &str| config.rsplit('/').nth(1).unwrap().to_owned();
+        let urls = site_apps(&kit).await;
+        let begins = |url: &str, config: &str| url.starts_with(&format!("/site_app/{}/", number(config)));
+        assert_eq!(urls.len(), 2, "{urls:?}");
+        assert!(begins(&urls[0], &early) && begins(&urls[1], &late), "in their order: {urls:?}");
+        let (status, text) = page_gets(&kit, &urls[0]).await;
+        assert!(status == 200 && text.contains("document.title") && text.contains("ü"), "{text}");
+        assert_eq!(page_gets(&kit, &urls[0].replace("site_app", "frontend_app")).await.0, 404, "it has no such part");
+        let token = kit.get(&kit.admin.key, &scene).await.text("/web_token").to_owned();
+        let (status, text) = page_gets(&kit, &format!("/frontend_app/{}/{token}/1/", number(&scene))).await;
+        assert!(status == 200 && text.contains("Scene"), "{text}");
+        assert_eq!(page_gets(&kit, &format!("/site_app/{}/{token}/1/", number(&scene))).await.0, 404);
+    }
+
+    async fn what_is_said_of_an_app_changes_without_its_files(kit: Kit) {
+        let path = create(&kit, "pipeline_destinations", hook()).await;
+        let named = kit.patch(&kit.admin.key, &path, json!({ "name": "Ours" })).await;
+        assert_eq!(named.text("/name"), "Ours");
+        kit.database.run("UPDATE pipeline_version SET files = 'not to be read', code = 'nor this'").await;
+        let back = kit.patch(&kit.admin.key, &path, json!({ "name": null })).await;
+        assert_eq!((back.status, back.text("/name")), (200, "Hook"), "{back:?}");
+    }
+}

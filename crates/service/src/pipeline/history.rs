@@ -1,0 +1,76 @@
+//! The code that an app had before: looked at, and gone back to.
+
+use super::cases::{CONFIGURE, allow, find, lock};
+use super::{App, Collection, Difference, Version, VersionName, VersionSeen, sql};
+use crate::Service;
+use crate::access::{Caller, ChangeApps, ReadApps};
+use crate::error::{Error, Result};
+use crate::id::AppId;
+
+impl Service {
+    /// The versions of an app's code that are kept, newest first, without the code.
+    pub async fn app_version_names(
+        &self,
+        caller: &Caller<ReadApps>,
+        collection: Collection,
+        id: AppId,
+    ) -> Result<Vec<VersionName>> {
+        let mut db = self.core.store.read().await?;
+        allow(&mut db, caller, CONFIGURE).await?;
+        let app = find(&mut db, caller, collection, id).await?;
+        sql::versions::of_app(&mut db, app.id).await
+    }
+
+    /// The same, with the names of the files, and what the code can do.
+    pub async fn app_versions(
+        &self,
+        caller: &Caller<ReadApps>,
+        collection: Collection,
+        id: AppId,
+    ) -> Result<Vec<VersionSeen>> {
+        let mut db = self.core.store.read().await?;
+        allow(&mut db, caller, CONFIGURE).await?;
+        let app = find(&mut db, caller, collection, id).await?;
+        sql::versions::seen(&mut db, &app).await
+    }
+
+    pub async fn app_version(
+        &self,
+        caller: &Caller<ReadApps>,
+        collection: Collection,
+        id: AppId,
+        number: i64,
+    ) -> Result<Version> {
+        let mut db = self.core.store.read().await?;
+        allow(&mut db, caller, CONFIGURE).await?;
+        let app = find(&mut db, caller, collection, id).await?;
+        let version = sql::versions::find(&mut db, app.id, number).await?;
+        version.ok_or(Error::NotFound("version"))
+    }
+
+    /// Back to the code before, or to the version that was asked for.
+    pub async fn roll_back_app(
+        &self,
+        caller: &Caller<ChangeApps>,
+        collection: Collection,
+        id: AppId,
+        wanted: Option<i64>,
+    ) -> Result<(App, Difference)> {
+        let mut db = self.write().await?;
+        let (before, _) = lock(&mut db, caller, collection, id, &crate::whatever).await?;
+        let kept = sql::versions::of_app(&mut db, id).await?;
+        let is_wanted = |number: i64| wanted.map_or(number < before.version, |wanted| number == wanted);
+        let Some(VersionName { number, tag, .. }) = kept.into_iter().find(|name| is_wanted(name.number)) else {
+            return Err(Error::refused(
+                "no_such_version",
+                "there is no such version of this app's code to go back to",
+            ));
+        };
+        let mut app = before.clone();
+        (app.version, app.tag) = (number, tag);
+        if let Some(offers) = sql::versions::offers(&mut db, &app).await? {
+            app.take_over(&offers);
+        }
+        self.switch(db, caller, &before, app).await
+    }
+}

@@ -1,0 +1,75 @@
+//! What apps have for browsers. Pages of anybody's ask for it, so no more is read than they are given.
+
+use serde_json::{Map, Value};
+
+use super::{App, AppConfig, schema, sql};
+use crate::Service;
+use crate::error::Result;
+use crate::id::{AppConfigId, TeamId};
+
+/// A part of an app that runs in browsers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Script {
+    /// For pages of the team's own sites.
+    Site,
+    /// For pages that show the app itself.
+    Frontend,
+}
+
+impl Script {
+    /// What [`super::Offers`] calls it.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Site => "site",
+            Self::Frontend => "frontend",
+        }
+    }
+}
+
+/// What a browser is given.
+#[derive(Debug, Clone)]
+pub struct SiteApp {
+    pub script: String,
+    /// What it may be told there.
+    pub values: Map<String, Value>,
+}
+
+impl Service {
+    /// What a frontend app has for browsers. The token is what a page shows.
+    pub async fn site_app(&self, id: AppConfigId, token: &str, script: Script) -> Result<Option<SiteApp>> {
+        let mut db = self.core.store.read().await?;
+        let config = sql::configs::any(&mut db, id).await?;
+        let Some(config) = config.filter(|config| config.enabled && config.web_token == token) else {
+            return Ok(None);
+        };
+        let Some(app) = sql::apps::any(&mut db, config.app_id).await? else {
+            return Ok(None);
+        };
+        let script = sql::sites::script(&mut db, &app, script).await?;
+        Ok(script.map(|script| SiteApp {
+            script,
+            values: for_sites(&app, &config),
+        }))
+    }
+
+    /// Frontend apps that pages of this team load: the configuration, its token, and what changes with code and values.
+    pub async fn site_apps(&self, team: TeamId) -> Result<Vec<(AppConfigId, String, String)>> {
+        let found = sql::sites::of_team(&mut self.core.store.read().await?, team).await?;
+        let each = found.into_iter().filter(|loaded| loaded.has_site).map(|loaded| {
+            let stamp = format!("{}-{}", loaded.version, loaded.updated_at.timestamp_micros());
+            (loaded.id, loaded.web_token, stamp)
+        });
+        Ok(each.collect())
+    }
+}
+
+/// Only what the app marks as meant for pages leaves this server, and no secret.
+fn for_sites(app: &App, config: &AppConfig) -> Map<String, Value> {
+    let fields = schema::fields(&app.config_schema);
+    let mut values = schema::with_defaults(&app.config_schema, config.config.clone());
+    values.retain(|key, _| {
+        let field = fields.iter().find(|field| field.key == *key);
+        field.is_some_and(|field| field.is_for_sites && !field.is_secret)
+    });
+    values
+}
