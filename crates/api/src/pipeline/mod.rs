@@ -395,12 +395,13 @@ async fn enabled_configs<C: In>(
     Allowed(caller): Allowed<ReadApps>,
     paging: Paging,
 ) -> Result<Reply<Gathered<ConfigView<'static>>>, Problem> {
-    let page = service
+    let (page, first) = service
         .enabled_app_configs(&caller, C::COLLECTION, paging.window)
         .await?;
-    let first = page.items.first().map(|found| &found.app);
-    let view = page.map(|found| ConfigView::from(&found.config));
-    Ok(Reply::new(&Gathered::new(first, paging.view(view))))
+    Ok(Reply::new(&Gathered::new(
+        first.as_ref(),
+        paging.view(page.map(ConfigView::from)),
+    )))
 }
 
 fn at(app: &App, rest: &str) -> String {

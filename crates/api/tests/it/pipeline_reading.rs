@@ -4,6 +4,7 @@ use axum::body::Body;
 use axum::http::Request;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
+use service::TeamId;
 use testkit::{Kit, on_both};
 use tower::ServiceExt;
 
@@ -110,5 +111,35 @@ on_both! {
         kit.database.run("UPDATE pipeline_version SET files = 'not to be read', code = 'nor this'").await;
         let back = kit.patch(&kit.admin.key, &path, json!({ "name": null })).await;
         assert_eq!((back.status, back.text("/name")), (200, "Hook"), "{back:?}");
+    }
+
+    async fn configurations_are_cut_into_pages_of_what_the_key_may_see(kit: Kit) {
+        let path = create(&kit, "pipeline_destinations", hook()).await;
+        let other = create(&kit, "pipeline_destinations", json!({ "plugin_type": "source", "name": "Other" })).await;
+        let second = second_team(&kit).await;
+        let values = json!({ "url": "https://example.com" });
+        for (app, order, team) in [(&path, 3, kit.team.0), (&path, 2, second), (&other, 1, kit.team.0)] {
+            let config = if app == &path { values.clone() } else { json!({}) };
+            set_up(&kit, app, json!({ "enabled": true, "order": order, "team_id": team, "config": config })).await;
+        }
+        set_up(&kit, &path, json!({ "order": 9 })).await;
+        let configs = kit.get(&kit.member.key, &format!("{path}configs/?limit=2")).await;
+        assert_eq!((&configs.body["count"], column(&configs, "order")), (&json!(3), vec![&json!(3), &json!(2)]));
+        let rest = kit.get(&kit.member.key, &format!("{path}configs/?limit=2&offset=2")).await;
+        assert_eq!(column(&rest, "order"), [9]);
+        let on = kit.at("pipeline_destinations/exports_unsubscribe_configs/");
+        let enabled = kit.get(&kit.member.key, &format!("{on}?limit=2")).await;
+        assert_eq!((&enabled.body["count"], column(&enabled, "order")), (&json!(3), vec![&json!(1), &json!(2)]));
+        assert_eq!(enabled.text("/name"), "Other", "the app of the first");
+        let enabled = kit.get(&kit.member.key, &format!("{on}?offset=1")).await;
+        assert_eq!(enabled.text("/name"), "Hook");
+
+        let mut new = testkit::kit::everything();
+        new.scoped_teams = Some(vec![TeamId(second)]);
+        let key = kit.key_like(&kit.member, new).await;
+        let configs = kit.get(&key, &format!("{path}configs/")).await;
+        assert_eq!((&configs.body["count"], column(&configs, "team_id")), (&json!(1), vec![&json!(second)]));
+        let enabled = kit.get(&key, &on).await;
+        assert_eq!((&enabled.body["count"], enabled.text("/name")), (&json!(1), "Hook"));
     }
 }

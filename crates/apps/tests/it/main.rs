@@ -13,3 +13,4 @@ mod pack;
 mod refusals;
 mod running;
 mod upgrades;
+mod uses;

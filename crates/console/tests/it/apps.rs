@@ -447,6 +447,41 @@ async fn an_app_is_renamed_and_deleted() {
 }
 
 #[tokio::test]
+async fn lists_count_configurations_without_reading_what_apps_are_told() {
+    let kit = Kit::new().await;
+    let mut owner = kit.signed_in("olga@example.com").await;
+    let path = written(&kit, &mut owner).await;
+    for _ in 0..2 {
+        set_up(&kit, &mut owner, &path).await;
+    }
+    let team = kit.first_team().await.to_string();
+    let off = [("team_id", team.as_str()), ("order", "7")];
+    assert_eq!(
+        owner.post(&format!("{path}configurations/new/"), &off).await.status,
+        303
+    );
+    written(&kit, &mut owner).await;
+    // An object is what would be read.
+    kit.database.run("UPDATE pipeline_config SET config = '[]'").await;
+    let list = owner.get(&kit.at("apps/destinations/")).await;
+    assert!(list.says("2 configurations on") && list.says(">Running<"), "{list:?}");
+    assert_eq!(
+        list.html.matches("Not switched on").count(),
+        1,
+        "the other app has none"
+    );
+    kit.database
+        .run("UPDATE pipeline_config SET latest_error = 'no luck' WHERE sort_order = 7")
+        .await;
+    assert!(owner.get(&kit.at("apps/")).await.says("1 with an error"));
+    let shown = owner.get(&path).await;
+    assert_eq!(shown.html.matches(">Default project</a>").count(), 3, "{shown:?}");
+    assert!(shown.says("no luck") && shown.says("<td data-label=\"Order\">7</td>"));
+    let removal = owner.get(&format!("{path}delete/")).await;
+    assert!(removal.says("3 configurations, with their secrets and logs"));
+}
+
+#[tokio::test]
 async fn apps_of_others_are_not_found_unless_they_are_for_all() {
     let kit = Kit::new().await;
     let mut owner = kit.signed_in("olga@example.com").await;

@@ -20,7 +20,8 @@ use service::organizations::{NewOrganization, OrganizationPatch, OrganizationRef
 use service::sign_in::SignIn;
 use service::sso::Sso;
 use service::users::{NewUser, User};
-use service::{Chance, Clock, DomainId, Email, Instance, Level, Name, OrganizationId, Service, Store, TeamId, Time};
+use service::{Chance, Clock, DomainId, Email, Instance, Level, Name, OrganizationId, Service, TeamId, Time};
+use testkit::databases::{Backend, Database};
 use tower::ServiceExt;
 
 pub(crate) const PASSWORD: &str = "correct horse battery";
@@ -31,6 +32,7 @@ pub(crate) struct Kit {
     pub(crate) exports: exports::Exports,
     pub(crate) app: Router,
     pub(crate) organization: OrganizationId,
+    pub(crate) database: Database,
     folder: PathBuf,
 }
 
@@ -114,10 +116,9 @@ impl Kit {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("console-test-{}-{number}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("a folder for the database");
-        let store = Store::open(&format!("sqlite:{}", folder.join("hedgerow.db").display()), 2).await;
-        let store = store.expect("a fresh database opens");
-        store.migrate().await.expect("the tables are made");
+        std::fs::create_dir_all(&folder).expect("a folder for events and apps");
+        let database = Database::migrated(Backend::Sqlite).await;
+        let store = database.open().await;
         let sealer = Sealer::new(["a secret that is long enough to seal with"]).expect("a key");
         let instance = Instance {
             site_url: site_url.to_owned(),
@@ -143,6 +144,7 @@ impl Kit {
             exports,
             app,
             organization,
+            database,
             folder,
         }
     }

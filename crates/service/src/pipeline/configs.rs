@@ -118,9 +118,7 @@ impl Service {
         let mut db = self.core.store.read().await?;
         allow(&mut db, caller, CONFIGURE).await?;
         find(&mut db, caller, collection, app).await?;
-        let mut configs = sql::configs::of_app(&mut db, caller.organization, app).await?;
-        configs.retain(|config| caller.may_see_team(config.team_id));
-        Ok(Page::cut(configs, window))
+        sql::configs::page(&mut db, caller.organization, &caller.reach.teams, app, window).await
     }
 
     pub async fn app_config<P>(

@@ -9,13 +9,6 @@ use crate::error::Result;
 use crate::id::AppId;
 use crate::page::{Page, Window};
 
-/// A configuration with the app it is of.
-#[derive(Debug, Clone)]
-pub struct ConfigOfApp {
-    pub config: AppConfig,
-    pub app: App,
-}
-
 impl Service {
     /// Apps that no team of the organization has switched on, newest first.
     pub async fn unused_apps(
@@ -29,33 +22,24 @@ impl Service {
         sql::apps::page_of_unused(&mut db, caller.organization, collection, window).await
     }
 
-    /// Configurations that are switched on: what a team would have to switch off to stop sending anything.
+    /// Configurations that are switched on, in their order, with the app of the first: what a team would have to switch off
+    /// to stop sending anything.
     pub async fn enabled_app_configs(
         &self,
         caller: &Caller<ReadApps>,
         collection: Collection,
         window: Window,
-    ) -> Result<Page<ConfigOfApp>> {
+    ) -> Result<(Page<AppConfig>, Option<App>)> {
         let mut db = self.core.store.read().await?;
         allow(&mut db, caller, CONFIGURE).await?;
-        let mut configs = sql::configs::enabled_in(&mut db, caller.organization, collection).await?;
-        configs.retain(|config| caller.may_see_team(config.team_id));
-        let Page { items, count } = Page::cut(configs, window);
-        let mut found = Vec::with_capacity(items.len());
-        for config in items {
-            let app = sql::apps::find(&mut db, caller.organization, config.app_id).await?;
-            found.extend(app.map(|app| ConfigOfApp { config, app }));
-        }
-        Ok(Page { items: found, count })
-    }
-
-    /// All configurations of a collection's apps, by team and order: who uses what, and how that goes.
-    pub async fn app_configs_in(&self, caller: &Caller<ReadApps>, collection: Collection) -> Result<Vec<AppConfig>> {
-        let mut db = self.core.store.read().await?;
-        allow(&mut db, caller, CONFIGURE).await?;
-        let mut configs = sql::configs::all_in(&mut db, caller.organization, collection).await?;
-        configs.retain(|config| caller.may_see_team(config.team_id));
-        Ok(configs)
+        let organization = caller.organization;
+        let page =
+            sql::configs::page_of_enabled(&mut db, organization, &caller.reach.teams, collection, window).await?;
+        let app = match page.items.first() {
+            Some(config) => sql::apps::find(&mut db, organization, config.app_id).await?,
+            None => None,
+        };
+        Ok((page, app))
     }
 
     /// What was done to the apps of a collection and their configurations, newest first, with the app of the first deed if

@@ -14,16 +14,17 @@ mod sites;
 mod sql;
 mod storage;
 mod tasks;
+mod uses;
 mod versions;
 mod work;
 
 pub use cases::source_changed;
 pub use configs::{AppConfig, ConfigPatch, NewConfig};
-pub use lists::ConfigOfApp;
 pub use logs::{AppLog, AppLogFilter, Level as AppLogLevel, Source as AppLogSource};
 pub use rules::Difference;
 pub use sites::{Script, SiteApp};
 pub use tasks::{AppTask, TaskKind};
+pub use uses::{AppUse, UseCount};
 pub use versions::{Offers, Package, Version, VersionName, VersionSeen};
 pub use work::{AppJob, DueApp, MOST_FAILURES, Place, Runnable, Step, Stop};
 

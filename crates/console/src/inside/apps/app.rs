@@ -7,12 +7,12 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{get, post};
 use service::access::{ChangeApps, Permission, ReadApps};
-use service::pipeline::{App, AppConfig, PluginType, VersionName};
-use service::{AppConfigId, Service, TeamId, Time, Window};
+use service::pipeline::{App, AppUse, PluginType, VersionName};
+use service::{AppConfigId, Service, Time, Window};
 
 use super::capabilities::offers;
 use super::shelf::AtApp;
-use super::{frame, may_change, name_of, newer_tag, origin, teams, version};
+use super::{frame, may_change, newer_tag, origin, version};
 use crate::Console;
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
@@ -92,10 +92,10 @@ struct Config {
 }
 
 impl Config {
-    fn new(config: &AppConfig, teams: &[(TeamId, String)], now: Time) -> Self {
+    fn new(config: &AppUse, now: Time) -> Self {
         Self {
             id: config.id,
-            team: name_of(config.team_id, teams),
+            team: config.team_name.clone(),
             is_on: config.enabled,
             order: config.order,
             error: config.latest_error.clone(),
@@ -153,9 +153,8 @@ async fn app_page(
     let (caller, collection) = (&inside.caller, at.collection());
     let app = service.app(caller, collection, at.app).await?;
     let all = Window::new(Some(Window::MAX_LIMIT), None);
-    let configs = service.app_configs(caller, collection, at.app, all).await?;
+    let configs = service.app_uses(caller, collection, at.app, all).await?;
     let versions = service.app_version_names(caller, collection, at.app).await?;
-    let teams = teams(service, inside).await?;
     let now = service.clock().now();
     let may_change = may_change(service, inside, &app).await?;
     let shown = AppPage {
@@ -165,11 +164,7 @@ async fn app_page(
         scope: collection.scope(),
         facts: Facts::new(&app, inside, now),
         offers: offers(&app),
-        configs: configs
-            .items
-            .iter()
-            .map(|config| Config::new(config, &teams, now))
-            .collect(),
+        configs: configs.items.iter().map(|config| Config::new(config, now)).collect(),
         versions: versions.iter().map(|version| Kept::new(version, &app, now)).collect(),
         may_change,
         curl: AsCurl::new(service, calls(inside, at, &app, may_change)),

@@ -7,7 +7,7 @@ use axum::response::Response;
 use axum::routing::get;
 use serde::Deserialize;
 use service::access::ReadApps;
-use service::pipeline::{App, AppConfig, Collection};
+use service::pipeline::{App, Collection, UseCount};
 use service::{AppId, Service};
 
 use super::shelf::{Shelf, Tab};
@@ -53,13 +53,13 @@ struct Row {
     owner: Option<String>,
     on: String,
     is_on: bool,
-    problems: usize,
+    problems: i64,
 }
 
 impl Row {
-    fn new<P>(app: &App, configs: &[AppConfig], inside: &Inside<P>) -> Self {
-        let own = configs.iter().filter(|config| config.app_id == app.id);
-        let on = own.clone().filter(|config| config.enabled).count();
+    fn new<P>(app: &App, counts: &[UseCount], inside: &Inside<P>) -> Self {
+        let counted = counts.iter().find(|count| count.app == app.id);
+        let (on, problems) = counted.map_or((0, 0), |count| (count.enabled, count.troubled));
         let is_here = app.organization_id == inside.organization.id;
         Self {
             id: app.id,
@@ -69,9 +69,9 @@ impl Row {
             version: version(app.version, app.tag.as_deref()),
             newer: newer_tag(app),
             owner: (!is_here).then(|| app.organization_name.clone()),
-            on: show::counted(i64::try_from(on).unwrap_or(i64::MAX), "configuration"),
+            on: show::counted(on, "configuration"),
             is_on: on > 0,
-            problems: own.filter(|config| config.latest_error.is_some()).count(),
+            problems,
         }
     }
 }
@@ -96,9 +96,10 @@ async fn list(
 ) -> Result<Response, Failure> {
     let place = Place::read(&asked.page);
     let apps = service.apps(&inside.caller, shelf.0, place.window()).await?;
-    let configs = service.app_configs_in(&inside.caller, shelf.0).await?;
+    let ids: Vec<AppId> = apps.items.iter().map(|app| app.id).collect();
+    let counts = service.app_use_counts(&inside.caller, &ids).await?;
     let base = inside.path(&shelf.path());
-    let row = |app: &App| Row::new(app, &configs, &inside);
+    let row = |app: &App| Row::new(app, &counts, &inside);
     let call = Call::get::<ReadApps>("List the apps", inside.api(&shelf.api()));
     Ok(page(&ListPage {
         frame: Frame::new(&inside, Section::Apps).noting(&asked.done),

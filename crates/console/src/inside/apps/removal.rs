@@ -83,7 +83,7 @@ async fn sure(
 async fn losses(service: &Service, inside: &Inside<ChangeApps>, at: AtApp) -> Result<Vec<String>, Failure> {
     let reader = inside.also::<ReadApps>(service).await?;
     let one = Window::new(Some(1), None);
-    let configs = service.app_configs(&reader, at.collection(), at.app, one).await?.count;
+    let configs = service.app_uses(&reader, at.collection(), at.app, one).await?.count;
     let mut losses = vec!["its code, with all versions that are kept".to_owned()];
     if configs > 0 {
         losses.push(format!(

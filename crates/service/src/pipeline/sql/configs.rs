@@ -3,11 +3,12 @@
 use serde_json::{Map, Value};
 use sqlx::types::Json;
 
-use super::unknown;
+use super::{listed, unknown};
 use crate::clock::Time;
 use crate::db::{Session, Writing, changed, on};
 use crate::error::{Error, Result};
 use crate::id::{AppConfigId, AppId, OrganizationId, TeamId, WorkerId};
+use crate::page::{Page, Window};
 use crate::pipeline::{AppConfig, Collection, DueApp, Place};
 
 macro_rules! select {
@@ -79,39 +80,69 @@ fn all(rows: Vec<Row>) -> Result<Vec<AppConfig>> {
     rows.into_iter().map(AppConfig::try_from).collect()
 }
 
-pub(in super::super) async fn of_app(
+/// Below the organization, of the teams that the caller may see.
+macro_rules! seen {
+    ($select:expr, $rest:literal) => {
+        concat!(
+            $select,
+            "WHERE c.organization_id = $1 AND ($2 = ',' OR $2 LIKE '%,' || CAST(c.team_id AS TEXT) || ',%') ",
+            $rest
+        )
+    };
+}
+
+macro_rules! count {
+    ($rest:literal) => {
+        seen!(
+            "SELECT count(*) FROM pipeline_config c JOIN pipeline_app a ON a.id = c.app_id ",
+            $rest
+        )
+    };
+}
+
+/// Of one app, oldest first.
+pub(in super::super) async fn page(
     db: &mut Session,
     organization: OrganizationId,
+    teams: &[TeamId],
     app: AppId,
-) -> Result<Vec<AppConfig>> {
-    const SQL: &str = select!("WHERE c.organization_id = $1 AND c.app_id = $2 ORDER BY c.id");
-    all(on!(db, conn => sqlx::query_as(SQL).bind(organization).bind(app).fetch_all(conn))?)
+    window: Window,
+) -> Result<Page<AppConfig>> {
+    const ROWS: &str = seen!(select!(""), "AND c.app_id = $3 ORDER BY c.id LIMIT $4 OFFSET $5");
+    const COUNT: &str = count!("AND c.app_id = $3");
+    let (teams, Window { limit, offset }) = (listed(teams), window);
+    let rows = on!(db, conn => sqlx::query_as(ROWS)
+        .bind(organization).bind(&teams).bind(app).bind(limit).bind(offset).fetch_all(conn))?;
+    let count = on!(db, conn => sqlx::query_scalar(COUNT).bind(organization).bind(&teams).bind(app).fetch_one(conn))?;
+    let items = all(rows)?;
+    Ok(Page { items, count })
+}
+
+/// Those that are on, in their order.
+pub(in super::super) async fn page_of_enabled(
+    db: &mut Session,
+    organization: OrganizationId,
+    teams: &[TeamId],
+    collection: Collection,
+    window: Window,
+) -> Result<Page<AppConfig>> {
+    const ROWS: &str = seen!(
+        select!(""),
+        "AND c.enabled AND a.collection = $3 ORDER BY c.sort_order, c.id LIMIT $4 OFFSET $5"
+    );
+    const COUNT: &str = count!("AND c.enabled AND a.collection = $3");
+    let (teams, name, Window { limit, offset }) = (listed(teams), collection.name(), window);
+    let rows = on!(db, conn => sqlx::query_as(ROWS)
+        .bind(organization).bind(&teams).bind(name).bind(limit).bind(offset).fetch_all(conn))?;
+    let count = on!(db, conn => sqlx::query_scalar(COUNT).bind(organization).bind(&teams).bind(name).fetch_one(conn))?;
+    let items = all(rows)?;
+    Ok(Page { items, count })
 }
 
 /// Of every organization that uses it.
 pub(in super::super) async fn all_of_app(db: &mut Session, app: AppId) -> Result<Vec<AppConfig>> {
     const SQL: &str = select!("WHERE c.app_id = $1 ORDER BY c.id");
     all(on!(db, conn => sqlx::query_as(SQL).bind(app).fetch_all(conn))?)
-}
-
-pub(in super::super) async fn enabled_in(
-    db: &mut Session,
-    organization: OrganizationId,
-    collection: Collection,
-) -> Result<Vec<AppConfig>> {
-    const SQL: &str =
-        select!("WHERE c.organization_id = $1 AND c.enabled AND a.collection = $2 ORDER BY c.sort_order, c.id");
-    all(on!(db, conn => sqlx::query_as(SQL).bind(organization).bind(collection.name()).fetch_all(conn))?)
-}
-
-pub(in super::super) async fn all_in(
-    db: &mut Session,
-    organization: OrganizationId,
-    collection: Collection,
-) -> Result<Vec<AppConfig>> {
-    const SQL: &str =
-        select!("WHERE c.organization_id = $1 AND a.collection = $2 ORDER BY c.team_id, c.sort_order, c.id");
-    all(on!(db, conn => sqlx::query_as(SQL).bind(organization).bind(collection.name()).fetch_all(conn))?)
 }
 
 pub(in super::super) async fn find(

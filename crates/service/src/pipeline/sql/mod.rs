@@ -4,6 +4,7 @@ pub(super) mod logs;
 pub(super) mod sites;
 pub(super) mod storage;
 pub(super) mod tasks;
+pub(super) mod uses;
 pub(super) mod versions;
 
 use crate::error::Error;
@@ -11,4 +12,9 @@ use crate::error::Error;
 /// A word in a row that this version does not know: a newer one wrote it.
 fn unknown(what: &'static str) -> Error {
     Error::Database(sqlx::Error::Decode(format!("an unknown {what}").into()))
+}
+
+/// As a text, `,1,2,`: one statement for any number of ids, on both databases.
+fn listed(ids: &[impl std::fmt::Display]) -> String {
+    ids.iter().fold(",".to_owned(), |list, id| format!("{list}{id},"))
 }

@@ -1,0 +1,99 @@
+//! Configurations without what the apps are told: values and attachments may be large. Every statement names the
+//! organization, and the teams that the caller may see.
+
+use super::{listed, unknown};
+use crate::clock::Time;
+use crate::db::{Session, on};
+use crate::error::{Error, Result};
+use crate::id::{AppConfigId, AppId, OrganizationId, TeamId};
+use crate::page::{Page, Window};
+use crate::pipeline::uses::{AppUse, UseCount};
+
+macro_rules! uses {
+    ($select:literal, $rest:literal) => {
+        concat!(
+            $select,
+            " FROM pipeline_config c JOIN pipeline_app a ON a.id = c.app_id JOIN team t ON t.id = c.team_id \
+             WHERE c.organization_id = $1 AND ($2 = ',' OR $2 LIKE '%,' || CAST(c.team_id AS TEXT) || ',%') ",
+            $rest
+        )
+    };
+}
+
+macro_rules! rows {
+    ($rest:literal) => {
+        uses!(
+            "SELECT c.id, c.app_id, a.collection, a.name AS app_name, t.name AS team_name, c.enabled, c.sort_order, \
+             c.latest_error, c.updated_at",
+            $rest
+        )
+    };
+}
+
+#[derive(sqlx::FromRow)]
+struct Row {
+    id: AppConfigId,
+    app_id: AppId,
+    collection: String,
+    app_name: String,
+    team_name: String,
+    enabled: bool,
+    sort_order: i64,
+    latest_error: Option<String>,
+    updated_at: Time,
+}
+
+impl TryFrom<Row> for AppUse {
+    type Error = Error;
+
+    fn try_from(row: Row) -> Result<Self> {
+        Ok(Self {
+            id: row.id,
+            app_id: row.app_id,
+            collection: row.collection.parse().map_err(|()| unknown("collection"))?,
+            app_name: row.app_name,
+            team_name: row.team_name,
+            enabled: row.enabled,
+            order: row.sort_order,
+            latest_error: row.latest_error,
+            updated_at: row.updated_at,
+        })
+    }
+}
+
+fn page(rows: Vec<Row>, count: i64) -> Result<Page<AppUse>> {
+    let items: Result<Vec<AppUse>> = rows.into_iter().map(AppUse::try_from).collect();
+    Ok(Page { items: items?, count })
+}
+
+/// Oldest first.
+pub(in super::super) async fn of_app(
+    db: &mut Session,
+    organization: OrganizationId,
+    teams: &[TeamId],
+    app: AppId,
+    window: Window,
+) -> Result<Page<AppUse>> {
+    const ROWS: &str = rows!("AND c.app_id = $3 ORDER BY c.id LIMIT $4 OFFSET $5");
+    const COUNT: &str = uses!("SELECT count(*)", "AND c.app_id = $3");
+    let (teams, Window { limit, offset }) = (listed(teams), window);
+    let rows = on!(db, conn => sqlx::query_as(ROWS)
+        .bind(organization).bind(&teams).bind(app).bind(limit).bind(offset).fetch_all(conn))?;
+    let count = on!(db, conn => sqlx::query_scalar(COUNT).bind(organization).bind(&teams).bind(app).fetch_one(conn))?;
+    page(rows, count)
+}
+
+/// How many there are of each of these apps that is used at all.
+pub(in super::super) async fn counts(
+    db: &mut Session,
+    organization: OrganizationId,
+    teams: &[TeamId],
+    apps: &[AppId],
+) -> Result<Vec<UseCount>> {
+    const SQL: &str = uses!(
+        "SELECT c.app_id AS app, count(*) FILTER (WHERE c.enabled) AS enabled, count(c.latest_error) AS troubled",
+        "AND $3 LIKE '%,' || CAST(c.app_id AS TEXT) || ',%' GROUP BY c.app_id"
+    );
+    let (teams, apps) = (listed(teams), listed(apps));
+    Ok(on!(db, conn => sqlx::query_as(SQL).bind(organization).bind(&teams).bind(&apps).fetch_all(conn))?)
+}
