@@ -36,6 +36,15 @@ pub struct Page<T> {
     pub count: i64,
 }
 
+impl<T> Default for Page<T> {
+    fn default() -> Self {
+        Self {
+            items: Vec::new(),
+            count: 0,
+        }
+    }
+}
+
 impl<T> Page<T> {
     /// A part of a list that was read whole.
     pub fn cut(all: Vec<T>, window: Window) -> Self {

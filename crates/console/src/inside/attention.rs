@@ -4,11 +4,14 @@ use service::Time;
 use service::batch_exports::ExportSeen;
 use service::domains::Domain;
 use service::invites::Invite;
-use service::pipeline::App;
+use service::pipeline::{App, AppUse, AppsSeen};
 
 use super::runs_picture::{RunsPicture, Standing};
 use super::{apps, domains};
 use crate::show;
+
+/// What is longer is cut: the whole of it is where the link leads.
+const LONGEST_REASON: usize = 200;
 
 /// One thing to look at, and where.
 pub(super) struct Item {
@@ -47,14 +50,15 @@ pub(super) fn items(
     invites: &[Invite],
     domains: &[Domain],
     exports: &[ExportSeen],
-    apps: &[App],
+    apps: &AppsSeen,
     now: Time,
 ) -> Vec<Item> {
     let mut items: Vec<Item> = of_invites(invites, now).into_iter().collect();
     items.extend(undelivered(invites));
     items.extend(domains.iter().filter_map(of_domain));
     items.extend(exports.iter().filter_map(of_export));
-    items.extend(apps.iter().filter_map(of_app));
+    items.extend(apps.given_up.items.iter().map(of_use));
+    items.extend(apps.outdated.items.iter().map(of_app));
     // Stable: within each, the order stays.
     items.sort_by_key(|item| !item.is_urgent);
     items
@@ -131,15 +135,24 @@ fn is_under_way(status: service::batch_exports::RunStatus) -> bool {
     Standing::of(status) == Standing::UnderWay
 }
 
-fn of_app(app: &App) -> Option<Item> {
-    let latest = app.latest_tag.as_deref()?;
-    let tag = app.tag.as_deref().unwrap_or_default();
-    (latest != tag).then(|| {
-        let more = if tag.is_empty() {
-            format!("Its newest version is {latest}.")
-        } else {
-            format!("It has {tag}, and the newest is {latest}.")
-        };
-        Item::new(format!("The app {} can be updated", app.name), more).at(apps::update(app), "See the update")
-    })
+fn of_use(used: &AppUse) -> Item {
+    let text = format!("The app {} was switched off for {}", used.app_name, used.team_name);
+    // Apps may say as much as they like.
+    let error = used.latest_error.as_deref().unwrap_or_default();
+    let mut why: String = error.chars().take(LONGEST_REASON).collect();
+    if why.len() < error.len() {
+        why.push('…');
+    }
+    Item::new(text, format!("It failed again and again. {why}"))
+        .urgent()
+        .at(apps::configuration(used), "See the configuration")
+}
+
+fn of_app(app: &App) -> Item {
+    let latest = app.latest_tag.as_deref().unwrap_or_default();
+    let more = match app.tag.as_deref() {
+        None | Some("") => format!("Its newest version is {latest}."),
+        Some(tag) => format!("It has {tag}, and the newest is {latest}."),
+    };
+    Item::new(format!("The app {} can be updated", app.name), more).at(apps::update(app), "See the update")
 }

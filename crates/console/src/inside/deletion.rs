@@ -81,15 +81,14 @@ async fn losses(service: &Service, inside: &Inside<DeleteOrganization>) -> Resul
     let exports = service
         .batch_exports(&inside.also::<ReadExports>(service).await?, window)
         .await?;
-    let own_apps = apps::own(service, inside).await?.len();
-    let own_apps = i64::try_from(own_apps).unwrap_or(i64::MAX);
+    let apps = apps::seen(service, inside, window).await?;
     let counts = [
         (inside.organization.member_count, "membership"),
         (teams.count, "team"),
         (invites.count, "open invite"),
         (domains.count, "domain"),
         (exports.count, "batch export"),
-        (own_apps, "pipeline app"),
+        (apps.count, "pipeline app"),
     ];
     let there = counts.into_iter().filter(|(count, _)| *count > 0);
     let mut losses: Vec<String> = there.map(|(count, what)| show::counted(count, what)).collect();

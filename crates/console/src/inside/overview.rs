@@ -10,7 +10,7 @@ use service::activity::ActivityFilter;
 use service::batch_exports::ExportSeen;
 use service::domains::Domain;
 use service::invites::Invite;
-use service::pipeline::App;
+use service::pipeline::AppsSeen;
 use service::{ExportId, Page, Service, Window};
 
 use super::attention::{self, Item};
@@ -85,12 +85,13 @@ struct Seen {
     /// The newest.
     exports: Page<ExportSeen>,
     troubled: Page<ExportSeen>,
-    apps: Vec<App>,
+    apps: AppsSeen,
 }
 
 impl Seen {
     async fn read(service: &Service, inside: &Inside<ReadOrganization>) -> Result<Self, Failure> {
         let all = Window::new(Some(Window::MAX_LIMIT), None);
+        let items = few(number(ITEMS_SHOWN));
         let organization = service.organization(&inside.caller).await?;
         let invites = inside.also::<ReadInvites>(service).await?;
         let domains = inside.also::<ReadDomains>(service).await?;
@@ -100,8 +101,8 @@ impl Seen {
             invites: service.invites(&invites, all).await?,
             domains: service.domains(&domains, all).await?,
             exports: service.batch_exports(&exports, few(EXPORTS_SHOWN)).await?,
-            troubled: service.troubled_exports(&exports, few(number(ITEMS_SHOWN))).await?,
-            apps: apps::own(service, inside).await?,
+            troubled: service.troubled_exports(&exports, items).await?,
+            apps: apps::seen(service, inside, items).await?,
         })
     }
 
@@ -138,9 +139,20 @@ impl Seen {
                 },
                 ..figure(self.exports.count, "Batch exports", Some("exports/"))
             },
-            figure(number(self.apps.len()), "Pipeline apps", Some("apps/")),
+            Figure {
+                more: match self.apps.given_up.count {
+                    0 => String::new(),
+                    count => format!("{count} switched off by failures"),
+                },
+                ..figure(self.apps.count, "Pipeline apps", Some("apps/"))
+            },
         ]
     }
+}
+
+/// How many of them were not read.
+fn left_out<T>(page: &Page<T>) -> i64 {
+    page.count - number(page.items.len())
 }
 
 fn few(count: i64) -> Window {
@@ -174,7 +186,7 @@ async fn overview(
     let steps = first_steps::left(&service, &inside, seen.present(members)).await?;
     // Not twice on one page.
     let is_inviting_a_step = steps.iter().any(|step| step.path == inside.path("invites/new/"));
-    let unread = seen.troubled.count - number(seen.troubled.items.len());
+    let unread = left_out(&seen.troubled) + left_out(&seen.apps.given_up) + left_out(&seen.apps.outdated);
     let more_attention = number(attention.len().saturating_sub(ITEMS_SHOWN)) + unread;
     attention.truncate(ITEMS_SHOWN);
     let exports: Vec<Export> = seen.exports.items.iter().map(Export::from).collect();

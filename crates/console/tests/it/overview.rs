@@ -2,8 +2,8 @@ use chrono::TimeDelta;
 use service::access::{Caller, ChangeApps, ChangeDomains, ChangeExports};
 use service::batch_exports::{DestinationInput, ExportName, ExportRest, Interval, NewExport, Outcome};
 use service::domains::{DomainPatch, NewDomain};
-use service::pipeline::{AppFields, AppName, Collection, NewApp, PluginType};
-use service::{Level, WorkerId};
+use service::pipeline::{App, AppFields, AppName, Collection, MOST_FAILURES, NewApp, PluginType, Step, Stop};
+use service::{AppConfigId, Level, WorkerId};
 
 use crate::kit::{Answer, Kit, between};
 
@@ -193,15 +193,14 @@ async fn a_failing_export_comes_before_what_can_wait() {
     assert!(shown.says("The bucket is gone.") && shown.says("The last 1 run: 1 failed"));
 }
 
-#[tokio::test]
-async fn an_app_with_a_newer_tag_can_be_updated() {
-    let kit = Kit::new().await;
+/// An app of a repository, with a tag of its own.
+async fn tagged(kit: &Kit, name: &str) -> App {
     let new = NewApp {
         plugin_type: PluginType::Repository,
         url: Some("https://github.com/acme/look".to_owned()),
         source: None,
         rest: AppFields {
-            name: Some(Some(AppName::new("Look").unwrap())),
+            name: Some(Some(AppName::new(name).unwrap())),
             tag: Some(Some("v1.0.0".to_owned())),
             ..AppFields::default()
         },
@@ -209,11 +208,87 @@ async fn an_app_with_a_newer_tag_can_be_updated() {
     let caller: Caller<ChangeApps> = kit.owner_may().await;
     let made = kit
         .service
-        .create_app(&caller, Collection::Destinations, &new, None, None);
-    let app = made.await.unwrap();
+        .create_app(&caller, Collection::ImportApps, &new, None, None);
+    made.await.unwrap()
+}
+
+#[tokio::test]
+async fn an_app_with_a_newer_tag_can_be_updated() {
+    let kit = Kit::new().await;
+    let app = tagged(&kit, "Look").await;
     let mut owner = kit.signed_in("olga@example.com").await;
     assert!(!owner.get(&kit.at("")).await.says("can be updated"));
     kit.service.note_latest_tag(&app, Some("v1.1.0")).await.unwrap();
     let shown = owner.get(&kit.at("")).await;
     assert!(shown.says("The app Look can be updated") && shown.says("It has v1.0.0, and the newest is v1.1.0."));
+    let link = kit.at(&format!("apps/imports/{}/update/", app.id));
+    assert!(shown.says(&format!("href=\"{link}\">See the update")), "{shown:?}");
+}
+
+/// Lets a configuration fail until it is switched off.
+async fn give_up(kit: &Kit, config: &str, error: &str) {
+    let number = config.trim_end_matches('/').rsplit('/').next().unwrap();
+    let worker = WorkerId(uuid::Uuid::nil());
+    let claimed = kit
+        .service
+        .claim_app(worker, AppConfigId(number.parse().unwrap()))
+        .await;
+    let job = claimed.unwrap().expect("it is due");
+    let step = Step {
+        place: job.place(),
+        failures: MOST_FAILURES,
+        error: Some(error.to_owned()),
+        beyond: None,
+        stop: Stop::Done,
+    };
+    assert!(kit.service.end_app_turn(&job, &step).await.unwrap());
+}
+
+#[tokio::test]
+async fn an_app_that_was_switched_off_by_its_failures_is_urgent_until_somebody_looks_after_it() {
+    let kit = Kit::new().await;
+    let newer = tagged(&kit, "Look").await;
+    kit.service.note_latest_tag(&newer, Some("v1.1.0")).await.unwrap();
+    let mut owner = kit.signed_in("olga@example.com").await;
+    let app = crate::apps::written(&kit, &mut owner).await;
+    let config = crate::apps::set_up(&kit, &mut owner, &app).await;
+    assert!(!owner.get(&kit.at("")).await.says("was switched off"));
+    give_up(&kit, &config, &format!("<b>no luck</b> {}", "x".repeat(5000))).await;
+    let shown = owner.get(&kit.at("")).await;
+    let off = shown.html.find("The app Hook was switched off for Default project");
+    let outdated = shown.html.find("The app Look can be updated").expect("it is named");
+    assert!(off.expect("it is named") < outdated, "what is urgent comes first");
+    assert!(shown.says("It failed again and again. &#60;b&#62;no luck&#60;/b&#62; xxx") && shown.says("x…"));
+    assert!(!shown.says(&"x".repeat(300)), "long words are cut");
+    assert!(
+        shown.says(&format!("href=\"{config}\">See the configuration")),
+        "{shown:?}"
+    );
+    assert!(shown.says("1 switched off by failures"));
+    let settings = [("enabled", "yes"), ("config__url", "https://example.com/hook")];
+    assert_eq!(owner.post(&config, &settings).await.status, 303);
+    assert!(!owner.get(&kit.at("")).await.says("was switched off"));
+}
+
+#[tokio::test]
+async fn no_more_apps_are_read_than_are_shown_and_all_are_counted() {
+    let kit = Kit::new().await;
+    let mut owner = kit.signed_in("olga@example.com").await;
+    let app = crate::apps::written(&kit, &mut owner).await;
+    for _ in 0..13 {
+        let config = crate::apps::set_up(&kit, &mut owner, &app).await;
+        give_up(&kit, &config, "no luck").await;
+    }
+    for number in 0..13 {
+        let app = tagged(&kit, &format!("Look {number}")).await;
+        kit.service.note_latest_tag(&app, Some("v1.1.0")).await.unwrap();
+    }
+    let shown = owner.get(&kit.at("")).await;
+    assert_eq!(
+        shown.html.matches("</span> The app Hook was switched off").count(),
+        12,
+        "{shown:?}"
+    );
+    assert!(!shown.says("can be updated"), "what is urgent takes the room");
+    assert!(shown.says("And 14 more.") && shown.says("13 switched off by failures") && shown.says(">14<"));
 }

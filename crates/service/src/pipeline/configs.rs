@@ -227,7 +227,8 @@ impl Service {
 
     /// Applies a change and makes sure that the whole fits what the app asks for.
     fn change_config(&self, db: &mut Writing, app: &App, config: &mut AppConfig, patch: &ConfigPatch) -> Result<()> {
-        let is_switched_on = patch.enabled == Some(true) && !config.enabled;
+        let is_switched = patch.enabled.is_some_and(|enabled| enabled != config.enabled);
+        let is_switched_on = is_switched && !config.enabled;
         config.enabled = patch.enabled.unwrap_or(config.enabled);
         config.order = patch.order.unwrap_or(config.order);
         let old_secrets = self.config_secrets(config)?;
@@ -245,10 +246,14 @@ impl Service {
             schema::check_config(&app.config_schema, &whole, config.enabled)?;
         }
         self.put(db, app, config, whole, &old_secrets);
+        if is_switched {
+            // Somebody looks after it: what failed before no longer counts.
+            (config.tries, config.failures) = (0, 0);
+        }
         if is_switched_on {
             // What passed while it was off is not caught up.
             (config.delivered_until, config.delivered_count) = (db.now, 0);
-            (config.tries, config.failures, config.latest_error) = (0, 0, None);
+            config.latest_error = None;
         }
         Ok(())
     }

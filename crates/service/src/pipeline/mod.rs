@@ -24,7 +24,7 @@ pub use logs::{AppLog, AppLogFilter, Level as AppLogLevel, Source as AppLogSourc
 pub use rules::Difference;
 pub use sites::{Script, SiteApp};
 pub use tasks::{AppTask, TaskKind};
-pub use uses::{AppUse, UseCount};
+pub use uses::{AppUse, AppsSeen, UseCount};
 pub use versions::{Offers, Package, Version, VersionName, VersionSeen};
 pub use work::{AppJob, DueApp, MOST_FAILURES, Place, Runnable, Step, Stop};
 

@@ -1,7 +1,7 @@
 //! Who uses which app, and how that goes: what lists and the overview show of configurations.
 
 use super::cases::{CONFIGURE, allow, find};
-use super::{Collection, sql};
+use super::{App, Collection, sql};
 use crate::Service;
 use crate::access::{Caller, ReadApps};
 use crate::clock::Time;
@@ -33,6 +33,17 @@ pub struct UseCount {
     pub troubled: i64,
 }
 
+/// What an organization should know of its apps.
+#[derive(Debug, Clone, Default)]
+pub struct AppsSeen {
+    /// How many belong to it. Those that others share with it are for them to look after.
+    pub count: i64,
+    /// Those of them that something newer is known of, newest first.
+    pub outdated: Page<App>,
+    /// Configurations, of whoever's apps, that failed so often that they were switched off, the latest first.
+    pub given_up: Page<AppUse>,
+}
+
 impl Service {
     /// The configurations of an app, oldest first.
     pub async fn app_uses(
@@ -53,5 +64,17 @@ impl Service {
         let mut db = self.core.store.read().await?;
         allow(&mut db, caller, CONFIGURE).await?;
         sql::uses::counts(&mut db, caller.organization, &caller.reach.teams, apps).await
+    }
+
+    /// The window is that of each list.
+    pub async fn apps_seen(&self, caller: &Caller<ReadApps>, window: Window) -> Result<AppsSeen> {
+        let mut db = self.core.store.read().await?;
+        allow(&mut db, caller, CONFIGURE).await?;
+        let organization = caller.organization;
+        Ok(AppsSeen {
+            count: sql::apps::count_own(&mut db, organization).await?,
+            outdated: sql::apps::page_of_outdated(&mut db, organization, window).await?,
+            given_up: sql::uses::given_up(&mut db, organization, &caller.reach.teams, window).await?,
+        })
     }
 }

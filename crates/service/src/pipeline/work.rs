@@ -22,7 +22,7 @@ const LONGEST_WAIT: TimeDelta = TimeDelta::minutes(10);
 /// How often one event is tried when the app asks for it; after that it is given up.
 const MOST_TRIES: i64 = 10;
 /// How often an app may fail to start before it is switched off.
-const MOST_STARTS: i64 = 5;
+pub(super) const MOST_STARTS: i64 = 5;
 /// After so many events in a row that failed, the configuration is switched off.
 pub const MOST_FAILURES: i64 = 20;
 

@@ -25,14 +25,14 @@ mod written;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use service::access::{ChangeApps, Permission, ReadApps, ReadTeams};
-use service::pipeline::{App, Collection, PluginType};
+use service::pipeline::{App, AppUse, AppsSeen, PluginType};
 use service::{Error, Service, TeamId, Window};
 
 use super::Inside;
 use super::frame::{Frame, Section};
 use crate::Console;
 use crate::failure::Failure;
-use shelf::{AtApp, Shelf};
+use shelf::{AtApp, AtConfig, Shelf};
 
 /// As much as the API takes.
 const MOST_SOURCE: usize = 1024 * 1024;
@@ -52,30 +52,31 @@ pub(super) fn routes() -> Router<Console> {
         .merge(logs::routes())
 }
 
-/// The organization's own apps, of all collections. Those that others share with it are for them to look after. Where
-/// the organization may not have any, there are none.
-pub(super) async fn own<P: Permission>(service: &Service, inside: &Inside<P>) -> Result<Vec<App>, Failure> {
+/// What an overview shows of apps: at most so many of each kind. Where the organization may not have any, there are none.
+pub(super) async fn seen<P: Permission>(
+    service: &Service,
+    inside: &Inside<P>,
+    window: Window,
+) -> Result<AppsSeen, Failure> {
     let reader = inside.also::<ReadApps>(service).await?;
-    let mut own = Vec::new();
-    for collection in Collection::ALL {
-        let all = Window::new(Some(Window::MAX_LIMIT), None);
-        let found = match service.apps(&reader, collection, all).await {
-            Ok(found) => found.items,
-            Err(Error::Forbidden(_)) => Vec::new(),
-            Err(error) => return Err(error.into()),
-        };
-        own.extend(
-            found
-                .into_iter()
-                .filter(|app| app.organization_id == reader.organization),
-        );
+    match service.apps_seen(&reader, window).await {
+        Err(Error::Forbidden(_)) => Ok(AppsSeen::default()),
+        seen => Ok(seen?),
     }
-    Ok(own)
 }
 
 /// Where what is newer of an app is shown, below the organization.
 pub(super) fn update(app: &App) -> String {
     format!("{}{}/update/", Shelf(app.collection).path(), app.id)
+}
+
+/// Where what an app was told for a team is shown, below the organization.
+pub(super) fn configuration(used: &AppUse) -> String {
+    let at = AtApp {
+        shelf: Shelf(used.collection),
+        app: used.app_id,
+    };
+    AtConfig { at, config: used.id }.path()
 }
 
 /// Forms that hold code or files.

@@ -130,6 +130,35 @@ pub(in super::super) async fn page_of_unused(
     })
 }
 
+/// How many belong to the organization, whatever the collection.
+pub(in super::super) async fn count_own(db: &mut Session, organization: OrganizationId) -> Result<i64> {
+    const SQL: &str = "SELECT count(*) FROM pipeline_app WHERE organization_id = $1";
+    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(organization).fetch_one(conn))?)
+}
+
+/// Those of the organization that something newer is known of, whatever the collection.
+pub(in super::super) async fn page_of_outdated(
+    db: &mut Session,
+    organization: OrganizationId,
+    window: Window,
+) -> Result<Page<App>> {
+    macro_rules! outdated {
+        () => {
+            "WHERE a.organization_id = $1 AND a.latest_tag <> COALESCE(a.tag, '') "
+        };
+    }
+    const ROWS: &str = concat!(select!(""), outdated!(), "ORDER BY a.id DESC LIMIT $2 OFFSET $3");
+    const COUNT: &str = concat!("SELECT count(*) FROM pipeline_app a ", outdated!());
+    let Window { limit, offset } = window;
+    let rows = on!(db, conn => sqlx::query_as(ROWS)
+        .bind(organization).bind(limit).bind(offset).fetch_all(conn))?;
+    let count = on!(db, conn => sqlx::query_scalar(COUNT).bind(organization).fetch_one(conn))?;
+    Ok(Page {
+        items: all(rows)?,
+        count,
+    })
+}
+
 pub(in super::super) async fn find(db: &mut Session, organization: OrganizationId, id: AppId) -> Result<Option<App>> {
     const SQL: &str = select!("WHERE (a.organization_id = $1 OR a.is_global) AND a.id = $2");
     let row: Option<Row> = on!(db, conn => sqlx::query_as(SQL).bind(organization).bind(id).fetch_optional(conn))?;

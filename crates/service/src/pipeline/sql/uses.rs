@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::id::{AppConfigId, AppId, OrganizationId, TeamId};
 use crate::page::{Page, Window};
 use crate::pipeline::uses::{AppUse, UseCount};
+use crate::pipeline::work::{MOST_FAILURES, MOST_STARTS};
 
 macro_rules! uses {
     ($select:literal, $rest:literal) => {
@@ -80,6 +81,31 @@ pub(in super::super) async fn of_app(
     let rows = on!(db, conn => sqlx::query_as(ROWS)
         .bind(organization).bind(&teams).bind(app).bind(limit).bind(offset).fetch_all(conn))?;
     let count = on!(db, conn => sqlx::query_scalar(COUNT).bind(organization).bind(&teams).bind(app).fetch_one(conn))?;
+    page(rows, count)
+}
+
+/// Those that failed so often that they were switched off, the latest first. Whoever switches one on or off by hand begins
+/// to count anew, so the counts tell who it was.
+pub(in super::super) async fn given_up(
+    db: &mut Session,
+    organization: OrganizationId,
+    teams: &[TeamId],
+    window: Window,
+) -> Result<Page<AppUse>> {
+    const ROWS: &str = rows!(
+        "AND c.enabled = FALSE AND (c.failures >= $3 OR c.tries >= $4) \
+         ORDER BY c.updated_at DESC, c.id DESC LIMIT $5 OFFSET $6"
+    );
+    const COUNT: &str = uses!(
+        "SELECT count(*)",
+        "AND c.enabled = FALSE AND (c.failures >= $3 OR c.tries >= $4)"
+    );
+    let (teams, Window { limit, offset }) = (listed(teams), window);
+    let rows = on!(db, conn => sqlx::query_as(ROWS)
+        .bind(organization).bind(&teams).bind(MOST_FAILURES).bind(MOST_STARTS).bind(limit).bind(offset)
+        .fetch_all(conn))?;
+    let count = on!(db, conn => sqlx::query_scalar(COUNT)
+        .bind(organization).bind(&teams).bind(MOST_FAILURES).bind(MOST_STARTS).fetch_one(conn))?;
     page(rows, count)
 }
 
