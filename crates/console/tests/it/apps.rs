@@ -5,11 +5,11 @@ use service::organizations::NewOrganization;
 use service::pipeline::{App, AppConfig, AppLog, AppLogLevel, AppLogSource, Collection};
 use service::{AppId, Level, Name, Window};
 
-use crate::kit::{Browser, Kit, unescaped};
+use crate::kit::{Browser, Kit};
 
-const HOOK: &str =
+pub(crate) const HOOK: &str =
     "export function composeWebhook(event, { config }) {\n    return { url: config.url, body: 'x' }\n}\n";
-const MANIFEST: &str = r#"{ "description": "Tells a server <of> each event", "config": [
+pub(crate) const MANIFEST: &str = r#"{ "description": "Tells a server <of> each event", "config": [
   { "key": "url", "name": "Where to", "type": "string", "required": true, "hint": "An address" },
   { "key": "token", "name": "A secret", "type": "string", "secret": true },
   { "key": "mode", "name": "Mode", "type": "choice", "choices": ["fast", "slow"], "default": "slow" },
@@ -51,7 +51,7 @@ fn last_number(path: &str) -> i64 {
     number.and_then(|number| number.parse().ok()).expect("a number")
 }
 
-async fn kept_app(kit: &Kit, path: &str) -> App {
+pub(crate) async fn kept_app(kit: &Kit, path: &str) -> App {
     let caller: Caller<ReadApps> = kit.owner_may().await;
     let id = AppId(last_number(path));
     kit.service
@@ -91,160 +91,6 @@ async fn an_app_is_written_and_the_page_says_what_it_can_do() {
         "each collection has its own"
     );
     assert_eq!(kept_app(&kit, &path).await.plugin_type.as_str(), "inline");
-}
-
-#[tokio::test]
-async fn code_that_does_not_load_comes_back_with_its_line_marked() {
-    let kit = Kit::new().await;
-    let mut owner = kit.signed_in("olga@example.com").await;
-    let form = [
-        ("name", "Hook"),
-        ("code", "const a = 1\nconst b = = 2\nconst c = 3\n"),
-        ("manifest", ""),
-    ];
-    let refused = owner.post(&kit.at("apps/destinations/new/written/"), &form).await;
-    assert_eq!(refused.status, 400);
-    assert!(
-        refused.says("id=\"code-problem\"") && refused.says("index.ts:2"),
-        "{}",
-        refused.html
-    );
-    assert!(refused.says("code-marked\" data-line=\"2\" id=\"code-line-2\""));
-    assert!(
-        refused.says("value=\"Hook\"") && refused.says("const b = = 2\nconst c = 3"),
-        "nothing typed is lost"
-    );
-    let form = [("name", ""), ("code", HOOK), ("manifest", "{")];
-    let refused = owner.post(&kit.at("apps/destinations/new/written/"), &form).await;
-    assert!(refused.says("id=\"manifest-problem\"") && !refused.says("id=\"code-problem\""));
-    assert!(owner.get(&kit.at("apps/")).await.says("There are none yet."));
-}
-
-#[tokio::test]
-async fn files_are_changed_added_and_deleted() {
-    let kit = Kit::new().await;
-    let mut owner = kit.signed_in("olga@example.com").await;
-    let path = written(&kit, &mut owner).await;
-    let source = format!("{path}source/");
-    let shown = owner.get(&source).await;
-    assert!(shown.says("<span class=\"code-word\">export</span>") && shown.says("data-line=\"3\""));
-    assert!(shown.says("?file=plugin.json\">plugin.json</a>"));
-    let form = [
-        ("file", "index.ts"),
-        ("version", "1"),
-        ("text", "export function onEvent() {}\r\n"),
-    ];
-    let saved = owner.post(&source, &form).await;
-    let place = format!("{source}?file=index.ts&done=source-saved");
-    assert_eq!(saved.place(), (303, place.as_str()), "{}", saved.html);
-    assert_eq!(kept_app(&kit, &path).await.version, 2);
-
-    let late = owner.post(&source, &form).await;
-    assert_eq!(late.status, 409, "somebody else was quicker");
-    assert!(late.says("role=\"alert\">Somebody else changed the code") && late.says("export function onEvent"));
-
-    let broken = [
-        ("file", "index.ts"),
-        ("version", "2"),
-        ("text", "import './gone'\nexport const x = 1"),
-    ];
-    let refused = owner.post(&source, &broken).await;
-    assert_eq!(refused.status, 400);
-    assert!(refused.says("id=\"text-problem\"") && unescaped(&refused.html).contains("import './gone'"));
-
-    let new = format!("{source}new/");
-    assert_eq!(owner.get(&new).await.h1(), "Add a file");
-    let there = owner.post(&new, &[("file", "index.ts"), ("text", "")]).await;
-    assert_eq!(there.status, 400);
-    assert!(there.says("id=\"file-problem\">There is a file of this name"));
-    let odd = owner.post(&new, &[("file", "../x.ts"), ("text", "let a")]).await;
-    assert!(odd.status == 400 && odd.says("is no name for a file") && odd.says("value=\"../x.ts\""));
-    let added = owner
-        .post(&new, &[("file", "lib/a b.ts"), ("text", "export const a = 1")])
-        .await;
-    let place = format!("{source}?file=lib%2Fa+b.ts&done=source-saved");
-    assert_eq!(added.place(), (303, place.as_str()));
-    assert!(owner.get(&place).await.says("lib/a b.ts</a>"));
-
-    let removal = format!("{source}delete/?file=lib%2Fa+b.ts");
-    assert_eq!(owner.get(&removal).await.h1(), "Delete lib/a b.ts?");
-    let deleted = owner.post(&removal, &[]).await;
-    assert_eq!(deleted.place(), (303, format!("{source}?done=file-deleted").as_str()));
-    assert_eq!(owner.get(&removal).await.status, 404);
-}
-
-#[tokio::test]
-async fn code_may_be_long_but_not_without_end() {
-    let kit = Kit::new().await;
-    let mut owner = kit.signed_in("olga@example.com").await;
-    let path = written(&kit, &mut owner).await;
-    let line = "// \"<>\" is three times as long in a form\n";
-    let long = format!("{HOOK}{}", line.repeat(10_000));
-    let form = [("file", "index.ts"), ("version", "1"), ("text", long.as_str())];
-    let saved = owner.post(&format!("{path}source/"), &form).await;
-    assert_eq!(saved.status, 303);
-    let longer = line.repeat(30_000);
-    let form = [("file", "index.ts"), ("version", "2"), ("text", longer.as_str())];
-    let refused = owner.post(&format!("{path}source/"), &form).await;
-    assert_eq!(refused.status, 400);
-    assert!(refused.says("This is too long"));
-    let name = "x".repeat(100 * 1024);
-    let edit = owner.post(&format!("{path}edit/"), &[("name", name.as_str())]).await;
-    assert_eq!((edit.status, edit.h1()), (400, "We could not read that form"));
-}
-
-#[tokio::test]
-async fn one_can_go_back_after_seeing_what_that_changes() {
-    let kit = Kit::new().await;
-    let mut owner = kit.signed_in("olga@example.com").await;
-    let path = written(&kit, &mut owner).await;
-    let text = "export function onEvent() {}\nexport const jobs = { again() {} }";
-    let form = [("file", "index.ts"), ("version", "1"), ("text", text)];
-    assert_eq!(owner.post(&format!("{path}source/"), &form).await.status, 303);
-    let back = format!("{path}roll-back/1/");
-    assert!(owner.get(&path).await.says(&format!("href=\"{back}\"")));
-    let shown = owner.get(&back).await;
-    assert_eq!(shown.h1(), "Go to version 1 of Hook");
-    assert!(shown.says("Cannot do any more") && shown.says("Has a job of its own: again"));
-    assert!(shown.says("Can do from now on") && shown.says("<li>index.ts</li>"));
-    let done = owner.post(&back, &[("tag", "")]).await;
-    assert_eq!(done.place(), (303, format!("{path}?done=app-rolled-back").as_str()));
-    assert_eq!(kept_app(&kit, &path).await.version, 1);
-    assert_eq!(owner.get(&format!("{path}roll-back/9/")).await.status, 404);
-    assert!(owner.get(&back).await.says("Back to the app"), "it is there already");
-}
-
-#[tokio::test]
-async fn an_update_shows_the_difference_before_it_happens() {
-    let kit = Kit::new().await;
-    let folder = kit.local_apps().join("hook");
-    std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(folder.join("index.ts"), HOOK).unwrap();
-    let mut owner = kit.signed_in("olga@example.com").await;
-    let new = kit.at("apps/destinations/new/folder/");
-    let refused = owner.post(&new, &[("url", "nowhere")]).await;
-    assert_eq!(refused.status, 400);
-    assert!(refused.says("id=\"url-problem\"") && refused.says("value=\"nowhere\""));
-    let made = owner.post(&new, &[("url", "hook")]).await;
-    let path = made.header("location").replace("?done=app-installed", "");
-    assert!(owner.get(&path).await.says("Folder hook"));
-    let update = format!("{path}update/");
-    assert!(owner.get(&update).await.says("There is nothing newer"));
-
-    std::fs::write(folder.join("index.ts"), "export function onEvent() {}").unwrap();
-    std::fs::write(folder.join("plugin.json"), MANIFEST).unwrap();
-    let shown = owner.get(&update).await;
-    assert!(shown.says("Gets each event as it comes in (onEvent)") && shown.says("Asks for, too"));
-    assert!(shown.says("<li>url</li>") && shown.says("<li>plugin.json</li>"));
-    assert_eq!(kept_app(&kit, &path).await.version, 1, "looking changes nothing");
-    let done = owner.post(&update, &[("tag", "")]).await;
-    assert_eq!(done.place(), (303, format!("{path}?done=app-updated").as_str()));
-    assert_eq!(kept_app(&kit, &path).await.version, 2);
-
-    std::fs::write(folder.join("index.ts"), "export function (").unwrap();
-    let broken = owner.get(&update).await;
-    assert_eq!(broken.status, 400);
-    assert!(broken.says("The code cannot be used. index.ts:1") && !broken.says("Take it over"));
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 mod account;
 mod activity;
+mod app_code;
 mod apps;
 mod as_curl;
 mod domains;

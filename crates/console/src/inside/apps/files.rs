@@ -21,7 +21,6 @@ use crate::failure::{Failure, Problems};
 use crate::field::Field;
 use crate::inside::Inside;
 use crate::inside::frame::Frame;
-use crate::inside::sure::SurePage;
 use crate::page::{go_to, page_again};
 use crate::visitor::{InQuery, Sent};
 
@@ -88,7 +87,7 @@ async fn make(apps: &Apps, inside: &Inside<ChangeApps>, at: AtApp, typed: &NewFi
         return Err(Error::invalid("file", "unique", detail));
     }
     let text = editor::typed(&typed.text)?;
-    put(apps, inside, at, name, Some(text), Some(found.app.version)).await
+    put(apps, inside, at, name, Some(text), found.app.version).await
 }
 
 async fn new_file_page(
@@ -118,10 +117,25 @@ async fn new_file_page(
     Ok(page_again(problems, &page))
 }
 
+#[derive(Template)]
+#[template(path = "inside/apps/file_delete.html")]
+struct DeletionPage {
+    frame: Frame,
+    alerts: Vec<String>,
+    action: String,
+    file: String,
+    version: i64,
+    back: String,
+    curl: AsCurl,
+}
+
 #[derive(Debug, Default, Deserialize)]
 struct Asked {
     #[serde(default)]
     file: String,
+    /// Of the code that whoever asks has looked at.
+    #[serde(default)]
+    version: String,
 }
 
 async fn ask(
@@ -130,43 +144,54 @@ async fn ask(
     at: AtApp,
     InQuery(asked): InQuery<Asked>,
 ) -> Result<Response, Failure> {
-    sure(&service, &inside, at, &asked.file, &Problems::default()).await
+    let seen = asked.version.parse().ok();
+    sure(&service, &inside, at, &asked.file, seen, &Problems::default()).await
+}
+
+#[derive(Deserialize)]
+struct Doomed {
+    file: String,
+    version: i64,
 }
 
 async fn delete(
     State(apps): State<Apps>,
     inside: Inside<ChangeApps>,
     at: AtApp,
-    InQuery(asked): InQuery<Asked>,
+    Sent(Doomed { file, version }): Sent<Doomed>,
 ) -> Result<Response, Failure> {
-    match put(&apps, &inside, at, &asked.file, None, None).await {
+    match put(&apps, &inside, at, &file, None, version).await {
         Ok(()) => Ok(go_to(&at_file(&inside, at, "", "file-deleted"))),
-        Err(error) => sure(apps.service(), &inside, at, &asked.file, &Problems::try_from(error)?).await,
+        Err(error) => {
+            let problems = Problems::try_from(error)?;
+            sure(apps.service(), &inside, at, &file, Some(version), &problems).await
+        }
     }
 }
 
+/// `seen` is the version that the file was looked at in; without one, it is looked at now.
 async fn sure(
     service: &Service,
     inside: &Inside<ChangeApps>,
     at: AtApp,
     file: &str,
+    seen: Option<i64>,
     problems: &Problems,
 ) -> Result<Response, Failure> {
     let found = service.app_with_files(&inside.caller, at.collection(), at.app).await?;
     if !found.files.contains_key(file) {
         return Err(Failure::NoSuchPage);
     }
+    let below = format!("{}source/", at.path());
     let body = json!({ "source": { file: null } });
     let path = inside.api(&format!("{}update_source/", at.api()));
     let call = Call::patch::<ChangeApps>("Take the file away", path).sending(body);
-    let page = SurePage {
-        frame: frame_below(inside, at, found.app.name.to_string()).through(&format!("{}source/", at.path()), "Source"),
+    let page = DeletionPage {
+        frame: frame_below(inside, at, found.app.name.to_string()).through(&below, "Source"),
         alerts: super::changes::said(problems),
-        heading: format!("Delete {file}?"),
-        text: "The rest must load without it, or nothing changes. The version before keeps it.".to_owned(),
-        losses: Vec::new(),
-        typed: None,
-        button: "Delete the file",
+        action: inside.path(&format!("{below}delete/")),
+        file: file.to_owned(),
+        version: seen.unwrap_or(found.app.version),
         back: at_file(inside, at, file, ""),
         curl: AsCurl::new(service, [call]),
     };

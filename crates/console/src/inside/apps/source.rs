@@ -122,22 +122,22 @@ async fn save(
 
 async fn change(apps: &Apps, inside: &Inside<ChangeApps>, at: AtApp, typed: &Typed) -> Result<(), Error> {
     let text = editor::typed(&typed.text)?;
-    put(apps, inside, at, &typed.file, Some(text), Some(typed.version)).await
+    put(apps, inside, at, &typed.file, Some(text), typed.version).await
 }
 
-/// None takes the file away.
+/// No text takes the file away. If the code is no longer what was seen, nothing changes.
 pub(super) async fn put(
     apps: &Apps,
     inside: &Inside<ChangeApps>,
     at: AtApp,
     file: &str,
     text: Option<String>,
-    seen: Option<i64>,
+    seen: i64,
 ) -> Result<(), Error> {
     let change = SourceChange {
         files: BTreeMap::from([(file.to_owned(), text)]),
         patch: AppPatch::default(),
-        seen,
+        seen: Some(seen),
     };
     let changed = apps.update_source(&inside.caller, at.collection(), at.app, &change);
     changed.await.map(drop)
