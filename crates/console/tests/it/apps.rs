@@ -5,7 +5,7 @@ use service::organizations::NewOrganization;
 use service::pipeline::{App, AppConfig, AppLog, AppLogLevel, AppLogSource, Collection};
 use service::{AppId, Level, Name, Window};
 
-use crate::kit::{Browser, Kit};
+use crate::kit::{Browser, Kit, unescaped};
 
 pub(crate) const HOOK: &str =
     "export function composeWebhook(event, { config }) {\n    return { url: config.url, body: 'x' }\n}\n";
@@ -325,6 +325,48 @@ async fn lists_count_configurations_without_reading_what_apps_are_told() {
     assert!(shown.says("no luck") && shown.says("<td data-label=\"Order\">7</td>"));
     let removal = owner.get(&format!("{path}delete/")).await;
     assert!(removal.says("3 configurations, with their secrets and logs"));
+}
+
+#[tokio::test]
+async fn apps_are_made_for_all_only_where_the_organization_may() {
+    let kit = Kit::new().await;
+    let mut owner = kit.signed_in("olga@example.com").await;
+    let path = written(&kit, &mut owner).await;
+    let edit = format!("{path}edit/");
+    let allow = async |level: i16| {
+        let sql = format!("UPDATE organization SET plugins_access_level = {level}");
+        kit.database.run(&sql).await;
+    };
+    let shown = owner.get(&edit).await;
+    assert!(shown.says("name=\"is_global\"") && unescaped(&shown.html).contains("\"is_global\":"));
+    allow(6).await;
+    let shown = owner.get(&edit).await;
+    assert_eq!(shown.status, 200);
+    assert!(!shown.says("is_global"), "neither the switch nor the call: {shown:?}");
+    let made_up = [("name", "Ours"), ("description", ""), ("is_global", "yes")];
+    let refused = owner.post(&edit, &made_up).await;
+    assert_eq!(refused.status, 403);
+    assert!(!kept_app(&kit, &path).await.is_global);
+    let renamed = [("name", "Ours"), ("description", "")];
+    assert_eq!(owner.post(&edit, &renamed).await.status, 303);
+
+    allow(9).await;
+    assert_eq!(owner.post(&edit, &made_up).await.status, 303);
+    allow(6).await;
+    let renamed = [("name", "Still ours"), ("description", "")];
+    assert_eq!(
+        owner.post(&edit, &renamed).await.status,
+        303,
+        "what is not offered stays"
+    );
+    let app = kept_app(&kit, &path).await;
+    assert!(app.is_global && app.name.as_str() == "Still ours");
+    allow(9).await;
+    assert_eq!(owner.post(&edit, &renamed).await.status, 303);
+    assert!(
+        !kept_app(&kit, &path).await.is_global,
+        "a switch that is off is not sent"
+    );
 }
 
 #[tokio::test]

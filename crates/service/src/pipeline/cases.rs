@@ -57,6 +57,11 @@ impl Service {
         allow(&mut self.core.store.read().await?, caller, INSTALL).await
     }
 
+    /// Whether the caller's organization may make apps for all, and take them back.
+    pub async fn may_share_apps(&self, caller: &Caller<ChangeApps>) -> Result<()> {
+        allow(&mut self.core.store.read().await?, caller, ROOT).await
+    }
+
     /// An app that the caller may change, with what it takes to fetch its code.
     pub async fn app_to_change(
         &self,

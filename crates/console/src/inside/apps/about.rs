@@ -12,7 +12,7 @@ use service::pipeline::{App, AppFields, AppPatch};
 use service::{Error, Service};
 
 use super::shelf::AtApp;
-use super::{frame_below, written};
+use super::{frame_below, may_share, written};
 use crate::Console;
 use crate::choices::{Area, Switch};
 use crate::curl::{AsCurl, Call};
@@ -41,7 +41,8 @@ struct AboutPage {
     base: String,
     name: Field,
     description: Area,
-    is_for_all: Switch,
+    /// None: the organization may not change it.
+    is_for_all: Option<Switch>,
     curl: AsCurl,
 }
 
@@ -64,8 +65,13 @@ impl Typed {
         }
     }
 
-    /// What is left empty is taken back, and the code says it again.
-    fn patch(&self) -> Result<AppPatch, Error> {
+    fn is_for_all(&self) -> bool {
+        self.is_global == "yes"
+    }
+
+    /// What is left empty is taken back, and the code says it again. A switch that was not there leaves it as it is; one that
+    /// was made up is for the service to refuse.
+    fn patch(&self, may_share: bool) -> service::Result<AppPatch> {
         let description = self.description.replace("\r\n", "\n");
         let description = description.trim();
         if description.chars().count() > LONGEST_DESCRIPTION {
@@ -77,7 +83,7 @@ impl Typed {
             rest: AppFields {
                 name: Some(written::name(&self.name)?),
                 description: Some((!description.is_empty()).then(|| description.to_owned())),
-                is_global: Some(self.is_global == "yes"),
+                is_global: (may_share || self.is_for_all()).then_some(self.is_for_all()),
                 ..AppFields::default()
             },
         })
@@ -86,8 +92,7 @@ impl Typed {
 
 async fn ask(State(service): State<Service>, inside: Inside<ChangeApps>, at: AtApp) -> Result<Response, Failure> {
     let app = service.app(&inside.caller, at.collection(), at.app).await?;
-    let typed = Typed::of(&app);
-    Ok(form(&service, &inside, at, &app, &typed, &Problems::default()))
+    form(&service, &inside, at, &app, &Typed::of(&app), &Problems::default()).await
 }
 
 async fn save(
@@ -96,38 +101,54 @@ async fn save(
     at: AtApp,
     Sent(typed): Sent<Typed>,
 ) -> Result<Response, Failure> {
-    match change(&service, &inside, at, &typed).await {
+    let may_share = may_share(&service, &inside).await?;
+    match change(&service, &inside, at, typed.patch(may_share)).await {
         Ok(_) => Ok(go_to(&inside.path(&format!("{}?done=app-saved", at.path())))),
         Err(error) => {
             let problems = Problems::try_from(error)?;
             let app = service.app(&inside.caller, at.collection(), at.app).await?;
-            Ok(form(&service, &inside, at, &app, &typed, &problems))
+            form(&service, &inside, at, &app, &typed, &problems).await
         }
     }
 }
 
-async fn change(service: &Service, inside: &Inside<ChangeApps>, at: AtApp, typed: &Typed) -> service::Result<App> {
-    let patch = typed.patch()?;
+async fn change(
+    service: &Service,
+    inside: &Inside<ChangeApps>,
+    at: AtApp,
+    patch: service::Result<AppPatch>,
+) -> service::Result<App> {
     service
-        .update_app(&inside.caller, at.collection(), at.app, &patch, &service::whatever)
+        .update_app(&inside.caller, at.collection(), at.app, &patch?, &service::whatever)
         .await
 }
 
-fn form(
+async fn form(
     service: &Service,
     inside: &Inside<ChangeApps>,
     at: AtApp,
     app: &App,
     typed: &Typed,
     problems: &Problems,
-) -> Response {
-    let is_for_all = typed.is_global == "yes";
-    let body = json!({ "name": typed.name, "description": typed.description, "is_global": is_for_all });
+) -> Result<Response, Failure> {
+    let may_share = may_share(service, inside).await?;
+    let mut body = json!({ "name": typed.name, "description": typed.description });
+    if may_share {
+        body["is_global"] = json!(typed.is_for_all());
+    }
     let call = Call::patch::<ChangeApps>("Change the app", inside.api(&at.api())).sending(body);
     let name = Field::text("name", "Name", "off")
         .at_most(200)
         .holding(typed.name.clone());
     let description = Area::new("description", "Description", 3, typed.description.clone()).optional();
+    let switch = || {
+        Switch::new(
+            "is_global",
+            "Every organization of this server may use it",
+            "Its code is given what they tell it, secrets included. Taken back, what others set up for it is deleted.",
+            typed.is_for_all(),
+        )
+    };
     let shown = AboutPage {
         frame: frame_below(inside, at, app.name.to_string()),
         alerts: problems.besides(&["name", "description"]),
@@ -137,13 +158,8 @@ fn form(
             .hint("What you leave empty is what the code says.")
             .judged(problems),
         description: description.wrong(problems.of("description").into_iter().collect()),
-        is_for_all: Switch::new(
-            "is_global",
-            "Every organization of this server may use it",
-            "Its code is given what they tell it, secrets included. Taken back, what others set up for it is deleted.",
-            is_for_all,
-        ),
+        is_for_all: may_share.then(switch),
         curl: AsCurl::new(service, [call]),
     };
-    page_again(problems, &shown)
+    Ok(page_again(problems, &shown))
 }

@@ -104,7 +104,16 @@ fn frame_below<P>(inside: &Inside<P>, at: AtApp, name: impl Into<String>) -> Fra
 /// Whether to offer what changes apps: the organization may not be allowed to.
 async fn may_install<P: Permission>(service: &Service, inside: &Inside<P>) -> Result<bool, Failure> {
     let caller = inside.also::<ChangeApps>(service).await?;
-    match service.may_change_apps(&caller).await {
+    is_allowed(service.may_change_apps(&caller).await)
+}
+
+/// Whether to offer what makes apps for every organization, or takes them back.
+async fn may_share(service: &Service, inside: &Inside<ChangeApps>) -> Result<bool, Failure> {
+    is_allowed(service.may_share_apps(&inside.caller).await)
+}
+
+fn is_allowed(answer: service::Result<()>) -> Result<bool, Failure> {
+    match answer {
         Ok(()) => Ok(true),
         Err(Error::Forbidden(_)) => Ok(false),
         Err(error) => Err(error.into()),
