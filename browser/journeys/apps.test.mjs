@@ -4,6 +4,7 @@ import { capture, organization, world } from '../around.mjs';
 import { CHAT, shopping } from '../garden.mjs';
 import { until } from '../processes.mjs';
 import { REFUSED, heading, journey, says } from '../journey.mjs';
+import { LOOKS, accessible, layout, lookAt } from '../look.mjs';
 
 journey('a destination app is written, mended, set up, and says what it does', async (visitor) => {
   const place = await organization('Chat');
@@ -47,6 +48,13 @@ journey('a destination app is written, mended, set up, and says what it does', a
   await says(page, 'The code loads');
   await page.goto(overview);
   await page.getByRole('link', { name: /^Go to this version/ }).click();
+  const lines = page.getByRole('region', { name: 'What is different in index.ts' });
+  await lines.getByText(/^\+ .*an order of/).waitFor();
+  await lines.getByText(/^− .*a purchase of/).waitFor();
+  for (const look of LOOKS) {
+    await lookAt(page, look);
+    assert.deepEqual([...await layout(page), ...await accessible(page)], []);
+  }
   await page.locator('main').getByRole('button').first().click();
   await says(page, 'The app has the other code again');
 }, { allow: [REFUSED] });

@@ -1,6 +1,6 @@
 //! Everything about apps that takes more than the database: their source, the sandbox, the store of events.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use events::Events;
@@ -12,6 +12,7 @@ use service::{AppId, Error, Page, Result, Service, Window, WorkerId};
 
 use crate::cache::Caches;
 use crate::catalogue::{Catalogue, Entry, Kind};
+use crate::comparison::{FileChange, different_files};
 use crate::reading::{fetched, package, unreadable};
 use crate::source::{Origin, Sources};
 use crate::workshop::Workshop;
@@ -63,7 +64,7 @@ pub struct Upgrade {
     pub tag: Option<String>,
     pub difference: Difference,
     /// The files that are added, taken away or not the same.
-    pub files: Vec<String>,
+    pub files: Vec<FileChange>,
 }
 
 /// How many files an app may have, wherever they come from.
@@ -204,13 +205,13 @@ impl Apps {
         tag: Option<&str>,
     ) -> Result<(App, Option<Upgrade>)> {
         let (app, newer) = self.newer_code(caller, collection, id, tag).await?;
-        let Some(Newer { package, tag, changed }) = newer else {
+        let Some(Newer { package, tag, before }) = newer else {
             return Ok((app, None));
         };
         let upgrade = Upgrade {
             tag: tag.clone(),
             difference: app.difference_with(&package.offers),
-            files: changed,
+            files: different_files(&before, &package.files),
         };
         Ok((app.with_code(&package.offers, tag)?, Some(upgrade)))
     }
@@ -239,7 +240,7 @@ impl Apps {
             return Ok((app, None));
         }
         let newer = Newer {
-            changed: different_files(&seen.files, &files),
+            before: seen.files,
             package: self.read(files).await?,
             tag: found,
         };
@@ -321,21 +322,14 @@ impl Apps {
 struct Newer {
     package: Package,
     tag: Option<String>,
-    /// The names of the files that are not the same in both.
-    changed: Vec<String>,
+    /// The files that the app has.
+    before: Files,
 }
 
 impl std::fmt::Debug for Apps {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Apps").finish_non_exhaustive()
     }
-}
-
-/// The names of files that only one side has, or that are not the same on both.
-pub fn different_files(before: &Files, after: &Files) -> Vec<String> {
-    let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
-    let changed = names.into_iter().filter(|name| before.get(*name) != after.get(*name));
-    changed.cloned().collect()
 }
 
 fn tag_of(new: &NewApp) -> Option<&str> {

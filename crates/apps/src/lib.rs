@@ -3,6 +3,7 @@
 mod apps;
 mod cache;
 pub mod catalogue;
+mod comparison;
 mod delivery;
 mod host;
 mod reading;
@@ -10,8 +11,9 @@ pub mod source;
 mod worker;
 mod workshop;
 
-pub use apps::{Apps, Outside, SourceChange, Upgrade, different_files};
+pub use apps::{Apps, Outside, SourceChange, Upgrade};
 pub use catalogue::{Catalogue, Entry as CatalogueEntry};
+pub use comparison::{FileChange, different_files};
 pub use source::{Files, Limits, Origin, Sources};
 
 fn store_failed(cause: &events::Error) -> service::Error {

@@ -112,7 +112,7 @@ impl Seen {
             invites: self.invites.count,
             domains: self.domains.count,
             exports: self.exports.count,
-            apps: number(self.apps.len()),
+            apps: self.apps.count,
         }
     }
 

@@ -161,6 +161,8 @@ async fn one_can_go_back_after_seeing_what_that_changes() {
     assert_eq!(shown.h1(), "Go to version 1 of Hook");
     assert!(shown.says("Cannot do any more") && shown.says("Has a job of its own: again"));
     assert!(shown.says("Can do from now on") && shown.says("<li>index.ts</li>"));
+    assert!(shown.says(">− export function onEvent() {}\n</del>"), "{shown:?}");
+    assert!(shown.says(">+ export function composeWebhook(event, { config }) {\n</ins>"));
     let done = owner.post(&back, &[("tag", "")]).await;
     assert_eq!(done.place(), (303, format!("{path}?done=app-rolled-back").as_str()));
     assert_eq!(kept_app(&kit, &path).await.version, 1);
@@ -183,13 +185,18 @@ async fn an_update_shows_the_difference_before_it_happens() {
     let path = made.header("location").replace("?done=app-installed", "");
     assert!(owner.get(&path).await.says("Folder hook"));
     let update = format!("{path}update/");
-    assert!(owner.get(&update).await.says("There is nothing newer"));
+    let none = owner.get(&update).await;
+    assert!(none.says("There is nothing newer") && !none.says("Line by line"));
 
     std::fs::write(folder.join("index.ts"), "export function onEvent() {}").unwrap();
     std::fs::write(folder.join("plugin.json"), MANIFEST).unwrap();
     let shown = owner.get(&update).await;
     assert!(shown.says("Gets each event as it comes in (onEvent)") && shown.says("Asks for, too"));
     assert!(shown.says("<li>url</li>") && shown.says("<li>plugin.json</li>"));
+    assert!(shown.says("aria-label=\"What is different in index.ts\""), "{shown:?}");
+    assert!(shown.says("1 line added, 3 lines taken away") && shown.says("is new, 7 lines added"));
+    assert!(shown.says("data-line=\"1\">+ export function onEvent() {}\n</ins>"));
+    assert!(shown.says("data-line=\"3\">− }\n</del>") && shown.says("&#60;of&#62; each event"));
     assert_eq!(kept_app(&kit, &path).await.version, 1, "looking changes nothing");
     let done = owner.post(&update, &[("tag", "")]).await;
     assert_eq!(done.place(), (303, format!("{path}?done=app-updated").as_str()));

@@ -200,6 +200,9 @@ async fn apps(kit: &Kit, owner: &mut Browser<'_>) -> Vec<(String, Answer)> {
     }
     let app = crate::apps::written(kit, owner).await;
     let config = crate::apps::set_up(kit, owner, &app).await;
+    // Another version, to be compared with the first.
+    let change = [("file", "new.ts"), ("text", "export const a = '<b>'\n")];
+    assert_eq!(owner.post(&format!("{app}source/new/"), &change).await.status, 303);
     let shelf = kit.at("apps/destinations/");
     for path in [
         shelf.clone(),
@@ -233,11 +236,11 @@ async fn apps(kit: &Kit, owner: &mut Browser<'_>) -> Vec<(String, Answer)> {
         (format!("{app}edit/"), vec![("name", "a\u{7}b")]),
         (
             format!("{app}source/"),
-            vec![("file", "index.ts"), ("version", "1"), ("text", "\nexport (")],
+            vec![("file", "index.ts"), ("version", "2"), ("text", "\nexport (")],
         ),
         (
             format!("{app}source/"),
-            vec![("file", "plugin.json"), ("version", "1"), ("text", "{")],
+            vec![("file", "plugin.json"), ("version", "2"), ("text", "{")],
         ),
         (format!("{app}source/new/"), vec![("file", "index.ts"), ("text", "")]),
         (format!("{app}configurations/new/"), vec![("enabled", "yes")]),

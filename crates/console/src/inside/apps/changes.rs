@@ -1,5 +1,6 @@
 //! What other code changes, told before it is taken over; and what is said when it cannot be.
 
+use apps::FileChange;
 use askama::Template;
 use askama::filters::HtmlSafe;
 use service::pipeline::Difference;
@@ -26,7 +27,7 @@ struct List {
 impl HtmlSafe for Changes {}
 
 impl Changes {
-    pub(super) fn new(difference: &Difference, files: &[String]) -> Self {
+    pub(super) fn new(difference: &Difference, files: &[FileChange]) -> Self {
         let words = |names: &[String]| names.iter().map(|name| told(name)).collect();
         let all = [
             ("Can do from now on", "tag-good", words(&difference.added_capabilities)),
@@ -42,7 +43,11 @@ impl Changes {
                 difference.removed_fields.clone(),
             ),
             ("Asks for in another way", "", difference.changed_fields.clone()),
-            ("Files that are different", "", files.to_vec()),
+            (
+                "Files that are different",
+                "",
+                files.iter().map(|file| file.name.clone()).collect(),
+            ),
         ];
         let list =
             |(title, class, items): (_, _, Vec<String>)| (!items.is_empty()).then_some(List { title, class, items });

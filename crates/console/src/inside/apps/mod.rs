@@ -8,6 +8,7 @@ mod changes;
 mod config_form;
 mod config_new;
 mod config_removal;
+mod diff;
 mod editor;
 mod elsewhere;
 mod files;

@@ -13,6 +13,7 @@ use service::pipeline::{App, PluginType};
 use service::{Error, Service};
 
 use super::changes::{Changes, said};
+use super::diff::Diff;
 use super::shelf::AtApp;
 use super::{frame_below, version};
 use crate::Console;
@@ -43,6 +44,7 @@ struct NewerPage {
     heading: String,
     text: String,
     changes: Option<Changes>,
+    diff: Option<Diff>,
     /// None: there is nothing to do.
     button: Option<&'static str>,
     tag: String,
@@ -132,6 +134,7 @@ fn update_page(
         },
         text,
         changes: found.map(|found| Changes::new(&found.difference, &found.files)),
+        diff: found.and_then(|found| Diff::new(&found.files)),
         button: found.map(|_| "Take it over"),
         curl: AsCurl::new(
             service,
@@ -196,6 +199,7 @@ async fn back_page(
             None => "The version it has now is kept, so you can come back.".to_owned(),
         },
         changes: Some(Changes::new(&app.difference_with(&wanted.offers), &files)),
+        diff: Diff::new(&files),
         button: (number != app.version).then_some("Go to this version"),
         tag: String::new(),
         back: inside.path(&at.path()),

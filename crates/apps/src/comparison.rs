@@ -1,0 +1,53 @@
+//! Two versions of an app's code, side by side.
+
+use std::collections::BTreeSet;
+
+use service::pipeline::Files;
+
+/// A file that is not the same in both. A side that does not have it has no text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileChange {
+    pub name: String,
+    pub before: Option<String>,
+    pub after: Option<String>,
+}
+
+/// The files that only one side has, or that are not the same on both, by name.
+pub fn different_files(before: &Files, after: &Files) -> Vec<FileChange> {
+    let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    let changed = names.into_iter().filter(|name| before.get(*name) != after.get(*name));
+    let change = |name: &String| FileChange {
+        name: name.clone(),
+        before: before.get(name).cloned(),
+        after: after.get(name).cloned(),
+    };
+    changed.map(change).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files(all: &[(&str, &str)]) -> Files {
+        let owned = |(name, text): &(&str, &str)| ((*name).to_owned(), (*text).to_owned());
+        all.iter().map(owned).collect()
+    }
+
+    #[test]
+    fn files_are_changed_added_and_taken_away() {
+        let before = files(&[("a.ts", "1"), ("gone.ts", "2"), ("same.ts", "3")]);
+        let after = files(&[("a.ts", "4"), ("new.ts", ""), ("same.ts", "3")]);
+        let change = |name: &str, before: Option<&str>, after: Option<&str>| FileChange {
+            name: name.to_owned(),
+            before: before.map(str::to_owned),
+            after: after.map(str::to_owned),
+        };
+        let expected = [
+            change("a.ts", Some("1"), Some("4")),
+            change("gone.ts", Some("2"), None),
+            change("new.ts", None, Some("")),
+        ];
+        assert_eq!(different_files(&before, &after), expected);
+        assert!(different_files(&before, &before).is_empty());
+    }
+}
