@@ -30,7 +30,8 @@ impl Identity {
             did(self.look_for_awaited_domains().await);
         });
         // Apart from each other: mail does not wait for somebody's name server, nor one domain for all the others.
-        tokio::join!(mail, verified, awaited);
+        // Boxed, for together they are large.
+        tokio::join!(Box::pin(mail), Box::pin(verified), Box::pin(awaited));
     }
 
     /// Does one thing that is due, if there is one. Tests call this, and never wait.

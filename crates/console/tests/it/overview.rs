@@ -200,7 +200,7 @@ async fn tagged(kit: &Kit, name: &str) -> App {
         url: Some("https://github.com/acme/look".to_owned()),
         source: None,
         rest: AppFields {
-            name: Some(Some(AppName::new(name).unwrap())),
+            name: Some(Some(AppName::new(name).expect("a name"))),
             tag: Some(Some("v1.0.0".to_owned())),
             ..AppFields::default()
         },
@@ -209,7 +209,7 @@ async fn tagged(kit: &Kit, name: &str) -> App {
     let made = kit
         .service
         .create_app(&caller, Collection::ImportApps, &new, None, None);
-    made.await.unwrap()
+    made.await.expect("the service does it")
 }
 
 #[tokio::test]
@@ -227,13 +227,13 @@ async fn an_app_with_a_newer_tag_can_be_updated() {
 
 /// Lets a configuration fail until it is switched off.
 async fn give_up(kit: &Kit, config: &str, error: &str) {
-    let number = config.trim_end_matches('/').rsplit('/').next().unwrap();
+    let number = config.trim_end_matches('/').rsplit('/').next().expect("an id");
     let worker = WorkerId(uuid::Uuid::nil());
     let claimed = kit
         .service
-        .claim_app(worker, AppConfigId(number.parse().unwrap()))
+        .claim_app(worker, AppConfigId(number.parse().expect("a number")))
         .await;
-    let job = claimed.unwrap().expect("it is due");
+    let job = claimed.expect("the service does it").expect("it is due");
     let step = Step {
         place: job.place(),
         failures: MOST_FAILURES,
@@ -241,7 +241,12 @@ async fn give_up(kit: &Kit, config: &str, error: &str) {
         beyond: None,
         stop: Stop::Done,
     };
-    assert!(kit.service.end_app_turn(&job, &step).await.unwrap());
+    assert!(
+        kit.service
+            .end_app_turn(&job, &step)
+            .await
+            .expect("the service does it")
+    );
 }
 
 #[tokio::test]

@@ -297,7 +297,7 @@ on_both! {
         advance(&kit, TimeDelta::days(1));
         kit.run_exports().await;
         let week = span("2026-11-09T00:00", "2026-11-16T00:00");
-        assert_eq!(export.spans().await, [week.clone()]);
+        assert_eq!(export.spans().await, std::slice::from_ref(&week));
         export.patch(json!({ "interval": "hour" })).await;
         let last_hours = json!({ "start_at": "2026-11-15T22:00:00Z", "end_at": "2026-11-16T00:00:00Z" });
         export.post("backfill/", last_hours).await;
