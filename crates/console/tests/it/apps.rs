@@ -418,6 +418,11 @@ async fn apps_of_others_are_not_found_unless_they_are_for_all() {
         !seen.says("Default project</a>"),
         "who else uses it is nobody's business"
     );
+    assert_eq!(
+        mia.get(&format!("{theirs}roll-back/1/")).await.status,
+        403,
+        "nor is the code it had before"
+    );
     assert!(!mia.get(&format!("{theirs}source/")).await.says("<textarea"));
     let text = [("file", "index.ts"), ("version", "1"), ("text", "")];
     assert_eq!(mia.post(&format!("{theirs}source/"), &text).await.status, 403);

@@ -314,7 +314,7 @@ pub(super) async fn find<P>(db: &mut Session, caller: &Caller<P>, collection: Co
         .ok_or(Error::NotFound("app"))
 }
 
-fn own(caller: &Caller<ChangeApps>, app: &App) -> Result<()> {
+pub(super) fn own(caller: &Caller<ChangeApps>, app: &App) -> Result<()> {
     if app.organization_id == caller.organization {
         return Ok(());
     }

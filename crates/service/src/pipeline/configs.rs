@@ -294,7 +294,7 @@ impl Service {
     /// The same for all configurations of an app whose code, or what is said of it, has changed.
     pub(super) async fn settle_configs(&self, db: &mut Writing, who: &Who, app: &App) -> Result<()> {
         let mut of_others = Vec::new();
-        for mut config in sql::configs::all_of_app(db, app.id).await? {
+        for mut config in sql::configs::lock_all_of_app(db, app.id).await? {
             if !app.is_global && config.organization_id != app.organization_id {
                 // They no longer see the app; what they set up for it would be out of their reach.
                 sql::configs::delete(db, &config).await?;

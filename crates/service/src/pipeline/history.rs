@@ -1,6 +1,6 @@
 //! The code that an app had before: looked at, and gone back to.
 
-use super::cases::{CONFIGURE, allow, find, lock};
+use super::cases::{CONFIGURE, INSTALL, allow, find, lock, own};
 use super::{App, Collection, Difference, Version, VersionName, VersionSeen, sql};
 use crate::Service;
 use crate::access::{Caller, ChangeApps, ReadApps};
@@ -34,16 +34,19 @@ impl Service {
         sql::versions::seen(&mut db, &app).await
     }
 
+    /// One of them, whole, for whoever could go back to it. Others may use an app that is for all, and see the code it has now:
+    /// what it had before may hold what was taken out for their sake.
     pub async fn app_version(
         &self,
-        caller: &Caller<ReadApps>,
+        caller: &Caller<ChangeApps>,
         collection: Collection,
         id: AppId,
         number: i64,
     ) -> Result<Version> {
         let mut db = self.core.store.read().await?;
-        allow(&mut db, caller, CONFIGURE).await?;
+        allow(&mut db, caller, INSTALL).await?;
         let app = find(&mut db, caller, collection, id).await?;
+        own(caller, &app)?;
         let version = sql::versions::find(&mut db, app.id, number).await?;
         version.ok_or(Error::NotFound("version"))
     }

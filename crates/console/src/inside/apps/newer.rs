@@ -73,7 +73,7 @@ struct Seen {
     tag: String,
 }
 
-/// What was shown is what is taken over, whatever has come out since.
+/// The tag that was shown is the one that is taken over, whatever has come out since.
 async fn upgrade(
     State(apps): State<Apps>,
     inside: Inside<ChangeApps>,
@@ -186,7 +186,9 @@ async fn back_page(
 ) -> Result<Response, Failure> {
     let reader = inside.also::<ReadApps>(service).await?;
     let found = service.app_with_files(&reader, at.collection(), at.app).await?;
-    let wanted = service.app_version(&reader, at.collection(), at.app, number).await?;
+    let wanted = service
+        .app_version(&inside.caller, at.collection(), at.app, number)
+        .await?;
     let (app, files) = (&found.app, different_files(&found.files, &wanted.files));
     let path = inside.api(&format!("{}rollback/", at.api()));
     let call = Call::post::<ChangeApps>("Go to this version", path).sending(json!({ "version": number }));

@@ -139,10 +139,13 @@ pub(in super::super) async fn page_of_enabled(
     Ok(Page { items, count })
 }
 
-/// Of every organization that uses it.
-pub(in super::super) async fn all_of_app(db: &mut Session, app: AppId) -> Result<Vec<AppConfig>> {
-    const SQL: &str = select!("WHERE c.app_id = $1 ORDER BY c.id");
-    all(on!(db, conn => sqlx::query_as(SQL).bind(app).fetch_all(conn))?)
+/// Of every organization that uses it, kept from changing until the use case ends: workers write how far they got.
+pub(in super::super) async fn lock_all_of_app(db: &mut Writing, app: AppId) -> Result<Vec<AppConfig>> {
+    let sql = db.pick(
+        select!("WHERE c.app_id = $1 ORDER BY c.id"),
+        select!("WHERE c.app_id = $1 ORDER BY c.id FOR NO KEY UPDATE OF c"),
+    );
+    all(on!(db, conn => sqlx::query_as(sql).bind(app).fetch_all(conn))?)
 }
 
 pub(in super::super) async fn find(

@@ -19,6 +19,20 @@ fn written(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("texts and JSON are JSON")
 }
 
+/// PostgreSQL looks into what an app offers, and its JSON has no place for NUL. Whoever wrote one into a name meant nothing by it.
+fn without_nul(value: Value) -> Value {
+    let clean = |text: String| text.replace('\0', "\u{fffd}");
+    match value {
+        Value::String(text) => Value::String(clean(text)),
+        Value::Array(items) => items.into_iter().map(without_nul).collect(),
+        Value::Object(fields) => fields
+            .into_iter()
+            .map(|(key, value)| (clean(key), without_nul(value)))
+            .collect(),
+        other => other,
+    }
+}
+
 /// One part of the code that an app has now. None: it has no code.
 async fn part<T: DeserializeOwned>(db: &mut Session, sql: &'static str, app: &App) -> Result<Option<T>> {
     let row: Option<String> =
@@ -135,7 +149,9 @@ pub(in super::super) async fn insert(db: &mut Writing, app: &App, package: &Pack
             .bind(&app.tag)
             .bind(written(&package.files))
             .bind(written(&package.code))
-            .bind(written(&package.offers))
+            .bind(written(&without_nul(
+                serde_json::to_value(&package.offers).expect("offers are JSON")
+            )))
             .bind(now)
     )?;
     Ok(())
@@ -146,4 +162,19 @@ pub(in super::super) async fn prune(db: &mut Writing, app: AppId, newest: i64) -
     const SQL: &str = "DELETE FROM pipeline_version WHERE app_id = $1 AND number <= $2";
     changed!(db, sqlx::query(SQL).bind(app).bind(newest - KEPT))?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_kept_has_no_nul_anywhere() {
+        let offered = json!({ "name": "a\0b", "capabilities": { "jobs": ["x\0", "\\u0000"], "k\0": 1 } });
+        let kept =
+            json!({ "name": "a\u{fffd}b", "capabilities": { "jobs": ["x\u{fffd}", "\\u0000"], "k\u{fffd}": 1 } });
+        assert_eq!(without_nul(offered), kept);
+    }
 }
