@@ -95,7 +95,7 @@ impl File {
             }
         }
         Self {
-            name: change.name.clone(),
+            name: visible(&change.name),
             summary: told.join(", "),
             lines: shown,
             note,
@@ -168,7 +168,8 @@ fn visible(line: &str) -> String {
     let mut text = String::with_capacity(line.len().min(LONGEST_LINE));
     for (place, sign) in line.chars().enumerate() {
         if place == LONGEST_LINE {
-            text.push('…');
+            let left = line.chars().count() - LONGEST_LINE;
+            text.extend(format!("… ({left} more)").chars());
             break;
         }
         match sign {
@@ -184,7 +185,9 @@ fn visible(line: &str) -> String {
 fn is_hidden(sign: char) -> bool {
     matches!(
         sign,
-        '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{e0000}'..='\u{e0fff}'
     )
 }
 
@@ -288,7 +291,10 @@ mod tests {
         );
 
         let found = file(None, Some(&"é".repeat(LONGEST_LINE + 1)));
-        assert_eq!(found.lines, [Line::Added(1, format!("{}…", "é".repeat(LONGEST_LINE)))]);
+        assert_eq!(
+            found.lines,
+            [Line::Added(1, format!("{}… (1 more)", "é".repeat(LONGEST_LINE)))]
+        );
     }
 
     #[test]
@@ -322,6 +328,10 @@ mod tests {
         assert_eq!(
             visible("if (\u{202e}admin\u{2066}) \u{200b}\u{7}"),
             "if (<U+202E>admin<U+2066>) <U+200B><U+0007>"
+        );
+        assert_eq!(
+            visible("const { \u{3164} } = x\u{e0100}"),
+            "const { <U+3164> } = x<U+E0100>"
         );
         assert_eq!(visible("ü €"), "ü €");
     }
