@@ -104,13 +104,11 @@ fn of_domain(domain: &Domain) -> Option<Item> {
 
 fn of_export(seen: &ExportSeen) -> Option<Item> {
     let name = &seen.export.name;
-    let failed = seen.latest_runs.iter().find(|run| !is_under_way(run.status));
-    let failed = failed.filter(|run| Standing::of(run.status) == Standing::Failed);
-    let item = if let Some(run) = failed {
-        let why = run
-            .latest_error
-            .as_deref()
-            .unwrap_or("its last run did not get through");
+    let item = if seen.export.failures > 0 {
+        let mut runs = seen.latest_runs.iter();
+        let failed = runs.find(|run| Standing::of(run.status) == Standing::Failed);
+        let why = failed.and_then(|run| run.latest_error.as_deref());
+        let why = why.unwrap_or("its last run did not get through");
         let state = if seen.export.paused {
             "failed and is paused"
         } else {
@@ -129,10 +127,6 @@ fn of_export(seen: &ExportSeen) -> Option<Item> {
         picture: RunsPicture::new(&seen.latest_runs),
         ..item.at(format!("exports/{}/", seen.export.id), "See the export")
     })
-}
-
-fn is_under_way(status: service::batch_exports::RunStatus) -> bool {
-    Standing::of(status) == Standing::UnderWay
 }
 
 fn of_use(used: &AppUse) -> Item {

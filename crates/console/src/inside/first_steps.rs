@@ -1,10 +1,14 @@
-//! What to begin with in an organization in which there is nothing yet.
+//! What to begin with in a new organization.
 
+use chrono::TimeDelta;
 use service::access::{ChangeDomains, ChangeExports, ReadOrganization, WriteInvites};
 use service::{Error, Service, Window};
 
 use super::Inside;
 use crate::failure::Failure;
+
+/// So long an organization is new. Who has not taken a step by then does without it.
+const NEW: TimeDelta = TimeDelta::weeks(2);
 
 /// Something to do, and what it is good for.
 pub(super) struct Step {
@@ -23,38 +27,31 @@ pub(super) struct Present {
     pub(super) apps: i64,
 }
 
-impl Present {
-    /// Only whoever made it is there.
-    fn is_nothing(self) -> bool {
-        self.members <= 1 && self.domains + self.exports + self.apps == 0
-    }
-}
-
-/// Those that are left, as far as they may be taken. None once there is somebody or something else.
+/// Those that are left, as far as they may be taken.
 pub(super) async fn left(
     service: &Service,
     inside: &Inside<ReadOrganization>,
     present: Present,
 ) -> Result<Vec<Step>, Failure> {
-    if !present.is_nothing() {
+    if service.clock().now() - inside.organization.created_at > NEW {
         return Ok(Vec::new());
     }
     let mut steps = Vec::new();
-    if present.invites == 0 && inside.may::<WriteInvites>() {
+    if present.members <= 1 && present.invites == 0 && inside.may::<WriteInvites>() {
         steps.push(Step {
             path: inside.path("invites/new/"),
             title: "Invite people",
             text: "Paste the addresses of those you work with. Each gets a link, by mail or from you.",
         });
     }
-    if inside.may::<ChangeDomains>() {
+    if present.domains == 0 && inside.may::<ChangeDomains>() {
         steps.push(Step {
             path: inside.path("domains/new/"),
             title: "Add a domain",
             text: "Prove that it is yours, and people with addresses there can sign in through your identity provider.",
         });
     }
-    if inside.may::<ChangeExports>() {
+    if present.exports + present.apps == 0 && inside.may::<ChangeExports>() {
         steps.push(Step {
             path: inside.path("exports/new/"),
             title: "Set up an export",
