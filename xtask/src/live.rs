@@ -15,7 +15,7 @@ const KEY: &str = "schemathesis-key-0001";
 const EMAIL: &str = "owner@example.com";
 const PASSWORD: &str = "correct horse battery";
 /// Of each operation, in each phase.
-const EXAMPLES: &str = "25";
+const EXAMPLES: &str = "15";
 /// The same requests in every run, as far as answers are the same.
 const SEED: &str = "20261115";
 /// What takes a person who has signed in.
