@@ -46,13 +46,17 @@ pub(crate) fn ago(time: Time, now: Time) -> String {
 
 /// How long until then, as long as that is easier to grasp than a date.
 pub(crate) fn until(time: Time, now: Time) -> String {
+    // To the nearest: what is good for three days is so a minute later, too.
     let left = time - now;
     if left < TimeDelta::hours(1) {
-        format!("in {}", counted(left.num_minutes().max(1), "minute"))
+        let minutes = (left + TimeDelta::seconds(30)).num_minutes();
+        format!("in {}", counted(minutes.clamp(1, 59), "minute"))
     } else if left < TimeDelta::days(2) {
-        format!("in {}", counted(left.num_hours(), "hour"))
+        let hours = (left + TimeDelta::minutes(30)).num_hours();
+        format!("in {}", counted(hours, "hour"))
     } else if left < TimeDelta::days(14) {
-        format!("in {}", counted(left.num_days(), "day"))
+        let days = (left + TimeDelta::hours(12)).num_days();
+        format!("in {}", counted(days, "day"))
     } else {
         day(time)
     }
@@ -156,6 +160,11 @@ mod tests {
         assert_eq!(until(now + TimeDelta::seconds(3), now), "in 1 minute");
         assert_eq!(until(now + TimeDelta::hours(30), now), "in 30 hours");
         assert_eq!(until(now + TimeDelta::days(3), now), "in 3 days");
+        assert_eq!(
+            until(now + TimeDelta::days(3), now + TimeDelta::minutes(2)),
+            "in 3 days"
+        );
+        assert_eq!(until(now + TimeDelta::seconds(3599), now), "in 59 minutes");
         assert_eq!(until(now + TimeDelta::days(40), now), "25 Dec 2026");
     }
 

@@ -15,7 +15,8 @@ pub(super) fn of(key: &Key, organization: Option<OrganizationId>) -> (&'static s
         return ("It lists the organizations that the key reaches.", call);
     }
     let reached = key.scoped_organizations.first().copied().or(organization);
-    if let Some(id) = reached {
+    // A key for some teams does not reach everything of their organization.
+    if let Some(id) = reached.filter(|_| key.scoped_teams.is_empty()) {
         let below = |path: &str| format!("/api/organizations/{id}/{path}");
         if may(ReadMembers::SCOPE) {
             let call = Call::get::<ReadMembers>("List the members", below("members/"));

@@ -114,7 +114,7 @@ pub(super) fn in_words(scope: Scope) -> String {
         found.map_or("", |(.., title)| title)
     };
     match scope {
-        Scope::Everything => "everything you may do".to_owned(),
+        Scope::Everything => "do everything you may do".to_owned(),
         Scope::Read(object) => format!("read {}", title(object).to_lowercase()),
         Scope::Write(object) => format!("read and change {}", title(object).to_lowercase()),
     }

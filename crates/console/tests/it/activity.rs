@@ -51,7 +51,7 @@ async fn only_what_can_be_found_is_offered_as_a_filter() {
     let kit = Kit::new().await;
     let mut owner = kit.signed_in("olga@example.com").await;
     let form = [("label", "Nightly"), ("purpose", "read"), ("expires_at", "7")];
-    owner.post("/account/keys/new/", &form).await;
+    assert!(owner.post("/account/keys/new/", &form).await.says("Your new API key"));
     let shown = owner.get(&kit.at("activity/")).await;
     assert!(shown.says("<option value=\"Team\">") && !shown.says("API keys</option>"));
     assert!(!shown.says("Nightly"), "a key is its owner's, and no organization's");

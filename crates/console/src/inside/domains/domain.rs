@@ -5,7 +5,7 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
-use axum::routing::{get, post};
+use axum::routing::get;
 use serde::Deserialize;
 use serde_json::json;
 use service::access::{ChangeDomains, MakeRecoveryCodes, Permission, ReadAttempts, ReadDomains};
@@ -33,7 +33,7 @@ pub(super) fn routes() -> Router<Console> {
         .route("/organizations/{organization}/domains/{domain}/", get(show_domain))
         .route(
             "/organizations/{organization}/domains/{domain}/joining/",
-            post(save_joining),
+            get(back_to_domain).post(save_joining),
         )
 }
 
@@ -128,6 +128,11 @@ impl Joining {
             self.is_on(),
         )
     }
+}
+
+/// What was refused stands at this address; who opens it anew is led to the page.
+async fn back_to_domain(inside: Inside<ChangeDomains>, Id(id): Id<DomainId>) -> Response {
+    go_to(&inside.path(&below(id)))
 }
 
 async fn save_joining(

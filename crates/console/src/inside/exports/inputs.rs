@@ -177,7 +177,7 @@ fn remark(field: &ConfigField) -> String {
 
 fn select(field: &'static ConfigField, name: String, of: &'static [&'static str], chosen: &str) -> Select {
     // What is usual is one of the choices, or it is that nothing is said.
-    let nothing = field.usual.is_empty().then_some(("", "As usual"));
+    let nothing = field.usual.is_empty().then_some(("", "Not set"));
     let options = nothing.into_iter().chain(of.iter().map(|&value| (value, value)));
     Select::new(name, field.label, options, chosen).hint(field.about)
 }
