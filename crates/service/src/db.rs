@@ -332,6 +332,24 @@ impl Writing {
     }
 }
 
+/// As a text, `,1,2,`: one statement for any number of ids, on both databases.
+pub(crate) fn listed(ids: &[impl std::fmt::Display]) -> String {
+    ids.iter().fold(",".to_owned(), |list, id| format!("{list}{id},"))
+}
+
+/// Below the organization `$1`, of the teams that the caller may see: `$2`, [`listed`]; of all if there are none.
+macro_rules! within_reach {
+    ($table:literal) => {
+        concat!(
+            $table,
+            ".organization_id = $1 AND ($2 = ',' OR $2 LIKE '%,' || CAST(",
+            $table,
+            ".team_id AS TEXT) || ',%') "
+        )
+    };
+}
+pub(crate) use within_reach;
+
 /// For `LIKE … ESCAPE '\'`: finds the text itself, whatever is in it.
 pub(crate) fn containing(search: &str) -> String {
     let mut pattern = "%".to_owned();

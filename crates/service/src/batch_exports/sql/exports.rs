@@ -9,7 +9,7 @@ use super::unknown;
 use crate::batch_exports::destination::Kind;
 use crate::batch_exports::{BatchExport, ExportName};
 use crate::clock::Time;
-use crate::db::{Connection, Session, Writing, changed, on};
+use crate::db::{Connection, Session, Writing, changed, listed, on, within_reach};
 use crate::error::{Error, Result};
 use crate::id::{BackfillId, ExportId, OrganizationId, TeamId};
 use crate::page::{Page, Window};
@@ -85,13 +85,12 @@ fn all(rows: Vec<Row>) -> Result<Vec<BatchExport>> {
     rows.into_iter().map(BatchExport::try_from).collect()
 }
 
-/// What a caller sees. Teams are a list as text, `,1,2,`: one statement for any number of them, on both databases.
 macro_rules! seen {
     ($select:expr, $rest:literal) => {
         concat!(
             $select,
-            " FROM batch_export \
-             WHERE organization_id = $1 AND ($2 = ',' OR $2 LIKE '%,' || CAST(team_id AS TEXT) || ',%')",
+            " FROM batch_export WHERE ",
+            within_reach!("batch_export"),
             $rest
         )
     };
@@ -139,7 +138,7 @@ pub(in super::super) async fn page(
     window: Window,
 ) -> Result<Page<BatchExport>> {
     let (rows, count) = which.statements();
-    let teams: String = teams.iter().fold(",".to_owned(), |list, team| format!("{list}{team},"));
+    let teams = listed(teams);
     let Window { limit, offset } = window;
     let rows = on!(db, conn => sqlx::query_as(rows)
         .bind(organization).bind(&teams).bind(limit).bind(offset).fetch_all(conn))?;

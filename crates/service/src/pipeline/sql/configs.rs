@@ -3,9 +3,9 @@
 use serde_json::{Map, Value};
 use sqlx::types::Json;
 
-use super::{listed, unknown};
+use super::unknown;
 use crate::clock::Time;
-use crate::db::{Session, Writing, changed, on};
+use crate::db::{Session, Writing, changed, listed, on, within_reach};
 use crate::error::{Error, Result};
 use crate::id::{AppConfigId, AppId, OrganizationId, TeamId, WorkerId};
 use crate::page::{Page, Window};
@@ -80,14 +80,9 @@ fn all(rows: Vec<Row>) -> Result<Vec<AppConfig>> {
     rows.into_iter().map(AppConfig::try_from).collect()
 }
 
-/// Below the organization, of the teams that the caller may see.
 macro_rules! seen {
     ($select:expr, $rest:literal) => {
-        concat!(
-            $select,
-            "WHERE c.organization_id = $1 AND ($2 = ',' OR $2 LIKE '%,' || CAST(c.team_id AS TEXT) || ',%') ",
-            $rest
-        )
+        concat!($select, "WHERE ", within_reach!("c"), $rest)
     };
 }
 

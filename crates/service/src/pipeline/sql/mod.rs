@@ -13,8 +13,3 @@ use crate::error::Error;
 fn unknown(what: &'static str) -> Error {
     Error::Database(sqlx::Error::Decode(format!("an unknown {what}").into()))
 }
-
-/// As a text, `,1,2,`: one statement for any number of ids, on both databases.
-fn listed(ids: &[impl std::fmt::Display]) -> String {
-    ids.iter().fold(",".to_owned(), |list, id| format!("{list}{id},"))
-}

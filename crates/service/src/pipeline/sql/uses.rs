@@ -1,9 +1,9 @@
 //! Configurations without what the apps are told: values and attachments may be large. Every statement names the
 //! organization, and the teams that the caller may see.
 
-use super::{listed, unknown};
+use super::unknown;
 use crate::clock::Time;
-use crate::db::{Session, on};
+use crate::db::{Session, listed, on, within_reach};
 use crate::error::{Error, Result};
 use crate::id::{AppConfigId, AppId, OrganizationId, TeamId};
 use crate::page::{Page, Window};
@@ -14,8 +14,8 @@ macro_rules! uses {
     ($select:literal, $rest:literal) => {
         concat!(
             $select,
-            " FROM pipeline_config c JOIN pipeline_app a ON a.id = c.app_id JOIN team t ON t.id = c.team_id \
-             WHERE c.organization_id = $1 AND ($2 = ',' OR $2 LIKE '%,' || CAST(c.team_id AS TEXT) || ',%') ",
+            " FROM pipeline_config c JOIN pipeline_app a ON a.id = c.app_id JOIN team t ON t.id = c.team_id WHERE ",
+            within_reach!("c"),
             $rest
         )
     };
