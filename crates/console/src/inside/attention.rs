@@ -6,8 +6,8 @@ use service::domains::Domain;
 use service::invites::Invite;
 use service::pipeline::{App, AppUse, AppsSeen};
 
-use super::runs_picture::{RunsPicture, Standing};
-use super::{apps, domains};
+use super::runs_picture::RunsPicture;
+use super::{apps, domains, exports};
 use crate::show;
 
 /// What is longer is cut: the whole of it is where the link leads.
@@ -104,10 +104,8 @@ fn of_domain(domain: &Domain) -> Option<Item> {
 
 fn of_export(seen: &ExportSeen) -> Option<Item> {
     let name = &seen.export.name;
-    let item = if seen.export.failures > 0 {
-        let mut runs = seen.latest_runs.iter();
-        let failed = runs.find(|run| Standing::of(run.status) == Standing::Failed);
-        let why = failed.and_then(|run| run.latest_error.as_deref());
+    let item = if let Some(run) = exports::latest_failure(seen) {
+        let why = run.latest_error.as_deref();
         let why = why.unwrap_or("its last run did not get through");
         let state = if seen.export.paused {
             "failed and is paused"

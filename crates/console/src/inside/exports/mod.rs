@@ -28,7 +28,7 @@ mod typed;
 mod values;
 mod words;
 
-pub(super) use words::State;
+pub(super) use words::{State, latest_failure};
 
 use axum::Router;
 

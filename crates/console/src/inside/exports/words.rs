@@ -54,11 +54,9 @@ fn is_over(export: &BatchExport) -> bool {
     export.next_run_at.is_none()
 }
 
-/// The newest run that has come to anything, if it did not get through.
-pub(super) fn latest_failure(seen: &ExportSeen) -> Option<&Run> {
-    let settled = seen
-        .latest_runs
-        .iter()
-        .find(|run| Standing::of(run.status) != Standing::UnderWay);
-    settled.filter(|run| Standing::of(run.status) == Standing::Failed)
+/// The newest run that did not get through, as long as failures count: until a run gets through, or somebody begins anew. The
+/// overview asks the service for exports by the same count.
+pub(in crate::inside) fn latest_failure(seen: &ExportSeen) -> Option<&Run> {
+    let mut runs = seen.latest_runs.iter().filter(|_| seen.export.failures > 0);
+    runs.find(|run| Standing::of(run.status) == Standing::Failed)
 }
