@@ -142,4 +142,22 @@ on_both! {
         let enabled = kit.get(&key, &on).await;
         assert_eq!((&enabled.body["count"], enabled.text("/name")), (&json!(1), "Hook"));
     }
+
+    async fn a_key_limited_to_a_team_reads_no_activity_of_other_teams(kit: Kit) {
+        let path = create(&kit, "pipeline_destinations", hook()).await;
+        let second = second_team(&kit).await;
+        for (team, url) in [(kit.team.0, "https://one.example"), (second, "https://two.example")] {
+            set_up(&kit, &path, json!({ "team_id": team, "config": { "url": url } })).await;
+        }
+        let log = kit.at("pipeline_destinations/activity/");
+        let mut new = testkit::kit::everything();
+        new.scoped_teams = Some(vec![TeamId(second)]);
+        let key = kit.key_like(&kit.member, new).await;
+        let seen = kit.get(&key, &log).await;
+        assert_eq!(seen.body["count"], json!(2));
+        assert_eq!(column(&seen, "activity"), ["config_created", "created"]);
+        assert!(seen.body.to_string().contains("two.example") && !seen.body.to_string().contains("one.example"));
+        let all = kit.get(&kit.member.key, &log).await;
+        assert_eq!(all.body["count"], json!(3));
+    }
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::clock::Time;
-use crate::id::{ActivityId, KeyId, OrganizationId};
+use crate::id::{ActivityId, KeyId, OrganizationId, TeamId};
 use crate::users::User;
 
 /// One recorded deed.
@@ -50,6 +50,7 @@ pub enum ChangeKind {
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) organization: Option<OrganizationId>,
+    pub(crate) team: Option<TeamId>,
     pub(crate) scope: &'static str,
     pub(crate) item: String,
     pub(crate) activity: &'static str,
@@ -65,6 +66,10 @@ pub(crate) trait Recorded: Serialize {
         Self::SCOPE
     }
     fn organization(&self) -> Option<OrganizationId>;
+    /// The team it belongs to, if it is one team's: a key limited to other teams does not see its entries.
+    fn team(&self) -> Option<TeamId> {
+        None
+    }
     fn item(&self) -> String;
     fn name(&self) -> String;
 }
@@ -109,6 +114,7 @@ impl Entry {
     fn new<T: Recorded>(thing: &T, activity: &'static str, changes: Vec<Change>) -> Self {
         Self {
             organization: thing.organization(),
+            team: thing.team(),
             scope: thing.scope(),
             item: thing.item(),
             activity,

@@ -8,13 +8,13 @@ use crate::access::Who;
 use crate::clock::Time;
 use crate::db::{Connection, Session, Writing};
 use crate::error::Result;
-use crate::id::{ActivityId, KeyId, OrganizationId, UserId};
+use crate::id::{ActivityId, KeyId, OrganizationId, TeamId, UserId};
 use crate::page::{Page, Window};
 use crate::users;
 
 pub(crate) async fn record(db: &mut Writing, who: &Who, entries: &[Entry]) -> Result<()> {
     const SQL: &str = "INSERT INTO activity \
-        (id, organization_id, user_id, key_id, scope, item_id, activity, name, changes, request_id, created_at) ";
+        (id, organization_id, team_id, user_id, key_id, scope, item_id, activity, name, changes, request_id, created_at) ";
     let now = db.now;
     let rows: Vec<(ActivityId, &Entry)> = entries.iter().map(|entry| (ActivityId(db.uuid()), entry)).collect();
     macro_rules! write {
@@ -23,6 +23,7 @@ pub(crate) async fn record(db: &mut Writing, who: &Who, entries: &[Entry]) -> Re
             query.push_values(&rows, |mut row, (id, entry)| {
                 row.push_bind(*id)
                     .push_bind(entry.organization.unwrap_or(OrganizationId::NONE))
+                    .push_bind(entry.team)
                     .push_bind(who.user)
                     .push_bind(who.key);
                 row.push_bind(entry.scope)
@@ -62,10 +63,18 @@ struct Row {
 
 /// Adds the conditions that both the page and the count stand under.
 macro_rules! filtered {
-    ($query:ident, $organization:ident, $filter:ident) => {
+    ($query:ident, $organization:ident, $teams:ident, $filter:ident) => {
         $query
             .push(" FROM activity WHERE organization_id = ")
             .push_bind($organization);
+        if !$teams.is_empty() {
+            $query.push(" AND (team_id IS NULL OR team_id IN (");
+            let mut list = $query.separated(", ");
+            for team in $teams {
+                list.push_bind(*team);
+            }
+            $query.push("))");
+        }
         if let Some(user) = $filter.user {
             $query
                 .push(" AND user_id = (SELECT id FROM app_user WHERE uuid = ")
@@ -87,9 +96,11 @@ macro_rules! filtered {
     };
 }
 
+/// With `teams`, only what belongs to one of them, or to no team.
 pub(crate) async fn page(
     db: &mut Session,
     organization: OrganizationId,
+    teams: &[TeamId],
     filter: &ActivityFilter,
     window: Window,
 ) -> Result<Page<Activity>> {
@@ -97,11 +108,11 @@ pub(crate) async fn page(
     macro_rules! read {
         ($driver:ty, $conn:ident) => {{
             let mut rows = QueryBuilder::<$driver>::new(COLUMNS);
-            filtered!(rows, organization, filter);
+            filtered!(rows, organization, teams, filter);
             rows.push(" ORDER BY id DESC LIMIT ").push_bind(window.limit);
             rows.push(" OFFSET ").push_bind(window.offset);
             let mut count = QueryBuilder::<$driver>::new("SELECT count(*)");
-            filtered!(count, organization, filter);
+            filtered!(count, organization, teams, filter);
             let rows: Vec<Row> = rows.build_query_as().fetch_all(&mut *$conn).await?;
             let count: i64 = count.build_query_scalar().fetch_one($conn).await?;
             (rows, count)

@@ -242,6 +242,10 @@ impl Recorded for BatchExport {
         Some(self.organization_id)
     }
 
+    fn team(&self) -> Option<TeamId> {
+        Some(self.team_id)
+    }
+
     fn item(&self) -> String {
         self.id.to_string()
     }

@@ -97,6 +97,10 @@ impl Recorded for AppConfig {
         Some(self.organization_id)
     }
 
+    fn team(&self) -> Option<TeamId> {
+        Some(self.team_id)
+    }
+
     fn item(&self) -> String {
         self.app_id.to_string()
     }

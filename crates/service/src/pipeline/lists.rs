@@ -56,7 +56,7 @@ impl Service {
             scope: Some(collection.scope().to_owned()),
             ..ActivityFilter::default()
         };
-        let page = crate::activity::page(&mut db, caller.organization, &filter, window).await?;
+        let page = crate::activity::page(&mut db, caller.organization, &caller.reach.teams, &filter, window).await?;
         let first = page.items.first().and_then(|deed| deed.item.parse::<AppId>().ok());
         let app = match first {
             Some(id) => sql::apps::find(&mut db, caller.organization, id).await?,

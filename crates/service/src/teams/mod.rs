@@ -111,6 +111,10 @@ impl Recorded for Team {
         Some(self.organization_id)
     }
 
+    fn team(&self) -> Option<TeamId> {
+        Some(self.id)
+    }
+
     fn item(&self) -> String {
         self.id.to_string()
     }
