@@ -41,8 +41,9 @@ const AZURITE: [&str; 1] = ["azurite@3.37.0"];
 const OLDEST_NODE: u32 = 20;
 /// Programs and the Debian packages that bring them, in Debian's version.
 const BROWSING: [(&str, &str); 2] = [("/usr/sbin/knotd", "knot"), ("chromium", "chromium")];
-const DEBIAN: [(&str, &str); 5] = [
+const DEBIAN: [(&str, &str); 6] = [
     ("kdig", "knot-dnsutils"),
+    ("xmlsec1", "xmlsec1"),
     ("openssl", "openssl"),
     ("php", "php-cli"),
     ("/usr/share/doc/php-xml/copyright", "php-xml"),

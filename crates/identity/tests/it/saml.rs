@@ -112,6 +112,19 @@ on_both! {
         assert_eq!(attempts(&scene.kit, &scene.domain).await, ["", ""]);
     }
 
+    /// Where to go next is kept on this side. A `RelayState` is neither sent nor read, so nobody can put another host into it.
+    async fn nobody_is_sent_to_another_host_after_signing_in(scene: Scene) {
+        for next in [
+            "https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)", "https://127.0.0.1@evil.example/",
+        ] {
+            let departure = leaving_as(&scene.kit, &zoe().email, next).await;
+            let url = scene.kit.identity.start_saml(scene.domain.id, &departure).await.unwrap();
+            assert!(url.query_pairs().all(|(name, value)| name != "RelayState" && !value.contains("evil")), "{url}");
+            let entered = scene.finish(&scene.idp.answer(url.as_str(), &zoe()).response).await.unwrap();
+            assert_eq!(entered.next, "/", "{next}");
+        }
+    }
+
     async fn an_invite_decides_on_the_level_and_is_used_up(scene: Scene) {
         let kit = &scene.kit;
         scene.change(json!({ "jit_provisioning_enabled": false })).await;

@@ -2,7 +2,7 @@
 //!
 //! The same seed gives the same run. `examples/fuzz_saml.rs` runs it for as long as one likes.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use auth::saml::{Assertion, IdentityProvider, ServiceProvider, unverified, verify};
@@ -23,7 +23,12 @@ pub(crate) struct Summary {
     pub refused: BTreeMap<&'static str, u64>,
     /// What must not happen, with the response that did it.
     pub failures: Vec<String>,
+    /// The first changed documents that were accepted, for a second verifier to look at.
+    pub doubtful: BTreeSet<String>,
 }
+
+/// A second verifier takes milliseconds for each.
+const MOST_DOUBTFUL: usize = 2_000;
 
 struct Genuine {
     xml: String,
@@ -105,6 +110,9 @@ impl Corpus {
             Ok(Err(refusal)) => *summary.refused.entry(refusal.rule.code()).or_default() += 1,
             Ok(Ok(assertion)) => {
                 summary.sessions += u64::from(!self.used.contains(&assertion.id));
+                if summary.doubtful.len() < MOST_DOUBTFUL && self.responses.iter().all(|genuine| genuine.xml != xml) {
+                    summary.doubtful.insert(xml.to_owned());
+                }
                 if self.identities.contains(&assertion) {
                     summary.accepted += 1;
                 } else {

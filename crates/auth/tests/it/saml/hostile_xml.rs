@@ -142,6 +142,23 @@ fn another_kind_of_response_is_refused() {
     );
 }
 
+/// Another verifier does not take it for a namespace, so what is signed would not be the same to both.
+#[test]
+fn a_declaration_with_a_prefix_is_refused() {
+    for signed in [Signed::Assertion, Signed::Response, Signed::Both] {
+        let template = Template {
+            signed,
+            ..Template::default()
+        };
+        for element in ["<ds:CanonicalizationMethod ", "<saml:Assertion ", "<samlp:Response "] {
+            for attribute in ["x:xmlns=\"urn:x\" ", "ds:xmlns = 'urn:x' "] {
+                let xml = template.xml().replacen(element, &format!("{element}{attribute}"), 1);
+                assert_eq!(rule(&xml), Rule::NotXml, "{element}{attribute}");
+            }
+        }
+    }
+}
+
 /// Refusing must cost next to nothing, whatever is sent.
 #[track_caller]
 fn refused_quickly(saml_response: &str, expected: &[Rule]) {

@@ -6,6 +6,7 @@ mod fixtures;
 mod fuzz;
 mod genuine;
 mod hostile_xml;
+mod judge;
 mod metadata;
 mod mutation;
 mod signatures;
@@ -41,4 +42,11 @@ fn changed_responses_give_nothing_but_their_own_identity() {
     assert_eq!(summary.sessions, 0);
     // A fuzzer whose changes all end at the same rule, or whose corpus is never accepted, tests nothing.
     assert!(summary.refused.len() > 15 && summary.accepted > 0, "{summary:?}");
+    // What is accepted in spite of a change, another implementation accepts, too.
+    let judge = judge::Judge::new();
+    let disputed: Vec<&String> = summary.doubtful.iter().filter(|xml| !judge.agrees(xml)).collect();
+    assert_eq!(disputed, Vec::<&String>::new());
+    assert!(summary.doubtful.len() > 20, "{} documents", summary.doubtful.len());
+    let forged = fixture!("assertion-signed.xml").replacen("corp.test", "evil.test", 1);
+    assert!(judge.agrees(fixture!("both-signed.xml")) && !judge.agrees(&forged));
 }

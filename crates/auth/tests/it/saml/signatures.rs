@@ -294,3 +294,24 @@ fn an_elliptic_signature_of_zeros_is_refused() {
     let refusal = verify(&signer::encode(&forged), &expected(&sp, &idp)).expect_err("refused");
     assert_eq!(refusal.rule, Rule::SignatureInvalid);
 }
+
+/// CVE-2025-66568: a canonical form that fails must not be taken for an empty one, whose digest anybody can have signed.
+#[test]
+fn a_signed_digest_of_nothing_vouches_for_nothing() {
+    for signed in [Signed::Assertion, Signed::Response, Signed::Both] {
+        let empty = Template {
+            signed,
+            digested: Some(""),
+            ..Template::default()
+        };
+        assert_eq!(rule(&empty.xml()), Rule::SignatureInvalid, "{signed:?}");
+        // The signature over the digest is genuine; only the canonical form cannot be made.
+        let long = format!(" xmlns:p=\"{}\">", "u".repeat(100_000));
+        let crowd = format!("{}</saml:Subject>", "<p:b></p:b>".repeat(20));
+        let failing = empty
+            .xml()
+            .replacen("Version=\"2.0\">", &format!("Version=\"2.0\"{long}"), 2)
+            .replacen("</saml:Subject>", &crowd, 1);
+        assert_eq!(rule(&failing), Rule::TooComplex, "{signed:?}");
+    }
+}

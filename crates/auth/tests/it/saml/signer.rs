@@ -50,6 +50,8 @@ pub(crate) struct Template {
     pub transforms: String,
     /// Replaces the URI of the assertion's reference.
     pub reference: Option<String>,
+    /// Replaces what the digest is made of.
+    pub digested: Option<&'static str>,
 }
 
 impl Default for Template {
@@ -82,6 +84,7 @@ impl Default for Template {
             canonicalization: algorithm("CanonicalizationMethod", EXCLUSIVE),
             transforms: algorithm("Transform", ENVELOPED) + &algorithm("Transform", EXCLUSIVE),
             reference: None,
+            digested: None,
         }
     }
 }
@@ -201,7 +204,7 @@ impl Template {
         } else {
             &SHA256
         };
-        let value = STANDARD.encode(digest(algorithms, content.as_bytes()));
+        let value = STANDARD.encode(digest(algorithms, self.digested.unwrap_or(content).as_bytes()));
         format!(
             "<ds:SignedInfo xmlns:ds=\"{DS}\">{canonicalization}{method}<ds:Reference URI=\"{uri}\">\
              <ds:Transforms>{transforms}</ds:Transforms>{digest}<ds:DigestValue>{value}</ds:DigestValue>\

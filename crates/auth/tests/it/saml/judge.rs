@@ -1,0 +1,61 @@
+//! A second verifier, made by others: XML Security Library, by its command line (`apt-get install xmlsec1`).
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::fixtures::fixture;
+
+const KEYS: [(&str, &str); 3] = [
+    ("rsa.pem", fixture!("rsa.crt")),
+    ("p256.pem", fixture!("p256.crt")),
+    ("p384.pem", fixture!("p384.crt")),
+];
+
+pub(crate) struct Judge {
+    folder: PathBuf,
+}
+
+impl Judge {
+    pub(crate) fn new() -> Self {
+        let folder = std::env::temp_dir().join(format!("hedgerow-saml-judge-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        for (name, certificate) in KEYS {
+            std::fs::write(folder.join(name), certificate).expect("a certificate");
+        }
+        Self { folder }
+    }
+
+    /// Whether each signature in the document was made with one of the trusted keys, and covers what it refers to.
+    pub(crate) fn agrees(&self, xml: &str) -> bool {
+        let document = self.folder.join("response.xml");
+        std::fs::write(&document, xml).expect("a document");
+        let signatures = xml.matches("SignedInfo>").count() / 2;
+        signatures > 0 && (1..=signatures).all(|number| KEYS.iter().any(|(key, _)| self.is_signed(number, key)))
+    }
+
+    fn is_signed(&self, number: usize, key: &str) -> bool {
+        let mut xmlsec = Command::new("xmlsec1");
+        xmlsec
+            .current_dir(&self.folder)
+            .args(["--verify", "--enabled-key-data", "key-name", "--pubkey-cert-pem", key]);
+        for element in ["assertion:Assertion", "protocol:Response"] {
+            xmlsec.args(["--id-attr:ID", &format!("urn:oasis:names:tc:SAML:2.0:{element}")]);
+        }
+        let signature = format!("(//*[local-name()='Signature'])[{number}]");
+        xmlsec.args([
+            "--enabled-reference-uris",
+            "same-doc",
+            "--node-xpath",
+            &signature,
+            "response.xml",
+        ]);
+        let output = xmlsec.output().expect("xmlsec1 is installed: apt-get install xmlsec1");
+        output.status.success()
+    }
+}
+
+impl Drop for Judge {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
