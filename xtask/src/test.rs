@@ -19,7 +19,20 @@ const FAST: [&str; 4] = [
 struct Done {
     name: &'static str,
     took: Duration,
-    result: Result<()>,
+    result: Result<Outcome>,
+}
+
+/// How a step ended that did not fail.
+pub(crate) enum Outcome {
+    Passed,
+    /// It could not be run on this machine, and this is why. The summary counts it apart: it did not pass.
+    Skipped(&'static str),
+}
+
+impl From<()> for Outcome {
+    fn from((): ()) -> Self {
+        Self::Passed
+    }
 }
 
 /// `cargo xtask test`
@@ -49,6 +62,7 @@ fn checks() -> Vec<Done> {
         step("format", checks::format),
         step("lints", checks::lints),
         step("licences and sources of dependencies", checks::dependencies),
+        step("known vulnerabilities of dependencies", checks::advisories),
     ]
 }
 
@@ -75,12 +89,14 @@ pub(crate) fn parts_only() -> Result<()> {
     Ok(())
 }
 
-fn step(name: &'static str, work: impl FnOnce() -> Result<()>) -> Done {
+fn step<O: Into<Outcome>>(name: &'static str, work: impl FnOnce() -> Result<O>) -> Done {
     say(&format!("\n── {name}"));
     let started = Instant::now();
-    let result = work();
-    if let Err(error) = &result {
-        say(&format!("   failed: {error:#}"));
+    let result = work().map(Into::into);
+    match &result {
+        Ok(Outcome::Passed) => {}
+        Ok(Outcome::Skipped(why)) => say(&format!("   skipped: {why}")),
+        Err(error) => say(&format!("   failed: {error:#}")),
     }
     Done {
         name,
@@ -93,11 +109,18 @@ fn step(name: &'static str, work: impl FnOnce() -> Result<()>) -> Done {
 fn summary(done: &[Done]) -> Result<()> {
     say("\n── summary");
     for Done { name, took, result } in done {
-        let mark = if result.is_ok() { "ok    " } else { "FAILED" };
+        let mark = match result {
+            Ok(Outcome::Passed) => "ok     ",
+            Ok(Outcome::Skipped(_)) => "SKIPPED",
+            Err(_) => "FAILED ",
+        };
         say(&format!("   {mark}  {:>6.1} s  {name}", took.as_secs_f64()));
     }
     let failed = done.iter().filter(|done| done.result.is_err()).count();
-    say(&format!("\n{} passed, {failed} failed", done.len() - failed));
+    let is_skipped = |done: &&Done| matches!(done.result, Ok(Outcome::Skipped(_)));
+    let skipped = done.iter().filter(is_skipped).count();
+    let passed = done.len() - failed - skipped;
+    say(&format!("\n{passed} passed, {failed} failed, {skipped} skipped"));
     if failed > 0 {
         bail!("{failed} of {} steps failed", done.len());
     }
