@@ -52,6 +52,7 @@ fn fuzz(work: &Path, database_url: Option<String>) -> Result<()> {
         // Nobody listens there, and nothing leaves the machine.
         .env("HEDGEROW_DNS", "127.0.0.1:9")
         .env("HEDGEROW_APP_MIRROR", "http://127.0.0.1:9/")
+        .env("HEDGEROW_HOURLY_LIMITS", "off")
         .env("HEDGEROW_LOG", "warn");
     if let Some(url) = database_url {
         command.env("HEDGEROW_DATABASE_URL", url);

@@ -19,6 +19,7 @@ use service::{KeyId, UserId};
 use crate::Api;
 use crate::edge::Notes;
 use crate::error::Problem;
+use crate::limits::Counted;
 use crate::{idempotency, path};
 
 /// How the document names the scope and level of an operation; the coverage tests read them, too.
@@ -115,18 +116,28 @@ impl FromRequestParts<Api> for Anybody {
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Halt> {
         let found = match credential(parts)? {
-            Credential::Key(key) => api.service.own_key(key).await.map(|key| key.user_id),
-            Credential::Session(token) => api
-                .service
-                .signed_in(token, request(parts))
-                .await
-                .map(|person| person.user),
+            Credential::Key(key) => {
+                let own = api.service.own_key(key).await;
+                own.map(|key| (Some(key.id), key.user_id))
+            }
+            Credential::Session(token) => {
+                let signed_in = api.service.signed_in(token, request(parts)).await;
+                signed_in.map(|person| (None, person.user))
+            }
         };
-        Ok(Self(found.map_err(|error| api.refuse(parts, error))?))
+        let (key, user) = found.map_err(|error| api.refuse(parts, error))?;
+        api.count(key, user, &Notes::of(parts))?;
+        Ok(Self(user))
     }
 }
 
 impl Api {
+    /// Counts a request for its key, or for the person who is signed in.
+    pub(crate) fn count(&self, key: Option<KeyId>, user: UserId, notes: &Notes) -> Result<(), Problem> {
+        let counted = key.map_or(Counted::Sessions(user), Counted::Key);
+        self.limits.count(counted, notes).map_err(Problem::Throttled)
+    }
+
     /// Failed keys are counted by address; past the limit they are not even told so.
     pub(crate) fn refuse(&self, parts: &Parts, error: service::Error) -> Problem {
         if !matches!(error, service::Error::BadCredential) {
@@ -143,7 +154,7 @@ impl Api {
     }
 }
 
-/// The last steps before the body is looked at: the key's rate limit, dry run, and the idempotency claim.
+/// The last steps before the body is looked at: the rate limit, dry run, and the idempotency claim.
 async fn admit(
     parts: &Parts,
     api: &Api,
@@ -153,9 +164,7 @@ async fn admit(
     request: &mut Request,
 ) -> Result<(), Halt> {
     let notes = Notes::of(parts);
-    if let Some(key) = key {
-        api.limits.count(key, &notes).map_err(Problem::Throttled)?;
-    }
+    api.count(key, user, &notes)?;
     request.is_dry_run = is_dry_run(parts)?;
     request.claim = idempotency::claim(parts, api, user, place, &notes).await?;
     Ok(())

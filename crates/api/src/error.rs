@@ -81,7 +81,9 @@ impl Problem {
                 Error::NotFound(_) => (StatusCode::NOT_FOUND, REQUEST, "not_found"),
                 Error::Forbidden(_) => (StatusCode::FORBIDDEN, AUTHENTICATION, "permission_denied"),
                 Error::SecondFactorNeeded => (StatusCode::FORBIDDEN, AUTHENTICATION, "two_factor_setup_required"),
-                Error::Throttled(_) => (StatusCode::TOO_MANY_REQUESTS, "throttled_error", "throttled"),
+                Error::Throttled(_) | Error::LimitReached { .. } => {
+                    (StatusCode::TOO_MANY_REQUESTS, "throttled_error", "throttled")
+                }
                 Error::Invalid(_) => (StatusCode::BAD_REQUEST, VALIDATION, "invalid_input"),
                 Error::Conflict {
                     code: "idempotency_key_reused",
@@ -167,6 +169,9 @@ impl IntoResponse for Problem {
         let headers = response.headers_mut();
         match &self {
             Self::Throttled(wait) => {
+                headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds(*wait)));
+            }
+            Self::Service(error) if let Error::LimitReached { wait, .. } = &**error => {
                 headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds(*wait)));
             }
             _ if self.status() == StatusCode::UNAUTHORIZED => {

@@ -1,4 +1,4 @@
-//! How often an address may fail, and how often a key may ask.
+//! How often an address may fail, and how often a key or a person who is signed in may ask.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -11,8 +11,8 @@ use governor::clock::{Clock, DefaultClock};
 use governor::middleware::StateInformationMiddleware;
 use governor::state::keyed::DefaultKeyedStateStore;
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
-use service::KeyId;
 use service::sign_in::network;
+use service::{KeyId, UserId};
 
 use crate::Settings;
 use crate::edge::Notes;
@@ -58,11 +58,31 @@ impl fmt::Display for RateLimit {
     }
 }
 
-type KeyLimiter = RateLimiter<KeyId, DefaultKeyedStateStore<KeyId>, DefaultClock, StateInformationMiddleware>;
+/// What a request is counted for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Counted {
+    Key(KeyId),
+    /// All sessions of a person together: another one is quickly opened.
+    Sessions(UserId),
+}
+
+impl Counted {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Key(_) => "key",
+            Self::Sessions(_) => "session",
+        }
+    }
+}
+
+type RequestLimiter = RateLimiter<Counted, DefaultKeyedStateStore<Counted>, DefaultClock, StateInformationMiddleware>;
+
+/// Past this many keys and people those that have been quiet are forgotten, so that memory stays bounded.
+const REMEMBERED: usize = 10_000;
 
 pub(crate) struct Limits {
     failures: DefaultKeyedRateLimiter<IpAddr>,
-    keys: Option<(RateLimit, KeyLimiter)>,
+    requests: Option<(RateLimit, RequestLimiter)>,
 }
 
 impl fmt::Debug for Limits {
@@ -73,7 +93,7 @@ impl fmt::Debug for Limits {
 
 impl Limits {
     pub(crate) fn new(rate_limit: Option<RateLimit>) -> Self {
-        let keys = rate_limit.and_then(|limit| {
+        let requests = rate_limit.and_then(|limit| {
             let quota = Quota::with_period(limit.period / limit.requests.get())?.allow_burst(limit.requests);
             Some((
                 limit,
@@ -82,7 +102,7 @@ impl Limits {
         });
         Self {
             failures: RateLimiter::keyed(Quota::per_minute(FAILURES)),
-            keys,
+            requests,
         }
     }
 
@@ -91,11 +111,21 @@ impl Limits {
         check(&self.failures, address)
     }
 
-    /// Counts a request of a key and notes what is left for the answer's headers.
-    pub(crate) fn count(&self, key: KeyId, notes: &Notes) -> Result<(), Duration> {
-        let Some((limit, keys)) = &self.keys else { return Ok(()) };
-        let policy = format!("\"key\";q={};w={}", limit.requests, limit.period.as_secs());
-        match keys.check_key(&key) {
+    /// Counts a request and notes what is left for the answer's headers.
+    pub(crate) fn count(&self, counted: Counted, notes: &Notes) -> Result<(), Duration> {
+        let Some((limit, requests)) = &self.requests else {
+            return Ok(());
+        };
+        if requests.len() > REMEMBERED {
+            requests.retain_recent();
+        }
+        let policy = format!(
+            "\"{}\";q={};w={}",
+            counted.as_str(),
+            limit.requests,
+            limit.period.as_secs()
+        );
+        match requests.check_key(&counted) {
             Ok(state) => {
                 let (remaining, all) = (state.remaining_burst_capacity(), limit.requests.get());
                 let refill = limit
@@ -115,7 +145,7 @@ impl Limits {
 
 fn check(limiter: &DefaultKeyedRateLimiter<IpAddr>, address: IpAddr) -> Result<(), Duration> {
     // What was long ago is forgotten, so that memory stays bounded.
-    if limiter.len() > 10_000 {
+    if limiter.len() > REMEMBERED {
         limiter.retain_recent();
     }
     limiter

@@ -74,7 +74,7 @@ impl Failure {
                 request_id: needs_help.then_some(request_id),
             },
         );
-        if let Some(Error::Throttled(wait)) = self.error() {
+        if let Some(Error::Throttled(wait) | Error::LimitReached { wait, .. }) = self.error() {
             let wait = HeaderValue::from(show::whole_seconds(*wait));
             response.headers_mut().insert(header::RETRY_AFTER, wait);
         }
@@ -99,6 +99,9 @@ impl Failure {
                     show::sentence(&first_detail(error)),
                 ),
                 Error::Throttled(wait) => (StatusCode::TOO_MANY_REQUESTS, "Too many attempts", patience(*wait)),
+                Error::LimitReached { detail, wait } => {
+                    (StatusCode::TOO_MANY_REQUESTS, "Limit reached", limited(detail, *wait))
+                }
                 Error::Conflict { .. } | Error::Stale(_) => {
                     (StatusCode::CONFLICT, "Something changed meanwhile", again())
                 }
@@ -149,6 +152,10 @@ fn again() -> String {
     "Go back and try again.".to_owned()
 }
 
+fn limited(detail: &str, wait: Duration) -> String {
+    show::sentence(&format!("{detail}: try again in {}", show::duration(wait)))
+}
+
 fn patience(wait: Duration) -> String {
     format!("There were too many attempts. Try again in {}.", show::duration(wait))
 }
@@ -184,6 +191,10 @@ impl TryFrom<Error> for Problems {
             Error::Throttled(wait) => Ok(Self {
                 wait: Some(wait),
                 ..said(StatusCode::TOO_MANY_REQUESTS, patience(wait))
+            }),
+            Error::LimitReached { detail, wait } => Ok(Self {
+                wait: Some(wait),
+                ..said(StatusCode::TOO_MANY_REQUESTS, limited(&detail, wait))
             }),
             Error::Forbidden(why) => Ok(said(StatusCode::FORBIDDEN, why)),
             Error::Conflict { detail, .. } => Ok(said(StatusCode::CONFLICT, detail)),

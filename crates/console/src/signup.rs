@@ -197,6 +197,10 @@ fn closed(token: &str, is_signed_in: bool, problems: &Problems) -> Response {
     let (heading, text, link) = if problems.has("account_exists") {
         let text = "There is an account with the address this invite was sent to. Sign in to it, and you come back here to join.";
         ("Sign in first", text, Some(sign_in))
+    } else if problems.has("email_proof_required") {
+        let text = "Open the link in the invitation email instead, or sign in first with an account that has this address. \
+                    Ask for the invite to be sent by email if you have none.";
+        ("Use the link in your email", text, Some(sign_in))
     } else if problems.has("expired") {
         let text = "Invites are good for a few days. Ask whoever sent it to send it again: the new one works at once.";
         ("This invite has expired", text, Some(elsewhere))

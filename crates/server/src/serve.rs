@@ -185,6 +185,7 @@ async fn keep_up(service: Service, metrics: PrometheusHandle, stop: Cancellation
             _ = seldom.tick() => {
                 log(service.forget_old_answers().await.map(drop));
                 log(service.forget_old_mail().await.map(drop));
+                log(service.forget_old_counts().await);
                 log(service.forget_old_logs().await.map(drop));
                 log(service.forget_old_app_logs().await.map(drop));
             }

@@ -22,6 +22,9 @@ pub enum Error {
     /// Too many attempts; the address or the account has to wait.
     #[error("there were too many attempts: try again in {} seconds", .0.as_secs() + 1)]
     Throttled(Duration),
+    /// As much was done in this hour as is allowed.
+    #[error("{detail}: try again in {} seconds", .wait.as_secs() + 1)]
+    LimitReached { detail: String, wait: Duration },
     /// Something else happened at the same time, or is in the way.
     #[error("{detail}")]
     Conflict { code: &'static str, detail: String },

@@ -6,6 +6,7 @@ use crate::Service;
 use crate::db::{Session, Writing, changed, on};
 use crate::error::{Error, Result};
 use crate::id::{AppConfigId, AppId, DomainId, ExportId, MailId, UserId};
+use crate::limits::HourlyLimits;
 use crate::sso::Sso;
 
 #[derive(Debug, Clone)]
@@ -19,6 +20,7 @@ pub struct Instance {
     /// The providers that anybody may sign in with, as far as the instance has set them up.
     pub providers: Vec<Sso>,
     pub sealer: Sealer,
+    pub hourly_limits: HourlyLimits,
 }
 
 impl Instance {
@@ -32,6 +34,7 @@ impl Instance {
             invite_days: Self::INVITE_DAYS,
             providers: Vec::new(),
             sealer,
+            hourly_limits: HourlyLimits::default(),
         }
     }
 

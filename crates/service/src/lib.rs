@@ -16,6 +16,7 @@ mod instance;
 pub mod invites;
 pub mod keys;
 mod level;
+mod limits;
 pub mod mail;
 pub mod members;
 pub mod organizations;
@@ -41,6 +42,7 @@ pub use id::{
 };
 pub use instance::Instance;
 pub use level::Level;
+pub use limits::HourlyLimits;
 pub use page::{Page, Window};
 pub use scope::{Object, Scope};
 pub use text::{Email, Name};

@@ -11,7 +11,6 @@ use sqlx::{AssertSqlSafe, Connection, FromRow, PgConnection, SqliteConnection};
 /// Where the tests find a PostgreSQL server they may make databases on.
 const SERVER: &str = "TESTKIT_POSTGRES";
 /// All tests of one run copy the same migrated database.
-const TEMPLATE: &str = "testkit_template";
 const CONNECTIONS: u32 = 5;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,8 +44,9 @@ impl Database {
                 database
             }
             Backend::Postgres => {
-                make_template().await;
-                Self::postgres(TEMPLATE).await
+                let template = template();
+                make_template(&template).await;
+                Self::postgres(&template).await
             }
         }
     }
@@ -156,32 +156,45 @@ async fn holds(db: &mut PgConnection, text: &str) -> bool {
     false
 }
 
+/// The template's name, by what is in the migrations: worktrees that share a server have different tables.
+fn template() -> String {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../service/migrations/postgres");
+    let entries = std::fs::read_dir(folder).expect("the migrations are beside the tests");
+    let mut files: Vec<_> = entries.map(|entry| entry.expect("a file").path()).collect();
+    files.sort();
+    let text: String = files
+        .iter()
+        .map(|file| std::fs::read_to_string(file).expect("text"))
+        .collect();
+    let id = uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_OID, text.as_bytes());
+    format!("testkit_template_{}", &id.simple().to_string()[..12])
+}
+
 /// Tests run in processes of their own: the first to come makes the template, under a lock.
-async fn make_template() {
+async fn make_template(template: &str) {
     let mut server = connect(&server_url()).await;
-    let run = async |sql: &'static str, server: &mut PgConnection| {
-        sqlx::raw_sql(sql).execute(server).await.expect("the server obeys");
+    let run = async |sql: String, server: &mut PgConnection| {
+        let done = sqlx::raw_sql(AssertSqlSafe(sql)).execute(server).await;
+        done.expect("the server obeys");
     };
-    run("SELECT pg_advisory_lock(4711)", &mut server).await;
+    run("SELECT pg_advisory_lock(4711)".to_owned(), &mut server).await;
     let is_there: bool = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM pg_database WHERE datname = $1)")
-        .bind(TEMPLATE)
+        .bind(template)
         .fetch_one(&mut server)
         .await
         .expect("the server answers");
     if !is_there {
-        run("CREATE DATABASE testkit_unfinished TEMPLATE template0", &mut server).await;
-        let store = Store::open(&database_url("testkit_unfinished"), CONNECTIONS)
+        let unfinished = format!("{template}_unfinished");
+        run(format!("DROP DATABASE IF EXISTS {unfinished}"), &mut server).await;
+        run(format!("CREATE DATABASE {unfinished} TEMPLATE template0"), &mut server).await;
+        let store = Store::open(&database_url(&unfinished), CONNECTIONS)
             .await
             .expect("it opens");
         store.migrate().await.expect("the tables are made");
         store.close().await;
-        run(
-            "ALTER DATABASE testkit_unfinished RENAME TO testkit_template",
-            &mut server,
-        )
-        .await;
+        run(format!("ALTER DATABASE {unfinished} RENAME TO {template}"), &mut server).await;
     }
-    run("SELECT pg_advisory_unlock(4711)", &mut server).await;
+    run("SELECT pg_advisory_unlock(4711)".to_owned(), &mut server).await;
 }
 
 /// No database, no pass.

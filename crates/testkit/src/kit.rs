@@ -251,6 +251,15 @@ impl Kit {
         person(&self.service, email, "Some", "One").await
     }
 
+    /// The same, and the address is known to be theirs.
+    pub async fn proven(&self, email: &str) -> Person {
+        let new = NewUser {
+            is_email_verified: true,
+            ..new_user(email, "Some", "One")
+        };
+        person_of(&self.service, new).await
+    }
+
     /// Another member of the organization.
     pub async fn join(&self, email: &str, level: Level) -> Person {
         let person = self.someone(email).await;
@@ -432,13 +441,20 @@ pub fn with_json(request: axum::http::request::Builder, body: &Value) -> Request
 }
 
 async fn person(service: &Service, email: &str, first_name: &str, last_name: &str) -> Person {
-    let new = NewUser {
+    person_of(service, new_user(email, first_name, last_name)).await
+}
+
+fn new_user(email: &str, first_name: &str, last_name: &str) -> NewUser {
+    NewUser {
         email: Email::new(email).expect("an address"),
         first_name: first_name.to_owned(),
         last_name: last_name.to_owned(),
         password: None,
         is_email_verified: false,
-    };
+    }
+}
+
+async fn person_of(service: &Service, new: NewUser) -> Person {
     let user = service.create_user(&Who::system(), &new).await.expect("a user is made");
     let fresh = service
         .create_key(&SignedIn::on_behalf_of(&user), &everything())

@@ -14,6 +14,7 @@ mod document;
 mod domains;
 mod invites;
 mod keys;
+mod limits;
 mod members;
 mod organizations;
 mod pipeline;

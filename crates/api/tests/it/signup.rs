@@ -8,7 +8,7 @@ use service::sessions::SignedIn;
 use testkit::browser::PASSWORD;
 use testkit::{Browser, Kit, Reply, on_both};
 
-use crate::{activities, column, enforce_saml};
+use crate::{activities, column, domain, enforce_saml, prove};
 
 /// Invites somebody and gives the address at which they accept.
 async fn invited(kit: &Kit, body: Value) -> String {
@@ -18,6 +18,16 @@ async fn invited(kit: &Kit, body: Value) -> String {
 
 fn at(made: &Reply) -> String {
     let link = made.text("/invite_link");
+    let token = link.trim_end_matches('/').rsplit('/').next().unwrap();
+    format!("/api/signup/{token}/")
+}
+
+/// The address at which whoever reads the mailbox accepts.
+async fn mailed(kit: &Kit) -> String {
+    let letters = kit.letters().await;
+    let Some((_, Letter::Invite { link, .. })) = letters.last() else {
+        panic!("{letters:?}")
+    };
     let token = link.trim_end_matches('/').rsplit('/').next().unwrap();
     format!("/api/signup/{token}/")
 }
@@ -227,6 +237,56 @@ on_both! {
         assert_eq!(reply.code(), (400, "sso_enforced"), "{reply:?}");
         assert!(reply.headers.get("set-cookie").is_none());
         assert_eq!(kit.browser().post(&elsewhere, account()).await.status, 201, "another domain is another domain");
+    }
+
+    async fn a_link_that_the_inviter_saw_creates_no_account_on_anothers_verified_domain(kit: Kit) {
+        let kit = kit.with_mail().await;
+        prove(&kit, &domain(&kit, json!({ "domain": "victim.example" })).await).await;
+        // Another organization invites one of their people, and sees the link.
+        let elsewhere = format!("/api/organizations/{}/invites/", kit.other);
+        let ceo = json!({ "target_email": "ceo@victim.example", "send_email": false });
+        let squat = at(&kit.post(&kit.outsider.key, &elsewhere, ceo.clone()).await);
+        is_refused(&kit.browser(), &squat, "email_proof_required").await;
+        let said = kit.browser().post(&squat, account()).await;
+        assert!(!said.text("/detail").contains("Acme"), "whose domain it is, is nobody's business: {said:?}");
+        let users: Vec<i64> = kit.database.column("SELECT count(*) FROM app_user WHERE email_key = 'ceo@victim.example'").await;
+        assert_eq!(users[0], 0);
+        // The mailbox proves the address, whoever invites.
+        kit.post(&kit.outsider.key, &elsewhere, json!({ "target_email": "ceo@victim.example" })).await;
+        let mailed = mailed(&kit).await;
+        let joined = kit.browser().post(&mailed, account()).await;
+        assert_eq!((joined.status, &joined.body["is_email_verified"]), (201, &json!(true)), "{joined:?}");
+        // Their own organization passes links on as before, and so does everybody below a domain that nobody has proven.
+        let own = invited(&kit, json!({ "target_email": "cfo@victim.example", "send_email": false })).await;
+        assert_eq!(kit.browser().post(&own, account()).await.status, 201);
+        let free = json!({ "target_email": "ceo@free.example", "send_email": false });
+        let free = at(&kit.post(&kit.outsider.key, &elsewhere, free).await);
+        assert_eq!(kit.browser().post(&free, account()).await.status, 201);
+    }
+
+    async fn whoever_was_squatted_gets_in_by_the_mailbox(kit: Kit) {
+        let kit = kit.with_mail().await;
+        let elsewhere = format!("/api/organizations/{}/invites/", kit.other);
+        let ceo = json!({ "target_email": "ceo@company.example", "send_email": false });
+        let squat = at(&kit.post(&kit.outsider.key, &elsewhere, ceo).await);
+        let squatter = kit.browser();
+        assert_eq!(squatter.post(&squat, account()).await.status, 201);
+        kit.letters().await;
+        kit.post(&kit.owner.key, &kit.at("invites/"), json!({ "target_email": "ceo@company.example", "level": 8 })).await;
+        let mailed = mailed(&kit).await;
+        let browser = kit.browser();
+        is_refused(&browser, &mailed, "account_exists").await;
+        assert_eq!(browser.post("/api/reset/", json!({ "email": "ceo@company.example" })).await.status, 204);
+        let letters = kit.letters().await;
+        let Some((_, Letter::PasswordReset { link, .. })) = letters.first() else { panic!("{letters:?}") };
+        let token = link.trim_end_matches('/').rsplit('/').next().unwrap();
+        let reset = browser.post(&format!("/api/reset/{token}/"), json!({ "password": "my own horse battery" })).await;
+        assert!(reset.status < 300, "{reset:?}");
+        browser.log_in("ceo@company.example", "my own horse battery").await;
+        assert_eq!(browser.post(&mailed, json!({})).await.status, 201);
+        assert_eq!(browser.get(&kit.at("")).await.body["membership_level"], 8);
+        assert_eq!(squatter.get("/api/users/@me/").await.status, 401);
+        assert_eq!(kit.browser().log_in("ceo@company.example", PASSWORD).await.code(), (400, "invalid_credentials"));
     }
 
     async fn a_dry_run_joins_nobody(kit: Kit) {

@@ -281,7 +281,7 @@ on_both! {
             scene.expect_refused("foreign_address", &known_as("s", address)).await;
         }
         // Somebody with an address of ours who belongs to the other organization alone.
-        let person = kit.someone("yan@example.com").await;
+        let person = kit.proven("yan@example.com").await;
         let joined = kit.service.add_member(&Who::system(), kit.other, &person.user, Level::Admin).await;
         joined.unwrap();
         scene.expect_refused("belongs_elsewhere", &Person::new("yan@example.com", "Yan", "Y")).await;
@@ -302,6 +302,60 @@ on_both! {
         assert_eq!(kit.delete(&kit.owner.key, &path).await.status, 204);
         kit.service.add_member(&Who::system(), kit.other, &entered.user, Level::Member).await.unwrap();
         scene.expect_refused("belongs_elsewhere", &zoe()).await;
+    }
+
+    async fn an_account_that_was_squatted_does_not_keep_the_real_person_out(scene: Scene) {
+        let kit = &scene.kit;
+        // Before the domain was verified, somebody elsewhere took the name, and founded an organization with it.
+        let squatter = kit.someone("ceo@example.com").await;
+        set_password(kit, "ceo@example.com", "squatted horse battery").await;
+        kit.service.add_member(&Who::system(), kit.other, &squatter.user, Level::Owner).await.unwrap();
+        let ceo = Person::new("ceo@example.com", "Cleo", "Chief");
+        let entered = scene.sign_in(&ceo).await.unwrap();
+        assert_ne!(entered.user.id, squatter.user.id, "the account is the real person's own");
+        assert_eq!((level(kit, "ceo@example.com").await, entered.user.is_email_verified), (Some(1), true));
+        // Nothing of the squatter's stands in the way, nor opens anything.
+        fresh_key(kit, &entered.session).await;
+        let all = get_as(kit, &entered.session, "/api/organizations/").await;
+        assert_eq!((&all.body["count"], all.text("/results/0/name")), (&json!(1), "Acme"));
+        assert_eq!(kit.get(&squatter.key, &kit.at("")).await.status, 404);
+        let password = kit.browser().log_in("ceo@example.com", "squatted horse battery").await;
+        assert_eq!(password.code(), (400, "invalid_credentials"));
+        // Whoever squatted keeps what they have under another name, so that no provider takes anything over.
+        let me = kit.get(&squatter.key, "/api/users/@me/").await;
+        assert_eq!(me.text("/email"), format!("{}@released.invalid", squatter.user.uuid));
+        let elsewhere = format!("/api/organizations/{}/", kit.other);
+        assert_eq!(kit.get(&squatter.key, &elsewhere).await.status, 200);
+        let log = kit.get(&kit.outsider.key, &format!("{elsewhere}activity/?scope=OrganizationMembership")).await;
+        assert_eq!(log.text("/results/0/activity"), "address_released", "{log:?}");
+        scene.sign_in(&ceo).await.unwrap();
+    }
+
+    async fn a_squatter_is_no_hindrance_for_the_invited_either(scene: Scene) {
+        let kit = &scene.kit;
+        scene.change(json!({ "jit_provisioning_enabled": false })).await;
+        let squatter = kit.someone("ceo@example.com").await;
+        kit.service.add_member(&Who::system(), kit.other, &squatter.user, Level::Member).await.unwrap();
+        let ceo = Person::new("ceo@example.com", "Cleo", "Chief");
+        scene.expect_refused("jit_not_enabled", &ceo).await;
+        let me = kit.get(&squatter.key, "/api/users/@me/").await;
+        assert_eq!(me.text("/email"), "ceo@example.com", "a refused sign-in changes nothing");
+        let invite = json!({ "target_email": "ceo@example.com", "level": 8 });
+        assert_eq!(kit.post(&kit.owner.key, &kit.at("invites/"), invite).await.status, 201);
+        let entered = scene.sign_in(&ceo).await.unwrap();
+        assert_eq!(level(kit, "ceo@example.com").await, Some(8));
+        fresh_key(kit, &entered.session).await;
+    }
+
+    async fn a_provider_takes_nothing_from_whoever_is_signed_in(scene: Scene) {
+        let kit = &scene.kit;
+        let person = kit.someone("yan@example.com").await;
+        kit.service.add_member(&Who::system(), kit.other, &person.user, Level::Owner).await.unwrap();
+        let departure = identity::Departure { signed_in_as: Some(person.user.id), ..leaving("/") };
+        let url = kit.identity.start_saml(scene.domain.id, &departure).await.unwrap();
+        let response = scene.idp.answer(url.as_str(), &Person::new("yan@example.com", "Yan", "Y")).response;
+        assert_eq!(rule(scene.finish(&response).await), "belongs_elsewhere");
+        assert_eq!(kit.get(&person.key, "/api/users/@me/").await.text("/email"), "yan@example.com");
     }
 
     async fn two_browsers_of_a_new_person_make_one_account(scene: Scene) {

@@ -41,6 +41,7 @@ pub(crate) async fn open(settings: &Settings, site_url: String) -> anyhow::Resul
         invite_days: settings.invite_days,
         providers: outside::providers(&settings.providers)?.set_up(),
         sealer: secret_key::sealer(settings)?,
+        hourly_limits: settings.hourly_limits,
     };
     let service = Service::new(store, Clock::System, Chance::System, instance);
     service.check_secret_key().await?;

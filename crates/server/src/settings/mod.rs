@@ -168,9 +168,20 @@ pub(crate) struct Settings {
     )]
     pub(crate) cors_origins: Vec<String>,
 
-    /// How often one key may ask, such as 480/minute or 10/second; as often as it likes unless given.
+    /// How often one key, or one person who is signed in, may ask, such as 480/minute or 10/second; as often as it likes unless given.
     #[arg(long, global = true, env = "HEDGEROW_RATE_LIMIT", value_name = "RATE")]
     pub(crate) rate_limit: Option<RateLimit>,
+
+    /// The limits on invites, new accounts, password resets and new API keys in an hour, for each person, each organization
+    /// and the whole server: on, off, or a number to multiply them by.
+    #[arg(
+        long,
+        global = true,
+        env = "HEDGEROW_HOURLY_LIMITS",
+        default_value_t = service::HourlyLimits::default(),
+        value_name = "LIMITS"
+    )]
+    pub(crate) hourly_limits: service::HourlyLimits,
 
     /// How many seconds to go on serving after being told to stop, with readiness already false.
     #[arg(

@@ -9,11 +9,12 @@ use crate::activity::Entry;
 use crate::db::{Session, Writing};
 use crate::error::{Error, Result};
 use crate::id::OrganizationId;
+use crate::limits::{self, Action, Subject};
 use crate::members::Door;
 use crate::sessions::{self, Opening, SignedIn};
 use crate::text::{Email, given_name};
 use crate::users::{self, NewUser, Person, User};
-use crate::{Service, members, organizations, sso};
+use crate::{Service, domains, members, organizations, sso};
 
 /// What an invite says to whoever holds its link.
 #[derive(Debug, Clone)]
@@ -53,6 +54,7 @@ impl Service {
             self.may_join(&mut db, &invite, person).await?;
         } else {
             self.refuse_expired(&invite)?;
+            refuse_unproven_address(&mut db, &invite).await?;
             refuse_existing(&mut db, &invite).await?;
         }
         let organization_name = organizations::sql::name(&mut db, invite.organization_id).await?;
@@ -102,7 +104,10 @@ impl Service {
         // Of many strangers who come at once one goes on, and what was true before the hashing must still be.
         self.use_up(&mut db, &invite).await?;
         sso::refuse_enforced(&mut db, &new.email).await?;
+        refuse_unproven_address(&mut db, &invite).await?;
         refuse_existing(&mut db, &invite).await?;
+        let subjects = [Subject::Organization(invite.organization_id)];
+        limits::take(&mut db, self.core.instance.hourly_limits, Action::SignUp, 1, &subjects).await?;
         let user = users::cases::insert(&mut db, &new, hash).await?;
         let mut entries = self.join_by(&mut db, &invite, &user).await?;
         let session = sessions::open(&mut db, &user, Opening::with_password(&request)).await?;
@@ -123,6 +128,7 @@ impl Service {
         let email = Email::new(&invite.target_email).map_err(|_| unknown())?;
         sso::refuse_enforced(&mut db, &email).await?;
         self.refuse_expired(&invite)?;
+        refuse_unproven_address(&mut db, &invite).await?;
         refuse_existing(&mut db, &invite).await?;
         Ok((email, invite.is_from_mail))
     }
@@ -185,10 +191,30 @@ fn unknown() -> Error {
     Error::refused("invalid_input", detail)
 }
 
+/// Whoever invited somebody knows the link that is passed on, and could create the account in that person's place. Where
+/// another organization has proven the domain, that organization's people would be kept out by it.
+async fn refuse_unproven_address(db: &mut Session, invite: &Invite) -> Result<()> {
+    if invite.is_from_mail {
+        return Ok(());
+    }
+    let email = Email::new(&invite.target_email).map_err(|_| unknown())?;
+    match domains::sql::holder(db, &email.domain()).await? {
+        Some(domain) if domain.organization_id != invite.organization_id => {
+            let detail = format!(
+                "addresses on {} belong to an organization that has verified the domain: open the link in the invitation \
+                 email instead, or sign in first with an account that has this address",
+                email.domain()
+            );
+            Err(Error::refused("email_proof_required", detail))
+        }
+        _ => Ok(()),
+    }
+}
+
 async fn refuse_existing(db: &mut Session, invite: &Invite) -> Result<()> {
     let email = Email::new(&invite.target_email).map_err(|_| unknown())?;
     if users::sql::by_email(db, &email).await?.is_some() {
-        let detail = "you have an account already: sign in, then open the link again";
+        let detail = "you have an account already: sign in, or reset your password if you never chose one, then open the link again";
         return Err(Error::refused("account_exists", detail));
     }
     Ok(())

@@ -7,6 +7,7 @@ use crate::db::Writing;
 use crate::error::{Error, Invalid, Result};
 use crate::id::{InviteId, OrganizationId, UserId};
 use crate::level::Level;
+use crate::limits::{self, Action, Subject};
 use crate::mail::{self, Letter, Post};
 use crate::page::{Page, Window};
 use crate::text::Email;
@@ -35,6 +36,7 @@ impl Service {
         let mut db = self.write().await?;
         let organization = organizations::sql::lock(&mut db, caller.organization).await?;
         refuse_members(&mut db, caller.organization, &targets).await?;
+        self.count_invites(&mut db, caller, new.len()).await?;
         let sender = user(&mut db, caller.user).await?;
         let mut made = Vec::with_capacity(new.len());
         let (mut entries, mut letters) = (Vec::new(), Vec::new());
@@ -62,6 +64,7 @@ impl Service {
         let organization = organizations::sql::lock(&mut db, caller.organization).await?;
         let mut invite = find(&mut db, caller.organization, id).await?;
         may_invite(caller.level, invite.level)?;
+        self.count_invites(&mut db, caller, 1).await?;
         let sender = user(&mut db, caller.user).await?;
         invite.updated_at = db.now;
         invite.expires_at = db.now + TimeDelta::days(self.core.instance.invite_days);
@@ -93,6 +96,12 @@ impl Service {
         invite.may_be_withdrawn_by(caller)?;
         withdraw(&mut db, &invite).await?;
         db.commit(&caller.who, &[Entry::deleted(&invite)]).await
+    }
+
+    /// Each may be an email with words of the inviter's choice to somebody who never asked for it.
+    async fn count_invites(&self, db: &mut Writing, caller: &Caller<WriteInvites>, count: usize) -> Result<()> {
+        let subjects = [Subject::User(caller.user), Subject::Organization(caller.organization)];
+        limits::take(db, self.core.instance.hourly_limits, Action::Invite, count, &subjects).await
     }
 
     /// Where the invited go. `base` is where the inviter sees us.

@@ -7,6 +7,7 @@ use crate::clock::whole_microseconds;
 use crate::db::{Session, Writing};
 use crate::error::{Error, Result};
 use crate::id::{KeyId, OrganizationId, TeamId, UserId};
+use crate::limits::{self, Action, Subject};
 use crate::page::{Page, Window};
 use crate::sessions::SignedIn;
 use crate::{Service, Unchanged};
@@ -42,6 +43,7 @@ impl Service {
         let secret = auth::key::new_key(self.core.chance.bytes());
         let new = &within_reach(person, new)?;
         let mut db = self.write().await?;
+        self.count_key(&mut db, person).await?;
         let fresh = insert(&mut db, person.user, new, secret).await?;
         db.commit(&person.who, &[Entry::created(&fresh.key)]).await?;
         Ok(fresh)
@@ -77,6 +79,7 @@ impl Service {
         let mut db = self.write().await?;
         let mut key = sql::lock(&mut db, person.user, id).await?;
         refuse_wider(person, &key)?;
+        self.count_key(&mut db, person).await?;
         key.mask_value = auth::key::mask(&secret);
         key.last_rolled_at = Some(db.now);
         key.updated_at = db.now;
@@ -91,6 +94,17 @@ impl Service {
         let key = lock(&mut db, person, id, unchanged).await?;
         sql::delete(&mut db, &key).await?;
         db.commit(&person.who, &[Entry::deleted(&key)]).await
+    }
+}
+
+impl Service {
+    async fn count_key(&self, db: &mut Writing, person: &SignedIn) -> Result<()> {
+        // Whoever has the machine may create as many as they like.
+        if person.session.is_none() {
+            return Ok(());
+        }
+        let subjects = [Subject::User(person.user)];
+        limits::take(db, self.core.instance.hourly_limits, Action::ApiKey, 1, &subjects).await
     }
 }
 

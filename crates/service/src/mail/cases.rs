@@ -4,6 +4,7 @@ use super::{LEASE, Letter, Outgoing, PATIENCE, Post, Undelivered, sql, wait};
 use crate::db::Writing;
 use crate::error::Result;
 use crate::id::MailId;
+use crate::users::cases::RELEASED_DOMAIN;
 use crate::{Instance, Service, invites};
 
 /// What is sealed: links in mail let people in.
@@ -16,6 +17,7 @@ struct Content {
 impl Service {
     /// Takes the mail that has waited longest. If it is neither sent nor given back, it is due again later.
     pub async fn next_mail(&self) -> Result<Option<Outgoing>> {
+        while self.answer_reset_requests().await? {}
         let now = self.core.clock.now();
         if !sql::is_due(&mut self.core.store.read().await?, now).await? {
             return Ok(None);
@@ -87,6 +89,9 @@ pub(crate) async fn post(db: &mut Writing, instance: &Instance, letters: Vec<Pos
         invite,
     } in letters
     {
+        if to.ends_with(RELEASED_DOMAIN) {
+            continue;
+        }
         let id = MailId(db.uuid());
         let content = serde_json::to_vec(&Content { reply_to, letter }).expect("a letter is plain text");
         let sealed = db.seal(&instance.sealer, &place(id), &content);

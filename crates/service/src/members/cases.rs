@@ -144,6 +144,21 @@ async fn announce(db: &mut Writing, service: &Service, id: OrganizationId, newco
     mail::post(db, service.instance(), letters).await
 }
 
+/// Tells every organization that somebody belongs to that the address they were known by is no longer theirs.
+pub(crate) async fn address_released(db: &mut Writing, user: &User) -> Result<Vec<Entry>> {
+    let memberships = sql::of_user(db, user.id).await?;
+    let entries = memberships.into_iter().map(|(id, organization, level)| {
+        let member = Joined {
+            id,
+            organization,
+            email: &user.email,
+            level,
+        };
+        Entry::happened(&member, "address_released")
+    });
+    Ok(entries.collect())
+}
+
 pub(crate) fn already_member() -> Error {
     Error::refused(
         "user_already_member",

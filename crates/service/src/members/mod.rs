@@ -3,7 +3,7 @@
 mod cases;
 mod sql;
 
-pub(crate) use cases::{Door, already_member, join};
+pub(crate) use cases::{Door, address_released, already_member, join};
 pub(crate) use sql::{administrators, has_address, level_of, owners};
 
 use schemars::JsonSchema;

@@ -114,6 +114,11 @@ pub(crate) async fn level_of(db: &mut Session, organization: OrganizationId, use
     Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(organization).bind(user).fetch_optional(conn))?)
 }
 
+pub(super) async fn of_user(db: &mut Session, user: UserId) -> Result<Vec<(MemberId, OrganizationId, Level)>> {
+    const SQL: &str = "SELECT id, organization_id, level FROM member WHERE user_id = $1 ORDER BY id";
+    Ok(on!(db, conn => sqlx::query_as(SQL).bind(user).fetch_all(conn))?)
+}
+
 pub(super) async fn other_addresses(
     db: &mut Session,
     organization: OrganizationId,

@@ -8,12 +8,17 @@ use super::password::{unlock, wrong_credentials};
 use super::sql;
 use crate::access::{Request, Who};
 use crate::activity::Entry;
+use crate::db::Writing;
 use crate::error::{Error, Result};
+use crate::limits::{self, Action, Subject};
 use crate::mail::{self, Letter, Post};
 use crate::sessions::{self, SignedIn};
 use crate::text::Email;
 use crate::users::{self, User};
 use crate::{Service, sso};
+
+/// How a reset link's secret begins: another way than a team's token, which is public.
+const TOKEN_PREFIX: &str = "hgw_";
 
 const GOOD_FOR: TimeDelta = TimeDelta::hours(1);
 /// Whoever asks again sooner has a link on its way already.
@@ -30,7 +35,8 @@ pub struct NewPassword {
 }
 
 impl Service {
-    /// Sends a link to whoever has an account. The answer is the same for everybody.
+    /// Sends a link to whoever has an account. The answer is the same for everybody, and so is the work until it is given: the
+    /// request is written down, and whose account it is about is looked up later, by whoever sends email.
     pub async fn ask_for_reset(&self, email: &str, request: Request) -> Result<()> {
         self.core.attempts.count(&request)?;
         let email = Email::new(email).map_err(|invalid| Error::invalid("email", invalid.code, invalid.detail))?;
@@ -40,21 +46,49 @@ impl Service {
         }
         let mut db = self.write().await?;
         sso::refuse_enforced(&mut db, &email).await?;
-        let Some(user) = users::sql::by_email(&mut db, &email).await? else {
-            return Ok(());
+        let networks: Vec<Subject> = request.origin.address.map(Subject::Network).into_iter().collect();
+        let limits = self.core.instance.hourly_limits;
+        limits::take(&mut db, limits, Action::PasswordReset, 1, &networks).await?;
+        sql::insert_reset_request(&mut db, &email, &request.id).await?;
+        db.commit(&Who::nobody(request), &[]).await
+    }
+
+    /// Writes the emails that were asked for, each with a link. Tells whether anybody asked.
+    pub(crate) async fn answer_reset_requests(&self) -> Result<bool> {
+        if !sql::has_reset_requests(&mut self.core.store.read().await?).await? {
+            return Ok(false);
+        }
+        let mut db = self.write().await?;
+        let Some(asked) = sql::take_reset_request(&mut db).await? else {
+            return Ok(false);
+        };
+        let entries: Vec<Entry> = self.post_reset(&mut db, &asked.email).await?.into_iter().collect();
+        let request = Request {
+            id: asked.request_id.into(),
+            ..Request::default()
+        };
+        db.commit(&Who::nobody(request), &entries).await?;
+        Ok(true)
+    }
+
+    /// Posts a link, if there is an account that it can be for.
+    async fn post_reset(&self, db: &mut Writing, email: &str) -> Result<Option<Entry>> {
+        let Ok(email) = Email::new(email) else { return Ok(None) };
+        let Some(user) = users::sql::by_email(db, &email).await? else {
+            return Ok(None);
         };
         let expires_at = db.now + GOOD_FOR;
-        if sql::has_reset_since(&mut db, user.id, expires_at - PAUSE).await? {
-            return Ok(());
+        let is_on_its_way = sql::has_reset_since(db, user.id, expires_at - PAUSE).await?;
+        if is_on_its_way || sso::refuse_enforced(db, &email).await.is_err() {
+            return Ok(None);
         }
-        let token = auth::key::new_token("hgp_", db.chance.bytes());
-        sql::delete_resets(&mut db, user.id).await?;
-        sql::insert_reset(&mut db, &auth::key::hash(&token), user.id, expires_at).await?;
+        let token = auth::key::new_token(TOKEN_PREFIX, db.chance.bytes());
+        sql::delete_resets(db, user.id).await?;
+        sql::insert_reset(db, &auth::key::hash(&token), user.id, expires_at).await?;
         let link = format!("{}/reset/{token}/", self.core.instance.site_url);
         let letter = Letter::PasswordReset { link, expires_at };
-        mail::post(&mut db, &self.core.instance, vec![Post::new(&user.email, letter)]).await?;
-        db.commit(&Who::nobody(request), &[Entry::happened(&user, "password_reset_asked")])
-            .await
+        mail::post(db, &self.core.instance, vec![Post::new(&user.email, letter)]).await?;
+        Ok(Some(Entry::happened(&user, "password_reset_asked")))
     }
 
     /// Whether a reset link still works.

@@ -106,6 +106,36 @@ pub(super) async fn reset_of(db: &mut Session, hash: &SecretHash, now: Time) -> 
     Ok(on!(db, conn => sqlx::query_as(SQL).bind(hash.as_slice()).bind(now).fetch_optional(conn))?)
 }
 
+pub(super) async fn insert_reset_request(db: &mut Writing, email: &Email, request: &str) -> Result<()> {
+    const SQL: &str = "INSERT INTO password_reset_request (id, email, request_id, created_at) VALUES ($1, $2, $3, $4)";
+    let (id, now) = (db.uuid(), db.now);
+    changed!(db, sqlx::query(SQL).bind(id).bind(email).bind(request).bind(now))?;
+    Ok(())
+}
+
+/// Asking costs less than writing.
+pub(super) async fn has_reset_requests(db: &mut Session) -> Result<bool> {
+    const SQL: &str = "SELECT 1 FROM password_reset_request LIMIT 1";
+    let found: Option<i32> = on!(db, conn => sqlx::query_scalar(SQL).fetch_optional(conn))?;
+    Ok(found.is_some())
+}
+
+#[derive(sqlx::FromRow)]
+pub(super) struct ResetRequest {
+    pub(super) email: String,
+    pub(super) request_id: String,
+}
+
+pub(super) async fn take_reset_request(db: &mut Writing) -> Result<Option<ResetRequest>> {
+    let sql = db.pick(
+        "DELETE FROM password_reset_request WHERE id = (SELECT id FROM password_reset_request ORDER BY id LIMIT 1) \
+         RETURNING email, request_id",
+        "DELETE FROM password_reset_request WHERE id = (SELECT id FROM password_reset_request ORDER BY id LIMIT 1 \
+         FOR UPDATE SKIP LOCKED) RETURNING email, request_id",
+    );
+    Ok(on!(db, conn => sqlx::query_as(sql).fetch_optional(conn))?)
+}
+
 /// Somebody asked a moment ago, and the link is on its way.
 pub(super) async fn has_reset_since(db: &mut Session, user: UserId, expires_after: Time) -> Result<bool> {
     const SQL: &str = "SELECT 1 FROM password_reset WHERE user_id = $1 AND expires_at > $2 LIMIT 1";

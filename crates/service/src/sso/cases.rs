@@ -1,6 +1,6 @@
 use super::rules::{
-    expect_own_address, expect_way_of, foreign_address, refuse_elsewhere, refuse_other_subject, refuse_unasked_owner,
-    take_assertion, vouching_domain,
+    expect_own_address, expect_way_of, foreign_address, gives_way, refuse_elsewhere, refuse_other_subject,
+    refuse_unasked_owner, take_assertion, vouching_domain,
 };
 use super::{Precheck, Vouched, attempts, sql};
 use crate::access::{Request, Who};
@@ -119,7 +119,13 @@ impl Service {
             }
             return Ok((user, Vec::new()));
         }
-        let (user, mut entries) = match users::sql::by_email(db, email).await? {
+        let found = users::sql::by_email(db, email).await?;
+        let (user, mut entries) = match found {
+            Some(user) if gives_way(db, domain, &user, vouched).await? => {
+                let released = users::cases::release_address(db, &user).await?;
+                let (user, entries) = self.new_account(db, vouched, domain, email).await?;
+                (user, released.into_iter().chain(entries).collect())
+            }
             Some(user) => {
                 if let (Some(domain), true) = (domain, vouched.domain.is_some()) {
                     refuse_elsewhere(db, domain, &user).await?;

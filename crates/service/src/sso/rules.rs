@@ -133,6 +133,26 @@ pub(super) async fn refuse_elsewhere(db: &mut Writing, domain: &Domain, user: &U
     Err(Error::refused("belongs_elsewhere", detail))
 }
 
+/// Whether an account has to give its address back to whoever is vouched for now. Nobody ever proved that it is theirs, and
+/// other organizations alone took it in: whoever created it may have done so to keep the real person out.
+///
+/// It keeps what it has, so that a provider takes over nothing. Who is signed in to it at the same time is its owner.
+pub(super) async fn gives_way(
+    db: &mut Writing,
+    domain: Option<&Domain>,
+    user: &User,
+    vouched: &Vouched,
+) -> Result<bool> {
+    let (Some(domain), true) = (domain, vouched.domain.is_some()) else {
+        return Ok(false);
+    };
+    if user.is_email_verified || vouched.signed_in_as == Some(user.id) {
+        return Ok(false);
+    }
+    let is_member = members::level_of(db, domain.organization_id, user.id).await?.is_some();
+    Ok(!is_member && sql::belongs_somewhere(db, user.id).await?)
+}
+
 /// Whoever has been given an address that somebody else had before is not that person.
 pub(super) async fn refuse_other_subject(db: &mut Writing, user: &User, provider: &str, subject: &str) -> Result<()> {
     if !sql::has_other_subject(db, user.id, provider, subject).await? {

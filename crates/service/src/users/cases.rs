@@ -13,7 +13,7 @@ use crate::id::{OrganizationId, UserId, UserUuid};
 use crate::page::{Page, Window};
 use crate::sessions::SignedIn;
 use crate::text::{Email, given_name};
-use crate::{Service, Unchanged, keys, second_factor, sessions, sign_in};
+use crate::{Service, Unchanged, keys, members, second_factor, sessions, sign_in};
 
 /// What it takes to make an account.
 #[derive(Debug, Clone)]
@@ -38,6 +38,9 @@ pub struct UserPatch {
     /// The organization that `@current` stands for; one you belong to.
     pub current_organization: Option<OrganizationId>,
 }
+
+/// Where accounts are that had to give their address back. RFC 2606 promises that nobody ever gets mail there.
+pub(crate) const RELEASED_DOMAIN: &str = "released.invalid";
 
 /// Each takes 19 MiB and a processor for a while; more at once would only be slower.
 static HASHES_AT_ONCE: Semaphore = Semaphore::const_new(2);
@@ -189,6 +192,17 @@ pub(crate) async fn prove_address(db: &mut Writing, user: &User) -> Result<Vec<E
     sessions::sql::delete_of_user(db, user.id).await?;
     sign_in::sql::delete_pending(db, user.id).await?;
     entries.push(Entry::happened(user, "address_proven"));
+    Ok(entries)
+}
+
+/// Takes the address from an account that never proved it, for whoever does. The account stays, with everything in it, under
+/// a name that no mail server knows.
+pub(crate) async fn release_address(db: &mut Writing, user: &User) -> Result<Vec<Entry>> {
+    let placeholder = Email::new(&format!("{}@{RELEASED_DOMAIN}", user.uuid)).map_err(|_| Error::NotFound("user"))?;
+    sql::set_email(db, user, &placeholder).await?;
+    sign_in::sql::delete_pending(db, user.id).await?;
+    let mut entries = members::address_released(db, user).await?;
+    entries.push(Entry::happened(user, "address_released"));
     Ok(entries)
 }
 

@@ -174,6 +174,22 @@ pub(super) async fn set_current(db: &mut Writing, user: UserId, organization: Or
     Ok(changed!(db, sqlx::query(SQL).bind(user).bind(organization))? > 0)
 }
 
+pub(super) async fn set_email(db: &mut Writing, user: &User, email: &Email) -> Result<()> {
+    const SQL: &str = "UPDATE app_user SET email = $2, email_key = $3, search_text = $4, updated_at = $5 WHERE id = $1";
+    let now = db.now;
+    let search_text = search_text(&user.first_name, &user.last_name, email.as_str());
+    changed!(
+        db,
+        sqlx::query(SQL)
+            .bind(user.id)
+            .bind(email)
+            .bind(email.key())
+            .bind(&search_text)
+            .bind(now)
+    )?;
+    Ok(())
+}
+
 pub(crate) async fn verify_email(db: &mut Writing, user: UserId) -> Result<()> {
     const SQL: &str = "UPDATE app_user SET is_email_verified = $2 WHERE id = $1";
     changed!(db, sqlx::query(SQL).bind(user).bind(true))?;

@@ -1,0 +1,22 @@
+-- What people and organizations did in the present hour, so that limits hold on all replicas.
+CREATE TABLE hourly_count (
+    action    TEXT NOT NULL,
+    subject   TEXT NOT NULL,               -- whom it is counted for: a user, an organization, a network, the instance
+    starts_at TIMESTAMPTZ NOT NULL,
+    used      BIGINT NOT NULL,
+    PRIMARY KEY (action, subject)
+);
+
+-- Somebody asked for a link to set a new password. Whether there is an account is found out after the answer.
+CREATE TABLE password_reset_request (
+    id         UUID PRIMARY KEY,
+    email      TEXT NOT NULL,
+    request_id TEXT NOT NULL,
+    created_at TIMESTAMPTZ NOT NULL
+);
+
+-- While one request creates the account of an invite, others need not hash their passwords.
+ALTER TABLE invite ADD COLUMN claimed_until TIMESTAMPTZ;
+
+-- When the person last proved who they are: by signing in, or by confirming it since.
+ALTER TABLE session ADD COLUMN proven_at TIMESTAMPTZ;
