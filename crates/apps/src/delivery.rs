@@ -218,14 +218,14 @@ impl<'a> Turn<'a> {
         for &method in &self.is_calling {
             let answer = bench.instance.call(method, vec![given.clone()]).await?;
             if method == "composeWebhook" && !answer.is_null() {
-                self.send(&answer).await?;
+                self.send(bench, &answer).await?;
             }
         }
         Ok(())
     }
 
     /// Sends what an app composed.
-    async fn send(&self, webhook: &Value) -> Result<(), Failure> {
+    async fn send(&self, bench: &Bench, webhook: &Value) -> Result<(), Failure> {
         let wrong = |message: String, is_retry: bool| Failure::Thrown {
             name: "WebhookError".to_owned(),
             message,
@@ -233,17 +233,13 @@ impl<'a> Turn<'a> {
             is_retry,
         };
         let request = composed(webhook).map_err(|message| wrong(message, false))?;
-        let client = self
-            .apps
-            .core
-            .http
-            .clone()
-            .within(WEBHOOK_TIME)
-            .limited_to(WEBHOOK_ANSWER);
+        let client = bench.outlet.http().within(WEBHOOK_TIME).limited_to(WEBHOOK_ANSWER);
         let answer = client.send(request).await;
         let status = match answer {
             Ok(answer) => answer.status(),
-            Err(outbound::HttpError::Refused(refusal)) => return Err(wrong(refusal.to_string(), false)),
+            Err(error @ (outbound::HttpError::Refused(_) | outbound::HttpError::HostNotAllowed { .. })) => {
+                return Err(wrong(error.to_string(), false));
+            }
             // Whoever took it and then said too much has taken it.
             Err(outbound::HttpError::TooLarge { .. }) => return Ok(()),
             Err(error) => return Err(wrong(error.to_string(), true)),

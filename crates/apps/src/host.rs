@@ -1,15 +1,17 @@
 //! The outside, as a running app reaches it: everything through this server, and nothing that is not its own.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use events::Incoming;
 use http::{HeaderName, HeaderValue, Method, Request};
+use outbound::Http;
 use sandbox::{FetchRequest, FetchResponse, Host, HostCall, Level};
 use serde_json::{Map, Value};
 use service::Time;
-use service::pipeline::{AppConfig, AppLog, AppLogLevel, AppLogSource};
+use service::pipeline::{AllowedHosts, AppConfig, AppLog, AppLogLevel, AppLogSource, Runnable};
 
 use crate::apps::Core;
 
@@ -23,6 +25,52 @@ pub(crate) struct Outlet {
     core: Arc<Core>,
     config: AppConfig,
     lines: Mutex<Lines>,
+    hosts: Arc<Hosts>,
+}
+
+/// The hosts that the app can reach, and those that it asked for.
+struct Hosts {
+    allowed: AllowedHosts,
+    asked: Mutex<HashMap<String, Asked>>,
+}
+
+struct Asked {
+    is_allowed: bool,
+    /// When it was written down; none: not yet.
+    noted_at: Option<Instant>,
+}
+
+/// Names can be made up without end.
+const MOST_ASKED: usize = 200;
+/// How long a host that was written down is not written down again.
+const NOTED_FOR: Duration = Duration::from_mins(10);
+
+impl Hosts {
+    /// Whether a request may go there. Either way it is remembered.
+    fn allows(&self, host: &str) -> bool {
+        let is_allowed = self.allowed.allows(host);
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        if asked.len() < MOST_ASKED && !asked.contains_key(host) {
+            let unnoted = Asked {
+                is_allowed,
+                noted_at: None,
+            };
+            asked.insert(host.to_owned(), unnoted);
+        }
+        is_allowed
+    }
+
+    /// What has not been written down yet, or not for a while.
+    fn to_note(&self) -> Vec<(String, bool)> {
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = |one: &Asked| one.noted_at.is_none_or(|at| at.elapsed() > NOTED_FOR);
+        let due = asked.iter_mut().filter(|(_, one)| is_due(one));
+        due.map(|(host, one)| {
+            one.noted_at = Some(Instant::now());
+            (host.clone(), one.is_allowed)
+        })
+        .collect()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -32,12 +80,23 @@ struct Lines {
 }
 
 impl Outlet {
-    pub(crate) fn new(core: Arc<Core>, config: AppConfig) -> Arc<Self> {
+    pub(crate) fn new(core: Arc<Core>, runnable: &Runnable) -> Arc<Self> {
+        let hosts = Hosts {
+            allowed: runnable.hosts.clone(),
+            asked: Mutex::default(),
+        };
         Arc::new(Self {
             core,
-            config,
+            config: runnable.config.clone(),
             lines: Mutex::default(),
+            hosts: Arc::new(hosts),
         })
+    }
+
+    /// What sends this app's requests, and nobody else's.
+    pub(crate) fn http(&self) -> Http {
+        let hosts = self.hosts.clone();
+        self.core.http.clone().only_to(move |host| hosts.allows(host))
     }
 
     /// What this server has to say of the app.
@@ -73,6 +132,16 @@ impl Outlet {
         }
         if let Err(error) = self.core.service.log_app(&self.config, &waiting).await {
             tracing::error!(error = &error as &dyn std::error::Error, "could not write an app's log");
+        }
+        let hosts = self.hosts.to_note();
+        if hosts.is_empty() {
+            return;
+        }
+        if let Err(error) = self.core.service.note_reached_hosts(&self.config, &hosts).await {
+            tracing::error!(
+                error = &error as &dyn std::error::Error,
+                "could not write down the hosts of an app"
+            );
         }
     }
 
@@ -137,7 +206,7 @@ impl Outlet {
 impl Host for Outlet {
     async fn fetch(&self, request: FetchRequest) -> Result<FetchResponse, String> {
         let request = outgoing(request)?;
-        let client = self.core.http.clone().within(FETCH_TIME).limited_to(LARGEST_ANSWER);
+        let client = self.http().within(FETCH_TIME).limited_to(LARGEST_ANSWER);
         let answer = client
             .following(5)
             .send(request)

@@ -25,6 +25,7 @@ pub(crate) fn package(files: Files, reading: Reading) -> Package {
             capabilities: json(serde_json::to_value(&reading.capabilities)),
             metrics: json(serde_json::to_value(&reading.metrics)),
             public_jobs: Value::Object(reading.public_jobs),
+            hosts: manifest.hosts,
             site: reading.site,
             frontend: reading.frontend,
         },

@@ -60,7 +60,7 @@ impl Workshop {
             Some(old) => drop(old.instance.close().await),
             None => {}
         }
-        let outlet = Outlet::new(core.clone(), runnable.config.clone());
+        let outlet = Outlet::new(core.clone(), runnable);
         let failed = |failure| (failure, outlet.clone());
         let program = Code::deserialize(&runnable.code).map_err(|error| {
             failed(Failure::Crashed(format!(

@@ -1,6 +1,8 @@
 //! HTTP through the guarded dialer.
 
 use std::error::Error as StdError;
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -44,6 +46,17 @@ pub struct Http {
     total_time: Duration,
     body_limit: usize,
     redirects: u8,
+    hosts: Option<HostRule>,
+}
+
+/// Which hosts may be asked at all, beside what the policy says of their addresses.
+#[derive(Clone)]
+struct HostRule(Arc<dyn Fn(&str) -> bool + Send + Sync>);
+
+impl fmt::Debug for HostRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HostRule")
+    }
 }
 
 /// Why there is no response. What it displays may be shown to whoever chose the URL: it names no address and
@@ -52,6 +65,8 @@ pub struct Http {
 pub enum HttpError {
     #[error("{0}")]
     Refused(Refusal),
+    #[error("{host} is not one of the hosts that may be reached from here")]
+    HostNotAllowed { host: String },
     #[error("the request is malformed")]
     Malformed(#[source] Box<dyn StdError + Send + Sync>),
     #[error(
@@ -94,6 +109,7 @@ impl Http {
             total_time: TOTAL_TIME,
             body_limit: BODY_LIMIT,
             redirects: 0,
+            hosts: None,
         })
     }
 
@@ -115,6 +131,13 @@ impl Http {
     #[must_use]
     pub fn following(mut self, redirects: u8) -> Self {
         self.redirects = redirects;
+        self
+    }
+
+    /// The same client for the hosts that the rule allows. It is asked for every request, redirects included, before a name is looked up.
+    #[must_use]
+    pub fn only_to(mut self, hosts: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
+        self.hosts = Some(HostRule(Arc::new(hosts)));
         self
     }
 
@@ -191,6 +214,12 @@ impl Http {
     /// One request to one place, checked.
     async fn once(&self, ask: &Ask) -> Result<reqwest::Response, HttpError> {
         self.policy.check_url(&ask.url).map_err(HttpError::Refused)?;
+        let host = ask.host();
+        if let Some(HostRule(allows)) = &self.hosts
+            && !allows(&host)
+        {
+            return Err(HttpError::HostNotAllowed { host });
+        }
         let request = self
             .client
             .request(ask.method.clone(), ask.url.clone())

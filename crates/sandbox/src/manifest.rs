@@ -17,6 +17,9 @@ pub struct Manifest {
     /// The file to load first.
     pub main: Option<String>,
     pub is_stateless: bool,
+    /// The hosts it reaches, and no others; none: it does not say.
+    #[serde(default)]
+    pub hosts: Option<Vec<String>>,
 }
 
 /// The manifest, and the two parts of it that have a place of their own.
@@ -40,6 +43,7 @@ pub(crate) fn read(files: &Files) -> Result<Declared, Fault> {
         icon: source.text_of("icon")?,
         main: source.text_of("main")?,
         is_stateless: source.bool_of("stateless")?,
+        hosts: source.hosts()?,
     };
     Ok(Declared {
         manifest,
@@ -92,6 +96,16 @@ impl Source<'_> {
             Some(Value::Bool(is_so)) => Ok(*is_so),
             Some(_) => Err(self.fault(key, format!("\"{key}\" must be true or false"))),
         }
+    }
+
+    fn hosts(&self) -> Result<Option<Vec<String>>, Fault> {
+        let fault = || self.fault("hosts", "\"hosts\" must be an array of text");
+        let Some(value) = self.get("hosts") else {
+            return Ok(None);
+        };
+        let hosts = value.as_array().ok_or_else(fault)?.iter();
+        let hosts = hosts.map(|host| host.as_str().map(str::to_owned).ok_or_else(fault));
+        hosts.collect::<Result<_, _>>().map(Some)
     }
 
     fn public_jobs(&self) -> Result<Map<String, Value>, Fault> {
@@ -175,6 +189,10 @@ mod tests {
         assert_eq!(
             refusal("{\n\"config\": [1]}"),
             "plugin.json:2:1: \"config\" must be an array of objects"
+        );
+        assert_eq!(
+            refusal("{\n\"hosts\": \"a.example\"}"),
+            "plugin.json:2:1: \"hosts\" must be an array of text"
         );
         assert_eq!(refusal("[]"), "plugin.json:1:1: this must be a JSON object");
         assert!(refusal("{\n  \"name\": \"a\",\n}").starts_with("plugin.json:3:1: this is not valid JSON: "));

@@ -4,7 +4,9 @@ use axum::extract::State;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use service::access::{ChangeApps, ReadApps};
-use service::pipeline::{AppConfig, AppLog, AppLogFilter, AppLogLevel, AppLogSource, ConfigPatch, NewConfig};
+use service::pipeline::{
+    AppConfig, AppLog, AppLogFilter, AppLogLevel, AppLogSource, ConfigPatch, NewConfig, ReachedHost,
+};
 use service::{AppConfigId, AppId, Service, Time};
 
 use super::In;
@@ -54,6 +56,17 @@ macro_rules! routes {
                 .delete_with(
                     configs::destroy::<$in>,
                     operation(concat!($name, "_configs_destroy"), TAG, "Delete a configuration"),
+                ),
+            )
+            .api_route(
+                below!($name, "{id}/configs/{config_id}/hosts/"),
+                get_with(
+                    configs::hosts::<$in>,
+                    operation(
+                        concat!($name, "_configs_hosts_list"),
+                        TAG,
+                        "List the hosts that the app reached, or tried to, by name",
+                    ),
                 ),
             )
             .api_route(
@@ -148,6 +161,45 @@ pub(super) async fn logs<C: In>(
         .app_logs(&caller, C::COLLECTION, app, id, &query.into(), paging.window)
         .await?;
     Ok(paging.reply(page.map(LogView::from)))
+}
+
+pub(super) async fn hosts<C: In>(
+    State(service): State<Service>,
+    Allowed(caller): Allowed<ReadApps>,
+    Id(app): Id<AppId>,
+    Id(id): Id<AppConfigId>,
+    paging: Paging,
+) -> Result<Listed<ReachedHostView>, Problem> {
+    let page = service
+        .reached_hosts(&caller, C::COLLECTION, app, id, paging.window)
+        .await?;
+    Ok(paging.reply(page.map(ReachedHostView::from)))
+}
+
+/// A host that the app sent requests to, or tried to.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "PipelineReachedHost")]
+pub(super) struct ReachedHostView {
+    host: String,
+    /// False: the latest request was refused.
+    is_allowed: bool,
+    first_at: Stamp,
+    last_at: Stamp,
+}
+
+impl View for ReachedHostView {
+    type Doc = Self;
+}
+
+impl From<&ReachedHost> for ReachedHostView {
+    fn from(reached: &ReachedHost) -> Self {
+        Self {
+            host: reached.host.clone(),
+            is_allowed: reached.is_allowed,
+            first_at: Stamp(reached.first_at),
+            last_at: Stamp(reached.last_at),
+        }
+    }
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -19,7 +19,7 @@ use crate::user::Stamp;
     "icon": null, "config_schema": [{ "key": "url", "name": "Where to", "type": "string", "required": true }], "tag": null,
     "latest_tag": null, "is_global": false, "organization_id": "01a1dd53-efb7-7ca7-95d8-a71aa68b4369",
     "organization_name": "Acme", "capabilities": { "methods": ["onEvent"], "jobs": [], "scheduled_tasks": [] },
-    "metrics": {}, "public_jobs": {}, "version": 1, "created_at": "2026-11-15T09:30:00.000000Z",
+    "metrics": {}, "public_jobs": {}, "hosts": ["config.url"], "version": 1, "created_at": "2026-11-15T09:30:00.000000Z",
     "updated_at": "2026-11-15T09:30:00.000000Z"
 }]))]
 pub(crate) struct AppView<'a> {
@@ -38,6 +38,8 @@ pub(crate) struct AppView<'a> {
     capabilities: &'a Value,
     metrics: &'a Value,
     public_jobs: &'a Value,
+    /// The hosts that its code says it reaches, and no others; null: it does not say. An app for all organizations that does not say reaches none.
+    hosts: Option<&'a [String]>,
     /// Which code it has, counted from 1; 0 is none.
     version: i64,
     created_at: Stamp,
@@ -52,7 +54,7 @@ pub(crate) struct AppView<'a> {
     "icon": null, "config_schema": [{ "key": "url", "name": "Where to", "type": "string", "required": true }], "tag": null,
     "latest_tag": null, "is_global": false, "organization_id": "01a1dd53-efb7-7ca7-95d8-a71aa68b4369",
     "organization_name": "Acme", "capabilities": { "methods": ["onEvent"], "jobs": [], "scheduled_tasks": [] },
-    "metrics": {}, "public_jobs": {}, "version": 1, "created_at": "2026-11-15T09:30:00.000000Z",
+    "metrics": {}, "public_jobs": {}, "hosts": ["config.url"], "version": 1, "created_at": "2026-11-15T09:30:00.000000Z",
     "updated_at": "2026-11-15T09:30:00.000000Z",
     "source": { "index.ts": "export function onEvent(event) { console.log(event.event) }" }
 }]))]
@@ -71,11 +73,11 @@ pub(crate) struct SourceView<'a> {
     "icon": null, "config_schema": [{ "key": "url", "name": "Where to", "type": "string", "required": true }], "tag": null,
     "latest_tag": null, "is_global": false, "organization_id": "01a1dd53-efb7-7ca7-95d8-a71aa68b4369",
     "organization_name": "Acme", "capabilities": { "methods": ["onEvent"], "jobs": [], "scheduled_tasks": [] },
-    "metrics": {}, "public_jobs": {}, "version": 1, "created_at": "2026-11-15T09:30:00.000000Z",
+    "metrics": {}, "public_jobs": {}, "hosts": ["config.url"], "version": 1, "created_at": "2026-11-15T09:30:00.000000Z",
     "updated_at": "2026-11-15T09:30:00.000000Z",
     "changes": {
         "added_capabilities": ["methods.onEvent"], "removed_capabilities": [], "added_fields": ["url"],
-        "removed_fields": [], "changed_fields": []
+        "removed_fields": [], "changed_fields": [], "added_hosts": ["config.url"], "removed_hosts": []
     }
 }]))]
 pub(crate) struct UpgradeView<'a> {
@@ -95,6 +97,9 @@ struct ChangesView<'a> {
     added_fields: &'a [String],
     removed_fields: &'a [String],
     changed_fields: &'a [String],
+    /// Hosts that it can reach; `*` is any.
+    added_hosts: &'a [String],
+    removed_hosts: &'a [String],
 }
 
 /// One state of an app's code.
@@ -137,6 +142,8 @@ pub(crate) struct ConfigView<'a> {
     order: i64,
     /// What the app is told. Secrets are left out.
     config: &'a Map<String, Value>,
+    /// The hosts that the app is limited to for this team; null: not limited beyond what the app declares.
+    allowed_hosts: Option<&'a [String]>,
     /// The latest thing that went wrong; null when all is well.
     error: Option<&'a str>,
     /// Everything that came in before this time was handed over.
@@ -189,6 +196,7 @@ impl<'a> From<&'a App> for AppView<'a> {
             capabilities: &app.capabilities,
             metrics: &app.metrics,
             public_jobs: &app.public_jobs,
+            hosts: app.hosts.as_deref(),
             version: app.version,
             created_at: Stamp(app.created_at),
             updated_at: Stamp(app.updated_at),
@@ -215,6 +223,8 @@ impl<'a> UpgradeView<'a> {
                 added_fields: &difference.added_fields,
                 removed_fields: &difference.removed_fields,
                 changed_fields: &difference.changed_fields,
+                added_hosts: &difference.added_hosts,
+                removed_hosts: &difference.removed_hosts,
             },
         }
     }
@@ -261,6 +271,7 @@ impl<'a> From<&'a AppConfig> for ConfigView<'a> {
             enabled: config.enabled,
             order: config.order,
             config: &config.config,
+            allowed_hosts: config.allowed_hosts.as_deref(),
             error: config.latest_error.as_deref(),
             delivered_until: Stamp(config.delivered_until),
             web_token: &config.web_token,

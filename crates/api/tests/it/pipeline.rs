@@ -57,7 +57,7 @@ on_both! {
                 "id": item.body["id"], "plugin_type": "local", "name": "Untitled app", "description": "", "url": null,
                 "icon": null, "config_schema": [], "tag": null, "latest_tag": null, "is_global": false,
                 "organization_id": kit.organization.to_string(), "organization_name": "Acme", "capabilities": {},
-                "metrics": {}, "public_jobs": {}, "version": 0, "created_at": "2026-11-15T09:30:00.000000Z",
+                "metrics": {}, "public_jobs": {}, "hosts": null, "version": 0, "created_at": "2026-11-15T09:30:00.000000Z",
                 "updated_at": "2026-11-15T09:30:00.000000Z",
             });
             assert_eq!((item.status, &item.body), (200, &expected));

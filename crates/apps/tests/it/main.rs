@@ -7,6 +7,7 @@ mod catalogue;
 mod download;
 mod far_side;
 mod hostile;
+mod hosts;
 mod latest;
 mod local;
 mod pack;

@@ -7,7 +7,7 @@ use testkit::parts::Receiver;
 use testkit::{Kit, on_both};
 
 /// Something that happened, as a program would tell it.
-async fn happen(kit: &Kit, names: &[&str]) {
+pub(crate) async fn happen(kit: &Kit, names: &[&str]) {
     let now = kit.service.clock().now();
     let incoming = |name: &&str| Incoming {
         uuid: None,
@@ -41,7 +41,7 @@ async fn run(kit: &Kit, collection: &str, code: &str, config: Value) -> String {
     format!("{configs}{}/", made.body["id"])
 }
 
-async fn logged(kit: &Kit, config: &str) -> Vec<String> {
+pub(crate) async fn logged(kit: &Kit, config: &str) -> Vec<String> {
     let logs = kit.get(&kit.member.key, &format!("{config}logs/")).await;
     let lines = logs.body["results"].as_array().unwrap().iter();
     let text = |line: &Value| {
@@ -54,7 +54,7 @@ async fn logged(kit: &Kit, config: &str) -> Vec<String> {
     lines.rev().map(text).collect()
 }
 
-fn bodies(receiver: &Receiver) -> Vec<Value> {
+pub(crate) fn bodies(receiver: &Receiver) -> Vec<Value> {
     receiver.requests().iter().map(|request| request.body.clone()).collect()
 }
 

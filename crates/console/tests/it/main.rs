@@ -3,6 +3,7 @@
 mod account;
 mod activity;
 mod app_code;
+mod app_hosts;
 mod apps;
 mod as_curl;
 mod domains;

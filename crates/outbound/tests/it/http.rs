@@ -127,6 +127,30 @@ async fn redirects_lead_nowhere_that_a_first_request_may_not_go() {
 }
 
 #[tokio::test]
+async fn a_client_for_some_hosts_asks_no_others_and_follows_nobody_there() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&asked);
+    let there = get(async move |uri: axum::http::Uri| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        redirect(uri.query().unwrap_or_default().to_owned())
+    });
+    let address = serve(Router::new().route("/to", there)).await;
+    let only = |host: &'static str| client().following(3).only_to(move |asked| asked == host);
+    let url = format!("http://{address}/to?https://other.example/");
+    for (client, refused, requests) in [
+        (only("127.0.0.1"), "other.example", 1),
+        (only("a.example"), "127.0.0.1", 1),
+    ] {
+        let error = client.get(&url, "*/*", 100).await.expect_err("refused");
+        assert!(
+            matches!(&error, HttpError::HostNotAllowed { host } if host == refused),
+            "{error:?}"
+        );
+        assert_eq!(asked.load(Ordering::SeqCst), requests);
+    }
+}
+
+#[tokio::test]
 async fn a_circle_of_redirects_ends() {
     let count = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&count);

@@ -2,7 +2,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 
 use super::rules::{Difference, untitled};
-use super::{App, AppPatch, AppWithFiles, Collection, NewApp, Package, empty_object, sql};
+use super::{App, AppPatch, AppWithFiles, Collection, NewApp, Package, empty_object, hosts, sql};
 use crate::access::{Caller, ChangeApps, ReadApps};
 use crate::activity::Entry;
 use crate::clock::Time;
@@ -276,6 +276,7 @@ fn fresh(db: &Writing, collection: Collection, new: &NewApp) -> App {
         capabilities: empty_object(),
         metrics: empty_object(),
         public_jobs: empty_object(),
+        hosts: None,
         written: Vec::new(),
         version: 0,
         next_check_at: first_check(new, db.now),
@@ -289,6 +290,10 @@ fn first_check(new: &NewApp, now: Time) -> Option<Time> {
 }
 
 async fn store(db: &mut Writing, app: &App, package: &Package) -> Result<()> {
+    hosts::check(
+        "source__plugin.json",
+        package.offers.hosts.as_deref().unwrap_or_default(),
+    )?;
     sql::versions::insert(db, app, package).await?;
     sql::versions::prune(db, app.id, app.version).await
 }

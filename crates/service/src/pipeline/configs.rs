@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::cases::{CONFIGURE, allow, find};
-use super::{App, Collection, schema, sql};
+use super::{App, Collection, hosts, schema, sql};
 use crate::access::{Caller, ChangeApps, ReadApps, Who};
 use crate::activity::{self, Entry, Recorded};
 use crate::batch_exports::destination::merge;
@@ -35,6 +35,8 @@ pub struct AppConfig {
     pub config: Map<String, Value>,
     /// The rest, sealed. A change of it is recorded; what it is, is not.
     pub(crate) secrets: Option<Vec<u8>>,
+    /// The hosts that it can reach; none: it is not limited.
+    pub allowed_hosts: Option<Vec<String>>,
     #[serde(skip)]
     pub web_token: String,
     /// Every event before this moment was handed over, and so many of those at this very moment.
@@ -78,6 +80,11 @@ pub struct ConfigPatch {
     /// What the app is told, as its `config_schema` asks for. Merged with what is there; null takes a key away. Secrets are
     /// kept sealed and never shown; in a change they may be left out.
     pub config: Option<Map<String, Value>>,
+    /// The hosts that the app can reach for this team: names such as `api.example.com`, `*.example.com`, or `config.url` for the host in
+    /// that field of the configuration. Null lifts the limit; what the app itself declares holds in any case.
+    #[serde(default, deserialize_with = "crate::text::given")]
+    #[schemars(extend("x-nullable" = true))]
+    pub allowed_hosts: Option<Option<Vec<String>>>,
 }
 
 impl AppConfig {
@@ -163,6 +170,7 @@ impl Service {
             order: 0,
             config: Map::new(),
             secrets: None,
+            allowed_hosts: None,
             web_token: auth::key::new_token("", db.chance.bytes()),
             delivered_until: now,
             delivered_count: 0,
@@ -235,6 +243,10 @@ impl Service {
         let is_switched_on = is_switched && !config.enabled;
         config.enabled = patch.enabled.unwrap_or(config.enabled);
         config.order = patch.order.unwrap_or(config.order);
+        if let Some(allowed) = &patch.allowed_hosts {
+            hosts::check("allowed_hosts", allowed.as_deref().unwrap_or_default())?;
+            config.allowed_hosts.clone_from(allowed);
+        }
         let old_secrets = self.config_secrets(config)?;
         let mut whole = merge(config.config.clone(), old_secrets.clone());
         if let Some(given) = &patch.config {

@@ -6,6 +6,7 @@
 mod cases;
 mod configs;
 mod history;
+mod hosts;
 mod lists;
 mod logs;
 mod rules;
@@ -20,6 +21,7 @@ mod work;
 
 pub use cases::source_changed;
 pub use configs::{AppConfig, ConfigPatch, NewConfig};
+pub use hosts::{AllowedHosts, ReachedHost};
 pub use logs::{AppLog, AppLogFilter, Level as AppLogLevel, Source as AppLogSource};
 pub use rules::Difference;
 pub use sites::{Script, SiteApp};
@@ -154,6 +156,8 @@ pub struct App {
     pub capabilities: Value,
     pub metrics: Value,
     pub public_jobs: Value,
+    /// The hosts that its code says it reaches; none: it does not say.
+    pub hosts: Option<Vec<String>>,
     /// What somebody wrote by hand: code does not change it.
     #[serde(skip)]
     pub written: Vec<Derived>,

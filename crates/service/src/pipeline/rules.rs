@@ -16,6 +16,9 @@ pub struct Difference {
     pub removed_fields: Vec<String>,
     /// Fields of the configuration that both have, and that are not the same in both.
     pub changed_fields: Vec<String>,
+    /// Hosts that it can reach; `*` is any.
+    pub added_hosts: Vec<String>,
+    pub removed_hosts: Vec<String>,
 }
 
 impl Difference {
@@ -25,6 +28,7 @@ impl Difference {
             schema::fields(&before.config_schema),
             schema::fields(&after.config_schema),
         );
+        let (old_hosts, new_hosts) = (declared_hosts(before), declared_hosts(after));
         let missing_in = |fields: &[Field], key: &str| !fields.iter().any(|field| field.key == key);
         let keys = |fields: &[Field], others: &[Field]| -> Vec<String> {
             let gone = fields.iter().filter(|field| missing_in(others, &field.key));
@@ -39,8 +43,22 @@ impl Difference {
             added_fields: keys(&new_fields, &old_fields),
             removed_fields: keys(&old_fields, &new_fields),
             changed_fields: changed.map(|field| field.key.clone()).collect(),
+            added_hosts: new_hosts
+                .iter()
+                .filter(|host| !old_hosts.contains(host))
+                .cloned()
+                .collect(),
+            removed_hosts: old_hosts
+                .iter()
+                .filter(|host| !new_hosts.contains(host))
+                .cloned()
+                .collect(),
         }
     }
+}
+
+fn declared_hosts(app: &App) -> Vec<String> {
+    app.hosts.clone().unwrap_or_else(|| vec!["*".to_owned()])
 }
 
 /// As `methods.onEvent`, `jobs.exportAll`.

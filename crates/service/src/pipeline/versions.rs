@@ -28,6 +28,9 @@ pub struct Offers {
     pub capabilities: Value,
     pub metrics: Value,
     pub public_jobs: Value,
+    /// The hosts it reaches, and no others; none: it does not say.
+    #[serde(default)]
+    pub hosts: Option<Vec<String>>,
     /// For browsers, if it has a part for them.
     pub site: Option<String>,
     pub frontend: Option<String>,
@@ -84,5 +87,6 @@ impl App {
         if is_ours(Derived::PublicJobs) {
             self.public_jobs = offers.public_jobs.clone();
         }
+        self.hosts.clone_from(&offers.hosts);
     }
 }

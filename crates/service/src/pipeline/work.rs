@@ -4,7 +4,7 @@ use chrono::TimeDelta;
 use serde_json::{Map, Value};
 
 use super::logs::{self, Level};
-use super::{App, AppConfig, sql};
+use super::{AllowedHosts, App, AppConfig, sql};
 use crate::Service;
 use crate::access::Who;
 use crate::activity::Entry;
@@ -52,6 +52,7 @@ pub struct Runnable {
     pub code: Value,
     /// What it is told, secrets and defaults included.
     pub values: Map<String, Value>,
+    pub hosts: AllowedHosts,
 }
 
 /// A configuration that somebody holds.
@@ -186,8 +187,10 @@ impl Service {
         let Some(code) = sql::versions::code(db, &app).await? else {
             return Ok(None);
         };
+        let values = self.config_values(&app, &config)?;
         Ok(Some(Runnable {
-            values: self.config_values(&app, &config)?,
+            hosts: AllowedHosts::new(&app, config.allowed_hosts.as_deref(), &values),
+            values,
             code,
             app,
             config,

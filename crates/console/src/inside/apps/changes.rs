@@ -43,6 +43,8 @@ impl Changes {
                 difference.removed_fields.clone(),
             ),
             ("Asks for in another way", "", difference.changed_fields.clone()),
+            ("Can reach, too", "tag-warning", difference.added_hosts.clone()),
+            ("Can no longer reach", "", difference.removed_hosts.clone()),
             (
                 "Files that are different",
                 "",

@@ -8,14 +8,14 @@ use axum::routing::get;
 use serde_json::{Map, Value, json};
 use service::access::{ChangeApps, Permission, ReadApps};
 use service::pipeline::schema::{self, Field as Asked};
-use service::pipeline::{App, AppConfig, Collection, ConfigPatch};
-use service::{AppConfigId, Error, Service};
+use service::pipeline::{App, AppConfig, Collection, ConfigPatch, ReachedHost};
+use service::{AppConfigId, Error, Service, Window};
 
 use super::shelf::{AtApp, AtConfig};
 use super::told::{Told, Typed, name, open_values};
 use super::{frame_below, name_of, teams};
 use crate::Console;
-use crate::choices::{Select, Switch};
+use crate::choices::{Area, Select, Switch};
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::field::Field;
@@ -52,6 +52,7 @@ pub(super) struct Form {
     pub(super) enabled: Switch,
     pub(super) order: Field,
     pub(super) told: Vec<Told>,
+    pub(super) hosts: Area,
 }
 
 pub(super) struct Facts {
@@ -65,15 +66,32 @@ pub(super) struct Facts {
     delivered: Option<(String, String)>,
     /// What pages load.
     script: Option<String>,
+    /// The hosts that the app declares; none: it does not say.
+    declared: Option<String>,
+    reached: Vec<Reached>,
     made: String,
 }
 
+/// A host that the app asked for.
+struct Reached {
+    host: String,
+    is_allowed: bool,
+    exactly: String,
+    ago: String,
+}
+
 impl Facts {
-    fn new(service: &Service, at: AtApp, app: &App, config: &AppConfig, team: String) -> Self {
+    fn new(service: &Service, at: AtApp, app: &App, config: &AppConfig, team: String, reached: &[ReachedHost]) -> Self {
         let now = service.clock().now();
         let delivered = config.delivered_until;
         let is_for_sites = at.collection() == Collection::FrontendApps;
         let site = service.instance().site_url.trim_end_matches('/');
+        let reached = reached.iter().map(|one| Reached {
+            host: one.host.clone(),
+            is_allowed: one.is_allowed,
+            exactly: show::exactly(one.last_at),
+            ago: show::ago(one.last_at, now),
+        });
         Self {
             id: config.id,
             app: app.id.to_string(),
@@ -86,23 +104,50 @@ impl Facts {
                 .then(|| (show::exactly(delivered), show::ago(delivered, now))),
             script: is_for_sites
                 .then(|| format!("{site}/site_app/{}/{}/{}/", config.id, config.web_token, app.version)),
+            declared: declared(app),
+            reached: reached.collect(),
             made: show::day(config.created_at),
         }
     }
 }
 
+/// The hosts that an app says it reaches, where it is held to them.
+fn declared(app: &App) -> Option<String> {
+    match app.hosts.as_deref() {
+        None if app.is_global => Some("none".to_owned()),
+        None => None,
+        Some([]) => Some("none".to_owned()),
+        Some(hosts) => Some(hosts.join(", ")),
+    }
+}
+
+/// One host per line; none: the list was left empty.
+fn listed_hosts(text: &str) -> Option<Vec<String>> {
+    let words = text.split([',', '\n']).map(str::trim).filter(|word| !word.is_empty());
+    let hosts: Vec<String> = words.map(str::to_owned).collect();
+    (!hosts.is_empty()).then_some(hosts)
+}
+
 /// What a form changes.
-pub(super) fn patch(typed: &Typed, fields: &[Asked], before: &Map<String, Value>) -> Result<ConfigPatch, Error> {
+pub(super) fn patch(
+    typed: &Typed,
+    fields: &[Asked],
+    before: &Map<String, Value>,
+    hosts: Option<&[String]>,
+) -> Result<ConfigPatch, Error> {
     let order = match typed.get("order").trim() {
         "" => Ok(0),
         text => text.parse(),
     };
     let order = order.map_err(|_| Error::invalid("order", "invalid_input", "this must be a whole number"))?;
     let values = typed.values(fields, before);
+    let listed = listed_hosts(typed.get("allowed_hosts"));
     Ok(ConfigPatch {
         enabled: Some(typed.get("enabled") == "yes"),
         order: Some(order),
         config: (!values.is_empty()).then_some(values),
+        // A list that allows nothing looks like none at all in a form; left empty, it stays what it is.
+        allowed_hosts: (listed.is_some() || hosts != Some(&[])).then_some(listed),
     })
 }
 
@@ -140,7 +185,7 @@ async fn change(
     let (caller, collection, app) = (&inside.caller, at.at.collection(), at.at.app);
     let fields = schema::fields(&service.app(caller, collection, app).await?.config_schema);
     let before = service.app_config(caller, collection, app, at.config).await?;
-    let patch = patch(typed, &fields, &before.config)?;
+    let patch = patch(typed, &fields, &before.config, before.allowed_hosts.as_deref())?;
     service
         .update_app_config(caller, collection, app, at.config, &patch, &service::whatever)
         .await
@@ -165,12 +210,25 @@ async fn config_page<P: Permission>(
         let switch = if config.enabled { "yes" } else { "" };
         let typed = Typed::default()
             .with("enabled", switch)
-            .with("order", config.order.to_string());
+            .with("order", config.order.to_string())
+            .with(
+                "allowed_hosts",
+                config.allowed_hosts.as_deref().unwrap_or_default().join("\n"),
+            );
         typed.holding(&fields, &config.config)
     };
     let typed = typed.cloned().unwrap_or_else(present);
     let body =
         json!({ "enabled": config.enabled, "order": config.order, "config": open_values(&fields, &config.config) });
+    let reached = service
+        .reached_hosts(
+            &inside.caller,
+            collection,
+            id,
+            at.config,
+            Window { limit: 50, offset: 0 },
+        )
+        .await?;
     let api = inside.api(&at.api());
     let read = Call::get::<ReadApps>("Read the configuration", &api);
     let write = Call::patch::<ChangeApps>("Change the configuration", &api).sending(body);
@@ -181,7 +239,7 @@ async fn config_page<P: Permission>(
         action: inside.path(&at.path()),
         back: inside.path(&at.at.path()),
         form: form(&typed, &fields, &kept, problems),
-        facts: Some(Facts::new(service, at.at, &app, &config, team)),
+        facts: Some(Facts::new(service, at.at, &app, &config, team, &reached.items)),
         curl: AsCurl::new(service, [read, write]),
     };
     Ok(page_again(problems, &shown))
@@ -203,13 +261,18 @@ pub(super) fn form(typed: &Typed, fields: &[Asked], kept: &[String], problems: &
             .holding(typed.get("order"))
             .judged(problems),
         told: Told::all(fields, typed, kept, problems),
+        hosts: Area::new("allowed_hosts", "Allowed hosts", 3, typed.get("allowed_hosts"))
+            .optional()
+            .code()
+            .hint("The hosts that the app can reach, one per line: api.example.com, *.example.com, or config.KEY for the host in that setting. Leave empty for no limit.")
+            .judged(problems),
     }
 }
 
 /// What is wrong with none of the fields.
 pub(super) fn besides(problems: &Problems, fields: &[Asked]) -> Vec<String> {
     let mut names: Vec<String> = fields.iter().map(name).collect();
-    names.extend(["team_id", "order"].map(str::to_owned));
+    names.extend(["team_id", "order", "allowed_hosts"].map(str::to_owned));
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     problems.besides(&names)
 }

@@ -57,7 +57,7 @@ async fn make(service: &Service, inside: &Inside<ChangeApps>, at: AtApp, typed: 
     let team = team.ok_or_else(|| Error::invalid("team_id", "invalid_choice", "choose one of these teams"))?;
     let new = NewConfig {
         team_id: Some(team),
-        rest: patch(typed, &fields, &Map::new())?,
+        rest: patch(typed, &fields, &Map::new(), None)?,
     };
     service
         .create_app_config(&inside.caller, at.collection(), at.app, &new)

@@ -64,7 +64,10 @@ fn unsent(error: HttpError) -> StoreError {
         HttpError::Unreachable { .. } => HttpErrorKind::Connect,
         HttpError::TooSlow { .. } => HttpErrorKind::Timeout,
         HttpError::Broken { .. } => HttpErrorKind::Interrupted,
-        HttpError::Refused(_) | HttpError::Malformed(_) | HttpError::TooLarge { .. } => HttpErrorKind::Unknown,
+        HttpError::Refused(_)
+        | HttpError::HostNotAllowed { .. }
+        | HttpError::Malformed(_)
+        | HttpError::TooLarge { .. } => HttpErrorKind::Unknown,
     };
     StoreError::new(kind, error)
 }

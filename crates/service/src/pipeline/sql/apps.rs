@@ -16,7 +16,7 @@ macro_rules! select {
         concat!(
             "SELECT a.id, a.organization_id, o.name AS organization_name, a.collection, a.plugin_type, a.name, \
              a.description, a.url, a.private_token, a.icon, a.config_schema, a.tag, a.latest_tag, a.is_global, \
-             a.capabilities, a.metrics, a.public_jobs, a.written, a.version, a.next_check_at, a.created_at, a.updated_at \
+             a.capabilities, a.metrics, a.public_jobs, a.hosts, a.written, a.version, a.next_check_at, a.created_at, a.updated_at \
              FROM pipeline_app a JOIN organization o ON o.id = a.organization_id ",
             $rest
         )
@@ -42,6 +42,7 @@ struct Row {
     capabilities: Json<Value>,
     metrics: Json<Value>,
     public_jobs: Json<Value>,
+    hosts: Option<Json<Vec<String>>>,
     written: Json<Vec<Derived>>,
     version: i64,
     next_check_at: Option<Time>,
@@ -71,6 +72,7 @@ impl TryFrom<Row> for App {
             capabilities: row.capabilities.0,
             metrics: row.metrics.0,
             public_jobs: row.public_jobs.0,
+            hosts: row.hosts.map(|hosts| hosts.0),
             written: row.written.0,
             version: row.version,
             next_check_at: row.next_check_at,
@@ -200,8 +202,8 @@ pub(in super::super) async fn lock_to_check(db: &mut Writing) -> Result<Option<A
 pub(in super::super) async fn insert(db: &mut Writing, app: &mut App) -> Result<()> {
     const SQL: &str = "INSERT INTO pipeline_app (organization_id, collection, plugin_type, name, description, url, \
         private_token, icon, config_schema, tag, latest_tag, is_global, capabilities, metrics, public_jobs, written, \
-        version, next_check_at, created_at, updated_at) \
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20) RETURNING id";
+        version, next_check_at, created_at, updated_at, hosts) \
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21) RETURNING id";
     app.id = on!(db, conn => sqlx::query_scalar(SQL)
         .bind(app.organization_id)
         .bind(app.collection.name())
@@ -223,6 +225,7 @@ pub(in super::super) async fn insert(db: &mut Writing, app: &mut App) -> Result<
         .bind(app.next_check_at)
         .bind(app.created_at)
         .bind(app.updated_at)
+        .bind(app.hosts.as_ref().map(Json))
         .fetch_one(conn))?;
     Ok(())
 }
@@ -230,7 +233,7 @@ pub(in super::super) async fn insert(db: &mut Writing, app: &mut App) -> Result<
 pub(in super::super) async fn save(db: &mut Writing, app: &App) -> Result<()> {
     const SQL: &str = "UPDATE pipeline_app SET plugin_type = $2, name = $3, description = $4, private_token = $5, icon = $6, \
         config_schema = $7, tag = $8, latest_tag = $9, is_global = $10, capabilities = $11, metrics = $12, \
-        public_jobs = $13, written = $14, version = $15, next_check_at = $16, updated_at = $17 WHERE id = $1";
+        public_jobs = $13, written = $14, version = $15, next_check_at = $16, updated_at = $17, hosts = $18 WHERE id = $1";
     changed!(
         db,
         sqlx::query(SQL)
@@ -251,6 +254,7 @@ pub(in super::super) async fn save(db: &mut Writing, app: &App) -> Result<()> {
             .bind(app.version)
             .bind(app.next_check_at)
             .bind(app.updated_at)
+            .bind(app.hosts.as_ref().map(Json))
     )?;
     Ok(())
 }

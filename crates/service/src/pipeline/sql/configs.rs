@@ -16,7 +16,7 @@ macro_rules! select {
         concat!(
             "SELECT c.id, c.organization_id, c.app_id, a.collection, a.name AS app_name, c.team_id, c.enabled, c.sort_order, \
              c.config, c.secrets, c.web_token, c.delivered_until, c.delivered_count, c.due_at, c.attempt, c.tries, \
-             c.failures, c.latest_error, c.created_at, c.updated_at \
+             c.failures, c.latest_error, c.allowed_hosts, c.created_at, c.updated_at \
              FROM pipeline_config c JOIN pipeline_app a ON a.id = c.app_id ",
             $rest
         )
@@ -43,6 +43,7 @@ struct Row {
     tries: i64,
     failures: i64,
     latest_error: Option<String>,
+    allowed_hosts: Option<Json<Vec<String>>>,
     created_at: Time,
     updated_at: Time,
 }
@@ -70,6 +71,7 @@ impl TryFrom<Row> for AppConfig {
             tries: row.tries,
             failures: row.failures,
             latest_error: row.latest_error,
+            allowed_hosts: row.allowed_hosts.map(|hosts| hosts.0),
             created_at: row.created_at,
             updated_at: row.updated_at,
         })
@@ -216,7 +218,7 @@ pub(in super::super) async fn insert(db: &mut Writing, config: &mut AppConfig) -
 pub(in super::super) async fn save(db: &mut Writing, config: &AppConfig) -> Result<()> {
     const SQL: &str = "UPDATE pipeline_config SET enabled = $2, sort_order = $3, config = $4, secrets = $5, \
         delivered_until = $6, delivered_count = $7, due_at = $8, attempt = $9, tries = $10, failures = $11, \
-        latest_error = $12, updated_at = $13 WHERE id = $1";
+        latest_error = $12, updated_at = $13, allowed_hosts = $14 WHERE id = $1";
     changed!(
         db,
         sqlx::query(SQL)
@@ -233,6 +235,7 @@ pub(in super::super) async fn save(db: &mut Writing, config: &AppConfig) -> Resu
             .bind(config.failures)
             .bind(&config.latest_error)
             .bind(config.updated_at)
+            .bind(config.allowed_hosts.as_ref().map(Json))
     )?;
     Ok(())
 }

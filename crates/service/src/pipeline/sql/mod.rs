@@ -1,5 +1,6 @@
 pub(super) mod apps;
 pub(super) mod configs;
+pub(super) mod hosts;
 pub(super) mod logs;
 pub(super) mod sites;
 pub(super) mod storage;

@@ -1,0 +1,276 @@
+//! The hosts that an app can reach.
+//!
+//! An app says in `plugin.json` which hosts it reaches, and is held to it; an app for all organizations that says nothing reaches none.
+//! Whoever configures an app can limit it further.
+
+use serde_json::{Map, Value};
+use url::Url;
+
+use super::logs::{self, Level};
+use super::{App, AppConfig, Collection, sql};
+use crate::Service;
+use crate::access::{Caller, Who};
+use crate::activity::Entry as ActivityEntry;
+use crate::clock::Time;
+use crate::error::{Error, Result};
+use crate::id::{AppConfigId, AppId};
+use crate::page::{Page, Window};
+
+/// More entries than any app needs.
+const MOST: usize = 50;
+const LONGEST: usize = 253;
+
+/// One entry of a list: `api.example.com`, `*.example.com` for all names below it, or `config.url` for the host that the
+/// configuration names in that field.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Entry {
+    Exactly(String),
+    Below(String),
+    Configured(String),
+}
+
+impl Entry {
+    fn parse(text: &str) -> Option<Self> {
+        if let Some(key) = text.strip_prefix("config.") {
+            return (!key.is_empty()).then(|| Self::Configured(key.to_owned()));
+        }
+        match text.strip_prefix("*.") {
+            // `*.com` would be nearly everything.
+            Some(rest) => normal(rest)
+                .filter(|host| host.contains('.'))
+                .map(|host| Self::Below(format!(".{host}"))),
+            None => normal(text).map(Self::Exactly),
+        }
+    }
+}
+
+/// A host as requests name it: lower case, in ASCII, without port or path.
+fn normal(text: &str) -> Option<String> {
+    let is_plain = |byte: u8| !matches!(byte, b'/' | b'@' | b'?' | b'#' | b'*' | b'\\') && !byte.is_ascii_whitespace();
+    if text.is_empty() || text.len() > LONGEST || !text.bytes().all(is_plain) {
+        return None;
+    }
+    let url = Url::parse(&format!("https://{text}/")).ok()?;
+    let host = url.host_str()?.to_owned();
+    url.port().is_none().then_some(host)
+}
+
+/// Makes sure that every entry of a list means something.
+pub(super) fn check(field: &'static str, list: &[String]) -> Result<()> {
+    if list.len() > MOST {
+        return Err(Error::invalid(
+            field,
+            "max_length",
+            format!("at most {MOST} hosts can be listed"),
+        ));
+    }
+    match list.iter().find(|text| Entry::parse(text).is_none()) {
+        None => Ok(()),
+        Some(text) => Err(Error::invalid(
+            field,
+            "invalid_input",
+            format!("{text:?} is not a host: use a name such as api.example.com, *.example.com, or config.url"),
+        )),
+    }
+}
+
+/// The hosts that one configuration of an app can reach. Each list that there is must have the host.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AllowedHosts(Vec<Vec<Entry>>);
+
+impl AllowedHosts {
+    /// `values` is what the app is told by the configuration.
+    pub(super) fn new(app: &App, limited_to: Option<&[String]>, values: &Map<String, Value>) -> Self {
+        let declared = match &app.hosts {
+            None if app.is_global => Some(&[][..]),
+            declared => declared.as_deref(),
+        };
+        let lists = declared.into_iter().chain(limited_to);
+        Self(lists.map(|list| entries(list, values)).collect())
+    }
+
+    /// Whether there is any list at all.
+    pub fn is_limited(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    /// `host` as a parsed URL names it.
+    pub fn allows(&self, host: &str) -> bool {
+        let is_meant = |entry: &Entry| match entry {
+            Entry::Exactly(name) => host == name,
+            Entry::Below(suffix) => host.len() > suffix.len() && host.ends_with(suffix.as_str()),
+            Entry::Configured(_) => false,
+        };
+        self.0.iter().all(|list| list.iter().any(is_meant))
+    }
+}
+
+/// A host that a configuration's app sent requests to, or tried to.
+#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
+pub struct ReachedHost {
+    pub host: String,
+    /// False: the latest request was refused.
+    pub is_allowed: bool,
+    pub first_at: Time,
+    pub last_at: Time,
+}
+
+/// So many hosts are remembered for each configuration; names can be made up without end.
+const MOST_REACHED: i64 = 200;
+
+impl Service {
+    /// In the order of their names.
+    pub async fn reached_hosts<P>(
+        &self,
+        caller: &Caller<P>,
+        collection: Collection,
+        app: AppId,
+        config: AppConfigId,
+        window: Window,
+    ) -> Result<Page<ReachedHost>> {
+        let config = self.app_config(caller, collection, app, config).await?;
+        sql::hosts::page(&mut self.core.store.read().await?, config.id, window).await
+    }
+
+    /// Remembers which hosts an app asked for, and whether it was allowed. The first refusal of a host is recorded where the organization
+    /// sees it.
+    pub async fn note_reached_hosts(&self, config: &AppConfig, hosts: &[(String, bool)]) -> Result<()> {
+        let mut db = self.write().await?;
+        let mut entries = Vec::new();
+        for (host, is_allowed) in hosts {
+            let known = sql::hosts::find(&mut db, config.id, host).await?;
+            if known.is_none() && sql::hosts::count(&mut db, config.id).await? >= MOST_REACHED {
+                continue;
+            }
+            sql::hosts::put(&mut db, config.id, host, *is_allowed).await?;
+            if !is_allowed && known.is_none_or(|known| known.is_allowed) {
+                let message = format!("The app tried to reach {host}, which it is not allowed to.");
+                logs::say(&mut db, config, Level::Warn, &message).await?;
+                entries.push(ActivityEntry::happened(config, "host_refused").noting("host", host));
+            }
+        }
+        db.commit(&Who::system(), &entries).await
+    }
+}
+
+/// The entries of a list, with those that point to the configuration replaced by what it says.
+fn entries(list: &[String], values: &Map<String, Value>) -> Vec<Entry> {
+    let resolved = |entry: Entry| match entry {
+        Entry::Configured(key) => configured(values.get(&key)?.as_str()?).map(Entry::Exactly),
+        entry => Some(entry),
+    };
+    list.iter()
+        .filter_map(|text| Entry::parse(text))
+        .filter_map(resolved)
+        .collect()
+}
+
+/// The host in a value that is a URL, or a host itself.
+fn configured(value: &str) -> Option<String> {
+    let value = value.trim();
+    match Url::parse(value) {
+        Ok(url) if url.has_host() => url.host_str().map(str::to_owned),
+        _ => normal(value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn allowed(list: &[&str], values: &Value) -> AllowedHosts {
+        let list: Vec<String> = list.iter().map(|&text| text.to_owned()).collect();
+        AllowedHosts(vec![entries(&list, values.as_object().expect("an object"))])
+    }
+
+    #[test]
+    fn a_name_is_that_name_alone_and_a_star_is_all_below() {
+        let hosts = allowed(
+            &["API.example.com", "*.cdn.example.net", "b\u{fc}cher.example"],
+            &json!({}),
+        );
+        for host in [
+            "api.example.com",
+            "a.cdn.example.net",
+            "a.b.cdn.example.net",
+            "xn--bcher-kva.example",
+        ] {
+            assert!(hosts.allows(host), "{host}");
+        }
+        for host in [
+            "example.com",
+            "x.api.example.com",
+            "cdn.example.net",
+            "evilcdn.example.net",
+            "api.example.com.evil.example",
+            "",
+        ] {
+            assert!(!hosts.allows(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn a_host_can_come_from_the_configuration() {
+        for url in [
+            "https://hooks.example.com:8443/x?y",
+            "hooks.example.com",
+            "HTTPS://hooks.EXAMPLE.com",
+        ] {
+            let hosts = allowed(&["config.url"], &json!({ "url": url }));
+            assert!(
+                hosts.allows("hooks.example.com") && !hosts.allows("example.com"),
+                "{url}"
+            );
+        }
+        for value in [json!(null), json!(1), json!(""), json!("https://"), json!("a b")] {
+            assert!(
+                !allowed(&["config.url"], &json!({ "url": value })).allows("hooks.example.com"),
+                "{value}"
+            );
+        }
+    }
+
+    #[test]
+    fn each_list_must_have_the_host() {
+        let mut both = allowed(&["a.example", "b.example"], &json!({}));
+        both.0.extend(allowed(&["b.example", "c.example"], &json!({})).0);
+        assert!(both.allows("b.example") && !both.allows("a.example") && !both.allows("c.example"));
+        assert!(AllowedHosts::default().allows("anything.example"));
+        assert!(
+            !allowed(&[], &json!({})).allows("a.example"),
+            "an empty list allows nothing"
+        );
+    }
+
+    #[test]
+    fn what_is_no_host_is_refused() {
+        for text in [
+            "",
+            "*",
+            "*.",
+            "*.com",
+            "https://a.example",
+            "a.example/x",
+            "a.example:8443",
+            "a@b.example",
+            "config.",
+            "a b",
+            "*.*.example.com",
+        ] {
+            assert!(check("allowed_hosts", &[text.to_owned()]).is_err(), "{text}");
+        }
+        for text in [
+            "a.example",
+            "*.a.example",
+            "127.0.0.1",
+            "[::1]",
+            "localhost",
+            "config.url",
+        ] {
+            assert!(check("allowed_hosts", &[text.to_owned()]).is_ok(), "{text}");
+        }
+        assert!(check("allowed_hosts", &vec!["a.example".to_owned(); MOST + 1]).is_err());
+    }
+}

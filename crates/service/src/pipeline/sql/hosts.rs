@@ -1,0 +1,36 @@
+//! The hosts that apps reached are found by their configuration alone.
+
+use crate::db::{Session, Writing, changed, on};
+use crate::error::Result;
+use crate::id::AppConfigId;
+use crate::page::{Page, Window};
+use crate::pipeline::ReachedHost;
+
+pub(in super::super) async fn page(db: &mut Session, config: AppConfigId, window: Window) -> Result<Page<ReachedHost>> {
+    const ROWS: &str = "SELECT host, is_allowed, first_at, last_at FROM pipeline_reached_host WHERE config_id = $1 \
+        ORDER BY host LIMIT $2 OFFSET $3";
+    let Window { limit, offset } = window;
+    let items = on!(db, conn => sqlx::query_as(ROWS).bind(config).bind(limit).bind(offset).fetch_all(conn))?;
+    let count = count(db, config).await?;
+    Ok(Page { items, count })
+}
+
+pub(in super::super) async fn find(db: &mut Session, config: AppConfigId, host: &str) -> Result<Option<ReachedHost>> {
+    const SQL: &str = "SELECT host, is_allowed, first_at, last_at FROM pipeline_reached_host \
+        WHERE config_id = $1 AND host = $2";
+    Ok(on!(db, conn => sqlx::query_as(SQL).bind(config).bind(host).fetch_optional(conn))?)
+}
+
+pub(in super::super) async fn count(db: &mut Session, config: AppConfigId) -> Result<i64> {
+    const SQL: &str = "SELECT count(*) FROM pipeline_reached_host WHERE config_id = $1";
+    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(config).fetch_one(conn))?)
+}
+
+pub(in super::super) async fn put(db: &mut Writing, config: AppConfigId, host: &str, is_allowed: bool) -> Result<()> {
+    const SQL: &str = "INSERT INTO pipeline_reached_host (config_id, host, is_allowed, first_at, last_at) \
+        VALUES ($1, $2, $3, $4, $4) \
+        ON CONFLICT (config_id, host) DO UPDATE SET is_allowed = excluded.is_allowed, last_at = excluded.last_at";
+    let now = db.now;
+    changed!(db, sqlx::query(SQL).bind(config).bind(host).bind(is_allowed).bind(now))?;
+    Ok(())
+}
