@@ -12,6 +12,7 @@ use serde_json::Value;
 use service::access::{self, Caller, Permission, Request};
 use service::credentials::Credential;
 use service::keys::Reach;
+use service::operators;
 use service::organizations::OrganizationRef;
 use service::sessions::SignedIn;
 use service::{KeyId, UserId};
@@ -26,6 +27,8 @@ use crate::{idempotency, path};
 pub(crate) const SCOPE: &str = "x-required-scope";
 pub(crate) const LEVEL: &str = "x-minimum-level";
 pub(crate) const CREDENTIAL: &str = "x-credential";
+/// A right on the whole instance that an operation takes.
+pub(crate) const RIGHT: &str = "x-required-right";
 
 /// A member of the organization in the path who may do `P` there.
 pub(crate) struct Allowed<P>(pub(crate) Caller<P>);
@@ -35,6 +38,9 @@ pub(crate) struct Known<P>(pub(crate) access::Known<P>);
 
 /// A person who has signed in; no key will do.
 pub(crate) struct Person(pub(crate) SignedIn);
+
+/// An operator of the instance who has signed in; no key will do.
+pub(crate) struct Operator(pub(crate) operators::Operator);
 
 /// Whoever the credential belongs to, key or session, outside of any organization.
 pub(crate) struct Anybody(pub(crate) UserId);
@@ -108,6 +114,15 @@ impl FromRequestParts<Api> for Person {
                 Ok(Self(person))
             }
         }
+    }
+}
+
+impl FromRequestParts<Api> for Operator {
+    type Rejection = Halt;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Halt> {
+        let Person(person) = Person::from_request_parts(parts, api).await?;
+        Ok(Self(api.service.operator(&person).await?))
     }
 }
 
@@ -254,6 +269,13 @@ impl OperationInput for Anybody {
 impl OperationInput for Person {
     fn operation_input(_: &mut GenContext, operation: &mut Operation) {
         note(operation, CREDENTIAL, "session");
+    }
+}
+
+impl OperationInput for Operator {
+    fn operation_input(_: &mut GenContext, operation: &mut Operation) {
+        note(operation, CREDENTIAL, "session");
+        note(operation, RIGHT, "operator");
     }
 }
 

@@ -208,6 +208,7 @@ async fn end_others(State(service): State<Service>, Person(person): Person) -> R
 /// Oneself.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Me")]
+#[expect(clippy::struct_excessive_bools, reason = "each answers a question of its own")]
 struct MeView<'a> {
     #[serde(flatten)]
     user: UserView<'a>,
@@ -218,6 +219,8 @@ struct MeView<'a> {
     backup_codes: i64,
     /// The organization that `@current` stands for.
     current_organization: Option<Uuid>,
+    /// Whether one is an operator of this instance.
+    is_operator: bool,
 }
 
 impl View for MeView<'_> {
@@ -233,6 +236,7 @@ impl<'a> MeView<'a> {
             has_social_auth: standing.has_social_auth,
             backup_codes: standing.backup_codes,
             current_organization: standing.current_organization_id.map(|id| id.0),
+            is_operator: standing.is_operator,
         }
     }
 }

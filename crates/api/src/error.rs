@@ -113,7 +113,7 @@ impl Problem {
         match self {
             Self::NotAuthenticated => "send your key in the header Authorization: Bearer <key>".to_owned(),
             Self::AuthenticationFailed => "this key is unknown, expired or revoked".to_owned(),
-            Self::SignInNeeded => "keys are managed by a person who has signed in, or on the command line".to_owned(),
+            Self::SignInNeeded => "this is done by a person who has signed in, or on the command line".to_owned(),
             Self::CodeNeeded => "send a code of your authenticator, or a backup code, to /api/login/token/".to_owned(),
             Self::CrossOrigin => "another site may not do this on your behalf".to_owned(),
             Self::Validation(_) => "the input is not valid".to_owned(),

@@ -13,6 +13,7 @@ mod error;
 mod export_runs;
 mod export_views;
 mod idempotency;
+mod instance;
 mod invites;
 mod json;
 mod keys;
@@ -114,6 +115,7 @@ fn routes() -> ApiRouter<Api> {
         .merge(sign_in::routes())
         .merge(signup::routes())
         .merge(account::routes())
+        .merge(instance::routes())
 }
 
 /// Published paths end with a slash; the same path without it is served, too, with no redirect.

@@ -9,7 +9,7 @@ use axum::response::{Html, IntoResponse, Response};
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use crate::access::{CREDENTIAL, SCOPE};
+use crate::access::{CREDENTIAL, RIGHT, SCOPE};
 use crate::error::ProblemView;
 use crate::path;
 
@@ -80,7 +80,7 @@ fn complete(document: &mut Value, definitions: Map<String, Value>) {
     }
 }
 
-const TAGS: [(&str, &str); 11] = [
+const TAGS: [(&str, &str); 12] = [
     ("Organizations", "What everything else belongs to."),
     (
         "Teams",
@@ -104,6 +104,10 @@ const TAGS: [(&str, &str); 11] = [
         "Code that is handed events, runs in browsers, or brings events in: destinations, frontend apps, import apps.",
     ),
     ("Activity", "What was done, by whom, and what it changed."),
+    (
+        "Instance",
+        "What concerns all organizations of this server, for its operators.",
+    ),
     (
         "Personal API keys",
         "Credentials for programs, managed by the people they belong to.",
@@ -216,6 +220,9 @@ fn complete_operation(path: &str, method: &str, operation: &mut Value) {
     let asks_elsewhere = path.ends_with("/check_for_updates/") || path.ends_with("/upgrade/");
 
     operation["security"] = security(operation, &credential);
+    if let Some(right) = operation[RIGHT].as_str() {
+        operation["description"] = json!(format!("Needs the right `{right}` of this instance."));
+    }
     if let Some(scope) = operation[SCOPE].as_str() {
         operation["description"] = json!(format!("Needs the scope `{scope}`."));
     }

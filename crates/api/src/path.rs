@@ -11,7 +11,8 @@ use schemars::{Schema, json_schema};
 use service::members::MemberRef;
 use service::organizations::OrganizationRef;
 use service::{
-    AppConfigId, AppId, BackfillId, DomainId, Error, ExportId, InviteId, KeyId, RunId, SessionId, TeamId, UserUuid,
+    AppConfigId, AppId, BackfillId, DomainId, Error, ExportId, InviteId, KeyId, OrganizationId, RunId, SessionId,
+    TeamId, UserUuid,
 };
 
 use crate::access::note;
@@ -130,8 +131,10 @@ uuids_in_paths! {
     ExportId, "id", "batch export";
     InviteId, "id", "invite";
     KeyId, "id", "key";
+    OrganizationId, "id", "organization";
     RunId, "run_id", "run";
     SessionId, "id", "session";
+    UserUuid, "user__uuid", "operator";
 }
 
 /// A secret from a link.

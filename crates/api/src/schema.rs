@@ -118,13 +118,15 @@ pub(crate) fn read<T: JsonSchema + DeserializeOwned + 'static>(mut value: Value)
     })
 }
 
-/// White space around a text is not part of it, but a password is what was typed.
+/// White space around a text is not part of it, but a password is what was typed, and so is a file.
 fn trim(value: &mut Value, schema: &Value) {
     let Value::Object(fields) = value else { return };
     for (name, field) in fields {
-        let is_password = schema["properties"][name.as_str()]["format"] == "password";
+        let Some(known) = schema["properties"].get(name.as_str()) else {
+            continue;
+        };
         if let Value::String(text) = field
-            && !is_password
+            && known["format"] != "password"
         {
             let trimmed = text.trim();
             if trimmed.len() < text.len() {

@@ -8,6 +8,8 @@ use service::Time;
 use service::users::User;
 use uuid::Uuid;
 
+use crate::reply::View;
+
 /// A time: RFC 3339, in UTC, with microseconds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stamp(pub(crate) Time);
@@ -49,6 +51,10 @@ pub(crate) struct UserView<'a> {
     email: &'a str,
     is_email_verified: bool,
     hedgehog_config: &'a Map<String, Value>,
+}
+
+impl View for UserView<'_> {
+    type Doc = UserView<'static>;
 }
 
 impl<'a> From<&'a User> for UserView<'a> {

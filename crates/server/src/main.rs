@@ -43,9 +43,12 @@ enum Command {
     /// Make, list, roll and delete personal API keys.
     #[command(subcommand)]
     Keys(commands::keys::Command),
-    /// Make and list organizations, and add members to them.
+    /// Make and list organizations, add members to them, and set what they can do with apps.
     #[command(subcommand)]
     Organizations(commands::organizations::Command),
+    /// List, add and remove the operators of this instance.
+    #[command(subcommand)]
+    Operators(commands::operators::Command),
     /// List verified domains, and end enforced single sign-on when nobody gets in.
     #[command(subcommand)]
     Domains(commands::domains::Command),
@@ -84,6 +87,7 @@ async fn run(Arguments { command, settings }: Arguments) -> anyhow::Result<()> {
         Command::Users(command) => command.run(&commands::service(&settings).await?).await,
         Command::Keys(command) => command.run(&commands::service(&settings).await?).await,
         Command::Organizations(command) => command.run(&commands::service(&settings).await?).await,
+        Command::Operators(command) => command.run(&commands::service(&settings).await?).await,
         Command::Domains(command) => command.run(&commands::service(&settings).await?).await,
         Command::Events(command) => command.run(&settings).await,
         Command::Verify { manifest } => commands::verify::run(&manifest),

@@ -6,6 +6,7 @@ use crate::activity::Entry;
 use crate::db::Session;
 use crate::error::{Error, Result};
 use crate::keys::{self, Label, NewKey};
+use crate::operators;
 use crate::organizations::{self, NewOrganization};
 use crate::scope::Scope;
 use crate::text::{Email, Name};
@@ -59,7 +60,8 @@ impl Service {
         let (seen, mut entries) =
             organizations::cases::create(&mut db, self, &first_organization(), &Person::from(&owner)).await?;
         let fresh = keys::cases::insert(&mut db, owner.id, &first_key(), welcome.api_key.clone()).await?;
-        entries.extend([Entry::created(&owner), Entry::created(&fresh.key)]);
+        let operator = operators::bootstrap(&mut db, &owner).await?;
+        entries.extend([Entry::created(&owner), operator, Entry::created(&fresh.key)]);
         db.commit(&Who::system(), &entries).await?;
         welcome.project_token = seen
             .teams

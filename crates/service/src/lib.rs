@@ -19,6 +19,7 @@ mod level;
 mod limits;
 pub mod mail;
 pub mod members;
+pub mod operators;
 pub mod organizations;
 mod page;
 pub mod pipeline;

@@ -20,6 +20,7 @@ use serde_json::Value;
 use service::access::Who;
 use service::keys::{Label, NewKey};
 use service::mail::Letter;
+use service::operators::{NewOperator, Operator};
 use service::organizations::NewOrganization;
 use service::sessions::SignedIn;
 use service::users::{NewUser, User};
@@ -269,6 +270,14 @@ impl Kit {
             .await;
         added.expect("a member is added");
         person
+    }
+
+    /// Makes somebody an operator of the instance.
+    pub async fn make_operator(&self, person: &Person) {
+        let email = person.user.email.clone();
+        let machine = Operator::of_the_machine();
+        let added = self.service.add_operator(&machine, &NewOperator { email }).await;
+        added.expect("an operator is added");
     }
 
     /// Another key of somebody, for these scopes only.

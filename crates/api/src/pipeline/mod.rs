@@ -10,11 +10,12 @@ use aide::axum::ApiRouter;
 use aide::axum::routing::{get_with, patch_with, post_with};
 use apps::{Apps, SourceChange};
 use axum::extract::State;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
+use serde_json::Value;
 use service::access::{ChangeApps, ReadApps};
 use service::pipeline::{App, AppPatch, Collection, NewApp};
-use service::{AppId, Service};
+use service::{AppId, Invalid, Service};
 
 use crate::Api;
 use crate::access::Allowed;
@@ -304,12 +305,7 @@ async fn update_source<C: In>(
     Id(id): Id<AppId>,
     Body(wish): Body<SourceWish>,
 ) -> Result<Reply<SourceView<'static>>, Problem> {
-    let change = SourceChange {
-        files: wish.source.unwrap_or_default(),
-        patch: wish.patch,
-        seen: None,
-    };
-    let found = apps.update_source(&caller, C::COLLECTION, id, &change).await?;
+    let found = apps.update_source(&caller, C::COLLECTION, id, &wish.change()?).await?;
     Ok(Reply::new(&SourceView::from(&found)))
 }
 
@@ -411,13 +407,50 @@ fn at(app: &App, rest: &str) -> String {
     )
 }
 
+/// No other field has a dot in its name, so that a name with one is that of a file.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[schemars(extend("examples" = [{ "source": { "index.ts": "export function onEvent(event) { console.log(event.event) }" } }]))]
+#[schemars(extend(
+    "examples" = [{ "source": { "index.ts": "export function onEvent(event) { console.log(event.event) }", "old.ts": null } }],
+    "patternProperties" = { "\\.": {
+        "type": ["string", "null"], "x-nullable": true,
+        "description": "A file that stands beside `source` instead of in it, as PostHog's own clients send it; null deletes it."
+    } }
+))]
 struct SourceWish {
-    /// Files by name; null takes a file away. Files that are left out stay as they are.
+    /// Files by name; null deletes a file. Files that are left out stay as they are.
+    #[serde(default)]
+    #[schemars(schema_with = "files_to_change")]
     source: Option<BTreeMap<String, Option<String>>>,
     #[serde(flatten)]
     patch: AppPatch,
+    #[serde(flatten)]
+    #[schemars(skip)]
+    rest: BTreeMap<String, Value>,
+}
+
+fn files_to_change(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "object", "additionalProperties": { "type": ["string", "null"], "x-nullable": true } })
+}
+
+impl SourceWish {
+    fn change(self) -> Result<SourceChange, Problem> {
+        let mut files = self.source.unwrap_or_default();
+        for (name, text) in self.rest.into_iter().filter(|(name, _)| name.contains('.')) {
+            if files.contains_key(&name) {
+                return Err(Problem::Validation(vec![Invalid {
+                    field: Some(name.into()),
+                    code: "invalid_input",
+                    detail: "this file is given twice: send it in source or beside it".to_owned(),
+                }]));
+            }
+            files.insert(name, text.as_str().map(str::to_owned));
+        }
+        Ok(SourceChange {
+            files,
+            patch: self.patch,
+            seen: None,
+        })
+    }
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -33,6 +33,7 @@ on_both! {
               "id": "[id]",
               "is_2fa_enabled": false,
               "is_email_verified": false,
+              "is_operator": false,
               "last_name": "Owner",
               "uuid": "[uuid]"
             }

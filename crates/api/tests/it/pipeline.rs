@@ -192,6 +192,7 @@ on_both! {
     }
 
     async fn an_app_for_all_is_seen_by_all_and_changed_by_its_own(kit: Kit) {
+        kit.make_operator(&kit.admin).await;
         let path = create(&kit, "pipeline_destinations", json!({ "plugin_type": "source", "name": "For all", "is_global": true })).await;
         let id = path.rsplit('/').nth(1).unwrap();
         let theirs = format!("/api/organizations/{}/pipeline_destinations/", kit.other);
@@ -218,6 +219,7 @@ on_both! {
     async fn the_organizations_access_level_decides(kit: Kit) {
         let path = create(&kit, "pipeline_destinations", hook()).await;
         let collection = kit.at("pipeline_destinations/");
+        kit.make_operator(&kit.owner).await;
         let key = &kit.person(Level::Owner).key;
         for (level, reads, configures, writes, global) in
             [(0, 403, 403, 403, 403), (3, 200, 201, 403, 403), (6, 200, 201, 201, 403), (9, 200, 201, 201, 201)]

@@ -158,6 +158,7 @@ on_both! {
         let import = kit.post(&kit.admin.key, &kit.at("pipeline_import_apps/"), import).await;
         let for_all = json!({ "plugin_type": "source", "name": "Of others", "is_global": true });
         let theirs = format!("/api/organizations/{}/pipeline_destinations/", kit.other);
+        kit.make_operator(&kit.outsider).await;
         let theirs = kit.post(&kit.outsider.key, &theirs, for_all).await;
         for (id, tag, latest) in [
             (old.0, "'v1'", "'v2'"),

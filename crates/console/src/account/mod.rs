@@ -5,6 +5,7 @@ mod key_deeds;
 mod key_scopes;
 mod keys;
 mod new_key;
+mod operators;
 mod password;
 mod profile;
 mod sessions;
@@ -27,6 +28,7 @@ pub(crate) fn routes() -> Router<Console> {
         .merge(keys::routes())
         .merge(key_deeds::routes())
         .merge(new_key::routes())
+        .merge(operators::routes())
 }
 
 const MENU: [(&str, &str); 6] = [
@@ -106,6 +108,8 @@ fn notice(done: &str) -> &'static str {
         "others-ended" => "You are signed out everywhere else.",
         "key-narrowed" => "The key may do less now: what it needed so far, and no more.",
         "key-deleted" => "The key is deleted. Whatever used it gets no answer any more.",
+        "operator-added" => "Operator added.",
+        "operator-removed" => "Operator removed.",
         _ => "",
     }
 }

@@ -39,6 +39,7 @@ struct ProfilePage {
     more: i64,
     /// Whether organizations may be hidden until there is a second factor.
     lacks_second_factor: bool,
+    is_operator: bool,
 }
 
 struct Belonging {
@@ -108,6 +109,7 @@ async fn profile(
         more: belongings.count - i64::try_from(belongings.items.len()).unwrap_or(i64::MAX),
         organizations: belongings.items.iter().map(Belonging::from).collect(),
         lacks_second_factor: account.person.needs_second_factor && !account.person.has_second_factor,
+        is_operator: service.is_operator(account.user.id).await?,
     };
     Ok(page_again(problems, &shown))
 }

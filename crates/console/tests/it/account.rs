@@ -182,3 +182,40 @@ async fn the_account_leads_back_to_the_organization() {
     let there = browser.get("/").await;
     assert_eq!(there.place(), (303, kit.at("").as_str()));
 }
+
+#[tokio::test]
+async fn operators_see_and_name_each_other() {
+    let kit = Kit::new().await;
+    let mut olga = kit.signed_in("olga@example.com").await;
+    assert!(!olga.get("/account/").await.says("operator"));
+    assert_eq!(olga.get("/account/operators/").await.status, 403);
+    kit.make_operator("olga@example.com").await;
+    assert!(olga.get("/account/").await.says("href=\"/account/operators/\""));
+    let shown = olga.get("/account/operators/").await;
+    assert!(shown.says("olga@example.com") && shown.says("<span class=\"tag tag-good\">You</span>"));
+
+    let unknown = olga
+        .post("/account/operators/", &[("email", "nobody@example.com")])
+        .await;
+    assert!(unknown.status == 400 && unknown.says("id=\"email-problem\"") && unknown.says("nobody@example.com"));
+    kit.person("mia@example.net").await;
+    let database = &kit.database;
+    database.run("UPDATE app_user SET is_email_verified = TRUE").await;
+    let added = olga.post("/account/operators/", &[("email", "mia@example.net")]).await;
+    assert_eq!(added.place(), (303, "/account/operators/?done=operator-added"));
+    let shown = olga.get("/account/operators/?done=operator-added").await;
+    assert!(shown.says("Operator added.") && shown.says("mia@example.net"));
+
+    let own = between(&shown.html, "action=\"/account/operators/", "/remove/").expect("a button");
+    let removed = olga.post(&format!("/account/operators/{own}/remove/"), &[]).await;
+    assert_eq!(removed.place(), (303, "/account/?done=operator-removed"));
+    assert_eq!(olga.get("/account/operators/").await.status, 403);
+    let mut mia = kit.signed_in("mia@example.net").await;
+    let shown = mia.get("/account/operators/").await;
+    let last = between(&shown.html, "action=\"/account/operators/", "/remove/").expect("a button");
+    let refused = mia.post(&format!("/account/operators/{last}/remove/"), &[]).await;
+    assert!(
+        refused.status == 400 && refused.says("This is the last operator of the instance"),
+        "{refused:?}"
+    );
+}

@@ -328,7 +328,7 @@ async fn lists_count_configurations_without_reading_what_apps_are_told() {
 }
 
 #[tokio::test]
-async fn apps_are_made_for_all_only_where_the_organization_may() {
+async fn apps_are_made_for_all_only_by_operators_where_the_organization_may() {
     let kit = Kit::new().await;
     let mut owner = kit.signed_in("olga@example.com").await;
     let path = written(&kit, &mut owner).await;
@@ -337,6 +337,8 @@ async fn apps_are_made_for_all_only_where_the_organization_may() {
         let sql = format!("UPDATE organization SET plugins_access_level = {level}");
         kit.database.run(&sql).await;
     };
+    assert!(!owner.get(&edit).await.says("is_global"), "offered to operators alone");
+    kit.make_operator("olga@example.com").await;
     let shown = owner.get(&edit).await;
     assert!(shown.says("name=\"is_global\"") && unescaped(&shown.html).contains("\"is_global\":"));
     allow(6).await;
@@ -361,8 +363,13 @@ async fn apps_are_made_for_all_only_where_the_organization_may() {
     );
     let app = kept_app(&kit, &path).await;
     assert!(app.is_global && app.name.as_str() == "Still ours");
-    allow(9).await;
-    assert_eq!(owner.post(&edit, &renamed).await.status, 303);
+    let shown = owner.get(&edit).await;
+    assert!(
+        shown.says("name=\"is_global\"") && shown.says("name=\"offers_is_global\""),
+        "it can be taken back"
+    );
+    let taken_back = [("name", "Still ours"), ("description", ""), ("offers_is_global", "yes")];
+    assert_eq!(owner.post(&edit, &taken_back).await.status, 303);
     assert!(
         !kept_app(&kit, &path).await.is_global,
         "a switch that is off is not sent"
@@ -407,6 +414,7 @@ async fn apps_of_others_are_not_found_unless_they_are_for_all() {
     );
     assert_eq!(owner.get(&path.replace("destinations", "nothing")).await.status, 404);
 
+    kit.make_operator("olga@example.com").await;
     let form = [("name", "Hook"), ("description", ""), ("is_global", "yes")];
     assert_eq!(owner.post(&format!("{path}edit/"), &form).await.status, 303);
     let seen = mia.get(&theirs).await;

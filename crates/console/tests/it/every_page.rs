@@ -42,9 +42,11 @@ async fn pages(kit: &Kit) -> Vec<(String, Answer)> {
         .insert(identity::cookies::CHALLENGE.to_owned(), "hgc_x".to_owned());
     seen.push(("second factor".to_owned(), stranger.get("/login/second-factor/").await));
     let mut owner = kit.signed_in("olga@example.com").await;
+    kit.make_operator("olga@example.com").await;
     for path in [
         "/account/",
         "/account/?done=saved",
+        "/account/operators/",
         "/account/password/",
         "/account/two-factor/",
         "/account/two-factor/remove/",

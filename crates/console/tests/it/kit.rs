@@ -16,6 +16,7 @@ use service::access::{Caller, ChangeDomains, ChangeOrganization, Who, WriteInvit
 use service::credentials::Credential;
 use service::domains::{DomainPatch, NewDomain, Sighting};
 use service::invites::NewInvite;
+use service::operators::{NewOperator, Operator};
 use service::organizations::{NewOrganization, OrganizationPatch, OrganizationRef};
 use service::sign_in::SignIn;
 use service::sso::Sso;
@@ -161,6 +162,14 @@ impl Kit {
     /// The folder of the server that apps may come from.
     pub(crate) fn local_apps(&self) -> PathBuf {
         self.folder.join("apps")
+    }
+
+    pub(crate) async fn make_operator(&self, email: &str) {
+        let new = NewOperator {
+            email: email.to_owned(),
+        };
+        let added = self.service.add_operator(&Operator::of_the_machine(), &new).await;
+        added.expect("an operator is added");
     }
 
     /// Somebody who belongs to the organization.

@@ -3,6 +3,7 @@
 pub(crate) mod domains;
 pub(crate) mod events;
 pub(crate) mod keys;
+pub(crate) mod operators;
 pub(crate) mod organizations;
 pub(crate) mod users;
 pub(crate) mod verify;

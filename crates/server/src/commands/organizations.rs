@@ -3,6 +3,7 @@ use std::io::{Write, stdout};
 use anyhow::Context;
 use clap::Subcommand;
 use service::access::Who;
+use service::operators::{InstanceOrganizationPatch, Operator};
 use service::organizations::NewOrganization;
 use service::{Level, Name, OrganizationId, Service};
 
@@ -27,6 +28,12 @@ pub(crate) enum Command {
         /// 1 member, 8 administrator, 15 owner.
         #[arg(long, default_value = "1", value_parser = level)]
         level: Level,
+    },
+    /// Set what an organization can do with pipeline apps.
+    SetPluginsAccessLevel {
+        organization: OrganizationId,
+        /// 0 none, 3 configure, 6 install, 9 root.
+        level: i16,
     },
 }
 
@@ -84,6 +91,15 @@ impl Command {
                     .add_member(&Who::system(), organization, &user(&email).await?, level)
                     .await?;
                 writeln!(stdout(), "{email} is now {level} of {organization}")?;
+            }
+            Self::SetPluginsAccessLevel { organization, level } => {
+                let patch = InstanceOrganizationPatch {
+                    plugins_access_level: Some(level),
+                };
+                let organization = service
+                    .update_instance_organization(&Operator::of_the_machine(), organization, &patch, &service::whatever)
+                    .await?;
+                writeln!(stdout(), "{} has plugins_access_level {level}", organization.name)?;
             }
         }
         Ok(())

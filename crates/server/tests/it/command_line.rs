@@ -104,6 +104,27 @@ on_each! {
         }
     }
 
+    fn the_first_user_is_an_operator_and_others_are_named_on_the_command_line(home: Home) {
+        let server = home.start();
+        let listed = home.run(&["operators", "list"]);
+        assert!(listed.lines().count() == 1 && listed.contains(OWNER), "{listed}");
+        home.run(&["users", "create", "mia@example.com"]);
+        home.run(&["operators", "add", "mia@example.com"]);
+        home.run(&["operators", "remove", OWNER]);
+        let listed = home.run(&["operators", "list"]);
+        assert!(listed.lines().count() == 1 && listed.contains("mia@example.com"), "{listed}");
+        let last = home.spawn(home.command().args(["operators", "remove", "mia@example.com"])).end();
+        assert!(last.code != Some(0) && last.stderr.contains("last operator"), "{}", last.stderr);
+
+        let listed = home.run(&["organizations", "list"]);
+        let id = first_id(&listed);
+        home.run(&["organizations", "set-plugins-access-level", id, "3"]);
+        let path = format!("/api/organizations/{id}/");
+        assert_eq!(server.get(KEY, &path).body["plugins_access_level"], 3);
+        let wrong = home.spawn(home.command().args(["organizations", "set-plugins-access-level", id, "4"])).end();
+        assert!(wrong.code != Some(0) && wrong.stderr.contains("use 0"), "{}", wrong.stderr);
+    }
+
     fn what_cannot_be_done_is_said_with_its_name(home: Home) {
         let unknown = home.spawn(home.command().args(["keys", "create", "nobody@example.com"])).end();
         assert_ne!(unknown.code, Some(0));

@@ -11,7 +11,7 @@ use crate::level::Level;
 use crate::mail::{self, Letter, Post};
 use crate::page::{Page, Window};
 use crate::users::{Person, User};
-use crate::{Service, Unchanged, invites, keys, organizations, sessions, sign_in, sso};
+use crate::{Service, Unchanged, invites, keys, operators, organizations, sessions, sign_in, sso};
 
 impl Service {
     /// Newest first.
@@ -82,6 +82,7 @@ impl Service {
         let mut entries = keys::forget_organization(&mut db, member.user.id, caller.organization).await?;
         sessions::sql::delete_of_user(&mut db, member.user.id).await?;
         entries.extend(take_back(&mut db, &member, None).await?);
+        entries.extend(operators::forget(&mut db, &member.user).await?);
         entries.push(Entry::deleted(&member));
         db.commit(&caller.who, &entries).await
     }

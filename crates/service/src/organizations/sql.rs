@@ -137,6 +137,19 @@ pub(super) async fn insert(db: &mut Writing, organization: &Organization) -> Res
     Ok(rows == 1)
 }
 
+/// What the organization may do with pipeline apps, from now on.
+pub(crate) async fn save_apps_level(db: &mut Writing, organization: &Organization) -> Result<()> {
+    const SQL: &str = "UPDATE organization SET plugins_access_level = $2, updated_at = $3 WHERE id = $1";
+    changed!(
+        db,
+        sqlx::query(SQL)
+            .bind(organization.id)
+            .bind(organization.plugins_access_level)
+            .bind(organization.updated_at)
+    )?;
+    Ok(())
+}
+
 pub(super) async fn save(db: &mut Writing, organization: &Organization) -> Result<()> {
     const SQL: &str = "UPDATE organization SET name = $2, is_member_join_email_enabled = $3, enforce_2fa = $4, \
         updated_at = $5 WHERE id = $1";

@@ -10,7 +10,7 @@ use crate::db::{Session, Writing};
 use crate::error::{Error, Result};
 use crate::id::AppId;
 use crate::page::{Page, Window};
-use crate::{Service, Unchanged, organizations};
+use crate::{Service, Unchanged, operators, organizations};
 
 /// What an organization must be allowed to do, as `plugins_access_level` says it.
 pub(super) const CONFIGURE: i16 = 3;
@@ -57,9 +57,11 @@ impl Service {
         allow(&mut self.core.store.read().await?, caller, INSTALL).await
     }
 
-    /// Whether the caller's organization may make apps for all, and take them back.
+    /// Whether the caller can publish apps for all organizations.
     pub async fn may_share_apps(&self, caller: &Caller<ChangeApps>) -> Result<()> {
-        allow(&mut self.core.store.read().await?, caller, ROOT).await
+        let mut db = self.core.store.read().await?;
+        allow(&mut db, caller, ROOT).await?;
+        operators::may_publish(&mut db, caller).await
     }
 
     /// An app that the caller may change, with what it takes to fetch its code.
@@ -94,7 +96,7 @@ impl Service {
         (app.organization_id, app.organization_name) = (organization.id, organization.name.to_string());
         app.write(&new.rest)?;
         if app.is_global {
-            grant(organization.plugins_access_level, ROOT)?;
+            publish(&mut db, caller, organization.plugins_access_level).await?;
         }
         if let Some((package, tag)) = &found {
             app.take_over(&package.offers);
@@ -129,8 +131,8 @@ impl Service {
         let mut app = before.clone();
         let offers = sql::versions::offers(&mut db, &app).await?;
         app.change(patch, offers.as_ref())?;
-        if app.is_global != before.is_global {
-            grant(level, ROOT)?;
+        if app.is_global && !before.is_global {
+            publish(&mut db, caller, level).await?;
         }
         let entry = Entry::updated(&before, &app);
         if entry.is_none() && app.written == before.written {
@@ -184,8 +186,8 @@ impl Service {
             app.tag = tag;
         }
         app.change(patch, Some(&package.offers))?;
-        if app.is_global != before.is_global {
-            grant(level, ROOT)?;
+        if app.is_global && !before.is_global {
+            publish(&mut db, caller, level).await?;
         }
         store(&mut db, &app, &package).await?;
         self.switch(db, caller, &before, app).await
@@ -296,6 +298,13 @@ async fn store(db: &mut Writing, app: &App, package: &Package) -> Result<()> {
     )?;
     sql::versions::insert(db, app, package).await?;
     sql::versions::prune(db, app.id, app.version).await
+}
+
+/// An app for all organizations runs with what each of them entrusts to it: that it exists is decided by those who run the
+/// instance. Taking it back harms nobody, and is up to its own organization.
+async fn publish(db: &mut Session, caller: &Caller<ChangeApps>, level: i16) -> Result<()> {
+    grant(level, ROOT)?;
+    operators::may_publish(db, caller).await
 }
 
 /// What the organization is allowed to do with apps.

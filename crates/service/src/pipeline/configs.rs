@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::cases::{CONFIGURE, allow, find};
+use super::logs::{self, Level};
 use super::{App, Collection, hosts, schema, sql};
 use crate::access::{Caller, ChangeApps, ReadApps, Who};
 use crate::activity::{self, Entry, Recorded};
@@ -78,7 +79,7 @@ pub struct ConfigPatch {
     /// Where it stands among the team's apps.
     pub order: Option<i64>,
     /// What the app is told, as its `config_schema` asks for. Merged with what is there; null takes a key away. Secrets are
-    /// kept sealed and never shown; in a change they may be left out.
+    /// kept encrypted and never shown; in a change they may be left out.
     pub config: Option<Map<String, Value>>,
     /// The hosts that the app can reach for this team: names such as `api.example.com`, `*.example.com`, or `config.url` for the host in
     /// that field of the configuration. Null lifts the limit; what the app itself declares holds in any case.
@@ -247,21 +248,21 @@ impl Service {
             hosts::check("allowed_hosts", allowed.as_deref().unwrap_or_default())?;
             config.allowed_hosts.clone_from(allowed);
         }
-        let old_secrets = self.config_secrets(config)?;
-        let mut whole = merge(config.config.clone(), old_secrets.clone());
+        let (mut open, mut secrets) = (config.config.clone(), self.config_secrets(config)?);
         if let Some(given) = &patch.config {
             // Values are replaced whole: what is inside of one is the app's business.
             for (key, value) in given {
-                match value {
-                    Value::Null => drop(whole.remove(key)),
-                    value => drop(whole.insert(key.clone(), value.clone())),
+                open.remove(key);
+                secrets.remove(key);
+                if !value.is_null() {
+                    open.insert(key.clone(), value.clone());
                 }
             }
         }
+        let whole = self.put(db, app, config, open, secrets)?;
         if patch.config.is_some() || is_switched_on {
             schema::check_config(&app.config_schema, &whole, config.enabled)?;
         }
-        self.put(db, app, config, whole, &old_secrets);
         if is_switched {
             // Somebody looks after it: what failed before no longer counts.
             (config.tries, config.failures) = (0, 0);
@@ -309,7 +310,7 @@ impl Service {
 
     /// The same for all configurations of an app whose code, or what is said of it, has changed.
     pub(super) async fn settle_configs(&self, db: &mut Writing, who: &Who, app: &App) -> Result<()> {
-        let mut of_others = Vec::new();
+        let (mut of_ours, mut of_others) = (Vec::new(), Vec::new());
         for mut config in sql::configs::lock_all_of_app(db, app.id).await? {
             if !app.is_global && config.organization_id != app.organization_id {
                 // They no longer see the app; what they set up for it would be out of their reach.
@@ -317,37 +318,56 @@ impl Service {
                 of_others.push(Entry::deleted(&config).named("config_deleted"));
                 continue;
             }
-            self.seal_by_schema(db, app, &mut config)?;
+            of_ours.extend(self.encrypt_by_schema(db, app, &mut config).await?);
             self.follow_code(db, app, &mut config).await?;
         }
+        activity::record(db, who, &of_ours).await?;
         // Recorded where they see it, but not by whom: people of one organization are nobody to another.
         activity::record(db, &Who::nobody(who.request.clone()), &of_others).await
     }
 
-    /// What the app calls a secret now is kept as one from now on.
-    fn seal_by_schema(&self, db: &mut Writing, app: &App, config: &mut AppConfig) -> Result<()> {
-        let old_secrets = self.config_secrets(config)?;
-        let whole = merge(config.config.clone(), old_secrets.clone());
-        self.put(db, app, config, whole, &old_secrets);
-        Ok(())
+    /// What the app calls a secret now is kept as one from now on. What it no longer calls one is deleted: it must not be shown.
+    async fn encrypt_by_schema(&self, db: &mut Writing, app: &App, config: &mut AppConfig) -> Result<Option<Entry>> {
+        let secrets = self.config_secrets(config)?;
+        let keys: Vec<String> = secrets.keys().cloned().collect();
+        let whole = self.put(db, app, config, config.config.clone(), secrets)?;
+        let dropped: Vec<&str> = keys
+            .iter()
+            .map(String::as_str)
+            .filter(|key| !whole.contains_key(*key))
+            .collect();
+        if dropped.is_empty() {
+            return Ok(None);
+        }
+        let dropped = dropped.join(", ");
+        let message = format!(
+            "The app no longer calls these fields secret, so their stored values were deleted: {dropped}. Enter them again if the \
+             app still asks for them."
+        );
+        logs::say(db, config, Level::Warn, &message).await?;
+        config.updated_at = db.now;
+        Ok(Some(
+            Entry::happened(config, "secrets_deleted").noting("fields", &dropped),
+        ))
     }
 
-    /// What may be shown into one place, the rest, sealed, into another.
+    /// What may be shown into one place, the rest, encrypted, into another. Answers with both together.
     fn put(
         &self,
         db: &mut Writing,
         app: &App,
         config: &mut AppConfig,
-        whole: Map<String, Value>,
-        old_secrets: &Map<String, Value>,
-    ) {
-        let (open, secrets) = schema::split(&app.config_schema, whole);
-        if secrets != *old_secrets {
+        open: Map<String, Value>,
+        secrets: Map<String, Value>,
+    ) -> Result<Map<String, Value>> {
+        let (open, secrets) = schema::split(&app.config_schema, open, secrets);
+        if secrets != self.config_secrets(config)? {
             let plain = serde_json::to_vec(&secrets).expect("a map of JSON is JSON");
             let sealed = db.seal(&self.core.instance.sealer, &config.secret_place(), &plain);
             config.secrets = (!secrets.is_empty()).then_some(sealed);
         }
-        config.config = open;
+        config.config.clone_from(&open);
+        Ok(open.into_iter().chain(secrets).collect())
     }
 }
 

@@ -92,13 +92,15 @@ pub fn check(schema: &Value) -> Result<()> {
     Ok(())
 }
 
-/// What may be shown, and what may not.
-pub fn split(schema: &Value, config: Map<String, Value>) -> Split {
-    let secret: Vec<String> = fields(schema)
-        .into_iter()
-        .filter_map(|field| field.is_secret.then_some(field.key))
-        .collect();
-    config.into_iter().partition(|(key, _)| !secret.contains(key))
+/// What may be shown, and what may not. A value that was encrypted once is never shown again: where the schema no longer calls
+/// its field a secret, or has no such field, the value is dropped.
+pub fn split(schema: &Value, open: Map<String, Value>, mut secrets: Map<String, Value>) -> Split {
+    let fields = fields(schema);
+    let is_secret = |key: &str| fields.iter().any(|field| field.is_secret && field.key == key);
+    secrets.retain(|key, _| is_secret(key));
+    let (newly_secret, open): (Map<_, _>, Map<_, _>) = open.into_iter().partition(|(key, _)| is_secret(key));
+    secrets.extend(newly_secret);
+    (open, secrets)
 }
 
 /// The values with defaults filled in, as the app gets them.
@@ -278,7 +280,26 @@ mod tests {
         let schema = json!([{ "key": "token", "secret": true }, { "key": "url", "default": "u" }]);
         let config = with_defaults(&schema, object(json!({ "token": "t" })));
         assert_eq!(config["url"], "u");
-        let (open, secret) = split(&schema, config);
+        let (open, secret) = split(&schema, config, Map::new());
         assert_eq!((open.len(), secret["token"].as_str()), (1, Some("t")));
+    }
+
+    #[test]
+    fn what_was_encrypted_never_becomes_open_whatever_the_schema_says() {
+        let kept = object(json!({ "token": "hush" }));
+        for schema in [
+            json!([]),
+            json!({}),
+            Value::Null,
+            json!([{ "key": "token" }]),
+            json!([{ "key": "token", "secret": false, "type": "choice", "choices": ["hush"] }]),
+            json!([{ "key": "renamed", "secret": true }]),
+            json!({ "token": { "secret": "true" } }),
+        ] {
+            let (open, secrets) = split(&schema, Map::new(), kept.clone());
+            assert!(open.is_empty() && secrets.is_empty(), "{schema}: {open:?} {secrets:?}");
+        }
+        let retyped = json!([{ "key": "token", "secret": true, "type": "json" }]);
+        assert_eq!(split(&retyped, Map::new(), kept.clone()), (Map::new(), kept));
     }
 }

@@ -48,6 +48,19 @@ impl SignedIn {
         Ok(())
     }
 
+    /// An organization's identity provider speaks for nobody outside of that organization, so it cannot vouch for a right that
+    /// concerns all of them.
+    pub(crate) fn acts_for_the_instance(&self) -> Result<()> {
+        if self.vouched_by.is_some() {
+            return Err(Error::Forbidden(
+                "you signed in through one organization's identity provider: sign in with your password to act as an operator \
+                 of this instance"
+                    .to_owned(),
+            ));
+        }
+        self.is_fully_proven()
+    }
+
     /// What opens further doors, such as an API key, needs all the proof that any of the organizations asks for.
     pub(crate) fn is_fully_proven(&self) -> Result<()> {
         self.acts_for_themselves()?;

@@ -40,12 +40,14 @@ impl User {
 
 /// How a user gets in, and where they are.
 #[derive(Debug, Clone, sqlx::FromRow)]
+#[expect(clippy::struct_excessive_bools, reason = "each answers a question of its own")]
 pub struct Standing {
     pub has_password: bool,
     pub is_2fa_enabled: bool,
     pub has_social_auth: bool,
     pub backup_codes: i64,
     pub current_organization_id: Option<OrganizationId>,
+    pub is_operator: bool,
 }
 
 /// As much of a user as the activity log needs.

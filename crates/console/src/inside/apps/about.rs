@@ -54,6 +54,9 @@ struct Typed {
     description: String,
     #[serde(default)]
     is_global: String,
+    /// Whether the form had the switch: without it, its being off means nothing.
+    #[serde(default)]
+    offers_is_global: String,
 }
 
 impl Typed {
@@ -62,6 +65,7 @@ impl Typed {
             name: app.name.to_string(),
             description: app.description.clone(),
             is_global: if app.is_global { "yes" } else { "" }.to_owned(),
+            offers_is_global: String::new(),
         }
     }
 
@@ -71,7 +75,7 @@ impl Typed {
 
     /// What is left empty is taken back, and the code says it again. A switch that was not there leaves it as it is; one that
     /// was made up is for the service to refuse.
-    fn patch(&self, may_share: bool) -> service::Result<AppPatch> {
+    fn patch(&self) -> service::Result<AppPatch> {
         let description = self.description.replace("\r\n", "\n");
         let description = description.trim();
         if description.chars().count() > LONGEST_DESCRIPTION {
@@ -83,7 +87,7 @@ impl Typed {
             rest: AppFields {
                 name: Some(written::name(&self.name)?),
                 description: Some((!description.is_empty()).then(|| description.to_owned())),
-                is_global: (may_share || self.is_for_all()).then_some(self.is_for_all()),
+                is_global: (self.offers_is_global == "yes" || self.is_for_all()).then_some(self.is_for_all()),
                 ..AppFields::default()
             },
         })
@@ -101,8 +105,7 @@ async fn save(
     at: AtApp,
     Sent(typed): Sent<Typed>,
 ) -> Result<Response, Failure> {
-    let may_share = may_share(&service, &inside).await?;
-    match change(&service, &inside, at, typed.patch(may_share)).await {
+    match change(&service, &inside, at, typed.patch()).await {
         Ok(_) => Ok(go_to(&inside.path(&format!("{}?done=app-saved", at.path())))),
         Err(error) => {
             let problems = Problems::try_from(error)?;
@@ -131,9 +134,10 @@ async fn form(
     typed: &Typed,
     problems: &Problems,
 ) -> Result<Response, Failure> {
-    let may_share = may_share(service, inside).await?;
+    // Whoever changes the app can take it back from the others.
+    let offers_switch = app.is_global || may_share(service, inside).await?;
     let mut body = json!({ "name": typed.name, "description": typed.description });
-    if may_share {
+    if offers_switch {
         body["is_global"] = json!(typed.is_for_all());
     }
     let call = Call::patch::<ChangeApps>("Change the app", inside.api(&at.api())).sending(body);
@@ -158,7 +162,7 @@ async fn form(
             .hint("What you leave empty is what the code says.")
             .judged(problems),
         description: description.wrong(problems.of("description").into_iter().collect()),
-        is_for_all: may_share.then(switch),
+        is_for_all: offers_switch.then(switch),
         curl: AsCurl::new(service, [call]),
     };
     Ok(page_again(problems, &shown))

@@ -108,7 +108,7 @@ async fn may_install<P: Permission>(service: &Service, inside: &Inside<P>) -> Re
     is_allowed(service.may_change_apps(&caller).await)
 }
 
-/// Whether to offer what makes apps for every organization, or takes them back.
+/// Whether to offer publishing an app for every organization.
 async fn may_share(service: &Service, inside: &Inside<ChangeApps>) -> Result<bool, Failure> {
     is_allowed(service.may_share_apps(&inside.caller).await)
 }

@@ -1,0 +1,50 @@
+//! Operators: the people who run this instance. Theirs is what concerns all organizations.
+
+mod cases;
+mod sql;
+
+pub(crate) use cases::{bootstrap, forget, may_publish};
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::access::Who;
+use crate::id::UserId;
+
+/// Somebody who acts for the whole instance: an operator who has signed in, or whoever can run commands on the machine.
+#[derive(Debug, Clone)]
+pub struct Operator {
+    pub who: Who,
+    /// None: the command line.
+    user: Option<UserId>,
+}
+
+impl Operator {
+    pub fn of_the_machine() -> Self {
+        Self {
+            who: Who::system(),
+            user: None,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(extend("examples" = [{ "email": "olga@example.com" }]))]
+pub struct NewOperator {
+    /// The email address of somebody who has an account.
+    #[schemars(length(min = 3, max = 254), extend("format" = "email"))]
+    pub email: String,
+}
+
+/// What `plugins_access_level` can be: none, configure, install, root.
+pub const APPS_LEVELS: [i16; 4] = [0, 3, 6, 9];
+
+/// What operators change of an organization.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(extend("examples" = [{ "plugins_access_level": 6 }]))]
+pub struct InstanceOrganizationPatch {
+    /// What its members can do with pipeline apps: 0 nothing, 3 configure, 6 install and write, 9 also publish for all
+    /// organizations, if they are operators.
+    #[schemars(extend("enum" = APPS_LEVELS))]
+    pub plugins_access_level: Option<i16>,
+}
