@@ -1,8 +1,17 @@
 //! Two versions of an app's code, side by side.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use service::pipeline::Files;
+use similar::TextDiff;
+
+/// What is longer is not compared, but for its name.
+const LONGEST_FILE: usize = 200_000;
+/// So many lines around each change show where it is.
+const AROUND: usize = 3;
+/// After that, what is left of a file is compared less well.
+const TIME: Duration = Duration::from_millis(50);
 
 /// A file that is not the same in both. A side that does not have it has no text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,6 +19,19 @@ pub struct FileChange {
     pub name: String,
     pub before: Option<String>,
     pub after: Option<String>,
+}
+
+impl FileChange {
+    /// The difference in lines, as `diff -u` writes it. None: a side is too long to be compared.
+    pub fn unified(&self) -> Option<String> {
+        let before = self.before.as_deref().unwrap_or_default();
+        let after = self.after.as_deref().unwrap_or_default();
+        if before.len().max(after.len()) > LONGEST_FILE {
+            return None;
+        }
+        let diff = TextDiff::configure().timeout(TIME).diff_lines(before, after);
+        Some(diff.unified_diff().context_radius(AROUND).to_string())
+    }
 }
 
 /// The files that only one side has, or that are not the same on both, by name.
@@ -49,5 +71,23 @@ mod tests {
         ];
         assert_eq!(different_files(&before, &after), expected);
         assert!(different_files(&before, &before).is_empty());
+    }
+
+    #[test]
+    fn a_change_is_told_line_by_line_unless_it_is_too_long() {
+        let change = FileChange {
+            name: "a.ts".to_owned(),
+            before: Some("one\ntwo\n".to_owned()),
+            after: Some("one\nthree\n".to_owned()),
+        };
+        assert_eq!(
+            change.unified().as_deref(),
+            Some("@@ -1,2 +1,2 @@\n one\n-two\n+three\n")
+        );
+        let long = FileChange {
+            after: Some("x".repeat(LONGEST_FILE + 1)),
+            ..change
+        };
+        assert_eq!(long.unified(), None);
     }
 }

@@ -1,16 +1,17 @@
 //! Configurations of apps, and what is logged while they run.
 
+use apps::{FileChange, different_files};
 use axum::extract::State;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use service::access::{ChangeApps, ReadApps};
 use service::pipeline::{
-    AppConfig, AppLog, AppLogFilter, AppLogLevel, AppLogSource, ConfigPatch, NewConfig, ReachedHost,
+    AppConfig, AppLog, AppLogFilter, AppLogLevel, AppLogSource, ConfigPatch, ConfigUpgrade, NewConfig, ReachedHost,
 };
 use service::{AppConfigId, AppId, Service, Time};
 
 use super::In;
-use super::views::ConfigView;
+use super::views::{ChangesView, ConfigView};
 use crate::access::Allowed;
 use crate::body::Body;
 use crate::conditional::IfMatch;
@@ -66,6 +67,25 @@ macro_rules! routes {
                         concat!($name, "_configs_hosts_list"),
                         TAG,
                         "List the hosts that the app reached, or tried to, by name",
+                    ),
+                ),
+            )
+            .api_route(
+                below!($name, "{id}/configs/{config_id}/upgrade/"),
+                get_with(
+                    configs::preview_upgrade::<$in>,
+                    operation(
+                        concat!($name, "_configs_upgrade_retrieve"),
+                        TAG,
+                        "What the app's newest version would change for a configuration",
+                    ),
+                )
+                .post_with(
+                    configs::upgrade::<$in>,
+                    operation(
+                        concat!($name, "_configs_upgrade_create"),
+                        TAG,
+                        "Take the app's newest version for a configuration",
                     ),
                 ),
             )
@@ -147,6 +167,89 @@ pub(super) async fn destroy<C: In>(
         .delete_app_config(&caller, C::COLLECTION, app, id, &unchanged)
         .await?;
     Ok(NoContent)
+}
+
+pub(super) async fn preview_upgrade<C: In>(
+    State(service): State<Service>,
+    Allowed(caller): Allowed<ReadApps>,
+    Id(app): Id<AppId>,
+    Id(id): Id<AppConfigId>,
+) -> Result<Reply<ConfigUpgradeView>, Problem> {
+    let upgrade = service.preview_config_upgrade(&caller, C::COLLECTION, app, id).await?;
+    Ok(Reply::new(&ConfigUpgradeView::from(&upgrade)))
+}
+
+pub(super) async fn upgrade<C: In>(
+    State(service): State<Service>,
+    Allowed(caller): Allowed<ChangeApps>,
+    Id(app): Id<AppId>,
+    Id(id): Id<AppConfigId>,
+    Body(consent): Body<Consent>,
+) -> Result<Reply<ConfigView<'static>>, Problem> {
+    let config = service
+        .upgrade_app_config(&caller, C::COLLECTION, app, id, consent.version)
+        .await?;
+    Ok(Reply::new(&ConfigView::from(&config)))
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(extend("examples" = [{ "version": 2 }]))]
+pub(super) struct Consent {
+    /// The `latest_version` that was looked at. If the app has another by now, nothing changes: 409 `version_changed`.
+    version: i64,
+}
+
+/// What the newest version of an app would change for a configuration.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "PipelineConfigUpgrade")]
+pub(super) struct ConfigUpgradeView {
+    /// The version that the configuration runs.
+    version: i64,
+    /// The version that it would run.
+    latest_version: i64,
+    changes: ChangesView,
+    /// The files that are not the same in both versions.
+    files: Vec<FileChangeView>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "PipelineFileChange")]
+struct FileChangeView {
+    name: String,
+    #[schemars(extend("enum" = ["added", "changed", "deleted"]))]
+    action: &'static str,
+    /// In lines, as `diff -u` writes it; null where a file is too long to be compared.
+    diff: Option<String>,
+}
+
+impl View for ConfigUpgradeView {
+    type Doc = Self;
+}
+
+impl From<&ConfigUpgrade> for ConfigUpgradeView {
+    fn from(upgrade: &ConfigUpgrade) -> Self {
+        let files = different_files(&upgrade.files_before, &upgrade.files_after);
+        Self {
+            version: upgrade.config.version,
+            latest_version: upgrade.latest.version,
+            changes: ChangesView::from(&upgrade.difference),
+            files: files.iter().map(FileChangeView::from).collect(),
+        }
+    }
+}
+
+impl From<&FileChange> for FileChangeView {
+    fn from(change: &FileChange) -> Self {
+        Self {
+            name: change.name.clone(),
+            action: match (&change.before, &change.after) {
+                (None, _) => "added",
+                (_, None) => "deleted",
+                _ => "changed",
+            },
+            diff: change.unified(),
+        }
+    }
 }
 
 pub(super) async fn logs<C: In>(

@@ -83,23 +83,23 @@ pub(crate) struct SourceView<'a> {
 pub(crate) struct UpgradeView<'a> {
     #[serde(flatten)]
     app: AppView<'a>,
-    changes: ChangesView<'a>,
+    changes: ChangesView,
 }
 
 /// What the new code offers and asks for, against the one before.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "PipelineItemChanges")]
-struct ChangesView<'a> {
+pub(super) struct ChangesView {
     /// Such as `methods.onEvent`.
-    added_capabilities: &'a [String],
-    removed_capabilities: &'a [String],
+    added_capabilities: Vec<String>,
+    removed_capabilities: Vec<String>,
     /// Keys of the configuration.
-    added_fields: &'a [String],
-    removed_fields: &'a [String],
-    changed_fields: &'a [String],
+    added_fields: Vec<String>,
+    removed_fields: Vec<String>,
+    changed_fields: Vec<String>,
     /// Hosts that it can reach; `*` is any.
-    added_hosts: &'a [String],
-    removed_hosts: &'a [String],
+    added_hosts: Vec<String>,
+    removed_hosts: Vec<String>,
 }
 
 /// One state of an app's code.
@@ -150,6 +150,10 @@ pub(crate) struct ConfigView<'a> {
     delivered_until: Stamp,
     /// When a page loads it: what stands in the address of a frontend app.
     web_token: &'a str,
+    /// The version of the app that it was approved with, and runs.
+    version: i64,
+    /// The version that the app has by now. Configurations of the app's own organization always run it; others once they take it.
+    latest_version: i64,
     created_at: Stamp,
     updated_at: Stamp,
 }
@@ -214,18 +218,33 @@ impl<'a> From<&'a AppWithFiles> for SourceView<'a> {
 }
 
 impl<'a> UpgradeView<'a> {
-    pub(super) fn new(app: &'a App, difference: &'a Difference) -> Self {
+    pub(super) fn new(app: &'a App, difference: &Difference) -> Self {
         Self {
             app: AppView::from(app),
-            changes: ChangesView {
-                added_capabilities: &difference.added_capabilities,
-                removed_capabilities: &difference.removed_capabilities,
-                added_fields: &difference.added_fields,
-                removed_fields: &difference.removed_fields,
-                changed_fields: &difference.changed_fields,
-                added_hosts: &difference.added_hosts,
-                removed_hosts: &difference.removed_hosts,
-            },
+            changes: ChangesView::from(difference),
+        }
+    }
+}
+
+impl From<&Difference> for ChangesView {
+    fn from(difference: &Difference) -> Self {
+        let Difference {
+            added_capabilities,
+            removed_capabilities,
+            added_fields,
+            removed_fields,
+            changed_fields,
+            added_hosts,
+            removed_hosts,
+        } = difference.clone();
+        Self {
+            added_capabilities,
+            removed_capabilities,
+            added_fields,
+            removed_fields,
+            changed_fields,
+            added_hosts,
+            removed_hosts,
         }
     }
 }
@@ -275,6 +294,8 @@ impl<'a> From<&'a AppConfig> for ConfigView<'a> {
             error: config.latest_error.as_deref(),
             delivered_until: Stamp(config.delivered_until),
             web_token: &config.web_token,
+            version: config.version,
+            latest_version: config.latest_version,
             created_at: Stamp(config.created_at),
             updated_at: Stamp(config.updated_at),
         }

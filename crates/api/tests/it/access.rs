@@ -85,6 +85,7 @@ fn app_body(id: &str) -> Option<Value> {
         "partial_update" => Some(json!({ "name": "Fine" })),
         "update_source_partial_update" | "upgrade_create" | "rollback_create" | "configs_create" => Some(json!({})),
         "configs_partial_update" => Some(json!({ "order": 2 })),
+        "configs_upgrade_create" => Some(json!({ "version": 2 })),
         _ => None,
     }
 }

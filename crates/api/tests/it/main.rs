@@ -19,6 +19,7 @@ mod members;
 mod operators;
 mod organizations;
 mod pipeline;
+mod pipeline_pins;
 mod pipeline_reading;
 mod pipeline_secrets;
 mod pipeline_source;

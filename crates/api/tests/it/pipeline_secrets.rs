@@ -45,12 +45,12 @@ async fn assert_hidden(kit: &Kit, app: &str, config: &str) {
     }
 }
 
-fn schema(entries: Value) -> Value {
+fn schema(entries: &Value) -> Value {
     json!({ "config_schema": entries })
 }
 
 /// The manifest of the app, with other fields.
-fn source(config: Value) -> Value {
+fn source(config: &Value) -> Value {
     let manifest = json!({ "name": "Hook", "config": config }).to_string();
     json!({ "source": { "plugin.json": manifest } })
 }
@@ -59,14 +59,14 @@ on_both! {
     async fn a_secret_stays_hidden_when_the_schema_no_longer_calls_it_one(kit: Kit) {
         let url = json!({ "key": "url", "type": "string", "required": true });
         for (rest, body) in [
-            ("", schema(json!([]))),
-            ("", schema(json!({}))),
-            ("", schema(json!([url, { "key": "token", "type": "string" }]))),
-            ("", schema(json!({ "url": {}, "token": { "secret": false, "site": true } }))),
-            ("", schema(json!([url, { "key": "renamed", "type": "string", "secret": true }]))),
-            ("", schema(json!([url, { "key": "token", "type": "choice", "choices": [SECRET.len().to_string()] }]))),
-            ("update_source/", source(json!([url, { "key": "token", "type": "string" }]))),
-            ("update_source/", source(json!([]))),
+            ("", schema(&json!([]))),
+            ("", schema(&json!({}))),
+            ("", schema(&json!([url, { "key": "token", "type": "string" }]))),
+            ("", schema(&json!({ "url": {}, "token": { "secret": false, "site": true } }))),
+            ("", schema(&json!([url, { "key": "renamed", "type": "string", "secret": true }]))),
+            ("", schema(&json!([url, { "key": "token", "type": "choice", "choices": [SECRET.len().to_string()] }]))),
+            ("update_source/", source(&json!([url, { "key": "token", "type": "string" }]))),
+            ("update_source/", source(&json!([]))),
             ("update_source/", json!({ "source": { "plugin.json": null } })),
         ] {
             let (app, config) = set_up(&kit).await;
@@ -74,7 +74,7 @@ on_both! {
             assert_eq!(changed.status, 200, "{body}: {changed:?}");
             assert_hidden(&kit, &app, &config).await;
             // Nor when the field is a secret again, and then is not: the value is gone.
-            let again = schema(json!([url, { "key": "token", "type": "string", "secret": true }]));
+            let again = schema(&json!([url, { "key": "token", "type": "string", "secret": true }]));
             kit.patch(&kit.member.key, &app, again).await;
             let kept = kit.service.kept_secrets(&the_config(&kit, &config).await).unwrap();
             assert!(kept.is_empty(), "{body}: {kept:?}");
@@ -94,7 +94,7 @@ on_both! {
         } });
         let app = create(&kit, "pipeline_destinations", body).await;
         let secret = json!([{ "key": "url", "type": "string" }, { "key": "token", "type": "string", "secret": true }]);
-        kit.patch(&kit.admin.key, &format!("{app}update_source/"), source(secret)).await;
+        kit.patch(&kit.admin.key, &format!("{app}update_source/"), source(&secret)).await;
         let made = kit.post(&kit.admin.key, &format!("{app}configs/"), json!({ "config": { "token": SECRET } })).await;
         let config = format!("{app}configs/{}/", made.body["id"]);
         let back = kit.post(&kit.member.key, &format!("{app}rollback/"), json!({})).await;
@@ -108,7 +108,7 @@ on_both! {
     async fn a_field_that_stays_secret_keeps_its_value_and_one_that_becomes_secret_is_hidden(kit: Kit) {
         let (app, config) = set_up(&kit).await;
         let retyped = json!([{ "key": "url", "secret": true }, { "key": "token", "type": "json", "secret": true }]);
-        let changed = kit.patch(&kit.member.key, &app, schema(retyped)).await;
+        let changed = kit.patch(&kit.member.key, &app, schema(&retyped)).await;
         assert_eq!(changed.status, 200, "{changed:?}");
         let mut kept = kit.service.kept_secrets(&the_config(&kit, &config).await).unwrap();
         kept.sort();

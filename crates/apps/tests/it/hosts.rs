@@ -88,6 +88,7 @@ on_both! {
     }
 
     async fn an_app_for_all_organizations_declares_its_hosts_or_reaches_none(kit: Kit) {
+        kit.make_operator(&kit.owner).await;
         let receiver = Receiver::start();
         install(&kit, json!({}), json!({ "is_global": true }), &receiver).await;
         run(&kit).await;

@@ -11,6 +11,7 @@ mod hosts;
 mod latest;
 mod local;
 mod pack;
+mod pins;
 mod refusals;
 mod running;
 mod upgrades;

@@ -220,6 +220,7 @@ fn notice(done: &str) -> &'static str {
         "app-deleted" => "The app is deleted.",
         "app-is-newest" => "Nothing newer was found.",
         "app-can-be-updated" => "There is something newer.",
+        "config-upgraded" => "The configuration runs the newest version from now on.",
         "app-updated" => "The app has its new code, and runs with it from now on.",
         "app-rolled-back" => "The app has the other code again, and runs with it from now on.",
         "source-saved" => "Saved. The code loads, and is run from now on.",

@@ -4,6 +4,7 @@ mod account;
 mod activity;
 mod app_code;
 mod app_hosts;
+mod app_pins;
 mod apps;
 mod as_curl;
 mod domains;

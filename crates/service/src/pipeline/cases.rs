@@ -2,6 +2,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 
 use super::rules::{Difference, untitled};
+use super::versions::Manifest;
 use super::{App, AppPatch, AppWithFiles, Collection, NewApp, Package, empty_object, hosts, sql};
 use crate::access::{Caller, ChangeApps, ReadApps};
 use crate::activity::Entry;
@@ -142,9 +143,10 @@ impl Service {
             app.next_check_at = app.next_check_at.or(Some(db.now + CHECKED_EVERY));
         }
         app.updated_at = db.now;
+        keep_manifest(&mut db, &before, &mut app).await?;
         sql::apps::save(&mut db, &app).await?;
-        self.settle_configs(&mut db, &caller.who, &app).await?;
-        let entries: Vec<Entry> = entry.into_iter().collect();
+        self.settle_configs(&mut db, &caller.who, &before, &app).await?;
+        let entries: Vec<Entry> = Entry::updated(&before, &app).into_iter().collect();
         db.commit(&caller.who, &entries).await?;
         Ok(app)
     }
@@ -203,7 +205,7 @@ impl Service {
     ) -> Result<(App, Difference)> {
         app.updated_at = db.now;
         sql::apps::save(&mut db, &app).await?;
-        self.settle_configs(&mut db, &caller.who, &app).await?;
+        self.settle_configs(&mut db, &caller.who, before, &app).await?;
         let difference = Difference::between(before, &app);
         let entries: Vec<Entry> = Entry::updated(before, &app).into_iter().collect();
         db.commit(&caller.who, &entries).await?;
@@ -289,6 +291,20 @@ fn fresh(db: &Writing, collection: Collection, new: &NewApp) -> App {
 
 fn first_check(new: &NewApp, now: Time) -> Option<Time> {
     (new.plugin_type.is_remote() && new.url.is_some()).then(|| now + CHECKED_EVERY)
+}
+
+/// Writes down what is said of the code from now on. Where others may run the present version, it becomes another one, and theirs stays
+/// what they approved.
+async fn keep_manifest(db: &mut Writing, before: &App, app: &mut App) -> Result<()> {
+    if app.version == 0 || Manifest::of(before) == Manifest::of(app) {
+        return Ok(());
+    }
+    if !before.is_global || Manifest::of(before).runs_like(&Manifest::of(app)) {
+        return sql::versions::save_manifest(db, app).await;
+    }
+    app.version = sql::versions::newest(db, app.id).await? + 1;
+    sql::versions::copy(db, app, before.version).await?;
+    sql::versions::prune(db, app.id, app.version).await
 }
 
 async fn store(db: &mut Writing, app: &App, package: &Package) -> Result<()> {

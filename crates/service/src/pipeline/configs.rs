@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::cases::{CONFIGURE, allow, find};
 use super::logs::{self, Level};
+use super::pins::{self, as_approved, version_changed};
 use super::{App, Collection, hosts, schema, sql};
 use crate::access::{Caller, ChangeApps, ReadApps, Who};
 use crate::activity::{self, Entry, Recorded};
@@ -58,6 +59,11 @@ pub struct AppConfig {
     pub failures: i64,
     #[serde(skip)]
     pub latest_error: Option<String>,
+    /// The version of the app that it was approved with, and runs.
+    pub version: i64,
+    /// The version that the app has by now.
+    #[serde(skip)]
+    pub latest_version: i64,
     pub created_at: Time,
     pub updated_at: Time,
 }
@@ -67,6 +73,8 @@ pub struct AppConfig {
 pub struct NewConfig {
     /// The team whose events it gets; the organization's oldest unless given.
     pub team_id: Option<TeamId>,
+    /// The version of the app that you have looked at. If the app has another by now, nothing is created: 409 `version_changed`.
+    pub version: Option<i64>,
     #[serde(flatten)]
     pub rest: ConfigPatch,
 }
@@ -158,6 +166,9 @@ impl Service {
         organizations::sql::lock(&mut db, caller.organization).await?;
         allow(&mut db, caller, CONFIGURE).await?;
         let app = find(&mut db, caller, collection, app).await?;
+        if new.version.is_some_and(|seen| seen != app.version) {
+            return Err(version_changed(app.version));
+        }
         let team = teams::cases::choose(&mut db, caller, new.team_id).await?;
         let now = db.now;
         let mut config = AppConfig {
@@ -180,6 +191,8 @@ impl Service {
             tries: 0,
             failures: 0,
             latest_error: None,
+            version: app.version,
+            latest_version: app.version,
             created_at: now,
             updated_at: now,
         };
@@ -205,6 +218,7 @@ impl Service {
         allow(&mut db, caller, CONFIGURE).await?;
         let app = find(&mut db, caller, collection, app).await?;
         let before = lock(&mut db, caller, app.id, id, unchanged).await?;
+        let app = as_approved(&mut db, app, &before).await?;
         let mut config = before.clone();
         self.change_config(&mut db, &app, &mut config, patch)?;
         let Some(entry) = Entry::updated(&before, &config) else {
@@ -309,7 +323,7 @@ impl Service {
     }
 
     /// The same for all configurations of an app whose code, or what is said of it, has changed.
-    pub(super) async fn settle_configs(&self, db: &mut Writing, who: &Who, app: &App) -> Result<()> {
+    pub(super) async fn settle_configs(&self, db: &mut Writing, who: &Who, before: &App, app: &App) -> Result<()> {
         let (mut of_ours, mut of_others) = (Vec::new(), Vec::new());
         for mut config in sql::configs::lock_all_of_app(db, app.id).await? {
             if !app.is_global && config.organization_id != app.organization_id {
@@ -318,6 +332,14 @@ impl Service {
                 of_others.push(Entry::deleted(&config).named("config_deleted"));
                 continue;
             }
+            if config.organization_id != app.organization_id {
+                // What runs for them is theirs to decide; that there is something newer is theirs to know.
+                if app.version != before.version {
+                    of_others.push(pins::tell(db, app, &config).await?);
+                }
+                continue;
+            }
+            (config.version, config.latest_version) = (app.version, app.version);
             of_ours.extend(self.encrypt_by_schema(db, app, &mut config).await?);
             self.follow_code(db, app, &mut config).await?;
         }
@@ -327,7 +349,12 @@ impl Service {
     }
 
     /// What the app calls a secret now is kept as one from now on. What it no longer calls one is deleted: it must not be shown.
-    async fn encrypt_by_schema(&self, db: &mut Writing, app: &App, config: &mut AppConfig) -> Result<Option<Entry>> {
+    pub(super) async fn encrypt_by_schema(
+        &self,
+        db: &mut Writing,
+        app: &App,
+        config: &mut AppConfig,
+    ) -> Result<Option<Entry>> {
         let secrets = self.config_secrets(config)?;
         let keys: Vec<String> = secrets.keys().cloned().collect();
         let whole = self.put(db, app, config, config.config.clone(), secrets)?;
@@ -371,12 +398,12 @@ impl Service {
     }
 }
 
-fn seen<P>(caller: &Caller<P>, app: AppId, config: Option<AppConfig>) -> Result<AppConfig> {
+pub(super) fn seen<P>(caller: &Caller<P>, app: AppId, config: Option<AppConfig>) -> Result<AppConfig> {
     let is_theirs = |config: &AppConfig| config.app_id == app && caller.may_see_team(config.team_id);
     config.filter(is_theirs).ok_or(Error::NotFound("configuration"))
 }
 
-async fn lock(
+pub(super) async fn lock(
     db: &mut Writing,
     caller: &Caller<ChangeApps>,
     app: AppId,

@@ -69,8 +69,9 @@ impl Service {
                 "there is no such version of this app's code to go back to",
             ));
         };
-        let mut app = before.clone();
-        (app.version, app.tag) = (number, tag);
+        let manifest = sql::versions::manifest(&mut db, id, number).await?;
+        let mut app = before.clone().at(number, manifest);
+        app.tag = tag;
         if let Some(offers) = sql::versions::offers(&mut db, &app).await? {
             app.take_over(&offers);
         }

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use super::pins::as_approved;
 use super::{App, AppConfig, schema, sql};
 use crate::Service;
 use crate::error::Result;
@@ -45,6 +46,7 @@ impl Service {
         let Some(app) = sql::apps::any(&mut db, config.app_id).await? else {
             return Ok(None);
         };
+        let app = as_approved(&mut db, app, &config).await?;
         let script = sql::sites::script(&mut db, &app, script).await?;
         Ok(script.map(|script| SiteApp {
             script,

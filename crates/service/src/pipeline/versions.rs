@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{App, AppName, Derived, Files};
+use super::{App, AppName, Derived, Files, empty_object};
 use crate::clock::Time;
 
 /// So many versions of an app are kept, the current one included.
@@ -36,6 +36,65 @@ pub struct Offers {
     pub frontend: Option<String>,
 }
 
+/// What was said of a version's code when it became current: by the code itself, or by those who wrote otherwise. It never changes
+/// while other organizations may run the version.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Manifest {
+    pub(super) config_schema: Value,
+    pub(super) capabilities: Value,
+    pub(super) metrics: Value,
+    pub(super) public_jobs: Value,
+    #[serde(default)]
+    pub(super) hosts: Option<Vec<String>>,
+    pub(super) written: Vec<Derived>,
+}
+
+impl Manifest {
+    pub(super) fn of(app: &App) -> Self {
+        Self {
+            config_schema: app.config_schema.clone(),
+            capabilities: app.capabilities.clone(),
+            metrics: app.metrics.clone(),
+            public_jobs: app.public_jobs.clone(),
+            hosts: app.hosts.clone(),
+            written: app.written.iter().copied().filter(|field| field.is_run()).collect(),
+        }
+    }
+
+    /// Whether it tells those who run the code the same.
+    pub(super) fn runs_like(&self, other: &Self) -> bool {
+        let written = self.written.clone();
+        *self
+            == Self {
+                written,
+                ..other.clone()
+            }
+    }
+}
+
+impl From<Offers> for Manifest {
+    fn from(offers: Offers) -> Self {
+        Self {
+            config_schema: offers.config_schema,
+            capabilities: offers.capabilities,
+            metrics: offers.metrics,
+            public_jobs: offers.public_jobs,
+            hosts: offers.hosts,
+            written: Vec::new(),
+        }
+    }
+}
+
+impl Derived {
+    /// Whether it decides how the code is run, rather than how the app is shown.
+    const fn is_run(self) -> bool {
+        match self {
+            Self::Name | Self::Description | Self::Icon => false,
+            Self::ConfigSchema | Self::Capabilities | Self::Metrics | Self::PublicJobs => true,
+        }
+    }
+}
+
 /// One state of an app's code, to be compared with another.
 #[derive(Debug, Clone)]
 pub struct Version {
@@ -62,6 +121,28 @@ pub struct VersionSeen {
 }
 
 impl App {
+    /// The same app with the code of another version, and what was said of it then.
+    pub(super) fn at(mut self, version: i64, manifest: Option<Manifest>) -> Self {
+        self.version = version;
+        // Without code there is nothing to run.
+        let manifest = manifest.unwrap_or_else(|| Manifest {
+            config_schema: self.config_schema.clone(),
+            capabilities: empty_object(),
+            metrics: empty_object(),
+            public_jobs: empty_object(),
+            hosts: Some(Vec::new()),
+            written: Vec::new(),
+        });
+        self.written.retain(|field| !field.is_run());
+        self.written.extend(manifest.written);
+        self.config_schema = manifest.config_schema;
+        self.capabilities = manifest.capabilities;
+        self.metrics = manifest.metrics;
+        self.public_jobs = manifest.public_jobs;
+        self.hosts = manifest.hosts;
+        self
+    }
+
     /// Takes over what the code says, where nobody wrote otherwise.
     pub(super) fn take_over(&mut self, offers: &Offers) {
         let is_ours = |field: Derived| !self.written.contains(&field);

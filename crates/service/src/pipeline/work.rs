@@ -4,6 +4,7 @@ use chrono::TimeDelta;
 use serde_json::{Map, Value};
 
 use super::logs::{self, Level};
+use super::pins::as_approved;
 use super::{AllowedHosts, App, AppConfig, sql};
 use crate::Service;
 use crate::access::Who;
@@ -184,6 +185,7 @@ impl Service {
         let Some(app) = sql::apps::any(db, config.app_id).await? else {
             return Ok(None);
         };
+        let app = as_approved(db, app, &config).await?;
         let Some(code) = sql::versions::code(db, &app).await? else {
             return Ok(None);
         };

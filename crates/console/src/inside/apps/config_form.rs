@@ -49,6 +49,8 @@ pub(super) struct ConfigPage {
 pub(super) struct Form {
     /// Chosen once, and never changed.
     pub(super) team: Option<Select>,
+    /// The version of the app that is looked at, while there is no configuration yet.
+    pub(super) version: Option<i64>,
     pub(super) enabled: Switch,
     pub(super) order: Field,
     pub(super) told: Vec<Told>,
@@ -69,6 +71,9 @@ pub(super) struct Facts {
     /// The hosts that the app declares; none: it does not say.
     declared: Option<String>,
     reached: Vec<Reached>,
+    version: i64,
+    /// What there is besides the version that was approved.
+    newer: Option<String>,
     made: String,
 }
 
@@ -106,6 +111,11 @@ impl Facts {
                 .then(|| format!("{site}/site_app/{}/{}/{}/", config.id, config.web_token, app.version)),
             declared: declared(app),
             reached: reached.collect(),
+            version: config.version,
+            newer: (config.version != config.latest_version).then(|| {
+                let (version, latest) = (config.version, config.latest_version);
+                format!("This configuration runs version {version} until you take version {latest}.")
+            }),
             made: show::day(config.created_at),
         }
     }
@@ -183,8 +193,8 @@ async fn change(
     typed: &Typed,
 ) -> service::Result<AppConfig> {
     let (caller, collection, app) = (&inside.caller, at.at.collection(), at.at.app);
-    let fields = schema::fields(&service.app(caller, collection, app).await?.config_schema);
-    let before = service.app_config(caller, collection, app, at.config).await?;
+    let (approved, before) = service.approved_app(caller, collection, app, at.config).await?;
+    let fields = schema::fields(&approved.config_schema);
     let patch = patch(typed, &fields, &before.config, before.allowed_hosts.as_deref())?;
     service
         .update_app_config(caller, collection, app, at.config, &patch, &service::whatever)
@@ -200,8 +210,7 @@ async fn config_page<P: Permission>(
     problems: &Problems,
 ) -> Result<Response, Failure> {
     let (collection, id) = (at.at.collection(), at.at.app);
-    let app = service.app(&inside.caller, collection, id).await?;
-    let config = service.app_config(&inside.caller, collection, id, at.config).await?;
+    let (app, config) = service.approved_app(&inside.caller, collection, id, at.config).await?;
     let fields = schema::fields(&app.config_schema);
     let team = name_of(config.team_id, &teams(service, inside).await?);
     let mut kept = service.kept_secrets(&config)?;
@@ -249,6 +258,7 @@ pub(super) fn form(typed: &Typed, fields: &[Asked], kept: &[String], problems: &
     let order = Field::text("order", "Order", "off").at_most(12).keyboard("numeric");
     Form {
         team: None,
+        version: None,
         enabled: Switch::new(
             "enabled",
             "On",

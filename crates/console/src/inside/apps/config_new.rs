@@ -57,6 +57,7 @@ async fn make(service: &Service, inside: &Inside<ChangeApps>, at: AtApp, typed: 
     let team = team.ok_or_else(|| Error::invalid("team_id", "invalid_choice", "choose one of these teams"))?;
     let new = NewConfig {
         team_id: Some(team),
+        version: typed.get("version").parse().ok(),
         rest: patch(typed, &fields, &Map::new(), None)?,
     };
     service
@@ -93,6 +94,7 @@ async fn new_page(
         facts: None,
         form: Form {
             team: Some(team),
+            version: Some(app.version),
             ..form(typed, &fields, &[], problems)
         },
         curl: AsCurl::new(service, [call]),

@@ -8,6 +8,7 @@ mod changes;
 mod config_form;
 mod config_new;
 mod config_removal;
+mod config_upgrade;
 mod diff;
 mod editor;
 mod elsewhere;
@@ -50,6 +51,7 @@ pub(super) fn routes() -> Router<Console> {
         .merge(newer::routes())
         .merge(removal::routes())
         .merge(config_removal::routes())
+        .merge(config_upgrade::routes())
         .merge(logs::routes())
 }
 

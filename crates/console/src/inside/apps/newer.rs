@@ -38,18 +38,19 @@ pub(super) fn routes() -> Router<Console> {
 
 #[derive(Template)]
 #[template(path = "inside/apps/newer.html")]
-struct NewerPage {
-    frame: Frame,
-    alerts: Vec<String>,
-    heading: String,
-    text: String,
-    changes: Option<Changes>,
-    diff: Option<Diff>,
+pub(super) struct NewerPage {
+    pub(super) frame: Frame,
+    pub(super) alerts: Vec<String>,
+    pub(super) heading: String,
+    pub(super) text: String,
+    pub(super) changes: Option<Changes>,
+    pub(super) diff: Option<Diff>,
     /// None: there is nothing to do.
-    button: Option<&'static str>,
-    tag: String,
-    back: String,
-    curl: AsCurl,
+    pub(super) button: Option<&'static str>,
+    /// What is shown, sent along so that nothing else is taken.
+    pub(super) seen: (&'static str, String),
+    pub(super) back: String,
+    pub(super) curl: AsCurl,
 }
 
 async fn preview(State(apps): State<Apps>, inside: Inside<ChangeApps>, at: AtApp) -> Result<Response, Failure> {
@@ -147,7 +148,7 @@ fn update_page(
                 },
             ],
         ),
-        tag,
+        seen: ("tag", tag),
         back: inside.path(&at.path()),
     }
 }
@@ -203,7 +204,7 @@ async fn back_page(
         changes: Some(Changes::new(&app.difference_with(&wanted.offers), &files)),
         diff: Diff::new(&files),
         button: (number != app.version).then_some("Go to this version"),
-        tag: String::new(),
+        seen: ("version", number.to_string()),
         back: inside.path(&at.path()),
         curl: AsCurl::new(service, [call]),
     };

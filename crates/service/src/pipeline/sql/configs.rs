@@ -16,7 +16,7 @@ macro_rules! select {
         concat!(
             "SELECT c.id, c.organization_id, c.app_id, a.collection, a.name AS app_name, c.team_id, c.enabled, c.sort_order, \
              c.config, c.secrets, c.web_token, c.delivered_until, c.delivered_count, c.due_at, c.attempt, c.tries, \
-             c.failures, c.latest_error, c.allowed_hosts, c.created_at, c.updated_at \
+             c.failures, c.latest_error, c.allowed_hosts, c.version, a.version AS latest_version, c.created_at, c.updated_at \
              FROM pipeline_config c JOIN pipeline_app a ON a.id = c.app_id ",
             $rest
         )
@@ -44,6 +44,8 @@ struct Row {
     failures: i64,
     latest_error: Option<String>,
     allowed_hosts: Option<Json<Vec<String>>>,
+    version: i64,
+    latest_version: i64,
     created_at: Time,
     updated_at: Time,
 }
@@ -72,6 +74,8 @@ impl TryFrom<Row> for AppConfig {
             failures: row.failures,
             latest_error: row.latest_error,
             allowed_hosts: row.allowed_hosts.map(|hosts| hosts.0),
+            version: row.version,
+            latest_version: row.latest_version,
             created_at: row.created_at,
             updated_at: row.updated_at,
         })
@@ -197,8 +201,8 @@ pub(in super::super) async fn due(db: &mut Session, now: Time, after: AppConfigI
 
 pub(in super::super) async fn insert(db: &mut Writing, config: &mut AppConfig) -> Result<()> {
     const SQL: &str = "INSERT INTO pipeline_config (organization_id, app_id, team_id, enabled, sort_order, config, \
-        web_token, delivered_until, delivered_count, attempt, tries, failures, created_at, updated_at) \
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, 0, 0, 0, $9, $10) RETURNING id";
+        web_token, delivered_until, delivered_count, attempt, tries, failures, created_at, updated_at, version) \
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, 0, 0, 0, $9, $10, $11) RETURNING id";
     config.id = on!(db, conn => sqlx::query_scalar(SQL)
         .bind(config.organization_id)
         .bind(config.app_id)
@@ -210,6 +214,7 @@ pub(in super::super) async fn insert(db: &mut Writing, config: &mut AppConfig) -
         .bind(config.delivered_until)
         .bind(config.created_at)
         .bind(config.updated_at)
+        .bind(config.version)
         .fetch_one(conn))?;
     Ok(())
 }
@@ -218,7 +223,7 @@ pub(in super::super) async fn insert(db: &mut Writing, config: &mut AppConfig) -
 pub(in super::super) async fn save(db: &mut Writing, config: &AppConfig) -> Result<()> {
     const SQL: &str = "UPDATE pipeline_config SET enabled = $2, sort_order = $3, config = $4, secrets = $5, \
         delivered_until = $6, delivered_count = $7, due_at = $8, attempt = $9, tries = $10, failures = $11, \
-        latest_error = $12, updated_at = $13, allowed_hosts = $14 WHERE id = $1";
+        latest_error = $12, updated_at = $13, allowed_hosts = $14, version = $15 WHERE id = $1";
     changed!(
         db,
         sqlx::query(SQL)
@@ -236,6 +241,7 @@ pub(in super::super) async fn save(db: &mut Writing, config: &AppConfig) -> Resu
             .bind(&config.latest_error)
             .bind(config.updated_at)
             .bind(config.allowed_hosts.as_ref().map(Json))
+            .bind(config.version)
     )?;
     Ok(())
 }

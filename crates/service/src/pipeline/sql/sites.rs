@@ -23,10 +23,10 @@ pub(in super::super) async fn of_team(db: &mut Session, team: TeamId) -> Result<
     macro_rules! loaded {
         ($has_site:literal) => {
             concat!(
-                "SELECT c.id, c.web_token, c.updated_at, a.version, ",
+                "SELECT c.id, c.web_token, c.updated_at, c.version, ",
                 $has_site,
                 " AS has_site FROM pipeline_config c JOIN pipeline_app a ON a.id = c.app_id \
-                 JOIN pipeline_version v ON v.app_id = a.id AND v.number = a.version \
+                 JOIN pipeline_version v ON v.app_id = a.id AND v.number = c.version \
                  WHERE c.team_id = $1 AND c.enabled AND a.collection = $2 ORDER BY c.sort_order, c.id"
             )
         };

@@ -8,7 +8,7 @@ use crate::clock::Time;
 use crate::db::{Session, Writing, changed, on};
 use crate::error::{Error, Result};
 use crate::id::AppId;
-use crate::pipeline::versions::KEPT;
+use crate::pipeline::versions::{KEPT, Manifest};
 use crate::pipeline::{App, Files, Offers, Package, Version, VersionName, VersionSeen};
 
 fn read<T: DeserializeOwned>(text: &str) -> Result<T> {
@@ -65,6 +65,42 @@ pub(in super::super) async fn offers(db: &mut Session, app: &App) -> Result<Opti
         app,
     )
     .await
+}
+
+/// What was said of a version. None: there is no such version.
+pub(in super::super) async fn manifest(db: &mut Session, app: AppId, number: i64) -> Result<Option<Manifest>> {
+    const SQL: &str = "SELECT manifest, offers FROM pipeline_version WHERE app_id = $1 AND number = $2";
+    let row: Option<(Option<String>, String)> =
+        on!(db, conn => sqlx::query_as(SQL).bind(app).bind(number).fetch_optional(conn))?;
+    let read_row = |(manifest, offers): (Option<String>, String)| match manifest {
+        Some(manifest) => read(&manifest),
+        None => read::<Offers>(&offers).map(Manifest::from),
+    };
+    row.map(read_row).transpose()
+}
+
+pub(in super::super) async fn save_manifest(db: &mut Writing, app: &App) -> Result<()> {
+    const SQL: &str = "UPDATE pipeline_version SET manifest = $3 WHERE app_id = $1 AND number = $2";
+    let manifest = written(&Manifest::of(app));
+    changed!(db, sqlx::query(SQL).bind(app.id).bind(app.version).bind(manifest))?;
+    Ok(())
+}
+
+/// The same code as another version, with what is said of it now.
+pub(in super::super) async fn copy(db: &mut Writing, app: &App, from: i64) -> Result<()> {
+    const SQL: &str = "INSERT INTO pipeline_version (app_id, number, tag, files, code, offers, manifest, created_at) \
+        SELECT app_id, $3, tag, files, code, offers, $4, $5 FROM pipeline_version WHERE app_id = $1 AND number = $2";
+    let (now, manifest) = (db.now, written(&Manifest::of(app)));
+    changed!(
+        db,
+        sqlx::query(SQL)
+            .bind(app.id)
+            .bind(from)
+            .bind(app.version)
+            .bind(manifest)
+            .bind(now)
+    )?;
+    Ok(())
 }
 
 pub(in super::super) async fn find(db: &mut Session, app: AppId, number: i64) -> Result<Option<Version>> {
@@ -138,8 +174,8 @@ pub(in super::super) async fn newest(db: &mut Session, app: AppId) -> Result<i64
 
 /// The code that an app has from now on.
 pub(in super::super) async fn insert(db: &mut Writing, app: &App, package: &Package) -> Result<()> {
-    const SQL: &str = "INSERT INTO pipeline_version (app_id, number, tag, files, code, offers, created_at) \
-        VALUES ($1, $2, $3, $4, $5, $6, $7)";
+    const SQL: &str = "INSERT INTO pipeline_version (app_id, number, tag, files, code, offers, manifest, created_at) \
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
     let now = db.now;
     changed!(
         db,
@@ -152,14 +188,16 @@ pub(in super::super) async fn insert(db: &mut Writing, app: &App, package: &Pack
             .bind(written(&without_nul(
                 serde_json::to_value(&package.offers).expect("offers are JSON")
             )))
+            .bind(written(&Manifest::of(app)))
             .bind(now)
     )?;
     Ok(())
 }
 
-/// Lets go of the oldest.
+/// Lets go of the oldest, but for those that somebody still runs.
 pub(in super::super) async fn prune(db: &mut Writing, app: AppId, newest: i64) -> Result<()> {
-    const SQL: &str = "DELETE FROM pipeline_version WHERE app_id = $1 AND number <= $2";
+    const SQL: &str = "DELETE FROM pipeline_version WHERE app_id = $1 AND number <= $2 AND NOT EXISTS \
+        (SELECT 1 FROM pipeline_config c WHERE c.app_id = pipeline_version.app_id AND c.version = pipeline_version.number)";
     changed!(db, sqlx::query(SQL).bind(app).bind(newest - KEPT))?;
     Ok(())
 }

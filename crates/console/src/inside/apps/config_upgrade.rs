@@ -1,0 +1,96 @@
+//! A newer version of an app for a configuration of another organization, with what it changes shown before it is taken.
+
+use apps::different_files;
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::get;
+use serde::Deserialize;
+use serde_json::json;
+use service::Service;
+use service::access::{ChangeApps, ReadApps};
+
+use super::changes::{Changes, said};
+use super::diff::Diff;
+use super::frame_below;
+use super::newer::NewerPage;
+use super::shelf::AtConfig;
+use crate::Console;
+use crate::curl::{AsCurl, Call};
+use crate::failure::{Failure, Problems};
+use crate::inside::Inside;
+use crate::page::{go_to, page_again};
+use crate::visitor::Sent;
+
+pub(super) fn routes() -> Router<Console> {
+    Router::new().route(
+        "/organizations/{organization}/apps/{collection}/{app}/configurations/{config}/update/",
+        get(review).post(upgrade),
+    )
+}
+
+#[derive(Deserialize)]
+struct ConsentForm {
+    version: i64,
+}
+
+async fn review(State(service): State<Service>, inside: Inside<ChangeApps>, at: AtConfig) -> Result<Response, Failure> {
+    shown(&service, &inside, at, &Problems::default()).await
+}
+
+/// The version that was shown is the one that is taken: if there is another by now, that is shown instead.
+async fn upgrade(
+    State(service): State<Service>,
+    inside: Inside<ChangeApps>,
+    at: AtConfig,
+    Sent(ConsentForm { version }): Sent<ConsentForm>,
+) -> Result<Response, Failure> {
+    let (collection, app) = (at.at.collection(), at.at.app);
+    let upgraded = service.upgrade_app_config(&inside.caller, collection, app, at.config, version);
+    match upgraded.await {
+        Ok(_) => Ok(go_to(&inside.path(&format!("{}?done=config-upgraded", at.path())))),
+        Err(error) => shown(&service, &inside, at, &Problems::try_from(error)?).await,
+    }
+}
+
+async fn shown(
+    service: &Service,
+    inside: &Inside<ChangeApps>,
+    at: AtConfig,
+    problems: &Problems,
+) -> Result<Response, Failure> {
+    let reader = inside.also::<ReadApps>(service).await?;
+    let found = service
+        .preview_config_upgrade(&reader, at.at.collection(), at.at.app, at.config)
+        .await?;
+    let (config, latest) = (&found.config, &found.latest);
+    let files = different_files(&found.files_before, &found.files_after);
+    let is_newest = config.version == latest.version;
+    let path = inside.api(&format!("{}upgrade/", at.api()));
+    let look = Call::get::<ReadApps>("See what the newest version would change", path.clone());
+    let take = Call::post::<ChangeApps>("Take the newest version", path).sending(json!({ "version": latest.version }));
+    let shown = NewerPage {
+        frame: frame_below(inside, at.at, latest.name.to_string()),
+        alerts: said(problems),
+        heading: format!("Update {}", latest.name),
+        text: if is_newest {
+            format!(
+                "This configuration runs version {}, the newest there is.",
+                config.version
+            )
+        } else {
+            format!(
+                "This configuration runs version {}. {} has published version {}, which will be given this configuration's values, \
+                 secrets included, and your events.",
+                config.version, latest.organization_name, latest.version
+            )
+        },
+        changes: (!is_newest).then(|| Changes::new(&found.difference, &files)),
+        diff: Diff::new(&files),
+        button: (!is_newest).then_some("Update"),
+        seen: ("version", latest.version.to_string()),
+        back: inside.path(&at.path()),
+        curl: AsCurl::new(service, [look, take]),
+    };
+    Ok(page_again(problems, &shown))
+}

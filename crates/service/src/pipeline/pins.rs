@@ -1,0 +1,129 @@
+//! Which version of an app a configuration runs: the one that its organization approved, until it takes a newer one.
+
+use super::cases::{CONFIGURE, allow, find};
+use super::configs::{lock, seen};
+use super::logs::{self, Level};
+use super::{App, AppConfig, Collection, Difference, Files, sql};
+use crate::Service;
+use crate::access::{Caller, ChangeApps, ReadApps};
+use crate::activity::Entry;
+use crate::db::{Session, Writing};
+use crate::error::{Error, Result};
+use crate::id::{AppConfigId, AppId};
+
+/// What a configuration would run if it took the version that its app has now.
+#[derive(Debug, Clone)]
+pub struct ConfigUpgrade {
+    pub config: AppConfig,
+    /// The app as the configuration runs it.
+    pub approved: App,
+    /// The app as it is now.
+    pub latest: App,
+    pub difference: Difference,
+    pub files_before: Files,
+    pub files_after: Files,
+}
+
+impl Service {
+    /// A configuration, and the app as it runs there.
+    pub async fn approved_app<P>(
+        &self,
+        caller: &Caller<P>,
+        collection: Collection,
+        app: AppId,
+        id: AppConfigId,
+    ) -> Result<(App, AppConfig)> {
+        let mut db = self.core.store.read().await?;
+        allow(&mut db, caller, CONFIGURE).await?;
+        let app = find(&mut db, caller, collection, app).await?;
+        let config = seen(
+            caller,
+            app.id,
+            sql::configs::find(&mut db, caller.organization, id).await?,
+        )?;
+        Ok((as_approved(&mut db, app, &config).await?, config))
+    }
+
+    /// What would change for a configuration, before anybody agrees to it.
+    pub async fn preview_config_upgrade(
+        &self,
+        caller: &Caller<ReadApps>,
+        collection: Collection,
+        app: AppId,
+        id: AppConfigId,
+    ) -> Result<ConfigUpgrade> {
+        let mut db = self.core.store.read().await?;
+        allow(&mut db, caller, CONFIGURE).await?;
+        let latest = find(&mut db, caller, collection, app).await?;
+        let config = seen(caller, app, sql::configs::find(&mut db, caller.organization, id).await?)?;
+        let approved = as_approved(&mut db, latest.clone(), &config).await?;
+        Ok(ConfigUpgrade {
+            difference: Difference::between(&approved, &latest),
+            files_before: sql::versions::files(&mut db, &approved).await?.unwrap_or_default(),
+            files_after: sql::versions::files(&mut db, &latest).await?.unwrap_or_default(),
+            config,
+            approved,
+            latest,
+        })
+    }
+
+    /// From now on the configuration runs the version that the app has. `version` is the one that the caller has looked at.
+    pub async fn upgrade_app_config(
+        &self,
+        caller: &Caller<ChangeApps>,
+        collection: Collection,
+        app: AppId,
+        id: AppConfigId,
+        version: i64,
+    ) -> Result<AppConfig> {
+        let mut db = self.write().await?;
+        allow(&mut db, caller, CONFIGURE).await?;
+        // Whoever changes the app's code locks all its configurations: from here on it stays what it is.
+        let before = lock(&mut db, caller, app, id, &crate::whatever).await?;
+        let app = find(&mut db, caller, collection, app).await?;
+        if app.version != version {
+            return Err(version_changed(app.version));
+        }
+        if before.version == version {
+            return Ok(before);
+        }
+        let mut config = before.clone();
+        (config.version, config.updated_at) = (version, db.now);
+        // Other code: what failed before no longer counts.
+        (config.tries, config.failures) = (0, 0);
+        let deleted = self.encrypt_by_schema(&mut db, &app, &mut config).await?;
+        self.follow_code(&mut db, &app, &mut config).await?;
+        let upgraded = Entry::updated(&before, &config).map(|entry| entry.named("config_upgraded"));
+        let entries: Vec<Entry> = upgraded.into_iter().chain(deleted).collect();
+        db.commit(&caller.who, &entries).await?;
+        Ok(config)
+    }
+}
+
+/// The app as a configuration runs it: with the code that was approved, and what was said of it then.
+pub(super) async fn as_approved(db: &mut Session, app: App, config: &AppConfig) -> Result<App> {
+    if app.version == config.version {
+        return Ok(app);
+    }
+    let manifest = sql::versions::manifest(db, app.id, config.version).await?;
+    Ok(app.at(config.version, manifest))
+}
+
+/// Tells those who use an app of others that it has another version now.
+pub(super) async fn tell(db: &mut Writing, app: &App, config: &AppConfig) -> Result<Entry> {
+    let message = format!(
+        "The app has version {} now. This configuration goes on with version {}, which was approved here, until somebody reviews and \
+         takes the other one.",
+        app.version, config.version
+    );
+    logs::say(db, config, Level::Info, &message).await?;
+    Ok(Entry::happened(config, "new_version").noting("version", &app.version.to_string()))
+}
+
+/// What was looked at is no longer what would be taken.
+pub(super) fn version_changed(latest: i64) -> Error {
+    Error::Conflict {
+        code: "version_changed",
+        detail: format!("the app has version {latest} by now: review it and repeat"),
+    }
+}
