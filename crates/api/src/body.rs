@@ -92,7 +92,7 @@ async fn read_json(headers: &HeaderMap, body: axum::body::Body) -> Result<Value,
         return Ok(Value::Object(Map::new()));
     }
     expect_json(headers)?;
-    json::parse(&bytes).map_err(|error| Problem::Unreadable(error.to_string()))
+    json::parse(&bytes).map_err(Problem::Unreadable)
 }
 
 /// Reads a body to its end, unless that is too far away.
@@ -100,7 +100,7 @@ pub(crate) async fn collect(body: axum::body::Body) -> Result<Bytes, Problem> {
     match Limited::new(body, MOST_BYTES).collect().await {
         Ok(collected) => Ok(collected.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => Err(Problem::TooLarge),
-        Err(error) => Err(Problem::Unreadable(error.to_string())),
+        Err(_) => Err(Problem::Unreadable("it broke off".to_owned())),
     }
 }
 

@@ -74,6 +74,7 @@ pub(crate) struct BackfilledView<'a> {
 pub(crate) struct RunView<'a> {
     id: Uuid,
     status: RunStatus,
+    /// Rows that the destination has acknowledged for good.
     records_completed: Option<i32>,
     latest_error: Option<&'a str>,
     data_interval_start: Stamp,
@@ -83,6 +84,9 @@ pub(crate) struct RunView<'a> {
     finished_at: Option<Stamp>,
     last_updated_at: Stamp,
     records_total_count: Option<i32>,
+    /// Rows handed to the destination, acknowledged or not: most make rows visible at the end, all at once.
+    records_read: Option<i32>,
+    /// The bytes of `records_completed`, as they were sent.
     bytes_exported: Option<i64>,
     batch_export: Uuid,
     /// The backfill that asked for it, if one did.
@@ -93,7 +97,7 @@ pub(crate) struct RunView<'a> {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "DestinationTest")]
 pub(crate) struct TestView {
-    /// Whether nothing failed.
+    /// Whether everything was tried and passed.
     is_ok: bool,
     steps: Vec<StepView>,
 }
@@ -205,6 +209,7 @@ impl<'a> From<&'a Run> for RunView<'a> {
             finished_at: run.finished_at.map(Stamp),
             last_updated_at: Stamp(run.updated_at),
             records_total_count: run.records_total_count.map(count),
+            records_read: run.records_read.map(count),
             bytes_exported: run.bytes_exported,
             batch_export: run.batch_export.0,
             backfill: run.backfill.map(|id| id.0),
@@ -227,7 +232,7 @@ impl From<Vec<Step>> for TestView {
             },
         };
         Self {
-            is_ok: steps.iter().all(|step| step.verdict != Verdict::Failed),
+            is_ok: steps.iter().all(|step| step.verdict == Verdict::Passed),
             steps: steps.into_iter().map(view).collect(),
         }
     }

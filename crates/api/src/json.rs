@@ -3,15 +3,32 @@
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::error::Category;
 use serde_json::{Map, Number, Value};
 
-/// Reads one JSON value. `serde_json` itself bounds the depth and the size of numbers.
-pub(crate) fn parse(bytes: &[u8]) -> Result<Value, serde_json::Error> {
+/// Reads one JSON value, or says what is wrong. `serde_json` itself bounds the depth and the size of numbers.
+pub(crate) fn parse(bytes: &[u8]) -> Result<Value, String> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
-    let value = Strict.deserialize(&mut reader)?;
-    reader.end()?;
+    let value = Strict.deserialize(&mut reader).map_err(|error| explained(&error))?;
+    reader.end().map_err(|error| explained(&error))?;
     Ok(value)
 }
+
+/// In our own words: those of a library change with its version, and speak of Rust.
+fn explained(error: &serde_json::Error) -> String {
+    let place = format!("line {}, column {}", error.line(), error.column());
+    let said = error.to_string();
+    match error.classify() {
+        // Ours, with the place behind it.
+        Category::Data => said.split(" at line ").next().unwrap_or_default().to_owned(),
+        Category::Eof => "it ends too early".to_owned(),
+        _ if said.starts_with("recursion limit") => "it nests too deeply".to_owned(),
+        _ => format!("there is a mistake in {place}"),
+    }
+}
+
+/// Up to here every whole number is one of its own as a float.
+const EXACT: f64 = 9_007_199_254_740_992.0;
 
 struct Strict;
 
@@ -50,7 +67,12 @@ impl<'de> Visitor<'de> for Strict {
         Ok(Value::from(value))
     }
 
+    /// `8.0` is a whole number, as JSON Schema has it.
+    #[expect(clippy::cast_possible_truncation, reason = "it has no fraction and is small")]
     fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        if value.fract() == 0.0 && value.abs() <= EXACT {
+            return Ok(Value::from(value as i64));
+        }
         Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
     }
 
@@ -98,6 +120,12 @@ mod tests {
             parse(text).expect("valid"),
             serde_json::from_slice::<Value>(text).expect("valid")
         );
+    }
+
+    #[test]
+    fn whole_numbers_are_whole_however_they_are_written() {
+        assert_eq!(parse(b"[8.0, -3e2, 0.0]"), Ok(serde_json::json!([8, -300, 0])));
+        assert_eq!(parse(b"[8.5, 1e300]"), Ok(serde_json::json!([8.5, 1e300])));
     }
 
     #[test]

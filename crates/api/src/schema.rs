@@ -12,6 +12,7 @@ use schemars::transform::{Transform, transform_subschemas};
 use schemars::{JsonSchema, Schema};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use serde_path_to_error::Segment;
 use service::Invalid;
 
 use crate::error::Problem;
@@ -108,14 +109,55 @@ pub(crate) fn read<T: JsonSchema + DeserializeOwned + 'static>(mut value: Value)
     if !problems.is_empty() {
         return Err(Problem::Validation(problems));
     }
-    // The schema lets nothing through that the type refuses; if it ever does, that is still the input's fault.
-    serde_json::from_value(value).map_err(|error| {
-        Problem::Validation(vec![Invalid {
-            field: None,
-            code: "invalid_input",
-            detail: error.to_string(),
-        }])
+    // The schema knows no largest number, but types do.
+    let mut track = serde_path_to_error::Track::new();
+    let reader = serde_path_to_error::Deserializer::new(&value, &mut track);
+    let read = T::deserialize(reader);
+    read.map_err(|_| {
+        let mut problem = out_of_range(&value, &track.path());
+        problem.field = problem.field.or_else(|| culprit::<T>(&value).map(Cow::Owned));
+        Problem::Validation(vec![problem])
     })
+}
+
+/// The field without which all would be well, for types that do not say where they stopped: flattened ones.
+fn culprit<T: DeserializeOwned>(value: &Value) -> Option<String> {
+    let fields = value.as_object()?;
+    let is_fine_without = |name: &&String| {
+        let mut rest = fields.clone();
+        rest.remove(name.as_str());
+        T::deserialize(Value::Object(rest)).is_ok()
+    };
+    fields.keys().find(is_fine_without).cloned()
+}
+
+/// What a type refuses although its schema does not.
+fn out_of_range(value: &Value, path: &serde_path_to_error::Path) -> Invalid {
+    let mut names: Vec<String> = Vec::new();
+    let mut found = Some(value);
+    for segment in path {
+        match segment {
+            Segment::Map { key } => {
+                found = found.and_then(|value| value.get(key));
+                names.push(key.clone());
+            }
+            Segment::Seq { index } => {
+                found = found.and_then(|value| value.get(index));
+                names.push(index.to_string());
+            }
+            Segment::Enum { .. } | Segment::Unknown => {}
+        }
+    }
+    let detail = if names.is_empty() || found.is_some_and(Value::is_number) {
+        "this is too large, too small, or not what the schema at /api/schema/ describes"
+    } else {
+        "this is not what the schema at /api/schema/ describes"
+    };
+    Invalid {
+        field: (!names.is_empty()).then(|| Cow::Owned(names.join("__"))),
+        code: "invalid_input",
+        detail: detail.to_owned(),
+    }
 }
 
 /// White space around a text is not part of it, but a password is what was typed, and so is a file.

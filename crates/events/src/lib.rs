@@ -9,7 +9,7 @@ mod elements;
 pub mod import;
 pub mod persons;
 mod rows;
-pub mod scalars;
+mod scalars;
 pub mod sqlite;
 mod stored;
 
@@ -30,7 +30,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("the event store failed")]
-    Sqlite(#[from] rusqlite::Error),
+    Sqlite(#[source] rusqlite::Error),
+    /// What a query makes of a row is larger than anybody may ask for.
+    #[error("a row of the query is too large")]
+    TooLarge,
     #[error("the event store's disk failed")]
     Io(#[from] std::io::Error),
     #[error("ClickHouse could not be reached")]
@@ -51,6 +54,16 @@ pub enum Error {
     Arrow(#[from] arrow::error::ArrowError),
     #[error("the event store has stopped")]
     Stopped,
+}
+
+impl From<rusqlite::Error> for Error {
+    fn from(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(rusqlite::ErrorCode::TooBig) => Self::TooLarge,
+            Some(rusqlite::ErrorCode::OperationInterrupted) => Self::Stopped,
+            _ => Self::Sqlite(error),
+        }
+    }
 }
 
 /// Something that happened, as a program told it, before it is stored.

@@ -8,6 +8,7 @@ use hogql::{Query, Type};
 use tokio::sync::mpsc;
 
 use crate::Result;
+use crate::sqlite::interrupt::StopOnDrop;
 
 /// How many batches wait between the engine and whoever takes them.
 const WAITING: usize = 4;
@@ -17,6 +18,8 @@ const WAITING: usize = 4;
 pub struct Rows {
     pub schema: SchemaRef,
     batches: mpsc::Receiver<Result<RecordBatch>>,
+    /// Ends the reading of an engine that has to be told.
+    _stop: Option<StopOnDrop>,
 }
 
 /// The engine's end. An error is the last thing sent.
@@ -25,7 +28,19 @@ pub type Sender = mpsc::Sender<Result<RecordBatch>>;
 impl Rows {
     pub fn channel(schema: SchemaRef) -> (Sender, Self) {
         let (sender, batches) = mpsc::channel(WAITING);
-        (sender, Self { schema, batches })
+        let rows = Self {
+            schema,
+            batches,
+            _stop: None,
+        };
+        (sender, rows)
+    }
+
+    pub(crate) fn stopping(self, stop: StopOnDrop) -> Self {
+        Self {
+            _stop: Some(stop),
+            ..self
+        }
     }
 
     /// The next batch; none after the last.

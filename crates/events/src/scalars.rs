@@ -2,17 +2,22 @@
 
 use hogql::Value;
 use hogql::scalars::ALL;
-use rusqlite::Connection;
 use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::types::{Value as Stored, ValueRef};
+use rusqlite::{Connection, ffi};
+
+use crate::sqlite::interrupt::{Interrupt, failure};
 
 /// For every connection that runs SQL written by [`hogql::Query::render`].
-pub fn register(connection: &Connection) -> rusqlite::Result<()> {
+pub(crate) fn register(connection: &Connection, interrupt: &Interrupt) -> rusqlite::Result<()> {
     let is_pure = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
     for scalar in ALL {
-        connection.create_scalar_function(scalar.name, scalar.arity, is_pure, |context| {
+        let interrupt = interrupt.clone();
+        connection.create_scalar_function(scalar.name, scalar.arity, is_pure, move |context| {
+            interrupt.check()?;
             let arguments: Vec<_> = (0..context.len()).map(|index| argument(context, index)).collect();
-            Ok(stored(scalar.call(&arguments)))
+            let result = scalar.call(&arguments);
+            result.map(stored).map_err(|_| failure(ffi::SQLITE_TOOBIG))
         })?;
     }
     Ok(())

@@ -1,6 +1,8 @@
 //! What a destination does. Each kind has a folder of its own below `destinations`.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -8,7 +10,7 @@ use async_trait::async_trait;
 use hogql::{Model, Query};
 use outbound::{Dialer, Http, Roots};
 use serde::Serialize;
-use service::{ExportId, RunId, Time};
+use service::{ExportId, OrganizationId, RunId, Time};
 
 use crate::Error;
 
@@ -20,6 +22,18 @@ pub struct Outside {
     pub roots: Roots,
     /// The folder below which files may be written; none: the operator allows no files.
     pub export_root: Option<PathBuf>,
+}
+
+impl Outside {
+    /// The same for one organization: its files are in a folder of its own.
+    #[must_use]
+    pub fn of(&self, organization: OrganizationId) -> Self {
+        let export_root = self.export_root.as_ref();
+        Self {
+            export_root: export_root.map(|root| root.join(organization.to_string())),
+            ..self.clone()
+        }
+    }
 }
 
 /// One interval of one export, on its way.
@@ -38,6 +52,26 @@ pub struct Delivery {
     pub is_custom: bool,
     /// The interval was delivered before and is asked for again: what is there is replaced.
     pub is_resend: bool,
+    /// What is at the destination before the commit; only those write it whose rows cannot be taken back.
+    pub acknowledged: Acknowledged,
+}
+
+/// What a destination has acknowledged so far, for good. Every clone counts the same.
+#[derive(Debug, Clone, Default)]
+pub struct Acknowledged(Arc<(AtomicU64, AtomicU64)>);
+
+impl Acknowledged {
+    pub(crate) fn add(&self, receipt: Receipt) {
+        self.0.0.fetch_add(receipt.rows, Ordering::Relaxed);
+        self.0.1.fetch_add(receipt.bytes, Ordering::Relaxed);
+    }
+
+    pub fn read(&self) -> Receipt {
+        Receipt {
+            rows: self.0.0.load(Ordering::Relaxed),
+            bytes: self.0.1.load(Ordering::Relaxed),
+        }
+    }
 }
 
 /// A destination.
@@ -89,6 +123,6 @@ pub struct Step {
 pub enum Verdict {
     Passed,
     Failed,
-    /// Not tried, because something before it failed.
+    /// Not tried: something before it failed, or it was a dry run.
     Skipped,
 }

@@ -14,6 +14,8 @@ pub struct Error {
     pub sentence: String,
     /// Trying again would not help: somebody has to change something.
     pub is_lasting: bool,
+    /// The key of the configuration that is wrong, if it is just one; below a group with its path, such as `a__b`.
+    pub key: Option<&'static str>,
     #[source]
     cause: Option<Cause>,
 }
@@ -23,6 +25,7 @@ impl Error {
         Self {
             sentence: sentence.into(),
             is_lasting: true,
+            key: None,
             cause: Some(cause.into()),
         }
     }
@@ -32,8 +35,16 @@ impl Error {
         Self {
             sentence: sentence.into(),
             is_lasting: false,
+            key: None,
             cause: Some(cause.into()),
         }
+    }
+
+    /// The same, about one key of the configuration.
+    #[must_use]
+    pub fn in_key(mut self, key: &'static str) -> Self {
+        self.key = Some(key);
+        self
     }
 
     /// A lasting one whose sentence says it all.
@@ -41,6 +52,7 @@ impl Error {
         Self {
             sentence: sentence.into(),
             is_lasting: true,
+            key: None,
             cause: None,
         }
     }
@@ -52,6 +64,7 @@ impl From<HttpError> for Error {
         Self {
             sentence: cause.to_string(),
             is_lasting,
+            key: None,
             cause: Some(cause.into()),
         }
     }
@@ -63,13 +76,21 @@ impl From<DialError> for Error {
         Self {
             sentence: cause.to_string(),
             is_lasting,
+            key: None,
             cause: Some(cause.into()),
         }
     }
 }
 
+/// What a query may not ask for.
+pub(crate) const TOO_LARGE: &str = "the query makes a row of more than 256 MiB, or a text of more than 4 MiB with concat or \
+                                    replaceAll: select less, or shorten the texts with substring";
+
 impl From<events::Error> for Error {
     fn from(cause: events::Error) -> Self {
+        if matches!(cause, events::Error::TooLarge) {
+            return Self::lasting(TOO_LARGE, cause);
+        }
         Self::passing(
             "the events could not be read; the operator of this server finds the reason in its log",
             cause,

@@ -17,6 +17,12 @@ use crate::{Deliver, Outside, Step, Verdict, destinations};
 /// A test ends before the request does that asked for it.
 const MOST_TESTING: Duration = Duration::from_secs(25);
 
+/// What looking up a name may take when an export is saved.
+const LOOK_UP_TIME: Duration = Duration::from_millis(500);
+
+/// A preview can read all events of a team without finding one that matches.
+const PREVIEWS_AT_ONCE: usize = 4;
+
 /// Cheap to clone; every clone is the same.
 #[derive(Clone)]
 pub struct Exports {
@@ -33,6 +39,7 @@ pub(crate) struct Core {
     /// How many runs go to each place just now.
     places: Mutex<HashMap<String, usize>>,
     pub(crate) wake: tokio::sync::Notify,
+    pub(crate) previews: tokio::sync::Semaphore,
 }
 
 impl Exports {
@@ -47,6 +54,7 @@ impl Exports {
                 worker: WorkerId(id),
                 places: Mutex::default(),
                 wake: tokio::sync::Notify::new(),
+                previews: tokio::sync::Semaphore::new(PREVIEWS_AT_ONCE),
             }),
         }
     }
@@ -66,8 +74,7 @@ impl Exports {
 
     /// Looks at where it would go before it is written down; a name that is not in DNS yet is fine.
     pub async fn create(&self, caller: &Caller<ChangeExports>, new: &NewExport) -> Result<ExportSeen> {
-        self.check(&new.destination.read()?, caller.who.request.is_dry_run)
-            .await?;
+        self.check(caller, &new.destination.read()?).await?;
         self.core.service.create_batch_export(caller, new).await
     }
 
@@ -82,7 +89,7 @@ impl Exports {
         if patch.destination.is_some() {
             let export = service.batch_export_after(caller, id, patch).await?;
             let destination = export.destination(service.instance())?;
-            self.check(&destination, caller.who.request.is_dry_run).await?;
+            self.check(caller, &destination).await?;
         }
         service.update_batch_export(caller, id, patch, unchanged).await
     }
@@ -101,22 +108,27 @@ impl Exports {
         destination: &Destination,
     ) -> Result<Vec<Step>> {
         let is_dry_run = caller.who.request.is_dry_run;
-        let opened = self.check(destination, is_dry_run).await?;
+        let opened = self.check(caller, destination).await?;
         if is_dry_run {
-            // A dry run reaches out to nobody, and that is all a test does.
-            return Ok(Vec::new());
+            return Ok(vec![not_tried()]);
         }
-        Ok(tokio::time::timeout(MOST_TESTING, opened.test())
+        let mut steps = tokio::time::timeout(MOST_TESTING, opened.test())
             .await
-            .unwrap_or_else(|_| vec![too_slow()]))
+            .unwrap_or_else(|_| vec![too_slow()]);
+        for step in &mut steps {
+            step.message = without_secret_hosts(std::mem::take(&mut step.message), destination);
+        }
+        Ok(steps)
     }
 
     /// The address policy, and whatever can be said without reaching out.
-    async fn check(&self, destination: &Destination, is_dry_run: bool) -> Result<Box<dyn Deliver>> {
+    async fn check(&self, caller: &Caller<ChangeExports>, destination: &Destination) -> Result<Box<dyn Deliver>> {
+        let is_dry_run = caller.who.request.is_dry_run;
         for target in destination.targets() {
             self.check_target(&target, is_dry_run).await?;
         }
-        destinations::open(destination, &self.core.outside).map_err(|error| unusable(&error))
+        let outside = self.core.outside.of(caller.organization);
+        destinations::open(destination, &outside).map_err(|error| unusable(&error))
     }
 
     /// In a dry run no name is looked up.
@@ -135,8 +147,10 @@ impl Exports {
         if is_dry_run && url::Host::parse(&host).is_ok_and(|host| matches!(host, url::Host::Domain(_))) {
             return Ok(());
         }
-        match self.core.outside.dialer.addresses(&host).await {
-            Err(DialError::Refused(refusal)) => Err(refused(field, refusal.rule.code(), refusal.to_string())),
+        // A name server that says nothing keeps nobody waiting: before anything is sent, the address is checked again.
+        let addresses = tokio::time::timeout(LOOK_UP_TIME, self.core.outside.dialer.addresses(&host)).await;
+        match addresses {
+            Ok(Err(DialError::Refused(refusal))) => Err(refused(field, refusal.rule.code(), refusal.to_string())),
             // Saving never depends on the network.
             _ => Ok(()),
         }
@@ -209,7 +223,29 @@ pub(crate) fn query_of(export: &BatchExport, layout: hogql::Query) -> hogql::Que
     query
 }
 
+/// Errors name hosts. One that stands in a secret, such as a connection string, is called after its key.
+pub(crate) fn without_secret_hosts(text: String, destination: &Destination) -> String {
+    let kind = destination.kind();
+    let is_secret = |key: &str| kind.fields().any(|field| field.is_secret && field.key == key);
+    destination.targets().iter().fold(text, |text, target| match target {
+        Target::Url { field, url } if is_secret(field) => {
+            let url = Url::parse(url).ok();
+            match url.as_ref().and_then(Url::host_str) {
+                Some(host) => text.replace(host, &format!("the host in {field}")),
+                None => text,
+            }
+        }
+        _ => text,
+    })
+}
+
 pub(crate) fn store_failed(cause: &events::Error) -> Error {
+    if matches!(cause, events::Error::TooLarge) {
+        return Error::Conflict {
+            code: "query_too_large",
+            detail: crate::error::TOO_LARGE.to_owned(),
+        };
+    }
     tracing::error!(error = cause as &dyn std::error::Error, "the store of events failed");
     Error::Conflict {
         code: "events_unavailable",
@@ -218,7 +254,10 @@ pub(crate) fn store_failed(cause: &events::Error) -> Error {
 }
 
 pub(crate) fn unusable(error: &crate::Error) -> Error {
-    Error::invalid("destination__config", "invalid_input", error.sentence.clone())
+    match error.key {
+        Some(key) => refused(key, "invalid_input", error.sentence.clone()),
+        None => Error::invalid("destination__config", "invalid_input", error.sentence.clone()),
+    }
 }
 
 fn refused(field: &str, code: &'static str, detail: impl Into<String>) -> Error {
@@ -227,6 +266,16 @@ fn refused(field: &str, code: &'static str, detail: impl Into<String>) -> Error 
         code,
         detail: detail.into(),
     }])
+}
+
+/// A dry run reaches out to nobody, and that is all a test does.
+fn not_tried() -> Step {
+    Step {
+        name: "connection",
+        description: "Reach the destination".to_owned(),
+        verdict: Verdict::Skipped,
+        message: "a dry run reaches out to nobody: nothing was tried".to_owned(),
+    }
 }
 
 fn too_slow() -> Step {

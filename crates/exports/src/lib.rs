@@ -13,7 +13,7 @@ mod run;
 pub mod verify;
 mod worker;
 
-pub use delivery::{Deliver, Delivery, Outside, Receipt, Step, Upload, Verdict};
+pub use delivery::{Acknowledged, Deliver, Delivery, Outside, Receipt, Step, Upload, Verdict};
 pub use destinations::check_prefix;
 pub use error::Error;
 pub use exporter::Exports;

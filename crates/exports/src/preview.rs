@@ -1,15 +1,19 @@
 //! The first rows of an export, as they would land.
 
-use events::Scan;
+use std::time::Duration;
+
+use events::{Rows, Scan};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use service::access::{Caller, ReadExports};
-use service::{ExportId, Result};
+use service::{Error, ExportId, Result};
 
 use crate::exporter::{Exports, query_of, store_failed, unusable};
 use crate::{destinations, formats};
 
 const ROWS: usize = 10;
+/// Waiting for others' previews counts, too.
+const MOST_TIME: Duration = Duration::from_secs(10);
 
 /// What an export would deliver first.
 #[derive(Debug, Clone, Serialize)]
@@ -30,7 +34,8 @@ impl Exports {
         let core = &self.core;
         let export = core.service.batch_export(caller, id).await?.export;
         let config = export.destination(core.service.instance())?;
-        let destination = destinations::open(&config, &core.outside).map_err(|error| unusable(&error))?;
+        let destination =
+            destinations::open(&config, &core.outside.of(export.organization_id)).map_err(|error| unusable(&error))?;
         let scan = Scan {
             team: export.team_id.0,
             query: query_of(&export, destination.layout(export.model)),
@@ -39,13 +44,32 @@ impl Exports {
             limit: Some(ROWS),
         };
         let columns = scan.query.fields.iter().map(column).collect();
-        let mut rows = core.events.scan(scan);
-        let mut found = Vec::new();
-        while let Some(batch) = rows.next().await {
-            let batch = batch.map_err(|error| store_failed(&error))?;
-            found.extend(formats::objects(&batch).map_err(|error| unusable(&error))?);
-        }
-        Ok(Preview { columns, rows: found })
+        let read = async {
+            let _permit = core.previews.acquire().await;
+            objects(core.events.scan(scan)).await
+        };
+        let rows = tokio::time::timeout(MOST_TIME, read).await.map_err(|_| too_slow())??;
+        Ok(Preview { columns, rows })
+    }
+}
+
+/// Dropped, it ends the reading.
+async fn objects(mut rows: Rows) -> Result<Vec<Map<String, Value>>> {
+    let mut found = Vec::new();
+    while let Some(batch) = rows.next().await {
+        let batch = batch.map_err(|error| store_failed(&error))?;
+        found.extend(formats::objects(&batch).map_err(|error| unusable(&error))?);
+    }
+    Ok(found)
+}
+
+fn too_slow() -> Error {
+    Error::Conflict {
+        code: "preview_timed_out",
+        detail: format!(
+            "no {ROWS} rows were found within {} seconds: make the query simpler or less selective",
+            MOST_TIME.as_secs()
+        ),
     }
 }
 

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use events::{Rows, Scan};
+use service::batch_exports::destination::Destination;
 use service::batch_exports::{Job, LogLevel, Outcome, Progress};
 use tokio_util::sync::CancellationToken;
 
-use crate::exporter::{Exports, query_of};
+use crate::exporter::{Exports, query_of, without_secret_hosts};
 use crate::worker::Pulse;
 use crate::{Delivery, Error, Receipt, Upload, destinations};
 
@@ -17,6 +18,7 @@ pub(crate) async fn deliver(exports: Exports, job: Job, pulse: Arc<Pulse>, cance
         Ok(receipt) => Outcome::Completed(Progress {
             records: receipt.rows,
             bytes: receipt.bytes,
+            read: receipt.rows,
             total: Some(receipt.rows),
         }),
         Err(error) => {
@@ -29,6 +31,7 @@ pub(crate) async fn deliver(exports: Exports, job: Job, pulse: Arc<Pulse>, cance
             Outcome::Failed {
                 error: error.sentence.clone(),
                 is_lasting: error.is_lasting,
+                delivered: pulse.read(),
             }
         }
     }
@@ -43,7 +46,22 @@ async fn try_to_deliver(
     let core = &exports.core;
     let config = job.export.destination(core.service.instance());
     let config = config.map_err(|cause| Error::lasting("the destination's configuration cannot be used", cause))?;
-    let destination = destinations::open(&config, &core.outside)?;
+    let delivered = deliver_to(&config, exports, job, pulse, cancel).await;
+    delivered.map_err(|mut error| {
+        error.sentence = without_secret_hosts(error.sentence, &config);
+        error
+    })
+}
+
+async fn deliver_to(
+    config: &Destination,
+    exports: &Exports,
+    job: &Job,
+    pulse: &Pulse,
+    cancel: &CancellationToken,
+) -> Result<Receipt, Error> {
+    let core = &exports.core;
+    let destination = destinations::open(config, &core.outside.of(job.export.organization_id))?;
     let layout = destination.layout(job.export.model);
     let scan = Scan {
         team: job.export.team_id.0,
@@ -61,7 +79,7 @@ async fn try_to_deliver(
     }
     let delivery = delivery(job, &scan);
     let mut rows = core.events.scan(scan.clone());
-    let Some(first) = rows.next().await.transpose()? else {
+    let Some(first) = unless_cancelled(cancel, async { Ok(rows.next().await.transpose()?) }).await? else {
         // Nothing to deliver; the destination need not even know.
         return Ok(Receipt::default());
     };
@@ -72,9 +90,10 @@ async fn try_to_deliver(
             "This interval had already been delivered by an earlier attempt.",
         )
         .await;
-        let rows = core.events.count(scan).await?;
+        let rows = unless_cancelled(cancel, async { Ok(core.events.count(scan).await?) }).await?;
         return Ok(Receipt { rows, bytes: 0 });
     };
+    pulse.follow(&delivery.acknowledged);
     match send(&mut *upload, first, &mut rows, pulse, cancel).await {
         Ok(()) if still_ours(exports, job, pulse).await? => upload.commit().await,
         Ok(()) => {
@@ -98,12 +117,8 @@ async fn send(
     let mut next = Some(first);
     while let Some(batch) = next {
         let count = batch.num_rows() as u64;
-        let bytes = batch.get_array_memory_size() as u64;
         unless_cancelled(cancel, upload.write(batch)).await?;
-        pulse.note(|progress| {
-            progress.records += count;
-            progress.bytes += bytes;
-        });
+        pulse.note(|progress| progress.read += count);
         next = unless_cancelled(cancel, async { Ok(rows.next().await.transpose()?) }).await?;
     }
     Ok(())
@@ -141,6 +156,7 @@ fn delivery(job: &Job, scan: &Scan) -> Delivery {
         schema: events::schema(&scan.query),
         is_custom: job.export.hogql_query.is_some(),
         is_resend: job.run.is_resend,
+        acknowledged: crate::Acknowledged::default(),
     }
 }
 

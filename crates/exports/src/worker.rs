@@ -1,7 +1,6 @@
 //! Carries out what is due, until told to stop.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use service::batch_exports::{Job, Outcome, Progress};
@@ -10,7 +9,7 @@ use tokio::time::{interval, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::exporter::Exports;
-use crate::run;
+use crate::{Acknowledged, run};
 
 const POLL: Duration = Duration::from_secs(1);
 /// A third of the lease: two may go missing.
@@ -23,15 +22,28 @@ const ABORT_TIME: Duration = Duration::from_secs(20);
 
 /// How a run stands, for its signs of life. Shared with whoever carries it out.
 #[derive(Debug, Default)]
-pub(crate) struct Pulse(Mutex<Progress>);
+pub(crate) struct Pulse {
+    progress: Mutex<Progress>,
+    acknowledged: OnceLock<Acknowledged>,
+}
 
 impl Pulse {
     pub(crate) fn note(&self, change: impl FnOnce(&mut Progress)) {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        change(&mut self.progress.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// From now on, what counts as delivered is what this says.
+    pub(crate) fn follow(&self, acknowledged: &Acknowledged) {
+        self.acknowledged.get_or_init(|| acknowledged.clone());
     }
 
     pub(crate) fn read(&self) -> Progress {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        let delivered = self.acknowledged.get().map(Acknowledged::read).unwrap_or_default();
+        Progress {
+            records: delivered.rows,
+            bytes: delivered.bytes,
+            ..*self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+        }
     }
 }
 
@@ -108,7 +120,8 @@ impl Exports {
             return Ok(false);
         };
         let turn = self.take_turn(&job.run.place);
-        let outcome = self.carry_out(&job, stop).await;
+        let pulse = Arc::new(Pulse::default());
+        let outcome = self.carry_out(&job, &pulse, stop).await;
         drop(turn);
         match outcome {
             Ok(outcome) => {
@@ -116,22 +129,29 @@ impl Exports {
                     tracing::warn!(run = %job.run.id, "lost the run before it ended");
                 }
             }
-            Err(Interruption::TooLong) => drop(service.finish_run(&job, &Outcome::TimedOut).await?),
-            Err(Interruption::Lost) => tracing::info!(run = %job.run.id, "the run was taken away"),
+            Err(Interruption::TooLong) => drop(service.finish_run(&job, &Outcome::TimedOut(pulse.read())).await?),
+            Err(Interruption::Lost) => {
+                tracing::info!(run = %job.run.id, "the run was taken away");
+                service.note_cancelled_run(&job, &pulse.read()).await?;
+            }
             Err(Interruption::Stopping) => service.release_run(&job).await?,
         }
         Ok(true)
     }
 
     /// In a task of its own: a panic in there is that run's failure alone.
-    async fn carry_out(&self, job: &Job, stop: &CancellationToken) -> Result<Outcome, Interruption> {
-        let pulse = std::sync::Arc::new(Pulse::default());
+    async fn carry_out(
+        &self,
+        job: &Job,
+        pulse: &Arc<Pulse>,
+        stop: &CancellationToken,
+    ) -> Result<Outcome, Interruption> {
         let cancel = CancellationToken::new();
         let mut task = tokio::spawn(run::deliver(self.clone(), job.clone(), pulse.clone(), cancel.clone()));
         let patience = job.export.interval.patience().to_std().unwrap_or(POLL);
         let interruption = tokio::select! {
-            outcome = &mut task => return Ok(outcome.unwrap_or_else(|error| broken(job, &error))),
-            () = signs_of_life(&self.core.service, job, &pulse) => Interruption::Lost,
+            outcome = &mut task => return Ok(outcome.unwrap_or_else(|error| broken(job, pulse, &error))),
+            () = signs_of_life(&self.core.service, job, pulse) => Interruption::Lost,
             () = sleep(patience) => Interruption::TooLong,
             () = stop.cancelled() => Interruption::Stopping,
         };
@@ -164,11 +184,12 @@ async fn signs_of_life(service: &Service, job: &Job, pulse: &Pulse) {
     }
 }
 
-fn broken(job: &Job, error: &tokio::task::JoinError) -> Outcome {
+fn broken(job: &Job, pulse: &Pulse, error: &tokio::task::JoinError) -> Outcome {
     tracing::error!(run = %job.run.id, %error, "a run broke down");
     Outcome::Failed {
         error: "something went wrong on our side; the operator of this server finds the reason in its log".to_owned(),
         is_lasting: false,
+        delivered: pulse.read(),
     }
 }
 

@@ -1,24 +1,47 @@
 //! What SQLite does not do as ClickHouse does: functions to be registered on every connection that runs our SQL there.
 //!
 //! Each takes and gives texts, whole numbers, fractions and nulls. A null argument makes a null result.
+//!
+//! Functions over texts are here, too, where SQLite's own take longer than in proportion to their arguments: whoever writes
+//! a query also writes the texts it runs over.
 
 use crate::expr::Value;
 use crate::text::{
-    DAY, EARLIEST, HOUR, LATEST, MINUTE, WEEK, compact_json, day_of_month, float_text, month, read_float, read_int,
-    read_time, start_of_month, time_text, year,
+    DAY, EARLIEST, HOUR, LATEST, MINUTE, WEEK, compact_json, day_of_month, float_text, is_like, month, pieces,
+    read_float, read_int, read_time, start_of_month, time_text, year,
 };
+
+/// How many bytes a text may have that a query puts together. A query can do so a hundred times for each row.
+pub const MOST_TEXT: usize = 4 << 20;
+
+/// A query would put together a text of more than [`MOST_TEXT`] bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a text that the query puts together is too long")]
+pub struct TooLong;
 
 /// A function of SQLite, deterministic.
 #[derive(Debug, Clone, Copy)]
 pub struct Scalar {
     pub name: &'static str,
+    /// -1: any number of arguments.
     pub arity: i32,
-    call: fn(&[Value]) -> Option<Value>,
+    call: Call,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Call {
+    Plain(fn(&[Value]) -> Option<Value>),
+    /// Its result may be longer than its arguments.
+    Growing(fn(&[Value]) -> Result<Option<Value>, TooLong>),
 }
 
 impl Scalar {
-    pub fn call(&self, arguments: &[Value]) -> Value {
-        (self.call)(arguments).unwrap_or(Value::Null)
+    pub fn call(&self, arguments: &[Value]) -> Result<Value, TooLong> {
+        let result = match self.call {
+            Call::Plain(call) => call(arguments),
+            Call::Growing(call) => call(arguments)?,
+        };
+        Ok(result.unwrap_or(Value::Null))
     }
 }
 
@@ -44,6 +67,20 @@ pub const ALL: &[Scalar] = &[
     scalar("hogql_ends_with", 2, |arguments| {
         Some(Value::Int(text(arguments, 0)?.ends_with(text(arguments, 1)?).into()))
     }),
+    scalar("hogql_like", 2, |arguments| {
+        Some(Value::Int(
+            is_like(text(arguments, 0)?, &pieces(text(arguments, 1)?)).into(),
+        ))
+    }),
+    scalar("hogql_position", 2, |arguments| {
+        let (text, part) = (text(arguments, 0)?, text(arguments, 1)?);
+        let before = text.find(part).map(|at| text[..at].chars().count());
+        Some(Value::Int(
+            before.map_or(0, |before| i64::try_from(before + 1).unwrap_or(i64::MAX)),
+        ))
+    }),
+    growing("hogql_replace", 3, replace),
+    growing("hogql_concat", -1, concat),
     scalar("hogql_add", 2, |arguments| {
         compute(arguments, i64::wrapping_add, |left, right| left + right)
     }),
@@ -99,7 +136,45 @@ pub(crate) const UNITS: [(crate::Function, i64, i64); 5] = [
 ];
 
 const fn scalar(name: &'static str, arity: i32, call: fn(&[Value]) -> Option<Value>) -> Scalar {
-    Scalar { name, arity, call }
+    Scalar {
+        name,
+        arity,
+        call: Call::Plain(call),
+    }
+}
+
+const fn growing(name: &'static str, arity: i32, call: fn(&[Value]) -> Result<Option<Value>, TooLong>) -> Scalar {
+    Scalar {
+        name,
+        arity,
+        call: Call::Growing(call),
+    }
+}
+
+/// No part is found in place of an empty one.
+fn replace(arguments: &[Value]) -> Result<Option<Value>, TooLong> {
+    let (Some(text), Some(part), Some(by)) = (text(arguments, 0), text(arguments, 1), text(arguments, 2)) else {
+        return Ok(None);
+    };
+    if part.is_empty() {
+        return Ok(Some(Value::Text(text.to_owned())));
+    }
+    if by.len() > part.len() {
+        let growth = text.matches(part).count().saturating_mul(by.len() - part.len());
+        check_length(text.len().saturating_add(growth))?;
+    }
+    Ok(Some(Value::Text(text.replace(part, by))))
+}
+
+/// A null adds nothing.
+fn concat(arguments: &[Value]) -> Result<Option<Value>, TooLong> {
+    let texts = (0..arguments.len()).filter_map(|index| text(arguments, index));
+    check_length(texts.clone().map(str::len).sum())?;
+    Ok(Some(Value::Text(texts.collect())))
+}
+
+fn check_length(bytes: usize) -> Result<(), TooLong> {
+    if bytes > MOST_TEXT { Err(TooLong) } else { Ok(()) }
 }
 
 fn text(arguments: &[Value], index: usize) -> Option<&str> {

@@ -1,6 +1,7 @@
 //! Hedgerow: administers organizations and what belongs to them.
 
 mod commands;
+mod modes;
 mod operation;
 mod outside;
 mod secret_key;
@@ -11,10 +12,14 @@ mod telemetry;
 mod work;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
 use crate::settings::Settings;
+
+/// What threads get to end when everything else has.
+const LAST_MOMENT: Duration = Duration::from_secs(1);
 
 /// A self-hosted server for administering organizations.
 ///
@@ -52,6 +57,9 @@ enum Command {
     /// List verified domains, and end enforced single sign-on when nobody gets in.
     #[command(subcommand)]
     Domains(commands::domains::Command),
+    /// Replace the key that secrets in the database are encrypted with.
+    #[command(subcommand)]
+    SecretKey(commands::secret_key::Command),
     /// Bring events in from files.
     #[command(subcommand)]
     Events(commands::events::Command),
@@ -72,11 +80,13 @@ fn main() -> anyhow::Result<()> {
     {
         sandbox::child();
     }
+    modes::restrict();
     let arguments = settings::read::<Arguments>()?;
-    tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?
-        .block_on(run(arguments))
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let outcome = runtime.block_on(run(arguments));
+    // A thread that is still computing keeps nobody waiting.
+    runtime.shutdown_timeout(LAST_MOMENT);
+    outcome
 }
 
 async fn run(Arguments { command, settings }: Arguments) -> anyhow::Result<()> {
@@ -89,6 +99,7 @@ async fn run(Arguments { command, settings }: Arguments) -> anyhow::Result<()> {
         Command::Organizations(command) => command.run(&commands::service(&settings).await?).await,
         Command::Operators(command) => command.run(&commands::service(&settings).await?).await,
         Command::Domains(command) => command.run(&commands::service(&settings).await?).await,
+        Command::SecretKey(command) => command.run(&settings).await,
         Command::Events(command) => command.run(&settings).await,
         Command::Verify { manifest } => commands::verify::run(&manifest),
         Command::Openapi => commands::openapi(),

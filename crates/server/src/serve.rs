@@ -34,6 +34,8 @@ use crate::{commands, outside, store, telemetry};
 
 const HEADER_LIMIT: Duration = Duration::from_secs(15);
 const DRAIN_LIMIT: Duration = Duration::from_secs(30);
+/// Stopping ends by then, whatever is under way: draining, and taking back what runs have sent, each in its own time.
+const STOP_LIMIT: Duration = Duration::from_mins(1);
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 const CLEAR_EVERY: Duration = Duration::from_mins(10);
 const MOST_CONNECTIONS: usize = 10_000;
@@ -217,7 +219,15 @@ async fn wait_to_stop(readiness: Readiness, delay: u64, stop: CancellationToken)
     readiness.set(false);
     tracing::info!("stopping");
     tokio::time::sleep(Duration::from_secs(delay)).await;
+    tokio::spawn(end_at_last());
     stop.cancel();
+}
+
+/// Ends the process when stopping takes too long.
+pub(crate) async fn end_at_last() {
+    tokio::time::sleep(STOP_LIMIT).await;
+    tracing::error!("something did not end in time; the process ends without it");
+    std::process::exit(1);
 }
 
 async fn accept(listener: TcpListener, app: Router, stop: CancellationToken) {

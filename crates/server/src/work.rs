@@ -36,6 +36,7 @@ pub(crate) async fn work(settings: Settings) -> anyhow::Result<()> {
     );
     serve::told_to_stop().await;
     tracing::info!("stopping");
+    tokio::spawn(serve::end_at_last());
     stop.cancel();
     work.await?;
     running.await?;

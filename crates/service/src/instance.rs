@@ -5,7 +5,7 @@ use auth::seal::Sealer;
 use crate::Service;
 use crate::db::{Session, Writing, changed, on};
 use crate::error::{Error, Result};
-use crate::id::{AppConfigId, AppId, DomainId, ExportId, MailId, UserId};
+use crate::id::DomainId;
 use crate::limits::HourlyLimits;
 use crate::sso::Sso;
 
@@ -55,52 +55,26 @@ impl Service {
         &self.core.instance
     }
 
-    /// Makes sure that what is sealed in the database opens with the key at hand, before anything relies on it.
+    /// Makes sure that what is encrypted in the database can be read with the keys at hand, before anything relies on it.
+    ///
+    /// With another newest key, what older ones encrypted is encrypted again, so that they can go. If that is broken off, the
+    /// next start goes on with it.
     pub async fn check_secret_key(&self) -> Result<()> {
         const SQL: &str = "INSERT INTO instance (id, secret_id) VALUES (1, $1) \
             ON CONFLICT (id) DO UPDATE SET secret_id = excluded.secret_id";
         let sealer = &self.core.instance.sealer;
         // Every start asks, and hardly any has to write.
-        if sealed_with(&mut self.core.store.read().await?).await?.as_deref() == Some(&sealer.id()) {
-            return Ok(());
-        }
-        let mut db = self.write().await?;
-        match sealed_with(&mut db).await? {
+        match sealed_with(&mut self.core.store.read().await?).await? {
             Some(id) if !sealer.knows(&id) => return Err(wrong_key()),
             Some(id) if id == sealer.id() => return Ok(()),
-            // The newest key is another: what the older ones sealed is sealed anew, so that they can go.
-            Some(_) => self.seal_anew(&mut db).await?,
+            Some(_) => {
+                self.rotate_secret_key().await?;
+            }
             None => {}
         }
+        let mut db = self.write().await?;
         changed!(db, sqlx::query(SQL).bind(sealer.id().as_slice()))?;
         db.commit_unrecorded().await
-    }
-}
-
-macro_rules! seal_anew {
-    ($service:ident, $db:ident, $id:ty, $table:literal, $column:literal) => {{
-        const READ: &str = concat!("SELECT id, ", $column, " FROM ", $table, " WHERE ", $column, " IS NOT NULL");
-        const WRITE: &str = concat!("UPDATE ", $table, " SET ", $column, " = $2 WHERE id = $1");
-        let sealer = &$service.core.instance.sealer;
-        let rows: Vec<($id, Vec<u8>)> = on!($db, conn => sqlx::query_as(READ).fetch_all(conn))?;
-        for (id, sealed) in rows {
-            let place = format!(concat!($table, "/{}/", $column), id);
-            let anew = $db.seal(sealer, &place, &sealer.open(&place, &sealed)?);
-            changed!($db, sqlx::query(WRITE).bind(id).bind(anew))?;
-        }
-    }};
-}
-
-impl Service {
-    /// Every secret that outlives a sign-in. Those that do not are gone before anybody takes a key away.
-    async fn seal_anew(&self, db: &mut Writing) -> Result<()> {
-        seal_anew!(self, db, UserId, "app_user", "totp_secret");
-        seal_anew!(self, db, DomainId, "domain", "oidc_client_secret");
-        seal_anew!(self, db, MailId, "mail", "content");
-        seal_anew!(self, db, ExportId, "batch_export", "secrets");
-        seal_anew!(self, db, AppId, "pipeline_app", "private_token");
-        seal_anew!(self, db, AppConfigId, "pipeline_config", "secrets");
-        Ok(())
     }
 }
 

@@ -14,6 +14,7 @@ mod id;
 pub mod idempotency;
 mod instance;
 pub mod invites;
+pub mod key_rotation;
 pub mod keys;
 mod level;
 mod limits;

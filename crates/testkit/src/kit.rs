@@ -224,6 +224,32 @@ impl Kit {
         self
     }
 
+    /// The same on a server that may reach public addresses only, and to which every name is at a private one.
+    #[must_use]
+    pub fn behind_a_lying_name_server(mut self, asked: &Asked) -> Self {
+        let dialer = Dialer::with_names(Policy::default(), Arc::new(asked.clone()));
+        let http = Http::new(dialer.clone(), &Roots::public()).expect("a client");
+        let theirs = exports::Outside {
+            http: http.clone(),
+            dialer,
+            ..far_sides()
+        };
+        let mut apps = apps_outside(self.local_apps());
+        apps.sources = Sources::new(http.clone(), http.clone());
+        apps.http = http.clone();
+        self.identity = Identity::new(self.service.clone(), Outside { http, ..outside() });
+        self.exports = Exports::new(self.service.clone(), self.events.clone(), theirs, 4);
+        self.apps = Apps::new(self.service.clone(), self.events.clone(), apps);
+        self.app = api::router(
+            self.identity.clone(),
+            self.exports.clone(),
+            self.apps.clone(),
+            api::Settings::default(),
+            None,
+        );
+        self
+    }
+
     /// Hands over everything that has come in, and does all that is due.
     pub async fn run_apps(&self) {
         while self.apps.step().await.expect("apps are run") {}
@@ -393,6 +419,28 @@ pub fn far_sides() -> exports::Outside {
         dialer,
         roots: Roots::public(),
         export_root: None,
+    }
+}
+
+/// A name server that gives the same private address for every name, and remembers what it was asked for.
+#[derive(Debug, Clone, Default)]
+pub struct Asked(Arc<std::sync::Mutex<Vec<String>>>);
+
+impl Asked {
+    /// What it says of every name.
+    pub const ADDRESS: &str = "10.1.2.3";
+
+    /// All names it was asked for since the last time.
+    pub fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().expect("nobody panics here"))
+    }
+}
+
+#[async_trait::async_trait]
+impl outbound::Resolve for Asked {
+    async fn resolve(&self, name: &str) -> std::io::Result<Vec<std::net::IpAddr>> {
+        self.0.lock().expect("nobody panics here").push(name.to_owned());
+        Ok(vec![Self::ADDRESS.parse().expect("an address")])
     }
 }
 

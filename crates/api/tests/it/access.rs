@@ -8,16 +8,16 @@ use testkit::kit::{Person, bearer, with_json};
 use testkit::{Kit, on_both};
 
 /// One operation of the document.
-struct Operation {
-    id: &'static str,
-    method: String,
-    path: &'static str,
-    credential: &'static str,
+pub(crate) struct Operation {
+    pub(crate) id: &'static str,
+    pub(crate) method: String,
+    pub(crate) path: &'static str,
+    pub(crate) credential: &'static str,
     scope: Option<Scope>,
     level: Option<Level>,
 }
 
-fn operations() -> Vec<Operation> {
+pub(crate) fn operations() -> Vec<Operation> {
     let mut operations = Vec::new();
     for (path, item) in api::document()["paths"].as_object().unwrap() {
         for (method, operation) in item.as_object().unwrap() {
@@ -40,7 +40,7 @@ fn operations() -> Vec<Operation> {
 }
 
 /// A body that each operation would accept. A new operation with a body must be added here.
-fn body(id: &str) -> Option<Value> {
+pub(crate) fn body(id: &str) -> Option<Value> {
     match id {
         "organizations_create" | "organizations_partial_update" | "teams_create" | "teams_partial_update" => {
             Some(json!({ "name": "Fine" }))
@@ -111,7 +111,7 @@ fn fill(path: &str, values: &[(&str, String)]) -> String {
 }
 
 /// Something of each kind that can stand in a path below an organization.
-struct Things {
+pub(crate) struct Things {
     organization: String,
     member: String,
     team: String,
@@ -156,7 +156,7 @@ impl Things {
         }
     }
 
-    async fn own(kit: &Kit) -> Self {
+    pub(crate) async fn own(kit: &Kit) -> Self {
         Self::of(
             kit,
             &kit.owner,
@@ -202,7 +202,7 @@ impl Things {
         ]
     }
 
-    fn path(&self, operation: &Operation) -> String {
+    pub(crate) fn path(&self, operation: &Operation) -> String {
         fill(operation.path, &self.values(operation))
     }
 }

@@ -1,8 +1,11 @@
 //! Batch exports over the API: what may be said, what is answered, what is never shown.
 
 use serde_json::{Value, json};
+use service::batch_exports::destination::Kind;
 use service::{Level, Object, Scope};
 use testkit::{Kit, on_both};
+
+use crate::configs::{config, destinations};
 
 fn s3(over: &Value) -> Value {
     let mut config = json!({
@@ -127,6 +130,71 @@ on_both! {
             assert_eq!(reply.status, 400, "{body}");
             assert!(reply.text("/attr").starts_with("destination__config"), "{reply:?}");
         }
+    }
+
+    async fn an_empty_query_is_refused_and_null_takes_it_away(kit: Kit) {
+        let mut body = no_op("day");
+        for empty in ["", "  "] {
+            body["hogql_query"] = json!(empty);
+            let reply = kit.post(&kit.admin.key, &kit.at("batch_exports/"), body.clone()).await;
+            assert_eq!((reply.code(), reply.text("/attr")), ((400, "blank"), "hogql_query"), "{reply:?}");
+        }
+        body["hogql_query"] = json!("SELECT event FROM events");
+        let path = create(&kit, body).await;
+        let refused = kit.patch(&kit.admin.key, &path, json!({ "hogql_query": "" })).await;
+        assert_eq!((refused.status, refused.text("/attr")), (400, "hogql_query"));
+        let changed = kit.patch(&kit.admin.key, &path, json!({ "hogql_query": null })).await;
+        assert_eq!((changed.status, &changed.body["hogql_query"]), (200, &Value::Null));
+    }
+
+    async fn a_dry_run_of_a_test_says_that_nothing_was_tried(kit: Kit) {
+        let config = json!({ "url": "https://example.com/batch/", "token": "t" });
+        let destination = json!({ "type": "HTTP", "config": config });
+        let path = create(&kit, json!({ "name": "x", "interval": "hour", "destination": destination })).await;
+        let asked = [
+            (format!("{path}test/?dry_run=true"), json!({})),
+            (kit.at("batch_exports/test/?dry_run=true"), json!({ "destination": destination })),
+        ];
+        for (path, body) in asked {
+            let reply = kit.post(&kit.admin.key, &path, body).await;
+            assert_eq!((reply.status, &reply.body["is_ok"]), (200, &json!(false)), "{path}: {reply:?}");
+            let steps = reply.body["steps"].as_array().unwrap();
+            assert!(!steps.is_empty() && steps.iter().all(|step| step["result"]["status"] == "Skipped"), "{reply:?}");
+        }
+    }
+
+    /// Of every kind: whatever says where it is, or how sure one is of it, takes all its secrets along when it changes.
+    async fn whoever_redirects_or_weakens_a_connection_gives_the_secrets_again(kit: Kit) {
+        let weaker = [("has_self_signed_cert", json!(true)), ("use_virtual_style_addressing", json!(true)), ("port", json!(6543))];
+        let mut tried = 0;
+        for (kind, config) in destinations() {
+            if !kind.fields().any(|field| field.is_secret) {
+                continue;
+            }
+            let body = json!({ "name": "x", "interval": "hour", "destination": { "type": kind.name(), "config": config } });
+            let path = create(&kit, body).await;
+            for field in kind.fields().filter(|field| field.is_address) {
+                let given = weaker.iter().find(|(key, _)| *key == field.key).map(|(_, value)| value.clone());
+                let other = given.unwrap_or_else(|| match field.key {
+                    "account" | "account_name" => json!("evil"),
+                    "host" | "server_hostname" => json!("evil.example.com"),
+                    "copy_inputs" => json!({ "endpoint_url": "https://evil.example.com" }),
+                    _ => json!("https://evil.example.com/"),
+                });
+                let change = json!({ "destination": { "config": { field.key: other } } });
+                let reply = kit.patch(&kit.admin.key, &path, change).await;
+                assert_eq!(reply.status, 400, "{} {}: {reply:?}", kind.name(), field.key);
+                let attr = reply.text("/attr").trim_start_matches("destination__config__").to_owned();
+                let is_secret = kind.fields().any(|field| field.is_secret && attr.starts_with(field.key));
+                assert!(is_secret || attr.starts_with("copy_inputs__"), "{} {}: {reply:?}", kind.name(), field.key);
+                tried += 1;
+            }
+        }
+        assert!(tried > 15, "{tried}");
+        let path = create(&kit, json!({ "name": "x", "interval": "hour", "destination": { "type": "Postgres", "config": config(Kind::Postgres) } })).await;
+        let same = json!({ "destination": { "config": { "has_self_signed_cert": false, "port": "5432", "table_name": "other" } } });
+        let reply = kit.patch(&kit.admin.key, &path, same).await;
+        assert_eq!(reply.status, 200, "what means the same is no change: {reply:?}");
     }
 
     async fn a_query_is_read_and_shown_as_a_schema(kit: Kit) {

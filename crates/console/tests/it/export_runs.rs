@@ -113,6 +113,7 @@ impl<'a> Scene<'a> {
         let outcome = Outcome::Failed {
             error: "the bucket is gone".to_owned(),
             is_lasting: true,
+            delivered: Progress::default(),
         };
         assert!(
             self.kit
@@ -179,6 +180,7 @@ async fn runs_are_shown_as_a_picture_and_one_by_one() {
     let done = Outcome::Completed(Progress {
         records: 1200,
         bytes: 5_200_000,
+        read: 1200,
         total: None,
     });
     assert!(kit.service.finish_run(&job, &done).await.unwrap());
@@ -281,6 +283,7 @@ async fn a_run_under_way_is_followed_until_it_ends() {
     let mut progress = Progress {
         records: 500,
         bytes: 20_000,
+        read: 500,
         total: Some(2000),
     };
     assert!(kit.service.keep_run(&job, &progress).await.unwrap());
@@ -291,7 +294,7 @@ async fn a_run_under_way_is_followed_until_it_ends() {
         "{shown:?}"
     );
     assert!(shown.says("<progress class=\"meter\" max=\"2000\" value=\"500\""));
-    assert!(shown.says("500 of 2\u{a0}000") && shown.says("20.0 kB so far"));
+    assert!(shown.says("500 of 2\u{a0}000 read, 500 delivered") && shown.says("20.0 kB so far"));
     assert!(shown.says("50 rows a second") && shown.says("About 30 seconds"));
     assert!(shown.says("Cancel the run") && !shown.says("Deliver again"));
     progress.records = 2000;

@@ -1,6 +1,6 @@
 use chrono::TimeDelta;
 use service::access::{Caller, ChangeApps, ChangeDomains, ChangeExports};
-use service::batch_exports::{DestinationInput, ExportName, ExportRest, Interval, NewExport, Outcome};
+use service::batch_exports::{DestinationInput, ExportName, ExportRest, Interval, NewExport, Outcome, Progress};
 use service::domains::{DomainPatch, NewDomain};
 use service::pipeline::{App, AppFields, AppName, Collection, MOST_FAILURES, NewApp, PluginType, Step, Stop};
 use service::{AppConfigId, Level, WorkerId};
@@ -185,6 +185,7 @@ async fn a_failing_export_comes_before_what_can_wait() {
     let outcome = Outcome::Failed {
         error: "the bucket is gone".to_owned(),
         is_lasting: true,
+        delivered: Progress::default(),
     };
     assert!(kit.service.finish_run(&job, &outcome).await.unwrap());
     let mut owner = kit.signed_in("olga@example.com").await;

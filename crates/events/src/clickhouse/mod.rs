@@ -96,7 +96,12 @@ impl ClickHouse {
             .set("output_format_arrow_string_as_string", 1);
         let client = self.0.client.clone();
         tokio::spawn(async move {
-            let done = match client.open(statement).await {
+            let opened = tokio::select! {
+                opened = client.open(statement) => opened,
+                // The first rows may be long in coming; the server ends the query when the connection closes.
+                () = sender.closed() => return,
+            };
+            let done = match opened {
                 Ok(chunks) => stream::pump(chunks, schema, &sender).await,
                 Err(error) => Err(error),
             };

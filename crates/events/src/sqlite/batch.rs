@@ -12,13 +12,16 @@ use rusqlite::Row;
 use rusqlite::types::ValueRef;
 use uuid::Uuid;
 
-use crate::{Result, schema};
+use crate::{Error, Result, schema};
 
 /// How many rows a batch has, but the last.
 pub(super) const ROWS: usize = 8192;
 
 /// A batch of very large rows ends early.
 const BYTES: usize = 64 << 20;
+
+/// A query can name a large column hundreds of times, so one row may ask for more than the machine has.
+const MOST_ROW_BYTES: usize = 256 << 20;
 
 pub(super) struct Batch {
     schema: SchemaRef,
@@ -57,6 +60,9 @@ impl Batch {
     pub(super) fn push(&mut self, row: &Row<'_>, places: &[usize]) -> Result<()> {
         for (column, &place) in self.columns.iter_mut().zip(places) {
             self.bytes += column.push(row.get_ref(place)?);
+            if self.bytes > BYTES + MOST_ROW_BYTES {
+                return Err(Error::TooLarge);
+            }
         }
         self.rows += 1;
         Ok(())

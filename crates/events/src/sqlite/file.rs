@@ -11,6 +11,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use uuid::Uuid;
 
+use super::interrupt::Interrupt;
 use crate::{Result, scalars};
 
 /// The version of the tables below.
@@ -71,11 +72,11 @@ pub(super) fn open_to_write(path: &Path) -> Result<Connection> {
 }
 
 /// Opens a connection that only reads.
-pub(super) fn open_to_read(path: &Path) -> Result<Connection> {
+pub(super) fn open_to_read(path: &Path, interrupt: &Interrupt) -> Result<Connection> {
     let connection = Connection::open_with_flags(path, flags(OpenFlags::SQLITE_OPEN_READ_WRITE))?;
     connection.busy_handler(Some(ask_again))?;
     connection.execute_batch("PRAGMA query_only = ON; PRAGMA cache_size = -4096")?;
-    scalars::register(&connection)?;
+    scalars::register(&connection, interrupt)?;
     let is_pure = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
     connection.create_scalar_function("uuid_text", 1, is_pure, |context| {
         Ok(match context.get_raw(0) {

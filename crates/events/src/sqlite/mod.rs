@@ -5,6 +5,7 @@
 
 mod batch;
 mod file;
+pub(crate) mod interrupt;
 mod people;
 mod recent;
 mod scan;
@@ -15,6 +16,7 @@ mod writer;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use chrono::DateTime;
@@ -23,6 +25,7 @@ use rusqlite::Connection;
 use tokio::task::spawn_blocking;
 
 use crate::{Error, Incoming, Result, Rows, Scan, Time, schema};
+use interrupt::{Interrupt, StopOnDrop, Wanted};
 use store::{Ready, Work};
 use writer::Writer;
 
@@ -46,12 +49,14 @@ impl Embedded {
             readers: Arc::new(Readers {
                 path: file.to_owned(),
                 kept: Mutex::default(),
+                are_stopped: Mutex::default(),
             }),
         })
     }
 
-    /// Finishes what was begun and stops writing. Every later append is refused.
+    /// Finishes writing what was begun and ends reading that is under way. Every later append is refused.
     pub async fn close(&self) -> Result<()> {
+        self.readers.stop_all();
         self.writer.close().await
     }
 
@@ -83,8 +88,9 @@ impl Embedded {
     pub(crate) fn scan(&self, scan: Scan) -> Rows {
         let (sender, rows) = Rows::channel(schema(&scan.query));
         let readers = self.readers.clone();
+        let (wanted, stop) = readers.wanted();
         spawn_blocking(move || {
-            let work = || readers.with(|connection| scan::run(connection, &scan, &sender));
+            let work = || readers.with(wanted, |connection| scan::run(connection, &scan, &sender));
             // A scan that ended in a panic must not look like one that came to its end.
             let outcome = catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(Error::Stopped));
             if let Err(error) = outcome {
@@ -92,7 +98,7 @@ impl Embedded {
                 let _ = sender.blocking_send(Err(error));
             }
         });
-        rows
+        rows.stopping(stop)
     }
 
     pub(crate) async fn count(&self, scan: Scan) -> Result<u64> {
@@ -112,7 +118,8 @@ impl Embedded {
 
     async fn read<T: Send + 'static>(&self, work: impl FnOnce(&Connection) -> Result<T> + Send + 'static) -> Result<T> {
         let readers = self.readers.clone();
-        spawn_blocking(move || readers.with(work))
+        let (wanted, _stop) = readers.wanted();
+        spawn_blocking(move || readers.with(wanted, work))
             .await
             .map_err(|_| Error::Stopped)?
     }
@@ -122,18 +129,47 @@ impl Embedded {
 #[derive(Debug)]
 struct Readers {
     path: PathBuf,
-    kept: Mutex<Vec<Connection>>,
+    kept: Mutex<Vec<Reader>>,
+    /// Shared by all reading that began since the last time that all was stopped.
+    are_stopped: Mutex<Arc<AtomicBool>>,
+}
+
+#[derive(Debug)]
+struct Reader {
+    connection: Connection,
+    interrupt: Interrupt,
 }
 
 impl Readers {
-    fn with<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+    fn wanted(&self) -> (Wanted, StopOnDrop) {
+        Wanted::new(&self.are_stopped.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn stop_all(&self) {
+        let mut current = self.are_stopped.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *current).store(true, Ordering::Relaxed);
+    }
+
+    fn with<T>(&self, wanted: Wanted, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        if wanted.is_over() {
+            return Err(Error::Stopped);
+        }
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let connection = kept.map_or_else(|| file::open_to_read(&self.path), Ok)?;
-        let outcome = work(&connection);
+        let reader = kept.map_or_else(|| self.open(), Ok)?;
+        reader.interrupt.set(Some(wanted));
+        let outcome = work(&reader.connection);
+        reader.interrupt.set(None);
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() < KEPT {
-            kept.push(connection);
+            kept.push(reader);
         }
         outcome
+    }
+
+    fn open(&self) -> Result<Reader> {
+        let interrupt = Interrupt::default();
+        let connection = file::open_to_read(&self.path, &interrupt)?;
+        interrupt.watch(&connection)?;
+        Ok(Reader { connection, interrupt })
     }
 }

@@ -10,6 +10,7 @@ use hogql::{Column, Expr, Model, Query, Value as Literal};
 use outbound::{Dialer, Http, Policy, Roots};
 use serde_json::json;
 use testkit::parts::{self, Cut, OldClickHouse};
+use tokio::io::AsyncReadExt;
 
 use crate::suite::{self, all_columns, batches, column, event, read, scan, time};
 
@@ -371,4 +372,23 @@ fn played(answer: impl Fn(&[u8]) -> Vec<u8> + Send + 'static) -> String {
         }
     });
     url
+}
+
+#[tokio::test]
+async fn a_query_that_nobody_waits_for_is_hung_up_on() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!(
+        "clickhouse://u:p@{}/d?create_tables=false",
+        listener.local_addr().unwrap()
+    );
+    let store = Events::ClickHouse(ClickHouse::open(&url, http()).await.unwrap());
+    let rows = store.scan(scan(TEAM, all_columns(Model::Events), 0, 10));
+    let (mut connection, _) = listener.accept().await.unwrap();
+    let mut asked = [0; 4096];
+    assert!(connection.read(&mut asked).await.unwrap() > 0, "the query was sent");
+    drop(rows);
+    // It has not answered a byte; the real one ends the query when the connection closes.
+    let end = async { while connection.read(&mut asked).await.is_ok_and(|read| read > 0) {} };
+    let ended = tokio::time::timeout(Duration::from_secs(5), end).await;
+    assert!(ended.is_ok(), "the connection is still open");
 }

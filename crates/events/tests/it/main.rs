@@ -1,5 +1,6 @@
 #![expect(clippy::unwrap_used, reason = "these are tests")]
 
+mod bounds;
 mod clickhouse;
 mod crash;
 mod embedded;

@@ -1,11 +1,12 @@
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 
 use async_trait::async_trait;
 use exports::{Deliver, Verdict};
 use hogql::Model;
 use serde_json::{Value, json};
+use service::OrganizationId;
 use service::batch_exports::destination::Kind;
 
 use super::files::{Folder, open, outside, uuids};
@@ -150,6 +151,43 @@ async fn nothing_leaves_the_root() {
 }
 
 #[tokio::test]
+async fn each_organization_has_a_folder_of_its_own_that_nobody_else_can_read() {
+    let (root, elsewhere) = (Folder::new(), Folder::new());
+    let [one, other, trapped] = [1, 2, 3].map(|number| OrganizationId(uuid::Uuid::from_u128(number)));
+    symlink(elsewhere.path(), root.path().join(trapped.to_string())).unwrap();
+    for organization in [one, other, trapped] {
+        let outside = outside(Some(root.path())).of(organization);
+        let destination = open(Kind::File, &json!({ "folder": "same/place" }), &outside).unwrap();
+        let delivery = delivery(&*destination, Model::Events, 0);
+        let begun = destination.begin(&delivery).await;
+        if organization == trapped {
+            assert!(begun.err().unwrap().sentence.contains("symbolic link"));
+            continue;
+        }
+        let mut upload = begun.unwrap().unwrap();
+        upload.write(events(&delivery, 0..10)).await.unwrap();
+        upload.commit().await.unwrap();
+    }
+    assert!(elsewhere.files().is_empty());
+    let files = root.files();
+    for organization in [one, other] {
+        let own = format!("{organization}/same/place/");
+        assert_eq!(
+            files.iter().filter(|file| file.starts_with(&own)).count(),
+            2,
+            "{files:?}"
+        );
+        let mode = |path: &str| fs::metadata(root.path().join(path)).unwrap().permissions().mode() & 0o777;
+        for file in files.iter().filter(|file| file.starts_with(&own)) {
+            assert_eq!(mode(file), 0o600, "{file}");
+        }
+        for folder in [organization.to_string(), format!("{organization}/same"), own] {
+            assert_eq!(mode(&folder), 0o700, "{folder}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn without_a_root_there_are_no_files() {
     let refused = open(Kind::File, &json!({}), &outside(None)).err().unwrap();
     assert!(refused.is_lasting && refused.sentence.contains("HEDGEROW_EXPORT_ROOT"));
@@ -163,7 +201,12 @@ async fn the_test_tries_everything_and_leaves_nothing() {
     assert_eq!(names, ["reach", "sign_in", "write", "read", "delete"]);
     assert!(steps.iter().all(|step| step.verdict == Verdict::Passed), "{steps:?}");
     assert!(peer.root.files().is_empty());
-    let gone = open(Kind::File, &peer.config, &outside(Some(&peer.root.path().join("gone")))).unwrap();
+    let gone = open(
+        Kind::File,
+        &peer.config,
+        &outside(Some(&peer.root.path().join("gone/acme"))),
+    )
+    .unwrap();
     let steps = gone.test().await;
     assert_eq!(steps[0].verdict, Verdict::Failed, "{steps:?}");
     assert!(

@@ -160,3 +160,106 @@ async fn names_that_would_lead_to_another_host_are_refused() {
         assert!(refused.is_lasting, "{refused}");
     }
 }
+
+/// Words that must not come back: the far side's own, which may be those of a machine that only this server can reach.
+const MARK: &str = "private-words-at-10.1.2.3";
+
+/// Refuses whatever is asked, in the words of all APIs at once.
+async fn refusing(status: u16) -> SocketAddr {
+    let said = json!({
+        "error": { "code": status, "message": MARK, "status": MARK, "errors": [{ "reason": MARK, "message": MARK }] },
+        "error_description": MARK, "message": MARK, "code": "390100", "success": false, "data": null, "error_code": MARK,
+        "exception": format!("Code: 62. DB::Exception: {MARK}"),
+    });
+    let said =
+        format!("{said}\n<Error><Code>{MARK}</Code><Message>{MARK}</Message></Error>\nCode: 62. DB::Exception: {MARK}");
+    let answer = format!(
+        "HTTP/1.1 {status} {MARK}\r\nContent-Length: {}\r\nContent-Type: application/json\r\nX-ClickHouse-Exception-Code: 62\r\n\
+         Location: http://10.1.2.3/\r\nConnection: close\r\n\r\n{said}",
+        said.len()
+    );
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let answer = answer.clone();
+            tokio::spawn(async move {
+                let _ = stream.read(&mut [0; 16_000]).await;
+                let _ = stream.write_all(answer.as_bytes()).await;
+            });
+        }
+    });
+    address
+}
+
+/// A destination of every kind that speaks HTTP and may be told where, at this address.
+fn all_at(address: SocketAddr) -> Vec<(Kind, Value)> {
+    const KEY: &str = include_str!("../../../auth/tests/fixtures/saml/rsa.key");
+    let url = format!("http://{address}");
+    let account = json!({
+        "type": "service_account", "private_key": KEY, "private_key_id": "1", "client_email": "a@example.com", "client_id": "1",
+    });
+    vec![
+        (Kind::S3, config(&url)),
+        (
+            Kind::Gcs,
+            json!({ "bucket_name": "b", "service_account_key": account.to_string(), "endpoint_url": url }),
+        ),
+        (
+            Kind::AzureBlob,
+            json!({ "container_name": "c", "account_name": "a", "account_key": "a2V5", "endpoint_url": url }),
+        ),
+        (Kind::Http, json!({ "url": url, "token": "t" })),
+        (Kind::ClickHouse, json!({ "url": url, "user": "u", "password": "p" })),
+        (
+            Kind::Snowflake,
+            json!({
+                "account": "a", "user": "u", "password": "p", "database": "d", "warehouse": "w", "schema": "s", "endpoint_url": url,
+            }),
+        ),
+        (
+            Kind::BigQuery,
+            json!({
+                "project_id": "p", "dataset_id": "d", "private_key": KEY, "private_key_id": "1", "client_email": "a@example.com",
+                "token_uri": format!("{url}/token"), "endpoint_url": url,
+            }),
+        ),
+    ]
+}
+
+/// N7, for every kind: what a test and a run say quotes neither the answer nor an address that the answer named.
+#[tokio::test]
+async fn no_kind_repeats_what_the_far_side_answered() {
+    for status in [302, 400, 403, 404] {
+        let address = refusing(status).await;
+        for (kind, config) in all_at(address) {
+            let destination = open(kind, &config, &outside(None)).unwrap();
+            let steps = destination.test().await;
+            assert!(
+                steps.iter().any(|step| step.verdict == Verdict::Failed),
+                "{} {status}: {steps:?}",
+                kind.name()
+            );
+            let mut said: Vec<String> = steps.iter().map(|step| step.message.clone()).collect();
+            let delivery = delivery(&*destination, Model::Events, 0);
+            match destination.begin(&delivery).await {
+                Err(error) => said.push(error.sentence),
+                Ok(upload) => {
+                    let mut upload = upload.unwrap();
+                    let written = upload.write(crate::suite::events(&delivery, 0..10)).await;
+                    said.extend(written.err().map(|error| error.sentence));
+                    said.extend(upload.commit().await.err().map(|error| error.sentence));
+                }
+            }
+            for said in said {
+                assert!(
+                    !said.contains(MARK) && !said.contains("10.1.2.3"),
+                    "{} {status}: {said}",
+                    kind.name()
+                );
+                assert!(!said.contains(&address.to_string()), "{} {status}: {said}", kind.name());
+            }
+        }
+    }
+}

@@ -17,6 +17,7 @@ mod http;
 mod postgres;
 mod redshift;
 mod s3;
+mod saving;
 mod schedule;
 mod snowflake;
 mod suite;

@@ -15,6 +15,7 @@ use service::mail::Letter;
 use service::organizations::OrganizationRef;
 use testkit::databases::Backend;
 use testkit::kit::Surroundings;
+use testkit::parts::Receiver;
 use testkit::{Kit, on_both};
 use uuid::Uuid;
 
@@ -114,17 +115,30 @@ impl<'a> Export<'a> {
     }
 }
 
-/// Stores an event at the clock's time, known by its number.
-async fn capture(kit: &Kit, number: u128) {
-    let now = kit.service.clock().now();
-    let event = Incoming {
+fn numbered(number: u128, now: Time) -> Incoming {
+    Incoming {
         uuid: Some(Uuid::from_u128(number)),
         event: "seen".to_owned(),
         distinct_id: "ann".to_owned(),
         properties: serde_json::Map::new(),
         timestamp: now,
-    };
-    kit.events.append(kit.team.0, vec![event], now).await.unwrap();
+    }
+}
+
+/// Stores an event at the clock's time, known by its number.
+async fn capture(kit: &Kit, number: u128) {
+    let now = kit.service.clock().now();
+    kit.events
+        .append(kit.team.0, vec![numbered(number, now)], now)
+        .await
+        .unwrap();
+}
+
+/// Below which the organization's files are written.
+fn export_folder(kit: &Kit) -> std::path::PathBuf {
+    let folder = kit.export_root().join(kit.organization.to_string());
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
 }
 
 /// How often each event is in the files that were delivered.
@@ -390,9 +404,77 @@ on_both! {
         assert!(kit.exports.step().await.unwrap(), "within a minute another takes over");
         assert_eq!(delivered(&kit), once([1]));
         assert!(!kit.service.keep_run(&ghost, &Progress::default()).await.unwrap());
-        let late = Outcome::Failed { error: "a ghost's word".to_owned(), is_lasting: true };
+        let late = Outcome::Failed { error: "a ghost's word".to_owned(), is_lasting: true, delivered: Progress::default() };
         assert!(!kit.service.finish_run(&ghost, &late).await.unwrap());
         assert_eq!(export.runs().await[0].2, "Completed");
+    }
+
+    async fn a_failed_run_counts_what_the_destination_took_and_nothing_else(kit: Kit) {
+        let receiver = Receiver::start();
+        let config = json!({ "url": receiver.url(), "token": "phc_token" });
+        let export = Export::new(&kit, json!({ "destination": { "type": "HTTP", "config": config } })).await;
+        let now = kit.service.clock().now();
+        for some in 0..3 {
+            let events = (0..2_000).map(|number| numbered(some * 2_000 + number, now));
+            kit.events.append(kit.team.0, events.collect(), now).await.unwrap();
+        }
+        receiver.answer(&["200", "400"]);
+        advance(&kit, TimeDelta::hours(1));
+        kit.exports.schedule().await.unwrap();
+        assert!(kit.exports.step().await.unwrap());
+        let run = export.get("runs/").await["results"][0].clone();
+        let taken = receiver.requests()[0].clone();
+        assert_eq!((run["status"].as_str(), run["records_completed"].as_u64()), (Some("Failed"), Some(5_000)), "{run}");
+        assert_eq!(run["records_total_count"], 6_000);
+        assert_eq!(run["bytes_exported"].as_u64(), Some(taken.size as u64), "as they were sent");
+
+        receiver.answer(&["400"]);
+        let id = run["id"].as_str().unwrap();
+        export.post(&format!("runs/{id}/retry/"), json!({})).await;
+        assert!(kit.exports.step().await.unwrap());
+        let run = export.get("runs/").await["results"][0].clone();
+        assert_eq!((run["records_completed"].as_u64(), run["bytes_exported"].as_u64()), (Some(0), Some(0)), "{run}");
+        let shown = run["records_read"].as_u64().unwrap();
+        assert!(shown <= 6_000, "{run}");
+    }
+
+    async fn a_run_that_fails_before_its_commit_has_delivered_nothing(kit: Kit) {
+        let export = Export::new(&kit, json!({})).await;
+        for number in 0..5 {
+            capture(&kit, number).await;
+        }
+        // What would be the delivery's folder is a file.
+        std::fs::write(export_folder(&kit).join("out"), "in the way").unwrap();
+        advance(&kit, TimeDelta::hours(1));
+        kit.exports.schedule().await.unwrap();
+        assert!(kit.exports.step().await.unwrap());
+        let run = export.get("runs/").await["results"][0].clone();
+        assert_ne!(run["status"], "Completed");
+        assert_eq!((run["records_completed"].as_u64(), run["bytes_exported"].as_u64()), (Some(0), Some(0)), "{run}");
+        assert_eq!(run["records_total_count"], 5);
+    }
+
+    async fn a_cancelled_run_counts_what_was_delivered_before_its_worker_noticed(kit: Kit) {
+        let export = Export::new(&kit, json!({})).await;
+        capture(&kit, 1).await;
+        advance(&kit, TimeDelta::hours(1));
+        kit.exports.schedule().await.unwrap();
+        let job = kit.service.claim_run(WorkerId(Uuid::from_u128(7)), &[]).await.unwrap().unwrap();
+        let progress = Progress { records: 0, bytes: 0, read: 700, total: Some(900) };
+        assert!(kit.service.keep_run(&job, &progress).await.unwrap());
+        let run = export.get("runs/").await["results"][0].clone();
+        assert_eq!((run["records_completed"].as_u64(), run["records_read"].as_u64()), (Some(0), Some(700)), "{run}");
+        export.post(&format!("runs/{}/cancel/", job.run.id), json!({})).await;
+        let delivered = Progress { records: 500, bytes: 50_000, read: 800, total: None };
+        kit.service.note_cancelled_run(&job, &delivered).await.unwrap();
+        let run = export.get("runs/").await["results"][0].clone();
+        let counts = (run["records_completed"].as_u64(), run["bytes_exported"].as_u64());
+        assert_eq!((run["status"].as_str(), counts), (Some("Cancelled"), (Some(500), Some(50_000))), "{run}");
+
+        export.post(&format!("runs/{}/retry/", job.run.id), json!({})).await;
+        assert!(kit.exports.step().await.unwrap());
+        kit.service.note_cancelled_run(&job, &delivered).await.unwrap();
+        assert_eq!(export.runs().await[0].3, 1, "what came after it is not touched");
     }
 
     async fn what_can_pass_is_tried_again_later_and_what_cannot_pauses_the_export(kit: Kit) {
@@ -413,7 +495,7 @@ on_both! {
         passing.patch(json!({ "paused": true })).await;
         let broken = Export::new(&kit, json!({ "destination": { "type": "File", "config": { "folder": "blocked" } } })).await;
         // A file is where the folder should be.
-        std::fs::write(kit.export_root().join("blocked"), "x").unwrap();
+        std::fs::write(export_folder(&kit).join("blocked"), "x").unwrap();
         for number in 0..7 {
             capture(&kit, 10 + number).await;
             advance(&kit, TimeDelta::hours(1));
@@ -429,7 +511,7 @@ on_both! {
             .map(|(to, _)| to.as_str()).collect();
         told.sort_unstable();
         assert_eq!(told, ["adam@example.com", "olga@example.com"]);
-        std::fs::remove_file(kit.export_root().join("blocked")).unwrap();
+        std::fs::remove_file(export_folder(&kit).join("blocked")).unwrap();
         broken.post("unpause/", json!({ "backfill": true })).await;
         kit.run_exports().await;
         assert_eq!(delivered(&kit), once(10..17), "what failed is caught up, too");

@@ -5,11 +5,17 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::{ParseError, Result, refuse};
 use crate::expr::Field;
+use crate::function::Function;
+use crate::text::{Piece, pieces};
 
 const BYTES: usize = 20_000;
 const FIELDS: usize = 300;
 const BRACKETS: usize = 50;
 const ALIAS_BYTES: usize = 120;
+const PATTERN_CHARS: usize = 500;
+const WILDCARDS: usize = 50;
+/// Calls whose result may be longer than what they are given; each may be as long as [`crate::scalars::MOST_TEXT`].
+const GROWING_CALLS: usize = 100;
 /// Every operator may put one expression into another, and the parser's tree is taken down by recursion.
 const OPERATORS: usize = 2_000;
 /// Of the parser's functions; brackets and signs before a value take some each.
@@ -27,13 +33,16 @@ pub(super) fn check_size(text: &str) -> Result<()> {
 
 pub(super) fn check_tokens(tokens: &[TokenWithSpan]) -> Result<()> {
     let mut open = 0_usize;
-    let mut operators = 0;
+    let (mut operators, mut growing) = (0, 0);
     for TokenWithSpan { token, .. } in tokens {
         match token {
             Token::LParen | Token::LBracket => open += 1,
             Token::RParen | Token::RBracket => open = open.saturating_sub(1),
             Token::Placeholder(_) | Token::LBrace => return Err(no_placeholders()),
-            token => operators += usize::from(is_operator(token)),
+            token => {
+                operators += usize::from(is_operator(token));
+                growing += usize::from(is_growing(token));
+            }
         }
         if open > BRACKETS {
             return Err(too_deep());
@@ -41,6 +50,38 @@ pub(super) fn check_tokens(tokens: &[TokenWithSpan]) -> Result<()> {
     }
     if operators > OPERATORS {
         return Err(refuse("the query has too many operators; IN takes a list of values"));
+    }
+    if growing > GROWING_CALLS {
+        return Err(refuse(format!(
+            "the query calls concat and replaceAll more than {GROWING_CALLS} times; concat takes any number of texts"
+        )));
+    }
+    Ok(())
+}
+
+fn is_growing(token: &Token) -> bool {
+    let Token::Word(word) = token else { return false };
+    matches!(
+        Function::named(&word.value),
+        Some(Function::Concat | Function::ReplaceAll)
+    )
+}
+
+/// Patterns are matched against texts of any length, row by row.
+pub(super) fn check_pattern(pattern: &str) -> Result<()> {
+    if pattern.chars().count() > PATTERN_CHARS {
+        return Err(refuse(format!(
+            "the pattern of a LIKE is longer than {PATTERN_CHARS} characters"
+        )));
+    }
+    let wildcards = pieces(pattern)
+        .iter()
+        .filter(|piece| !matches!(piece, Piece::Char(_)))
+        .count();
+    if wildcards > WILDCARDS {
+        return Err(refuse(format!(
+            "the pattern of a LIKE has more than {WILDCARDS} of % and _; use several patterns"
+        )));
     }
     Ok(())
 }

@@ -216,6 +216,7 @@ pub(super) fn like(expr: Expr, pattern: &Expr, ignores_case: bool, is_negated: b
             "LIKE compares text, not {kind}: write toString(…) around it"
         )));
     }
+    bounds::check_pattern(pattern)?;
     Ok(Expr::Like {
         expr: Box::new(expr),
         pattern: pattern.clone(),

@@ -1,11 +1,10 @@
 //! What SQLite says in its own way.
 
-use super::{Writer, not, pattern_pieces};
+use super::{Writer, not};
 use crate::expr::{Expr, Extract, Operation};
 use crate::function::Function;
 use crate::model::{Column, Type};
 use crate::scalars::UNITS;
-use crate::text::Piece;
 
 pub(super) fn quoted(alias: &str) -> String {
     format!("\"{}\"", alias.replace('"', "\"\""))
@@ -39,8 +38,12 @@ impl Writer<'_> {
             } => {
                 let expr = self.expr(expr);
                 let expr = if *ignores_case { format!("lower({expr})") } else { expr };
-                let pattern = self.text(&glob(pattern, *ignores_case));
-                format!("({}({expr} GLOB {pattern}))", not(*is_negated))
+                let pattern = if *ignores_case {
+                    self.text(&pattern.to_ascii_lowercase())
+                } else {
+                    self.text(pattern)
+                };
+                format!("({}hogql_like({expr}, {pattern}))", not(*is_negated))
             }
             Expr::Call(function, arguments) => self.sqlite_call(*function, arguments),
             other => unreachable!("written for both engines: {other:?}"),
@@ -96,16 +99,13 @@ impl Writer<'_> {
             Function::Upper => format!("upper({all})"),
             Function::Trim => format!("trim({all})"),
             Function::Substring => format!("substr({all})"),
-            Function::ReplaceAll => format!("replace({all})"),
-            Function::Position => format!("instr({all})"),
+            Function::ReplaceAll => format!("hogql_replace({all})"),
+            Function::Position => format!("hogql_position({all})"),
             Function::Coalesce => format!("coalesce({all})"),
             Function::NullIf => format!("nullif({all})"),
             Function::Least => format!("min({all})"),
             Function::Greatest => format!("max({all})"),
-            Function::Concat => {
-                let texts: Vec<_> = written.iter().map(|text| format!("coalesce({text}, '')")).collect();
-                format!("({})", texts.join(" || "))
-            }
+            Function::Concat => concat(&written),
             Function::Empty => format!("({all} = '')"),
             Function::NotEmpty => format!("({all} <> '')"),
             Function::Round if written.len() == 1 => format!("hogql_round({all}, 0)"),
@@ -155,16 +155,14 @@ fn json_path(path: &[String]) -> String {
     written
 }
 
-/// SQLite's LIKE takes A and a for the same, so the pattern is written for its GLOB.
-fn glob(pattern: &str, ignores_case: bool) -> String {
-    let mut glob = String::new();
-    for piece in pattern_pieces(pattern, ignores_case) {
-        match piece {
-            Piece::Anything => glob.push('*'),
-            Piece::AnyChar => glob.push('?'),
-            Piece::Char(char @ ('*' | '?' | '[')) => glob.extend(['[', char, ']']),
-            Piece::Char(char) => glob.push(char),
-        }
+/// SQLite takes a hundred arguments at most.
+fn concat(texts: &[String]) -> String {
+    let calls: Vec<_> = texts
+        .chunks(100)
+        .map(|texts| format!("hogql_concat({})", texts.join(", ")))
+        .collect();
+    match calls.as_slice() {
+        [only] => only.clone(),
+        _ => concat(&calls),
     }
-    glob
 }

@@ -214,6 +214,37 @@ fn what_is_too_large_is_refused_and_nothing_overflows() {
 }
 
 #[test]
+fn patterns_and_texts_that_cost_too_much_are_refused() {
+    let cases = [
+        (
+            format!("event LIKE '{}'", "a".repeat(501)),
+            "longer than 500 characters",
+        ),
+        (format!("event LIKE '{}b'", "%a".repeat(51)), "more than 50 of % and _"),
+        (
+            format!("event NOT ILIKE '{}b'", "_a".repeat(51)),
+            "more than 50 of % and _",
+        ),
+        (
+            format!("like(event, '{}b')", "%a".repeat(51)),
+            "more than 50 of % and _",
+        ),
+        (
+            vec!["concat(event, event) = REPLACE(event, 'a', 'b')"; 51].join(" OR "),
+            "more than 100 times",
+        ),
+    ];
+    for (condition, says) in cases {
+        let said = refused(&format!("SELECT event FROM events WHERE {condition}"));
+        assert!(said.contains(says), "{condition}: {said}");
+    }
+    for pattern in ["%a".repeat(50), "a".repeat(500), "%".repeat(500)] {
+        let text = format!("SELECT event FROM events WHERE event LIKE '{pattern}'");
+        assert!(parse(&text).is_ok(), "{pattern}");
+    }
+}
+
+#[test]
 fn errors_are_short_whatever_was_written() {
     let name = "é".repeat(5_000);
     for text in [

@@ -15,7 +15,7 @@ fn connection() -> Connection {
             let arguments: Vec<_> = (0..context.len())
                 .map(|index| argument(context.get_raw(index)))
                 .collect();
-            Ok(stored(scalar.call(&arguments)))
+            Ok(stored(scalar.call(&arguments).expect("a short text")))
         };
         connection
             .create_scalar_function(scalar.name, scalar.arity, is_pure, call)

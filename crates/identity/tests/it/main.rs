@@ -4,6 +4,7 @@
 
 mod dns;
 mod doctor;
+mod key_rotation;
 mod mail;
 mod oidc;
 mod outbound_safety;

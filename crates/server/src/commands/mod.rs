@@ -5,6 +5,7 @@ pub(crate) mod events;
 pub(crate) mod keys;
 pub(crate) mod operators;
 pub(crate) mod organizations;
+pub(crate) mod secret_key;
 pub(crate) mod users;
 pub(crate) mod verify;
 
@@ -15,8 +16,9 @@ use std::os::unix::fs::DirBuilderExt;
 use anyhow::Context;
 use service::{Chance, Clock, Instance, Service, Store, Window};
 
+use crate::secret_key as keys_at_hand;
 use crate::settings::Settings;
-use crate::{outside, secret_key};
+use crate::{modes, outside};
 
 /// How many rows a list shows unless told otherwise.
 const ROWS: i64 = 1000;
@@ -32,6 +34,7 @@ pub(crate) async fn open(settings: &Settings, site_url: String) -> anyhow::Resul
     // Others on the machine have no business in there.
     let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.with_context(|| format!("cannot make the data folder {}", folder.display()))?;
+    modes::report(settings);
     let url = settings.database_url();
     let store = Store::open(&url, settings.database_connections).await;
     let store = store.with_context(|| format!("cannot open the database {}", without_password(&url)))?;
@@ -41,7 +44,7 @@ pub(crate) async fn open(settings: &Settings, site_url: String) -> anyhow::Resul
         sends_mail: settings.smtp_url.is_some(),
         invite_days: settings.invite_days,
         providers: outside::providers(&settings.providers)?.set_up(),
-        sealer: secret_key::sealer(settings)?,
+        sealer: keys_at_hand::sealer(settings)?,
         hourly_limits: settings.hourly_limits,
     };
     let service = Service::new(store, Clock::System, Chance::System, instance);

@@ -8,9 +8,11 @@ mod first_start;
 mod home;
 mod import;
 mod journeys;
+mod modes;
 mod operation;
 mod replicas;
 mod sdks;
+mod secret_key;
 mod settings;
 mod stopping;
 

@@ -5,8 +5,29 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::client::{Request, connect};
-use crate::home::{Home, KEY, PATIENCE, until};
+use crate::home::{Home, KEY, PATIENCE, Server, until};
 use crate::on_each;
+
+/// Fifteen events with a megabyte each, and a query that looks at each of them for seconds.
+fn busy_export(server: &Server) -> String {
+    let team = server.get(KEY, "/api/organizations/@current/teams/").body["results"][0].clone();
+    let long = "a".repeat(1 << 20);
+    let event = |n: i32| json!({ "event": "x", "distinct_id": n.to_string(), "properties": { "a": long } });
+    let batch: Vec<_> = (0..15).map(event).collect();
+    let body = json!({ "api_key": team["api_token"], "batch": batch });
+    assert_eq!(server.send(Request::new("POST", "/batch/").json(&body)).status, 200);
+    let condition = format!("properties.a LIKE '%{}_b%'", "a".repeat(440));
+    let query = format!("SELECT event FROM events WHERE {}", vec![condition; 40].join(" OR "));
+    let export = json!({
+        "name": "Busy", "interval": "hour", "hogql_query": query, "destination": { "type": "NoOp", "config": {} },
+    });
+    let created = server.post(KEY, "/api/organizations/@current/batch_exports/", &export);
+    assert_eq!(created.status, 201, "{created:?}");
+    format!(
+        "/api/organizations/@current/batch_exports/{}/preview/",
+        created.text("/id")
+    )
+}
 
 /// More than the delay, and not much more.
 const A_FEW_SECONDS: Duration = Duration::from_secs(5);
@@ -50,6 +71,28 @@ on_each! {
         let ended = server.process.end_within(A_FEW_SECONDS);
         assert_eq!(ended.code, Some(0), "{ended:?}");
     }
+}
+
+#[test]
+fn a_query_that_takes_minutes_does_not_hold_it_up() {
+    let home = Home::any();
+    let server = home.spawn(home.keyed().args(["--shutdown-delay", "0"])).ready();
+    let preview = busy_export(&server);
+    let mut asked = Request::new("GET", &preview)
+        .key(KEY)
+        .begin(server.address)
+        .expect("a connection");
+    let told = Instant::now();
+    server.process.signal("TERM");
+    let answer = asked.answer().expect("the request is still answered");
+    assert_eq!(
+        (answer.status, answer.text("/code")),
+        (409, "preview_timed_out"),
+        "{answer:?}"
+    );
+    let ended = server.process.end_within(A_FEW_SECONDS);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(told.elapsed() < Duration::from_secs(20), "{:?}", told.elapsed());
 }
 
 #[test]

@@ -45,7 +45,7 @@ impl BatchExport {
             self.end_at = end_at;
         }
         if let Some(query) = &rest.hogql_query {
-            self.hogql_query = query.clone().filter(|text| !text.trim().is_empty());
+            self.hogql_query.clone_from(query);
         }
         if let Some(input) = destination {
             self.go_to(input, instance, seal)?;
@@ -104,6 +104,13 @@ impl BatchExport {
     fn check_query(&self) -> Result<()> {
         let Some(text) = &self.hogql_query else { return Ok(()) };
         let wrong = |detail: String| Error::invalid("hogql_query", "invalid_input", detail);
+        if text.trim().is_empty() {
+            return Err(Error::invalid(
+                "hogql_query",
+                "blank",
+                "this must not be blank: send null for an export without a query",
+            ));
+        }
         let query = hogql::parse(text).map_err(|error| wrong(error.to_string()))?;
         if query.model != self.model {
             let detail = format!(
@@ -159,8 +166,7 @@ impl BatchExport {
 fn moves(kind: Kind, before: &Map<String, Value>, given: &Map<String, Value>) -> bool {
     let mut addresses = kind.fields().filter(|field| field.is_address);
     addresses.any(|field| {
-        given
-            .get(field.key)
-            .is_some_and(|value| value != before.get(field.key).unwrap_or(&Value::Null))
+        let value = given.get(field.key);
+        value.is_some() && destination::meant(field, value) != destination::meant(field, before.get(field.key))
     })
 }

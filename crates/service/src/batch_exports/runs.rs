@@ -48,6 +48,8 @@ pub struct Run {
     pub status: RunStatus,
     pub records_completed: Option<i64>,
     pub records_total_count: Option<i64>,
+    /// Rows handed to the destination in this attempt, acknowledged or not.
+    pub records_read: Option<i64>,
     pub bytes_exported: Option<i64>,
     pub latest_error: Option<String>,
     pub created_at: Time,
@@ -172,7 +174,8 @@ impl Run {
         let was_delivered = self.status == RunStatus::Completed;
         self.become_(RunStatus::Starting, now)?;
         self.is_resend |= was_delivered;
-        (self.records_completed, self.bytes_exported, self.latest_error) = (None, None, None);
+        (self.records_completed, self.records_read) = (None, None);
+        (self.bytes_exported, self.latest_error) = (None, None);
         (self.tries, self.queued_at, self.started_at, self.due_at) = (0, now, None, Some(now));
         Ok(())
     }

@@ -118,6 +118,7 @@ fn fresh(db: &Writing, export: &BatchExport, span: Span, delay: TimeDelta) -> Ru
         status: RunStatus::Starting,
         records_completed: None,
         records_total_count: None,
+        records_read: None,
         bytes_exported: None,
         latest_error: None,
         created_at: db.now,

@@ -34,8 +34,11 @@ pub struct Job {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Progress {
+    /// Rows that the destination has acknowledged for good, and the bytes they took.
     pub records: u64,
     pub bytes: u64,
+    /// Rows that were read and handed to the destination; before its commit nothing of them may be visible there.
+    pub read: u64,
     /// How many there are in all, if that is known.
     pub total: Option<u64>,
 }
@@ -49,8 +52,9 @@ pub enum Outcome {
         error: String,
         /// Trying again would not help.
         is_lasting: bool,
+        delivered: Progress,
     },
-    TimedOut,
+    TimedOut(Progress),
 }
 
 impl Service {
@@ -79,7 +83,7 @@ impl Service {
         run.attempt += 1;
         run.tries += 1;
         (run.worker, run.started_at, run.due_at) = (Some(worker), Some(now), Some(now + LEASE));
-        (run.records_completed, run.bytes_exported) = (None, None);
+        (run.records_completed, run.bytes_exported, run.records_read) = (None, None, None);
         sql::runs::save(&mut db, &run).await?;
         db.commit_unrecorded().await?;
         let attempt = run.attempt;
@@ -105,6 +109,13 @@ impl Service {
         let mut db = self.write().await?;
         let now = db.now;
         sql::runs::keep(&mut db, job.run.id, job.worker, job.attempt, now, &Progress::default()).await?;
+        db.commit_unrecorded().await
+    }
+
+    /// What was delivered before whoever carried out a cancelled run noticed. Nothing else about it can be changed any more.
+    pub async fn note_cancelled_run(&self, job: &Job, delivered: &Progress) -> Result<()> {
+        let mut db = self.write().await?;
+        sql::runs::note_cancelled(&mut db, job.run.id, job.attempt, delivered).await?;
         db.commit_unrecorded().await
     }
 
@@ -180,16 +191,21 @@ fn end(run: &mut Run, outcome: &Outcome, db: &Writing) -> Result<()> {
     match outcome {
         Outcome::Completed(progress) => {
             run.become_(RunStatus::Completed, now)?;
-            let records = number(progress.records);
-            (run.records_completed, run.records_total_count) = (Some(records), Some(records));
-            run.bytes_exported = Some(number(progress.bytes));
+            note(run, progress);
+            run.records_total_count = Some(number(progress.records));
             run.latest_error = None;
         }
-        Outcome::TimedOut => {
+        Outcome::TimedOut(delivered) => {
             run.become_(RunStatus::TimedOut, now)?;
+            note(run, delivered);
             run.latest_error = Some("The run took too long and was ended.".to_owned());
         }
-        Outcome::Failed { error, is_lasting } => {
+        Outcome::Failed {
+            error,
+            is_lasting,
+            delivered,
+        } => {
+            note(run, delivered);
             let is_over = *is_lasting || now - run.queued_at > RETRIED_FOR;
             run.become_(
                 if is_over {
@@ -206,6 +222,13 @@ fn end(run: &mut Run, outcome: &Outcome, db: &Writing) -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn note(run: &mut Run, delivered: &Progress) {
+    run.records_completed = Some(number(delivered.records));
+    run.bytes_exported = Some(number(delivered.bytes));
+    run.records_read = Some(number(delivered.read));
+    run.records_total_count = delivered.total.map(number).or(run.records_total_count);
 }
 
 fn tell(run: &Run, outcome: &Outcome) -> (LogLevel, String) {

@@ -138,7 +138,7 @@ impl Inputs<'_> {
         let input = match field.kind {
             // Browsers then offer no password of this site.
             FieldKind::Password => Field::password(name, field.label, "new-password"),
-            FieldKind::Number => Field::text(name, field.label, "off").keyboard("numeric"),
+            FieldKind::Number(..) => Field::text(name, field.label, "off").keyboard("numeric"),
             _ => Field::text(name, field.label, "off"),
         };
         let input = input.at_most(LONGEST_TEXT).holding(text).hint(self.hint(field));

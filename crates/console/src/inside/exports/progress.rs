@@ -35,18 +35,25 @@ impl Progress {
         let total = run.records_total_count.filter(|total| is_running && *total > 0);
         Self {
             facts,
-            meter: total.map(|total| (run.records_completed.unwrap_or_default().min(total), total)),
+            meter: total.map(|total| (run.records_read.unwrap_or_default().min(total), total)),
         }
     }
 }
 
 fn rows(run: &Run) -> String {
     let is_over = run.status.is_over();
-    match (run.records_completed, run.records_total_count) {
-        (Some(done), _) if is_over => figures::number(done),
-        (Some(done), Some(total)) => format!("{} of {}", figures::number(done), figures::number(total)),
-        (Some(done), None) => format!("{} so far", figures::number(done)),
-        (None, _) => "None yet".to_owned(),
+    let delivered = run.records_completed.map(figures::number);
+    if is_over {
+        return delivered.unwrap_or_else(|| "None".to_owned());
+    }
+    let Some(read) = run.records_read else {
+        return "None yet".to_owned();
+    };
+    let read = figures::number(read);
+    let delivered = delivered.unwrap_or_else(|| "0".to_owned());
+    match run.records_total_count {
+        Some(total) => format!("{read} of {} read, {delivered} delivered", figures::number(total)),
+        None => format!("{read} read so far, {delivered} delivered"),
     }
 }
 
@@ -69,7 +76,7 @@ fn time_left(run: &Run) -> String {
     let Some(total) = run.records_total_count else {
         return "Not known: the rows are not counted beforehand".to_owned();
     };
-    let left = total - run.records_completed.unwrap_or_default();
+    let left = total - run.records_read.unwrap_or_default();
     match rate(run) {
         Some(rate) if rate > 0 => format!("About {}", figures::took(TimeDelta::seconds(left.max(0) / rate))),
         _ => "Not known yet".to_owned(),
@@ -79,6 +86,6 @@ fn time_left(run: &Run) -> String {
 /// Rows a second, as of its last sign of life.
 fn rate(run: &Run) -> Option<i64> {
     let milliseconds = (run.updated_at - run.started_at?).num_milliseconds();
-    let rows = run.records_completed?;
+    let rows = run.records_read?;
     (milliseconds >= 1000).then(|| rows.saturating_mul(1000) / milliseconds)
 }

@@ -48,7 +48,7 @@ impl From<&Step> for Tried {
 
 impl Tested {
     pub(super) fn new(steps: &[Step]) -> Self {
-        let is_ok = steps.iter().all(|step| step.verdict != Verdict::Failed);
+        let is_ok = steps.iter().all(|step| step.verdict == Verdict::Passed);
         let summary = match steps {
             [] => "There is nothing to try: this always works.",
             _ if is_ok => "The destination works.",

@@ -80,7 +80,7 @@ fn read(field: &ConfigField, text: &str) -> Value {
             let lines: Vec<&str> = lines.collect();
             if lines.is_empty() { Value::Null } else { lines.into() }
         }
-        FieldKind::Number if !text.trim().is_empty() => {
+        FieldKind::Number(..) if !text.trim().is_empty() => {
             let number: Result<u32, _> = text.trim().parse();
             // What is no number is for the service to refuse.
             number.map_or_else(|_| text.into(), Value::from)

@@ -23,9 +23,9 @@ pub(super) fn open(config: &Config, outside: &Outside) -> Result<Box<dyn Deliver
 fn store(config: &Config, outside: &Outside) -> Result<MicrosoftAzure, Error> {
     let is_part_of_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'$');
     if config.container_name.is_empty() || !config.container_name.bytes().all(is_part_of_name) {
-        return Err(Error::plain(
-            "container_name holds characters that no container's name has",
-        ));
+        return Err(
+            Error::plain("this is no container's name: use letters, digits and hyphens").in_key("container_name"),
+        );
     }
     let account = Account::of(config)?;
     let builder = MicrosoftAzureBuilder::new()
@@ -40,13 +40,15 @@ fn store(config: &Config, outside: &Outside) -> Result<MicrosoftAzure, Error> {
     let builder = match (account.key, account.sas) {
         (Some(key), _) => builder.with_access_key(key),
         (None, Some(sas)) => builder.with_config(AzureConfigKey::SasKey, sas),
-        (None, None) => return Err(Error::plain("an account key or a SAS token is needed")),
+        (None, None) => return Err(Error::plain("an account key or a SAS token is needed").in_key("account_key")),
+    };
+    let key = match (&config.connection_string, &config.account_key) {
+        (Some(_), None) => "connection_string",
+        _ => "account_key",
     };
     builder.build().map_err(|cause| {
-        Error::lasting(
-            "the settings make no connection to Azure; check the account's name, key and endpoint",
-            cause,
-        )
+        let sentence = "this makes no connection to Azure; check the account's name, key and endpoint";
+        Error::lasting(sentence, cause).in_key(key)
     })
 }
 
@@ -76,10 +78,13 @@ impl Account {
         }
         let is_name = |byte: u8| byte.is_ascii_alphanumeric();
         if account.name.is_empty() || !account.name.bytes().all(is_name) {
-            return Err(Error::plain(
-                "the account's name is missing or holds characters that no account's name has; check account_name or \
-                 connection_string",
-            ));
+            let key = if config.account_name.is_some() {
+                "account_name"
+            } else {
+                "connection_string"
+            };
+            let sentence = "the account's name is missing or holds characters that no account's name has";
+            return Err(Error::plain(sentence).in_key(key));
         }
         if account.endpoint.is_empty() {
             account.endpoint = format!("https://{}.blob.core.windows.net", account.name);

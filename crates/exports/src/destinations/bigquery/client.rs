@@ -88,7 +88,9 @@ type Row = Vec<Option<String>>;
 impl Client {
     pub(super) fn new(config: &Config, outside: &Outside) -> Result<Self, Error> {
         let base = config.endpoint_url.as_deref().unwrap_or(GOOGLE);
-        let base = Url::parse(base).map_err(|cause| Error::lasting("the endpoint_url is not a URL", cause))?;
+        let base = Url::parse(base).map_err(|cause| {
+            Error::lasting("this is not a URL, such as https://bigquery.example.com", cause).in_key("endpoint_url")
+        })?;
         let http = outside.http.clone().within(EXCHANGE_TIME);
         Ok(Self {
             tokens: Tokens::new(config, http.clone()),

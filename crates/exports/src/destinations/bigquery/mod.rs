@@ -18,10 +18,14 @@ use self::client::Client;
 use self::sql::Names;
 use self::tables::Table;
 use self::upload::{Loading, Plan};
-use super::staging::{Claim, Column, FILE_SIZE, LEDGER, Spool, Steps, Way, columns, is_attempt, stage_name};
+use super::staging::{
+    Claim, Column, FILE_SIZE, LEDGER, Spool, Steps, Way, columns, is_attempt, private_key, stage_name,
+};
 use crate::{Deliver, Delivery, Error, Outside, Step, Upload, layout};
 
 pub(super) fn open(config: &Config, outside: &Outside) -> Result<Box<dyn Deliver>, Error> {
+    // BigQuery knows no passphrases.
+    private_key(&config.private_key, None).map_err(|error| error.in_key("private_key"))?;
     Ok(Box::new(Dataset {
         names: Names::new(config)?,
         client: Arc::new(Client::new(config, outside)?),

@@ -25,18 +25,19 @@ use crate::{Deliver, Delivery, Error, Outside, Step, Upload, layout};
 
 pub(super) fn open(config: &Config, outside: &Outside) -> Result<Box<dyn Deliver>, Error> {
     let url = Url::parse(&config.url)
-        .map_err(|_| Error::plain("the url is not one; give one such as https://clickhouse.example.com:8443"))?;
+        .map_err(|_| Error::plain("this is not a URL, such as https://clickhouse.example.com:8443").in_key("url"))?;
     outside
         .http
         .policy()
         .check_url(&url)
-        .map_err(|refusal| Error::from(outbound::HttpError::Refused(refusal)))?;
+        .map_err(|refusal| Error::from(outbound::HttpError::Refused(refusal)).in_key("url"))?;
     let (user, password) = (config.user.expose_secret(), config.password.expose_secret());
-    let client = Client::new(outside.http.clone(), url, user, password, &config.database)
-        .map_err(|cause| Error::lasting("the user and the password must not contain control characters", cause))?;
+    let client = Client::new(outside.http.clone(), url, user, password, &config.database).map_err(|cause| {
+        Error::lasting("the user and the password must not contain control characters", cause).in_key("user")
+    })?;
     Ok(Box::new(ClickHouse {
         session: Session::new(client),
-        table: checked(&config.table_name)?,
+        table: checked(&config.table_name).map_err(|error| error.in_key("table_name"))?,
     }))
 }
 

@@ -84,15 +84,16 @@ impl Client {
                 secret: secret.clone(),
             },
             _ => {
-                return Err(Error::plain(
-                    "signing in needs access_token, or client_id and client_secret",
-                ));
+                return Err(
+                    Error::plain("signing in needs access_token, or client_id and client_secret")
+                        .in_key("access_token"),
+                );
             }
         };
         Ok(Self {
             http: outside.http.clone().within(EXCHANGE_TIME),
-            base: base(&config.server_hostname)?,
-            warehouse: warehouse(&config.http_path)?,
+            base: base(&config.server_hostname).map_err(|error| error.in_key("server_hostname"))?,
+            warehouse: warehouse(&config.http_path).map_err(|error| error.in_key("http_path"))?,
             catalog: config.catalog.clone(),
             schema: config.schema.clone(),
             credentials,

@@ -32,7 +32,7 @@ impl Names {
             let is_good = |char: char| char.is_alphanumeric() || "_-".contains(char);
             if name.is_empty() || name.len() > LONGEST || !name.chars().all(is_good) {
                 let sentence = format!("the {what} must have 1 to {LONGEST} letters, digits, underscores and hyphens");
-                return Err(Error::plain(sentence));
+                return Err(Error::plain(sentence).in_key(what));
             }
         }
         let schema = format!("`{}`.`{}`", config.catalog, config.schema);

@@ -1,7 +1,8 @@
 //! Files and folders below the root, and nothing outside of it.
 
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
@@ -29,9 +30,26 @@ impl Folder {
         }
     }
 
+    /// The root, which is made if it is to be; what it is in must be there. It is no link: whoever is beside it cannot lead
+    /// us elsewhere.
+    fn own_root(&self, is_made: bool) -> io::Result<PathBuf> {
+        let (Some(above), Some(name)) = (self.root.parent(), self.root.file_name()) else {
+            return fs::canonicalize(&self.root);
+        };
+        let root = fs::canonicalize(above)?.join(name);
+        if is_made {
+            make_folder(&root)?;
+        }
+        if fs::symlink_metadata(&root)?.is_dir() {
+            Ok(root)
+        } else {
+            Err(io::Error::other(LeadsOut))
+        }
+    }
+
     /// The folder and the name of a key. The folders on the way are made, if they are to be; none of them leads out.
     fn place(&self, key: &str, is_made: bool) -> io::Result<Place> {
-        let root = fs::canonicalize(&self.root)?;
+        let root = self.own_root(is_made)?;
         let mut folder = root.clone();
         let (above, name) = key.rsplit_once('/').unwrap_or(("", key));
         for part in self
@@ -41,11 +59,8 @@ impl Folder {
             .filter(|part| !part.is_empty())
         {
             folder.push(part);
-            if is_made
-                && let Err(error) = fs::create_dir(&folder)
-                && error.kind() != io::ErrorKind::AlreadyExists
-            {
-                return Err(error);
+            if is_made {
+                make_folder(&folder)?;
             }
             folder = fs::canonicalize(&folder)?;
             if !folder.starts_with(&root) {
@@ -78,17 +93,18 @@ impl Place {
     }
 
     fn begin(self) -> io::Result<Draft> {
-        match fs::create_dir(self.hidden()) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-            _ => {}
-        }
+        make_folder(&self.hidden())?;
         // A link in place of our own folder would be followed.
         if !fs::symlink_metadata(self.hidden())?.is_dir() {
             return Err(io::Error::other(LeadsOut));
         }
         let path = self.hidden().join(&self.name);
         remove(&path)?;
-        let file = File::create_new(&path)?;
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)?;
         Ok(Draft {
             place: self,
             path,
@@ -171,8 +187,8 @@ impl Bucket for Folder {
     async fn list(&self, beginning: &str) -> Result<Vec<String>, Error> {
         let (folder, beginning) = (self.clone(), beginning.to_owned());
         on_disk(move || {
-            // The root itself has to be there.
-            fs::canonicalize(&folder.root)?;
+            // What the root is in has to be there.
+            folder.own_root(true)?;
             let place = none_if_missing(folder.place(&beginning, false).map(Some))?;
             place.map_or(Ok(Vec::new()), |place| list(&place, &beginning))
         })
@@ -186,6 +202,14 @@ impl Bucket for Folder {
             none_if_missing(swept.map(Some)).map(|_| ())
         })
         .await
+    }
+}
+
+/// Others on the machine have no business in there.
+fn make_folder(path: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
     }
 }
 

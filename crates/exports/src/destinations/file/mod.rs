@@ -15,6 +15,6 @@ pub(super) fn open(config: &Config, outside: &Outside) -> Result<Box<dyn Deliver
         ));
     };
     check_prefix(&config.folder)
-        .map_err(|error| Error::plain(error.sentence.replacen("the prefix", "the folder", 1)))?;
+        .map_err(|error| Error::plain(error.sentence.replacen("the prefix", "the folder", 1)).in_key("folder"))?;
     Files::open(Folder::new(root, &config.folder), &config.files)
 }

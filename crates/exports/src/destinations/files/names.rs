@@ -79,7 +79,7 @@ impl Names {
 /// Whether files may begin with this. Empty parts are left out; what would lead out of the place, or hides what it
 /// is, is refused.
 pub fn check_prefix(prefix: &str) -> Result<(), Error> {
-    let refuse = |why: &str| Err(Error::plain(format!("the prefix {why}")));
+    let refuse = |why: &str| Err(Error::plain(format!("the prefix {why}")).in_key("prefix"));
     if prefix.len() > LONGEST_PREFIX {
         return refuse(&format!("is longer than {LONGEST_PREFIX} bytes"));
     }
@@ -197,6 +197,7 @@ mod tests {
             schema: Arc::new(Schema::empty()),
             is_custom: false,
             is_resend: false,
+            acknowledged: crate::Acknowledged::default(),
         };
         let options = FileOptions {
             prefix: prefix.to_owned(),

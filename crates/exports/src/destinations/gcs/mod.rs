@@ -54,10 +54,14 @@ impl Gcs {
     fn new(config: &Config, outside: &Outside) -> Result<Self, Error> {
         let is_part_of_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
         if config.bucket_name.is_empty() || !config.bucket_name.bytes().all(is_part_of_name) {
-            return Err(Error::plain("bucket_name holds characters that no bucket's name has"));
+            return Err(
+                Error::plain("this is no bucket's name: use letters, digits, dots, hyphens and underscores")
+                    .in_key("bucket_name"),
+            );
         }
-        let base = Url::parse(config.endpoint_url.as_deref().unwrap_or(GOOGLE))
-            .map_err(|cause| Error::lasting("endpoint_url is not a URL", cause))?;
+        let base = Url::parse(config.endpoint_url.as_deref().unwrap_or(GOOGLE)).map_err(|cause| {
+            Error::lasting("this is not a URL, such as https://storage.example.com", cause).in_key("endpoint_url")
+        })?;
         let http = Guarded::new(&outside.http);
         // The key is given, always: without it the store would ask the metadata address for a token. With it, tokens
         // are signed right here.
@@ -68,8 +72,8 @@ impl Gcs {
             .with_http_connector(http.clone())
             .build()
             .map_err(|cause| {
-                let sentence = "service_account_key is not the JSON of a service account's key, as Google hands it out";
-                Error::lasting(sentence, cause)
+                let sentence = "this is not the JSON of a service account's key, as Google hands it out";
+                Error::lasting(sentence, cause).in_key("service_account_key")
             })?;
         Ok(Self {
             http,

@@ -12,7 +12,7 @@ use hogql::{Column, Model, Query};
 use service::batch_exports::destination::Http as Config;
 
 use super::sql::{Plan, Trial};
-use crate::{Deliver, Delivery, Error, Outside, Receipt, Step, Upload};
+use crate::{Acknowledged, Deliver, Delivery, Error, Outside, Receipt, Step, Upload};
 use batch::{Batch, Columns};
 use send::Receiver;
 
@@ -57,7 +57,7 @@ impl Deliver for Http {
             receiver: self.receiver.clone(),
             columns: Columns::of(&delivery.schema)?,
             batch: Batch::new(self.receiver.token()),
-            receipt: Receipt::default(),
+            acknowledged: delivery.acknowledged.clone(),
         })))
     }
 
@@ -80,7 +80,7 @@ struct Sending {
     receiver: Receiver,
     columns: Columns,
     batch: Batch,
-    receipt: Receipt,
+    acknowledged: Acknowledged,
 }
 
 impl Sending {
@@ -90,8 +90,7 @@ impl Sending {
         let body = full.close();
         let bytes = body.len() as u64;
         self.receiver.send(body).await?;
-        self.receipt.rows += rows;
-        self.receipt.bytes += bytes;
+        self.acknowledged.add(Receipt { rows, bytes });
         Ok(())
     }
 }
@@ -113,7 +112,7 @@ impl Upload for Sending {
         if self.batch.events() > 0 {
             self.send().await?;
         }
-        Ok(self.receipt)
+        Ok(self.acknowledged.read())
     }
 
     async fn abort(self: Box<Self>) {}

@@ -31,10 +31,13 @@ pub(super) fn open(config: &Config, outside: &Outside) -> Result<Box<dyn Deliver
         (RedshiftMode::Insert, _) => None,
         (RedshiftMode::Copy, Some(inputs)) => {
             let source = Source::new(inputs)?;
-            let bucket: Arc<dyn Bucket> = Arc::new(super::s3::bucket(&source.s3(), outside)?);
+            let bucket = super::s3::bucket(&source.s3(), outside).map_err(in_copy_inputs)?;
+            let bucket: Arc<dyn Bucket> = Arc::new(bucket);
             Some((bucket, source))
         }
-        (RedshiftMode::Copy, None) => return Err(Error::plain("mode COPY needs copy_inputs: the bucket to copy from")),
+        (RedshiftMode::Copy, None) => {
+            return Err(Error::plain("mode COPY needs the bucket to copy from").in_key("copy_inputs"));
+        }
     };
     let secrets = (&config.user, &config.password);
     Ok(Box::new(Redshift {
@@ -44,6 +47,17 @@ pub(super) fn open(config: &Config, outside: &Outside) -> Result<Box<dyn Deliver
         json: config.properties_data_type,
         copy,
     }))
+}
+
+/// What S3 calls otherwise.
+fn in_copy_inputs(error: Error) -> Error {
+    let key = match error.key {
+        Some("bucket_name") => "copy_inputs__s3_bucket",
+        Some("region") => "copy_inputs__region_name",
+        Some("endpoint_url") => "copy_inputs__endpoint_url",
+        _ => "copy_inputs",
+    };
+    error.in_key(key)
 }
 
 struct Redshift {

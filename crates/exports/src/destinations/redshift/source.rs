@@ -6,6 +6,8 @@ use service::batch_exports::destination::{CopyAuthorization, CopyInputs, FileOpt
 
 use crate::{Delivery, Error};
 
+const AUTHORIZATION: &str = "copy_inputs__authorization";
+
 /// What is said of a bucket, checked: all of it becomes part of a statement, in which Redshift has no parameters.
 #[derive(Debug, Clone)]
 pub(super) struct Source {
@@ -14,14 +16,14 @@ pub(super) struct Source {
 
 impl Source {
     pub(super) fn new(inputs: &CopyInputs) -> Result<Self, Error> {
-        check("s3_bucket", &inputs.s3_bucket, "-._")?;
-        check("region_name", &inputs.region_name, "-")?;
-        check("s3_key_prefix", &inputs.s3_key_prefix, "-._=+/")?;
+        check("copy_inputs__s3_bucket", &inputs.s3_bucket, "-._")?;
+        check("copy_inputs__region_name", &inputs.region_name, "-")?;
+        check("copy_inputs__s3_key_prefix", &inputs.s3_key_prefix, "-._=+/")?;
         match &inputs.authorization {
-            CopyAuthorization::Role(role) => check("authorization", role, ":/_+=,.@-")?,
+            CopyAuthorization::Role(role) => check(AUTHORIZATION, role, ":/_+=,.@-")?,
             CopyAuthorization::Keys(keys) => {
-                check("authorization", keys.aws_access_key_id.expose_secret(), "/+=-_.")?;
-                check("authorization", keys.aws_secret_access_key.expose_secret(), "/+=-_.")?;
+                check(AUTHORIZATION, keys.aws_access_key_id.expose_secret(), "/+=-_.")?;
+                check(AUTHORIZATION, keys.aws_secret_access_key.expose_secret(), "/+=-_.")?;
             }
         }
         Ok(Self { inputs: inputs.clone() })
@@ -82,12 +84,10 @@ impl Source {
     }
 }
 
-fn check(key: &str, value: &str, signs: &str) -> Result<(), Error> {
+fn check(key: &'static str, value: &str, signs: &str) -> Result<(), Error> {
     let is_fine = |sign: char| sign.is_ascii_alphanumeric() || signs.contains(sign);
     if value.is_empty() || !value.chars().all(is_fine) {
-        return Err(Error::plain(format!(
-            "{key} of copy_inputs is empty or holds characters that do not belong there"
-        )));
+        return Err(Error::plain("this is empty or holds characters that do not belong there").in_key(key));
     }
     Ok(())
 }

@@ -33,10 +33,13 @@ fn store(config: &Config, outside: &Outside) -> Result<AmazonS3, Error> {
     let is_part_of_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
     // Both become parts of a host's name.
     if config.bucket_name.is_empty() || !config.bucket_name.bytes().all(is_part_of_name) {
-        return Err(Error::plain("bucket_name holds characters that no bucket's name has"));
+        return Err(
+            Error::plain("this is no bucket's name: use letters, digits, dots, hyphens and underscores")
+                .in_key("bucket_name"),
+        );
     }
     if config.region.is_empty() || !config.region.bytes().all(|byte| is_part_of_name(byte) && byte != b'.') {
-        return Err(Error::plain("region is not a region's name, such as eu-central-1"));
+        return Err(Error::plain("this is no region's name, such as eu-central-1").in_key("region"));
     }
     let mut builder = AmazonS3Builder::new()
         .with_bucket_name(&config.bucket_name)
@@ -74,7 +77,8 @@ fn credential(config: &Config) -> Result<AwsCredential, Error> {
 
 /// With virtual addressing the bucket stands before the host.
 fn endpoint_of(endpoint: &str, config: &Config) -> Result<String, Error> {
-    let not_a_url = |cause| Error::lasting("endpoint_url is not a URL", cause);
+    let not_a_url =
+        |cause| Error::lasting("this is not a URL, such as https://s3.example.com", cause).in_key("endpoint_url");
     let mut url = Url::parse(endpoint).map_err(not_a_url)?;
     if config.use_virtual_style_addressing {
         let host = format!("{}.{}", config.bucket_name, url.host_str().unwrap_or_default());

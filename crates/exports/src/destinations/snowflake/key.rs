@@ -15,6 +15,13 @@ use crate::destinations::staging::private_key;
 /// The server refuses tokens that are valid for longer than an hour.
 const VALID_FOR: TimeDelta = TimeDelta::minutes(5);
 
+/// Whether there is a key that can be used.
+pub(super) fn check(config: &Config) -> Result<(), Error> {
+    let missing = || Error::plain("signing in with a key pair needs the private key").in_key("private_key");
+    let pem = config.private_key.as_ref().ok_or_else(missing)?;
+    private_key(pem, config.private_key_passphrase.as_ref()).map(drop)
+}
+
 /// A token that stands for the password.
 pub(super) fn token(config: &Config, now: Time) -> Result<String, Error> {
     let missing = || Error::plain("signing in with a key pair needs the private key");

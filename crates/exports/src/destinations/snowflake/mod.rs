@@ -14,7 +14,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use hogql::{Model, Query};
 use outbound::Http;
-use service::batch_exports::destination::Snowflake as Config;
+use service::batch_exports::destination::{Snowflake as Config, SnowflakeAuthentication};
 
 use self::answer::Outcome;
 use self::errors::is_missing;
@@ -30,6 +30,13 @@ const EXCHANGE_TIME: Duration = Duration::from_secs(90);
 pub(super) fn open(config: &Config, outside: &Outside) -> Result<Box<dyn Deliver>, Error> {
     let base = base_url(config)?;
     let names = Names::new(config)?;
+    sql::word("warehouse", &config.warehouse).map_err(|error| error.in_key("warehouse"))?;
+    if let Some(role) = &config.role {
+        sql::word("role", role).map_err(|error| error.in_key("role"))?;
+    }
+    if config.authentication_type == SnowflakeAuthentication::Keypair {
+        key::check(config)?;
+    }
     Ok(Box::new(Warehouse {
         config: config.clone(),
         http: outside.http.clone().within(EXCHANGE_TIME),
@@ -56,7 +63,8 @@ fn base_url(config: &Config) -> Result<String, Error> {
     if account.is_empty() || !account.chars().all(is_plain) {
         return Err(Error::plain(
             "the account must be an identifier such as myorg-myaccount, without https:// and snowflakecomputing.com",
-        ));
+        )
+        .in_key("account"));
     }
     // An underscore cannot be part of a host name; Snowflake answers to a hyphen in its place.
     let host = account.to_ascii_lowercase().replace('_', "-");

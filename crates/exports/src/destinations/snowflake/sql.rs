@@ -20,11 +20,12 @@ impl Names {
     pub(super) fn new(config: &Config) -> Result<Self, Error> {
         let schema = format!(
             "{}.{}",
-            quoted("database", &config.database)?,
-            quoted("schema", &config.schema)?
+            quoted("database", &config.database).map_err(|error| error.in_key("database"))?,
+            quoted("schema", &config.schema).map_err(|error| error.in_key("schema"))?
         );
+        let table = quoted("table", &config.table_name).map_err(|error| error.in_key("table_name"))?;
         Ok(Self {
-            table: format!("{schema}.{}", quoted("table_name", &config.table_name)?),
+            table: format!("{schema}.{table}"),
             schema,
         })
     }

@@ -81,7 +81,7 @@ impl Place {
         (user, password): (&SecretString, &SecretString),
     ) -> Result<Self, Error> {
         Ok(Self {
-            host: read_host(host)?,
+            host: read_host(host).map_err(|error| error.in_key("host"))?,
             port,
             user: user.clone(),
             password: password.clone(),

@@ -50,11 +50,11 @@ impl Table {
     pub(in crate::destinations) fn target(schema: &str, name: &str) -> Result<Self, Error> {
         if name.eq_ignore_ascii_case(LEDGER) {
             let sentence = format!("the table {LEDGER} is where deliveries are noted; choose another table_name");
-            return Err(Error::plain(sentence));
+            return Err(Error::plain(sentence).in_key("table_name"));
         }
         Ok(Self {
-            schema: Name::new("schema", schema)?,
-            name: Name::new("table", name)?,
+            schema: Name::new("schema", schema).map_err(|error| error.in_key("schema"))?,
+            name: Name::new("table", name).map_err(|error| error.in_key("table_name"))?,
         })
     }
 

@@ -84,5 +84,6 @@ pub(in crate::destinations) fn sample(layout: &Query) -> Delivery {
         schema: events::schema(layout),
         is_custom: false,
         is_resend: false,
+        acknowledged: crate::Acknowledged::default(),
     }
 }

@@ -25,17 +25,20 @@ pub(crate) struct Signer(RsaKeyPair);
 pub(crate) fn private_key(pem: &SecretString, passphrase: Option<&SecretString>) -> Result<Signer, Error> {
     let pem = SecretString::from(mended(pem.expose_secret()));
     let (label, document) =
-        SecretDocument::from_pem(pem.expose_secret()).map_err(|cause| Error::lasting(NOT_A_KEY, cause.to_string()))?;
+        SecretDocument::from_pem(pem.expose_secret()).map_err(|cause| not_a_key(cause.to_string()))?;
     let decrypted = match (label, passphrase) {
-        ("ENCRYPTED PRIVATE KEY", None) => return Err(Error::plain(NO_PASSPHRASE)),
+        ("ENCRYPTED PRIVATE KEY", None) => return Err(Error::plain(NO_PASSPHRASE).in_key("private_key_passphrase")),
         ("ENCRYPTED PRIVATE KEY", Some(passphrase)) => EncryptedPrivateKeyInfo::try_from(document.as_bytes())
             .and_then(|key| key.decrypt(passphrase.expose_secret()))
-            .map_err(|cause| Error::lasting(WRONG_PASSPHRASE, cause.to_string()))?,
+            .map_err(|cause| Error::lasting(WRONG_PASSPHRASE, cause.to_string()).in_key("private_key_passphrase"))?,
         _ => document,
     };
     let pair = RsaKeyPair::from_pkcs8(decrypted.as_bytes());
-    pair.map(Signer)
-        .map_err(|cause| Error::lasting(NOT_A_KEY, cause.to_string()))
+    pair.map(Signer).map_err(|cause| not_a_key(cause.to_string()))
+}
+
+fn not_a_key(cause: String) -> Error {
+    Error::lasting(NOT_A_KEY, cause).in_key("private_key")
 }
 
 impl Signer {

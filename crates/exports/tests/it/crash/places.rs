@@ -80,7 +80,10 @@ impl Files {
         Self {
             name: "files",
             config: json!({ "folder": "plain" }),
-            pattern: kit.export_root().join("plain/*.jsonl"),
+            pattern: kit
+                .export_root()
+                .join(kit.organization.to_string())
+                .join("plain/*.jsonl"),
             reader: "read_json",
         }
     }
@@ -91,7 +94,10 @@ impl Files {
             config: json!({
                 "folder": "split", "file_format": "Parquet", "compression": "zstd", "max_file_size_mb": 1,
             }),
-            pattern: kit.export_root().join("split/*.parquet.zst"),
+            pattern: kit
+                .export_root()
+                .join(kit.organization.to_string())
+                .join("split/*.parquet.zst"),
             reader: "read_parquet",
         }
     }

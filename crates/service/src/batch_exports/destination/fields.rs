@@ -12,7 +12,8 @@ pub struct ConfigField {
     pub is_required: bool,
     /// Kept sealed and never shown.
     pub is_secret: bool,
-    /// Says where the destination is: whoever changes it must give the secrets again.
+    /// Says where the destination is, or how sure one is that it is the right one: whoever changes it must give the secrets
+    /// again.
     pub is_address: bool,
     /// What holds if it is not given, as text; empty: nothing.
     pub usual: &'static str,
@@ -27,7 +28,8 @@ pub enum FieldKind {
     Password,
     /// Text of several lines.
     Lines,
-    Number,
+    /// From this to that.
+    Number(u32, u32),
     Flag,
     /// Text, or an object that is kept as its JSON text.
     Document,
@@ -114,7 +116,11 @@ pub(super) const fn password(key: &'static str, label: &'static str, about: &'st
 }
 
 pub(super) const fn number(key: &'static str, label: &'static str, about: &'static str) -> ConfigField {
-    ConfigField::new(key, FieldKind::Number, label, about)
+    ConfigField::new(key, FieldKind::Number(0, 1_000_000), label, about)
+}
+
+pub(super) const fn port(key: &'static str, label: &'static str, about: &'static str) -> ConfigField {
+    ConfigField::new(key, FieldKind::Number(1, 65_535), label, about).address()
 }
 
 pub(super) const fn flag(key: &'static str, label: &'static str, about: &'static str) -> ConfigField {

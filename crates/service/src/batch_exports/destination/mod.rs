@@ -9,6 +9,7 @@ mod split;
 mod tables;
 mod titles;
 
+pub(super) use check::meant;
 pub use check::read;
 pub use fields::{ConfigField, FieldKind, Part};
 pub use kinds::{

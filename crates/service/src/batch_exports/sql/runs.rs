@@ -41,6 +41,8 @@ macro_rules! columns {
             $of,
             "records_total_count, ",
             $of,
+            "records_read, ",
+            $of,
             "bytes_exported, ",
             $of,
             "latest_error, ",
@@ -86,6 +88,7 @@ struct Row {
     is_resend: bool,
     records_completed: Option<i64>,
     records_total_count: Option<i64>,
+    records_read: Option<i64>,
     bytes_exported: Option<i64>,
     latest_error: Option<String>,
     place: String,
@@ -115,6 +118,7 @@ impl TryFrom<Row> for Run {
             is_resend: row.is_resend,
             records_completed: row.records_completed,
             records_total_count: row.records_total_count,
+            records_read: row.records_read,
             bytes_exported: row.bytes_exported,
             latest_error: row.latest_error,
             place: row.place,
@@ -308,6 +312,7 @@ pub(in super::super) async fn insert_new(db: &mut Writing, runs: &[Run]) -> Resu
                     .push_bind(run.is_resend)
                     .push_bind(run.records_completed)
                     .push_bind(run.records_total_count)
+                    .push_bind(run.records_read)
                     .push_bind(run.bytes_exported)
                     .push_bind(&run.latest_error)
                     .push_bind(&run.place)
@@ -338,7 +343,8 @@ pub(in super::super) async fn insert_new(db: &mut Writing, runs: &[Run]) -> Resu
 pub(in super::super) async fn save(db: &mut Writing, run: &Run) -> Result<()> {
     const SQL: &str = "UPDATE export_run SET backfill_id = $2, status = $3, is_resend = $4, records_completed = $5, \
         records_total_count = $6, bytes_exported = $7, latest_error = $8, due_at = $9, worker = $10, attempt = $11, \
-        tries = $12, queued_at = $13, started_at = $14, finished_at = $15, updated_at = $16 WHERE id = $1";
+        tries = $12, queued_at = $13, started_at = $14, finished_at = $15, updated_at = $16, \
+        records_read = $17 WHERE id = $1";
     changed!(
         db,
         sqlx::query(SQL)
@@ -358,6 +364,7 @@ pub(in super::super) async fn save(db: &mut Writing, run: &Run) -> Result<()> {
             .bind(run.started_at)
             .bind(run.finished_at)
             .bind(run.updated_at)
+            .bind(run.records_read)
     )?;
     Ok(())
 }
@@ -372,9 +379,8 @@ pub(in super::super) async fn keep(
     progress: &Progress,
 ) -> Result<bool> {
     const SQL: &str = "UPDATE export_run SET due_at = $4, records_completed = $5, bytes_exported = $6, \
-        records_total_count = COALESCE($7, records_total_count), updated_at = $8 \
+        records_total_count = COALESCE($7, records_total_count), updated_at = $8, records_read = $9 \
         WHERE id = $1 AND worker = $2 AND attempt = $3 AND status = 'Running'";
-    let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
     let now = db.now;
     let kept = changed!(
         db,
@@ -387,8 +393,34 @@ pub(in super::super) async fn keep(
             .bind(number(progress.bytes))
             .bind(progress.total.map(number))
             .bind(now)
+            .bind(number(progress.read))
     )?;
     Ok(kept == 1)
+}
+
+/// What a cancelled run has delivered after all. Asked for again, it is another attempt's.
+pub(in super::super) async fn note_cancelled(
+    db: &mut Writing,
+    id: RunId,
+    attempt: i64,
+    delivered: &Progress,
+) -> Result<()> {
+    const SQL: &str = "UPDATE export_run SET records_completed = $3, bytes_exported = $4, records_read = $5 \
+        WHERE id = $1 AND attempt = $2 AND status = 'Cancelled'";
+    changed!(
+        db,
+        sqlx::query(SQL)
+            .bind(id)
+            .bind(attempt)
+            .bind(number(delivered.records))
+            .bind(number(delivered.bytes))
+            .bind(number(delivered.read))
+    )?;
+    Ok(())
+}
+
+fn number(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 /// Every run that has to do with a span, in order of time.

@@ -1,6 +1,6 @@
 //! Destinations that have tables.
 
-use super::super::fields::{ConfigField, FieldKind, Part, choice, flag, number, password, text};
+use super::super::fields::{ConfigField, FieldKind, Part, choice, flag, password, port, text};
 
 const TABLE: ConfigField = text(
     "table_name",
@@ -24,9 +24,7 @@ pub(super) const POSTGRES: &[ConfigField] = &[
     text("host", "Host", "The server's name or address.")
         .required()
         .address(),
-    number("port", "Port", "The server's port; 5432 unless given.")
-        .usual("5432")
-        .address(),
+    port("port", "Port", "The server's port; 5432 unless given.").usual("5432"),
     DATABASE,
     SCHEMA,
     TABLE,
@@ -35,7 +33,9 @@ pub(super) const POSTGRES: &[ConfigField] = &[
         "Self-signed certificate",
         "The server's certificate is its own; the connection is encrypted but not verified.",
     )
-    .part(Part::Access),
+    .part(Part::Access)
+    // Whoever is in between would get the password.
+    .address(),
 ];
 
 /// Below `copy_inputs`.
@@ -75,7 +75,7 @@ const COPY_INPUTS: &[ConfigField] = &[
 ];
 
 /// Secret wherever they are: see `split.rs`.
-const KEYS: &[ConfigField] = &[
+pub(in super::super) const KEYS: &[ConfigField] = &[
     text(
         "aws_access_key_id",
         "Access key id for the bucket",
@@ -97,9 +97,7 @@ pub(super) const REDSHIFT: &[ConfigField] = &[
     text("host", "Host", "The cluster's or workgroup's name.")
         .required()
         .address(),
-    number("port", "Port", "The cluster's port; 5439 unless given.")
-        .usual("5439")
-        .address(),
+    port("port", "Port", "The cluster's port; 5439 unless given.").usual("5439"),
     DATABASE,
     SCHEMA,
     TABLE,

@@ -86,7 +86,8 @@ pub(super) const S3: &[ConfigField] = &[
         "use_virtual_style_addressing",
         "Virtual-hosted addresses",
         "Only if the server asks for it: the bucket's name stands before the host, as in bucket.s3.example.com.",
-    ),
+    )
+    .address(),
 ];
 
 pub(super) const GCS: &[ConfigField] = &[

@@ -3,6 +3,7 @@
 mod databases;
 mod files;
 
+pub(super) use databases::KEYS;
 pub(super) use files::{COMPRESSIONS, FORMATS};
 
 use super::Kind;
