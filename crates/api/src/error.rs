@@ -80,6 +80,7 @@ impl Problem {
                 Error::BadCredential => (StatusCode::UNAUTHORIZED, AUTHENTICATION, "authentication_failed"),
                 Error::NotFound(_) => (StatusCode::NOT_FOUND, REQUEST, "not_found"),
                 Error::Forbidden(_) => (StatusCode::FORBIDDEN, AUTHENTICATION, "permission_denied"),
+                Error::ReauthenticationNeeded => (StatusCode::FORBIDDEN, AUTHENTICATION, "reauthentication_required"),
                 Error::SecondFactorNeeded => (StatusCode::FORBIDDEN, AUTHENTICATION, "two_factor_setup_required"),
                 Error::Throttled(_) | Error::LimitReached { .. } => {
                     (StatusCode::TOO_MANY_REQUESTS, "throttled_error", "throttled")

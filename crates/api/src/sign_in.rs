@@ -10,11 +10,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use service::Service;
 use service::access::Request;
-use service::sign_in::SignIn;
+use service::sign_in::{Confirmation, SignIn};
 use service::users::User;
 
 use crate::Api;
-use crate::access::{self, CREDENTIAL, note};
+use crate::access::{self, CREDENTIAL, Person, note};
 use crate::body::Body;
 use crate::error::Problem;
 use crate::openapi::operation;
@@ -49,6 +49,13 @@ pub(crate) fn routes() -> ApiRouter<Api> {
             post_with(
                 recovery,
                 operation("login_recovery", TAG, "Sign in as an owner with a recovery code"),
+            ),
+        )
+        .api_route(
+            "/api/login/confirm/",
+            post_with(
+                confirm,
+                operation("login_confirm", TAG, "Confirm that it is you, before sensitive changes"),
             ),
         )
         .api_route(
@@ -235,6 +242,17 @@ async fn reset(
 ) -> Result<NoContent, Problem> {
     service.reset_password(&token, &password, request).await?;
     Ok(NoContent)
+}
+
+async fn confirm(
+    State(service): State<Service>,
+    Person(person): Person,
+    Body(proof): Body<Confirmation>,
+) -> Result<WithCookies<NoContent>, Problem> {
+    let is_dry_run = person.who.request.is_dry_run;
+    let session = service.confirm_person(&person, &proof).await?;
+    let cookie = (!is_dry_run).then(|| session_cookie(&session));
+    Ok(WithCookies(NoContent, cookie.into_iter().collect()))
 }
 
 async fn sign_out(

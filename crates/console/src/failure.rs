@@ -8,7 +8,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use service::{Error, Invalid};
 
-use crate::page::{go_to, page_with};
+use crate::page::{go_to, page_with, with_next};
 use crate::show;
 
 /// Why there is no page to show but one that says so.
@@ -55,8 +55,11 @@ struct FailurePage<'a> {
 }
 
 impl Failure {
-    pub(crate) fn page(&self, request_id: &str) -> Response {
+    /// `path` is where the browser wanted to be.
+    pub(crate) fn page(&self, request_id: &str, path: &str) -> Response {
         match self.error() {
+            // A form cannot be sent again afterwards, so its page is shown instead.
+            Some(Error::ReauthenticationNeeded) => return go_to(&with_next("/login/confirm/", path)),
             Some(Error::SecondFactorNeeded) => return go_to("/account/two-factor/?done=needed"),
             Some(Error::BadCredential) => return go_to("/login/"),
             _ => {}

@@ -4,6 +4,7 @@
 mod account;
 mod assets;
 mod choices;
+mod confirm;
 mod curl;
 mod failure;
 mod field;
@@ -72,6 +73,7 @@ pub fn router(identity: Identity, exports: Exports, apps: Apps) -> Router {
     Router::new()
         .merge(login::routes())
         .merge(second_step::routes())
+        .merge(confirm::routes())
         .merge(reset::routes())
         .merge(signup::routes())
         .merge(account::routes())

@@ -150,7 +150,7 @@ pub(crate) fn enforced(precheck: &Precheck, next: &str) -> Option<Way> {
 }
 
 /// Every way in but a password: the domain's own, then those of the instance.
-fn ways(service: &Service, precheck: &Precheck, next: &str) -> Vec<Way> {
+pub(crate) fn ways(service: &Service, precheck: &Precheck, next: &str) -> Vec<Way> {
     let own = [(Sso::Saml, precheck.has_saml), (Sso::Oidc, precheck.has_oidc)];
     let own = own.into_iter().filter(|(_, is_set_up)| *is_set_up).map(|(sso, _)| sso);
     let shared = service.instance().providers.iter().copied();

@@ -100,9 +100,10 @@ pub(crate) async fn layer(request: Request, next: Next) -> Response {
         .extensions()
         .get::<access::Request>()
         .map(|request| request.id.clone());
+    let path = request.uri().path().to_owned();
     let mut response = next.run(request).await;
     if let Some(failure) = response.extensions_mut().remove::<Failure>() {
-        response = failure.page(id.as_deref().unwrap_or_default());
+        response = failure.page(id.as_deref().unwrap_or_default(), &path);
     }
     let headers = response.headers_mut();
     headers

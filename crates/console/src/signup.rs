@@ -36,6 +36,8 @@ struct NewAccountPage {
     first_name: Field,
     last_name: Field,
     password: Field,
+    /// For those who have an account, and come back here.
+    sign_in: String,
 }
 
 #[derive(Template)]
@@ -127,6 +129,7 @@ async fn stranger(
         first_name: first_name.focused().judged(problems),
         last_name: last_name.optional().judged(problems),
         password: Field::new_password("Password").judged(problems),
+        sign_in: with_next("/login/", &format!("/signup/{token}/")),
     };
     Ok(page_again(problems, &new))
 }
@@ -156,6 +159,9 @@ async fn accept(
         }
         Err(error) => Problems::try_from(error)?,
     };
+    if problems.has("account_exists") {
+        return Ok(closed(&token, person.is_some(), &problems));
+    }
     // If the invite itself is still good, it is the form that is to blame.
     match service.invitation(&token, person.as_ref()).await {
         Ok(invited) if person.is_some() => {

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use crate::clock::Time;
 use crate::db::Version;
 use crate::id::{KeyId, OrganizationId, TeamId, UserId};
 use crate::idempotency::Claim;
@@ -138,6 +139,8 @@ pub struct Known<P> {
     pub reach: Arc<Reach>,
     /// A session with a password alone: it reaches nothing of organizations that ask for more.
     pub(crate) lacks_second_factor: bool,
+    /// When whoever has the session last showed that it is them. None: a key.
+    pub(crate) proven_at: Option<Time>,
     pub(crate) seen: Version,
     pub(crate) proof: PhantomData<P>,
 }

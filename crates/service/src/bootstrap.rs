@@ -50,7 +50,7 @@ impl Service {
             password,
             is_email_verified: true,
         };
-        let hash = users::cases::hashed(&new).await?;
+        let hash = self.hash_of_new(&new, None).await?;
         let mut db = self.write().await?;
         wait_for_other_replicas(&mut db).await?;
         if users::sql::count(&mut db).await? > 0 {

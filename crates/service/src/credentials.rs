@@ -35,6 +35,8 @@ struct Holder {
     lacks_second_factor: bool,
     /// Whether the organization that was asked about is content with that.
     needs_second_factor: bool,
+    /// When whoever has the session last showed that it is them. None: a key.
+    proven_at: Option<crate::Time>,
     is_valid_until: Option<crate::Time>,
     last_used_at: Option<crate::Time>,
     /// What a key was used for, as far as it is written.
@@ -149,6 +151,7 @@ impl Service {
             // Keys were made by somebody who had it all; they keep working.
             lacks_second_factor: false,
             needs_second_factor: false,
+            proven_at: None,
             is_valid_until: row.expires_at,
             last_used_at: row.last_used_at,
             used_scopes: row.used_scopes.0,
@@ -173,6 +176,7 @@ impl Service {
             level: row.level,
             lacks_second_factor: !row.has_second_factor,
             needs_second_factor: row.enforce_2fa.unwrap_or(false),
+            proven_at: Some(row.proven_at),
             is_valid_until: Some(row.expires_at),
             last_used_at: Some(row.last_used_at),
             used_scopes: Vec::new(),
@@ -218,6 +222,7 @@ impl Holder {
             person: self.person.clone(),
             reach: self.reach.clone(),
             lacks_second_factor: self.lacks_second_factor,
+            proven_at: self.proven_at,
             seen,
             proof: PhantomData,
         }

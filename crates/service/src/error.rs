@@ -19,6 +19,12 @@ pub enum Error {
     /// The session needs a second factor to reach this.
     #[error("this organization asks for a second factor: set one up at /account/two-factor/ and sign in with it")]
     SecondFactorNeeded,
+    /// The session is fine, but the person must have shown lately that it is them.
+    #[error(
+        "confirm that it is you: send your password, or a code of your authenticator, to /api/login/confirm/, or sign in \
+         again"
+    )]
+    ReauthenticationNeeded,
     /// Too many attempts; the address or the account has to wait.
     #[error("there were too many attempts: try again in {} seconds", .0.as_secs() + 1)]
     Throttled(Duration),

@@ -10,6 +10,7 @@ pub mod credentials;
 mod db;
 pub mod domains;
 mod error;
+mod hashing;
 mod id;
 pub mod idempotency;
 mod instance;
@@ -51,6 +52,7 @@ pub use text::{Email, Name};
 
 use cache::Cache;
 use db::Writing;
+use hashing::HashQueue;
 use keys::KeyUse;
 use sign_in::Attempts;
 
@@ -70,6 +72,7 @@ struct Core {
     attempts: Attempts,
     /// Refused sign-ins that are written down.
     refusals: Attempts,
+    hashing: HashQueue,
     instance: Instance,
 }
 
@@ -83,6 +86,7 @@ impl Service {
             key_use: KeyUse::default(),
             attempts: Attempts::default(),
             refusals: Attempts::default(),
+            hashing: HashQueue::default(),
             instance,
         };
         Self { core: Arc::new(core) }

@@ -57,7 +57,7 @@ pub(crate) fn body(id: &str) -> Option<Value> {
         | "users_me_two_factor_confirm"
         | "users_me_two_factor_backup_codes"
         | "users_me_two_factor_remove" => Some(json!({ "token": "000000" })),
-        "reset_password" | "users_me_password" => Some(json!({ "password": "long enough" })),
+        "reset_password" | "users_me_password" | "login_confirm" => Some(json!({ "password": "long enough words" })),
         "signup_create" | "users_me_partial_update" => Some(json!({ "first_name": "Fine" })),
         "invites_create" | "invites_bulk" => Some(json!({ "target_email": "fine@example.com" })),
         "domains_create" => Some(json!({ "domain": "fine.example" })),
@@ -96,7 +96,7 @@ const COLLECTIONS: [&str; 3] = [
     "pipeline_import_apps",
 ];
 
-fn no_op() -> Value {
+pub(crate) fn no_op() -> Value {
     json!({ "name": "Fine", "interval": "hour", "destination": { "type": "NoOp", "config": {} } })
 }
 

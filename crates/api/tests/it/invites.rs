@@ -179,8 +179,8 @@ on_both! {
 
     async fn another_invite_for_an_address_replaces_the_first(kit: Kit) {
         let first = invite(&kit, &kit.owner, json!({ "target_email": "ann@example.com", "level": 15 })).await;
-        let second = invite(&kit, &kit.member, json!({ "target_email": "ANN@example.com" })).await;
-        assert_eq!(second.status, 201);
+        let second = invite(&kit, &kit.admin, json!({ "target_email": "ANN@example.com" })).await;
+        assert_eq!(second.status, 201, "administrators withdraw every invite, and so replace it");
         let list = kit.get(&kit.owner.key, &kit.at("invites/")).await;
         assert_eq!(column(&list, "id"), [&second.body["id"]]);
         assert_eq!(opened(&kit, first.text("/invite_link")).await.code(), (400, "invalid_input"));
@@ -192,6 +192,24 @@ on_both! {
             kit.post(&kit.outsider.key, &elsewhere, json!({ "target_email": "ann@example.com" })).await.status, 201,
         );
         assert_eq!(opened(&kit, second.text("/invite_link")).await.status, 200);
+    }
+
+    async fn nobody_replaces_an_invite_above_their_head(kit: Kit) {
+        let offered = invite(&kit, &kit.owner, json!({ "target_email": "ann@example.com", "level": 15 })).await;
+        let lower = invite(&kit, &kit.member, json!({ "target_email": "Ann@example.com" })).await;
+        assert_eq!((lower.code(), lower.text("/attr")), ((400, "invite_pending"), "target_email"), "{lower:?}");
+        let several = json!([{ "target_email": "bob@example.com" }, { "target_email": "ann@example.com" }]);
+        let bulk = kit.post(&kit.member.key, &kit.at("invites/bulk/"), several).await;
+        assert_eq!((bulk.code(), bulk.text("/attr")), ((400, "invite_pending"), "1__target_email"), "{bulk:?}");
+        assert_eq!(opened(&kit, offered.text("/invite_link")).await.body["level"], 15);
+        assert_eq!(kit.get(&kit.owner.key, &kit.at("invites/")).await.body["count"], 1, "all or nothing");
+        // Of one's own level, and one's own, one replaces as before.
+        let other = kit.join("max@example.com", Level::Member).await;
+        assert_eq!(invite(&kit, &other, json!({ "target_email": "bob@example.com" })).await.status, 201);
+        assert_eq!(invite(&kit, &kit.member, json!({ "target_email": "bob@example.com" })).await.status, 201);
+        // What has expired is no longer on offer.
+        kit.service.clock().advance(TimeDelta::days(3));
+        assert_eq!(invite(&kit, &kit.member, json!({ "target_email": "ann@example.com" })).await.status, 201);
     }
 
     async fn sending_again_gives_another_link_and_the_whole_time(kit: Kit) {

@@ -11,10 +11,10 @@ use testkit::{Kit, Reply, on_both};
 async fn sign_in(kit: &Kit) -> String {
     let email = Email::new("olga@example.com").unwrap();
     kit.service
-        .set_password(&Who::system(), &email, "correct horse")
+        .set_password(&Who::system(), &email, "correct horse battery")
         .await
         .unwrap();
-    let reply = log_in(kit, "Olga@Example.com", "correct horse").await;
+    let reply = log_in(kit, "Olga@Example.com", "correct horse battery").await;
     assert_eq!((reply.status, &reply.body["success"]), (200, &json!(true)));
     let cookie = reply.header("set-cookie");
     for part in ["__Host-", "; Path=/", "; Secure", "; HttpOnly", "; SameSite=Lax"] {

@@ -297,7 +297,7 @@ async fn secrets_in_paths_are_not_logged() {
     let writer = log.clone();
     let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).finish();
     let guard = tracing::subscriber::set_default(subscriber);
-    for path in ["/api/signup/hgi_s3cret/", "/api/reset/hgp_s3cret/"] {
+    for path in ["/api/signup/hgi_s3cret/", "/api/reset/hgw_s3cret/"] {
         let request = Request::builder().method("POST").uri(path);
         kit.send(with_json(
             request,

@@ -149,6 +149,10 @@ impl Chosen {
 }
 
 async fn ask(State(service): State<Service>, account: Account) -> Result<Response, Failure> {
+    // Asked for before the form is filled in, not after.
+    if !account.person.has_recent_proof(service.clock().now()) {
+        return Err(service::Error::ReauthenticationNeeded.into());
+    }
     form(&service, &account, &Chosen(Vec::new()), &Problems::default()).await
 }
 

@@ -54,6 +54,7 @@ async fn pages(kit: &Kit) -> Vec<(String, Answer)> {
         "/account/sessions/",
         "/account/keys/",
         "/account/keys/new/",
+        "/login/confirm/?next=/account/keys/",
         &signup,
     ] {
         seen.push((path.to_owned(), owner.get(path).await));
@@ -64,6 +65,7 @@ async fn pages(kit: &Kit) -> Vec<(String, Answer)> {
             "/account/password/",
             vec![("current_password", "x"), ("password", PASSWORD)],
         ),
+        ("/login/confirm/", vec![("password", "x"), ("next", "/account/keys/")]),
         ("/account/two-factor/set-up/", vec![]),
         ("/account/two-factor/confirm/", vec![("token", "1")]),
         ("/account/keys/new/", vec![("label", "")]),
@@ -79,6 +81,8 @@ async fn pages(kit: &Kit) -> Vec<(String, Answer)> {
         seen.push((path.clone(), owner.get(&path).await));
     }
     seen.extend(inside(kit, &mut owner).await);
+    // Meanwhile the sign-in is no longer recent.
+    owner.post("/login/confirm/", &[("password", PASSWORD)]).await;
     seen.extend(domains(kit, &mut owner, domain).await);
     seen
 }

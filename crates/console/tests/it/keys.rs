@@ -56,6 +56,51 @@ async fn a_key_is_made_shown_once_rolled_and_deleted() {
     assert_eq!(browser.get(&format!("/account/keys/{id}/delete/")).await.status, 404);
 }
 
+#[tokio::test]
+async fn an_old_session_is_asked_to_confirm_and_goes_on_to_what_was_wanted() {
+    let kit = Kit::new().await;
+    let mut browser = kit.signed_in("olga@example.com").await;
+    kit.service.clock().advance(chrono::TimeDelta::minutes(16));
+    let asked = browser.get("/account/keys/new/").await;
+    assert_eq!(asked.place(), (303, "/login/confirm/?next=%2Faccount%2Fkeys%2Fnew%2F"));
+    // A form that was left open leads there, too, and so do the other pages.
+    let left_open = browser
+        .post("/account/keys/new/", &[("label", "CI"), ("purpose", "everything")])
+        .await;
+    assert_eq!(
+        left_open.place(),
+        (303, "/login/confirm/?next=%2Faccount%2Fkeys%2Fnew%2F")
+    );
+    let second_factor = browser.post("/account/two-factor/set-up/", &[]).await;
+    assert_eq!(second_factor.place().0, 303);
+    assert!(second_factor.place().1.starts_with("/login/confirm/"));
+    let page = browser.get(asked.place().1).await;
+    assert!(
+        page.says("Confirm it&#39;s you") || page.says("Confirm it's you"),
+        "{}",
+        page.html
+    );
+    assert!(page.says("name=\"password\"") && page.says("value=\"/account/keys/new/\""));
+    let next = ("next", "/account/keys/new/");
+    let wrong = browser
+        .post("/login/confirm/", &[("password", "incorrect horse"), next])
+        .await;
+    assert_eq!(wrong.status, 400);
+    assert!(wrong.says("This is not the password you have now"));
+    let confirmed = browser
+        .post("/login/confirm/", &[("password", crate::kit::PASSWORD), next])
+        .await;
+    assert_eq!(confirmed.place(), (303, "/account/keys/new/"));
+    assert_eq!(browser.get("/account/keys/new/").await.status, 200);
+    let elsewhere = browser
+        .post(
+            "/login/confirm/",
+            &[("password", crate::kit::PASSWORD), ("next", "https://evil.example/")],
+        )
+        .await;
+    assert_eq!(elsewhere.place(), (303, "/"));
+}
+
 /// A new key for a purpose.
 async fn made_for(browser: &mut Browser<'_>, purpose: &str) -> String {
     let form = [

@@ -1,7 +1,7 @@
 use identity::cookies;
 use service::access::Request;
 
-use crate::kit::{Kit, PASSWORD};
+use crate::kit::{Kit, PASSWORD, between};
 
 #[tokio::test]
 async fn the_address_comes_first_then_the_password() {
@@ -141,4 +141,40 @@ async fn a_reset_link_that_is_unknown_leads_to_another() {
     // This server sends no mail, and says so.
     let asked = browser.post("/reset/", &[("email", "olga@example.com")]).await;
     assert!(asked.says("This server sends no mail"));
+}
+
+/// A page with this address typed in, without the address itself.
+async fn page_for(kit: &Kit, path: &str, email: &str) -> (u16, String) {
+    let answer = kit.browser().post(path, &[("email", email)]).await;
+    (answer.status, answer.html.replace(email, "ADDRESS"))
+}
+
+#[tokio::test]
+async fn pages_for_strangers_tell_nothing_about_accounts_members_or_customers() {
+    let kit = Kit::new().await;
+    kit.member("ann@example.com", service::Level::Member).await;
+    for path in ["/login/", "/reset/"] {
+        let stranger = page_for(&kit, path, "nobody@nowhere.example").await;
+        for email in ["ann@example.com", "olga@example.com", "nobody@example.com"] {
+            assert_eq!(page_for(&kit, path, email).await, stranger, "{path} {email}");
+        }
+        assert!(!stranger.1.contains("Acme"), "{}", stranger.1);
+    }
+    // A domain that is not verified has no effect, and shows none.
+    let mut owner = kit.signed_in("olga@example.com").await;
+    let added = owner
+        .post(&kit.at("domains/new/"), &[("domain", "new.example.net")])
+        .await;
+    let place = added.header("location").to_owned();
+    let id = between(&place, "/domains/", "/").expect("an id");
+    let before = page_for(&kit, "/login/", "nobody@nowhere.example").await;
+    assert_eq!(page_for(&kit, "/login/", "ann@new.example.net").await, before);
+    let nowhere = "01a1dd53-efb7-7ca7-9d85-3211db872bca";
+    for path in ["/saml/ID/login/", "/oidc/ID/login/"] {
+        let mut stranger = kit.browser();
+        let real = stranger.get(&path.replace("ID", id)).await;
+        let made_up = stranger.get(&path.replace("ID", nowhere)).await;
+        assert_eq!((real.status, real.h1()), (made_up.status, made_up.h1()), "{path}");
+        assert!(!real.says("Acme") && !real.says("new.example.net"), "{path}");
+    }
 }

@@ -32,9 +32,15 @@ async fn somebody_with_an_account_signs_in_first_and_then_joins() {
     kit.person("ann@example.org").await;
     let path = format!("/signup/{}/", kit.invite("ann@example.org").await);
     let mut browser = kit.browser();
+    // The page does not tell whether there is an account: whoever invited could open it, too.
     let shown = browser.get(&path).await;
-    assert_eq!((shown.status, shown.h1()), (400, "Sign in first"));
-    assert!(shown.says(&format!("href=\"/login/?next={}\"", path.replace('/', "%2F"))));
+    assert_eq!((shown.status, shown.h1()), (200, "Join Acme"));
+    let sign_in = format!("href=\"/login/?next={}\"", path.replace('/', "%2F"));
+    assert!(shown.says("Already have an account?") && shown.says(&sign_in));
+    let anew = [("first_name", "Ann"), ("password", PASSWORD)];
+    let refused = browser.post(&path, &anew).await;
+    assert_eq!((refused.status, refused.h1()), (400, "Sign in first"));
+    assert!(refused.says(&sign_in));
     let form = [
         ("email", "ann@example.org"),
         ("password", PASSWORD),

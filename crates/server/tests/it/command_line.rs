@@ -25,28 +25,28 @@ fn first_id(listed: &str) -> &str {
 on_each! {
     fn users_are_made_listed_and_given_another_password(home: Home) {
         let server = home.start();
-        let made = home.run(&["users", "create", "mia@example.com", "--password", "first password"]);
+        let made = home.run(&["users", "create", "mia@example.com", "--password", "the first of two passphrases"]);
         assert!(made.starts_with("created mia@example.com ("), "{made}");
         let listed = home.run(&["users", "list"]);
         let emails: Vec<&str> = listed.lines().filter_map(|line| line.split('\t').nth(1)).collect();
         assert_eq!(emails, [OWNER, "mia@example.com"]);
 
-        let reply = server.sign_in("mia@example.com", "first password");
+        let reply = server.sign_in("mia@example.com", "the first of two passphrases");
         assert_eq!(reply.status, 200, "{reply:?}");
         let cookie = reply.header("set-cookie").split(';').next().expect("a cookie").to_owned();
         let keys = || server.send(Request::new("GET", "/api/personal_api_keys/").header("Cookie", &cookie)).status;
         assert_eq!(keys(), 200);
-        home.run(&["users", "set-password", "mia@example.com", "--password", "second password"]);
+        home.run(&["users", "set-password", "mia@example.com", "--password", "the second of two passphrases"]);
         assert_eq!(keys(), 401, "another password ends all sessions");
-        assert_eq!(server.sign_in("mia@example.com", "first password").status, 400);
-        assert_eq!(server.sign_in("mia@example.com", "second password").status, 200);
+        assert_eq!(server.sign_in("mia@example.com", "the first of two passphrases").status, 400);
+        assert_eq!(server.sign_in("mia@example.com", "the second of two passphrases").status, 200);
     }
 
     fn a_password_can_come_from_the_environment(home: Home) {
         let mut command = home.command();
-        command.env("HEDGEROW_USER_PASSWORD", "from the environment").args(["users", "create", "mia@example.com"]);
+        command.env("HEDGEROW_USER_PASSWORD", "from the environment of a shell").args(["users", "create", "mia@example.com"]);
         assert_eq!(home.spawn(&mut command).end().code, Some(0));
-        assert_eq!(home.start().sign_in("mia@example.com", "from the environment").status, 200);
+        assert_eq!(home.start().sign_in("mia@example.com", "from the environment of a shell").status, 200);
     }
 
     fn a_key_works_and_stops_working_on_the_very_next_request(home: Home) {

@@ -58,7 +58,7 @@ on_each! {
 
     fn secrets_are_never_logged(home: Home) {
         let mut command = home.keyed();
-        command.env("HEDGEROW_BOOTSTRAP_PASSWORD", "open-sesame").env("HEDGEROW_LOG", "debug");
+        command.env("HEDGEROW_BOOTSTRAP_PASSWORD", "open-sesame-to-all-hedges").env("HEDGEROW_LOG", "debug");
         let server = home.spawn(&mut command).ready();
         assert_eq!(server.get(KEY, &format!("/api/organizations/?key={KEY}")).status, 200);
         assert_eq!(server.ask("GET", &format!("/api/organizations/?key={KEY}")).status, 401);
@@ -70,13 +70,13 @@ on_each! {
         for path in [link.as_str(), link.trim_end_matches('/'), &format!("/api/signup/{invite}/")] {
             server.ask("GET", path);
         }
-        let reply = server.sign_in(OWNER, "open-sesame");
+        let reply = server.sign_in(OWNER, "open-sesame-to-all-hedges");
         let (_, token) = reply.header("set-cookie").split_once('=').expect("a cookie");
         let token = token.split(';').next().expect("a token");
         server.process.signal("TERM");
         let ended = server.process.end();
         assert!(ended.stderr.contains("/api/nothing/"), "{}", ended.stderr);
-        for secret in [KEY, "open-sesame", token, &invite] {
+        for secret in [KEY, "open-sesame-to-all-hedges", token, &invite] {
             assert!(!ended.stderr.contains(secret), "{secret} is in: {}", ended.stderr);
         }
     }

@@ -54,8 +54,8 @@ on_each! {
 
     fn a_key_revoked_through_one_is_refused_at_once_by_the_other(home: Home) {
         let [a, b] = two(home);
-        home.run(&["users", "set-password", OWNER, "--password", "a password for two"]);
-        let reply = a.sign_in(OWNER, "a password for two");
+        home.run(&["users", "set-password", OWNER, "--password", "a passphrase for two replicas"]);
+        let reply = a.sign_in(OWNER, "a passphrase for two replicas");
         let cookie = reply.header("set-cookie").split(';').next().expect("a cookie").to_owned();
         let signed_in = |method: &str, path: &str| Request::new(method, path).header("Cookie", &cookie);
         for _ in 0..5 {

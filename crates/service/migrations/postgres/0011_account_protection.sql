@@ -10,7 +10,7 @@ CREATE TABLE hourly_count (
 -- Somebody asked for a link to set a new password. Whether there is an account is found out after the answer.
 CREATE TABLE password_reset_request (
     id         UUID PRIMARY KEY,
-    email      TEXT NOT NULL,
+    email      BYTEA NOT NULL,         -- encrypted: what people try is not listed
     request_id TEXT NOT NULL,
     created_at TIMESTAMPTZ NOT NULL
 );

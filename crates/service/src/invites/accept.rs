@@ -1,5 +1,6 @@
 //! Accepting: from the secret in a link to a membership.
 
+use chrono::TimeDelta;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -15,6 +16,9 @@ use crate::sessions::{self, Opening, SignedIn};
 use crate::text::{Email, given_name};
 use crate::users::{self, NewUser, Person, User};
 use crate::{Service, domains, members, organizations, sso};
+
+/// For how long one request has an invite to itself. Hashing takes less, unless the server is overrun.
+const SIGN_UP: TimeDelta = TimeDelta::seconds(30);
 
 /// What an invite says to whoever holds its link.
 #[derive(Debug, Clone)]
@@ -55,7 +59,10 @@ impl Service {
         } else {
             self.refuse_expired(&invite)?;
             refuse_unproven_address(&mut db, &invite).await?;
-            refuse_existing(&mut db, &invite).await?;
+            // Whoever invited has this link, too, and learns nothing by opening it. The mailbox's owner may know.
+            if invite.is_from_mail {
+                refuse_existing(&mut db, &invite).await?;
+            }
         }
         let organization_name = organizations::sql::name(&mut db, invite.organization_id).await?;
         Ok(Invited {
@@ -83,7 +90,26 @@ impl Service {
     /// Joins with a new account, which the invite's address becomes the name of.
     pub async fn accept_invite_anew(&self, token: &str, new: &NewAccount, request: Request) -> Result<Accepted> {
         self.core.attempts.count(&request)?;
-        let (email, is_email_verified) = self.refuse_strangers(token).await?;
+        let is_claimed = !request.is_dry_run;
+        let (invite, new) = self.begin_sign_up(token, new, is_claimed).await?;
+        let joined = self.sign_up(token, &new, request).await;
+        if joined.is_err() && is_claimed {
+            self.give_up_sign_up(&invite).await?;
+        }
+        joined
+    }
+
+    /// Everything that keeps somebody without an account out, before the costly hashing. Of many who come at once, one goes
+    /// on, for as long as it takes.
+    async fn begin_sign_up(&self, token: &str, new: &NewAccount, is_claimed: bool) -> Result<(Invite, NewUser)> {
+        // Whoever guesses links writes nothing.
+        by_token(&mut self.core.store.read().await?, token).await?;
+        let mut db = self.write().await?;
+        let invite = by_token(&mut db, token).await?;
+        let email = Email::new(&invite.target_email).map_err(|_| unknown())?;
+        sso::refuse_enforced(&mut db, &email).await?;
+        self.refuse_expired(&invite)?;
+        refuse_unproven_address(&mut db, &invite).await?;
         let new = NewUser {
             email,
             first_name: given_name("first_name", new.first_name.as_deref())?,
@@ -96,19 +122,36 @@ impl Service {
                     .clone()
                     .ok_or_else(|| Error::invalid("password", "required", "choose a password"))?,
             ),
-            is_email_verified,
+            is_email_verified: invite.is_from_mail,
         };
-        let hash = users::cases::hashed(&new).await?;
+        let until = db.now + SIGN_UP;
+        if is_claimed && !sql::claim(&mut db, &invite, until).await? {
+            return Err(Error::refused("expired", "this invite is being used at this moment"));
+        }
+        db.commit_unrecorded().await?;
+        Ok((invite, new))
+    }
+
+    /// Lets the next one try.
+    async fn give_up_sign_up(&self, invite: &Invite) -> Result<()> {
+        let mut db = self.write().await?;
+        sql::release(&mut db, invite).await?;
+        db.commit_unrecorded().await
+    }
+
+    async fn sign_up(&self, token: &str, new: &NewUser, request: Request) -> Result<Accepted> {
+        // Hashed for whoever has an account already, too: the time shall not tell before the answer does.
+        let hash = self.hash_of_new(new, request.origin.address).await?;
         let mut db = self.write().await?;
         let invite = lock(&mut db, token).await?;
-        // Of many strangers who come at once one goes on, and what was true before the hashing must still be.
+        // What was true before the hashing must still be.
         self.use_up(&mut db, &invite).await?;
         sso::refuse_enforced(&mut db, &new.email).await?;
         refuse_unproven_address(&mut db, &invite).await?;
         refuse_existing(&mut db, &invite).await?;
         let subjects = [Subject::Organization(invite.organization_id)];
         limits::take(&mut db, self.core.instance.hourly_limits, Action::SignUp, 1, &subjects).await?;
-        let user = users::cases::insert(&mut db, &new, hash).await?;
+        let user = users::cases::insert(&mut db, new, hash).await?;
         let mut entries = self.join_by(&mut db, &invite, &user).await?;
         let session = sessions::open(&mut db, &user, Opening::with_password(&request)).await?;
         entries.extend([Entry::created(&user), Entry::happened(&user, "logged_in")]);
@@ -118,19 +161,6 @@ impl Service {
             organization: invite.organization_id,
             session: Some(session),
         })
-    }
-
-    /// Everything that keeps somebody without an account out, before the costly hashing.
-    /// Tells the address, and whether whoever comes has its mailbox.
-    async fn refuse_strangers(&self, token: &str) -> Result<(Email, bool)> {
-        let mut db = self.core.store.read().await?;
-        let invite = by_token(&mut db, token).await?;
-        let email = Email::new(&invite.target_email).map_err(|_| unknown())?;
-        sso::refuse_enforced(&mut db, &email).await?;
-        self.refuse_expired(&invite)?;
-        refuse_unproven_address(&mut db, &invite).await?;
-        refuse_existing(&mut db, &invite).await?;
-        Ok((email, invite.is_from_mail))
     }
 
     fn refuse_expired(&self, invite: &Invite) -> Result<()> {

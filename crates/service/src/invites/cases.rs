@@ -40,8 +40,15 @@ impl Service {
         let sender = user(&mut db, caller.user).await?;
         let mut made = Vec::with_capacity(new.len());
         let (mut entries, mut letters) = (Vec::new(), Vec::new());
-        for (new, email) in new.iter().zip(&targets) {
+        for (place, (new, email)) in new.iter().zip(&targets).enumerate() {
             if let Some(replaced) = sql::by_target(&mut db, caller.organization, email).await? {
+                if !replaced.may_be_replaced_by(caller, db.now) {
+                    let level = replaced.level;
+                    let detail = format!(
+                        "{email} has a pending invite as {level}: ask an administrator, or whoever sent it, to replace it"
+                    );
+                    return Err(Error::Invalid(vec![problem(place, "invite_pending", detail)]));
+                }
                 withdraw(&mut db, &replaced).await?;
                 entries.push(Entry::deleted(&replaced));
             }

@@ -85,6 +85,12 @@ impl Invite {
         now >= self.expires_at
     }
 
+    /// A new invite for the same address takes the place of this one, unless the caller could neither have sent nor
+    /// withdraw it: nobody shall take from somebody what was offered above their head.
+    fn may_be_replaced_by(&self, caller: &Caller<WriteInvites>, now: Time) -> bool {
+        self.is_expired(now) || self.level <= caller.level || self.may_be_withdrawn_by(caller).is_ok()
+    }
+
     fn may_be_withdrawn_by(&self, caller: &Caller<WriteInvites>) -> Result<()> {
         let is_sender = self.created_by.as_ref().is_some_and(|user| user.id == caller.user);
         if is_sender || caller.level >= Level::Admin {

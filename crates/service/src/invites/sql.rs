@@ -144,7 +144,7 @@ pub(super) async fn insert(db: &mut Writing, fresh: &Fresh, sender: UserId) -> R
 
 pub(super) async fn renew(db: &mut Writing, fresh: &Fresh) -> Result<()> {
     const SQL: &str = "UPDATE invite SET secret_hash = $3, emailing_attempt_made = $4, updated_at = $5, expires_at = $6, \
-        mail_hash = $7 WHERE organization_id = $1 AND id = $2";
+        mail_hash = $7, claimed_until = NULL WHERE organization_id = $1 AND id = $2";
     let invite = &fresh.invite;
     changed!(
         db,
@@ -165,6 +165,28 @@ pub(crate) async fn note_attempt(db: &mut Writing, id: InviteId) -> Result<bool>
     const SQL: &str = "UPDATE invite SET emailing_attempt_made = $2 WHERE id = $1 AND expires_at > $3";
     let now = db.now;
     Ok(changed!(db, sqlx::query(SQL).bind(id).bind(true).bind(now))? > 0)
+}
+
+/// Tells whether nobody else has it to themselves at the moment.
+pub(super) async fn claim(db: &mut Writing, invite: &Invite, until: Time) -> Result<bool> {
+    const SQL: &str = "UPDATE invite SET claimed_until = $3 WHERE organization_id = $1 AND id = $2 \
+        AND (claimed_until IS NULL OR claimed_until <= $4)";
+    let now = db.now;
+    let claimed = changed!(
+        db,
+        sqlx::query(SQL)
+            .bind(invite.organization_id)
+            .bind(invite.id)
+            .bind(until)
+            .bind(now)
+    )?;
+    Ok(claimed > 0)
+}
+
+pub(super) async fn release(db: &mut Writing, invite: &Invite) -> Result<()> {
+    const SQL: &str = "UPDATE invite SET claimed_until = NULL WHERE organization_id = $1 AND id = $2";
+    changed!(db, sqlx::query(SQL).bind(invite.organization_id).bind(invite.id))?;
+    Ok(())
 }
 
 /// Tells whether it was still there: of many who take one invite, one does.

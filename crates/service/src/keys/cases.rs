@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::id::{KeyId, OrganizationId, TeamId, UserId};
 use crate::limits::{self, Action, Subject};
 use crate::page::{Page, Window};
+use crate::scope::Scope;
 use crate::sessions::SignedIn;
 use crate::{Service, Unchanged};
 
@@ -40,6 +41,7 @@ impl Service {
 
     pub async fn create_key(&self, person: &SignedIn, new: &NewKey) -> Result<Fresh> {
         person.is_fully_proven()?;
+        person.expect_recent_proof(self.core.clock.now())?;
         let secret = auth::key::new_key(self.core.chance.bytes());
         let new = &within_reach(person, new)?;
         let mut db = self.write().await?;
@@ -62,6 +64,9 @@ impl Service {
         let mut key = before.clone();
         key.change(patch);
         refuse_wider(person, &key)?;
+        if key.reaches_further_than(&before) {
+            person.expect_recent_proof(db.now)?;
+        }
         key.check(&mut db, Some(&before)).await?;
         let Some(entry) = Entry::updated(&before, &key) else {
             return Ok(before);
@@ -75,6 +80,7 @@ impl Service {
     /// Gives the key another secret. The old one stops working at once.
     pub async fn roll_key(&self, person: &SignedIn, id: KeyId) -> Result<Fresh> {
         person.is_fully_proven()?;
+        person.expect_recent_proof(self.core.clock.now())?;
         let secret = auth::key::new_key(self.core.chance.bytes());
         let mut db = self.write().await?;
         let mut key = sql::lock(&mut db, person.user, id).await?;
@@ -169,7 +175,26 @@ pub(crate) async fn insert(db: &mut Writing, user: UserId, new: &NewKey, secret:
     Ok(Fresh { key, secret })
 }
 
+/// Whether a list of what a key is limited to allows what it did not before; empty means all.
+fn is_wider<T: PartialEq>(list: &[T], before: &[T]) -> bool {
+    !before.is_empty() && (list.is_empty() || list.iter().any(|item| !before.contains(item)))
+}
+
 impl Key {
+    /// Whether it can do more than before, in more places, or for longer.
+    fn reaches_further_than(&self, before: &Self) -> bool {
+        let is_covered = |scope: &Scope| before.scopes.iter().any(|held| held.covers(*scope));
+        let lasts_longer = match (self.expires_at, before.expires_at) {
+            (Some(end), Some(earlier)) => end > earlier,
+            (None, Some(_)) => true,
+            (_, None) => false,
+        };
+        lasts_longer
+            || !self.scopes.iter().all(is_covered)
+            || is_wider(&self.scoped_organizations, &before.scoped_organizations)
+            || is_wider(&self.scoped_teams, &before.scoped_teams)
+    }
+
     fn change(&mut self, patch: &KeyPatch) {
         let KeyPatch {
             label,

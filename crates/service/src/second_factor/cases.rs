@@ -7,6 +7,7 @@ use crate::db::Writing;
 use crate::error::{Error, Result};
 use crate::id::UserId;
 use crate::sessions::{self, SignedIn};
+use crate::sign_in::uncount_attempt_for;
 use crate::text::Email;
 use crate::users::{self, User};
 use crate::{Instance, Service};
@@ -17,6 +18,7 @@ impl Service {
     /// Makes a secret for a new authenticator. It counts for nothing until a first code confirms it.
     pub async fn begin_second_factor(&self, person: &SignedIn) -> Result<SetUp> {
         person.acts_for_themselves()?;
+        person.expect_recent_proof(self.core.clock.now())?;
         let mut db = self.write().await?;
         let user = oneself(&mut db, person).await?;
         let secret = Secret::new(db.chance.bytes());
@@ -68,11 +70,12 @@ impl Service {
         self.core.attempts.count(&person.who.request)?;
         let mut db = self.write().await?;
         let user = oneself(&mut db, person).await?;
-        self.refuse_guessing(&mut db, &user).await?;
+        self.count_attempt_for(&mut db, &address(&user)?, None).await?;
         if !accept_code(&mut db, &self.core.instance, user.id, code).await? {
-            drop(db);
-            return Err(self.wrong_guess(&user).await);
+            db.commit_unrecorded().await?;
+            return Err(wrong_code());
         }
+        uncount_attempt_for(&mut db, &address(&user)?, None).await?;
         let codes = replace_backup_codes(&mut db, user.id).await?;
         db.commit(&person.who, &[Entry::happened(&user, "backup_codes_replaced")])
             .await?;
@@ -102,29 +105,15 @@ impl Service {
         }
         let mut db = self.write().await?;
         let user = oneself(&mut db, person).await?;
-        self.refuse_guessing(&mut db, &user).await?;
+        self.count_attempt_for(&mut db, &address(&user)?, None).await?;
         if accept(&mut db, &self.core.instance, &user, code).await?.is_none() {
-            drop(db);
-            return Err(self.wrong_guess(&user).await);
+            db.commit_unrecorded().await?;
+            return Err(wrong_code());
         }
+        uncount_attempt_for(&mut db, &address(&user)?, None).await?;
         sql::remove(&mut db, user.id).await?;
         db.commit(&person.who, &[Entry::happened(&user, "second_factor_removed")])
             .await
-    }
-}
-
-impl Service {
-    /// Codes are short: whoever guesses them is locked out like whoever guesses passwords.
-    async fn refuse_guessing(&self, db: &mut Writing, user: &User) -> Result<()> {
-        self.refuse_locked(db, &address(user)?, None).await
-    }
-
-    async fn wrong_guess(&self, user: &User) -> Error {
-        let noted = match address(user) {
-            Ok(email) => self.note_failure(&email, None).await,
-            Err(error) => Err(error),
-        };
-        noted.err().unwrap_or_else(wrong_code)
     }
 }
 

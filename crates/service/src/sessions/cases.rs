@@ -50,6 +50,7 @@ impl SignedIn {
             vouched_by: None,
             belongs_elsewhere: false,
             needs_second_factor: false,
+            proven_at: None,
         }
     }
 }
@@ -82,6 +83,13 @@ pub(crate) async fn renew(db: &mut Writing, session: SessionId, has_second_facto
     Ok(token)
 }
 
+/// The same for somebody who has confirmed that it is them.
+pub(crate) async fn confirm(db: &mut Writing, session: SessionId) -> Result<String> {
+    let token = new_token(db);
+    sql::confirm(db, session, &auth::key::hash(&token)).await?;
+    Ok(token)
+}
+
 fn new_token(db: &Writing) -> String {
     auth::key::new_token("hgs_", db.chance.bytes())
 }
@@ -106,6 +114,7 @@ impl Service {
             vouched_by: holder.vouched_by,
             belongs_elsewhere: ties.belongs_elsewhere,
             needs_second_factor: ties.needs_second_factor,
+            proven_at: Some(holder.proven_at),
         })
     }
 

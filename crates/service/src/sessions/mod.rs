@@ -3,7 +3,7 @@
 mod cases;
 pub(crate) mod sql;
 
-pub(crate) use cases::{Opening, open, renew};
+pub(crate) use cases::{Opening, confirm, open, renew};
 
 use chrono::TimeDelta;
 
@@ -16,6 +16,17 @@ use crate::id::{OrganizationId, SessionId, UserId, UserUuid};
 const IDLE: TimeDelta = TimeDelta::days(3);
 /// After this long it is over in any case.
 const ABSOLUTE: TimeDelta = TimeDelta::days(14);
+
+/// For how long it counts that somebody signed in, or confirmed that it is them.
+const RECENT: TimeDelta = TimeDelta::minutes(15);
+
+pub(crate) fn expect_recent(proven_at: Option<Time>, now: Time) -> Result<()> {
+    match proven_at {
+        // A clock that was put back proves nothing.
+        Some(at) if now - at > RECENT || at - now > RECENT => Err(Error::ReauthenticationNeeded),
+        _ => Ok(()),
+    }
+}
 
 /// A person, proven by a session or by having the machine; never by a key.
 #[derive(Debug, Clone)]
@@ -32,6 +43,8 @@ pub struct SignedIn {
     pub(crate) belongs_elsewhere: bool,
     /// Belongs to an organization that asks for a second factor.
     pub needs_second_factor: bool,
+    /// When they last showed that it is them. None: the command line.
+    pub(crate) proven_at: Option<Time>,
 }
 
 impl SignedIn {
@@ -59,6 +72,16 @@ impl SignedIn {
             ));
         }
         self.is_fully_proven()
+    }
+
+    /// What would outlast an open browser that somebody found, such as a key, needs a proof that is not old.
+    pub(crate) fn expect_recent_proof(&self, now: Time) -> Result<()> {
+        expect_recent(self.proven_at, now)
+    }
+
+    /// Whether such things can be done without asking first.
+    pub fn has_recent_proof(&self, now: Time) -> bool {
+        expect_recent(self.proven_at, now).is_ok()
     }
 
     /// What opens further doors, such as an API key, needs all the proof that any of the organizations asks for.

@@ -52,6 +52,7 @@ pub(crate) struct Holder {
     pub(crate) expires_at: Time,
     pub(crate) has_second_factor: bool,
     pub(crate) vouched_by: Option<OrganizationId>,
+    pub(crate) proven_at: Time,
     /// The user's level in the organization that was asked about.
     pub(crate) level: Option<Level>,
     /// Whether that organization asks for a second factor.
@@ -64,7 +65,8 @@ pub(crate) async fn holder(
     organization: Option<OrganizationId>,
 ) -> Result<Option<Holder>> {
     const SQL: &str = "SELECT s.id AS session_id, s.user_id, u.uuid, u.email, u.current_organization_id, s.last_used_at, \
-        s.expires_at, s.has_second_factor, s.organization_id AS vouched_by, m.level, o.enforce_2fa \
+        s.expires_at, s.has_second_factor, s.organization_id AS vouched_by, \
+        coalesce(s.proven_at, s.created_at) AS proven_at, m.level, o.enforce_2fa \
         FROM session s JOIN app_user u ON u.id = s.user_id \
         LEFT JOIN member m ON m.user_id = u.id AND m.organization_id = $2 \
         LEFT JOIN organization o ON o.id = m.organization_id WHERE s.secret_hash = $1";
@@ -106,6 +108,13 @@ pub(super) async fn renew(db: &mut Writing, id: SessionId, hash: &SecretHash, ha
         db,
         sqlx::query(SQL).bind(id).bind(hash.as_slice()).bind(has_second_factor)
     )?;
+    Ok(())
+}
+
+pub(super) async fn confirm(db: &mut Writing, id: SessionId, hash: &SecretHash) -> Result<()> {
+    const SQL: &str = "UPDATE session SET secret_hash = $2, proven_at = $3 WHERE id = $1";
+    let now = db.now;
+    changed!(db, sqlx::query(SQL).bind(id).bind(hash.as_slice()).bind(now))?;
     Ok(())
 }
 

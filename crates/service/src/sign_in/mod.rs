@@ -1,6 +1,7 @@
 //! Getting in with what one knows: a password, a second factor, a reset link, a recovery code.
 
 mod attempts;
+mod confirm;
 mod password;
 mod recovery;
 mod reset;
@@ -8,7 +9,8 @@ pub(crate) mod sql;
 
 pub(crate) use attempts::Attempts;
 pub use attempts::network;
-pub(crate) use password::unlock;
+pub use confirm::Confirmation;
+pub(crate) use password::{uncount_attempt_for, unlock};
 pub use recovery::RecoveryCodes;
 pub use reset::NewPassword;
 

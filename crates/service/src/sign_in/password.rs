@@ -1,6 +1,7 @@
 use std::net::IpAddr;
 
 use auth::key::SecretHash;
+use chrono::TimeDelta;
 
 use super::attempts::network;
 use super::{CHALLENGE, LOCK, MEMORY, MOST_FAILURES, MOST_FROM_ANYWHERE, MOST_TRIES, SignIn, sql};
@@ -10,6 +11,7 @@ use crate::db::{Session, Writing};
 use crate::error::{Error, Result};
 use crate::sessions::{self, Opening};
 use crate::text::Email;
+use crate::users::passwords::password_fits;
 use crate::users::{self, User};
 use crate::{Service, second_factor, sso};
 
@@ -22,17 +24,29 @@ impl Service {
     pub async fn sign_in(&self, email: &str, password: &str, request: Request) -> Result<SignIn> {
         self.core.attempts.count(&request)?;
         let email = Email::new(email).map_err(|_| wrong_credentials())?;
-        let mut db = self.core.store.read().await?;
+        let from = request.origin.address;
+        // Those who guess are turned away here, before they cost anything.
+        let place = self.core.hashing.enter(from)?;
+        let mut db = self.write().await?;
         sso::refuse_enforced(&mut db, &email).await?;
-        self.refuse_locked(&mut db, &email, request.origin.address).await?;
+        self.count_attempt_for(&mut db, &email, from).await?;
         let stored = users::sql::password_hash(&mut db, &email).await?;
-        drop(db);
+        db.commit_unrecorded().await?;
         let hash = stored.and_then(|(_, hash)| hash);
-        let fits = users::cases::password_fits(password, hash.clone().unwrap_or_else(|| NOBODY.to_owned())).await;
+        let compared = hash.clone().unwrap_or_else(|| NOBODY.to_owned());
+        let fits = password_fits(place, password, compared).await;
         match hash {
-            Some(hash) if fits => self.go_on(&email, &hash, request).await,
+            Some(hash) if fits => {
+                if request.is_dry_run {
+                    // What follows is undone, and with it that the attempt was a good one.
+                    let mut db = self.write().await?;
+                    uncount_attempt_for(&mut db, &email, from).await?;
+                    db.commit_unrecorded().await?;
+                }
+                self.go_on(&email, &hash, request).await
+            }
             _ => {
-                self.note_failure(&email, request.origin.address).await?;
+                self.core.hashing.note_failure(from);
                 Err(wrong_credentials())
             }
         }
@@ -55,6 +69,7 @@ impl Service {
             let challenge = auth::key::new_token("hgc_", db.chance.bytes());
             let expires_at = db.now + CHALLENGE;
             sql::insert_challenge(&mut db, &auth::key::hash(&challenge), user.id, expires_at).await?;
+            uncount_attempt_for(&mut db, email, request.origin.address).await?;
             db.commit(&Who::nobody(request), &[]).await?;
             return Ok(SignIn::SecondFactor { challenge });
         }
@@ -73,13 +88,12 @@ impl Service {
         let user = sql::challenged(&mut db, &hash).await?.ok_or_else(expired_challenge)?;
         let email = Email::new(&user.email).map_err(|_| wrong_credentials())?;
         // Whoever knows the password could gather challenges and try a few codes with each.
-        self.refuse_locked(&mut db, &email, None).await?;
+        self.count_attempt_for(&mut db, &email, None).await?;
         // Enforcement may have been switched on since the password was typed.
         sso::refuse_enforced(&mut db, &email).await?;
         let Some(kind) = second_factor::accept(&mut db, &self.core.instance, &user, code).await? else {
             sql::count_try(&mut db, &hash, MOST_TRIES).await?;
             db.commit_unrecorded().await?;
-            self.note_failure(&email, None).await?;
             return Err(Error::invalid(
                 "token",
                 "2fa_invalid",
@@ -98,29 +112,46 @@ impl Service {
         Ok((user, session))
     }
 
-    pub(crate) async fn refuse_locked(&self, db: &mut Session, email: &Email, from: Option<IpAddr>) -> Result<()> {
+    async fn refuse_locked(&self, db: &mut Session, email: &Email, from: Option<IpAddr>) -> Result<()> {
         let now = self.core.clock.now();
         for counted in all_counters(email, from) {
             match sql::locked_until(db, &counted).await? {
-                Some(end) if end > now => return Err(Error::Throttled((end - now).to_std().unwrap_or_default())),
+                Some(end) if end > now => return Err(locked(end - now)),
                 _ => {}
             }
         }
         Ok(())
     }
 
-    /// Counts a failure against the address that was tried, from where it was tried.
-    pub(crate) async fn note_failure(&self, email: &Email, from: Option<IpAddr>) -> Result<()> {
-        let mut db = self.write().await?;
+    /// Counts an attempt against the address that is tried, from where it is tried, before anything is compared: of many
+    /// that come at once, no more are looked at than may fail. One that succeeds is taken back.
+    pub(crate) async fn count_attempt_for(&self, db: &mut Writing, email: &Email, from: Option<IpAddr>) -> Result<()> {
         let now = db.now;
-        sql::forget_old_failures(&mut db, now - MEMORY).await?;
+        sql::forget_old_failures(db, now - MEMORY).await?;
+        self.refuse_locked(db, email, from).await?;
         for (counted, most) in counters(email, from) {
-            if sql::add_failure(&mut db, &counted).await? % most == 0 {
-                sql::lock(&mut db, &counted, now + LOCK).await?;
+            let (failures, locked_until) = sql::add_failure(db, &counted).await?;
+            if let Some(end) = locked_until.filter(|end| *end > now) {
+                return Err(locked(end - now));
+            }
+            if failures % most == 0 {
+                sql::lock(db, &counted, now + LOCK).await?;
             }
         }
-        db.commit_unrecorded().await
+        Ok(())
     }
+}
+
+/// The attempt that was counted was none of a guesser's.
+pub(crate) async fn uncount_attempt_for(db: &mut Writing, email: &Email, from: Option<IpAddr>) -> Result<()> {
+    for (counted, most) in counters(email, from) {
+        sql::take_failure_back(db, &counted, most).await?;
+    }
+    Ok(())
+}
+
+fn locked(wait: TimeDelta) -> Error {
+    Error::Throttled(wait.to_std().unwrap_or_default())
 }
 
 /// Forgets the failures of an address, and with them its lock.

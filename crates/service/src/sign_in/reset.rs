@@ -3,6 +3,7 @@
 use chrono::TimeDelta;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use uuid::Uuid;
 
 use super::password::{unlock, wrong_credentials};
 use super::sql;
@@ -49,7 +50,9 @@ impl Service {
         let networks: Vec<Subject> = request.origin.address.map(Subject::Network).into_iter().collect();
         let limits = self.core.instance.hourly_limits;
         limits::take(&mut db, limits, Action::PasswordReset, 1, &networks).await?;
-        sql::insert_reset_request(&mut db, &email, &request.id).await?;
+        let id = db.uuid();
+        let encrypted = db.seal(&self.core.instance.sealer, &place(id), email.as_str().as_bytes());
+        sql::insert_reset_request(&mut db, id, &encrypted, &request.id).await?;
         db.commit(&Who::nobody(request), &[]).await
     }
 
@@ -62,7 +65,11 @@ impl Service {
         let Some(asked) = sql::take_reset_request(&mut db).await? else {
             return Ok(false);
         };
-        let entries: Vec<Entry> = self.post_reset(&mut db, &asked.email).await?.into_iter().collect();
+        // One that was encrypted with a key that is gone is forgotten: whoever asked will ask again.
+        let opened = self.core.instance.sealer.open(&place(asked.id), &asked.email);
+        let email = opened.ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        let entry = self.post_reset(&mut db, email.as_deref().unwrap_or_default()).await?;
+        let entries: Vec<Entry> = entry.into_iter().collect();
         let request = Request {
             id: asked.request_id.into(),
             ..Request::default()
@@ -93,19 +100,24 @@ impl Service {
 
     /// Whether a reset link still works.
     pub async fn reset_is_open(&self, token: &str) -> Result<()> {
+        self.owner_of_reset(token).await.map(drop)
+    }
+
+    async fn owner_of_reset(&self, token: &str) -> Result<User> {
         let mut db = self.core.store.read().await?;
         let now = self.core.clock.now();
-        match sql::reset_of(&mut db, &auth::key::hash(token), now).await? {
-            Some(_) => Ok(()),
-            None => Err(expired()),
-        }
+        sql::reset_of(&mut db, &auth::key::hash(token), now)
+            .await?
+            .ok_or_else(expired)
     }
 
     /// Sets another password by the link in the mail. Ends all sessions, and proves the address.
     pub async fn reset_password(&self, token: &str, password: &str, request: Request) -> Result<User> {
         self.core.attempts.count(&request)?;
-        self.reset_is_open(token).await?;
-        let hash = users::cases::hash_password(password).await?;
+        let owner = self.owner_of_reset(token).await?;
+        let hash = self
+            .hash_password(password, &owner.about(), request.origin.address)
+            .await?;
         let mut db = self.write().await?;
         let user = sql::take_reset(&mut db, &auth::key::hash(token))
             .await?
@@ -129,8 +141,17 @@ impl Service {
     pub async fn change_password(&self, person: &SignedIn, new: &NewPassword) -> Result<()> {
         person.acts_for_themselves()?;
         self.core.attempts.count(&person.who.request)?;
-        self.expect_password(person, new.current_password.as_deref()).await?;
-        let hash = users::cases::hash_password(&new.password).await?;
+        if self.standing(person.user).await?.has_password {
+            let current = new.current_password.as_deref();
+            let current = current
+                .ok_or_else(|| Error::invalid("current_password", "required", "type the password you have now"))?;
+            self.expect_password(person, "current_password", current).await?;
+        } else {
+            person.expect_recent_proof(self.core.clock.now())?;
+        }
+        let about = self.user(person.user).await?.about();
+        let from = person.who.request.origin.address;
+        let hash = self.hash_password(&new.password, &about, from).await?;
         let mut db = self.write().await?;
         let user = users::sql::by_ids(&mut db, &[person.user])
             .await?
@@ -144,29 +165,10 @@ impl Service {
         db.commit(&person.who, &[Entry::happened(&user, "password_changed")])
             .await
     }
+}
 
-    /// Makes sure that it is the person who asks, and not whoever found an open browser.
-    pub(crate) async fn expect_password(&self, person: &SignedIn, given: Option<&str>) -> Result<()> {
-        let mut db = self.core.store.read().await?;
-        let stored = users::sql::password_hash_of(&mut db, person.user).await?;
-        let Some(stored) = stored else { return Ok(()) };
-        let given =
-            given.ok_or_else(|| Error::invalid("current_password", "required", "type the password you have now"))?;
-        let user = users::sql::by_ids(&mut db, &[person.user]).await?.pop();
-        let user = user.ok_or(Error::BadCredential)?;
-        let email = Email::new(&user.email).map_err(|_| wrong_credentials())?;
-        self.refuse_locked(&mut db, &email, None).await?;
-        drop(db);
-        if users::cases::password_fits(given, stored).await {
-            return Ok(());
-        }
-        self.note_failure(&email, None).await?;
-        Err(Error::invalid(
-            "current_password",
-            "invalid_credentials",
-            "this is not the password you have now",
-        ))
-    }
+fn place(id: Uuid) -> String {
+    format!("password_reset_request/{id}/email")
 }
 
 fn changed(user: &User, request: &Request) -> Post {

@@ -1,4 +1,5 @@
 use auth::key::SecretHash;
+use uuid::Uuid;
 
 use crate::clock::Time;
 use crate::db::{Session, Writing, changed, on};
@@ -15,13 +16,22 @@ pub(super) async fn locked_until(db: &mut Session, email: &SecretHash) -> Result
     Ok(found.flatten())
 }
 
-/// How many failures that makes.
-pub(super) async fn add_failure(db: &mut Writing, email: &SecretHash) -> Result<i64> {
+/// How many failures that makes, and until when the address is locked.
+pub(super) async fn add_failure(db: &mut Writing, email: &SecretHash) -> Result<(i64, Option<Time>)> {
     const SQL: &str = "INSERT INTO sign_in_failure (email_hash, failures, last_at) VALUES ($1, 1, $2) \
         ON CONFLICT (email_hash) DO UPDATE SET failures = sign_in_failure.failures + 1, last_at = excluded.last_at \
-        RETURNING failures";
+        RETURNING failures, locked_until";
     let now = db.now;
-    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(email.as_slice()).bind(now).fetch_one(conn))?)
+    Ok(on!(db, conn => sqlx::query_as(SQL).bind(email.as_slice()).bind(now).fetch_one(conn))?)
+}
+
+/// Takes one back that was none, and the lock that came with it.
+pub(super) async fn take_failure_back(db: &mut Writing, email: &SecretHash, most: i64) -> Result<()> {
+    const SQL: &str = "UPDATE sign_in_failure SET failures = failures - 1, \
+        locked_until = CASE WHEN failures % $2 = 0 THEN NULL ELSE locked_until END \
+        WHERE email_hash = $1 AND failures > 0";
+    changed!(db, sqlx::query(SQL).bind(email.as_slice()).bind(most))?;
+    Ok(())
 }
 
 pub(super) async fn lock(db: &mut Writing, email: &SecretHash, until: Time) -> Result<()> {
@@ -106,9 +116,9 @@ pub(super) async fn reset_of(db: &mut Session, hash: &SecretHash, now: Time) -> 
     Ok(on!(db, conn => sqlx::query_as(SQL).bind(hash.as_slice()).bind(now).fetch_optional(conn))?)
 }
 
-pub(super) async fn insert_reset_request(db: &mut Writing, email: &Email, request: &str) -> Result<()> {
+pub(super) async fn insert_reset_request(db: &mut Writing, id: Uuid, email: &[u8], request: &str) -> Result<()> {
     const SQL: &str = "INSERT INTO password_reset_request (id, email, request_id, created_at) VALUES ($1, $2, $3, $4)";
-    let (id, now) = (db.uuid(), db.now);
+    let now = db.now;
     changed!(db, sqlx::query(SQL).bind(id).bind(email).bind(request).bind(now))?;
     Ok(())
 }
@@ -122,16 +132,18 @@ pub(super) async fn has_reset_requests(db: &mut Session) -> Result<bool> {
 
 #[derive(sqlx::FromRow)]
 pub(super) struct ResetRequest {
-    pub(super) email: String,
+    pub(super) id: Uuid,
+    /// Encrypted.
+    pub(super) email: Vec<u8>,
     pub(super) request_id: String,
 }
 
 pub(super) async fn take_reset_request(db: &mut Writing) -> Result<Option<ResetRequest>> {
     let sql = db.pick(
         "DELETE FROM password_reset_request WHERE id = (SELECT id FROM password_reset_request ORDER BY id LIMIT 1) \
-         RETURNING email, request_id",
+         RETURNING id, email, request_id",
         "DELETE FROM password_reset_request WHERE id = (SELECT id FROM password_reset_request ORDER BY id LIMIT 1 \
-         FOR UPDATE SKIP LOCKED) RETURNING email, request_id",
+         FOR UPDATE SKIP LOCKED) RETURNING id, email, request_id",
     );
     Ok(on!(db, conn => sqlx::query_as(sql).fetch_optional(conn))?)
 }

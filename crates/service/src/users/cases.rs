@@ -2,7 +2,6 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Map;
 use sqlx::types::Json;
-use tokio::sync::Semaphore;
 
 use super::{Standing, User, sql};
 use crate::access::Who;
@@ -42,12 +41,9 @@ pub struct UserPatch {
 /// Where accounts are that had to give their address back. RFC 2606 promises that nobody ever gets mail there.
 pub(crate) const RELEASED_DOMAIN: &str = "released.invalid";
 
-/// Each takes 19 MiB and a processor for a while; more at once would only be slower.
-static HASHES_AT_ONCE: Semaphore = Semaphore::const_new(2);
-
 impl Service {
     pub async fn create_user(&self, who: &Who, new: &NewUser) -> Result<User> {
-        let hash = hashed(new).await?;
+        let hash = self.hash_of_new(new, None).await?;
         let mut db = self.write().await?;
         let user = insert(&mut db, new, hash).await?;
         db.commit(who, &[Entry::created(&user)]).await?;
@@ -135,9 +131,9 @@ impl Service {
 
     /// Sets another password, for someone who has lost theirs. Ends all their sessions.
     pub async fn set_password(&self, who: &Who, email: &Email, password: &str) -> Result<User> {
-        let hash = hash_password(password).await?;
+        let user = self.user_by_email(email).await?;
+        let hash = self.hash_password(password, &user.about(), None).await?;
         let mut db = self.write().await?;
-        let user = sql::by_email(&mut db, email).await?.ok_or(Error::NotFound("user"))?;
         sql::set_password(&mut db, user.id, &hash).await?;
         sessions::sql::delete_of_user(&mut db, user.id).await?;
         sign_in::sql::delete_pending(&mut db, user.id).await?;
@@ -153,7 +149,7 @@ async fn account(db: &mut Writing, id: UserId) -> Result<(User, Standing)> {
     Ok((user, standing))
 }
 
-/// Makes an account inside a larger use case, with the hash of [`hashed`].
+/// Makes an account inside a larger use case, with the hash of [`Service::hash_of_new`].
 pub(crate) async fn insert(db: &mut Writing, new: &NewUser, password_hash: Option<String>) -> Result<User> {
     let uuid = UserUuid(db.uuid());
     let distinct_id = auth::key::new_token("", db.chance.bytes());
@@ -204,39 +200,4 @@ pub(crate) async fn release_address(db: &mut Writing, user: &User) -> Result<Vec
     let mut entries = members::address_released(db, user).await?;
     entries.push(Entry::happened(user, "address_released"));
     Ok(entries)
-}
-
-/// The hash of a new user's password, made before the transaction: it takes its time.
-pub(crate) async fn hashed(new: &NewUser) -> Result<Option<String>> {
-    match &new.password {
-        Some(password) => hash_password(password).await.map(Some),
-        None => Ok(None),
-    }
-}
-
-pub(crate) async fn hash_password(password: &str) -> Result<String> {
-    use auth::password::{MAX_LENGTH, MIN_LENGTH, hash};
-    if password.chars().count() < MIN_LENGTH {
-        let detail = format!("a password has at least {MIN_LENGTH} characters");
-        return Err(Error::invalid("password", "password_too_short", detail));
-    }
-    if password.len() > MAX_LENGTH {
-        let detail = format!("a password has at most {MAX_LENGTH} bytes");
-        return Err(Error::invalid("password", "max_length", detail));
-    }
-    let password = password.to_owned();
-    Ok(hashing(move || hash(&password)).await?)
-}
-
-pub(crate) async fn password_fits(password: &str, stored: String) -> bool {
-    let password = password.to_owned();
-    hashing(move || auth::password::verify(&password, &stored)).await
-}
-
-/// Hashing is hard work: it is done beside the requests, and not too much of it at once.
-async fn hashing<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    let permit = HASHES_AT_ONCE.acquire().await;
-    let done = tokio::task::spawn_blocking(work).await;
-    drop(permit);
-    done.expect("hashing does not panic, and the server waits for it to end")
 }

@@ -1,6 +1,7 @@
 //! People with an account.
 
 pub(crate) mod cases;
+pub(crate) mod passwords;
 pub(crate) mod sql;
 
 pub use cases::{NewUser, UserPatch};
