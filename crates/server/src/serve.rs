@@ -131,6 +131,7 @@ fn api_settings(settings: &Settings) -> api::Settings {
         trusted_proxies: settings.trusted_proxies.clone(),
         rate_limit: settings.rate_limit,
         cors_origins: settings.cors_origins.clone(),
+        capture_memory: Some(settings.data.capture_memory.saturating_mul(1024 * 1024)),
         traces_requests: settings.otlp_endpoint.is_some(),
     }
 }

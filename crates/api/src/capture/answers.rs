@@ -20,6 +20,10 @@ pub(super) enum Refused {
     UnknownToken,
     /// The sender went away in the middle.
     Broken,
+    /// The sender is there, but hardly sends.
+    TooSlow,
+    /// Parsed, the body would need more than any request may have.
+    TooMuchMemory,
     Busy,
     TimedOut,
     Failed,
@@ -58,7 +62,9 @@ impl Refused {
         match self {
             Self::Body(refusal) => match refusal {
                 Refusal::Empty | Refusal::Unreadable(_) => (StatusCode::BAD_REQUEST, REQUEST, "parse_error"),
-                Refusal::TooLarge | Refusal::TooMany => (StatusCode::PAYLOAD_TOO_LARGE, REQUEST, "too_large"),
+                Refusal::TooLarge | Refusal::TooMany | Refusal::TokenTooFar => {
+                    (StatusCode::PAYLOAD_TOO_LARGE, REQUEST, "too_large")
+                }
                 Refusal::UnknownPacking => (StatusCode::UNSUPPORTED_MEDIA_TYPE, REQUEST, "unsupported_media_type"),
                 Refusal::NoToken => (StatusCode::UNAUTHORIZED, AUTHENTICATION, "missing_api_key"),
                 Refusal::ManyTokens => (StatusCode::BAD_REQUEST, VALIDATION, "invalid_input"),
@@ -66,10 +72,17 @@ impl Refused {
             },
             Self::UnknownToken => (StatusCode::UNAUTHORIZED, AUTHENTICATION, "invalid_api_key"),
             Self::Broken => (StatusCode::BAD_REQUEST, REQUEST, "parse_error"),
+            Self::TooSlow => (StatusCode::REQUEST_TIMEOUT, REQUEST, "too_slow"),
+            Self::TooMuchMemory => (StatusCode::PAYLOAD_TOO_LARGE, REQUEST, "too_large"),
             Self::Busy => (StatusCode::SERVICE_UNAVAILABLE, SERVER, "busy"),
             Self::TimedOut => (StatusCode::SERVICE_UNAVAILABLE, SERVER, "timeout"),
             Self::Failed => (StatusCode::SERVICE_UNAVAILABLE, SERVER, "error"),
         }
+    }
+
+    /// Whether the rest of the body is worth reading, so that its sender comes to read this answer.
+    pub(super) fn is_for_a_reader(&self) -> bool {
+        !matches!(self, Self::Broken | Self::TooSlow | Self::TimedOut)
     }
 
     fn detail(&self) -> String {
@@ -77,6 +90,10 @@ impl Refused {
             Self::Body(refusal) => refusal.to_string(),
             Self::UnknownToken => "no project has this token: use the api_token of one of your teams".to_owned(),
             Self::Broken => "the body ended too early".to_owned(),
+            Self::TooSlow => "the body arrives too slowly: send at least 10,000 bytes every 10 seconds".to_owned(),
+            Self::TooMuchMemory => {
+                "this body holds more values than this server reads at once: send fewer events in each".to_owned()
+            }
             Self::Busy => "too much is being sent at once: try again".to_owned(),
             Self::TimedOut => "this took too long and was given up: try again".to_owned(),
             Self::Failed => "the events could not be stored: try again".to_owned(),
@@ -97,6 +114,11 @@ impl IntoResponse for Refused {
         count_request(status);
         let body = json!({ "type": r#type, "code": code, "detail": self.detail(), "attr": null });
         let mut response = (status, Json(body)).into_response();
+        if status == StatusCode::REQUEST_TIMEOUT {
+            response
+                .headers_mut()
+                .insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
         if status == StatusCode::SERVICE_UNAVAILABLE {
             response
                 .headers_mut()

@@ -3,23 +3,22 @@
 
 mod answers;
 mod around;
-mod room;
+mod budget;
+mod decode;
+mod receive;
 mod site;
 mod start;
+mod upload;
 
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::request::Parts;
-use axum::http::{Method, header};
+use axum::http::Method;
 use axum::routing::{MethodRouter, any, get};
-use bytes::Bytes;
-use events::capture::{Captured, Envelope, MOST_BYTES, MOST_PACKED_BYTES, decode, unpacked_size};
-use events::{Events, Time};
-use http_body_util::LengthLimitError;
+use events::Events;
 use service::Service;
+use tokio::sync::Semaphore;
 use tower_http::cors::{AllowHeaders, Any, CorsLayer};
 
 use crate::{Settings, meters};
@@ -30,17 +29,21 @@ struct Capture {
     service: Service,
     events: Events,
     settings: Arc<Settings>,
-    room: room::Room,
+    budget: budget::Budget,
+    /// Large bodies are read by as many threads as there are processors.
+    readers: Arc<Semaphore>,
     meters: Arc<meters::Meters>,
 }
 
 /// The routes that SDKs send to, ready to be served beside [`crate::router`].
 pub fn capture_router(service: Service, events: Events, settings: Settings) -> Router {
+    let readers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let capture = Capture {
         service,
         events,
+        budget: budget::Budget::new(settings.capture_memory.unwrap_or(budget::DEFAULT_BYTES)),
+        readers: Arc::new(Semaphore::new(readers)),
         settings: Arc::new(settings),
-        room: room::Room::default(),
         meters: Arc::default(),
     };
     let mut router = Router::new();
@@ -76,85 +79,10 @@ fn cors() -> CorsLayer {
 }
 
 async fn take(State(capture): State<Capture>, request: Request) -> Result<Done, Refused> {
-    capture.take(request, None).await
+    upload::take(&capture, request, None).await
 }
 
 /// `/engage/` changes persons, and its events need no name.
 async fn take_unnamed(State(capture): State<Capture>, request: Request) -> Result<Done, Refused> {
-    capture.take(request, Some("$identify")).await
-}
-
-impl Capture {
-    async fn take(&self, request: Request, unnamed: Option<&'static str>) -> Result<Done, Refused> {
-        let (parts, body) = request.into_parts();
-        let arriving = self.room.to_arrive(body_size(&parts)).await?;
-        let bytes = read(body).await?;
-        let now = self.service.clock().now();
-        let Captured { token, events } = self.decode(parts, bytes, unnamed, now).await?;
-        drop(arriving);
-        let found = self.service.team_by_token(&token).await?;
-        let team = found.ok_or(Refused::UnknownToken)?.team;
-        let count = events.len();
-        if count > 0 {
-            self.events.append(team.0, events, now).await?;
-        }
-        Ok(Done(count))
-    }
-
-    async fn decode(
-        &self,
-        parts: Parts,
-        bytes: Bytes,
-        unnamed: Option<&'static str>,
-        now: Time,
-    ) -> Result<Captured, Refused> {
-        let address = self.settings.client_address(&parts);
-        // Without a body, the address may hold what it would.
-        let most_bytes = if bytes.is_empty() {
-            MOST_BYTES
-        } else {
-            unpacked_size(&bytes)
-        };
-        let place = self.room.to_unpack(most_bytes).await?;
-        let decoding = move || {
-            let encoding = parts.headers.get(header::CONTENT_ENCODING);
-            let envelope = Envelope {
-                query: parts.uri.query().unwrap_or_default(),
-                encoding: encoding.and_then(|value| value.to_str().ok()).unwrap_or_default(),
-                address: Some(address),
-                unnamed,
-                most_bytes,
-                now,
-            };
-            decode(bytes.into(), &envelope)
-        };
-        if place.is_large() {
-            let decoded = tokio::task::spawn_blocking(decoding).await;
-            return Ok(decoded.map_err(|_| Refused::Failed)??);
-        }
-        Ok(decoding()?)
-    }
-}
-
-/// What a body says of its own size; the most there may be if it does not say.
-fn body_size(parts: &Parts) -> usize {
-    let length = parts.headers.get(header::CONTENT_LENGTH);
-    let length = length.and_then(|value| value.to_str().ok()?.parse().ok());
-    let is_without_body = parts.method == Method::GET || parts.method == Method::HEAD;
-    length.unwrap_or(if is_without_body { 0 } else { MOST_PACKED_BYTES })
-}
-
-async fn read(body: Body) -> Result<Bytes, Refused> {
-    let read = axum::body::to_bytes(body, MOST_PACKED_BYTES).await;
-    read.map_err(|error| {
-        let is_too_long = |error: &(dyn std::error::Error + 'static)| error.is::<LengthLimitError>();
-        let mut causes = std::iter::successors(Some(&error as &(dyn std::error::Error + 'static)), |error| {
-            error.source()
-        });
-        if causes.any(is_too_long) {
-            events::capture::Refusal::TooLarge.into()
-        } else {
-            Refused::Broken
-        }
-    })
+    upload::take(&capture, request, Some("$identify")).await
 }

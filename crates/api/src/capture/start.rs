@@ -2,11 +2,13 @@
 //! own frontend apps.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::{Path, Request, State};
 use axum::http::{HeaderName, header};
-use bytes::Bytes;
+use events::capture::TokenScan;
 use serde_json::{Value, json};
 
+use super::answers::Refused;
+use super::receive::Receiver;
 use super::{Capture, site};
 
 /// `POST /flags/`
@@ -20,17 +22,29 @@ pub(super) async fn flags() -> Json<Value> {
 }
 
 /// `POST /decide/`, which older SDKs ask instead.
-pub(super) async fn decide(State(capture): State<Capture>, body: Bytes) -> Json<Value> {
-    let asked: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let token = ["token", "api_key"].iter().find_map(|name| asked.get(name)?.as_str());
-    let mut answer = settings(&capture, token.unwrap_or_default()).await;
+pub(super) async fn decide(State(capture): State<Capture>, request: Request) -> Result<Json<Value>, Refused> {
+    let mut answer = settings(&capture, &token(&capture, request).await?).await;
     answer["featureFlags"] = json!({});
     answer["featureFlagPayloads"] = json!({});
     answer["errorsWhileComputingFlags"] = json!(false);
     answer["isAuthenticated"] = json!(false);
     answer["config"] = json!({ "enable_collect_everything": true });
     answer["toolbarParams"] = json!({});
-    Json(answer)
+    Ok(Json(answer))
+}
+
+/// The token in a body, of which nothing else is kept; empty if it has none.
+async fn token(capture: &Capture, request: Request) -> Result<String, Refused> {
+    let (parts, body) = request.into_parts();
+    let _counted = capture.budget.enter(capture.settings.client_address(&parts))?;
+    let mut receiver = Receiver::new(body, &parts.headers)?;
+    let mut scan = TokenScan::default();
+    let mut first = None;
+    while let Some(bytes) = receiver.next().await? {
+        scan.feed(&bytes);
+        first = first.or_else(|| scan.candidates().into_iter().next());
+    }
+    Ok(first.map_or_else(String::new, |candidate| candidate.token))
 }
 
 /// `GET /array/{token}/config`

@@ -1,13 +1,18 @@
 //! The ways in for events, from the request to the row.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use axum::Router;
 use axum::body::Body;
 use axum::http::Request;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use events::Events;
 use events::sqlite::Embedded;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use hogql::Model;
 use http_body_util::BodyExt;
 use serde_json::{Map, Value, json};
@@ -228,6 +233,109 @@ async fn large_batches_are_taken() {
     let batch = json!({ "api_key": place.token, "batch": events.collect::<Vec<_>>() });
     assert_eq!(place.post("/batch/", batch.to_string()).await.status, 200);
     assert_eq!(place.rows(Model::Events).await.len(), 5000);
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// A batch that is too large to be read at once. `{T}` stands where the token goes.
+fn large(start: &str, of_event: &str, end: &str) -> String {
+    let filler = "x".repeat(100_000);
+    let event = format!(r#"{{"event":"e","distinct_id":"d","properties":{{"filler":"{filler}"{of_event}}}}}"#);
+    format!(r#"{{{start}"batch":[{event},{event}]{end}}}"#)
+}
+
+#[tokio::test]
+async fn large_bodies_are_taken_wherever_their_token_stands() {
+    let place = plain().await;
+    let first = large(r#""api_key":"{T}","#, "", "");
+    let bodies = [
+        first.clone(),
+        large("", "", r#","sent_at":"2026-11-15T09:30:00Z","api_key":"{T}""#),
+        large("", r#","token":"{T}""#, ""),
+        large("", r#","token":"one of their own""#, r#","api_key":"{T}""#),
+        large("", r#","token":"one of their own""#, r#","token":" {T} ""#),
+        format!(
+            "[{}]",
+            r#"{"event":"e","distinct_id":"d","properties":{"x":"X"},"token":"{T}"}"#
+        )
+        .replace('X', &"x".repeat(100_000)),
+    ];
+    let mut count = 0;
+    for body in bodies {
+        let body = body.replace("{T}", &place.token);
+        for packed in [
+            body.clone().into_bytes(),
+            gzip(body.as_bytes()),
+            STANDARD.encode(&body).into_bytes(),
+        ] {
+            let reply = place.post("/batch/", packed).await;
+            assert_eq!(reply.status, 200, "{:?} {}", reply.body, &body[..60]);
+            count += 2;
+        }
+        count -= if body.starts_with('[') { 3 } else { 0 };
+    }
+    let in_address = format!("/batch/?token={}", place.token);
+    assert_eq!(place.post(&in_address, large("", "", "")).await.status, 200);
+    let escaped: String = url::form_urlencoded::byte_serialize(first.replace("{T}", &place.token).as_bytes()).collect();
+    assert_eq!(place.post("/e/", format!("data={escaped}")).await.status, 200);
+    assert_eq!(place.rows(Model::Events).await.len(), count + 4);
+}
+
+#[tokio::test]
+async fn large_bodies_without_a_good_token_are_refused() {
+    let place = plain().await;
+    let unknown = [large(r#""api_key":"{T}","#, "", ""), large("", r#","token":"{T}""#, "")];
+    for body in unknown.map(|body| body.replace("{T}", "hgp_unknown")) {
+        for packed in [
+            body.clone().into_bytes(),
+            gzip(body.as_bytes()),
+            STANDARD.encode(&body).into_bytes(),
+        ] {
+            assert_eq!(place.post("/batch/", packed).await.code(), (401, "invalid_api_key"));
+        }
+    }
+    assert_eq!(
+        place.post("/batch/", large("", "", "")).await.code(),
+        (401, "missing_api_key")
+    );
+    let outranked = large(r#""token":"{T}","#, "", r#","api_key":"hgp_unknown""#).replace("{T}", &place.token);
+    assert_eq!(place.post("/batch/", outranked).await.code(), (401, "invalid_api_key"));
+    let mut damaged = large("", "", "");
+    damaged.pop();
+    assert_eq!(place.post("/batch/", damaged).await.code(), (400, "parse_error"));
+    let whole = large(r#""api_key":"{T}","#, "", "").replace("{T}", &place.token);
+    let cut = gzip(whole.as_bytes());
+    assert_eq!(
+        place.post("/batch/", cut[..cut.len() - 9].to_vec()).await.code(),
+        (400, "parse_error")
+    );
+    assert_eq!(place.rows(Model::Events).await.len(), 0);
+}
+
+#[tokio::test]
+async fn a_body_of_too_many_values_is_refused_before_they_are_read() {
+    let settings = api::Settings {
+        capture_memory: Some(64 * 1024 * 1024),
+        ..api::Settings::default()
+    };
+    let place = Place::with(Backend::Sqlite, settings).await;
+    let body = |each: &str, count: usize| {
+        let values = vec![each; count].join(",");
+        format!(
+            r#"{{"api_key":"{}","event":"e","distinct_id":"d","properties":{{"a":[{values}]}}}}"#,
+            place.token
+        )
+    };
+    for each in ["1", "[]", r#"{"":1}"#] {
+        let reply = place.post("/e/", gzip(body(each, 600_000).as_bytes())).await;
+        assert_eq!(reply.code(), (413, "too_large"), "{each}");
+        assert!(reply.text("/detail").contains("values"), "{reply:?}");
+        assert_eq!(place.post("/e/", body(each, 5_000)).await.status, 200, "{each}");
+    }
 }
 
 #[tokio::test]

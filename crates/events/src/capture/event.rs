@@ -14,6 +14,7 @@ use crate::{Incoming, Time};
 const MOST_CHARACTERS: usize = 200;
 /// How the parser's error begins when there are too many events.
 pub(super) const TOO_MANY: &str = "too many events";
+pub(super) const NESTED: &str = "a batch within a batch";
 /// What changes persons, at the top of an event or in its properties.
 const PERSON_CHANGES: [&str; 3] = ["$set", "$set_once", "$unset"];
 
@@ -126,7 +127,7 @@ impl<'de> Visitor<'de> for BatchVisitor {
         let mut events = Vec::new();
         while events.len() < MOST_EVENTS {
             match items.next_element::<Raw>()? {
-                Some(raw) if raw.batch.is_some() => return Err(A::Error::custom("a batch within a batch")),
+                Some(raw) if raw.batch.is_some() => return Err(A::Error::custom(NESTED)),
                 Some(raw) => events.push(raw),
                 None => return Ok(Batch(events)),
             }

@@ -1,6 +1,8 @@
 //! What `PostHog`'s SDKs send, decoded: bytes in, a team's token and its events out. Nothing here waits or stores.
 
+mod estimate;
 mod event;
+mod scan;
 mod tidy;
 mod time;
 mod unpack;
@@ -11,10 +13,13 @@ mod tests;
 use std::net::IpAddr;
 
 use serde_json::Value;
+use serde_json::error::Category;
 
 use crate::{Incoming, Time};
+pub use estimate::estimate;
 use event::{Body, Raw};
-pub use unpack::unpacked_size;
+pub use scan::{Candidate, MOST_SCANNED_BYTES, Progress, TokenScan};
+pub use unpack::{claimed_size, is_json, unpack};
 
 /// How large a body may be as it comes over the wire.
 pub const MOST_PACKED_BYTES: usize = 20 * 1024 * 1024;
@@ -27,15 +32,11 @@ pub const MOST_EVENTS: usize = 100_000;
 #[derive(Debug, Clone, Copy)]
 pub struct Envelope<'a> {
     /// The part of the address after `?`.
-    pub query: &'a str,
-    /// The header `Content-Encoding`.
-    pub encoding: &'a str,
+    pub parameters: &'a Parameters,
     /// Where the request came from.
     pub address: Option<IpAddr>,
     /// What events without a name are called; such are refused unless given.
     pub unnamed: Option<&'static str>,
-    /// How large it may become when it is unpacked, up to [`MOST_BYTES`].
-    pub most_bytes: usize,
     pub now: Time,
 }
 
@@ -55,6 +56,11 @@ pub enum Refusal {
     Unreadable(String),
     #[error("a body has at most {MOST_PACKED_BYTES} bytes, and {MOST_BYTES} when it is unpacked")]
     TooLarge,
+    #[error(
+        "there is no api_key in the first {MOST_SCANNED_BYTES} bytes of this large body: put it before the events, or \
+         send it as ?token="
+    )]
+    TokenTooFar,
     #[error("a batch has at most {MOST_EVENTS} events")]
     TooMany,
     #[error("this packing is not known: use gzip, or none")]
@@ -69,23 +75,15 @@ pub enum Refusal {
     NoDistinctId(usize),
 }
 
-/// Decodes one request. The bytes alone tell how they are packed: senders and proxies often say it wrong.
-pub fn decode(body: Vec<u8>, envelope: &Envelope<'_>) -> Result<Captured, Refusal> {
-    let query = Query::read(envelope.query);
-    if !unpack::is_known(envelope.encoding) || !unpack::is_known(&query.compression) {
-        return Err(Refusal::UnknownPacking);
-    }
-    let packed = if query.data.is_empty() {
-        body
-    } else {
-        query.data.into_bytes()
-    };
-    let mut text = unpack::json(packed, envelope.most_bytes.min(MOST_BYTES))?;
+/// Reads the events of a body that was unpacked. How much memory that takes, [`estimate`] says.
+pub fn parse(mut text: Vec<u8>, envelope: &Envelope<'_>) -> Result<Captured, Refusal> {
     tidy::replace_bad_escapes(&mut text);
     let text = String::from_utf8(text).unwrap_or_else(|bad| String::from_utf8_lossy(bad.as_bytes()).into_owned());
     let body: Body = serde_json::from_str(&text).map_err(|error| unreadable(&error))?;
-    let sent_at = body.sent_at.as_ref().and_then(time::read).or(query.sent_at);
-    let token = token(&body, query.token)?;
+    drop(text);
+    let sent_at = body.sent_at.as_ref().and_then(time::read);
+    let sent_at = sent_at.or(envelope.parameters.sent_at);
+    let token = token(&body, &envelope.parameters.token)?;
     let making = event::Making { envelope, sent_at };
     let events = body.events.into_iter().enumerate();
     let events = events.map(|(index, raw)| making.incoming(raw, index));
@@ -95,23 +93,31 @@ pub fn decode(body: Vec<u8>, envelope: &Envelope<'_>) -> Result<Captured, Refusa
     })
 }
 
-/// Says where, and in the parser's own words what: they never repeat the body.
+/// Says where the text stops being what was asked for, and never repeats it.
 fn unreadable(error: &serde_json::Error) -> Refusal {
-    if error.to_string().starts_with(event::TOO_MANY) {
+    let said = error.to_string();
+    if said.starts_with(event::TOO_MANY) {
         return Refusal::TooMany;
     }
-    Refusal::Unreadable(error.to_string())
+    let (line, column) = (error.line(), error.column());
+    let what = match error.classify() {
+        _ if said.starts_with(event::NESTED) => event::NESTED,
+        Category::Eof => "it ends too early",
+        Category::Data => "this is not what an event has here",
+        Category::Syntax | Category::Io => "this is not valid JSON, or too deep",
+    };
+    Refusal::Unreadable(format!("{what}, at line {line}, column {column}"))
 }
 
 /// The body's own token wins, then that of its events, then that of the address.
-fn token(body: &Body, of_query: String) -> Result<String, Refusal> {
+fn token(body: &Body, of_query: &str) -> Result<String, Refusal> {
     let of_body = body.token.as_deref().filter(|token| !token.trim().is_empty());
     let mut of_events = body.events.iter().filter_map(Raw::token);
     let first = of_body.or_else(|| of_events.next());
     if of_body.is_none() && of_events.any(|token| Some(token) != first) {
         return Err(Refusal::ManyTokens);
     }
-    let token = first.map_or(of_query, ToOwned::to_owned).trim().to_owned();
+    let token = first.unwrap_or(of_query).trim().to_owned();
     if token.is_empty() {
         return Err(Refusal::NoToken);
     }
@@ -120,25 +126,42 @@ fn token(body: &Body, of_query: String) -> Result<String, Refusal> {
 
 /// What the address may carry beside the body.
 #[derive(Debug, Default)]
-struct Query {
+pub struct Parameters {
     data: String,
-    compression: String,
     token: String,
     sent_at: Option<Time>,
 }
 
-impl Query {
-    fn read(text: &str) -> Self {
-        let mut query = Self::default();
-        for (name, value) in url::form_urlencoded::parse(text.as_bytes()) {
+impl Parameters {
+    /// From the part of the address after `?` and the header `Content-Encoding`. The bytes alone tell how they are
+    /// packed, because senders and proxies often say it wrong; but a name must be one of those that are recognized.
+    pub fn read(query: &str, encoding: &str) -> Result<Self, Refusal> {
+        let mut parameters = Self::default();
+        let mut is_known = unpack::is_known(encoding);
+        for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
             match &*name {
-                "data" => query.data = value.into_owned(),
-                "compression" => query.compression = value.into_owned(),
-                "token" | "api_key" => query.token = value.into_owned(),
-                "sent_at" | "_" => query.sent_at = time::read(&Value::String(value.into_owned())),
+                "data" => parameters.data = value.into_owned(),
+                "compression" => is_known &= unpack::is_known(&value),
+                "token" | "api_key" => parameters.token = value.into_owned(),
+                "sent_at" | "_" => parameters.sent_at = time::read(&Value::String(value.into_owned())),
                 _ => {}
             }
         }
-        query
+        if is_known {
+            Ok(parameters)
+        } else {
+            Err(Refusal::UnknownPacking)
+        }
+    }
+
+    /// The token in the address. One in the body wins over it.
+    pub fn token(&self) -> Option<&str> {
+        Some(self.token.trim()).filter(|token| !token.is_empty())
+    }
+
+    /// What stands in the address in place of a body.
+    pub fn take_data(&mut self) -> Option<Vec<u8>> {
+        let data = std::mem::take(&mut self.data);
+        (!data.is_empty()).then(|| data.into_bytes())
     }
 }

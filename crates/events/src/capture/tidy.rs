@@ -1,12 +1,14 @@
 //! JSON may spell what no text may hold: half a surrogate pair, and the NUL that databases refuse.
 
+use memchr::memchr;
+
 const REPLACEMENT: &[u8; 6] = b"\\ufffd";
 const LENGTH: usize = REPLACEMENT.len();
 
 /// Puts the replacement character in their place. It is spelled in as many bytes, so nothing moves.
 pub(super) fn replace_bad_escapes(json: &mut [u8]) {
     let mut at = 0;
-    while let Some(next) = json[at..].iter().position(|byte| *byte == b'\\') {
+    while let Some(next) = memchr(b'\\', &json[at..]) {
         at += next;
         at += match unit(&json[at..]) {
             Some(0xd800..=0xdbff) if matches!(unit(&json[at + LENGTH..]), Some(0xdc00..=0xdfff)) => 2 * LENGTH,

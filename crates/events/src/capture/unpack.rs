@@ -7,9 +7,11 @@ use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use flate2::bufread::MultiGzDecoder;
 
-use super::{MOST_BYTES, Refusal};
+use super::Refusal;
 
-const GZIP: [u8; 3] = [0x1f, 0x8b, 8];
+pub(super) const GZIP: [u8; 3] = [0x1f, 0x8b, 8];
+/// Memory is asked for in steps of at least this.
+const STEP: usize = 16 * 1024;
 /// A form that holds base64 that holds gzip that holds JSON is as deep as SDKs ever went.
 const MOST_LAYERS: usize = 4;
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -25,45 +27,64 @@ pub(super) fn is_known(packing: &str) -> bool {
     known.iter().any(|name| packing.trim().eq_ignore_ascii_case(name))
 }
 
-/// How large a body says it is once it is unpacked, without unpacking it; the most there may be if it does not say.
-/// Who says too little is refused by [`decode`](super::decode).
-pub fn unpacked_size(bytes: &[u8]) -> usize {
-    match bytes.trim_ascii_start().first() {
-        None | Some(b'{' | b'[') => bytes.len(),
-        Some(_) if bytes.starts_with(&GZIP) => match bytes.last_chunk::<4>() {
-            // The last four bytes of gzip.
-            Some(size) => (u32::from_le_bytes(*size) as usize).max(bytes.len()).min(MOST_BYTES),
-            None => bytes.len(),
-        },
-        Some(_) => MOST_BYTES,
-    }
+/// How large gzip says that it becomes. It may lie.
+pub fn claimed_size(bytes: &[u8]) -> Option<usize> {
+    let size = bytes.last_chunk::<4>().filter(|_| bytes.starts_with(&GZIP))?;
+    Some(u32::from_le_bytes(*size) as usize)
 }
 
-pub(super) fn json(mut bytes: Vec<u8>, most: usize) -> Result<Vec<u8>, Refusal> {
+/// Whether this is JSON already.
+pub fn is_json(bytes: &[u8]) -> bool {
+    matches!(bytes.trim_ascii_start().first(), Some(b'{' | b'['))
+}
+
+/// Takes a body out of its packings, up to `most` bytes. `allocate` is asked before memory is used, and may refuse.
+pub fn unpack<E: From<Refusal>>(
+    mut bytes: Vec<u8>,
+    most: usize,
+    allocate: &mut impl FnMut(usize) -> Result<(), E>,
+) -> Result<Vec<u8>, E> {
     for _ in 0..=MOST_LAYERS {
         if bytes.starts_with(&GZIP) {
-            bytes = gunzip(&bytes, most)?;
-            continue;
-        }
-        match bytes.trim_ascii_start().first() {
-            None => return Err(Refusal::Empty),
-            Some(b'{' | b'[') => return Ok(bytes),
-            Some(_) => bytes = field(&bytes).map_or_else(|| unbase64(&bytes), Ok)?,
+            bytes = gunzip(&bytes, most, allocate)?;
+        } else if is_json(&bytes) {
+            return Ok(bytes);
+        } else if bytes.trim_ascii_start().is_empty() {
+            return Err(Refusal::Empty.into());
+        } else {
+            // Copied once to be read, and shorter after.
+            allocate(2 * bytes.len())?;
+            bytes = field(&bytes).map_or_else(|| unbase64(&bytes), Ok)?;
         }
     }
-    Err(Refusal::Unreadable("it is packed too often".to_owned()))
+    Err(Refusal::Unreadable("it is packed too often".to_owned()).into())
 }
 
 /// Reads no further than it must to see that it is too much.
-fn gunzip(bytes: &[u8], most: usize) -> Result<Vec<u8>, Refusal> {
-    let mut unpacked = Vec::with_capacity(bytes.len().saturating_mul(4).min(most));
-    let mut limited = MultiGzDecoder::new(bytes).take(most as u64 + 1);
-    let read = limited.read_to_end(&mut unpacked);
-    if unpacked.len() > most {
-        return Err(Refusal::TooLarge);
+fn gunzip<E: From<Refusal>>(
+    bytes: &[u8],
+    most: usize,
+    allocate: &mut impl FnMut(usize) -> Result<(), E>,
+) -> Result<Vec<u8>, E> {
+    // One byte more, so that a text of the size that was claimed shows its end without growing.
+    let first = claimed_size(bytes).unwrap_or_default().clamp(STEP, most.max(STEP)) + 1;
+    allocate(first)?;
+    let mut unpacked = Vec::with_capacity(first);
+    let mut source = MultiGzDecoder::new(bytes);
+    loop {
+        let free = unpacked.capacity() - unpacked.len();
+        let read = source.by_ref().take(free as u64).read_to_end(&mut unpacked);
+        if unpacked.len() > most {
+            return Err(Refusal::TooLarge.into());
+        }
+        let count = read.map_err(|_| Refusal::Unreadable("the gzip is damaged".to_owned()))?;
+        if count < free {
+            return Ok(unpacked);
+        }
+        let more = (unpacked.len() / 2).max(STEP);
+        allocate(more)?;
+        unpacked.reserve_exact(more);
     }
-    read.map_err(|_| Refusal::Unreadable("the gzip is damaged".to_owned()))?;
-    Ok(unpacked)
 }
 
 /// The field `data` of a form.

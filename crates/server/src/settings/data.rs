@@ -18,6 +18,18 @@ pub(crate) struct DataSettings {
     )]
     pub(crate) events_url: Option<String>,
 
+    /// How many megabytes of memory requests that send events may use together. One sender gets three eighths of it at
+    /// most.
+    #[arg(
+        long,
+        global = true,
+        env = "HEDGEROW_CAPTURE_MEMORY",
+        default_value = "768",
+        value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(32..=1_048_576),
+        value_name = "MEGABYTES"
+    )]
+    pub(crate) capture_memory: usize,
+
     /// The folder below which exports may write files on this machine; none may unless given.
     #[arg(long, global = true, env = "HEDGEROW_EXPORT_ROOT", value_name = "FOLDER")]
     pub(crate) export_root: Option<PathBuf>,

@@ -1,6 +1,7 @@
 //! The real binary, started as an operator starts it, on both databases.
 
 mod apps;
+mod capture_load;
 mod client;
 mod command_line;
 mod crash;

@@ -1,0 +1,396 @@
+//! How much memory requests that capture may use at once, all together and each sender for itself.
+//!
+//! Memory is reserved before it is used, in the size it really has: bytes that have arrived, not those that were
+//! announced, and values as they are once parsed. Until its token is known a request shares a small part with all others
+//! of that kind. Nobody, by address or by team, gets more than three eighths; and however many large or unknown bodies there
+//! are, a quarter is left for small ones of known teams.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::Hash;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use events::capture::Refusal;
+use service::TeamId;
+use service::sign_in::network;
+use tokio::sync::Notify;
+
+use super::answers::Refused;
+
+/// Unless the operator says otherwise.
+pub(super) const DEFAULT_BYTES: usize = 768 * 1024 * 1024;
+/// Who needs more than this gets it from the part for large bodies.
+const LARGE: usize = 1024 * 1024;
+/// How many requests of one network, and for one team, may be under way.
+const MOST_OF_NETWORK: usize = 2_000;
+const MOST_OF_TEAM: usize = 5_000;
+/// Who finds no memory within this is asked to come back.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Clone)]
+pub(super) struct Budget(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    limits: Limits,
+    used: Mutex<Used>,
+    freed: Notify,
+}
+
+#[derive(Debug)]
+struct Limits {
+    all: usize,
+    large: usize,
+    unproven: usize,
+    unproven_of_network: usize,
+    of_one: usize,
+    patience: Duration,
+}
+
+#[derive(Debug, Default)]
+struct Used {
+    all: usize,
+    large: usize,
+    unproven: usize,
+    networks: HashMap<IpAddr, Share>,
+    teams: HashMap<TeamId, Share>,
+}
+
+/// What one network or team uses.
+#[derive(Debug, Default, Clone, Copy)]
+struct Share {
+    requests: usize,
+    bytes: usize,
+    unproven: usize,
+}
+
+/// The part of one request, given back when dropped.
+#[derive(Debug)]
+pub(super) struct Reservation {
+    shared: Arc<Shared>,
+    network: IpAddr,
+    team: Option<TeamId>,
+    bytes: usize,
+}
+
+impl Budget {
+    pub(super) fn new(bytes: usize) -> Self {
+        Self::with_patience(bytes, PATIENCE)
+    }
+
+    fn with_patience(bytes: usize, patience: Duration) -> Self {
+        let limits = Limits {
+            all: bytes,
+            large: bytes / 8 * 5,
+            unproven: bytes / 8,
+            unproven_of_network: bytes / 32,
+            of_one: bytes / 8 * 3,
+            patience,
+        };
+        Self(Arc::new(Shared {
+            limits,
+            used: Mutex::default(),
+            freed: Notify::new(),
+        }))
+    }
+
+    /// Lets a request in, with no memory yet.
+    pub(super) fn enter(&self, address: IpAddr) -> Result<Reservation, Refused> {
+        let network = network(address);
+        let mut used = self.0.lock();
+        let share = used.networks.entry(network).or_default();
+        if share.requests >= MOST_OF_NETWORK {
+            return Err(Refused::Busy);
+        }
+        share.requests += 1;
+        Ok(Reservation {
+            shared: self.0.clone(),
+            network,
+            team: None,
+            bytes: 0,
+        })
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Used> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Reservation {
+    /// Reserves more, if there is more.
+    pub(super) fn grow(&mut self, bytes: usize) -> Result<(), Refused> {
+        let limits = &self.shared.limits;
+        let total = self.bytes.saturating_add(bytes);
+        if total > limits.of_one {
+            return Err(Refused::TooMuchMemory);
+        }
+        if self.team.is_none() && total > limits.unproven_of_network {
+            return Err(Refusal::TokenTooFar.into());
+        }
+        let mut used = self.shared.lock();
+        let share = used.networks.get(&self.network).copied().unwrap_or_default();
+        let of_team = self
+            .team
+            .and_then(|team| used.teams.get(&team))
+            .map_or(0, |share| share.bytes);
+        let large = self.large_part(total) - self.large_part(self.bytes);
+        let has_room = used.all + bytes <= limits.all
+            && used.large + large <= limits.large
+            && share.bytes + bytes <= limits.of_one
+            && match self.team {
+                Some(_) => of_team + bytes <= limits.of_one,
+                None => {
+                    used.unproven + bytes <= limits.unproven && share.unproven + bytes <= limits.unproven_of_network
+                }
+            };
+        if !has_room {
+            return Err(Refused::Busy);
+        }
+        used.change(self, total);
+        drop(used);
+        self.bytes = total;
+        Ok(())
+    }
+
+    /// Gives back what is no longer needed.
+    pub(super) fn shrink_to(&mut self, bytes: usize) {
+        if bytes < self.bytes {
+            self.shared.lock().change(self, bytes);
+            self.bytes = bytes;
+            self.shared.freed.notify_waiters();
+        }
+    }
+
+    /// The request is for this team: from now on it shares with the team's others.
+    pub(super) fn prove(&mut self, team: TeamId) -> Result<(), Refused> {
+        if self.team.is_some() {
+            return Ok(());
+        }
+        let mut used = self.shared.lock();
+        let share = used.teams.get(&team).copied().unwrap_or_default();
+        let limits = &self.shared.limits;
+        let has_room = share.requests < MOST_OF_TEAM
+            && share.bytes + self.bytes <= limits.of_one
+            && used.large + large_part(self.bytes) <= limits.large;
+        if !has_room {
+            return Err(Refused::Busy);
+        }
+        let bytes = self.bytes;
+        used.change(self, 0);
+        self.bytes = 0;
+        self.team = Some(team);
+        used.teams.entry(team).or_default().requests += 1;
+        used.change(self, bytes);
+        drop(used);
+        self.bytes = bytes;
+        Ok(())
+    }
+
+    /// What of so many bytes comes from the part for large bodies. Unknown senders have a part of their own.
+    fn large_part(&self, bytes: usize) -> usize {
+        if self.team.is_some() { large_part(bytes) } else { 0 }
+    }
+
+    /// Tries as often as others give something back.
+    pub(super) async fn patiently(
+        &mut self,
+        mut attempt: impl FnMut(&mut Self) -> Result<(), Refused>,
+    ) -> Result<(), Refused> {
+        match attempt(self) {
+            Err(Refused::Busy) => {}
+            other => return other,
+        }
+        let shared = self.shared.clone();
+        let waiting = async {
+            loop {
+                let mut freed = std::pin::pin!(shared.freed.notified());
+                freed.as_mut().enable();
+                match attempt(self) {
+                    Err(Refused::Busy) => freed.await,
+                    other => return other,
+                }
+            }
+        };
+        tokio::time::timeout(shared.limits.patience, waiting)
+            .await
+            .unwrap_or(Err(Refused::Busy))
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        let mut used = self.shared.lock();
+        used.change(self, 0);
+        leave(&mut used.networks, self.network);
+        if let Some(team) = self.team {
+            leave(&mut used.teams, team);
+        }
+        drop(used);
+        self.shared.freed.notify_waiters();
+    }
+}
+
+impl Used {
+    /// Counts a reservation as one of so many bytes.
+    fn change(&mut self, of: &Reservation, bytes: usize) {
+        let set = |count: &mut usize, before: usize, after: usize| *count = *count + after - before;
+        set(&mut self.all, of.bytes, bytes);
+        set(&mut self.large, of.large_part(of.bytes), of.large_part(bytes));
+        let share = self.networks.entry(of.network).or_default();
+        set(&mut share.bytes, of.bytes, bytes);
+        match of.team {
+            Some(team) => set(&mut self.teams.entry(team).or_default().bytes, of.bytes, bytes),
+            None => {
+                set(&mut share.unproven, of.bytes, bytes);
+                set(&mut self.unproven, of.bytes, bytes);
+            }
+        }
+    }
+}
+
+fn large_part(bytes: usize) -> usize {
+    if bytes > LARGE { bytes } else { 0 }
+}
+
+/// One request less; who has none is forgotten.
+fn leave<K: Eq + Hash>(shares: &mut HashMap<K, Share>, key: K) {
+    if let Entry::Occupied(mut share) = shares.entry(key) {
+        share.get_mut().requests -= 1;
+        if share.get().requests == 0 {
+            share.remove();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: usize = 64 * 1024 * 1024;
+    const MB: usize = 1024 * 1024;
+
+    fn from(number: u8) -> IpAddr {
+        [192, 0, 2, number].into()
+    }
+
+    fn is_busy(result: Result<(), Refused>) -> bool {
+        matches!(result, Err(Refused::Busy))
+    }
+
+    fn proven(budget: &Budget, network: u8, team: i64, bytes: usize) -> Reservation {
+        let mut one = budget.enter(from(network)).unwrap();
+        one.prove(TeamId(team)).unwrap();
+        one.grow(bytes).unwrap();
+        one
+    }
+
+    #[test]
+    fn a_network_gets_its_part_and_all_of_it_is_given_back() {
+        let budget = Budget::new(ALL);
+        let mut held: Vec<Reservation> = (0..24).map(|team| proven(&budget, 1, team, MB)).collect();
+        let mut next = proven(&budget, 1, 99, 0);
+        assert!(is_busy(next.grow(1)));
+        let other = proven(&budget, 2, 1, 4 * MB);
+        held.pop();
+        next.grow(MB).unwrap();
+        drop((held, next, other));
+        let used = budget.0.lock();
+        assert_eq!((used.all, used.large, used.unproven), (0, 0, 0));
+        assert!(used.networks.is_empty() && used.teams.is_empty());
+    }
+
+    #[test]
+    fn a_team_gets_its_part_from_wherever_it_sends() {
+        let budget = Budget::new(ALL);
+        let held: Vec<Reservation> = (0..24).map(|network| proven(&budget, network, 1, MB)).collect();
+        let mut next = budget.enter(from(99)).unwrap();
+        next.grow(1).unwrap();
+        assert!(is_busy(next.prove(TeamId(1))), "what was held before counts as well");
+        next.prove(TeamId(2)).unwrap();
+        drop(held);
+    }
+
+    #[test]
+    fn who_has_shown_no_token_shares_a_small_part() {
+        let budget = Budget::new(ALL);
+        let unproven = |network| {
+            let mut one = budget.enter(from(network)).unwrap();
+            one.grow(2 * MB).unwrap();
+            one
+        };
+        let mut first = unproven(1);
+        assert!(matches!(first.grow(1), Err(Refused::Body(Refusal::TokenTooFar))));
+        assert!(is_busy(budget.enter(from(1)).unwrap().grow(1)), "of one network");
+        let others: Vec<Reservation> = (2..5).map(unproven).collect();
+        let mut fifth = budget.enter(from(5)).unwrap();
+        assert!(is_busy(fifth.grow(1)), "of all");
+        fifth.prove(TeamId(1)).unwrap();
+        fifth.grow(4 * MB).unwrap();
+        drop((first, others));
+    }
+
+    #[test]
+    fn large_and_unknown_bodies_leave_a_quarter_for_small_ones() {
+        let budget = Budget::new(ALL);
+        let unproven: Vec<Reservation> = (200..204)
+            .map(|network| {
+                let mut one = budget.enter(from(network)).unwrap();
+                one.grow(2 * MB).unwrap();
+                one
+            })
+            .collect();
+        let large: Vec<Reservation> = (0..4)
+            .map(|number| proven(&budget, number, number.into(), 10 * MB))
+            .collect();
+        assert!(is_busy(proven(&budget, 99, 99, 0).grow(2 * MB)));
+        let mut small: Vec<Reservation> = (10..26)
+            .map(|number| proven(&budget, number, number.into(), MB))
+            .collect();
+        assert!(is_busy(small[0].grow(1)), "growing large counts all of it");
+        drop(large);
+        small[0].grow(1).unwrap();
+        small[0].shrink_to(10);
+        drop(unproven);
+        assert_eq!(budget.0.lock().large, 0);
+    }
+
+    #[test]
+    fn what_can_never_fit_is_refused_for_good() {
+        let mut one = proven(&Budget::new(ALL), 1, 1, 0);
+        assert!(matches!(one.grow(ALL / 2), Err(Refused::TooMuchMemory)));
+        assert!(matches!(one.grow(usize::MAX), Err(Refused::TooMuchMemory)));
+    }
+
+    #[test]
+    fn a_network_has_so_many_requests_under_way() {
+        let budget = Budget::new(ALL);
+        let sixty_four = |end: u16| IpAddr::from([0x2001, 0xdb8, 0, 1, 0, 0, 0, end]);
+        let held: Vec<Reservation> = (0..MOST_OF_NETWORK)
+            .map(|number| budget.enter(sixty_four(u16::try_from(number).unwrap())).unwrap())
+            .collect();
+        assert!(matches!(budget.enter(sixty_four(9999)), Err(Refused::Busy)));
+        budget.enter(from(1)).unwrap();
+        drop(held);
+        budget.enter(sixty_four(9999)).unwrap();
+    }
+
+    #[tokio::test]
+    async fn who_waits_gets_what_is_given_back() {
+        let budget = Budget::with_patience(ALL, Duration::from_millis(20));
+        let mut first = budget.enter(from(1)).unwrap();
+        first.grow(2 * MB).unwrap();
+        let mut second = budget.enter(from(1)).unwrap();
+        let busy = second.patiently(|one| one.grow(MB)).await;
+        assert!(is_busy(busy), "nothing was given back");
+        let giving = async {
+            tokio::task::yield_now().await;
+            drop(first);
+        };
+        let (got, ()) = tokio::join!(second.patiently(|one| one.grow(MB)), giving);
+        got.unwrap();
+    }
+}

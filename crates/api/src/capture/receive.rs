@@ -1,0 +1,166 @@
+//! The bytes of a body as they arrive. Who sends too slowly is not waited for.
+
+use std::time::Duration;
+
+use axum::body::{Body, HttpBody};
+use axum::http::{HeaderMap, header};
+use bytes::Bytes;
+use events::capture::{MOST_PACKED_BYTES, Refusal};
+use http_body_util::BodyExt;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::answers::Refused;
+
+/// How fast a body has to arrive.
+#[derive(Debug, Clone, Copy)]
+struct Rate {
+    /// So many bytes have to come in each window, unless the body ends in it.
+    least: usize,
+    window: Duration,
+    /// At first a connection may be slow.
+    grace: Duration,
+}
+
+const RATE: Rate = Rate {
+    least: 10_000,
+    window: Duration::from_secs(10),
+    grace: Duration::from_secs(1),
+};
+/// How long a body is read and thrown away, so that its sender comes to read the answer.
+const DISCARDING: Duration = Duration::from_secs(5);
+
+#[derive(Debug)]
+pub(super) struct Receiver {
+    body: Body,
+    received: usize,
+    is_finished: bool,
+    rate: Rate,
+    window_end: Instant,
+    before_window: usize,
+}
+
+impl Receiver {
+    pub(super) fn new(body: Body, headers: &HeaderMap) -> Result<Self, Refused> {
+        let announced = headers.get(header::CONTENT_LENGTH);
+        let announced = announced.and_then(|value| value.to_str().ok()?.parse().ok());
+        if announced.is_some_and(|size: usize| size > MOST_PACKED_BYTES) {
+            return Err(Refusal::TooLarge.into());
+        }
+        Ok(Self::at_rate(body, RATE))
+    }
+
+    fn at_rate(body: Body, rate: Rate) -> Self {
+        Self {
+            body,
+            received: 0,
+            is_finished: false,
+            rate,
+            window_end: Instant::now() + rate.grace + rate.window,
+            before_window: 0,
+        }
+    }
+
+    /// The next bytes, or none at the end.
+    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Refused> {
+        while !self.is_finished {
+            match timeout_at(self.window_end, self.body.frame()).await {
+                Err(_) => self.check_rate()?,
+                Ok(None) => self.is_finished = true,
+                Ok(Some(Err(_))) => {
+                    self.is_finished = true;
+                    return Err(Refused::Broken);
+                }
+                Ok(Some(Ok(frame))) => {
+                    let Ok(bytes) = frame.into_data() else { continue };
+                    self.received += bytes.len();
+                    if self.received > MOST_PACKED_BYTES {
+                        return Err(Refusal::TooLarge.into());
+                    }
+                    if Instant::now() >= self.window_end {
+                        self.check_rate()?;
+                    }
+                    return Ok(Some(bytes));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// At the end of a window.
+    fn check_rate(&mut self) -> Result<(), Refused> {
+        if self.received - self.before_window < self.rate.least {
+            self.is_finished = true;
+            return Err(Refused::TooSlow);
+        }
+        self.before_window = self.received;
+        self.window_end = Instant::now() + self.rate.window;
+        Ok(())
+    }
+
+    /// Whether it is known already that nothing more comes.
+    pub(super) fn is_finished(&mut self) -> bool {
+        self.is_finished = self.is_finished || self.body.is_end_stream();
+        self.is_finished
+    }
+
+    /// Reads what is left and keeps none of it: many clients read no answer before they have sent everything.
+    pub(super) async fn discard(&mut self) {
+        let rest = async { while let Ok(Some(_)) = self.next().await {} };
+        // Whoever is not done by then finds the connection closed.
+        let _ = timeout(DISCARDING, rest).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::stream;
+
+    use super::*;
+
+    /// A kilobyte a tenth of a second.
+    const FAST: Rate = Rate {
+        least: 1_000,
+        window: Duration::from_millis(100),
+        grace: Duration::from_millis(50),
+    };
+
+    /// A body that comes in parts of this size, each after so many milliseconds.
+    fn sender(size: usize, every: u64, count: usize) -> Receiver {
+        let parts = stream::unfold(0, move |number| async move {
+            tokio::time::sleep(Duration::from_millis(every)).await;
+            let part = Ok::<_, std::io::Error>(Bytes::from(vec![b' '; size]));
+            (number < count).then_some((part, number + 1))
+        });
+        Receiver::at_rate(Body::from_stream(parts), FAST)
+    }
+
+    async fn receive(mut receiver: Receiver) -> Result<usize, Refused> {
+        let mut size = 0;
+        while let Some(bytes) = receiver.next().await? {
+            size += bytes.len();
+        }
+        Ok(size)
+    }
+
+    #[tokio::test]
+    async fn who_sends_too_slowly_is_not_waited_for() {
+        let silence = || stream::pending::<Result<Bytes, axum::Error>>();
+        let silent = Receiver::at_rate(Body::from_stream(silence()), FAST);
+        assert!(matches!(receive(silent).await, Err(Refused::TooSlow)));
+        assert!(matches!(receive(sender(10, 10, 100_000)).await, Err(Refused::TooSlow)));
+        let much = stream::iter([Ok(Bytes::from(vec![b' '; 1_000_000]))]);
+        let stalls = Body::from_stream(futures_util::StreamExt::chain(much, silence()));
+        let stalled = receive(Receiver::at_rate(stalls, FAST)).await;
+        assert!(matches!(stalled, Err(Refused::TooSlow)), "a good start does not last");
+    }
+
+    #[tokio::test]
+    async fn a_slow_line_is_fast_enough() {
+        assert_eq!(receive(sender(1_000, 20, 20)).await.unwrap(), 20_000);
+        assert_eq!(
+            receive(sender(10, 50, 1)).await.unwrap(),
+            10,
+            "the end of a body is in time"
+        );
+    }
+}

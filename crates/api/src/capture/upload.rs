@@ -1,0 +1,317 @@
+//! One body, from its first byte to the stored events.
+//!
+//! A small body is read at once: that is what nearly all are. Of a larger one no more than its packed bytes is kept until
+//! its token was found and a team has it; only then is it unpacked and parsed, in memory that was reserved before.
+
+use std::net::IpAddr;
+
+use axum::extract::Request;
+use axum::http::header;
+use axum::http::request::Parts;
+use bytes::Bytes;
+use events::Time;
+use events::capture::{
+    Candidate, Captured, Envelope, MOST_BYTES, MOST_SCANNED_BYTES, Parameters, Progress, Refusal, TokenScan,
+    claimed_size, estimate, is_json, parse, unpack,
+};
+use service::TeamId;
+use tokio::task::spawn_blocking;
+
+use super::answers::{Done, Refused};
+use super::budget::Reservation;
+use super::receive::Receiver;
+use super::{Capture, decode};
+
+/// Reading a body up to this size takes so little time that nobody waits for it.
+const SMALL: usize = 64 * 1024;
+/// What is searched for a token in one go.
+const PIECE: usize = 32 * 1024;
+/// The memory that takes.
+const SCANNER: usize = 128 * 1024;
+
+pub(super) type Result<T> = std::result::Result<T, Refused>;
+
+pub(super) async fn take(capture: &Capture, request: Request, unnamed: Option<&'static str>) -> Result<Done> {
+    let (parts, body) = request.into_parts();
+    let mut receiver = Receiver::new(body, &parts.headers)?;
+    let taken = receive(capture, &parts, &mut receiver, unnamed).await;
+    if taken.as_ref().is_err_and(Refused::is_for_a_reader) {
+        receiver.discard().await;
+    }
+    taken
+}
+
+async fn receive(
+    capture: &Capture,
+    parts: &Parts,
+    receiver: &mut Receiver,
+    unnamed: Option<&'static str>,
+) -> Result<Done> {
+    let encoding = parts.headers.get(header::CONTENT_ENCODING);
+    let encoding = encoding.and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let parameters = Parameters::read(parts.uri.query().unwrap_or_default(), encoding)?;
+    let address = capture.settings.client_address(parts);
+    let upload = Upload {
+        capture,
+        receiver,
+        reservation: capture.budget.enter(address)?,
+        reading: Reading {
+            parameters,
+            address,
+            unnamed,
+            now: capture.service.clock().now(),
+        },
+        proven: None,
+        has_candidate: false,
+    };
+    upload.run().await
+}
+
+/// What it takes to read a body, apart from its bytes.
+#[derive(Debug)]
+pub(super) struct Reading {
+    parameters: Parameters,
+    address: IpAddr,
+    unnamed: Option<&'static str>,
+    now: Time,
+}
+
+impl Reading {
+    pub(super) fn parse(&self, text: Vec<u8>) -> Result<Captured> {
+        let envelope = Envelope {
+            parameters: &self.parameters,
+            address: Some(self.address),
+            unnamed: self.unnamed,
+            now: self.now,
+        };
+        Ok(parse(text, &envelope)?)
+    }
+}
+
+struct Upload<'a> {
+    capture: &'a Capture,
+    receiver: &'a mut Receiver,
+    reservation: Reservation,
+    reading: Reading,
+    /// The token that was found, and the team that has it.
+    proven: Option<(String, TeamId)>,
+    /// Whether there was a token that no team has.
+    has_candidate: bool,
+}
+
+impl Upload<'_> {
+    async fn run(mut self) -> Result<Done> {
+        let bytes = match self.reading.parameters.take_data() {
+            Some(data) => data,
+            None => self.start().await?,
+        };
+        let is_whole = bytes.len() <= SMALL && self.receiver.is_finished();
+        if is_whole && (is_json(&bytes) || claimed_size(&bytes).is_some_and(|size| size <= SMALL)) {
+            return self.take_small(bytes).await;
+        }
+        let (mut proven, mut bytes) = self.prove(bytes).await?;
+        proven.receive_rest(&mut bytes).await?;
+        proven.take_large(bytes).await
+    }
+
+    /// All of a small body, or the beginning of a larger one. What was announced does not count, only what is there.
+    async fn start(&mut self) -> Result<Vec<u8>> {
+        let Some(first) = self.receiver.next().await? else {
+            return Ok(Vec::new());
+        };
+        let mut bytes = Vec::from(first);
+        if !self.receiver.is_finished() {
+            self.reserve(bytes.capacity()).await?;
+        }
+        while bytes.len() <= SMALL
+            && let Some(more) = self.receiver.next().await?
+        {
+            self.push(&mut bytes, &more).await?;
+        }
+        Ok(bytes)
+    }
+
+    async fn receive_rest(&mut self, bytes: &mut Vec<u8>) -> Result<()> {
+        while let Some(more) = self.receiver.next().await? {
+            self.push(bytes, &more).await?;
+        }
+        Ok(())
+    }
+
+    async fn push(&mut self, bytes: &mut Vec<u8>, more: &Bytes) -> Result<()> {
+        if bytes.capacity() - bytes.len() < more.len() {
+            let grown = (bytes.len() / 2).max(more.len());
+            self.reserve(grown).await?;
+            bytes.reserve_exact(grown);
+        }
+        bytes.extend_from_slice(more);
+        Ok(())
+    }
+
+    async fn reserve(&mut self, bytes: usize) -> Result<()> {
+        self.reservation.patiently(|mine| mine.grow(bytes)).await
+    }
+
+    async fn take_small(mut self, bytes: Vec<u8>) -> Result<Done> {
+        let text = unpack(bytes, SMALL, &mut |_| Ok::<_, Refused>(()))?;
+        let needed = text.capacity() + estimate(&text);
+        if self.reservation.grow(needed).is_err() {
+            // Unknown senders have used up their part. Whose this is can be told without it.
+            self.prove_text(&text).await?;
+            self.reserve(needed).await?;
+        }
+        let captured = self.reading.parse(text)?;
+        let team = self.team_of(&captured).await?;
+        self.reservation.patiently(|mine| mine.prove(team)).await?;
+        self.store(team, captured).await
+    }
+
+    async fn take_large(mut self, bytes: Vec<u8>) -> Result<Done> {
+        let expected = claimed_size(&bytes).unwrap_or_default().min(MOST_BYTES);
+        self.reserve(expected).await?;
+        let (decoded, reservation, reading) =
+            decode::decode(self.capture, bytes, expected, self.reservation, self.reading).await?;
+        self.reservation = reservation;
+        self.reading = reading;
+        let team = self.team_of(&decoded).await?;
+        self.store(team, decoded).await
+    }
+
+    async fn team_of(&mut self, captured: &Captured) -> Result<TeamId> {
+        match self.proven.take() {
+            Some((token, team)) if token == captured.token => Ok(team),
+            _ => find(self.capture, &captured.token).await?.ok_or(Refused::UnknownToken),
+        }
+    }
+
+    /// On a task of its own: a sender that hangs up must not set memory free that the store still holds.
+    async fn store(self, team: TeamId, captured: Captured) -> Result<Done> {
+        let count = captured.events.len();
+        if count > 0 {
+            let (events, now, reservation) = (self.capture.events.clone(), self.reading.now, self.reservation);
+            let stored = tokio::spawn(async move {
+                let stored = events.append(team.0, captured.events, now).await;
+                drop(reservation);
+                stored
+            });
+            stored.await.map_err(|_| Refused::Failed)??;
+        }
+        Ok(Done(count))
+    }
+}
+
+async fn find(capture: &Capture, token: &str) -> Result<Option<TeamId>> {
+    let found = capture.service.team_by_token(token).await?;
+    Ok(found.map(|found| found.team))
+}
+
+/// Few bytes may unpack to many, so that is done where nobody waits for it.
+async fn search(capture: &Capture, mut scan: TokenScan, piece: &[u8]) -> Result<TokenScan> {
+    if !scan.will_unpack(piece) {
+        scan.feed(piece);
+        return Ok(scan);
+    }
+    let _turn = capture.readers.acquire().await.map_err(|_| Refused::Failed)?;
+    let piece = piece.to_vec();
+    let searching = spawn_blocking(move || {
+        scan.feed(&piece);
+        scan
+    });
+    searching.await.map_err(|_| Refused::Failed)
+}
+
+/// Who sends, before the body is unpacked.
+impl Upload<'_> {
+    /// Finds the token while the body arrives, or refuses it.
+    async fn prove(mut self, mut bytes: Vec<u8>) -> Result<(Self, Vec<u8>)> {
+        if let Some(token) = self.reading.parameters.token().map(ToOwned::to_owned)
+            && self.is_proven_by(&token).await?
+        {
+            return Ok((self, bytes));
+        }
+        self.reserve(SCANNER).await?;
+        let (mut scan, mut scanned) = (TokenScan::default(), 0);
+        let progress = loop {
+            while scanned < bytes.len() && scan.progress() == Progress::Searching {
+                let end = bytes.len().min(scanned + PIECE);
+                scan = search(self.capture, scan, &bytes[scanned..end]).await?;
+                scanned = end;
+                if self.is_proven_by_any(&mut scan).await? {
+                    return Ok((self, bytes));
+                }
+            }
+            match scan.progress() {
+                Progress::Searching => {}
+                Progress::NotFound => return Err(Refusal::TokenTooFar.into()),
+                other => break other,
+            }
+            match self.receiver.next().await? {
+                Some(more) => self.push(&mut bytes, &more).await?,
+                None => break scan.end(),
+            }
+        };
+        match progress {
+            _ if self.is_proven_by_any(&mut scan).await? => Ok((self, bytes)),
+            Progress::Opaque => self.prove_opaque(bytes).await,
+            _ => Err(self.refused(progress)),
+        }
+    }
+
+    /// Base64 and forms have to be there as a whole, and are unpacked first. They get little room for that.
+    async fn prove_opaque(mut self, mut bytes: Vec<u8>) -> Result<(Self, Vec<u8>)> {
+        self.receive_rest(&mut bytes).await?;
+        let mut reservation = self.reservation;
+        let _turn = self.capture.readers.acquire().await.map_err(|_| Refused::Failed)?;
+        let unpacking = spawn_blocking(move || {
+            let text = unpack(bytes, MOST_SCANNED_BYTES, &mut |more| reservation.grow(more))?;
+            Ok::<_, Refused>((text, reservation))
+        });
+        let text;
+        (text, self.reservation) = unpacking.await.map_err(|_| Refused::Failed)??;
+        self.prove_text(&text).await?;
+        Ok((self, text))
+    }
+
+    async fn prove_text(&mut self, text: &[u8]) -> Result<()> {
+        let mut scan = TokenScan::default();
+        let progress = match scan.feed(text) {
+            Progress::Searching => scan.end(),
+            other => other,
+        };
+        if self.is_proven_by_any(&mut scan).await? {
+            return Ok(());
+        }
+        Err(self.refused(progress))
+    }
+
+    async fn is_proven_by_any(&mut self, scan: &mut TokenScan) -> Result<bool> {
+        for Candidate { token, .. } in scan.candidates() {
+            self.has_candidate = true;
+            if self.is_proven_by(&token).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    async fn is_proven_by(&mut self, token: &str) -> Result<bool> {
+        let Some(team) = find(self.capture, token).await? else {
+            return Ok(false);
+        };
+        self.reservation.patiently(|mine| mine.prove(team)).await?;
+        self.proven = Some((token.to_owned(), team));
+        Ok(true)
+    }
+
+    /// Why, when the search came to its end without a token that a team has.
+    fn refused(&self, progress: Progress) -> Refused {
+        if progress == Progress::Damaged {
+            return Refusal::Unreadable("it is damaged, or too deep".to_owned()).into();
+        }
+        if self.has_candidate || self.reading.parameters.token().is_some() {
+            Refused::UnknownToken
+        } else {
+            Refusal::NoToken.into()
+        }
+    }
+}
