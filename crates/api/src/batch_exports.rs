@@ -240,5 +240,6 @@ struct Unpause {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(extend("examples" = [{ "destination": { "type": "NoOp", "config": {} } }]))]
 struct TestWish {
+    #[schemars(extend("required" = ["type"]))]
     destination: DestinationInput,
 }

@@ -13,6 +13,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, he
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
+use identity::cookies;
 use service::Service;
 use service::access::{self, Origin};
 use service::idempotency::Claim;
@@ -21,13 +22,15 @@ use tracing::{Instrument, Span};
 
 use crate::Api;
 use crate::error::Problem;
-use crate::{conditional, idempotency};
+use crate::{conditional, host, idempotency};
 
 /// After this long a request is given up.
 pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const DRY_RUN: HeaderName = HeaderName::from_static("x-dry-run");
+/// How long browsers come by https alone, once they have.
+const A_YEAR: HeaderValue = HeaderValue::from_static("max-age=31536000");
 const PROBLEM_JSON: &str = "application/problem+json";
 
 /// What is learned on a request's way in and needed on its way out.
@@ -92,12 +95,13 @@ pub(crate) async fn layer(State(api): State<Api>, mut request: Request, next: Ne
         origin: origin(&api, &parts),
         ..access::Request::default()
     };
-    let is_refused = is_cross_origin(&parts);
+    let refusal = refusal(&api, &parts);
+    let is_https = api.settings.is_https(&parts);
     let mut request = Request::from_parts(parts, body);
     request.extensions_mut().insert(asks);
     let asked = Asked::about(&request);
     let span = asked.span(&api, &notes);
-    let answer = AssertUnwindSafe(carry_out(&api, request, next, is_refused))
+    let answer = AssertUnwindSafe(carry_out(&api, request, next, refusal))
         .catch_unwind()
         .instrument(span);
     let response = match tokio::time::timeout(TIME_LIMIT, answer).await {
@@ -108,6 +112,9 @@ pub(crate) async fn layer(State(api): State<Api>, mut request: Request, next: Ne
     let response = rendered(response, asked.accept.as_ref(), &notes);
     let mut response = conditional::not_modified(response, &asked.method, asked.if_none_match.as_ref());
     add_headers(response.headers_mut(), &notes);
+    if is_https {
+        response.headers_mut().insert(header::STRICT_TRANSPORT_SECURITY, A_YEAR);
+    }
     asked.record(&api, response.status(), started.elapsed(), &notes);
     response
 }
@@ -122,21 +129,30 @@ fn origin(api: &Api, parts: &Parts) -> Origin {
     }
 }
 
+/// What is wrong with a request wherever it leads.
+fn refusal(api: &Api, parts: &Parts) -> Option<Problem> {
+    match host::host(parts) {
+        Err(problem) => Some(problem),
+        // Scripts of apps share no host with what people do here.
+        Ok(_) if api.settings.is_for_apps(parts) == Some(true) => Some(Problem::NoSuchRoute),
+        Ok(_) => is_cross_origin(parts).then_some(Problem::CrossOrigin),
+    }
+}
+
 /// Identity providers make browsers post their answers here, from their own pages. What they carry is proof by itself.
 const ANSWERS_OF_PROVIDERS: &str = "/saml/";
 
 /// Browsers send cookies along with what other sites ask for; only our own pages may change things with them. A key is
-/// never sent along by itself.
+/// never sent along by itself, so who sends one, and no cookie beside it, cannot be misused.
 fn is_cross_origin(parts: &Parts) -> bool {
     let is_harmless = matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
-    let has_key = parts.headers.contains_key(header::AUTHORIZATION);
-    if is_harmless || has_key || parts.uri.path().starts_with(ANSWERS_OF_PROVIDERS) {
+    if is_harmless || is_by_key_alone(&parts.headers) || parts.uri.path().starts_with(ANSWERS_OF_PROVIDERS) {
         return false;
     }
     let text = |name: HeaderName| parts.headers.get(name).and_then(|value| value.to_str().ok());
     match text(HeaderName::from_static("sec-fetch-site")) {
         Some(site) => !matches!(site, "same-origin" | "none"),
-        None => match (text(header::ORIGIN), text(header::HOST)) {
+        None => match (text(header::ORIGIN), host::host(parts).ok().flatten()) {
             (Some(origin), Some(host)) => origin.split_once("://").is_none_or(|(_, rest)| rest != host),
             (Some(_), None) => true,
             // No browser: there is nobody to be misused.
@@ -145,9 +161,20 @@ fn is_cross_origin(parts: &Parts) -> bool {
     }
 }
 
-async fn carry_out(api: &Api, request: Request, next: Next, is_refused: bool) -> Response {
-    if is_refused {
-        return Problem::CrossOrigin.into_response();
+/// Browsers remember `Basic` by themselves, but no `Bearer`.
+fn is_by_key_alone(headers: &HeaderMap) -> bool {
+    let has_cookie = [cookies::SESSION, cookies::CHALLENGE, cookies::BROWSER]
+        .iter()
+        .any(|name| cookies::find(headers, name).is_some());
+    let scheme = headers
+        .get(header::AUTHORIZATION)
+        .and_then(|value| value.to_str().ok()?.split(' ').next());
+    !has_cookie && scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("bearer"))
+}
+
+async fn carry_out(api: &Api, request: Request, next: Next, refusal: Option<Problem>) -> Response {
+    if let Some(problem) = refusal {
+        return problem.into_response();
     }
     if idempotency::is_wanted(&request) {
         // On a task of its own: when the client hangs up, the answer is still kept for when it asks again.
@@ -245,7 +272,7 @@ pub(crate) fn rendered(mut response: Response, accept: Option<&HeaderValue>, not
     };
     problem.log(&notes.request_id);
     let accept = accept.and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let content_type = if accept.contains(PROBLEM_JSON) {
+    let content_type = if accepts_problem_json(accept) {
         PROBLEM_JSON
     } else {
         "application/json"
@@ -256,6 +283,31 @@ pub(crate) fn rendered(mut response: Response, accept: Option<&HeaderValue>, not
         .headers_mut()
         .insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     *response.body_mut() = Body::from(body);
+    response
+}
+
+/// Whether it is named, and not with the weight of nothing.
+fn accepts_problem_json(accept: &str) -> bool {
+    accept.split(',').any(|range| {
+        let mut parts = range.split(';').map(str::trim);
+        let is_named = parts.next().is_some_and(|name| name.eq_ignore_ascii_case(PROBLEM_JSON));
+        let weight = parts.find_map(|part| part.strip_prefix("q=").or_else(|| part.strip_prefix("Q=")));
+        is_named && weight.is_none_or(|weight| weight.parse::<f32>().is_ok_and(|weight| weight > 0.0))
+    })
+}
+
+/// For what is answered before or beside [`layer`].
+pub(crate) async fn identify(State(service): State<Service>, request: Request, next: Next) -> Response {
+    let given = request.headers().get(REQUEST_ID).cloned();
+    let mut response = next.run(request).await;
+    if !response.headers().contains_key(REQUEST_ID) {
+        let given = given
+            .map(|id| HeaderMap::from_iter([(REQUEST_ID, id)]))
+            .unwrap_or_default();
+        if let Ok(id) = HeaderValue::from_str(&request_id(&service, &given)) {
+            response.headers_mut().insert(REQUEST_ID, id);
+        }
+    }
     response
 }
 

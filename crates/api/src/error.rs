@@ -21,6 +21,8 @@ pub(crate) enum Problem {
     /// The password was right; a code is asked for next.
     CodeNeeded,
     CrossOrigin,
+    /// The header `Host` is there twice, or is none.
+    BadHost,
     Validation(Vec<Invalid>),
     /// The body is no JSON, or not as JSON should be.
     Unreadable(String),
@@ -66,6 +68,7 @@ impl Problem {
             Self::NotAuthenticated => (StatusCode::UNAUTHORIZED, AUTHENTICATION, "not_authenticated"),
             Self::AuthenticationFailed => (StatusCode::UNAUTHORIZED, AUTHENTICATION, "authentication_failed"),
             Self::SignInNeeded | Self::CrossOrigin => (StatusCode::FORBIDDEN, AUTHENTICATION, "permission_denied"),
+            Self::BadHost => (StatusCode::BAD_REQUEST, REQUEST, "invalid_host"),
             Self::CodeNeeded => (StatusCode::UNAUTHORIZED, AUTHENTICATION, "2fa_required"),
             Self::Validation(_) => (StatusCode::BAD_REQUEST, VALIDATION, "invalid_input"),
             Self::Unreadable(_) => (StatusCode::BAD_REQUEST, REQUEST, "parse_error"),
@@ -117,6 +120,7 @@ impl Problem {
             Self::SignInNeeded => "this is done by a person who has signed in, or on the command line".to_owned(),
             Self::CodeNeeded => "send a code of your authenticator, or a backup code, to /api/login/token/".to_owned(),
             Self::CrossOrigin => "another site may not do this on your behalf".to_owned(),
+            Self::BadHost => "send the header Host once, with the name of this server".to_owned(),
             Self::Validation(_) => "the input is not valid".to_owned(),
             Self::Unreadable(why) => format!("the body is not valid JSON: {why}"),
             Self::NoSuchRoute => "there is nothing at this address".to_owned(),
@@ -207,6 +211,7 @@ fn seconds(wait: Duration) -> u64 {
     "request_id": "0198c2f6a9b47c01",
     "errors": [{"code": "blank", "detail": "this must not be blank", "attr": "name"}]
 }]))]
+#[schemars(extend("required" = ["type", "code", "detail", "attr", "request_id", "errors"]))]
 pub(crate) struct ProblemView {
     /// The kind of error.
     #[schemars(extend("enum" = [
@@ -227,6 +232,7 @@ pub(crate) struct ProblemView {
 
 /// One thing that is wrong.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(extend("required" = ["code", "detail", "attr"]))]
 struct ErrorItem {
     code: Cow<'static, str>,
     detail: String,

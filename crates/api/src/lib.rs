@@ -12,6 +12,7 @@ mod edge;
 mod error;
 mod export_runs;
 mod export_views;
+mod host;
 mod idempotency;
 mod instance;
 mod invites;
@@ -53,6 +54,8 @@ pub use openapi::document;
 pub struct Settings {
     /// Where links begin, such as `https://hedgerow.example.com`; else the request's own host.
     pub site_url: Option<String>,
+    /// The host that scripts of apps have for themselves, such as `apps.example.net`.
+    pub apps_host: Option<String>,
     /// Addresses whose forwarded headers are believed.
     pub trusted_proxies: Vec<ipnet::IpNet>,
     /// How often one key may ask.
@@ -154,12 +157,21 @@ pub fn router(identity: Identity, exports: Exports, apps: Apps, settings: Settin
         .method_not_allowed_fallback(edge::method_not_allowed)
         .with_state(api.clone());
     let router = match pages {
-        Some(pages) => router.route("/api/{*rest}", any(edge::not_found)).merge(pages),
+        Some(pages) => router
+            .route("/api", any(edge::not_found))
+            .route("/api/", any(edge::not_found))
+            .route("/api/{*rest}", any(edge::not_found))
+            .merge(pages),
         None => router.fallback(edge::not_found),
     };
     let router = router.layer(axum::middleware::from_fn_with_state(api.clone(), edge::layer));
     match cors {
-        Some(cors) => router.layer(cors),
+        Some(cors) => with_request_ids(router.layer(cors), api.service),
         None => router,
     }
+}
+
+/// Gives an id to the answers that have none yet.
+pub fn with_request_ids(router: Router, service: Service) -> Router {
+    router.layer(axum::middleware::from_fn_with_state(service, edge::identify))
 }

@@ -72,17 +72,11 @@ impl crate::Settings {
         if let Some(site) = &self.site_url {
             return site.trim_end_matches('/').to_owned();
         }
-        let text = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok());
-        let is_forwarded = self.is_behind_proxy(parts);
-        let host = text("x-forwarded-host")
-            .filter(|_| is_forwarded)
-            .or_else(|| text("host"));
-        let host = host
-            .or_else(|| parts.uri.authority().map(axum::http::uri::Authority::as_str))
-            .unwrap_or("localhost");
-        let scheme = match text("x-forwarded-proto").filter(|_| is_forwarded) {
-            Some("https") => "https",
-            _ => "http",
+        let host = self.requested_host(parts).unwrap_or("localhost");
+        let scheme = if self.is_forwarded_https(parts) {
+            "https"
+        } else {
+            "http"
         };
         format!("{scheme}://{host}")
     }

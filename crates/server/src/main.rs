@@ -1,6 +1,7 @@
 //! Hedgerow: administers organizations and what belongs to them.
 
 mod commands;
+mod connections;
 mod modes;
 mod operation;
 mod outside;
@@ -10,6 +11,7 @@ mod settings;
 mod store;
 mod telemetry;
 mod work;
+mod write_limit;
 
 use std::path::PathBuf;
 use std::time::Duration;

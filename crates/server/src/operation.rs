@@ -25,25 +25,39 @@ impl Readiness {
 }
 
 #[derive(Clone)]
-struct Operation {
+struct Health {
     service: Service,
     readiness: Readiness,
+}
+
+#[derive(Clone)]
+struct Measures {
+    service: Service,
     metrics: PrometheusHandle,
 }
 
-pub(crate) fn router(service: Service, readiness: Readiness, metrics: PrometheusHandle) -> Router {
-    Router::new()
+/// Whether it is alive and ready.
+pub(crate) fn health(service: Service, readiness: Readiness) -> Router {
+    let router = Router::new()
         .route("/healthz", get(async || "ok\n"))
         .route("/readyz", get(is_ready))
-        .route("/metrics", get(metrics_page))
-        .with_state(Operation {
-            service,
+        .with_state(Health {
+            service: service.clone(),
             readiness,
-            metrics,
-        })
+        });
+    api::with_request_ids(router, service)
 }
 
-async fn is_ready(State(operation): State<Operation>) -> (StatusCode, &'static str) {
+/// How it is doing.
+pub(crate) fn metrics(service: Service, metrics: PrometheusHandle) -> Router {
+    let router = Router::new().route("/metrics", get(metrics_page)).with_state(Measures {
+        service: service.clone(),
+        metrics,
+    });
+    api::with_request_ids(router, service)
+}
+
+async fn is_ready(State(operation): State<Health>) -> (StatusCode, &'static str) {
     if !operation.readiness.0.load(Ordering::SeqCst) {
         return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n");
     }
@@ -53,7 +67,7 @@ async fn is_ready(State(operation): State<Operation>) -> (StatusCode, &'static s
     }
 }
 
-async fn metrics_page(State(operation): State<Operation>) -> impl IntoResponse {
+async fn metrics_page(State(operation): State<Measures>) -> impl IntoResponse {
     let pool = operation.service.store().pool_use();
     metrics::gauge!("hedgerow_database_connections", "state" => "open").set(f64::from(pool.open));
     let idle = u32::try_from(pool.idle).unwrap_or(u32::MAX);

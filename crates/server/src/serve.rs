@@ -1,44 +1,33 @@
 //! Serving: from an open database to the last answer before the process ends.
 
-use std::convert::Infallible;
 use std::io::Write;
-use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::Context;
 use apps::Apps;
-use axum::Router;
-use axum::body::Body;
 use exports::Exports;
-use hyper::Request;
-use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
 use identity::Identity;
 use metrics_exporter_prometheus::PrometheusHandle;
 use service::Service;
 use service::bootstrap::{Welcome, Wishes};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::Semaphore;
 use tokio::time::interval;
 use tokio_util::sync::CancellationToken;
+use url::Position;
 
+use crate::connections::{self, Limits};
 use crate::operation::{self, Readiness};
 use crate::settings::Settings;
 use crate::{commands, outside, store, telemetry};
 
-const HEADER_LIMIT: Duration = Duration::from_secs(15);
-const DRAIN_LIMIT: Duration = Duration::from_secs(30);
 /// Stopping ends by then, whatever is under way: draining, and taking back what runs have sent, each in its own time.
 const STOP_LIMIT: Duration = Duration::from_mins(1);
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 const CLEAR_EVERY: Duration = Duration::from_mins(10);
-const MOST_CONNECTIONS: usize = 10_000;
+/// For those who look after the server.
+const HEALTH_CONNECTIONS: usize = 100;
 
 pub(crate) async fn serve(settings: Settings) -> anyhow::Result<()> {
     let traces = telemetry::start(&settings)?;
@@ -72,8 +61,17 @@ pub(crate) async fn serve(settings: Settings) -> anyhow::Result<()> {
         events.clone(),
         api_settings(&settings),
     ))
-    .merge(operation::router(service.clone(), readiness.clone(), metrics.clone()));
+    .merge(operation::health(service.clone(), readiness.clone()));
+    let measures = operation::metrics(service.clone(), metrics.clone());
     let stop = CancellationToken::new();
+    let app = match settings.health_listen {
+        None => app.merge(measures),
+        Some(at) => {
+            let health = operation::health(service.clone(), readiness.clone()).merge(measures);
+            watch_over(at, health, stop.clone()).await?;
+            app
+        }
+    };
     let work = tokio::spawn({
         let (identity, stop) = (identity.clone(), stop.clone());
         async move { identity.work(stop).await }
@@ -91,7 +89,7 @@ pub(crate) async fn serve(settings: Settings) -> anyhow::Result<()> {
 
     readiness.set(true);
     tracing::info!(%address, database = service.store().kind(), events = events.kind(), "listening");
-    accept(listener, app, stop).await;
+    connections::accept(listener, app, limits(&settings), stop).await;
     stopping.abort();
     work.await?;
     exporting.await?;
@@ -117,6 +115,27 @@ async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
         .with_context(|| format!("cannot listen at {address}: choose another with --listen, such as 127.0.0.1:8001"))
 }
 
+/// Answers those who look after the server at an address of their own, where nobody else is in their way.
+async fn watch_over(at: SocketAddr, health: axum::Router, stop: CancellationToken) -> anyhow::Result<()> {
+    let listener = listen(at).await?;
+    tracing::info!(address = %listener.local_addr()?, "listening for health checks");
+    let limits = Limits {
+        connections: HEALTH_CONNECTIONS,
+        of_network: HEALTH_CONNECTIONS,
+        ..Limits::default()
+    };
+    tokio::spawn(connections::accept(listener, health, limits, stop));
+    Ok(())
+}
+
+fn limits(settings: &Settings) -> Limits {
+    Limits {
+        of_network: settings.connections_per_address,
+        proxies: settings.trusted_proxies.clone(),
+        ..Limits::default()
+    }
+}
+
 fn wishes(settings: &Settings) -> Wishes {
     Wishes {
         email: settings.bootstrap_email.clone(),
@@ -128,6 +147,10 @@ fn wishes(settings: &Settings) -> Wishes {
 fn api_settings(settings: &Settings) -> api::Settings {
     api::Settings {
         site_url: settings.site_url.as_ref().map(ToString::to_string),
+        apps_host: settings
+            .apps_url
+            .as_ref()
+            .map(|url| url[Position::BeforeHost..Position::AfterPort].to_owned()),
         trusted_proxies: settings.trusted_proxies.clone(),
         rate_limit: settings.rate_limit,
         cors_origins: settings.cors_origins.clone(),
@@ -229,84 +252,4 @@ pub(crate) async fn end_at_last() {
     tokio::time::sleep(STOP_LIMIT).await;
     tracing::error!("something did not end in time; the process ends without it");
     std::process::exit(1);
-}
-
-async fn accept(listener: TcpListener, app: Router, stop: CancellationToken) {
-    let open = Arc::new(Semaphore::new(MOST_CONNECTIONS));
-    let graceful = GracefulShutdown::new();
-    let builder = protocol();
-    loop {
-        let next = async { (open.clone().acquire_owned().await, listener.accept().await) };
-        let (permit, accepted) = tokio::select! {
-            () = stop.cancelled() => break,
-            next = next => next,
-        };
-        match accepted {
-            Ok((stream, peer)) => {
-                let spoke = Arc::new(AtomicBool::new(false));
-                let answer = service_fn(answer(app.clone(), peer.ip(), spoke.clone()));
-                let connection = graceful.watch(builder.serve_connection(io(stream), answer).into_owned());
-                tokio::spawn(async move {
-                    converse(connection, &spoke).await;
-                    drop(permit);
-                });
-            }
-            Err(error) => {
-                // Out of file descriptors, most likely: others will close theirs.
-                tracing::warn!(
-                    error = &error as &dyn std::error::Error,
-                    "could not accept a connection"
-                );
-                tokio::time::sleep(Duration::from_millis(100)).await;
-            }
-        }
-    }
-    drop(listener);
-    if tokio::time::timeout(DRAIN_LIMIT, graceful.shutdown()).await.is_err() {
-        tracing::warn!("some connections were still busy and are cut");
-    }
-}
-
-/// Serves a connection to its end, unless the client connects and then says nothing.
-async fn converse(connection: impl Future, spoke: &AtomicBool) {
-    let mut connection = std::pin::pin!(connection);
-    tokio::select! {
-        _ = &mut connection => return,
-        () = tokio::time::sleep(HEADER_LIMIT) => {}
-    }
-    if spoke.load(Ordering::Relaxed) {
-        connection.await;
-    }
-}
-
-fn protocol() -> auto::Builder<TokioExecutor> {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    // Whoever takes for ever to send a header is not waited for.
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_LIMIT);
-    builder.http2().timer(TokioTimer::new());
-    builder
-}
-
-fn io(stream: TcpStream) -> TokioIo<TcpStream> {
-    // Answers are written whole, so there is nothing to gather.
-    let _ = stream.set_nodelay(true);
-    TokioIo::new(stream)
-}
-
-/// Hands each request of a connection to the app, with the address it came from.
-fn answer(
-    app: Router,
-    peer: IpAddr,
-    spoke: Arc<AtomicBool>,
-) -> impl Fn(Request<Incoming>) -> axum::routing::future::RouteFuture<Infallible> + Clone {
-    move |request| {
-        spoke.store(true, Ordering::Relaxed);
-        let mut request = request.map(Body::new);
-        request.extensions_mut().insert(api::Peer(peer));
-        api::end_path_with_slash(&mut request);
-        tower::Service::call(&mut app.clone(), request)
-    }
 }

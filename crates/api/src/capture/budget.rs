@@ -242,12 +242,11 @@ impl Used {
         set(&mut self.large, of.large_part(of.bytes), of.large_part(bytes));
         let share = self.networks.entry(of.network).or_default();
         set(&mut share.bytes, of.bytes, bytes);
-        match of.team {
-            Some(team) => set(&mut self.teams.entry(team).or_default().bytes, of.bytes, bytes),
-            None => {
-                set(&mut share.unproven, of.bytes, bytes);
-                set(&mut self.unproven, of.bytes, bytes);
-            }
+        if let Some(team) = of.team {
+            set(&mut self.teams.entry(team).or_default().bytes, of.bytes, bytes);
+        } else {
+            set(&mut share.unproven, of.bytes, bytes);
+            set(&mut self.unproven, of.bytes, bytes);
         }
     }
 }
@@ -277,7 +276,7 @@ mod tests {
         [192, 0, 2, number].into()
     }
 
-    fn is_busy(result: Result<(), Refused>) -> bool {
+    fn is_busy<T>(result: &Result<T, Refused>) -> bool {
         matches!(result, Err(Refused::Busy))
     }
 
@@ -293,7 +292,7 @@ mod tests {
         let budget = Budget::new(ALL);
         let mut held: Vec<Reservation> = (0..24).map(|team| proven(&budget, 1, team, MB)).collect();
         let mut next = proven(&budget, 1, 99, 0);
-        assert!(is_busy(next.grow(1)));
+        assert!(is_busy(&next.grow(1)));
         let other = proven(&budget, 2, 1, 4 * MB);
         held.pop();
         next.grow(MB).unwrap();
@@ -309,7 +308,7 @@ mod tests {
         let held: Vec<Reservation> = (0..24).map(|network| proven(&budget, network, 1, MB)).collect();
         let mut next = budget.enter(from(99)).unwrap();
         next.grow(1).unwrap();
-        assert!(is_busy(next.prove(TeamId(1))), "what was held before counts as well");
+        assert!(is_busy(&next.prove(TeamId(1))), "what was held before counts as well");
         next.prove(TeamId(2)).unwrap();
         drop(held);
     }
@@ -324,10 +323,10 @@ mod tests {
         };
         let mut first = unproven(1);
         assert!(matches!(first.grow(1), Err(Refused::Body(Refusal::TokenTooFar))));
-        assert!(is_busy(budget.enter(from(1)).unwrap().grow(1)), "of one network");
+        assert!(is_busy(&budget.enter(from(1)).unwrap().grow(1)), "of one network");
         let others: Vec<Reservation> = (2..5).map(unproven).collect();
         let mut fifth = budget.enter(from(5)).unwrap();
-        assert!(is_busy(fifth.grow(1)), "of all");
+        assert!(is_busy(&fifth.grow(1)), "of all");
         fifth.prove(TeamId(1)).unwrap();
         fifth.grow(4 * MB).unwrap();
         drop((first, others));
@@ -346,11 +345,11 @@ mod tests {
         let large: Vec<Reservation> = (0..4)
             .map(|number| proven(&budget, number, number.into(), 10 * MB))
             .collect();
-        assert!(is_busy(proven(&budget, 99, 99, 0).grow(2 * MB)));
+        assert!(is_busy(&proven(&budget, 99, 99, 0).grow(2 * MB)));
         let mut small: Vec<Reservation> = (10..26)
             .map(|number| proven(&budget, number, number.into(), MB))
             .collect();
-        assert!(is_busy(small[0].grow(1)), "growing large counts all of it");
+        assert!(is_busy(&small[0].grow(1)), "growing large counts all of it");
         drop(large);
         small[0].grow(1).unwrap();
         small[0].shrink_to(10);
@@ -385,7 +384,7 @@ mod tests {
         first.grow(2 * MB).unwrap();
         let mut second = budget.enter(from(1)).unwrap();
         let busy = second.patiently(|one| one.grow(MB)).await;
-        assert!(is_busy(busy), "nothing was given back");
+        assert!(is_busy(&busy), "nothing was given back");
         let giving = async {
             tokio::task::yield_now().await;
             drop(first);

@@ -56,16 +56,15 @@ enum Outcome {
 
 impl Work {
     fn run(mut self) -> Result<Outcome> {
-        let needed = match self.needed {
-            Some(needed) => needed,
-            None => {
-                self.unpack()?;
-                let needed = estimate(&self.text);
-                match self.reservation.grow(needed) {
-                    Ok(()) => needed,
-                    Err(Refused::Busy) => return Ok(Outcome::Waits(Box::new(self), needed)),
-                    Err(refused) => return Err(refused),
-                }
+        let needed = if let Some(reserved) = self.needed {
+            reserved
+        } else {
+            self.unpack()?;
+            let needed = estimate(&self.text);
+            match self.reservation.grow(needed) {
+                Ok(()) => needed,
+                Err(Refused::Busy) => return Ok(Outcome::Waits(Box::new(self), needed)),
+                Err(refused) => return Err(refused),
             }
         };
         let captured = self.reading.parse(std::mem::take(&mut self.text))?;

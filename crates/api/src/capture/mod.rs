@@ -21,7 +21,7 @@ use service::Service;
 use tokio::sync::Semaphore;
 use tower_http::cors::{AllowHeaders, Any, CorsLayer};
 
-use crate::{Settings, meters};
+use crate::{Settings, meters, with_request_ids};
 use answers::{Done, Refused};
 
 #[derive(Debug, Clone)]
@@ -54,13 +54,18 @@ pub fn capture_router(service: Service, events: Events, settings: Settings) -> R
     router = with_and_without_slash(router, "/flags", &any(start::flags));
     router = with_and_without_slash(router, "/decide", &any(start::decide));
     router = with_and_without_slash(router, "/array/{token}/config", &get(start::config));
-    router = with_and_without_slash(router, "/site_app/{config}/{token}/{version}", &get(site::site));
-    router = with_and_without_slash(router, "/frontend_app/{config}/{token}/{version}", &get(site::frontend));
-    router
+    let only_there = axum::middleware::from_fn_with_state(capture.clone(), site::only_on_its_host);
+    for (kind, methods) in [("site_app", get(site::site)), ("frontend_app", get(site::frontend))] {
+        let path = format!("/{kind}/{{config}}/{{token}}/{{version}}");
+        router = with_and_without_slash(router, &path, &methods.layer(only_there.clone()));
+    }
+    let service = capture.service.clone();
+    let router = router
         .route("/array/{token}/config.js", get(start::config_script))
         .with_state(capture.clone())
         .layer(axum::middleware::from_fn_with_state(capture, around::layer))
-        .layer(cors())
+        .layer(cors());
+    with_request_ids(router, service)
 }
 
 fn with_and_without_slash(router: Router<Capture>, path: &str, methods: &MethodRouter<Capture>) -> Router<Capture> {

@@ -103,6 +103,11 @@ impl Receiver {
         self.is_finished
     }
 
+    /// Nothing of the body is wanted.
+    pub(super) fn ignore(&mut self) {
+        self.is_finished = true;
+    }
+
     /// Reads what is left and keeps none of it: many clients read no answer before they have sent everything.
     pub(super) async fn discard(&mut self) {
         let rest = async { while let Ok(Some(_)) = self.next().await {} };

@@ -1,7 +1,8 @@
 //! Frontend apps, as pages load them. They stand at a path of their own, and the answer may do nothing but be a script.
 
-use axum::extract::{Path, State};
+use axum::extract::{Path, Request, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use service::pipeline::{Script, SiteApp};
@@ -43,6 +44,16 @@ pub(super) async fn frontend(
         },
     )
     .await
+}
+
+/// Where scripts of apps have a host of their own, they are served nowhere else: whoever opens one as a page must not be
+/// on the console's.
+pub(super) async fn only_on_its_host(State(capture): State<Capture>, request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    match capture.settings.is_for_apps(&parts) {
+        Some(false) => missing(),
+        _ => next.run(Request::from_parts(parts, body)).await,
+    }
 }
 
 async fn serve(

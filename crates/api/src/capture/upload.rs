@@ -102,7 +102,10 @@ struct Upload<'a> {
 impl Upload<'_> {
     async fn run(mut self) -> Result<Done> {
         let bytes = match self.reading.parameters.take_data() {
-            Some(data) => data,
+            Some(data) => {
+                self.receiver.ignore();
+                data
+            }
             None => self.start().await?,
         };
         let is_whole = bytes.len() <= SMALL && self.receiver.is_finished();

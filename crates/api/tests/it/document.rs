@@ -77,3 +77,26 @@ fn every_reference_leads_somewhere() {
     }
     walk(api::document(), api::document());
 }
+
+#[test]
+fn what_is_always_there_is_required() {
+    let document = api::document();
+    let requires = |schema: &Value, name: &str| {
+        schema["required"]
+            .as_array()
+            .is_some_and(|names| names.contains(&name.into()))
+    };
+    for schema in ["Problem", "ErrorItem"] {
+        let schema = &document["components"]["schemas"][schema];
+        assert!(requires(schema, "attr"), "{schema}");
+        assert_eq!(
+            schema["properties"]["attr"]["type"],
+            serde_json::json!(["string", "null"])
+        );
+    }
+    for path in ["batch_exports/", "batch_exports/test/"] {
+        let body = &document["paths"][format!("/api/organizations/{{organization_id}}/{path}")]["post"]["requestBody"];
+        let destination = &body["content"]["application/json"]["schema"]["properties"]["destination"];
+        assert!(requires(destination, "type"), "{path}: {destination}");
+    }
+}

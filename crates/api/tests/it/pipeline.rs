@@ -295,7 +295,10 @@ on_both! {
         let (parts, script) = get(format!("/site_app/{id}/{token}/1/")).await;
         assert_eq!(parts.status, 200);
         assert_eq!(parts.headers["x-content-type-options"], "nosniff");
-        assert!(parts.headers["content-security-policy"].to_str().unwrap().contains("sandbox"));
+        let policy = parts.headers["content-security-policy"].to_str().unwrap();
+        assert!(policy.contains("sandbox") && policy.contains("default-src 'none'"), "{policy}");
+        assert_eq!(parts.headers["cross-origin-resource-policy"], "cross-origin");
+        assert!(!parts.headers.contains_key("set-cookie"));
         assert!(script.contains(".inject(") && script.contains("document.title"), "{script}");
         assert!(!script.contains("not-for-pages") && !script.contains("hush-hush"), "{script}");
         assert_eq!(get(format!("/site_app/{id}/wrong/1/")).await.0.status, 404);
@@ -305,6 +308,23 @@ on_both! {
         let url = listed["siteApps"][0]["url"].as_str().unwrap().to_owned();
         assert!(url.starts_with(&format!("/site_app/{id}/{token}/1-")), "{url}");
         assert_eq!(get(url).await.1, script);
+
+        // With a host of its own it is served there alone, and the console and the API are not.
+        let apart = || api::Settings { apps_host: Some("apps.example.net".into()), ..api::Settings::default() };
+        let capture = api::capture_router(kit.service.clone(), kit.events.clone(), apart());
+        let there = kit.restarted(apart(), testkit::kit::instance()).await;
+        for (host, of_apps, of_api) in [("Apps.example.net", 200, 404), ("hedgerow.test", 404, 200), ("evil.example", 404, 200)] {
+            for kind in ["site_app", "frontend_app"] {
+                let request = Request::get(format!("/{kind}/{id}/{token}/1/")).header("host", host).body(Body::empty()).unwrap();
+                let status = capture.clone().oneshot(request).await.unwrap().status();
+                let expected = if kind == "site_app" { of_apps } else { 404 };
+                assert_eq!(status, expected, "{kind} at {host}");
+            }
+            let request = Request::get("/api/organizations/").header("host", host);
+            let request = request.header("authorization", format!("Bearer {}", there.owner.key));
+            assert_eq!(there.send(request.body(Body::empty()).unwrap()).await.status, of_api, "{host}");
+        }
+        let kit = there;
         kit.patch(&kit.admin.key, &format!("{path}configs/{id}/"), json!({ "enabled": false })).await;
         assert_eq!(get(format!("/site_app/{id}/{token}/1/")).await.0.status, 404);
     }

@@ -49,6 +49,16 @@ on_both! {
         let reply = kit.send(request.body(Body::empty()).unwrap()).await;
         assert_eq!(reply.header("content-type"), "application/problem+json");
         assert_eq!(kit.get(&kit.owner.key, "/api/nothing/").await.header("content-type"), "application/json");
+        for (accept, content_type) in [
+            ("application/problem+json;q=0", "application/json"),
+            ("text/html, application/problem+json; q=0.0, */*", "application/json"),
+            ("text/html;q=0, Application/Problem+JSON;q=0.5", "application/problem+json"),
+            ("application/problem+jsonx", "application/json"),
+        ] {
+            let request = bearer("GET", "/api/nothing/", &kit.owner.key).header("accept", accept);
+            let reply = kit.send(request.body(Body::empty()).unwrap()).await;
+            assert_eq!(reply.header("content-type"), content_type, "{accept}");
+        }
     }
 
     async fn every_answer_has_an_id_and_is_safe_to_show(kit: Kit) {
@@ -242,6 +252,71 @@ async fn only_named_origins_may_call_from_a_browser() {
     assert_eq!(named.header("access-control-allow-origin"), "https://app.example");
     let other = kit.send(preflight("https://evil.example")).await;
     assert_eq!(other.header("access-control-allow-origin"), "");
+    assert_eq!(
+        (named.header("x-request-id").len(), other.header("x-request-id").len()),
+        (32, 32)
+    );
+}
+
+#[tokio::test]
+async fn a_request_names_one_host_and_links_begin_with_no_other() {
+    let trusted = api::Settings {
+        trusted_proxies: vec!["127.0.0.0/8".parse().unwrap()],
+        ..api::Settings::default()
+    };
+    for settings in [api::Settings::default(), trusted] {
+        let kit = Kit::with(Backend::Sqlite, settings).await;
+        let ask = async |hosts: &[&str]| {
+            let mut request = Request::get("/api/organizations/?limit=1").body(Body::empty()).unwrap();
+            let headers = request.headers_mut();
+            headers.insert("authorization", format!("Bearer {}", kit.owner.key).parse().unwrap());
+            for host in hosts {
+                headers.append("host", host.parse().unwrap());
+            }
+            kit.send(request).await
+        };
+        assert_eq!(ask(&["hedgerow.test:8000"]).await.status, 200);
+        for hosts in [
+            ["hedgerow.test", "evil.example"].as_slice(),
+            &["hedgerow.test", "hedgerow.test"],
+            &["evil.example/x?"],
+            &["user@evil.example"],
+            &["a b"],
+            &[""],
+            &["a:99999"],
+        ] {
+            assert_eq!(ask(hosts).await.code(), (400, "invalid_host"), "{hosts:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn browsers_that_came_by_https_are_told_to_stay_there() {
+    let seconds = async |settings: api::Settings, scheme: &str| {
+        let kit = Kit::with(Backend::Sqlite, settings).await;
+        let request = bearer("GET", "/api/organizations/", &kit.owner.key).header("x-forwarded-proto", scheme);
+        let reply = kit.send(request.body(Body::empty()).unwrap()).await;
+        reply.header("strict-transport-security").to_owned()
+    };
+    let site = |url: &str| api::Settings {
+        site_url: Some(url.into()),
+        ..api::Settings::default()
+    };
+    let proxied = || api::Settings {
+        trusted_proxies: vec!["127.0.0.0/8".parse().unwrap()],
+        ..api::Settings::default()
+    };
+    assert_eq!(
+        seconds(site("https://hedgerow.example"), "http").await,
+        "max-age=31536000"
+    );
+    assert_eq!(seconds(proxied(), "https").await, "max-age=31536000");
+    assert_eq!(seconds(proxied(), "http").await, "");
+    assert_eq!(
+        seconds(site("http://hedgerow.example"), "https").await,
+        "",
+        "anybody can say so"
+    );
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use service::Level;
 use service::mail::Letter;
 use testkit::browser::PASSWORD;
-use testkit::kit::with_json;
+use testkit::kit::{bearer, with_json};
 use testkit::{Browser, Kit, Reply, on_both};
 
 use crate::enforce_saml;
@@ -167,6 +167,48 @@ on_both! {
         assert!(is_signed_in(&browser).await);
         let own = browser.request("POST", "/api/logout/").header("origin", "https://hedgerow.test");
         assert_eq!(browser.send(own.body(Body::empty()).unwrap()).await.status, 204);
+    }
+
+    /// K8: whatever else a request brings, a cookie counts only for our own pages.
+    async fn another_site_gets_no_further_with_a_header_beside_the_cookie(kit: Kit) {
+        let browser = kit.signed_in(&kit.owner).await;
+        for authorization in ["Basic dXNlcjpwYXNz", "nonsense", "Bearer ", "Bearer hgr_wrong", "bearer x"] {
+            for path in ["/api/logout/", "/api/login/", "/api/users/@me/password/"] {
+                let request = browser.request("POST", path).header("sec-fetch-site", "cross-site");
+                let request = request.header("authorization", authorization);
+                let reply = browser.send(with_json(request, &json!({ "password": "taken over now" }))).await;
+                assert_eq!(reply.code(), (403, "permission_denied"), "{path} {authorization}");
+            }
+        }
+        assert!(is_signed_in(&browser).await);
+        let basic = kit.browser();
+        let request = basic.request("POST", "/api/login/").header("sec-fetch-site", "cross-site");
+        let request = request.header("authorization", "Basic dXNlcjpwYXNz");
+        let login = json!({ "email": "olga@example.com", "password": PASSWORD });
+        assert_eq!(basic.send(with_json(request, &login)).await.code(), (403, "permission_denied"), "nobody is signed in from afar");
+        let by_key = bearer("POST", &kit.at("teams/"), &kit.owner.key).header("sec-fetch-site", "cross-site");
+        assert_eq!(kit.send(with_json(by_key, &json!({ "name": "Web" }))).await.status, 201, "a key is no cookie");
+    }
+
+    /// K8, from the published table of routes: none was forgotten.
+    async fn another_site_can_use_no_route_that_writes(kit: Kit) {
+        let browser = kit.signed_in(&kit.owner).await;
+        let document = serde_json::to_value(api::document()).unwrap();
+        let mut count = 0;
+        for (path, operations) in document["paths"].as_object().unwrap() {
+            for method in ["post", "put", "patch", "delete"] {
+                if operations.get(method).is_none() {
+                    continue;
+                }
+                let path = path.replace(['{', '}'], "");
+                let request = browser.request(&method.to_uppercase(), &path).header("sec-fetch-site", "cross-site");
+                let reply = browser.send(with_json(request, &json!({}))).await;
+                assert_eq!(reply.code(), (403, "permission_denied"), "{method} {path}");
+                count += 1;
+            }
+        }
+        assert!(count > 50, "{count}");
+        assert!(is_signed_in(&browser).await);
     }
 
     async fn a_session_ends_when_nobody_is_there_and_after_two_weeks(kit: Kit) {

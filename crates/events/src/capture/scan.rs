@@ -100,7 +100,7 @@ impl TokenScan {
             Source::Plain(lexer) => lexer.write_all(bytes),
             Source::Gzip(decoder) => decoder.write_all(bytes),
         };
-        self.note(result);
+        self.note(result.is_ok());
         self.progress
     }
 
@@ -112,7 +112,7 @@ impl TokenScan {
                 Source::Plain(lexer) => lexer.flush(),
                 Source::Gzip(decoder) => decoder.try_finish(),
             };
-            self.note(result);
+            self.note(result.is_ok());
             if self.progress == Progress::Searching {
                 self.progress = match self.lexer() {
                     Some(lexer) if lexer.has_started && lexer.depth == 0 => Progress::NotFound,
@@ -142,12 +142,9 @@ impl TokenScan {
         }
     }
 
-    fn note(&mut self, result: io::Result<()>) {
+    fn note(&mut self, is_ok: bool) {
         let stopped = self.lexer().and_then(|lexer| lexer.stopped);
-        self.progress = match result {
-            Ok(()) => stopped.unwrap_or(Progress::Searching),
-            Err(_) => stopped.unwrap_or(Progress::Damaged),
-        };
+        self.progress = stopped.unwrap_or(if is_ok { Progress::Searching } else { Progress::Damaged });
     }
 }
 

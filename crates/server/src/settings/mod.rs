@@ -29,6 +29,23 @@ pub(crate) struct Settings {
     #[arg(long, global = true, env = "HEDGEROW_LISTEN", default_value = "127.0.0.1:8000")]
     pub(crate) listen: SocketAddr,
 
+    /// An address of its own for `/healthz`, `/readyz` and `/metrics`, such as 127.0.0.1:8001. With it, `/metrics` is
+    /// served nowhere else.
+    #[arg(long, global = true, env = "HEDGEROW_HEALTH_LISTEN", value_name = "ADDRESS")]
+    pub(crate) health_listen: Option<SocketAddr>,
+
+    /// How many connections one address may have open, or one /64 network of IPv6. Those of trusted proxies are not
+    /// counted.
+    #[arg(
+        long,
+        global = true,
+        env = "HEDGEROW_CONNECTIONS_PER_ADDRESS",
+        default_value = "500",
+        value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=10_000),
+        value_name = "NUMBER"
+    )]
+    pub(crate) connections_per_address: usize,
+
     /// The folder for what is kept on this machine; made if it is not there.
     #[arg(
         long,
@@ -71,6 +88,11 @@ pub(crate) struct Settings {
     /// Without it they begin with the host of the request.
     #[arg(long, global = true, env = "HEDGEROW_SITE_URL", value_name = "URL")]
     pub(crate) site_url: Option<Url>,
+
+    /// Where scripts of frontend apps are served, such as `https://apps.example.net`: another host than the console's,
+    /// which leads here, too. With it they are served nowhere else, and nothing else for people is served there.
+    #[arg(long, global = true, env = "HEDGEROW_APPS_URL", value_name = "URL", value_parser = values::web_url)]
+    pub(crate) apps_url: Option<Url>,
 
     /// What secrets in the database are sealed with: at least 32 characters. Made and kept in the data folder unless
     /// given; several replicas need the same. To replace it, give the new one and the old one, with a comma between.

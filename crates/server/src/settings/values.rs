@@ -20,3 +20,11 @@ pub(super) fn origin(text: &str) -> Result<String, String> {
         _ => Err("an origin looks like https://app.example.com".to_owned()),
     }
 }
+
+/// A URL with a host.
+pub(super) fn web_url(text: &str) -> Result<Url, String> {
+    match Url::parse(text) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(url),
+        _ => Err("use a URL such as https://apps.example.net".to_owned()),
+    }
+}

@@ -180,11 +180,11 @@ fn memory_stays_within_its_bound_whatever_is_sent() {
     let events =
         vec![json!({ "event": "e", "distinct_id": "d", "properties": { "a": 1, "b": "two", "c": [3] } }); 4_000];
     let batch = json!({ "api_key": token, "batch": events }).to_string().into_bytes();
-    let taken = under_attack(&server, &token, 6, |number| send(server.address, number, &batch));
-    assert!(taken.contains(&Some(200)), "{taken:?}");
+    let statuses = under_attack(&server, &token, 6, |number| send(server.address, number, &batch));
+    assert!(statuses.contains(&Some(200)), "{statuses:?}");
     assert!(
-        taken.iter().all(|status| matches!(status, Some(200 | 503))),
-        "{taken:?}"
+        statuses.iter().all(|status| matches!(status, Some(200 | 503))),
+        "{statuses:?}"
     );
     within("batches");
 }

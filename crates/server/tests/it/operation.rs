@@ -23,6 +23,27 @@ on_each! {
         }
     }
 
+    fn every_answer_has_an_id(home: Home) {
+        let server = home.start();
+        for path in ["/healthz", "/readyz", "/metrics", "/login/", "/api/", "/api/nothing/", "/nothing"] {
+            let reply = server.ask("GET", path);
+            assert_eq!(reply.header("x-request-id").len(), 32, "{path}");
+            let named = server.send(Request::new("GET", path).header("X-Request-Id", "mine.1"));
+            assert_eq!(named.header("x-request-id"), "mine.1", "{path}");
+        }
+        let preflight = Request::new("OPTIONS", "/e/").header("Origin", "https://shop.example");
+        let reply = server.send(preflight.header("Access-Control-Request-Method", "POST"));
+        assert_eq!((reply.status, reply.header("x-request-id").len()), (200, 32));
+    }
+
+    fn unknown_paths_of_the_api_are_problems(home: Home) {
+        let server = home.start();
+        for path in ["/api/", "/api", "/api/nothing/", "/api/nothing"] {
+            let reply = server.ask("GET", path);
+            assert_eq!((reply.code(), reply.header("content-type")), ((404, "not_found"), "application/json"), "{path}");
+        }
+    }
+
     fn metrics_count_requests_by_route_and_status(home: Home) {
         let server = home.start();
         let id = server.get(KEY, "/api/organizations/").text("/results/0/id").to_owned();
@@ -115,6 +136,85 @@ on_each! {
             assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
         }
     }
+}
+
+#[test]
+fn health_and_metrics_can_have_an_address_of_their_own() {
+    let home = Home::any();
+    let server = home
+        .spawn(home.keyed().env("HEDGEROW_HEALTH_LISTEN", "127.0.0.1:0"))
+        .ready();
+    let log = server.process.log();
+    let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let line = lines
+        .into_iter()
+        .find(|line| line["message"] == "listening for health checks")
+        .expect("a line");
+    let address: std::net::SocketAddr = line["address"]
+        .as_str()
+        .expect("an address")
+        .parse()
+        .expect("an address");
+    assert_ne!(address, server.address);
+    for path in ["/healthz", "/readyz", "/metrics"] {
+        let reply = Request::new("GET", path).send(address).expect("an answer");
+        assert_eq!(reply.status, 200, "{path}");
+    }
+    assert_eq!(
+        Request::new("GET", "/api/organizations/")
+            .key(KEY)
+            .send(address)
+            .expect("an answer")
+            .status,
+        404
+    );
+    assert_eq!(server.ask("GET", "/healthz").status, 200);
+    assert_eq!(server.ask("GET", "/metrics").status, 404);
+}
+
+/// However many connections one address opens, others are answered, and so are those who look after the server.
+#[test]
+fn one_address_cannot_have_all_connections() {
+    let home = Home::any();
+    let mut command = home.keyed();
+    command
+        .env("HEDGEROW_HEALTH_LISTEN", "127.0.0.1:0")
+        .env("HEDGEROW_CONNECTIONS_PER_ADDRESS", "50");
+    let server = home.spawn(&mut command).ready();
+    let open: Vec<_> = (0..200)
+        .map(|_| connect(server.address).expect("a connection"))
+        .collect();
+    let refused = until("those above the limit are closed", SOON * 10, || {
+        let is_closed = |connection: &std::net::TcpStream| {
+            connection.set_nonblocking(true).expect("a socket");
+            !matches!((&*connection).read(&mut [0]), Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
+        };
+        let count = open.iter().filter(|connection| is_closed(connection)).count();
+        (count >= 150).then_some(count)
+    });
+    assert_eq!(refused, 150);
+    let log = server.process.log();
+    let line = log
+        .lines()
+        .find(|line| line.contains("listening for health checks"))
+        .expect("a line");
+    let line: Value = serde_json::from_str(line).expect("JSON");
+    let address = line["address"]
+        .as_str()
+        .expect("an address")
+        .parse()
+        .expect("an address");
+    assert_eq!(
+        Request::new("GET", "/healthz").send(address).expect("an answer").status,
+        200
+    );
+    drop(open);
+    until("what was closed is free again", SOON * 10, || {
+        Request::new("GET", "/healthz")
+            .send(server.address)
+            .ok()
+            .filter(|reply| reply.status == 200)
+    });
 }
 
 /// Each holds one of the connections there are, so none may do so for ever.

@@ -111,6 +111,7 @@ pub struct NewExport {
     /// What people call it.
     pub name: ExportName,
     /// Where it goes.
+    #[schemars(extend("required" = ["type"]))]
     pub destination: DestinationInput,
     /// How often it runs, aligned to UTC; weeks begin on Monday.
     pub interval: Interval,
