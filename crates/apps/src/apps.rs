@@ -1,14 +1,15 @@
 //! Everything about apps that takes more than the database: their source, the sandbox, the store of events.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 
 use events::Events;
 use outbound::Http;
-use sandbox::Sandbox;
+use sandbox::{Layers, Sandbox};
 use service::access::{Caller, ChangeApps, ReadApps};
 use service::pipeline::{App, AppPatch, AppWithFiles, Collection, Difference, Files, NewApp, Package, PluginType};
-use service::{AppId, Error, Page, Result, Service, Window, WorkerId};
+use service::{AppId, Error, Page, Result, Rotation, Service, Window, WorkerId};
 
 use crate::cache::Caches;
 use crate::catalogue::{Catalogue, Entry, Kind};
@@ -36,6 +37,13 @@ pub(crate) struct Core {
     pub(crate) worker: WorkerId,
     pub(crate) caches: Caches,
     pub(crate) workshop: Workshop,
+    /// Whose turn it is to have a task carried out, and events handed over.
+    pub(crate) tasks_of: Rotation,
+    pub(crate) events_of: Rotation,
+    /// Whether tasks come before events, the next time.
+    pub(crate) are_tasks_next: AtomicBool,
+    /// What keeps apps apart from the server, once that was looked at.
+    pub(crate) layers: Mutex<Option<Layers>>,
 }
 
 /// What [`Apps`] needs of the outside.
@@ -86,6 +94,10 @@ impl Apps {
                 worker: WorkerId(id),
                 caches: Caches::default(),
                 workshop: Workshop::default(),
+                tasks_of: Rotation::default(),
+                events_of: Rotation::default(),
+                are_tasks_next: AtomicBool::new(true),
+                layers: Mutex::default(),
             }),
         }
     }

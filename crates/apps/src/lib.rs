@@ -4,6 +4,7 @@ mod apps;
 mod cache;
 pub mod catalogue;
 mod comparison;
+mod confinement;
 mod delivery;
 mod host;
 mod reading;

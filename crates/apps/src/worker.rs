@@ -1,10 +1,11 @@
 //! Runs apps until told to stop: what is due, what was asked for, what has come in.
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use sandbox::Failure;
-use service::pipeline::{AppTask, TaskKind};
+use service::pipeline::{AppTask, DueAfter, DueApp, TaskKind};
 use service::{AppConfigId, Result, Service};
 use tokio::sync::Mutex;
 use tokio::time::{interval, sleep};
@@ -22,6 +23,24 @@ pub(crate) const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
 const TIDY_EVERY: Duration = Duration::from_secs(15);
 /// Configurations that are looked at together.
 const PAGE: i64 = 500;
+/// Of so many slots one is kept for events.
+const SLOTS_FOR_EVENTS: usize = 4;
+
+/// What a slot may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Duty {
+    /// Hand over events alone: however long tasks take, and however many there are, they never take all slots.
+    Events,
+    Any,
+}
+
+impl Duty {
+    /// Of each slot of a process that has so many. One that is alone does both.
+    fn of(slot: usize, slots: usize) -> Self {
+        let reserved = if slots < 2 { 0 } else { slots.div_ceil(SLOTS_FOR_EVENTS) };
+        if slot < reserved { Self::Events } else { Self::Any }
+    }
+}
 
 /// When each configuration that had nothing is looked at again.
 #[derive(Debug, Default)]
@@ -61,16 +80,19 @@ impl Apps {
         let pauses = std::sync::Arc::new(Mutex::new(Pauses::default()));
         let mut tasks = tokio::task::JoinSet::new();
         tasks.spawn(self.clone().keep_up(stop.clone()));
-        for _ in 0..self.core.slots {
-            tasks.spawn(self.clone().work_in_a_slot(pauses.clone(), stop.clone()));
+        if self.until_confined(&stop).await {
+            for slot in 0..self.core.slots {
+                let duty = Duty::of(slot, self.core.slots);
+                tasks.spawn(self.clone().work_in_a_slot(duty, pauses.clone(), stop.clone()));
+            }
         }
         while tasks.join_next().await.is_some() {}
         self.core.workshop.close().await;
     }
 
-    async fn work_in_a_slot(self, pauses: std::sync::Arc<Mutex<Pauses>>, stop: CancellationToken) {
+    async fn work_in_a_slot(self, duty: Duty, pauses: std::sync::Arc<Mutex<Pauses>>, stop: CancellationToken) {
         while !stop.is_cancelled() {
-            match self.step_among(Some(&pauses), &stop).await {
+            match self.step_among(duty, Some(&pauses), &stop).await {
                 Ok(true) => continue,
                 Ok(false) => {}
                 Err(error) => log(&error),
@@ -100,14 +122,32 @@ impl Apps {
 
     /// Does one thing that is due, if there is one. Tests call this, and never wait.
     pub async fn step(&self) -> Result<bool> {
-        self.step_among(None, &CancellationToken::new()).await
+        self.step_among(Duty::Any, None, &CancellationToken::new()).await
     }
 
-    async fn step_among(&self, pauses: Option<&Mutex<Pauses>>, stop: &CancellationToken) -> Result<bool> {
-        if let Some(task) = self.core.service.claim_app_task(self.core.worker).await? {
-            self.carry_out(&task).await?;
+    /// Tasks and events take turns at being first, so that neither waits for the last of the others.
+    async fn step_among(&self, duty: Duty, pauses: Option<&Mutex<Pauses>>, stop: &CancellationToken) -> Result<bool> {
+        let takes_tasks = duty == Duty::Any;
+        let are_tasks_first = takes_tasks && self.core.are_tasks_next.fetch_xor(true, Ordering::Relaxed);
+        if are_tasks_first && self.carry_out_one().await? {
             return Ok(true);
         }
+        if self.hand_over_one(pauses, stop).await? {
+            return Ok(true);
+        }
+        Ok(takes_tasks && !are_tasks_first && self.carry_out_one().await?)
+    }
+
+    async fn carry_out_one(&self) -> Result<bool> {
+        let core = &self.core;
+        let Some(task) = core.service.claim_app_task(core.worker, &core.tasks_of).await? else {
+            return Ok(false);
+        };
+        self.carry_out(&task).await?;
+        Ok(true)
+    }
+
+    async fn hand_over_one(&self, pauses: Option<&Mutex<Pauses>>, stop: &CancellationToken) -> Result<bool> {
         match self.find_one(pauses).await? {
             Some(id) => self.deliver(id, stop).await,
             None => Ok(false),
@@ -123,20 +163,29 @@ impl Apps {
         };
         let pauses = shared.as_deref_mut().unwrap_or(&mut own);
         pauses.tidy(Instant::now());
-        let mut after = AppConfigId(0);
+        let mut round = self.core.events_of.take().await;
+        for start in round.starts() {
+            if let Some(found) = self.find_after(DueAfter::all_of(start), pauses).await? {
+                round.served(found.organization);
+                return Ok(Some(found.config));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn find_after(&self, mut after: DueAfter, pauses: &mut Pauses) -> Result<Option<DueApp>> {
         loop {
-            let due = self.core.service.due_apps(after, PAGE).await?;
+            let due = self.core.service.due_apps(&after, PAGE).await?;
             let Some(last) = due.last() else { return Ok(None) };
-            after = last.config;
+            after = DueAfter::this(last);
             let now = Instant::now();
-            for one in due
-                .iter()
-                .filter(|one| pauses.is_over(one.config, now))
-                .collect::<Vec<_>>()
-            {
+            for one in due {
+                if !pauses.is_over(one.config, now) {
+                    continue;
+                }
                 if self.has_events(one.team.0, &one.place).await? {
                     pauses.end(one.config);
-                    return Ok(Some(one.config));
+                    return Ok(Some(one));
                 }
                 pauses.lengthen(one.config, Instant::now());
             }
@@ -205,6 +254,16 @@ fn log(error: &service::Error) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tasks_never_have_all_slots_and_always_have_some() {
+        for slots in 2..50 {
+            let duties: Vec<Duty> = (0..slots).map(|slot| Duty::of(slot, slots)).collect();
+            assert!(duties.contains(&Duty::Events) && duties.contains(&Duty::Any), "{slots}");
+        }
+        assert_eq!(Duty::of(0, 1), Duty::Any);
+        assert_eq!((0..4).filter(|slot| Duty::of(*slot, 4) == Duty::Events).count(), 1);
+    }
 
     #[test]
     fn pauses_of_configurations_that_are_gone_are_forgotten() {

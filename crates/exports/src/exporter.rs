@@ -9,7 +9,7 @@ use outbound::DialError;
 use service::access::{Caller, ChangeExports};
 use service::batch_exports::destination::{Destination, Target};
 use service::batch_exports::{BatchExport, ExportPatch, ExportSeen, NewExport};
-use service::{Error, ExportId, Invalid, Result, Service, Unchanged, WorkerId};
+use service::{Error, ExportId, Invalid, Result, Rotation, Service, Unchanged, WorkerId};
 use url::Url;
 
 use crate::{Deliver, Outside, Step, Verdict, destinations};
@@ -38,6 +38,8 @@ pub(crate) struct Core {
     pub(crate) worker: WorkerId,
     /// How many runs go to each place just now.
     places: Mutex<HashMap<String, usize>>,
+    /// Whose turn it is to have a run carried out.
+    pub(crate) runs_of: Rotation,
     pub(crate) wake: tokio::sync::Notify,
     pub(crate) previews: tokio::sync::Semaphore,
 }
@@ -53,6 +55,7 @@ impl Exports {
                 slots,
                 worker: WorkerId(id),
                 places: Mutex::default(),
+                runs_of: Rotation::default(),
                 wake: tokio::sync::Notify::new(),
                 previews: tokio::sync::Semaphore::new(PREVIEWS_AT_ONCE),
             }),

@@ -116,7 +116,11 @@ impl Exports {
 
     async fn step_until(&self, stop: &CancellationToken) -> Result<bool> {
         let service = &self.core.service;
-        let Some(job) = service.claim_run(self.core.worker, &self.busy_places()).await? else {
+        let core = &self.core;
+        let claimed = service
+            .claim_run(core.worker, &self.busy_places(), &core.runs_of)
+            .await?;
+        let Some(job) = claimed else {
             return Ok(false);
         };
         let turn = self.take_turn(&job.run.place);

@@ -85,6 +85,10 @@ pub enum Failure {
     Closed,
     #[error("too many apps are running")]
     Busy,
+    #[error("the app tried to reach the system it runs on, and was stopped")]
+    Forbidden,
+    #[error("no app runs on this server, as the system does not keep it apart from the rest: {0}")]
+    Unconfined(String),
     #[error("the app broke off: {0}")]
     Crashed(String),
 }

@@ -15,6 +15,8 @@ use crate::{Capabilities, Failure, Host, Limits};
 
 /// More answers than this can be on their way only if the child has stopped to keep its own limit.
 const MOST_ANSWERS: usize = 4096;
+/// So many bytes of answers may wait for a child to read them: more than all it may ask for at once.
+const MOST_UNREAD: usize = 256 * 1024 * 1024;
 
 /// An app with a process of its own. Calls run one after the other. Dropped, the process is killed.
 pub struct Instance {
@@ -26,6 +28,7 @@ pub struct Instance {
     /// Whether a call is under way. One that was dropped halfway leaves this behind.
     is_busy: bool,
     is_set_up: bool,
+    most_unread: usize,
     _place: OwnedSemaphorePermit,
 }
 
@@ -38,10 +41,8 @@ impl Instance {
         place: OwnedSemaphorePermit,
     ) -> Result<Self, Failure> {
         process.send(task);
-        let errands = Errands {
-            host,
-            under_way: JoinSet::new(),
-        };
+        let mut errands = Errands::new(host, limits.clone());
+        errands.allow(1);
         let capabilities = Capabilities::default();
         let mut instance = Self {
             process: Some(process),
@@ -50,6 +51,7 @@ impl Instance {
             errands,
             is_busy: false,
             is_set_up: false,
+            most_unread: MOST_UNREAD,
             _place: place,
         };
         let time = instance.limits.load_time;
@@ -151,8 +153,11 @@ impl Instance {
             self.end().await;
         }
         self.is_busy = true;
+        self.errands.allow(count);
+        let order = ordered(kind, name, &each);
+        self.most_unread = MOST_UNREAD + order.len();
         if let Some(process) = &self.process {
-            process.send_text(ordered(kind, name, &each));
+            process.send_text(order);
         }
         // Each has its time, counted from the last sign that the one before was over.
         let mut deadline = Instant::now() + time + GRACE;
@@ -190,7 +195,11 @@ impl Instance {
                     if let Ok(answer) = answer {
                         process.send(&answer);
                     }
-                    Ok(None)
+                    if process.unread() > self.most_unread {
+                        Err(Failure::Crashed("it does not read what it asked for".to_owned()))
+                    } else {
+                        Ok(None)
+                    }
                 }
             };
             match said {
@@ -238,34 +247,78 @@ enum Said {
     Outcome(Result<Value, Failure>),
 }
 
-/// What the app asked the host for.
+/// What the app asked the host for. The child keeps to the limits by itself; one that does not is not to be trusted.
 struct Errands {
     host: Arc<dyn Host>,
+    limits: Arc<Limits>,
     under_way: JoinSet<Answer>,
+    /// Held by each call to the host that is under way.
+    calling: Arc<()>,
+    calls_left: usize,
+    lines_left: usize,
 }
 
 impl Errands {
+    fn new(host: Arc<dyn Host>, limits: Arc<Limits>) -> Self {
+        Self {
+            host,
+            limits,
+            under_way: JoinSet::new(),
+            calling: Arc::new(()),
+            calls_left: 0,
+            lines_left: 0,
+        }
+    }
+
+    /// What so many calls of the app may ask for and write.
+    fn allow(&mut self, calls: usize) {
+        // What is held back and flushed at the end has counts of its own.
+        let most = calls.saturating_add(1);
+        self.calls_left = most.saturating_mul(self.limits.host_calls);
+        self.lines_left = most.saturating_mul(self.limits.log_lines + 1);
+    }
+
+    /// One less is left of what may be asked for or written.
+    fn spend(left: &mut usize) -> Result<(), Failure> {
+        let spent = left.checked_sub(1);
+        *left = spent.ok_or_else(|| Failure::Crashed("it asked for more than it may".to_owned()))?;
+        Ok(())
+    }
+
     fn take(&mut self, report: Report) -> Result<Option<Said>, Failure> {
         match report {
             Report::Ready(capabilities) => return Ok(Some(Said::Ready(capabilities))),
             Report::Held => return Ok(Some(Said::Held)),
             Report::Done(value) => return Ok(Some(Said::Outcome(Ok(value)))),
             Report::Failed(failure) => return Ok(Some(Said::Outcome(Err(failure)))),
-            Report::Log { level, message } => self.host.log(level, message),
-            Report::Asked { id, call } => self.run(id, call),
-            Report::Sleep { id, ms } => self.sleep(id, ms),
-            Report::Read(_) | Report::Fault(_) => return Err(crashed()),
+            Report::Log { level, message } => {
+                Self::spend(&mut self.lines_left)?;
+                self.host.log(level, message);
+            }
+            Report::Asked { id, call } => {
+                Self::spend(&mut self.calls_left)?;
+                self.run(id, call);
+            }
+            Report::Sleep { id, ms } => {
+                Self::spend(&mut self.calls_left)?;
+                self.sleep(id, ms);
+            }
+            Report::Confined(_) | Report::Read(_) | Report::Fault(_) => return Err(crashed()),
         }
-        if self.under_way.len() > MOST_ANSWERS {
+        let calls_at_once = Arc::strong_count(&self.calling) - 1;
+        if self.under_way.len() > MOST_ANSWERS || calls_at_once > self.limits.host_calls_at_once {
             return Err(Failure::Crashed("it asked for too much at once".to_owned()));
         }
         Ok(None)
     }
 
     fn run(&mut self, id: u64, call: Value) {
-        let host = self.host.clone();
-        self.under_way
-            .spawn(async move { Answer::new(id, ask(&*host, call).await) });
+        let (host, calling) = (self.host.clone(), self.calling.clone());
+        self.under_way.spawn(async move {
+            let answer = Answer::new(id, ask(&*host, call).await);
+            drop(calling);
+            answer
+        });
     }
 
     fn sleep(&mut self, id: u64, ms: u64) {

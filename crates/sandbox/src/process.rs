@@ -2,6 +2,7 @@
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Serialize;
@@ -11,16 +12,13 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Duration, Instant, timeout, timeout_at};
 
 use crate::wire::{self, Report};
-use crate::{Failure, Program};
+use crate::{Failure, Layers, Limits, Program};
 
 /// How much of what a child writes to its standard error is kept: the end of it.
 const ERRORS_KEPT: usize = 4096;
 
 /// How long a child that closed its output may take to end.
 const TIME_TO_END: Duration = Duration::from_secs(2);
-
-/// The signal for too much processor time; it has this number on all systems we build for.
-const SIGXCPU: i32 = 24;
 
 /// A running child. Dropped, it is killed.
 pub(crate) struct Process {
@@ -30,11 +28,24 @@ pub(crate) struct Process {
     line: Vec<u8>,
     longest: usize,
     errors: Arc<Mutex<Vec<u8>>>,
+    /// Bytes that were sent and that the child has not taken yet.
+    unread: Arc<AtomicUsize>,
 }
 
 impl Process {
-    /// Starts a child with nothing of ours: no environment, no files, no terminal.
-    pub(crate) fn start(program: &Program, longest: usize) -> Result<Self, Failure> {
+    /// Starts a child, and tells it its limits. It is good for work once it has said what the system keeps from it.
+    pub(crate) async fn start(program: &Program, limits: &Limits, longest: usize) -> Result<(Self, Layers), Failure> {
+        let mut process = Self::spawn(program, longest)?;
+        process.send(limits);
+        match process.report(Instant::now() + limits.load_time).await {
+            Ok(Report::Confined(layers)) => Ok((process, layers)),
+            Ok(_) => Err(Failure::Crashed("its process said something out of turn".to_owned())),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// A process with nothing of ours: no environment, no files, no terminal.
+    fn spawn(program: &Program, longest: usize) -> Result<Self, Failure> {
         let mut command = Command::new(&program.path);
         command
             .args(&program.args)
@@ -50,7 +61,8 @@ impl Process {
             .map_err(|_| Failure::Crashed("its process did not start".to_owned()))?;
         let (input, lines) = unbounded_channel();
         let errors = Arc::new(Mutex::new(Vec::new()));
-        tokio::spawn(feed(child.stdin.take().expect("it is piped"), lines));
+        let unread = Arc::new(AtomicUsize::new(0));
+        tokio::spawn(feed(child.stdin.take().expect("it is piped"), lines, unread.clone()));
         tokio::spawn(drain(child.stderr.take().expect("it is piped"), errors.clone()));
         let output = BufReader::with_capacity(64 * 1024, child.stdout.take().expect("it is piped"));
         Ok(Self {
@@ -60,6 +72,7 @@ impl Process {
             line: Vec::new(),
             longest,
             errors,
+            unread,
         })
     }
 
@@ -69,7 +82,13 @@ impl Process {
 
     /// Sends lines. A child that is gone is noticed where its next report is awaited.
     pub(crate) fn send_text(&self, lines: String) {
+        self.unread.fetch_add(lines.len(), Ordering::Relaxed);
         drop(self.input.send(lines));
+    }
+
+    /// How much waits to be read by the child, in bytes.
+    pub(crate) fn unread(&self) -> usize {
+        self.unread.load(Ordering::Relaxed)
     }
 
     /// The next thing the child says. May be dropped while it waits.
@@ -116,8 +135,13 @@ impl Process {
     fn meaning_of(&self, status: ExitStatus) -> Failure {
         let errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
         let errors = String::from_utf8_lossy(&errors);
-        if status.signal() == Some(SIGXCPU) {
-            return Failure::TooSlow;
+        match status.signal() {
+            Some(libc::SIGXCPU) => return Failure::TooSlow,
+            Some(libc::SIGSYS) => {
+                tracing::error!("an app made its process try a system call that none needs: it may be an attack");
+                return Failure::Forbidden;
+            }
+            _ => {}
         }
         if errors.contains("memory allocation of") {
             return Failure::TooMuchMemory;
@@ -133,11 +157,12 @@ impl Process {
     }
 }
 
-async fn feed(mut input: ChildStdin, mut lines: UnboundedReceiver<String>) {
+async fn feed(mut input: ChildStdin, mut lines: UnboundedReceiver<String>, unread: Arc<AtomicUsize>) {
     while let Some(text) = lines.recv().await {
         if input.write_all(text.as_bytes()).await.is_err() {
             return;
         }
+        unread.fetch_sub(text.len(), Ordering::Relaxed);
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::process::Process;
 use crate::wire::{Report, Task};
-use crate::{Code, Failure, Fault, Files, Host, Instance, Limits, Meta, Reading};
+use crate::{Code, Failure, Fault, Files, Host, Instance, Layers, Limits, Meta, Reading, Strictness};
 
 /// An app beyond these sizes is refused unread. Whoever stores apps has limits of its own below these.
 const MOST_FILES: usize = 5000;
@@ -49,6 +49,7 @@ impl Program {
 pub struct Sandbox {
     program: Program,
     limits: Arc<Limits>,
+    strictness: Strictness,
     readings: Arc<Semaphore>,
     instances: Arc<Semaphore>,
 }
@@ -60,7 +61,26 @@ impl Sandbox {
             readings: Arc::new(Semaphore::new(limits.readings)),
             instances: Arc::new(Semaphore::new(limits.instances)),
             limits: Arc::new(limits),
+            strictness: Strictness::default(),
         }
+    }
+
+    /// The same, with this much asked of the system.
+    #[must_use]
+    pub fn with(self, strictness: Strictness) -> Self {
+        Self { strictness, ..self }
+    }
+
+    /// Which layers hold here.
+    pub async fn check(&self) -> Result<Layers, Failure> {
+        let (mut process, layers) = Process::start(&self.program, &self.limits, Limits::LONGEST_READING).await?;
+        process.kill().await;
+        Ok(layers)
+    }
+
+    /// Whether apps run with these layers.
+    pub fn takes(&self, layers: &Layers) -> bool {
+        layers.are_enough(self.strictness)
     }
 
     pub fn limits(&self) -> &Limits {
@@ -74,10 +94,7 @@ impl Sandbox {
             .place(&self.readings)
             .await
             .map_err(|_| Fault::new("too many apps are being read"))?;
-        let task = Task::Read {
-            files: files.clone(),
-            limits: (*self.limits).clone(),
-        };
+        let task = Task::Read { files: files.clone() };
         match self.first_report(&task, Limits::LONGEST_READING).await {
             Ok((Report::Read(reading), _)) => Ok(*reading),
             Ok((Report::Fault(fault), _)) => Err(fault),
@@ -92,9 +109,8 @@ impl Sandbox {
         let task = Task::Open {
             code: code.clone(),
             meta,
-            limits: (*self.limits).clone(),
         };
-        let process = Process::start(&self.program, self.limits.longest_line())?;
+        let (process, _) = self.start(self.limits.longest_line()).await?;
         Instance::open(process, &task, self.limits.clone(), host, place).await
     }
 
@@ -106,8 +122,19 @@ impl Sandbox {
         }
     }
 
+    /// Starts a process that is kept apart as well as the operator wants it.
+    async fn start(&self, longest: usize) -> Result<(Process, Layers), Failure> {
+        let (mut process, layers) = Process::start(&self.program, &self.limits, longest).await?;
+        if self.takes(&layers) {
+            return Ok((process, layers));
+        }
+        process.kill().await;
+        let missing: Vec<&str> = layers.missing().iter().map(|(layer, _)| layer.name()).collect();
+        Err(Failure::Unconfined(missing.join(", ")))
+    }
+
     async fn first_report(&self, task: &Task, longest: usize) -> Result<(Report, Process), Failure> {
-        let mut process = Process::start(&self.program, longest)?;
+        let (mut process, _) = self.start(longest).await?;
         process.send(task);
         let deadline = Instant::now() + self.limits.load_time + GRACE;
         match process.report(deadline).await {

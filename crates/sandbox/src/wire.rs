@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use crate::{Capabilities, Code, Failure, Fault, FetchRequest, FetchResponse, Files, Level, Limits, Reading};
+use crate::{Capabilities, Code, Failure, Fault, FetchRequest, FetchResponse, Files, Layers, Level, Reading};
 
 /// What an app is told about itself.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -39,12 +39,12 @@ fn from_base64<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D:
     BASE64.decode(text).map_err(serde::de::Error::custom)
 }
 
-/// What a child is started for: its first line.
+/// What a child is started for: its second line. The first are its limits.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Task {
-    Read { files: Files, limits: Limits },
-    Open { code: Code, meta: Meta, limits: Limits },
+    Read { files: Files },
+    Open { code: Code, meta: Meta },
 }
 
 /// What an open app is to do. `count` lines follow, each an array of arguments.
@@ -95,6 +95,8 @@ impl Answer {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Report {
+    /// What the system keeps from it, before it sees anything of an app.
+    Confined(Layers),
     /// The app was read.
     Read(Box<Reading>),
     Fault(Fault),

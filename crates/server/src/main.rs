@@ -16,7 +16,9 @@ mod write_limit;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::Context;
 use clap::{Parser, Subcommand};
+use rustix::process::DumpableBehavior;
 
 use crate::settings::Settings;
 
@@ -83,6 +85,9 @@ fn main() -> anyhow::Result<()> {
         sandbox::child();
     }
     modes::restrict();
+    // Secrets are in the memory and the environment of this process, and are not to be had from there.
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .context("the system does not let the server keep its memory to itself")?;
     let arguments = settings::read::<Arguments>()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let outcome = runtime.block_on(run(arguments));

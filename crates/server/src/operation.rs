@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use apps::Apps;
 use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
 use metrics_exporter_prometheus::PrometheusHandle;
+use sandbox::Layer;
 use service::Service;
 
 const PING_LIMIT: Duration = Duration::from_secs(2);
@@ -28,6 +30,7 @@ impl Readiness {
 struct Health {
     service: Service,
     readiness: Readiness,
+    apps: Apps,
 }
 
 #[derive(Clone)]
@@ -37,13 +40,14 @@ struct Measures {
 }
 
 /// Whether it is alive and ready.
-pub(crate) fn health(service: Service, readiness: Readiness) -> Router {
+pub(crate) fn health(service: Service, readiness: Readiness, apps: Apps) -> Router {
     let router = Router::new()
         .route("/healthz", get(async || "ok\n"))
         .route("/readyz", get(is_ready))
         .with_state(Health {
             service: service.clone(),
             readiness,
+            apps,
         });
     api::with_request_ids(router, service)
 }
@@ -57,14 +61,26 @@ pub(crate) fn metrics(service: Service, metrics: PrometheusHandle) -> Router {
     api::with_request_ids(router, service)
 }
 
-async fn is_ready(State(operation): State<Health>) -> (StatusCode, &'static str) {
+async fn is_ready(State(operation): State<Health>) -> (StatusCode, String) {
     if !operation.readiness.0.load(Ordering::SeqCst) {
-        return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n");
+        return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n".to_owned());
     }
     match tokio::time::timeout(PING_LIMIT, operation.service.store().ping()).await {
-        Ok(Ok(())) => (StatusCode::OK, "ready\n"),
-        _ => (StatusCode::SERVICE_UNAVAILABLE, "the database does not answer\n"),
+        Ok(Ok(())) => (StatusCode::OK, ready(&operation.apps.missing_layers())),
+        _ => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the database does not answer\n".to_owned(),
+        ),
     }
+}
+
+/// What is not as it should be, but no reason to turn people away.
+fn ready(missing: &[Layer]) -> String {
+    if missing.is_empty() {
+        return "ready\n".to_owned();
+    }
+    let names: Vec<&str> = missing.iter().map(|layer| layer.name()).collect();
+    format!("ready\nthe sandbox of apps lacks: {}\n", names.join(", "))
 }
 
 async fn metrics_page(State(operation): State<Measures>) -> impl IntoResponse {

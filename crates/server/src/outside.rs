@@ -59,7 +59,7 @@ pub(crate) fn apps(settings: &Settings) -> anyhow::Result<AppsOutside> {
     let operator = Http::new(Dialer::new(Policy::for_the_operator()), &roots)?;
     let named = &settings.apps;
     Ok(AppsOutside {
-        sandbox: Sandbox::new(Program::this_with(SANDBOX), Limits::default()),
+        sandbox: Sandbox::new(Program::this_with(SANDBOX), Limits::default()).with(named.sandbox),
         sources: Sources {
             mirror: named.app_mirror.clone(),
             npm_registry: named.npm_registry.clone(),

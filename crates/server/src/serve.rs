@@ -61,13 +61,13 @@ pub(crate) async fn serve(settings: Settings) -> anyhow::Result<()> {
         events.clone(),
         api_settings(&settings),
     ))
-    .merge(operation::health(service.clone(), readiness.clone()));
+    .merge(operation::health(service.clone(), readiness.clone(), apps.clone()));
     let measures = operation::metrics(service.clone(), metrics.clone());
     let stop = CancellationToken::new();
     let app = match settings.health_listen {
         None => app.merge(measures),
         Some(at) => {
-            let health = operation::health(service.clone(), readiness.clone()).merge(measures);
+            let health = operation::health(service.clone(), readiness.clone(), apps.clone()).merge(measures);
             watch_over(at, health, stop.clone()).await?;
             app
         }

@@ -91,6 +91,10 @@ pub(crate) fn count(database: &'static str) -> anyhow::Result<PrometheusHandle> 
         "hedgerow_capture_requests_refused_total",
         "Requests with events that were refused, or that failed."
     );
+    metrics::describe_gauge!(
+        "hedgerow_sandbox_layer",
+        "1 if the layer keeps apps apart from the server here, 0 if this system does not have it."
+    );
     metrics::describe_gauge!("hedgerow_build_info", "Always 1; the labels tell which build this is.");
     metrics::gauge!("hedgerow_build_info", "version" => env!("CARGO_PKG_VERSION"), "database" => database).set(1.0);
     Ok(handle)

@@ -25,6 +25,7 @@ pub mod operators;
 pub mod organizations;
 mod page;
 pub mod pipeline;
+mod rotation;
 mod scope;
 pub mod second_factor;
 pub mod sessions;
@@ -47,6 +48,7 @@ pub use instance::Instance;
 pub use level::Level;
 pub use limits::HourlyLimits;
 pub use page::{Page, Window};
+pub use rotation::Rotation;
 pub use scope::{Object, Scope};
 pub use text::{Email, Name};
 

@@ -380,7 +380,8 @@ pub fn running(service: &Service, events: &Events, local_apps: PathBuf) -> Apps 
     Apps::new(service.clone(), events.clone(), apps_outside(local_apps))
 }
 
-fn apps_outside(local: PathBuf) -> apps::Outside {
+/// What these have of the outside.
+pub fn apps_outside(local: PathBuf) -> apps::Outside {
     std::fs::create_dir_all(&local).expect("a folder for apps");
     let http = far_sides().http;
     let limits = Limits {

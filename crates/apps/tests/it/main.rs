@@ -5,6 +5,7 @@
 mod archives;
 mod catalogue;
 mod download;
+mod fairness;
 mod far_side;
 mod hostile;
 mod hosts;

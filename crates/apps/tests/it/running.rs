@@ -1,10 +1,16 @@
 //! Apps that run: in real processes, for events that came in, towards a real HTTP server.
 
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use apps::{Apps, Outside};
 use chrono::TimeDelta;
 use events::Incoming;
+use sandbox::{Layer, Program, Sandbox, Strictness};
 use serde_json::{Map, Value, json};
 use testkit::parts::Receiver;
 use testkit::{Kit, on_both};
+use tokio_util::sync::CancellationToken;
 
 /// Something that happened, as a program would tell it.
 pub(crate) async fn happen(kit: &Kit, names: &[&str]) {
@@ -247,5 +253,36 @@ on_both! {
         pass(&kit, 1);
         let found = kit.events.stored(kit.team.0, start, kit.service.clock().now(), 0, 10).await.unwrap();
         assert_eq!(found.len(), 2);
+    }
+
+    async fn while_a_layer_of_the_sandbox_is_missing_that_must_be_there_events_wait(kit: Kit) {
+        let receiver = Receiver::start();
+        let config = run(&kit, "pipeline_destinations", HOOK, json!({ "url": receiver.url() })).await;
+        happen(&kit, &["a"]).await;
+        // A process that says of itself that nothing but the least keeps it apart.
+        let script = kit.local_apps().join("child");
+        let report = r#"{"confined":{"no_new_privileges":"in_force","system_calls":"in_force"}}"#;
+        std::fs::write(&script, format!("#!/bin/sh\nread limits\necho '{report}'\n")).unwrap();
+        std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
+        let outside = testkit::kit::apps_outside(kit.local_apps());
+        let sandbox = Sandbox::new(Program::new(script), outside.sandbox.limits().clone()).with(Strictness::Strict);
+        let apps = Apps::new(kit.service.clone(), kit.events.clone(), Outside { sandbox, ..outside });
+        let stop = CancellationToken::new();
+        let work = tokio::spawn({
+            let (apps, stop) = (apps.clone(), stop.clone());
+            async move { apps.work(stop).await }
+        });
+        while apps.missing_layers().is_empty() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        stop.cancel();
+        work.await.unwrap();
+        assert!(apps.missing_layers().contains(&Layer::LandlockFiles));
+        let waiting = kit.get(&kit.member.key, &config).await;
+        assert_eq!((&waiting.body["enabled"], &waiting.body["error"]), (&json!(true), &json!(null)), "{waiting:?}");
+        assert!(bodies(&receiver).is_empty());
+        kit.run_apps().await;
+        assert_eq!(bodies(&receiver).len(), 1);
     }
 }

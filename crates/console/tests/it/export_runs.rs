@@ -6,7 +6,7 @@ use service::batch_exports::{
     RunFilter, RunStatus,
 };
 use service::organizations::NewOrganization;
-use service::{BackfillId, Email, ExportId, Name, Window, WorkerId};
+use service::{BackfillId, Email, ExportId, Name, Rotation, Window, WorkerId};
 
 use crate::kit::{Kit, between};
 
@@ -103,7 +103,7 @@ impl<'a> Scene<'a> {
         let claimed = self
             .kit
             .service
-            .claim_run(worker, &[])
+            .claim_run(worker, &[], &Rotation::default())
             .await
             .expect("the service does it");
         claimed.expect("a run is due")

@@ -3,7 +3,7 @@ use service::access::{Caller, ChangeApps, ChangeDomains, ChangeExports};
 use service::batch_exports::{DestinationInput, ExportName, ExportRest, Interval, NewExport, Outcome, Progress};
 use service::domains::{DomainPatch, NewDomain};
 use service::pipeline::{App, AppFields, AppName, Collection, MOST_FAILURES, NewApp, PluginType, Step, Stop};
-use service::{AppConfigId, Level, WorkerId};
+use service::{AppConfigId, Level, Rotation, WorkerId};
 
 use crate::kit::{Answer, Kit, between};
 
@@ -181,7 +181,12 @@ async fn a_failing_export_comes_before_what_can_wait() {
     kit.service.clock().advance(TimeDelta::hours(1));
     kit.service.schedule_runs(TimeDelta::zero()).await.unwrap();
     let worker = WorkerId(uuid::Uuid::nil());
-    let job = kit.service.claim_run(worker, &[]).await.unwrap().expect("a run is due");
+    let job = kit
+        .service
+        .claim_run(worker, &[], &Rotation::default())
+        .await
+        .unwrap()
+        .expect("a run is due");
     let outcome = Outcome::Failed {
         error: "the bucket is gone".to_owned(),
         is_lasting: true,

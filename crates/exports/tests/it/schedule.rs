@@ -6,6 +6,7 @@ use std::path::Path;
 use chrono::TimeDelta;
 use events::Incoming;
 use serde_json::{Value, json};
+use service::Rotation;
 use service::Time;
 use service::WorkerId;
 use service::access::{ReadExports, Request};
@@ -393,12 +394,35 @@ on_both! {
         }
     }
 
+    async fn the_many_runs_of_one_organization_keep_nobody_elses_waiting(kit: Kit) {
+        for _ in 0..5 {
+            Export::new(&kit, json!({ "interval": "every 5 minutes" })).await;
+        }
+        advance(&kit, TimeDelta::hours(10));
+        let body = json!({
+            "name": "To files", "interval": "hour", "destination": { "type": "File", "config": { "folder": "out" } },
+        });
+        let theirs = format!("/api/organizations/{}/batch_exports/", kit.other);
+        let reply = kit.post(&kit.outsider.key, &theirs, body).await;
+        assert_eq!(reply.status, 201, "{reply:?}");
+        advance(&kit, TimeDelta::hours(1));
+        while kit.exports.schedule().await.unwrap() {}
+        let (rotation, worker) = (Rotation::default(), WorkerId(Uuid::from_u128(7)));
+        let mut organizations = Vec::new();
+        for _ in 0..20 {
+            let job = kit.service.claim_run(worker, &[], &rotation).await.unwrap().unwrap();
+            organizations.push(job.run.organization_id);
+        }
+        assert!(organizations[..2].contains(&kit.other), "{organizations:?}");
+        assert_eq!(organizations.iter().filter(|id| **id == kit.other).count(), 1, "{organizations:?}");
+    }
+
     async fn a_dead_workers_run_is_taken_over_and_its_ghost_writes_nothing(kit: Kit) {
         let export = Export::new(&kit, json!({})).await;
         capture(&kit, 1).await;
         advance(&kit, TimeDelta::hours(1));
         kit.exports.schedule().await.unwrap();
-        let ghost = kit.service.claim_run(WorkerId(Uuid::from_u128(7)), &[]).await.unwrap().unwrap();
+        let ghost = kit.service.claim_run(WorkerId(Uuid::from_u128(7)), &[], &Rotation::default()).await.unwrap().unwrap();
         assert!(!kit.exports.step().await.unwrap(), "it is held");
         advance(&kit, TimeDelta::seconds(59));
         assert!(kit.exports.step().await.unwrap(), "within a minute another takes over");
@@ -522,7 +546,7 @@ on_both! {
         capture(&kit, 1).await;
         advance(&kit, TimeDelta::hours(1));
         kit.exports.schedule().await.unwrap();
-        let job = kit.service.claim_run(WorkerId(Uuid::from_u128(7)), &[]).await.unwrap().unwrap();
+        let job = kit.service.claim_run(WorkerId(Uuid::from_u128(7)), &[], &Rotation::default()).await.unwrap().unwrap();
         let path = format!("runs/{}/", job.run.id);
         assert_eq!(export.post(&format!("{path}cancel/"), json!({})).await["status"], "Cancelled");
         assert!(!kit.service.keep_run(&job, &Progress::default()).await.unwrap(), "its holder learns of it");
@@ -533,7 +557,7 @@ on_both! {
         assert_eq!(delivered(&kit), once([1]));
         advance(&kit, TimeDelta::hours(1));
         kit.exports.schedule().await.unwrap();
-        let job = kit.service.claim_run(WorkerId(Uuid::from_u128(8)), &[]).await.unwrap().unwrap();
+        let job = kit.service.claim_run(WorkerId(Uuid::from_u128(8)), &[], &Rotation::default()).await.unwrap().unwrap();
         assert_eq!(kit.delete(&kit.admin.key, &export.path).await.status, 204);
         assert!(!kit.service.finish_run(&job, &Outcome::Completed(Progress::default())).await.unwrap());
     }

@@ -16,23 +16,35 @@ mod transpile;
 use std::process::exit;
 use std::rc::Rc;
 
-use crate::wire::Task;
+use serde::de::DeserializeOwned;
+
+pub use confine::Confinement;
+
+use crate::Limits;
+use crate::layers::Strictness;
+use crate::wire::{Report, Task};
 
 /// Reads or runs an app, as the parent process says over standard input. Never returns.
 pub fn child() -> ! {
     let pipe = Rc::new(pipe::Pipe::new());
-    let task = pipe.read().and_then(|line| serde_json::from_str(&line).ok());
-    match task {
-        Some(Task::Read { files, limits }) => {
-            confine::confine(&limits, limits.load_time);
-            pipe.report(&read::read(&files, &limits, &pipe));
-        }
-        Some(Task::Open { code, meta, limits }) => {
-            confine::confine(&limits, limits.load_time);
-            serve::serve(code, &meta, limits, &pipe);
-        }
-        // Nobody, or nobody who knows how, started this.
-        None => exit(2),
+    // So far nothing of an app is known here, and what can be taken away is taken away now.
+    let limits: Limits = next(&pipe);
+    let layers = Confinement::default().apply(&limits);
+    let is_enough = layers.are_enough(Strictness::BestEffort);
+    pipe.report(&Report::Confined(layers));
+    if !is_enough {
+        exit(2);
+    }
+    match next(&pipe) {
+        Task::Read { files } => pipe.report(&read::read(&files, &limits, &pipe)),
+        Task::Open { code, meta } => serve::serve(code, &meta, limits, &pipe),
     }
     exit(0)
+}
+
+/// What the next line says.
+fn next<T: DeserializeOwned>(pipe: &pipe::Pipe) -> T {
+    let said = pipe.read().and_then(|line| serde_json::from_str(&line).ok());
+    // Nobody, or nobody who knows how, started this.
+    said.unwrap_or_else(|| exit(2))
 }

@@ -1,12 +1,14 @@
 //! Apps that mean harm, or might as well: each is stopped within its limits, and others go on.
 
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sandbox::{Failure, Limits, Meta};
+use sandbox::{Failure, Limits, Meta, Program, Sandbox};
 use serde_json::json;
 
-use crate::kit::{brief, files, limits, message, open, open_with, read, sandbox_with};
+use crate::kit::{Remembering, brief, files, limits, message, open, open_with, read, sandbox_with};
 
 /// Calls an app's `onEvent` once; it must be over in a few times the limit.
 async fn outcome(body: &str) -> Result<serde_json::Value, Failure> {
@@ -157,6 +159,107 @@ async fn calls_to_the_host_are_bounded() {
     assert_eq!(message(&failure), "this is too much for one call");
 }
 
+/// The memory of this process, in bytes.
+fn resident() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1024
+}
+
+#[tokio::test]
+async fn an_app_that_floods_the_host_is_stopped_and_others_go_on() {
+    let (mut good, _) = open("let n = 0; export const composeWebhook = () => ++n").await;
+    let mut count = 0;
+    let before = resident();
+    for flood in [
+        "for (;;) await fetch('http://example.com/').catch(() => {})",
+        "for (;;) fetch('http://example.com/').catch(() => {})",
+        "for (;;) await meta.storage.set('x', 'x'.repeat(1 << 17)).catch(() => {})",
+        "for (;;) await Promise.allSettled(Array.from({ length: 100 }, () => meta.cache.incr('x')))",
+        "for (;;) console.log('x'.repeat(1 << 16))",
+        "for (;;) setTimeout(() => {}, 1e9)",
+        "for (;;) await new Promise((done) => setTimeout(done, 0)).catch(() => {})",
+    ] {
+        let text = format!("export const onEvent = async (event, meta) => {{ {flood} }}");
+        let (mut bad, host) = open_with(sandbox_with(brief()), &text, Meta::default()).await;
+        let bad = tokio::spawn(async move { bad.call("onEvent", vec![json!({})]).await });
+        let begun = Instant::now();
+        while !bad.is_finished() {
+            count += 1;
+            assert_eq!(good.call("composeWebhook", vec![]).await, Ok(json!(count)));
+            assert!(begun.elapsed() < Duration::from_secs(10), "{flood}");
+        }
+        let outcome = bad.await.unwrap();
+        // Some run out of memory in the midst of the engine, which then aborts. None gets as far as the system.
+        let is_stopped = outcome.as_ref().is_err_and(|failure| *failure != Failure::Forbidden);
+        assert!(is_stopped, "{flood}: {outcome:?}");
+        let asked = host.calls.lock().unwrap().len() + host.requests.lock().unwrap().len();
+        assert!(asked <= 1000, "{flood}: {asked}");
+        assert!(host.lines().len() <= 101, "{flood}");
+    }
+    let grown = resident().saturating_sub(before);
+    assert!(grown < 300 << 20, "{grown}");
+}
+
+/// A process that was taken over from within, and keeps to no limit of its own.
+fn rogue(name: &str, flood: &str) -> (PathBuf, Program) {
+    let folder = std::env::temp_dir().join(format!("sandbox-rogue-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let script = folder.join("child");
+    let confined = r#"{"confined":{"no_new_privileges":"in_force","system_calls":"in_force"}}"#;
+    let ready = r#"{"ready":{"methods":["onEvent"]}}"#;
+    let lines = format!("#!/bin/sh\nread limits\necho '{confined}'\nread task\necho '{ready}'\nread order\n{flood}\n");
+    std::fs::write(&script, lines).unwrap();
+    std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
+    (folder, Program::new(script))
+}
+
+#[tokio::test]
+async fn a_process_that_keeps_to_no_limit_is_stopped_by_its_parent() {
+    let code = read([("index.ts", "export const onEvent = () => {}")])
+        .await
+        .unwrap()
+        .code;
+    let before = resident();
+    for (name, flood) in [
+        (
+            "asks",
+            r#"exec yes '{"asked":{"id":1,"call":{"type":"cache_incr","key":"x"}}}'"#,
+        ),
+        (
+            "fetches",
+            r#"exec yes '{"asked":{"id":1,"call":{"type":"fetch","url":"http://a/slow","method":"GET","headers":[],"body":null}}}'"#,
+        ),
+        ("sleeps", r#"exec yes '{"sleep":{"id":1,"ms":60000}}'"#),
+        ("logs", r#"exec yes '{"log":{"level":"log","message":"x"}}'"#),
+        ("one line", "exec tr '\\0' x < /dev/zero"),
+        ("silence", "exec sleep 60"),
+    ] {
+        let (folder, program) = rogue(name, flood);
+        let sandbox = Sandbox::new(program, brief());
+        let host = Arc::new(Remembering::default());
+        let mut app = sandbox.open(&code, Meta::default(), host.clone()).await.unwrap();
+        let begun = Instant::now();
+        let outcome = app.call("onEvent", vec![json!({})]).await;
+        assert!(
+            matches!(outcome, Err(Failure::Crashed(_) | Failure::TooSlow)),
+            "{name}: {outcome:?}"
+        );
+        assert!(!app.is_open());
+        assert!(
+            begun.elapsed() < Duration::from_secs(5),
+            "{name}: {:?}",
+            begun.elapsed()
+        );
+        let asked = host.calls.lock().unwrap().len() + host.requests.lock().unwrap().len();
+        assert!(asked <= 2000, "{name}: {asked}");
+        assert!(host.lines().len() <= 202, "{name}");
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+    let grown = resident().saturating_sub(before);
+    assert!(grown < 300 << 20, "{grown}");
+}
+
 #[tokio::test]
 async fn changing_what_is_built_in_harms_only_the_app_itself() {
     let text = "
@@ -296,7 +399,10 @@ async fn no_more_apps_are_open_than_may_be() {
 /// Whether a process is a child of ours that has nothing of ours.
 fn is_confined(process: &Path) -> bool {
     let read = |name: &str| std::fs::read_to_string(process.join(name)).unwrap_or_default();
-    let is_ours = read("status").contains(&format!("PPid:\t{}\n", std::process::id()));
+    let status = read("status");
+    let is_ours = status.contains(&format!("PPid:\t{}\n", std::process::id()));
+    let has_no_rights = ["NoNewPrivs:\t1\n", "Seccomp:\t2\n", "CapEff:\t0000000000000000\n"];
+    let is_filtered = has_no_rights.iter().all(|line| status.contains(line)) && !status.contains("Uid:\t0");
     let limits = read("limits");
     let has = |name: &str, soft: &str| {
         let line = limits.lines().find_map(|line| line.strip_prefix(name));
@@ -304,8 +410,9 @@ fn is_confined(process: &Path) -> bool {
     };
     let is_limited = has("Max core file size", "0") && has("Max file size", "0") && has("Max open files", "3");
     let is_bounded = !has("Max address space", "unlimited") && !has("Max cpu time", "unlimited");
-    let is_elsewhere = std::fs::read_link(process.join("cwd")).is_ok_and(|folder| folder == Path::new("/"));
-    is_ours && is_limited && is_bounded && is_elsewhere && read("environ").is_empty()
+    // Only root may look.
+    let is_elsewhere = std::fs::read_link(process.join("cwd")).map_or(true, |folder| folder == Path::new("/"));
+    is_ours && is_filtered && is_limited && is_bounded && is_elsewhere && read("environ").is_empty()
 }
 
 #[tokio::test]

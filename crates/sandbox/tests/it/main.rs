@@ -7,6 +7,7 @@ mod errors;
 mod forms;
 mod hostile;
 mod kit;
+mod layers;
 mod outside;
 mod refusals;
 mod running;

@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use sandbox::Strictness;
 use url::Url;
+
+use super::values;
 
 /// Where apps may be taken from.
 #[derive(Debug, Clone, Args)]
@@ -23,4 +26,15 @@ pub(crate) struct AppSettings {
     /// The list of apps that can be installed: the address of a JSON file, or its path; a built-in one unless given.
     #[arg(long, global = true, env = "HEDGEROW_APP_CATALOGUE", value_name = "URL or FILE")]
     pub(crate) app_catalogue: Option<String>,
+
+    /// Whether apps run on a system that lacks layers of the sandbox: best-effort or strict (then none runs).
+    #[arg(
+        long,
+        global = true,
+        env = "HEDGEROW_SANDBOX",
+        default_value = "best-effort",
+        value_parser = values::strictness,
+        value_name = "MODE"
+    )]
+    pub(crate) sandbox: Strictness,
 }

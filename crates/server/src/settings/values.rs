@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use sandbox::Strictness;
 use url::Url;
 
 /// The address of a name server; the port is 53 unless given.
@@ -26,5 +27,14 @@ pub(super) fn web_url(text: &str) -> Result<Url, String> {
     match Url::parse(text) {
         Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(url),
         _ => Err("use a URL such as https://apps.example.net".to_owned()),
+    }
+}
+
+/// What happens to apps on a system that lacks layers of the sandbox.
+pub(super) fn strictness(text: &str) -> Result<Strictness, String> {
+    match text {
+        "best-effort" => Ok(Strictness::BestEffort),
+        "strict" => Ok(Strictness::Strict),
+        _ => Err("it is best-effort or strict".to_owned()),
     }
 }

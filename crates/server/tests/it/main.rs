@@ -12,6 +12,7 @@ mod journeys;
 mod modes;
 mod operation;
 mod replicas;
+mod sandbox;
 mod sdks;
 mod secret_key;
 mod settings;

@@ -10,8 +10,9 @@ use crate::access::Who;
 use crate::activity::Entry;
 use crate::db::Writing;
 use crate::error::Result;
-use crate::id::WorkerId;
+use crate::id::{OrganizationId, WorkerId};
 use crate::mail::{self, Letter, Post};
+use crate::rotation::{Rotation, Round};
 use crate::{members, organizations};
 
 /// Whoever holds a run and is not heard of for this long has lost it to others.
@@ -58,14 +59,18 @@ pub enum Outcome {
 }
 
 impl Service {
-    /// Takes the run that has waited longest, unless it goes to one of the places in `busy`.
-    pub async fn claim_run(&self, worker: WorkerId, busy: &[String]) -> Result<Option<Job>> {
+    /// Takes the run that has waited longest for the organization whose turn it is, unless it goes to one of the places
+    /// in `busy`.
+    pub async fn claim_run(&self, worker: WorkerId, busy: &[String], rotation: &Rotation) -> Result<Option<Job>> {
         let now = self.core.clock.now();
-        if !sql::runs::is_due(&mut self.core.store.read().await?, now).await? {
+        let mut round = rotation.take().await;
+        let Some(organization) = self.next_for_runs(busy, &round).await? else {
             return Ok(None);
-        }
+        };
+        round.served(organization);
         let mut db = self.write().await?;
-        let Some(mut run) = sql::runs::lock_due(&mut db, busy).await? else {
+        // Others may have been faster.
+        let Some(mut run) = sql::runs::lock_due(&mut db, organization, busy).await? else {
             return Ok(None);
         };
         let export = sql::exports::find(&mut db, run.organization_id, run.batch_export).await?;
@@ -93,6 +98,21 @@ impl Service {
             worker,
             attempt,
         }))
+    }
+
+    async fn next_for_runs(&self, busy: &[String], round: &Round<'_>) -> Result<Option<OrganizationId>> {
+        let now = self.core.clock.now();
+        let mut db = self.core.store.read().await?;
+        if !sql::runs::is_due(&mut db, now).await? {
+            return Ok(None);
+        }
+        for after in round.starts() {
+            let next = sql::runs::next_organization(&mut db, now, after, busy).await?;
+            if next.is_some() {
+                return Ok(next);
+            }
+        }
+        Ok(None)
     }
 
     /// A sign of life. False: the run is no longer held, and must be let go.

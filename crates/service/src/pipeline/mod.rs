@@ -30,7 +30,7 @@ pub use sites::{Script, SiteApp};
 pub use tasks::{AppTask, TaskKind};
 pub use uses::{AppUse, AppsSeen, UseCount};
 pub use versions::{Offers, Package, Version, VersionName, VersionSeen};
-pub use work::{AppJob, DueApp, MOST_FAILURES, Place, Runnable, Step, Stop};
+pub use work::{AppJob, DueAfter, DueApp, MOST_FAILURES, Place, Runnable, Step, Stop};
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -11,10 +11,16 @@ use crate::Service;
 use crate::clock::Time;
 use crate::db::Writing;
 use crate::error::{Error, Result};
-use crate::id::{AppTaskId, WorkerId};
+use crate::id::{AppTaskId, OrganizationId, WorkerId};
+use crate::rotation::{Rotation, Round};
 
 /// So many jobs may wait for one configuration.
 const MOST_WAITING: i64 = 1000;
+/// A configuration may have this many jobs done in a minute, all at once if it likes. What it queues beyond that is
+/// done later, so that a job that queues itself does not keep the server busy.
+const JOBS_A_MINUTE: i64 = 300;
+const JOBS_AHEAD: TimeDelta = TimeDelta::minutes(1);
+const JOB_EVERY: TimeDelta = TimeDelta::milliseconds(60_000 / JOBS_A_MINUTE);
 /// How often a job is tried when it asks for it.
 const MOST_TRIES: i64 = 5;
 const FIRST_WAIT: TimeDelta = TimeDelta::seconds(10);
@@ -69,14 +75,16 @@ pub(super) struct Waiting {
 }
 
 impl Service {
-    /// Takes the task that has waited longest.
-    pub async fn claim_app_task(&self, worker: WorkerId) -> Result<Option<AppTask>> {
-        let now = self.core.clock.now();
-        if !sql::tasks::is_due(&mut self.core.store.read().await?, now).await? {
+    /// Takes the task that has waited longest for the organization whose turn it is. A configuration has one at a time.
+    pub async fn claim_app_task(&self, worker: WorkerId, rotation: &Rotation) -> Result<Option<AppTask>> {
+        let mut round = rotation.take().await;
+        let Some(organization) = self.next_for_tasks(&round).await? else {
             return Ok(None);
-        }
+        };
+        round.served(organization);
         let mut db = self.write().await?;
-        let Some(waiting) = sql::tasks::lock_due(&mut db).await? else {
+        // Others may have been faster.
+        let Some(waiting) = sql::tasks::lock_due(&mut db, organization).await? else {
             return Ok(None);
         };
         let attempt = waiting.attempt + 1;
@@ -99,6 +107,21 @@ impl Service {
             worker,
             attempt,
         }))
+    }
+
+    async fn next_for_tasks(&self, round: &Round<'_>) -> Result<Option<OrganizationId>> {
+        let now = self.core.clock.now();
+        let mut db = self.core.store.read().await?;
+        if !sql::tasks::is_due(&mut db, now).await? {
+            return Ok(None);
+        }
+        for after in round.starts() {
+            let next = sql::tasks::next_organization(&mut db, now, after).await?;
+            if next.is_some() {
+                return Ok(next);
+            }
+        }
+        Ok(None)
     }
 
     /// Writes down how a task went: scheduled ones wait for their next turn, jobs are done, or tried again.
@@ -148,10 +171,20 @@ impl Service {
                 format!("at most {MOST_WAITING} jobs may wait"),
             ));
         }
+        let earliest = count_job(&mut db, config).await?;
         let id = AppTaskId(db.uuid());
-        sql::tasks::insert(&mut db, id, config, TaskKind::Job, name, payload, at).await?;
+        sql::tasks::insert(&mut db, id, config, TaskKind::Job, name, payload, at.max(earliest)).await?;
         db.commit_unrecorded().await
     }
+}
+
+/// Counts one more job, and tells when it may be done at the earliest: at once, unless there were too many lately.
+async fn count_job(db: &mut Writing, config: &AppConfig) -> Result<Time> {
+    let now = db.now;
+    let until = sql::configs::lock_jobs_until(db, config.id).await?;
+    let until = until.map_or(now, |until| until.max(now));
+    sql::configs::save_jobs_until(db, config.id, until + JOB_EVERY).await?;
+    Ok(until - JOBS_AHEAD)
 }
 
 /// Makes the schedule of a configuration what its code offers.

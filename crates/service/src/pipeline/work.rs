@@ -12,7 +12,7 @@ use crate::activity::Entry;
 use crate::clock::Time;
 use crate::db::Writing;
 use crate::error::Result;
-use crate::id::{AppConfigId, TeamId, WorkerId};
+use crate::id::{AppConfigId, OrganizationId, TeamId, WorkerId};
 use crate::mail::{self, Letter, Post};
 use crate::{members, organizations};
 
@@ -27,6 +27,9 @@ pub(super) const MOST_STARTS: i64 = 5;
 /// After so many events in a row that failed, the configuration is switched off.
 pub const MOST_FAILURES: i64 = 20;
 
+/// Of the year 9999: later than anything is due.
+const LAST_SECOND: i64 = 253_402_300_799;
+
 /// How far a configuration has got in its team's events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
@@ -40,8 +43,37 @@ pub struct Place {
 #[derive(Debug, Clone)]
 pub struct DueApp {
     pub config: AppConfigId,
+    pub organization: OrganizationId,
+    pub(super) due_at: Time,
     pub team: TeamId,
     pub place: Place,
+}
+
+/// Where to go on in the list of those that are due: by organization, and there by how long they have waited.
+#[derive(Debug, Clone, Copy)]
+pub struct DueAfter {
+    pub(super) organization: OrganizationId,
+    pub(super) due_at: Time,
+    pub(super) config: AppConfigId,
+}
+
+impl DueAfter {
+    /// After all of this organization's.
+    pub fn all_of(organization: OrganizationId) -> Self {
+        Self {
+            organization,
+            due_at: Time::from_timestamp(LAST_SECOND, 0).unwrap_or_default(),
+            config: AppConfigId(i64::MAX),
+        }
+    }
+
+    pub fn this(due: &DueApp) -> Self {
+        Self {
+            organization: due.organization,
+            due_at: due.due_at,
+            config: due.config,
+        }
+    }
 }
 
 /// An app with everything it takes to run it for a team.
@@ -104,8 +136,8 @@ pub enum Stop {
 }
 
 impl Service {
-    /// Configurations that wait for events and that nobody holds, by their ids.
-    pub async fn due_apps(&self, after: AppConfigId, limit: i64) -> Result<Vec<DueApp>> {
+    /// Configurations that wait for events and that nobody holds, one organization's after the other's.
+    pub async fn due_apps(&self, after: &DueAfter, limit: i64) -> Result<Vec<DueApp>> {
         let now = self.core.clock.now();
         sql::configs::due(&mut self.core.store.read().await?, now, after, limit).await
     }

@@ -270,7 +270,54 @@ pub(in super::super) async fn is_due(db: &mut Session, now: Time) -> Result<bool
 /// The run that has been due longest, of an export that is not paused or of a backfill, and to none of the busy places.
 ///
 /// PostgreSQL also holds the export itself, so that whoever deletes it waits for this write, and this write for nobody.
-pub(in super::super) async fn lock_due(db: &mut Writing, busy: &[String]) -> Result<Option<Run>> {
+/// The next organization after this one with a run that is due and goes to none of these places.
+pub(in super::super) async fn next_organization(
+    db: &mut Session,
+    now: Time,
+    after: OrganizationId,
+    busy: &[String],
+) -> Result<Option<OrganizationId>> {
+    // From one organization to the next by the index, until one has a run: what they have waiting is not read.
+    macro_rules! read {
+        ($driver:ty, $conn:ident) => {{
+            let mut query = QueryBuilder::<$driver>::new(
+                "WITH RECURSIVE owner (id) AS ( \
+                   SELECT (SELECT organization_id FROM export_run WHERE due_at IS NOT NULL AND organization_id > ",
+            );
+            query.push_bind(after).push(
+                " ORDER BY organization_id LIMIT 1) \
+                   UNION ALL \
+                   SELECT (SELECT r.organization_id FROM export_run r \
+                           WHERE r.due_at IS NOT NULL AND r.organization_id > owner.id \
+                           ORDER BY r.organization_id LIMIT 1) \
+                   FROM owner WHERE owner.id IS NOT NULL) \
+                 SELECT owner.id FROM owner WHERE owner.id IS NOT NULL AND ( \
+                   SELECT r.due_at FROM export_run r JOIN batch_export e ON e.id = r.batch_export_id \
+                   WHERE r.organization_id = owner.id AND (NOT e.paused OR r.backfill_id IS NOT NULL) \
+                     AND r.due_at IS NOT NULL",
+            );
+            for place in busy {
+                query.push(" AND r.place <> ").push_bind(place);
+            }
+            query
+                .push(" ORDER BY r.due_at LIMIT 1) <= ")
+                .push_bind(now)
+                .push(" LIMIT 1");
+            query.build_query_scalar().fetch_optional($conn).await?
+        }};
+    }
+    Ok(match db.connection() {
+        Connection::Sqlite(conn) => read!(sqlx::Sqlite, conn),
+        Connection::Postgres(conn) => read!(sqlx::Postgres, conn),
+    })
+}
+
+/// The run of this organization that has waited longest, unless it goes to one of these places.
+pub(in super::super) async fn lock_due(
+    db: &mut Writing,
+    organization: OrganizationId,
+    busy: &[String],
+) -> Result<Option<Run>> {
     let now = db.now;
     macro_rules! read {
         ($driver:ty, $conn:ident, $end:literal) => {{
@@ -279,6 +326,7 @@ pub(in super::super) async fn lock_due(db: &mut Writing, busy: &[String]) -> Res
                  AND r.due_at <= "
             ));
             query.push_bind(now);
+            query.push(" AND r.organization_id = ").push_bind(organization);
             for place in busy {
                 query.push(" AND r.place <> ").push_bind(place);
             }

@@ -9,7 +9,7 @@ use crate::db::{Session, Writing, changed, listed, on, within_reach};
 use crate::error::{Error, Result};
 use crate::id::{AppConfigId, AppId, OrganizationId, TeamId, WorkerId};
 use crate::page::{Page, Window};
-use crate::pipeline::{AppConfig, Collection, DueApp, Place};
+use crate::pipeline::{AppConfig, Collection, DueAfter, DueApp, Place};
 
 macro_rules! select {
     ($rest:literal) => {
@@ -178,18 +178,29 @@ pub(in super::super) async fn lock(db: &mut Writing, id: AppConfigId) -> Result<
 #[derive(sqlx::FromRow)]
 struct DueRow {
     id: AppConfigId,
+    organization_id: OrganizationId,
+    due_at: Time,
     team_id: TeamId,
     delivered_until: Time,
     delivered_count: i64,
 }
 
 /// Those whose time has come, behind `after`.
-pub(in super::super) async fn due(db: &mut Session, now: Time, after: AppConfigId, limit: i64) -> Result<Vec<DueApp>> {
-    const SQL: &str = "SELECT id, team_id, delivered_until, delivered_count FROM pipeline_config \
-        WHERE due_at <= $1 AND id > $2 ORDER BY id LIMIT $3";
-    let rows: Vec<DueRow> = on!(db, conn => sqlx::query_as(SQL).bind(now).bind(after).bind(limit).fetch_all(conn))?;
+pub(in super::super) async fn due(db: &mut Session, now: Time, after: &DueAfter, limit: i64) -> Result<Vec<DueApp>> {
+    const SQL: &str = "SELECT id, organization_id, team_id, due_at, delivered_until, delivered_count \
+        FROM pipeline_config WHERE due_at <= $1 AND (organization_id, due_at, id) > ($2, $3, $4) \
+        ORDER BY organization_id, due_at, id LIMIT $5";
+    let rows: Vec<DueRow> = on!(db, conn => sqlx::query_as(SQL)
+        .bind(now)
+        .bind(after.organization)
+        .bind(after.due_at)
+        .bind(after.config)
+        .bind(limit)
+        .fetch_all(conn))?;
     let due = |row: DueRow| DueApp {
         config: row.id,
+        organization: row.organization_id,
+        due_at: row.due_at,
         team: row.team_id,
         place: Place {
             until: row.delivered_until,
@@ -280,5 +291,21 @@ pub(in super::super) async fn keep(
 pub(in super::super) async fn delete(db: &mut Writing, config: &AppConfig) -> Result<()> {
     const SQL: &str = "DELETE FROM pipeline_config WHERE organization_id = $1 AND id = $2";
     changed!(db, sqlx::query(SQL).bind(config.organization_id).bind(config.id))?;
+    Ok(())
+}
+
+/// How far ahead of time its jobs are; null if it never had one.
+pub(in super::super) async fn lock_jobs_until(db: &mut Writing, id: AppConfigId) -> Result<Option<Time>> {
+    let sql = db.pick(
+        "SELECT jobs_until FROM pipeline_config WHERE id = $1",
+        "SELECT jobs_until FROM pipeline_config WHERE id = $1 FOR NO KEY UPDATE",
+    );
+    let found: Option<Option<Time>> = on!(db, conn => sqlx::query_scalar(sql).bind(id).fetch_optional(conn))?;
+    Ok(found.flatten())
+}
+
+pub(in super::super) async fn save_jobs_until(db: &mut Writing, id: AppConfigId, until: Time) -> Result<()> {
+    const SQL: &str = "UPDATE pipeline_config SET jobs_until = $2 WHERE id = $1";
+    changed!(db, sqlx::query(SQL).bind(id).bind(until))?;
     Ok(())
 }

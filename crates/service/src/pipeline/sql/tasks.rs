@@ -6,7 +6,7 @@ use super::unknown;
 use crate::clock::Time;
 use crate::db::{Session, Writing, changed, on};
 use crate::error::Result;
-use crate::id::{AppConfigId, AppTaskId, WorkerId};
+use crate::id::{AppConfigId, AppTaskId, OrganizationId, WorkerId};
 use crate::pipeline::AppConfig;
 use crate::pipeline::tasks::{TaskKind, Waiting};
 
@@ -26,19 +26,57 @@ pub(in super::super) async fn is_due(db: &mut Session, now: Time) -> Result<bool
     Ok(found.is_some())
 }
 
-pub(in super::super) async fn lock_due(db: &mut Writing) -> Result<Option<Waiting>> {
+/// A configuration whose tasks wait for one that is being carried out. `$1` is now.
+macro_rules! is_busy {
+    () => {
+        "EXISTS (SELECT 1 FROM pipeline_task r \
+         WHERE r.config_id = c.id AND r.worker IS NOT NULL AND r.due_at > $1)"
+    };
+}
+
+/// The next organization after this one for which something is due that may begin.
+pub(in super::super) async fn next_organization(
+    db: &mut Session,
+    now: Time,
+    after: OrganizationId,
+) -> Result<Option<OrganizationId>> {
+    // From one organization to the next by the index, until one has something: what they have waiting is not read.
+    const SQL: &str = concat!(
+        "WITH RECURSIVE owner (id) AS ( \
+           SELECT (SELECT organization_id FROM pipeline_task WHERE organization_id > $2 \
+                   ORDER BY organization_id LIMIT 1) \
+           UNION ALL \
+           SELECT (SELECT t.organization_id FROM pipeline_task t WHERE t.organization_id > owner.id \
+                   ORDER BY t.organization_id LIMIT 1) \
+           FROM owner WHERE owner.id IS NOT NULL) \
+         SELECT owner.id FROM owner WHERE owner.id IS NOT NULL \
+         AND (SELECT min(t.due_at) FROM pipeline_task t WHERE t.organization_id = owner.id) <= $1 AND ( \
+           SELECT min((SELECT min(t.due_at) FROM pipeline_task t WHERE t.config_id = c.id)) \
+           FROM pipeline_config c WHERE c.organization_id = owner.id AND NOT ",
+        is_busy!(),
+        ") <= $1 LIMIT 1"
+    );
+    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(now).bind(after).fetch_optional(conn))?)
+}
+
+/// What has waited longest for this organization, of the first of each configuration that is not busy.
+pub(in super::super) async fn lock_due(db: &mut Writing, organization: OrganizationId) -> Result<Option<Waiting>> {
     macro_rules! due {
         ($rest:literal) => {
             concat!(
-                "SELECT id, config_id, kind, name, payload, attempt FROM pipeline_task \
-                 WHERE due_at <= $1 ORDER BY due_at, id LIMIT 1",
+                "SELECT t.id, t.config_id, t.kind, t.name, t.payload, t.attempt \
+                 FROM pipeline_config c JOIN pipeline_task t ON t.id = ( \
+                   SELECT h.id FROM pipeline_task h WHERE h.config_id = c.id ORDER BY h.due_at, h.id LIMIT 1) \
+                 WHERE c.organization_id = $2 AND t.due_at <= $1 AND NOT ",
+                is_busy!(),
+                " ORDER BY t.due_at, t.id LIMIT 1",
                 $rest
             )
         };
     }
-    let sql = db.pick(due!(""), due!(" FOR NO KEY UPDATE SKIP LOCKED"));
+    let sql = db.pick(due!(""), due!(" FOR NO KEY UPDATE OF t SKIP LOCKED"));
     let now = db.now;
-    let row: Option<Row> = on!(db, conn => sqlx::query_as(sql).bind(now).fetch_optional(conn))?;
+    let row: Option<Row> = on!(db, conn => sqlx::query_as(sql).bind(now).bind(organization).fetch_optional(conn))?;
     let Some(row) = row else { return Ok(None) };
     Ok(Some(Waiting {
         id: row.id,
