@@ -153,7 +153,8 @@ fn converse(
     async move {
         let mut connection = std::pin::pin!(connection);
         loop {
-            let deadline = activity.deadline(&limits);
+            // What happens in the meantime may bring the deadline closer.
+            let deadline = activity.deadline(&limits).min(Instant::now() + limits.idle);
             tokio::select! {
                 _ = connection.as_mut() => return,
                 () = stop.cancelled() => {
@@ -382,7 +383,7 @@ mod tests {
         let conversation = async {
             let mut head = [0; 9];
             while stream.read_exact(&mut head).await.is_ok() {
-                let length = usize::from(head[1]) << 8 | usize::from(head[2]);
+                let length = usize::from(u16::from_be_bytes([head[1], head[2]]));
                 let mut payload = vec![0; length];
                 if stream.read_exact(&mut payload).await.is_err() {
                     break;

@@ -483,7 +483,7 @@ on_both! {
         capture(&kit, 1).await;
         advance(&kit, TimeDelta::hours(1));
         kit.exports.schedule().await.unwrap();
-        let job = kit.service.claim_run(WorkerId(Uuid::from_u128(7)), &[]).await.unwrap().unwrap();
+        let job = kit.service.claim_run(WorkerId(Uuid::from_u128(7)), &[], &Rotation::default()).await.unwrap().unwrap();
         let progress = Progress { records: 0, bytes: 0, read: 700, total: Some(900) };
         assert!(kit.service.keep_run(&job, &progress).await.unwrap());
         let run = export.get("runs/").await["results"][0].clone();

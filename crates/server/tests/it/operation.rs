@@ -169,7 +169,13 @@ fn health_and_metrics_can_have_an_address_of_their_own() {
         404
     );
     assert_eq!(server.ask("GET", "/healthz").status, 200);
-    assert_eq!(server.ask("GET", "/metrics").status, 404);
+    for path in ["/metrics", "/metrics/"] {
+        let reply = server.ask("GET", path);
+        assert!(
+            reply.status != 200 && !reply.body.to_string().contains("hedgerow_"),
+            "{path}"
+        );
+    }
 }
 
 /// However many connections one address opens, others are answered, and so are those who look after the server.
