@@ -214,12 +214,11 @@ impl Activity {
     }
 }
 
+/// An answer on its way.
+type Answering = Pin<Box<dyn Future<Output = Result<Response<Answer>, Infallible>> + Send>>;
+
 /// Hands each request of a connection to the app, with the address it came from.
-fn answer(
-    app: Router,
-    peer: IpAddr,
-    activity: Arc<Activity>,
-) -> impl Fn(Request<Incoming>) -> Pin<Box<dyn Future<Output = Result<Response<Answer>, Infallible>> + Send>> + Clone {
+fn answer(app: Router, peer: IpAddr, activity: Arc<Activity>) -> impl Fn(Request<Incoming>) -> Answering + Clone {
     move |request| {
         activity.note();
         let mut request = request.map(Body::new);
@@ -227,11 +226,12 @@ fn answer(
         api::end_path_with_slash(&mut request);
         let answering = tower::Service::call(&mut app.clone(), request);
         let activity = activity.clone();
-        Box::pin(async move {
+        let answered = async move {
             let response = answering.await?;
             activity.note();
             Ok(response.map(|body| Answer { body, activity }))
-        })
+        };
+        Box::pin(answered)
     }
 }
 

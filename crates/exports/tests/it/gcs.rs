@@ -81,7 +81,7 @@ async fn what_is_missing_is_named() {
     peer.config["service_account_key"] = json!("{}");
     let refused = open(Kind::Gcs, &peer.config, &outside(None)).err().unwrap();
     assert!(
-        refused.is_lasting && refused.sentence.contains("service_account_key"),
+        refused.is_lasting && refused.key == Some("service_account_key"),
         "{refused}"
     );
 }

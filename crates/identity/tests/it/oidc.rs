@@ -135,7 +135,7 @@ on_both! {
         for address in ["otto@example.org", "otto@elsewhere.example", "somebody@example.net"] {
             scene.expect_refused("foreign_address", &known_as("s", address)).await;
         }
-        let person = kit.someone("yan@example.com").await;
+        let person = kit.proven("yan@example.com").await;
         kit.service.add_member(&Who::system(), kit.other, &person.user, Level::Admin).await.unwrap();
         scene.expect_refused("belongs_elsewhere", &known_as("y", "yan@example.com")).await;
 

@@ -159,5 +159,7 @@ fn free_ports(count: usize) -> Vec<u16> {
 
 fn is_listening(port: u16) -> bool {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    TcpStream::connect_timeout(&address, std::time::Duration::from_millis(200)).is_ok()
+    let connected = TcpStream::connect_timeout(&address, std::time::Duration::from_millis(200));
+    // While nobody listens, a connection may get just this port as its own, and then answers itself.
+    connected.is_ok_and(|stream| stream.local_addr().is_ok_and(|own| own != address))
 }
