@@ -7,12 +7,13 @@ use aide::operation::set_body;
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, header};
 use bytes::Bytes;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use events::capture::Refusal;
 use schemars::{JsonSchema, Schema};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use service::Invalid;
 
+use crate::capture::{Receiver, Refused};
 use crate::error::Problem;
 use crate::{json, schema};
 
@@ -95,12 +96,22 @@ async fn read_json(headers: &HeaderMap, body: axum::body::Body) -> Result<Value,
     json::parse(&bytes).map_err(Problem::Unreadable)
 }
 
-/// Reads a body to its end, unless that is too far away.
+/// Reads a body to its end, unless that is too far away, or comes too slowly. It is copied together: kept as they come,
+/// small pieces would take many times their bytes.
 pub(crate) async fn collect(body: axum::body::Body) -> Result<Bytes, Problem> {
-    match Limited::new(body, MOST_BYTES).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(Problem::TooLarge),
-        Err(_) => Err(Problem::Unreadable("it broke off".to_owned())),
+    let mut receiver = Receiver::of_at_most(body, MOST_BYTES);
+    let mut collected = Vec::new();
+    while let Some(bytes) = receiver.next().await.map_err(|refused| problem(&refused))? {
+        collected.extend_from_slice(&bytes);
+    }
+    Ok(collected.into())
+}
+
+fn problem(refused: &Refused) -> Problem {
+    match refused {
+        Refused::Body(Refusal::TooLarge) => Problem::TooLarge,
+        Refused::TooSlow => Problem::TimedOut,
+        _ => Problem::Unreadable("it broke off".to_owned()),
     }
 }
 
@@ -142,4 +153,46 @@ fn describe(generator: &mut GenContext, operation: &mut Operation, json_schema: 
         ..RequestBody::default()
     };
     set_body(generator, operation, body);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures_util::stream;
+
+    use super::*;
+
+    /// One byte that says how many of its kind there are.
+    struct Piece(Arc<AtomicUsize>);
+
+    impl AsRef<[u8]> for Piece {
+        fn as_ref(&self) -> &[u8] {
+            b"x"
+        }
+    }
+
+    impl Drop for Piece {
+        fn drop(&mut self) {
+            self.0.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    #[tokio::test]
+    async fn pieces_of_a_body_are_not_kept() {
+        let (there, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (counted, highest) = (there.clone(), most.clone());
+        let pieces = (0..10_000).map(move |_| {
+            let count = counted.fetch_add(1, Ordering::Relaxed) + 1;
+            highest.fetch_max(count, Ordering::Relaxed);
+            Ok::<_, std::io::Error>(Bytes::from_owner(Piece(counted.clone())))
+        });
+        let body = axum::body::Body::from_stream(stream::iter(pieces));
+        assert_eq!(collect(body).await.ok().map(|bytes| bytes.len()), Some(10_000));
+        assert!(most.load(Ordering::Relaxed) < 10, "{most:?} at once");
+        let endless = stream::repeat_with(|| Ok::<_, std::io::Error>(Bytes::from_static(&[b'x'; 1000])));
+        let refused = collect(axum::body::Body::from_stream(endless)).await;
+        assert!(matches!(refused, Err(Problem::TooLarge)));
+    }
 }

@@ -88,6 +88,7 @@ impl Problem {
                 Error::Throttled(_) | Error::LimitReached { .. } => {
                     (StatusCode::TOO_MANY_REQUESTS, "throttled_error", "throttled")
                 }
+                Error::Unavailable { .. } => (StatusCode::SERVICE_UNAVAILABLE, SERVER, "unavailable"),
                 Error::Invalid(_) => (StatusCode::BAD_REQUEST, VALIDATION, "invalid_input"),
                 Error::Conflict {
                     code: "idempotency_key_reused",
@@ -176,7 +177,9 @@ impl IntoResponse for Problem {
             Self::Throttled(wait) => {
                 headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds(*wait)));
             }
-            Self::Service(error) if let Error::LimitReached { wait, .. } = &**error => {
+            Self::Service(error)
+                if let Error::LimitReached { wait, .. } | Error::Unavailable { wait, .. } = &**error =>
+            {
                 headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds(*wait)));
             }
             _ if self.status() == StatusCode::UNAUTHORIZED => {

@@ -8,14 +8,16 @@ use events::Events;
 use outbound::Http;
 use sandbox::{Layers, Sandbox};
 use service::access::{Caller, ChangeApps, ReadApps};
-use service::pipeline::{App, AppPatch, AppWithFiles, Collection, Difference, Files, NewApp, Package, PluginType};
+use service::pipeline::{
+    App, AppPatch, AppWithFiles, Collection, Difference, Fetched, Files, NewApp, Package, PluginType,
+};
 use service::{AppId, Error, Page, Result, Rotation, Service, Window, WorkerId};
 
 use crate::cache::Caches;
 use crate::catalogue::{Catalogue, Entry, Kind};
 use crate::comparison::{FileChange, different_files};
-use crate::reading::{fetched, package, unreadable};
-use crate::source::{Origin, Sources};
+use crate::reading::{fetched, package, unread};
+use crate::source::{AppUrl, Checksum, Sources};
 use crate::workshop::Workshop;
 
 /// Cheap to clone; every clone is the same.
@@ -65,11 +67,21 @@ pub struct SourceChange {
     pub seen: Option<i64>,
 }
 
+/// Which code an app is to have.
+#[derive(Debug, Clone, Default)]
+pub struct Wanted {
+    /// None: the newest.
+    pub tag: Option<String>,
+    /// The checksum that it must have. If the app is pinned, it is pinned to this one from then on.
+    pub sha256: Option<String>,
+}
+
 /// What an upgrade would bring.
 #[derive(Debug, Clone)]
 pub struct Upgrade {
     /// What the code is called where it comes from.
     pub tag: Option<String>,
+    pub sha256: String,
     pub difference: Difference,
     /// The files that are added, taken away or not the same.
     pub files: Vec<FileChange>,
@@ -120,21 +132,29 @@ impl Apps {
                 files = Some((local, None));
             }
             (Some(url), plugin_type) if plugin_type.is_remote() => {
-                let (origin, secret) = Origin::parse(url).map_err(|error| fetched(&error))?;
+                let url = AppUrl::parse(url).map_err(|error| fetched(&error))?;
                 // In a dry run nobody is asked for anything.
                 if !is_dry_run {
-                    files = Some(self.newest(&origin, secret.as_ref(), tag_of(&new)).await?);
+                    let (found, tag) = self.newest(&url, url.token.as_ref(), tag_of(&new)).await?;
+                    expect("url", url.pinned.as_ref(), &found)?;
+                    files = Some((found, tag));
                 }
-                (new.url, token) = (Some(origin.to_string()), secret);
+                (new.url, token) = (Some(url.to_string()), url.token);
             }
             (None, plugin_type) if plugin_type.is_remote() => {
                 let detail = "this kind of app comes from somewhere: give the address of its repository or package";
                 return Err(Error::invalid("url", "required", detail));
             }
+            (Some(url), _) if url.contains("#sha256=") => {
+                // It would look like code that was verified.
+                let detail =
+                    "code that is not fetched from this URL cannot be pinned there: leave out what is behind the #";
+                return Err(Error::invalid("url", "invalid_input", detail));
+            }
             _ => {}
         }
         let found = match files {
-            Some((files, tag)) => Some((self.read(files).await?, tag)),
+            Some((files, tag)) => Some((self.read(caller, files).await?, tag)),
             None => None,
         };
         service
@@ -155,6 +175,7 @@ impl Apps {
         if change.seen.is_some_and(|version| version != seen.app.version) {
             return Err(service::pipeline::source_changed());
         }
+        not_pinned(&seen.app)?;
         let mut files = seen.files.clone();
         for (name, text) in &change.files {
             match text {
@@ -168,9 +189,9 @@ impl Apps {
                 .await?;
             return Ok(AppWithFiles { app, files });
         }
-        let package = self.read(files.clone()).await?;
+        let package = self.read(caller, files.clone()).await?;
         let (app, _) = service
-            .change_app_code(caller, &seen.app, &change.patch, package, None)
+            .change_app_code(caller, &seen.app, &change.patch, package, Fetched::default())
             .await?;
         Ok(AppWithFiles { app, files })
     }
@@ -180,9 +201,9 @@ impl Apps {
         let service = &self.core.service;
         let app = service.app(caller, collection, id).await?;
         let token = service.private_token(&app)?;
-        match origin_of(&app)? {
-            Some(origin) => {
-                let tag = self.core.sources.latest(&origin, token.as_ref()).await;
+        match url_of(&app)? {
+            Some(url) => {
+                let tag = self.core.sources.latest(&url.origin, token.as_ref()).await;
                 let tag = tag.map_err(|error| fetched(&error))?;
                 service.note_latest_tag(&app, Some(&tag)).await
             }
@@ -190,21 +211,29 @@ impl Apps {
         }
     }
 
-    /// Moves to the newest tag, or to the one that is named. Code that does not load is refused, and nothing changes.
+    /// Moves to other code. What does not load, or is not what was expected, is refused, and nothing changes.
     pub async fn upgrade(
         &self,
         caller: &Caller<ChangeApps>,
         collection: Collection,
         id: AppId,
-        tag: Option<&str>,
+        wanted: &Wanted,
     ) -> Result<(App, Difference)> {
-        let (app, newer) = self.newer_code(caller, collection, id, tag).await?;
+        let (app, newer) = self.newer_code(caller, collection, id, wanted).await?;
         let Some(Newer { package, tag, .. }) = newer else {
             return Ok((app, Difference::default()));
         };
+        let url = match url_of(&app)? {
+            Some(url) if url.pinned.is_some() => {
+                let pinned = checksum(wanted)?.or(url.pinned);
+                expect("sha256", pinned.as_ref(), &package.files)?;
+                Some(AppUrl { pinned, ..url }.to_string())
+            }
+            _ => None,
+        };
         let service = &self.core.service;
         service
-            .change_app_code(caller, &app, &AppPatch::default(), package, tag)
+            .change_app_code(caller, &app, &AppPatch::default(), package, Fetched { tag, url })
             .await
     }
 
@@ -214,14 +243,15 @@ impl Apps {
         caller: &Caller<ChangeApps>,
         collection: Collection,
         id: AppId,
-        tag: Option<&str>,
+        wanted: &Wanted,
     ) -> Result<(App, Option<Upgrade>)> {
-        let (app, newer) = self.newer_code(caller, collection, id, tag).await?;
+        let (app, newer) = self.newer_code(caller, collection, id, wanted).await?;
         let Some(Newer { package, tag, before }) = newer else {
             return Ok((app, None));
         };
         let upgrade = Upgrade {
             tag: tag.clone(),
+            sha256: package.sha256.clone(),
             difference: app.difference_with(&package.offers),
             files: different_files(&before, &package.files),
         };
@@ -233,8 +263,10 @@ impl Apps {
         caller: &Caller<ChangeApps>,
         collection: Collection,
         id: AppId,
-        tag: Option<&str>,
+        wanted: &Wanted,
     ) -> Result<(App, Option<Newer>)> {
+        let tag = wanted.tag.as_deref();
+        let expected = checksum(wanted)?;
         let service = &self.core.service;
         let (seen, token) = service.app_to_change(caller, collection, id).await?;
         let app = seen.app;
@@ -248,12 +280,13 @@ impl Apps {
             (Some(newest), None) => service.note_latest_tag(&app, Some(newest)).await?,
             _ => app,
         };
+        expect("sha256", expected.as_ref(), &files)?;
         if files == seen.files && found == app.tag {
             return Ok((app, None));
         }
         let newer = Newer {
             before: seen.files,
-            package: self.read(files).await?,
+            package: self.read(caller, files).await?,
             tag: found,
         };
         Ok((app, Some(newer)))
@@ -278,8 +311,8 @@ impl Apps {
         let Some((app, token)) = service.claim_app_to_check().await? else {
             return Ok(false);
         };
-        if let Some(origin) = origin_of(&app)? {
-            match self.core.sources.latest(&origin, token.as_ref()).await {
+        if let Some(url) = url_of(&app)? {
+            match self.core.sources.latest(&url.origin, token.as_ref()).await {
                 Ok(tag) => drop(service.note_latest_tag(&app, Some(&tag)).await?),
                 Err(error) => {
                     tracing::info!(app = %app.id, error = &error as &dyn std::error::Error, "no newer tag could be found");
@@ -296,8 +329,8 @@ impl Apps {
         token: Option<&secrecy::SecretString>,
         tag: Option<&str>,
     ) -> Result<Option<(Files, Option<String>)>> {
-        match (&app.url, origin_of(app)?) {
-            (_, Some(origin)) => self.newest(&origin, token, tag).await.map(Some),
+        match (&app.url, url_of(app)?) {
+            (_, Some(url)) => self.newest(&url, token, tag).await.map(Some),
             (Some(url), None) if app.plugin_type == PluginType::Local => {
                 let files = self.core.sources.local(url).await.map_err(|error| fetched(&error))?;
                 Ok(Some((files, None)))
@@ -308,25 +341,28 @@ impl Apps {
 
     async fn newest(
         &self,
-        origin: &Origin,
+        url: &AppUrl,
         token: Option<&secrecy::SecretString>,
         tag: Option<&str>,
     ) -> Result<(Files, Option<String>)> {
         let sources = &self.core.sources;
         let tag = match tag {
             Some(tag) => tag.to_owned(),
-            None => sources.latest(origin, token).await.map_err(|error| fetched(&error))?,
+            None => sources
+                .latest(&url.origin, token)
+                .await
+                .map_err(|error| fetched(&error))?,
         };
-        let files = sources.download(origin, &tag, token).await;
+        let files = sources.download(&url.origin, &tag, token).await;
         Ok((files.map_err(|error| fetched(&error))?, Some(tag)))
     }
 
-    async fn read(&self, files: Files) -> Result<Package> {
+    async fn read(&self, caller: &Caller<ChangeApps>, files: Files) -> Result<Package> {
         check_names(&files)?;
-        let reading = self.core.sandbox.read(&files).await;
+        let reading = self.core.sandbox.read_for(caller.organization.0, &files).await;
         reading
             .map(|reading| package(files, reading))
-            .map_err(|fault| unreadable(&fault))
+            .map_err(|error| unread(&error))
     }
 }
 
@@ -349,14 +385,41 @@ fn tag_of(new: &NewApp) -> Option<&str> {
 }
 
 /// Where its code is fetched from, if it is fetched.
-fn origin_of(app: &App) -> Result<Option<Origin>> {
-    match &app.url {
-        Some(url) if app.plugin_type.is_remote() => {
-            let (origin, _) = Origin::parse(url).map_err(|error| fetched(&error))?;
-            Ok(Some(origin))
+fn url_of(app: &App) -> Result<Option<AppUrl>> {
+    let url = app.url.as_deref().filter(|_| app.plugin_type.is_remote());
+    let url = url.map(AppUrl::parse).transpose();
+    url.map_err(|error| fetched(&error))
+}
+
+fn checksum(wanted: &Wanted) -> Result<Option<Checksum>> {
+    let wrong = || Error::invalid("sha256", "invalid_input", "a checksum has 64 hexadecimal digits");
+    let parse = |text: &String| Checksum::parse(text).ok_or_else(wrong);
+    wanted.sha256.as_ref().map(parse).transpose()
+}
+
+/// Code that is not what somebody has reviewed is not taken, whoever sent it and whatever it is called.
+fn expect(field: &'static str, pinned: Option<&Checksum>, files: &Files) -> Result<()> {
+    let found = Checksum::of(files);
+    match pinned {
+        Some(pinned) if *pinned != found => {
+            let detail = format!(
+                "the files there have the checksum {found}, not {pinned}, so nothing was changed: review them, and pin their \
+                 checksum if they are good"
+            );
+            Err(Error::invalid(field, "checksum_mismatch", detail))
         }
-        _ => Ok(None),
+        _ => Ok(()),
     }
+}
+
+/// The code of an app that is pinned is its publisher's, not edited here.
+fn not_pinned(app: &App) -> Result<()> {
+    if app.is_pinned() {
+        let detail =
+            "this app is pinned to a checksum, so its files cannot be edited; copy them into an app of your own";
+        return Err(Error::refused("pinned", detail));
+    }
+    Ok(())
 }
 
 fn check_names(files: &Files) -> Result<()> {

@@ -12,7 +12,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 use url::Url;
 
-use crate::Origin;
+use crate::AppUrl;
 
 /// How long a list is remembered.
 const FRESH: Duration = Duration::from_mins(10);
@@ -32,7 +32,7 @@ const BUILT_IN: &str = include_str!("../catalogue.json");
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     pub name: String,
-    /// Of its repository or package, as [`Origin`] writes it.
+    /// Of its repository or package, as [`AppUrl`] writes it.
     pub url: String,
     #[serde(default)]
     pub description: String,
@@ -216,10 +216,8 @@ fn parse(json: &[u8]) -> Result<(Arc<[Entry]>, usize), Unusable> {
 fn entry(listed: serde_json::Value) -> Option<Entry> {
     let mut entry: Entry = serde_json::from_value(listed).ok()?;
     // A token in a list that everybody may read is a mistake that should not spread.
-    let (origin, None) = Origin::parse(&entry.url).ok()? else {
-        return None;
-    };
-    entry.url = origin.to_string();
+    let url = AppUrl::parse(&entry.url).ok().filter(|url| url.token.is_none())?;
+    entry.url = url.to_string();
     entry.image_link = entry.image_link.filter(|link| is_image_link(link));
     let fits = |text: &str, length: usize| text.chars().count() <= length;
     let is_good = !entry.name.trim().is_empty()

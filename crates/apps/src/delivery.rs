@@ -2,23 +2,27 @@
 
 use std::time::{Duration, Instant};
 
-use events::Stored;
-use sandbox::{Failure, FetchRequest};
-use serde_json::{Map, Value, json};
+use events::{Most, Stored, StoredEvents};
+use sandbox::{Failure, Instance, Json};
 use service::pipeline::{AppJob, AppLogLevel, MOST_FAILURES, Place, Step, Stop};
 use service::{AppConfigId, Result, Service, Time};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::apps::Apps;
-use crate::host::outgoing;
+use crate::given::{Given, composed};
 use crate::worker::{SIGN_OF_LIFE, is_lost};
 use crate::workshop::Bench;
 
-/// Events that are read at a time.
-const BATCH: usize = 1000;
+/// What is read at a time. Events stay text, so this is what they take.
+const READ: Most = Most {
+    events: 1000,
+    bytes: 4 * 1024 * 1024,
+};
+/// What an app that exports events gets in one call, in bytes; always one event.
+const EXPORTED: usize = 1024 * 1024;
 /// How long one turn goes on while there are events; then others get theirs.
-const TURN: Duration = Duration::from_secs(20);
+const TURN: Duration = Duration::from_secs(3);
 const WEBHOOK_TIME: Duration = Duration::from_secs(10);
 /// What is read of a webhook's answer: only its status counts.
 const WEBHOOK_ANSWER: usize = 64 * 1024;
@@ -34,9 +38,9 @@ struct Turn<'a> {
     error: Option<String>,
     /// Where it would go on if the event that has to wait were given up.
     beyond: Option<Place>,
-    is_calling: Vec<&'static str>,
-    takes_batches: bool,
     begun: Instant,
+    /// Whether there was no room to start the app.
+    is_crowded: bool,
     stop: &'a CancellationToken,
 }
 
@@ -71,8 +75,9 @@ impl Apps {
     pub(crate) async fn has_events(&self, team: i64, place: &Place) -> Result<bool> {
         let end = self.readable_until();
         let skip = usize::try_from(place.count).unwrap_or_default();
-        let found = self.core.events.stored(team, place.until, end, skip, 1).await;
-        Ok(!found.map_err(|error| crate::store_failed(&error))?.is_empty())
+        let one = Most { events: 1, bytes: 0 };
+        let found = self.core.events.stored(team, place.until, end, skip, one).await;
+        Ok(!found.map_err(|error| crate::store_failed(&error))?.events.is_empty())
     }
 
     fn readable_until(&self) -> Time {
@@ -91,14 +96,8 @@ async fn signs_of_life(service: &Service, job: &AppJob, told: watch::Receiver<Pl
     }
 }
 
-fn has_method(capabilities: &Value, name: &str) -> bool {
-    let methods = capabilities.get("methods").and_then(Value::as_array);
-    methods.into_iter().flatten().any(|method| method == name)
-}
-
 impl<'a> Turn<'a> {
     fn new(apps: &'a Apps, job: &'a AppJob, tell: watch::Sender<Place>, stop: &'a CancellationToken) -> Self {
-        let has = |name: &&str| has_method(&job.runnable.app.capabilities, name);
         Self {
             apps,
             job,
@@ -107,9 +106,8 @@ impl<'a> Turn<'a> {
             failures: job.runnable.config.failures,
             error: None,
             beyond: None,
-            is_calling: ["onEvent", "composeWebhook"].into_iter().filter(has).collect(),
-            takes_batches: has(&"exportEvents"),
             begun: Instant::now(),
+            is_crowded: false,
             stop,
         }
     }
@@ -120,11 +118,11 @@ impl<'a> Turn<'a> {
         let settled = self.apps.core.events.settle(end).await;
         settled.map_err(|error| crate::store_failed(&error))?;
         while !self.is_over() {
-            let events = self.read(end).await?;
+            let StoredEvents { events, is_end } = self.read(end).await?;
             if let Some(stop) = self.hand_over(&events).await {
                 return Ok(stop);
             }
-            if events.len() < BATCH {
+            if is_end {
                 break;
             }
         }
@@ -136,11 +134,11 @@ impl<'a> Turn<'a> {
         self.begun.elapsed() > TURN || self.failures >= MOST_FAILURES || self.stop.is_cancelled()
     }
 
-    async fn read(&self, end: Time) -> Result<Vec<Stored>> {
+    async fn read(&self, end: Time) -> Result<StoredEvents> {
         let team = self.job.runnable.config.team_id.0;
         let skip = usize::try_from(self.place.count).unwrap_or_default();
         let events = &self.apps.core.events;
-        let read = events.stored(team, self.place.until, end, skip, BATCH).await;
+        let read = events.stored(team, self.place.until, end, skip, READ).await;
         read.map_err(|error| crate::store_failed(&error))
     }
 
@@ -149,9 +147,11 @@ impl<'a> Turn<'a> {
         let mut left = events;
         while !left.is_empty() {
             let Some(mut bench) = self.start().await else {
-                return Some(Stop::Start);
+                return Some(if self.is_crowded { Stop::Done } else { Stop::Start });
             };
-            let (handed, stop) = if self.takes_batches {
+            // What the app's process says of it, not what is written about it: its owner can write that.
+            let takes_batches = bench.instance.capabilities().has("exportEvents");
+            let (handed, stop) = if takes_batches {
                 self.hand_over_together(&mut bench, left).await
             } else {
                 self.hand_over_one_by_one(&mut bench, left).await
@@ -186,23 +186,32 @@ impl<'a> Turn<'a> {
     /// For apps that export events in batches: one outcome may be that of many.
     async fn hand_over_together(&mut self, bench: &mut Bench, events: &[Stored]) -> (usize, Option<Stop>) {
         let team = self.job.runnable.config.team_id.0;
-        let given = events.iter().map(|event| as_apps_see_it(event, team)).collect();
-        let outcomes = bench.instance.call_each("onEvent", given).await;
-        for (place, (event, outcome)) in events.iter().zip(outcomes).enumerate() {
+        let batch = &events[..that_fit(events, EXPORTED)];
+        let given: Vec<Given<'_>> = batch.iter().map(|event| Given::new(event, team)).collect();
+        let outcomes = bench.instance.call_with_each("onEvent", &given).await;
+        for (place, (event, outcome)) in batch.iter().zip(outcomes).enumerate() {
             if matches!(outcome, Err(Failure::NotRun)) {
-                return (place, None);
+                return (place, self.is_over().then_some(Stop::Done));
             }
             if self.note(bench, event, outcome.map(drop)) {
                 return (place, Some(Stop::Retry));
             }
+            if self.failures >= MOST_FAILURES {
+                return (place + 1, Some(Stop::Done));
+            }
         }
-        (events.len(), None)
+        (batch.len(), self.is_over().then_some(Stop::Done))
     }
 
     async fn start(&mut self) -> Option<Bench> {
         let core = &self.apps.core;
         match core.workshop.take(core, &self.job.runnable).await {
             Ok(bench) => Some(bench),
+            // That is not the app's fault: it waits.
+            Err((Failure::Busy, _)) => {
+                self.is_crowded = true;
+                None
+            }
             Err((failure, outlet)) => {
                 let error = format!("The app could not be started: {failure}");
                 outlet.say(AppLogLevel::Error, error.clone());
@@ -214,9 +223,9 @@ impl<'a> Turn<'a> {
     }
 
     async fn call(&self, bench: &mut Bench, event: &Stored) -> Result<(), Failure> {
-        let given = as_apps_see_it(event, self.job.runnable.config.team_id.0);
-        for &method in &self.is_calling {
-            let answer = bench.instance.call(method, vec![given.clone()]).await?;
+        let given = [Given::new(event, self.job.runnable.config.team_id.0)];
+        for method in called(&bench.instance) {
+            let answer = bench.instance.call_with(method, &given).await?;
             if method == "composeWebhook" && !answer.is_null() {
                 self.send(bench, &answer).await?;
             }
@@ -225,7 +234,7 @@ impl<'a> Turn<'a> {
     }
 
     /// Sends what an app composed.
-    async fn send(&self, bench: &Bench, webhook: &Value) -> Result<(), Failure> {
+    async fn send(&self, bench: &Bench, webhook: &Json) -> Result<(), Failure> {
         let wrong = |message: String, is_retry: bool| Failure::Thrown {
             name: "WebhookError".to_owned(),
             message,
@@ -290,69 +299,19 @@ fn with_stack(error: &str, failure: &Failure) -> String {
     }
 }
 
-/// The shape that apps know from where they were first written for.
-fn as_apps_see_it(event: &Stored, team: i64) -> Value {
-    let property = |name: &str| event.properties.get(name).cloned().unwrap_or_default();
-    let mut given = json!({
-        "uuid": event.uuid,
-        "event": event.event,
-        "distinct_id": event.distinct_id,
-        "team_id": team,
-        "ip": property("$ip"),
-        "properties": event.properties,
-        "timestamp": event.timestamp.to_rfc3339_opts(chrono::SecondsFormat::Millis, true),
-        "elements_chain": event.elements_chain,
-        "person": { "uuid": event.person_id, "properties": event.person_properties, "team_id": team },
+/// What an app is called for with each event.
+fn called(instance: &Instance) -> Vec<&'static str> {
+    let has = |name: &&str| instance.capabilities().has(name);
+    ["onEvent", "composeWebhook"].into_iter().filter(has).collect()
+}
+
+/// How many of these are within so many bytes; always one.
+fn that_fit(events: &[Stored], most: usize) -> usize {
+    let sums = events.iter().scan(0_usize, |sum, event| {
+        *sum = sum.saturating_add(event.bytes());
+        Some(*sum)
     });
-    for name in ["$set", "$set_once"] {
-        if let Some(value) = event.properties.get(name) {
-            given[name] = value.clone();
-        }
-    }
-    given
-}
-
-/// `{url, body, headers, method}`; a POST of JSON unless it says otherwise.
-fn composed(webhook: &Value) -> Result<http::Request<Vec<u8>>, String> {
-    let text = |name: &str| webhook.get(name).and_then(Value::as_str);
-    let url = text("url").ok_or("composeWebhook must return an object with a url, or null")?;
-    let headers = webhook.get("headers").and_then(Value::as_object);
-    let headers = headers
-        .cloned()
-        .unwrap_or_else(|| Map::from_iter([("Content-Type".to_owned(), Value::from("application/json"))]));
-    let body = match webhook.get("body") {
-        None | Some(Value::Null) => None,
-        Some(Value::String(text)) => Some(text.clone().into_bytes()),
-        Some(other) => Some(other.to_string().into_bytes()),
-    };
-    outgoing(FetchRequest {
-        url: url.to_owned(),
-        method: text("method").unwrap_or("POST").to_owned(),
-        headers: headers
-            .into_iter()
-            .filter_map(|(name, value)| Some((name, value.as_str()?.to_owned())))
-            .collect(),
-        body,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_webhook_is_a_post_of_json_unless_it_says_otherwise() {
-        let request = composed(&json!({ "url": "http://127.0.0.1/x", "body": { "a": 1 } })).expect("fine");
-        assert_eq!(request.method(), "POST");
-        assert_eq!(request.headers()["content-type"], "application/json");
-        assert_eq!(request.body(), br#"{"a":1}"#);
-        let put = json!({ "url": "http://127.0.0.1/x", "method": "PUT", "headers": { "X-A": "b" }, "body": "text" });
-        let request = composed(&put).expect("fine");
-        assert_eq!(
-            (request.method().as_str(), &request.headers()["x-a"]),
-            ("PUT", &"b".parse().expect("a value"))
-        );
-        assert!(composed(&json!({ "body": "x" })).is_err());
-        assert!(composed(&json!({ "url": "http://127.0.0.1/", "method": "NOT A METHOD" })).is_err());
-    }
+    sums.take_while(|sum| *sum <= most)
+        .count()
+        .clamp(1, events.len().max(1))
 }

@@ -8,10 +8,12 @@ use async_trait::async_trait;
 use events::Incoming;
 use http::{HeaderName, HeaderValue, Method, Request};
 use outbound::Http;
-use sandbox::{FetchRequest, FetchResponse, Host, HostCall, Level};
+use sandbox::{FetchRequest, FetchResponse, Host, HostCall, Json, Level};
 use serde_json::{Map, Value};
 use service::Time;
 use service::pipeline::{AllowedHosts, AppConfig, AppLog, AppLogLevel, AppLogSource, Runnable};
+
+use tokio::sync::Semaphore;
 
 use crate::apps::Core;
 
@@ -19,7 +21,17 @@ const FETCH_TIME: Duration = Duration::from_secs(10);
 const LARGEST_ANSWER: usize = 4 * 1024 * 1024;
 /// Lines that wait to be written down; more are counted and dropped.
 const MOST_LINES: usize = 500;
+/// In bytes. What is cut in a line of the log by the app's process is cut here as well.
+const LONGEST_LINE: usize = 16 * 1024;
+/// In characters: as long as those that are sent from outside can be.
 const LONGEST_EVENT: usize = 200;
+const LONGEST_DISTINCT_ID: usize = 200;
+/// What the properties of an event of an app may take: as text, and as values in memory.
+const LARGEST_PROPERTIES: usize = 256 * 1024;
+const HEAVIEST_PROPERTIES: usize = 4 * 1024 * 1024;
+const KIB: usize = 1024;
+/// What those take that are being stored at the same time, in KiB. The others wait.
+static STORING: Semaphore = Semaphore::const_new(32 * KIB);
 
 pub(crate) struct Outlet {
     core: Arc<Core>,
@@ -105,6 +117,7 @@ impl Outlet {
     }
 
     fn note(&self, source: AppLogSource, level: AppLogLevel, message: String) {
+        let message = cut(message, LONGEST_LINE);
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         if lines.waiting.len() >= MOST_LINES {
             lines.dropped += 1;
@@ -150,19 +163,24 @@ impl Outlet {
         event: String,
         distinct_id: String,
         timestamp: Option<String>,
-        mut properties: Map<String, Value>,
-    ) -> Result<Value, String> {
+        properties: &Json,
+    ) -> Result<Json, String> {
         if event.is_empty() || event.chars().count() > LONGEST_EVENT {
             return Err(format!("an event has a name of at most {LONGEST_EVENT} characters"));
         }
         let now = self.core.service.clock().now();
         let said = timestamp.map_or(Some(now), |text| text.parse::<Time>().ok());
         let timestamp = said.ok_or("the timestamp of an event is written like 2026-11-15T09:30:00Z")?;
+        let needed = memory_of(properties)?;
+        let room = STORING.acquire_many(needed).await;
+        let _room = room.map_err(|_| "the server is about to stop")?;
+        let read = serde_json::from_str(properties.text());
+        let mut properties: Map<String, Value> = read.map_err(|_| "the properties of an event are an object")?;
         properties.entry("$lib").or_insert_with(|| "hedgerow-apps".into());
         let incoming = Incoming {
             uuid: None,
             event,
-            distinct_id,
+            distinct_id: distinct_id.chars().take(LONGEST_DISTINCT_ID).collect(),
             properties,
             timestamp,
         };
@@ -178,27 +196,32 @@ impl Outlet {
             );
             "the event could not be stored at the moment".to_owned()
         })?;
-        Ok(Value::Null)
+        Ok(Json::null())
     }
 
-    async fn storage(&self, key: &str) -> Result<Value, String> {
+    async fn storage(&self, key: &str) -> Result<Json, String> {
         let stored = self.core.service.stored_of_app(&self.config, key).await;
-        Ok(stored.map_err(|error| sentence(&error))?.unwrap_or_default())
+        let stored = stored.map_err(|error| sentence(&error))?;
+        Ok(stored.and_then(Json::from_text).unwrap_or_else(Json::null))
     }
 
-    async fn store(&self, key: &str, value: &Value) -> Result<Value, String> {
-        let stored = self.core.service.store_for_app(&self.config, key, value).await;
-        stored.map(|()| Value::Null).map_err(|error| sentence(&error))
+    async fn store(&self, key: &str, value: &Json) -> Result<Json, String> {
+        let stored = self.core.service.store_for_app(&self.config, key, value.text()).await;
+        stored.map(|()| Json::null()).map_err(|error| sentence(&error))
     }
 
-    async fn run_job(&self, name: &str, payload: &Value, delay_ms: u64) -> Result<Value, String> {
+    async fn run_job(&self, name: &str, payload: &Json, delay_ms: u64) -> Result<Json, String> {
         let delay = i64::try_from(delay_ms)
             .ok()
             .and_then(chrono::TimeDelta::try_milliseconds);
         let at = delay.and_then(|delay| self.core.service.clock().now().checked_add_signed(delay));
         let at = at.ok_or("a job cannot wait that long")?;
-        let queued = self.core.service.queue_app_job(&self.config, name, payload, at).await;
-        queued.map(|()| Value::Null).map_err(|error| sentence(&error))
+        let queued = self
+            .core
+            .service
+            .queue_app_job(&self.config, name, payload.text(), at)
+            .await;
+        queued.map(|()| Json::null()).map_err(|error| sentence(&error))
     }
 }
 
@@ -222,36 +245,38 @@ impl Host for Outlet {
         })
     }
 
-    async fn call(&self, call: HostCall) -> Result<Value, String> {
-        if let Some(done) = self.core.caches.call(self.config.id, &call, Instant::now()) {
+    async fn call(&self, call: HostCall) -> Result<Json, String> {
+        if let Some(done) = self.core.caches.call((&self.config).into(), &call, Instant::now()) {
             return done;
         }
         match call {
             HostCall::StorageGet { key } => self.storage(&key).await,
             HostCall::StorageSet { key, value } => self.store(&key, &value).await,
-            HostCall::StorageDel { key } => self.store(&key, &Value::Null).await,
-            HostCall::CursorInit { key, value } => match self.storage(&key).await? {
-                Value::Null => self.store(&key, &value.into()).await,
-                _ => Ok(Value::Null),
-            },
+            HostCall::StorageDel { key } => self.store(&key, &Json::null()).await,
+            HostCall::CursorInit { key, value } => {
+                if self.storage(&key).await?.is_null() {
+                    return self.store(&key, &number(value)).await;
+                }
+                Ok(Json::null())
+            }
             HostCall::CursorIncrement { key, by } => {
-                let next = self.storage(&key).await?.as_f64().unwrap_or(0.0) + by;
-                self.store(&key, &next.into()).await?;
-                Ok(next.into())
+                let next = self.storage(&key).await?.text().parse().unwrap_or(0.0) + by;
+                self.store(&key, &number(next)).await?;
+                Ok(number(next))
             }
             HostCall::Capture {
                 event,
                 distinct_id,
                 timestamp,
                 properties,
-            } => self.capture(event, distinct_id, timestamp, properties).await,
+            } => self.capture(event, distinct_id, timestamp, &properties).await,
             HostCall::RunJob {
                 name,
                 payload,
                 delay_ms,
             } => self.run_job(&name, &payload, delay_ms).await,
             // Figures that apps count are accepted, as their code expects, and kept nowhere.
-            _ => Ok(Value::Null),
+            _ => Ok(Json::null()),
         }
     }
 
@@ -265,6 +290,36 @@ impl Host for Outlet {
         };
         self.note(AppLogSource::Console, level, message);
     }
+}
+
+/// A number as apps see it; what is none is null.
+fn number(value: f64) -> Json {
+    Value::from(value).into()
+}
+
+/// What properties take once they are values, in KiB; an error if that is more than they may.
+fn memory_of(properties: &Json) -> Result<u32, String> {
+    let text = properties.text();
+    let heavy =
+        || format!("the properties of an event have at most {LARGEST_PROPERTIES} bytes, and not too many parts");
+    if text.len() > LARGEST_PROPERTIES {
+        return Err(heavy());
+    }
+    let needed = events::capture::estimate(text.as_bytes());
+    if needed > HEAVIEST_PROPERTIES {
+        return Err(heavy());
+    }
+    u32::try_from(needed.div_ceil(KIB)).map_err(|_| heavy())
+}
+
+/// The beginning of a text, in so many bytes at most.
+fn cut(mut text: String, most: usize) -> String {
+    if text.len() > most {
+        let end = (0..=most).rev().find(|end| text.is_char_boundary(*end));
+        text.truncate(end.unwrap_or(0));
+        text.shrink_to_fit();
+    }
+    text
 }
 
 pub(crate) fn outgoing(request: FetchRequest) -> Result<Request<Vec<u8>>, String> {

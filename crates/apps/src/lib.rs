@@ -6,16 +6,18 @@ pub mod catalogue;
 mod comparison;
 mod confinement;
 mod delivery;
+mod given;
 mod host;
+mod lines;
 mod reading;
 pub mod source;
 mod worker;
 mod workshop;
 
-pub use apps::{Apps, Outside, SourceChange, Upgrade};
+pub use apps::{Apps, Outside, SourceChange, Upgrade, Wanted};
 pub use catalogue::{Catalogue, Entry as CatalogueEntry};
 pub use comparison::{FileChange, different_files};
-pub use source::{Files, Limits, Origin, Sources};
+pub use source::{AppUrl, Files, Limits, Sources};
 
 fn store_failed(cause: &events::Error) -> service::Error {
     tracing::error!(error = cause as &dyn std::error::Error, "the store of events failed");

@@ -1,20 +1,25 @@
 //! From what was read of an app's code to what is kept of it, and from what went wrong to what is said.
 
-use sandbox::{Fault, Reading};
+use std::time::Duration;
+
+use sandbox::{Fault, Reading, Unread};
 use serde_json::Value;
 use service::pipeline::{Files, Offers, Package};
 use service::{Error, Invalid};
 
-use crate::source;
+use crate::source::{self, Checksum};
 
 const LONGEST_DESCRIPTION: usize = 2000;
 const LONGEST_ICON: usize = 800;
+/// When it is worth trying again if there was no room to read an app.
+const BUSY_FOR: Duration = Duration::from_secs(5);
 
 pub(crate) fn package(files: Files, reading: Reading) -> Package {
     let json = |value: Result<Value, serde_json::Error>| value.expect("what was read is JSON");
     let manifest = reading.manifest;
     let description = manifest.description.unwrap_or_default();
     Package {
+        sha256: Checksum::of(&files).to_string(),
         files,
         code: json(serde_json::to_value(&reading.code)),
         offers: Offers {
@@ -33,7 +38,7 @@ pub(crate) fn package(files: Files, reading: Reading) -> Package {
 }
 
 /// Code that does not load: the file is named in the field, the rest in the sentence.
-pub(crate) fn unreadable(fault: &Fault) -> Error {
+fn unreadable(fault: &Fault) -> Error {
     let field = match &fault.file {
         Some(file) => format!("source__{file}"),
         None => "source".to_owned(),
@@ -43,6 +48,17 @@ pub(crate) fn unreadable(fault: &Fault) -> Error {
         code: "does_not_load",
         detail: fault.to_string(),
     }])
+}
+
+/// An app that was not read.
+pub(crate) fn unread(unread: &Unread) -> Error {
+    match unread {
+        Unread::Fault(fault) => unreadable(fault),
+        Unread::Busy => Error::Unavailable {
+            detail: "too many apps are being read at the moment".to_owned(),
+            wait: BUSY_FOR,
+        },
+    }
 }
 
 /// Source that could not be had.

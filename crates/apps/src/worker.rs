@@ -1,17 +1,20 @@
 //! Runs apps until told to stop: what is due, what was asked for, what has come in.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use sandbox::Failure;
+use sandbox::{Failure, Json};
 use service::pipeline::{AppTask, DueAfter, DueApp, TaskKind};
-use service::{AppConfigId, Result, Service};
+use service::{AppConfigId, OrganizationId, Result, Service};
 use tokio::sync::Mutex;
-use tokio::time::{interval, sleep};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::apps::Apps;
+use crate::lines::{Line, Lines, PATIENCE, Place, Work};
 
 const POLL: Duration = Duration::from_secs(1);
 /// A configuration without events is looked at less and less often, but at least this often.
@@ -21,6 +24,8 @@ const FORGOTTEN: Duration = Duration::from_mins(1);
 /// A third of the lease: two may go missing.
 pub(crate) const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
 const TIDY_EVERY: Duration = Duration::from_secs(15);
+/// Configurations whose caches are looked at together: whether they are still run.
+const MOST_LOOKED_AT: usize = 200;
 /// Configurations that are looked at together.
 const PAGE: i64 = 500;
 /// Of so many slots one is kept for events.
@@ -74,27 +79,93 @@ impl Pauses {
     }
 }
 
+/// What the slots of a process share.
+#[derive(Debug)]
+struct Floor {
+    pauses: Mutex<Pauses>,
+    lines: Lines,
+    /// What goes on without a slot.
+    aside: std::sync::Mutex<JoinSet<()>>,
+}
+
+impl Floor {
+    fn new(slots: usize) -> Self {
+        Self {
+            pauses: Mutex::default(),
+            lines: Lines::new(slots),
+            aside: std::sync::Mutex::default(),
+        }
+    }
+
+    fn aside(&self) -> std::sync::MutexGuard<'_, JoinSet<()>> {
+        self.aside.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// Something to do, and the place it has.
+struct Found {
+    what: What,
+    place: Place,
+}
+
+enum What {
+    Task(Box<AppTask>),
+    Events(AppConfigId),
+}
+
+/// Something that is being done. Dropped, it is given up.
+struct UnderWay(JoinHandle<Result<bool>>);
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl UnderWay {
+    /// False: there was nothing to do after all, or it failed.
+    async fn end(&mut self) -> bool {
+        match (&mut self.0).await {
+            Ok(Ok(is_done)) => is_done,
+            Ok(Err(error)) => {
+                log(&error);
+                false
+            }
+            Err(_) => {
+                tracing::error!("apps: background work broke off");
+                false
+            }
+        }
+    }
+}
+
 impl Apps {
     /// Runs apps in all slots, until told to stop.
     pub async fn work(&self, stop: CancellationToken) {
-        let pauses = std::sync::Arc::new(Mutex::new(Pauses::default()));
-        let mut tasks = tokio::task::JoinSet::new();
+        let floor = Arc::new(Floor::new(self.core.slots));
+        let mut tasks = JoinSet::new();
         tasks.spawn(self.clone().keep_up(stop.clone()));
         if self.until_confined(&stop).await {
             for slot in 0..self.core.slots {
                 let duty = Duty::of(slot, self.core.slots);
-                tasks.spawn(self.clone().work_in_a_slot(duty, pauses.clone(), stop.clone()));
+                tasks.spawn(self.clone().work_in_a_slot(duty, floor.clone(), stop.clone()));
             }
         }
         while tasks.join_next().await.is_some() {}
+        let mut aside = std::mem::take(&mut *floor.aside());
+        while aside.join_next().await.is_some() {}
         self.core.workshop.close().await;
     }
 
-    async fn work_in_a_slot(self, duty: Duty, pauses: std::sync::Arc<Mutex<Pauses>>, stop: CancellationToken) {
+    async fn work_in_a_slot(self, duty: Duty, floor: Arc<Floor>, stop: CancellationToken) {
         while !stop.is_cancelled() {
-            match self.step_among(duty, Some(&pauses), &stop).await {
-                Ok(true) => continue,
-                Ok(false) => {}
+            match self.find(duty, &floor).await {
+                Ok(Some(found)) => {
+                    if self.do_in_a_slot(found, &floor, &stop).await {
+                        continue;
+                    }
+                }
+                Ok(None) => {}
                 Err(error) => log(&error),
             }
             tokio::select! {
@@ -104,6 +175,25 @@ impl Apps {
         }
     }
 
+    /// Waits for a moment; what takes longer goes on aside. False: there was nothing to do after all.
+    async fn do_in_a_slot(&self, found: Found, floor: &Floor, stop: &CancellationToken) -> bool {
+        let Found { what, place } = found;
+        let (apps, stop) = (self.clone(), stop.clone());
+        let mut under_way = UnderWay(tokio::spawn(async move { apps.carry_through(what, &stop).await }));
+        if let Ok(is_done) = timeout(PATIENCE, under_way.end()).await {
+            place.note(Line::Quick, Instant::now());
+            return is_done;
+        }
+        place.note(Line::Slow, Instant::now());
+        let mut aside = floor.aside();
+        while aside.try_join_next().is_some() {}
+        aside.spawn(async move {
+            under_way.end().await;
+            drop(place);
+        });
+        true
+    }
+
     async fn keep_up(self, stop: CancellationToken) {
         let mut tick = interval(TIDY_EVERY);
         while !stop.is_cancelled() {
@@ -111,7 +201,9 @@ impl Apps {
                 () = stop.cancelled() => {}
                 _ = tick.tick() => {
                     self.core.workshop.tidy().await;
-                    self.core.caches.tidy(Instant::now());
+                    if let Err(error) = self.tidy_caches().await {
+                        log(&error);
+                    }
                     if let Err(error) = self.check_one().await {
                         log(&error);
                     }
@@ -120,76 +212,122 @@ impl Apps {
         }
     }
 
+    /// Lets go of what apps keep that are no longer run.
+    async fn tidy_caches(&self) -> Result<()> {
+        let (caches, now) = (&self.core.caches, Instant::now());
+        caches.tidy(now);
+        let silent = caches.silent(now, MOST_LOOKED_AT);
+        let enabled = self.core.service.app_configs_in_use(&silent).await?;
+        for id in silent.iter().filter(|id| !enabled.contains(id)) {
+            caches.forget(*id);
+        }
+        Ok(())
+    }
+
     /// Does one thing that is due, if there is one. Tests call this, and never wait.
     pub async fn step(&self) -> Result<bool> {
-        self.step_among(Duty::Any, None, &CancellationToken::new()).await
-    }
-
-    /// Tasks and events take turns at being first, so that neither waits for the last of the others.
-    async fn step_among(&self, duty: Duty, pauses: Option<&Mutex<Pauses>>, stop: &CancellationToken) -> Result<bool> {
-        let takes_tasks = duty == Duty::Any;
-        let are_tasks_first = takes_tasks && self.core.are_tasks_next.fetch_xor(true, Ordering::Relaxed);
-        if are_tasks_first && self.carry_out_one().await? {
-            return Ok(true);
-        }
-        if self.hand_over_one(pauses, stop).await? {
-            return Ok(true);
-        }
-        Ok(takes_tasks && !are_tasks_first && self.carry_out_one().await?)
-    }
-
-    async fn carry_out_one(&self) -> Result<bool> {
-        let core = &self.core;
-        let Some(task) = core.service.claim_app_task(core.worker, &core.tasks_of).await? else {
-            return Ok(false);
-        };
-        self.carry_out(&task).await?;
-        Ok(true)
-    }
-
-    async fn hand_over_one(&self, pauses: Option<&Mutex<Pauses>>, stop: &CancellationToken) -> Result<bool> {
-        match self.find_one(pauses).await? {
-            Some(id) => self.deliver(id, stop).await,
+        match self.find(Duty::Any, &Floor::new(self.core.slots)).await? {
+            Some(found) => self.carry_through(found.what, &CancellationToken::new()).await,
             None => Ok(false),
         }
     }
 
-    /// A configuration for which something has come in. One slot looks at a time; the others wait for what it finds.
-    async fn find_one(&self, pauses: Option<&Mutex<Pauses>>) -> Result<Option<AppConfigId>> {
-        let mut own = Pauses::default();
-        let mut shared = match pauses {
-            Some(pauses) => Some(pauses.lock().await),
-            None => None,
-        };
-        let pauses = shared.as_deref_mut().unwrap_or(&mut own);
-        pauses.tidy(Instant::now());
-        let mut round = self.core.events_of.take().await;
-        for start in round.starts() {
-            if let Some(found) = self.find_after(DueAfter::all_of(start), pauses).await? {
-                round.served(found.organization);
-                return Ok(Some(found.config));
+    async fn carry_through(&self, what: What, stop: &CancellationToken) -> Result<bool> {
+        match what {
+            What::Task(task) => self.carry_out(&task).await.map(|()| true),
+            What::Events(id) => self.deliver(id, stop).await,
+        }
+    }
+
+    /// Whoever is quick comes before all who are slow. Tasks and events take turns at being first, so that neither waits
+    /// for the last of the others.
+    async fn find(&self, duty: Duty, floor: &Floor) -> Result<Option<Found>> {
+        let takes_tasks = duty == Duty::Any;
+        let are_tasks_first = takes_tasks && self.core.are_tasks_next.fetch_xor(true, Ordering::Relaxed);
+        for &line in floor.lines.lines(Instant::now()) {
+            if are_tasks_first && let Some(found) = self.find_task(line, floor).await? {
+                return Ok(Some(found));
+            }
+            if let Some(found) = self.find_events(line, floor).await? {
+                return Ok(Some(found));
+            }
+            if takes_tasks
+                && !are_tasks_first
+                && let Some(found) = self.find_task(line, floor).await?
+            {
+                return Ok(Some(found));
             }
         }
         Ok(None)
     }
 
-    async fn find_after(&self, mut after: DueAfter, pauses: &mut Pauses) -> Result<Option<DueApp>> {
+    async fn find_task(&self, line: Line, floor: &Floor) -> Result<Option<Found>> {
+        let core = &self.core;
+        let mut place = None;
+        let mut begin = |organization| {
+            place = floor.lines.begin(line, organization, Work::Task, Instant::now());
+            place.is_some()
+        };
+        let claimed = core
+            .service
+            .claim_app_task(core.worker, &core.tasks_of, &mut begin)
+            .await?;
+        Ok(claimed.zip(place).map(|(task, place)| Found {
+            what: What::Task(Box::new(task)),
+            place,
+        }))
+    }
+
+    /// A configuration for which something has come in. One slot looks at a time; the others wait for what it finds.
+    async fn find_events(&self, line: Line, floor: &Floor) -> Result<Option<Found>> {
+        let mut pauses = floor.pauses.lock().await;
+        pauses.tidy(Instant::now());
+        let mut round = self.core.events_of.take().await;
+        for start in round.starts() {
+            let found = self
+                .find_after(DueAfter::all_of(start), line, floor, &mut pauses)
+                .await?;
+            if let Some((organization, found)) = found {
+                round.served(organization);
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn find_after(
+        &self,
+        mut after: DueAfter,
+        line: Line,
+        floor: &Floor,
+        pauses: &mut Pauses,
+    ) -> Result<Option<(OrganizationId, Found)>> {
         loop {
             let due = self.core.service.due_apps(&after, PAGE).await?;
             let Some(last) = due.last() else { return Ok(None) };
             after = DueAfter::this(last);
-            let now = Instant::now();
             for one in due {
-                if !pauses.is_over(one.config, now) {
-                    continue;
+                if let Some(place) = self.look_at(&one, line, floor, pauses).await? {
+                    let what = What::Events(one.config);
+                    return Ok(Some((one.organization, Found { what, place })));
                 }
-                if self.has_events(one.team.0, &one.place).await? {
-                    pauses.end(one.config);
-                    return Ok(Some(one));
-                }
-                pauses.lengthen(one.config, Instant::now());
             }
         }
+    }
+
+    /// A place for its events, if it has any and may have one.
+    async fn look_at(&self, one: &DueApp, line: Line, floor: &Floor, pauses: &mut Pauses) -> Result<Option<Place>> {
+        let now = Instant::now();
+        let may_begin = floor.lines.may_begin(line, one.organization, Work::Events, now);
+        if !may_begin || !pauses.is_over(one.config, now) {
+            return Ok(None);
+        }
+        if !self.has_events(one.team.0, &one.place).await? {
+            pauses.lengthen(one.config, Instant::now());
+            return Ok(None);
+        }
+        pauses.end(one.config);
+        Ok(floor.lines.begin(line, one.organization, Work::Events, Instant::now()))
     }
 
     async fn carry_out(&self, task: &AppTask) -> Result<()> {
@@ -217,12 +355,18 @@ impl Apps {
             }
         };
         let called = match task.kind {
-            TaskKind::Schedule => bench.instance.call(&task.name, Vec::new()).await,
-            TaskKind::Job => bench.instance.call_job(&task.name, task.payload.clone()).await,
+            TaskKind::Schedule => {
+                let nothing: [(); 0] = [];
+                bench.instance.call_with(&task.name, &nothing).await.map(drop)
+            }
+            TaskKind::Job => {
+                let payload = Json::from_text(task.payload.clone()).unwrap_or_else(Json::null);
+                bench.instance.call_job(&task.name, payload).await
+            }
         };
         bench.outlet.flush().await;
         core.workshop.put_back(task.runnable.config.id, bench);
-        called.map(drop)
+        called
     }
 }
 

@@ -19,7 +19,7 @@ use crate::host::Outlet;
 const IDLE: Duration = Duration::from_mins(1);
 
 /// So many are kept; the sandbox has room for these and for those that are at work.
-const MOST_KEPT: usize = 32;
+const MOST_KEPT: usize = 16;
 
 #[derive(Default)]
 pub(crate) struct Workshop(Mutex<HashMap<AppConfigId, Bench>>);

@@ -77,7 +77,9 @@ impl Failure {
                 request_id: needs_help.then_some(request_id),
             },
         );
-        if let Some(Error::Throttled(wait) | Error::LimitReached { wait, .. }) = self.error() {
+        if let Some(Error::Throttled(wait) | Error::LimitReached { wait, .. } | Error::Unavailable { wait, .. }) =
+            self.error()
+        {
             let wait = HeaderValue::from(show::whole_seconds(*wait));
             response.headers_mut().insert(header::RETRY_AFTER, wait);
         }
@@ -104,6 +106,9 @@ impl Failure {
                 Error::Throttled(wait) => (StatusCode::TOO_MANY_REQUESTS, "Too many attempts", patience(*wait)),
                 Error::LimitReached { detail, wait } => {
                     (StatusCode::TOO_MANY_REQUESTS, "Limit reached", limited(detail, *wait))
+                }
+                Error::Unavailable { detail, wait } => {
+                    (StatusCode::SERVICE_UNAVAILABLE, "Server busy", limited(detail, *wait))
                 }
                 Error::Conflict { .. } | Error::Stale(_) => {
                     (StatusCode::CONFLICT, "Something changed meanwhile", again())
@@ -198,6 +203,10 @@ impl TryFrom<Error> for Problems {
             Error::LimitReached { detail, wait } => Ok(Self {
                 wait: Some(wait),
                 ..said(StatusCode::TOO_MANY_REQUESTS, limited(&detail, wait))
+            }),
+            Error::Unavailable { detail, wait } => Ok(Self {
+                wait: Some(wait),
+                ..said(StatusCode::SERVICE_UNAVAILABLE, limited(&detail, wait))
             }),
             Error::Forbidden(why) => Ok(said(StatusCode::FORBIDDEN, why)),
             Error::Conflict { detail, .. } => Ok(said(StatusCode::CONFLICT, detail)),

@@ -7,19 +7,23 @@ pub mod capture;
 pub mod clickhouse;
 mod elements;
 pub mod import;
+mod left_out;
 pub mod persons;
 mod rows;
 mod scalars;
+mod size;
 pub mod sqlite;
 mod stored;
+mod turns;
 
 use chrono::{DateTime, Utc};
 use hogql::{Model, Query};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-pub use rows::{Rows, Sender, schema};
-pub use stored::Stored;
+use rows::Portion;
+pub use rows::{MOST_ROW_BYTES, Rows, Sender, schema};
+pub use stored::{Most, Stored, StoredEvents};
 
 /// A moment in UTC, in whole microseconds.
 pub type Time = DateTime<Utc>;
@@ -34,6 +38,9 @@ pub enum Error {
     /// What a query makes of a row is larger than anybody may ask for.
     #[error("a row of the query is too large")]
     TooLarge,
+    /// The event of this number is larger than any may be.
+    #[error("event {0} is larger than an event may be")]
+    EventTooLarge(usize),
     #[error("the event store's disk failed")]
     Io(#[from] std::io::Error),
     #[error("ClickHouse could not be reached")]
@@ -77,6 +84,26 @@ pub struct Incoming {
     pub properties: Map<String, Value>,
     /// When it happened, already set right for a sender whose clock is off.
     pub timestamp: Time,
+}
+
+/// How large an event may be, as JSON, but what belongs to language models: SDKs send up to 8 MiB of that in one event.
+pub const MOST_EVENT_BYTES: usize = 1024 * 1024;
+const MOST_AI_EVENT_BYTES: usize = 8 * 1024 * 1024 + 64 * 1024;
+
+fn most_bytes(event: &str) -> usize {
+    if event.starts_with("$ai_") {
+        MOST_AI_EVENT_BYTES
+    } else {
+        MOST_EVENT_BYTES
+    }
+}
+
+impl Incoming {
+    /// Whether it is larger than a store takes. Most are seen to be small without being written.
+    pub fn is_too_large(&self) -> bool {
+        let most = most_bytes(&self.event);
+        size::most_of_object(&self.properties) > most && size::of_object(&self.properties) > most
+    }
 }
 
 /// Which rows, in which shape: those of a team whose ingestion time is in `[start, end)`, oldest first.
@@ -127,9 +154,18 @@ impl Events {
 
     /// Reads rows in batches, without holding more than a few of them. Dropping [`Rows`] ends the reading.
     pub fn scan(&self, scan: Scan) -> Rows {
+        self.scan_in(Portion::LARGE, scan)
+    }
+
+    /// The same one row at a time, for somebody who shows them: a row of more than so many bytes ends it.
+    pub fn scan_to_show(&self, scan: Scan, most_bytes: usize) -> Rows {
+        self.scan_in(Portion::shown(most_bytes), scan)
+    }
+
+    fn scan_in(&self, portion: Portion, scan: Scan) -> Rows {
         match self {
-            Self::Embedded(store) => store.scan(scan),
-            Self::ClickHouse(store) => store.scan(&scan),
+            Self::Embedded(store) => store.scan(scan, portion),
+            Self::ClickHouse(store) => store.scan(&scan, portion),
         }
     }
 

@@ -1,5 +1,7 @@
 //! What events do to persons, whichever engine keeps them: pure rules, after the origin product's.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
@@ -11,6 +13,14 @@ const NAMESPACE: Uuid = Uuid::from_u128(0x9329_79b4_65c3_4424_8467_0b66_ec27_bc2
 /// How many distinct ids a person may have. A merge past it is left out: a name that thousands share is a mistake in a
 /// program, and every change of such a person would be a change of thousands of rows.
 pub const MOST_DISTINCT_IDS: i64 = 1_000;
+
+/// How large a person's properties may become, as JSON: what would make them larger is left out. Every event carries the
+/// properties of its person, so anybody who may send could otherwise make each event of a person as large as they like.
+pub const MOST_PROPERTY_BYTES: usize = 512 * 1024;
+/// How many values they may hold, at any depth: in memory a value takes up to a hundred times its text.
+pub const MOST_PROPERTY_VALUES: usize = 10_000;
+/// What a person without properties has.
+pub(crate) const NO_PROPERTIES: &str = "{}";
 
 /// The id of the person that a distinct id makes when it is first seen.
 pub fn person_id(team: i64, distinct_id: &str) -> Uuid {
@@ -34,6 +44,17 @@ pub struct Change {
     pub unset: Vec<String>,
     /// From now on this is a known person, whom no other swallows.
     pub identifies: bool,
+    /// It set more than any person may have, and that is left out.
+    pub is_too_large: bool,
+}
+
+/// What became of a person's properties.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Applied {
+    Same,
+    Changed(Arc<str>),
+    /// What was to be set is left out. If something was removed, these are the properties now.
+    TooLarge(Option<Arc<str>>),
 }
 
 /// The person of another distinct id becomes one with the event's own.
@@ -49,12 +70,17 @@ pub fn effect(event: &Incoming) -> Effect {
     if event.event == "$groupidentify" || is_told_to_keep_none(&event.properties) {
         return Effect::None;
     }
+    let (set, set_once) = (event.properties.get("$set"), event.properties.get("$set_once"));
+    // Seen before anything is copied.
+    let is_too_large = !fits_values([set, set_once].into_iter().flatten());
+    let object = |value| if is_too_large { Map::new() } else { object(value) };
     Effect::Person(Change {
         merge: merge(event),
-        set: object(&event.properties, "$set"),
-        set_once: object(&event.properties, "$set_once"),
+        set: object(set),
+        set_once: object(set_once),
         unset: names(event.properties.get("$unset")),
         identifies: merge_key(&event.event).is_some(),
+        is_too_large,
     })
 }
 
@@ -84,6 +110,94 @@ impl Change {
         }
         is_changed
     }
+
+    /// The same with the text of the properties, within the limits of a person. Removing is always possible.
+    pub fn apply_to(&self, text: &str) -> Applied {
+        if !self.touches_properties() {
+            return Applied::Same;
+        }
+        let mut properties = parsed(text);
+        if !self.apply(&mut properties) {
+            return Applied::Same;
+        }
+        if let Some(written) = written(&properties) {
+            return Applied::Changed(written);
+        }
+        let only_unset = Self {
+            unset: self.unset.clone(),
+            ..Self::default()
+        };
+        let mut properties = parsed(text);
+        let is_changed = only_unset.apply(&mut properties);
+        Applied::TooLarge(is_changed.then(|| json(&properties)))
+    }
+}
+
+/// What one request may make of persons: their properties, as often as they are read, written or put into an event. A few
+/// bytes of an event can stand for half a megabyte of its person's, so this depends on what was sent.
+#[derive(Debug)]
+pub(crate) struct Allowance {
+    left: usize,
+}
+
+impl Allowance {
+    const TIMES_SENT: usize = 32;
+    const LEAST: usize = 8 * 1024 * 1024;
+    const MOST: usize = 128 * 1024 * 1024;
+
+    /// For events of so many bytes.
+    pub(crate) fn new(sent: usize) -> Self {
+        Self {
+            left: sent.saturating_mul(Self::TIMES_SENT).clamp(Self::LEAST, Self::MOST),
+        }
+    }
+
+    pub(crate) fn spend(&mut self, bytes: usize) {
+        self.left = self.left.saturating_sub(bytes);
+    }
+
+    /// From now on events are kept without their persons' properties, and change nobody.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.left == 0
+    }
+}
+
+fn parsed(properties: &str) -> Map<String, Value> {
+    serde_json::from_str(properties).unwrap_or_default()
+}
+
+/// None: this is more than a person may have.
+fn written(properties: &Map<String, Value>) -> Option<Arc<str>> {
+    if !fits_values(properties.values()) {
+        return None;
+    }
+    let text = json(properties);
+    (text.len() <= MOST_PROPERTY_BYTES).then_some(text)
+}
+
+fn json(properties: &Map<String, Value>) -> Arc<str> {
+    serde_json::to_string(properties)
+        .expect("a map with text keys is JSON")
+        .into()
+}
+
+/// Whether these are no more values than a person may have; counts no further than that.
+fn fits_values<'a>(values: impl IntoIterator<Item = &'a Value>) -> bool {
+    let mut left = MOST_PROPERTY_VALUES;
+    values.into_iter().all(|value| takes(value, &mut left))
+}
+
+/// The parser goes no deeper than 127, and so does this.
+fn takes(value: &Value, left: &mut usize) -> bool {
+    if *left == 0 {
+        return false;
+    }
+    *left -= 1;
+    match value {
+        Value::Array(items) => items.iter().all(|item| takes(item, left)),
+        Value::Object(fields) => fields.values().all(|field| takes(field, left)),
+        _ => true,
+    }
 }
 
 /// The properties of two persons who turn out to be one: what was known of the one who stays wins.
@@ -91,6 +205,18 @@ pub fn merged(stays: Map<String, Value>, goes: Map<String, Value>) -> Map<String
     let mut properties = goes;
     properties.extend(stays);
     properties
+}
+
+/// The same for texts, within the limits of a person: beyond them, only the properties of the one who stays are kept.
+/// Says as well whether that was so.
+pub(crate) fn merged_text(stays: &Arc<str>, goes: &str) -> (Arc<str>, bool) {
+    if goes == NO_PROPERTIES {
+        return (stays.clone(), true);
+    }
+    match written(&merged(parsed(stays), parsed(goes))) {
+        Some(text) => (text, true),
+        None => (stays.clone(), false),
+    }
 }
 
 fn is_told_to_keep_none(properties: &Map<String, Value>) -> bool {
@@ -151,8 +277,8 @@ fn text(value: &Value) -> Option<String> {
     }
 }
 
-fn object(properties: &Map<String, Value>, key: &str) -> Map<String, Value> {
-    match properties.get(key) {
+fn object(value: Option<&Value>) -> Map<String, Value> {
+    match value {
         Some(Value::Object(object)) => object.clone(),
         _ => Map::new(),
     }
@@ -310,5 +436,64 @@ mod tests {
             panic!("not objects")
         };
         assert_eq!(Value::Object(merged(stays, goes)), json!({"a": 1, "b": 1, "c": 2}));
+    }
+
+    fn many(count: usize) -> Value {
+        Value::Array(vec![json!({"": 1}); count])
+    }
+
+    #[test]
+    fn a_person_has_so_much_and_no_more() {
+        let long = "x".repeat(MOST_PROPERTY_BYTES / 2);
+        let Applied::Changed(text) = change("x", "a", json!({"$set": {"a": long}})).apply_to("{}") else {
+            panic!("half of it fits")
+        };
+        let more = change("x", "a", json!({"$set": {"b": long}, "$set_once": {"c": 1}}));
+        assert_eq!(more.apply_to(&text), Applied::TooLarge(None));
+        let less = change(
+            "x",
+            "a",
+            json!({"$set": {"b": format!("{long}{long}")}, "$unset": ["a"]}),
+        );
+        assert_eq!(
+            less.apply_to(&text),
+            Applied::TooLarge(Some("{}".into())),
+            "removing always works"
+        );
+        let instead = change("x", "a", json!({"$set": {"a": 1}}));
+        assert_eq!(instead.apply_to(&text), Applied::Changed(r#"{"a":1}"#.into()));
+    }
+
+    #[test]
+    fn many_small_values_are_as_bad_as_long_ones() {
+        let set = change("x", "a", json!({"$set": {"a": many(MOST_PROPERTY_VALUES)}}));
+        assert!(set.is_too_large && !set.touches_properties(), "nothing of it is copied");
+        let half = change("x", "a", json!({"$set": {"a": many(MOST_PROPERTY_VALUES / 4)}}));
+        assert!(!half.is_too_large);
+        let Applied::Changed(text) = half.apply_to("{}") else {
+            panic!("it fits")
+        };
+        let more = change("x", "a", json!({"$set": {"b": many(MOST_PROPERTY_VALUES / 4)}}));
+        assert_eq!(more.apply_to(&text), Applied::TooLarge(None));
+    }
+
+    #[test]
+    fn of_two_large_persons_only_the_one_who_stays_is_kept() {
+        let text = |key: &str| -> Arc<str> { json!({ key: "x".repeat(MOST_PROPERTY_BYTES / 2) }).to_string().into() };
+        let (stays, goes) = (text("a"), text("b"));
+        assert_eq!(merged_text(&stays, &goes), (stays.clone(), false));
+        assert_eq!(merged_text(&"{}".into(), &goes), (goes, true));
+    }
+
+    #[test]
+    fn what_a_request_may_make_of_persons_depends_on_its_size() {
+        let mut allowance = Allowance::new(200);
+        allowance.spend(3 * MOST_PROPERTY_BYTES);
+        assert!(!allowance.is_spent(), "one event is always taken with its person");
+        allowance.spend(Allowance::LEAST);
+        assert!(allowance.is_spent());
+        let mut large = Allowance::new(1 << 20);
+        large.spend(Allowance::LEAST);
+        assert!(!large.is_spent());
     }
 }

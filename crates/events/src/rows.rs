@@ -10,8 +10,61 @@ use tokio::sync::mpsc;
 use crate::Result;
 use crate::sqlite::interrupt::StopOnDrop;
 
-/// How many batches wait between the engine and whoever takes them.
-const WAITING: usize = 4;
+/// What a row of an export's query has at most.
+pub const MOST_ROW_BYTES: usize = 16 << 20;
+
+/// What a single event has at most, read as it is kept: more than a request brings, with its person besides.
+const MOST_STORED_BYTES: usize = 256 << 20;
+
+/// How much is read at a time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Portion {
+    /// How many rows a batch has, but the last.
+    pub(crate) rows: usize,
+    /// A batch of very large rows ends early: with `waiting`, this bounds what a reader holds in all.
+    pub(crate) bytes: usize,
+    /// A row of more bytes ends the scan: a query can name a large column hundreds of times.
+    pub(crate) row: usize,
+    /// How many rows ClickHouse sends in one message, and how many bytes we take for one.
+    pub(crate) block: usize,
+    pub(crate) message: usize,
+    /// How many batches wait between the engine and whoever takes them.
+    waiting: usize,
+}
+
+impl Portion {
+    /// For those who pass on every row.
+    pub(crate) const LARGE: Self = Self {
+        rows: 8192,
+        bytes: 8 << 20,
+        row: MOST_ROW_BYTES,
+        block: 8192,
+        message: 256 << 20,
+        waiting: 4,
+    };
+    /// For those who may stop after a few rows, and for whom nothing is to be read in vain.
+    pub(crate) const SMALL: Self = Self {
+        rows: 32,
+        bytes: 4 << 20,
+        row: MOST_STORED_BYTES,
+        block: 32,
+        message: 32 * MOST_STORED_BYTES,
+        waiting: 1,
+    };
+
+    /// For those who show a few rows, and not more bytes than these.
+    pub(crate) const fn shown(bytes: usize) -> Self {
+        Self {
+            rows: 1,
+            bytes,
+            row: bytes,
+            block: 8192,
+            // With what Arrow itself takes for hundreds of columns.
+            message: 2 * bytes + (1 << 20),
+            waiting: 1,
+        }
+    }
+}
 
 /// The result of a scan. Every batch has the same schema.
 #[derive(Debug)]
@@ -26,8 +79,8 @@ pub struct Rows {
 pub type Sender = mpsc::Sender<Result<RecordBatch>>;
 
 impl Rows {
-    pub fn channel(schema: SchemaRef) -> (Sender, Self) {
-        let (sender, batches) = mpsc::channel(WAITING);
+    pub(crate) fn channel(schema: SchemaRef, portion: Portion) -> (Sender, Self) {
+        let (sender, batches) = mpsc::channel(portion.waiting);
         let rows = Self {
             schema,
             batches,

@@ -3,23 +3,47 @@
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::TimestampMicrosecondType;
 use hogql::{Column, Model, Query};
-use serde_json::Value;
+use serde_json::value::RawValue;
 
+use crate::rows::Portion;
 use crate::{Events, Result, Scan, Time};
 
-/// An event as it is kept.
-#[derive(Debug, Clone, PartialEq)]
+/// An event as it is kept. Properties stay text: as values they take up to a hundred times as much memory.
+#[derive(Debug, Clone)]
 pub struct Stored {
     pub uuid: String,
     pub event: String,
     pub distinct_id: String,
-    pub properties: Value,
+    pub properties: Box<RawValue>,
     pub timestamp: Time,
     /// When it came in: what scans go by.
     pub ingested_at: Time,
     pub elements_chain: String,
     pub person_id: Option<String>,
-    pub person_properties: Value,
+    pub person_properties: Box<RawValue>,
+}
+
+impl Stored {
+    /// How much it takes, about.
+    pub fn bytes(&self) -> usize {
+        let texts = [&self.uuid, &self.event, &self.distinct_id, &self.elements_chain].map(String::len);
+        let properties = self.properties.get().len() + self.person_properties.get().len();
+        size_of::<Self>() + texts.iter().sum::<usize>() + properties
+    }
+}
+
+/// How much is read: what comes first ends it, but there is always one event.
+#[derive(Debug, Clone, Copy)]
+pub struct Most {
+    pub events: usize,
+    pub bytes: usize,
+}
+
+#[derive(Debug)]
+pub struct StoredEvents {
+    pub events: Vec<Stored>,
+    /// Whether there are no more.
+    pub is_end: bool,
 }
 
 const COLUMNS: [Column; 9] = [
@@ -35,25 +59,32 @@ const COLUMNS: [Column; 9] = [
 ];
 
 impl Events {
-    /// The events of a team that came in from `start` on and before `end`, oldest first: at most `limit`, after the first
-    /// `skip`.
-    pub async fn stored(&self, team: i64, start: Time, end: Time, skip: usize, limit: usize) -> Result<Vec<Stored>> {
-        let mut rows = self.scan(Scan {
+    /// The events of a team that came in from `start` on and before `end`, oldest first, after the first `skip`.
+    pub async fn stored(&self, team: i64, start: Time, end: Time, skip: usize, most: Most) -> Result<StoredEvents> {
+        let scan = Scan {
             team,
             query: Query::of(Model::Events, &COLUMNS),
             start: Some(start),
             end,
-            limit: Some(skip.saturating_add(limit)),
-        });
-        let mut found = Vec::new();
-        let mut left = skip;
+            limit: Some(skip.saturating_add(most.events)),
+        };
+        let mut rows = self.scan_in(Portion::SMALL, scan);
+        let (mut events, mut bytes, mut left) = (Vec::new(), 0_usize, skip);
         while let Some(batch) = rows.next().await {
             let batch = batch?;
             let skipped = left.min(batch.num_rows());
             left -= skipped;
-            found.extend((skipped..batch.num_rows()).map(|row| stored(&batch, row)));
+            for row in skipped..batch.num_rows() {
+                let event = stored(&batch, row);
+                bytes = bytes.saturating_add(event.bytes());
+                if bytes > most.bytes && !events.is_empty() {
+                    return Ok(StoredEvents { events, is_end: false });
+                }
+                events.push(event);
+            }
         }
-        Ok(found)
+        let is_end = events.len() < most.events;
+        Ok(StoredEvents { events, is_end })
     }
 }
 
@@ -67,9 +98,8 @@ fn stored(batch: &RecordBatch, row: usize) -> Stored {
         Time::from_timestamp_micros(times.value(row)).unwrap_or_default()
     };
     let json = |column: usize| {
-        text(column)
-            .and_then(|text| serde_json::from_str(text).ok())
-            .unwrap_or_default()
+        let read = text(column).and_then(|text| serde_json::from_str(text).ok());
+        read.unwrap_or_else(|| RawValue::NULL.to_owned())
     };
     let owned = |column: usize| text(column).unwrap_or_default().to_owned();
     Stored {

@@ -25,12 +25,13 @@ pub struct Outside {
 }
 
 impl Outside {
-    /// The same for one organization: its files are in a folder of its own.
+    /// The same for one organization: its files are in a folder of its own, and its look-ups of names count together.
     #[must_use]
     pub fn of(&self, organization: OrganizationId) -> Self {
         let export_root = self.export_root.as_ref();
         Self {
             export_root: export_root.map(|root| root.join(organization.to_string())),
+            dialer: self.dialer.of(organization.0.as_u128()),
             ..self.clone()
         }
     }

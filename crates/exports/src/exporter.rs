@@ -1,17 +1,17 @@
 //! Everything about exports that takes more than the database: the store of events, the network, the files.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use events::Events;
-use outbound::DialError;
+use outbound::{DialError, Dialer};
 use service::access::{Caller, ChangeExports};
 use service::batch_exports::destination::{Destination, Target};
 use service::batch_exports::{BatchExport, ExportPatch, ExportSeen, NewExport};
 use service::{Error, ExportId, Invalid, Result, Rotation, Service, Unchanged, WorkerId};
 use url::Url;
 
+use crate::turns::{Runs, Shares};
 use crate::{Deliver, Outside, Step, Verdict, destinations};
 
 /// A test ends before the request does that asked for it.
@@ -22,6 +22,8 @@ const LOOK_UP_TIME: Duration = Duration::from_millis(500);
 
 /// A preview can read all events of a team without finding one that matches.
 const PREVIEWS_AT_ONCE: usize = 4;
+/// A test mostly waits, for a place that its owner chose.
+const TESTS_AT_ONCE: usize = 16;
 
 /// Cheap to clone; every clone is the same.
 #[derive(Clone)]
@@ -36,12 +38,12 @@ pub(crate) struct Core {
     /// How many runs this process carries out at once.
     pub(crate) slots: usize,
     pub(crate) worker: WorkerId,
-    /// How many runs go to each place just now.
-    places: Mutex<HashMap<String, usize>>,
+    pub(crate) runs: Runs,
     /// Whose turn it is to have a run carried out.
     pub(crate) runs_of: Rotation,
     pub(crate) wake: tokio::sync::Notify,
-    pub(crate) previews: tokio::sync::Semaphore,
+    pub(crate) previews: Shares,
+    tests: Shares,
 }
 
 impl Exports {
@@ -54,10 +56,11 @@ impl Exports {
                 outside,
                 slots,
                 worker: WorkerId(id),
-                places: Mutex::default(),
+                runs: Runs::new(slots),
                 runs_of: Rotation::default(),
                 wake: tokio::sync::Notify::new(),
-                previews: tokio::sync::Semaphore::new(PREVIEWS_AT_ONCE),
+                previews: Shares::new(PREVIEWS_AT_ONCE),
+                tests: Shares::new(TESTS_AT_ONCE),
             }),
         }
     }
@@ -115,7 +118,11 @@ impl Exports {
         if is_dry_run {
             return Ok(vec![not_tried()]);
         }
-        let mut steps = tokio::time::timeout(MOST_TESTING, opened.test())
+        let test = async {
+            let _turn = self.core.tests.turn(caller.organization).await;
+            opened.test().await
+        };
+        let mut steps = tokio::time::timeout(MOST_TESTING, test)
             .await
             .unwrap_or_else(|_| vec![too_slow()]);
         for step in &mut steps {
@@ -127,57 +134,11 @@ impl Exports {
     /// The address policy, and whatever can be said without reaching out.
     async fn check(&self, caller: &Caller<ChangeExports>, destination: &Destination) -> Result<Box<dyn Deliver>> {
         let is_dry_run = caller.who.request.is_dry_run;
-        for target in destination.targets() {
-            self.check_target(&target, is_dry_run).await?;
-        }
         let outside = self.core.outside.of(caller.organization);
+        for target in destination.targets() {
+            check_target(&outside.dialer, &target, is_dry_run).await?;
+        }
         destinations::open(destination, &outside).map_err(|error| unusable(&error))
-    }
-
-    /// In a dry run no name is looked up.
-    async fn check_target(&self, target: &Target, is_dry_run: bool) -> Result<()> {
-        let (field, host) = match target {
-            Target::Host { field, host } => (*field, host.clone()),
-            Target::Url { field, url } => {
-                let parsed = Url::parse(url).map_err(|_| refused(field, "no_host", "this is not a URL with a host"))?;
-                let policy = self.core.outside.dialer.policy();
-                policy
-                    .check_url(&parsed)
-                    .map_err(|refusal| refused(field, refusal.rule.code(), refusal.to_string()))?;
-                (*field, parsed.host_str().unwrap_or_default().to_owned())
-            }
-        };
-        if is_dry_run && url::Host::parse(&host).is_ok_and(|host| matches!(host, url::Host::Domain(_))) {
-            return Ok(());
-        }
-        // A name server that says nothing keeps nobody waiting: before anything is sent, the address is checked again.
-        let addresses = tokio::time::timeout(LOOK_UP_TIME, self.core.outside.dialer.addresses(&host)).await;
-        match addresses {
-            Ok(Err(DialError::Refused(refusal))) => Err(refused(field, refusal.rule.code(), refusal.to_string())),
-            // Saving never depends on the network.
-            _ => Ok(()),
-        }
-    }
-
-    /// Takes a turn at a place. As long as the turn is held, the place counts as busier.
-    pub(crate) fn take_turn(&self, place: &str) -> Turn {
-        *self.places().entry(place.to_owned()).or_default() += 1;
-        Turn {
-            exports: self.clone(),
-            place: place.to_owned(),
-        }
-    }
-
-    /// Places that have as many of this process's slots as one place may have: half of them.
-    pub(crate) fn busy_places(&self) -> Vec<String> {
-        let most = (self.core.slots / 2).max(1);
-        let places = self.places();
-        let busy = places.iter().filter(|(_, count)| **count >= most);
-        busy.map(|(place, _)| place.clone()).collect()
-    }
-
-    fn places(&self) -> MutexGuard<'_, HashMap<String, usize>> {
-        self.core.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -187,21 +148,28 @@ impl std::fmt::Debug for Exports {
     }
 }
 
-/// One run's turn at a place.
-pub(crate) struct Turn {
-    exports: Exports,
-    place: String,
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        let mut places = self.exports.places();
-        if let Some(count) = places.get_mut(&self.place) {
-            *count -= 1;
-            if *count == 0 {
-                places.remove(&self.place);
-            }
+/// In a dry run no name is looked up.
+async fn check_target(dialer: &Dialer, target: &Target, is_dry_run: bool) -> Result<()> {
+    let (field, host) = match target {
+        Target::Host { field, host } => (*field, host.clone()),
+        Target::Url { field, url } => {
+            let parsed = Url::parse(url).map_err(|_| refused(field, "no_host", "this is not a URL with a host"))?;
+            let policy = dialer.policy();
+            policy
+                .check_url(&parsed)
+                .map_err(|refusal| refused(field, refusal.rule.code(), refusal.to_string()))?;
+            (*field, parsed.host_str().unwrap_or_default().to_owned())
         }
+    };
+    if is_dry_run && url::Host::parse(&host).is_ok_and(|host| matches!(host, url::Host::Domain(_))) {
+        return Ok(());
+    }
+    // A name server that says nothing keeps nobody waiting: before anything is sent, the address is checked again.
+    let addresses = tokio::time::timeout(LOOK_UP_TIME, dialer.addresses(&host)).await;
+    match addresses {
+        Ok(Err(DialError::Refused(refusal))) => Err(refused(field, refusal.rule.code(), refusal.to_string())),
+        // Saving never depends on the network.
+        _ => Ok(()),
     }
 }
 

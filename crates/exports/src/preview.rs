@@ -12,6 +12,8 @@ use crate::exporter::{Exports, query_of, store_failed, unusable};
 use crate::{destinations, formats};
 
 const ROWS: usize = 10;
+/// Of all rows together, written as JSON. As values they take many times as much memory.
+const MOST_BYTES: usize = 1 << 20;
 /// Waiting for others' previews counts, too.
 const MOST_TIME: Duration = Duration::from_secs(10);
 
@@ -45,8 +47,8 @@ impl Exports {
         };
         let columns = scan.query.fields.iter().map(column).collect();
         let read = async {
-            let _permit = core.previews.acquire().await;
-            objects(core.events.scan(scan)).await
+            let _turn = core.previews.turn(export.organization_id).await;
+            objects(core.events.scan_to_show(scan, MOST_BYTES)).await
         };
         let rows = tokio::time::timeout(MOST_TIME, read).await.map_err(|_| too_slow())??;
         Ok(Preview { columns, rows })
@@ -55,12 +57,35 @@ impl Exports {
 
 /// Dropped, it ends the reading.
 async fn objects(mut rows: Rows) -> Result<Vec<Map<String, Value>>> {
-    let mut found = Vec::new();
+    let (mut found, mut bytes) = (Vec::new(), 0);
     while let Some(batch) = rows.next().await {
-        let batch = batch.map_err(|error| store_failed(&error))?;
-        found.extend(formats::objects(&batch).map_err(|error| unusable(&error))?);
+        let batch = batch.map_err(|error| not_read(&error))?;
+        let lines = formats::lines(&batch).map_err(|error| unusable(&error))?;
+        bytes += lines.len();
+        if bytes > MOST_BYTES {
+            return Err(too_large());
+        }
+        found.extend(formats::objects(&lines).map_err(|error| unusable(&error))?);
     }
     Ok(found)
+}
+
+fn not_read(error: &events::Error) -> Error {
+    match error {
+        events::Error::TooLarge => too_large(),
+        error => store_failed(error),
+    }
+}
+
+/// It is the preview that is too large: a run takes larger rows.
+fn too_large() -> Error {
+    Error::Conflict {
+        code: "query_too_large",
+        detail: format!(
+            "the first {ROWS} rows have more than {} MiB, too much for a preview: select less, or shorten the texts with substring",
+            MOST_BYTES >> 20
+        ),
+    }
 }
 
 fn too_slow() -> Error {

@@ -3,12 +3,13 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use service::batch_exports::{Job, Outcome, Progress};
+use service::batch_exports::{Busy, Job, Outcome, Progress};
 use service::{Result, Service};
 use tokio::time::{interval, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::exporter::Exports;
+use crate::turns::Runs;
 use crate::{Acknowledged, run};
 
 const POLL: Duration = Duration::from_secs(1);
@@ -61,8 +62,9 @@ impl Exports {
         let mut tasks = tokio::task::JoinSet::new();
         tasks.spawn(self.clone().keep_schedule(stop.clone()));
         for _ in 0..self.core.slots {
-            tasks.spawn(self.clone().work_in_a_slot(stop.clone()));
+            tasks.spawn(self.clone().work_in_a_slot(stop.clone(), |runs| Some(runs.busy())));
         }
+        tasks.spawn(self.clone().work_in_a_slot(stop.clone(), Runs::busy_for_guests));
         while tasks.join_next().await.is_some() {}
     }
 
@@ -76,9 +78,10 @@ impl Exports {
         }
     }
 
-    async fn work_in_a_slot(self, stop: CancellationToken) {
+    /// `busy` says who is passed over; none: nothing is to be done at the moment.
+    async fn work_in_a_slot(self, stop: CancellationToken, busy: fn(&Runs) -> Option<Busy>) {
         while !stop.is_cancelled() {
-            match self.step_until(&stop).await {
+            match self.step_until(&stop, busy).await {
                 Ok(true) => continue,
                 Ok(false) => {}
                 Err(error) => log(Err(error)),
@@ -111,19 +114,26 @@ impl Exports {
 
     /// Carries out one run, if one is due. Tests call this, and never wait.
     pub async fn step(&self) -> Result<bool> {
-        self.step_until(&CancellationToken::new()).await
+        let never = CancellationToken::new();
+        self.step_until(&never, |runs| Some(runs.busy())).await
     }
 
-    async fn step_until(&self, stop: &CancellationToken) -> Result<bool> {
+    /// The same for the slot that is for guests. Tests call this.
+    pub async fn step_for_guests(&self) -> Result<bool> {
+        self.step_until(&CancellationToken::new(), Runs::busy_for_guests).await
+    }
+
+    async fn step_until(&self, stop: &CancellationToken, busy: fn(&Runs) -> Option<Busy>) -> Result<bool> {
         let service = &self.core.service;
         let core = &self.core;
-        let claimed = service
-            .claim_run(core.worker, &self.busy_places(), &core.runs_of)
-            .await?;
+        let Some(busy) = busy(&core.runs) else {
+            return Ok(false);
+        };
+        let claimed = service.claim_run(core.worker, &busy, &core.runs_of).await?;
         let Some(job) = claimed else {
             return Ok(false);
         };
-        let turn = self.take_turn(&job.run.place);
+        let turn = core.runs.begin(&job.run.place, job.run.organization_id);
         let pulse = Arc::new(Pulse::default());
         let outcome = self.carry_out(&job, &pulse, stop).await;
         drop(turn);

@@ -10,6 +10,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 use url::Host;
 
+use crate::names::SystemNames;
 use crate::policy::{Policy, Refusal, Rule};
 
 /// How long connecting may take, all addresses of the host together.
@@ -19,16 +20,10 @@ pub const CONNECT_TIME: Duration = Duration::from_secs(10);
 #[async_trait::async_trait]
 pub trait Resolve: Send + Sync {
     async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>>;
-}
 
-/// The system's own look-up, so that `/etc/hosts`, search domains and the operator's other settings hold.
-struct SystemNames;
-
-#[async_trait::async_trait]
-impl Resolve for SystemNames {
-    async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
-        let found = tokio::net::lookup_host((name, 0)).await?;
-        Ok(found.map(|address| address.ip()).collect())
+    /// The same for one caller, if callers are told from each other.
+    fn of(&self, _caller: u128) -> Option<Arc<dyn Resolve>> {
+        None
     }
 }
 
@@ -55,12 +50,21 @@ pub enum DialError {
 impl Dialer {
     /// Dials by the system's look-up of names.
     pub fn new(policy: Policy) -> Self {
-        Self::with_names(policy, Arc::new(SystemNames))
+        Self::with_names(policy, Arc::new(SystemNames::new()))
     }
 
     /// Dials by another look-up of names; what it answers is checked all the same.
     pub fn with_names(policy: Policy, names: Arc<dyn Resolve>) -> Self {
         Self { policy, names }
+    }
+
+    /// The same for one caller: whatever it looks up, others can look up names, too.
+    #[must_use]
+    pub fn of(&self, caller: u128) -> Self {
+        Self {
+            policy: self.policy.clone(),
+            names: self.names.of(caller).unwrap_or_else(|| self.names.clone()),
+        }
     }
 
     pub fn policy(&self) -> &Policy {
@@ -81,7 +85,10 @@ impl Dialer {
     }
 
     async fn checked(&self, name: &str) -> Result<Vec<IpAddr>, DialError> {
-        let found = self.names.resolve(name).await.map_err(DialError::Unknown)?;
+        let found = self.names.resolve(name).await.map_err(|error| match error.kind() {
+            io::ErrorKind::TimedOut => DialError::TooSlow,
+            _ => DialError::Unknown(error),
+        })?;
         let (open, refused): (Vec<_>, Vec<_>) = found
             .into_iter()
             .partition(|address| self.policy.check_address(*address).is_ok());

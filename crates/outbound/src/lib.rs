@@ -7,6 +7,7 @@ pub mod dial;
 pub mod dns;
 pub mod http;
 pub mod mail;
+mod names;
 pub mod policy;
 pub mod tls;
 

@@ -29,8 +29,8 @@ impl Host for Nothing {
         })
     }
 
-    async fn call(&self, _: HostCall) -> Result<Value, String> {
-        Ok(Value::Null)
+    async fn call(&self, _: HostCall) -> Result<sandbox::Json, String> {
+        Ok(sandbox::Json::null())
     }
 
     fn log(&self, _: Level, _: String) {}

@@ -56,6 +56,16 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
+/// Why an app was not read.
+#[derive(Debug, thiserror::Error)]
+pub enum Unread {
+    /// Others are being read. It can be tried again soon.
+    #[error("too many apps are being read")]
+    Busy,
+    #[error(transparent)]
+    Fault(#[from] Fault),
+}
+
 /// Why a call did not succeed, in words for the app's author.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -102,15 +112,55 @@ impl Failure {
         )
     }
 
+    /// With texts that are as long as an app may make them. Its process cuts them as well, but may be under its control.
+    #[must_use]
+    pub(crate) fn shortened(mut self) -> Self {
+        match &mut self {
+            Self::Thrown {
+                name, message, stack, ..
+            } => [name, message, stack]
+                .into_iter()
+                .for_each(|text| shorten(text, LONGEST)),
+            Self::NoSuchMethod(text) | Self::Unconfined(text) | Self::Crashed(text) => shorten(text, LONGEST),
+            _ => {}
+        }
+        self
+    }
+
     /// Whether the app asks for the call to be repeated later.
     pub fn is_retry(&self) -> bool {
         matches!(self, Self::Thrown { is_retry: true, .. })
     }
 }
 
+/// What is kept of a text for people, in bytes.
+const LONGEST: usize = 4000;
+
+/// Cuts a text to so many bytes, between two characters.
+pub(crate) fn shorten(text: &mut String, most: usize) {
+    if text.len() > most {
+        let end = (0..=most).rev().find(|end| text.is_char_boundary(*end));
+        text.truncate(end.unwrap_or(0));
+        text.shrink_to_fit();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_an_app_says_of_its_failure_is_cut() {
+        let long = || "ä".repeat(1_000_000);
+        let thrown = Failure::Thrown {
+            name: long(),
+            message: long(),
+            stack: long(),
+            is_retry: false,
+        };
+        assert!(thrown.shortened().to_string().len() < 3 * LONGEST);
+        assert!(Failure::Crashed(long()).shortened().to_string().len() < 2 * LONGEST);
+    }
 
     #[test]
     fn a_fault_shows_as_much_of_its_position_as_is_known() {

@@ -2,7 +2,8 @@
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+
+use crate::Json;
 
 /// Everything an app can reach. Errors are sentences for the app's author.
 #[async_trait]
@@ -10,7 +11,7 @@ pub trait Host: Send + Sync + 'static {
     async fn fetch(&self, request: FetchRequest) -> Result<FetchResponse, String>;
 
     /// Does one of the other things, and says what came of it; `null` where nothing did.
-    async fn call(&self, call: HostCall) -> Result<Value, String>;
+    async fn call(&self, call: HostCall) -> Result<Json, String>;
 
     fn log(&self, level: Level, message: String);
 }
@@ -32,9 +33,9 @@ pub struct FetchResponse {
     pub body: Vec<u8>,
 }
 
-/// What an app asks for, other than HTTP.
+/// What an app asks for, other than HTTP. Whoever does it says how large each part may be.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum HostCall {
     /// Answers the value, or `null` if there is none.
     StorageGet {
@@ -42,7 +43,7 @@ pub enum HostCall {
     },
     StorageSet {
         key: String,
-        value: Value,
+        value: Json,
     },
     StorageDel {
         key: String,
@@ -53,7 +54,7 @@ pub enum HostCall {
     },
     CacheSet {
         key: String,
-        value: Value,
+        value: Json,
         ttl_seconds: Option<f64>,
     },
     /// Answers the new number.
@@ -104,11 +105,12 @@ pub enum HostCall {
         event: String,
         distinct_id: String,
         timestamp: Option<String>,
-        properties: Map<String, Value>,
+        /// An object.
+        properties: Json,
     },
     RunJob {
         name: String,
-        payload: Value,
+        payload: Json,
         delay_ms: u64,
     },
     Metric {

@@ -1,22 +1,29 @@
 //! An app that is open for calls.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
+use crate::failure::shorten;
 use crate::process::Process;
 use crate::sandbox::GRACE;
-use crate::wire::{Answer, Kind, Order, Report, SentRequest, Task, line, sent_response};
-use crate::{Capabilities, Failure, Host, Limits};
+use crate::wire::{Answer, Call, Kind, Order, Report, Task, line, sent_response};
+use crate::{Capabilities, Failure, Host, Json, Limits};
 
 /// More answers than this can be on their way only if the child has stopped to keep its own limit.
 const MOST_ANSWERS: usize = 4096;
 /// So many bytes of answers may wait for a child to read them: more than all it may ask for at once.
 const MOST_UNREAD: usize = 256 * 1024 * 1024;
+/// What a call to the host may carry that is not a request over HTTP, in bytes. Those who do it allow less.
+const LARGEST_CALL: usize = 1024 * 1024;
+/// While calls to the host with so many bytes are under way, a child is not listened to.
+const MOST_UNDER_WAY: usize = 16 * 1024 * 1024;
 
 /// An app with a process of its own. Calls run one after the other. Dropped, the process is killed.
 pub struct Instance {
@@ -83,32 +90,50 @@ impl Instance {
     }
 
     /// Calls a method or a scheduled task. Of most methods nothing is returned; `composeWebhook` is one of which it is.
-    pub async fn call(&mut self, method: &str, arguments: Vec<Value>) -> Result<Value, Failure> {
+    pub async fn call_with(&mut self, method: &str, arguments: &[impl Serialize]) -> Result<Json, Failure> {
         if !self.capabilities.has(method) {
             return Err(Failure::NoSuchMethod(method.to_owned()));
         }
-        self.call_once(Kind::Method, method, arguments, self.limits.call_time)
-            .await
+        let outcome = self
+            .run(Kind::Method, method, &[arguments], self.limits.call_time)
+            .await;
+        only(outcome)
     }
 
-    /// Calls a method for each of these, in order and in one go. What does not come to its turn is [`Failure::NotRun`].
+    /// Calls a method for each of these, in order and in one go. All of them together have the time of one call, and what
+    /// does not come to its turn is [`Failure::NotRun`].
     ///
     /// An app with `exportEvents` gets all of them at once, and they have one outcome.
-    pub async fn call_each(&mut self, method: &str, each: Vec<Value>) -> Vec<Result<Value, Failure>> {
+    pub async fn call_with_each(&mut self, method: &str, each: &[impl Serialize]) -> Vec<Result<Json, Failure>> {
         if !self.capabilities.has(method) {
             return vec![Err(Failure::NoSuchMethod(method.to_owned())); each.len()];
         }
-        let each = each.into_iter().map(|argument| vec![argument]).collect();
-        self.run(Kind::Method, method, each, self.limits.call_time).await
+        let each: Vec<_> = each.iter().map(|argument| [argument]).collect();
+        self.run(Kind::Method, method, &each, self.limits.call_time).await
     }
 
-    /// Calls a job.
-    pub async fn call_job(&mut self, job: &str, payload: Value) -> Result<Value, Failure> {
+    /// The same as [`Self::call_with`], for those who look into small values.
+    pub async fn call(&mut self, method: &str, arguments: Vec<Value>) -> Result<Value, Failure> {
+        self.call_with(method, &arguments)
+            .await
+            .and_then(|json| looked_into(&json))
+    }
+
+    /// The same as [`Self::call_with_each`], for those who look into small values.
+    pub async fn call_each(&mut self, method: &str, each: Vec<Value>) -> Vec<Result<Value, Failure>> {
+        let outcomes = self.call_with_each(method, &each).await.into_iter();
+        outcomes
+            .map(|outcome| outcome.and_then(|json| looked_into(&json)))
+            .collect()
+    }
+
+    /// Calls a job. What it returns is of no use.
+    pub async fn call_job(&mut self, job: &str, payload: impl Serialize) -> Result<(), Failure> {
         if !self.capabilities.jobs.iter().any(|name| name == job) {
             return Err(Failure::NoSuchMethod(job.to_owned()));
         }
-        self.call_once(Kind::Job, job, vec![payload], self.limits.call_time)
-            .await
+        let outcome = self.run(Kind::Job, job, &[[payload]], self.limits.call_time).await;
+        only(outcome).map(drop)
     }
 
     /// Runs `teardownPlugin`, if the app has it, and ends the process.
@@ -122,27 +147,17 @@ impl Instance {
         if !self.capabilities.has(method) {
             return Ok(());
         }
-        self.call_once(Kind::Method, method, Vec::new(), time).await.map(drop)
-    }
-
-    async fn call_once(
-        &mut self,
-        kind: Kind,
-        name: &str,
-        arguments: Vec<Value>,
-        time: Duration,
-    ) -> Result<Value, Failure> {
-        let outcome = self.run(kind, name, vec![arguments], time).await.pop();
-        outcome.unwrap_or(Err(Failure::NotRun))
+        let nothing: [(); 0] = [];
+        only(self.run(Kind::Method, method, &[nothing], time).await).map(drop)
     }
 
     async fn run(
         &mut self,
         kind: Kind,
         name: &str,
-        each: Vec<Vec<Value>>,
+        each: &[impl Serialize],
         time: Duration,
-    ) -> Vec<Result<Value, Failure>> {
+    ) -> Vec<Result<Json, Failure>> {
         let count = each.len();
         let mut outcomes = Vec::with_capacity(count);
         if count == 0 {
@@ -154,13 +169,13 @@ impl Instance {
         }
         self.is_busy = true;
         self.errands.allow(count);
-        let order = ordered(kind, name, &each);
+        let order = ordered(kind, name, each);
         self.most_unread = MOST_UNREAD + order.len();
         if let Some(process) = &self.process {
             process.send_text(order);
         }
-        // Each has its time, counted from the last sign that the one before was over.
-        let mut deadline = Instant::now() + time + GRACE;
+        // Whatever the app says of how far it has got, this is the time it has.
+        let deadline = Instant::now() + time + GRACE;
         while outcomes.len() < count {
             match self.next(deadline).await {
                 Ok(Said::Outcome(outcome)) => outcomes.push(outcome),
@@ -168,7 +183,6 @@ impl Instance {
                 Ok(Said::Ready(_)) => outcomes.push(Err(self.fail(crashed()).await)),
                 Err(failure) => outcomes.push(Err(failure)),
             }
-            deadline = Instant::now() + time + GRACE;
             if self.process.is_none() {
                 outcomes.resize(count, Err(Failure::NotRun));
             }
@@ -185,11 +199,13 @@ impl Instance {
             let Some(process) = &mut self.process else {
                 return Err(Failure::Closed);
             };
+            let has_room = self.errands.has_room();
             let said = tokio::select! {
-                report = process.report(deadline) => match report {
+                report = process.report(deadline), if has_room => match report {
                     Ok(report) => self.errands.take(report),
                     Err(failure) => Err(failure),
                 },
+                () = sleep_until(deadline), if !has_room => Err(Failure::TooSlow),
                 Some(answer) = self.errands.under_way.join_next() => {
                     // One that was called off has no answer.
                     if let Ok(answer) = answer {
@@ -228,7 +244,16 @@ fn crashed() -> Failure {
     Failure::Crashed("its process said something out of turn".to_owned())
 }
 
-fn ordered(kind: Kind, name: &str, each: &[Vec<Value>]) -> String {
+/// The outcome of the only call.
+fn only(mut outcomes: Vec<Result<Json, Failure>>) -> Result<Json, Failure> {
+    outcomes.pop().unwrap_or(Err(Failure::NotRun))
+}
+
+fn looked_into(json: &Json) -> Result<Value, Failure> {
+    serde_json::from_str(json.text()).map_err(|_| crashed())
+}
+
+fn ordered(kind: Kind, name: &str, each: &[impl Serialize]) -> String {
     let mut text = line(&Order::Call {
         kind,
         name: name.to_owned(),
@@ -244,7 +269,7 @@ fn ordered(kind: Kind, name: &str, each: &[Vec<Value>]) -> String {
 enum Said {
     Ready(Capabilities),
     Held,
-    Outcome(Result<Value, Failure>),
+    Outcome(Result<Json, Failure>),
 }
 
 /// What the app asked the host for. The child keeps to the limits by itself; one that does not is not to be trusted.
@@ -254,6 +279,8 @@ struct Errands {
     under_way: JoinSet<Answer>,
     /// Held by each call to the host that is under way.
     calling: Arc<()>,
+    /// How many bytes these calls carry.
+    carried: Arc<AtomicUsize>,
     calls_left: usize,
     lines_left: usize,
 }
@@ -265,6 +292,7 @@ impl Errands {
             limits,
             under_way: JoinSet::new(),
             calling: Arc::new(()),
+            carried: Arc::default(),
             calls_left: 0,
             lines_left: 0,
         }
@@ -278,6 +306,11 @@ impl Errands {
         self.lines_left = most.saturating_mul(self.limits.log_lines + 1);
     }
 
+    /// Whether more may be asked for before something of it is done.
+    fn has_room(&self) -> bool {
+        self.carried.load(Ordering::Relaxed) < MOST_UNDER_WAY
+    }
+
     /// One less is left of what may be asked for or written.
     fn spend(left: &mut usize) -> Result<(), Failure> {
         let spent = left.checked_sub(1);
@@ -289,10 +322,15 @@ impl Errands {
         match report {
             Report::Ready(capabilities) => return Ok(Some(Said::Ready(capabilities))),
             Report::Held => return Ok(Some(Said::Held)),
+            Report::Done(value) if value.text().len() > self.limits.result_bytes => {
+                let limit = self.limits.result_bytes;
+                return Ok(Some(Said::Outcome(Err(Failure::TooLarge { limit }))));
+            }
             Report::Done(value) => return Ok(Some(Said::Outcome(Ok(value)))),
-            Report::Failed(failure) => return Ok(Some(Said::Outcome(Err(failure)))),
-            Report::Log { level, message } => {
+            Report::Failed(failure) => return Ok(Some(Said::Outcome(Err(failure.shortened())))),
+            Report::Log { level, mut message } => {
                 Self::spend(&mut self.lines_left)?;
+                shorten(&mut message, self.limits.log_line_bytes);
                 self.host.log(level, message);
             }
             Report::Asked { id, call } => {
@@ -312,11 +350,13 @@ impl Errands {
         Ok(None)
     }
 
-    fn run(&mut self, id: u64, call: Value) {
+    fn run(&mut self, id: u64, call: Json) {
         let (host, calling) = (self.host.clone(), self.calling.clone());
+        let limits = self.limits.clone();
+        let carried = Carried::new(&self.carried, call.text().len());
         self.under_way.spawn(async move {
-            let answer = Answer::new(id, ask(&*host, call).await);
-            drop(calling);
+            let answer = Answer::new(id, ask(&*host, &limits, call).await);
+            drop((calling, carried));
             answer
         });
     }
@@ -324,18 +364,47 @@ impl Errands {
     fn sleep(&mut self, id: u64, ms: u64) {
         self.under_way.spawn(async move {
             tokio::time::sleep(Duration::from_millis(ms)).await;
-            Answer::new(id, Ok(Value::Null))
+            Answer::new(id, Ok(Json::null()))
         });
     }
 }
 
-async fn ask(host: &dyn Host, call: Value) -> Result<Value, String> {
-    let is_fetch = call.get("type").is_some_and(|kind| kind == "fetch");
-    if !is_fetch {
-        let call = serde_json::from_value(call).map_err(|error| format!("this cannot be done: {error}"))?;
-        return host.call(call).await;
+/// Bytes of a call that is under way, until it is over or given up.
+struct Carried {
+    all: Arc<AtomicUsize>,
+    bytes: usize,
+}
+
+impl Carried {
+    fn new(all: &Arc<AtomicUsize>, bytes: usize) -> Self {
+        all.fetch_add(bytes, Ordering::Relaxed);
+        Self {
+            all: all.clone(),
+            bytes,
+        }
     }
-    let sent: SentRequest = serde_json::from_value(call).map_err(|error| format!("this is no request: {error}"))?;
-    let request = sent.try_into().map_err(|_| "the body cannot be read".to_owned())?;
-    host.fetch(request).await.map(sent_response)
+}
+
+impl Drop for Carried {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// Nothing is built from what an app says before its length was looked at.
+async fn ask(host: &dyn Host, limits: &Limits, call: Json) -> Result<Json, String> {
+    let most = if Call::is_fetch(&call) {
+        limits.host_call_bytes
+    } else {
+        limits.host_call_bytes.min(LARGEST_CALL)
+    };
+    if call.text().len() > most {
+        return Err(format!("this is too much for one call: it may carry {most} bytes"));
+    }
+    let read = Call::read(&call)?;
+    drop(call);
+    match read {
+        Call::Other(call) => host.call(call).await,
+        Call::Fetch(request) => host.fetch(request).await.map(sent_response),
+    }
 }

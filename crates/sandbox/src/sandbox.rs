@@ -8,9 +8,12 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
+use uuid::Uuid;
+
 use crate::process::Process;
+use crate::turns::Turns;
 use crate::wire::{Report, Task};
-use crate::{Code, Failure, Fault, Files, Host, Instance, Layers, Limits, Meta, Reading, Strictness};
+use crate::{Code, Failure, Fault, Files, Host, Instance, Layers, Limits, Meta, Reading, Strictness, Unread};
 
 /// An app beyond these sizes is refused unread. Whoever stores apps has limits of its own below these.
 const MOST_FILES: usize = 5000;
@@ -50,7 +53,7 @@ pub struct Sandbox {
     program: Program,
     limits: Arc<Limits>,
     strictness: Strictness,
-    readings: Arc<Semaphore>,
+    readings: Turns,
     instances: Arc<Semaphore>,
 }
 
@@ -58,7 +61,7 @@ impl Sandbox {
     pub fn new(program: Program, limits: Limits) -> Self {
         Self {
             program,
-            readings: Arc::new(Semaphore::new(limits.readings)),
+            readings: Turns::new(limits.readings, limits.load_time / 2),
             instances: Arc::new(Semaphore::new(limits.instances)),
             limits: Arc::new(limits),
             strictness: Strictness::default(),
@@ -83,17 +86,33 @@ impl Sandbox {
         layers.are_enough(self.strictness)
     }
 
+    /// What is started for each app.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// Reads an app: transpiles it, loads it and finds what it offers.
+    /// Reads an app for nobody in particular.
     pub async fn read(&self, files: &Files) -> Result<Reading, Fault> {
+        match self.read_for(Uuid::nil(), files).await {
+            Ok(reading) => Ok(reading),
+            Err(Unread::Fault(fault)) => Err(fault),
+            Err(busy @ Unread::Busy) => Err(Fault::new(busy.to_string())),
+        }
+    }
+
+    /// Reads an app: transpiles it, loads it and finds what it offers. Of one organization one is read at a time.
+    pub async fn read_for(&self, organization: Uuid, files: &Files) -> Result<Reading, Unread> {
         check_size(files)?;
-        let _place = self
-            .place(&self.readings)
-            .await
-            .map_err(|_| Fault::new("too many apps are being read"))?;
+        let longest = 2 * self.limits.load_time;
+        let _turn = self.readings.take(organization, longest).await.ok_or(Unread::Busy)?;
+        Ok(self.read_now(files).await?)
+    }
+
+    async fn read_now(&self, files: &Files) -> Result<Reading, Fault> {
         let task = Task::Read { files: files.clone() };
         match self.first_report(&task, Limits::LONGEST_READING).await {
             Ok((Report::Read(reading), _)) => Ok(*reading),

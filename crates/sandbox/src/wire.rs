@@ -7,7 +7,9 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use crate::{Capabilities, Code, Failure, Fault, FetchRequest, FetchResponse, Files, Layers, Level, Reading};
+use crate::{
+    Capabilities, Code, Failure, Fault, FetchRequest, FetchResponse, Files, HostCall, Json, Layers, Level, Reading,
+};
 
 /// What an app is told about itself.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -67,7 +69,7 @@ pub(crate) struct Answer {
     #[serde(rename = "answer")]
     id: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    ok: Option<Value>,
+    ok: Option<Json>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }
@@ -75,7 +77,7 @@ pub(crate) struct Answer {
 impl Answer {
     pub(crate) const BEGINNING: &str = "{\"answer\":";
 
-    pub(crate) fn new(id: u64, answer: Result<Value, String>) -> Self {
+    pub(crate) fn new(id: u64, answer: Result<Json, String>) -> Self {
         let (ok, error) = match answer {
             Ok(value) => (Some(value), None),
             Err(sentence) => (None, Some(sentence)),
@@ -102,10 +104,10 @@ pub(crate) enum Report {
     Fault(Fault),
     /// The app is open.
     Ready(Capabilities),
-    /// The app asks the host.
+    /// The app asks the host; see [`Call`].
     Asked {
         id: u64,
-        call: Value,
+        call: Json,
     },
     Sleep {
         id: u64,
@@ -117,13 +119,46 @@ pub(crate) enum Report {
     },
     /// A call went well so far, and is decided with those after it.
     Held,
-    Done(Value),
+    Done(Json),
     Failed(Failure),
+}
+
+/// What an app asks the host for. It is written so that it can be read without anything in between.
+#[derive(Debug)]
+pub(crate) enum Call {
+    Fetch(FetchRequest),
+    Other(HostCall),
+}
+
+impl Call {
+    const FETCH: &str = "{\"fetch\":";
+
+    pub(crate) fn is_fetch(call: &Json) -> bool {
+        call.text().starts_with(Self::FETCH)
+    }
+
+    pub(crate) fn read(call: &Json) -> Result<Self, String> {
+        #[derive(Deserialize)]
+        struct Fetch {
+            fetch: SentRequest,
+        }
+        if !Self::is_fetch(call) {
+            let other = serde_json::from_str(call.text());
+            return other
+                .map(Self::Other)
+                .map_err(|error| format!("this cannot be done: {error}"));
+        }
+        let sent: Fetch = serde_json::from_str(call.text()).map_err(|error| format!("this is no request: {error}"))?;
+        let request = sent.fetch.try_into();
+        request
+            .map(Self::Fetch)
+            .map_err(|_| "the body cannot be read".to_owned())
+    }
 }
 
 /// A [`FetchRequest`] on its way; a body that is not text goes as base64.
 #[derive(Debug, Deserialize)]
-pub(crate) struct SentRequest {
+struct SentRequest {
     url: String,
     method: String,
     headers: Vec<(String, String)>,
@@ -155,17 +190,26 @@ impl TryFrom<SentRequest> for FetchRequest {
 }
 
 /// A response on its way back.
-pub(crate) fn sent_response(response: FetchResponse) -> Value {
+pub(crate) fn sent_response(response: FetchResponse) -> Json {
+    #[derive(Serialize)]
+    struct Sent<'a> {
+        status: u16,
+        headers: &'a [(String, String)],
+        body: &'a str,
+        is_base64: bool,
+    }
     let (body, is_base64) = match String::from_utf8(response.body) {
         Ok(text) => (text, false),
         Err(binary) => (BASE64.encode(binary.as_bytes()), true),
     };
-    serde_json::json!({
-        "status": response.status,
-        "headers": response.headers,
-        "body": body,
-        "is_base64": is_base64,
-    })
+    let sent = Sent {
+        status: response.status,
+        headers: &response.headers,
+        body: &body,
+        is_base64,
+    };
+    let text = serde_json::to_string(&sent).ok();
+    text.and_then(Json::from_text).unwrap_or_else(Json::null)
 }
 
 /// A message as a line.
@@ -181,7 +225,7 @@ mod tests {
 
     #[test]
     fn an_answer_begins_with_its_id() {
-        let text = line(&Answer::new(42, Ok(Value::Null)));
+        let text = line(&Answer::new(42, Ok(Json::null())));
         assert_eq!(text, "{\"answer\":42,\"ok\":null}\n");
         assert_eq!(Answer::id_of(&text), Some(42));
         assert_eq!(Answer::id_of("[1]"), None);
@@ -194,6 +238,6 @@ mod tests {
             headers: vec![],
             body: vec![0, 255],
         };
-        assert_eq!(sent_response(response)["body"], "AP8=");
+        assert!(sent_response(response).text().contains("\"body\":\"AP8=\""));
     }
 }

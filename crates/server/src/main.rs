@@ -3,6 +3,8 @@
 mod commands;
 mod connections;
 mod modes;
+mod networks;
+mod open_files;
 mod operation;
 mod outside;
 mod secret_key;

@@ -20,7 +20,7 @@ use url::Position;
 use crate::connections::{self, Limits};
 use crate::operation::{self, Readiness};
 use crate::settings::Settings;
-use crate::{commands, outside, store, telemetry};
+use crate::{commands, open_files, outside, store, telemetry};
 
 /// Stopping ends by then, whatever is under way: draining, and taking back what runs have sent, each in its own time.
 const STOP_LIMIT: Duration = Duration::from_mins(1);
@@ -129,8 +129,13 @@ async fn watch_over(at: SocketAddr, health: axum::Router, stop: CancellationToke
 }
 
 fn limits(settings: &Settings) -> Limits {
+    let connections = open_files::room_for_connections(Limits::default().connections);
+    // Where there is room for few, one address must not have all of it either.
+    let of_network = settings.connections_per_address.min((connections / 4).max(1));
     Limits {
-        of_network: settings.connections_per_address,
+        connections,
+        of_network,
+        requests_of_network: settings.connections_per_address.saturating_mul(2),
         proxies: settings.trusted_proxies.clone(),
         ..Limits::default()
     }
@@ -212,6 +217,7 @@ async fn keep_up(service: Service, metrics: PrometheusHandle, stop: Cancellation
                 log(service.forget_old_answers().await.map(drop));
                 log(service.forget_old_mail().await.map(drop));
                 log(service.forget_old_counts().await);
+                log(service.forget_old_networks().await);
                 log(service.forget_old_logs().await.map(drop));
                 log(service.forget_old_app_logs().await.map(drop));
             }

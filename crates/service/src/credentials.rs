@@ -13,8 +13,8 @@ use crate::keys::{self, Reach};
 use crate::level::Level;
 use crate::organizations::OrganizationRef;
 use crate::scope::Scope;
-use crate::sessions;
 use crate::users::Person;
+use crate::{sessions, teams};
 
 /// What a request carries.
 #[derive(Debug, Clone, Copy)]
@@ -131,13 +131,17 @@ impl Service {
     }
 
     async fn key_holder(&self, hash: &[u8; 32], organization: Option<OrganizationId>) -> Result<Holder> {
-        let found = keys::sql::holder(&mut self.core.store.read().await?, hash, organization).await?;
+        let mut db = self.core.store.read().await?;
+        let found = keys::sql::holder(&mut db, hash, organization).await?;
         let row = found.ok_or(Error::BadCredential)?;
-        let reach = Reach {
+        let mut reach = Reach {
             scopes: row.scopes.0,
             organizations: row.scoped_organizations.0,
             teams: row.scoped_teams.0,
         };
+        if reach.organizations.is_empty() && !reach.teams.is_empty() {
+            reach.organizations = teams::sql::organizations_of(&mut db, &reach.teams).await?;
+        }
         Ok(Holder {
             person: Arc::new(Person {
                 id: row.user_id,

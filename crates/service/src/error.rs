@@ -31,6 +31,9 @@ pub enum Error {
     /// As much was done in this hour as is allowed.
     #[error("{detail}: try again in {} seconds", .wait.as_secs() + 1)]
     LimitReached { detail: String, wait: Duration },
+    /// There is no room for it at the moment.
+    #[error("{detail}: try again in {} seconds", .wait.as_secs())]
+    Unavailable { detail: String, wait: Duration },
     /// Something else happened at the same time, or is in the way.
     #[error("{detail}")]
     Conflict { code: &'static str, detail: String },

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,8 @@ const SLOTS: usize = 2;
 const SLOTS_OF_SUSPECTS: usize = 1;
 /// Hashes that a network may have under way or waiting.
 const MOST_OF_NETWORK: usize = 64;
+/// The same of all networks that nobody has signed in from before: whoever has many networks shall not make a long line.
+const MOST_OF_STRANGERS: usize = 128;
 const MOST_OF_SUSPECT: usize = 4;
 /// The same of all suspects together.
 const MOST_OF_SUSPECTS: usize = 40;
@@ -41,20 +43,30 @@ impl fmt::Debug for HashQueue {
 
 #[derive(Default)]
 struct State {
-    trusted: Line,
-    suspects: Line,
+    /// By [`Rank`], the first ones first.
+    lines: [Line; 3],
     /// By network: what is under way or waits.
     present: HashMap<IpAddr, usize>,
-    /// The same of all suspects together.
-    suspects_present: usize,
     failures: HashMap<IpAddr, Failures>,
     /// How many were begun, for tests.
     begun: u64,
 }
 
+/// Whose turn comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rank {
+    /// The account was signed in to from there before.
+    Known,
+    Stranger,
+    /// Wrong passwords came from there lately.
+    Suspect,
+}
+
 /// Those who wait, by network, and the networks in the order of their turns.
 #[derive(Default)]
 struct Line {
+    /// How many are under way or wait.
+    present: usize,
     running: usize,
     networks: VecDeque<IpAddr>,
     waiting: HashMap<IpAddr, VecDeque<oneshot::Sender<Slot>>>,
@@ -77,37 +89,43 @@ impl Failures {
 pub(crate) struct Place {
     queue: HashQueue,
     network: IpAddr,
-    is_suspect: bool,
+    rank: Rank,
 }
 
 /// The right to hash, for as long as it is held.
 struct Slot {
     queue: HashQueue,
-    is_suspect: bool,
+    rank: Rank,
     is_free: bool,
 }
 
 impl HashQueue {
-    /// Takes a place, or refuses at once where there are too many of the same network. `None` is the command line.
-    pub(crate) fn enter(&self, from: Option<IpAddr>) -> Result<Place> {
+    /// Takes a place, or refuses at once where there are too many of the same kind. `None` is the command line. `is_known`:
+    /// whoever it is about has signed in from there before, or is signed in.
+    pub(crate) fn enter(&self, from: Option<IpAddr>, is_known: bool) -> Result<Place> {
         let network = from.map_or(IpAddr::from([0, 0, 0, 0]), neighborhood);
         let mut state = self.state();
-        let is_suspect = state.is_suspect(network);
-        let present = state.present.get(&network).copied().unwrap_or_default();
-        let has_room = if is_suspect {
-            present < MOST_OF_SUSPECT && state.suspects_present < MOST_OF_SUSPECTS
-        } else {
-            present < MOST_OF_NETWORK
+        let rank = match from {
+            Some(_) if is_known => Rank::Known,
+            Some(_) if state.is_suspect(network) => Rank::Suspect,
+            Some(_) => Rank::Stranger,
+            None => Rank::Known,
         };
-        if !has_room {
+        let (most_of_network, most) = match rank {
+            Rank::Known => (MOST_OF_NETWORK, usize::MAX),
+            Rank::Stranger => (MOST_OF_NETWORK, MOST_OF_STRANGERS),
+            Rank::Suspect => (MOST_OF_SUSPECT, MOST_OF_SUSPECTS),
+        };
+        let present = state.present.get(&network).copied().unwrap_or_default();
+        if present >= most_of_network || state.line(rank).present >= most {
             return Err(Error::Throttled(BUSY));
         }
         *state.present.entry(network).or_default() += 1;
-        state.suspects_present += usize::from(is_suspect);
+        state.line(rank).present += 1;
         Ok(Place {
             queue: self.clone(),
             network,
-            is_suspect,
+            rank,
         })
     }
 
@@ -148,19 +166,15 @@ impl HashQueue {
 
     fn next_turn(&self) -> Option<(oneshot::Sender<Slot>, Slot)> {
         let mut state = self.state();
-        let running = state.trusted.running + state.suspects.running;
+        let running: usize = state.lines.iter().map(|line| line.running).sum();
         if running >= SLOTS {
             return None;
         }
-        let (waiting, is_suspect) = match state.trusted.next() {
-            Some(waiting) => (waiting, false),
-            None if state.suspects.running < SLOTS_OF_SUSPECTS => (state.suspects.next()?, true),
-            None => return None,
-        };
-        state.line(is_suspect).running += 1;
+        let (rank, waiting) = state.next()?;
+        state.line(rank).running += 1;
         let slot = Slot {
             queue: self.clone(),
-            is_suspect,
+            rank,
             is_free: false,
         };
         Some((waiting, slot))
@@ -173,12 +187,20 @@ impl State {
         failures.is_some_and(|failures| failures.left(Instant::now()) >= SUSPICIOUS)
     }
 
-    fn line(&mut self, is_suspect: bool) -> &mut Line {
-        if is_suspect {
-            &mut self.suspects
-        } else {
-            &mut self.trusted
+    fn line(&mut self, rank: Rank) -> &mut Line {
+        &mut self.lines[rank as usize]
+    }
+
+    fn next(&mut self) -> Option<(Rank, oneshot::Sender<Slot>)> {
+        for rank in [Rank::Known, Rank::Stranger, Rank::Suspect] {
+            if rank == Rank::Suspect && self.line(rank).running >= SLOTS_OF_SUSPECTS {
+                return None;
+            }
+            if let Some(waiting) = self.line(rank).next() {
+                return Some((rank, waiting));
+            }
         }
+        None
     }
 }
 
@@ -211,7 +233,7 @@ impl Line {
 impl Place {
     /// Waits for its turn and works. What was begun is finished, even if nobody waits for it any more.
     pub(crate) async fn run<T: Send + 'static>(self, work: impl FnOnce() -> T + Send + 'static) -> T {
-        let turn = self.queue.state().line(self.is_suspect).push(self.network);
+        let turn = self.queue.state().line(self.rank).push(self.network);
         self.queue.hand_out();
         let slot = turn
             .await
@@ -230,7 +252,7 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let mut state = self.queue.state();
-        state.suspects_present -= usize::from(self.is_suspect);
+        state.line(self.rank).present -= 1;
         if let Some(present) = state.present.get_mut(&self.network) {
             *present -= 1;
             if *present == 0 {
@@ -242,7 +264,7 @@ impl Drop for Place {
 
 impl Slot {
     fn free(&mut self) {
-        self.queue.state().line(self.is_suspect).running -= 1;
+        self.queue.state().line(self.rank).running -= 1;
         self.is_free = true;
     }
 
@@ -261,11 +283,11 @@ impl Drop for Slot {
     }
 }
 
-/// Who counts as one: a /64 of IPv6, and a /24 of IPv4, as those who rent addresses rent neighbors.
+/// Who counts as one: a /48 of IPv6, and a /24 of IPv4, as those who rent addresses rent neighbors.
 fn neighborhood(address: IpAddr) -> IpAddr {
     match network(address) {
         IpAddr::V4(v4) => IpAddr::V4(Ipv4Addr::from_bits(v4.to_bits() & !0xff)),
-        v6 @ IpAddr::V6(_) => v6,
+        IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() >> 80 << 80)),
     }
 }
 
@@ -288,7 +310,7 @@ mod tests {
     /// Somebody who waits, and tells when it is their turn.
     fn waiting(queue: &HashQueue, from: &str, told: &mpsc::Sender<String>) -> tokio::task::JoinHandle<()> {
         let (place, told, name) = (
-            queue.enter(address(from)).expect("there is room"),
+            queue.enter(address(from), false).expect("there is room"),
             told.clone(),
             from.to_owned(),
         );
@@ -301,7 +323,7 @@ mod tests {
         for _ in 0..slots {
             let (release, released) = mpsc::channel::<()>();
             let (begun, begins) = oneshot::channel();
-            let place = queue.enter(None).expect("there is room");
+            let place = queue.enter(None, true).expect("there is room");
             tokio::spawn(place.run(move || {
                 begun.send(()).expect("somebody listens");
                 let _ = released.recv();
@@ -333,6 +355,38 @@ mod tests {
         assert_eq!(queue.begun(), 10 + SLOTS as u64);
     }
 
+    /// Whoever has many networks, each of them new, makes a line that is short, and behind those who were here before.
+    #[tokio::test]
+    async fn people_who_were_here_before_do_not_wait_behind_strangers() {
+        let (queue, (told, turns)) = (HashQueue::default(), mpsc::channel());
+        let held = occupy(&queue, SLOTS).await;
+        let mut tasks = Vec::new();
+        for n in 0..MOST_OF_STRANGERS {
+            tasks.push(waiting(&queue, &format!("2001:db8:{n:x}::1"), &told));
+        }
+        assert!(matches!(
+            queue.enter(address("192.0.2.1"), false),
+            Err(Error::Throttled(_))
+        ));
+        let (place, told) = (
+            queue.enter(address("192.0.2.1"), true).expect("there is room"),
+            told.clone(),
+        );
+        tasks.push(tokio::spawn(
+            place.run(move || told.send("known".to_owned()).expect("somebody listens")),
+        ));
+        let waiting = || queue.state().lines.iter().map(|line| line.waiting.len()).sum::<usize>();
+        while waiting() <= MOST_OF_STRANGERS {
+            tokio::task::yield_now().await;
+        }
+        drop(held);
+        for task in tasks {
+            task.await.expect("it ends");
+        }
+        let place = turns.try_iter().position(|turn| turn == "known").expect("a turn");
+        assert!(place < SLOTS, "it was number {place}");
+    }
+
     #[tokio::test]
     async fn networks_take_turns() {
         let (queue, (told, turns)) = (HashQueue::default(), mpsc::channel());
@@ -360,12 +414,21 @@ mod tests {
         let queue = HashQueue::default();
         make_suspect(&queue, "192.0.2.1");
         let places: Vec<Place> = (0..MOST_OF_SUSPECT)
-            .map(|n| queue.enter(address(&format!("192.0.2.{n}"))).expect("a few are heard"))
+            .map(|n| {
+                queue
+                    .enter(address(&format!("192.0.2.{n}")), false)
+                    .expect("a few are heard")
+            })
             .collect();
-        assert!(matches!(queue.enter(address("192.0.2.99")), Err(Error::Throttled(_))));
-        queue.enter(address("192.0.3.1")).expect("others are not affected");
+        assert!(matches!(
+            queue.enter(address("192.0.2.99"), false),
+            Err(Error::Throttled(_))
+        ));
+        queue
+            .enter(address("192.0.3.1"), false)
+            .expect("others are not affected");
         drop(places);
-        queue.enter(address("192.0.2.99")).expect("there is room again");
+        queue.enter(address("192.0.2.99"), false).expect("there is room again");
         assert_eq!(queue.begun(), 0);
     }
 

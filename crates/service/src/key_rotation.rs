@@ -1,6 +1,7 @@
 //! Everything that is encrypted, under another key: row by row, while replicas go on working.
 
 use auth::seal::Sealer;
+use uuid::Uuid;
 
 use crate::Service;
 use crate::db::{Session, Writing, changed, on};
@@ -28,6 +29,7 @@ macro_rules! for_all_secrets {
         $each!(AppId, "pipeline_app", "private_token");
         $each!(AppConfigId, "pipeline_config", "secrets");
         $each!(String, "sso_request", "details");
+        $each!(Uuid, "password_reset_request", "email");
     };
 }
 

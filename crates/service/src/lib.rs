@@ -56,6 +56,7 @@ use cache::Cache;
 use db::Writing;
 use hashing::HashQueue;
 use keys::KeyUse;
+use limits::Founding;
 use sign_in::Attempts;
 
 /// The use cases. Cheap to clone; every clone is the same service.
@@ -75,6 +76,7 @@ struct Core {
     /// Refused sign-ins that are written down.
     refusals: Attempts,
     hashing: HashQueue,
+    founding: Founding,
     instance: Instance,
 }
 
@@ -89,6 +91,7 @@ impl Service {
             attempts: Attempts::default(),
             refusals: Attempts::default(),
             hashing: HashQueue::default(),
+            founding: Founding::new(instance.hourly_limits),
             instance,
         };
         Self { core: Arc::new(core) }

@@ -4,9 +4,12 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::num::NonZeroU32;
 use std::str::FromStr;
 
 use chrono::{DurationRound, TimeDelta};
+use governor::clock::{Clock as _, DefaultClock};
+use governor::{DefaultKeyedRateLimiter, NotUntil, Quota, RateLimiter};
 
 use crate::Service;
 use crate::clock::Time;
@@ -14,6 +17,7 @@ use crate::db::{Writing, changed, on};
 use crate::error::{Error, Result};
 use crate::id::{OrganizationId, UserId};
 use crate::sign_in::network;
+use crate::text::Email;
 
 const HOUR: TimeDelta = TimeDelta::hours(1);
 
@@ -90,20 +94,25 @@ impl Action {
 
 /// Whom it is counted for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Subject {
+pub(crate) enum Subject<'a> {
     User(UserId),
     Network(IpAddr),
     Organization(OrganizationId),
     Instance,
+    /// What one organization sends to one address.
+    Recipient(OrganizationId, &'a Email),
+    /// What anybody asks to be sent there.
+    Address(&'a Email),
 }
 
-impl Subject {
+impl Subject<'_> {
     /// How often in an hour: far more than honest use needs.
     fn most(self) -> i64 {
         match self {
             Self::User(_) | Self::Network(_) => 200,
             Self::Organization(_) => 500,
             Self::Instance => 2000,
+            Self::Recipient(..) | Self::Address(_) => 10,
         }
     }
 
@@ -113,24 +122,32 @@ impl Subject {
             Self::Network(_) => "each network",
             Self::Organization(_) => "each organization",
             Self::Instance => "this server",
+            Self::Recipient(..) | Self::Address(_) => "each address",
         }
     }
 }
 
-impl fmt::Display for Subject {
+impl fmt::Display for Subject<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::User(id) => write!(f, "user {id}"),
             // A hash: the table shall not list who was here.
-            Self::Network(address) => {
-                let hash = auth::key::hash(&network(*address).to_string());
-                write!(f, "network {}", auth::key::new_token("", hash))
-            }
+            Self::Network(address) => write!(f, "network {}", hashed(&network(*address).to_string())),
+            Self::Recipient(id, email) => write!(f, "address {}", hashed(&format!("{id} {}", email.key()))),
+            Self::Address(email) => write!(f, "address {}", hashed(&email.key())),
             Self::Organization(id) => write!(f, "organization {id}"),
             Self::Instance => f.write_str("instance"),
         }
     }
 }
+
+fn hashed(text: &str) -> String {
+    auth::key::new_token("", auth::key::hash(text))
+}
+
+/// Whoever has used less than this is not held to the limit of the whole instance: otherwise a few who use it up would keep
+/// everybody else out.
+const OWN_SHARE: i64 = 20;
 
 /// Uses up `count` of what each of the subjects, and the instance, has left in this hour. Does so for all of them or fails.
 ///
@@ -141,48 +158,134 @@ pub(crate) async fn take(
     limits: HourlyLimits,
     action: Action,
     count: usize,
-    subjects: &[Subject],
+    subjects: &[Subject<'_>],
 ) -> Result<()> {
     let Some(factor) = limits.0 else { return Ok(()) };
     let count = i64::try_from(count).unwrap_or(i64::MAX);
-    for subject in subjects.iter().copied().chain([Subject::Instance]) {
-        let (used, starts_at) = add(db, action, subject, count).await?;
-        let most = subject.most() * factor;
-        if used > most {
-            return Err(Error::LimitReached {
-                detail: format!("{} can have {most} {} an hour", subject.called(), action.plural()),
-                wait: (starts_at + HOUR - db.now).to_std().unwrap_or_default(),
-            });
-        }
+    let mut most_used = 0;
+    for subject in subjects {
+        let used = add(db, action, *subject, count).await?;
+        used.expect_within(db, factor)?;
+        most_used = most_used.max(used.amount);
     }
-    Ok(())
+    let used = add(db, action, Subject::Instance, count).await?;
+    if most_used <= OWN_SHARE * factor {
+        return Ok(());
+    }
+    used.expect_within(db, factor)
 }
 
-/// How much that makes in the hour under way, and when it began. A replica whose clock is behind counts for the later hour.
-async fn add(db: &mut Writing, action: Action, subject: Subject, count: i64) -> Result<(i64, Time)> {
+/// The same of one subject alone, once.
+pub(crate) async fn take_of(
+    db: &mut Writing,
+    limits: HourlyLimits,
+    action: Action,
+    subject: Subject<'_>,
+) -> Result<()> {
+    let Some(factor) = limits.0 else { return Ok(()) };
+    let used = add(db, action, subject, 1).await?;
+    used.expect_within(db, factor)
+}
+
+/// How much of something was used in the hour under way.
+struct Used<'a> {
+    action: Action,
+    subject: Subject<'a>,
+    amount: i64,
+    starts_at: Time,
+}
+
+impl Used<'_> {
+    fn expect_within(&self, db: &Writing, factor: i64) -> Result<()> {
+        let most = self.subject.most() * factor;
+        if self.amount <= most {
+            return Ok(());
+        }
+        Err(Error::LimitReached {
+            detail: format!(
+                "{} can have {most} {} an hour",
+                self.subject.called(),
+                self.action.plural()
+            ),
+            wait: (self.starts_at + HOUR - db.now).to_std().unwrap_or_default(),
+        })
+    }
+}
+
+/// What that makes in the hour under way. A replica whose clock is behind counts for the later hour; an hour that is farther
+/// ahead was written by a clock that was wrong, and no longer counts.
+async fn add<'a>(db: &mut Writing, action: Action, subject: Subject<'a>, count: i64) -> Result<Used<'a>> {
     const SQL: &str = "INSERT INTO hourly_count (action, subject, starts_at, used) VALUES ($1, $2, $3, $4) \
         ON CONFLICT (action, subject) DO UPDATE SET \
-        used = CASE WHEN excluded.starts_at > hourly_count.starts_at THEN excluded.used \
-            ELSE hourly_count.used + excluded.used END, \
-        starts_at = CASE WHEN excluded.starts_at > hourly_count.starts_at THEN excluded.starts_at \
-            ELSE hourly_count.starts_at END RETURNING used, starts_at";
+        used = CASE WHEN hourly_count.starts_at BETWEEN excluded.starts_at AND $5 \
+            THEN hourly_count.used + excluded.used ELSE excluded.used END, \
+        starts_at = CASE WHEN hourly_count.starts_at BETWEEN excluded.starts_at AND $5 \
+            THEN hourly_count.starts_at ELSE excluded.starts_at END RETURNING used, starts_at";
     let starts_at = db.now.duration_trunc(HOUR).unwrap_or(db.now);
-    Ok(on!(db, conn => sqlx::query_as(SQL)
+    let (amount, starts_at) = on!(db, conn => sqlx::query_as(SQL)
         .bind(action.as_str())
         .bind(subject.to_string())
         .bind(starts_at)
         .bind(count)
-        .fetch_one(conn))?)
+        .bind(starts_at + HOUR)
+        .fetch_one(conn))?;
+    Ok(Used {
+        action,
+        subject,
+        amount,
+        starts_at,
+    })
 }
 
 impl Service {
-    /// Forgets networks that have been quiet; people and organizations are as many as there are.
+    /// Forgets networks and addresses that have been quiet; people and organizations are as many as there are.
     pub async fn forget_old_counts(&self) -> Result<()> {
-        const SQL: &str = "DELETE FROM hourly_count WHERE subject LIKE 'network %' AND starts_at < $1";
+        const SQL: &str = "DELETE FROM hourly_count WHERE (subject LIKE 'network %' OR subject LIKE 'address %') \
+            AND starts_at < $1";
         let mut db = self.write().await?;
         let before = db.now - TimeDelta::days(1);
         changed!(db, sqlx::query(SQL).bind(before))?;
         db.commit_unrecorded().await
+    }
+}
+
+/// How many organizations somebody creates: each has a share of what organizations take turns at. Kept by each process, as the
+/// database would have to be asked at every one.
+pub(crate) struct Founding(Option<DefaultKeyedRateLimiter<UserId>>);
+
+impl Founding {
+    const AN_HOUR: u32 = 200;
+    /// Past this many people those that have been quiet are forgotten, so that memory stays bounded.
+    const REMEMBERED: usize = 10_000;
+
+    pub(crate) fn new(limits: HourlyLimits) -> Self {
+        let most = limits
+            .0
+            .and_then(|factor| u32::try_from(factor).ok()?.checked_mul(Self::AN_HOUR));
+        Self(
+            most.and_then(NonZeroU32::new)
+                .map(|most| RateLimiter::keyed(Quota::per_hour(most))),
+        )
+    }
+
+    /// Counts one; `Err` with the time to wait if there were too many.
+    pub(crate) fn count(&self, user: UserId) -> Result<()> {
+        let Some(limiter) = &self.0 else { return Ok(()) };
+        if limiter.len() > Self::REMEMBERED {
+            limiter.retain_recent();
+        }
+        let wait = |until: NotUntil<_>| until.wait_time_from(DefaultClock::default().now());
+        limiter.check_key(&user).map_err(|until| Error::LimitReached {
+            detail: "each person can create some hundred organizations an hour; operators of the instance can create any number"
+                .to_owned(),
+            wait: wait(until),
+        })
+    }
+}
+
+impl fmt::Debug for Founding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Founding").finish_non_exhaustive()
     }
 }
 

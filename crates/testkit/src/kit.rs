@@ -524,7 +524,8 @@ async fn person_of(service: &Service, new: NewUser) -> Person {
     }
 }
 
-async fn organization_of(service: &Service, name: &str, owner: &Person) -> (OrganizationId, TeamId) {
+/// An organization with a team.
+pub async fn organization_of(service: &Service, name: &str, owner: &Person) -> (OrganizationId, TeamId) {
     let name = Name::new(name).expect("a name");
     let new = NewOrganization {
         name,

@@ -15,7 +15,7 @@ pub(super) struct Done(pub(super) usize);
 
 /// Nothing was stored, and why.
 #[derive(Debug)]
-pub(super) enum Refused {
+pub(crate) enum Refused {
     Body(Refusal),
     UnknownToken,
     /// The sender went away in the middle.
@@ -37,6 +37,9 @@ impl From<Refusal> for Refused {
 
 impl From<events::Error> for Refused {
     fn from(error: events::Error) -> Self {
+        if let events::Error::EventTooLarge(index) = error {
+            return Self::Body(Refusal::EventTooLarge(index));
+        }
         tracing::error!(error = &error as &dyn std::error::Error, "events could not be stored");
         Self::Failed
     }
@@ -62,7 +65,7 @@ impl Refused {
         match self {
             Self::Body(refusal) => match refusal {
                 Refusal::Empty | Refusal::Unreadable(_) => (StatusCode::BAD_REQUEST, REQUEST, "parse_error"),
-                Refusal::TooLarge | Refusal::TooMany | Refusal::TokenTooFar => {
+                Refusal::TooLarge | Refusal::TooMany | Refusal::TokenTooFar | Refusal::EventTooLarge(_) => {
                     (StatusCode::PAYLOAD_TOO_LARGE, REQUEST, "too_large")
                 }
                 Refusal::UnknownPacking => (StatusCode::UNSUPPORTED_MEDIA_TYPE, REQUEST, "unsupported_media_type"),

@@ -5,8 +5,8 @@
 //! of that kind. Nobody, by address or by team, gets more than three eighths; and however many large or unknown bodies there
 //! are, a quarter is left for small ones of known teams.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,9 +15,12 @@ use std::time::Duration;
 use events::capture::Refusal;
 use service::TeamId;
 use service::sign_in::network;
-use tokio::sync::Notify;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
 
 use super::answers::Refused;
+use super::readers::Sender;
+use super::round::{Queue, Round};
 
 /// Unless the operator says otherwise.
 pub(super) const DEFAULT_BYTES: usize = 768 * 1024 * 1024;
@@ -28,6 +31,11 @@ const MOST_OF_NETWORK: usize = 2_000;
 const MOST_OF_TEAM: usize = 5_000;
 /// Who finds no memory within this is asked to come back.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Whoever waits also tries again after this: what was given back may have gone to one who cannot use it.
+const AGAIN_AFTER: Duration = Duration::from_millis(250);
+/// How many may wait, of one network and altogether. Others are asked to come back at once.
+const MOST_WAITING_OF_NETWORK: usize = 64;
+const MOST_WAITING: usize = 1_000;
 
 #[derive(Debug, Clone)]
 pub(super) struct Budget(Arc<Shared>);
@@ -36,7 +44,6 @@ pub(super) struct Budget(Arc<Shared>);
 struct Shared {
     limits: Limits,
     used: Mutex<Used>,
-    freed: Notify,
 }
 
 #[derive(Debug)]
@@ -56,6 +63,9 @@ struct Used {
     unproven: usize,
     networks: HashMap<IpAddr, Share>,
     teams: HashMap<TeamId, Share>,
+    /// Those who wait for memory, by network: who is woken tries again.
+    waiting: Round<IpAddr, VecDeque<oneshot::Sender<()>>>,
+    waiters: usize,
 }
 
 /// What one network or team uses.
@@ -92,7 +102,6 @@ impl Budget {
         Self(Arc::new(Shared {
             limits,
             used: Mutex::default(),
-            freed: Notify::new(),
         }))
     }
 
@@ -117,6 +126,39 @@ impl Budget {
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Used> {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait(self: &Arc<Self>) -> Result<Waiting, Refused> {
+        let mut used = self.lock();
+        if used.waiters >= MOST_WAITING {
+            return Err(Refused::Busy);
+        }
+        used.waiters += 1;
+        Ok(Waiting(self.clone()))
+    }
+}
+
+/// One who waits, for as long as this is there.
+struct Waiting(Arc<Shared>);
+
+impl Waiting {
+    /// Told when something was given back.
+    fn turn(&self, network: IpAddr) -> Result<oneshot::Receiver<()>, Refused> {
+        let (turn, told) = oneshot::channel();
+        let mut used = self.0.lock();
+        let line = used.waiting.of(network);
+        line.retain(|other| !other.is_closed());
+        if line.len() >= MOST_WAITING_OF_NETWORK {
+            return Err(Refused::Busy);
+        }
+        line.push_back(turn);
+        Ok(told)
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.lock().waiters -= 1;
     }
 }
 
@@ -159,10 +201,34 @@ impl Reservation {
     /// Gives back what is no longer needed.
     pub(super) fn shrink_to(&mut self, bytes: usize) {
         if bytes < self.bytes {
-            self.shared.lock().change(self, bytes);
+            let mut used = self.shared.lock();
+            used.change(self, bytes);
+            used.wake(self.network);
+            drop(used);
             self.bytes = bytes;
-            self.shared.freed.notify_waiters();
         }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whose this is.
+    pub(super) fn sender(&self) -> Sender {
+        Sender {
+            network: self.network,
+            team: self.team,
+        }
+    }
+
+    /// Whether so much could be reserved now, without doing it.
+    pub(super) fn has_room(&mut self, bytes: usize) -> Result<(), Refused> {
+        let before = self.bytes;
+        self.grow(bytes)?;
+        // Nobody is woken: nothing was given back that others waited for.
+        self.shared.lock().change(self, before);
+        self.bytes = before;
+        Ok(())
     }
 
     /// The request is for this team: from now on it shares with the team's others.
@@ -205,19 +271,23 @@ impl Reservation {
             other => return other,
         }
         let shared = self.shared.clone();
-        let waiting = async {
-            loop {
-                let mut freed = std::pin::pin!(shared.freed.notified());
-                freed.as_mut().enable();
-                match attempt(self) {
-                    Err(Refused::Busy) => freed.await,
-                    other => return other,
+        let waiting = shared.wait()?;
+        let deadline = Instant::now() + shared.limits.patience;
+        while Instant::now() < deadline {
+            let told = waiting.turn(self.network)?;
+            match attempt(self) {
+                Err(Refused::Busy) => {}
+                Ok(()) => {
+                    // There may be enough for one more.
+                    shared.lock().wake_next();
+                    return Ok(());
                 }
+                other => return other,
             }
-        };
-        tokio::time::timeout(shared.limits.patience, waiting)
-            .await
-            .unwrap_or(Err(Refused::Busy))
+            // Told or not, it is time to try again.
+            let _ = timeout_at(deadline.min(Instant::now() + AGAIN_AFTER), told).await;
+        }
+        attempt(self)
     }
 }
 
@@ -229,12 +299,30 @@ impl Drop for Reservation {
         if let Some(team) = self.team {
             leave(&mut used.teams, team);
         }
-        drop(used);
-        self.shared.freed.notify_waiters();
+        used.wake(self.network);
     }
 }
 
 impl Used {
+    /// This network gave something back. That may be what one of its own waits for, or one of any other; not what all wait
+    /// for, so only these two are told.
+    fn wake(&mut self, network: IpAddr) {
+        while let Some(told) = self.waiting.pop_of(network) {
+            if told.send(()).is_ok() {
+                break;
+            }
+        }
+        self.wake_next();
+    }
+
+    fn wake_next(&mut self) {
+        while let Some(told) = self.waiting.pop() {
+            if told.send(()).is_ok() {
+                break;
+            }
+        }
+    }
+
     /// Counts a reservation as one of so many bytes.
     fn change(&mut self, of: &Reservation, bytes: usize) {
         let set = |count: &mut usize, before: usize, after: usize| *count = *count + after - before;
@@ -391,5 +479,52 @@ mod tests {
         };
         let (got, ()) = tokio::join!(second.patiently(|one| one.grow(MB)), giving);
         got.unwrap();
+    }
+
+    #[tokio::test]
+    async fn who_gives_something_back_does_not_wake_everybody() {
+        let budget = Budget::new(ALL);
+        let mut held = budget.enter(from(1)).unwrap();
+        held.grow(2 * MB).unwrap();
+        let attempts = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let waiting: Vec<_> = (0..MOST_WAITING_OF_NETWORK)
+            .map(|_| {
+                let (budget, attempts) = (budget.clone(), attempts.clone());
+                tokio::spawn(async move {
+                    let mut one = budget.enter(from(1)).unwrap();
+                    let counted = |one: &mut Reservation| {
+                        attempts.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                        one.grow(2 * MB)
+                    };
+                    one.patiently(counted).await
+                })
+            })
+            .collect();
+        let started = std::time::Instant::now();
+        while attempts.load(std::sync::atomic::Ordering::Relaxed) < 2 * MOST_WAITING_OF_NETWORK {
+            tokio::task::yield_now().await;
+        }
+        let before = attempts.load(std::sync::atomic::Ordering::Relaxed);
+        let mut next = budget.enter(from(1)).unwrap();
+        let asked = std::time::Instant::now();
+        assert!(
+            is_busy(&next.patiently(|one| one.grow(1)).await),
+            "too many wait already"
+        );
+        assert!(asked.elapsed() < Duration::from_secs(1));
+        for _ in 0..3 {
+            drop(budget.enter(from(2)).unwrap());
+        }
+        tokio::task::yield_now().await;
+        let woken = attempts.load(std::sync::atomic::Ordering::Relaxed) - before;
+        // Each tries again after a while, told or not.
+        let is_slow = started.elapsed() >= AGAIN_AFTER;
+        assert!(woken <= 2 * 3 * 2 || is_slow, "{woken} tried again");
+        drop(held);
+        for one in waiting {
+            one.await.unwrap().unwrap();
+        }
+        let used = budget.0.lock();
+        assert_eq!((used.all, used.waiters), (0, 0));
     }
 }

@@ -1,35 +1,43 @@
 //! Unpacking and parsing a large body, on a thread where nobody waits for it, in memory that was reserved before.
 
-use events::capture::{Captured, MOST_BYTES, estimate, unpack};
+use events::capture::{Captured, MOST_BYTES, claimed_size, estimate, unpack};
 use tokio::task::spawn_blocking;
 
 use super::Capture;
 use super::answers::Refused;
 use super::budget::Reservation;
+use super::readers::Task;
 use super::upload::{Reading, Result};
 
-/// `expected` bytes are reserved already for what is unpacked.
+/// The thread that works holds the turn and what is reserved, so that neither is free before it has ended.
 pub(super) async fn decode(
     capture: &Capture,
     bytes: Vec<u8>,
-    expected: usize,
     reservation: Reservation,
     reading: Reading,
 ) -> Result<(Captured, Reservation, Reading)> {
     let mut work = Work {
         text: bytes,
-        expected,
         needed: None,
+        is_unpacked: false,
         reservation,
         reading,
     };
     loop {
-        let turn = capture.readers.acquire().await.map_err(|_| Refused::Failed)?;
-        let outcome = spawn_blocking(|| work.run()).await.map_err(|_| Refused::Failed)??;
-        drop(turn);
-        match outcome {
+        let turn = capture.readers.turn(Task::Read, work.reservation.sender()).await?;
+        let running = spawn_blocking(move || {
+            let outcome = work.run();
+            drop(turn);
+            outcome
+        });
+        match running.await.map_err(|_| Refused::Failed)?? {
             Outcome::Done(captured, work) => return Ok((captured, work.reservation, work.reading)),
-            Outcome::Waits(waiting, needed) => {
+            // What gzip only claims to need is not taken from others until it is its turn.
+            Outcome::WaitsToUnpack(waiting, claimed) => {
+                work = *waiting;
+                work.reservation.patiently(|mine| mine.has_room(claimed)).await?;
+            }
+            Outcome::WaitsToParse(waiting, needed) => {
                 work = *waiting;
                 work.reservation.patiently(|mine| mine.grow(needed)).await?;
                 work.needed = Some(needed);
@@ -41,29 +49,37 @@ pub(super) async fn decode(
 struct Work {
     /// Packed at first.
     text: Vec<u8>,
-    expected: usize,
+    is_unpacked: bool,
     /// What parsing takes, once it is reserved.
     needed: Option<usize>,
     reservation: Reservation,
     reading: Reading,
 }
 
+/// Others may have the memory that this needs: it goes on when they give it back.
 enum Outcome {
     Done(Captured, Box<Work>),
-    /// Others have the memory that this needs: it goes on when they give it back.
-    Waits(Box<Work>, usize),
+    WaitsToUnpack(Box<Work>, usize),
+    WaitsToParse(Box<Work>, usize),
 }
 
 impl Work {
     fn run(mut self) -> Result<Outcome> {
+        if !self.is_unpacked {
+            let claimed = claimed_size(&self.text).unwrap_or_default().min(MOST_BYTES);
+            match self.reservation.grow(claimed) {
+                Ok(()) => self.unpack(claimed)?,
+                Err(Refused::Busy) => return Ok(Outcome::WaitsToUnpack(Box::new(self), claimed)),
+                Err(refused) => return Err(refused),
+            }
+        }
         let needed = if let Some(reserved) = self.needed {
             reserved
         } else {
-            self.unpack()?;
             let needed = estimate(&self.text);
             match self.reservation.grow(needed) {
                 Ok(()) => needed,
-                Err(Refused::Busy) => return Ok(Outcome::Waits(Box::new(self), needed)),
+                Err(Refused::Busy) => return Ok(Outcome::WaitsToParse(Box::new(self), needed)),
                 Err(refused) => return Err(refused),
             }
         };
@@ -72,8 +88,9 @@ impl Work {
         Ok(Outcome::Done(captured, Box::new(self)))
     }
 
-    fn unpack(&mut self) -> Result<()> {
-        let (mut expected, reservation) = (self.expected, &mut self.reservation);
+    /// `expected` bytes are reserved already for what is unpacked.
+    fn unpack(&mut self, mut expected: usize) -> Result<()> {
+        let reservation = &mut self.reservation;
         let mut allocate = |bytes: usize| {
             let reserved = bytes.min(expected);
             expected -= reserved;
@@ -81,6 +98,7 @@ impl Work {
         };
         self.text = unpack(std::mem::take(&mut self.text), MOST_BYTES, &mut allocate)?;
         self.reservation.shrink_to(self.text.capacity());
+        self.is_unpacked = true;
         Ok(())
     }
 }

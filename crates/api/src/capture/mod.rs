@@ -5,7 +5,9 @@ mod answers;
 mod around;
 mod budget;
 mod decode;
+mod readers;
 mod receive;
+mod round;
 mod site;
 mod start;
 mod upload;
@@ -18,11 +20,12 @@ use axum::http::Method;
 use axum::routing::{MethodRouter, any, get};
 use events::Events;
 use service::Service;
-use tokio::sync::Semaphore;
 use tower_http::cors::{AllowHeaders, Any, CorsLayer};
 
 use crate::{Settings, meters, with_request_ids};
-use answers::{Done, Refused};
+use answers::Done;
+pub(crate) use answers::Refused;
+pub(crate) use receive::Receiver;
 
 #[derive(Debug, Clone)]
 struct Capture {
@@ -30,19 +33,18 @@ struct Capture {
     events: Events,
     settings: Arc<Settings>,
     budget: budget::Budget,
-    /// Large bodies are read by as many threads as there are processors.
-    readers: Arc<Semaphore>,
+    readers: readers::Readers,
     meters: Arc<meters::Meters>,
 }
 
 /// The routes that SDKs send to, ready to be served beside [`crate::router`].
 pub fn capture_router(service: Service, events: Events, settings: Settings) -> Router {
-    let readers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let capture = Capture {
         service,
         events,
         budget: budget::Budget::new(settings.capture_memory.unwrap_or(budget::DEFAULT_BYTES)),
-        readers: Arc::new(Semaphore::new(readers)),
+        readers: readers::Readers::new(processors),
         settings: Arc::new(settings),
         meters: Arc::default(),
     };

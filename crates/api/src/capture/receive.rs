@@ -30,8 +30,9 @@ const RATE: Rate = Rate {
 const DISCARDING: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
-pub(super) struct Receiver {
+pub(crate) struct Receiver {
     body: Body,
+    most: usize,
     received: usize,
     is_finished: bool,
     rate: Rate,
@@ -46,12 +47,18 @@ impl Receiver {
         if announced.is_some_and(|size: usize| size > MOST_PACKED_BYTES) {
             return Err(Refusal::TooLarge.into());
         }
-        Ok(Self::at_rate(body, RATE))
+        Ok(Self::at_rate(body, MOST_PACKED_BYTES, RATE))
     }
 
-    fn at_rate(body: Body, rate: Rate) -> Self {
+    /// For other bodies, which have other limits.
+    pub(crate) fn of_at_most(body: Body, most: usize) -> Self {
+        Self::at_rate(body, most, RATE)
+    }
+
+    fn at_rate(body: Body, most: usize, rate: Rate) -> Self {
         Self {
             body,
+            most,
             received: 0,
             is_finished: false,
             rate,
@@ -61,7 +68,7 @@ impl Receiver {
     }
 
     /// The next bytes, or none at the end.
-    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Refused> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Refused> {
         while !self.is_finished {
             match timeout_at(self.window_end, self.body.frame()).await {
                 Err(_) => self.check_rate()?,
@@ -73,7 +80,7 @@ impl Receiver {
                 Ok(Some(Ok(frame))) => {
                     let Ok(bytes) = frame.into_data() else { continue };
                     self.received += bytes.len();
-                    if self.received > MOST_PACKED_BYTES {
+                    if self.received > self.most {
                         return Err(Refusal::TooLarge.into());
                     }
                     if Instant::now() >= self.window_end {
@@ -136,7 +143,7 @@ mod tests {
             let part = Ok::<_, std::io::Error>(Bytes::from(vec![b' '; size]));
             (number < count).then_some((part, number + 1))
         });
-        Receiver::at_rate(Body::from_stream(parts), FAST)
+        Receiver::at_rate(Body::from_stream(parts), MOST_PACKED_BYTES, FAST)
     }
 
     async fn receive(mut receiver: Receiver) -> Result<usize, Refused> {
@@ -150,12 +157,12 @@ mod tests {
     #[tokio::test]
     async fn who_sends_too_slowly_is_not_waited_for() {
         let silence = || stream::pending::<Result<Bytes, axum::Error>>();
-        let silent = Receiver::at_rate(Body::from_stream(silence()), FAST);
+        let silent = Receiver::at_rate(Body::from_stream(silence()), MOST_PACKED_BYTES, FAST);
         assert!(matches!(receive(silent).await, Err(Refused::TooSlow)));
         assert!(matches!(receive(sender(10, 10, 100_000)).await, Err(Refused::TooSlow)));
         let much = stream::iter([Ok(Bytes::from(vec![b' '; 1_000_000]))]);
         let stalls = Body::from_stream(futures_util::StreamExt::chain(much, silence()));
-        let stalled = receive(Receiver::at_rate(stalls, FAST)).await;
+        let stalled = receive(Receiver::at_rate(stalls, MOST_PACKED_BYTES, FAST)).await;
         assert!(matches!(stalled, Err(Refused::TooSlow)), "a good start does not last");
     }
 

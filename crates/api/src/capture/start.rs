@@ -4,12 +4,16 @@
 use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderName, header};
-use events::capture::TokenScan;
+use events::capture::{Progress, TokenScan};
 use serde_json::{Value, json};
 
 use super::answers::Refused;
 use super::receive::Receiver;
+use super::upload::{SCANNER, search};
 use super::{Capture, site};
+
+/// How much of a body is searched for the token.
+const MOST_SEARCHED: usize = 64 * 1024;
 
 /// `POST /flags/`
 pub(super) async fn flags() -> Json<Value> {
@@ -33,18 +37,31 @@ pub(super) async fn decide(State(capture): State<Capture>, request: Request) -> 
     Ok(Json(answer))
 }
 
-/// The token in a body, of which nothing else is kept; empty if it has none.
+/// The token in a body, of which nothing else is kept; empty if there is none in its first part.
 async fn token(capture: &Capture, request: Request) -> Result<String, Refused> {
     let (parts, body) = request.into_parts();
-    let _counted = capture.budget.enter(capture.settings.client_address(&parts))?;
+    let mut counted = capture.budget.enter(capture.settings.client_address(&parts))?;
     let mut receiver = Receiver::new(body, &parts.headers)?;
     let mut scan = TokenScan::default();
     let mut first = None;
     while let Some(bytes) = receiver.next().await? {
-        scan.feed(&bytes);
-        first = first.or_else(|| scan.candidates().into_iter().next());
+        let mut taken = 0;
+        if counted.bytes() == 0 && scan.will_unpack(&bytes) {
+            counted.patiently(|mine| mine.grow(SCANNER)).await?;
+        }
+        while first.is_none() && taken < bytes.len() && may_go_on(&scan) {
+            let more;
+            (scan, more) = search(capture, counted.sender(), scan, &bytes[taken..]).await?;
+            taken += more;
+            first = scan.candidates().into_iter().next();
+        }
     }
     Ok(first.map_or_else(String::new, |candidate| candidate.token))
+}
+
+/// SDKs ask with a few hundred bytes.
+fn may_go_on(scan: &TokenScan) -> bool {
+    scan.progress() == Progress::Searching && scan.seen() < MOST_SEARCHED
 }
 
 /// `GET /array/{token}/config`

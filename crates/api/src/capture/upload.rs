@@ -11,14 +11,15 @@ use axum::http::request::Parts;
 use bytes::Bytes;
 use events::Time;
 use events::capture::{
-    Candidate, Captured, Envelope, MOST_BYTES, MOST_SCANNED_BYTES, Parameters, Progress, Refusal, TokenScan,
-    claimed_size, estimate, is_json, parse, unpack,
+    Candidate, Captured, Envelope, FIRST_SCANNED_BYTES, Parameters, Progress, Refusal, TokenScan, claimed_size,
+    estimate, is_json, most_scanned, parse, unpack,
 };
 use service::TeamId;
 use tokio::task::spawn_blocking;
 
 use super::answers::{Done, Refused};
 use super::budget::Reservation;
+use super::readers::{Sender, Task};
 use super::receive::Receiver;
 use super::{Capture, decode};
 
@@ -27,7 +28,7 @@ const SMALL: usize = 64 * 1024;
 /// What is searched for a token in one go.
 const PIECE: usize = 32 * 1024;
 /// The memory that takes.
-const SCANNER: usize = 128 * 1024;
+pub(super) const SCANNER: usize = 128 * 1024;
 
 pub(super) type Result<T> = std::result::Result<T, Refused>;
 
@@ -109,8 +110,12 @@ impl Upload<'_> {
             None => self.start().await?,
         };
         let is_whole = bytes.len() <= SMALL && self.receiver.is_finished();
-        if is_whole && (is_json(&bytes) || claimed_size(&bytes).is_some_and(|size| size <= SMALL)) {
+        if is_whole && is_json(&bytes) {
             return self.take_small(bytes).await;
+        }
+        if is_whole && let Some(text) = small(&bytes)? {
+            drop(bytes);
+            return self.take_small(text).await;
         }
         let (mut proven, mut bytes) = self.prove(bytes).await?;
         proven.receive_rest(&mut bytes).await?;
@@ -155,8 +160,7 @@ impl Upload<'_> {
         self.reservation.patiently(|mine| mine.grow(bytes)).await
     }
 
-    async fn take_small(mut self, bytes: Vec<u8>) -> Result<Done> {
-        let text = unpack(bytes, SMALL, &mut |_| Ok::<_, Refused>(()))?;
+    async fn take_small(mut self, text: Vec<u8>) -> Result<Done> {
         let needed = text.capacity() + estimate(&text);
         if self.reservation.grow(needed).is_err() {
             // Unknown senders have used up their part. Whose this is can be told without it.
@@ -170,10 +174,8 @@ impl Upload<'_> {
     }
 
     async fn take_large(mut self, bytes: Vec<u8>) -> Result<Done> {
-        let expected = claimed_size(&bytes).unwrap_or_default().min(MOST_BYTES);
-        self.reserve(expected).await?;
         let (decoded, reservation, reading) =
-            decode::decode(self.capture, bytes, expected, self.reservation, self.reading).await?;
+            decode::decode(self.capture, bytes, self.reservation, self.reading).await?;
         self.reservation = reservation;
         self.reading = reading;
         let team = self.team_of(&decoded).await?;
@@ -208,19 +210,82 @@ async fn find(capture: &Capture, token: &str) -> Result<Option<TeamId>> {
     Ok(found.map(|found| found.team))
 }
 
-/// Few bytes may unpack to many, so that is done where nobody waits for it.
-async fn search(capture: &Capture, mut scan: TokenScan, piece: &[u8]) -> Result<TokenScan> {
+/// A small body, unpacked, if it is small then as well.
+fn small(bytes: &[u8]) -> Result<Option<Vec<u8>>> {
+    if claimed_size(bytes).is_some_and(|size| size > SMALL) {
+        return Ok(None);
+    }
+    match unpack(bytes.to_vec(), SMALL, &mut |_| Ok::<_, Refused>(())) {
+        Err(Refused::Body(Refusal::TooLarge)) => Ok(None),
+        unpacked => unpacked.map(Some),
+    }
+}
+
+/// Searches a part of these bytes, and says how many. Few may unpack to many, so that is done where nobody waits for it,
+/// not too much of it in one turn; and who has shown nothing for long waits behind those who come.
+pub(super) async fn search(
+    capture: &Capture,
+    sender: Sender,
+    mut scan: TokenScan,
+    bytes: &[u8],
+) -> Result<(TokenScan, usize)> {
+    let piece = &bytes[..bytes.len().min(PIECE)];
     if !scan.will_unpack(piece) {
         scan.feed(piece);
-        return Ok(scan);
+        return Ok((scan, piece.len()));
     }
-    let _turn = capture.readers.acquire().await.map_err(|_| Refused::Failed)?;
+    let is_first = scan.seen() < FIRST_SCANNED_BYTES;
+    let task = if is_first { Task::Search } else { Task::LongSearch };
+    let turn = capture.readers.turn(task, sender).await?;
     let piece = piece.to_vec();
     let searching = spawn_blocking(move || {
-        scan.feed(&piece);
-        scan
+        let taken = scan.feed_some(&piece);
+        drop(turn);
+        (scan, taken)
     });
     searching.await.map_err(|_| Refused::Failed)
+}
+
+/// A body that could be read only as a whole, unpacked and searched.
+struct Opened {
+    text: Vec<u8>,
+    scan: TokenScan,
+    progress: Progress,
+}
+
+/// None: it is larger than `most`. The thread that works holds the turn and what is reserved: if the sender hangs up, neither
+/// is free before it has ended.
+async fn open(
+    capture: &Capture,
+    mut reservation: Reservation,
+    bytes: Vec<u8>,
+    most: usize,
+    task: Task,
+) -> Result<(Reservation, Option<Opened>)> {
+    let turn = capture.readers.turn(task, reservation.sender()).await?;
+    let working = spawn_blocking(move || {
+        let unpacked = unpack(bytes, most, &mut |more| reservation.grow(more));
+        let opened = match unpacked {
+            Ok(text) => {
+                let (scan, progress) = searched(&text);
+                Some(Opened { text, scan, progress })
+            }
+            Err(Refused::Body(Refusal::TooLarge)) => None,
+            Err(refused) => return Err(refused),
+        };
+        drop(turn);
+        Ok((reservation, opened))
+    });
+    working.await.map_err(|_| Refused::Failed)?
+}
+
+fn searched(text: &[u8]) -> (TokenScan, Progress) {
+    let mut scan = TokenScan::default();
+    let progress = match scan.feed(text) {
+        Progress::Searching => scan.end(),
+        other => other,
+    };
+    (scan, progress)
 }
 
 /// Who sends, before the body is unpacked.
@@ -236,9 +301,9 @@ impl Upload<'_> {
         let (mut scan, mut scanned) = (TokenScan::default(), 0);
         let progress = loop {
             while scanned < bytes.len() && scan.progress() == Progress::Searching {
-                let end = bytes.len().min(scanned + PIECE);
-                scan = search(self.capture, scan, &bytes[scanned..end]).await?;
-                scanned = end;
+                let taken;
+                (scan, taken) = search(self.capture, self.reservation.sender(), scan, &bytes[scanned..]).await?;
+                scanned += taken;
                 if self.is_proven_by_any(&mut scan).await? {
                     return Ok((self, bytes));
                 }
@@ -263,24 +328,42 @@ impl Upload<'_> {
     /// Base64 and forms have to be there as a whole, and are unpacked first. They get little room for that.
     async fn prove_opaque(mut self, mut bytes: Vec<u8>) -> Result<(Self, Vec<u8>)> {
         self.receive_rest(&mut bytes).await?;
-        let mut reservation = self.reservation;
-        let _turn = self.capture.readers.acquire().await.map_err(|_| Refused::Failed)?;
-        let unpacking = spawn_blocking(move || {
-            let text = unpack(bytes, MOST_SCANNED_BYTES, &mut |more| reservation.grow(more))?;
-            Ok::<_, Refused>((text, reservation))
-        });
-        let text;
-        (text, self.reservation) = unpacking.await.map_err(|_| Refused::Failed)??;
-        self.prove_text(&text).await?;
-        Ok((self, text))
+        let most = most_scanned(bytes.len());
+        if bytes.len() <= FIRST_SCANNED_BYTES / 2 {
+            // Whatever is in there, this is soon done.
+            let before = self.reservation.bytes();
+            self.reserve(bytes.len()).await?;
+            let opening = open(
+                self.capture,
+                self.reservation,
+                bytes.clone(),
+                FIRST_SCANNED_BYTES,
+                Task::Search,
+            );
+            let opened;
+            (self.reservation, opened) = opening.await?;
+            if let Some(opened) = opened {
+                return self.prove_opened(opened).await;
+            }
+            self.reservation.shrink_to(before);
+        }
+        let opened;
+        (self.reservation, opened) = open(self.capture, self.reservation, bytes, most, Task::LongSearch).await?;
+        match opened {
+            Some(opened) => self.prove_opened(opened).await,
+            None => Err(Refusal::TokenTooFar.into()),
+        }
+    }
+
+    async fn prove_opened(mut self, mut opened: Opened) -> Result<(Self, Vec<u8>)> {
+        if self.is_proven_by_any(&mut opened.scan).await? {
+            return Ok((self, opened.text));
+        }
+        Err(self.refused(opened.progress))
     }
 
     async fn prove_text(&mut self, text: &[u8]) -> Result<()> {
-        let mut scan = TokenScan::default();
-        let progress = match scan.feed(text) {
-            Progress::Searching => scan.end(),
-            other => other,
-        };
+        let (mut scan, progress) = searched(text);
         if self.is_proven_by_any(&mut scan).await? {
             return Ok(());
         }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use aide::axum::ApiRouter;
 use aide::axum::routing::{get_with, patch_with, post_with};
-use apps::{Apps, SourceChange};
+use apps::{Apps, SourceChange, Wanted};
 use axum::extract::State;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
@@ -315,7 +315,7 @@ async fn upgrade<C: In>(
     Id(id): Id<AppId>,
     Body(wish): Body<UpgradeWish>,
 ) -> Result<Reply<UpgradeView<'static>>, Problem> {
-    let (app, difference) = apps.upgrade(&caller, C::COLLECTION, id, wish.tag.as_deref()).await?;
+    let (app, difference) = apps.upgrade(&caller, C::COLLECTION, id, &wish.into()).await?;
     Ok(Reply::new(&UpgradeView::new(&app, &difference)))
 }
 
@@ -325,11 +325,8 @@ async fn preview_upgrade<C: In>(
     Id(id): Id<AppId>,
     Query(wish): Query<UpgradeWish>,
 ) -> Result<Reply<UpgradeView<'static>>, Problem> {
-    let (app, upgrade) = apps
-        .preview_upgrade(&caller, C::COLLECTION, id, wish.tag.as_deref())
-        .await?;
-    let difference = upgrade.map(|upgrade| upgrade.difference).unwrap_or_default();
-    Ok(Reply::new(&UpgradeView::new(&app, &difference)))
+    let (app, upgrade) = apps.preview_upgrade(&caller, C::COLLECTION, id, &wish.into()).await?;
+    Ok(Reply::new(&UpgradeView::preview(&app, upgrade)))
 }
 
 async fn roll_back<C: In>(
@@ -459,6 +456,15 @@ struct UpgradeWish {
     /// The tag, branch or commit to move to; the newest tag unless given.
     #[schemars(length(max = 200), extend("x-nullable" = true))]
     tag: Option<String>,
+    /// The checksum that the files must have: 64 hexadecimal digits. Needed for an app whose URL pins one; the URL pins this one then.
+    #[schemars(length(max = 64), extend("x-nullable" = true))]
+    sha256: Option<String>,
+}
+
+impl From<UpgradeWish> for Wanted {
+    fn from(UpgradeWish { tag, sha256 }: UpgradeWish) -> Self {
+        Self { tag, sha256 }
+    }
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

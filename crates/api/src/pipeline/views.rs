@@ -1,11 +1,11 @@
 //! What is shown of apps, their code and their configurations.
 
-use apps::CatalogueEntry;
 use apps::catalogue::Kind;
+use apps::{CatalogueEntry, Upgrade};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use service::pipeline::{App, AppConfig, AppWithFiles, Difference, Files, PluginType, VersionSeen};
+use service::pipeline::{App, AppConfig, AppWithFiles, Difference, FieldChange, Files, PluginType, VersionSeen};
 use uuid::Uuid;
 
 use crate::reply::View;
@@ -74,15 +74,19 @@ pub(crate) struct SourceView<'a> {
     "latest_tag": null, "is_global": false, "organization_id": "01a1dd53-efb7-7ca7-95d8-a71aa68b4369",
     "organization_name": "Acme", "capabilities": { "methods": ["onEvent"], "jobs": [], "scheduled_tasks": [] },
     "metrics": {}, "public_jobs": {}, "hosts": ["config.url"], "version": 1, "created_at": "2026-11-15T09:30:00.000000Z",
-    "updated_at": "2026-11-15T09:30:00.000000Z",
+    "updated_at": "2026-11-15T09:30:00.000000Z", "sha256": null,
     "changes": {
         "added_capabilities": ["methods.onEvent"], "removed_capabilities": [], "added_fields": ["url"],
-        "removed_fields": [], "changed_fields": [], "added_hosts": ["config.url"], "removed_hosts": []
+        "removed_fields": [], "changed_fields": [],
+        "field_changes": [{ "key": "url", "before": null, "after": { "key": "url", "type": "string" } }],
+        "added_hosts": ["config.url"], "removed_hosts": []
     }
 }]))]
 pub(crate) struct UpgradeView<'a> {
     #[serde(flatten)]
     app: AppView<'a>,
+    /// In a preview: the checksum of the files that would be taken. Send it with the upgrade, and no others are.
+    sha256: Option<String>,
     changes: ChangesView,
 }
 
@@ -97,9 +101,23 @@ pub(super) struct ChangesView {
     added_fields: Vec<String>,
     removed_fields: Vec<String>,
     changed_fields: Vec<String>,
-    /// Hosts that it can reach; `*` is any.
+    /// What is said of each of these fields, before and after.
+    field_changes: Vec<FieldChangeView>,
+    /// Hosts that it can reach; `*` is any. For a configuration, `config.url` is the host that its own value names.
     added_hosts: Vec<String>,
     removed_hosts: Vec<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "PipelineFieldChange")]
+struct FieldChangeView {
+    key: String,
+    /// As `config_schema` describes it; null: it was not there.
+    #[schemars(extend("type" = ["object", "null"]))]
+    before: Value,
+    /// Null: it is gone.
+    #[schemars(extend("type" = ["object", "null"]))]
+    after: Value,
 }
 
 /// One state of an app's code.
@@ -108,6 +126,8 @@ pub(super) struct ChangesView {
 pub(crate) struct VersionView {
     version: i64,
     tag: Option<String>,
+    /// SHA-256 over all files, to pin the app to: `#sha256=` behind its URL.
+    sha256: Option<String>,
     is_current: bool,
     files: Vec<String>,
     capabilities: Value,
@@ -221,7 +241,17 @@ impl<'a> UpgradeView<'a> {
     pub(super) fn new(app: &'a App, difference: &Difference) -> Self {
         Self {
             app: AppView::from(app),
+            sha256: None,
             changes: ChangesView::from(difference),
+        }
+    }
+
+    /// What an upgrade would make of an app; none: nothing.
+    pub(super) fn preview(app: &'a App, upgrade: Option<Upgrade>) -> Self {
+        let (sha256, difference) = upgrade.map(|upgrade| (upgrade.sha256, upgrade.difference)).unzip();
+        Self {
+            sha256,
+            ..Self::new(app, &difference.unwrap_or_default())
         }
     }
 }
@@ -234,6 +264,7 @@ impl From<&Difference> for ChangesView {
             added_fields,
             removed_fields,
             changed_fields,
+            field_changes,
             added_hosts,
             removed_hosts,
         } = difference.clone();
@@ -243,9 +274,16 @@ impl From<&Difference> for ChangesView {
             added_fields,
             removed_fields,
             changed_fields,
+            field_changes: field_changes.into_iter().map(FieldChangeView::from).collect(),
             added_hosts,
             removed_hosts,
         }
+    }
+}
+
+impl From<FieldChange> for FieldChangeView {
+    fn from(FieldChange { key, before, after }: FieldChange) -> Self {
+        Self { key, before, after }
     }
 }
 
@@ -254,6 +292,7 @@ impl From<&VersionSeen> for VersionView {
         Self {
             version: version.name.number,
             tag: version.name.tag.clone(),
+            sha256: version.name.sha256.clone(),
             is_current: version.is_current,
             files: version.files.clone(),
             capabilities: version.capabilities.clone(),

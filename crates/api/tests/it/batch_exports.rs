@@ -220,6 +220,32 @@ on_both! {
         assert_eq!((&reply.body["hogql_query"], &reply.body["schema"]), (&Value::Null, &Value::Null));
     }
 
+    /// A query can name a large column hundreds of times, and ten rows are shown at once.
+    async fn a_preview_has_an_end(kit: Kit) {
+        let now = kit.service.clock().now();
+        let event = |number: usize| {
+            let long = "x".repeat(30_000 + number);
+            let properties = json!({ "long": long }).as_object().unwrap().clone();
+            events::Incoming { uuid: None, event: "seen".to_owned(), distinct_id: "ann".to_owned(), properties, timestamp: now }
+        };
+        kit.events.append(kit.team.0, (0..10).map(event).collect(), now).await.unwrap();
+        kit.service.clock().advance(chrono::TimeDelta::minutes(1));
+        let ask = async |columns: usize| {
+            let columns: Vec<_> = (0..columns).map(|number| format!("properties AS a{number}")).collect();
+            let mut body = no_op("hour");
+            body["hogql_query"] = json!(format!("SELECT {} FROM events", columns.join(", ")));
+            let path = create(&kit, body).await;
+            kit.get(&kit.member.key, &format!("{path}preview/")).await
+        };
+        let shown = ask(3).await;
+        assert_eq!((shown.status, shown.body["rows"].as_array().unwrap().len()), (200, 10));
+        for columns in [4, 280] {
+            let refused = ask(columns).await;
+            assert_eq!(refused.code(), (409, "query_too_large"), "{columns}: {refused:?}");
+            assert!(refused.text("/detail").contains("1 MiB"), "{refused:?}");
+        }
+    }
+
     async fn pausing_twice_is_pausing_once(kit: Kit) {
         let path = create(&kit, no_op("hour")).await;
         let paused = kit.post(&kit.member.key, &format!("{path}pause/"), json!({ "name": "ignored" })).await;

@@ -339,6 +339,53 @@ async fn a_body_of_too_many_values_is_refused_before_they_are_read() {
 }
 
 #[tokio::test]
+async fn forms_and_base64_are_taken_whatever_their_size() {
+    let place = plain().await;
+    let small = place.event("e").to_string();
+    let grows = large(r#""api_key":"{T}","#, "", "").replace("{T}", &place.token);
+    for (body, count) in [(small, 1), (grows, 2)] {
+        for inner in [body.clone().into_bytes(), gzip(body.as_bytes())] {
+            let before = place.rows(Model::Events).await.len();
+            let encoded = STANDARD.encode(&inner);
+            let escaped: String = url::form_urlencoded::byte_serialize(encoded.as_bytes()).collect();
+            assert_eq!(place.post("/e/", encoded).await.status, 200);
+            assert_eq!(place.post("/e/", format!("data={escaped}")).await.status, 200);
+            assert_eq!(place.rows(Model::Events).await.len(), before + 2 * count);
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_event_that_is_too_large_is_refused() {
+    let place = plain().await;
+    let mut event = place.event("e");
+    event["properties"] = json!({ "a": "x".repeat(1_100_000) });
+    let batch = json!({ "api_key": place.token, "batch": [place.event("small"), event] });
+    let reply = place.post("/batch/", batch.to_string()).await;
+    assert_eq!(reply.code(), (413, "too_large"));
+    assert!(reply.text("/detail").contains("event 1"), "{reply:?}");
+    assert_eq!(place.rows(Model::Events).await.len(), 0);
+}
+
+#[tokio::test]
+async fn decide_reads_no_further_than_it_must() {
+    let place = plain().await;
+    let asked = json!({ "token": place.token, "distinct_id": "ann" }).to_string();
+    for body in [asked.clone().into_bytes(), gzip(asked.as_bytes())] {
+        assert_eq!(place.post("/decide/?v=3", body).await.status, 200);
+    }
+    let much = format!(r#"{{"x":{{"a":1{}}}}}"#, r#","a":1"#.repeat(3_000_000));
+    let much = gzip(much.as_bytes());
+    let started = std::time::Instant::now();
+    assert_eq!(place.post("/decide/?v=3", much).await.status, 200);
+    assert!(
+        started.elapsed() < std::time::Duration::from_secs(2),
+        "{:?}",
+        started.elapsed()
+    );
+}
+
+#[tokio::test]
 async fn pages_of_any_site_may_send_and_no_cookie_counts() {
     let place = plain().await;
     let preflight = Request::options("/e/")

@@ -412,9 +412,9 @@ on_both! {
         assert_eq!(kit.delete(&kit.outsider.key, &elsewhere(&format!("{id}/"))).await.status, 204);
     }
 
-    async fn twenty_invites_for_one_address_at_once_leave_one(kit: Kit) {
+    async fn ten_invites_for_one_address_at_once_leave_one(kit: Kit) {
         let path = kit.at("invites/");
-        let sent = (0..20).map(|_| kit.post(&kit.owner.key, &path, json!({ "target_email": "ann@example.com" })));
+        let sent = (0..10).map(|_| kit.post(&kit.owner.key, &path, json!({ "target_email": "ann@example.com" })));
         let replies = futures_util::future::join_all(sent).await;
         assert!(replies.iter().all(|reply| reply.status == 201), "{replies:?}");
         assert_eq!(kit.get(&kit.owner.key, &path).await.body["count"], 1);

@@ -96,6 +96,9 @@ on_both! {
         let one = json!({ "target_email": "x@example.net" });
         assert_eq!(kit.post(&kit.outsider.key, &elsewhere, one.clone()).await.status, 201);
         kit.database.run("UPDATE hourly_count SET used = 2000 WHERE subject = 'instance'").await;
+        // Whoever has used little is not kept out by those who used it all.
+        assert_eq!(kit.post(&kit.outsider.key, &elsewhere, one.clone()).await.status, 201);
+        kit.database.run("UPDATE hourly_count SET used = 20 WHERE subject <> 'instance' AND subject NOT LIKE 'address %'").await;
         let refused = kit.post(&kit.outsider.key, &elsewhere, one).await;
         expect_limited(&refused, 1800);
         assert!(refused.text("/detail").contains("this server"), "{refused:?}");
@@ -153,8 +156,44 @@ on_both! {
     async fn a_replica_whose_clock_is_behind_gives_no_second_allowance(kit: Kit) {
         assert_eq!(invite(&kit, &kit.member.key, 0..100).await.status, 200);
         assert_eq!(invite(&kit, &kit.member.key, 100..200).await.status, 200);
-        kit.service.clock().advance(-TimeDelta::hours(2));
+        kit.service.clock().advance(-TimeDelta::hours(1));
         assert_eq!(invite(&kit, &kit.member.key, 200..201).await.code(), (429, "throttled"));
+    }
+
+    /// A clock that was ahead once does not keep people out until that time has come.
+    async fn an_hour_far_ahead_is_a_mistake_and_counts_for_nothing(kit: Kit) {
+        kit.service.clock().advance(TimeDelta::days(365));
+        assert_eq!(invite(&kit, &kit.member.key, 0..100).await.status, 200);
+        assert_eq!(invite(&kit, &kit.member.key, 100..200).await.status, 200);
+        kit.service.clock().advance(-TimeDelta::days(365));
+        assert_eq!(invite(&kit, &kit.member.key, 200..201).await.status, 200);
+    }
+
+    async fn nobody_is_sent_one_invite_after_the_other(kit: Kit) {
+        let kit = kit.with_mail().await;
+        let made = kit.post(&kit.member.key, &kit.at("invites/"), json!({ "target_email": "a@example.net" })).await;
+        let again = kit.at(&format!("invites/{}/resend/", made.text("/id")));
+        for _ in 0..9 {
+            assert_eq!(kit.post(&kit.member.key, &again, json!({})).await.status, 200);
+        }
+        let refused = kit.post(&kit.admin.key, &again, json!({})).await;
+        expect_limited(&refused, 1800);
+        assert!(refused.text("/detail").contains("each address"), "{refused:?}");
+        assert_eq!(invite(&kit, &kit.member.key, 0..50).await.status, 200, "others are invited");
+    }
+
+    async fn only_operators_create_any_number_of_organizations(kit: Kit) {
+        kit.make_operator(&kit.owner).await;
+        let create = async |key: &str, n: usize| kit.post(key, "/api/organizations/", json!({ "name": format!("O{n}") })).await;
+        for n in 0..200 {
+            assert_eq!(create(&kit.outsider.key, n).await.status, 201);
+        }
+        let refused = create(&kit.outsider.key, 200).await;
+        assert_eq!(refused.code(), (429, "throttled"), "{refused:?}");
+        assert_eq!(create(&kit.admin.key, 0).await.status, 201, "others do");
+        for n in 0..201 {
+            assert_eq!(create(&kit.owner.key, n).await.status, 201);
+        }
     }
 
     async fn the_rate_limit_counts_sessions_as_well_as_keys(kit: Kit) {

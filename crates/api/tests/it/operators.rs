@@ -40,6 +40,20 @@ on_both! {
         assert_eq!(deeds, ["operator_added", "operator_added", "operator_removed"]);
     }
 
+    /// A browser that somebody found open does not make them an operator for good.
+    async fn naming_an_operator_takes_a_recent_proof(kit: Kit) {
+        kit.make_operator(&kit.owner).await;
+        let browser = kit.signed_in(&kit.owner).await;
+        kit.database.run(&format!("UPDATE app_user SET is_email_verified = TRUE WHERE id = {}", kit.admin.user.id)).await;
+        kit.service.clock().advance(chrono::TimeDelta::minutes(16));
+        let new = json!({ "email": kit.admin.user.email });
+        assert_eq!(browser.post(OPERATORS, new.clone()).await.code(), (403, "reauthentication_required"));
+        assert_eq!(browser.get(OPERATORS).await.body["count"], 1);
+        let confirmed = browser.post("/api/login/confirm/", json!({ "password": testkit::browser::PASSWORD })).await;
+        assert_eq!(confirmed.status, 204, "{confirmed:?}");
+        assert_eq!(browser.post(OPERATORS, new).await.status, 201);
+    }
+
     async fn nobody_else_and_no_key_acts_for_the_instance(kit: Kit) {
         kit.make_operator(&kit.owner).await;
         let browser = kit.signed_in(&kit.admin).await;
@@ -117,9 +131,25 @@ on_both! {
         let limited = kit.key_like(&kit.owner, limited).await;
         assert_eq!(kit.post(&limited, &collection, for_all).await.code(), (403, "permission_denied"));
         assert_eq!(kit.patch(&kit.owner.key, &path, json!({ "is_global": true })).await.status, 200);
-        // Others of the organization go on changing it, and can take it back.
+        // Others of the organization go on saying how it is shown, and no more.
         assert_eq!(kit.patch(&kit.member.key, &path, json!({ "is_global": true, "name": "Ours" })).await.status, 200);
-        assert_eq!(kit.patch(&kit.member.key, &path, json!({ "is_global": false })).await.status, 200);
+        let code = json!({ "source": { "index.ts": "export function onEvent() {}" } });
+        assert_eq!(kit.patch(&kit.owner.key, &format!("{path}update_source/"), code).await.status, 200);
+        for (rest, body) in [
+            ("", json!({ "is_global": false })),
+            ("", json!({ "capabilities": {} })),
+            ("", json!({ "config_schema": [{ "key": "url", "default": "https://evil.example" }] })),
+            ("update_source/", json!({ "source": { "index.ts": "export function onEvent() { evil() }" } })),
+            ("update_source/", json!({ "is_global": false, "source": { "index.ts": "export function onEvent() { evil() }" } })),
+        ] {
+            let refused = kit.patch(&kit.member.key, &format!("{path}{rest}"), body.clone()).await;
+            assert_eq!(refused.code(), (403, "permission_denied"), "{body}: {refused:?}");
+        }
+        let code = json!({ "source": { "index.ts": "export function onEvent() { more() }" } });
+        assert_eq!(kit.patch(&kit.owner.key, &format!("{path}update_source/"), code).await.status, 200);
+        assert_eq!(kit.post(&kit.member.key, &format!("{path}rollback/"), json!({})).await.status, 403);
+        assert_eq!(kit.post(&kit.owner.key, &format!("{path}rollback/"), json!({})).await.status, 200);
+        assert_eq!(kit.patch(&kit.owner.key, &path, json!({ "is_global": false })).await.status, 200);
         assert_eq!(kit.patch(&kit.member.key, &path, json!({ "is_global": true })).await.status, 403);
     }
 

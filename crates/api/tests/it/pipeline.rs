@@ -205,15 +205,20 @@ on_both! {
         assert_eq!(set_up.status, 201);
         assert_eq!(kit.get(&kit.owner.key, &format!("{path}configs/")).await.body["count"], 0, "not theirs to see");
         assert_eq!(kit.delete(&kit.admin.key, &path).await.code(), (400, "is_global"));
-        let local = kit.patch(&kit.admin.key, &path, json!({ "is_global": false })).await;
-        assert_eq!(local.status, 200);
+        // What they have set up is theirs, and is not taken from them.
+        let private = json!({ "is_global": false });
+        let member = kit.patch(&kit.member.key, &path, private.clone()).await;
+        assert_eq!(member.code(), (403, "permission_denied"), "{member:?}");
+        let in_use = kit.patch(&kit.admin.key, &path, private.clone()).await;
+        assert_eq!((in_use.code(), in_use.text("/attr")), ((400, "in_use"), "is_global"), "{in_use:?}");
+        assert!(in_use.text("/detail").contains("configurations there: 1."), "{in_use:?}");
+        let deleted = kit.delete(&kit.owner.key, &kit.at("")).await;
+        assert_eq!(deleted.code(), (400, "in_use"), "{deleted:?}");
+        let theirs_still = format!("{theirs}{id}/configs/{}/", set_up.body["id"]);
+        assert_eq!(kit.get(&kit.outsider.key, &theirs_still).await.status, 200);
+        assert_eq!(kit.delete(&kit.outsider.key, &theirs_still).await.status, 204);
+        assert_eq!(kit.patch(&kit.admin.key, &path, private).await.status, 200);
         assert_eq!(kit.get(&kit.outsider.key, &format!("{theirs}{id}/")).await.status, 404);
-        // What they had set up went with it, and they can see that it did.
-        let enabled = kit.get(&kit.outsider.key, &format!("{theirs}exports_unsubscribe_configs/")).await;
-        assert_eq!(enabled.body["count"], 0);
-        let deeds = kit.get(&kit.outsider.key, &format!("{theirs}activity/")).await;
-        assert!(crate::column(&deeds, "activity").contains(&&json!("config_deleted")), "{deeds:?}");
-        assert!(!deeds.body.to_string().contains(kit.admin.user.email.as_str()), "people of others are nobody here");
     }
 
     async fn the_organizations_access_level_decides(kit: Kit) {

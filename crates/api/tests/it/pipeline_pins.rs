@@ -49,9 +49,7 @@ fn versions(config: &Reply) -> (i64, i64) {
 
 async fn swap(kit: &Kit, app: &str, code: &str) {
     let change = json!({ "source": { "index.ts": code } });
-    let changed = kit
-        .patch(&kit.member.key, &format!("{app}update_source/"), change)
-        .await;
+    let changed = kit.patch(&kit.admin.key, &format!("{app}update_source/"), change).await;
     assert_eq!(changed.status, 200, "{changed:?}");
     kit.service.clock().advance(chrono::TimeDelta::seconds(1));
 }
@@ -71,7 +69,7 @@ on_both! {
         let told = deeds(&kit, &there).await;
         assert_eq!(told.text("/results/0/activity"), "new_version", "{told:?}");
         assert_eq!(told.body["results"][0]["detail"]["changes"][0]["after"], "2");
-        assert!(!told.body.to_string().contains(kit.member.user.email.as_str()), "people of others are nobody here");
+        assert!(!told.body.to_string().contains(kit.admin.user.email.as_str()), "people of others are nobody here");
         let logs = kit.get(&kit.outsider.key, &format!("{theirs}logs/")).await;
         assert!(logs.text("/results/0/message").contains("version 2"), "{logs:?}");
 
@@ -107,7 +105,7 @@ on_both! {
         let nothing = kit.get(&kit.outsider.key, &upgrade).await;
         assert_eq!((&nothing.body["files"], versions(&nothing)), (&json!([]), (3, 3)));
 
-        let back = kit.post(&kit.member.key, &format!("{app}rollback/"), json!({ "version": 1 })).await;
+        let back = kit.post(&kit.admin.key, &format!("{app}rollback/"), json!({ "version": 1 })).await;
         assert_eq!(back.status, 200);
         assert_eq!(versions(&kit.get(&kit.outsider.key, &theirs).await), (3, 1));
         assert_eq!(deeds(&kit, &there).await.text("/results/0/activity"), "new_version");
@@ -124,7 +122,7 @@ on_both! {
             json!({ "metrics": { "other": "sum" } }),
         ] {
             let before = kit.get(&kit.member.key, &app).await.body["version"].as_i64().unwrap();
-            let changed = kit.patch(&kit.member.key, &app, patch.clone()).await;
+            let changed = kit.patch(&kit.admin.key, &app, patch.clone()).await;
             assert_eq!((changed.status, &changed.body["version"]), (200, &json!(before + 1)), "{patch}");
         }
         let named = kit.patch(&kit.member.key, &app, json!({ "name": "Ours", "description": "Better" })).await;
@@ -132,7 +130,7 @@ on_both! {
         let shown = kit.get(&kit.outsider.key, &theirs).await;
         assert_eq!((&shown.body["config"], versions(&shown)), (&json!({ "url": "https://example.com" }), (1, 6)));
         // The approved fields are asked for, the secret is still kept, and no other.
-        let off = json!({ "enabled": false, "config": { "url": "https://example.org" } });
+        let off = json!({ "enabled": false, "config": { "url": "https://example.org", "token": "hush-hush" } });
         let changed = kit.patch(&kit.outsider.key, &theirs, off).await;
         assert_eq!((changed.status, &changed.body["config"]), (200, &json!({ "url": "https://example.org" })), "{changed:?}");
         let more = kit.patch(&kit.outsider.key, &theirs, json!({ "config": { "more": "x" } })).await;
@@ -165,7 +163,7 @@ on_both! {
             String::from_utf8(reply.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap()
         };
         let change = json!({ "source": { "site.ts": site("swapped") } });
-        assert_eq!(kit.patch(&kit.member.key, &format!("{app}update_source/"), change).await.status, 200);
+        assert_eq!(kit.patch(&kit.admin.key, &format!("{app}update_source/"), change).await.status, 200);
         assert!(served(&own, &kit.member.key).await.contains("swapped"));
         let script = served(&theirs, &kit.outsider.key).await;
         assert!(script.contains("approved") && !script.contains("swapped"), "{script}");

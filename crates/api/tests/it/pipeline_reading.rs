@@ -51,18 +51,20 @@ on_both! {
         kit.database.run("UPDATE pipeline_version SET code = 'not to be read'").await;
         let versions = kit.get(&kit.member.key, &format!("{path}versions/")).await;
         assert_eq!(versions.status, 200, "{versions:?}");
+        let sums = column(&versions, "sha256");
         assert_eq!(versions.body["results"], json!([
             {
                 "version": 2, "tag": null, "is_current": true, "files": ["index.ts", "lib/ü \"a\".ts", "plugin.json"],
                 "capabilities": { "methods": ["onEvent"], "jobs": [], "scheduled_tasks": [] },
-                "created_at": "2026-11-15T09:30:00.000000Z",
+                "created_at": "2026-11-15T09:30:00.000000Z", "sha256": sums[0],
             },
             {
                 "version": 1, "tag": null, "is_current": false, "files": ["index.ts", "plugin.json"],
                 "capabilities": { "methods": ["composeWebhook"], "jobs": [], "scheduled_tasks": [] },
-                "created_at": "2026-11-15T09:30:00.000000Z",
+                "created_at": "2026-11-15T09:30:00.000000Z", "sha256": sums[1],
             },
         ]));
+        assert!(sums[0] != sums[1] && sums.iter().all(|sum| sum.as_str().unwrap().len() == 64), "{sums:?}");
         assert_eq!(kit.get(&kit.member.key, &format!("{bare}versions/")).await.body["count"], 0);
         // Names are all that is taken from the files.
         kit.database.run("UPDATE pipeline_version SET files = '{\"a.ts\": 1}'").await;

@@ -144,7 +144,7 @@ on_both! {
     }
 }
 
-async fn the_config(kit: &Kit, path: &str) -> AppConfig {
+pub(crate) async fn the_config(kit: &Kit, path: &str) -> AppConfig {
     let mut ids = path.rsplit('/').skip(1);
     let config = ids.next().unwrap().parse().unwrap();
     let app = ids.nth(1).unwrap().parse().unwrap();

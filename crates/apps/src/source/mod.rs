@@ -1,8 +1,9 @@
 //! The source of an app: where it comes from, and how it becomes a handful of text files.
 //!
-//! An [`Origin`] is read from what people paste, [`Sources`] finds its newest tag and brings its archive, and
+//! An [`AppUrl`] is read from what people paste, [`Sources`] finds its newest tag and brings its archive, and
 //! [`archive`] takes that apart in memory. Nothing of an app is ever written to disk.
 
+mod app_url;
 pub mod archive;
 mod ask;
 mod error;
@@ -15,6 +16,7 @@ mod tag;
 
 use std::collections::BTreeMap;
 
+pub use app_url::{AppUrl, Checksum};
 pub use archive::unpack;
 pub use error::{Error, Place};
 pub use fetch::{Hosts, Sources};

@@ -98,6 +98,20 @@ on_both! {
         assert_eq!(bodies(&receiver).len(), 2);
     }
 
+    /// Whoever publishes the app can change its defaults: they would decide where secrets go.
+    async fn a_default_is_no_host_that_the_configuration_names(kit: Kit) {
+        let receiver = Receiver::start();
+        let field = json!({ "key": "url", "type": "string", "default": receiver.url() });
+        let config = install(&kit, json!({ "hosts": ["config.url"], "config": [field] }), json!({}), &receiver).await;
+        kit.patch(&kit.owner.key, &config, json!({ "config": { "url": null } })).await;
+        run(&kit).await;
+        assert!(bodies(&receiver).is_empty(), "{:?}", reached(&kit, &config).await);
+        assert_eq!(reached(&kit, &config).await, [("127.0.0.1".to_owned(), false)]);
+        kit.patch(&kit.owner.key, &config, json!({ "config": { "url": receiver.url() } })).await;
+        run(&kit).await;
+        assert_eq!(bodies(&receiver).len(), 2);
+    }
+
     async fn what_is_no_host_is_refused_where_it_stands(kit: Kit) {
         let receiver = Receiver::start();
         let config = install(&kit, json!({}), json!({}), &receiver).await;

@@ -78,11 +78,11 @@ on_both! {
 
         // Another default would have the approved code reach another host; other code does what it likes.
         let other_default = json!({ "config_schema": serde_json::from_str::<Value>(&manifest("bad.example", &[])).unwrap()["config"] });
-        let changed = kit.patch(&kit.member.key, &here, other_default).await;
+        let changed = kit.patch(&kit.admin.key, &here, other_default).await;
         assert_eq!((changed.status, &changed.body["version"]), (200, &json!(2)), "{changed:?}");
         happen(&kit).await;
         assert_eq!((&ran(&ours, 2)[0]["host"], &ran(&theirs, 2)[0]), (&json!("bad.example"), &approved));
-        let swapped = kit.patch(&kit.member.key, &format!("{here}update_source/"), json!({ "source": {
+        let swapped = kit.patch(&kit.admin.key, &format!("{here}update_source/"), json!({ "source": {
             "index.ts": HOSTILE, "plugin.json": manifest("bad.example", &["config.url", "bad.example"]),
         } })).await;
         assert_eq!((swapped.status, &swapped.body["version"]), (200, &json!(3)), "{swapped:?}");
@@ -91,7 +91,7 @@ on_both! {
         // Also on a server that has nothing in memory, and long after the version was replaced.
         for round in 0..12 {
             let source = json!({ "source": { "index.ts": format!("{HOSTILE}// {round}") } });
-            assert_eq!(kit.patch(&kit.member.key, &format!("{here}update_source/"), source).await.status, 200);
+            assert_eq!(kit.patch(&kit.admin.key, &format!("{here}update_source/"), source).await.status, 200);
         }
         let kit = kit.restarted(api::Settings::default(), testkit::kit::instance()).await;
         happen(&kit).await;

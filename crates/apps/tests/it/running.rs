@@ -64,6 +64,12 @@ pub(crate) fn bodies(receiver: &Receiver) -> Vec<Value> {
     receiver.requests().iter().map(|request| request.body.clone()).collect()
 }
 
+/// More than a test reads.
+const MOST: events::Most = events::Most {
+    events: 10,
+    bytes: 1 << 20,
+};
+
 const HOOK: &str = r"
 import { Meta } from '@posthog/plugin-scaffold'
 
@@ -241,8 +247,9 @@ on_both! {
         kit.run_apps().await;
         pass(&kit, 1);
         let start = kit.service.clock().now() - TimeDelta::hours(1);
-        let found = kit.events.stored(kit.team.0, start, kit.service.clock().now(), 0, 10).await.unwrap();
-        let names: Vec<(&str, &Value)> = found.iter().map(|event| (event.event.as_str(), &event.properties)).collect();
+        let found = kit.events.stored(kit.team.0, start, kit.service.clock().now(), 0, MOST).await.unwrap().events;
+        let properties = |event: &events::Stored| serde_json::from_str(event.properties.get()).unwrap();
+        let names: Vec<(&str, Value)> = found.iter().map(|event| (event.event.as_str(), properties(event))).collect();
         assert_eq!(names.len(), 2, "{names:?} {:?}", logged(&kit, &config).await);
         assert_eq!((names[0].0, &names[0].1["from"]), ("imported", &json!("there")));
         assert_eq!((names[1].0, &names[1].1["n"]), ("later", &json!(1)));
@@ -251,7 +258,7 @@ on_both! {
         pass(&kit, 120);
         kit.run_apps().await;
         pass(&kit, 1);
-        let found = kit.events.stored(kit.team.0, start, kit.service.clock().now(), 0, 10).await.unwrap();
+        let found = kit.events.stored(kit.team.0, start, kit.service.clock().now(), 0, MOST).await.unwrap().events;
         assert_eq!(found.len(), 2);
     }
 

@@ -7,6 +7,8 @@ use testkit::{Kit, on_both};
 use crate::far_side::FarSide;
 use crate::pack::{github, link, tar_gz};
 
+const GOOD: &str = "export function onEvent() {}";
+
 const TAGS: &str = "/api.github.com/repos/acme/hook/tags?per_page=100&page=1";
 
 fn archive(far: &FarSide, tag: &str, index: &str) {
@@ -22,7 +24,7 @@ fn tags(far: &FarSide, names: &[&str]) {
 
 async fn installed(kit: Kit, far: &FarSide) -> (Kit, String) {
     tags(far, &["v1.0.0"]);
-    archive(far, "v1.0.0", "export function onEvent() {}");
+    archive(far, "v1.0.0", GOOD);
     let kit = kit.with_app_mirror(far.url().as_str());
     let new = json!({ "plugin_type": "custom", "url": "https://github.com/acme/hook?private_token=hush-hush" });
     let made = kit.post(&kit.admin.key, &kit.at("pipeline_destinations/"), new).await;
@@ -79,6 +81,70 @@ on_both! {
         let after = kit.get(&kit.admin.key, &format!("{path}source/")).await;
         assert_eq!((&before.body["source"], &before.body["version"]), (&after.body["source"], &after.body["version"]));
         assert_eq!(after.text("/tag"), "v1.0.0");
+    }
+
+    /// Security case E8: whoever controls the repository, the host or the way to it, cannot change what was pinned.
+    async fn code_that_is_pinned_is_the_only_code_that_is_taken(kit: Kit) {
+        let far = FarSide::start().await;
+        let (kit, path) = installed(kit, &far).await;
+        let sum = |listed: &testkit::Reply, at: usize| listed.text(&format!("/results/{at}/sha256")).to_owned();
+        let good = sum(&kit.get(&kit.admin.key, &format!("{path}versions/")).await, 0);
+        let pinned = |sum: &str| json!({ "plugin_type": "custom", "url": format!("https://github.com/acme/hook#sha256={sum}") });
+        let create = kit.at("pipeline_destinations/");
+
+        archive(&far, "v1.0.0", "export function onEvent() { }");
+        let changed = kit.post(&kit.admin.key, &create, pinned(&good)).await;
+        assert_eq!((changed.code(), changed.text("/attr")), ((400, "checksum_mismatch"), "url"), "{changed:?}");
+        let none = kit.post(&kit.admin.key, &create, pinned("0123")).await;
+        assert_eq!((none.code(), none.text("/attr")), ((400, "invalid_input"), "url"));
+
+        archive(&far, "v1.0.0", GOOD);
+        let made = kit.post(&kit.admin.key, &create, pinned(&good)).await;
+        assert_eq!((made.status, made.text("/url")), (201, format!("https://github.com/acme/hook#sha256={good}").as_str()));
+        let path = kit.at(&format!("pipeline_destinations/{}/", made.body["id"]));
+        let edited = json!({ "source": { "index.ts": "export function onEvent() { }" } });
+        let edited = kit.patch(&kit.admin.key, &format!("{path}update_source/"), edited).await;
+        assert_eq!(edited.code(), (400, "pinned"));
+        // Nor by way of another type, and code that was never fetched does not look like it was.
+        for rest in ["", "update_source/"] {
+            let change = json!({ "plugin_type": "source", "source": { "index.ts": "export function onEvent() { }" } });
+            assert_eq!(kit.patch(&kit.admin.key, &format!("{path}{rest}"), change).await.code(), (400, "pinned"), "{rest}");
+        }
+        let mut forged = pinned(&good);
+        forged["plugin_type"] = json!("source");
+        forged["source"] = json!({ "index.ts": "export function onEvent() { }" });
+        let forged = kit.post(&kit.admin.key, &create, forged).await;
+        assert_eq!((forged.code(), forged.text("/attr")), ((400, "invalid_input"), "url"), "{forged:?}");
+
+        // A newer tag, and an older state that is offered as newer: neither is what was pinned.
+        tags(&far, &["v1.0.0", "v1.1.0"]);
+        archive(&far, "v1.1.0", "export function onEvent() { newer() }");
+        let upgrade = format!("{path}upgrade/");
+        let refused = kit.post(&kit.admin.key, &upgrade, json!({})).await;
+        assert_eq!((refused.code(), refused.text("/attr")), ((400, "checksum_mismatch"), "sha256"));
+        let shown = kit.get(&kit.admin.key, &upgrade).await;
+        let newer = shown.text("/sha256").to_owned();
+        assert_ne!(newer, good);
+        archive(&far, "v1.1.0", "export function onEvent() { swapped() }");
+        let swapped = kit.post(&kit.admin.key, &upgrade, json!({ "tag": "v1.1.0", "sha256": newer })).await;
+        assert_eq!(swapped.code(), (400, "checksum_mismatch"), "not what was reviewed");
+        let unchanged = kit.get(&kit.admin.key, &path).await;
+        assert_eq!((unchanged.text("/tag"), &unchanged.body["version"]), ("v1.0.0", &json!(1)));
+
+        archive(&far, "v1.1.0", "export function onEvent() { newer() }");
+        let taken = kit.post(&kit.admin.key, &upgrade, json!({ "sha256": newer })).await;
+        assert_eq!(taken.text("/url"), format!("https://github.com/acme/hook#sha256={newer}"), "{taken:?}");
+        assert_eq!(kit.get(&kit.admin.key, &path).await.text("/url"), taken.text("/url"), "it is kept");
+        let listed = kit.get(&kit.admin.key, &format!("{path}versions/")).await;
+        assert_eq!((sum(&listed, 0), sum(&listed, 1)), (newer.clone(), good.clone()));
+        let older = kit.post(&kit.admin.key, &upgrade, json!({ "tag": "v1.0.0" })).await;
+        assert_eq!(older.code(), (400, "checksum_mismatch"));
+        // What was verified once can be gone back to, with nobody to ask.
+        drop(far);
+        let back = kit.post(&kit.admin.key, &format!("{path}rollback/"), json!({})).await;
+        assert_eq!(back.text("/tag"), "v1.0.0", "{back:?}");
+        let shown = kit.get(&kit.admin.key, &path).await;
+        assert_eq!(shown.text("/url"), format!("https://github.com/acme/hook#sha256={good}"), "the URL says what runs");
     }
 
     async fn newer_tags_are_looked_for_once_a_day(kit: Kit) {

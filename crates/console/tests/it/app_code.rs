@@ -192,7 +192,7 @@ async fn an_update_shows_the_difference_before_it_happens() {
     std::fs::write(folder.join("plugin.json"), MANIFEST).unwrap();
     let shown = owner.get(&update).await;
     assert!(shown.says("Gets each event as it comes in (onEvent)") && shown.says("Asks for, too"));
-    assert!(shown.says("<li>url</li>") && shown.says("<li>plugin.json</li>"));
+    assert!(shown.says("<li>url: hint &#34;An address&#34;, ") && shown.says("<li>plugin.json</li>"));
     assert!(shown.says("aria-label=\"What is different in index.ts\""), "{shown:?}");
     assert!(shown.says("1 line added, 3 lines taken away") && shown.says("is new, 7 lines added"));
     assert!(shown.says("data-line=\"1\">+ export function onEvent() {}\n</ins>"));

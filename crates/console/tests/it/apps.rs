@@ -159,6 +159,17 @@ async fn what_is_left_empty_stays_and_what_is_forgotten_goes() {
         ("config__url", "https://other.example"),
         ("config__mode", ""),
     ];
+    let refused = owner.post(&config, &form).await;
+    assert!(
+        refused.status == 400 && refused.says("so A secret is needed again"),
+        "it would go elsewhere: {}",
+        refused.html
+    );
+    let form = [
+        ("order", "-2"),
+        ("config__url", "https://example.com/hook"),
+        ("config__mode", ""),
+    ];
     let saved = owner.post(&config, &form).await;
     assert_eq!(
         saved.place(),
@@ -168,7 +179,7 @@ async fn what_is_left_empty_stays_and_what_is_forgotten_goes() {
     );
     let kept = kept_config(&kit, &path).await;
     assert!(!kept.enabled && kept.order == -2 && kept.config.get("mode").is_none());
-    assert_eq!(kept.config["url"], "https://other.example");
+    assert_eq!(kept.config["url"], "https://example.com/hook");
     assert_eq!(kept.config["pem"]["file_name"], "key.pem", "the file stays");
     assert_eq!(
         kit.service.kept_secrets(&kept).unwrap(),

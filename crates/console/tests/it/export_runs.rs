@@ -2,8 +2,8 @@ use chrono::TimeDelta;
 use events::Incoming;
 use service::access::{Caller, ChangeExports, ReadExports, Who};
 use service::batch_exports::{
-    Backfill, BackfillWish, DestinationInput, ExportName, ExportRest, Interval, Job, NewExport, Outcome, Progress, Run,
-    RunFilter, RunStatus,
+    Backfill, BackfillWish, Busy, DestinationInput, ExportName, ExportRest, Interval, Job, NewExport, Outcome,
+    Progress, Run, RunFilter, RunStatus,
 };
 use service::organizations::NewOrganization;
 use service::{BackfillId, Email, ExportId, Name, Rotation, Window, WorkerId};
@@ -103,7 +103,7 @@ impl<'a> Scene<'a> {
         let claimed = self
             .kit
             .service
-            .claim_run(worker, &[], &Rotation::default())
+            .claim_run(worker, &Busy::default(), &Rotation::default())
             .await
             .expect("the service does it");
         claimed.expect("a run is due")

@@ -15,10 +15,10 @@ use std::net::IpAddr;
 use serde_json::Value;
 use serde_json::error::Category;
 
-use crate::{Incoming, Time};
+use crate::{Incoming, MOST_EVENT_BYTES, Time};
 pub use estimate::estimate;
 use event::{Body, Raw};
-pub use scan::{Candidate, MOST_SCANNED_BYTES, Progress, TokenScan};
+pub use scan::{Candidate, FIRST_SCANNED_BYTES, MOST_SCANNED_BYTES, Progress, TokenScan, most_scanned};
 pub use unpack::{claimed_size, is_json, unpack};
 
 /// How large a body may be as it comes over the wire.
@@ -57,10 +57,12 @@ pub enum Refusal {
     #[error("a body has at most {MOST_PACKED_BYTES} bytes, and {MOST_BYTES} when it is unpacked")]
     TooLarge,
     #[error(
-        "there is no api_key in the first {MOST_SCANNED_BYTES} bytes of this large body: put it before the events, or \
-         send it as ?token="
+        "there is no api_key in the part of this large body that is searched for it: put it before the events, or send \
+         it as ?token="
     )]
     TokenTooFar,
+    #[error("event {0} is too large: an event has at most {MOST_EVENT_BYTES} bytes of properties")]
+    EventTooLarge(usize),
     #[error("a batch has at most {MOST_EVENTS} events")]
     TooMany,
     #[error("this packing is not known: use gzip, or none")]

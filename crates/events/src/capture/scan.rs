@@ -10,6 +10,12 @@ use super::unpack::GZIP;
 
 /// How much text is read in search of a token. All plain bodies are shorter; only what was compressed may be longer.
 pub const MOST_SCANNED_BYTES: usize = super::MOST_PACKED_BYTES;
+/// So much of it is read whatever the body is. More is read only of what was not compressed better than events ever are:
+/// who makes us read much has to send something for it.
+pub const FIRST_SCANNED_BYTES: usize = 512 * 1024;
+const MOST_TIMES_PACKED: usize = 64;
+/// No more than half a megabyte comes out of so many bytes of gzip.
+const UNPACKED_AT_ONCE: usize = 512;
 /// No parser of ours goes deeper.
 const MOST_DEPTH: usize = 127;
 /// Tokens and the names of fields are shorter.
@@ -45,6 +51,8 @@ pub enum Progress {
 pub struct TokenScan {
     source: Source,
     progress: Progress,
+    /// How many bytes came so far, packed.
+    fed: usize,
 }
 
 #[derive(Debug)]
@@ -60,8 +68,16 @@ impl Default for TokenScan {
         Self {
             source: Source::Unknown(Vec::new()),
             progress: Progress::Searching,
+            fed: 0,
         }
     }
+}
+
+/// How large a body may be that has so many bytes when it is packed, for it to be searched.
+pub fn most_scanned(packed: usize) -> usize {
+    packed
+        .saturating_mul(MOST_TIMES_PACKED)
+        .clamp(FIRST_SCANNED_BYTES, MOST_SCANNED_BYTES)
 }
 
 impl TokenScan {
@@ -78,16 +94,42 @@ impl TokenScan {
         }
     }
 
+    /// How much text was read so far.
+    pub fn seen(&self) -> usize {
+        self.lexer().map_or(0, |lexer| lexer.seen)
+    }
+
+    /// Reads on until there were about half a megabyte of text, and says how many of the bytes that took.
+    pub fn feed_some(&mut self, bytes: &[u8]) -> usize {
+        let (before, mut taken) = (self.seen(), 0);
+        for piece in bytes.chunks(UNPACKED_AT_ONCE) {
+            taken += piece.len();
+            if self.feed(piece) != Progress::Searching || self.seen() - before >= FIRST_SCANNED_BYTES {
+                break;
+            }
+        }
+        taken
+    }
+
     /// Reads on. What came before need not be kept.
     pub fn feed(&mut self, bytes: &[u8]) -> Progress {
         if self.progress != Progress::Searching {
             return self.progress;
         }
+        self.fed += bytes.len();
+        self.read(bytes);
+        if self.progress == Progress::Searching && self.seen() > most_scanned(self.fed) {
+            self.progress = Progress::NotFound;
+        }
+        self.progress
+    }
+
+    fn read(&mut self, bytes: &[u8]) {
         let result = match &mut self.source {
             Source::Unknown(start) => {
                 start.extend_from_slice(bytes);
                 if start.len() < GZIP.len() {
-                    return self.progress;
+                    return;
                 }
                 let start = std::mem::take(start);
                 self.source = if start.starts_with(&GZIP) {
@@ -95,13 +137,12 @@ impl TokenScan {
                 } else {
                     Source::Plain(Lexer::default())
                 };
-                return self.feed(&start);
+                return self.read(&start);
             }
             Source::Plain(lexer) => lexer.write_all(bytes),
             Source::Gzip(decoder) => decoder.write_all(bytes),
         };
         self.note(result.is_ok());
-        self.progress
     }
 
     /// All of the body has come.
@@ -483,6 +524,31 @@ mod tests {
         bomb.resize(3 * MOST_SCANNED_BYTES, b'x');
         let (found, progress) = scan(&gzip(&bomb), 4096);
         assert_eq!((found, progress), (vec![], Progress::NotFound));
+    }
+
+    #[test]
+    fn who_makes_us_read_much_has_to_send_something_for_it() {
+        let late = |filler: &str, count: usize| {
+            let body = format!(r#"{{"a":[{}],"api_key":"t"}}"#, vec![filler; count].join(","));
+            (gzip(body.as_bytes()), body.len())
+        };
+        let (tiny, size) = late("1", 2_000_000);
+        assert!(size > 3_000_000 && tiny.len() < size / 64, "{}", tiny.len());
+        let (found, progress) = scan(&tiny, 4096);
+        assert_eq!((found, progress), (vec![], Progress::NotFound));
+        let mut search = TokenScan::default();
+        search.feed_some(&tiny);
+        assert!(search.seen() < 3 * FIRST_SCANNED_BYTES, "{}", search.seen());
+        let (short, _) = late("1", 200_000);
+        assert_eq!(
+            scan(&short, 4096).1,
+            Progress::Found,
+            "the first part is searched in any case"
+        );
+        let words: Vec<String> = (0..200_000_u64).map(|n| (n * n * 7_919).to_string()).collect();
+        let (usual, size) = late(&words.join(","), 1);
+        assert!(size > 2_000_000 && usual.len() > size / 64);
+        assert_eq!(scan(&usual, 4096).1, Progress::Found);
     }
 
     proptest! {

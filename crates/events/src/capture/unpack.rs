@@ -27,10 +27,14 @@ pub(super) fn is_known(packing: &str) -> bool {
     known.iter().any(|name| packing.trim().eq_ignore_ascii_case(name))
 }
 
-/// How large gzip says that it becomes. It may lie.
+/// No more than so many bytes come out of one of gzip.
+const MOST_TIMES_PACKED: usize = 1032;
+
+/// How large gzip says that it becomes, as far as that is possible. It may lie.
 pub fn claimed_size(bytes: &[u8]) -> Option<usize> {
     let size = bytes.last_chunk::<4>().filter(|_| bytes.starts_with(&GZIP))?;
-    Some(u32::from_le_bytes(*size) as usize)
+    let possible = bytes.len().saturating_mul(MOST_TIMES_PACKED);
+    Some((u32::from_le_bytes(*size) as usize).min(possible))
 }
 
 /// Whether this is JSON already.

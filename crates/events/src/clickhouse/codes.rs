@@ -19,7 +19,12 @@ impl Error {
             ),
             Self::TooSlow | Self::CutOff | Self::Io(_) => true,
             Self::Shared(error) => error.is_passing(),
-            Self::Sqlite(_) | Self::TooLarge | Self::Address(_) | Self::Arrow(_) | Self::Stopped => false,
+            Self::Sqlite(_)
+            | Self::TooLarge
+            | Self::EventTooLarge(_)
+            | Self::Address(_)
+            | Self::Arrow(_)
+            | Self::Stopped => false,
         }
     }
 }

@@ -2,13 +2,19 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::address::Tables;
 use super::client::{Client, Statement, identifier};
 use super::people::{Name, Owner, People, Person};
+use crate::persons::{MOST_PROPERTY_BYTES, NO_PROPERTIES};
 use crate::{Error, Result, Time};
+
+/// How many bytes of properties are read for a group. Persons past that are left out of what the group does.
+const MOST_READ: usize = 96 * 1024 * 1024;
+/// The same for one question: answers are not longer than 64 MiB, and escaped.
+const MOST_ANSWERED: usize = 16 * 1024 * 1024;
 
 /// A parameter of a form must stay below the server's limit for a field, which is 128 KiB.
 const LONGEST_LIST: usize = 64 * 1024;
@@ -81,36 +87,48 @@ async fn owners(
 }
 
 async fn persons(client: &Client, tables: &Tables, team: i64, wanted: &[&str], people: &mut People) -> Result<()> {
+    // Properties from before there was a limit are not read: they may take all memory.
     let sql = format!(
-        "SELECT toString(id), properties, is_identified, is_deleted, toUnixTimestamp64Micro(created_at), version, \
-         toUnixTimestamp64Micro(inserted_at) FROM {} FINAL WHERE team_id = {{team:Int64}} AND id IN \
-         (SELECT toUUID(arrayJoin({{wanted:Array(String)}}))) FORMAT JSONCompactEachRow",
+        "SELECT toString(id), if(sum(length(kept)) OVER (ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) \
+         > {{room:Int64}}, '', kept), is_identified, is_deleted, toUnixTimestamp64Micro(created_at), version, \
+         toUnixTimestamp64Micro(inserted_at) FROM (SELECT *, if(length(properties) > {MOST_PROPERTY_BYTES}, \
+         '{NO_PROPERTIES}', properties) AS kept FROM {} FINAL WHERE team_id = {{team:Int64}} AND id IN \
+         (SELECT toUUID(arrayJoin({{wanted:Array(String)}})))) FORMAT JSONCompactEachRow",
         identifier(&tables.persons)
     );
     for wanted in short(wanted) {
-        let rows = client.text(asked(&sql, team, wanted)).await?;
+        let room = MOST_READ.saturating_sub(people.bytes_read).min(MOST_ANSWERED);
+        let statement = asked(&sql, team, wanted).bind("room", i64::try_from(room).unwrap_or(i64::MAX));
+        let rows = client.text(statement).await?;
         for row in rows.lines() {
-            let (id, properties, is_identified, is_deleted, created_at, version, inserted_at): (
-                Uuid,
-                String,
-                bool,
-                bool,
-                Number,
-                Number,
-                Number,
-            ) = read(row)?;
-            let person = Person {
-                properties: serde_json::from_str::<Map<String, Value>>(&properties).unwrap_or_default(),
-                is_identified,
-                is_deleted,
-                created_at: created_at.time()?,
-                version: version.0,
-                inserted_at: inserted_at.time()?,
-            };
+            let (id, person) = person(row)?;
+            people.bytes_read += person.properties.len();
             people.persons.insert((team, id), person);
         }
     }
     Ok(())
+}
+
+fn person(row: &str) -> Result<(Uuid, Person)> {
+    let (id, properties, is_identified, is_deleted, created_at, version, inserted_at): (
+        Uuid,
+        String,
+        bool,
+        bool,
+        Number,
+        Number,
+        Number,
+    ) = read(row)?;
+    let person = Person {
+        is_left_out: properties.is_empty(),
+        properties: properties.into(),
+        is_identified,
+        is_deleted,
+        created_at: created_at.time()?,
+        version: version.0,
+        inserted_at: inserted_at.time()?,
+    };
+    Ok((id, person))
 }
 
 fn asked(sql: &str, team: i64, wanted: &[&str]) -> Statement {

@@ -12,11 +12,15 @@ const FRESH: Duration = Duration::from_secs(10);
 /// How many names, and how many ids of events, are remembered.
 const MOST_NAMES: usize = 50_000;
 const MOST_UUIDS: usize = 1_000_000;
+/// How many bytes of properties of persons.
+const MOST_BYTES: usize = 64 * 1024 * 1024;
 
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     owners: HashMap<Name, (Owner, Instant)>,
     persons: HashMap<Id, (Person, Instant)>,
+    /// At least as many bytes as the properties of these have.
+    bytes: usize,
     /// Ids that senders gave, in two generations: what this process stored lately is not stored again when a program
     /// repeats its request.
     young: HashSet<(i64, Uuid)>,
@@ -46,9 +50,8 @@ impl Memory {
 
     /// Remembers those who were looked up or changed; the rest gets no younger by being used.
     pub(super) fn remember(&mut self, people: &People, looked_up: &HashSet<Name>) {
-        if self.owners.len() > MOST_NAMES {
-            self.owners.clear();
-            self.persons.clear();
+        if self.owners.len() > MOST_NAMES || self.bytes > MOST_BYTES {
+            self.forget_people();
         }
         let now = Instant::now();
         for name in looked_up.union(&people.changed_owners) {
@@ -56,12 +59,22 @@ impl Memory {
             self.owners.insert(name.clone(), (*owner, now));
             let id = (name.0, owner.person);
             if let Some(person) = people.persons.get(&id) {
-                self.persons.insert(id, (person.clone(), now));
+                self.remember_person(id, person, now);
             }
         }
         for id in &people.changed_persons {
-            self.persons.insert(*id, (people.persons[id].clone(), now));
+            self.remember_person(*id, &people.persons[id], now);
         }
+    }
+
+    /// One who was not read as a whole is read again the next time.
+    fn remember_person(&mut self, id: Id, person: &Person, now: Instant) {
+        if person.is_left_out || self.bytes > MOST_BYTES {
+            self.persons.remove(&id);
+            return;
+        }
+        self.bytes += person.properties.len();
+        self.persons.insert(id, (person.clone(), now));
     }
 
     pub(super) fn see(&mut self, uuids: HashSet<(i64, Uuid)>) {
@@ -81,5 +94,6 @@ impl Memory {
     pub(super) fn forget_people(&mut self) {
         self.owners.clear();
         self.persons.clear();
+        self.bytes = 0;
     }
 }

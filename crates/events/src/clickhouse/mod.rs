@@ -32,6 +32,7 @@ use outbound::Http;
 use self::address::Tables;
 use self::insert::Inserter;
 use self::writer::Writer;
+use crate::rows::Portion;
 use crate::{Incoming, Result, Rows, Scan, Time, schema};
 
 pub use client::{Client, Statement, identifier};
@@ -82,17 +83,20 @@ impl ClickHouse {
     }
 
     pub(crate) async fn append(&self, team: i64, events: Vec<Incoming>, now: Time) -> Result<()> {
+        if let Some(index) = events.iter().position(Incoming::is_too_large) {
+            return Err(crate::Error::EventTooLarge(index));
+        }
         self.0.writer.append(team, events, now).await
     }
 
-    pub(crate) fn scan(&self, scan: &Scan) -> Rows {
+    pub(crate) fn scan(&self, scan: &Scan, portion: Portion) -> Rows {
         let schema = schema(&scan.query);
-        let (sender, rows) = Rows::channel(schema.clone());
+        let (sender, rows) = Rows::channel(schema.clone(), portion);
         let statement = self
             .read(scan::rows(scan, &self.0.tables))
             .within(SILENCE)
             .set("max_execution_time", LONGEST_SCAN)
-            .set("max_block_size", stream::BATCH)
+            .set("max_block_size", portion.block)
             .set("output_format_arrow_string_as_string", 1);
         let client = self.0.client.clone();
         tokio::spawn(async move {
@@ -102,7 +106,7 @@ impl ClickHouse {
                 () = sender.closed() => return,
             };
             let done = match opened {
-                Ok(chunks) => stream::pump(chunks, schema, &sender).await,
+                Ok(chunks) => stream::pump(chunks, schema, portion, &sender).await,
                 Err(error) => Err(error),
             };
             if let Err(error) = done {

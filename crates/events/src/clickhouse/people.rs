@@ -1,17 +1,23 @@
 //! Persons of one group of appends: what is known of them, and what the group's events do to them.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
-use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use crate::persons::{Change, Effect, MOST_DISTINCT_IDS, Merge, effect, merged, person_id};
+use crate::left_out::{self, Why};
+use crate::persons::{
+    Allowance, Applied, Change, Effect, MOST_DISTINCT_IDS, Merge, NO_PROPERTIES, effect, merged_text, person_id,
+};
 use crate::{Incoming, Time};
 
 /// A distinct id of a team.
 pub(super) type Name = (i64, String);
 /// A person of a team.
 pub(super) type Id = (i64, Uuid);
+
+/// Properties longer than this are not read just to see whether an event changes them.
+const MUCH: usize = 16 * 1024;
 
 /// Whom a distinct id belongs to.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -23,7 +29,10 @@ pub(super) struct Owner {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Person {
-    pub properties: Map<String, Value>,
+    /// As JSON: values take many times as much memory.
+    pub properties: Arc<str>,
+    /// Its properties were left where they are, because those of its group are too much; nothing may change it now.
+    pub is_left_out: bool,
     pub is_identified: bool,
     pub is_deleted: bool,
     pub created_at: Time,
@@ -49,11 +58,19 @@ pub(super) struct People {
     pub persons: HashMap<Id, Person>,
     pub changed_owners: HashSet<Name>,
     pub changed_persons: HashSet<Id>,
+    /// How many bytes of properties were read.
+    pub bytes_read: usize,
 }
 
 impl People {
     /// Does to persons what an event tells. Returns whose event it is, and that person's properties then.
-    pub(super) fn take(&mut self, team: i64, event: &Incoming, now: Time) -> (Uuid, String) {
+    pub(super) fn take(
+        &mut self,
+        team: i64,
+        event: &Incoming,
+        now: Time,
+        allowance: &mut Allowance,
+    ) -> (Uuid, Arc<str>) {
         let name = (team, event.distinct_id.clone());
         let at = Moment {
             now,
@@ -63,20 +80,41 @@ impl People {
             let owner = self.owners.get(&name).map(|owner| owner.person);
             return (
                 owner.unwrap_or_else(|| person_id(team, &event.distinct_id)),
-                "{}".to_owned(),
+                NO_PROPERTIES.into(),
             );
         };
-        if let Some(merge) = &change.merge {
+        let is_left_out = allowance.is_spent() || self.leaves_out(&name, &change);
+        if let Some(merge) = change.merge.as_ref().filter(|_| !is_left_out) {
             self.merge(&name, merge, at);
         }
         let id = self.person_of(&name, at);
+        if is_left_out {
+            left_out::note(team, Why::TooMuchAtOnce);
+            return (id.1, NO_PROPERTIES.into());
+        }
         let person = self.persons.get_mut(&id).expect("the person of a name is known");
-        if changed(person, &change) {
+        let touched = if change.touches_properties() { 3 } else { 1 };
+        let mut is_too_large = false;
+        if changed(person, &change, &mut is_too_large) {
             person.change(now);
             self.changed_persons.insert(id);
         }
-        let person = &self.persons[&id];
-        (id.1, Value::Object(person.properties.clone()).to_string())
+        if is_too_large {
+            left_out::note(team, Why::TooLarge);
+        }
+        let properties = self.persons[&id].properties.clone();
+        allowance.spend(touched * properties.len());
+        (id.1, properties)
+    }
+
+    /// Whether a person whom an event is about was not read as a whole.
+    fn leaves_out(&self, name: &Name, change: &Change) -> bool {
+        let other = change.merge.as_ref().map(|merge| (name.0, merge.distinct_id.clone()));
+        [Some(name), other.as_ref()].into_iter().flatten().any(|name| {
+            let owner = self.owners.get(name);
+            let person = owner.and_then(|owner| self.persons.get(&(name.0, owner.person)));
+            person.is_some_and(|person| person.is_left_out)
+        })
     }
 
     /// The person of a name; made if there is none.
@@ -140,11 +178,12 @@ impl People {
             return;
         }
         let kept = self.persons.entry(stays).or_insert_with(|| nobody(0, at));
-        let (known, found) = (
-            std::mem::take(&mut kept.properties),
-            std::mem::take(&mut gone.properties),
-        );
-        kept.properties = merged(known, found);
+        let found = std::mem::replace(&mut gone.properties, NO_PROPERTIES.into());
+        let (properties, is_whole) = merged_text(&kept.properties, &found);
+        if !is_whole {
+            left_out::note(stays.0, Why::TooLarge);
+        }
+        kept.properties = properties;
         kept.created_at = kept.created_at.min(gone.created_at);
         kept.change(at.now);
         gone.is_deleted = true;
@@ -177,8 +216,12 @@ impl People {
         let Effect::Person(change) = effect(event) else {
             return true;
         };
-        let person = self.persons.get(&(name.0, owner.person));
-        change.merge.is_none() && person.is_some_and(|person| !changed(&mut person.clone(), &change))
+        let Some(person) = self.persons.get(&(name.0, owner.person)) else {
+            return false;
+        };
+        // Looking it up is less work than reading it again for each event.
+        let is_much = change.touches_properties() && person.properties.len() > MUCH;
+        change.merge.is_none() && !is_much && !changed(&mut person.clone(), &change, &mut false)
     }
 }
 
@@ -195,7 +238,8 @@ struct Moment {
 
 fn nobody(version: i64, at: Moment) -> Person {
     Person {
-        properties: Map::new(),
+        properties: NO_PROPERTIES.into(),
+        is_left_out: false,
         is_identified: false,
         is_deleted: false,
         created_at: at.happened,
@@ -204,10 +248,19 @@ fn nobody(version: i64, at: Moment) -> Person {
     }
 }
 
-fn changed(person: &mut Person, change: &Change) -> bool {
+/// Changes a person, and says whether anything is different. `is_left_out` tells whether it would have become too large.
+fn changed(person: &mut Person, change: &Change, is_left_out: &mut bool) -> bool {
     let is_found_out = change.identifies && !person.is_identified;
     person.is_identified |= change.identifies;
-    change.apply(&mut person.properties) || is_found_out
+    let applied = change.apply_to(&person.properties);
+    *is_left_out = change.is_too_large || matches!(applied, Applied::TooLarge(_));
+    match applied {
+        Applied::Changed(properties) | Applied::TooLarge(Some(properties)) => {
+            person.properties = properties;
+            true
+        }
+        Applied::Same | Applied::TooLarge(None) => is_found_out,
+    }
 }
 
 /// The other name of an event that makes two persons one.

@@ -12,7 +12,11 @@ use crate::{Incoming, Result, Time, elements};
 
 /// Rows of the table of events.
 #[derive(Debug, Default)]
-pub(super) struct EventRows(Vec<Row>);
+pub(super) struct EventRows {
+    rows: Vec<Row>,
+    /// How long their texts are.
+    pub(super) bytes: usize,
+}
 
 #[derive(Debug)]
 struct Row {
@@ -24,20 +28,28 @@ struct Row {
     elements_chain: String,
     timestamp: Time,
     person: Uuid,
-    person_properties: String,
+    person_properties: Arc<str>,
     now: Time,
 }
 
 impl EventRows {
-    pub(super) fn push(&mut self, team: i64, event: &Incoming, now: Time, (person, person_properties): (Uuid, String)) {
+    pub(super) fn push(
+        &mut self,
+        team: i64,
+        event: &Incoming,
+        now: Time,
+        (person, person_properties): (Uuid, Arc<str>),
+    ) {
         let mut properties = event.properties.clone();
         let elements_chain = elements::take_chain(&mut properties);
-        self.0.push(Row {
+        let properties = Value::Object(properties).to_string();
+        self.bytes += properties.len() + elements_chain.len() + person_properties.len();
+        self.rows.push(Row {
             team,
             uuid: event.uuid.unwrap_or_else(Uuid::now_v7),
             event: event.event.clone(),
             distinct_id: event.distinct_id.clone(),
-            properties: Value::Object(properties).to_string(),
+            properties,
             elements_chain,
             timestamp: event.timestamp,
             person,
@@ -47,7 +59,7 @@ impl EventRows {
     }
 
     pub(super) fn finish(self) -> Result<RecordBatch> {
-        let rows = &self.0;
+        let rows = &self.rows;
         let teams: ArrayRef = Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.team)));
         Ok(RecordBatch::try_from_iter([
             ("team_id", teams),
@@ -98,9 +110,7 @@ pub(super) fn person_rows(people: &People) -> Result<RecordBatch> {
     let versions: ArrayRef = Arc::new(Int64Array::from_iter_values(
         rows.iter().map(|(_, person)| person.version),
     ));
-    let properties = rows
-        .iter()
-        .map(|(_, person)| Value::Object(person.properties.clone()).to_string());
+    let properties = rows.iter().map(|(_, person)| &person.properties);
     Ok(RecordBatch::try_from_iter([
         ("team_id", teams),
         ("id", ids(rows.iter().map(|(id, _)| id.1))),

@@ -1,26 +1,25 @@
 //! From the bytes of an `ArrowStream` to batches of one schema and one size.
 
-use arrow::array::RecordBatch;
+use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::buffer::Buffer;
 use arrow::compute::{BatchCoalescer, cast};
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, SchemaRef};
 use arrow::ipc::reader::StreamDecoder;
 use bytes::Bytes;
 use outbound::Chunks;
 
 use super::client::refusal;
+use crate::rows::Portion;
 use crate::{Error, Result, Sender};
 
-/// How many rows a batch has, but for the last.
-pub(super) const BATCH: usize = 8192;
 /// A stream without this at its end was cut off. The decoder takes the end of any message for the end.
 const END: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 /// Where an exception is looked for: the server writes it behind what it has sent.
 const TAIL: usize = 8 * 1024;
 
 /// Sends all rows on. Ends early, and thereby closes the connection, when nobody takes them any more.
-pub(super) async fn pump(mut chunks: Chunks, schema: SchemaRef, sender: &Sender) -> Result<()> {
-    let mut reader = Reader::new(schema);
+pub(super) async fn pump(mut chunks: Chunks, schema: SchemaRef, portion: Portion, sender: &Sender) -> Result<()> {
+    let mut reader = Reader::new(schema, portion);
     loop {
         let chunk = tokio::select! {
             chunk = chunks.next() => chunk?,
@@ -44,20 +43,29 @@ struct Reader {
     schema: SchemaRef,
     whole: BatchCoalescer,
     tail: Vec<u8>,
+    portion: Portion,
+    /// Of a message that is not whole yet.
+    pending: usize,
 }
 
 impl Reader {
-    fn new(schema: SchemaRef) -> Self {
+    fn new(schema: SchemaRef, portion: Portion) -> Self {
         Self {
             decoder: StreamDecoder::new(),
-            whole: BatchCoalescer::new(schema.clone(), BATCH),
+            whole: BatchCoalescer::new(schema.clone(), portion.rows),
             schema,
             tail: Vec::new(),
+            portion,
+            pending: 0,
         }
     }
 
     fn take(&mut self, chunk: Bytes) -> Result<Vec<RecordBatch>> {
         self.remember(&chunk);
+        self.pending += chunk.len();
+        if self.pending > self.portion.message {
+            return Err(Error::TooLarge);
+        }
         let mut buffer = Buffer::from(chunk);
         let mut complete = Vec::new();
         while !buffer.is_empty() {
@@ -66,11 +74,29 @@ impl Reader {
                 .decode(&mut buffer)
                 .map_err(|error| self.explained(error.into()))?;
             if let Some(batch) = decoded {
-                self.whole.push_batch(conformed(&batch, &self.schema)?)?;
+                self.pending = buffer.len();
+                self.push(&conformed(&batch, &self.schema)?)?;
                 complete.extend(std::iter::from_fn(|| self.whole.next_completed_batch()));
             }
         }
         Ok(complete)
+    }
+
+    /// Rows that are large go on in batches of few.
+    fn push(&mut self, batch: &RecordBatch) -> Result<()> {
+        let (rows, bytes) = (batch.num_rows(), batch.get_array_memory_size());
+        if bytes > self.portion.row && (0..rows).any(|row| row_bytes(batch, row) > self.portion.row) {
+            return Err(Error::TooLarge);
+        }
+        if bytes <= self.portion.bytes {
+            return Ok(self.whole.push_batch(batch.clone())?);
+        }
+        let step = (rows / bytes.div_ceil(self.portion.bytes)).max(1);
+        for start in (0..rows).step_by(step) {
+            self.whole.push_batch(batch.slice(start, step.min(rows - start)))?;
+            self.whole.finish_buffered_batch()?;
+        }
+        Ok(())
     }
 
     /// What is left; there must have been a proper end.
@@ -93,6 +119,15 @@ impl Reader {
     fn explained(&self, error: Error) -> Error {
         refusal(&String::from_utf8_lossy(&self.tail), None).unwrap_or(error)
     }
+}
+
+fn row_bytes(batch: &RecordBatch, row: usize) -> usize {
+    let texts = batch
+        .columns()
+        .iter()
+        .filter(|column| column.data_type() == &DataType::Utf8);
+    let length = |column: &dyn Array| usize::try_from(column.as_string::<i32>().value_length(row)).unwrap_or(0);
+    texts.map(|column| length(column)).sum()
 }
 
 /// The same rows in just the columns that were promised.

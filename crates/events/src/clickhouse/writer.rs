@@ -1,4 +1,5 @@
-//! One task writes: appends that wait for it go to ClickHouse together, because it wants few large inserts.
+//! One task writes: appends that wait for it go to ClickHouse together, because it wants few large inserts. Teams take
+//! turns, and a group has its limits: so nobody waits for all that another team sent.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,12 +14,16 @@ use super::lookup;
 use super::memory::Memory;
 use super::people::{Name, People, merges_with};
 use super::rows::{EventRows, owner_rows, person_rows};
-use crate::{Error, Incoming, Result, Time};
+use crate::persons::Allowance;
+use crate::turns::Turns;
+use crate::{Error, Incoming, Result, Time, size};
 
 /// How long the first of a group waits for others.
 const GATHERING: Duration = Duration::from_millis(3);
 /// A group takes nobody else when it has this many events.
 const FULL_AT: usize = 20_000;
+/// It ends early when its rows have so many bytes: how much that is, only making them tells.
+const FULL_AT_BYTES: usize = 64 << 20;
 const WAITING: usize = 1024;
 /// Whoever waited longer than this has no time left for the rest.
 const LONGEST_WAIT: Duration = Duration::from_secs(8);
@@ -33,6 +38,8 @@ enum Job {
 struct Append {
     team: i64,
     events: Vec<Incoming>,
+    /// How long they are, about.
+    bytes: usize,
     now: Time,
     since: Instant,
     done: oneshot::Sender<Result<()>>,
@@ -61,6 +68,7 @@ impl Writer {
         let (done, answer) = oneshot::channel();
         let append = Append {
             team,
+            bytes: events.iter().map(|event| size::text_of_object(&event.properties)).sum(),
             events,
             now,
             since: Instant::now(),
@@ -91,9 +99,10 @@ struct Desk {
 
 impl Desk {
     async fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
-        while let Some(first) = jobs.recv().await {
+        let mut waiting = Waiting::default();
+        while gather(&mut waiting, &mut jobs).await {
             let mut group = Vec::new();
-            for job in gathered(first, &mut jobs).await {
+            for job in taken(&mut waiting) {
                 match job {
                     Job::Append(append) => group.push(append),
                     Job::Forget(team, done) => {
@@ -103,13 +112,16 @@ impl Desk {
                     }
                 }
             }
-            self.finish(group).await;
+            for append in self.finish(group).await.into_iter().rev() {
+                waiting.put_back(append.team, Job::Append(append));
+            }
         }
     }
 
-    async fn finish(&mut self, group: Vec<Append>) {
+    /// Stores a group. Gives back what is left for the next.
+    async fn finish(&mut self, group: Vec<Append>) -> Vec<Append> {
         let in_time = |append: &Append| append.since.elapsed() < LONGEST_WAIT;
-        let (group, late): (Vec<_>, Vec<_>) = group.into_iter().partition(in_time);
+        let (mut group, late): (Vec<_>, Vec<_>) = group.into_iter().partition(in_time);
         for append in late {
             let _ = append.done.send(Err(Error::TooSlow));
         }
@@ -119,12 +131,17 @@ impl Desk {
             // What was written before it failed is not known.
             self.memory.forget_people();
         }
+        let left = outcome
+            .as_ref()
+            .map_or_else(|_| Vec::new(), |count| group.split_off(*count));
         for append in group {
-            let _ = append.done.send(outcome.clone().map_err(Error::Shared));
+            let _ = append.done.send(outcome.clone().map(drop).map_err(Error::Shared));
         }
+        left
     }
 
-    async fn store(&mut self, group: &[Append]) -> Result<()> {
+    /// Says how many of the group, from its first on, are stored: at least one.
+    async fn store(&mut self, group: &[Append]) -> Result<usize> {
         let since = group
             .iter()
             .map(|append| append.since)
@@ -133,15 +150,23 @@ impl Desk {
         let (mut people, looked_up) = self.people(group).await?;
         let mut rows = EventRows::default();
         let mut uuids = HashSet::new();
+        let mut count = 0;
         for append in group {
+            if rows.bytes >= FULL_AT_BYTES {
+                break;
+            }
+            count += 1;
+            // Persons with many properties are much work; others come in between.
+            tokio::task::consume_budget().await;
+            let mut allowance = Allowance::new(append.bytes);
             for event in &append.events {
                 let is_repeated =
                     |uuid: Uuid| self.memory.has_seen(append.team, uuid) || !uuids.insert((append.team, uuid));
                 if event.uuid.is_some_and(is_repeated) {
                     continue;
                 }
-                let (person, properties) = people.take(append.team, event, append.now);
-                rows.push(append.team, event, append.now, (person, properties));
+                let person = people.take(append.team, event, append.now, &mut allowance);
+                rows.push(append.team, event, append.now, person);
             }
         }
         // Persons first: a repeat after a failure changes nothing about them, and events never wait for a person.
@@ -154,7 +179,7 @@ impl Desk {
         inserter.insert(&tables.events, &rows.finish()?, since).await?;
         self.memory.remember(&people, &looked_up);
         self.memory.see(uuids);
-        Ok(())
+        Ok(count)
     }
 
     /// Everybody whom the group is about. Remembered ones are good enough for events that change nothing; a change
@@ -189,20 +214,64 @@ impl Desk {
     }
 }
 
-async fn gathered(first: Job, jobs: &mut mpsc::Receiver<Job>) -> Vec<Job> {
-    let weight = |job: &Job| match job {
-        Job::Append(append) => append.events.len(),
-        Job::Forget(..) => 1,
-    };
-    let deadline = tokio::time::Instant::now() + GATHERING;
-    let mut gathered = weight(&first);
-    let mut group = vec![first];
-    while gathered < FULL_AT {
-        let Ok(Some(next)) = tokio::time::timeout_at(deadline, jobs.recv()).await else {
-            break;
+type Waiting = Turns<Job>;
+
+/// Takes what has come; if that is little, also what comes in the next moment. False: nobody is left.
+async fn gather(waiting: &mut Waiting, jobs: &mut mpsc::Receiver<Job>) -> bool {
+    let mut gathered = 0;
+    if waiting.is_empty() {
+        let Some(first) = jobs.recv().await else {
+            return false;
         };
-        gathered += weight(&next);
-        group.push(next);
+        gathered = put(first, waiting);
+        let deadline = tokio::time::Instant::now() + GATHERING;
+        while gathered < FULL_AT {
+            let Ok(Some(next)) = tokio::time::timeout_at(deadline, jobs.recv()).await else {
+                break;
+            };
+            gathered += put(next, waiting);
+        }
+    }
+    while gathered < 2 * FULL_AT
+        && let Ok(next) = jobs.try_recv()
+    {
+        gathered += put(next, waiting);
+    }
+    true
+}
+
+/// Lets a job wait for its turn, and says how many events it has.
+fn put(job: Job, waiting: &mut Waiting) -> usize {
+    let (team, weight) = (job.team(), job.weight());
+    waiting.push(team, job);
+    weight
+}
+
+/// The next ones of each team in turn.
+fn taken(waiting: &mut Waiting) -> Vec<Job> {
+    let mut group = Vec::new();
+    let mut weight = 0;
+    while weight < FULL_AT
+        && let Some((_, job)) = waiting.next()
+    {
+        weight += job.weight();
+        group.push(job);
     }
     group
+}
+
+impl Job {
+    fn team(&self) -> i64 {
+        match self {
+            Self::Append(append) => append.team,
+            Self::Forget(team, _) => *team,
+        }
+    }
+
+    fn weight(&self) -> usize {
+        match self {
+            Self::Append(append) => append.events.len(),
+            Self::Forget(..) => 1,
+        }
+    }
 }

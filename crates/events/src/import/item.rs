@@ -39,13 +39,17 @@ impl Item {
         let event = self.event.filter(|event| !event.is_empty()).ok_or("it has no event")?;
         let told = self.distinct_id.as_ref().or_else(|| properties.get("distinct_id"));
         let distinct_id = told.and_then(name).ok_or("it has no distinct_id")?;
-        Ok(Incoming {
+        let incoming = Incoming {
             uuid: self.uuid.as_deref().map(uuid).transpose()?,
             event,
             distinct_id,
             timestamp: self.timestamp.as_deref().map_or(Ok(now), time)?,
             properties,
-        })
+        };
+        if incoming.is_too_large() {
+            return Err("it is larger than an event may be".to_owned());
+        }
+        Ok(incoming)
     }
 }
 

@@ -12,20 +12,13 @@ use rusqlite::Row;
 use rusqlite::types::ValueRef;
 use uuid::Uuid;
 
+use crate::rows::Portion;
 use crate::{Error, Result, schema};
-
-/// How many rows a batch has, but the last.
-pub(super) const ROWS: usize = 8192;
-
-/// A batch of very large rows ends early.
-const BYTES: usize = 64 << 20;
-
-/// A query can name a large column hundreds of times, so one row may ask for more than the machine has.
-const MOST_ROW_BYTES: usize = 256 << 20;
 
 pub(super) struct Batch {
     schema: SchemaRef,
     columns: Vec<Column>,
+    portion: Portion,
     rows: usize,
     bytes: usize,
 }
@@ -39,10 +32,15 @@ enum Column {
 }
 
 impl Batch {
-    pub(super) fn new(query: &Query) -> Self {
+    pub(super) fn new(query: &Query, portion: Portion) -> Self {
         Self {
             schema: schema(query),
-            columns: query.fields.iter().map(|field| Column::new(field.kind)).collect(),
+            columns: query
+                .fields
+                .iter()
+                .map(|field| Column::new(field.kind, portion.rows))
+                .collect(),
+            portion,
             rows: 0,
             bytes: 0,
         }
@@ -53,16 +51,18 @@ impl Batch {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.rows == ROWS || self.bytes >= BYTES
+        self.rows == self.portion.rows || self.bytes >= self.portion.bytes
     }
 
     /// Adds a row; `places` says in which column of the statement each of ours is.
     pub(super) fn push(&mut self, row: &Row<'_>, places: &[usize]) -> Result<()> {
+        let most = self.bytes + self.portion.row;
         for (column, &place) in self.columns.iter_mut().zip(places) {
-            self.bytes += column.push(row.get_ref(place)?);
-            if self.bytes > BYTES + MOST_ROW_BYTES {
+            let value = row.get_ref(place)?;
+            if self.bytes + size(value) > most {
                 return Err(Error::TooLarge);
             }
+            self.bytes += column.push(value);
         }
         self.rows += 1;
         Ok(())
@@ -70,7 +70,10 @@ impl Batch {
 
     /// The rows so far; afterwards there are none.
     pub(super) fn take(&mut self) -> Result<RecordBatch> {
-        let arrays = self.columns.iter_mut().map(Column::finish).collect();
+        let arrays = {
+            let rows = self.portion.rows;
+            self.columns.iter_mut().map(|column| column.finish(rows)).collect()
+        };
         self.rows = 0;
         self.bytes = 0;
         Ok(RecordBatch::try_new(self.schema.clone(), arrays)?)
@@ -78,13 +81,13 @@ impl Batch {
 }
 
 impl Column {
-    fn new(kind: Type) -> Self {
+    fn new(kind: Type, rows: usize) -> Self {
         match kind {
-            Type::Text | Type::Json => Self::Text(StringBuilder::with_capacity(ROWS, 16 * ROWS)),
-            Type::Int => Self::Int(Int64Builder::with_capacity(ROWS)),
-            Type::Float => Self::Float(Float64Builder::with_capacity(ROWS)),
-            Type::Bool => Self::Bool(BooleanBuilder::with_capacity(ROWS)),
-            Type::Time => Self::Time(TimestampMicrosecondBuilder::with_capacity(ROWS).with_timezone("UTC")),
+            Type::Text | Type::Json => Self::Text(StringBuilder::with_capacity(rows, 16 * rows)),
+            Type::Int => Self::Int(Int64Builder::with_capacity(rows)),
+            Type::Float => Self::Float(Float64Builder::with_capacity(rows)),
+            Type::Bool => Self::Bool(BooleanBuilder::with_capacity(rows)),
+            Type::Time => Self::Time(TimestampMicrosecondBuilder::with_capacity(rows).with_timezone("UTC")),
         }
     }
 
@@ -100,12 +103,12 @@ impl Column {
         8
     }
 
-    fn finish(&mut self) -> ArrayRef {
+    fn finish(&mut self, rows: usize) -> ArrayRef {
         match self {
             Self::Text(builder) => {
                 let array = builder.finish();
                 // The next batch is about as large as this one.
-                *builder = StringBuilder::with_capacity(ROWS, array.value_data().len() + array.value_data().len() / 16);
+                *builder = StringBuilder::with_capacity(rows, array.value_data().len() + array.value_data().len() / 16);
                 Arc::new(array)
             }
             Self::Int(builder) => Arc::new(builder.finish()),
@@ -113,6 +116,14 @@ impl Column {
             Self::Bool(builder) => Arc::new(builder.finish()),
             Self::Time(builder) => Arc::new(builder.finish()),
         }
+    }
+}
+
+/// Before anything of it is copied.
+fn size(value: ValueRef<'_>) -> usize {
+    match value {
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes.len(),
+        _ => 0,
     }
 }
 

@@ -4,15 +4,19 @@ use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rusqlite::functions::FunctionFlags;
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, OpenFlags, TransactionBehavior, ffi};
 use uuid::Uuid;
 
-use super::interrupt::Interrupt;
-use crate::{Result, scalars};
+use super::interrupt::{Interrupt, failure};
+use crate::{MOST_ROW_BYTES, Result, scalars};
+
+/// Passes on a column of a row, given its number, unless all so far are more than a row may have.
+pub(super) const HELD: &str = "hedgerow_held";
 
 /// The version of the tables below.
 const VERSION: i64 = 1;
@@ -77,6 +81,20 @@ pub(super) fn open_to_read(path: &Path, interrupt: &Interrupt) -> Result<Connect
     connection.busy_handler(Some(ask_again))?;
     connection.execute_batch("PRAGMA query_only = ON; PRAGMA cache_size = -4096")?;
     scalars::register(&connection, interrupt)?;
+    let held = AtomicUsize::new(0);
+    connection.create_scalar_function(HELD, 2, FunctionFlags::SQLITE_UTF8, move |context| {
+        let bytes = match context.get_raw(0) {
+            ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes.len(),
+            _ => 0,
+        };
+        if context.get::<i64>(1)? == 0 {
+            held.store(0, Ordering::Relaxed);
+        }
+        if held.fetch_add(bytes, Ordering::Relaxed) + bytes > MOST_ROW_BYTES {
+            return Err(failure(ffi::SQLITE_TOOBIG));
+        }
+        Ok(context.get_arg(0))
+    })?;
     let is_pure = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
     connection.create_scalar_function("uuid_text", 1, is_pure, |context| {
         Ok(match context.get_raw(0) {

@@ -24,6 +24,7 @@ use hogql::Model;
 use rusqlite::Connection;
 use tokio::task::spawn_blocking;
 
+use crate::rows::Portion;
 use crate::{Error, Incoming, Result, Rows, Scan, Time, schema};
 use interrupt::{Interrupt, StopOnDrop, Wanted};
 use store::{Ready, Work};
@@ -64,13 +65,17 @@ impl Embedded {
         if events.is_empty() {
             return Ok(());
         }
-        let make_ready = |events: Vec<Incoming>| events.into_iter().map(Ready::from).collect();
-        let events = if events.len() > MANY {
-            spawn_blocking(move || make_ready(events))
+        let make_ready = |events: Vec<Incoming>| {
+            let ready = events.into_iter().enumerate();
+            ready.map(|(index, event)| Ready::from(event, index)).collect()
+        };
+        let events: Vec<Ready> = if events.len() > MANY {
+            let ready: Result<_> = spawn_blocking(move || make_ready(events))
                 .await
-                .map_err(|_| Error::Stopped)?
+                .map_err(|_| Error::Stopped)?;
+            ready?
         } else {
-            make_ready(events)
+            make_ready(events)?
         };
         let now = now.timestamp_micros();
         self.writer.run(Work::Append { team, events, now }).await
@@ -85,12 +90,12 @@ impl Embedded {
         self.writer.run(Work::Forget { team }).await
     }
 
-    pub(crate) fn scan(&self, scan: Scan) -> Rows {
-        let (sender, rows) = Rows::channel(schema(&scan.query));
+    pub(crate) fn scan(&self, scan: Scan, portion: Portion) -> Rows {
+        let (sender, rows) = Rows::channel(schema(&scan.query), portion);
         let readers = self.readers.clone();
         let (wanted, stop) = readers.wanted();
         spawn_blocking(move || {
-            let work = || readers.with(wanted, |connection| scan::run(connection, &scan, &sender));
+            let work = || readers.with(wanted, |connection| scan::run(connection, &scan, portion, &sender));
             // A scan that ended in a panic must not look like one that came to its end.
             let outcome = catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(Error::Stopped));
             if let Err(error) = outcome {

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::recent::{Recent, Weigh};
-use crate::persons::{self, Change, MOST_DISTINCT_IDS, Merge};
+use crate::left_out::{self, Why};
+use crate::persons::{self, Applied, Change, MOST_DISTINCT_IDS, MOST_PROPERTY_BYTES, Merge, NO_PROPERTIES};
 
 /// Persons used lately. Right as long as nobody else writes to the file; whoever owns this looks for that.
 #[derive(Debug, Default)]
@@ -48,6 +48,8 @@ pub(super) struct Known<'a> {
     pub(super) at: i64,
     /// When the event happened: a person exists since then.
     pub(super) timestamp: i64,
+    /// How many bytes of properties were read and written for this event.
+    pub(super) touched: usize,
 }
 
 impl Known<'_> {
@@ -76,12 +78,9 @@ impl Known<'_> {
         };
         let mut is_changed = change.identifies && !person.is_identified;
         person.is_identified |= change.identifies;
-        if change.touches_properties() {
-            let mut properties = parsed(&person.properties);
-            if change.apply(&mut properties) {
-                person.properties = written(&properties);
-                is_changed = true;
-            }
+        if let Some(properties) = self.applied(change, &person.properties) {
+            person.properties = properties;
+            is_changed = true;
         }
         if is_changed {
             person.version += 1;
@@ -90,21 +89,53 @@ impl Known<'_> {
         Ok(person)
     }
 
+    /// The properties after a change, if they are different.
+    fn applied(&mut self, change: &Change, properties: &str) -> Option<Arc<str>> {
+        if change.touches_properties() {
+            self.touched += properties.len();
+        }
+        let applied = change.apply_to(properties);
+        if change.is_too_large || matches!(applied, Applied::TooLarge(_)) {
+            left_out::note(self.team, Why::TooLarge);
+        }
+        match applied {
+            Applied::Same => None,
+            Applied::Changed(properties) => Some(properties),
+            Applied::TooLarge(properties) => properties,
+        }
+    }
+
+    /// Whose a distinct id is, without a look at the person: made if there is none.
+    pub(super) fn person_id_or_make(&mut self, distinct_id: &str) -> rusqlite::Result<Uuid> {
+        match self.person_id(distinct_id)? {
+            Some(id) => Ok(id),
+            None => Ok(self.make(distinct_id)?.id),
+        }
+    }
+
     fn find(&mut self, distinct_id: &str) -> rusqlite::Result<Option<Person>> {
         let Some(id) = self.person_id(distinct_id)? else {
             return Ok(None);
         };
-        if let Some(person) = self.people.persons.get(id) {
-            return Ok(Some(person));
-        }
-        let sql = "SELECT person_id, properties, created_at, version, is_identified, changed_at \
-                   FROM person WHERE team_id = ?1 AND person_id = ?2";
+        let person = match self.people.persons.get(id) {
+            Some(person) => person,
+            None => self.read(id)?,
+        };
+        self.touched += person.properties.len();
+        Ok(Some(person))
+    }
+
+    /// Properties from before there was a limit are not read: they may take all memory.
+    fn read(&mut self, id: Uuid) -> rusqlite::Result<Person> {
+        let sql = "SELECT person_id, iif(octet_length(properties) > ?3, ?4, properties), created_at, version, \
+                   is_identified, changed_at FROM person WHERE team_id = ?1 AND person_id = ?2";
+        let most = i64::try_from(MOST_PROPERTY_BYTES).unwrap_or(i64::MAX);
         let person = self
             .connection
             .prepare_cached(sql)?
-            .query_row(params![self.team, id.as_bytes()], person)?;
+            .query_row(params![self.team, id.as_bytes(), most, NO_PROPERTIES], person)?;
         self.people.persons.insert(id, person.clone());
-        Ok(Some(person))
+        Ok(person)
     }
 
     fn find_or_make(&mut self, distinct_id: &str) -> rusqlite::Result<Person> {
@@ -117,7 +148,7 @@ impl Known<'_> {
     fn make(&mut self, distinct_id: &str) -> rusqlite::Result<Person> {
         let mut person = Person {
             id: persons::person_id(self.team, distinct_id),
-            properties: "{}".into(),
+            properties: NO_PROPERTIES.into(),
             created_at: self.timestamp,
             version: 0,
             is_identified: false,
@@ -174,7 +205,11 @@ impl Known<'_> {
                  WHERE team_id = ?2 AND person_id = ?3",
             )?
             .execute(params![self.at, self.team, goes.id.as_bytes()])?;
-        stays.properties = written(&persons::merged(parsed(&stays.properties), parsed(&goes.properties)));
+        let (properties, is_whole) = persons::merged_text(&stays.properties, &goes.properties);
+        if !is_whole {
+            left_out::note(self.team, Why::TooLarge);
+        }
+        stays.properties = properties;
         stays.created_at = stays.created_at.min(goes.created_at);
         stays.version = stays.version.max(goes.version) + 1;
         self.save(&mut stays)?;
@@ -183,6 +218,7 @@ impl Known<'_> {
 
     /// Writes a person, and marks its distinct ids as changed.
     fn save(&mut self, person: &mut Person) -> rusqlite::Result<()> {
+        self.touched += person.properties.len();
         if person.changed_at != self.at {
             let sql = "UPDATE person_distinct_id SET changed_at = ?1 WHERE team_id = ?2 AND person_id = ?3";
             self.connection
@@ -246,14 +282,4 @@ fn person(row: &Row<'_>) -> rusqlite::Result<Person> {
         is_identified: row.get(4)?,
         changed_at: row.get(5)?,
     })
-}
-
-fn parsed(properties: &str) -> Map<String, Value> {
-    serde_json::from_str(properties).unwrap_or_default()
-}
-
-fn written(properties: &Map<String, Value>) -> Arc<str> {
-    serde_json::to_string(properties)
-        .expect("a map with text keys is JSON")
-        .into()
 }

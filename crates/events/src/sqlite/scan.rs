@@ -10,18 +10,19 @@ use rusqlite::{Connection, OptionalExtension, Statement};
 use super::batch::Batch;
 use super::file;
 use super::select::Select;
+use crate::rows::Portion;
 use crate::{Result, Scan, Sender, Time};
 
 /// How many rows one transaction looks at when most do not match.
 const SLICE: i64 = 100_000;
 
 /// Sends what a scan asks for, until it is all sent or nobody listens.
-pub(super) fn run(connection: &Connection, scan: &Scan, sender: &Sender) -> Result<()> {
+pub(super) fn run(connection: &Connection, scan: &Scan, portion: Portion, sender: &Sender) -> Result<()> {
     if scan.limit == Some(0) {
         return Ok(());
     }
     let mut output = Output {
-        batch: Batch::new(&scan.query),
+        batch: Batch::new(&scan.query, portion),
         left: scan.limit.unwrap_or(usize::MAX),
         sender,
     };

@@ -5,6 +5,9 @@ use rusqlite::types::Value;
 
 use super::file;
 
+/// SQLite makes all columns of a row before we see the first, so of more expressions than this it keeps count.
+const MANY_EXPRESSIONS: usize = 8;
+
 /// A SELECT list and a condition, and where each field of the query is in it.
 pub(super) struct Select {
     /// Those of the query itself; the statement's own come after them.
@@ -12,6 +15,9 @@ pub(super) struct Select {
     pub(super) places: Vec<usize>,
     columns: String,
     filter: String,
+    /// How many columns of the statement's own come before those of the query.
+    own: usize,
+    is_wide: bool,
 }
 
 impl Select {
@@ -45,6 +51,8 @@ impl Select {
             plain.push(rendered.columns);
         }
         Self {
+            own,
+            is_wide: rest.fields.len() > MANY_EXPRESSIONS,
             parameters: rendered.parameters.into_iter().map(value).collect(),
             places,
             columns: plain.into_iter().flat_map(|column| [", ".to_owned(), column]).collect(),
@@ -62,24 +70,44 @@ impl Select {
     pub(super) fn events(&self, team: i64) -> String {
         let (columns, filter, n) = (&self.columns, &self.filter, self.parameters.len());
         let table = file::table(team);
-        format!(
-            "SELECT seq{columns} FROM {table} WHERE seq >= ?{} AND seq < ?{}{filter} ORDER BY seq",
+        self.ordered(&format!(
+            "SELECT seq{columns} FROM {table} WHERE seq >= ?{} AND seq < ?{}{filter}",
             n + 1,
             n + 2
-        )
+        ))
     }
 
     /// Persons after a place (a time and a distinct id) and before a time.
     pub(super) fn persons(&self, team: i64) -> String {
         let (columns, filter, n) = (&self.columns, &self.filter, self.parameters.len());
-        format!(
+        self.ordered(&format!(
             "SELECT d.changed_at, d.distinct_id{columns} FROM person_distinct_id d \
              CROSS JOIN person p ON p.team_id = d.team_id AND p.person_id = d.person_id \
-             WHERE d.team_id = {team} AND (d.changed_at, d.distinct_id) > (?{}, ?{}) AND d.changed_at < ?{}{filter} \
-             ORDER BY d.changed_at, d.distinct_id",
+             WHERE d.team_id = {team} AND (d.changed_at, d.distinct_id) > (?{}, ?{}) AND d.changed_at < ?{}{filter}",
             n + 1,
             n + 2,
             n + 3
+        ))
+    }
+
+    /// The statement in order of its own columns, and if it is wide with each of the others given to [`file::HELD`] as soon
+    /// as it is made: SQLite puts an inner statement into the outer one, unless it is the inner that has an order.
+    fn ordered(&self, statement: &str) -> String {
+        let order = if self.own == 1 { "1" } else { "1, 2" };
+        if !self.is_wide {
+            return format!("{statement} ORDER BY {order}");
+        }
+        let all = self.own + self.places.len();
+        let names: Vec<_> = (0..all).map(|number| format!("c{number}")).collect();
+        let held = |number: usize| match number {
+            own if own < self.own => format!("c{own}"),
+            number => format!("{}(c{number}, {})", file::HELD, number - self.own),
+        };
+        let columns: Vec<_> = (0..all).map(held).collect();
+        format!(
+            "WITH made ({}) AS NOT MATERIALIZED ({statement}) SELECT {} FROM made ORDER BY {order}",
+            names.join(", "),
+            columns.join(", ")
         )
     }
 }

@@ -9,8 +9,9 @@ use uuid::{ContextV7, Timestamp, Uuid};
 use super::file;
 use super::people::{Known, People};
 use super::seen::Seen;
-use crate::persons::{self, Effect};
-use crate::{Incoming, elements};
+use crate::left_out::{self, Why};
+use crate::persons::{self, Allowance, Effect, NO_PROPERTIES};
+use crate::{Error, Incoming, Result, elements, most_bytes};
 
 /// An event, ready to be written.
 #[derive(Debug)]
@@ -25,19 +26,27 @@ pub(super) struct Ready {
 }
 
 impl Ready {
-    /// Done by the caller, so that the one writer has less to do.
-    pub(super) fn from(mut event: Incoming) -> Self {
+    /// Done by the caller, so that the one writer has less to do. `index` is for the error.
+    pub(super) fn from(mut event: Incoming, index: usize) -> Result<Self> {
         let effect = persons::effect(&event);
         let elements_chain = elements::take_chain(&mut event.properties);
-        Self {
+        let properties = serde_json::to_string(&event.properties).expect("a map with text keys is JSON");
+        if properties.len() + elements_chain.len() > most_bytes(&event.event) {
+            return Err(Error::EventTooLarge(index));
+        }
+        Ok(Self {
             effect,
             elements_chain,
-            properties: serde_json::to_string(&event.properties).expect("a map with text keys is JSON"),
+            properties,
             uuid: event.uuid,
             event: event.event,
             distinct_id: event.distinct_id,
             timestamp: event.timestamp.timestamp_micros(),
-        }
+        })
+    }
+
+    fn bytes(&self) -> usize {
+        self.event.len() + self.distinct_id.len() + self.properties.len() + self.elements_chain.len()
     }
 }
 
@@ -77,6 +86,8 @@ pub(super) struct Store<'a> {
     connection: &'a Connection,
     memory: &'a mut Memory,
     floor: i64,
+    /// How many bytes were written so far, about.
+    pub(super) bytes: usize,
 }
 
 /// The time below which nothing is stored any more.
@@ -103,6 +114,7 @@ impl<'a> Store<'a> {
             connection,
             memory,
             floor,
+            bytes: 0,
         })
     }
 
@@ -135,6 +147,9 @@ impl<'a> Store<'a> {
             file::table(team)
         ))?;
         let mut new = Vec::new();
+        let sent = events.iter().map(Ready::bytes).sum();
+        let mut allowance = Allowance::new(sent);
+        self.bytes += sent;
         for event in events {
             let uuid = match event.uuid {
                 Some(uuid) if !self.memory.seen.is_new(team, uuid) => continue,
@@ -144,7 +159,7 @@ impl<'a> Store<'a> {
                 }
                 None => self.make_uuid(),
             };
-            let (person, properties) = self.person(team, event)?;
+            let (person, properties) = self.person(team, event, &mut allowance)?;
             insert.execute(params![
                 uuid.as_bytes(),
                 event.event,
@@ -162,23 +177,32 @@ impl<'a> Store<'a> {
     }
 
     /// The person of an event, and the properties it has after it.
-    fn person(&mut self, team: i64, event: &Ready) -> rusqlite::Result<(Uuid, Arc<str>)> {
+    fn person(&mut self, team: i64, event: &Ready, allowance: &mut Allowance) -> rusqlite::Result<(Uuid, Arc<str>)> {
         let mut persons = Known {
             people: &mut self.memory.people,
             connection: self.connection,
             team,
             at: self.floor,
             timestamp: event.timestamp,
+            touched: 0,
         };
         match &event.effect {
+            Effect::Person(_) if allowance.is_spent() => {
+                left_out::note(team, Why::TooMuchAtOnce);
+                let id = persons.person_id_or_make(&event.distinct_id)?;
+                Ok((id, NO_PROPERTIES.into()))
+            }
             Effect::Person(change) => {
                 let person = persons.change(&event.distinct_id, change)?;
+                let bytes = persons.touched + person.properties.len();
+                allowance.spend(bytes);
+                self.bytes += bytes;
                 Ok((person.id, person.properties))
             }
             Effect::None => {
                 let known = persons.person_id(&event.distinct_id)?;
                 let id = known.unwrap_or_else(|| persons::person_id(team, &event.distinct_id));
-                Ok((id, "{}".into()))
+                Ok((id, NO_PROPERTIES.into()))
             }
         }
     }

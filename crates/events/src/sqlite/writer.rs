@@ -1,4 +1,5 @@
-//! The one thread that writes. Whatever waits for it goes into one transaction, and so into one wait for the disk.
+//! The one thread that writes. Whatever waits for it goes into one transaction, and so into one wait for the disk. Teams
+//! take turns, and a transaction has its limits: so nobody waits for all that another team sent.
 
 use std::path::Path;
 use std::thread;
@@ -8,6 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::file;
 use super::store::{self, Memory, Store, Work};
+use crate::turns::Turns;
 use crate::{Error, Result};
 
 /// How many callers wait before the next is held back.
@@ -15,6 +17,9 @@ const WAITING: usize = 1024;
 
 /// A transaction takes no more callers when it has this many events.
 const FULL_AT: usize = 20_000;
+
+/// It ends early when it has written so many bytes: how much that is, only writing tells.
+const FULL_AT_BYTES: usize = 32 << 20;
 
 /// Where callers leave work.
 #[derive(Debug, Clone)]
@@ -68,27 +73,35 @@ struct Desk {
     memory: Memory,
 }
 
+type Waiting = Turns<(Work, Done)>;
+
 impl Desk {
     fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
         let mut closing = None;
-        while let Some(first) = jobs.blocking_recv() {
-            let mut group = Vec::new();
-            let mut weight = 0;
-            let mut next = Some(first);
-            while let Some(job) = next {
+        let mut waiting = Waiting::default();
+        loop {
+            let first = if waiting.is_empty() {
+                let Some(first) = jobs.blocking_recv() else { break };
+                Some(first)
+            } else {
+                None
+            };
+            let rest = std::iter::from_fn(|| jobs.try_recv().ok());
+            let mut is_closing = false;
+            for job in first.into_iter().chain(rest) {
                 match job {
-                    Job::Do(work, done) => {
-                        weight += events_in(&work);
-                        group.push((work, done));
-                    }
+                    Job::Do(work, done) => waiting.push(team_of(&work), (work, done)),
                     Job::Close(done) => {
-                        jobs.close();
                         closing = Some(done);
+                        is_closing = true;
                     }
                 }
-                next = if weight < FULL_AT { jobs.try_recv().ok() } else { None };
             }
-            self.finish(group);
+            if is_closing {
+                jobs.close();
+            }
+            let group = group(&mut waiting);
+            self.finish(group, &mut waiting);
         }
         let stopped = self
             .connection
@@ -99,14 +112,23 @@ impl Desk {
         }
     }
 
-    fn finish(&mut self, group: Vec<(Work, Done)>) {
-        let is_stored = group.len() > 1 && self.commit(group.iter().map(|(work, _)| work)).is_ok();
+    /// Stores a group. What does not go into its transaction waits for the next.
+    fn finish(&mut self, mut group: Vec<(Work, Done)>, waiting: &mut Waiting) {
+        let mut stored = 0;
+        if group.len() > 1
+            && let Ok(count) = self.commit(group.iter().map(|(work, _)| work))
+        {
+            stored = count;
+            for (work, done) in group.split_off(count).into_iter().rev() {
+                waiting.put_back(team_of(&work), (work, done));
+            }
+        }
         for (work, done) in group {
             // If they failed together, each for itself: nobody fails for another's sake.
-            let result = if is_stored {
+            let result = if stored > 0 {
                 Ok(())
             } else {
-                self.commit(std::iter::once(&work))
+                self.commit(std::iter::once(&work)).map(drop)
             };
             if let Err(error) = &result {
                 tracing::error!(error = error as &dyn std::error::Error, "events could not be stored");
@@ -116,9 +138,10 @@ impl Desk {
         }
     }
 
-    fn commit<'a>(&mut self, group: impl Iterator<Item = &'a Work> + Clone) -> rusqlite::Result<()> {
+    /// Says how many of the group, from its first on, are stored: at least one.
+    fn commit<'a>(&mut self, group: impl ExactSizeIterator<Item = &'a Work> + Clone) -> rusqlite::Result<usize> {
         if self.is_settled(group.clone())? {
-            return Ok(());
+            return Ok(group.len());
         }
         let outcome = self.try_commit(group);
         if outcome.is_err() {
@@ -127,15 +150,21 @@ impl Desk {
         outcome
     }
 
-    fn try_commit<'a>(&mut self, group: impl Iterator<Item = &'a Work>) -> rusqlite::Result<()> {
+    fn try_commit<'a>(&mut self, group: impl Iterator<Item = &'a Work>) -> rusqlite::Result<usize> {
         let transaction = self
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut store = Store::open(&transaction, &mut self.memory)?;
+        let mut count = 0;
         for work in group {
             store.apply(work)?;
+            count += 1;
+            if store.bytes >= FULL_AT_BYTES {
+                break;
+            }
         }
-        transaction.commit()
+        transaction.commit()?;
+        Ok(count)
     }
 
     /// Whether there is nothing to do but to draw lines that are drawn already. A writer elsewhere that has not yet
@@ -156,5 +185,26 @@ fn events_in(work: &Work) -> usize {
     match work {
         Work::Append { events, .. } => events.len(),
         Work::Settle { .. } | Work::Forget { .. } => 1,
+    }
+}
+
+/// The next ones of each team in turn.
+fn group(waiting: &mut Waiting) -> Vec<(Work, Done)> {
+    let mut group = Vec::new();
+    let mut weight = 0;
+    while weight < FULL_AT
+        && let Some((_, (work, done))) = waiting.next()
+    {
+        weight += events_in(&work);
+        group.push((work, done));
+    }
+    group
+}
+
+/// Whose turn work takes. Lines are drawn for all, and have turns of their own.
+fn team_of(work: &Work) -> i64 {
+    match work {
+        Work::Append { team, .. } | Work::Forget { team } => *team,
+        Work::Settle { .. } => i64::MIN,
     }
 }

@@ -25,7 +25,7 @@ fn query(text: &str) -> Scan {
 /// Events whose property `a` is long and of one letter only.
 async fn store_long_texts(store: &Events, count: usize, bytes: usize) {
     let long = "a".repeat(bytes);
-    let events = (0..count).map(|_| event("x", "ada", json!({ "a": long, "b": long[1..].to_owned() + "b" })));
+    let events = (0..count).map(|_| event("$ai_x", "ada", json!({ "a": long, "b": long[1..].to_owned() + "b" })));
     store.append(TEAM, events.collect(), time(1)).await.unwrap();
 }
 
@@ -68,7 +68,8 @@ async fn texts_and_rows_that_grow_beyond_measure_end_the_scan() {
     let store = folder.open();
     store_long_texts(&store, 1, MIB).await;
     let all = vec!["properties.a"; 90].join(", ");
-    let columns: Vec<_> = (0..180).map(|n| format!("properties AS c{n}")).collect();
+    // Of 2 MiB each.
+    let columns: Vec<_> = (0..9).map(|n| format!("properties AS c{n}")).collect();
     for text in [
         format!("SELECT concat({all}) AS x FROM events"),
         format!(
@@ -87,6 +88,55 @@ async fn texts_and_rows_that_grow_beyond_measure_end_the_scan() {
         1,
         "what is reasonable still works"
     );
+    let text = format!("SELECT {} FROM events", columns[..7].join(", "));
+    assert_eq!(outcome(&store, &text).await.unwrap(), 1, "a row of 14 MiB");
+    let shown = store.scan_to_show(query("SELECT event FROM events"), MIB).next().await;
+    assert_eq!(shown.unwrap().unwrap().num_rows(), 1);
+    let shown = store
+        .scan_to_show(query("SELECT properties FROM events"), MIB)
+        .next()
+        .await;
+    assert!(matches!(shown, Some(Err(Error::TooLarge))), "{shown:?}");
+}
+
+/// SQLite makes a whole row before anybody sees a column of it.
+#[tokio::test]
+async fn a_row_of_many_expressions_takes_no_more_memory_than_a_row_may() {
+    let folder = Folder::new();
+    let store = folder.open();
+    store_long_texts(&store, 2, 4_000_000).await;
+    let columns: Vec<_> = (0..280).map(|n| format!("upper(properties.a) AS c{n}")).collect();
+    let before = peak();
+    let error = outcome(&store, &format!("SELECT {} FROM events", columns.join(", "))).await;
+    assert!(matches!(error, Err(Error::TooLarge)), "{error:?}");
+    let grown = peak() - before;
+    assert!(grown < 700 * MIB, "{} MiB, of 1,068 that were asked for", grown / MIB);
+    let columns: Vec<_> = (0..40).map(|n| format!("upper(event) AS c{n}")).collect();
+    let text = format!("SELECT uuid, {}, timestamp FROM events", columns.join(", "));
+    assert_eq!(outcome(&store, &text).await.unwrap(), 2, "many short ones are fine");
+}
+
+/// The most memory that this process has had, in bytes.
+fn peak() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1024
+}
+
+/// What waits for a slow reader is bounded by bytes, however large the rows are.
+#[tokio::test]
+async fn batches_of_large_rows_are_small() {
+    let folder = Folder::new();
+    let store = folder.open();
+    store_long_texts(&store, 40, MIB / 2).await;
+    let mut rows = store.scan(query("SELECT properties FROM events"));
+    let mut count = 0;
+    while let Some(batch) = rows.next().await {
+        let batch = batch.unwrap();
+        count += batch.num_rows();
+        assert!(batch.num_rows() <= 8, "{} rows of 1 MiB", batch.num_rows());
+    }
+    assert_eq!(count, 40);
 }
 
 /// A scan that goes on for minutes.

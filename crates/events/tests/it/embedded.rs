@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
+use events::persons::MOST_PROPERTY_BYTES;
 use events::{Error, Events, Incoming};
 use hogql::{Column, Model, Query};
 use serde_json::{Value, json};
@@ -126,6 +127,62 @@ async fn a_person_has_only_so_many_ids() {
     assert!(of_one <= 1000, "{of_one}");
 }
 
+/// A file from before there was a limit may hold persons of any size.
+#[tokio::test]
+async fn a_person_from_before_the_limit_takes_no_memory() {
+    let folder = Folder::new();
+    folder
+        .open()
+        .append(TEAM, vec![event("a", "ada", json!({}))], time(1))
+        .await
+        .unwrap();
+    let huge = json!({ "a": "x".repeat(2 * MOST_PROPERTY_BYTES) }).to_string();
+    rusqlite::Connection::open(folder.file())
+        .unwrap()
+        .execute("UPDATE person SET properties = ?1", [huge])
+        .unwrap();
+    let store = folder.open();
+    let again = vec![
+        event("b", "ada", json!({})),
+        event("c", "ada", json!({"$set": {"b": 1}})),
+    ];
+    store.append(TEAM, again, time(2)).await.unwrap();
+    let carried = column(&store, TEAM, Column::PersonProperties).await;
+    assert_eq!(carried, [json!("{}"), json!("{}"), json!(r#"{"b":1}"#)]);
+}
+
+/// One writer for all: what a team has waiting does not keep the others waiting.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_team_does_not_wait_for_all_that_another_sent() {
+    let folder = Folder::new();
+    let store = folder.open();
+    let long = "x".repeat(MOST_PROPERTY_BYTES - 100);
+    store
+        .append(TEAM, vec![event("a", "ada", json!({"$set": {"a": long}}))], time(1))
+        .await
+        .unwrap();
+    let attackers: Vec<_> = (0..400)
+        .map(|n| {
+            let store = store.clone();
+            tokio::spawn(async move {
+                let change = event("b", "ada", json!({"$set": {"b": n}}));
+                store.append(TEAM, vec![change], time(2)).await.unwrap();
+            })
+        })
+        .collect();
+    // Until most of them wait.
+    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    store
+        .append(TEAM + 1, vec![event("c", "bob", json!({}))], time(2))
+        .await
+        .unwrap();
+    let waiting = attackers.iter().filter(|task| !task.is_finished()).count();
+    assert!(waiting > 100, "only {waiting} still waited");
+    for attacker in attackers {
+        attacker.await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn a_forgotten_team_is_gone_and_may_come_again() {
     let folder = Folder::new();
@@ -191,12 +248,14 @@ async fn fill(store: &Events, rows: usize, bytes: usize, second: i64) {
     let Value::Object(person) = json!({"$set": {"text": "x".repeat(bytes)}}) else {
         panic!("not an object")
     };
-    for start in (0..rows).step_by(5000) {
+    // No more at once than a request may take of a person.
+    let batch = ((6 << 20) / bytes).clamp(1, 5000);
+    for start in (0..rows).step_by(batch) {
         let row = |n: usize| Incoming {
             uuid: None,
             ..event(&n.to_string(), "ada", json!({}))
         };
-        let mut batch: Vec<_> = (start..rows.min(start + 5000)).map(row).collect();
+        let mut batch: Vec<_> = (start..rows.min(start + batch)).map(row).collect();
         batch[0].properties.clone_from(&person);
         store.append(TEAM, batch, time(second)).await.unwrap();
     }

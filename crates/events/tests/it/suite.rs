@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Int64Type, TimestampMicrosecondType};
 use chrono::{DateTime, TimeDelta};
-use events::persons::person_id;
-use events::{Events, Incoming, Scan, Time};
+use events::persons::{MOST_PROPERTY_BYTES, person_id};
+use events::{Error, Events, Incoming, MOST_EVENT_BYTES, Most, Scan, Stored, Time};
 use hogql::{Column, Expr, Field, Model, Query, Type, Value as Literal};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -26,6 +26,10 @@ pub(crate) async fn all(store: &Events, first_team: i64) {
     an_event_may_have_no_person(store, first_team + 11).await;
     persons_are_listed_when_they_or_their_ids_changed(store, first_team + 12).await;
     expressions_and_columns_stand_where_they_were_asked_for(store, first_team + 13).await;
+    a_person_has_only_so_many_properties(store, first_team + 14).await;
+    a_request_takes_only_so_much_of_its_persons(store, first_team + 15).await;
+    an_event_has_only_so_many_bytes(store, first_team + 16).await;
+    reading_ends_after_so_many_bytes(store, first_team + 17).await;
 }
 
 pub(crate) fn time(second: i64) -> Time {
@@ -431,6 +435,81 @@ pub(crate) async fn expressions_and_columns_stand_where_they_were_asked_for(stor
     assert_eq!(batch.num_rows(), 1);
 }
 
+/// What anybody may send who has a token must not grow without end: every event carries its person's properties.
+pub(crate) async fn a_person_has_only_so_many_properties(store: &Events, team: i64) {
+    let values = Value::Array(vec![json!({"": 1}); 3_000]);
+    let long = "x".repeat(MOST_PROPERTY_BYTES / 2);
+    let told = [
+        ("ada", json!({"$set": {"a": values}})),
+        ("ada", json!({"$set": {"b": values}})),
+        ("ada", json!({"$set": {"c": 1}})),
+        ("bob", json!({"$set": {"a": long}})),
+        ("bob", json!({"$set": {"b": long}})),
+        ("bob", json!({"$set": {"b": long}, "$unset": ["a"]})),
+        ("eve", json!({"$set": {"a": long}})),
+    ];
+    for (n, (name, told)) in told.into_iter().enumerate() {
+        let second = 300 + i64::try_from(n).unwrap();
+        append(store, team, vec![event("x", name, told)], second).await;
+    }
+    append(store, team, vec![event("x", "dan", json!({"$set": {"d": long}}))], 310).await;
+    let merge = event("$merge_dangerously", "eve", json!({"alias": "dan"}));
+    append(store, team, vec![merge], 311).await;
+    let carried = column(store, team, Column::PersonProperties).await;
+    let keys = |value: &Value| -> Vec<String> { parsed(value).as_object().unwrap().keys().cloned().collect() };
+    let keys: Vec<_> = carried.iter().map(keys).collect();
+    assert_eq!(
+        keys[..3],
+        [vec!["a"], vec!["a"], vec!["a", "c"]],
+        "an event stays, what it sets is left out"
+    );
+    assert_eq!(keys[3..5], [vec!["a"], vec!["a"]]);
+    assert_eq!(keys[5], ["b"], "what is removed makes room");
+    assert_eq!(
+        keys[6..],
+        [vec!["a"], vec!["d"], vec!["a"]],
+        "the one who stays keeps theirs"
+    );
+    assert_eq!(persons_of(store, team).await["dan"], person_id(team, "eve").to_string());
+}
+
+/// A few bytes of an event may stand for half a megabyte of its person.
+pub(crate) async fn a_request_takes_only_so_much_of_its_persons(store: &Events, team: i64) {
+    let long = "x".repeat(MOST_PROPERTY_BYTES - 100);
+    append(store, team, vec![event("x", "ada", json!({"$set": {"a": long}}))], 320).await;
+    let many = (0..100).map(|_| event("y", "ada", json!({})));
+    let new = event("y", "bob", json!({"$set": {"b": 1}}));
+    append(store, team, many.chain([new]).collect(), 321).await;
+    let carried = column(store, team, Column::PersonProperties).await;
+    assert_eq!(carried.len(), 102, "all events are there");
+    let full = carried
+        .iter()
+        .filter(|value| value.as_str().unwrap().len() > 1000)
+        .count();
+    assert!((2..=20).contains(&full), "{full}");
+    let ids = column(store, team, Column::PersonId).await;
+    assert_eq!(ids[50], json!(person_id(team, "ada").to_string()));
+    assert_eq!(persons_of(store, team).await.len(), 2);
+    append(store, team, vec![event("z", "ada", json!({}))], 322).await;
+    let last = column(store, team, Column::PersonProperties).await.pop().unwrap();
+    assert!(last.as_str().unwrap().len() > 1000, "the next request starts again");
+}
+
+pub(crate) async fn an_event_has_only_so_many_bytes(store: &Events, team: i64) {
+    let sized = |name: &str, bytes: usize| event(name, "ada", json!({ "a": "x".repeat(bytes) }));
+    let small = || event("x", "ada", json!({}));
+    let refused = store
+        .append(team, vec![small(), sized("x", MOST_EVENT_BYTES)], time(330))
+        .await;
+    assert!(matches!(refused, Err(Error::EventTooLarge(1))), "{refused:?}");
+    append(store, team, vec![sized("x", MOST_EVENT_BYTES - 100)], 331).await;
+    append(store, team, vec![sized("$ai_generation", 8 * MOST_EVENT_BYTES)], 332).await;
+    assert_eq!(
+        column(store, team, Column::Event).await,
+        [json!("x"), json!("$ai_generation")]
+    );
+}
+
 /// Whose each distinct id is.
 async fn persons_of(store: &Events, team: i64) -> HashMap<String, String> {
     let query = Query::of(Model::Persons, &[Column::DistinctId, Column::PersonId]);
@@ -439,4 +518,32 @@ async fn persons_of(store: &Events, team: i64) -> HashMap<String, String> {
     rows.iter()
         .map(|row| (text(&row["distinct_id"]), text(&row["person_id"])))
         .collect()
+}
+
+async fn reading_ends_after_so_many_bytes(store: &Events, team: i64) {
+    let heavy = |number: usize| {
+        event(
+            &number.to_string(),
+            "ann",
+            json!({ "a": vec![json!({ "": 0 }); 20_000] }),
+        )
+    };
+    store.append(team, (0..40).map(heavy).collect(), time(0)).await.unwrap();
+    // They came in now, or later if others drew a line.
+    let end = time(1_000_000_000);
+    let most = |events, bytes| Most { events, bytes };
+    let read = async |skip, most| store.stored(team, time(0), end, skip, most).await.unwrap();
+    let few = read(0, most(1000, 1_000_000)).await;
+    assert!(
+        !few.is_end && (2..10).contains(&few.events.len()),
+        "{}",
+        few.events.len()
+    );
+    assert!(few.events.iter().map(Stored::bytes).sum::<usize>() <= 1_000_000);
+    assert_eq!(read(0, most(1000, 0)).await.events.len(), 1, "always one");
+    assert_eq!(read(0, most(5, usize::MAX)).await.events.len(), 5);
+    let all = read(10, most(1000, usize::MAX)).await;
+    assert_eq!((all.events.len(), all.is_end), (30, true));
+    assert_eq!(all.events[0].event, "10");
+    assert_eq!(all.events[0].properties.get().len(), 20_000 * 7 + 7);
 }

@@ -13,6 +13,8 @@ const MOST_ROWS: usize = 65_536;
 const MOST_WEIGHT: usize = 8 * 1024 * 1024;
 const MOST_WEIGHT_OF_PARQUET: usize = 32 * 1024 * 1024;
 const LEAST_WEIGHT: usize = 256 * 1024;
+/// A grain of rows that are larger than anybody's usually are is cut where this is reached.
+const HEAVY: usize = 48 * 1024 * 1024;
 
 #[derive(Debug)]
 pub(super) struct Chunks {
@@ -27,6 +29,7 @@ pub(super) struct Chunks {
 pub(super) struct Chunk {
     pub(super) batches: Vec<RecordBatch>,
     pub(super) rows: usize,
+    pub(super) weight: usize,
 }
 
 impl Chunks {
@@ -52,11 +55,13 @@ impl Chunks {
         let (mut start, mut seen) = (0, 0);
         while seen < batch.num_rows() {
             let step = (GRAIN - self.rows % GRAIN).min(batch.num_rows() - seen);
-            self.weight += weight(batch, seen, step);
+            let (step, added) = self.step(batch, seen, step);
+            self.weight += added;
             self.rows += step;
             seen += step;
             let is_at_cut = self.rows.is_multiple_of(GRAIN);
-            if is_at_cut && (self.rows >= MOST_ROWS || self.weight >= self.most_weight) {
+            let is_full = is_at_cut && (self.rows >= MOST_ROWS || self.weight >= self.most_weight);
+            if is_full || self.weight >= HEAVY {
                 self.gathered.push(batch.slice(start, seen - start));
                 start = seen;
                 full.extend(self.rest());
@@ -68,12 +73,28 @@ impl Chunks {
         full
     }
 
+    /// How many of these rows come next, and what they weigh: those up to the one that makes the chunk heavy.
+    fn step(&self, batch: &RecordBatch, start: usize, rows: usize) -> (usize, usize) {
+        let all = weight(batch, start, rows);
+        if self.weight + all < HEAVY {
+            return (rows, all);
+        }
+        let mut taken = 0;
+        for row in 0..rows {
+            taken += weight(batch, start + row, 1);
+            if self.weight + taken >= HEAVY {
+                return (row + 1, taken);
+            }
+        }
+        (rows, all)
+    }
+
     /// What is left, if anything.
     pub(super) fn rest(&mut self) -> Option<Chunk> {
         let batches = std::mem::take(&mut self.gathered);
         let rows = std::mem::take(&mut self.rows);
-        self.weight = 0;
-        (rows > 0).then_some(Chunk { batches, rows })
+        let weight = std::mem::take(&mut self.weight);
+        (rows > 0).then_some(Chunk { batches, rows, weight })
     }
 }
 
@@ -115,6 +136,31 @@ mod tests {
         }
         sizes.extend(chunks.rest().map(|chunk| chunk.rows));
         sizes
+    }
+
+    /// A grain of the largest rows there are would be 16 GiB.
+    #[test]
+    fn a_chunk_of_very_large_rows_is_cut_early() {
+        let long = "x".repeat(1 << 20);
+        let column = StringArray::from_iter_values((0..200).map(|_| &long));
+        let whole = RecordBatch::try_from_iter([("text", Arc::new(column) as _)]).expect("one column");
+        let format = Format {
+            file_format: FileFormat::JSONLines,
+            compression: None,
+            largest_file: None,
+        };
+        let mut expected = None;
+        for step in [1, 7, 50, 200] {
+            let mut chunks = Chunks::new(format);
+            let mut sizes = Vec::new();
+            for start in (0..200).step_by(step) {
+                let batch = whole.slice(start, step.min(200 - start));
+                sizes.extend(chunks.push(&batch).iter().map(|chunk| chunk.rows));
+            }
+            sizes.extend(chunks.rest().map(|chunk| chunk.rows));
+            assert_eq!(*expected.get_or_insert(sizes.clone()), sizes);
+            assert!(sizes.iter().all(|&rows| rows <= 48), "{sizes:?}");
+        }
     }
 
     #[test]

@@ -28,10 +28,15 @@ pub use packer::Packer;
 /// Of `max_file_size_mb`.
 const MIB: u64 = 1024 * 1024;
 
-/// Rows as JSON lines have them, one object each.
-pub(crate) fn objects(batch: &RecordBatch) -> Result<Vec<Map<String, Value>>, Error> {
+/// Rows as JSON lines.
+pub(crate) fn lines(batch: &RecordBatch) -> Result<Vec<u8>, Error> {
     let mut lines = Vec::new();
     jsonl::write(batch, &mut lines)?;
+    Ok(lines)
+}
+
+/// The objects of such lines, one for each row.
+pub(crate) fn objects(lines: &[u8]) -> Result<Vec<Map<String, Value>>, Error> {
     let read = |line: &[u8]| serde_json::from_slice(line).map_err(unwritable);
     lines
         .split(|&byte| byte == b'\n')

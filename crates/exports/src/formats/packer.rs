@@ -15,12 +15,21 @@ use crate::Error;
 
 /// One delivery never has more chunks in the works, however many cores there are: each takes memory.
 const MOST_AT_ONCE: usize = 4;
+/// What chunks in the works weigh together, unless it is one alone.
+const MOST_WEIGHT: usize = 192 * 1024 * 1024;
+
+/// A chunk that is being encoded.
+struct UnderWay {
+    rows: usize,
+    weight: usize,
+    work: JoinHandle<Result<Encoded, Error>>,
+}
 
 /// Makes the files of one delivery.
 pub struct Packer {
     encoder: Arc<Encoder>,
     chunks: Chunks,
-    under_way: VecDeque<(usize, JoinHandle<Result<Encoded, Error>>)>,
+    under_way: VecDeque<UnderWay>,
     at_once: usize,
     file: Option<OpenFile>,
 }
@@ -43,7 +52,7 @@ impl Packer {
         let mut pieces = Vec::new();
         for chunk in self.chunks.push(rows) {
             self.encode(chunk);
-            while self.under_way.len() > self.at_once {
+            while self.has_enough() {
                 self.take_next(&mut pieces).await?;
             }
         }
@@ -65,19 +74,25 @@ impl Packer {
         Ok(pieces)
     }
 
+    fn has_enough(&self) -> bool {
+        let weight: usize = self.under_way.iter().map(|chunk| chunk.weight).sum();
+        self.under_way.len() > self.at_once || (self.under_way.len() > 1 && weight > MOST_WEIGHT)
+    }
+
     fn encode(&mut self, chunk: Chunk) {
         let encoder = self.encoder.clone();
-        let rows = chunk.rows;
+        let (rows, weight) = (chunk.rows, chunk.weight);
         let work = async move {
             let _core = free_core().acquire().await;
             on_a_thread(move || encoder.encode(&chunk.batches)).await
         };
-        self.under_way.push_back((rows, tokio::spawn(work)));
+        let work = tokio::spawn(work);
+        self.under_way.push_back(UnderWay { rows, weight, work });
     }
 
     /// Puts the oldest chunk into its file, which ends if it is then large enough.
     async fn take_next(&mut self, pieces: &mut Vec<Piece>) -> Result<(), Error> {
-        let Some((rows, work)) = self.under_way.pop_front() else {
+        let Some(UnderWay { rows, work, .. }) = self.under_way.pop_front() else {
             return Ok(());
         };
         let chunk = work.await.map_err(broken)??;
@@ -91,8 +106,8 @@ impl Packer {
 
 impl Drop for Packer {
     fn drop(&mut self) {
-        for (_, encoding) in &self.under_way {
-            encoding.abort();
+        for chunk in &self.under_way {
+            chunk.work.abort();
         }
     }
 }

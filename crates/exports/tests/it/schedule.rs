@@ -10,7 +10,7 @@ use service::Rotation;
 use service::Time;
 use service::WorkerId;
 use service::access::{ReadExports, Request};
-use service::batch_exports::{Coverage, Outcome, Progress, Span};
+use service::batch_exports::{Busy, Coverage, Outcome, Progress, Span};
 use service::credentials::Credential;
 use service::mail::Letter;
 use service::organizations::OrganizationRef;
@@ -114,6 +114,17 @@ impl<'a> Export<'a> {
             .map(|(start, end, _, _)| (start, end))
             .collect()
     }
+}
+
+/// Makes one of the other organization, and says its id.
+async fn their_export(kit: &Kit) -> String {
+    let body = json!({
+        "name": "To files", "interval": "hour", "destination": { "type": "File", "config": { "folder": "out" } },
+    });
+    let path = format!("/api/organizations/{}/batch_exports/", kit.other);
+    let reply = kit.post(&kit.outsider.key, &path, body).await;
+    assert_eq!(reply.status, 201, "{reply:?}");
+    reply.text("/id").to_owned()
 }
 
 fn numbered(number: u128, now: Time) -> Incoming {
@@ -399,22 +410,83 @@ on_both! {
             Export::new(&kit, json!({ "interval": "every 5 minutes" })).await;
         }
         advance(&kit, TimeDelta::hours(10));
-        let body = json!({
-            "name": "To files", "interval": "hour", "destination": { "type": "File", "config": { "folder": "out" } },
-        });
-        let theirs = format!("/api/organizations/{}/batch_exports/", kit.other);
-        let reply = kit.post(&kit.outsider.key, &theirs, body).await;
-        assert_eq!(reply.status, 201, "{reply:?}");
+        their_export(&kit).await;
         advance(&kit, TimeDelta::hours(1));
         while kit.exports.schedule().await.unwrap() {}
         let (rotation, worker) = (Rotation::default(), WorkerId(Uuid::from_u128(7)));
         let mut organizations = Vec::new();
         for _ in 0..20 {
-            let job = kit.service.claim_run(worker, &[], &rotation).await.unwrap().unwrap();
+            let job = kit.service.claim_run(worker, &Busy::default(), &rotation).await.unwrap().unwrap();
             organizations.push(job.run.organization_id);
         }
         assert!(organizations[..2].contains(&kit.other), "{organizations:?}");
         assert_eq!(organizations.iter().filter(|id| **id == kit.other).count(), 1, "{organizations:?}");
+    }
+
+    /// Those who have half of the slots come after all others, but before nobody.
+    async fn an_organization_with_enough_runs_under_way_is_passed_over_while_others_wait(kit: Kit) {
+        for _ in 0..3 {
+            Export::new(&kit, json!({})).await;
+        }
+        let theirs = their_export(&kit).await;
+        advance(&kit, TimeDelta::hours(1));
+        while kit.exports.schedule().await.unwrap() {}
+        let (rotation, worker) = (Rotation::default(), WorkerId(Uuid::from_u128(7)));
+        let busy = Busy { organizations: vec![kit.organization], ..Busy::default() };
+        let first = kit.service.claim_run(worker, &busy, &rotation).await.unwrap().unwrap();
+        assert_eq!((first.run.organization_id, first.export.id.to_string()), (kit.other, theirs));
+        let strict = Busy { is_strict: true, ..busy.clone() };
+        assert!(kit.service.claim_run(worker, &strict, &rotation).await.unwrap().is_none());
+        let next = kit.service.claim_run(worker, &busy, &rotation).await.unwrap().unwrap();
+        assert_eq!(next.run.organization_id, kit.organization);
+        assert_ne!(first.run.place, next.run.place, "a folder of the same name is another place");
+        let place = Busy { places: vec![next.run.place.clone()], ..Busy::default() };
+        assert!(kit.service.claim_run(worker, &place, &rotation).await.unwrap().is_none());
+    }
+
+    /// One organization took all slots when nobody else waited, and its runs take for ever.
+    async fn a_guest_is_served_while_one_organization_has_all_slots(kit: Kit) {
+        let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        for number in 0..4 {
+            let config = json!({ "url": format!("http://{}/{number}/", silent.local_addr().unwrap()), "token": "t" });
+            Export::new(&kit, json!({ "destination": { "type": "HTTP", "config": config } })).await;
+        }
+        capture(&kit, 1).await;
+        advance(&kit, TimeDelta::hours(1));
+        while kit.exports.schedule().await.unwrap() {}
+        assert!(!kit.exports.step_for_guests().await.unwrap(), "there are slots enough");
+        let (mut held, mut connections) = (tokio::task::JoinSet::new(), Vec::new());
+        for _ in 0..4 {
+            let exports = kit.exports.clone();
+            held.spawn(async move { exports.step().await });
+            connections.push(silent.accept().await.unwrap());
+        }
+        let theirs = their_export(&kit).await;
+        advance(&kit, TimeDelta::hours(1));
+        while kit.exports.schedule().await.unwrap() {}
+        assert!(kit.exports.step_for_guests().await.unwrap());
+        let path = format!("/api/organizations/{}/batch_exports/{theirs}/runs/", kit.other);
+        let runs = kit.get(&kit.outsider.key, &path).await;
+        assert_eq!(runs.text("/results/0/status"), "Completed", "{runs:?}");
+        assert!(!kit.exports.step_for_guests().await.unwrap(), "nobody else waits");
+        held.abort_all();
+    }
+
+    /// Ten of them in memory would be more than anybody needs, and a run of such rows never ends well.
+    async fn rows_that_are_too_large_end_a_run_and_say_so(kit: Kit) {
+        let columns: Vec<_> = (0..40).map(|number| format!("properties AS c{number}")).collect();
+        let query = format!("SELECT {} FROM events", columns.join(", "));
+        let export = Export::new(&kit, json!({ "hogql_query": query })).await;
+        let now = kit.service.clock().now();
+        let mut event = numbered(1, now);
+        event.properties.insert("a".to_owned(), json!("a".repeat(500_000)));
+        kit.events.append(kit.team.0, vec![event], now).await.unwrap();
+        advance(&kit, TimeDelta::hours(1));
+        kit.exports.schedule().await.unwrap();
+        assert!(kit.exports.step().await.unwrap());
+        let run = export.get("runs/").await["results"][0].clone();
+        assert_eq!(run["status"], "Failed", "trying again would not help: {run}");
+        assert!(run["latest_error"].as_str().unwrap().contains("more than 16 MiB"), "{run}");
     }
 
     async fn a_dead_workers_run_is_taken_over_and_its_ghost_writes_nothing(kit: Kit) {
@@ -422,7 +494,7 @@ on_both! {
         capture(&kit, 1).await;
         advance(&kit, TimeDelta::hours(1));
         kit.exports.schedule().await.unwrap();
-        let ghost = kit.service.claim_run(WorkerId(Uuid::from_u128(7)), &[], &Rotation::default()).await.unwrap().unwrap();
+        let ghost = kit.service.claim_run(WorkerId(Uuid::from_u128(7)), &Busy::default(), &Rotation::default()).await.unwrap().unwrap();
         assert!(!kit.exports.step().await.unwrap(), "it is held");
         advance(&kit, TimeDelta::seconds(59));
         assert!(kit.exports.step().await.unwrap(), "within a minute another takes over");
@@ -483,7 +555,7 @@ on_both! {
         capture(&kit, 1).await;
         advance(&kit, TimeDelta::hours(1));
         kit.exports.schedule().await.unwrap();
-        let job = kit.service.claim_run(WorkerId(Uuid::from_u128(7)), &[], &Rotation::default()).await.unwrap().unwrap();
+        let job = kit.service.claim_run(WorkerId(Uuid::from_u128(7)), &Busy::default(), &Rotation::default()).await.unwrap().unwrap();
         let progress = Progress { records: 0, bytes: 0, read: 700, total: Some(900) };
         assert!(kit.service.keep_run(&job, &progress).await.unwrap());
         let run = export.get("runs/").await["results"][0].clone();
@@ -546,7 +618,7 @@ on_both! {
         capture(&kit, 1).await;
         advance(&kit, TimeDelta::hours(1));
         kit.exports.schedule().await.unwrap();
-        let job = kit.service.claim_run(WorkerId(Uuid::from_u128(7)), &[], &Rotation::default()).await.unwrap().unwrap();
+        let job = kit.service.claim_run(WorkerId(Uuid::from_u128(7)), &Busy::default(), &Rotation::default()).await.unwrap().unwrap();
         let path = format!("runs/{}/", job.run.id);
         assert_eq!(export.post(&format!("{path}cancel/"), json!({})).await["status"], "Cancelled");
         assert!(!kit.service.keep_run(&job, &Progress::default()).await.unwrap(), "its holder learns of it");
@@ -557,7 +629,7 @@ on_both! {
         assert_eq!(delivered(&kit), once([1]));
         advance(&kit, TimeDelta::hours(1));
         kit.exports.schedule().await.unwrap();
-        let job = kit.service.claim_run(WorkerId(Uuid::from_u128(8)), &[], &Rotation::default()).await.unwrap().unwrap();
+        let job = kit.service.claim_run(WorkerId(Uuid::from_u128(8)), &Busy::default(), &Rotation::default()).await.unwrap().unwrap();
         assert_eq!(kit.delete(&kit.admin.key, &export.path).await.status, 204);
         assert!(!kit.service.finish_run(&job, &Outcome::Completed(Progress::default())).await.unwrap());
     }

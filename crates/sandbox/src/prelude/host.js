@@ -18,7 +18,8 @@
 
     shared.ask = (request) =>
         new Later((resolve, reject) => {
-            const id = native.send(stringify({ __proto__: null, ...request }))
+            const { type, ...rest } = request
+            const id = native.send(stringify({ __proto__: null, [type]: { __proto__: null, ...rest } }))
             waiting[id] = { __proto__: null, resolve, reject, isTimer: false }
         })
 

@@ -396,6 +396,11 @@ async fn no_more_apps_are_open_than_may_be() {
     sandbox.open(&code, Meta::default(), host).await.unwrap();
 }
 
+/// The niceness, in the fields after the name.
+fn nice(stat: &str) -> Option<&str> {
+    stat.rsplit_once(')')?.1.split_whitespace().nth(16)
+}
+
 /// Whether a process is a child of ours that has nothing of ours.
 fn is_confined(process: &Path) -> bool {
     let read = |name: &str| std::fs::read_to_string(process.join(name)).unwrap_or_default();
@@ -412,7 +417,9 @@ fn is_confined(process: &Path) -> bool {
     let is_bounded = !has("Max address space", "unlimited") && !has("Max cpu time", "unlimited");
     // Only root may look.
     let is_elsewhere = std::fs::read_link(process.join("cwd")).map_or(true, |folder| folder == Path::new("/"));
-    is_ours && is_filtered && is_limited && is_bounded && is_elsewhere && read("environ").is_empty()
+    // Whatever happens to the machine, apps give way to the server.
+    let gives_way = read("oom_score_adj").trim() == "1000" && nice(&read("stat")) == Some("10");
+    gives_way && is_ours && is_filtered && is_limited && is_bounded && is_elsewhere && read("environ").is_empty()
 }
 
 #[tokio::test]
@@ -420,4 +427,40 @@ async fn a_child_has_nothing_of_ours() {
     let (_app, _) = open("export const onEvent = () => {}").await;
     let mut processes = std::fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
     assert!(processes.any(|process| is_confined(&process)));
+}
+
+/// As values this would take a hundred times as much memory as its text.
+#[tokio::test]
+async fn what_a_call_carries_is_measured_before_anything_is_built_from_it() {
+    let text = "
+        const heavy = Array(590000).fill({ '': 0 })
+        export const jobs = { x: () => {} }
+        export const onEvent = async (event, { jobs }) => { await jobs.x(heavy).runNow() }
+        export const composeWebhook = () => Array(140000).fill({ '': 0 })";
+    let limits = Limits {
+        memory: 64 * 1024 * 1024,
+        ..limits()
+    };
+    let (mut app, host) = open_with(sandbox_with(limits), text, Meta::default()).await;
+    let failure = app.call("onEvent", vec![json!({})]).await.unwrap_err();
+    assert!(message(&failure).contains("too much for one call"), "{failure}");
+    assert!(host.calls.lock().unwrap().is_empty());
+    let nothing: [(); 0] = [];
+    let webhook = app.call_with("composeWebhook", &nothing).await.unwrap();
+    assert_eq!(webhook.text().len(), 140_000 * 7 + 1, "it stays text");
+}
+
+/// One that has to be told the time again and again would never end.
+#[tokio::test]
+async fn many_calls_together_have_the_time_of_one() {
+    let text = "export const onEvent = () => new Promise((resolve) => setTimeout(resolve, 300))";
+    let (mut app, _) = open_with(sandbox_with(brief()), text, Meta::default()).await;
+    let begun = Instant::now();
+    let outcomes = app.call_each("onEvent", vec![json!({}); 20]).await;
+    assert!(begun.elapsed() < Duration::from_secs(3));
+    assert!(
+        outcomes[0].is_ok() && outcomes.contains(&Err(Failure::TooSlow)),
+        "{outcomes:?}"
+    );
+    assert_eq!(outcomes.last(), Some(&Err(Failure::NotRun)));
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use sandbox::{
-    Failure, Fault, FetchRequest, FetchResponse, Files, Host, HostCall, Instance, Level, Limits, Meta, Program,
+    Failure, Fault, FetchRequest, FetchResponse, Files, Host, HostCall, Instance, Json, Level, Limits, Meta, Program,
     Reading, Sandbox,
 };
 use serde_json::{Value, json};
@@ -87,7 +87,7 @@ pub(crate) struct Remembering {
     pub(crate) logs: Mutex<Vec<(Level, String)>>,
     pub(crate) requests: Mutex<Vec<FetchRequest>>,
     pub(crate) calls: Mutex<Vec<HostCall>>,
-    stored: Mutex<HashMap<String, Value>>,
+    stored: Mutex<HashMap<String, Json>>,
 }
 
 impl Remembering {
@@ -138,27 +138,28 @@ impl Host for Remembering {
         }
     }
 
-    async fn call(&self, call: HostCall) -> Result<Value, String> {
+    async fn call(&self, call: HostCall) -> Result<Json, String> {
         self.calls.lock().unwrap().push(call.clone());
         let mut stored = self.stored.lock().unwrap();
         match call {
             HostCall::StorageGet { key } | HostCall::CacheGet { key } => {
-                Ok(stored.get(&key).cloned().unwrap_or_default())
+                Ok(stored.get(&key).cloned().unwrap_or_else(Json::null))
             }
             HostCall::StorageSet { key, value } | HostCall::CacheSet { key, value, .. } => {
                 stored.insert(key, value);
-                Ok(Value::Null)
+                Ok(Json::null())
             }
             HostCall::StorageDel { key } => {
                 stored.remove(&key);
-                Ok(Value::Null)
+                Ok(Json::null())
             }
             HostCall::CacheIncr { key } => {
-                let number = stored.get(&key).and_then(Value::as_i64).unwrap_or(0) + 1;
-                stored.insert(key, json!(number));
-                Ok(json!(number))
+                let number = stored.get(&key).and_then(|json| json.text().parse::<i64>().ok());
+                let next = Json::from(json!(number.unwrap_or(0) + 1));
+                stored.insert(key, next.clone());
+                Ok(next)
             }
-            _ => Ok(Value::Null),
+            _ => Ok(Json::null()),
         }
     }
 

@@ -99,9 +99,9 @@ async fn events_are_captured_and_metrics_counted() {
     assert_eq!(
         calls,
         json!([
-            { "type": "capture", "event": "tick", "distinct_id": "me", "timestamp": "2024-01-01T00:00:00Z", "properties": { "a": 1 } },
-            { "type": "metric", "name": "sent", "change": "increment", "value": 2.0 },
-            { "type": "metric", "name": "top", "change": "max", "value": 7.0 },
+            { "capture": { "event": "tick", "distinct_id": "me", "timestamp": "2024-01-01T00:00:00Z", "properties": { "a": 1 } } },
+            { "metric": { "name": "sent", "change": "increment", "value": 2.0 } },
+            { "metric": { "name": "top", "change": "max", "value": 7.0 } },
         ])
     );
 }

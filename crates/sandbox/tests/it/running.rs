@@ -112,10 +112,10 @@ async fn jobs_and_tasks_run() {
     assert_eq!(
         calls,
         json!([
-            { "type": "run_job", "name": "greet", "payload": { "name": "Ann" }, "delay_ms": 0 },
-            { "type": "run_job", "name": "greet", "payload": null, "delay_ms": 120_000 },
-            { "type": "run_job", "name": "greet", "payload": null, "delay_ms": 0 },
-            { "type": "storage_set", "key": "greeted", "value": "Bob" },
+            { "run_job": { "name": "greet", "payload": { "name": "Ann" }, "delay_ms": 0 } },
+            { "run_job": { "name": "greet", "payload": null, "delay_ms": 120_000 } },
+            { "run_job": { "name": "greet", "payload": null, "delay_ms": 0 } },
+            { "storage_set": { "key": "greeted", "value": "Bob" } },
         ])
     );
 }

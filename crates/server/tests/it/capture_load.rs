@@ -20,9 +20,13 @@ const MB: usize = 1024 * 1024;
 
 /// A server that believes the addresses senders claim, so that one machine can be many.
 fn start(home: &Home) -> Server {
+    start_with(home, BUDGET_MB)
+}
+
+fn start_with(home: &Home, budget_mb: u64) -> Server {
     let mut command = home.keyed();
     command
-        .env("HEDGEROW_CAPTURE_MEMORY", BUDGET_MB.to_string())
+        .env("HEDGEROW_CAPTURE_MEMORY", budget_mb.to_string())
         .env("HEDGEROW_TRUSTED_PROXIES", "127.0.0.1/32")
         .env("HEDGEROW_LOG", "warn,hedgerow=info");
     home.spawn(&mut command).ready()
@@ -187,6 +191,102 @@ fn memory_stays_within_its_bound_whatever_is_sent() {
         "{statuses:?}"
     );
     within("batches");
+}
+
+/// A batch that has to be unpacked and searched first, as SDKs for servers send.
+fn honest_batch(server: &Server, token: &str) -> Option<u16> {
+    let event = json!({ "event": "honest", "distinct_id": "ann", "properties": { "a": "x".repeat(200) } });
+    let batch = json!({ "api_key": token, "batch": vec![event; 500] });
+    send(server.address, 250, &gzip(batch.to_string().as_bytes()))
+}
+
+fn threads(server: &Server) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.process.id())).expect("our own child");
+    let line = status.lines().find_map(|line| line.strip_prefix("Threads:"));
+    line.expect("a line").trim().parse().expect("a number")
+}
+
+/// What one address sends without a token is much to unpack and little to send; some of it is given up at once, so that the
+/// server works for nobody.
+#[test]
+fn who_has_no_token_does_not_keep_others_from_being_read() {
+    let home = Home::any();
+    // Enough for one address to have many bodies there at once.
+    let server = start_with(&home, 768);
+    let token = token(&server);
+    let bomb = format!(r#"{{"x":{{"a":1{}"#, r#","a":1"#.repeat(20 * MB / 6));
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(bomb.as_bytes()).expect("into memory");
+    let bomb = encoder.finish().expect("into memory");
+    assert!(bomb.len() < 64 * 1024, "{}", bomb.len());
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for number in 0..100 {
+            let (bomb, is_over, server) = (&bomb, &is_over, &server);
+            scope.spawn(move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    if number % 2 == 0 {
+                        send(server.address, 1, bomb);
+                    } else {
+                        let mut connection = begin(server.address, 1, bomb.len());
+                        let _ = connection.write_all(bomb);
+                        std::thread::park_timeout(Duration::from_millis(12));
+                    }
+                }
+            });
+        }
+        std::thread::park_timeout(Duration::from_secs(1));
+        let mut slowest = Duration::ZERO;
+        let mut statuses = Vec::new();
+        for _ in 0..10 {
+            let asked = Instant::now();
+            statuses.push(honest_batch(&server, &token));
+            slowest = slowest.max(asked.elapsed());
+        }
+        let threads = threads(&server);
+        is_over.store(true, Ordering::Relaxed);
+        assert!(statuses.iter().all(|status| *status == Some(200)), "{statuses:?}");
+        assert!(slowest < Duration::from_secs(8), "{slowest:?}");
+        assert!(threads < 60, "{threads} threads at work");
+    });
+}
+
+/// What is set of a person is read again for each change, and stands in each event of theirs.
+#[test]
+fn what_is_known_of_a_person_does_not_take_all_memory_and_disk() {
+    let home = Home::any();
+    let server = start(&home);
+    let token = token(&server);
+    for number in 0..50 {
+        assert_eq!(honest(&server, &token, number), 200);
+    }
+    let baseline = peak_mb(&server);
+    let set = |key: usize| {
+        let values = vec![r#"{"":1}"#; 20_000].join(",");
+        let event = format!(
+            r#"{{"api_key":"{token}","event":"e","distinct_id":"d","$set":{{"small_{key}":[{}],"large_{key}":[{values}]}}}}"#,
+            vec![r#"{"":1}"#; 1_000].join(",")
+        );
+        gzip(event.as_bytes())
+    };
+    for key in 0..16 {
+        assert_eq!(send(server.address, 1, &set(key)), Some(200), "{key}");
+    }
+    let small = json!({ "event": "e", "distinct_id": "d" });
+    let batch = json!({ "api_key": token, "batch": vec![small; 2_000] }).to_string();
+    assert_eq!(send(server.address, 1, &gzip(batch.as_bytes())), Some(200));
+    let peak = peak_mb(&server);
+    assert!(
+        peak < baseline + BUDGET_MB + SLACK_MB,
+        "{baseline} MB before, {peak} MB at most"
+    );
+    let written: u64 = std::fs::read_dir(home.folder.join("data"))
+        .expect("the data folder")
+        .flatten()
+        .filter(|file| file.file_name().to_string_lossy().starts_with("events.sqlite"))
+        .map(|file| file.metadata().expect("a file").len())
+        .sum();
+    assert!(written < 64 << 20, "{written} bytes");
 }
 
 /// The first bytes tell who sends, so nobody waits for the rest of a body that is refused anyway.

@@ -223,6 +223,59 @@ fn one_address_cannot_have_all_connections() {
     });
 }
 
+/// A connection is an open file. Where the limit can be raised, it is; where it cannot, others get their share.
+#[test]
+fn few_open_files_do_not_silence_the_server() {
+    for (limit, most) in [("ulimit -S -n 200", 300), ("ulimit -n 260", 15)] {
+        let home = Home::any();
+        let plain = home.keyed();
+        let mut limited = std::process::Command::new("sh");
+        let script = format!("{limit}; exec \"$0\" \"$@\"");
+        limited
+            .arg("-c")
+            .arg(script)
+            .arg(plain.get_program())
+            .args(plain.get_args());
+        limited.env_clear().current_dir(&home.folder);
+        limited.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let server = home.spawn(&mut limited).ready();
+        let open: Vec<_> = (0..300)
+            .map(|_| connect(server.address).expect("a connection"))
+            .collect();
+        let is_open = |connection: &std::net::TcpStream| {
+            connection.set_nonblocking(true).expect("a socket");
+            matches!((&*connection).read(&mut [0]), Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
+        };
+        until("those above the limit are closed", SOON * 10, || {
+            (open.iter().filter(|connection| is_open(connection)).count() <= most).then_some(())
+        });
+        // From another address: there are always some for others.
+        let theirs = (std::net::Ipv4Addr::new(127, 0, 0, 2), 0).into();
+        let socket = connect_from(theirs, server.address);
+        assert!(is_answered(socket), "{limit}");
+    }
+}
+
+fn connect_from(own: std::net::SocketAddr, server: std::net::SocketAddr) -> std::net::TcpStream {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let connected = runtime.expect("a runtime").block_on(async {
+        let socket = tokio::net::TcpSocket::new_v4()?;
+        socket.bind(own)?;
+        socket.connect(server).await?.into_std()
+    });
+    connected.expect("a connection")
+}
+
+fn is_answered(mut socket: std::net::TcpStream) -> bool {
+    socket.set_nonblocking(false).expect("a socket");
+    socket.set_read_timeout(Some(SOON * 5)).expect("a time limit");
+    let mut answer = [0; 15];
+    socket
+        .write_all(b"GET /healthz HTTP/1.1\r\nHost: hedgerow.test\r\n\r\n")
+        .expect("the server reads");
+    socket.read_exact(&mut answer).is_ok() && &answer == b"HTTP/1.1 200 OK"
+}
+
 /// Each holds one of the connections there are, so none may do so for ever.
 #[test]
 fn clients_that_do_not_speak_are_hung_up_on() {

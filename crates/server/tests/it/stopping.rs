@@ -11,7 +11,7 @@ use crate::on_each;
 /// Fifteen events with a megabyte each, and a query that looks at each of them for seconds.
 fn busy_export(server: &Server) -> String {
     let team = server.get(KEY, "/api/organizations/@current/teams/").body["results"][0].clone();
-    let long = "a".repeat(1 << 20);
+    let long = "a".repeat(1_000_000);
     let event = |n: i32| json!({ "event": "x", "distinct_id": n.to_string(), "properties": { "a": long } });
     let batch: Vec<_> = (0..15).map(event).collect();
     let body = json!({ "api_key": team["api_token"], "batch": batch });

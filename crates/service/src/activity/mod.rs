@@ -106,7 +106,7 @@ impl Entry {
             action: ChangeKind::Created,
             field: field.to_owned(),
             before: Value::Null,
-            after: value.into(),
+            after: cut(&value.into()),
         });
         self
     }
@@ -162,7 +162,7 @@ fn change(field: &str, before: Option<&Value>, after: Option<&Value>) -> Option<
     };
     let shown = |value: &Value| match value {
         value if SECRET.contains(&field) && !value.is_null() => Value::from(REDACTED),
-        value => value.clone(),
+        value => cut(value),
     };
     Some(Change {
         action,
@@ -170,6 +170,23 @@ fn change(field: &str, before: Option<&Value>, after: Option<&Value>) -> Option<
         before: shown(before),
         after: shown(after),
     })
+}
+
+/// Longer values are cut: a page of the log shows both sides of many changes.
+const LONGEST: usize = 4 << 10;
+
+/// The value, or the beginning of it as text, which says that it was cut.
+fn cut(value: &Value) -> Value {
+    let text = match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => return value.clone(),
+        Value::String(text) => text.clone(),
+        value => value.to_string(),
+    };
+    if text.len() <= LONGEST {
+        return value.clone();
+    }
+    let end = text.floor_char_boundary(LONGEST);
+    Value::from(format!("{}… [cut: {} bytes in all]", &text[..end], text.len()))
 }
 
 fn fields<T: Recorded>(thing: Option<&T>) -> Map<String, Value> {
@@ -202,6 +219,21 @@ mod tests {
         }
         fn name(&self) -> String {
             "thing".to_owned()
+        }
+    }
+
+    #[test]
+    fn long_values_are_cut_and_say_so() {
+        let short = json!({ "a": "\u{e4}".repeat(1000) });
+        assert_eq!(cut(&short), short);
+        for long in [
+            json!("\u{e4}".repeat(100_000)),
+            json!(vec![1; 100_000]),
+            json!({ "a": "x".repeat(200_000) }),
+        ] {
+            let cut = cut(&long);
+            let text = cut.as_str().expect("a text");
+            assert!(text.len() < LONGEST + 50 && text.contains("[cut: 200"), "{text}");
         }
     }
 

@@ -23,7 +23,7 @@ pub use interval::{Interval, Span};
 pub use logs::{Level as LogLevel, LogEntry, LogFilter};
 pub use runs::{Run, RunFilter, RunStatus};
 pub use schedule::Scheduled;
-pub use work::{Job, Outcome, Progress};
+pub use work::{Busy, Job, Outcome, Progress};
 
 use hogql::Model;
 use schemars::JsonSchema;

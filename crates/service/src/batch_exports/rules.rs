@@ -147,6 +147,7 @@ impl BatchExport {
     }
 
     /// What tells its destination from others. Runs to one place take turns, so that a broken one holds up nobody else.
+    /// The same bucket is another place for another organization: anybody can name it, and it may not let them in.
     pub(super) fn place(&self) -> String {
         let said = |field: &&destination::ConfigField| {
             field.is_address
@@ -158,7 +159,7 @@ impl BatchExport {
             .filter(said)
             .filter_map(|field| self.config.get(field.key));
         let parts: Vec<String> = parts.map(Value::to_string).collect();
-        format!("{} {}", self.kind.name(), parts.join(" "))
+        format!("{} {} {}", self.organization_id, self.kind.name(), parts.join(" "))
     }
 }
 

@@ -44,6 +44,17 @@ pub struct Progress {
     pub total: Option<u64>,
 }
 
+/// What a worker leaves to others at the moment.
+#[derive(Debug, Clone, Default)]
+pub struct Busy {
+    /// Where no further run goes.
+    pub places: Vec<String>,
+    /// Those with so many runs under way that all others come first.
+    pub organizations: Vec<OrganizationId>,
+    /// Whether they come not at all, even if nobody else waits.
+    pub is_strict: bool,
+}
+
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
@@ -60,8 +71,8 @@ pub enum Outcome {
 
 impl Service {
     /// Takes the run that has waited longest for the organization whose turn it is, unless it goes to one of the places
-    /// in `busy`.
-    pub async fn claim_run(&self, worker: WorkerId, busy: &[String], rotation: &Rotation) -> Result<Option<Job>> {
+    /// in `busy`. An organization that is in there comes when there is nobody else.
+    pub async fn claim_run(&self, worker: WorkerId, busy: &Busy, rotation: &Rotation) -> Result<Option<Job>> {
         let now = self.core.clock.now();
         let mut round = rotation.take().await;
         let Some(organization) = self.next_for_runs(busy, &round).await? else {
@@ -70,7 +81,7 @@ impl Service {
         round.served(organization);
         let mut db = self.write().await?;
         // Others may have been faster.
-        let Some(mut run) = sql::runs::lock_due(&mut db, organization, busy).await? else {
+        let Some(mut run) = sql::runs::lock_due(&mut db, organization, &busy.places).await? else {
             return Ok(None);
         };
         let export = sql::exports::find(&mut db, run.organization_id, run.batch_export).await?;
@@ -100,14 +111,23 @@ impl Service {
         }))
     }
 
-    async fn next_for_runs(&self, busy: &[String], round: &Round<'_>) -> Result<Option<OrganizationId>> {
+    async fn next_for_runs(&self, busy: &Busy, round: &Round<'_>) -> Result<Option<OrganizationId>> {
         let now = self.core.clock.now();
         let mut db = self.core.store.read().await?;
         if !sql::runs::is_due(&mut db, now).await? {
             return Ok(None);
         }
         for after in round.starts() {
-            let next = sql::runs::next_organization(&mut db, now, after, busy).await?;
+            let next = sql::runs::next_organization(&mut db, now, after, &busy.places, &busy.organizations).await?;
+            if next.is_some() {
+                return Ok(next);
+            }
+        }
+        if busy.organizations.is_empty() || busy.is_strict {
+            return Ok(None);
+        }
+        for after in round.starts() {
+            let next = sql::runs::next_organization(&mut db, now, after, &busy.places, &[]).await?;
             if next.is_some() {
                 return Ok(next);
             }

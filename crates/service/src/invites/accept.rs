@@ -148,6 +148,10 @@ impl Service {
         self.use_up(&mut db, &invite).await?;
         sso::refuse_enforced(&mut db, &new.email).await?;
         refuse_unproven_address(&mut db, &invite).await?;
+        // Whoever invited has this link, too: a dry run, which leaves no trace, does not tell them who has an account.
+        if request.is_dry_run && !invite.is_from_mail {
+            return self.rehearse(db, &invite, new, request).await;
+        }
         refuse_existing(&mut db, &invite).await?;
         let subjects = [Subject::Organization(invite.organization_id)];
         limits::take(&mut db, self.core.instance.hourly_limits, Action::SignUp, 1, &subjects).await?;
@@ -158,6 +162,25 @@ impl Service {
         db.commit(&Who::user(user.id, request), &entries).await?;
         Ok(Accepted {
             user,
+            organization: invite.organization_id,
+            session: Some(session),
+        })
+    }
+
+    /// What becomes of a new account, whether or not there is one. All of it is undone.
+    async fn rehearse(&self, mut db: Writing, invite: &Invite, new: &NewUser, request: Request) -> Result<Accepted> {
+        let stand_in = NewUser {
+            email: users::cases::placeholder(db.uuid())?,
+            ..new.clone()
+        };
+        let user = users::cases::insert(&mut db, &stand_in, None).await?;
+        let session = sessions::open(&mut db, &user, Opening::with_password(&request)).await?;
+        db.commit(&Who::user(user.id, request), &[]).await?;
+        Ok(Accepted {
+            user: User {
+                email: new.email.to_string(),
+                ..user
+            },
             organization: invite.organization_id,
             session: Some(session),
         })

@@ -36,7 +36,7 @@ impl Service {
         let mut db = self.write().await?;
         let organization = organizations::sql::lock(&mut db, caller.organization).await?;
         refuse_members(&mut db, caller.organization, &targets).await?;
-        self.count_invites(&mut db, caller, new.len()).await?;
+        self.count_invites(&mut db, caller, &targets).await?;
         let sender = user(&mut db, caller.user).await?;
         let mut made = Vec::with_capacity(new.len());
         let (mut entries, mut letters) = (Vec::new(), Vec::new());
@@ -71,7 +71,8 @@ impl Service {
         let organization = organizations::sql::lock(&mut db, caller.organization).await?;
         let mut invite = find(&mut db, caller.organization, id).await?;
         may_invite(caller.level, invite.level)?;
-        self.count_invites(&mut db, caller, 1).await?;
+        let target = target(&invite.target_email).map_err(|_| Error::NotFound("invite"))?;
+        self.count_invites(&mut db, caller, &[target]).await?;
         let sender = user(&mut db, caller.user).await?;
         invite.updated_at = db.now;
         invite.expires_at = db.now + TimeDelta::days(self.core.instance.invite_days);
@@ -80,7 +81,7 @@ impl Service {
         let fresh = Fresh::new(invite, &db);
         // Mail before invite, as the one who sends it does: two who wait for each other would both fail.
         mail::sql::delete_of_invite(&mut db, id).await?;
-        sql::renew(&mut db, &fresh).await?;
+        sql::renew(&mut db, &fresh, sender.id).await?;
         let letter = self.letter(&fresh, organization.name.as_str(), &sender);
         mail::post(&mut db, &self.core.instance, vec![letter]).await?;
         db.commit(&caller.who, &[Entry::happened(&fresh.invite, "resent")])
@@ -106,9 +107,14 @@ impl Service {
     }
 
     /// Each may be an email with words of the inviter's choice to somebody who never asked for it.
-    async fn count_invites(&self, db: &mut Writing, caller: &Caller<WriteInvites>, count: usize) -> Result<()> {
-        let subjects = [Subject::User(caller.user), Subject::Organization(caller.organization)];
-        limits::take(db, self.core.instance.hourly_limits, Action::Invite, count, &subjects).await
+    async fn count_invites(&self, db: &mut Writing, caller: &Caller<WriteInvites>, to: &[Email]) -> Result<()> {
+        let (limits, organization) = (self.core.instance.hourly_limits, caller.organization);
+        let subjects = [Subject::User(caller.user), Subject::Organization(organization)];
+        limits::take(db, limits, Action::Invite, to.len(), &subjects).await?;
+        for email in to {
+            limits::take_of(db, limits, Action::Invite, Subject::Recipient(organization, email)).await?;
+        }
+        Ok(())
     }
 
     /// Where the invited go. `base` is where the inviter sees us.

@@ -93,8 +93,9 @@ pub(super) async fn find(db: &mut Session, organization: OrganizationId, id: Inv
     with_sender(db, row).await
 }
 
+/// What somebody made, or sent again and so has the link of.
 pub(super) async fn of_sender(db: &mut Session, organization: OrganizationId, sender: UserId) -> Result<Vec<Invite>> {
-    const SQL: &str = select!("WHERE i.organization_id = $1 AND i.created_by = $2");
+    const SQL: &str = select!("WHERE i.organization_id = $1 AND (i.created_by = $2 OR i.sent_by = $2)");
     let rows = on!(db, conn => sqlx::query_as(SQL).bind(organization).bind(sender).fetch_all(conn))?;
     with_senders(db, rows).await
 }
@@ -142,9 +143,9 @@ pub(super) async fn insert(db: &mut Writing, fresh: &Fresh, sender: UserId) -> R
     Ok(())
 }
 
-pub(super) async fn renew(db: &mut Writing, fresh: &Fresh) -> Result<()> {
+pub(super) async fn renew(db: &mut Writing, fresh: &Fresh, sender: UserId) -> Result<()> {
     const SQL: &str = "UPDATE invite SET secret_hash = $3, emailing_attempt_made = $4, updated_at = $5, expires_at = $6, \
-        mail_hash = $7, claimed_until = NULL WHERE organization_id = $1 AND id = $2";
+        mail_hash = $7, sent_by = $8, claimed_until = NULL WHERE organization_id = $1 AND id = $2";
     let invite = &fresh.invite;
     changed!(
         db,
@@ -156,6 +157,7 @@ pub(super) async fn renew(db: &mut Writing, fresh: &Fresh) -> Result<()> {
             .bind(invite.updated_at)
             .bind(invite.expires_at)
             .bind(auth::key::hash(&fresh.mail_token).as_slice())
+            .bind(sender)
     )?;
     Ok(())
 }

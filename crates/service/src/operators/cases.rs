@@ -20,7 +20,7 @@ impl Service {
         person.acts_for_the_instance()?;
         Ok(Operator {
             who: person.who.clone(),
-            user: Some(person.user),
+            person: Some(person.clone()),
         })
     }
 
@@ -35,12 +35,16 @@ impl Service {
 
     pub async fn add_operator(&self, by: &Operator, new: &NewOperator) -> Result<User> {
         let email = Email::new(&new.email).map_err(|invalid| Error::invalid("email", invalid.code, invalid.detail))?;
+        // A right that outlasts an open browser which somebody found.
+        if let Some(person) = &by.person {
+            person.expect_recent_proof(self.core.clock.now())?;
+        }
         let mut db = self.write().await?;
         let known = lock(&mut db, by).await?;
         let user = users::sql::by_email(&mut db, &email).await?;
         let user =
             user.ok_or_else(|| Error::invalid("email", "does_not_exist", "nobody has an account with this email"))?;
-        if by.user.is_some() && !user.is_email_verified {
+        if by.person.is_some() && !user.is_email_verified {
             let detail = "nobody has proven that this email is theirs: let them sign in with SSO or reset their password first, or \
                           use hedgerow operators add on the server";
             return Err(Error::invalid("email", "unverified", detail));
@@ -143,7 +147,7 @@ pub(crate) async fn may_publish<P>(db: &mut Session, caller: &Caller<P>) -> Resu
 /// The operators there are; whoever acts must still be one of them.
 async fn lock(db: &mut Writing, by: &Operator) -> Result<Vec<User>> {
     let known = sql::lock_all(db).await?;
-    match by.user {
+    match by.user() {
         Some(user) if !known.iter().any(|one| one.id == user) => Err(not_an_operator()),
         _ => Ok(known),
     }

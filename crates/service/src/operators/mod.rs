@@ -10,21 +10,26 @@ use serde::Deserialize;
 
 use crate::access::Who;
 use crate::id::UserId;
+use crate::sessions::SignedIn;
 
 /// Somebody who acts for the whole instance: an operator who has signed in, or whoever can run commands on the machine.
 #[derive(Debug, Clone)]
 pub struct Operator {
     pub who: Who,
     /// None: the command line.
-    user: Option<UserId>,
+    person: Option<SignedIn>,
 }
 
 impl Operator {
     pub fn of_the_machine() -> Self {
         Self {
             who: Who::system(),
-            user: None,
+            person: None,
         }
+    }
+
+    fn user(&self) -> Option<UserId> {
+        self.person.as_ref().map(|person| person.user)
     }
 }
 

@@ -15,7 +15,7 @@ use crate::page::{Page, Window};
 use crate::teams::{self, Team};
 use crate::text::Name;
 use crate::users::{Person, User};
-use crate::{Service, Unchanged, domains, members, sso};
+use crate::{Service, Unchanged, domains, members, pipeline, sso};
 
 /// After this many taken slugs something other than bad luck is at work.
 const SLUG_TRIES: usize = 10;
@@ -85,6 +85,11 @@ impl Service {
             let detail = "this key is limited to some organizations and cannot create another";
             return Err(Error::Forbidden(detail.to_owned()));
         }
+        if let Err(limit) = self.core.founding.count(known.user)
+            && !self.is_operator(known.user).await?
+        {
+            return Err(limit);
+        }
         let mut db = self.write().await?;
         let (seen, entries) = create(&mut db, self, new, &known.person).await?;
         db.commit(&known.who, &entries).await?;
@@ -126,6 +131,7 @@ impl Service {
     ) -> Result<()> {
         let mut db = self.write().await?;
         let seen = lock(&mut db, caller, unchanged).await?;
+        pipeline::not_in_use(&mut db, caller.organization).await?;
         for domain in domains::sql::ids(&mut db, caller.organization).await? {
             sso::forget_domain(&mut db, domain).await?;
         }

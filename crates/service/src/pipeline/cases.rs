@@ -3,13 +3,13 @@ use serde_json::Value;
 
 use super::rules::{Difference, untitled};
 use super::versions::Manifest;
-use super::{App, AppPatch, AppWithFiles, Collection, NewApp, Package, empty_object, hosts, sql};
+use super::{App, AppPatch, AppWithFiles, Collection, Fetched, NewApp, Package, empty_object, hosts, limits, sql};
 use crate::access::{Caller, ChangeApps, ReadApps};
 use crate::activity::Entry;
 use crate::clock::Time;
 use crate::db::{Session, Writing};
 use crate::error::{Error, Result};
-use crate::id::AppId;
+use crate::id::{AppId, OrganizationId};
 use crate::page::{Page, Window};
 use crate::{Service, Unchanged, operators, organizations};
 
@@ -93,6 +93,7 @@ impl Service {
         let mut db = self.write().await?;
         let organization = organizations::sql::lock(&mut db, caller.organization).await?;
         grant(organization.plugins_access_level, INSTALL)?;
+        limits::room_for_app(&mut db, organization.id).await?;
         let mut app = fresh(&db, collection, new);
         (app.organization_id, app.organization_name) = (organization.id, organization.name.to_string());
         app.write(&new.rest)?;
@@ -106,6 +107,7 @@ impl Service {
             // A tag that was asked for need not be the newest.
             app.latest_tag = tag.clone().filter(|_| new.rest.tag.is_none());
         }
+        limits::check_app(None, &app)?;
         sql::apps::insert(&mut db, &mut app).await?;
         if let Some(token) = token {
             let place = app.token_place();
@@ -135,6 +137,9 @@ impl Service {
         if app.is_global && !before.is_global {
             publish(&mut db, caller, level).await?;
         }
+        if before.is_global && !app.is_global {
+            take_back(&mut db, caller, &before).await?;
+        }
         let entry = Entry::updated(&before, &app);
         if entry.is_none() && app.written == before.written {
             return Ok(before);
@@ -144,6 +149,9 @@ impl Service {
         }
         app.updated_at = db.now;
         keep_manifest(&mut db, &before, &mut app).await?;
+        if before.is_global && app.version != before.version {
+            publish(&mut db, caller, level).await?;
+        }
         sql::apps::save(&mut db, &app).await?;
         self.settle_configs(&mut db, &caller.who, &before, &app).await?;
         let entries: Vec<Entry> = Entry::updated(&before, &app).into_iter().collect();
@@ -175,7 +183,7 @@ impl Service {
         seen: &App,
         patch: &AppPatch,
         package: Package,
-        tag: Option<String>,
+        fetched: Fetched,
     ) -> Result<(App, Difference)> {
         let mut db = self.write().await?;
         let (before, level) = lock(&mut db, caller, seen.collection, seen.id, &crate::whatever).await?;
@@ -184,12 +192,14 @@ impl Service {
         }
         let mut app = before.clone();
         app.version = sql::versions::newest(&mut db, app.id).await? + 1;
-        if tag.is_some() {
-            app.tag = tag;
-        }
+        app.tag = fetched.tag.or(app.tag);
+        app.url = fetched.url.or(app.url);
         app.change(patch, Some(&package.offers))?;
-        if app.is_global && !before.is_global {
+        if app.is_global || before.is_global {
             publish(&mut db, caller, level).await?;
+        }
+        if before.is_global && !app.is_global {
+            take_back(&mut db, caller, &before).await?;
         }
         store(&mut db, &app, &package).await?;
         self.switch(db, caller, &before, app).await
@@ -264,7 +274,7 @@ pub fn source_changed() -> Error {
 fn fresh(db: &Writing, collection: Collection, new: &NewApp) -> App {
     App {
         id: AppId(0),
-        organization_id: crate::OrganizationId::NONE,
+        organization_id: OrganizationId::NONE,
         organization_name: String::new(),
         collection,
         plugin_type: new.plugin_type,
@@ -316,11 +326,35 @@ async fn store(db: &mut Writing, app: &App, package: &Package) -> Result<()> {
     sql::versions::prune(db, app.id, app.version).await
 }
 
-/// An app for all organizations runs with what each of them entrusts to it: that it exists is decided by those who run the
-/// instance. Taking it back harms nobody, and is up to its own organization.
-async fn publish(db: &mut Session, caller: &Caller<ChangeApps>, level: i16) -> Result<()> {
+/// An app for all organizations runs with what each of them entrusts to it: that it exists, and what others are offered as its next
+/// version, is decided by those who run the instance.
+pub(super) async fn publish(db: &mut Session, caller: &Caller<ChangeApps>, level: i16) -> Result<()> {
     grant(level, ROOT)?;
     operators::may_publish(db, caller).await
+}
+
+/// An app for all becomes its organization's own again. What others have set up for it, secrets included, is theirs: it is not taken
+/// from them.
+async fn take_back(db: &mut Writing, caller: &Caller<ChangeApps>, app: &App) -> Result<()> {
+    operators::may_publish(db, caller).await?;
+    // From here on nobody begins to use it.
+    sql::apps::lock(db, app.id).await?;
+    match sql::configs::count_of_others(db, app.organization_id, Some(app.id)).await? {
+        0 => Ok(()),
+        count => Err(Error::invalid("is_global", "in_use", in_use("this app", count))),
+    }
+}
+
+/// The same for whoever would delete the organization with all its apps.
+pub(crate) async fn not_in_use(db: &mut Session, organization: OrganizationId) -> Result<()> {
+    match sql::configs::count_of_others(db, organization, None).await? {
+        0 => Ok(()),
+        count => Err(Error::refused("in_use", in_use("apps of this one", count))),
+    }
+}
+
+fn in_use(what: &str, count: i64) -> String {
+    format!("other organizations still use {what}; configurations there: {count}. They have to delete them first")
 }
 
 /// What the organization is allowed to do with apps.

@@ -6,8 +6,9 @@ use serde_json::{Map, Value};
 
 use super::cases::{CONFIGURE, allow, find};
 use super::logs::{self, Level};
-use super::pins::{self, as_approved, version_changed};
-use super::{App, Collection, hosts, schema, sql};
+use super::pins::{self, as_approved, as_run, version_changed};
+use super::targets::{Target, need_again};
+use super::{App, Collection, hosts, limits, schema, sql};
 use crate::access::{Caller, ChangeApps, ReadApps, Who};
 use crate::activity::{self, Entry, Recorded};
 use crate::batch_exports::destination::merge;
@@ -165,7 +166,13 @@ impl Service {
         // Keeps the team from being deleted meanwhile.
         organizations::sql::lock(&mut db, caller.organization).await?;
         allow(&mut db, caller, CONFIGURE).await?;
+        limits::room_for_config(&mut db, caller.organization).await?;
         let app = find(&mut db, caller, collection, app).await?;
+        // An app that others begin to use is not taken back from them at the same time.
+        let app = sql::apps::lock(&mut db, app.id)
+            .await?
+            .filter(|app| app.is_global || app.organization_id == caller.organization);
+        let app = app.ok_or(Error::NotFound("app"))?;
         if new.version.is_some_and(|seen| seen != app.version) {
             return Err(version_changed(app.version));
         }
@@ -254,6 +261,7 @@ impl Service {
 
     /// Applies a change and makes sure that the whole fits what the app asks for.
     fn change_config(&self, db: &mut Writing, app: &App, config: &mut AppConfig, patch: &ConfigPatch) -> Result<()> {
+        let before = Target::new(app, config.allowed_hosts.clone(), self.own_values(config)?);
         let is_switched = patch.enabled.is_some_and(|enabled| enabled != config.enabled);
         let is_switched_on = is_switched && !config.enabled;
         config.enabled = patch.enabled.unwrap_or(config.enabled);
@@ -273,7 +281,15 @@ impl Service {
                 }
             }
         }
+        let kept: Vec<String> = secrets.keys().cloned().collect();
         let whole = self.put(db, app, config, open, secrets)?;
+        let after = Target::new(app, config.allowed_hosts.clone(), whole.clone());
+        if before.is_elsewhere(&after, app) {
+            need_again(app, &kept)?;
+        }
+        if patch.config.is_some() {
+            limits::check_config(&app.config_schema, &whole)?;
+        }
         if patch.config.is_some() || is_switched_on {
             schema::check_config(&app.config_schema, &whole, config.enabled)?;
         }
@@ -303,14 +319,24 @@ impl Service {
         Ok(secrets.into_iter().map(|(key, _)| key).collect())
     }
 
+    /// What the configuration itself says, secrets included.
+    pub(super) fn own_values(&self, config: &AppConfig) -> Result<Map<String, Value>> {
+        Ok(merge(config.config.clone(), self.config_secrets(config)?))
+    }
+
     /// Everything the app is told, secrets and defaults included.
     pub(super) fn config_values(&self, app: &App, config: &AppConfig) -> Result<Map<String, Value>> {
-        let whole = merge(config.config.clone(), self.config_secrets(config)?);
-        Ok(schema::with_defaults(&app.config_schema, whole))
+        Ok(schema::with_defaults(&app.config_schema, self.own_values(config)?))
     }
 
     /// Makes what a configuration waits for fit what the code offers, and saves it.
     pub(super) async fn follow_code(&self, db: &mut Writing, app: &App, config: &mut AppConfig) -> Result<()> {
+        let app = as_run(db, app.clone()).await?;
+        self.follow(db, &app, config).await
+    }
+
+    /// The same for an app as it is run.
+    async fn follow(&self, db: &mut Writing, app: &App, config: &mut AppConfig) -> Result<()> {
         let now = db.now;
         config.due_at = (config.enabled && app.takes_events()).then(|| config.due_at.unwrap_or(now));
         sql::configs::save(db, config).await?;
@@ -325,13 +351,8 @@ impl Service {
     /// The same for all configurations of an app whose code, or what is said of it, has changed.
     pub(super) async fn settle_configs(&self, db: &mut Writing, who: &Who, before: &App, app: &App) -> Result<()> {
         let (mut of_ours, mut of_others) = (Vec::new(), Vec::new());
+        let run = as_run(db, app.clone()).await?;
         for mut config in sql::configs::lock_all_of_app(db, app.id).await? {
-            if !app.is_global && config.organization_id != app.organization_id {
-                // They no longer see the app; what they set up for it would be out of their reach.
-                sql::configs::delete(db, &config).await?;
-                of_others.push(Entry::deleted(&config).named("config_deleted"));
-                continue;
-            }
             if config.organization_id != app.organization_id {
                 // What runs for them is theirs to decide; that there is something newer is theirs to know.
                 if app.version != before.version {
@@ -341,7 +362,7 @@ impl Service {
             }
             (config.version, config.latest_version) = (app.version, app.version);
             of_ours.extend(self.encrypt_by_schema(db, app, &mut config).await?);
-            self.follow_code(db, app, &mut config).await?;
+            self.follow(db, &run, &mut config).await?;
         }
         activity::record(db, who, &of_ours).await?;
         // Recorded where they see it, but not by whom: people of one organization are nobody to another.

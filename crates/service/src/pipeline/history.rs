@@ -1,7 +1,7 @@
 //! The code that an app had before: looked at, and gone back to.
 
-use super::cases::{CONFIGURE, INSTALL, allow, find, lock, own};
-use super::{App, Collection, Difference, Version, VersionName, VersionSeen, sql};
+use super::cases::{CONFIGURE, INSTALL, allow, find, lock, own, publish};
+use super::{App, Collection, Difference, Version, VersionName, VersionSeen, limits, sql};
 use crate::Service;
 use crate::access::{Caller, ChangeApps, ReadApps};
 use crate::error::{Error, Result};
@@ -60,21 +60,29 @@ impl Service {
         wanted: Option<i64>,
     ) -> Result<(App, Difference)> {
         let mut db = self.write().await?;
-        let (before, _) = lock(&mut db, caller, collection, id, &crate::whatever).await?;
+        let (before, level) = lock(&mut db, caller, collection, id, &crate::whatever).await?;
         let kept = sql::versions::of_app(&mut db, id).await?;
         let is_wanted = |number: i64| wanted.map_or(number < before.version, |wanted| number == wanted);
-        let Some(VersionName { number, tag, .. }) = kept.into_iter().find(|name| is_wanted(name.number)) else {
+        let Some(VersionName {
+            number, tag, sha256, ..
+        }) = kept.into_iter().find(|name| is_wanted(name.number))
+        else {
             return Err(Error::refused(
                 "no_such_version",
                 "there is no such version of this app's code to go back to",
             ));
         };
         let manifest = sql::versions::manifest(&mut db, id, number).await?;
+        if before.is_global {
+            publish(&mut db, caller, level).await?;
+        }
         let mut app = before.clone().at(number, manifest);
         app.tag = tag;
+        app.pin_to(sha256.as_deref())?;
         if let Some(offers) = sql::versions::offers(&mut db, &app).await? {
             app.take_over(&offers);
         }
+        limits::check_app(Some(&before), &app)?;
         self.switch(db, caller, &before, app).await
     }
 }

@@ -31,8 +31,12 @@ enum Entry {
 
 impl Entry {
     fn parse(text: &str) -> Option<Self> {
-        if let Some(key) = text.strip_prefix("config.") {
-            return (!key.is_empty()).then(|| Self::Configured(key.to_owned()));
+        if let Some(key) = field_of(text) {
+            return Some(Self::Configured(key.to_owned()));
+        }
+        // What has no dot behind it is meant to be a field.
+        if text.strip_prefix("config.").is_some_and(|rest| !rest.contains('.')) {
+            return None;
         }
         match text.strip_prefix("*.") {
             // `*.com` would be nearly everything.
@@ -42,6 +46,13 @@ impl Entry {
             None => normal(text).map(Self::Exactly),
         }
     }
+}
+
+/// The field of the configuration that an entry points to. `config.example.com` is a host.
+pub(super) fn field_of(entry: &str) -> Option<&str> {
+    let key = entry.strip_prefix("config.")?;
+    let is_key = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    (!key.is_empty() && key.len() <= LONGEST && key.bytes().all(is_key)).then_some(key)
 }
 
 /// A host as requests name it: lower case, in ASCII, without port or path.
@@ -79,13 +90,9 @@ pub(super) fn check(field: &'static str, list: &[String]) -> Result<()> {
 pub struct AllowedHosts(Vec<Vec<Entry>>);
 
 impl AllowedHosts {
-    /// `values` is what the app is told by the configuration.
+    /// `values` is what the configuration itself says: a default that its publisher changes must lead nowhere.
     pub(super) fn new(app: &App, limited_to: Option<&[String]>, values: &Map<String, Value>) -> Self {
-        let declared = match &app.hosts {
-            None if app.is_global => Some(&[][..]),
-            declared => declared.as_deref(),
-        };
-        let lists = declared.into_iter().chain(limited_to);
+        let lists = declared(app).into_iter().chain(limited_to);
         Self(lists.map(|list| entries(list, values)).collect())
     }
 
@@ -103,6 +110,29 @@ impl AllowedHosts {
         };
         self.0.iter().all(|list| list.iter().any(is_meant))
     }
+}
+
+/// The hosts that an app is held to; none: it is not.
+fn declared(app: &App) -> Option<&[String]> {
+    match &app.hosts {
+        None if app.is_global => Some(&[]),
+        declared => declared.as_deref(),
+    }
+}
+
+/// The hosts that an app declares, as this configuration resolves them; `*` is any. A field that it has no value for stays as it is named.
+pub(super) fn named_hosts(app: &App, values: &Map<String, Value>) -> Vec<String> {
+    let Some(list) = declared(app) else {
+        return vec!["*".to_owned()];
+    };
+    let resolved = |entry: &String| {
+        let value = field_of(entry).and_then(|key| values.get(key)?.as_str());
+        value.and_then(configured).unwrap_or_else(|| entry.clone())
+    };
+    let mut hosts: Vec<String> = list.iter().map(resolved).collect();
+    hosts.sort();
+    hosts.dedup();
+    hosts
 }
 
 /// A host that a configuration's app sent requests to, or tried to.
@@ -140,7 +170,11 @@ impl Service {
         for (host, is_allowed) in hosts {
             let known = sql::hosts::find(&mut db, config.id, host).await?;
             if known.is_none() && sql::hosts::count(&mut db, config.id).await? >= MOST_REACHED {
-                continue;
+                if !is_allowed {
+                    // Nothing was sent there, and names can be made up without end.
+                    continue;
+                }
+                sql::hosts::forget_one(&mut db, config.id).await?;
             }
             sql::hosts::put(&mut db, config.id, host, *is_allowed).await?;
             if !is_allowed && known.is_none_or(|known| known.is_allowed) {
@@ -233,6 +267,15 @@ mod tests {
     }
 
     #[test]
+    fn a_host_that_begins_like_a_field_is_a_host() {
+        let hosts = allowed(
+            &["config.googleapis.com"],
+            &json!({ "googleapis.com": "https://evil.example" }),
+        );
+        assert!(hosts.allows("config.googleapis.com") && !hosts.allows("evil.example"));
+    }
+
+    #[test]
     fn each_list_must_have_the_host() {
         let mut both = allowed(&["a.example", "b.example"], &json!({}));
         both.0.extend(allowed(&["b.example", "c.example"], &json!({})).0);
@@ -256,6 +299,7 @@ mod tests {
             "a.example:8443",
             "a@b.example",
             "config.",
+            "config.my-url",
             "a b",
             "*.*.example.com",
         ] {
@@ -268,6 +312,8 @@ mod tests {
             "[::1]",
             "localhost",
             "config.url",
+            "config.my_url2",
+            "config.example.com",
         ] {
             assert!(check("allowed_hosts", &[text.to_owned()]).is_ok(), "{text}");
         }

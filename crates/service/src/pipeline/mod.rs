@@ -7,6 +7,7 @@ mod cases;
 mod configs;
 mod history;
 mod hosts;
+mod limits;
 mod lists;
 mod logs;
 mod pins;
@@ -15,21 +16,23 @@ pub mod schema;
 mod sites;
 mod sql;
 mod storage;
+mod targets;
 mod tasks;
 mod uses;
 mod versions;
 mod work;
 
+pub(crate) use cases::not_in_use;
 pub use cases::source_changed;
 pub use configs::{AppConfig, ConfigPatch, NewConfig};
 pub use hosts::{AllowedHosts, ReachedHost};
 pub use logs::{AppLog, AppLogFilter, Level as AppLogLevel, Source as AppLogSource};
 pub use pins::ConfigUpgrade;
-pub use rules::Difference;
+pub use rules::{Difference, FieldChange};
 pub use sites::{Script, SiteApp};
 pub use tasks::{AppTask, TaskKind};
 pub use uses::{AppUse, AppsSeen, UseCount};
-pub use versions::{Offers, Package, Version, VersionName, VersionSeen};
+pub use versions::{Fetched, Offers, Package, Version, VersionName, VersionSeen};
 pub use work::{AppJob, DueAfter, DueApp, MOST_FAILURES, Place, Runnable, Step, Stop};
 
 use std::collections::BTreeMap;
@@ -267,18 +270,15 @@ impl App {
             .any(|name| self.has("methods", name))
     }
 
-    pub fn scheduled_tasks(&self) -> Vec<String> {
-        self.listed("scheduled_tasks")
+    /// Whatever else is listed there is no time to run something.
+    pub fn scheduled_tasks(&self) -> Vec<&'static str> {
+        let listed = |name: &&str| self.has("scheduled_tasks", name);
+        tasks::SCHEDULED.into_iter().filter(listed).collect()
     }
 
     fn has(&self, list: &str, name: &str) -> bool {
-        self.listed(list).iter().any(|one| one == name)
-    }
-
-    fn listed(&self, list: &str) -> Vec<String> {
         let names = self.capabilities.get(list).and_then(Value::as_array);
-        let names = names.into_iter().flatten().filter_map(Value::as_str);
-        names.map(str::to_owned).collect()
+        names.into_iter().flatten().any(|one| one == name)
     }
 }
 

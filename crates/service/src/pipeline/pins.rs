@@ -1,9 +1,13 @@
 //! Which version of an app a configuration runs: the one that its organization approved, until it takes a newer one.
 
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
 use super::cases::{CONFIGURE, allow, find};
 use super::configs::{lock, seen};
 use super::logs::{self, Level};
-use super::{App, AppConfig, Collection, Difference, Files, sql};
+use super::{App, AppConfig, Collection, Derived, Difference, Files, empty_object, sql};
 use crate::Service;
 use crate::access::{Caller, ChangeApps, ReadApps};
 use crate::activity::Entry;
@@ -58,7 +62,7 @@ impl Service {
         let config = seen(caller, app, sql::configs::find(&mut db, caller.organization, id).await?)?;
         let approved = as_approved(&mut db, latest.clone(), &config).await?;
         Ok(ConfigUpgrade {
-            difference: Difference::between(&approved, &latest),
+            difference: Difference::for_values(&approved, &latest, &self.own_values(&config)?),
             files_before: sql::versions::files(&mut db, &approved).await?.unwrap_or_default(),
             files_after: sql::versions::files(&mut db, &latest).await?.unwrap_or_default(),
             config,
@@ -109,6 +113,30 @@ pub(super) async fn as_approved(db: &mut Session, app: App, config: &AppConfig) 
     Ok(app.at(config.version, manifest))
 }
 
+/// The app as it is run. What was written of it can leave out what its code can do, and adds nothing.
+pub(super) async fn as_run(db: &mut Session, mut app: App) -> Result<App> {
+    if app.version > 0 && !app.written.contains(&Derived::Capabilities) {
+        return Ok(app);
+    }
+    let offers = sql::versions::offers(db, &app).await?;
+    let offered = offers.map_or_else(empty_object, |offers| offers.capabilities);
+    app.capabilities = common(&app.capabilities, &offered);
+    Ok(app)
+}
+
+/// What both list.
+fn common(written: &Value, offered: &Value) -> Value {
+    let names = |value: &Value, list: &str| -> BTreeSet<String> {
+        let names = value.get(list).and_then(Value::as_array).into_iter().flatten();
+        names.filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let lists = ["methods", "scheduled_tasks", "jobs"].map(|list| {
+        let both = &names(written, list) & &names(offered, list);
+        (list.to_owned(), both.into_iter().collect::<Value>())
+    });
+    Value::Object(lists.into_iter().collect())
+}
+
 /// Tells those who use an app of others that it has another version now.
 pub(super) async fn tell(db: &mut Writing, app: &App, config: &AppConfig) -> Result<Entry> {
     let message = format!(
@@ -125,5 +153,20 @@ pub(super) fn version_changed(latest: i64) -> Error {
     Error::Conflict {
         code: "version_changed",
         detail: format!("the app has version {latest} by now: review it and repeat"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_written_can_leave_out_and_not_add() {
+        let offered = json!({ "methods": ["onEvent", "setupPlugin"], "scheduled_tasks": [], "jobs": ["all"] });
+        let written = json!({ "methods": ["onEvent", "onEvent", "exportEvents", 1], "scheduled_tasks": ["runEveryDay"], "x": [] });
+        let both = json!({ "methods": ["onEvent"], "scheduled_tasks": [], "jobs": [] });
+        assert_eq!(common(&written, &offered), both);
     }
 }

@@ -3,8 +3,9 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::hosts::named_hosts;
 use super::schema::{self, Field};
-use super::{App, AppFields, AppName, AppPatch, Derived, Offers, empty_object};
+use super::{App, AppFields, AppName, AppPatch, Derived, Offers, empty_object, limits};
 use crate::error::{Error, Result};
 
 /// What one code offers and another does not.
@@ -16,19 +17,36 @@ pub struct Difference {
     pub removed_fields: Vec<String>,
     /// Fields of the configuration that both have, and that are not the same in both.
     pub changed_fields: Vec<String>,
+    /// What is said of each of these fields, before and after.
+    pub field_changes: Vec<FieldChange>,
     /// Hosts that it can reach; `*` is any.
     pub added_hosts: Vec<String>,
     pub removed_hosts: Vec<String>,
 }
 
+/// A field of the configuration, as the schema describes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FieldChange {
+    pub key: String,
+    /// Null: it was not there.
+    pub before: Value,
+    /// Null: it is gone.
+    pub after: Value,
+}
+
 impl Difference {
     pub fn between(before: &App, after: &App) -> Self {
+        Self::for_values(before, after, &Map::new())
+    }
+
+    /// The same for a configuration that has these values: hosts are those that they name.
+    pub(super) fn for_values(before: &App, after: &App, values: &Map<String, Value>) -> Self {
         let (old, new) = (capabilities(&before.capabilities), capabilities(&after.capabilities));
         let (old_fields, new_fields) = (
             schema::fields(&before.config_schema),
             schema::fields(&after.config_schema),
         );
-        let (old_hosts, new_hosts) = (declared_hosts(before), declared_hosts(after));
+        let (old_hosts, new_hosts) = (named_hosts(before, values), named_hosts(after, values));
         let missing_in = |fields: &[Field], key: &str| !fields.iter().any(|field| field.key == key);
         let keys = |fields: &[Field], others: &[Field]| -> Vec<String> {
             let gone = fields.iter().filter(|field| missing_in(others, &field.key));
@@ -43,6 +61,7 @@ impl Difference {
             added_fields: keys(&new_fields, &old_fields),
             removed_fields: keys(&old_fields, &new_fields),
             changed_fields: changed.map(|field| field.key.clone()).collect(),
+            field_changes: field_changes(before, &old_fields, after, &new_fields),
             added_hosts: new_hosts
                 .iter()
                 .filter(|host| !old_hosts.contains(host))
@@ -57,8 +76,18 @@ impl Difference {
     }
 }
 
-fn declared_hosts(app: &App) -> Vec<String> {
-    app.hosts.clone().unwrap_or_else(|| vec!["*".to_owned()])
+/// All fields that are added, changed or removed, those that are there first.
+fn field_changes(before: &App, old: &[Field], after: &App, new: &[Field]) -> Vec<FieldChange> {
+    let find = |fields: &[Field], key: &str| fields.iter().find(|field| field.key == key).cloned();
+    let gone = old.iter().filter(|field| find(new, &field.key).is_none());
+    let keys = new.iter().chain(gone).map(|field| field.key.clone());
+    keys.filter(|key| find(old, key) != find(new, key))
+        .map(|key| FieldChange {
+            before: schema::entry(&before.config_schema, &key),
+            after: schema::entry(&after.config_schema, &key),
+            key,
+        })
+        .collect()
 }
 
 /// As `methods.onEvent`, `jobs.exportAll`.
@@ -89,14 +118,19 @@ impl App {
 
     /// `found` is what its code offers, if it has any: what is taken back is what that says.
     pub(super) fn change(&mut self, patch: &AppPatch, found: Option<&Offers>) -> Result<()> {
-        if let Some(plugin_type) = patch.plugin_type {
+        let before = self.clone();
+        if let Some(plugin_type) = patch.plugin_type.filter(|given| *given != self.plugin_type) {
+            if self.is_pinned() {
+                let detail = "this app is pinned to a checksum, so its code comes from there and nowhere else";
+                return Err(Error::invalid("plugin_type", "pinned", detail));
+            }
             self.plugin_type = plugin_type;
         }
         self.write(&patch.rest)?;
         if let Some(offers) = found {
             self.take_over(offers);
         }
-        Ok(())
+        limits::check_app(Some(&before), self)
     }
 
     /// Whoever sends back what they read has written nothing.

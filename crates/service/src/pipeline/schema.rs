@@ -40,6 +40,15 @@ pub fn fields(schema: &Value) -> Vec<Field> {
         .collect()
 }
 
+/// What a schema says of one field; null if it has no such field.
+pub(super) fn entry(schema: &Value, key: &str) -> Value {
+    let found = match schema {
+        Value::Array(list) => list.iter().find(|entry| entry.get("key").is_some_and(|own| own == key)),
+        schema => schema.get(key),
+    };
+    found.cloned().unwrap_or_default()
+}
+
 fn field(key: Option<&str>, entry: &Value) -> Option<Field> {
     let text = |name: &str| entry.get(name).and_then(Value::as_str);
     let is = |name: &str| entry.get(name).and_then(Value::as_bool).unwrap_or_default();
@@ -70,15 +79,13 @@ fn conditions(value: Option<&Value>) -> Vec<(String, Value)> {
 /// Whether this can be a schema at all.
 pub fn check(schema: &Value) -> Result<()> {
     let wrong = |detail: String| Err(Error::invalid("config_schema", "invalid_input", detail));
-    let count = match schema {
-        Value::Null => 0,
-        Value::Array(list) if list.iter().all(Value::is_object) => list.len(),
-        Value::Object(map) if map.values().all(Value::is_object) => map.len(),
+    match schema {
+        Value::Null => {}
+        Value::Array(list) if list.iter().all(Value::is_object) => {}
+        Value::Object(map) if map.values().all(Value::is_object) => {}
         _ => return wrong("this must be a list of fields, each an object with key, name and type".to_owned()),
-    };
-    if count > MOST_FIELDS {
-        return wrong(format!("there may be at most {MOST_FIELDS} fields"));
     }
+    check_count(schema)?;
     let fields = fields(schema);
     for (place, field) in fields.iter().enumerate() {
         if !KINDS.contains(&field.kind.as_str()) {
@@ -88,6 +95,20 @@ pub fn check(schema: &Value) -> Result<()> {
         if fields[..place].iter().any(|earlier| earlier.key == field.key) {
             return wrong(format!("{}: there are two fields of this key", field.key));
         }
+    }
+    Ok(())
+}
+
+/// Whoever wrote it, a client or the code itself: every value of a configuration is compared with all fields.
+pub(super) fn check_count(schema: &Value) -> Result<()> {
+    let count = match schema {
+        Value::Array(list) => list.len(),
+        Value::Object(map) => map.len(),
+        _ => 0,
+    };
+    if count > MOST_FIELDS {
+        let detail = format!("there may be at most {MOST_FIELDS} fields");
+        return Err(Error::invalid("config_schema", "invalid_input", detail));
     }
     Ok(())
 }

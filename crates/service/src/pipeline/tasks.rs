@@ -3,7 +3,6 @@
 use std::str::FromStr;
 
 use chrono::{DurationRound, TimeDelta};
-use serde_json::Value;
 
 use super::work::{LEASE, Runnable};
 use super::{AppConfig, logs, sql};
@@ -16,6 +15,8 @@ use crate::rotation::{Rotation, Round};
 
 /// So many jobs may wait for one configuration.
 const MOST_WAITING: i64 = 1000;
+const LARGEST_PAYLOAD: usize = 256 * 1024;
+const LONGEST_JOB_NAME: usize = 1000;
 /// A configuration may have this many jobs done in a minute, all at once if it likes. What it queues beyond that is
 /// done later, so that a job that queues itself does not keep the server busy.
 const JOBS_A_MINUTE: i64 = 300;
@@ -24,6 +25,9 @@ const JOB_EVERY: TimeDelta = TimeDelta::milliseconds(60_000 / JOBS_A_MINUTE);
 /// How often a job is tried when it asks for it.
 const MOST_TRIES: i64 = 5;
 const FIRST_WAIT: TimeDelta = TimeDelta::seconds(10);
+
+/// The functions that are called by the clock.
+pub(super) const SCHEDULED: [&str; 3] = ["runEveryMinute", "runEveryHour", "runEveryDay"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskKind {
@@ -57,7 +61,8 @@ pub struct AppTask {
     pub id: AppTaskId,
     pub kind: TaskKind,
     pub name: String,
-    pub payload: Value,
+    /// JSON, as it was written.
+    pub payload: String,
     pub runnable: Runnable,
     pub(super) worker: WorkerId,
     pub(super) attempt: i64,
@@ -70,15 +75,21 @@ pub(super) struct Waiting {
     pub(super) config: crate::id::AppConfigId,
     pub(super) kind: TaskKind,
     pub(super) name: String,
-    pub(super) payload: Value,
+    pub(super) payload: String,
     pub(super) attempt: i64,
 }
 
 impl Service {
-    /// Takes the task that has waited longest for the organization whose turn it is. A configuration has one at a time.
-    pub async fn claim_app_task(&self, worker: WorkerId, rotation: &Rotation) -> Result<Option<AppTask>> {
+    /// Takes the task that has waited longest for the organization whose turn it is, of those that may have one. A
+    /// configuration has one at a time.
+    pub async fn claim_app_task(
+        &self,
+        worker: WorkerId,
+        rotation: &Rotation,
+        may_begin: &mut (dyn FnMut(OrganizationId) -> bool + Send),
+    ) -> Result<Option<AppTask>> {
         let mut round = rotation.take().await;
-        let Some(organization) = self.next_for_tasks(&round).await? else {
+        let Some(organization) = self.next_for_tasks(&round, may_begin).await? else {
             return Ok(None);
         };
         round.served(organization);
@@ -109,16 +120,22 @@ impl Service {
         }))
     }
 
-    async fn next_for_tasks(&self, round: &Round<'_>) -> Result<Option<OrganizationId>> {
+    async fn next_for_tasks(
+        &self,
+        round: &Round<'_>,
+        may_begin: &mut (dyn FnMut(OrganizationId) -> bool + Send),
+    ) -> Result<Option<OrganizationId>> {
         let now = self.core.clock.now();
         let mut db = self.core.store.read().await?;
         if !sql::tasks::is_due(&mut db, now).await? {
             return Ok(None);
         }
-        for after in round.starts() {
-            let next = sql::tasks::next_organization(&mut db, now, after).await?;
-            if next.is_some() {
-                return Ok(next);
+        for mut after in round.starts() {
+            while let Some(next) = sql::tasks::next_organization(&mut db, now, after).await? {
+                if may_begin(next) {
+                    return Ok(Some(next));
+                }
+                after = next;
             }
         }
         Ok(None)
@@ -162,8 +179,14 @@ impl Service {
         Ok(is_held)
     }
 
-    /// What an app asked for, to be done at a time.
-    pub async fn queue_app_job(&self, config: &AppConfig, name: &str, payload: &Value, at: Time) -> Result<()> {
+    /// What an app asked for, to be done at a time. The payload is JSON.
+    pub async fn queue_app_job(&self, config: &AppConfig, name: &str, payload: &str, at: Time) -> Result<()> {
+        if payload.len() > LARGEST_PAYLOAD || name.len() > LONGEST_JOB_NAME {
+            return Err(Error::refused(
+                "job_size",
+                format!("the payload of a job has at most {LARGEST_PAYLOAD} bytes"),
+            ));
+        }
         let mut db = self.write().await?;
         if sql::tasks::count_jobs(&mut db, config.id).await? >= MOST_WAITING {
             return Err(Error::refused(
@@ -188,10 +211,10 @@ async fn count_job(db: &mut Writing, config: &AppConfig) -> Result<Time> {
 }
 
 /// Makes the schedule of a configuration what its code offers.
-pub(super) async fn schedule(db: &mut Writing, config: &AppConfig, names: &[String]) -> Result<()> {
+pub(super) async fn schedule(db: &mut Writing, config: &AppConfig, names: &[&str]) -> Result<()> {
     let scheduled = sql::tasks::scheduled(db, config.id).await?;
     for (id, name) in &scheduled {
-        if !names.contains(name) {
+        if !names.contains(&name.as_str()) {
             sql::tasks::delete(db, *id).await?;
         }
     }
@@ -200,7 +223,7 @@ pub(super) async fn schedule(db: &mut Writing, config: &AppConfig, names: &[Stri
         if !scheduled.iter().any(|(_, known)| known == name) {
             let id = AppTaskId(db.uuid());
             let at = next_turn(name, now);
-            sql::tasks::insert(db, id, config, TaskKind::Schedule, name, &Value::Null, at).await?;
+            sql::tasks::insert(db, id, config, TaskKind::Schedule, name, "null", at).await?;
         }
     }
     Ok(())

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::{App, AppName, Derived, Files, empty_object};
 use crate::clock::Time;
+use crate::error::{Error, Result};
 
 /// So many versions of an app are kept, the current one included.
 pub(super) const KEPT: i64 = 10;
@@ -13,9 +14,20 @@ pub(super) const KEPT: i64 = 10;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Package {
     pub files: Files,
+    /// Over all of them.
+    pub sha256: String,
     /// As it is run. What is in it is between those who read and those who run code.
     pub code: Value,
     pub offers: Offers,
+}
+
+/// Where code that was fetched comes from.
+#[derive(Debug, Clone, Default)]
+pub struct Fetched {
+    /// What it is called there.
+    pub tag: Option<String>,
+    /// The URL that the app has from now on, if it is another.
+    pub url: Option<String>,
 }
 
 /// What an app says of itself, and what it has for browsers.
@@ -104,10 +116,12 @@ pub struct Version {
 }
 
 /// A version without its code, which may be large.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, sqlx::FromRow)]
 pub struct VersionName {
     pub number: i64,
     pub tag: Option<String>,
+    /// Over all files; none if it was kept before there were checksums.
+    pub sha256: Option<String>,
     pub created_at: Time,
 }
 
@@ -120,7 +134,26 @@ pub struct VersionSeen {
     pub capabilities: Value,
 }
 
+/// What stands before the checksum in the URL of an app that is pinned.
+const PIN: &str = "#sha256=";
+
 impl App {
+    /// Whether its URL names the only code that it may have.
+    pub fn is_pinned(&self) -> bool {
+        self.url.as_ref().is_some_and(|url| url.contains(PIN))
+    }
+
+    /// The URL of an app that is pinned says which code it has.
+    pub(super) fn pin_to(&mut self, sha256: Option<&str>) -> Result<()> {
+        let Some((address, _)) = self.url.as_ref().and_then(|url| url.split_once(PIN)) else {
+            return Ok(());
+        };
+        let detail = "this app is pinned to a checksum, and no checksum of that version is kept";
+        let sha256 = sha256.ok_or_else(|| Error::refused("pinned", detail))?;
+        self.url = Some(format!("{address}{PIN}{sha256}"));
+        Ok(())
+    }
+
     /// The same app with the code of another version, and what was said of it then.
     pub(super) fn at(mut self, version: i64, manifest: Option<Manifest>) -> Self {
         self.version = version;

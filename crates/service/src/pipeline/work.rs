@@ -4,7 +4,7 @@ use chrono::TimeDelta;
 use serde_json::{Map, Value};
 
 use super::logs::{self, Level};
-use super::pins::as_approved;
+use super::pins::{as_approved, as_run};
 use super::{AllowedHosts, App, AppConfig, sql};
 use crate::Service;
 use crate::access::Who;
@@ -142,6 +142,17 @@ impl Service {
         sql::configs::due(&mut self.core.store.read().await?, now, after, limit).await
     }
 
+    /// Which of these configurations are there and switched on.
+    pub async fn app_configs_in_use(&self, ids: &[AppConfigId]) -> Result<Vec<AppConfigId>> {
+        let mut db = self.core.store.read().await?;
+        let mut enabled = Vec::new();
+        for &id in ids {
+            let config = sql::configs::any(&mut db, id).await?;
+            enabled.extend(config.filter(|config| config.enabled).map(|config| config.id));
+        }
+        Ok(enabled)
+    }
+
     /// Takes a configuration, unless somebody else was faster.
     pub async fn claim_app(&self, worker: WorkerId, id: AppConfigId) -> Result<Option<AppJob>> {
         let mut db = self.write().await?;
@@ -218,12 +229,13 @@ impl Service {
             return Ok(None);
         };
         let app = as_approved(db, app, &config).await?;
+        let app = as_run(db, app).await?;
         let Some(code) = sql::versions::code(db, &app).await? else {
             return Ok(None);
         };
         let values = self.config_values(&app, &config)?;
         Ok(Some(Runnable {
-            hosts: AllowedHosts::new(&app, config.allowed_hosts.as_deref(), &values),
+            hosts: AllowedHosts::new(&app, config.allowed_hosts.as_deref(), &self.own_values(&config)?),
             values,
             code,
             app,

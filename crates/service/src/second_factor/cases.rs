@@ -7,7 +7,7 @@ use crate::db::Writing;
 use crate::error::{Error, Result};
 use crate::id::UserId;
 use crate::sessions::{self, SignedIn};
-use crate::sign_in::uncount_attempt_for;
+use crate::sign_in::{Tried, count_attempt, uncount_attempt};
 use crate::text::Email;
 use crate::users::{self, User};
 use crate::{Instance, Service};
@@ -70,12 +70,12 @@ impl Service {
         self.core.attempts.count(&person.who.request)?;
         let mut db = self.write().await?;
         let user = oneself(&mut db, person).await?;
-        self.count_attempt_for(&mut db, &address(&user)?, None).await?;
+        count_attempt(&mut db, &Tried::inside(&address(&user)?)).await?;
         if !accept_code(&mut db, &self.core.instance, user.id, code).await? {
             db.commit_unrecorded().await?;
             return Err(wrong_code());
         }
-        uncount_attempt_for(&mut db, &address(&user)?, None).await?;
+        uncount_attempt(&mut db, &Tried::inside(&address(&user)?)).await?;
         let codes = replace_backup_codes(&mut db, user.id).await?;
         db.commit(&person.who, &[Entry::happened(&user, "backup_codes_replaced")])
             .await?;
@@ -105,12 +105,12 @@ impl Service {
         }
         let mut db = self.write().await?;
         let user = oneself(&mut db, person).await?;
-        self.count_attempt_for(&mut db, &address(&user)?, None).await?;
+        count_attempt(&mut db, &Tried::inside(&address(&user)?)).await?;
         if accept(&mut db, &self.core.instance, &user, code).await?.is_none() {
             db.commit_unrecorded().await?;
             return Err(wrong_code());
         }
-        uncount_attempt_for(&mut db, &address(&user)?, None).await?;
+        uncount_attempt(&mut db, &Tried::inside(&address(&user)?)).await?;
         sql::remove(&mut db, user.id).await?;
         db.commit(&person.who, &[Entry::happened(&user, "second_factor_removed")])
             .await

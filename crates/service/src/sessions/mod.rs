@@ -74,6 +74,19 @@ impl SignedIn {
         self.is_fully_proven()
     }
 
+    /// Whoever runs an identity provider can sign in as anybody on its domains. What they choose then must not open more than
+    /// the provider does.
+    pub(crate) fn acts_without_provider(&self) -> Result<()> {
+        if self.vouched_by.is_some() {
+            return Err(Error::Forbidden(
+                "you signed in through one organization: to choose a first password, ask for the link to reset it, which is sent \
+                 to your address"
+                    .to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
     /// What would outlast an open browser that somebody found, such as a key, needs a proof that is not old.
     pub(crate) fn expect_recent_proof(&self, now: Time) -> Result<()> {
         expect_recent(self.proven_at, now)

@@ -46,10 +46,10 @@ impl Attempts {
     }
 }
 
-/// One customer has a whole /64 of IPv6, and an IPv4 address is one however it is written.
+/// One customer has a /56 of IPv6 or more, and an IPv4 address is one however it is written.
 pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
-        IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u64::MAX))),
+        IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() >> 72 << 72)),
         v4 @ IpAddr::V4(_) => v4,
     }
 }
@@ -63,8 +63,8 @@ mod tests {
     fn all_spellings_of_an_address_count_as_one() {
         let of = |text: &str| network(text.parse().expect("an address"));
         assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
-        assert_eq!(of("2001:db8:1:2::1"), of("2001:db8:1:2:ffff::9"));
-        assert_ne!(of("2001:db8:1:2::1"), of("2001:db8:1:3::1"));
+        assert_eq!(of("2001:db8:1:200::1"), of("2001:db8:1:2ff:ffff::9"));
+        assert_ne!(of("2001:db8:1:200::1"), of("2001:db8:1:300::1"));
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::password::{uncount_attempt_for, wrong_credentials};
+use super::password::wrong_credentials;
+use super::{Tried, count_attempt, uncount_attempt};
 use crate::activity::Entry;
 use crate::db::Writing;
 use crate::error::{Error, Result};
@@ -50,21 +51,21 @@ impl Service {
 
     /// Makes sure that somebody knows their password.
     pub(super) async fn expect_password(&self, person: &SignedIn, field: &'static str, given: &str) -> Result<()> {
-        let place = self.core.hashing.enter(person.who.request.origin.address)?;
+        let place = self.core.hashing.enter(person.who.request.origin.address, true)?;
         let email = address(&self.user(person.user).await?)?;
         let mut db = self.write().await?;
         let Some(stored) = users::sql::password_hash_of(&mut db, person.user).await? else {
             let detail = "you have no password: sign in again the way you did, or send a token";
             return Err(Error::invalid(field, "no_password", detail));
         };
-        self.count_attempt_for(&mut db, &email, None).await?;
+        count_attempt(&mut db, &Tried::inside(&email)).await?;
         db.commit_unrecorded().await?;
         if !password_fits(place, given, stored).await {
             let detail = "this is not the password you have now";
             return Err(Error::invalid(field, "invalid_credentials", detail));
         }
         let mut db = self.write().await?;
-        uncount_attempt_for(&mut db, &email, None).await?;
+        uncount_attempt(&mut db, &Tried::inside(&email)).await?;
         db.commit_unrecorded().await
     }
 
@@ -72,12 +73,12 @@ impl Service {
     async fn expect_code(&self, user: &User, code: &str) -> Result<Writing> {
         let email = address(user)?;
         let mut db = self.write().await?;
-        self.count_attempt_for(&mut db, &email, None).await?;
+        count_attempt(&mut db, &Tried::inside(&email)).await?;
         // One that was only begun to be set up proves nothing: whoever began it has its secret.
         let is_set_up = second_factor::is_set_up(&mut db, user.id).await?;
         let instance = &self.core.instance;
         if is_set_up && second_factor::accept(&mut db, instance, user, code).await?.is_some() {
-            uncount_attempt_for(&mut db, &email, None).await?;
+            uncount_attempt(&mut db, &Tried::inside(&email)).await?;
             return Ok(db);
         }
         db.commit_unrecorded().await?;

@@ -10,7 +10,7 @@ pub(crate) mod sql;
 pub(crate) use attempts::Attempts;
 pub use attempts::network;
 pub use confirm::Confirmation;
-pub(crate) use password::{uncount_attempt_for, unlock};
+pub(crate) use password::{Tried, count_attempt, uncount_attempt, unlock};
 pub use recovery::RecoveryCodes;
 pub use reset::NewPassword;
 
@@ -36,6 +36,8 @@ const MOST_FAILURES: i64 = 20;
 /// The same from anywhere.
 const MOST_FROM_ANYWHERE: i64 = 200;
 const LOCK: TimeDelta = TimeDelta::minutes(10);
+/// For how long it is remembered from where an account was signed in to.
+const KNOWN_FOR: TimeDelta = TimeDelta::days(90);
 /// Failures that are older than this are forgotten.
 const MEMORY: TimeDelta = TimeDelta::hours(1);
 

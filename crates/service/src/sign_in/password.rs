@@ -1,19 +1,18 @@
 use std::net::IpAddr;
 
-use auth::key::SecretHash;
-use chrono::TimeDelta;
-
 use super::attempts::network;
-use super::{CHALLENGE, LOCK, MEMORY, MOST_FAILURES, MOST_FROM_ANYWHERE, MOST_TRIES, SignIn, sql};
+use super::{CHALLENGE, KNOWN_FOR, LOCK, MEMORY, MOST_FAILURES, MOST_FROM_ANYWHERE, MOST_TRIES, SignIn, sql};
 use crate::access::{Request, Who};
 use crate::activity::Entry;
-use crate::db::{Session, Writing};
+use crate::clock::Time;
+use crate::db::Writing;
 use crate::error::{Error, Result};
 use crate::sessions::{self, Opening};
 use crate::text::Email;
 use crate::users::passwords::password_fits;
 use crate::users::{self, User};
 use crate::{Service, second_factor, sso};
+use auth::key::SecretHash;
 
 /// A hash that fits no password: an unknown address takes as long to refuse as a known one.
 const NOBODY: &str =
@@ -25,11 +24,12 @@ impl Service {
         self.core.attempts.count(&request)?;
         let email = Email::new(email).map_err(|_| wrong_credentials())?;
         let from = request.origin.address;
+        let tried = self.tried(&email, from).await?;
         // Those who guess are turned away here, before they cost anything.
-        let place = self.core.hashing.enter(from)?;
+        let place = self.core.hashing.enter(from, tried.is_known)?;
         let mut db = self.write().await?;
         sso::refuse_enforced(&mut db, &email).await?;
-        self.count_attempt_for(&mut db, &email, from).await?;
+        count_attempt(&mut db, &tried).await?;
         let stored = users::sql::password_hash(&mut db, &email).await?;
         db.commit_unrecorded().await?;
         let hash = stored.and_then(|(_, hash)| hash);
@@ -40,10 +40,10 @@ impl Service {
                 if request.is_dry_run {
                     // What follows is undone, and with it that the attempt was a good one.
                     let mut db = self.write().await?;
-                    uncount_attempt_for(&mut db, &email, from).await?;
+                    uncount_attempt(&mut db, &tried).await?;
                     db.commit_unrecorded().await?;
                 }
-                self.go_on(&email, &hash, request).await
+                self.go_on(&tried, &hash, request).await
             }
             _ => {
                 self.core.hashing.note_failure(from);
@@ -55,7 +55,8 @@ impl Service {
     /// The password was right: a session, or a challenge for the second factor.
     ///
     /// Hashing takes its time: the password may have been changed meanwhile, or become not enough.
-    async fn go_on(&self, email: &Email, hash: &str, request: Request) -> Result<SignIn> {
+    async fn go_on(&self, tried: &Tried<'_>, hash: &str, request: Request) -> Result<SignIn> {
+        let email = tried.email;
         let mut db = self.write().await?;
         sso::refuse_enforced(&mut db, email).await?;
         let stored = users::sql::password_hash(&mut db, email).await?;
@@ -69,7 +70,7 @@ impl Service {
             let challenge = auth::key::new_token("hgc_", db.chance.bytes());
             let expires_at = db.now + CHALLENGE;
             sql::insert_challenge(&mut db, &auth::key::hash(&challenge), user.id, expires_at).await?;
-            uncount_attempt_for(&mut db, email, request.origin.address).await?;
+            uncount_attempt(&mut db, tried).await?;
             db.commit(&Who::nobody(request), &[]).await?;
             return Ok(SignIn::SecondFactor { challenge });
         }
@@ -88,7 +89,7 @@ impl Service {
         let user = sql::challenged(&mut db, &hash).await?.ok_or_else(expired_challenge)?;
         let email = Email::new(&user.email).map_err(|_| wrong_credentials())?;
         // Whoever knows the password could gather challenges and try a few codes with each.
-        self.count_attempt_for(&mut db, &email, None).await?;
+        count_attempt(&mut db, &Tried::inside(&email)).await?;
         // Enforcement may have been switched on since the password was typed.
         sso::refuse_enforced(&mut db, &email).await?;
         let Some(kind) = second_factor::accept(&mut db, &self.core.instance, &user, code).await? else {
@@ -112,77 +113,126 @@ impl Service {
         Ok((user, session))
     }
 
-    async fn refuse_locked(&self, db: &mut Session, email: &Email, from: Option<IpAddr>) -> Result<()> {
-        let now = self.core.clock.now();
-        for counted in all_counters(email, from) {
-            match sql::locked_until(db, &counted).await? {
-                Some(end) if end > now => return Err(locked(end - now)),
-                _ => {}
+    async fn tried<'a>(&self, email: &'a Email, from: Option<IpAddr>) -> Result<Tried<'a>> {
+        let is_known = match from {
+            Some(address) => {
+                let mut db = self.core.store.read().await?;
+                sql::is_known(&mut db, &account_and_network(email, address)).await?
             }
-        }
-        Ok(())
+            None => false,
+        };
+        Ok(Tried { email, from, is_known })
     }
 
-    /// Counts an attempt against the address that is tried, from where it is tried, before anything is compared: of many
-    /// that come at once, no more are looked at than may fail. One that succeeds is taken back.
-    pub(crate) async fn count_attempt_for(&self, db: &mut Writing, email: &Email, from: Option<IpAddr>) -> Result<()> {
-        let now = db.now;
-        sql::forget_old_failures(db, now - MEMORY).await?;
-        self.refuse_locked(db, email, from).await?;
-        for (counted, most) in counters(email, from) {
-            let (failures, locked_until) = sql::add_failure(db, &counted).await?;
-            if let Some(end) = locked_until.filter(|end| *end > now) {
-                return Err(locked(end - now));
-            }
-            if failures % most == 0 {
-                sql::lock(db, &counted, now + LOCK).await?;
-            }
+    /// Forgets from where people signed in long ago.
+    pub async fn forget_old_networks(&self) -> Result<()> {
+        let mut db = self.write().await?;
+        let before = db.now - KNOWN_FOR;
+        sql::forget_networks(&mut db, before).await?;
+        db.commit_unrecorded().await
+    }
+}
+
+/// An attempt at an account.
+pub(crate) struct Tried<'a> {
+    email: &'a Email,
+    /// None: by somebody who knows the password already, and guesses what comes after it.
+    from: Option<IpAddr>,
+    /// Whether the account was signed in to from there before. Those are not locked out by failures from anywhere else.
+    is_known: bool,
+}
+
+impl<'a> Tried<'a> {
+    pub(crate) fn inside(email: &'a Email) -> Self {
+        Self {
+            email,
+            from: None,
+            is_known: false,
         }
-        Ok(())
+    }
+
+    /// What a failure is counted under, and how many lock: few from one network, so that nobody locks out somebody who is
+    /// elsewhere, and more from anywhere. Failures from inside are a count of their own, or wrong passwords in between would
+    /// hide them.
+    ///
+    /// Hashes, for the table shall not list the addresses that people tried.
+    fn counters(&self) -> Vec<(SecretHash, i64)> {
+        let Some(address) = self.from else {
+            return vec![(inside(self.email), MOST_FAILURES)];
+        };
+        let mut counters = vec![(account_and_network(self.email, address), MOST_FAILURES)];
+        if !self.is_known {
+            counters.push((anywhere(self.email), MOST_FROM_ANYWHERE));
+        }
+        counters
+    }
+}
+
+/// Counts an attempt against the address that is tried, from where it is tried, before anything is compared: of many that come
+/// at once, no more are looked at than may fail. One that succeeds is taken back.
+pub(crate) async fn count_attempt(db: &mut Writing, tried: &Tried<'_>) -> Result<()> {
+    let now = db.now;
+    sql::forget_old_failures(db, now - MEMORY).await?;
+    refuse_locked(db, tried).await?;
+    for (counted, most) in tried.counters() {
+        let (failures, locked_until) = sql::add_failure(db, &counted).await?;
+        expect_unlocked(locked_until, now)?;
+        if failures % most == 0 {
+            sql::lock(db, &counted, now + LOCK).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Whatever the failures were: each lock holds for all of signing in.
+async fn refuse_locked(db: &mut Writing, tried: &Tried<'_>) -> Result<()> {
+    let now = db.now;
+    let counters = tried.counters().into_iter().map(|(counted, _)| counted);
+    for counted in counters.chain([inside(tried.email)]) {
+        expect_unlocked(sql::locked_until(db, &counted).await?, now)?;
+    }
+    Ok(())
+}
+
+fn expect_unlocked(locked_until: Option<Time>, now: Time) -> Result<()> {
+    match locked_until {
+        // An end that is farther ahead was written by a clock that was wrong.
+        Some(end) if end > now && end <= now + LOCK => Err(Error::Throttled((end - now).to_std().unwrap_or_default())),
+        _ => Ok(()),
     }
 }
 
 /// The attempt that was counted was none of a guesser's.
-pub(crate) async fn uncount_attempt_for(db: &mut Writing, email: &Email, from: Option<IpAddr>) -> Result<()> {
-    for (counted, most) in counters(email, from) {
+pub(crate) async fn uncount_attempt(db: &mut Writing, tried: &Tried<'_>) -> Result<()> {
+    for (counted, most) in tried.counters() {
         sql::take_failure_back(db, &counted, most).await?;
     }
     Ok(())
 }
 
-fn locked(wait: TimeDelta) -> Error {
-    Error::Throttled(wait.to_std().unwrap_or_default())
-}
-
-/// Forgets the failures of an address, and with them its lock.
+/// Somebody has proven to be the one whose account it is: forgets the failures, and with them the lock, and remembers from
+/// where they came.
 pub(crate) async fn unlock(db: &mut Writing, email: &Email, from: Option<IpAddr>) -> Result<()> {
-    for counted in all_counters(email, from) {
+    let network = from.map(|address| account_and_network(email, address));
+    for counted in [inside(email), anywhere(email)].into_iter().chain(network) {
         sql::forget_failures(db, &counted).await?;
+    }
+    if let Some(network) = network {
+        sql::remember_network(db, &network).await?;
     }
     Ok(())
 }
 
-/// What a failure is counted under, and how many lock: few from one network, so that nobody locks out somebody who is
-/// elsewhere, and more from anywhere. `None` is somebody who knows the password already, and guesses what comes after it;
-/// those failures are a count of their own, or wrong passwords in between would hide them.
-///
-/// Hashes, for the table shall not list the addresses that people tried.
-fn counters(email: &Email, from: Option<IpAddr>) -> Vec<(SecretHash, i64)> {
-    let key = email.key();
-    match from {
-        None => vec![(auth::key::hash(&format!("{key} inside")), MOST_FAILURES)],
-        Some(address) => vec![
-            (auth::key::hash(&format!("{key} {}", network(address))), MOST_FAILURES),
-            (auth::key::hash(&key), MOST_FROM_ANYWHERE),
-        ],
-    }
+fn account_and_network(email: &Email, address: IpAddr) -> SecretHash {
+    auth::key::hash(&format!("{} {}", email.key(), network(address)))
 }
 
-/// Whatever the failures were: each lock holds for all of signing in.
-fn all_counters(email: &Email, from: Option<IpAddr>) -> Vec<SecretHash> {
-    let inside = counters(email, None);
-    let outside = from.map(|address| counters(email, Some(address))).unwrap_or_default();
-    inside.into_iter().chain(outside).map(|(counted, _)| counted).collect()
+fn anywhere(email: &Email) -> SecretHash {
+    auth::key::hash(&email.key())
+}
+
+fn inside(email: &Email) -> SecretHash {
+    auth::key::hash(&format!("{} inside", email.key()))
 }
 
 /// The same for an unknown address and for a wrong password.

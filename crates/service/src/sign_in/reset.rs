@@ -50,6 +50,7 @@ impl Service {
         let networks: Vec<Subject> = request.origin.address.map(Subject::Network).into_iter().collect();
         let limits = self.core.instance.hourly_limits;
         limits::take(&mut db, limits, Action::PasswordReset, 1, &networks).await?;
+        limits::take_of(&mut db, limits, Action::PasswordReset, Subject::Address(&email)).await?;
         let id = db.uuid();
         let encrypted = db.seal(&self.core.instance.sealer, &place(id), email.as_str().as_bytes());
         sql::insert_reset_request(&mut db, id, &encrypted, &request.id).await?;
@@ -147,6 +148,8 @@ impl Service {
                 .ok_or_else(|| Error::invalid("current_password", "required", "type the password you have now"))?;
             self.expect_password(person, "current_password", current).await?;
         } else {
+            // A password opens more than the organization that vouches: its identity provider cannot have one set.
+            person.acts_without_provider()?;
             person.expect_recent_proof(self.core.clock.now())?;
         }
         let about = self.user(person.user).await?.about();

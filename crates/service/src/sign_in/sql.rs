@@ -52,6 +52,28 @@ pub(super) async fn forget_old_failures(db: &mut Writing, before: Time) -> Resul
     Ok(())
 }
 
+/// Whether the account was signed in to from this network lately.
+pub(super) async fn is_known(db: &mut Session, account_and_network: &SecretHash) -> Result<bool> {
+    const SQL: &str = "SELECT 1 FROM known_network WHERE hash = $1";
+    let found: Option<i32> =
+        on!(db, conn => sqlx::query_scalar(SQL).bind(account_and_network.as_slice()).fetch_optional(conn))?;
+    Ok(found.is_some())
+}
+
+pub(super) async fn remember_network(db: &mut Writing, account_and_network: &SecretHash) -> Result<()> {
+    const SQL: &str = "INSERT INTO known_network (hash, last_at) VALUES ($1, $2) \
+        ON CONFLICT (hash) DO UPDATE SET last_at = excluded.last_at";
+    let now = db.now;
+    changed!(db, sqlx::query(SQL).bind(account_and_network.as_slice()).bind(now))?;
+    Ok(())
+}
+
+pub(super) async fn forget_networks(db: &mut Writing, before: Time) -> Result<()> {
+    const SQL: &str = "DELETE FROM known_network WHERE last_at < $1";
+    changed!(db, sqlx::query(SQL).bind(before))?;
+    Ok(())
+}
+
 pub(super) async fn insert_challenge(
     db: &mut Writing,
     hash: &SecretHash,
@@ -194,6 +216,13 @@ pub(super) async fn insert_recovery_code(
             .bind(hash.as_slice())
             .bind(now)
     )?;
+    Ok(())
+}
+
+/// Those of all organizations.
+pub(crate) async fn delete_all_recovery_codes(db: &mut Writing, user: UserId) -> Result<()> {
+    const SQL: &str = "DELETE FROM recovery_code WHERE user_id = $1";
+    changed!(db, sqlx::query(SQL).bind(user))?;
     Ok(())
 }
 

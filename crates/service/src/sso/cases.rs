@@ -185,6 +185,8 @@ impl Service {
         let invite = invites::sql::by_target(db, domain.organization_id, &own).await?;
         let invite = invite.filter(|invite| !invite.is_expired(db.now));
         let level = match &invite {
+            // Administrators choose the domain's provider, so it lets nobody in above them: an owner raises them then.
+            Some(invite) if vouched.domain.is_some() => invite.level.min(Level::Admin),
             Some(invite) => invite.level,
             None if domain.jit_provisioning_enabled => Level::Member,
             // The instance's own providers let anybody in who has an account.

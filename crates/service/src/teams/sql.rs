@@ -3,7 +3,7 @@
 use sqlx::QueryBuilder;
 
 use super::{Team, TeamToken};
-use crate::db::{Connection, Session, Writing, changed, on};
+use crate::db::{Connection, Session, Writing, changed, listed, on};
 use crate::error::Result;
 use crate::id::{OrganizationId, TeamId};
 
@@ -56,6 +56,17 @@ pub(super) async fn by_token(db: &mut Session, token: &str) -> Result<Option<Tea
 pub(super) async fn by_id(db: &mut Session, team: TeamId) -> Result<Option<TeamToken>> {
     const SQL: &str = "SELECT id, organization_id FROM team WHERE id = $1";
     Ok(on!(db, conn => sqlx::query_as(SQL).bind(team).fetch_optional(conn))?)
+}
+
+/// The organizations that these teams belong to. If the teams are gone, one that nobody has: none would mean all.
+pub(crate) async fn organizations_of(db: &mut Session, teams: &[TeamId]) -> Result<Vec<OrganizationId>> {
+    const SQL: &str = "SELECT DISTINCT organization_id FROM team WHERE $1 LIKE '%,' || CAST(id AS TEXT) || ',%'";
+    let found: Vec<OrganizationId> = on!(db, conn => sqlx::query_scalar(SQL).bind(listed(teams)).fetch_all(conn))?;
+    Ok(if found.is_empty() {
+        vec![OrganizationId::NONE]
+    } else {
+        found
+    })
 }
 
 pub(crate) async fn insert(db: &mut Writing, team: &mut Team) -> Result<()> {

@@ -2,6 +2,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Map;
 use sqlx::types::Json;
+use uuid::Uuid;
 
 use super::{Standing, User, sql};
 use crate::access::Who;
@@ -176,7 +177,7 @@ pub(crate) async fn insert(db: &mut Writing, new: &NewUser, password_hash: Optio
 }
 
 /// The first proof that an address belongs to whoever comes. Somebody else may have made the account in their name, so
-/// everything that could let that somebody in again goes: password, second factor, keys, sessions.
+/// everything that could let that somebody in again goes: password, second factor, keys, sessions, recovery codes.
 pub(crate) async fn prove_address(db: &mut Writing, user: &User) -> Result<Vec<Entry>> {
     if user.is_email_verified {
         return Ok(Vec::new());
@@ -187,15 +188,20 @@ pub(crate) async fn prove_address(db: &mut Writing, user: &User) -> Result<Vec<E
     let mut entries = keys::forget_all(db, user.id).await?;
     sessions::sql::delete_of_user(db, user.id).await?;
     sign_in::sql::delete_pending(db, user.id).await?;
+    sign_in::sql::delete_all_recovery_codes(db, user.id).await?;
     entries.push(Entry::happened(user, "address_proven"));
     Ok(entries)
+}
+
+/// An address that no mail server knows.
+pub(crate) fn placeholder(id: Uuid) -> Result<Email> {
+    Email::new(&format!("{id}@{RELEASED_DOMAIN}")).map_err(|_| Error::NotFound("user"))
 }
 
 /// Takes the address from an account that never proved it, for whoever does. The account stays, with everything in it, under
 /// a name that no mail server knows.
 pub(crate) async fn release_address(db: &mut Writing, user: &User) -> Result<Vec<Entry>> {
-    let placeholder = Email::new(&format!("{}@{RELEASED_DOMAIN}", user.uuid)).map_err(|_| Error::NotFound("user"))?;
-    sql::set_email(db, user, &placeholder).await?;
+    sql::set_email(db, user, &placeholder(user.uuid.0)?).await?;
     sign_in::sql::delete_pending(db, user.id).await?;
     let mut entries = members::address_released(db, user).await?;
     entries.push(Entry::happened(user, "address_released"));

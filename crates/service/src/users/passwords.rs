@@ -22,7 +22,7 @@ impl Service {
     pub(crate) async fn hash_password(&self, password: &str, about: &[String], from: Option<IpAddr>) -> Result<String> {
         expect_length(password)?;
         let (password, about) = (password.to_owned(), about.to_vec());
-        let place = self.core.hashing.enter(from)?;
+        let place = self.core.hashing.enter(from, false)?;
         let hashed = place.run(move || is_hard_to_guess(&password, &about).then(|| hash(&password)));
         match hashed.await {
             Some(hash) => Ok(hash?),

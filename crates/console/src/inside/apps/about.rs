@@ -134,8 +134,11 @@ async fn form(
     typed: &Typed,
     problems: &Problems,
 ) -> Result<Response, Failure> {
-    // Whoever changes the app can take it back from the others.
-    let offers_switch = app.is_global || may_share(service, inside).await?;
+    let offers_switch = if app.is_global {
+        service.is_operator(inside.caller.user).await?
+    } else {
+        may_share(service, inside).await?
+    };
     let mut body = json!({ "name": typed.name, "description": typed.description });
     if offers_switch {
         body["is_global"] = json!(typed.is_for_all());
@@ -149,7 +152,7 @@ async fn form(
         Switch::new(
             "is_global",
             "Every organization of this server may use it",
-            "Its code is given what they tell it, secrets included. Taken back, what others set up for it is deleted.",
+            "Its code is given what they tell it, secrets included. It can be taken back while no other organization has set it up.",
             typed.is_for_all(),
         )
     };

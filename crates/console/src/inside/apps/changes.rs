@@ -1,9 +1,12 @@
 //! What other code changes, told before it is taken over; and what is said when it cannot be.
 
+use std::collections::BTreeSet;
+
 use apps::FileChange;
 use askama::Template;
 use askama::filters::HtmlSafe;
-use service::pipeline::Difference;
+use serde_json::Value;
+use service::pipeline::{Difference, FieldChange};
 
 use super::capabilities::told;
 use crate::failure::Problems;
@@ -36,13 +39,21 @@ impl Changes {
                 "tag-warning",
                 words(&difference.removed_capabilities),
             ),
-            ("Asks for, too", "tag-good", difference.added_fields.clone()),
+            (
+                "Asks for, too",
+                "tag-good",
+                fields(difference, &difference.added_fields),
+            ),
             (
                 "Does not ask for any more",
                 "tag-warning",
                 difference.removed_fields.clone(),
             ),
-            ("Asks for in another way", "", difference.changed_fields.clone()),
+            (
+                "Asks for in another way",
+                "tag-warning",
+                fields(difference, &difference.changed_fields),
+            ),
             ("Can reach, too", "tag-warning", difference.added_hosts.clone()),
             ("Can no longer reach", "", difference.removed_hosts.clone()),
             (
@@ -57,6 +68,34 @@ impl Changes {
             lists: all.into_iter().filter_map(list).collect(),
         }
     }
+}
+
+/// Each of these fields, with what is said of it before and after.
+fn fields(difference: &Difference, keys: &[String]) -> Vec<String> {
+    let changed = difference
+        .field_changes
+        .iter()
+        .filter(|change| keys.contains(&change.key));
+    changed.map(told_of).collect()
+}
+
+/// As `url: default "https://a.example" → "https://b.example"`.
+fn told_of(change: &FieldChange) -> String {
+    let names = [&change.before, &change.after].into_iter().filter_map(Value::as_object);
+    let names: BTreeSet<&String> = names
+        .flat_map(|entry| entry.keys())
+        .filter(|name| *name != "key")
+        .collect();
+    let side = |entry: &Value, name: &str| entry.get(name).map_or_else(|| "nothing".to_owned(), Value::to_string);
+    let parts = names.into_iter().filter_map(|name| {
+        let (before, after) = (side(&change.before, name), side(&change.after, name));
+        match change.before {
+            Value::Null => Some(format!("{name} {after}")),
+            _ => (before != after).then(|| format!("{name} {before} → {after}")),
+        }
+    });
+    let parts: Vec<String> = parts.collect();
+    format!("{}: {}", change.key, parts.join(", "))
 }
 
 /// All that is wrong. What the loader says begins with the name of a file, and stays as it is.
@@ -74,4 +113,32 @@ pub(super) fn said_besides(problems: &Problems, fields: &[&str]) -> Vec<String> 
         _ => show::sentence(detail),
     };
     others.map(words).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_field_shows_what_is_said_of_it_before_and_after() {
+        let told = |before: Value, after: Value| {
+            let key = "url".to_owned();
+            told_of(&FieldChange { key, before, after })
+        };
+        let (a, b) = (
+            json!({ "key": "url", "type": "string", "default": "a" }),
+            json!({ "key": "url", "type": "string", "default": "b" }),
+        );
+        assert_eq!(told(a.clone(), b), r#"url: default "a" → "b""#);
+        assert_eq!(
+            told(a, json!({ "key": "url", "type": "string" })),
+            r#"url: default "a" → nothing"#
+        );
+        assert_eq!(
+            told(Value::Null, json!({ "key": "url", "secret": true })),
+            "url: secret true"
+        );
+    }
 }

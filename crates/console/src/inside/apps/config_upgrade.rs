@@ -88,7 +88,7 @@ async fn shown(
         changes: (!is_newest).then(|| Changes::new(&found.difference, &files)),
         diff: Diff::new(&files),
         button: (!is_newest).then_some("Update"),
-        seen: ("version", latest.version.to_string()),
+        seen: vec![("version", latest.version.to_string())],
         back: inside.path(&at.path()),
         curl: AsCurl::new(service, [look, take]),
     };

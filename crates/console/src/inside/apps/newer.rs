@@ -1,6 +1,6 @@
 //! Other code for an app, newer or older, with what it changes shown first.
 
-use apps::{Apps, Upgrade, different_files};
+use apps::{Apps, Upgrade, Wanted, different_files};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
@@ -48,7 +48,7 @@ pub(super) struct NewerPage {
     /// None: there is nothing to do.
     pub(super) button: Option<&'static str>,
     /// What is shown, sent along so that nothing else is taken.
-    pub(super) seen: (&'static str, String),
+    pub(super) seen: Vec<(&'static str, String)>,
     pub(super) back: String,
     pub(super) curl: AsCurl,
 }
@@ -57,7 +57,7 @@ async fn preview(State(apps): State<Apps>, inside: Inside<ChangeApps>, at: AtApp
     let service = apps.service();
     let app = service.app(&inside.caller, at.collection(), at.app).await?;
     match apps
-        .preview_upgrade(&inside.caller, at.collection(), at.app, None)
+        .preview_upgrade(&inside.caller, at.collection(), at.app, &Wanted::default())
         .await
     {
         Ok((_, found)) => Ok(page_again(
@@ -72,17 +72,22 @@ async fn preview(State(apps): State<Apps>, inside: Inside<ChangeApps>, at: AtApp
 struct Seen {
     #[serde(default)]
     tag: String,
+    #[serde(default)]
+    sha256: String,
 }
 
-/// The tag that was shown is the one that is taken over, whatever has come out since.
+/// What was shown is what is taken over, whatever has come out since.
 async fn upgrade(
     State(apps): State<Apps>,
     inside: Inside<ChangeApps>,
     at: AtApp,
-    Sent(Seen { tag }): Sent<Seen>,
+    Sent(Seen { tag, sha256 }): Sent<Seen>,
 ) -> Result<Response, Failure> {
-    let tag = (!tag.is_empty()).then_some(tag.as_str());
-    match apps.upgrade(&inside.caller, at.collection(), at.app, tag).await {
+    let wanted = Wanted {
+        tag: Some(tag).filter(|tag| !tag.is_empty()),
+        sha256: Some(sha256).filter(|sha256| !sha256.is_empty()),
+    };
+    match apps.upgrade(&inside.caller, at.collection(), at.app, &wanted).await {
         Ok(_) => Ok(go_to(&inside.path(&format!("{}?done=app-updated", at.path())))),
         Err(error) => {
             let app = apps.service().app(&inside.caller, at.collection(), at.app).await?;
@@ -116,6 +121,7 @@ fn update_page(
 ) -> NewerPage {
     let path = inside.api(&format!("{}upgrade/", at.api()));
     let tag = found.and_then(|found| found.tag.clone()).unwrap_or_default();
+    let sha256 = found.map(|found| found.sha256.clone()).unwrap_or_default();
     let look = Call::get::<ChangeApps>("See what the newest code would change", path.clone());
     let call = Call::post::<ChangeApps>("Take the newest code over", path);
     let present = version(app.version, app.tag.as_deref());
@@ -144,11 +150,11 @@ fn update_page(
                 if tag.is_empty() {
                     call
                 } else {
-                    call.sending(json!({ "tag": tag }))
+                    call.sending(json!({ "tag": tag, "sha256": sha256 }))
                 },
             ],
         ),
-        seen: ("tag", tag),
+        seen: vec![("tag", tag), ("sha256", sha256)],
         back: inside.path(&at.path()),
     }
 }
@@ -204,7 +210,7 @@ async fn back_page(
         changes: Some(Changes::new(&app.difference_with(&wanted.offers), &files)),
         diff: Diff::new(&files),
         button: (number != app.version).then_some("Go to this version"),
-        seen: ("version", number.to_string()),
+        seen: vec![("version", number.to_string())],
         back: inside.path(&at.path()),
         curl: AsCurl::new(service, [call]),
     };

@@ -4,13 +4,16 @@ use std::io;
 use std::time::Duration;
 
 use rustix::param::page_size;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, nice, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::Limits;
 
 /// Room beside the heap of the engine: the parser's trees, lines of the pipe, our own.
 const ROOM_BESIDE: u64 = 192 * 1024 * 1024;
+
+/// How much less urgent apps are than the server, as the system counts it.
+const NICE: i32 = 10;
 
 /// What is mapped already, if it cannot be found out.
 const MAPPED: u64 = 512 * 1024 * 1024;
@@ -31,6 +34,13 @@ pub(super) fn limit(limits: &Limits, mapped: Option<u64>) -> io::Result<()> {
         set(resource, most, Some(most))?;
     }
     allow_processor(limits.load_time)
+}
+
+/// Lets the server, and whatever else runs here, go first: for the processor, and when memory runs out. Without it the
+/// limits still hold.
+pub(super) fn give_way() {
+    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
+    let _ = nice(NICE);
 }
 
 /// Allows so much more processor time. This ends a child that spins in native code after its parent died.

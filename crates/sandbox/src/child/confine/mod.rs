@@ -27,6 +27,7 @@ impl Confinement {
     ///
     /// The order matters: each step takes rights that those before it need.
     pub fn apply(&self, limits: &Limits) -> Layers {
+        limits::give_way();
         let mapped = limits::mapped();
         let mut layers = Layers::default();
         let wanted = |layer: &Layer| !self.without.contains(layer);

@@ -270,12 +270,13 @@ pub(in super::super) async fn is_due(db: &mut Session, now: Time) -> Result<bool
 /// The run that has been due longest, of an export that is not paused or of a backfill, and to none of the busy places.
 ///
 /// PostgreSQL also holds the export itself, so that whoever deletes it waits for this write, and this write for nobody.
-/// The next organization after this one with a run that is due and goes to none of these places.
+/// The next organization after this one, and none of `others`, with a run that is due and goes to none of these places.
 pub(in super::super) async fn next_organization(
     db: &mut Session,
     now: Time,
     after: OrganizationId,
     busy: &[String],
+    others: &[OrganizationId],
 ) -> Result<Option<OrganizationId>> {
     // From one organization to the next by the index, until one has a run: what they have waiting is not read.
     macro_rules! read {
@@ -291,8 +292,13 @@ pub(in super::super) async fn next_organization(
                            WHERE r.due_at IS NOT NULL AND r.organization_id > owner.id \
                            ORDER BY r.organization_id LIMIT 1) \
                    FROM owner WHERE owner.id IS NOT NULL) \
-                 SELECT owner.id FROM owner WHERE owner.id IS NOT NULL AND ( \
-                   SELECT r.due_at FROM export_run r JOIN batch_export e ON e.id = r.batch_export_id \
+                 SELECT owner.id FROM owner WHERE owner.id IS NOT NULL",
+            );
+            for other in others {
+                query.push(" AND owner.id <> ").push_bind(*other);
+            }
+            query.push(
+                " AND (SELECT r.due_at FROM export_run r JOIN batch_export e ON e.id = r.batch_export_id \
                    WHERE r.organization_id = owner.id AND (NOT e.paused OR r.backfill_id IS NOT NULL) \
                      AND r.due_at IS NOT NULL",
             );

@@ -233,7 +233,7 @@ pub(in super::super) async fn insert(db: &mut Writing, app: &mut App) -> Result<
 pub(in super::super) async fn save(db: &mut Writing, app: &App) -> Result<()> {
     const SQL: &str = "UPDATE pipeline_app SET plugin_type = $2, name = $3, description = $4, private_token = $5, icon = $6, \
         config_schema = $7, tag = $8, latest_tag = $9, is_global = $10, capabilities = $11, metrics = $12, \
-        public_jobs = $13, written = $14, version = $15, next_check_at = $16, updated_at = $17, hosts = $18 WHERE id = $1";
+        public_jobs = $13, written = $14, version = $15, next_check_at = $16, updated_at = $17, hosts = $18, url = $19 WHERE id = $1";
     changed!(
         db,
         sqlx::query(SQL)
@@ -255,6 +255,7 @@ pub(in super::super) async fn save(db: &mut Writing, app: &App) -> Result<()> {
             .bind(app.next_check_at)
             .bind(app.updated_at)
             .bind(app.hosts.as_ref().map(Json))
+            .bind(&app.url)
     )?;
     Ok(())
 }

@@ -149,6 +149,23 @@ pub(in super::super) async fn lock_all_of_app(db: &mut Writing, app: AppId) -> R
     all(on!(db, conn => sqlx::query_as(sql).bind(app).fetch_all(conn))?)
 }
 
+/// Of all apps and teams.
+pub(in super::super) async fn count(db: &mut Session, organization: OrganizationId) -> Result<i64> {
+    const SQL: &str = "SELECT count(*) FROM pipeline_config WHERE organization_id = $1";
+    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(organization).fetch_one(conn))?)
+}
+
+/// Of other organizations, for one app of this one, or any.
+pub(in super::super) async fn count_of_others(
+    db: &mut Session,
+    organization: OrganizationId,
+    app: Option<AppId>,
+) -> Result<i64> {
+    const SQL: &str = "SELECT count(*) FROM pipeline_config c JOIN pipeline_app a ON a.id = c.app_id \
+        WHERE a.organization_id = $1 AND c.organization_id <> $1 AND ($2 IS NULL OR a.id = $2)";
+    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(organization).bind(app).fetch_one(conn))?)
+}
+
 pub(in super::super) async fn find(
     db: &mut Session,
     organization: OrganizationId,

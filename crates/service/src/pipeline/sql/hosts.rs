@@ -26,6 +26,14 @@ pub(in super::super) async fn count(db: &mut Session, config: AppConfigId) -> Re
     Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(config).fetch_one(conn))?)
 }
 
+/// The one that was asked for longest ago; those that were refused first.
+pub(in super::super) async fn forget_one(db: &mut Writing, config: AppConfigId) -> Result<()> {
+    const SQL: &str = "DELETE FROM pipeline_reached_host WHERE config_id = $1 AND host = (SELECT host FROM \
+        pipeline_reached_host WHERE config_id = $1 ORDER BY is_allowed, last_at, host LIMIT 1)";
+    changed!(db, sqlx::query(SQL).bind(config))?;
+    Ok(())
+}
+
 pub(in super::super) async fn put(db: &mut Writing, config: AppConfigId, host: &str, is_allowed: bool) -> Result<()> {
     const SQL: &str = "INSERT INTO pipeline_reached_host (config_id, host, is_allowed, first_at, last_at) \
         VALUES ($1, $2, $3, $4, $4) \

@@ -1,17 +1,12 @@
 //! What an app keeps is found by its configuration alone.
 
-use serde_json::Value;
-
 use crate::db::{Session, Writing, changed, on};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::id::AppConfigId;
 
-pub(in super::super) async fn find(db: &mut Session, config: AppConfigId, key: &str) -> Result<Option<Value>> {
+pub(in super::super) async fn find(db: &mut Session, config: AppConfigId, key: &str) -> Result<Option<String>> {
     const SQL: &str = "SELECT value FROM pipeline_storage WHERE config_id = $1 AND key = $2";
-    let text: Option<String> = on!(db, conn => sqlx::query_scalar(SQL).bind(config).bind(key).fetch_optional(conn))?;
-    let read = |text: String| serde_json::from_str(&text);
-    let broken = |error: serde_json::Error| Error::Database(sqlx::Error::Decode(error.into()));
-    text.map(read).transpose().map_err(broken)
+    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(config).bind(key).fetch_optional(conn))?)
 }
 
 pub(in super::super) async fn put(db: &mut Writing, config: AppConfigId, key: &str, value: &str) -> Result<()> {

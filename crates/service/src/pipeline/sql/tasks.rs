@@ -1,7 +1,5 @@
 //! The queue goes over all organizations; what is in it is found by its configuration.
 
-use serde_json::Value;
-
 use super::unknown;
 use crate::clock::Time;
 use crate::db::{Session, Writing, changed, on};
@@ -83,7 +81,7 @@ pub(in super::super) async fn lock_due(db: &mut Writing, organization: Organizat
         config: row.config_id,
         kind: row.kind.parse().map_err(|()| unknown("kind"))?,
         name: row.name,
-        payload: serde_json::from_str(&row.payload).unwrap_or_default(),
+        payload: row.payload,
         attempt: row.attempt,
     }))
 }
@@ -131,7 +129,7 @@ pub(in super::super) async fn insert(
     config: &AppConfig,
     kind: TaskKind,
     name: &str,
-    payload: &Value,
+    payload: &str,
     due_at: Time,
 ) -> Result<()> {
     const SQL: &str = "INSERT INTO pipeline_task (id, organization_id, config_id, kind, name, payload, due_at, attempt, \
@@ -145,7 +143,7 @@ pub(in super::super) async fn insert(
             .bind(config.id)
             .bind(kind.as_str())
             .bind(name)
-            .bind(payload.to_string())
+            .bind(payload)
             .bind(due_at)
             .bind(now)
     )?;

@@ -88,8 +88,8 @@ pub(in super::super) async fn save_manifest(db: &mut Writing, app: &App) -> Resu
 
 /// The same code as another version, with what is said of it now.
 pub(in super::super) async fn copy(db: &mut Writing, app: &App, from: i64) -> Result<()> {
-    const SQL: &str = "INSERT INTO pipeline_version (app_id, number, tag, files, code, offers, manifest, created_at) \
-        SELECT app_id, $3, tag, files, code, offers, $4, $5 FROM pipeline_version WHERE app_id = $1 AND number = $2";
+    const SQL: &str = "INSERT INTO pipeline_version (app_id, number, tag, sha256, files, code, offers, manifest, created_at) \
+        SELECT app_id, $3, tag, sha256, files, code, offers, $4, $5 FROM pipeline_version WHERE app_id = $1 AND number = $2";
     let (now, manifest) = (db.now, written(&Manifest::of(app)));
     changed!(
         db,
@@ -119,20 +119,16 @@ pub(in super::super) async fn find(db: &mut Session, app: AppId, number: i64) ->
 
 /// Newest first.
 pub(in super::super) async fn of_app(db: &mut Session, app: AppId) -> Result<Vec<VersionName>> {
-    const SQL: &str = "SELECT number, tag, created_at FROM pipeline_version WHERE app_id = $1 ORDER BY number DESC";
-    let rows: Vec<(i64, Option<String>, Time)> = on!(db, conn => sqlx::query_as(SQL).bind(app).fetch_all(conn))?;
-    let named = rows.into_iter().map(|(number, tag, created_at)| VersionName {
-        number,
-        tag,
-        created_at,
-    });
-    Ok(named.collect())
+    const SQL: &str =
+        "SELECT number, tag, sha256, created_at FROM pipeline_version WHERE app_id = $1 ORDER BY number DESC";
+    Ok(on!(db, conn => sqlx::query_as(SQL).bind(app).fetch_all(conn))?)
 }
 
 #[derive(sqlx::FromRow)]
 struct SeenRow {
     number: i64,
     tag: Option<String>,
+    sha256: Option<String>,
     created_at: Time,
     names: String,
     capabilities: String,
@@ -141,10 +137,10 @@ struct SeenRow {
 /// Newest first. What is in the files stays in the database.
 pub(in super::super) async fn seen(db: &mut Session, app: &App) -> Result<Vec<VersionSeen>> {
     let sql = db.pick(
-        "SELECT number, tag, created_at, (SELECT json_group_array(key) FROM json_each(files)) AS names, \
+        "SELECT number, tag, sha256, created_at, (SELECT json_group_array(key) FROM json_each(files)) AS names, \
          json_extract(offers, '$.capabilities') AS capabilities \
          FROM pipeline_version WHERE app_id = $1 ORDER BY number DESC",
-        "SELECT number, tag, created_at, \
+        "SELECT number, tag, sha256, created_at, \
          (SELECT COALESCE(json_agg(file.name), '[]') FROM json_object_keys(files::json) AS file (name))::text AS names, \
          (offers::json -> 'capabilities')::text AS capabilities \
          FROM pipeline_version WHERE app_id = $1 ORDER BY number DESC",
@@ -160,6 +156,7 @@ pub(in super::super) async fn seen(db: &mut Session, app: &App) -> Result<Vec<Ve
             name: VersionName {
                 number: row.number,
                 tag: row.tag,
+                sha256: row.sha256,
                 created_at: row.created_at,
             },
         })
@@ -174,8 +171,8 @@ pub(in super::super) async fn newest(db: &mut Session, app: AppId) -> Result<i64
 
 /// The code that an app has from now on.
 pub(in super::super) async fn insert(db: &mut Writing, app: &App, package: &Package) -> Result<()> {
-    const SQL: &str = "INSERT INTO pipeline_version (app_id, number, tag, files, code, offers, manifest, created_at) \
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+    const SQL: &str = "INSERT INTO pipeline_version (app_id, number, tag, files, code, offers, manifest, created_at, sha256) \
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
     let now = db.now;
     changed!(
         db,
@@ -190,6 +187,7 @@ pub(in super::super) async fn insert(db: &mut Writing, app: &App, package: &Pack
             )))
             .bind(written(&Manifest::of(app)))
             .bind(now)
+            .bind(&package.sha256)
     )?;
     Ok(())
 }

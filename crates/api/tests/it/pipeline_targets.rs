@@ -1,0 +1,119 @@
+//! Secrets go where those meant them to go who entered them.
+
+use serde_json::{Value, json};
+use testkit::{Kit, Reply, on_both};
+
+use crate::pipeline::create;
+
+const COLLECTION: &str = "pipeline_destinations";
+
+/// An app that sends a token somewhere, and says so or not.
+fn app(hosts: &Value, endpoint: &Value) -> Value {
+    let manifest = json!({ "name": "Sender", "hosts": hosts, "config": [
+        { "key": "url", "type": "string" }, { "key": "endpoint", "type": "string", "default": endpoint },
+        { "key": "mode", "type": "string" }, { "key": "token", "name": "API token", "type": "string", "secret": true },
+    ] });
+    let code = "export function onEvent() {}";
+    json!({ "plugin_type": "source", "source": { "index.ts": code, "plugin.json": manifest.to_string() } })
+}
+
+async fn set_up(kit: &Kit, hosts: Value, allowed: Value) -> String {
+    let app = create(kit, COLLECTION, app(&hosts, &Value::Null)).await;
+    let values = json!({ "url": "https://good.example/hook", "mode": "fast", "token": "hush-hush" });
+    let new = json!({ "enabled": true, "config": values, "allowed_hosts": allowed });
+    let config = kit.post(&kit.admin.key, &format!("{app}configs/"), new).await;
+    assert_eq!(config.status, 201, "{config:?}");
+    format!("{app}configs/{}/", config.body["id"])
+}
+
+fn assert_needs_token(refused: &Reply, what: &Value) {
+    assert_eq!(
+        (refused.code(), refused.text("/attr")),
+        ((400, "required"), "config__token"),
+        "{what}: {refused:?}"
+    );
+    assert!(refused.text("/detail").contains("API token"), "{refused:?}");
+}
+
+on_both! {
+    /// Security case E1.
+    async fn whoever_redirects_a_secret_must_know_it(kit: Kit) {
+        let away = json!({ "config": { "url": "https://evil.example/hook" } });
+        for (hosts, allowed, changes) in [
+            (json!(["config.url"]), json!(null), vec![away.clone(), json!({ "config": { "url": null } })]),
+            // Not a word about hosts: whatever looks like an address.
+            (json!(null), json!(null), vec![away.clone(), json!({ "config": { "endpoint": "https://evil.example" } }),
+                json!({ "config": { "mode": "evil.example" } })]),
+            (json!(["*.cdn.example"]), json!(null), vec![away.clone()]),
+            (json!(["good.example", "evil.example"]), json!(["config.url"]), vec![away.clone()]),
+            (json!(null), json!(["good.example"]), vec![
+                json!({ "allowed_hosts": null }), json!({ "allowed_hosts": ["good.example", "evil.example"] }),
+                json!({ "allowed_hosts": ["config.url"] }),
+            ]),
+        ] {
+            let config = set_up(&kit, hosts, allowed).await;
+            let before = kit.get(&kit.member.key, &config).await.body;
+            for change in changes {
+                assert_needs_token(&kit.patch(&kit.member.key, &config, change.clone()).await, &change);
+                let mut off = change.clone();
+                off["enabled"] = json!(false);
+                assert_needs_token(&kit.patch(&kit.member.key, &config, off).await, &change);
+            }
+            assert_eq!(kit.get(&kit.member.key, &config).await.body, before);
+        }
+    }
+
+    async fn whoever_knows_the_secret_or_gives_it_up_can_change_everything(kit: Kit) {
+        let config = set_up(&kit, json!(["config.url"]), json!(["config.url"])).await;
+        for change in [
+            json!({ "config": { "mode": "slow" }, "order": 2 }),
+            json!({ "config": { "url": "https://good.example/hook" }, "enabled": false }),
+            json!({ "config": { "token": "other" }, "enabled": true }),
+            json!({ "config": { "url": "https://else.example", "token": "hush-hush" } }),
+            json!({ "allowed_hosts": [] }),
+            json!({ "allowed_hosts": ["config.url"], "config": { "token": null } }),
+            json!({ "config": { "url": "https://third.example" } }),
+        ] {
+            let changed = kit.patch(&kit.member.key, &config, change.clone()).await;
+            assert_eq!(changed.status, 200, "{change}: {changed:?}");
+        }
+        // Fixed hosts leave nothing to choose.
+        let config = set_up(&kit, json!(["api.example.com"]), json!(null)).await;
+        let changed = kit.patch(&kit.member.key, &config, json!({ "config": { "url": "https://a.example" }, "allowed_hosts": [] })).await;
+        assert_eq!(changed.status, 200, "{changed:?}");
+    }
+
+    /// A publisher's other default, or another field that names the host, is shown before anybody agrees.
+    async fn consent_shows_where_secrets_would_go(kit: Kit) {
+        kit.make_operator(&kit.admin).await;
+        let mut body = app(&json!(["config.url", "config.endpoint"]), &json!("https://good.example"));
+        body["is_global"] = json!(true);
+        let here = create(&kit, COLLECTION, body).await;
+        let there = here.replace(&kit.organization.to_string(), &kit.other.to_string());
+        let values = json!({ "url": "https://mine.example:8443/x", "token": "hush-hush" });
+        let theirs = kit.post(&kit.outsider.key, &format!("{there}configs/"), json!({ "enabled": true, "config": values })).await;
+        assert_eq!(theirs.status, 201, "{theirs:?}");
+        let upgrade = format!("{there}configs/{}/upgrade/", theirs.body["id"]);
+
+        let mut fields = kit.get(&kit.admin.key, &here).await.body["config_schema"].clone();
+        let before = fields[1].clone();
+        fields[1]["default"] = json!("https://evil.example");
+        let patch = json!({ "config_schema": fields });
+        assert_eq!(kit.patch(&kit.member.key, &here, patch.clone()).await.code(), (403, "permission_denied"));
+        assert_eq!(kit.patch(&kit.admin.key, &here, patch).await.status, 200);
+        let preview = kit.get(&kit.outsider.key, &upgrade).await;
+        let changes = &preview.body["changes"];
+        assert_eq!(changes["changed_fields"], json!(["endpoint"]), "{preview:?}");
+        assert_eq!(changes["field_changes"], json!([{ "key": "endpoint", "before": before, "after": fields[1] }]));
+        assert_eq!(changes["added_hosts"], json!([]), "a default leads nowhere");
+
+        // What the configuration itself says is what hosts are compared by.
+        let manifest = json!({ "name": "Sender", "hosts": ["mine.example", "new.example"], "config": fields });
+        let source = json!({ "source": { "plugin.json": manifest.to_string() }, "config_schema": null });
+        let changed = kit.patch(&kit.admin.key, &format!("{here}update_source/"), source).await;
+        assert_eq!(changed.status, 200, "{changed:?}");
+        let preview = kit.get(&kit.outsider.key, &upgrade).await;
+        assert_eq!(preview.body["changes"]["added_hosts"], json!(["new.example"]), "{preview:?}");
+        assert_eq!(preview.body["changes"]["removed_hosts"], json!(["config.endpoint"]));
+    }
+}

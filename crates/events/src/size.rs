@@ -1,0 +1,82 @@
+//! How long values are as JSON.
+
+use std::io::{self, Write};
+
+use serde_json::{Map, Value};
+
+/// A bound that takes little time: no byte of text is longer than this when it is escaped.
+const MOST_ESCAPED: usize = 6;
+/// Numbers are shorter than this.
+const MOST_NUMBER: usize = 32;
+
+/// At most so long.
+pub(crate) fn most_of_object(object: &Map<String, Value>) -> usize {
+    object
+        .iter()
+        .map(|(key, value)| MOST_ESCAPED * key.len() + 4 + most(value))
+        .sum::<usize>()
+        + 2
+}
+
+fn most(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) => 5,
+        Value::Number(_) => MOST_NUMBER,
+        Value::String(text) => MOST_ESCAPED * text.len() + 2,
+        Value::Array(items) => items.iter().map(|item| most(item) + 1).sum::<usize>() + 2,
+        Value::Object(fields) => most_of_object(fields),
+    }
+}
+
+/// About so long, if little of it is escaped.
+pub(crate) fn text_of_object(object: &Map<String, Value>) -> usize {
+    object.iter().map(|(key, value)| key.len() + 4 + text(value)).sum()
+}
+
+fn text(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(|item| text(item) + 1).sum(),
+        Value::Object(fields) => text_of_object(fields),
+        _ => 4,
+    }
+}
+
+/// Exactly so long.
+pub(crate) fn of_object(object: &Map<String, Value>) -> usize {
+    struct Count(usize);
+    impl Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    serde_json::to_writer(&mut count, object).expect("a map with text keys is JSON");
+    count.0
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_bound_is_one() {
+        for value in [
+            json!({}),
+            json!({"a": "\u{1}\u{2}\"", "b": [1, -1.5e300, u64::MAX, null, true, false, [], {}], "": {"c": "\n"}}),
+        ] {
+            let Value::Object(object) = &value else {
+                panic!("not an object")
+            };
+            assert_eq!(of_object(object), value.to_string().len());
+            assert!(most_of_object(object) >= of_object(object), "{value}");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! The system's own look-up of names, so that `/etc/hosts`, search domains and the operator's other settings hold.
+//!
+//! It takes a thread until it ends, and a name server that says nothing keeps it for many seconds, whether or not anybody
+//! still waits. The whole process shares its threads, so only a few are for look-ups.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, ToSocketAddrs};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use crate::dial::Resolve;
+
+/// How many look-ups one dialer has under way, and how many of them one caller.
+const AT_ONCE: usize = 32;
+const AT_ONCE_FOR_CALLER: usize = 4;
+/// For a thread: it takes moments, unless the name servers are silent.
+const WAIT: Duration = Duration::from_secs(3);
+
+type LookUp = fn(&str) -> io::Result<Vec<IpAddr>>;
+
+#[derive(Clone)]
+pub(crate) struct SystemNames {
+    look_up: LookUp,
+    all: Arc<Semaphore>,
+    callers: Arc<Mutex<HashMap<u128, Arc<Semaphore>>>>,
+    /// Of the caller, if it is known.
+    own: Option<Arc<Semaphore>>,
+}
+
+impl SystemNames {
+    pub(crate) fn new() -> Self {
+        Self::by(|name| Ok((name, 0).to_socket_addrs()?.map(|address| address.ip()).collect()))
+    }
+
+    fn by(look_up: LookUp) -> Self {
+        Self {
+            look_up,
+            all: Arc::new(Semaphore::new(AT_ONCE)),
+            callers: Arc::default(),
+            own: None,
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl Resolve for SystemNames {
+    async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
+        let permits = async {
+            let own = match self.own.clone() {
+                Some(own) => own.acquire_owned().await.ok(),
+                None => None,
+            };
+            (own, self.all.clone().acquire_owned().await.ok())
+        };
+        let permits = timeout(WAIT, permits).await?;
+        let (look_up, name) = (self.look_up, name.to_owned());
+        let looking_up = tokio::task::spawn_blocking(move || {
+            let found = look_up(&name);
+            // Held by the thread: whoever asked may have gone long ago.
+            drop(permits);
+            found
+        });
+        looking_up.await.map_err(io::Error::other)?
+    }
+
+    fn of(&self, caller: u128) -> Option<Arc<dyn Resolve>> {
+        let mut callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
+        // Permits count as uses: whoever has look-ups under way stays.
+        callers.retain(|_, own| Arc::strong_count(own) > 1);
+        let own = callers.entry(caller);
+        let own = own.or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE_FOR_CALLER)));
+        Some(Arc::new(Self {
+            own: Some(own.clone()),
+            ..self.clone()
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    static UNDER_WAY: AtomicUsize = AtomicUsize::new(0);
+    static IS_SILENT: Mutex<()> = Mutex::new(());
+
+    /// Answers names that begin with `fast`, and says nothing to others for as long as the lock is held.
+    fn look_up(name: &str) -> io::Result<Vec<IpAddr>> {
+        if name.is_empty() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        if !name.starts_with("fast") {
+            UNDER_WAY.fetch_add(1, Ordering::SeqCst);
+            drop(IS_SILENT.lock());
+            UNDER_WAY.fetch_sub(1, Ordering::SeqCst);
+        }
+        Ok(vec![[192, 0, 2, 1].into()])
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn silent_name_servers_take_few_threads_and_of_one_caller_fewer() {
+        let names = SystemNames::by(look_up);
+        let ask = async |names: Arc<dyn Resolve>, times: usize| {
+            let mut asked = tokio::task::JoinSet::new();
+            for _ in 0..times {
+                let names = names.clone();
+                asked.spawn(async move {
+                    // Nobody waits for the answer.
+                    let _ = timeout(Duration::from_millis(50), names.resolve("slow")).await;
+                });
+            }
+            asked.join_all().await;
+        };
+        let silence = std::thread::spawn(|| {
+            let _silence = IS_SILENT.lock().unwrap();
+            std::thread::park_timeout(Duration::from_mins(1));
+        });
+        while IS_SILENT.try_lock().is_ok() {}
+        for _ in 0..20 {
+            ask(names.of(1).unwrap(), 10).await;
+        }
+        assert_eq!(UNDER_WAY.load(Ordering::SeqCst), AT_ONCE_FOR_CALLER);
+        assert_eq!(
+            names.of(1).unwrap().resolve("fast").await.unwrap_err().kind(),
+            io::ErrorKind::TimedOut
+        );
+        names.of(2).unwrap().resolve("fast").await.unwrap();
+        for caller in 0..20 {
+            ask(names.of(caller).unwrap(), 10).await;
+        }
+        ask(Arc::new(names.clone()), 100).await;
+        assert_eq!(UNDER_WAY.load(Ordering::SeqCst), AT_ONCE);
+        silence.thread().unpark();
+        silence.join().unwrap();
+        names.of(1).unwrap().resolve("fast").await.unwrap();
+    }
+}

@@ -1,0 +1,244 @@
+use std::net::SocketAddr;
+
+use axum::routing::get;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::*;
+
+const SOON: Duration = Duration::from_secs(10);
+/// The first bytes of HTTP/2 and an empty frame of settings.
+const HTTP2: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+const ASK: &[u8] = b"GET / HTTP/1.1\r\nHost: hedgerow.test\r\n\r\n";
+
+fn short(change: impl FnOnce(&mut Limits)) -> Limits {
+    let mut limits = Limits {
+        closing: Duration::from_millis(100),
+        ..Limits::default()
+    };
+    change(&mut limits);
+    limits
+}
+
+async fn serve(app: Router, limits: Limits) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(accept(listener, app, limits, CancellationToken::new()));
+    address
+}
+
+fn hello() -> Router {
+    Router::new().route("/", get(async || "hello"))
+}
+
+async fn connect(address: SocketAddr, first: &[u8]) -> TcpStream {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(first).await.unwrap();
+    stream
+}
+
+/// Reads until the server closes the connection, which it must do soon.
+async fn closed(mut stream: TcpStream) -> Vec<u8> {
+    let mut read = Vec::new();
+    // A reset is as good an end as any.
+    let _ = timeout(SOON, stream.read_to_end(&mut read))
+        .await
+        .expect("it is closed");
+    read
+}
+
+async fn is_served(stream: &mut TcpStream) -> bool {
+    let mut answer = [0; 15];
+    let read = timeout(SOON, stream.read_exact(&mut answer))
+        .await
+        .expect("an answer, or an end");
+    read.is_ok() && &answer == b"HTTP/1.1 200 OK"
+}
+
+#[tokio::test]
+async fn an_idle_connection_is_closed() {
+    let idle = |limits: &mut Limits| limits.idle = Duration::from_millis(200);
+    let address = serve(hello(), short(idle)).await;
+    let answered = closed(connect(address, ASK).await).await;
+    assert!(answered.starts_with(b"HTTP/1.1 200 OK"));
+    let header = |limits: &mut Limits| limits.header = Duration::from_millis(200);
+    let address = serve(hello(), short(header)).await;
+    for beginning in [HTTP2, ASK, b"", b"GET / HT"] {
+        closed(connect(address, beginning).await).await;
+    }
+}
+
+/// One request over HTTP/2, answered whole; then the client answers every ping, but asks nothing more.
+#[tokio::test]
+async fn an_idle_connection_is_closed_although_it_answers_pings() {
+    let limits = short(|limits| {
+        limits.idle = Duration::from_millis(300);
+        limits.ping = Duration::from_millis(100);
+    });
+    let address = serve(hello(), limits).await;
+    // GET http / with the static table: fields 2, 6, 4, and an authority.
+    let headers = b"\0\0\x06\x01\x05\0\0\0\x01\x82\x86\x84\x41\x01h";
+    let mut stream = connect(address, &[HTTP2, headers].concat()).await;
+    let mut pings = 0;
+    let conversation = async {
+        let mut head = [0; 9];
+        while stream.read_exact(&mut head).await.is_ok() {
+            let length = usize::from(u16::from_be_bytes([head[1], head[2]]));
+            let mut payload = vec![0; length];
+            if stream.read_exact(&mut payload).await.is_err() {
+                break;
+            }
+            if head[3] == 6 && head[4] == 0 {
+                pings += 1;
+                head[4] = 1;
+                let _ = stream.write_all(&[&head[..], &payload].concat()).await;
+            }
+        }
+    };
+    timeout(SOON, conversation).await.expect("it is closed");
+    assert!(pings > 0, "it was asked whether it is there");
+}
+
+/// A frame of HTTP/2.
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+/// The headers of a POST to / whose body is yet to come, on so many streams.
+fn posts(streams: u32) -> Vec<u8> {
+    let posts = (0..streams).flat_map(|number| frame(1, 4, 2 * number + 1, b"\x83\x86\x84\x41\x01h"));
+    [HTTP2.to_vec(), posts.collect()].concat()
+}
+
+/// Of each frame that comes until there is silence: its kind and its stream.
+async fn frames(stream: &mut TcpStream) -> Vec<(u8, u32)> {
+    let mut seen = Vec::new();
+    let mut head = [0; 9];
+    while let Ok(Ok(_)) = timeout(Duration::from_millis(500), stream.read_exact(&mut head)).await {
+        let mut payload = vec![0; usize::from(u16::from_be_bytes([head[1], head[2]]))];
+        stream.read_exact(&mut payload).await.unwrap();
+        seen.push((head[3], u32::from_be_bytes([head[5], head[6], head[7], head[8]])));
+    }
+    seen
+}
+
+/// Waits for the body of each request, which never comes, and counts those that were let in.
+fn patient() -> (Router, Arc<AtomicU64>) {
+    let asked = Arc::new(AtomicU64::new(0));
+    let count = asked.clone();
+    let wait = async move |body: Body| {
+        count.fetch_add(1, Ordering::Relaxed);
+        let _ = axum::body::to_bytes(body, 1000).await;
+    };
+    (Router::new().route("/", axum::routing::post(wait)), asked)
+}
+
+#[tokio::test]
+async fn a_network_has_so_many_requests_under_way_over_all_its_streams() {
+    let (app, asked) = patient();
+    let address = serve(app, short(|limits| limits.requests_of_network = 50)).await;
+    let (mut open, mut answered) = (Vec::new(), 0);
+    for _ in 0..3 {
+        let mut stream = connect(address, &posts(30)).await;
+        let seen = frames(&mut stream).await;
+        answered += seen.iter().filter(|(kind, _)| *kind == 1).count();
+        open.push(stream);
+    }
+    assert_eq!((asked.load(Ordering::Relaxed), answered), (50, 40));
+    drop(open);
+    let begun = Instant::now();
+    while asked.load(Ordering::Relaxed) < 51 {
+        let mut stream = connect(address, &posts(1)).await;
+        frames(&mut stream).await;
+        assert!(begun.elapsed() < SOON, "what has ended makes room");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_has_so_many_streams() {
+    let (app, asked) = patient();
+    let address = serve(app, short(|_| {})).await;
+    let mut stream = connect(address, &posts(STREAMS + 8)).await;
+    let seen = frames(&mut stream).await;
+    let resets = seen.iter().filter(|(kind, _)| *kind == 3).count();
+    assert_eq!((asked.load(Ordering::Relaxed), resets), (STREAMS.into(), 8), "{seen:?}");
+}
+
+/// A long field is sent once and then named by its number: 1 byte on the wire, 3,000 in memory.
+#[tokio::test]
+async fn headers_that_unfold_are_refused() {
+    let (app, asked) = patient();
+    let address = serve(app, short(|_| {})).await;
+    let post = |repeated: usize| {
+        let field = [b"\x40\x01x\x7f\xb9\x16".as_slice(), &[b'v'; 3000]].concat();
+        [b"\x83\x86\x84\x41\x01h".to_vec(), field, vec![0xbe; repeated]].concat()
+    };
+    let ask = [HTTP2.to_vec(), frame(1, 4, 1, &post(2)), frame(1, 4, 3, &post(10))].concat();
+    let mut stream = connect(address, &ask).await;
+    let answered = frames(&mut stream).await;
+    assert_eq!(asked.load(Ordering::Relaxed), 1, "{answered:?}");
+    let fields = format!("X-Long: {}\r\n", "v".repeat(1000)).repeat(90);
+    let ask = format!("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n{fields}\r\n");
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let _ = stream.write_all(ask.as_bytes()).await;
+    assert!(!is_served(&mut stream).await);
+    assert_eq!(asked.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn who_answers_no_ping_is_gone() {
+    let limits = short(|limits| {
+        limits.ping = Duration::from_millis(100);
+        limits.header = Duration::from_mins(1);
+    });
+    let address = serve(hello(), limits).await;
+    closed(connect(address, HTTP2).await).await;
+}
+
+#[tokio::test]
+async fn who_never_reads_an_answer_is_gone() {
+    const ANSWER: usize = 64 * 1024 * 1024;
+    let app = Router::new().route("/", get(async || vec![b'x'; ANSWER]));
+    let limits = short(|limits| limits.write = Duration::from_millis(200));
+    let address = serve(app, limits).await;
+    let stream = connect(address, ASK).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let read = closed(stream).await.len();
+    assert!(read < ANSWER, "all of it came after all");
+}
+
+#[tokio::test]
+async fn a_network_has_so_many_connections_and_proxies_as_many_as_they_like() {
+    let limits = short(|limits| limits.of_network = 3);
+    let behind_proxy = Limits {
+        proxies: vec!["127.0.0.0/8".parse().unwrap()],
+        ..limits.clone()
+    };
+    let address = serve(hello(), limits).await;
+    let mut open = Vec::new();
+    for _ in 0..3 {
+        let mut stream = connect(address, ASK).await;
+        assert!(is_served(&mut stream).await);
+        open.push(stream);
+    }
+    let mut fourth = TcpStream::connect(address).await.unwrap();
+    let _ = fourth.write_all(ASK).await;
+    assert!(!is_served(&mut fourth).await);
+    drop(open.pop());
+    let asked = Instant::now();
+    loop {
+        let mut next = TcpStream::connect(address).await.unwrap();
+        let _ = next.write_all(ASK).await;
+        if is_served(&mut next).await {
+            break;
+        }
+        assert!(asked.elapsed() < SOON, "what was closed is free again");
+    }
+    let address = serve(hello(), behind_proxy).await;
+    let mut open = Vec::new();
+    for _ in 0..10 {
+        let mut stream = connect(address, ASK).await;
+        assert!(is_served(&mut stream).await);
+        open.push(stream);
+    }
+}

@@ -1,0 +1,137 @@
+//! Where a configuration sends its secrets, and whether a change sends them elsewhere.
+//!
+//! Secrets are never shown, so whoever changes where they go must know them. Otherwise any member could have them sent to a host of
+//! their own.
+
+use serde_json::{Map, Value};
+use url::{Host, Url};
+
+use super::hosts::field_of;
+use super::{App, schema};
+use crate::error::{Error, Invalid, Result};
+
+/// What decides where the app connects to: the values it is told, and the hosts it is limited to.
+pub(super) struct Target {
+    values: Map<String, Value>,
+    allowed: Option<Vec<String>>,
+}
+
+impl Target {
+    pub(super) fn new(app: &App, allowed: Option<Vec<String>>, values: Map<String, Value>) -> Self {
+        let values = schema::with_defaults(&app.config_schema, values);
+        Self { values, allowed }
+    }
+
+    pub(super) fn is_elsewhere(&self, after: &Self, app: &App) -> bool {
+        self.is_wider(after) || self.is_other_host(after, app)
+    }
+
+    /// Whether the list of hosts has something that it did not have.
+    fn is_wider(&self, after: &Self) -> bool {
+        match (&self.allowed, &after.allowed) {
+            (None, _) => false,
+            (Some(_), None) => true,
+            (Some(before), Some(after)) => after.iter().any(|host| !before.contains(host)),
+        }
+    }
+
+    fn is_other_host(&self, after: &Self, app: &App) -> bool {
+        let lists = [&app.hosts, &self.allowed, &after.allowed]
+            .into_iter()
+            .flatten()
+            .flatten();
+        let named: Vec<&str> = lists.filter_map(|entry| field_of(entry)).collect();
+        // Names that are listed in full leave nothing to choose.
+        let is_fixed = |host: &String| !host.starts_with('*');
+        let is_open = app.hosts.as_ref().is_none_or(|hosts| !hosts.iter().all(is_fixed));
+        let fields = schema::fields(&app.config_schema);
+        let is_secret = |key: &str| fields.iter().any(|field| field.is_secret && field.key == key);
+        let mut keys = self.values.keys().chain(after.values.keys());
+        keys.any(|key| {
+            let (before, after) = (self.values.get(key), after.values.get(key));
+            let is_address = || !is_secret(key) && (is_called_address(key) || is_address(before) || is_address(after));
+            before != after && (named.contains(&key.as_str()) || (is_open && is_address()))
+        })
+    }
+}
+
+/// Secrets that were not sent along are asked for again.
+pub(super) fn need_again(app: &App, kept: &[String]) -> Result<()> {
+    let fields = schema::fields(&app.config_schema);
+    let needed = fields
+        .iter()
+        .filter(|field| field.is_secret && kept.contains(&field.key));
+    let again = needed.map(|field| Invalid {
+        field: Some(format!("config__{}", field.key).into()),
+        code: "required",
+        detail: format!(
+            "this changes where the app connects to, so {} is needed again",
+            field.name
+        ),
+    });
+    match again.collect::<Vec<_>>() {
+        none if none.is_empty() => Ok(()),
+        again => Err(Error::Invalid(again)),
+    }
+}
+
+/// Parts of addresses need not look like one: `https://${config.subdomain}.example.com`.
+fn is_called_address(key: &str) -> bool {
+    let key = key.to_ascii_lowercase();
+    let words = [
+        "url", "uri", "host", "domain", "endpoint", "server", "address", "region", "account",
+    ];
+    words.iter().any(|word| key.contains(word))
+}
+
+/// A URL, a name with a dot, or an IP address, with or without a port.
+fn is_address(value: Option<&Value>) -> bool {
+    let text = match value {
+        Some(Value::String(text)) => text.trim(),
+        Some(structure) => return structure.to_string().contains("://"),
+        None => return false,
+    };
+    let has_host = |text: &str| {
+        Url::parse(text).is_ok_and(|url| match url.host() {
+            Some(Host::Domain(name)) => name.contains('.') || name == "localhost",
+            Some(_) => true,
+            None => false,
+        })
+    };
+    let is_word = !text.is_empty() && !text.contains(char::is_whitespace);
+    text.contains("://") || (is_word && has_host(&format!("https://{text}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_looks_like_an_address_is_one() {
+        for text in [
+            "https://a.example/x",
+            "http://inner",
+            "a.example",
+            "a.example:8443/x",
+            "localhost:99",
+            "10.0.0.1",
+            "[::1]:5",
+            "postgres://db",
+        ] {
+            assert!(is_address(Some(&json!(text))), "{text}");
+        }
+        for value in [
+            json!("fast"),
+            json!("two words. And more"),
+            json!(""),
+            json!(5),
+            json!(null),
+        ] {
+            assert!(!is_address(Some(&value)), "{value}");
+        }
+        assert!(is_address(Some(&json!({ "to": ["https://a.example"] }))));
+        assert!(is_called_address("apiHost") && is_called_address("subdomain") && !is_called_address("mode"));
+    }
+}
