@@ -20,6 +20,12 @@ pub(crate) const KEY: &str = "integration-test-key";
 /// For what takes long only on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
+/// What is tested: the binary of this build, or another one, such as a release.
+fn binary() -> PathBuf {
+    let other = std::env::var_os("HEDGEROW_TEST_BINARY");
+    other.map_or_else(|| env!("CARGO_BIN_EXE_hedgerow").into(), PathBuf::from)
+}
+
 pub(crate) struct Home {
     pub(crate) database: Database,
     pub(crate) folder: PathBuf,
@@ -44,7 +50,7 @@ impl Home {
 
     /// The binary on this database, with nothing else set. It listens at a port that was free.
     pub(crate) fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_hedgerow"));
+        let mut command = Command::new(binary());
         command
             .env_clear()
             .current_dir(&self.folder)

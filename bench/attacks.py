@@ -1,0 +1,538 @@
+"""Attacks a running server from outside, as docs/security.md describes them, and prints what came of each as a table.
+
+    cargo build --release && python3 bench/attacks.py target/release/hedgerow
+
+Starts the server itself, on loopback and in a folder that is deleted afterwards. Fails if an attack gets through.
+"""
+
+import concurrent.futures
+import contextlib
+import gzip
+import http.client
+import json
+import os
+import pathlib
+import signal
+import socket
+import socketserver
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+PASSWORD = "correct horse battery"
+KEY = "attack-key-of-the-first-owner"
+OWNER = "olga@example.com"
+BUDGET_MB = 64
+
+rows = []
+failed = []
+
+
+def record(point, attack, outcome, held):
+    rows.append((point, attack, outcome))
+    if not held:
+        failed.append(attack)
+    print(f"{'held  ' if held else 'FAILED'} {point:4} {attack}: {outcome}", file=sys.stderr, flush=True)
+
+
+class Answer:
+    def __init__(self, status, headers, body):
+        self.status, self.headers, self.text = status, headers, body.decode("utf-8", "replace")
+        with contextlib.suppress(ValueError):
+            self.body = json.loads(self.text)
+
+    def __repr__(self):
+        return f"{self.status} {self.text[:300]}"
+
+    def cookie(self):
+        return "; ".join(value.split(";")[0] for name, value in self.headers if name.lower() == "set-cookie")
+
+    def header(self, wanted):
+        return next((value for name, value in self.headers if name.lower() == wanted), None)
+
+
+class Server:
+    def __init__(self, binary, folder, **settings):
+        self.binary, self.folder = str(pathlib.Path(binary).resolve()), folder
+        self.settings = {
+            "HEDGEROW_DATA_DIR": folder,
+            "HEDGEROW_LISTEN": f"127.0.0.1:{free_port()}",
+            "HEDGEROW_BOOTSTRAP_EMAIL": OWNER,
+            "HEDGEROW_BOOTSTRAP_PASSWORD": PASSWORD,
+            "HEDGEROW_BOOTSTRAP_API_KEY": KEY,
+            "HEDGEROW_TRUSTED_PROXIES": "127.0.0.0/8",
+            "HEDGEROW_ALLOW_PRIVATE_NETWORKS": "127.0.0.0/8",
+            "HEDGEROW_CAPTURE_MEMORY": str(BUDGET_MB),
+            "HEDGEROW_EXPORT_ROOT": str(pathlib.Path(folder) / "exports"),
+            "HEDGEROW_SHUTDOWN_DELAY": "0",
+            "HEDGEROW_LOG": "warn",
+            "PATH": os.environ["PATH"],
+        } | settings
+        self.port = int(self.settings["HEDGEROW_LISTEN"].rsplit(":", 1)[1])
+        self.log = open(pathlib.Path(folder) / "log", "ab")
+        self.process = subprocess.Popen([self.binary], env=self.settings, stdout=self.log, stderr=self.log)
+        for _ in range(300):
+            with contextlib.suppress(OSError):
+                if self.ask("GET", "/healthz").status == 200:
+                    return
+            time.sleep(0.1)
+        raise SystemExit("the server does not start; see its log in " + folder)
+
+    def command(self, *arguments):
+        return subprocess.run([self.binary, *arguments], env=self.settings, check=True, capture_output=True, text=True).stdout
+
+    def ask(self, method, path, body=None, key=None, headers=None, timeout=60, source="127.0.0.1"):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout, source_address=(source, 0))
+        headers = dict(headers or {})
+        if key:
+            headers["authorization"] = f"Bearer {key}"
+        if body is not None and not isinstance(body, bytes):
+            body = json.dumps(body).encode()
+            headers.setdefault("content-type", "application/json")
+        with contextlib.closing(connection):
+            connection.request(method, path, body, headers)
+            answer = connection.getresponse()
+            return Answer(answer.status, answer.getheaders(), answer.read())
+
+    def memory(self, which="VmRSS"):
+        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(status.split(f"{which}:")[1].split()[0]) // 1024
+
+    def stop(self, within=90):
+        started = time.time()
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(within)
+        return time.time() - started
+
+
+class Tenant:
+    """An organization with an owner and a member of level 1, each with a key."""
+
+    def __init__(self, server, name):
+        self.server, self.name = server, name
+        self.owner, self.member = f"owner@{name}.example", f"member@{name}.example"
+        for person in (self.owner, self.member):
+            server.command("users", "create", person, "--password", PASSWORD)
+        server.command("organizations", "create", name, "--owner", self.owner)
+        self.owner_key = new_key(server, self.owner)
+        listed = server.ask("GET", "/api/organizations/", key=self.owner_key).body["results"]
+        self.id = listed[0]["id"]
+        server.command("organizations", "add-member", self.id, self.member)
+        self.member_key = new_key(server, self.member)
+        self.team = self.owns("GET", "teams/").body["results"][0]
+
+    def at(self, path):
+        return f"/api/organizations/{self.id}/{path}"
+
+    def owns(self, method, path, body=None):
+        return self.server.ask(method, self.at(path), body, self.owner_key)
+
+    def does(self, method, path, body=None):
+        return self.server.ask(method, self.at(path), body, self.member_key)
+
+
+def new_key(server, email, *arguments):
+    return server.command("keys", "create", email, *arguments).split()[-1]
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def app(code, fields=(), **more):
+    manifest = {"name": "Tried", "config": list(fields), "hosts": ["127.0.0.1"]}
+    return {"plugin_type": "source", "source": {"plugin.json": json.dumps(manifest), "index.js": code}} | more
+
+
+class Receiver:
+    """Notes when each request came."""
+
+    def __init__(self):
+        self.seen = []
+        receiver = self
+
+        class Handler(socketserver.StreamRequestHandler):
+            def handle(self):
+                length = 0
+                while (line := self.rfile.readline().strip()):
+                    if line.lower().startswith(b"content-length:"):
+                        length = int(line.split(b":")[1])
+                receiver.seen.append((time.time(), self.rfile.read(length).decode()))
+                self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+
+        self.server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}/"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+SECRET = {"key": "token", "type": "string", "secret": True}
+
+
+def secrets_of_apps(acme):
+    made = acme.owns("POST", "pipeline_destinations/", app("export function onEvent() {}", [SECRET])).body
+    base = f"pipeline_destinations/{made['id']}/"
+    acme.owns("POST", base + "configs/", {"enabled": False, "config": {"token": "hush-hush"}})
+    shown = []
+    for schema in ([], [{"key": "token", "type": "string"}], {}):
+        acme.does("PATCH", base, {"config_schema": schema})
+        shown += [acme.does("GET", base + rest).text for rest in ("configs/", "", "source/")]
+        shown.append(acme.does("GET", "pipeline_destinations/activity/").text)
+    leaks = sum("hush-hush" in text for text in shown)
+    record("A1", "read a secret back by changing the schema", f"{leaks} of {len(shown)} answers show it", leaks == 0)
+
+
+def publishing(server, acme, victim):
+    refused = acme.does("POST", "pipeline_destinations/", app("export function onEvent() {}", is_global=True))
+    owner = acme.owns("POST", "pipeline_destinations/", app("export function onEvent() {}", is_global=True))
+    answers = f"{refused.status} for a member, {owner.status} for an owner"
+    record("A2", "publish an app for all without the operator's right", answers, {refused.status, owner.status} == {403})
+
+    server.command("operators", "add", acme.owner)
+    made = acme.owns("POST", "pipeline_destinations/", app("export function onEvent() {}", is_global=True))
+    base = f"pipeline_destinations/{made.body['id']}/"
+    config = victim.owns("POST", base + "configs/", {"enabled": True, "version": 1, "config": {}}).body
+    acme.does("PATCH", base + "update_source/", {"source": {"index.js": "export function onEvent() { steal() }"}})
+    after = victim.owns("GET", f"{base}configs/{config['id']}/").body
+    told = "new_version" in victim.owns("GET", "pipeline_destinations/activity/").text
+    outcome = f"version {after['version']} goes on there, {after['latest_version']} waits for consent; in their activity: {told}"
+    record("A2", "swap the code of an app that others use", outcome, (after["version"], after["latest_version"], told) == (1, 2, True))
+
+
+def sandbox(server, acme, receiver):
+    code = "export async function onEvent(event, { config }) { await fetch(config.url); while (true) {} }"
+    made = acme.owns("POST", "pipeline_destinations/", app(code, [{"key": "url", "type": "string"}])).body
+    acme.owns("POST", f"pipeline_destinations/{made['id']}/configs/", {"enabled": True, "config": {"url": receiver.url}})
+    capture(server, acme.team["api_token"], "sandboxed")
+    child = None
+    for _ in range(200):
+        every = subprocess.run(["pgrep", "-P", str(server.process.pid)], capture_output=True, text=True).stdout.split()
+        if every and receiver.seen:
+            child = every[0]
+            break
+        time.sleep(0.05)
+    if child is None:
+        record("A3", "look at a process of an app", "none was seen", False)
+        return
+    status = pathlib.Path(f"/proc/{child}/status").read_text()
+    value = lambda name: status.split(f"{name}:")[1].split()[0]
+    net = lambda pid: os.readlink(f"/proc/{pid}/ns/net")
+    apart = net(child) != net(server.process.pid)
+    descriptors = [os.readlink(f"/proc/{child}/fd/{fd}").split(":")[0] for fd in os.listdir(f"/proc/{child}/fd")]
+    files = [what for what in descriptors if what not in ("pipe", "socket", "/dev/null")]
+    held = (value("NoNewPrivs"), value("Seccomp")) == ("1", "2") and apart and not files and value("Uid") != "0"
+    outcome = (
+        f"NoNewPrivs {value('NoNewPrivs')}, Seccomp {value('Seccomp')}, capabilities {int(value('CapEff'), 16)}, "
+        f"user {value('Uid')}, own network {apart}, files open {len(files)}"
+    )
+    record("A3", "what a process of an app has left", outcome, held)
+    with contextlib.suppress(Exception):
+        acme.owns("DELETE", f"pipeline_destinations/{made['id']}/")
+
+
+def capture(server, token, event, amount=0, source="203.0.113.7"):
+    body = {"api_key": token, "event": event, "distinct_id": "ann", "properties": {"amount": amount}}
+    return server.ask("POST", "/capture/", body, headers={"x-forwarded-for": source})
+
+
+def fairness(server, busy, quiet, receiver):
+    jobs = """
+export const jobs = { again: async (_, { jobs }) => { await jobs.again({}).runNow() } }
+export async function onEvent(event, { jobs }) { for (let i = 0; i < 200; i += 1) await jobs.again({}).runNow() }
+"""
+    hook = """
+export function composeWebhook(event, { config }) { return { url: config.url, body: JSON.stringify({ what: event.event }) } }
+"""
+    made = busy.owns("POST", "pipeline_destinations/", app(jobs)).body
+    busy.owns("POST", f"pipeline_destinations/{made['id']}/configs/", {"enabled": True, "config": {}})
+    made = quiet.owns("POST", "pipeline_destinations/", app(hook, [{"key": "url", "type": "string"}])).body
+    quiet.owns("POST", f"pipeline_destinations/{made['id']}/configs/", {"enabled": True, "config": {"url": receiver.url}})
+    capture(server, busy.team["api_token"], "begin")
+    time.sleep(10)
+    times = []
+    for number in range(5):
+        sent = time.time()
+        capture(server, quiet.team["api_token"], f"quiet {number}")
+        while not any(f"quiet {number}" in body for _, body in receiver.seen) and time.time() < sent + 60:
+            time.sleep(0.05)
+        times.append(time.time() - sent)
+    outcome = f"another organization's events arrive after {statistics.median(times):.1f} s, {max(times):.1f} s at worst"
+    record("A4", "200 jobs that queue themselves again", outcome, max(times) < 30)
+
+
+def capture_attacks(server, tenant):
+    token = tenant.team["api_token"]
+    silent = []
+    for number in range(60):
+        connection = socket.create_connection(("127.0.0.1", server.port))
+        head = f"POST /batch/ HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 198.51.100.{number % 4}\r\nContent-Length: 20000000\r\n\r\n"
+        connection.sendall(head.encode())
+        silent.append(connection)
+    started = time.time()
+    statuses = {capture(server, token, "honest").status for _ in range(50)}
+    took = (time.time() - started) / 50 * 1000
+    record("A5", "60 sockets announce 20 MB and stay silent", f"others get {statuses}, {took:.0f} ms each", statuses == {200})
+    silent[0].settimeout(20)
+    with contextlib.suppress(OSError):
+        record("A5", "the silent ones", silent[0].recv(12).decode() + f" after {time.time() - started:.0f} s", True)
+    for connection in silent:
+        connection.close()
+
+    before = server.memory("VmHWM")
+    many = b",".join([b'{"":1}'] * 2_500_000)
+    for name, key in (("a wrong token", "hgp_unknown"), ("a valid token", token)):
+        bomb = gzip.compress(b'{"api_key":"%s","event":"e","distinct_id":"d","properties":{"a":[%s]}}' % (key.encode(), many), 9)
+        send = lambda n: server.ask("POST", "/batch/", bomb, headers={"x-forwarded-for": f"198.51.100.{n}"}).status
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            statuses = sorted(set(pool.map(send, range(8))))
+        peak = server.memory("VmHWM")
+        outcome = f"{statuses}; {len(bomb) // 1000} kB each; peak {peak} MB, {before} MB before, budget {BUDGET_MB} MB"
+        record("A5", f"8 gzips of 17 MB of tiny values, {name}", outcome, peak < before + BUDGET_MB + 48)
+
+
+def connections(server):
+    idle = []
+    for _ in range(10_000):
+        try:
+            idle.append(socket.create_connection(("127.0.0.1", server.port), timeout=5))
+        except OSError:
+            break
+    started = time.time()
+    answer = server.ask("GET", "/healthz", source="127.0.0.2").status
+    outcome = f"another address gets {answer} from /healthz in {(time.time() - started) * 1000:.0f} ms"
+    record("B6", f"{len(idle)} connections from one address", outcome, answer == 200)
+    for connection in idle:
+        connection.close()
+    time.sleep(1)
+
+
+def unread(server):
+    """An HTTP/2 connection that says hello and nothing else."""
+    connection = socket.create_connection(("127.0.0.1", server.port))
+    connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\x04\0\0\0\0\0")
+    connection.settimeout(180)
+    started = time.time()
+    try:
+        while connection.recv(65536):
+            pass
+        record("B6", "an idle HTTP/2 connection", f"closed after {time.time() - started:.0f} s", True)
+    except TimeoutError:
+        record("B6", "an idle HTTP/2 connection", "still open after 180 s", False)
+    except OSError:
+        record("B6", "an idle HTTP/2 connection", f"reset after {time.time() - started:.0f} s", True)
+
+
+def slow_query(server, acme):
+    token = acme.team["api_token"]
+    for number in range(15):
+        event = {"api_key": token, "event": "x", "distinct_id": str(number), "properties": {"text": "a" * (1 << 20)}}
+        assert server.ask("POST", "/capture/", event).status == 200
+    condition = f"properties.text LIKE '%{'a' * 440}_b%'"
+    export = {
+        "name": "Slow", "interval": "hour", "destination": {"type": "NoOp", "config": {}},
+        "hogql_query": "SELECT event FROM events WHERE " + " OR ".join([condition] * 40),
+    }
+    made = acme.owns("POST", "batch_exports/", export)
+    if made.status != 201:
+        record("B8", "a pattern that would take minutes", f"refused: {made.status}", made.status == 400)
+        return
+    started = time.time()
+    cpu = lambda: sum(map(int, pathlib.Path(f"/proc/{server.process.pid}/stat").read_text().split()[13:15])) / os.sysconf("SC_CLK_TCK")
+    before = cpu()
+    answer = acme.owns("GET", f"batch_exports/{made.body['id']}/preview/")
+    outcome = f"{answer.status} {getattr(answer, 'body', {}).get('code', '')} after {time.time() - started:.1f} s, {cpu() - before:.1f} s of processor time"
+    record("B8", "a pattern that would take minutes", outcome, time.time() - started < 30)
+
+
+def team_key(server, acme):
+    other = acme.owns("POST", "teams/", {"name": "Other"}).body
+    made = acme.owns("POST", "pipeline_destinations/", app("export function onEvent() {}", [{"key": "note", "type": "string"}])).body
+    config = {"enabled": False, "team_id": other["id"], "config": {"note": "of-the-other-team"}}
+    acme.owns("POST", f"pipeline_destinations/{made['id']}/configs/", config)
+    key = new_key(server, acme.owner, "--teams", str(acme.team["id"]))
+    paths = ["pipeline_destinations/activity/", "activity/", f"pipeline_destinations/{made['id']}/configs/"]
+    leaks = [path for path in paths if "of-the-other-team" in server.ask("GET", acme.at(path), key=key).text]
+    whole = "of-the-other-team" in acme.owns("GET", "pipeline_destinations/activity/").text
+    outcome = f"{len(leaks)} of {len(paths)} lists show it; a whole key sees it: {whole}"
+    record("B9", "another team's configuration by a key for one team", outcome, not leaks)
+
+
+def invites(acme):
+    started, statuses = time.time(), {}
+    last = None
+    for number in range(400):
+        answer = acme.does("POST", "invites/", {"target_email": f"p{number}@elsewhere.example", "send_email": False})
+        statuses[answer.status] = statuses.get(answer.status, 0) + 1
+        if answer.status == 429:
+            last = answer.header("retry-after")
+            if statuses[429] > 20:
+                break
+    outcome = f"{statuses} in {time.time() - started:.1f} s, Retry-After {last}"
+    record("B10", "invites without end by a member", outcome, last is not None and statuses.get(201, 0) <= 200)
+
+
+def modes(folder):
+    wrong = [
+        str(path) for path in pathlib.Path(folder).rglob("*")
+        if path.name != "log" and not path.is_symlink() and path.stat().st_mode & 0o077
+    ]
+    count = sum(1 for _ in pathlib.Path(folder).rglob("*"))
+    record("B11", "files that others on the machine can read", f"{len(wrong)} of {count}", not wrong)
+
+
+def sign_in(server, email, password, address="203.0.113.7", headers=None):
+    body = {"email": email, "password": password}
+    return server.ask("POST", "/api/login/", body, headers={"x-forwarded-for": address} | (headers or {}))
+
+
+def browsers(server, acme):
+    session = sign_in(server, acme.owner, PASSWORD).cookie()
+    cross = {"cookie": session, "authorization": "Bearer x", "origin": "https://evil.example", "sec-fetch-site": "cross-site"}
+    forged = server.ask("POST", acme.at("teams/"), {"name": "Forged"}, headers=cross)
+    record("B13", "a forged request with any Authorization header", f"{forged.status}", forged.status in (401, 403))
+
+    with socket.create_connection(("127.0.0.1", server.port)) as raw:
+        raw.sendall(b"GET /api/ HTTP/1.1\r\nHost: a.example\r\nHost: evil.example\r\nConnection: close\r\n\r\n")
+        two = raw.recv(100).split(b"\r\n")[0].decode()
+    with socket.create_connection(("127.0.0.1", server.port)) as raw:
+        raw.sendall(b"GET /api/ HTTP/1.1\r\nHost: a.example/@evil.example\r\nConnection: close\r\n\r\n")
+        bad = raw.recv(100).split(b"\r\n")[0].decode()
+    record("B13", "two Host headers, a malformed one", f"{two}; {bad}", " 400 " in two and " 400 " in bad)
+
+    secure = server.ask("GET", "/login", headers={"x-forwarded-proto": "https"}).header("strict-transport-security")
+    record("B13", "HSTS over https", f"{secure}", bool(secure))
+
+    weak = server.ask("POST", "/api/users/@me/password/", {"current_password": PASSWORD, "password": "password"}, headers={"cookie": session})
+    record("B13", "`password` as a password", f"{weak.status} {weak.body.get('code', '')}", weak.status == 400)
+
+    invited = acme.owns("POST", "invites/", {"target_email": "boss@elsewhere.example", "level": 15, "send_email": False})
+    lower = acme.does("POST", "invites/", {"target_email": "boss@elsewhere.example", "level": 1, "send_email": False})
+    record("B13", "replace an owner's invite by a lower one", f"{invited.status}, then {lower.status}", lower.status in (400, 403, 409))
+
+
+def guesses(server, victim):
+    def guess(number):
+        return sign_in(server, victim.member, f"wrong {number}", "198.18.7.1").status
+
+    with concurrent.futures.ThreadPoolExecutor(60) as pool:
+        statuses = list(pool.map(guess, range(60)))
+    tried = sum(status not in (429,) for status in statuses)
+    record("B13", "60 guesses at once", f"{tried} were compared, {60 - tried} refused", tried <= 20)
+
+
+def times_of_reset(server, acme):
+    def took(email):
+        started = time.perf_counter()
+        server.ask("POST", "/api/reset/", {"email": email}, headers={"x-forwarded-for": f"203.0.113.{len(email)}"})
+        return time.perf_counter() - started
+
+    known, unknown = [], []
+    for number in range(15):
+        known.append(took(acme.owner))
+        unknown.append(took(f"nobody{number}@{acme.name}.example"))
+    a, b = statistics.median(known) * 1000, statistics.median(unknown) * 1000
+    record("B13", "who has an account, by the time of a reset", f"{a:.1f} ms known, {b:.1f} ms unknown", abs(a - b) < 5)
+
+
+def under_guessing(server, networks=40):
+    def honest():
+        times = []
+        for _ in range(10):
+            started = time.time()
+            answer = sign_in(server, OWNER, PASSWORD)
+            assert answer.status == 200, answer
+            times.append((time.time() - started) * 1000)
+            time.sleep(0.3)
+        return times
+
+    quiet, over = honest(), threading.Event()
+
+    def attack(network, worker):
+        number = 0
+        while not over.is_set():
+            number += 1
+            with contextlib.suppress(OSError):
+                answer = sign_in(server, f"v{network}-{worker}-{number}@example.com", "wrong horse", f"198.18.{network}.{worker + 1}")
+                if answer.status == 429:
+                    time.sleep(0.05)
+
+    threads = [threading.Thread(target=attack, args=(n, k), daemon=True) for n in range(networks) for k in range(2)]
+    for thread in threads:
+        thread.start()
+    time.sleep(3)
+    attacked = honest()
+    over.set()
+    for thread in threads:
+        thread.join(10)
+    outcome = f"{statistics.median(attacked):.0f} ms, {max(attacked):.0f} ms at worst; {statistics.median(quiet):.0f} ms when quiet"
+    record("B13", f"sign in while {networks} networks guess", outcome, statistics.median(attacked) < 700)
+
+
+def answers(server, acme):
+    made = acme.owns("POST", "pipeline_destinations/", app("export function onEvent() {}")).body
+    base = f"pipeline_destinations/{made['id']}/"
+    acme.owns("PATCH", base + "update_source/", {"source": {"more.js": "1"}})
+    gone = acme.owns("PATCH", base + "update_source/", {"source": {"more.js": None}})
+    record("C14", "null deletes a file", f"{gone.status}, {'still there' if 'more.js' in gone.body['source'] else 'gone'}", "more.js" not in gone.body["source"])
+
+    wrong = []
+    for kind, config, field in [
+        ("S3", {"bucket_name": "no spaces", "prefix": "", "region": "eu-central-1", "aws_access_key_id": "a", "aws_secret_access_key": "b"}, "bucket_name"),
+        ("Postgres", {"host": "db.example.com", "port": 8.5, "user": "u", "password": "p", "database": "d", "schema": "s", "table_name": "t"}, "port"),
+        ("Postgres", {"host": "db.example.com", "port": 1 << 70, "user": "u", "password": "p", "database": "d", "schema": "s", "table_name": "t"}, "port"),
+    ]:
+        answer = acme.owns("POST", "batch_exports/", {"name": "x", "interval": "hour", "destination": {"type": kind, "config": config}})
+        if answer.status != 400 or not answer.body["attr"].endswith(field) or "expected" in answer.body["detail"]:
+            wrong.append(repr(answer))
+    record("C16", "errors name the key of a configuration", "yes" if not wrong else "; ".join(wrong), not wrong)
+
+    blank = acme.owns("POST", "batch_exports/", {"name": "x", "interval": "hour", "destination": {"type": "NoOp", "config": {}}, "hogql_query": ""})
+    preflight = server.ask("OPTIONS", "/api/organizations/", headers={"origin": "https://a.example", "access-control-request-method": "GET"})
+    root = server.ask("GET", "/api/")
+    ids = [answer.header("x-request-id") is not None for answer in (preflight, server.ask("GET", "/healthz"))]
+    kind = root.header("content-type") or ""
+    outcome = f"empty query {blank.status}, X-Request-Id {all(ids)}, /api/ is {kind}"
+    record("C17", "empty query, request ids, /api/", outcome, blank.status == 400 and all(ids) and "json" in kind)
+
+
+def main():
+    binary = sys.argv[1]
+    with tempfile.TemporaryDirectory() as folder:
+        server = Server(binary, folder)
+        try:
+            acme, victim = Tenant(server, "acme"), Tenant(server, "victim")
+            receiver = Receiver()
+            waiting = threading.Thread(target=unread, args=(server,))
+            waiting.start()
+            secrets_of_apps(acme)
+            publishing(server, acme, victim)
+            sandbox(server, acme, receiver)
+            fairness(server, acme, victim, receiver)
+            capture_attacks(server, victim)
+            connections(server)
+            slow_query(server, victim)
+            team_key(server, acme)
+            invites(victim)
+            browsers(server, acme)
+            answers(server, acme)
+            times_of_reset(server, acme)
+            guesses(server, victim)
+            under_guessing(server)
+            modes(folder)
+            waiting.join()
+        finally:
+            took = server.stop()
+        record("B8", "SIGTERM after all of this", f"ended after {took:.1f} s", took < 60)
+    print("| Point | Attack | Outcome |\n|---|---|---|")
+    for row in rows:
+        print("| " + " | ".join(row) + " |")
+    if failed:
+        raise SystemExit(f"{len(failed)} got through: " + "; ".join(failed))
+
+
+main()
