@@ -223,7 +223,7 @@ fn bombs_of_every_kind_are_refused_quickly() {
 /// Found in review: each of the small elements would repeat the long namespace, before any signature is verified.
 #[test]
 fn a_document_that_grows_in_its_canonical_form_is_refused_quickly() {
-    let long = format!(" xmlns:p=\"{}\"><saml:Issuer", "u".repeat(100_000));
+    let long = format!(" xmlns:p=\"urn:{}\"><saml:Issuer", "u".repeat(100_000));
     let crowd = format!("{}</ds:Transforms>", "<p:b/>".repeat(9_000));
     let bomb = genuine()
         .replacen("><saml:Issuer", &long, 2)
@@ -231,6 +231,25 @@ fn a_document_that_grows_in_its_canonical_form_is_refused_quickly() {
     refused_quickly(&encode(&bomb), &[Rule::TooComplex]);
     let refusal = super::outcome(&bomb).expect_err("refused");
     assert!(refusal.detail.contains("canonical"), "{refusal}");
+}
+
+/// Canonical XML has no form for them, and other verifiers refuse them.
+#[test]
+fn a_relative_namespace_is_refused() {
+    for uri in [
+        "relative",
+        "urn",
+        "1:a",
+        "http://ww&#xD;w.w3.org/",
+        "urn:a b",
+        "urn:\u{a0}",
+        "#a",
+    ] {
+        for declaration in [format!("xmlns:x=\"{uri}\" "), format!("xmlns:x = '{uri}' ")] {
+            let xml = genuine().replacen("<samlp:Response ", &format!("<samlp:Response {declaration}"), 1);
+            assert_eq!(rule(&xml), Rule::NotXml, "{declaration}");
+        }
+    }
 }
 
 #[test]

@@ -306,7 +306,7 @@ fn a_signed_digest_of_nothing_vouches_for_nothing() {
         };
         assert_eq!(rule(&empty.xml()), Rule::SignatureInvalid, "{signed:?}");
         // The signature over the digest is genuine; only the canonical form cannot be made.
-        let long = format!(" xmlns:p=\"{}\">", "u".repeat(100_000));
+        let long = format!(" xmlns:p=\"urn:{}\">", "u".repeat(100_000));
         let crowd = format!("{}</saml:Subject>", "<p:b></p:b>".repeat(20));
         let failing = empty
             .xml()
