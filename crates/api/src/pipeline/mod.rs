@@ -457,7 +457,7 @@ struct UpgradeWish {
     #[schemars(length(max = 200), extend("x-nullable" = true))]
     tag: Option<String>,
     /// The checksum that the files must have: 64 hexadecimal digits. Needed for an app whose URL pins one; the URL pins this one then.
-    #[schemars(length(max = 64), extend("x-nullable" = true))]
+    #[schemars(length(min = 64, max = 64), extend("pattern" = "^[0-9a-fA-F]{64}$", "x-nullable" = true))]
     sha256: Option<String>,
 }
 
