@@ -197,11 +197,13 @@ def publishing(server, acme, victim):
     made = acme.owns("POST", "pipeline_destinations/", app("export function onEvent() {}", is_global=True))
     base = f"pipeline_destinations/{made.body['id']}/"
     config = victim.owns("POST", base + "configs/", {"enabled": True, "version": 1, "config": {}}).body
-    acme.does("PATCH", base + "update_source/", {"source": {"index.js": "export function onEvent() { steal() }"}})
+    swapped = {"source": {"index.js": "export function onEvent() { steal() }"}}
+    member = acme.does("PATCH", base + "update_source/", swapped).status
+    acme.owns("PATCH", base + "update_source/", swapped)
     after = victim.owns("GET", f"{base}configs/{config['id']}/").body
     told = "new_version" in victim.owns("GET", "pipeline_destinations/activity/").text
-    outcome = f"version {after['version']} goes on there, {after['latest_version']} waits for consent; in their activity: {told}"
-    record("A2", "swap the code of an app that others use", outcome, (after["version"], after["latest_version"], told) == (1, 2, True))
+    outcome = f"{member} for a member; by the operator: version {after['version']} goes on there, {after['latest_version']} waits for consent, in their activity: {told}"
+    record("A2", "swap the code of an app that others use", outcome, (member, after["version"], after["latest_version"], told) == (403, 1, 2, True))
 
 
 def sandbox(server, acme, receiver):
@@ -330,7 +332,7 @@ def unread(server):
 def slow_query(server, acme):
     token = acme.team["api_token"]
     for number in range(15):
-        event = {"api_key": token, "event": "x", "distinct_id": str(number), "properties": {"text": "a" * (1 << 20)}}
+        event = {"api_key": token, "event": "x", "distinct_id": str(number), "properties": {"text": "a" * 900_000}}
         assert server.ask("POST", "/capture/", event).status == 200
     condition = f"properties.text LIKE '%{'a' * 440}_b%'"
     export = {
@@ -473,6 +475,199 @@ def under_guessing(server, networks=40):
     record("B13", f"sign in while {networks} networks guess", outcome, statistics.median(attacked) < 700)
 
 
+def write_time(tenant):
+    started = time.time()
+    assert tenant.owns("PATCH", "", {"name": f"Renamed {started}"}).status == 200
+    return time.time() - started
+
+
+def configured(tenant, code, fields=(), config=None, **more):
+    made = tenant.owns("POST", "pipeline_destinations/", app(code, fields, **more))
+    assert made.status == 201, made
+    base = f"pipeline_destinations/{made.body['id']}/"
+    config = tenant.owns("POST", base + "configs/", {"enabled": True, "config": config or {}})
+    assert config.status == 201, config
+    return base, f"{base}configs/{config.body['id']}/"
+
+
+def memory_of_apps(server, tenant):
+    """Values that are small as text and large in memory, by each way an app has."""
+    token = tenant.team["api_token"]
+    tiny = [{"": 0}] * 100_000
+    before = server.memory("VmHWM")
+    configured(tenant, "export async function onEvent() { await new Promise((done) => setTimeout(done, 300)) }")
+    statuses = set()
+    for number in range(40):
+        event = {"api_key": token, "event": "tiny", "distinct_id": "d", "properties": {"a": tiny}}
+        statuses.add(server.ask("POST", "/capture/", event, headers={"x-forwarded-for": f"198.51.100.{number}"}).status)
+    time.sleep(8)
+    peak = server.memory("VmHWM")
+    record("A5", "40 events of 0.7 MB of tiny values to a slow app", f"{sorted(statuses)}; peak {peak} MB, {before} MB before", peak < before + 400)
+
+    before = server.memory("VmHWM")
+    code = """
+export const jobs = { x: () => {} }
+export async function onEvent(event, { jobs, cache, storage }) {
+    const p = Array(590000).fill({ '': 0 })
+    const calls = [1, 2, 3, 4, 5, 6].map(() => jobs.x(p).runNow())
+    calls.push(storage.set('a', p), cache.set('a', p))
+    for (let i = 0; i < 12; i += 1) for (let k = 0; k < 50; k += 1) calls.push(cache.lpush('l' + i, ['x'.repeat(60000)]))
+    await Promise.allSettled(calls)
+}
+"""
+    base, _ = configured(tenant, code)
+    capture(server, token, "begin")
+    time.sleep(10)
+    peak = server.memory("VmHWM")
+    record("A5", "host calls with 4 MB of tiny values, and 36 MB of cache", f"peak {peak} MB, {before} MB before", peak < before + 200)
+    tenant.owns("DELETE", base)
+
+
+def structures(acme, victim):
+    made = acme.owns("POST", "pipeline_destinations/", app("export function onEvent() {}")).body
+    base = f"pipeline_destinations/{made['id']}/"
+    large = acme.does("PATCH", base, {"metrics": {str(n): "sum" for n in range(60_000)}})
+    names = {"scheduled_tasks": [f"task{n}" for n in range(60_000)], "methods": [], "jobs": []}
+    answers, waited = [], []
+
+    def patch():
+        answers.append(acme.does("PATCH", base, {"capabilities": names}).status)
+
+    threads = [threading.Thread(target=patch) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for _ in range(10):
+        waited.append(write_time(victim))
+    for thread in threads:
+        thread.join()
+    outcome = f"metrics {large.status}, scheduled tasks {sorted(answers)}; others' writes took {max(waited) * 1000:.0f} ms at worst"
+    record("A5", "60,000 metrics, 60,000 scheduled tasks", outcome, large.status == 400 and max(waited) < 1)
+
+
+def many_slow_organizations(server, receiver):
+    quick = Tenant(server, "quick")
+    hook = "export function composeWebhook(event, { config }) { return { url: config.url, body: JSON.stringify(event.event) } }"
+    configured(quick, hook, [{"key": "url", "type": "string"}], {"url": receiver.url})
+    person = "many@acme.example"
+    server.command("users", "create", person, "--password", PASSWORD)
+    key = new_key(server, person)
+    slow = "export async function onEvent() { await new Promise((done) => setTimeout(done, 15000)) }\n" \
+        "export async function runEveryMinute() { await new Promise((done) => setTimeout(done, 25000)) }"
+    ids = []
+    for number in range(40):
+        made = server.ask("POST", "/api/organizations/", {"name": f"Slow {number}"}, key).body
+        ids.append(made["id"])
+        at = f"/api/organizations/{made['id']}/"
+        app_id = server.ask("POST", at + "pipeline_destinations/", app(slow), key).body["id"]
+        server.ask("POST", f"{at}pipeline_destinations/{app_id}/configs/", {"enabled": True, "config": {}}, key)
+        token = server.ask("GET", at + "teams/", key=key).body["results"][0]["api_token"]
+        for _ in range(3):
+            capture(server, token, "slow")
+    time.sleep(5)
+    times = []
+    for number in range(3):
+        sent = time.time()
+        capture(server, quick.team["api_token"], f"among slow {number}")
+        while not any(f"among slow {number}" in body for _, body in receiver.seen) and time.time() < sent + 120:
+            time.sleep(0.1)
+        times.append(time.time() - sent)
+    for organization in ids:
+        server.ask("DELETE", f"/api/organizations/{organization}/", key=key)
+    outcome = f"another's events arrive after {statistics.median(times):.1f} s, {max(times):.1f} s at worst"
+    record("A4", "one person's 40 organizations with apps that sleep", outcome, max(times) < 40)
+
+
+def redirected_secret(acme):
+    fields = [{"key": "url", "type": "string"}, SECRET]
+    manifest = {"name": "Tried", "config": fields, "hosts": ["config.url"]}
+    source = {"plugin.json": json.dumps(manifest), "index.js": "export function onEvent() {}"}
+    made = acme.owns("POST", "pipeline_destinations/", {"plugin_type": "source", "source": source}).body
+    base = f"pipeline_destinations/{made['id']}/configs/"
+    values = {"url": "https://a.example/", "token": "hush-hush"}
+    config = acme.owns("POST", base, {"enabled": False, "config": values}).body
+    sent = acme.does("PATCH", f"{base}{config['id']}/", {"config": {"url": "https://evil.example/"}})
+    record("B13", "send a stored secret elsewhere", f"{sent.status} {sent.body.get('attr')}", sent.status == 400)
+
+
+def persons(server, tenant):
+    token, before = tenant.team["api_token"], server.memory("VmHWM")
+    for number in range(24):
+        body = gzip.compress(
+            b'{"api_key":"%s","event":"e","distinct_id":"tree","properties":{"$set":{"k%d":[%s]}}}'
+            % (token.encode(), number, b",".join([b'{"":1}'] * 120_000))
+        )
+        server.ask("POST", "/batch/", body, headers={"x-forwarded-for": f"198.51.100.{number}"})
+    written = sum(path.stat().st_size for path in pathlib.Path(server.folder).rglob("*") if path.is_file())
+    started = time.time()
+    for _ in range(60):
+        server.ask("POST", "/capture/", {"api_key": token, "event": "e", "distinct_id": "tree"})
+    took = time.time() - started
+    grown = sum(path.stat().st_size for path in pathlib.Path(server.folder).rglob("*") if path.is_file()) - written
+    peak = server.memory("VmHWM")
+    outcome = f"peak {peak} MB, {before} MB before; 60 events of that person: {took:.1f} s, {grown // 1_000_000} MB"
+    record("A5", "24 changes of a person by 0.8 MB of tiny values", outcome, peak < before + BUDGET_MB + 100 and grown < 200_000_000)
+
+
+def searching(server, tenant):
+    token = tenant.team["api_token"]
+    bomb = gzip.compress(b"{" + b'"a":1,' * 3_300_000, 9)
+    over = threading.Event()
+
+    def attack(path):
+        while not over.is_set():
+            with contextlib.suppress(OSError):
+                server.ask("POST", path, bomb, headers={"x-forwarded-for": "198.51.100.1"}, timeout=30)
+
+    for path in ("/batch/", "/decide/"):
+        over.clear()
+        threads = [threading.Thread(target=attack, args=(path,), daemon=True) for _ in range(16)]
+        for thread in threads:
+            thread.start()
+        time.sleep(1)
+        batch = gzip.compress(json.dumps({"api_key": token, "batch": [{"event": "e", "distinct_id": "d"}] * 2000}).encode())
+        times, statuses, health = [], set(), []
+        for _ in range(10):
+            started = time.time()
+            statuses.add(server.ask("POST", "/batch/", batch, headers={"x-forwarded-for": "203.0.113.9"}).status)
+            times.append((time.time() - started) * 1000)
+            started = time.time()
+            server.ask("GET", "/healthz")
+            health.append((time.time() - started) * 1000)
+        over.set()
+        for thread in threads:
+            thread.join(30)
+        outcome = f"others' gzip batches {sorted(statuses)} in {statistics.median(times):.0f} ms, {max(times):.0f} ms at worst; /healthz {max(health):.0f} ms at worst"
+        record("A5", f"16 connections send {len(bomb) // 1000} kB that unpack to 20 MB to {path}, without a token", outcome, statuses == {200} and max(times) < 5000)
+
+
+def preview(server, tenant):
+    token = tenant.team["api_token"]
+    for number in range(10):
+        event = {"api_key": token, "event": "wide", "distinct_id": str(number), "properties": {"text": "a" * 800_000}}
+        assert server.ask("POST", "/capture/", event).status == 200
+    columns = ", ".join(f"properties AS a{number}" for number in range(280))
+    export = {"name": "Wide", "interval": "hour", "destination": {"type": "NoOp", "config": {}}}
+    made = tenant.owns("POST", "batch_exports/", export | {"hogql_query": f"SELECT {columns} FROM events"})
+    if made.status != 201:
+        record("A5", "a preview of 280 copies of 0.8 MB", f"refused: {made.status}", made.status == 400)
+        return
+    before = server.memory("VmHWM")
+    answer = tenant.owns("GET", f"batch_exports/{made.body['id']}/preview/")
+    peak = server.memory("VmHWM")
+    outcome = f"{answer.status} {answer.body.get('code', '')}, {len(answer.text) // 1000} kB; peak {peak} MB, {before} MB before"
+    record("A5", "a preview of 280 copies of 0.8 MB", outcome, len(answer.text) < 5_000_000 and peak < before + 400)
+
+
+def locked_out(server, victim):
+    assert sign_in(server, victim.owner, PASSWORD, "2001:db8:aaaa::1").status == 200
+    with concurrent.futures.ThreadPoolExecutor(20) as pool:
+        guess = lambda n: sign_in(server, victim.owner, "wrong horse", f"2001:db8:{n // 3:x}::1").status
+        statuses = list(pool.map(guess, range(240)))
+    known = sign_in(server, victim.owner, PASSWORD, "2001:db8:aaaa::2").status
+    outcome = f"{statuses.count(429)} of 240 refused; the person gets {known} from where they were before"
+    record("B13", "lock somebody out from 80 networks", outcome, known == 200)
+
+
 def answers(server, acme):
     made = acme.owns("POST", "pipeline_destinations/", app("export function onEvent() {}")).body
     base = f"pipeline_destinations/{made['id']}/"
@@ -520,8 +715,16 @@ def main():
             invites(victim)
             browsers(server, acme)
             answers(server, acme)
+            redirected_secret(acme)
+            structures(acme, victim)
+            preview(server, acme)
+            persons(server, acme)
+            searching(server, victim)
+            memory_of_apps(server, acme)
+            many_slow_organizations(server, receiver)
             times_of_reset(server, acme)
             guesses(server, victim)
+            locked_out(server, victim)
             under_guessing(server)
             modes(folder)
             waiting.join()

@@ -200,7 +200,8 @@ fn is_absolute(uri: &str) -> bool {
     let is_scheme = |scheme: &str| scheme.starts_with(|first: char| first.is_ascii_alphabetic());
     let has_scheme = uri.split_once(':').is_some_and(|(scheme, _)| is_scheme(scheme));
     // An empty one takes a declaration back. No namespace that is in use needs a reference.
-    uri.is_empty() || (has_scheme && uri.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'&'))
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:/?#@!$'()*+,;=%".contains(&byte);
+    uri.is_empty() || (has_scheme && uri.bytes().all(is_plain))
 }
 
 fn too_complex(what: &str) -> Refusal {

@@ -244,6 +244,7 @@ fn a_relative_namespace_is_refused() {
         "urn:a b",
         "urn:\u{a0}",
         "#a",
+        "http://w]]x",
     ] {
         for declaration in [format!("xmlns:x=\"{uri}\" "), format!("xmlns:x = '{uri}' ")] {
             let xml = genuine().replacen("<samlp:Response ", &format!("<samlp:Response {declaration}"), 1);
