@@ -242,6 +242,15 @@ def capture(server, token, event, amount=0, source="203.0.113.7"):
     return server.ask("POST", "/capture/", body, headers={"x-forwarded-for": source})
 
 
+def arrival(server, tenant, receiver, event):
+    """How long it takes until an event has come through the tenant's app; two minutes at most."""
+    sent = time.time()
+    capture(server, tenant.team["api_token"], event)
+    while not any(event in body for _, body in receiver.seen) and time.time() < sent + 120:
+        time.sleep(0.05)
+    return time.time() - sent
+
+
 def fairness(server, busy, quiet, receiver):
     jobs = """
 export const jobs = { again: async (_, { jobs }) => { await jobs.again({}).runNow() } }
@@ -256,13 +265,7 @@ export function composeWebhook(event, { config }) { return { url: config.url, bo
     quiet.owns("POST", f"pipeline_destinations/{made['id']}/configs/", {"enabled": True, "config": {"url": receiver.url}})
     capture(server, busy.team["api_token"], "begin")
     time.sleep(10)
-    times = []
-    for number in range(5):
-        sent = time.time()
-        capture(server, quiet.team["api_token"], f"quiet {number}")
-        while not any(f"quiet {number}" in body for _, body in receiver.seen) and time.time() < sent + 60:
-            time.sleep(0.05)
-        times.append(time.time() - sent)
+    times = [arrival(server, quiet, receiver, f"quiet {number}") for number in range(5)]
     outcome = f"another organization's events arrive after {statistics.median(times):.1f} s, {max(times):.1f} s at worst"
     record("A4", "200 jobs that queue themselves again", outcome, max(times) < 30)
 
@@ -564,13 +567,7 @@ def many_slow_organizations(server, receiver):
         for _ in range(3):
             capture(server, token, "slow")
     time.sleep(5)
-    times = []
-    for number in range(3):
-        sent = time.time()
-        capture(server, quick.team["api_token"], f"among slow {number}")
-        while not any(f"among slow {number}" in body for _, body in receiver.seen) and time.time() < sent + 120:
-            time.sleep(0.1)
-        times.append(time.time() - sent)
+    times = [arrival(server, quick, receiver, f"among slow {number}") for number in range(3)]
     for organization in ids:
         server.ask("DELETE", f"/api/organizations/{organization}/", key=key)
     outcome = f"another's events arrive after {statistics.median(times):.1f} s, {max(times):.1f} s at worst"

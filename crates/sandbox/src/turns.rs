@@ -195,7 +195,7 @@ mod tests {
             tokio::task::yield_now().await;
         }
         drop(held);
-        // One of each: the newcomer does not wait for those who came before.
+        // One of each: whoever comes last does not wait for all who came before.
         assert!(other.await.expect("no panic").is_some());
         for one in greedy {
             assert!(one.await.expect("no panic").is_some());

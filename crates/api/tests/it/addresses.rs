@@ -38,7 +38,7 @@ async fn caller<P: Permission>(kit: &Kit) -> Caller<P> {
     allowed.unwrap()
 }
 
-fn vouched(domain: DomainId, email: &str) -> Vouched {
+pub(crate) fn vouched(domain: DomainId, email: &str) -> Vouched {
     Vouched {
         sso: Sso::Saml,
         domain: Some(domain),

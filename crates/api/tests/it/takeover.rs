@@ -2,27 +2,13 @@
 
 use serde_json::json;
 use service::access::Request;
-use service::sso::{Sso, Vouched};
 use service::{DomainId, Level};
 use testkit::browser::PASSWORD;
 use testkit::kit::{everything, with_json};
 use testkit::{Kit, Reply, on_both};
 
+use crate::addresses::vouched;
 use crate::{domain, prove, saml};
-
-fn vouched(domain: DomainId, email: &str) -> Vouched {
-    Vouched {
-        sso: Sso::Saml,
-        domain: Some(domain),
-        subject: email.to_owned(),
-        email: email.to_owned(),
-        first_name: String::new(),
-        last_name: String::new(),
-        signed_in_as: None,
-        session_until: None,
-        assertion: None,
-    }
-}
 
 /// A domain with a provider that says whatever an administrator wants it to.
 async fn provider(kit: &Kit) -> DomainId {

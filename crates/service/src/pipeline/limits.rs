@@ -76,7 +76,7 @@ fn count(value: &Value) -> usize {
     }
 }
 
-/// The organization is locked: nobody else adds one meanwhile.
+/// The organization is locked: nobody else adds one at the same time.
 pub(super) async fn room_for_app(db: &mut Session, organization: OrganizationId) -> Result<()> {
     if sql::apps::count_own(db, organization).await? < MOST_APPS {
         return Ok(());

@@ -40,7 +40,7 @@ pub fn fields(schema: &Value) -> Vec<Field> {
         .collect()
 }
 
-/// What a schema says of one field; null if it has no such field.
+/// What a schema says of one field; null if it does not have it.
 pub(super) fn entry(schema: &Value, key: &str) -> Value {
     let found = match schema {
         Value::Array(list) => list.iter().find(|entry| entry.get("key").is_some_and(|own| own == key)),
