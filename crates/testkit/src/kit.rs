@@ -328,6 +328,11 @@ impl Kit {
         format!("/api/organizations/{}/{rest}", self.organization)
     }
 
+    /// The same below the other organization, which the outsider owns.
+    pub fn at_other(&self, rest: &str) -> String {
+        format!("/api/organizations/{}/{rest}", self.other)
+    }
+
     pub async fn get(&self, key: &str, path: &str) -> Reply {
         self.send(bearer("GET", path, key).body(Body::empty()).expect("a request"))
             .await

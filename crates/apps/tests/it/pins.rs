@@ -66,7 +66,7 @@ on_both! {
         let app = kit.post(&kit.admin.key, &kit.at("pipeline_destinations/"), app).await;
         assert_eq!(app.status, 201, "{app:?}");
         let here = kit.at(&format!("pipeline_destinations/{}/", app.body["id"]));
-        let there = here.replace(&kit.organization.to_string(), &kit.other.to_string());
+        let there = kit.at_other(&format!("pipeline_destinations/{}/", app.body["id"]));
         let values = |url: &str| json!({ "enabled": true, "config": { "url": url, "token": "hush-hush" } });
         let own = kit.post(&kit.admin.key, &format!("{here}configs/"), values(&ours.url())).await;
         let victim = kit.post(&kit.outsider.key, &format!("{there}configs/"), values(&theirs.url())).await;
@@ -97,7 +97,7 @@ on_both! {
         happen(&kit).await;
         assert_eq!(ran(&theirs, 4), [approved]);
 
-        let activity = kit.get(&kit.outsider.key, &there.replace(&format!("{}/", app.body["id"]), "activity/")).await;
+        let activity = kit.get(&kit.outsider.key, &kit.at_other("pipeline_destinations/activity/")).await;
         let told = activity.body["results"].as_array().unwrap().iter().filter(|entry| entry["activity"] == "new_version");
         assert_eq!(told.count(), 14, "{activity:?}");
         let latest = kit.get(&kit.outsider.key, &victim).await.body["latest_version"].clone();
