@@ -1,5 +1,7 @@
 //! Who is asking. A handler names what it needs in its signature, and cannot be written without.
 
+use std::sync::Arc;
+
 use aide::OperationInput;
 use aide::generate::GenContext;
 use aide::openapi::Operation;
@@ -9,7 +11,7 @@ use axum::http::{Method, header};
 use axum::response::{IntoResponse, Response};
 use identity::cookies;
 use serde_json::Value;
-use service::access::{self, Caller, Permission, Request};
+use service::access::{self, Caller, Permission, Request, SessionLimit};
 use service::credentials::Credential;
 use service::keys::Reach;
 use service::operators;
@@ -151,6 +153,14 @@ impl Api {
     pub(crate) fn count(&self, key: Option<KeyId>, user: UserId, notes: &Notes) -> Result<(), Problem> {
         let counted = key.map_or(Counted::Sessions(user), Counted::Key);
         self.limits.count(counted, notes).map_err(Problem::Throttled)
+    }
+
+    /// The same count, for pages that are served beside the API.
+    pub(crate) fn session_limit(&self, notes: &Arc<Notes>) -> Option<SessionLimit> {
+        self.settings.rate_limit?;
+        let (limits, notes) = (self.limits.clone(), notes.clone());
+        let count = move |user| limits.count(Counted::Sessions(user), &notes);
+        Some(SessionLimit::new(count))
     }
 
     /// Failed keys are counted by address; past the limit they are not even told so.

@@ -99,6 +99,9 @@ pub(crate) async fn layer(State(api): State<Api>, mut request: Request, next: Ne
     let is_https = api.settings.is_https(&parts);
     let mut request = Request::from_parts(parts, body);
     request.extensions_mut().insert(asks);
+    if let Some(limit) = api.session_limit(&notes) {
+        request.extensions_mut().insert(limit);
+    }
     let asked = Asked::about(&request);
     let span = asked.span(&api, &notes);
     let answer = AssertUnwindSafe(carry_out(&api, request, next, refusal))

@@ -11,7 +11,7 @@ use axum::response::Response;
 use identity::cookies;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use service::access::Request;
+use service::access::{Request, SessionLimit};
 use service::sessions::SignedIn;
 use service::users::User;
 use service::{Error, Service};
@@ -96,6 +96,9 @@ impl FromRequestParts<Console> for Account {
         let (Some(person), Some(session)) = (person, visitor.session) else {
             return Err(page::go_to(&page::with_next("/login/", wanted(parts))));
         };
+        if let Some(limit) = parts.extensions.get::<SessionLimit>() {
+            limit.count(person.user).map_err(page::refuse)?;
+        }
         let user = service.user(person.user).await.map_err(page::refuse)?;
         Ok(Self { person, user, session })
     }

@@ -16,6 +16,8 @@ pub mod sqlite;
 mod stored;
 mod turns;
 
+use std::fmt;
+
 use chrono::{DateTime, Utc};
 use hogql::{Model, Query};
 use serde_json::{Map, Value};
@@ -118,6 +120,20 @@ pub struct Scan {
     pub limit: Option<usize>,
 }
 
+/// What is kept as long as events are in memory, such as what was reserved for them: whoever sent them may go before they are stored.
+#[derive(Debug, Default)]
+pub struct Hold {
+    _held: Option<Box<dyn fmt::Debug + Send + Sync>>,
+}
+
+impl Hold {
+    pub fn of(held: impl fmt::Debug + Send + Sync + 'static) -> Self {
+        Self {
+            _held: Some(Box::new(held)),
+        }
+    }
+}
+
 /// The store. Cheap to clone; every clone is the same store.
 #[derive(Debug, Clone)]
 pub enum Events {
@@ -130,9 +146,14 @@ impl Events {
     ///
     /// `now` is the clock's time; the ingestion time is that, or later if a line was drawn later.
     pub async fn append(&self, team: i64, events: Vec<Incoming>, now: Time) -> Result<()> {
+        self.append_holding(Hold::default(), team, events, now).await
+    }
+
+    /// The same, with something that stays until it is done.
+    pub async fn append_holding(&self, hold: Hold, team: i64, events: Vec<Incoming>, now: Time) -> Result<()> {
         match self {
-            Self::Embedded(store) => store.append(team, events, now).await,
-            Self::ClickHouse(store) => store.append(team, events, now).await,
+            Self::Embedded(store) => store.append(hold, team, events, now).await,
+            Self::ClickHouse(store) => store.append(hold, team, events, now).await,
         }
     }
 

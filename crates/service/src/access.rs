@@ -1,17 +1,21 @@
 //! Who asks, and for what: the proof that every use case demands.
 
+use std::fmt;
 use std::marker::PhantomData;
 use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::clock::Time;
 use crate::db::Version;
+use crate::error::Error;
 use crate::id::{KeyId, OrganizationId, TeamId, UserId};
 use crate::idempotency::Claim;
 use crate::keys::Reach;
 use crate::level::Level;
 use crate::scope::{Object, Scope};
+use crate::sessions;
 use crate::users::Person;
 
 /// A right to do one kind of thing. Each use case names the one it needs in its signature,
@@ -87,6 +91,27 @@ pub struct Origin {
 impl Origin {
     pub fn address_text(&self) -> String {
         self.address.map(|address| address.to_string()).unwrap_or_default()
+    }
+}
+
+/// How often people who are signed in may ask, given along with a request to whoever answers it. Counts one request; `Err` is the
+/// time to wait.
+#[derive(Clone)]
+pub struct SessionLimit(Arc<dyn Fn(UserId) -> Result<(), Duration> + Send + Sync>);
+
+impl fmt::Debug for SessionLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SessionLimit").finish_non_exhaustive()
+    }
+}
+
+impl SessionLimit {
+    pub fn new(count: impl Fn(UserId) -> Result<(), Duration> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(count))
+    }
+
+    pub fn count(&self, user: UserId) -> crate::Result<()> {
+        (self.0)(user).map_err(Error::Throttled)
     }
 }
 
@@ -170,5 +195,11 @@ impl<P> Deref for Caller<P> {
 impl<P> Known<P> {
     pub fn may_see_team(&self, team: TeamId) -> bool {
         self.reach.teams.is_empty() || self.reach.teams.contains(&team)
+    }
+
+    /// What would outlast an open browser that somebody found, such as another owner, needs a proof that is not old. A key is
+    /// its own proof.
+    pub(crate) fn expect_recent_proof(&self, now: Time) -> crate::Result<()> {
+        sessions::expect_recent(self.proven_at, now)
     }
 }

@@ -9,11 +9,11 @@ use axum::extract::Request;
 use axum::http::header;
 use axum::http::request::Parts;
 use bytes::Bytes;
-use events::Time;
 use events::capture::{
     Candidate, Captured, Envelope, FIRST_SCANNED_BYTES, Parameters, Progress, Refusal, TokenScan, claimed_size,
     estimate, is_json, most_scanned, parse, unpack,
 };
+use events::{Hold, Time};
 use service::TeamId;
 use tokio::task::spawn_blocking;
 
@@ -189,17 +189,13 @@ impl Upload<'_> {
         }
     }
 
-    /// On a task of its own: a sender that hangs up must not set memory free that the store still holds.
+    /// A sender that hangs up must not set memory free that the store still holds.
     async fn store(self, team: TeamId, captured: Captured) -> Result<Done> {
         let count = captured.events.len();
         if count > 0 {
-            let (events, now, reservation) = (self.capture.events.clone(), self.reading.now, self.reservation);
-            let stored = tokio::spawn(async move {
-                let stored = events.append(team.0, captured.events, now).await;
-                drop(reservation);
-                stored
-            });
-            stored.await.map_err(|_| Refused::Failed)??;
+            let (hold, now) = (Hold::of(self.reservation), self.reading.now);
+            let events = &self.capture.events;
+            events.append_holding(hold, team.0, captured.events, now).await?;
         }
         Ok(Done(count))
     }

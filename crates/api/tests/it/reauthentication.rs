@@ -63,6 +63,41 @@ on_both! {
         assert_eq!(browser.post(&kit.at("recovery_codes/"), json!({})).await.status, 201);
     }
 
+    async fn an_old_session_makes_nobody_an_owner_and_publishes_nothing(kit: Kit) {
+        kit.make_operator(&kit.owner).await;
+        let browser = kit.signed_in(&kit.owner).await;
+        let member = kit.at(&format!("members/{}/", kit.member.user.uuid));
+        let apps = kit.at("pipeline_destinations/");
+        let for_all = json!({ "plugin_type": "source", "is_global": true });
+        let app = browser.post(&apps, for_all.clone()).await;
+        assert_eq!(app.status, 201, "who has just signed in is not asked again: {app:?}");
+        let app = format!("{apps}{}/", app.body["id"]);
+        let invite = browser.post(&kit.at("invites/"), json!({ "target_email": "new@example.com", "level": 15 })).await;
+        assert_eq!(invite.status, 201, "{invite:?}");
+        let resend = kit.at(&format!("invites/{}/resend/", invite.text("/id")));
+        kit.service.clock().advance(TimeDelta::minutes(16));
+        let owner = json!({ "level": 15 });
+        assert_eq!(browser.patch(&member, owner.clone()).await.code(), NEEDED);
+        assert_eq!(browser.post(&resend, json!({})).await.code(), NEEDED);
+        let invited = json!({ "target_email": "other@example.com", "level": 15 });
+        assert_eq!(browser.post(&kit.at("invites/"), invited.clone()).await.code(), NEEDED);
+        assert_eq!(browser.post(&kit.at("invites/bulk/"), json!([invited])).await.code(), NEEDED);
+        assert_eq!(browser.post(&apps, for_all).await.code(), NEEDED);
+        let code = |body: &str| json!({ "is_global": true, "source": { "index.ts": format!("export function onEvent() {{ {body} }}") } });
+        let update = format!("{app}update_source/");
+        assert_eq!(browser.patch(&update, code("")).await.status, 200, "a new version waits for consent");
+        assert_eq!(browser.patch(&app, json!({ "is_global": false })).await.status, 200);
+        assert_eq!(browser.patch(&app, json!({ "is_global": true })).await.code(), NEEDED);
+        assert_eq!(browser.patch(&update, code("more()")).await.code(), NEEDED);
+        // Lower levels, and what concerns one's own organization, go on; a key is its own proof.
+        assert_eq!(browser.patch(&member, json!({ "level": 8 })).await.status, 200);
+        assert_eq!(browser.post(&kit.at("invites/"), json!({ "target_email": "other@example.com" })).await.status, 201);
+        assert_eq!(kit.patch(&kit.owner.key, &member, owner.clone()).await.status, 200);
+        assert_eq!(kit.patch(&kit.owner.key, &member, json!({ "level": 1 })).await.status, 200);
+        assert_eq!(browser.post(CONFIRM, json!({ "password": PASSWORD })).await.status, 204);
+        assert_eq!(browser.patch(&member, owner).await.status, 200);
+    }
+
     async fn a_code_of_the_authenticator_confirms_as_well(kit: Kit) {
         let browser = kit.signed_in(&kit.owner).await;
         let begun = browser.post(TWO_FACTOR, json!({})).await;

@@ -8,14 +8,14 @@ use axum::routing::{get, post};
 use serde::Deserialize;
 use service::access::{Permission, ReadInvites, WriteInvites};
 use service::invites::{Fresh, Invite};
-use service::{InviteId, Level, Service, Time};
+use service::{Error, InviteId, Level, Service, Time};
 
 use super::Inside;
 use super::frame::{Frame, Section};
 use crate::Console;
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
-use crate::page::{go_to, page, page_again};
+use crate::page::{go_to, page, page_again, with_next};
 use crate::paging::{Pages, Place};
 use crate::show;
 use crate::visitor::{Id, InQuery};
@@ -193,6 +193,8 @@ async fn resend(
             let heading = format!("A new link for {}", fresh.invite.target_email);
             Ok(page(&MadePage::new(&service, &inside, &[fresh], heading, true, call)))
         }
+        // The button has no page of its own to come back to.
+        Err(Error::ReauthenticationNeeded) => Ok(go_to(&with_next("/login/confirm/", &inside.path("invites/")))),
         Err(error) => refused(&service, &inside, error).await,
     }
 }
@@ -208,7 +210,7 @@ async fn withdraw(
     }
 }
 
-async fn refused(service: &Service, inside: &Inside<WriteInvites>, error: service::Error) -> Result<Response, Failure> {
+async fn refused(service: &Service, inside: &Inside<WriteInvites>, error: Error) -> Result<Response, Failure> {
     let problems = Problems::try_from(error)?;
     invites_page(service, inside, &Asked::default(), &problems).await
 }

@@ -104,16 +104,33 @@ impl Kit {
     }
 
     pub(crate) async fn starting_at(clock: Clock, site_url: &str) -> Self {
-        Self::reaching(outside(&[]), clock, site_url).await
+        Self::reaching(outside(&[]), clock, site_url, api::Settings::default()).await
+    }
+
+    /// One where everybody may ask so often.
+    pub(crate) async fn limited_to(rate: &str) -> Self {
+        let settings = api::Settings {
+            rate_limit: Some(rate.parse().expect("a rate")),
+            ..api::Settings::default()
+        };
+        let now: Time = "2026-11-15T09:30:00Z".parse().expect("a time");
+        Self::reaching(outside(&[]), Clock::manual(now), "http://127.0.0.1:8000", settings).await
     }
 
     /// One that asks this name server.
     pub(crate) async fn asking(server: SocketAddr) -> Self {
         let now: Time = "2026-11-15T09:30:00Z".parse().expect("a time");
-        Self::reaching(outside(&[server]), Clock::manual(now), "http://127.0.0.1:8000").await
+        let settings = api::Settings::default();
+        Self::reaching(
+            outside(&[server]),
+            Clock::manual(now),
+            "http://127.0.0.1:8000",
+            settings,
+        )
+        .await
     }
 
-    async fn reaching(outside: Outside, clock: Clock, site_url: &str) -> Self {
+    async fn reaching(outside: Outside, clock: Clock, site_url: &str, settings: api::Settings) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("console-test-{}-{number}", std::process::id()));
@@ -139,7 +156,7 @@ impl Kit {
         let exports = exports(&service, &folder);
         let apps = testkit::kit::running(&service, &store_of(&folder), folder.join("apps"));
         let pages = console::router(identity.clone(), exports.clone(), apps.clone());
-        let app = api::router(identity, exports.clone(), apps, api::Settings::default(), Some(pages));
+        let app = api::router(identity, exports.clone(), apps, settings, Some(pages));
         Self {
             service,
             exports,

@@ -1,8 +1,9 @@
+use chrono::TimeDelta;
 use service::access::Who;
 use service::users::NewUser;
 use service::{Email, Level};
 
-use crate::kit::Kit;
+use crate::kit::{Kit, PASSWORD};
 
 #[tokio::test]
 async fn members_are_listed_and_found() {
@@ -115,4 +116,42 @@ async fn one_can_leave_but_not_remove_those_above() {
     assert_eq!(browser.get(&path).await.h1(), "Leave Acme?");
     assert_eq!(browser.post(&path, &[]).await.place(), (303, "/organizations/"));
     assert_eq!(browser.get("/organizations/").await.status, 303);
+}
+
+#[tokio::test]
+async fn an_old_session_confirms_before_it_makes_another_owner() {
+    let kit = Kit::new().await;
+    let ann = kit.member("ann@example.com", Level::Member).await;
+    let mut owner = kit.signed_in("olga@example.com").await;
+    let path = kit.at(&format!("members/{}/", ann.uuid));
+    kit.service.clock().advance(TimeDelta::minutes(16));
+    let asked = owner.post(&path, &[("level", "15")]).await;
+    let confirm = asked.header("location").to_owned();
+    assert!(
+        confirm.starts_with("/login/confirm/?next=%2Forganizations%2F"),
+        "{asked:?}"
+    );
+    let back = owner
+        .post("/login/confirm/", &[("password", PASSWORD), ("next", &path)])
+        .await;
+    assert_eq!(back.place(), (303, path.as_str()));
+    let changed = owner.post(&path, &[("level", "15")]).await;
+    assert_eq!(changed.place(), (303, format!("{path}?done=level-changed").as_str()));
+}
+
+#[tokio::test]
+async fn pages_count_towards_the_rate_limit() {
+    let kit = Kit::limited_to("4/hour").await;
+    let mut owner = kit.signed_in("olga@example.com").await;
+    for page in ["", "members/", "invites/", "apps/destinations/"] {
+        assert_eq!(owner.get(&kit.at(page)).await.status, 200, "{page}");
+    }
+    let refused = owner.get(&kit.at("")).await;
+    assert_eq!((refused.status, refused.h1()), (429, "Too many attempts"));
+    assert!(refused.header("retry-after").parse::<u64>().is_ok_and(|wait| wait > 60));
+    assert_eq!(
+        owner.get("/api/organizations/").await.status,
+        429,
+        "pages and the API are counted together"
+    );
 }

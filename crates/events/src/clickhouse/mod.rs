@@ -33,7 +33,7 @@ use self::address::Tables;
 use self::insert::Inserter;
 use self::writer::Writer;
 use crate::rows::Portion;
-use crate::{Incoming, Result, Rows, Scan, Time, schema};
+use crate::{Hold, Incoming, Result, Rows, Scan, Time, schema};
 
 pub use client::{Client, Statement, identifier};
 
@@ -82,11 +82,11 @@ impl ClickHouse {
         tables::create(&self.0.client, &self.0.tables).await
     }
 
-    pub(crate) async fn append(&self, team: i64, events: Vec<Incoming>, now: Time) -> Result<()> {
+    pub(crate) async fn append(&self, hold: Hold, team: i64, events: Vec<Incoming>, now: Time) -> Result<()> {
         if let Some(index) = events.iter().position(Incoming::is_too_large) {
             return Err(crate::Error::EventTooLarge(index));
         }
-        self.0.writer.append(team, events, now).await
+        self.0.writer.append(hold, team, events, now).await
     }
 
     pub(crate) fn scan(&self, scan: &Scan, portion: Portion) -> Rows {

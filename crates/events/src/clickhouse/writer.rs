@@ -16,7 +16,7 @@ use super::people::{Name, People, merges_with};
 use super::rows::{EventRows, owner_rows, person_rows};
 use crate::persons::Allowance;
 use crate::turns::Turns;
-use crate::{Error, Incoming, Result, Time, size};
+use crate::{Error, Hold, Incoming, Result, Time, size};
 
 /// How long the first of a group waits for others.
 const GATHERING: Duration = Duration::from_millis(3);
@@ -43,6 +43,7 @@ struct Append {
     now: Time,
     since: Instant,
     done: oneshot::Sender<Result<()>>,
+    _hold: Hold,
 }
 
 /// Where callers leave events. The task ends with the last of these.
@@ -64,7 +65,7 @@ impl Writer {
     }
 
     /// Comes back when ClickHouse has the events.
-    pub(super) async fn append(&self, team: i64, events: Vec<Incoming>, now: Time) -> Result<()> {
+    pub(super) async fn append(&self, hold: Hold, team: i64, events: Vec<Incoming>, now: Time) -> Result<()> {
         let (done, answer) = oneshot::channel();
         let append = Append {
             team,
@@ -73,6 +74,7 @@ impl Writer {
             now,
             since: Instant::now(),
             done,
+            _hold: hold,
         };
         self.ask(Job::Append(append), answer).await
     }

@@ -25,7 +25,7 @@ use rusqlite::Connection;
 use tokio::task::spawn_blocking;
 
 use crate::rows::Portion;
-use crate::{Error, Incoming, Result, Rows, Scan, Time, schema};
+use crate::{Error, Hold, Incoming, Result, Rows, Scan, Time, schema};
 use interrupt::{Interrupt, StopOnDrop, Wanted};
 use store::{Ready, Work};
 use writer::Writer;
@@ -61,24 +61,27 @@ impl Embedded {
         self.writer.close().await
     }
 
-    pub(crate) async fn append(&self, team: i64, events: Vec<Incoming>, now: Time) -> Result<()> {
+    pub(crate) async fn append(&self, hold: Hold, team: i64, events: Vec<Incoming>, now: Time) -> Result<()> {
         if events.is_empty() {
             return Ok(());
         }
-        let make_ready = |events: Vec<Incoming>| {
+        let (is_much, now) = (events.len() > MANY, now.timestamp_micros());
+        let make_ready = move || -> Result<Work> {
             let ready = events.into_iter().enumerate();
-            ready.map(|(index, event)| Ready::from(event, index)).collect()
+            let events = ready.map(|(index, event)| Ready::from(event, index));
+            Ok(Work::Append {
+                team,
+                events: events.collect::<Result<_>>()?,
+                now,
+                _hold: hold,
+            })
         };
-        let events: Vec<Ready> = if events.len() > MANY {
-            let ready: Result<_> = spawn_blocking(move || make_ready(events))
-                .await
-                .map_err(|_| Error::Stopped)?;
-            ready?
+        let work = if is_much {
+            spawn_blocking(make_ready).await.map_err(|_| Error::Stopped)?
         } else {
-            make_ready(events)?
+            make_ready()
         };
-        let now = now.timestamp_micros();
-        self.writer.run(Work::Append { team, events, now }).await
+        self.writer.run(work?).await
     }
 
     pub(crate) async fn settle(&self, until: Time) -> Result<()> {

@@ -11,7 +11,7 @@ use super::people::{Known, People};
 use super::seen::Seen;
 use crate::left_out::{self, Why};
 use crate::persons::{self, Allowance, Effect, NO_PROPERTIES};
-use crate::{Error, Incoming, Result, elements, most_bytes};
+use crate::{Error, Hold, Incoming, Result, elements, most_bytes};
 
 /// An event, ready to be written.
 #[derive(Debug)]
@@ -53,9 +53,18 @@ impl Ready {
 /// What is asked of the writer.
 #[derive(Debug)]
 pub(super) enum Work {
-    Append { team: i64, events: Vec<Ready>, now: i64 },
-    Settle { until: i64 },
-    Forget { team: i64 },
+    Append {
+        team: i64,
+        events: Vec<Ready>,
+        now: i64,
+        _hold: Hold,
+    },
+    Settle {
+        until: i64,
+    },
+    Forget {
+        team: i64,
+    },
 }
 
 /// What the writer knows of the file without looking. Whenever another process wrote, or a transaction failed, it
@@ -120,7 +129,7 @@ impl<'a> Store<'a> {
 
     pub(super) fn apply(&mut self, work: &Work) -> rusqlite::Result<()> {
         match work {
-            Work::Append { team, events, now } => self.append(*team, events, *now),
+            Work::Append { team, events, now, .. } => self.append(*team, events, *now),
             Work::Settle { until } => self.raise(*until),
             Work::Forget { team } => self.forget(*team),
         }

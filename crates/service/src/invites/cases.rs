@@ -31,7 +31,7 @@ impl Service {
     pub async fn create_invites(&self, caller: &Caller<WriteInvites>, new: &[NewInvite]) -> Result<Vec<Fresh>> {
         let targets = targets(new)?;
         for invite in new {
-            may_invite(caller.level, invite.level.unwrap_or(Level::Member))?;
+            self.expect_may_invite(caller, invite.level.unwrap_or(Level::Member))?;
         }
         let mut db = self.write().await?;
         let organization = organizations::sql::lock(&mut db, caller.organization).await?;
@@ -70,7 +70,7 @@ impl Service {
         let mut db = self.write().await?;
         let organization = organizations::sql::lock(&mut db, caller.organization).await?;
         let mut invite = find(&mut db, caller.organization, id).await?;
-        may_invite(caller.level, invite.level)?;
+        self.expect_may_invite(caller, invite.level)?;
         let target = target(&invite.target_email).map_err(|_| Error::NotFound("invite"))?;
         self.count_invites(&mut db, caller, &[target]).await?;
         let sender = user(&mut db, caller.user).await?;
@@ -104,6 +104,14 @@ impl Service {
         invite.may_be_withdrawn_by(caller)?;
         withdraw(&mut db, &invite).await?;
         db.commit(&caller.who, &[Entry::deleted(&invite)]).await
+    }
+
+    fn expect_may_invite(&self, caller: &Caller<WriteInvites>, level: Level) -> Result<()> {
+        may_invite(caller.level, level)?;
+        if level == Level::Owner {
+            caller.expect_recent_proof(self.core.clock.now())?;
+        }
+        Ok(())
     }
 
     /// Each may be an email with words of the inviter's choice to somebody who never asked for it.

@@ -48,6 +48,9 @@ impl Service {
         if let Some(level) = patch.level {
             member.change(level, caller, db.now)?;
         }
+        if before.level < member.level && member.level == Level::Owner {
+            caller.expect_recent_proof(db.now)?;
+        }
         if before.level == Level::Owner && member.level < Level::Owner {
             another_owner_remains(&mut db, caller.organization).await?;
         }

@@ -98,7 +98,7 @@ impl Service {
         (app.organization_id, app.organization_name) = (organization.id, organization.name.to_string());
         app.write(&new.rest)?;
         if app.is_global {
-            publish(&mut db, caller, organization.plugins_access_level).await?;
+            publish_first(&mut db, caller, organization.plugins_access_level).await?;
         }
         if let Some((package, tag)) = &found {
             app.take_over(&package.offers);
@@ -135,7 +135,7 @@ impl Service {
         let offers = sql::versions::offers(&mut db, &app).await?;
         app.change(patch, offers.as_ref())?;
         if app.is_global && !before.is_global {
-            publish(&mut db, caller, level).await?;
+            publish_first(&mut db, caller, level).await?;
         }
         if before.is_global && !app.is_global {
             take_back(&mut db, caller, &before).await?;
@@ -195,7 +195,10 @@ impl Service {
         app.tag = fetched.tag.or(app.tag);
         app.url = fetched.url.or(app.url);
         app.change(patch, Some(&package.offers))?;
-        if app.is_global || before.is_global {
+        if app.is_global && !before.is_global {
+            publish_first(&mut db, caller, level).await?;
+        }
+        if before.is_global {
             publish(&mut db, caller, level).await?;
         }
         if before.is_global && !app.is_global {
@@ -328,9 +331,15 @@ async fn store(db: &mut Writing, app: &App, package: &Package) -> Result<()> {
 
 /// An app for all organizations runs with what each of them entrusts to it: that it exists, and what others are offered as its next
 /// version, is decided by those who run the instance.
-pub(super) async fn publish(db: &mut Session, caller: &Caller<ChangeApps>, level: i16) -> Result<()> {
+pub(super) async fn publish(db: &mut Writing, caller: &Caller<ChangeApps>, level: i16) -> Result<()> {
     grant(level, ROOT)?;
     operators::may_publish(db, caller).await
+}
+
+/// What everybody can use from now on outlasts an open browser that somebody found. New versions wait for consent anyway.
+async fn publish_first(db: &mut Writing, caller: &Caller<ChangeApps>, level: i16) -> Result<()> {
+    caller.expect_recent_proof(db.now)?;
+    publish(db, caller, level).await
 }
 
 /// An app for all becomes its organization's own again. What others have set up for it, secrets included, is theirs: it is not taken

@@ -23,7 +23,7 @@ impl Service {
             let detail = "recovery codes are made by an owner who has signed in, not with a key";
             return Err(Error::Forbidden(detail.to_owned()));
         }
-        sessions::expect_recent(caller.proven_at, self.core.clock.now())?;
+        caller.expect_recent_proof(self.core.clock.now())?;
         let mut db = self.write().await?;
         let organization = organizations::sql::lock(&mut db, caller.organization).await?;
         let codes = long_codes(&db.recovery_codes());
