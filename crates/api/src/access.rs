@@ -152,14 +152,22 @@ impl Api {
     /// Counts a request for its key, or for the person who is signed in.
     pub(crate) fn count(&self, key: Option<KeyId>, user: UserId, notes: &Notes) -> Result<(), Problem> {
         let counted = key.map_or(Counted::Sessions(user), Counted::Key);
-        self.limits.count(counted, notes).map_err(Problem::Throttled)
+        self.limits.count(counted, notes).map_err(Problem::Throttled)?;
+        notes.prove();
+        Ok(())
     }
 
-    /// The same count, for pages that are served beside the API.
+    /// The same count, for pages that are served beside the API. A body also has to know that its sender is known.
     pub(crate) fn session_limit(&self, notes: &Arc<Notes>) -> Option<SessionLimit> {
-        self.settings.rate_limit?;
+        if self.settings.rate_limit.is_none() && !notes.has_body() {
+            return None;
+        }
         let (limits, notes) = (self.limits.clone(), notes.clone());
-        let count = move |user| limits.count(Counted::Sessions(user), &notes);
+        let count = move |user| {
+            limits.count(Counted::Sessions(user), &notes)?;
+            notes.prove();
+            Ok(())
+        };
         Some(SessionLimit::new(count))
     }
 

@@ -1,24 +1,31 @@
 //! Request bodies: JSON, bounded, checked against the schema that is published for them.
 
+use std::sync::Arc;
+
 use aide::OperationInput;
 use aide::generate::GenContext;
 use aide::openapi::{MediaType, Operation, RequestBody, SchemaObject};
 use aide::operation::set_body;
 use axum::extract::{FromRequest, Request};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use bytes::Bytes;
-use events::capture::Refusal;
+use events::capture::{Refusal, estimate};
 use schemars::{JsonSchema, Schema};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use service::Invalid;
 
 use crate::capture::{Receiver, Refused};
+use crate::edge::Notes;
 use crate::error::Problem;
-use crate::{json, schema};
+use crate::{body_memory, json, schema};
 
 /// No request needs more.
 pub(crate) const MOST_BYTES: usize = 1024 * 1024;
+
+/// Nor what takes more memory than this once it is read. Texts are light, small objects are heavy.
+const MOST_WEIGHT: usize = 16 * 1024 * 1024;
 
 /// The checked body of a request. An empty one counts as `{}`.
 pub(crate) struct Body<T>(pub(crate) T);
@@ -28,7 +35,7 @@ impl<S: Send + Sync, T: JsonSchema + DeserializeOwned + 'static> FromRequest<S> 
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
         let (parts, body) = request.into_parts();
-        schema::read(read_json(&parts.headers, body).await?).map(Self)
+        schema::read(read_json(&parts, body).await?).map(Self)
     }
 }
 
@@ -46,7 +53,7 @@ impl<S: Send + Sync, T: JsonSchema + DeserializeOwned + 'static> FromRequest<S> 
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
         let (parts, body) = request.into_parts();
-        let items = match read_json(&parts.headers, body).await? {
+        let items = match read_json(&parts, body).await? {
             Value::Array(items) => items,
             one => return schema::read(one).map(Self::One),
         };
@@ -87,12 +94,20 @@ impl<T: JsonSchema + 'static> OperationInput for OneOrMany<T> {
     }
 }
 
-async fn read_json(headers: &HeaderMap, body: axum::body::Body) -> Result<Value, Problem> {
+async fn read_json(parts: &Parts, body: axum::body::Body) -> Result<Value, Problem> {
     let bytes = collect(body).await?;
     if bytes.is_empty() {
         return Ok(Value::Object(Map::new()));
     }
-    expect_json(headers)?;
+    expect_json(&parts.headers)?;
+    // A short body can become a hundred times as large, and is then held for as long as the request takes.
+    let weight = estimate(&bytes);
+    if weight > MOST_WEIGHT {
+        return Err(Problem::Unreadable("it has too many values".to_owned()));
+    }
+    if let Some(notes) = parts.extensions.get::<Arc<Notes>>() {
+        notes.reserve(weight)?;
+    }
     json::parse(&bytes).map_err(Problem::Unreadable)
 }
 
@@ -110,7 +125,8 @@ pub(crate) async fn collect(body: axum::body::Body) -> Result<Bytes, Problem> {
 fn problem(refused: &Refused) -> Problem {
     match refused {
         Refused::Body(Refusal::TooLarge) => Problem::TooLarge,
-        Refused::TooSlow => Problem::TimedOut,
+        Refused::TooSlow => Problem::TooSlow,
+        Refused::Busy => body_memory::busy().into(),
         _ => Problem::Unreadable("it broke off".to_owned()),
     }
 }

@@ -1,12 +1,13 @@
 //! What happens to every request and every answer, once: ids, time limit, problems, headers, log, metrics.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use axum::body::Body;
+use axum::body::{Body, HttpBody};
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
@@ -21,8 +22,9 @@ use tower_http::cors::{AllowOrigin, Any, CorsLayer};
 use tracing::{Instrument, Span};
 
 use crate::Api;
+use crate::body_memory::{MOST_UNPROVEN_BYTES, Reservation};
 use crate::error::Problem;
-use crate::{conditional, host, idempotency};
+use crate::{body_memory, conditional, host, idempotency};
 
 /// After this long a request is given up.
 pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(30);
@@ -40,6 +42,8 @@ pub(crate) struct Notes {
     pub(crate) dry_run: AtomicBool,
     rate: OnceLock<Rate>,
     claim: Mutex<Option<Claim>>,
+    /// The memory of the request's body, if it has one, for as long as somebody works on it.
+    body: OnceLock<Arc<Reservation>>,
 }
 
 #[derive(Debug)]
@@ -56,6 +60,7 @@ impl Notes {
             dry_run: AtomicBool::new(false),
             rate: OnceLock::new(),
             claim: Mutex::default(),
+            body: OnceLock::new(),
         }
     }
 
@@ -65,6 +70,22 @@ impl Notes {
             .get::<Arc<Self>>()
             .cloned()
             .expect("the edge notes every request")
+    }
+
+    pub(crate) fn has_body(&self) -> bool {
+        self.body.get().is_some()
+    }
+
+    /// Somebody known is asking.
+    pub(crate) fn prove(&self) {
+        if let Some(reservation) = self.body.get() {
+            reservation.prove();
+        }
+    }
+
+    /// Makes room for what is built from the body.
+    pub(crate) fn reserve(&self, bytes: usize) -> Result<(), service::Error> {
+        self.body.get().map_or(Ok(()), |reservation| reservation.grow(bytes))
     }
 
     pub(crate) fn put_claim(&self, claim: Claim) {
@@ -97,6 +118,7 @@ pub(crate) async fn layer(State(api): State<Api>, mut request: Request, next: Ne
     };
     let refusal = refusal(&api, &parts);
     let is_https = api.settings.is_https(&parts);
+    let body = counted(&api, &parts, body, asks.origin.address, &notes);
     let mut request = Request::from_parts(parts, body);
     request.extensions_mut().insert(asks);
     if let Some(limit) = api.session_limit(&notes) {
@@ -130,6 +152,21 @@ fn origin(api: &Api, parts: &Parts) -> Origin {
         address: Some(api.settings.client_address(parts)),
         user_agent: user_agent.into(),
     }
+}
+
+/// A body that reserves memory as it arrives. Most requests have none.
+fn counted(api: &Api, parts: &Parts, body: Body, address: Option<IpAddr>, notes: &Notes) -> Body {
+    let Some(address) = address.filter(|_| !body.is_end_stream()) else {
+        return body;
+    };
+    let reservation = notes
+        .body
+        .get_or_init(|| Arc::new(api.body_memory.enter(address)))
+        .clone();
+    // Assertions are long, and their pages have a limit of their own.
+    let is_answer = parts.uri.path().starts_with(ANSWERS_OF_PROVIDERS);
+    let most_unproven = if is_answer { usize::MAX } else { MOST_UNPROVEN_BYTES };
+    body_memory::counted(body, reservation, most_unproven)
 }
 
 /// What is wrong with a request wherever it leads.
@@ -180,9 +217,7 @@ async fn carry_out(api: &Api, request: Request, next: Next, refusal: Option<Prob
         return problem.into_response();
     }
     if idempotency::is_wanted(&request) {
-        // On a task of its own: when the client hangs up, the answer is still kept for when it asks again.
-        let answer = tokio::spawn(idempotency::once(api.clone(), request, next));
-        return answer.await.unwrap_or_else(|_| Problem::Panicked.into_response());
+        return idempotency::once(api.clone(), request, next).await;
     }
     next.run(request).await
 }

@@ -10,6 +10,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use service::{Error, Invalid};
 
+use crate::body::MOST_BYTES;
+use crate::body_memory::MOST_UNPROVEN_BYTES;
+
 /// What went wrong, as the client is told.
 #[derive(Debug, Clone)]
 pub(crate) enum Problem {
@@ -29,6 +32,8 @@ pub(crate) enum Problem {
     NoSuchRoute,
     MethodNotAllowed,
     TooLarge,
+    /// The body hardly arrives.
+    TooSlow,
     UnsupportedMediaType,
     Throttled(Duration),
     TimedOut,
@@ -75,6 +80,7 @@ impl Problem {
             Self::NoSuchRoute => (StatusCode::NOT_FOUND, REQUEST, "not_found"),
             Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, REQUEST, "method_not_allowed"),
             Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, REQUEST, "too_large"),
+            Self::TooSlow => (StatusCode::REQUEST_TIMEOUT, REQUEST, "too_slow"),
             Self::UnsupportedMediaType => (StatusCode::UNSUPPORTED_MEDIA_TYPE, REQUEST, "unsupported_media_type"),
             Self::Throttled(_) => (StatusCode::TOO_MANY_REQUESTS, "throttled_error", "throttled"),
             Self::TimedOut => (StatusCode::SERVICE_UNAVAILABLE, SERVER, "timeout"),
@@ -88,7 +94,7 @@ impl Problem {
                 Error::Throttled(_) | Error::LimitReached { .. } => {
                     (StatusCode::TOO_MANY_REQUESTS, "throttled_error", "throttled")
                 }
-                Error::Unavailable { .. } => (StatusCode::SERVICE_UNAVAILABLE, SERVER, "unavailable"),
+                Error::Unavailable { .. } => (StatusCode::SERVICE_UNAVAILABLE, SERVER, "server_busy"),
                 Error::Invalid(_) => (StatusCode::BAD_REQUEST, VALIDATION, "invalid_input"),
                 Error::Conflict {
                     code: "idempotency_key_reused",
@@ -126,12 +132,15 @@ impl Problem {
             Self::Unreadable(why) => format!("the body is not valid JSON: {why}"),
             Self::NoSuchRoute => "there is nothing at this address".to_owned(),
             Self::MethodNotAllowed => "this address does not know this method: see the header Allow".to_owned(),
-            Self::TooLarge => format!("a body has at most {} bytes", crate::body::MOST_BYTES),
+            Self::TooLarge => {
+                format!("a body has at most {MOST_BYTES} bytes, and {MOST_UNPROVEN_BYTES} without a credential")
+            }
+            Self::TooSlow => "the body arrives too slowly: send at least 10,000 bytes every 10 seconds".to_owned(),
             Self::UnsupportedMediaType => "send JSON, with the header Content-Type: application/json".to_owned(),
             Self::Throttled(wait) => format!("too many requests: try again in {} seconds", seconds(*wait)),
             Self::TimedOut => "this took too long and was given up: try again".to_owned(),
             Self::Service(error) if matches!(**error, Error::BadCredential) => Self::AuthenticationFailed.detail(),
-            Self::Service(error) if !self.status().is_server_error() => error.to_string(),
+            Self::Service(error) if !self.status().is_server_error() || is_busy(error) => error.to_string(),
             Self::Service(_) | Self::Panicked => "something went wrong on our side".to_owned(),
         }
     }
@@ -162,6 +171,7 @@ impl Problem {
     pub(crate) fn log(&self, request_id: &str) {
         if let Self::Service(error) = self
             && self.status().is_server_error()
+            && !is_busy(error)
         {
             tracing::error!(request_id, error = causes(&**error), "request failed");
         }
@@ -190,6 +200,11 @@ impl IntoResponse for Problem {
         response.extensions_mut().insert(self);
         response
     }
+}
+
+/// Nothing is wrong with us but that we have much to do.
+fn is_busy(error: &Error) -> bool {
+    matches!(error, Error::Unavailable { .. })
 }
 
 /// An error with everything that led to it.

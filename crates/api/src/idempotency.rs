@@ -1,22 +1,27 @@
 //! `Idempotency-Key`: the answer of the first request is the answer of every repetition.
 
 use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 
-use axum::body::Body;
+use axum::body::{Body, BodyDataStream};
 use axum::extract::Request;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use futures_util::FutureExt;
+use futures_util::{FutureExt, StreamExt, stream};
 use service::UserId;
 use service::idempotency::{Answer, Claim, Claimed};
 use sha2::{Digest, Sha256};
 
 use crate::access::Halt;
 use crate::conditional::hash;
-use crate::edge::{self, Notes};
+use crate::edge::{self, Notes, TIME_LIMIT};
 use crate::error::Problem;
+use crate::limits::UnderWay;
 use crate::{Api, body};
 
 const HEADER: &str = "idempotency-key";
@@ -25,13 +30,84 @@ const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 const KEPT: [&str; 4] = ["content-type", "etag", "location", "x-dry-run"];
 const MOST_CHARACTERS: usize = 255;
 
-/// A token that the extractor claims once it knows the user, or why there is none.
-type Wanted = Result<Token, Problem>;
-
+/// What the extractor claims once it knows the user: a token, or why there is none, for this body.
 #[derive(Debug, Clone)]
-struct Token {
-    text: String,
-    body_hash: [u8; 32],
+struct Wanted {
+    token: Result<String, Problem>,
+    body: ReadAhead,
+}
+
+/// A body that can be read before the handler reads it.
+#[derive(Debug, Clone)]
+struct ReadAhead(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    body: Mutex<BodyDataStream>,
+    is_read: AtomicBool,
+}
+
+impl ReadAhead {
+    fn new(body: Body) -> Self {
+        Self(Arc::new(Shared {
+            body: Mutex::new(body.into_data_stream()),
+            is_read: AtomicBool::new(false),
+        }))
+    }
+
+    /// The body for the handler, which comes from here either way.
+    fn body(&self) -> Body {
+        let this = self.clone();
+        Body::from_stream(stream::poll_fn(move |cx| this.lock().poll_next_unpin(cx)))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BodyDataStream> {
+        self.0.body.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads all of it, and leaves it to be read again.
+    async fn hash(&self) -> Result<[u8; 32], Problem> {
+        let body = std::mem::replace(&mut *self.lock(), Body::empty().into_data_stream());
+        let bytes = body::collect(Body::from_stream(body)).await?;
+        let hash = Sha256::digest(&bytes).into();
+        *self.lock() = Body::from(bytes).into_data_stream();
+        self.0.is_read.store(true, Ordering::Relaxed);
+        Ok(hash)
+    }
+
+    fn is_read(&self) -> bool {
+        self.0.is_read.load(Ordering::Relaxed)
+    }
+}
+
+/// Work that goes on when nobody waits for it any more, from the time on when its body is there: the answer is kept for
+/// when the client asks again. Until then the client is needed, and the work ends with its connection or its time.
+struct Lasting<F: Future<Output = Response> + Send + 'static> {
+    body: ReadAhead,
+    work: Option<Pin<Box<F>>>,
+}
+
+impl<F: Future<Output = Response> + Send + 'static> Future for Lasting<F> {
+    type Output = Response;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Response> {
+        // Put back only if there is more to do: what has panicked must not go on.
+        let mut work = self.work.take().expect("nobody asks again after the end");
+        let polled = work.as_mut().poll(cx);
+        if polled.is_pending() {
+            self.work = Some(work);
+        }
+        polled
+    }
+}
+
+impl<F: Future<Output = Response> + Send + 'static> Drop for Lasting<F> {
+    fn drop(&mut self) {
+        let work = self.work.take().filter(|_| self.body.is_read());
+        if let (Some(work), Ok(runtime)) = (work, tokio::runtime::Handle::try_current()) {
+            runtime.spawn(tokio::time::timeout(TIME_LIMIT, work));
+        }
+    }
 }
 
 /// What is kept of an answer that holds a secret: the same without it.
@@ -42,21 +118,25 @@ pub(crate) fn is_wanted(request: &Request) -> bool {
     matches!(*request.method(), Method::POST | Method::PATCH) && request.headers().contains_key(HEADER)
 }
 
-/// Reads the body ahead, so that it can be compared, and keeps the answer afterwards.
+/// Has the token claimed on the way in, and keeps the answer afterwards.
 pub(crate) async fn once(api: Api, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
-    let collected = body::collect(body).await;
-    let bytes = collected.clone().unwrap_or_default();
-    let wanted: Wanted = collected.and_then(|bytes| {
-        let body_hash = Sha256::digest(&bytes).into();
-        Ok(Token {
-            text: token(&parts.headers)?,
-            body_hash,
-        })
+    let body = ReadAhead::new(body);
+    parts.extensions.insert(Wanted {
+        token: token(&parts.headers),
+        body: body.clone(),
     });
-    parts.extensions.insert(wanted);
+    let request = Request::from_parts(parts, body.body());
+    let work = Some(Box::pin(answer(api, request, next)));
+    Lasting { body, work }.await
+}
+
+async fn answer(api: Api, request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
     let (notes, accept) = (Notes::of(&parts), parts.headers.get(header::ACCEPT).cloned());
-    let answer = AssertUnwindSafe(next.run(Request::from_parts(parts, Body::from(bytes)))).catch_unwind();
+    // The request counts for as long as this goes on, and not only until somebody is answered.
+    let _under_way = parts.extensions.get::<UnderWay>().cloned();
+    let answer = AssertUnwindSafe(next.run(Request::from_parts(parts, body))).catch_unwind();
     let response = answer.await.unwrap_or_else(|_| Problem::Panicked.into_response());
     match notes.take_claim() {
         Some(claim) => keep(&api, &claim, edge::rendered(response, accept.as_ref(), &notes)).await,
@@ -92,15 +172,16 @@ pub(crate) async fn claim(
     let Some(wanted) = parts.extensions.get::<Wanted>() else {
         return Ok(None);
     };
-    let Token { text, body_hash } = wanted.as_ref().map_err(Clone::clone)?;
+    let token = wanted.token.clone()?;
+    let body_hash = wanted.body.hash().await?;
     let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
     let claim = Claim {
         user,
         // Paths have no largest length, but keys of tables do.
         route: hash(format!("{} {target} {}", parts.method, place()).as_bytes()),
-        token: text.clone(),
+        token,
     };
-    match api.service.claim(&claim, body_hash).await? {
+    match api.service.claim(&claim, &body_hash).await? {
         Claimed::Now => {
             notes.put_claim(claim.clone());
             Ok(Some(claim))
@@ -156,5 +237,46 @@ fn log(result: service::Result<()>) {
             error = &error as &dyn std::error::Error,
             "could not keep an idempotent answer"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn work_goes_on_without_the_client_once_its_body_is_there() {
+        for is_there in [false, true] {
+            let body = ReadAhead::new(Body::from("all of it"));
+            let (go_on, told) = oneshot::channel::<()>();
+            let (finished, end) = oneshot::channel::<()>();
+            let at_work = body.clone();
+            let work = async move {
+                if is_there {
+                    at_work.hash().await.expect("a short body");
+                }
+                let _ = told.await;
+                let _ = finished.send(());
+                StatusCode::OK.into_response()
+            };
+            let work = Some(Box::pin(work));
+            let waited = tokio::time::timeout(Duration::from_millis(1), Lasting { body, work }).await;
+            assert!(waited.is_err());
+            let _ = go_on.send(());
+            assert_eq!(end.await.is_ok(), is_there);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_that_was_read_ahead_is_read_again() {
+        let body = ReadAhead::new(Body::from("all of it"));
+        let hash = body.hash().await.expect("a short body");
+        assert_eq!(hash, <[u8; 32]>::from(Sha256::digest("all of it")));
+        let again = axum::body::to_bytes(body.body(), 100).await.expect("it is there");
+        assert_eq!(again, "all of it");
     }
 }

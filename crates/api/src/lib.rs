@@ -5,6 +5,7 @@ mod account;
 mod activity;
 mod batch_exports;
 mod body;
+mod body_memory;
 mod capture;
 mod conditional;
 mod domains;
@@ -46,7 +47,7 @@ use identity::Identity;
 use service::Service;
 
 pub use capture::capture_router;
-pub use limits::{Peer, RateLimit};
+pub use limits::{Peer, RateLimit, UnderWay};
 pub use openapi::document;
 
 /// What the API is told by the one who starts it.
@@ -77,6 +78,7 @@ pub(crate) struct Api {
     apps: Apps,
     settings: Arc<Settings>,
     limits: Arc<limits::Limits>,
+    body_memory: Arc<body_memory::BodyMemory>,
     meters: Arc<meters::Meters>,
 }
 
@@ -149,6 +151,7 @@ pub fn router(identity: Identity, exports: Exports, apps: Apps, settings: Settin
         apps,
         settings: Arc::new(settings),
         limits,
+        body_memory: Arc::default(),
         meters: Arc::default(),
     };
     let router = Router::from(routes())

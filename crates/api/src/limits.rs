@@ -1,9 +1,11 @@
 //! How often an address may fail, and how often a key or a person who is signed in may ask.
 
+use std::any::Any;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::request::Parts;
@@ -156,6 +158,16 @@ fn check(limiter: &DefaultKeyedRateLimiter<IpAddr>, address: IpAddr) -> Result<(
 /// The address at the other end of the connection, put there by whoever accepts connections.
 #[derive(Debug, Clone, Copy)]
 pub struct Peer(pub IpAddr);
+
+/// Something that counts the request as under way for as long as it is held, put there by whoever accepts connections.
+#[derive(Debug, Clone)]
+pub struct UnderWay(#[expect(dead_code, reason = "it is held, not read")] Arc<dyn Any + Send + Sync>);
+
+impl UnderWay {
+    pub fn new(held: impl Any + Send + Sync) -> Self {
+        Self(Arc::new(held))
+    }
+}
 
 impl Settings {
     /// Whether the other end is a proxy whose forwarded headers are believed.

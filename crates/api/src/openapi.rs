@@ -137,7 +137,7 @@ fn security_schemes() -> Value {
 }
 
 /// Every refusal there is, by status.
-const PROBLEMS: [(u16, &str, &str); 12] = [
+const PROBLEMS: [(u16, &str, &str); 13] = [
     (400, "BadRequest", "The input is not valid; `attr` names the field."),
     (401, "Unauthorized", "There is no credential, or it is not valid."),
     (
@@ -146,13 +146,18 @@ const PROBLEMS: [(u16, &str, &str); 12] = [
         "The credential lacks the scope, or the member the level.",
     ),
     (404, "NotFound", "There is no such thing, or not for you."),
+    (408, "TooSlow", "The body arrives too slowly."),
     (
         409,
         "Conflict",
         "Something else is in the way, such as the same request still running.",
     ),
     (412, "PreconditionFailed", "The resource has changed since you read it."),
-    (413, "TooLarge", "The body has more than 1 MiB."),
+    (
+        413,
+        "TooLarge",
+        "The body has more than 1 MiB, or more than 64 KiB without a credential.",
+    ),
     (415, "UnsupportedMediaType", "The body is not JSON."),
     (
         422,
@@ -161,7 +166,11 @@ const PROBLEMS: [(u16, &str, &str); 12] = [
     ),
     (429, "Throttled", "Too many requests; see the header Retry-After."),
     (500, "ServerError", "Something went wrong on our side."),
-    (503, "Unavailable", "The request took too long and was given up."),
+    (
+        503,
+        "Unavailable",
+        "The request took too long and was given up, or too much is being sent at once.",
+    ),
 ];
 
 fn problem_responses() -> Value {
@@ -170,7 +179,7 @@ fn problem_responses() -> Value {
         let mut headers = json!({ "X-Request-Id": { "$ref": "#/components/headers/X-Request-Id" } });
         match status {
             401 => headers["WWW-Authenticate"] = json!({ "$ref": "#/components/headers/WWW-Authenticate" }),
-            429 => headers["Retry-After"] = json!({ "$ref": "#/components/headers/Retry-After" }),
+            429 | 503 => headers["Retry-After"] = json!({ "$ref": "#/components/headers/Retry-After" }),
             _ => {}
         }
         json!({
@@ -240,7 +249,7 @@ fn complete_operation(path: &str, method: &str, operation: &mut Value) {
             409 if asks_elsewhere => true,
             409 | 422 => matches!(method, "post" | "patch") && credential != "none",
             412 => honours_if_match,
-            413 | 415 => takes_body,
+            408 | 413 | 415 => takes_body,
             _ => true,
         };
         if can_happen || (status == 403 && is_write) {

@@ -3,6 +3,7 @@
 //! It is the server's memory, so it is counted: values stay text, and each configuration, each organization and all of
 //! them together have a budget.
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -244,14 +245,19 @@ impl All {
             ));
         }
         while after > before && grown(self.bytes) > OF_ALL {
-            let others = self.owned.iter().filter(|(id, _)| **id != whose.config);
-            let Some(oldest) = others.min_by_key(|(_, owned)| owned.used_at).map(|(id, _)| *id) else {
-                break;
-            };
-            self.forget(oldest);
+            let Some(first) = self.first_to_go(whose) else { break };
+            self.forget(first);
         }
         self.change(whose.config, before, after);
         Ok(())
+    }
+
+    /// What was not used for longest, of the organization that has most: whoever keeps little does not pay for others.
+    fn first_to_go(&self, whose: Whose) -> Option<AppConfigId> {
+        let others = self.owned.iter().filter(|(id, _)| **id != whose.config);
+        let of_organization = |owned: &Owned| self.organizations.get(&owned.organization).copied();
+        let first = others.max_by_key(|(_, owned)| (of_organization(owned), Reverse(owned.used_at)));
+        first.map(|(id, _)| *id)
     }
 
     fn carry_out(&mut self, whose: Whose, call: &HostCall, now: Instant) -> Option<Answer> {
@@ -600,6 +606,26 @@ mod tests {
             !held(&caches).contains(&1),
             "what was not used for longest has gone first"
         );
+    }
+
+    #[test]
+    fn organizations_that_keep_much_push_out_each_other_only() {
+        let (caches, now) = (Caches::default(), Instant::now());
+        let kept = |config: i64, organization: u128| Whose {
+            config: AppConfigId(config),
+            organization: OrganizationId(uuid::Uuid::from_u128(organization)),
+        };
+        answer(&caches, kept(1, 1), &set("k", json!(1), None), now).expect("fine");
+        let large = json!("x".repeat(LARGEST_VALUE - 2));
+        for config in 100..200_i64 {
+            let whose = kept(config, u128::try_from(config / 8).expect("positive"));
+            for key in 0..15 {
+                let later = now + Duration::from_secs(1);
+                answer(&caches, whose, &set(&key.to_string(), large.clone(), None), later).expect("fine");
+            }
+        }
+        assert!(check(&caches) <= OF_ALL);
+        assert_eq!(answer(&caches, kept(1, 1), &get("k"), now), Ok(json!(1)));
     }
 
     #[test]

@@ -11,7 +11,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::apps::Apps;
 use crate::given::{Given, composed};
-use crate::worker::{SIGN_OF_LIFE, is_lost};
+use crate::host::Outlet;
+use crate::scheduler::Permit;
+use crate::worker::{GRACE, SIGN_OF_LIFE, is_lost, preempted};
 use crate::workshop::Bench;
 
 /// What is read at a time. Events stay text, so this is what they take.
@@ -39,20 +41,32 @@ struct Turn<'a> {
     /// Where it would go on if the event that has to wait were given up.
     beyond: Option<Place>,
     begun: Instant,
-    /// Whether there was no room to start the app.
-    is_crowded: bool,
+    /// When the app is stopped, whatever it is at; none before it is there.
+    deadline: Option<Instant>,
+    permit: &'a Permit,
     stop: &'a CancellationToken,
 }
 
+/// Why an app was stopped from outside.
+enum Cut {
+    /// Others needed its permit.
+    Preempted,
+    /// Setting it up and all its calls together took longer than one call may.
+    OutOfTime,
+}
+
+/// How many events are done, and whether that is the end of the turn.
+type Handed = (usize, Option<Stop>);
+
 impl Apps {
     /// Hands over what has come in for one configuration. False: somebody else has it.
-    pub(crate) async fn deliver(&self, id: AppConfigId, stop: &CancellationToken) -> Result<bool> {
+    pub(crate) async fn deliver(&self, id: AppConfigId, permit: &Permit, stop: &CancellationToken) -> Result<bool> {
         let service = &self.core.service;
         let Some(job) = service.claim_app(self.core.worker, id).await? else {
             return Ok(false);
         };
         let (tell, told) = watch::channel(job.place());
-        let mut turn = Turn::new(self, &job, tell, stop);
+        let mut turn = Turn::new(self, &job, tell, permit, stop);
         let stop = tokio::select! {
             stop = turn.take() => stop?,
             () = signs_of_life(service, &job, told) => {
@@ -97,7 +111,13 @@ async fn signs_of_life(service: &Service, job: &AppJob, told: watch::Receiver<Pl
 }
 
 impl<'a> Turn<'a> {
-    fn new(apps: &'a Apps, job: &'a AppJob, tell: watch::Sender<Place>, stop: &'a CancellationToken) -> Self {
+    fn new(
+        apps: &'a Apps,
+        job: &'a AppJob,
+        tell: watch::Sender<Place>,
+        permit: &'a Permit,
+        stop: &'a CancellationToken,
+    ) -> Self {
         Self {
             apps,
             job,
@@ -107,7 +127,8 @@ impl<'a> Turn<'a> {
             error: None,
             beyond: None,
             begun: Instant::now(),
-            is_crowded: false,
+            deadline: None,
+            permit,
             stop,
         }
     }
@@ -131,7 +152,42 @@ impl<'a> Turn<'a> {
 
     /// Others get their turn, too; and whoever fails again and again is not called once more.
     fn is_over(&self) -> bool {
-        self.begun.elapsed() > TURN || self.failures >= MOST_FAILURES || self.stop.is_cancelled()
+        let was_long = self.begun.elapsed() > TURN || self.permit.should_yield();
+        was_long || self.failures >= MOST_FAILURES || self.stop.is_cancelled()
+    }
+
+    /// Does something with the app, unless it is to be stopped before that is done.
+    async fn unless_cut<T>(&self, work: impl Future<Output = T>) -> Result<T, Cut> {
+        let out_of_time = async {
+            match self.deadline {
+                Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
+                // Starting it has a limit of its own.
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            done = work => Ok(done),
+            () = self.permit.preempted() => Err(Cut::Preempted),
+            () = out_of_time => Err(Cut::OutOfTime),
+        }
+    }
+
+    /// Writes down that the app was stopped at this event.
+    fn note_cut(&mut self, bench: &Bench, event: &Stored, cut: &Cut) -> Stop {
+        match cut {
+            Cut::Preempted => {
+                self.note(bench, event, Err(preempted()));
+                // It is not given up for that, however often it happens.
+                self.beyond = None;
+                Stop::Retry
+            }
+            // The time was that of others before it, too: next time it is the first, and has all of it.
+            Cut::OutOfTime if self.place != self.job.place() => Stop::Done,
+            Cut::OutOfTime => {
+                self.note(bench, event, Err(Failure::TooSlow));
+                Stop::Done
+            }
+        }
     }
 
     async fn read(&self, end: Time) -> Result<StoredEvents> {
@@ -146,18 +202,26 @@ impl<'a> Turn<'a> {
     async fn hand_over(&mut self, events: &[Stored]) -> Option<Stop> {
         let mut left = events;
         while !left.is_empty() {
-            let Some(mut bench) = self.start().await else {
-                return Some(if self.is_crowded { Stop::Done } else { Stop::Start });
+            self.permit.begin_call();
+            let mut bench = match self.start().await {
+                Ok(bench) => bench,
+                Err(stop) => return Some(stop),
             };
             // What the app's process says of it, not what is written about it: its owner can write that.
             let takes_batches = bench.instance.capabilities().has("exportEvents");
-            let (handed, stop) = if takes_batches {
+            let handed = if takes_batches {
                 self.hand_over_together(&mut bench, left).await
             } else {
                 self.hand_over_one_by_one(&mut bench, left).await
             };
-            left = &left[handed..];
+            self.permit.end_call();
             bench.outlet.flush().await;
+            // One that was cut short is dropped, and its process with it.
+            let (count, stop) = match handed {
+                Ok(handed) => handed,
+                Err(stop) => return Some(stop),
+            };
+            left = &left[count..];
             self.apps.core.workshop.put_back(self.job.runnable.config.id, bench);
             if stop.is_some() {
                 return stop;
@@ -167,59 +231,85 @@ impl<'a> Turn<'a> {
     }
 
     /// Until the app is gone, or an event has to wait. Tells how many are done.
-    async fn hand_over_one_by_one(&mut self, bench: &mut Bench, events: &[Stored]) -> (usize, Option<Stop>) {
+    async fn hand_over_one_by_one(&mut self, bench: &mut Bench, events: &[Stored]) -> Result<Handed, Stop> {
         for (place, event) in events.iter().enumerate() {
-            let outcome = self.call(bench, event).await;
+            // Starting the app counts together with the first one.
+            if place > 0 {
+                self.permit.begin_call();
+            }
+            let called = self.unless_cut(self.call(bench, event)).await;
+            let outcome = called.map_err(|cut| self.note_cut(bench, event, &cut))?;
+            self.permit.end_call();
             if self.note(bench, event, outcome) {
-                return (place, Some(Stop::Retry));
+                return Ok((place, Some(Stop::Retry)));
             }
             if self.is_over() {
-                return (place + 1, Some(Stop::Done));
+                return Ok((place + 1, Some(Stop::Done)));
             }
             if !bench.instance.is_open() {
-                return (place + 1, None);
+                return Ok((place + 1, None));
             }
         }
-        (events.len(), None)
+        Ok((events.len(), None))
     }
 
     /// For apps that export events in batches: one outcome may be that of many.
-    async fn hand_over_together(&mut self, bench: &mut Bench, events: &[Stored]) -> (usize, Option<Stop>) {
+    async fn hand_over_together(&mut self, bench: &mut Bench, events: &[Stored]) -> Result<Handed, Stop> {
         let team = self.job.runnable.config.team_id.0;
         let batch = &events[..that_fit(events, EXPORTED)];
         let given: Vec<Given<'_>> = batch.iter().map(|event| Given::new(event, team)).collect();
-        let outcomes = bench.instance.call_with_each("onEvent", &given).await;
+        let called = self.unless_cut(bench.instance.call_with_each("onEvent", &given)).await;
+        let outcomes = called.map_err(|cut| self.note_cut(bench, &batch[0], &cut))?;
         for (place, (event, outcome)) in batch.iter().zip(outcomes).enumerate() {
             if matches!(outcome, Err(Failure::NotRun)) {
-                return (place, self.is_over().then_some(Stop::Done));
+                return Ok((place, self.is_over().then_some(Stop::Done)));
             }
             if self.note(bench, event, outcome.map(drop)) {
-                return (place, Some(Stop::Retry));
+                return Ok((place, Some(Stop::Retry)));
             }
             if self.failures >= MOST_FAILURES {
-                return (place + 1, Some(Stop::Done));
+                return Ok((place + 1, Some(Stop::Done)));
             }
         }
-        (batch.len(), self.is_over().then_some(Stop::Done))
+        Ok((batch.len(), self.is_over().then_some(Stop::Done)))
     }
 
-    async fn start(&mut self) -> Option<Bench> {
+    async fn start(&mut self) -> Result<Bench, Stop> {
         let core = &self.apps.core;
-        match core.workshop.take(core, &self.job.runnable).await {
-            Ok(bench) => Some(bench),
+        let taken = self.unless_cut(core.workshop.take(core, &self.job.runnable)).await;
+        let mut bench = match taken {
+            Ok(Ok(bench)) => bench,
             // That is not the app's fault: it waits.
-            Err((Failure::Busy, _)) => {
-                self.is_crowded = true;
-                None
+            Ok(Err((Failure::Busy, _))) => return Err(Stop::Done),
+            Ok(Err((failure, outlet))) => {
+                self.note_no_start(&failure, Some(&outlet)).await;
+                return Err(Stop::Start);
             }
-            Err((failure, outlet)) => {
-                let error = format!("The app could not be started: {failure}");
-                outlet.say(AppLogLevel::Error, error.clone());
-                outlet.flush().await;
-                self.error = Some(error);
-                None
+            Err(_) => {
+                self.note_no_start(&preempted(), None).await;
+                return Err(Stop::Retry);
             }
+        };
+        let longest = core.sandbox.limits().call_time + GRACE;
+        self.deadline.get_or_insert_with(|| Instant::now() + longest);
+        let (failure, stop) = match self.unless_cut(bench.instance.setup()).await {
+            Ok(Ok(())) => return Ok(bench),
+            Ok(Err(failure)) => (failure, Stop::Start),
+            // One that others did not let start is not to blame.
+            Err(Cut::Preempted) => (preempted(), Stop::Retry),
+            Err(Cut::OutOfTime) => (Failure::TooSlow, Stop::Start),
+        };
+        self.note_no_start(&failure, Some(&bench.outlet)).await;
+        Err(stop)
+    }
+
+    async fn note_no_start(&mut self, failure: &Failure, outlet: Option<&Outlet>) {
+        let error = format!("The app could not be started: {failure}");
+        if let Some(outlet) = outlet {
+            outlet.say(AppLogLevel::Error, error.clone());
+            outlet.flush().await;
         }
+        self.error = Some(error);
     }
 
     async fn call(&self, bench: &mut Bench, event: &Stored) -> Result<(), Failure> {

@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use events::Incoming;
 use http::{HeaderName, HeaderValue, Method, Request};
-use outbound::Http;
-use sandbox::{FetchRequest, FetchResponse, Host, HostCall, Json, Level};
+use outbound::{Http, Meter};
+use sandbox::{FetchRequest, FetchResponse, Host, HostCall, Json, Level, Reservation};
 use serde_json::{Map, Value};
 use service::Time;
 use service::pipeline::{AllowedHosts, AppConfig, AppLog, AppLogLevel, AppLogSource, Runnable};
 
 use tokio::sync::Semaphore;
+use uuid::Uuid;
 
 use crate::apps::Core;
 
@@ -38,6 +39,7 @@ pub(crate) struct Outlet {
     config: AppConfig,
     lines: Mutex<Lines>,
     hosts: Arc<Hosts>,
+    http: Http,
 }
 
 /// The hosts that the app can reach, and those that it asked for.
@@ -93,22 +95,24 @@ struct Lines {
 
 impl Outlet {
     pub(crate) fn new(core: Arc<Core>, runnable: &Runnable) -> Arc<Self> {
-        let hosts = Hosts {
+        let hosts = Arc::new(Hosts {
             allowed: runnable.hosts.clone(),
             asked: Mutex::default(),
-        };
+        });
+        let config = runnable.config.clone();
+        let (http, asked) = (core.http.clone().of(config.organization_id.0.as_u128()), hosts.clone());
         Arc::new(Self {
+            http: http.only_to(move |host| asked.allows(host)),
             core,
-            config: runnable.config.clone(),
+            config,
             lines: Mutex::default(),
-            hosts: Arc::new(hosts),
+            hosts,
         })
     }
 
     /// What sends this app's requests, and nobody else's.
     pub(crate) fn http(&self) -> Http {
-        let hosts = self.hosts.clone();
-        self.core.http.clone().only_to(move |host| hosts.allows(host))
+        self.http.clone()
     }
 
     /// What this server has to say of the app.
@@ -225,13 +229,24 @@ impl Outlet {
     }
 }
 
+/// What a body takes is counted before it is kept.
+struct Metered(Arc<Reservation>);
+
+#[async_trait]
+impl Meter for Metered {
+    async fn take(&self, piece: &[u8]) {
+        self.0.grow_by_piece(piece).await;
+    }
+}
+
 #[async_trait]
 impl Host for Outlet {
-    async fn fetch(&self, request: FetchRequest) -> Result<FetchResponse, String> {
+    async fn fetch(&self, request: FetchRequest, memory: &Arc<Reservation>) -> Result<FetchResponse, String> {
         let request = outgoing(request)?;
         let client = self.http().within(FETCH_TIME).limited_to(LARGEST_ANSWER);
         let answer = client
             .following(5)
+            .metered_by(Arc::new(Metered(memory.clone())))
             .send(request)
             .await
             .map_err(|error| error.to_string())?;
@@ -278,6 +293,10 @@ impl Host for Outlet {
             // Figures that apps count are accepted, as their code expects, and kept nowhere.
             _ => Ok(Json::null()),
         }
+    }
+
+    fn organization(&self) -> Uuid {
+        self.config.organization_id.0
     }
 
     fn log(&self, level: Level, message: String) {

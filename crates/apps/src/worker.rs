@@ -1,22 +1,27 @@
 //! Runs apps until told to stop: what is due, what was asked for, what has come in.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use sandbox::{Failure, Json};
-use service::pipeline::{AppTask, DueAfter, DueApp, TaskKind};
-use service::{AppConfigId, OrganizationId, Result, Service};
+use service::pipeline::{AppTask, DueAfter, DueApp, Place as Reached, TaskKind};
+use service::{AppConfigId, OrganizationId, Result, Service, TeamId, Time};
 use tokio::sync::Mutex;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::apps::Apps;
-use crate::lines::{Line, Lines, PATIENCE, Place, Work};
+use crate::scheduler::{Pass, Permit, Scheduler, Work};
+use crate::workshop::Bench;
 
 const POLL: Duration = Duration::from_secs(1);
+/// How long a slot waits for a single call of an app before that goes on without it.
+const SLOT_WAIT: Duration = Duration::from_millis(100);
+/// What the whole of a task or a turn gets on top of the time of one call: one that is too slow says so itself.
+pub(crate) const GRACE: Duration = Duration::from_secs(1);
 /// A configuration without events is looked at less and less often, but at least this often.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// A pause that ended so long ago is that of somebody who is no longer looked at.
@@ -79,11 +84,36 @@ impl Pauses {
     }
 }
 
+/// Where one look over all configurations found nothing: others of the same team need not ask again.
+#[derive(Debug, Default)]
+struct Quiet {
+    /// From this moment on there is nothing for the team.
+    since: HashMap<TeamId, Time>,
+    /// Those who have been handed something stand behind it.
+    places: HashSet<(TeamId, Time, i64)>,
+}
+
+impl Quiet {
+    fn has(&self, team: TeamId, place: &Reached) -> bool {
+        let since = self.since.get(&team);
+        since.is_some_and(|since| *since <= place.until) || self.places.contains(&(team, place.until, place.count))
+    }
+
+    fn note(&mut self, team: TeamId, place: &Reached) {
+        if place.count > 0 {
+            self.places.insert((team, place.until, place.count));
+            return;
+        }
+        let since = self.since.entry(team).or_insert(place.until);
+        *since = place.until.min(*since);
+    }
+}
+
 /// What the slots of a process share.
 #[derive(Debug)]
 struct Floor {
     pauses: Mutex<Pauses>,
-    lines: Lines,
+    scheduler: Scheduler,
     /// What goes on without a slot.
     aside: std::sync::Mutex<JoinSet<()>>,
 }
@@ -92,7 +122,7 @@ impl Floor {
     fn new(slots: usize) -> Self {
         Self {
             pauses: Mutex::default(),
-            lines: Lines::new(slots),
+            scheduler: Scheduler::new(slots),
             aside: std::sync::Mutex::default(),
         }
     }
@@ -102,10 +132,10 @@ impl Floor {
     }
 }
 
-/// Something to do, and the place it has.
+/// Something to do, and the permit for it.
 struct Found {
     what: What,
-    place: Place,
+    permit: Permit,
 }
 
 enum What {
@@ -159,6 +189,10 @@ impl Apps {
 
     async fn work_in_a_slot(self, duty: Duty, floor: Arc<Floor>, stop: CancellationToken) {
         while !stop.is_cancelled() {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = floor.scheduler.until_room() => {}
+            }
             match self.find(duty, &floor).await {
                 Ok(Some(found)) => {
                     if self.do_in_a_slot(found, &floor, &stop).await {
@@ -175,21 +209,20 @@ impl Apps {
         }
     }
 
-    /// Waits for a moment; what takes longer goes on aside. False: there was nothing to do after all.
+    /// Waits while the app is at it; whoever keeps a slot waiting goes on aside. False: there was nothing to do after all.
     async fn do_in_a_slot(&self, found: Found, floor: &Floor, stop: &CancellationToken) -> bool {
-        let Found { what, place } = found;
+        let progress = found.permit.progress();
         let (apps, stop) = (self.clone(), stop.clone());
-        let mut under_way = UnderWay(tokio::spawn(async move { apps.carry_through(what, &stop).await }));
-        if let Ok(is_done) = timeout(PATIENCE, under_way.end()).await {
-            place.note(Line::Quick, Instant::now());
-            return is_done;
+        let mut under_way = UnderWay(tokio::spawn(async move { apps.carry_through(found, &stop).await }));
+        while !progress.lasts(SLOT_WAIT) {
+            if let Ok(is_done) = timeout(SLOT_WAIT, under_way.end()).await {
+                return is_done;
+            }
         }
-        place.note(Line::Slow, Instant::now());
         let mut aside = floor.aside();
         while aside.try_join_next().is_some() {}
         aside.spawn(async move {
             under_way.end().await;
-            drop(place);
         });
         true
     }
@@ -227,33 +260,34 @@ impl Apps {
     /// Does one thing that is due, if there is one. Tests call this, and never wait.
     pub async fn step(&self) -> Result<bool> {
         match self.find(Duty::Any, &Floor::new(self.core.slots)).await? {
-            Some(found) => self.carry_through(found.what, &CancellationToken::new()).await,
+            Some(found) => self.carry_through(found, &CancellationToken::new()).await,
             None => Ok(false),
         }
     }
 
-    async fn carry_through(&self, what: What, stop: &CancellationToken) -> Result<bool> {
+    async fn carry_through(&self, found: Found, stop: &CancellationToken) -> Result<bool> {
+        let Found { what, permit } = found;
         match what {
-            What::Task(task) => self.carry_out(&task).await.map(|()| true),
-            What::Events(id) => self.deliver(id, stop).await,
+            What::Task(task) => self.carry_out(&task, &permit).await.map(|()| true),
+            What::Events(id) => self.deliver(id, &permit, stop).await,
         }
     }
 
-    /// Whoever is quick comes before all who are slow. Tasks and events take turns at being first, so that neither waits
+    /// When it is crowded, whoever is quick comes before all who are slow. Tasks and events take turns at being first, so that neither waits
     /// for the last of the others.
     async fn find(&self, duty: Duty, floor: &Floor) -> Result<Option<Found>> {
         let takes_tasks = duty == Duty::Any;
         let are_tasks_first = takes_tasks && self.core.are_tasks_next.fetch_xor(true, Ordering::Relaxed);
-        for &line in floor.lines.lines(Instant::now()) {
-            if are_tasks_first && let Some(found) = self.find_task(line, floor).await? {
+        for &pass in floor.scheduler.passes(Instant::now()) {
+            if are_tasks_first && let Some(found) = self.find_task(pass, floor).await? {
                 return Ok(Some(found));
             }
-            if let Some(found) = self.find_events(line, floor).await? {
+            if let Some(found) = self.find_events(pass, floor).await? {
                 return Ok(Some(found));
             }
             if takes_tasks
                 && !are_tasks_first
-                && let Some(found) = self.find_task(line, floor).await?
+                && let Some(found) = self.find_task(pass, floor).await?
             {
                 return Ok(Some(found));
             }
@@ -261,31 +295,32 @@ impl Apps {
         Ok(None)
     }
 
-    async fn find_task(&self, line: Line, floor: &Floor) -> Result<Option<Found>> {
+    async fn find_task(&self, pass: Pass, floor: &Floor) -> Result<Option<Found>> {
         let core = &self.core;
-        let mut place = None;
+        let mut permit = None;
         let mut begin = |organization| {
-            place = floor.lines.begin(line, organization, Work::Task, Instant::now());
-            place.is_some()
+            permit = floor.scheduler.begin(pass, organization, Work::Task, Instant::now());
+            permit.is_some()
         };
         let claimed = core
             .service
             .claim_app_task(core.worker, &core.tasks_of, &mut begin)
             .await?;
-        Ok(claimed.zip(place).map(|(task, place)| Found {
+        Ok(claimed.zip(permit).map(|(task, permit)| Found {
             what: What::Task(Box::new(task)),
-            place,
+            permit,
         }))
     }
 
     /// A configuration for which something has come in. One slot looks at a time; the others wait for what it finds.
-    async fn find_events(&self, line: Line, floor: &Floor) -> Result<Option<Found>> {
+    async fn find_events(&self, pass: Pass, floor: &Floor) -> Result<Option<Found>> {
         let mut pauses = floor.pauses.lock().await;
         pauses.tidy(Instant::now());
+        let mut quiet = Quiet::default();
         let mut round = self.core.events_of.take().await;
         for start in round.starts() {
             let found = self
-                .find_after(DueAfter::all_of(start), line, floor, &mut pauses)
+                .find_after(DueAfter::all_of(start), pass, floor, (&mut pauses, &mut quiet))
                 .await?;
             if let Some((organization, found)) = found {
                 round.served(organization);
@@ -298,47 +333,59 @@ impl Apps {
     async fn find_after(
         &self,
         mut after: DueAfter,
-        line: Line,
+        pass: Pass,
         floor: &Floor,
-        pauses: &mut Pauses,
+        (pauses, quiet): (&mut Pauses, &mut Quiet),
     ) -> Result<Option<(OrganizationId, Found)>> {
         loop {
             let due = self.core.service.due_apps(&after, PAGE).await?;
             let Some(last) = due.last() else { return Ok(None) };
             after = DueAfter::this(last);
             for one in due {
-                if let Some(place) = self.look_at(&one, line, floor, pauses).await? {
+                if let Some(permit) = self.look_at(&one, pass, floor, (pauses, quiet)).await? {
                     let what = What::Events(one.config);
-                    return Ok(Some((one.organization, Found { what, place })));
+                    return Ok(Some((one.organization, Found { what, permit })));
                 }
             }
         }
     }
 
-    /// A place for its events, if it has any and may have one.
-    async fn look_at(&self, one: &DueApp, line: Line, floor: &Floor, pauses: &mut Pauses) -> Result<Option<Place>> {
+    /// A permit for its events, if it has any and may begin.
+    async fn look_at(
+        &self,
+        one: &DueApp,
+        pass: Pass,
+        floor: &Floor,
+        (pauses, quiet): (&mut Pauses, &mut Quiet),
+    ) -> Result<Option<Permit>> {
         let now = Instant::now();
-        let may_begin = floor.lines.may_begin(line, one.organization, Work::Events, now);
+        let may_begin = floor.scheduler.may_begin(pass, one.organization, Work::Events, now);
         if !may_begin || !pauses.is_over(one.config, now) {
             return Ok(None);
         }
-        if !self.has_events(one.team.0, &one.place).await? {
+        if quiet.has(one.team, &one.place) || !self.has_events(one.team.0, &one.place).await? {
+            quiet.note(one.team, &one.place);
             pauses.lengthen(one.config, Instant::now());
             return Ok(None);
         }
         pauses.end(one.config);
-        Ok(floor.lines.begin(line, one.organization, Work::Events, Instant::now()))
+        Ok(floor
+            .scheduler
+            .begin(pass, one.organization, Work::Events, Instant::now()))
     }
 
-    async fn carry_out(&self, task: &AppTask) -> Result<()> {
+    async fn carry_out(&self, task: &AppTask, permit: &Permit) -> Result<()> {
         let service = &self.core.service;
+        permit.begin_call();
         let outcome = tokio::select! {
             outcome = self.call(task) => outcome,
+            () = permit.preempted() => Err(preempted()),
             () = signs_of_life(service, task) => {
                 tracing::info!(task = task.name, "the task of an app was taken away");
                 return Ok(());
             }
         };
+        permit.end_call();
         let failure = outcome.err();
         let error = failure.as_ref().map(ToString::to_string);
         let is_to_retry = failure.as_ref().is_some_and(Failure::is_retry);
@@ -354,19 +401,38 @@ impl Apps {
                 return Err(failure);
             }
         };
-        let called = match task.kind {
-            TaskKind::Schedule => {
-                let nothing: [(); 0] = [];
-                bench.instance.call_with(&task.name, &nothing).await.map(drop)
-            }
-            TaskKind::Job => {
-                let payload = Json::from_text(task.payload.clone()).unwrap_or_else(Json::null);
-                bench.instance.call_job(&task.name, payload).await
-            }
-        };
+        let longest = core.sandbox.limits().call_time + GRACE;
+        let called = timeout(longest, set_up_and_call(&mut bench, task)).await;
         bench.outlet.flush().await;
+        // One that was cut short is dropped, and its process with it.
+        let called = called.map_err(|_| Failure::TooSlow)?;
         core.workshop.put_back(task.runnable.config.id, bench);
         called
+    }
+}
+
+async fn set_up_and_call(bench: &mut Bench, task: &AppTask) -> Result<(), Failure> {
+    bench.instance.setup().await?;
+    match task.kind {
+        TaskKind::Schedule => {
+            let nothing: [(); 0] = [];
+            bench.instance.call_with(&task.name, &nothing).await.map(drop)
+        }
+        TaskKind::Job => {
+            let payload = Json::from_text(task.payload.clone()).unwrap_or_else(Json::null);
+            bench.instance.call_job(&task.name, payload).await
+        }
+    }
+}
+
+/// What is said of an app that was slow while others waited. It is tried again later.
+pub(crate) fn preempted() -> Failure {
+    Failure::Thrown {
+        name: "Preempted".to_owned(),
+        message: "the app took longer than a second while others waited, and was stopped; it is tried again later"
+            .to_owned(),
+        stack: String::new(),
+        is_retry: true,
     }
 }
 
@@ -407,6 +473,24 @@ mod tests {
         }
         assert_eq!(Duty::of(0, 1), Duty::Any);
         assert_eq!((0..4).filter(|slot| Duty::of(*slot, 4) == Duty::Events).count(), 1);
+    }
+
+    #[test]
+    fn a_team_without_events_is_asked_for_once() {
+        let at = |second: i64, count: i64| Reached {
+            until: Time::from_timestamp(second, 0).unwrap(),
+            count,
+        };
+        let (team, other, mut quiet) = (TeamId(1), TeamId(2), Quiet::default());
+        quiet.note(team, &at(10, 0));
+        assert!(quiet.has(team, &at(10, 0)) && quiet.has(team, &at(11, 0)) && quiet.has(team, &at(11, 3)));
+        assert!(!quiet.has(team, &at(9, 0)) && !quiet.has(other, &at(10, 0)));
+        quiet.note(team, &at(8, 0));
+        quiet.note(team, &at(12, 0));
+        assert!(quiet.has(team, &at(9, 0)));
+        // Whoever stands behind events knows of no others: only who stands at the same place has nothing, either.
+        quiet.note(other, &at(10, 2));
+        assert!(quiet.has(other, &at(10, 2)) && !quiet.has(other, &at(10, 1)) && !quiet.has(other, &at(11, 0)));
     }
 
     #[test]

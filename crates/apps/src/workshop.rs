@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use service::pipeline::{Runnable, schema};
 use service::{AppConfigId, Time};
+use tokio::task::JoinSet;
 
 use crate::apps::Core;
 use crate::host::Outlet;
@@ -51,7 +52,7 @@ impl MadeOf {
 }
 
 impl Workshop {
-    /// The app, running and set up. Whoever takes it has it alone, and puts it back if it is still good.
+    /// The app, running; it may not be set up yet. Whoever takes it has it alone, and puts it back if it is still good.
     pub(crate) async fn take(&self, core: &Arc<Core>, runnable: &Runnable) -> Result<Bench, (Failure, Arc<Outlet>)> {
         let kept = self.benches().remove(&runnable.config.id);
         let made_of = MadeOf::of(runnable);
@@ -68,10 +69,8 @@ impl Workshop {
             )))
         })?;
         let opened = core.sandbox.open(&program, meta(runnable), outlet.clone()).await;
-        let mut instance = opened.map_err(failed)?;
-        instance.setup().await.map_err(failed)?;
         Ok(Bench {
-            instance,
+            instance: opened.map_err(failed)?,
             outlet: outlet.clone(),
             made_of,
             used_at: Instant::now(),
@@ -116,13 +115,17 @@ impl Workshop {
     }
 }
 
+/// All at once: each may take as long as its teardown may.
 async fn close(benches: Vec<Bench>) {
-    for bench in benches {
-        if let Err(failure) = bench.instance.close().await {
-            tracing::debug!(%failure, "an app did not end well");
-        }
-        bench.outlet.flush().await;
+    let mut closing: JoinSet<()> = benches.into_iter().map(close_one).collect();
+    while closing.join_next().await.is_some() {}
+}
+
+async fn close_one(bench: Bench) {
+    if let Err(failure) = bench.instance.close().await {
+        tracing::debug!(%failure, "an app did not end well");
     }
+    bench.outlet.flush().await;
 }
 
 /// What the app is told about itself. Attachments stand apart from the other values, as apps expect them.

@@ -161,13 +161,25 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Sent<T> {
         let whole = HttpRequest::from_parts(parts.clone(), body);
         let body = Bytes::from_request(whole, state)
             .await
-            .map_err(|_| Failure::Unreadable)?;
+            .map_err(|broken| unreadable(&broken))?;
         if holds_nul(&body) {
             return Err(Failure::Unreadable);
         }
         let request = HttpRequest::from_parts(parts, Body::from(body));
         let form = Form::<T>::from_request(request, state).await;
         form.map(|Form(form)| Self(form)).map_err(|_| Failure::Unreadable)
+    }
+}
+
+/// Whoever serves these pages may have had no room for the rest of a form.
+fn unreadable(broken: &(dyn std::error::Error + 'static)) -> Failure {
+    let mut causes = std::iter::successors(Some(broken), |error| error.source());
+    match causes.find_map(|cause| cause.downcast_ref()) {
+        Some(Error::Unavailable { detail, wait }) => {
+            let (detail, wait) = (detail.clone(), *wait);
+            Error::Unavailable { detail, wait }.into()
+        }
+        _ => Failure::Unreadable,
     }
 }
 

@@ -9,6 +9,7 @@ mod elements;
 pub mod import;
 mod left_out;
 pub mod persons;
+mod remembered;
 mod rows;
 mod scalars;
 mod size;

@@ -1,6 +1,8 @@
 //! What events do to persons, whichever engine keeps them: pure rules, after the origin product's.
 
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -11,8 +13,11 @@ use crate::Incoming;
 const NAMESPACE: Uuid = Uuid::from_u128(0x9329_79b4_65c3_4424_8467_0b66_ec27_bc22);
 
 /// How many distinct ids a person may have. A merge past it is left out: a name that thousands share is a mistake in a
-/// program, and every change of such a person would be a change of thousands of rows.
+/// program, and a merge of such a person would be a change of thousands of rows.
 pub const MOST_DISTINCT_IDS: i64 = 1_000;
+
+/// What it costs to give a distinct id to another person, in bytes of properties: it takes as long as writing these.
+pub(crate) const BYTES_OF_MOVED_ID: usize = 2 * 1024;
 
 /// How large a person's properties may become, as JSON: what would make them larger is left out. Every event carries the
 /// properties of its person, so anybody who may send could otherwise make each event of a person as large as they like.
@@ -85,6 +90,11 @@ pub fn effect(event: &Incoming) -> Effect {
 }
 
 impl Change {
+    /// Whether this may change a person in any way but by making one.
+    fn changes_anybody(&self) -> bool {
+        self.merge.is_some() || self.identifies || self.touches_properties()
+    }
+
     /// Whether applying this may change properties at all.
     pub fn touches_properties(&self) -> bool {
         !(self.set.is_empty() && self.set_once.is_empty() && self.unset.is_empty())
@@ -138,6 +148,7 @@ impl Change {
 #[derive(Debug)]
 pub(crate) struct Allowance {
     left: usize,
+    budget: Budget,
 }
 
 impl Allowance {
@@ -145,10 +156,11 @@ impl Allowance {
     const LEAST: usize = 8 * 1024 * 1024;
     const MOST: usize = 128 * 1024 * 1024;
 
-    /// For events of so many bytes.
-    pub(crate) fn new(sent: usize) -> Self {
+    /// For events of so many bytes, of a team with this budget.
+    pub(crate) fn new(sent: usize, budget: Budget) -> Self {
         Self {
             left: sent.saturating_mul(Self::TIMES_SENT).clamp(Self::LEAST, Self::MOST),
+            budget,
         }
     }
 
@@ -156,9 +168,87 @@ impl Allowance {
         self.left = self.left.saturating_sub(bytes);
     }
 
-    /// From now on events are kept without their persons' properties, and change nobody.
-    pub(crate) fn is_spent(&self) -> bool {
-        self.left == 0
+    /// So many bytes of properties were stored, in persons and in events.
+    pub(crate) fn store(&mut self, bytes: usize) {
+        self.budget.left = self.budget.left.saturating_sub_unsigned(bytes as u64);
+    }
+
+    /// If not, the event is kept without its person's properties, and changes nobody.
+    pub(crate) fn is_enough_for(&self, change: &Change) -> bool {
+        self.left > 0 && (self.budget.left > 0 || !change.changes_anybody())
+    }
+
+    /// If not, the event is kept without its person's properties.
+    pub(crate) fn is_enough_to_store(&self, bytes: usize) -> bool {
+        bytes == 0 || self.budget.left > 0
+    }
+
+    /// What is left for the team's next request.
+    pub(crate) fn budget(self) -> Budget {
+        self.budget
+    }
+}
+
+/// How many bytes of properties a team may have stored at the moment. Below nothing is what the last event took too much.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Budget {
+    left: i64,
+    at: Instant,
+}
+
+/// What the teams may have stored of their persons over time: requests can be repeated without end, and a small one can
+/// stand for much. It is what they send, a few times over, and beyond that an amount that grows again slowly.
+#[derive(Debug, Default)]
+pub(crate) struct Budgets {
+    /// Those who have used some of it.
+    teams: HashMap<i64, Budget>,
+}
+
+impl Budgets {
+    const TIMES_SENT: usize = 16;
+    const MOST: i64 = 64 * 1024 * 1024;
+    const PER_SECOND: i64 = 64 * 1024;
+    /// More teams than this are not kept: the ones that have used least have as much as if they had used nothing.
+    const MOST_TEAMS: usize = 10_000;
+
+    /// What a team may have stored with a request of so many bytes.
+    pub(crate) fn of(&self, team: i64, sent: usize) -> Budget {
+        let now = Instant::now();
+        let left = self.teams.get(&team).map_or(Self::MOST, |budget| budget.left_at(now));
+        let more = i64::try_from(sent.saturating_mul(Self::TIMES_SENT)).unwrap_or(i64::MAX);
+        Budget {
+            left: left.saturating_add(more),
+            at: now,
+        }
+    }
+
+    pub(crate) fn put_back(&mut self, team: i64, budget: Budget) {
+        if budget.left >= Self::MOST {
+            self.teams.remove(&team);
+            return;
+        }
+        if self.teams.len() >= Self::MOST_TEAMS && !self.teams.contains_key(&team) {
+            self.drop_half(budget.at);
+        }
+        self.teams.insert(team, budget);
+    }
+
+    fn drop_half(&mut self, now: Instant) {
+        let mut left: Vec<i64> = self.teams.values().map(|budget| budget.left_at(now)).collect();
+        let middle = left.len() / 2;
+        let (_, &mut median, _) = left.select_nth_unstable(middle);
+        self.teams.retain(|_, budget| budget.left_at(now) < median);
+    }
+}
+
+impl Budget {
+    fn left_at(&self, now: Instant) -> i64 {
+        let micros = now.saturating_duration_since(self.at).as_micros();
+        let grown = i64::try_from(micros)
+            .unwrap_or(i64::MAX)
+            .saturating_mul(Budgets::PER_SECOND)
+            / 1_000_000;
+        self.left.saturating_add(grown).min(Budgets::MOST)
     }
 }
 
@@ -487,13 +577,64 @@ mod tests {
 
     #[test]
     fn what_a_request_may_make_of_persons_depends_on_its_size() {
-        let mut allowance = Allowance::new(200);
+        let (budget, nothing) = (Budgets::default().of(1, 200), Change::default());
+        let mut allowance = Allowance::new(200, budget);
         allowance.spend(3 * MOST_PROPERTY_BYTES);
-        assert!(!allowance.is_spent(), "one event is always taken with its person");
+        assert!(
+            allowance.is_enough_for(&nothing),
+            "one event is always taken with its person"
+        );
         allowance.spend(Allowance::LEAST);
-        assert!(allowance.is_spent());
-        let mut large = Allowance::new(1 << 20);
+        assert!(!allowance.is_enough_for(&nothing));
+        let mut large = Allowance::new(1 << 20, budget);
         large.spend(Allowance::LEAST);
-        assert!(!large.is_spent());
+        assert!(large.is_enough_for(&nothing));
+    }
+
+    /// As many times as a request of so many bytes, which stores so much, is taken at once.
+    fn taken(budgets: &mut Budgets, team: i64, sent: usize, stored: usize) -> usize {
+        let new = change("x", "a", json!({"$set": {"a": 1}}));
+        let requests = 0..1_000;
+        let is_taken = |_: &usize| {
+            let mut allowance = Allowance::new(sent, budgets.of(team, sent));
+            let is_enough = allowance.is_enough_for(&new);
+            allowance.store(if is_enough { stored } else { 0 });
+            budgets.put_back(team, allowance.budget());
+            is_enough
+        };
+        requests.take_while(is_taken).count()
+    }
+
+    #[test]
+    fn what_a_team_may_have_stored_of_persons_depends_on_all_that_it_sent() {
+        let mut budgets = Budgets::default();
+        let of_a_person = MOST_PROPERTY_BYTES;
+        let times = taken(&mut budgets, 1, 100, of_a_person);
+        assert!((120..150).contains(&times), "{times}");
+        assert!(
+            taken(&mut budgets, 1, 100, of_a_person) <= 1,
+            "small requests are not enough"
+        );
+        assert_eq!(taken(&mut budgets, 2, 100, 1_600), 1_000, "another team has its own");
+        let event = Allowance::new(100, budgets.of(1, 100));
+        assert!(
+            event.is_enough_for(&Change::default()) && event.is_enough_to_store(0),
+            "what costs nothing goes on"
+        );
+        let later = budgets.teams[&1].at + std::time::Duration::from_mins(10);
+        let grown = budgets.teams[&1].left_at(later);
+        assert!(grown > 600 * 60 * 1024 && grown < Budgets::MOST, "{grown}");
+    }
+
+    #[test]
+    fn only_so_many_budgets_are_kept() {
+        let mut budgets = Budgets::default();
+        let at = Instant::now();
+        for team in 0..3 * i64::try_from(Budgets::MOST_TEAMS).unwrap() {
+            let left = if team == 0 { 0 } else { Budgets::MOST - 1 - team };
+            budgets.put_back(team, Budget { left, at });
+        }
+        assert!(budgets.teams.len() <= Budgets::MOST_TEAMS);
+        assert!(budgets.teams.contains_key(&0), "whoever has used all is kept");
     }
 }

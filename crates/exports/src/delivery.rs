@@ -32,6 +32,7 @@ impl Outside {
         Self {
             export_root: export_root.map(|root| root.join(organization.to_string())),
             dialer: self.dialer.of(organization.0.as_u128()),
+            http: self.http.clone().of(organization.0.as_u128()),
             ..self.clone()
         }
     }
@@ -126,4 +127,45 @@ pub enum Verdict {
     Failed,
     /// Not tried: something before it failed, or it was a dry run.
     Skipped,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::net::IpAddr;
+    use std::sync::Mutex;
+
+    use outbound::{Policy, Resolve};
+
+    use super::*;
+
+    /// Notes for whom names are looked up.
+    #[derive(Default)]
+    struct Callers(Mutex<Vec<u128>>);
+
+    #[async_trait]
+    impl Resolve for Callers {
+        async fn resolve(&self, _: &str) -> io::Result<Vec<IpAddr>> {
+            Err(io::Error::other("nothing is looked up here"))
+        }
+
+        fn of(&self, caller: u128) -> Option<Arc<dyn Resolve>> {
+            self.0.lock().unwrap().push(caller);
+            None
+        }
+    }
+
+    #[test]
+    fn whatever_an_organization_uses_names_are_looked_up_for_it() {
+        let callers = Arc::new(Callers::default());
+        let dialer = Dialer::with_names(Policy::default(), callers.clone());
+        let outside = Outside {
+            http: Http::new(dialer.clone(), &Roots::public()).unwrap(),
+            dialer,
+            roots: Roots::public(),
+            export_root: None,
+        };
+        let _own = outside.of(OrganizationId(uuid::Uuid::from_u128(7)));
+        assert_eq!(*callers.0.lock().unwrap(), [7, 7], "over HTTP and otherwise");
+    }
 }

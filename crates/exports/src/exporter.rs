@@ -11,7 +11,8 @@ use service::batch_exports::{BatchExport, ExportPatch, ExportSeen, NewExport};
 use service::{Error, ExportId, Invalid, Result, Rotation, Service, Unchanged, WorkerId};
 use url::Url;
 
-use crate::turns::{Runs, Shares};
+use crate::shares::Shares;
+use crate::turns::Turns;
 use crate::{Deliver, Outside, Step, Verdict, destinations};
 
 /// A test ends before the request does that asked for it.
@@ -22,8 +23,11 @@ const LOOK_UP_TIME: Duration = Duration::from_millis(500);
 
 /// A preview can read all events of a team without finding one that matches.
 const PREVIEWS_AT_ONCE: usize = 4;
+const PREVIEWS_ASIDE: usize = 8;
 /// A test mostly waits, for a place that its owner chose.
 const TESTS_AT_ONCE: usize = 16;
+/// As many as step aside within the time that a test may take.
+const TESTS_ASIDE: usize = 400;
 
 /// Cheap to clone; every clone is the same.
 #[derive(Clone)]
@@ -38,9 +42,9 @@ pub(crate) struct Core {
     /// How many runs this process carries out at once.
     pub(crate) slots: usize,
     pub(crate) worker: WorkerId,
-    pub(crate) runs: Runs,
     /// Whose turn it is to have a run carried out.
-    pub(crate) runs_of: Rotation,
+    pub(crate) turns: Turns,
+    pub(crate) rotation: Rotation,
     pub(crate) wake: tokio::sync::Notify,
     pub(crate) previews: Shares,
     tests: Shares,
@@ -56,11 +60,11 @@ impl Exports {
                 outside,
                 slots,
                 worker: WorkerId(id),
-                runs: Runs::new(slots),
-                runs_of: Rotation::default(),
+                turns: Turns::new(slots),
+                rotation: Rotation::default(),
                 wake: tokio::sync::Notify::new(),
-                previews: Shares::new(PREVIEWS_AT_ONCE),
-                tests: Shares::new(TESTS_AT_ONCE),
+                previews: Shares::new(PREVIEWS_AT_ONCE, PREVIEWS_ASIDE),
+                tests: Shares::new(TESTS_AT_ONCE, TESTS_ASIDE),
             }),
         }
     }
@@ -118,10 +122,7 @@ impl Exports {
         if is_dry_run {
             return Ok(vec![not_tried()]);
         }
-        let test = async {
-            let _turn = self.core.tests.turn(caller.organization).await;
-            opened.test().await
-        };
+        let test = self.core.tests.run(caller.organization, opened.test());
         let mut steps = tokio::time::timeout(MOST_TESTING, test)
             .await
             .unwrap_or_else(|_| vec![too_slow()]);

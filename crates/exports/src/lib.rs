@@ -10,6 +10,7 @@ pub mod layout;
 pub mod manifest;
 mod preview;
 mod run;
+mod shares;
 mod turns;
 pub mod verify;
 mod worker;

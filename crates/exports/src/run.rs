@@ -9,12 +9,21 @@ use service::batch_exports::{Job, LogLevel, Outcome, Progress};
 use tokio_util::sync::CancellationToken;
 
 use crate::exporter::{Exports, query_of, without_secret_hosts};
+use crate::turns::Turn;
 use crate::worker::Pulse;
 use crate::{Delivery, Error, Receipt, Upload, destinations};
 
+/// What a run has while it is under way.
+#[derive(Clone)]
+pub(crate) struct Course {
+    pub(crate) pulse: Arc<Pulse>,
+    pub(crate) turn: Arc<Turn>,
+    pub(crate) cancel: CancellationToken,
+}
+
 /// Reads one interval and delivers it. When cancelled, takes back what was sent.
-pub(crate) async fn deliver(exports: Exports, job: Job, pulse: Arc<Pulse>, cancel: CancellationToken) -> Outcome {
-    match try_to_deliver(&exports, &job, &pulse, &cancel).await {
+pub(crate) async fn deliver(exports: Exports, job: Job, course: Course) -> Outcome {
+    match try_to_deliver(&exports, &job, &course).await {
         Ok(receipt) => Outcome::Completed(Progress {
             records: receipt.rows,
             bytes: receipt.bytes,
@@ -31,36 +40,26 @@ pub(crate) async fn deliver(exports: Exports, job: Job, pulse: Arc<Pulse>, cance
             Outcome::Failed {
                 error: error.sentence.clone(),
                 is_lasting: error.is_lasting,
-                delivered: pulse.read(),
+                delivered: course.pulse.read(),
             }
         }
     }
 }
 
-async fn try_to_deliver(
-    exports: &Exports,
-    job: &Job,
-    pulse: &Pulse,
-    cancel: &CancellationToken,
-) -> Result<Receipt, Error> {
+async fn try_to_deliver(exports: &Exports, job: &Job, course: &Course) -> Result<Receipt, Error> {
     let core = &exports.core;
     let config = job.export.destination(core.service.instance());
     let config = config.map_err(|cause| Error::lasting("the destination's configuration cannot be used", cause))?;
-    let delivered = deliver_to(&config, exports, job, pulse, cancel).await;
+    let delivered = deliver_to(&config, exports, job, course).await;
     delivered.map_err(|mut error| {
         error.sentence = without_secret_hosts(error.sentence, &config);
         error
     })
 }
 
-async fn deliver_to(
-    config: &Destination,
-    exports: &Exports,
-    job: &Job,
-    pulse: &Pulse,
-    cancel: &CancellationToken,
-) -> Result<Receipt, Error> {
+async fn deliver_to(config: &Destination, exports: &Exports, job: &Job, course: &Course) -> Result<Receipt, Error> {
     let core = &exports.core;
+    let Course { pulse, turn, cancel } = course;
     let destination = destinations::open(config, &core.outside.of(job.export.organization_id))?;
     let layout = destination.layout(job.export.model);
     let scan = Scan {
@@ -71,55 +70,54 @@ async fn deliver_to(
         limit: None,
     };
     // From here on the interval is complete: nothing is added to it any more.
-    core.events.settle(scan.end).await?;
+    turn.reading(core.events.settle(scan.end)).await?;
     // With a condition, counting would be a second scan.
     if scan.query.filter.is_none() {
-        let total = core.events.count(scan.clone()).await?;
+        let total = turn.reading(core.events.count(scan.clone())).await?;
         pulse.note(|progress| progress.total = Some(total));
     }
     let delivery = delivery(job, &scan);
     let mut rows = core.events.scan(scan.clone());
-    let Some(first) = unless_cancelled(cancel, async { Ok(rows.next().await.transpose()?) }).await? else {
+    let Some(first) = unless_cancelled(cancel, turn.reading(next_of(&mut rows))).await? else {
         // Nothing to deliver; the destination need not even know.
         return Ok(Receipt::default());
     };
-    let Some(mut upload) = unless_cancelled(cancel, destination.begin(&delivery)).await? else {
+    let Some(mut upload) = unless_cancelled(cancel, turn.sending(destination.begin(&delivery))).await? else {
         note(
             exports,
             job,
             "This interval had already been delivered by an earlier attempt.",
         )
         .await;
-        let rows = unless_cancelled(cancel, async { Ok(core.events.count(scan).await?) }).await?;
+        let rows = unless_cancelled(cancel, turn.reading(async { Ok(core.events.count(scan).await?) })).await?;
         return Ok(Receipt { rows, bytes: 0 });
     };
     pulse.follow(&delivery.acknowledged);
-    match send(&mut *upload, first, &mut rows, pulse, cancel).await {
-        Ok(()) if still_ours(exports, job, pulse).await? => upload.commit().await,
+    match send(&mut *upload, first, &mut rows, course).await {
+        Ok(()) if still_ours(exports, job, pulse).await? => turn.finishing(upload.commit()).await,
         Ok(()) => {
-            upload.abort().await;
+            turn.waiting(upload.abort()).await;
             Err(cancelled())
         }
         Err(error) => {
-            upload.abort().await;
+            turn.waiting(upload.abort()).await;
             Err(error)
         }
     }
 }
 
-async fn send(
-    upload: &mut dyn Upload,
-    first: RecordBatch,
-    rows: &mut Rows,
-    pulse: &Pulse,
-    cancel: &CancellationToken,
-) -> Result<(), Error> {
+async fn next_of(rows: &mut Rows) -> Result<Option<RecordBatch>, Error> {
+    Ok(rows.next().await.transpose()?)
+}
+
+async fn send(upload: &mut dyn Upload, first: RecordBatch, rows: &mut Rows, course: &Course) -> Result<(), Error> {
+    let Course { pulse, turn, cancel } = course;
     let mut next = Some(first);
     while let Some(batch) = next {
         let count = batch.num_rows() as u64;
-        unless_cancelled(cancel, upload.write(batch)).await?;
+        unless_cancelled(cancel, turn.sending(upload.write(batch))).await?;
         pulse.note(|progress| progress.read += count);
-        next = unless_cancelled(cancel, async { Ok(rows.next().await.transpose()?) }).await?;
+        next = unless_cancelled(cancel, turn.reading(next_of(rows))).await?;
     }
     Ok(())
 }

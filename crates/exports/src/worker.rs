@@ -1,15 +1,17 @@
 //! Carries out what is due, until told to stop.
 
+use std::pin::pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use service::batch_exports::{Busy, Job, Outcome, Progress};
-use service::{Result, Service};
+use service::batch_exports::{Job, Outcome, Progress};
+use service::{ExportId, OrganizationId, Result, Service};
 use tokio::time::{interval, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::exporter::Exports;
-use crate::turns::Runs;
+use crate::run::Course;
+use crate::turns::Turn;
 use crate::{Acknowledged, run};
 
 const POLL: Duration = Duration::from_secs(1);
@@ -20,6 +22,11 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
 const BATCHES_A_TURN: usize = 5;
 /// What taking back a delivery may cost when there is no time left.
 const ABORT_TIME: Duration = Duration::from_secs(20);
+/// The same when others wait for the room.
+const SHORT_ABORT_TIME: Duration = Duration::from_secs(5);
+/// How often old runs are looked for, and how often while there are some.
+const TIDY_EVERY: Duration = Duration::from_mins(10);
+const TIDY_ON: Duration = Duration::from_secs(1);
 
 /// How a run stands, for its signs of life. Shared with whoever carries it out.
 #[derive(Debug, Default)]
@@ -54,6 +61,8 @@ enum Interruption {
     Lost,
     TooLong,
     Stopping,
+    /// Others wait for the room that it has had for long.
+    Crowded,
 }
 
 impl Exports {
@@ -61,10 +70,10 @@ impl Exports {
     pub async fn work(&self, stop: CancellationToken) {
         let mut tasks = tokio::task::JoinSet::new();
         tasks.spawn(self.clone().keep_schedule(stop.clone()));
-        for _ in 0..self.core.slots {
-            tasks.spawn(self.clone().work_in_a_slot(stop.clone(), |runs| Some(runs.busy())));
+        tasks.spawn(self.clone().keep_tidy(stop.clone()));
+        if self.core.slots > 0 {
+            tasks.spawn(self.clone().serve(stop.clone()));
         }
-        tasks.spawn(self.clone().work_in_a_slot(stop.clone(), Runs::busy_for_guests));
         while tasks.join_next().await.is_some() {}
     }
 
@@ -78,20 +87,53 @@ impl Exports {
         }
     }
 
-    /// `busy` says who is passed over; none: nothing is to be done at the moment.
-    async fn work_in_a_slot(self, stop: CancellationToken, busy: fn(&Runs) -> Option<Busy>) {
+    /// Forgets old runs, a few at a time.
+    async fn keep_tidy(self, stop: CancellationToken) {
+        let first = ExportId(uuid::Uuid::nil());
+        let mut after = first;
         while !stop.is_cancelled() {
-            match self.step_until(&stop, busy).await {
-                Ok(true) => continue,
-                Ok(false) => {}
+            let pause = match self.core.service.forget_old_runs(after).await {
+                Ok(Some(next)) => {
+                    after = next;
+                    TIDY_ON
+                }
+                ended => {
+                    after = first;
+                    log(ended.map(drop));
+                    TIDY_EVERY
+                }
+            };
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = sleep(pause) => {}
+            }
+        }
+    }
+
+    /// Takes runs as there are slots for them, and waits for none of them.
+    async fn serve(self, stop: CancellationToken) {
+        let mut runs = tokio::task::JoinSet::new();
+        while !stop.is_cancelled() {
+            let mut changed = pin!(self.core.turns.changed().notified());
+            changed.as_mut().enable();
+            match self.claim().await {
+                Ok(Some((job, turn))) => {
+                    let (exports, stop) = (self.clone(), stop.clone());
+                    runs.spawn(async move { log(exports.carry_through(&job, turn, &stop).await) });
+                    continue;
+                }
+                Ok(None) => {}
                 Err(error) => log(Err(error)),
             }
             tokio::select! {
                 () = stop.cancelled() => {}
                 () = self.core.wake.notified() => {}
+                () = changed => {}
+                Some(_) = runs.join_next() => {}
                 () = sleep(POLL) => {}
             }
         }
+        while runs.join_next().await.is_some() {}
     }
 
     /// Makes runs that are due, if there are many not all of them at once. True: there were some.
@@ -114,43 +156,50 @@ impl Exports {
 
     /// Carries out one run, if one is due. Tests call this, and never wait.
     pub async fn step(&self) -> Result<bool> {
-        let never = CancellationToken::new();
-        self.step_until(&never, |runs| Some(runs.busy())).await
+        let Some((job, turn)) = self.claim().await? else {
+            return Ok(false);
+        };
+        self.carry_through(&job, turn, &CancellationToken::new()).await?;
+        Ok(true)
     }
 
-    /// The same for the slot that is for guests. Tests call this.
-    pub async fn step_for_guests(&self) -> Result<bool> {
-        self.step_until(&CancellationToken::new(), Runs::busy_for_guests).await
-    }
-
-    async fn step_until(&self, stop: &CancellationToken, busy: fn(&Runs) -> Option<Busy>) -> Result<bool> {
-        let service = &self.core.service;
+    async fn claim(&self) -> Result<Option<(Job, Turn)>> {
         let core = &self.core;
-        let Some(busy) = busy(&core.runs) else {
-            return Ok(false);
-        };
-        let claimed = service.claim_run(core.worker, &busy, &core.runs_of).await?;
-        let Some(job) = claimed else {
-            return Ok(false);
-        };
-        let turn = core.runs.begin(&job.run.place, job.run.organization_id);
+        if !core.turns.may_look() {
+            return Ok(None);
+        }
+        let busy = core.turns.busy_places();
+        let choose = |due: &[OrganizationId], is_all| core.turns.choose(due, is_all);
+        let claimed = core
+            .service
+            .claim_run(core.worker, &busy, &core.rotation, choose)
+            .await?;
+        Ok(claimed.map(|job| {
+            let turn = core.turns.begin(&job);
+            (job, turn)
+        }))
+    }
+
+    /// Carries a run out and writes down how it ended.
+    async fn carry_through(&self, job: &Job, turn: Turn, stop: &CancellationToken) -> Result<()> {
+        let service = &self.core.service;
         let pulse = Arc::new(Pulse::default());
-        let outcome = self.carry_out(&job, &pulse, stop).await;
-        drop(turn);
+        let outcome = self.carry_out(job, &pulse, turn, stop).await;
         match outcome {
             Ok(outcome) => {
-                if !service.finish_run(&job, &outcome).await? {
+                if !service.finish_run(job, &outcome).await? {
                     tracing::warn!(run = %job.run.id, "lost the run before it ended");
                 }
             }
-            Err(Interruption::TooLong) => drop(service.finish_run(&job, &Outcome::TimedOut(pulse.read())).await?),
+            Err(Interruption::TooLong) => drop(service.finish_run(job, &Outcome::TimedOut(pulse.read())).await?),
             Err(Interruption::Lost) => {
                 tracing::info!(run = %job.run.id, "the run was taken away");
-                service.note_cancelled_run(&job, &pulse.read()).await?;
+                service.note_cancelled_run(job, &pulse.read()).await?;
             }
-            Err(Interruption::Stopping) => service.release_run(&job).await?,
+            Err(Interruption::Stopping) => service.release_run(job).await?,
+            Err(Interruption::Crowded) => drop(service.finish_run(job, &crowded(&pulse)).await?),
         }
-        Ok(true)
+        Ok(())
     }
 
     /// In a task of its own: a panic in there is that run's failure alone.
@@ -158,20 +207,30 @@ impl Exports {
         &self,
         job: &Job,
         pulse: &Arc<Pulse>,
+        turn: Turn,
         stop: &CancellationToken,
     ) -> Result<Outcome, Interruption> {
-        let cancel = CancellationToken::new();
-        let mut task = tokio::spawn(run::deliver(self.clone(), job.clone(), pulse.clone(), cancel.clone()));
+        let course = Course {
+            pulse: pulse.clone(),
+            turn: Arc::new(turn),
+            cancel: CancellationToken::new(),
+        };
+        let mut task = tokio::spawn(run::deliver(self.clone(), job.clone(), course.clone()));
         let patience = job.export.interval.patience().to_std().unwrap_or(POLL);
         let interruption = tokio::select! {
             outcome = &mut task => return Ok(outcome.unwrap_or_else(|error| broken(job, pulse, &error))),
             () = signs_of_life(&self.core.service, job, pulse) => Interruption::Lost,
             () = sleep(patience) => Interruption::TooLong,
             () = stop.cancelled() => Interruption::Stopping,
+            () = course.turn.ended() => Interruption::Crowded,
         };
-        cancel.cancel();
+        course.cancel.cancel();
         // Taking back what was sent gets a little time, and no more.
-        match tokio::time::timeout(ABORT_TIME, &mut task).await {
+        let time = match interruption {
+            Interruption::Crowded => SHORT_ABORT_TIME,
+            _ => ABORT_TIME,
+        };
+        match tokio::time::timeout(time, &mut task).await {
             // It got through after all, at the last moment.
             Ok(Ok(outcome @ Outcome::Completed(_))) => Ok(outcome),
             Ok(_) => Err(interruption),
@@ -195,6 +254,15 @@ async fn signs_of_life(service: &Service, job: &Job, pulse: &Pulse) {
             // The database is away for a moment; the lease says for how long that is fine.
             Err(error) => log(Err(error)),
         }
+    }
+}
+
+/// It is tried again by itself, and is then left alone for longer.
+fn crowded(pulse: &Pulse) -> Outcome {
+    Outcome::Failed {
+        error: "the destination takes long, and others wait for their turn; the run is tried again".to_owned(),
+        is_lasting: false,
+        delivered: pulse.read(),
     }
 }
 

@@ -5,7 +5,7 @@ use http::{Request as HttpRequest, Response as HttpResponse};
 use secrecy::SecretString;
 use service::access::Request;
 use service::domains::Domain;
-use service::sso::{Errand, Sso, Vouched};
+use service::sso::{Errand, Refused, Sso, Vouched};
 use service::{DomainId, Error, Result};
 
 use crate::{Departure, Entered, Identity, own_path};
@@ -117,6 +117,7 @@ impl Identity {
         browser: &str,
         request: &Request,
     ) -> Result<Entered> {
+        self.service.count_return(request)?;
         let errand = self.service.come_back(state, browser).await?;
         let errand = errand.filter(|errand| target.is_of(errand)).ok_or_else(|| {
             let detail = "this sign-in was not begun in this browser, took too long, or was finished before";
@@ -137,23 +138,42 @@ impl Identity {
     async fn refuse(&self, domain: Option<DomainId>, sso: Sso, refusal: Refusal, request: &Request) -> Error {
         let Refusal { rule, detail } = refusal;
         if let Some(domain) = domain
-            && let Err(error) = self.service.note_refusal(domain, sso, "", rule, &detail, request).await
+            && let Err(error) = self.note_unvouched(domain, sso, rule, &detail, request).await
         {
             return error;
         }
         Error::refused(rule, detail)
     }
 
+    /// Anybody can set out and come back with something made up.
+    async fn note_unvouched(
+        &self,
+        domain: DomainId,
+        sso: Sso,
+        rule: &str,
+        detail: &str,
+        request: &Request,
+    ) -> Result<()> {
+        let refused = Refused {
+            sso,
+            email: "",
+            rule,
+            detail,
+            is_vouched: false,
+        };
+        self.service.note_refusal(domain, &refused, request).await
+    }
+
     /// A provider that sends people back without a code, for a reason of its own.
     pub async fn note_oidc_error(&self, state: &str, error: &str, browser: &str, request: &Request) -> Result<()> {
+        self.service.count_return(request)?;
         let Some(errand) = self.service.come_back(state, browser).await? else {
             return Ok(());
         };
         if let Some((_, domain)) = errand.domain {
             let shown: String = error.chars().filter(char::is_ascii_graphic).take(100).collect();
             let detail = format!("the provider sent the person back with the error {shown}");
-            self.service
-                .note_refusal(domain, errand.sso, "", "provider_error", &detail, request)
+            self.note_unvouched(domain, errand.sso, "provider_error", &detail, request)
                 .await?;
         }
         Ok(())

@@ -3,7 +3,7 @@
 use auth::saml::{Expected, Refusal, new_request_id, sign_in_url, unverified, verify};
 use service::access::Request;
 use service::domains::Domain;
-use service::sso::{Errand, Sso, Vouched};
+use service::sso::{Errand, Refused, Sso, Vouched};
 use service::{DomainId, Error, Result};
 use url::Url;
 
@@ -40,13 +40,23 @@ impl Identity {
         browser: Option<&str>,
         request: &Request,
     ) -> Result<Entered> {
+        self.service.count_return(request)?;
         let domain = self.service.domain_for_sign_in(domain).await?;
         let (vouched, next) = match self.verify_response(&domain, response, browser).await? {
             Ok(verified) => verified,
-            Err(Refusal { rule, detail }) => {
-                self.service
-                    .note_refusal(domain.id, Sso::Saml, "", rule.code(), &detail, request)
-                    .await?;
+            Err(Refusal {
+                rule,
+                detail,
+                is_signed,
+            }) => {
+                let refused = Refused {
+                    sso: Sso::Saml,
+                    email: "",
+                    rule: rule.code(),
+                    detail: &detail,
+                    is_vouched: is_signed,
+                };
+                self.service.note_refusal(domain.id, &refused, request).await?;
                 return Err(Error::refused(rule.code(), detail));
             }
         };

@@ -11,7 +11,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Identity;
 
-const LOOK_FOR_MAIL: Duration = Duration::from_secs(1);
 /// Domains are due once a day; nobody waits for the minute.
 const LOOK_AT_DOMAINS: Duration = Duration::from_mins(1);
 const LOOK_FOR_DOMAINS: Duration = Duration::from_secs(5);
@@ -22,7 +21,7 @@ impl Identity {
     /// Works until told to stop; what is under way is finished first.
     pub async fn work(&self, stop: CancellationToken) {
         let stop = &stop;
-        let mail = now_and_then(stop, LOOK_FOR_MAIL, move || exhaust(stop, move || self.deliver_mail()));
+        let mail = self.deliver_all_mail(stop);
         let verified = now_and_then(stop, LOOK_AT_DOMAINS, move || {
             exhaust(stop, move || self.recheck_domain())
         });
@@ -83,7 +82,7 @@ async fn exhaust<F: Future<Output = Result<bool>>>(stop: &CancellationToken, mut
 }
 
 /// Whether something was done.
-fn did(worked: Result<bool>) -> bool {
+pub(crate) fn did(worked: Result<bool>) -> bool {
     worked.unwrap_or_else(|error| {
         tracing::error!(error = &error as &dyn std::error::Error, "background work failed");
         false

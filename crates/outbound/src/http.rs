@@ -1,12 +1,13 @@
 //! HTTP through the guarded dialer.
 
+use std::collections::HashMap;
 use std::error::Error as StdError;
 use std::fmt;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::header::{self, HeaderMap, HeaderName};
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use reqwest::dns::{Addrs, Name, Resolving};
 use url::Url;
@@ -35,18 +36,80 @@ const OURS: [HeaderName; 6] = [
     header::UPGRADE,
 ];
 
-/// Headers that are meant for one origin and do not travel to another; neither do values that were marked as sensitive.
-const FOR_ONE_ORIGIN: [HeaderName; 3] = [header::AUTHORIZATION, header::COOKIE, header::PROXY_AUTHORIZATION];
+/// The headers that follow a redirect to another origin, unless they were marked as sensitive. Any other may carry a
+/// credential, whatever it is called.
+const FOR_ANY_ORIGIN: [HeaderName; 6] = [
+    header::ACCEPT,
+    header::ACCEPT_ENCODING,
+    header::ACCEPT_LANGUAGE,
+    header::CACHE_CONTROL,
+    header::CONTENT_TYPE,
+    header::USER_AGENT,
+];
+
+/// Clients of single callers that are kept; beyond these, the one that was used longest ago goes.
+const MOST_CALLERS: usize = 200;
 
 /// An HTTP client that reaches only what the policy allows. Cheap to clone; clones share their connections.
 #[derive(Debug, Clone)]
 pub struct Http {
     client: reqwest::Client,
+    callers: Arc<Callers>,
     policy: Policy,
     total_time: Duration,
     body_limit: usize,
     redirects: u8,
     hosts: Option<HostRule>,
+    meter: Option<BodyMeter>,
+}
+
+/// What clients of single callers are made of, and those that were made.
+struct Callers {
+    dialer: Dialer,
+    tls: rustls::ClientConfig,
+    clients: Mutex<HashMap<u128, (reqwest::Client, Instant)>>,
+}
+
+impl fmt::Debug for Callers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Callers")
+    }
+}
+
+impl Callers {
+    fn client(&self, caller: u128) -> Result<reqwest::Client, reqwest::Error> {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((client, used_at)) = clients.get_mut(&caller) {
+            *used_at = Instant::now();
+            return Ok(client.clone());
+        }
+        let client = build(self.dialer.of(caller), self.tls.clone())?;
+        let oldest = clients.iter().min_by_key(|(_, (_, used_at))| *used_at);
+        let oldest = oldest
+            .map(|(caller, _)| *caller)
+            .filter(|_| clients.len() >= MOST_CALLERS);
+        if let Some(oldest) = oldest {
+            clients.remove(&oldest);
+        }
+        clients.insert(caller, (client.clone(), Instant::now()));
+        Ok(client)
+    }
+}
+
+/// Counts what is kept of a response's body.
+#[async_trait::async_trait]
+pub trait Meter: Send + Sync {
+    /// Waits until there is room for this piece as well.
+    async fn take(&self, piece: &[u8]);
+}
+
+#[derive(Clone)]
+struct BodyMeter(Arc<dyn Meter>);
+
+impl fmt::Debug for BodyMeter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("BodyMeter")
+    }
 }
 
 /// Which hosts may be asked at all, beside what the policy says of their addresses.
@@ -84,33 +147,44 @@ pub enum HttpError {
 impl Http {
     pub fn new(dialer: Dialer, roots: &Roots) -> Result<Self, BadCertificates> {
         let policy = dialer.policy().clone();
-        let client = reqwest::Client::builder()
-            .user_agent(concat!("hedgerow/", env!("CARGO_PKG_VERSION")))
-            .tls_backend_preconfigured(roots.client_config()?)
-            .dns_resolver(CheckedNames(dialer))
-            // A proxy from the environment would do the dialling, unguarded.
-            .no_proxy()
-            // Followed below, where each is checked.
-            .redirect(reqwest::redirect::Policy::none())
-            // Another crate may switch these on for the whole build; a small body must not unfold into a large one.
-            .no_gzip()
-            .no_brotli()
-            .no_deflate()
-            .no_zstd()
-            .http1_only()
-            .http1_max_headers(HEADER_COUNT)
-            .connect_timeout(CONNECT_TIME)
-            .pool_idle_timeout(Duration::from_secs(30))
-            .build()
-            .map_err(BadCertificates::from_client)?;
+        let tls = roots.client_config()?;
+        let client = build(dialer.clone(), tls.clone()).map_err(BadCertificates::from_client)?;
+        let callers = Callers {
+            dialer,
+            tls,
+            clients: Mutex::default(),
+        };
         Ok(Self {
             client,
+            callers: Arc::new(callers),
             policy,
             total_time: TOTAL_TIME,
             body_limit: BODY_LIMIT,
             redirects: 0,
             hosts: None,
+            meter: None,
         })
+    }
+
+    /// The same client for one caller: it has connections of its own, and whatever it looks up, others can look up
+    /// names, too.
+    #[must_use]
+    pub fn of(mut self, caller: u128) -> Self {
+        match self.callers.client(caller) {
+            Ok(client) => self.client = client,
+            Err(error) => tracing::error!(
+                error = &error as &dyn StdError,
+                "no client for one caller could be made"
+            ),
+        }
+        self
+    }
+
+    /// The same client, which waits before it keeps more of a body than there is room for.
+    #[must_use]
+    pub fn metered_by(mut self, meter: Arc<dyn Meter>) -> Self {
+        self.meter = Some(BodyMeter(meter));
+        self
     }
 
     /// The same client with another limit on the time of a whole exchange.
@@ -252,6 +326,9 @@ impl Http {
             if body.len() + piece.len() > limit {
                 return Err(ask.too_large(limit));
             }
+            if let Some(BodyMeter(meter)) = &self.meter {
+                meter.take(&piece).await;
+            }
             body.extend_from_slice(&piece);
         }
         let mut whole = Response::new(body);
@@ -342,15 +419,39 @@ impl Ask {
             return Err(HttpError::Refused(Refusal::new(Rule::Downgrade, url.as_str())));
         }
         if self.url.origin() != url.origin() {
-            let marked = self.headers.iter().filter(|(_, value)| value.is_sensitive());
-            let marked: Vec<HeaderName> = marked.map(|(name, _)| name.clone()).collect();
-            for name in marked.into_iter().chain(FOR_ONE_ORIGIN) {
+            let may_travel = |name: &HeaderName| {
+                let is_sensitive = self.headers.get_all(name).iter().any(HeaderValue::is_sensitive);
+                FOR_ANY_ORIGIN.contains(name) && !is_sensitive
+            };
+            let kept: Vec<HeaderName> = self.headers.keys().filter(|name| !may_travel(name)).cloned().collect();
+            for name in kept {
                 self.headers.remove(name);
             }
         }
         self.url = url;
         Ok(self)
     }
+}
+
+fn build(dialer: Dialer, tls: rustls::ClientConfig) -> Result<reqwest::Client, reqwest::Error> {
+    reqwest::Client::builder()
+        .user_agent(concat!("hedgerow/", env!("CARGO_PKG_VERSION")))
+        .tls_backend_preconfigured(tls)
+        .dns_resolver(CheckedNames(dialer))
+        // A proxy from the environment would do the dialling, unguarded.
+        .no_proxy()
+        // Followed above, where each is checked.
+        .redirect(reqwest::redirect::Policy::none())
+        // Another crate may switch these on for the whole build; a small body must not unfold into a large one.
+        .no_gzip()
+        .no_brotli()
+        .no_deflate()
+        .no_zstd()
+        .http1_only()
+        .http1_max_headers(HEADER_COUNT)
+        .connect_timeout(CONNECT_TIME)
+        .pool_idle_timeout(Duration::from_secs(30))
+        .build()
 }
 
 /// Where a response sends us, if it does.

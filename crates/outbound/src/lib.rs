@@ -13,7 +13,7 @@ pub mod tls;
 
 pub use dial::{DialError, Dialer, Resolve};
 pub use dns::{Dns, DnsError};
-pub use http::{Chunks, Http, HttpError};
+pub use http::{Chunks, Http, HttpError, Meter};
 pub use mail::{BadMailSettings, Mail, MailError, Mailer};
 pub use policy::{Policy, Refusal, Rule};
 pub use tls::{BadCertificates, Roots};

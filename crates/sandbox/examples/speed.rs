@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use sandbox::{
-    Code, FetchRequest, FetchResponse, Files, Host, HostCall, Instance, Level, Limits, Meta, Program, Sandbox,
+    Code, FetchRequest, FetchResponse, Files, Host, HostCall, Instance, Level, Limits, Meta, Program, Reservation,
+    Sandbox,
 };
 use serde_json::{Value, json};
 
@@ -22,7 +23,7 @@ struct Nothing;
 
 #[async_trait]
 impl Host for Nothing {
-    async fn fetch(&self, _: FetchRequest) -> Result<FetchResponse, String> {
+    async fn fetch(&self, _: FetchRequest, _: &Arc<Reservation>) -> Result<FetchResponse, String> {
         Ok(FetchResponse {
             status: 200,
             ..FetchResponse::default()

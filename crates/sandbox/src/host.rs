@@ -1,19 +1,31 @@
 //! The outside, as an app may reach it.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
-use crate::Json;
+use crate::{Json, Reservation};
+
+/// What anything other than a request over HTTP may answer, in bytes of JSON.
+pub(crate) const LARGEST_ANSWER: usize = 2 * 1024 * 1024;
 
 /// Everything an app can reach. Errors are sentences for the app's author.
 #[async_trait]
 pub trait Host: Send + Sync + 'static {
-    async fn fetch(&self, request: FetchRequest) -> Result<FetchResponse, String>;
+    /// Sends a request. Whoever reads a large body lets the reservation grow first: it waits while there is no room.
+    async fn fetch(&self, request: FetchRequest, memory: &Arc<Reservation>) -> Result<FetchResponse, String>;
 
     /// Does one of the other things, and says what came of it; `null` where nothing did.
     async fn call(&self, call: HostCall) -> Result<Json, String>;
 
     fn log(&self, level: Level, message: String);
+
+    /// Whose app it is. Organizations share the memory for answers.
+    fn organization(&self) -> Uuid {
+        Uuid::nil()
+    }
 }
 
 /// An HTTP request of an app.
@@ -118,6 +130,17 @@ pub enum HostCall {
         change: MetricChange,
         value: f64,
     },
+}
+
+impl HostCall {
+    /// What the answer can take at most, in bytes, if it is worth counting.
+    pub(crate) fn largest_answer(&self) -> usize {
+        match self {
+            Self::CacheLrange { .. } | Self::CacheLpop { .. } => LARGEST_ANSWER,
+            Self::StorageGet { .. } => LARGEST_ANSWER / 4,
+            _ => 0,
+        }
+    }
 }
 
 /// How a value enters a metric.

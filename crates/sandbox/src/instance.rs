@@ -10,16 +10,18 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
+use crate::budget::Budget;
 use crate::failure::shorten;
+use crate::host::LARGEST_ANSWER;
 use crate::process::Process;
 use crate::sandbox::GRACE;
-use crate::wire::{Answer, Call, Kind, Order, Report, Task, line, sent_response};
-use crate::{Capabilities, Failure, Host, Json, Limits};
+use crate::wire::{Answer, Call, Kind, Order, Report, Task, line, response_line};
+use crate::{Capabilities, Failure, Host, Json, Limits, Reservation};
 
 /// More answers than this can be on their way only if the child has stopped to keep its own limit.
 const MOST_ANSWERS: usize = 4096;
-/// So many bytes of answers may wait for a child to read them: more than all it may ask for at once.
-const MOST_UNREAD: usize = 256 * 1024 * 1024;
+/// So many bytes of answers may wait for a child to read them. What is larger waits in the budget before it is there.
+const MOST_UNREAD: usize = 18 * 1024 * 1024;
 /// What a call to the host may carry that is not a request over HTTP, in bytes. Those who do it allow less.
 const LARGEST_CALL: usize = 1024 * 1024;
 /// While calls to the host with so many bytes are under way, a child is not listened to.
@@ -45,10 +47,11 @@ impl Instance {
         task: &Task,
         limits: Arc<Limits>,
         host: Arc<dyn Host>,
+        budget: Budget,
         place: OwnedSemaphorePermit,
     ) -> Result<Self, Failure> {
         process.send(task);
-        let mut errands = Errands::new(host, limits.clone());
+        let mut errands = Errands::new(host, limits.clone(), budget);
         errands.allow(1);
         let capabilities = Capabilities::default();
         let mut instance = Self {
@@ -208,8 +211,8 @@ impl Instance {
                 () = sleep_until(deadline), if !has_room => Err(Failure::TooSlow),
                 Some(answer) = self.errands.under_way.join_next() => {
                     // One that was called off has no answer.
-                    if let Ok(answer) = answer {
-                        process.send(&answer);
+                    if let Ok((answer, memory)) = answer {
+                        process.send_answer(answer, memory);
                     }
                     if process.unread() > self.most_unread {
                         Err(Failure::Crashed("it does not read what it asked for".to_owned()))
@@ -276,7 +279,9 @@ enum Said {
 struct Errands {
     host: Arc<dyn Host>,
     limits: Arc<Limits>,
-    under_way: JoinSet<Answer>,
+    /// Answers, as lines, and the memory they take.
+    under_way: JoinSet<(String, Arc<Reservation>)>,
+    budget: Budget,
     /// Held by each call to the host that is under way.
     calling: Arc<()>,
     /// How many bytes these calls carry.
@@ -286,11 +291,12 @@ struct Errands {
 }
 
 impl Errands {
-    fn new(host: Arc<dyn Host>, limits: Arc<Limits>) -> Self {
+    fn new(host: Arc<dyn Host>, limits: Arc<Limits>, budget: Budget) -> Self {
         Self {
             host,
             limits,
             under_way: JoinSet::new(),
+            budget,
             calling: Arc::new(()),
             carried: Arc::default(),
             calls_left: 0,
@@ -354,18 +360,25 @@ impl Errands {
         let (host, calling) = (self.host.clone(), self.calling.clone());
         let limits = self.limits.clone();
         let carried = Carried::new(&self.carried, call.text().len());
+        let memory = self.reserve();
         self.under_way.spawn(async move {
-            let answer = Answer::new(id, ask(&*host, &limits, call).await);
+            let answered = answer(id, &*host, &limits, call, &memory).await;
+            let answer = answered.unwrap_or_else(|sentence| line(&Answer::new(id, Err(sentence))));
             drop((calling, carried));
-            answer
+            (answer, memory)
         });
     }
 
     fn sleep(&mut self, id: u64, ms: u64) {
+        let memory = self.reserve();
         self.under_way.spawn(async move {
             tokio::time::sleep(Duration::from_millis(ms)).await;
-            Answer::new(id, Ok(Json::null()))
+            (line(&Answer::new(id, Ok(Json::null()))), memory)
         });
+    }
+
+    fn reserve(&self) -> Arc<Reservation> {
+        Arc::new(self.budget.reserve(self.host.organization()))
     }
 }
 
@@ -391,8 +404,14 @@ impl Drop for Carried {
     }
 }
 
-/// Nothing is built from what an app says before its length was looked at.
-async fn ask(host: &dyn Host, limits: &Limits, call: Json) -> Result<Json, String> {
+/// The answer to a call, as a line. Nothing is built from what an app says before its length was looked at.
+async fn answer(
+    id: u64,
+    host: &dyn Host,
+    limits: &Limits,
+    call: Json,
+    memory: &Arc<Reservation>,
+) -> Result<String, String> {
     let most = if Call::is_fetch(&call) {
         limits.host_call_bytes
     } else {
@@ -404,7 +423,16 @@ async fn ask(host: &dyn Host, limits: &Limits, call: Json) -> Result<Json, Strin
     let read = Call::read(&call)?;
     drop(call);
     match read {
-        Call::Other(call) => host.call(call).await,
-        Call::Fetch(request) => host.fetch(request).await.map(sent_response),
+        Call::Other(call) => {
+            memory.grow(call.largest_answer()).await;
+            let json = host.call(call).await?;
+            if json.text().len() > LARGEST_ANSWER {
+                return Err(format!(
+                    "there is more than {LARGEST_ANSWER} bytes to answer: ask for less"
+                ));
+            }
+            Ok(line(&Answer::new(id, Ok(json))))
+        }
+        Call::Fetch(request) => Ok(response_line(id, host.fetch(request, memory).await?)),
     }
 }

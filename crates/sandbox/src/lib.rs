@@ -4,6 +4,7 @@
 //! [`Sandbox::read`] finds what an app offers, [`Sandbox::open`] starts it for calls. The binary that uses this crate
 //! hands its hidden subcommand to [`child()`]. No database, no network and no files are known here.
 
+mod budget;
 mod child;
 mod code;
 mod failure;
@@ -19,6 +20,7 @@ mod sandbox;
 mod turns;
 mod wire;
 
+pub use budget::Reservation;
 pub use child::{Confinement, child};
 pub use code::{Code, Module, Target};
 pub use failure::{Failure, Fault, Unread};

@@ -12,7 +12,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Duration, Instant, timeout, timeout_at};
 
 use crate::wire::{self, Report};
-use crate::{Failure, Layers, Limits, Program};
+use crate::{Failure, Layers, Limits, Program, Reservation};
 
 /// How much of what a child writes to its standard error is kept: the end of it.
 const ERRORS_KEPT: usize = 4096;
@@ -20,10 +20,13 @@ const ERRORS_KEPT: usize = 4096;
 /// How long a child that closed its output may take to end.
 const TIME_TO_END: Duration = Duration::from_secs(2);
 
+/// Lines on their way to a child, and the memory they take.
+struct Lines(String, Option<Arc<Reservation>>);
+
 /// A running child. Dropped, it is killed.
 pub(crate) struct Process {
     child: Child,
-    input: UnboundedSender<String>,
+    input: UnboundedSender<Lines>,
     output: BufReader<ChildStdout>,
     line: Vec<u8>,
     longest: usize,
@@ -82,7 +85,17 @@ impl Process {
 
     /// Sends lines. A child that is gone is noticed where its next report is awaited.
     pub(crate) fn send_text(&self, lines: String) {
-        self.unread.fetch_add(lines.len(), Ordering::Relaxed);
+        self.send_lines(Lines(lines, None));
+    }
+
+    /// Sends an answer; its memory is free when the child has taken it.
+    pub(crate) fn send_answer(&self, answer: String, memory: Arc<Reservation>) {
+        memory.settle(answer.len());
+        self.send_lines(Lines(answer, Some(memory)));
+    }
+
+    fn send_lines(&self, lines: Lines) {
+        self.unread.fetch_add(lines.0.len(), Ordering::Relaxed);
         drop(self.input.send(lines));
     }
 
@@ -157,8 +170,8 @@ impl Process {
     }
 }
 
-async fn feed(mut input: ChildStdin, mut lines: UnboundedReceiver<String>, unread: Arc<AtomicUsize>) {
-    while let Some(text) = lines.recv().await {
+async fn feed(mut input: ChildStdin, mut lines: UnboundedReceiver<Lines>, unread: Arc<AtomicUsize>) {
+    while let Some(Lines(text, _memory)) = lines.recv().await {
         if input.write_all(text.as_bytes()).await.is_err() {
             return;
         }

@@ -10,6 +10,7 @@ use tokio::time::{Instant, timeout};
 
 use uuid::Uuid;
 
+use crate::budget::Budget;
 use crate::process::Process;
 use crate::turns::Turns;
 use crate::wire::{Report, Task};
@@ -55,14 +56,16 @@ pub struct Sandbox {
     strictness: Strictness,
     readings: Turns,
     instances: Arc<Semaphore>,
+    answers: Budget,
 }
 
 impl Sandbox {
     pub fn new(program: Program, limits: Limits) -> Self {
         Self {
             program,
-            readings: Turns::new(limits.readings, limits.load_time / 2),
+            readings: Turns::new(limits.readings),
             instances: Arc::new(Semaphore::new(limits.instances)),
+            answers: Budget::default(),
             limits: Arc::new(limits),
             strictness: Strictness::default(),
         }
@@ -108,8 +111,11 @@ impl Sandbox {
     pub async fn read_for(&self, organization: Uuid, files: &Files) -> Result<Reading, Unread> {
         check_size(files)?;
         let longest = 2 * self.limits.load_time;
-        let _turn = self.readings.take(organization, longest).await.ok_or(Unread::Busy)?;
-        Ok(self.read_now(files).await?)
+        let mut turn = self.readings.take(organization, longest).await.ok_or(Unread::Busy)?;
+        tokio::select! {
+            reading = self.read_now(files) => Ok(reading?),
+            () = turn.is_ended() => Err(Unread::Busy),
+        }
     }
 
     async fn read_now(&self, files: &Files) -> Result<Reading, Fault> {
@@ -130,7 +136,7 @@ impl Sandbox {
             meta,
         };
         let (process, _) = self.start(self.limits.longest_line()).await?;
-        Instance::open(process, &task, self.limits.clone(), host, place).await
+        Instance::open(process, &task, self.limits.clone(), host, self.answers.clone(), place).await
     }
 
     /// A place among those that may go on at once.

@@ -1,17 +1,27 @@
-//! Whose app is read next: one of an organization at a time, and organizations take turns.
+//! Whose app is read next: one of an organization at a time, and whoever has used the readers least lately comes first.
+//!
+//! Those who have used nothing, or hardly anything, come in the order in which they came, whether they are known or not.
+//! A reading that takes long no longer stands in the way: others begin beside it, and if there are too many of these,
+//! the oldest is ended.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::time::{interval, timeout};
 use uuid::Uuid;
 
 /// So many of one organization may wait; those beyond are refused at once.
 const MOST_WAITING: usize = 8;
-/// How long an organization goes behind the others after it made a reader wait.
-const SLOW_FOR: Duration = Duration::from_mins(1);
+/// How long a reading is waited for before others begin beside it.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// How often those who wait look whether that is so.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Half of what somebody has used is forgotten after this time.
+const HALF_LIFE: Duration = Duration::from_mins(1);
+/// Use is compared in steps of this, so that a quick reading more or less decides nothing.
+const STEP: Duration = Duration::from_secs(1);
 /// More than these are not remembered.
 const MOST_REMEMBERED: usize = 10_000;
 
@@ -21,33 +31,53 @@ pub(crate) struct Turns(Arc<Mutex<State>>);
 
 #[derive(Debug)]
 struct State {
+    /// How many readings are waited for at once. As many may go on beside them.
     places: usize,
-    /// Whoever takes longer than this is slow.
-    patience: Duration,
     /// The number of the next turn.
     next: u64,
-    under_way: HashMap<u64, Uuid>,
+    under_way: HashMap<u64, UnderWay>,
     waiting: Vec<Waiting>,
-    /// The last turn of each, and until when it counts as slow.
-    served: HashMap<Uuid, (u64, Option<Instant>)>,
+    used: HashMap<Uuid, Use>,
+}
+
+#[derive(Debug)]
+struct UnderWay {
+    whose: Uuid,
+    begun: Instant,
+    /// Dropped, the reading is ended.
+    _end: oneshot::Sender<()>,
 }
 
 #[derive(Debug)]
 struct Waiting {
     number: u64,
     whose: Uuid,
-    call: oneshot::Sender<()>,
+    /// Sends what tells when the turn is taken away.
+    call: oneshot::Sender<oneshot::Receiver<()>>,
+}
+
+/// How long readers were busy for somebody, up to a moment.
+#[derive(Debug, Clone, Copy)]
+struct Use {
+    time: Duration,
+    until: Instant,
+}
+
+impl Use {
+    fn at(self, now: Instant) -> Duration {
+        let halvings = now.saturating_duration_since(self.until).as_secs_f64() / HALF_LIFE.as_secs_f64();
+        self.time.mul_f64(0.5_f64.powf(halvings))
+    }
 }
 
 impl Turns {
-    pub(crate) fn new(places: usize, patience: Duration) -> Self {
+    pub(crate) fn new(places: usize) -> Self {
         Self(Arc::new(Mutex::new(State {
             places: places.max(1),
-            patience,
             next: 1,
             under_way: HashMap::new(),
             waiting: Vec::new(),
-            served: HashMap::new(),
+            used: HashMap::new(),
         })))
     }
 
@@ -62,16 +92,27 @@ impl Turns {
             let number = state.next;
             state.next += 1;
             state.waiting.push(Waiting { number, whose, call });
-            state.call_next(Instant::now());
             Turn {
                 turns: self.clone(),
                 number,
-                begun: None,
+                ended: None,
             }
         };
-        timeout(longest, called).await.ok()?.ok()?;
-        turn.begun = Some(Instant::now());
-        Some(turn)
+        turn.ended = timeout(longest, self.until_called(called)).await.ok()?;
+        turn.ended.is_some().then_some(turn)
+    }
+
+    async fn until_called(
+        &self,
+        mut called: oneshot::Receiver<oneshot::Receiver<()>>,
+    ) -> Option<oneshot::Receiver<()>> {
+        let mut looks = interval(LOOK_EVERY);
+        loop {
+            tokio::select! {
+                ended = &mut called => return ended.ok(),
+                _ = looks.tick() => self.state().call_next(Instant::now()),
+            }
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -82,50 +123,77 @@ impl Turns {
 impl State {
     /// Calls those who wait, while there are places.
     fn call_next(&mut self, now: Instant) {
-        while self.under_way.len() < self.places {
-            let Some(at) = self.first(now) else { return };
+        while let Some(at) = self.first(now) {
+            if !self.make_room(now) {
+                return;
+            }
             let Waiting { number, whose, call } = self.waiting.swap_remove(at);
-            let until = self.served.get(&whose).and_then(|(_, until)| *until);
-            self.served.insert(whose, (number, until));
+            let (end, ended) = oneshot::channel();
             // Whoever has gone no longer needs it.
-            if call.send(()).is_ok() {
-                self.under_way.insert(number, whose);
+            if call.send(ended).is_ok() {
+                let begun = now;
+                self.under_way.insert(
+                    number,
+                    UnderWay {
+                        whose,
+                        begun,
+                        _end: end,
+                    },
+                );
             }
         }
     }
 
-    /// Where the one waits whose turn it is: those who are not slow first, then whoever has waited for a turn longest.
+    /// False: all places are taken by readings that have just begun.
+    fn make_room(&mut self, now: Instant) -> bool {
+        let is_long = |one: &UnderWay| now.saturating_duration_since(one.begun) >= PATIENCE;
+        let long = self.under_way.values().filter(|one| is_long(one)).count();
+        if self.under_way.len() - long >= self.places {
+            return false;
+        }
+        if self.under_way.len() < 2 * self.places {
+            return true;
+        }
+        let long = self.under_way.iter().filter(|(_, one)| is_long(one));
+        let Some(oldest) = long.min_by_key(|(_, one)| one.begun).map(|(number, _)| *number) else {
+            return false;
+        };
+        self.stop(oldest, now);
+        true
+    }
+
+    /// Where the one waits whose turn it is.
     fn first(&self, now: Instant) -> Option<usize> {
-        let is_slow = |whose: &Uuid| {
-            let until = self.served.get(whose).and_then(|(_, until)| *until);
-            until.is_some_and(|until| now < until)
-        };
-        let slow_under_way = self.under_way.values().filter(|whose| is_slow(whose)).count();
-        let may_begin = |whose: &Uuid| {
-            let is_at_it = self.under_way.values().any(|other| other == whose);
-            !is_at_it && (!is_slow(whose) || slow_under_way < (self.places - 1).max(1))
-        };
-        let rank = |one: &Waiting| {
-            let last = self.served.get(&one.whose).map_or(0, |(last, _)| *last);
-            (is_slow(&one.whose), last, one.number)
-        };
-        let candidates = self.waiting.iter().enumerate().filter(|(_, one)| may_begin(&one.whose));
+        let is_at_it = |whose: &Uuid| self.under_way.values().any(|one| one.whose == *whose);
+        let rank = |one: &Waiting| (self.used_lately(one.whose, now), one.number);
+        let candidates = self.waiting.iter().enumerate().filter(|(_, one)| !is_at_it(&one.whose));
         candidates.min_by_key(|(_, one)| rank(one)).map(|(at, _)| at)
     }
 
-    fn end(&mut self, number: u64, took: Option<Duration>, now: Instant) {
+    /// In steps.
+    fn used_lately(&self, whose: Uuid, now: Instant) -> u128 {
+        let used = self.used.get(&whose).map_or(Duration::ZERO, |used| used.at(now));
+        used.as_millis() / STEP.as_millis()
+    }
+
+    /// Ends what is under way, and counts what it has used.
+    fn stop(&mut self, number: u64, now: Instant) {
+        let Some(UnderWay { whose, begun, .. }) = self.under_way.remove(&number) else {
+            return;
+        };
+        if self.used.len() >= MOST_REMEMBERED {
+            self.used.retain(|_, used| used.at(now) >= STEP);
+        }
+        let took = now.saturating_duration_since(begun);
+        let before = self.used.get(&whose).map_or(Duration::ZERO, |used| used.at(now));
+        // Whoever takes long counts for more than its time: it is what others wait for.
+        let time = before + took.mul_f64(took.as_secs_f64() / PATIENCE.as_secs_f64());
+        self.used.insert(whose, Use { time, until: now });
+    }
+
+    fn end(&mut self, number: u64, now: Instant) {
         self.waiting.retain(|one| one.number != number);
-        let whose = self.under_way.remove(&number);
-        if let Some(whose) = whose
-            && took.is_some_and(|took| took > self.patience)
-            && let Some((_, until)) = self.served.get_mut(&whose)
-        {
-            *until = Some(now + SLOW_FOR);
-        }
-        if self.served.len() > MOST_REMEMBERED {
-            self.served
-                .retain(|_, (_, until)| until.is_some_and(|until| now < until));
-        }
+        self.stop(number, now);
         self.call_next(now);
     }
 }
@@ -136,13 +204,22 @@ pub(crate) struct Turn {
     turns: Turns,
     number: u64,
     /// None: it has not come yet.
-    begun: Option<Instant>,
+    ended: Option<oneshot::Receiver<()>>,
+}
+
+impl Turn {
+    /// Waits until the turn is taken away, as it took long and others wait.
+    pub(crate) async fn is_ended(&mut self) {
+        match &mut self.ended {
+            Some(ended) => drop(ended.await),
+            None => std::future::pending().await,
+        }
+    }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        let took = self.begun.map(|begun| begun.elapsed());
-        self.turns.state().end(self.number, took, Instant::now());
+        self.turns.state().end(self.number, Instant::now());
     }
 }
 
@@ -158,7 +235,7 @@ mod tests {
     }
 
     fn turns() -> Turns {
-        Turns::new(2, Duration::from_secs(2))
+        Turns::new(2)
     }
 
     #[tokio::test]
@@ -202,14 +279,75 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn those_who_were_slow_never_have_all_places() {
-        let turns = Turns::new(2, Duration::ZERO);
-        for number in 1..4 {
-            drop(turns.take(of(number), SOON).await.expect("a turn"));
+    /// When each is read that waits at the same moment, if each takes so long: in seconds.
+    fn simulate(state: &mut State, start: Instant, waits: &[(u128, f64)]) -> HashMap<u128, f64> {
+        let mut calls = HashMap::new();
+        for (whose, _) in waits {
+            let (call, called) = oneshot::channel();
+            let number = state.next;
+            state.next += 1;
+            let whose = of(*whose);
+            state.waiting.push(Waiting { number, whose, call });
+            calls.insert(number, called);
         }
-        let _one = turns.take(of(1), SOON).await.expect("a turn");
-        assert!(turns.take(of(2), SOON).await.is_none(), "that place is for others");
-        assert!(turns.take(of(9), SOON).await.is_some());
+        let mut served = HashMap::new();
+        for tick in 0..6000_u32 {
+            let after = Duration::from_millis(10) * tick;
+            let now = start + after;
+            let takes = |whose: Uuid| {
+                waits
+                    .iter()
+                    .find(|(id, _)| of(*id) == whose)
+                    .map_or(0.0, |(_, takes)| *takes)
+            };
+            let is_done = |one: &UnderWay| (now - one.begun).as_secs_f64() >= takes(one.whose);
+            let done: Vec<u64> = state
+                .under_way
+                .iter()
+                .filter(|(_, one)| is_done(one))
+                .map(|(id, _)| *id)
+                .collect();
+            for number in done {
+                state.stop(number, now);
+            }
+            state.call_next(now);
+            for one in state.under_way.values() {
+                served.entry(one.whose.as_u128()).or_insert(after.as_secs_f64());
+            }
+        }
+        served
+    }
+
+    #[test]
+    fn many_slow_readings_of_new_organizations_keep_nobody_waiting_for_long() {
+        let (turns, start) = (turns(), Instant::now());
+        let mut state = turns.state();
+        // The one that is known and quick has been read often.
+        simulate(&mut state, start, &[(1, 0.2)]);
+        let slow: Vec<(u128, f64)> = (100..116).map(|whose| (whose, 2.2)).collect();
+        let last = [&slow[..], &[(1, 0.2), (2, 0.2)]].concat();
+        let later = start + Duration::from_mins(5);
+        let served = simulate(&mut state, later, &last);
+        assert!(served[&1] < 5.0 && served[&2] < 5.0, "{served:?}");
+        // Whoever has used much comes behind all others, however many of these organizations there are.
+        let again = [&slow[..], &[(1, 0.2), (3, 0.2)]].concat();
+        let served = simulate(&mut state, later + Duration::from_secs(20), &again);
+        assert!(served[&1] < 0.1 && served[&3] < 0.1, "{served:?}");
+    }
+
+    #[tokio::test]
+    async fn a_reading_that_takes_long_is_ended_only_if_there_is_no_room() {
+        let turns = turns();
+        let mut held = Vec::new();
+        for number in 1..=4 {
+            held.push(turns.take(of(number), LATE).await.expect("a turn"));
+        }
+        let is_ended = timeout(Duration::ZERO, held[0].is_ended()).await.is_ok();
+        assert!(!is_ended, "there was room beside it");
+        let fifth = turns.take(of(5), LATE).await;
+        assert!(fifth.is_some());
+        timeout(LATE, held[0].is_ended()).await.expect("the oldest is ended");
+        drop((held, fifth));
+        assert!(turns.state().under_way.is_empty());
     }
 }

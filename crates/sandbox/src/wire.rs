@@ -189,27 +189,46 @@ impl TryFrom<SentRequest> for FetchRequest {
     }
 }
 
-/// A response on its way back.
-pub(crate) fn sent_response(response: FetchResponse) -> Json {
+/// A response on its way back, as a line. A body that is no text, or that would become much longer as JSON, goes as
+/// base64.
+pub(crate) fn response_line(id: u64, response: FetchResponse) -> String {
     #[derive(Serialize)]
     struct Sent<'a> {
+        answer: u64,
+        ok: SentResponse<'a>,
+    }
+    #[derive(Serialize)]
+    struct SentResponse<'a> {
         status: u16,
         headers: &'a [(String, String)],
         body: &'a str,
         is_base64: bool,
     }
+    let is_short = escaped(&response.body) <= 2 * response.body.len();
     let (body, is_base64) = match String::from_utf8(response.body) {
-        Ok(text) => (text, false),
+        Ok(text) if is_short => (text, false),
+        Ok(text) => (BASE64.encode(text), true),
         Err(binary) => (BASE64.encode(binary.as_bytes()), true),
     };
-    let sent = Sent {
-        status: response.status,
-        headers: &response.headers,
-        body: &body,
-        is_base64,
+    line(&Sent {
+        answer: id,
+        ok: SentResponse {
+            status: response.status,
+            headers: &response.headers,
+            body: &body,
+            is_base64,
+        },
+    })
+}
+
+/// How long a text is within JSON.
+pub(crate) fn escaped(text: &[u8]) -> usize {
+    let length = |byte: &u8| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 2,
+        0..0x20 => 6,
+        _ => 1,
     };
-    let text = serde_json::to_string(&sent).ok();
-    text.and_then(Json::from_text).unwrap_or_else(Json::null)
+    text.iter().map(length).sum()
 }
 
 /// A message as a line.
@@ -238,6 +257,26 @@ mod tests {
             headers: vec![],
             body: vec![0, 255],
         };
-        assert!(sent_response(response).text().contains("\"body\":\"AP8=\""));
+        let sent = response_line(42, response);
+        assert!(sent.contains("\"body\":\"AP8=\""));
+        assert_eq!(Answer::id_of(&sent), Some(42));
+    }
+
+    #[test]
+    fn bodies_do_not_grow_much_on_their_way() {
+        for body in ["\u{1}", "\"", "\n\"\\", "ä", "{\"a\":1}"] {
+            let body = body.repeat(10_000).into_bytes();
+            let length = body.len();
+            assert_eq!(
+                escaped(&body) + 2,
+                line(&std::str::from_utf8(&body).expect("text")).len() - 1
+            );
+            let response = FetchResponse {
+                status: 200,
+                headers: vec![],
+                body,
+            };
+            assert!(response_line(1, response).len() < 2 * length + 100);
+        }
     }
 }

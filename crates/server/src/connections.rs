@@ -1,10 +1,11 @@
 //! Connections: who may open how many, and how long one may be held without being used.
 
+mod activity;
+
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -18,11 +19,12 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use ipnet::IpNet;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::networks::{Networks, Requests, UnderWay};
+pub(crate) use self::activity::Activity;
+use self::activity::Busy;
+use crate::networks::{Networks, Place, Requests};
 use crate::write_limit::WriteLimit;
 
 const DRAIN_LIMIT: Duration = Duration::from_secs(30);
@@ -76,35 +78,34 @@ impl Default for Limits {
     }
 }
 
+impl Limits {
+    /// So many connections are let in without a look at the others. The rest of the room is for those that come while
+    /// others are told to close.
+    pub(crate) fn nearly_all(&self) -> usize {
+        let rest = (self.connections / 16).max(2);
+        self.connections.saturating_sub(rest).max(1)
+    }
+}
+
 /// Serves until told to stop, and then lets what is under way come to its end.
 pub(crate) async fn accept(listener: TcpListener, app: Router, limits: Limits, stop: CancellationToken) {
-    let open = Arc::new(Semaphore::new(limits.connections));
-    let networks = Networks::default();
     let builder = protocol(&limits);
     let limits = Arc::new(limits);
-    loop {
-        let next = async { (open.clone().acquire_owned().await, listener.accept().await) };
-        let (permit, accepted) = tokio::select! {
-            () = stop.cancelled() => break,
-            next = next => next,
-        };
+    let networks = Networks::new(limits.clone());
+    while let Some(accepted) = stop.run_until_cancelled(listener.accept()).await {
         match accepted {
             Ok((stream, peer)) => {
-                let Some(place) = networks.enter(peer.ip(), &limits) else {
+                let Some(place) = stop.run_until_cancelled(networks.place(peer.ip())).await else {
+                    break;
+                };
+                let Some(place) = place else {
                     metrics::counter!("hedgerow_connections_refused_total").increment(1);
                     continue;
                 };
-                let conversation = converse(
-                    stream,
-                    (peer.ip(), place.requests.clone()),
-                    app.clone(),
-                    &builder,
-                    &limits,
-                    &stop,
-                );
+                let conversation = converse(stream, peer.ip(), &place, app.clone(), &builder, &limits, &stop);
                 tokio::spawn(async move {
                     conversation.await;
-                    drop((place, permit));
+                    drop(place);
                 });
             }
             Err(error) => {
@@ -118,8 +119,7 @@ pub(crate) async fn accept(listener: TcpListener, app: Router, limits: Limits, s
         }
     }
     drop(listener);
-    let all = u32::try_from(limits.connections).unwrap_or(u32::MAX);
-    if timeout(DRAIN_LIMIT, open.acquire_many(all)).await.is_err() {
+    if timeout(DRAIN_LIMIT, networks.emptied()).await.is_err() {
         tracing::warn!("some connections were still busy and are cut");
     }
 }
@@ -147,10 +147,11 @@ fn protocol(limits: &Limits) -> auto::Builder<TokioExecutor> {
     builder
 }
 
-/// Serves a connection to its end, unless nothing happens on it.
+/// Serves a connection to its end, unless nothing happens on it or its place is needed.
 fn converse(
     stream: TcpStream,
-    (peer, requests): (IpAddr, Requests),
+    peer: IpAddr,
+    place: &Place,
     app: Router,
     builder: &auto::Builder<TokioExecutor>,
     limits: &Arc<Limits>,
@@ -158,9 +159,9 @@ fn converse(
 ) -> impl Future<Output = ()> + use<> {
     // Answers are written whole, so there is nothing to gather.
     let _ = stream.set_nodelay(true);
-    let activity = Arc::new(Activity::new());
+    let activity = place.activity.clone();
     let io = TokioIo::new(WriteLimit::new(stream, limits.write));
-    let answer = service_fn(answer(app, peer, requests, activity.clone()));
+    let answer = service_fn(answer(app, peer, place.requests.clone(), activity.clone()));
     let connection = builder.serve_connection(io, answer).into_owned();
     let (limits, stop) = (limits.clone(), stop.clone());
     async move {
@@ -176,53 +177,19 @@ fn converse(
                     let _ = connection.await;
                     return;
                 }
+                () = activity.told() => break,
                 () = sleep_until(deadline) => {}
             }
             if activity.deadline(&limits) <= Instant::now() {
                 break;
             }
         }
-        if activity.has_spoken() {
+        if activity.has_spoken() && !activity.is_cut() {
             connection.as_mut().graceful_shutdown();
-            let _ = timeout(limits.closing, connection).await;
-        }
-    }
-}
-
-/// When something last happened on a connection.
-#[derive(Debug)]
-struct Activity {
-    opened: Instant,
-    has_spoken: AtomicBool,
-    /// In milliseconds since it was opened.
-    last: AtomicU64,
-}
-
-impl Activity {
-    fn new() -> Self {
-        Self {
-            opened: Instant::now(),
-            has_spoken: AtomicBool::new(false),
-            last: AtomicU64::new(0),
-        }
-    }
-
-    fn note(&self) {
-        let now = u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.last.store(now, Ordering::Relaxed);
-        self.has_spoken.store(true, Ordering::Relaxed);
-    }
-
-    fn has_spoken(&self) -> bool {
-        self.has_spoken.load(Ordering::Relaxed)
-    }
-
-    /// When to give up unless something happens.
-    fn deadline(&self, limits: &Limits) -> Instant {
-        if self.has_spoken() {
-            self.opened + Duration::from_millis(self.last.load(Ordering::Relaxed)) + limits.idle
-        } else {
-            self.opened + limits.header
+            tokio::select! {
+                _ = timeout(limits.closing, connection) => {}
+                () = activity.told() => {}
+            }
         }
     }
 }
@@ -249,6 +216,10 @@ fn answer(
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(api::Peer(peer));
         api::end_path_with_slash(&mut request);
+        // What goes on after the answer holds it, too.
+        let under_way = api::UnderWay::new(under_way);
+        request.extensions_mut().insert(under_way.clone());
+        let busy = activity.begin();
         let answering = tower::Service::call(&mut app.clone(), request);
         let activity = activity.clone();
         let answered = async move {
@@ -257,7 +228,7 @@ fn answer(
             Ok(response.map(|body| Answer {
                 body,
                 activity,
-                _under_way: Some(under_way),
+                _held: Some((busy, under_way)),
             }))
         };
         Box::pin(answered)
@@ -278,7 +249,7 @@ fn refuse((status, detail): (StatusCode, &'static str), activity: &Arc<Activity>
     let mut response = Response::new(Answer {
         body: Body::from(detail),
         activity: activity.clone(),
-        _under_way: None,
+        _held: None,
     });
     *response.status_mut() = status;
     let headers = response.headers_mut();
@@ -292,7 +263,7 @@ struct Answer {
     body: Body,
     activity: Arc<Activity>,
     /// The request counts until its answer was taken.
-    _under_way: Option<UnderWay>,
+    _held: Option<(Busy, api::UnderWay)>,
 }
 
 impl HttpBody for Answer {

@@ -2,6 +2,7 @@
 
 mod commands;
 mod connections;
+mod deleted_teams;
 mod modes;
 mod networks;
 mod open_files;

@@ -53,8 +53,9 @@ pub(crate) const SANDBOX: &str = "sandbox";
 /// What apps may reach, and where they come from.
 pub(crate) fn apps(settings: &Settings) -> anyhow::Result<AppsOutside> {
     let roots = roots(settings)?;
-    let theirs = Dialer::new(Policy::new(settings.allow_private_networks.clone()));
-    let http = Http::new(theirs, &roots)?;
+    // Two of them: however many names apps look up, their code can still be fetched.
+    let policy = Policy::new(settings.allow_private_networks.clone());
+    let [http, hosts] = [policy.clone(), policy].map(|policy| Http::new(Dialer::new(policy), &roots));
     // A mirror, a registry and a catalogue are chosen by the operator, and may well be at private addresses.
     let operator = Http::new(Dialer::new(Policy::for_the_operator()), &roots)?;
     let named = &settings.apps;
@@ -64,10 +65,10 @@ pub(crate) fn apps(settings: &Settings) -> anyhow::Result<AppsOutside> {
             mirror: named.app_mirror.clone(),
             npm_registry: named.npm_registry.clone(),
             local_root: named.local_apps.clone(),
-            ..Sources::new(http.clone(), operator.clone())
+            ..Sources::new(hosts?, operator.clone())
         },
         catalogue: Catalogue::new(named.app_catalogue.as_deref(), operator),
-        http,
+        http: http?,
         slots: settings.data.workers.into(),
     })
 }

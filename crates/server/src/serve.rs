@@ -20,7 +20,7 @@ use url::Position;
 use crate::connections::{self, Limits};
 use crate::operation::{self, Readiness};
 use crate::settings::Settings;
-use crate::{commands, open_files, outside, store, telemetry};
+use crate::{commands, deleted_teams, open_files, outside, store, telemetry};
 
 /// Stopping ends by then, whatever is under way: draining, and taking back what runs have sent, each in its own time.
 const STOP_LIMIT: Duration = Duration::from_mins(1);
@@ -84,6 +84,7 @@ pub(crate) async fn serve(settings: Settings) -> anyhow::Result<()> {
         let stop = stop.clone();
         async move { apps.work(stop).await }
     });
+    let forgetting = tokio::spawn(deleted_teams::forget(service.clone(), events.clone(), stop.clone()));
     let upkeep = tokio::spawn(keep_up(service.clone(), metrics, stop.clone()));
     let stopping = tokio::spawn(wait_to_stop(readiness.clone(), settings.shutdown_delay, stop.clone()));
 
@@ -94,6 +95,7 @@ pub(crate) async fn serve(settings: Settings) -> anyhow::Result<()> {
     work.await?;
     exporting.await?;
     running.await?;
+    forgetting.await?;
     upkeep.await?;
     // What was noted while the last requests were answered.
     log(service.flush_key_use().await.map(drop));

@@ -10,7 +10,7 @@ use auth::key::SecretHash;
 use crate::Service;
 use crate::db::Version;
 use crate::error::Result;
-use crate::id::{OrganizationId, UserId};
+use crate::id::{OrganizationId, TeamId, UserId};
 use crate::members::MemberFilter;
 use crate::page::Window;
 
@@ -30,6 +30,7 @@ pub(crate) enum Question {
     Members(OrganizationId, MemberFilter, Window),
     /// By the hash of its token, which has a known length.
     Team(SecretHash),
+    SiteApps(TeamId),
 }
 
 type Answer = Arc<dyn Any + Send + Sync>;

@@ -3,8 +3,12 @@
 //! A token is claimed before the write, settled in the write's own transaction, and answered
 //! after it. A crash in between can lose the answer but never do the write twice.
 
+use std::fmt;
+use std::num::NonZeroU32;
+
 use auth::key::SecretHash;
 use chrono::TimeDelta;
+use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use sqlx::types::Json;
 
 use crate::Service;
@@ -33,6 +37,39 @@ pub struct Answer {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
+}
+
+/// Longer answers are not kept: whoever asks again is told that it was done.
+const LONGEST_BODY: usize = 64 * 1024;
+
+/// How many bytes of answers are kept for each person: so many an hour. It is for each process, and forgotten with it.
+pub(crate) struct KeptBytes(DefaultKeyedRateLimiter<UserId>);
+
+impl KeptBytes {
+    const AN_HOUR: NonZeroU32 = NonZeroU32::new(64 * 1024 * 1024).expect("not zero");
+    /// Past this many people those that have been quiet are forgotten, so that memory stays bounded.
+    const REMEMBERED: usize = 10_000;
+
+    /// Whether there is room for a body of this person. If so, it is counted.
+    fn has_room(&self, user: UserId, body: &[u8]) -> bool {
+        if self.0.len() > Self::REMEMBERED {
+            self.0.retain_recent();
+        }
+        let bytes = u32::try_from(body.len()).ok().and_then(NonZeroU32::new);
+        body.len() <= LONGEST_BODY && bytes.is_none_or(|bytes| matches!(self.0.check_key_n(&user, bytes), Ok(Ok(()))))
+    }
+}
+
+impl Default for KeptBytes {
+    fn default() -> Self {
+        Self(RateLimiter::keyed(Quota::per_hour(Self::AN_HOUR)))
+    }
+}
+
+impl fmt::Debug for KeptBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeptBytes").finish_non_exhaustive()
+    }
 }
 
 /// What came of an attempt to claim a token.
@@ -79,6 +116,8 @@ impl Service {
         const SQL: &str = "UPDATE idempotency SET state = 'answered', status = $4, headers = $5, body = $6 \
             WHERE user_id = $1 AND route = $2 AND token = $3";
         let status = i16::try_from(answer.status).unwrap_or_default();
+        let has_room = self.core.kept_answers.has_room(claim.user, &answer.body);
+        let body = has_room.then_some(&answer.body);
         let mut db = self.write().await?;
         changed!(
             db,
@@ -88,7 +127,7 @@ impl Service {
                 .bind(&claim.token)
                 .bind(status)
                 .bind(Json(&answer.headers))
-                .bind(&answer.body)
+                .bind(body)
         )?;
         db.commit_unrecorded().await
     }
@@ -139,7 +178,7 @@ impl Row {
                 headers: headers.0,
                 body,
             }),
-            _ if self.state == "committed" && now - self.created_at >= ABANDONED => {
+            _ if self.state == "answered" || (self.state == "committed" && now - self.created_at >= ABANDONED) => {
                 let detail = "this request was carried out, but its answer is not at hand: read the resource instead";
                 Err(Error::Conflict {
                     code: "idempotency_answer_lost",

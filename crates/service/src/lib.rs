@@ -55,6 +55,7 @@ pub use text::{Email, Name};
 use cache::Cache;
 use db::Writing;
 use hashing::HashQueue;
+use idempotency::KeptBytes;
 use keys::KeyUse;
 use limits::Founding;
 use sign_in::Attempts;
@@ -73,10 +74,15 @@ struct Core {
     cache: Cache,
     key_use: KeyUse,
     attempts: Attempts,
+    /// Answers of identity providers that browsers bring.
+    returns: Attempts,
     /// Refused sign-ins that are written down.
     refusals: Attempts,
     hashing: HashQueue,
+    /// How strong new passwords are is estimated beside the hashing, one at a time.
+    password_estimates: HashQueue,
     founding: Founding,
+    kept_answers: KeptBytes,
     instance: Instance,
 }
 
@@ -89,9 +95,12 @@ impl Service {
             cache: Cache::default(),
             key_use: KeyUse::default(),
             attempts: Attempts::default(),
+            returns: Attempts::default(),
             refusals: Attempts::default(),
             hashing: HashQueue::default(),
+            password_estimates: HashQueue::with_slots(1),
             founding: Founding::new(instance.hourly_limits),
+            kept_answers: KeptBytes::default(),
             instance,
         };
         Self { core: Arc::new(core) }

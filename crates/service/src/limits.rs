@@ -12,6 +12,7 @@ use governor::clock::{Clock as _, DefaultClock};
 use governor::{DefaultKeyedRateLimiter, NotUntil, Quota, RateLimiter};
 
 use crate::Service;
+use crate::access::Caller;
 use crate::clock::Time;
 use crate::db::{Writing, changed, on};
 use crate::error::{Error, Result};
@@ -66,9 +67,19 @@ pub(crate) enum Action {
     /// New ones and those that are sent again.
     Invite,
     SignUp,
+    /// Passwords that are judged and hashed for whoever has a link.
+    LinkAttempt,
     PasswordReset,
     /// New ones and new values of old ones.
     ApiKey,
+    BatchExport,
+    Team,
+    /// Mails that tell of a new member.
+    JoinNotice,
+    /// Other mails that tell people of an organization what happened there.
+    Notice,
+    /// Sign-ups that were refused because the address has an account, by a link that the inviter saw.
+    KnownAddress,
 }
 
 impl Action {
@@ -76,8 +87,14 @@ impl Action {
         match self {
             Self::Invite => "invite",
             Self::SignUp => "sign_up",
+            Self::LinkAttempt => "link_attempt",
             Self::PasswordReset => "password_reset",
             Self::ApiKey => "api_key",
+            Self::BatchExport => "batch_export",
+            Self::Team => "team",
+            Self::JoinNotice => "join_notice",
+            Self::Notice => "notice",
+            Self::KnownAddress => "known_address",
         }
     }
 
@@ -86,8 +103,23 @@ impl Action {
         match self {
             Self::Invite => "invites",
             Self::SignUp => "new accounts",
+            Self::LinkAttempt => "attempts",
             Self::PasswordReset => "password resets",
             Self::ApiKey => "new API keys",
+            Self::BatchExport => "new batch exports",
+            Self::Team => "new teams",
+            Self::JoinNotice | Self::Notice => "notices",
+            Self::KnownAddress => "invites, by links that were passed on, for addresses that have an account",
+        }
+    }
+
+    /// How often in an hour.
+    fn most(self, subject: Subject<'_>) -> i64 {
+        match (self, subject) {
+            (Self::KnownAddress, _) => 20,
+            // People come when they like: what one person sent in some hours is accepted in another.
+            (Self::SignUp, Subject::User(_)) => 500,
+            _ => subject.most(),
         }
     }
 }
@@ -98,11 +130,15 @@ pub(crate) enum Subject<'a> {
     User(UserId),
     Network(IpAddr),
     Organization(OrganizationId),
+    /// All organizations that somebody created.
+    Founder(UserId),
     Instance,
     /// What one organization sends to one address.
     Recipient(OrganizationId, &'a Email),
     /// What anybody asks to be sent there.
     Address(&'a Email),
+    /// Of an invite or a reset.
+    Link(&'a str),
 }
 
 impl Subject<'_> {
@@ -111,8 +147,9 @@ impl Subject<'_> {
         match self {
             Self::User(_) | Self::Network(_) => 200,
             Self::Organization(_) => 500,
-            Self::Instance => 2000,
+            Self::Founder(_) | Self::Instance => 2000,
             Self::Recipient(..) | Self::Address(_) => 10,
+            Self::Link(_) => 30,
         }
     }
 
@@ -121,8 +158,10 @@ impl Subject<'_> {
             Self::User(_) => "each person",
             Self::Network(_) => "each network",
             Self::Organization(_) => "each organization",
+            Self::Founder(_) => "all organizations of one person",
             Self::Instance => "this server",
             Self::Recipient(..) | Self::Address(_) => "each address",
+            Self::Link(_) => "each link",
         }
     }
 }
@@ -136,6 +175,8 @@ impl fmt::Display for Subject<'_> {
             Self::Recipient(id, email) => write!(f, "address {}", hashed(&format!("{id} {}", email.key()))),
             Self::Address(email) => write!(f, "address {}", hashed(&email.key())),
             Self::Organization(id) => write!(f, "organization {id}"),
+            Self::Founder(id) => write!(f, "founder {id}"),
+            Self::Link(text) => write!(f, "link {}", hashed(text)),
             Self::Instance => f.write_str("instance"),
         }
     }
@@ -145,9 +186,11 @@ fn hashed(text: &str) -> String {
     auth::key::new_token("", auth::key::hash(text))
 }
 
-/// Whoever has used less than this is not held to the limit of the whole instance: otherwise a few who use it up would keep
-/// everybody else out.
+/// Whoever is established and has used less than this is not held to the limit of the whole instance: otherwise a few who use
+/// it up would keep everybody else out.
 const OWN_SHARE: i64 = 20;
+/// How old that is, so that nobody creates accounts to have their shares.
+const ESTABLISHED_AFTER: TimeDelta = TimeDelta::days(1);
 
 /// Uses up `count` of what each of the subjects, and the instance, has left in this hour. Does so for all of them or fails.
 ///
@@ -162,17 +205,73 @@ pub(crate) async fn take(
 ) -> Result<()> {
     let Some(factor) = limits.0 else { return Ok(()) };
     let count = i64::try_from(count).unwrap_or(i64::MAX);
+    let founder = founder_of(db, subjects).await?.map(Subject::Founder);
     let mut most_used = 0;
-    for subject in subjects {
-        let used = add(db, action, *subject, count).await?;
+    for subject in subjects.iter().copied().chain(founder) {
+        let used = add(db, action, subject, count).await?;
         used.expect_within(db, factor)?;
         most_used = most_used.max(used.amount);
     }
     let used = add(db, action, Subject::Instance, count).await?;
-    if most_used <= OWN_SHARE * factor {
+    let is_within = used.expect_within(db, factor);
+    if is_within.is_err() && most_used <= OWN_SHARE * factor && are_established(db, subjects).await? {
         return Ok(());
     }
-    used.expect_within(db, factor)
+    is_within
+}
+
+/// Who created the organization that is among the subjects.
+async fn founder_of(db: &mut Writing, subjects: &[Subject<'_>]) -> Result<Option<UserId>> {
+    const SQL: &str = "SELECT founded_by FROM organization WHERE id = $1";
+    let Some(organization) = organization_of(subjects) else {
+        return Ok(None);
+    };
+    let found: Option<Option<UserId>> =
+        on!(db, conn => sqlx::query_scalar(SQL).bind(organization).fetch_optional(conn))?;
+    Ok(found.flatten())
+}
+
+/// Whether the person has proven their address and been here for a while, or acts for an organization that has. Networks are
+/// not asked for that: nobody creates them.
+async fn are_established(db: &mut Writing, subjects: &[Subject<'_>]) -> Result<bool> {
+    const PERSON: &str = "SELECT EXISTS (SELECT 1 FROM app_user \
+        WHERE id = $1 AND created_at <= $2 AND is_email_verified) \
+        OR EXISTS (SELECT 1 FROM app_user u JOIN member m ON m.user_id = u.id \
+            JOIN organization o ON o.id = m.organization_id LEFT JOIN app_user f ON f.id = o.founded_by \
+            WHERE u.id = $1 AND u.created_at < $3 AND (o.id = $4 OR $5) AND o.created_at <= $2 \
+            AND (f.id IS NULL OR f.is_email_verified))";
+    const ORGANIZATION: &str = "SELECT EXISTS (SELECT 1 FROM organization WHERE id = $1 AND created_at <= $2)";
+    let (hour, old) = (hour_of(db.now), db.now - ESTABLISHED_AFTER);
+    let user = subjects.iter().find_map(|subject| match subject {
+        Subject::User(id) => Some(*id),
+        _ => None,
+    });
+    let organization = organization_of(subjects);
+    Ok(match (user, organization) {
+        (Some(user), _) => on!(db, conn => sqlx::query_scalar(PERSON)
+            .bind(user)
+            .bind(old)
+            .bind(hour)
+            .bind(organization.unwrap_or(OrganizationId::NONE))
+            .bind(organization.is_none())
+            .fetch_one(conn))?,
+        (None, Some(organization)) => {
+            on!(db, conn => sqlx::query_scalar(ORGANIZATION).bind(organization).bind(old).fetch_one(conn))?
+        }
+        (None, None) => true,
+    })
+}
+
+fn organization_of(subjects: &[Subject<'_>]) -> Option<OrganizationId> {
+    subjects.iter().find_map(|subject| match subject {
+        Subject::Organization(id) => Some(*id),
+        _ => None,
+    })
+}
+
+/// Counts a password that is to be judged and hashed for whoever has a link, whatever becomes of it.
+pub(crate) async fn take_link_attempt(db: &mut Writing, limits: HourlyLimits, link: &str) -> Result<()> {
+    take_of(db, limits, Action::LinkAttempt, Subject::Link(link)).await
 }
 
 /// The same of one subject alone, once.
@@ -187,6 +286,34 @@ pub(crate) async fn take_of(
     used.expect_within(db, factor)
 }
 
+/// Uses up as many of `count` as the subject has left, and tells how many these are.
+pub(crate) async fn take_up_to(
+    db: &mut Writing,
+    limits: HourlyLimits,
+    action: Action,
+    count: usize,
+    subject: Subject<'_>,
+) -> Result<usize> {
+    let Some(factor) = limits.0 else { return Ok(count) };
+    let wanted = i64::try_from(count).unwrap_or(i64::MAX);
+    let used = add(db, action, subject, wanted).await?;
+    let too_many = (used.amount - action.most(subject) * factor).clamp(0, wanted);
+    Ok(usize::try_from(wanted - too_many).unwrap_or_default())
+}
+
+/// Fails if the subject has none left, and uses nothing up.
+pub(crate) async fn expect_left(
+    db: &mut Writing,
+    limits: HourlyLimits,
+    action: Action,
+    subject: Subject<'_>,
+) -> Result<()> {
+    let Some(factor) = limits.0 else { return Ok(()) };
+    let mut used = add(db, action, subject, 0).await?;
+    used.amount += 1;
+    used.expect_within(db, factor)
+}
+
 /// How much of something was used in the hour under way.
 struct Used<'a> {
     action: Action,
@@ -197,7 +324,7 @@ struct Used<'a> {
 
 impl Used<'_> {
     fn expect_within(&self, db: &Writing, factor: i64) -> Result<()> {
-        let most = self.subject.most() * factor;
+        let most = self.action.most(self.subject) * factor;
         if self.amount <= most {
             return Ok(());
         }
@@ -221,7 +348,7 @@ async fn add<'a>(db: &mut Writing, action: Action, subject: Subject<'a>, count: 
             THEN hourly_count.used + excluded.used ELSE excluded.used END, \
         starts_at = CASE WHEN hourly_count.starts_at BETWEEN excluded.starts_at AND $5 \
             THEN hourly_count.starts_at ELSE excluded.starts_at END RETURNING used, starts_at";
-    let starts_at = db.now.duration_trunc(HOUR).unwrap_or(db.now);
+    let starts_at = hour_of(db.now);
     let (amount, starts_at) = on!(db, conn => sqlx::query_as(SQL)
         .bind(action.as_str())
         .bind(subject.to_string())
@@ -237,11 +364,24 @@ async fn add<'a>(db: &mut Writing, action: Action, subject: Subject<'a>, count: 
     })
 }
 
+fn hour_of(now: Time) -> Time {
+    now.duration_trunc(HOUR).unwrap_or(now)
+}
+
 impl Service {
-    /// Forgets networks and addresses that have been quiet; people and organizations are as many as there are.
+    /// Counts one more of what stays in the activity log and in lists, also when it is deleted again. Operators create any number.
+    pub(crate) async fn count_created<P>(&self, db: &mut Writing, caller: &Caller<P>, action: Action) -> Result<()> {
+        let subjects = [Subject::User(caller.user), Subject::Organization(caller.organization)];
+        match take(db, self.core.instance.hourly_limits, action, 1, &subjects).await {
+            Err(Error::LimitReached { .. }) if self.is_operator(caller.user).await? => Ok(()),
+            counted => counted,
+        }
+    }
+
+    /// Forgets networks, addresses and links that have been quiet; people and organizations are as many as there are.
     pub async fn forget_old_counts(&self) -> Result<()> {
-        const SQL: &str = "DELETE FROM hourly_count WHERE (subject LIKE 'network %' OR subject LIKE 'address %') \
-            AND starts_at < $1";
+        const SQL: &str = "DELETE FROM hourly_count WHERE starts_at < $1 \
+            AND (subject LIKE 'network %' OR subject LIKE 'address %' OR subject LIKE 'link %')";
         let mut db = self.write().await?;
         let before = db.now - TimeDelta::days(1);
         changed!(db, sqlx::query(SQL).bind(before))?;

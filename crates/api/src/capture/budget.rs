@@ -2,8 +2,8 @@
 //!
 //! Memory is reserved before it is used, in the size it really has: bytes that have arrived, not those that were
 //! announced, and values as they are once parsed. Until its token is known a request shares a small part with all others
-//! of that kind. Nobody, by address or by team, gets more than three eighths; and however many large or unknown bodies there
-//! are, a quarter is left for small ones of known teams.
+//! of that kind. Nobody, by address or by organization, gets more than three eighths; and however many large or unknown bodies there
+//! are, a quarter is left for small ones of known organizations.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use events::capture::Refusal;
-use service::TeamId;
+use service::OrganizationId;
 use service::sign_in::network;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
@@ -26,9 +26,9 @@ use super::round::{Queue, Round};
 pub(super) const DEFAULT_BYTES: usize = 768 * 1024 * 1024;
 /// Who needs more than this gets it from the part for large bodies.
 const LARGE: usize = 1024 * 1024;
-/// How many requests of one network, and for one team, may be under way.
+/// How many requests of one network, and for one organization, may be under way.
 const MOST_OF_NETWORK: usize = 2_000;
-const MOST_OF_TEAM: usize = 5_000;
+const MOST_OF_ORGANIZATION: usize = 5_000;
 /// Who finds no memory within this is asked to come back.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Whoever waits also tries again after this: what was given back may have gone to one who cannot use it.
@@ -62,13 +62,13 @@ struct Used {
     large: usize,
     unproven: usize,
     networks: HashMap<IpAddr, Share>,
-    teams: HashMap<TeamId, Share>,
+    organizations: HashMap<OrganizationId, Share>,
     /// Those who wait for memory, by network: who is woken tries again.
     waiting: Round<IpAddr, VecDeque<oneshot::Sender<()>>>,
     waiters: usize,
 }
 
-/// What one network or team uses.
+/// What one network or organization uses.
 #[derive(Debug, Default, Clone, Copy)]
 struct Share {
     requests: usize,
@@ -81,7 +81,7 @@ struct Share {
 pub(super) struct Reservation {
     shared: Arc<Shared>,
     network: IpAddr,
-    team: Option<TeamId>,
+    organization: Option<OrganizationId>,
     bytes: usize,
 }
 
@@ -117,7 +117,7 @@ impl Budget {
         Ok(Reservation {
             shared: self.0.clone(),
             network,
-            team: None,
+            organization: None,
             bytes: 0,
         })
     }
@@ -170,21 +170,21 @@ impl Reservation {
         if total > limits.of_one {
             return Err(Refused::TooMuchMemory);
         }
-        if self.team.is_none() && total > limits.unproven_of_network {
+        if self.organization.is_none() && total > limits.unproven_of_network {
             return Err(Refusal::TokenTooFar.into());
         }
         let mut used = self.shared.lock();
         let share = used.networks.get(&self.network).copied().unwrap_or_default();
-        let of_team = self
-            .team
-            .and_then(|team| used.teams.get(&team))
+        let of_organization = self
+            .organization
+            .and_then(|organization| used.organizations.get(&organization))
             .map_or(0, |share| share.bytes);
         let large = self.large_part(total) - self.large_part(self.bytes);
         let has_room = used.all + bytes <= limits.all
             && used.large + large <= limits.large
             && share.bytes + bytes <= limits.of_one
-            && match self.team {
-                Some(_) => of_team + bytes <= limits.of_one,
+            && match self.organization {
+                Some(_) => of_organization + bytes <= limits.of_one,
                 None => {
                     used.unproven + bytes <= limits.unproven && share.unproven + bytes <= limits.unproven_of_network
                 }
@@ -217,7 +217,7 @@ impl Reservation {
     pub(super) fn sender(&self) -> Sender {
         Sender {
             network: self.network,
-            team: self.team,
+            organization: self.organization,
         }
     }
 
@@ -231,15 +231,15 @@ impl Reservation {
         Ok(())
     }
 
-    /// The request is for this team: from now on it shares with the team's others.
-    pub(super) fn prove(&mut self, team: TeamId) -> Result<(), Refused> {
-        if self.team.is_some() {
+    /// The request is for this organization: from now on it shares with the organization's others, whichever team they are for.
+    pub(super) fn prove(&mut self, organization: OrganizationId) -> Result<(), Refused> {
+        if self.organization.is_some() {
             return Ok(());
         }
         let mut used = self.shared.lock();
-        let share = used.teams.get(&team).copied().unwrap_or_default();
+        let share = used.organizations.get(&organization).copied().unwrap_or_default();
         let limits = &self.shared.limits;
-        let has_room = share.requests < MOST_OF_TEAM
+        let has_room = share.requests < MOST_OF_ORGANIZATION
             && share.bytes + self.bytes <= limits.of_one
             && used.large + large_part(self.bytes) <= limits.large;
         if !has_room {
@@ -248,8 +248,8 @@ impl Reservation {
         let bytes = self.bytes;
         used.change(self, 0);
         self.bytes = 0;
-        self.team = Some(team);
-        used.teams.entry(team).or_default().requests += 1;
+        self.organization = Some(organization);
+        used.organizations.entry(organization).or_default().requests += 1;
         used.change(self, bytes);
         drop(used);
         self.bytes = bytes;
@@ -258,7 +258,11 @@ impl Reservation {
 
     /// What of so many bytes comes from the part for large bodies. Unknown senders have a part of their own.
     fn large_part(&self, bytes: usize) -> usize {
-        if self.team.is_some() { large_part(bytes) } else { 0 }
+        if self.organization.is_some() {
+            large_part(bytes)
+        } else {
+            0
+        }
     }
 
     /// Tries as often as others give something back.
@@ -296,8 +300,8 @@ impl Drop for Reservation {
         let mut used = self.shared.lock();
         used.change(self, 0);
         leave(&mut used.networks, self.network);
-        if let Some(team) = self.team {
-            leave(&mut used.teams, team);
+        if let Some(organization) = self.organization {
+            leave(&mut used.organizations, organization);
         }
         used.wake(self.network);
     }
@@ -330,8 +334,12 @@ impl Used {
         set(&mut self.large, of.large_part(of.bytes), of.large_part(bytes));
         let share = self.networks.entry(of.network).or_default();
         set(&mut share.bytes, of.bytes, bytes);
-        if let Some(team) = of.team {
-            set(&mut self.teams.entry(team).or_default().bytes, of.bytes, bytes);
+        if let Some(organization) = of.organization {
+            set(
+                &mut self.organizations.entry(organization).or_default().bytes,
+                of.bytes,
+                bytes,
+            );
         } else {
             set(&mut share.unproven, of.bytes, bytes);
             set(&mut self.unproven, of.bytes, bytes);
@@ -368,9 +376,13 @@ mod tests {
         matches!(result, Err(Refused::Busy))
     }
 
-    fn proven(budget: &Budget, network: u8, team: i64, bytes: usize) -> Reservation {
+    fn organization(number: u128) -> OrganizationId {
+        OrganizationId(uuid::Uuid::from_u128(number))
+    }
+
+    fn proven(budget: &Budget, network: u8, number: u128, bytes: usize) -> Reservation {
         let mut one = budget.enter(from(network)).unwrap();
-        one.prove(TeamId(team)).unwrap();
+        one.prove(organization(number)).unwrap();
         one.grow(bytes).unwrap();
         one
     }
@@ -378,7 +390,7 @@ mod tests {
     #[test]
     fn a_network_gets_its_part_and_all_of_it_is_given_back() {
         let budget = Budget::new(ALL);
-        let mut held: Vec<Reservation> = (0..24).map(|team| proven(&budget, 1, team, MB)).collect();
+        let mut held: Vec<Reservation> = (0..24).map(|number| proven(&budget, 1, number, MB)).collect();
         let mut next = proven(&budget, 1, 99, 0);
         assert!(is_busy(&next.grow(1)));
         let other = proven(&budget, 2, 1, 4 * MB);
@@ -387,17 +399,20 @@ mod tests {
         drop((held, next, other));
         let used = budget.0.lock();
         assert_eq!((used.all, used.large, used.unproven), (0, 0, 0));
-        assert!(used.networks.is_empty() && used.teams.is_empty());
+        assert!(used.networks.is_empty() && used.organizations.is_empty());
     }
 
     #[test]
-    fn a_team_gets_its_part_from_wherever_it_sends() {
+    fn an_organization_gets_its_part_from_wherever_it_sends() {
         let budget = Budget::new(ALL);
         let held: Vec<Reservation> = (0..24).map(|network| proven(&budget, network, 1, MB)).collect();
         let mut next = budget.enter(from(99)).unwrap();
         next.grow(1).unwrap();
-        assert!(is_busy(&next.prove(TeamId(1))), "what was held before counts as well");
-        next.prove(TeamId(2)).unwrap();
+        assert!(
+            is_busy(&next.prove(organization(1))),
+            "what was held before counts as well"
+        );
+        next.prove(organization(2)).unwrap();
         drop(held);
     }
 
@@ -415,7 +430,7 @@ mod tests {
         let others: Vec<Reservation> = (2..5).map(unproven).collect();
         let mut fifth = budget.enter(from(5)).unwrap();
         assert!(is_busy(&fifth.grow(1)), "of all");
-        fifth.prove(TeamId(1)).unwrap();
+        fifth.prove(organization(1)).unwrap();
         fifth.grow(4 * MB).unwrap();
         drop((first, others));
     }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use service::TeamId;
+use service::OrganizationId;
 use tokio::sync::oneshot;
 
 use super::answers::Refused;
@@ -29,8 +29,8 @@ pub(super) enum Task {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sender {
     pub(super) network: IpAddr,
-    /// Once it is known.
-    pub(super) team: Option<TeamId>,
+    /// Whose token it is, once that is known. Teams of one organization share: anybody makes as many as they like.
+    pub(super) organization: Option<OrganizationId>,
 }
 
 #[derive(Debug, Clone)]
@@ -40,8 +40,8 @@ pub(super) struct Readers(Arc<Mutex<[Line; 3]>>);
 struct Line {
     places: usize,
     taken: usize,
-    /// Teams take turns, and in each its networks. Those without a token are one team here.
-    waiting: Round<Option<TeamId>, Round<IpAddr, VecDeque<oneshot::Sender<Turn>>>>,
+    /// Organizations take turns, and in each its networks. Those without a token are one organization here.
+    waiting: Round<Option<OrganizationId>, Round<IpAddr, VecDeque<oneshot::Sender<Turn>>>>,
 }
 
 /// The right to work, for as long as it is held: by the thread that works, as whoever asked may have gone.
@@ -113,7 +113,7 @@ impl Readers {
 impl Line {
     fn push(&mut self, sender: Sender) -> Result<oneshot::Receiver<Turn>, Refused> {
         let (turn, waiting) = oneshot::channel();
-        let networks = self.waiting.of(sender.team);
+        let networks = self.waiting.of(sender.organization);
         let line = networks.of(sender.network);
         line.retain(|other| !other.is_closed());
         if line.len() >= MOST_WAITING {
@@ -151,10 +151,11 @@ mod tests {
 
     use super::*;
 
-    fn from(number: u8, team: Option<i64>) -> Sender {
+    fn from(number: u8, organization: Option<u128>) -> Sender {
+        let id = |number| OrganizationId(uuid::Uuid::from_u128(number));
         Sender {
             network: [192, 0, 2, number].into(),
-            team: team.map(TeamId),
+            organization: organization.map(id),
         }
     }
 
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn teams_take_turns_however_many_networks_send_for_one() {
+    async fn organizations_take_turns_however_many_networks_send_for_one() {
         let of_one: Vec<Sender> = (1..10).map(|number| from(number, Some(1))).collect();
         let other = from(99, Some(2));
         let order = order(Task::Read, &[of_one.as_slice(), &[other]].concat()).await;

@@ -10,6 +10,7 @@ use http_body_util::BodyExt;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::answers::Refused;
+use crate::body_memory::TooLarge;
 
 /// How fast a body has to arrive.
 #[derive(Debug, Clone, Copy)]
@@ -73,9 +74,9 @@ impl Receiver {
             match timeout_at(self.window_end, self.body.frame()).await {
                 Err(_) => self.check_rate()?,
                 Ok(None) => self.is_finished = true,
-                Ok(Some(Err(_))) => {
+                Ok(Some(Err(error))) => {
                     self.is_finished = true;
-                    return Err(Refused::Broken);
+                    return Err(refused(&error));
                 }
                 Ok(Some(Ok(frame))) => {
                     let Ok(bytes) = frame.into_data() else { continue };
@@ -121,6 +122,17 @@ impl Receiver {
         // Whoever is not done by then finds the connection closed.
         let _ = timeout(DISCARDING, rest).await;
     }
+}
+
+/// Why a body came to no end: the edge of the API may have ended it.
+fn refused(error: &axum::Error) -> Refused {
+    let causes = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
+    let known = causes.map(|cause| match cause {
+        cause if cause.is::<TooLarge>() => Some(Refusal::TooLarge.into()),
+        cause if cause.is::<service::Error>() => Some(Refused::Busy),
+        _ => None,
+    });
+    known.flatten().next().unwrap_or(Refused::Broken)
 }
 
 #[cfg(test)]

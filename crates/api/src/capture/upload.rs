@@ -15,6 +15,7 @@ use events::capture::{
 };
 use events::{Hold, Time};
 use service::TeamId;
+use service::teams::TeamToken;
 use tokio::task::spawn_blocking;
 
 use super::answers::{Done, Refused};
@@ -95,7 +96,7 @@ struct Upload<'a> {
     reservation: Reservation,
     reading: Reading,
     /// The token that was found, and the team that has it.
-    proven: Option<(String, TeamId)>,
+    proven: Option<(String, TeamToken)>,
     /// Whether there was a token that no team has.
     has_candidate: bool,
 }
@@ -169,8 +170,8 @@ impl Upload<'_> {
         }
         let captured = self.reading.parse(text)?;
         let team = self.team_of(&captured).await?;
-        self.reservation.patiently(|mine| mine.prove(team)).await?;
-        self.store(team, captured).await
+        self.reservation.patiently(|mine| mine.prove(team.organization)).await?;
+        self.store(team.team, captured).await
     }
 
     async fn take_large(mut self, bytes: Vec<u8>) -> Result<Done> {
@@ -179,10 +180,10 @@ impl Upload<'_> {
         self.reservation = reservation;
         self.reading = reading;
         let team = self.team_of(&decoded).await?;
-        self.store(team, decoded).await
+        self.store(team.team, decoded).await
     }
 
-    async fn team_of(&mut self, captured: &Captured) -> Result<TeamId> {
+    async fn team_of(&mut self, captured: &Captured) -> Result<TeamToken> {
         match self.proven.take() {
             Some((token, team)) if token == captured.token => Ok(team),
             _ => find(self.capture, &captured.token).await?.ok_or(Refused::UnknownToken),
@@ -201,9 +202,8 @@ impl Upload<'_> {
     }
 }
 
-async fn find(capture: &Capture, token: &str) -> Result<Option<TeamId>> {
-    let found = capture.service.team_by_token(token).await?;
-    Ok(found.map(|found| found.team))
+async fn find(capture: &Capture, token: &str) -> Result<Option<TeamToken>> {
+    Ok(capture.service.team_by_token(token).await?)
 }
 
 /// A small body, unpacked, if it is small then as well.
@@ -380,7 +380,7 @@ impl Upload<'_> {
         let Some(team) = find(self.capture, token).await? else {
             return Ok(false);
         };
-        self.reservation.patiently(|mine| mine.prove(team)).await?;
+        self.reservation.patiently(|mine| mine.prove(team.organization)).await?;
         self.proven = Some((token.to_owned(), team));
         Ok(true)
     }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use service::mail::Letter;
 use testkit::browser::PASSWORD;
 use testkit::kit::with_json;
-use testkit::{Kit, on_both};
+use testkit::{Browser, Kit, on_both};
 
 use crate::column;
 
@@ -169,6 +169,21 @@ on_both! {
         assert_eq!(mine.delete(SESSIONS).await.status, 204);
         assert_eq!((other.get(ME).await.status, mine.get(ME).await.status), (401, 200));
         assert_eq!(foreign.get(ME).await.status, 200);
+    }
+
+    async fn the_newest_hundred_sessions_of_a_person_stay(kit: Kit) {
+        kit.give_password(&kit.member).await;
+        let browsers: Vec<Browser> = (0..102).map(|_| kit.browser()).collect();
+        for browser in &browsers {
+            kit.service.clock().advance(TimeDelta::milliseconds(2));
+            assert_eq!(browser.log_in("mia@example.com", PASSWORD).await.status, 200);
+        }
+        for (n, browser) in browsers.iter().enumerate() {
+            let status = if n < 2 { 401 } else { 200 };
+            assert_eq!(browser.get("/api/users/@me/").await.status, status, "{n}");
+        }
+        let sessions = kit.database.column::<i64>("SELECT count(*) FROM session").await;
+        assert_eq!(sessions, [100]);
     }
 
     async fn another_password_ends_the_other_sessions(kit: Kit) {

@@ -52,6 +52,31 @@ pub(crate) fn texts(domains: &[&Reply]) -> Sighting {
 }
 
 on_both! {
+    async fn an_organization_has_a_hundred_domains_and_no_more(kit: Kit) {
+        for number in 0..98 {
+            assert_eq!(add(&kit, json!({ "domain": format!("d{number}.example") })).await.status, 201);
+        }
+        let last = futures_util::future::join_all((0..6).map(|number| {
+            let path = kit.at("domains/");
+            let (kit, body) = (&kit, json!({ "domain": format!("last{number}.example") }));
+            async move { kit.post(&kit.admin.key, &path, body).await }
+        })).await;
+        assert_eq!(last.iter().filter(|reply| reply.status == 201).count(), 2, "{last:?}");
+        let refused: Vec<&Reply> = last.iter().filter(|reply| reply.status != 201).collect();
+        assert!(refused.iter().all(|reply| reply.code() == (400, "too_many_domains")), "{refused:?}");
+        elsewhere(&kit, "another.example").await;
+        let page = kit.get(&kit.admin.key, &kit.at("domains/?limit=1")).await;
+        let gone = kit.at(&format!("domains/{}/", column(&page, "id")[0].as_str().unwrap()));
+        assert_eq!(kit.delete(&kit.owner.key, &gone).await.status, 204);
+        assert_eq!(add(&kit, json!({ "domain": "again.example" })).await.status, 201);
+    }
+
+    async fn certificates_have_a_longest_length(kit: Kit) {
+        let long = format!("{CERTIFICATE}{}", "\n".repeat(33_000));
+        let reply = add(&kit, json!({ "domain": "long.example", "saml_x509_cert": format!("{long}x") })).await;
+        assert_eq!((reply.code(), reply.text("/attr")), ((400, "max_length"), "saml_x509_cert"), "{reply:?}");
+    }
+
     async fn the_name_alone_is_enough(kit: Kit) {
         let made = add(&kit, json!({ "domain": "Example.COM" })).await;
         assert_eq!(made.status, 201, "{made:?}");

@@ -154,7 +154,9 @@ on_both! {
         let token = made.text("/invite_link").trim_end_matches('/').rsplit('/').next().unwrap().to_owned();
         let path = format!("/api/signup/{token}/");
         let mut account = json!({ "first_name": "Ann", "last_name": "Lee", "password": "ann.lee@example.net" });
+        let before = kit.service.hashes_computed();
         assert_eq!(kit.browser().post(&path, account.clone()).await.code(), (400, "password_too_common"));
+        assert_eq!(kit.service.hashes_computed(), before, "it is judged before it is hashed");
         account["password"] = json!("several quite random words");
         assert_eq!(kit.browser().post(&path, account).await.status, 201, "and the invite can be tried again");
     }
@@ -222,6 +224,31 @@ on_both! {
         assert_eq!(kit.service.hashes_computed() - before, 1);
         assert_eq!(replies.iter().filter(|reply| reply.status == 201).count(), 1);
         assert!(replies.iter().all(|reply| reply.status == 201 || reply.status == 400), "{replies:?}");
+    }
+
+    /// With their own account, from networks that it was signed in to from before.
+    async fn nobody_keeps_people_on_new_networks_out_with_the_right_password(kit: Kit) {
+        kit.give_password(&kit.owner).await;
+        kit.give_password(&kit.outsider).await;
+        let service = &kit.service;
+        let sign_in = async |n: u32| {
+            let address = format!("2001:db8:1:{:02x}00::1", n % 16);
+            service.sign_in("otto@elsewhere.example", PASSWORD, from(&address)).await
+        };
+        for n in 0..16 {
+            sign_in(n).await.unwrap();
+        }
+        let attack = async { join_all((0..160).map(sign_in)).await };
+        let honest = async {
+            let before = service.hashes_computed();
+            service.sign_in("olga@example.com", PASSWORD, from("203.0.113.5")).await.unwrap();
+            service.hashes_computed() - before
+        };
+        let (attack, with_hers) = futures_util::future::join(attack, honest).await;
+        assert!(with_hers <= 10, "hers was among the first: {with_hers}");
+        let refused = attack.iter().filter(|attempt| matches!(attempt, Err(Error::Throttled(_)))).count();
+        assert!(refused >= 100 && attack.iter().any(Result::is_ok), "{refused}");
+        service.sign_in("otto@elsewhere.example", PASSWORD, from("2001:db8:1::1")).await.expect("and nothing was held against it");
     }
 
     async fn an_honest_person_does_not_wait_for_forty_networks_that_guess(kit: Kit) {

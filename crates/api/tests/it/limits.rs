@@ -80,6 +80,7 @@ on_both! {
     }
 
     async fn an_organization_and_the_instance_have_limits_of_their_own(kit: Kit) {
+        kit.service.clock().advance(TimeDelta::days(2));
         for (n, address) in (0_u32..).zip(["a", "b"]) {
             let person = kit.join(&format!("{address}@example.net"), Level::Member).await;
             for part in 0..2 {
@@ -96,12 +97,102 @@ on_both! {
         let one = json!({ "target_email": "x@example.net" });
         assert_eq!(kit.post(&kit.outsider.key, &elsewhere, one.clone()).await.status, 201);
         kit.database.run("UPDATE hourly_count SET used = 2000 WHERE subject = 'instance'").await;
-        // Whoever has used little is not kept out by those who used it all.
+        expect_limited(&kit.post(&kit.outsider.key, &elsewhere, one.clone()).await, 1800);
+        // Whoever has proven who they are, and used little, is not kept out by those who used it all.
+        kit.database.run("UPDATE app_user SET is_email_verified = TRUE WHERE email LIKE 'otto@%'").await;
         assert_eq!(kit.post(&kit.outsider.key, &elsewhere, one.clone()).await.status, 201);
         kit.database.run("UPDATE hourly_count SET used = 20 WHERE subject <> 'instance' AND subject NOT LIKE 'address %'").await;
         let refused = kit.post(&kit.outsider.key, &elsewhere, one).await;
         expect_limited(&refused, 1800);
         assert!(refused.text("/detail").contains("this server"), "{refused:?}");
+    }
+
+    /// Otherwise whoever creates accounts has as many shares.
+    async fn only_established_people_have_a_share_of_their_own(kit: Kit) {
+        let founder = kit.proven("founder@example.net").await;
+        let newcomer = kit.proven("newcomer@example.net").await;
+        let one = async |key: &str, organization: &str, n: u32| {
+            let at = format!("/api/organizations/{organization}/invites/");
+            kit.post(key, &at, json!({ "target_email": format!("x{n}@example.net") })).await
+        };
+        let found = async |key: &str, name: &str| {
+            kit.post(key, "/api/organizations/", json!({ "name": name })).await.text("/id").to_owned()
+        };
+        let (first, theirs) = (found(&founder.key, "First").await, found(&newcomer.key, "Theirs").await);
+        assert_eq!(one(&founder.key, &first, 0).await.status, 201);
+        let use_up = "UPDATE hourly_count SET used = 2000 WHERE subject = 'instance'";
+        kit.database.run(use_up).await;
+        expect_limited(&one(&newcomer.key, &theirs, 1).await, 1800);
+        kit.service.clock().advance(TimeDelta::days(1));
+        kit.database.run("UPDATE hourly_count SET used = 0").await;
+        let late = kit.proven("late@example.net").await;
+        let latest = found(&late.key, "Latest").await;
+        assert_eq!(one(&newcomer.key, &theirs, 2).await.status, 201);
+        kit.database.run(use_up).await;
+        assert_eq!(one(&newcomer.key, &theirs, 3).await.status, 201, "it is a day old");
+        expect_limited(&one(&late.key, &latest, 4).await, 1800);
+        // People whose address is not proven have the share of their organization.
+        kit.database.run("UPDATE app_user SET is_email_verified = TRUE WHERE email LIKE 'olga@%'").await;
+        assert_eq!(invite(&kit, &kit.member.key, 5..6).await.status, 200);
+        expect_limited(&one(&kit.outsider.key, &kit.other.to_string(), 6).await, 1800);
+    }
+
+    async fn whoever_creates_many_organizations_has_one_share_for_all_of_them(kit: Kit) {
+        let people = [kit.proven("a@example.net").await, kit.proven("b@example.net").await];
+        let founder = kit.proven("founder@example.net").await;
+        kit.service.clock().advance(TimeDelta::days(2));
+        let mut organizations = Vec::new();
+        for person in &people {
+            let (organization, _) = testkit::kit::organization_of(&kit.service, &person.user.email, &founder).await;
+            kit.service.add_member(&service::access::Who::system(), organization, &person.user, Level::Member).await.unwrap();
+            organizations.push(format!("/api/organizations/{organization}/invites/bulk/"));
+        }
+        assert_eq!(kit.post(&people[0].key, &organizations[0], invites(0..12)).await.status, 200);
+        kit.database.run("UPDATE hourly_count SET used = 2000 WHERE subject = 'instance'").await;
+        assert_eq!(kit.post(&people[1].key, &organizations[1], invites(0..8)).await.status, 200);
+        expect_limited(&kit.post(&people[1].key, &organizations[1], invites(8..9)).await, 1800);
+    }
+
+    async fn accounts_are_counted_for_whoever_invited(kit: Kit) {
+        let invited = kit.post(&kit.member.key, &kit.at("invites/"), json!({ "target_email": "a@example.net" })).await;
+        let link = invited.text("/invite_link").trim_end_matches('/');
+        let path = format!("/api/signup/{}/", link.rsplit('/').next().unwrap());
+        let account = json!({ "first_name": "A", "password": PASSWORD });
+        assert_eq!(kit.browser().post(&path, account).await.status, 201);
+        let subjects = "SELECT subject FROM hourly_count WHERE action = 'sign_up' ORDER BY subject";
+        let subjects = kit.database.column::<String>(subjects).await;
+        assert!(subjects.contains(&format!("user {}", kit.member.user.id)), "{subjects:?}");
+        assert!(subjects.contains(&format!("founder {}", kit.owner.user.id)), "{subjects:?}");
+    }
+
+    /// A dry run leaves the link as it is, and so it could be used forever.
+    async fn a_link_has_so_many_attempts_an_hour(kit: Kit) {
+        let kit = kit.with_mail().await;
+        let invited = kit.post(&kit.owner.key, &kit.at("invites/"), json!({ "target_email": "a@example.net" })).await;
+        let link = invited.text("/invite_link").trim_end_matches('/');
+        let path = format!("/api/signup/{}/", link.rsplit('/').next().unwrap());
+        let account = json!({ "first_name": "A", "password": PASSWORD });
+        let dry = format!("{path}?dry_run=true");
+        assert_eq!(kit.browser().post(&dry, account.clone()).await.status, 201);
+        kit.database.run("UPDATE hourly_count SET used = 29 WHERE action = 'link_attempt'").await;
+        assert_eq!(kit.browser().post(&dry, account.clone()).await.status, 201);
+        let before = kit.service.hashes_computed();
+        expect_limited(&kit.browser().post(&dry, account.clone()).await, 1800);
+        expect_limited(&kit.browser().post(&path, account.clone()).await, 1800);
+
+        assert_eq!(kit.browser().post("/api/reset/", json!({ "email": "olga@example.com" })).await.status, 204);
+        let (_, letter) = kit.letters().await.into_iter().find(|(to, _)| to == "olga@example.com").unwrap();
+        let service::mail::Letter::PasswordReset { link, .. } = letter else { panic!("{letter:?}") };
+        let reset = format!("/api/reset/{}/?dry_run=true", link.trim_end_matches('/').rsplit('/').next().unwrap());
+        let chosen = json!({ "password": "another horse battery" });
+        assert_eq!(kit.service.hashes_computed(), before);
+        let done = kit.browser().post(&reset, chosen.clone()).await;
+        assert!(done.status < 300, "{done:?}");
+        kit.database.run("UPDATE hourly_count SET used = 30 WHERE action = 'link_attempt'").await;
+        expect_limited(&kit.browser().post(&reset, chosen).await, 1800);
+        assert_eq!(kit.service.hashes_computed(), before + 1);
+        kit.service.clock().advance(TimeDelta::hours(1));
+        assert_eq!(kit.browser().post(&path, account).await.status, 201);
     }
 
     async fn keys_accounts_and_resets_are_limited_too(kit: Kit) {

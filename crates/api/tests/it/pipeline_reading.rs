@@ -90,7 +90,7 @@ on_both! {
         set_up(&kit, &app, json!({ "enabled": false })).await;
         let elsewhere = second_team(&kit).await;
         set_up(&kit, &app, json!({ "enabled": true, "team_id": elsewhere })).await;
-        kit.database.run("UPDATE pipeline_version SET files = 'not to be read', code = 'nor this'").await;
+        kit.database.run("UPDATE pipeline_version SET files = 'not to be read', code = 'nor this', offers = 'nor that'").await;
 
         let number = |config: &str| config.rsplit('/').nth(1).unwrap().to_owned();
         let urls = site_apps(&kit).await;

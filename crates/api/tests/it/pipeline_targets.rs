@@ -83,6 +83,38 @@ on_both! {
         assert_eq!(changed.status, 200, "{changed:?}");
     }
 
+    async fn an_address_that_is_secret_or_inside_of_json_is_one(kit: Kit) {
+        let fields = json!([
+            { "key": "url", "type": "string", "secret": true }, { "key": "place", "type": "string", "secret": true },
+            { "key": "target", "type": "json" }, { "key": "mode", "type": "string", "secret": true },
+            { "key": "token", "name": "API token", "type": "string", "secret": true },
+        ]);
+        let manifest = json!({ "name": "Sender", "config": fields }).to_string();
+        let source = json!({ "index.ts": "export function onEvent() {}", "plugin.json": manifest });
+        let app = create(&kit, COLLECTION, json!({ "plugin_type": "source", "source": source })).await;
+        let values = json!({ "url": "https://good.example/x", "token": "hush-hush", "place": "https://good.example",
+            "target": { "to": { "via": ["good.example"] } }, "mode": "fast" });
+        let config = kit.post(&kit.admin.key, &format!("{app}configs/"), json!({ "enabled": true, "config": values })).await;
+        assert_eq!(config.status, 201, "{config:?}");
+        let config = format!("{app}configs/{}/", config.body["id"]);
+        for change in [
+            json!({ "url": "https://evil.example/x" }),
+            json!({ "url": null }),
+            json!({ "place": "evil.example" }),
+            json!({ "target": { "to": { "via": ["evil.example"] } } }),
+            json!({ "target": { "host": "evil" } }),
+            json!({ "target": null }),
+        ] {
+            let refused = kit.patch(&kit.member.key, &config, json!({ "config": change })).await;
+            assert_eq!(refused.code(), (400, "required"), "{change}: {refused:?}");
+            assert!(refused.body.to_string().contains("config__"), "{refused:?}");
+        }
+        for change in [json!({ "mode": "slow" }), json!({ "token": "other" })] {
+            let changed = kit.patch(&kit.member.key, &config, json!({ "config": change })).await;
+            assert_eq!(changed.status, 200, "{change}: {changed:?}");
+        }
+    }
+
     /// A publisher's other default, or another field that names the host, is shown before anybody agrees.
     async fn consent_shows_where_secrets_would_go(kit: Kit) {
         kit.make_operator(&kit.admin).await;

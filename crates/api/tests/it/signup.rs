@@ -67,6 +67,7 @@ on_both! {
             "#);
         }
         kit.letters().await;
+        kit.database.run("UPDATE app_user SET is_email_verified = (1 = 1) WHERE email <> 'mia@example.com'").await;
         let joined = browser.post(&path, account()).await;
         assert_eq!((joined.status, joined.text("/email"), joined.text("/redirect_url")), (201, "ann@example.com", "/"));
         assert_eq!((joined.text("/first_name"), joined.text("/last_name")), ("Ann", "Lee"));
@@ -84,7 +85,7 @@ on_both! {
             to
         }).collect();
         told.sort();
-        assert_eq!(told, ["adam@example.com", "mia@example.com", "olga@example.com"]);
+        assert_eq!(told, ["adam@example.com", "olga@example.com"], "Mia's address was never proven to be hers");
     }
 
     async fn nobody_is_told_of_newcomers_where_that_is_not_wanted(kit: Kit) {
@@ -263,6 +264,41 @@ on_both! {
         let free = json!({ "target_email": "ceo@free.example", "send_email": false });
         let free = at(&kit.post(&kit.outsider.key, &elsewhere, free).await);
         assert_eq!(kit.browser().post(&free, account()).await.status, 201);
+    }
+
+    /// The inviter holds this link, and could find out who has an account with it: not unseen, and not often.
+    async fn finding_out_who_has_an_account_leaves_a_trace_and_has_an_end(kit: Kit) {
+        let kit = kit.with_mail().await;
+        let elsewhere = format!("/api/organizations/{}/invites/", kit.other);
+        let mia = json!({ "target_email": "mia@example.com", "send_email": false });
+        let probe = at(&kit.post(&kit.outsider.key, &elsewhere, mia).await);
+        for tries in 1..=3 {
+            assert_eq!(kit.browser().post(&probe, account()).await.code(), (400, "account_exists"));
+            let log = format!("/api/organizations/{}/activity/?scope=OrganizationInvite", kit.other);
+            let log = kit.get(&kit.outsider.key, &log).await;
+            let refused = column(&log, "activity").into_iter().filter(|activity| *activity == "sign_up_refused");
+            assert_eq!(refused.count(), tries, "{log:?}");
+        }
+        kit.database.run("UPDATE hourly_count SET used = 20 WHERE action = 'known_address' AND subject LIKE 'organization %'").await;
+        let nobody = json!({ "target_email": "nobody@example.net", "send_email": false });
+        let other = at(&kit.post(&kit.outsider.key, &elsewhere, nobody.clone()).await);
+        for path in [&probe, &other] {
+            let late = kit.browser().post(path, account()).await;
+            assert_eq!(late.code(), (429, "throttled"), "{late:?}");
+            assert!(!late.header("retry-after").is_empty());
+        }
+        // Neither another organization of theirs nor another member of this one helps.
+        kit.database.run("UPDATE hourly_count SET used = 0 WHERE action = 'known_address' AND subject LIKE 'organization %'").await;
+        kit.database.run("UPDATE hourly_count SET used = 20 WHERE action = 'known_address' AND subject LIKE 'user %'").await;
+        assert_eq!(kit.browser().post(&probe, account()).await.code(), (429, "throttled"));
+        // The mailbox's owner may know, and gets in.
+        kit.letters().await;
+        kit.post(&kit.outsider.key, &elsewhere, json!({ "target_email": "nobody@example.net" })).await;
+        let mailed = mailed(&kit).await;
+        assert_eq!(kit.browser().post(&mailed, account()).await.status, 201);
+        kit.service.clock().advance(TimeDelta::hours(1));
+        let own = invited(&kit, nobody).await;
+        assert_eq!(kit.browser().post(&own, account()).await.code(), (400, "account_exists"));
     }
 
     async fn whoever_was_squatted_gets_in_by_the_mailbox(kit: Kit) {

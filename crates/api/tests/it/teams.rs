@@ -24,6 +24,20 @@ on_both! {
         assert_eq!(kit.get(&kit.admin.key, &at).await.status, 404);
     }
 
+    /// Their events are deleted later, and only those of teams that are known to have been deleted.
+    async fn deleted_teams_are_recorded(kit: Kit) {
+        let made = kit.post(&kit.admin.key, &kit.at("teams"), json!({ "name": "Web" })).await;
+        let web = service::TeamId(made.body["id"].as_i64().unwrap());
+        assert_eq!(kit.delete(&kit.admin.key, made.header("location")).await.status, 204);
+        assert!(kit.service.deleted_teams().await.unwrap().is_empty(), "events may be on their way");
+        kit.service.clock().advance(chrono::TimeDelta::minutes(11));
+        assert_eq!(kit.service.deleted_teams().await.unwrap(), [web]);
+        kit.service.forget_deleted_team(web).await.unwrap();
+        assert_eq!(kit.delete(&kit.owner.key, &kit.at("")).await.status, 204);
+        kit.service.clock().advance(chrono::TimeDelta::minutes(11));
+        assert_eq!(kit.service.deleted_teams().await.unwrap(), [kit.team], "with their organization");
+    }
+
     async fn teams_are_listed_oldest_first(kit: Kit) {
         for name in ["B", "A"] {
             kit.post(&kit.admin.key, &kit.at("teams/"), json!({ "name": name })).await;

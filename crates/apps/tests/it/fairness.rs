@@ -1,11 +1,14 @@
 //! Organizations take turns: what one of them has waiting keeps nobody else waiting.
 
-use std::sync::Arc;
+use std::io;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use apps::{Apps, Outside};
 use chrono::TimeDelta;
 use events::Incoming;
+use outbound::{Dialer, Http, Policy, Resolve, Roots};
 use sandbox::{Limits, Sandbox};
 use serde_json::{Map, Value, json};
 use service::{OrganizationId, Rotation, TeamId, WorkerId};
@@ -35,8 +38,32 @@ export async function onEvent() { await sleep(15) }
 export async function runEveryMinute() { await sleep(25) }
 ";
 
+/// Takes almost as long as a call may, three times with one event.
+const LENGTHY: &str = "
+const sleep = () => new Promise((resolve) => setTimeout(resolve, 900))
+export async function setupPlugin() { await sleep() }
+export async function onEvent() { await sleep() }
+export async function composeWebhook() { await sleep(); return null }
+";
+
 /// Within so long others' events are handed over, whatever apps do.
 const SOON: Duration = Duration::from_secs(35);
+
+/// Notes for whom names are looked up, and knows none.
+#[derive(Default)]
+struct Callers(Mutex<Vec<u128>>);
+
+#[async_trait::async_trait]
+impl Resolve for Callers {
+    async fn resolve(&self, _: &str) -> io::Result<Vec<IpAddr>> {
+        Err(io::Error::other("no name is known"))
+    }
+
+    fn of(&self, caller: u128) -> Option<Arc<dyn Resolve>> {
+        self.0.lock().unwrap().push(caller);
+        None
+    }
+}
 
 /// A step is one task, or the events of one configuration.
 const FEW: usize = 4;
@@ -94,6 +121,14 @@ impl<'a> Tenant<'a> {
         assert_eq!(made.status, 201, "{made:?}");
     }
 
+    /// The only configuration of the only app.
+    async fn configs(&self) -> Value {
+        let apps = format!("/api/organizations/{}/pipeline_destinations/", self.organization);
+        let app = self.kit.get(&self.person.key, &apps).await.body["results"][0]["id"].clone();
+        let configs = self.kit.get(&self.person.key, &format!("{apps}{app}/configs/")).await;
+        configs.body["results"][0].clone()
+    }
+
     async fn happen(&self, name: &str, amount: usize) {
         let now = self.kit.service.clock().now();
         let incoming = Incoming {
@@ -117,20 +152,25 @@ async fn step(kit: &Kit, times: usize) {
 /// A server with so many slots, whose apps may take as long as those of a real one. Dropped, it ends.
 struct Working(tokio::task::JoinHandle<()>);
 
+/// Apps whose calls may take so long.
+fn apps_with(kit: &Kit, slots: usize, call_time: Duration) -> Apps {
+    let outside = testkit::kit::apps_outside(kit.local_apps());
+    let limits = Limits {
+        call_time,
+        ..outside.sandbox.limits().clone()
+    };
+    let sandbox = Sandbox::new(outside.sandbox.program().clone(), limits);
+    let outside = Outside {
+        sandbox,
+        slots,
+        ..outside
+    };
+    Apps::new(kit.service.clone(), kit.events.clone(), outside)
+}
+
 impl Working {
     fn start(kit: &Kit, slots: usize) -> Self {
-        let outside = testkit::kit::apps_outside(kit.local_apps());
-        let limits = Limits {
-            call_time: Duration::from_secs(30),
-            ..outside.sandbox.limits().clone()
-        };
-        let sandbox = Sandbox::new(outside.sandbox.program().clone(), limits);
-        let outside = Outside {
-            sandbox,
-            slots,
-            ..outside
-        };
-        let apps = Apps::new(kit.service.clone(), kit.events.clone(), outside);
+        let apps = apps_with(kit, slots, Duration::from_secs(30));
         Self(tokio::spawn(async move { apps.work(CancellationToken::new()).await }))
     }
 }
@@ -188,6 +228,63 @@ on_both! {
         quiet.happen("ours", 0).await;
         let _working = Working::start(&kit, 4);
         wait_for(&receiver).await;
+    }
+
+    async fn whoever_is_slow_while_others_wait_is_stopped_and_tried_again(kit: Kit) {
+        let receiver = Receiver::start();
+        let mut people = Vec::new();
+        for number in 0..8 {
+            people.push(kit.someone(&format!("person-{number}@example.com")).await);
+        }
+        let many = Tenant::many(&kit, &people).await;
+        for one in &many {
+            one.run(SLOW, json!({})).await;
+            one.happen("theirs", 0).await;
+        }
+        // One slot: seven apps at once, and a third of them slow.
+        let _working = Working::start(&kit, 1);
+        let begun = Instant::now();
+        let mut stopped = None;
+        while stopped.is_none() {
+            assert!(begun.elapsed() < SOON, "nobody was stopped");
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            for one in &many {
+                let configs = one.configs().await;
+                let is_stopped = configs["error"].as_str().is_some_and(|error| error.contains("while others waited"));
+                stopped = stopped.or(is_stopped.then_some(configs));
+            }
+        }
+        let stopped = stopped.unwrap();
+        assert_eq!(stopped["enabled"], true, "{stopped}");
+        let [_, quiet] = Tenant::both(&kit);
+        quiet.run(HOOK, json!({ "url": receiver.url() })).await;
+        quiet.happen("ours", 0).await;
+        assert!(wait_for(&receiver).await < Duration::from_secs(12));
+    }
+
+    async fn names_are_looked_up_for_the_organization(kit: Kit) {
+        let [own, _] = Tenant::both(&kit);
+        own.run(HOOK, json!({ "url": "https://somewhere.example/" })).await;
+        own.happen("one", 0).await;
+        let callers = Arc::new(Callers::default());
+        let dialer = Dialer::with_names(Policy::default(), callers.clone());
+        let outside = Outside {
+            http: Http::new(dialer, &Roots::public()).unwrap(),
+            ..testkit::kit::apps_outside(kit.local_apps())
+        };
+        let apps = Apps::new(kit.service.clone(), kit.events.clone(), outside);
+        assert!(apps.step().await.unwrap());
+        assert_eq!(*callers.0.lock().unwrap(), [own.organization.0.as_u128()]);
+    }
+
+    async fn a_turn_has_the_time_of_one_call_in_all(kit: Kit) {
+        let [own, _] = Tenant::both(&kit);
+        own.run(LENGTHY, json!({})).await;
+        own.happen("one", 0).await;
+        let apps = apps_with(&kit, 1, Duration::from_secs(1));
+        assert!(apps.step().await.unwrap());
+        let config = own.configs().await;
+        assert!(config["error"].as_str().unwrap_or_default().contains("took longer than it may"), "{config}");
     }
 
     async fn code_that_does_not_end_keeps_nobody_else_from_changing_apps(kit: Kit) {

@@ -243,8 +243,11 @@ on_both! {
         kit.run_apps().await;
         pass(&kit, 60);
         kit.run_apps().await;
+        let waiting = async || -> Vec<i64> { kit.database.column("SELECT payload_bytes FROM pipeline_usage").await };
+        assert_eq!(waiting().await, ["later".len() + r#"{"n":1}"#.len()].map(|bytes| i64::try_from(bytes).unwrap()));
         pass(&kit, 31);
         kit.run_apps().await;
+        assert_eq!(waiting().await, [0], "what is done no longer waits");
         pass(&kit, 1);
         let start = kit.service.clock().now() - TimeDelta::hours(1);
         let found = kit.events.stored(kit.team.0, start, kit.service.clock().now(), 0, MOST).await.unwrap().events;

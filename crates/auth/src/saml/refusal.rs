@@ -6,12 +6,25 @@
 pub struct Refusal {
     pub rule: Rule,
     pub detail: String,
+    /// The provider's signature was valid: whoever sent this has something that the provider once said.
+    pub is_signed: bool,
 }
 
 impl Refusal {
     pub(super) fn new(rule: Rule, detail: impl Into<String>) -> Self {
-        let detail = detail.into();
-        Self { rule, detail }
+        Self {
+            rule,
+            detail: detail.into(),
+            is_signed: false,
+        }
+    }
+
+    /// The same of a document whose signature was valid.
+    pub(super) fn of_signed(self) -> Self {
+        Self {
+            is_signed: true,
+            ..self
+        }
     }
 }
 

@@ -94,6 +94,7 @@ fn verb(activity: &str) -> String {
         "config_deleted" => "deleted a configuration of".to_owned(),
         "resent" => "sent again".to_owned(),
         "sign_in_refused" => "refused a sign-in through".to_owned(),
+        "sign_up_refused" => "refused a sign-up with".to_owned(),
         "recovery_codes_created" => "made recovery codes for".to_owned(),
         "recovery_code_used" => "used a recovery code of".to_owned(),
         other => words(other),

@@ -2,7 +2,7 @@ use chrono::TimeDelta;
 use events::Incoming;
 use service::access::{Caller, ChangeExports, ReadExports, Who};
 use service::batch_exports::{
-    Backfill, BackfillWish, Busy, DestinationInput, ExportName, ExportRest, Interval, Job, NewExport, Outcome,
+    Backfill, BackfillWish, Choice, DestinationInput, ExportName, ExportRest, Interval, Job, NewExport, Outcome,
     Progress, Run, RunFilter, RunStatus,
 };
 use service::organizations::NewOrganization;
@@ -103,7 +103,9 @@ impl<'a> Scene<'a> {
         let claimed = self
             .kit
             .service
-            .claim_run(worker, &Busy::default(), &Rotation::default())
+            .claim_run(worker, &[], &Rotation::default(), |due, _| {
+                due.first().map_or(Choice::Nobody, |id| Choice::Take(*id))
+            })
             .await
             .expect("the service does it");
         claimed.expect("a run is due")

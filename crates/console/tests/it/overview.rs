@@ -1,6 +1,8 @@
 use chrono::TimeDelta;
 use service::access::{Caller, ChangeApps, ChangeDomains, ChangeExports};
-use service::batch_exports::{Busy, DestinationInput, ExportName, ExportRest, Interval, NewExport, Outcome, Progress};
+use service::batch_exports::{
+    Choice, DestinationInput, ExportName, ExportRest, Interval, NewExport, Outcome, Progress,
+};
 use service::domains::{DomainPatch, NewDomain};
 use service::pipeline::{App, AppFields, AppName, Collection, MOST_FAILURES, NewApp, PluginType, Step, Stop};
 use service::{AppConfigId, Level, Rotation, WorkerId};
@@ -183,7 +185,9 @@ async fn a_failing_export_comes_before_what_can_wait() {
     let worker = WorkerId(uuid::Uuid::nil());
     let job = kit
         .service
-        .claim_run(worker, &Busy::default(), &Rotation::default())
+        .claim_run(worker, &[], &Rotation::default(), |due, _| {
+            due.first().map_or(Choice::Nobody, |id| Choice::Take(*id))
+        })
         .await
         .unwrap()
         .expect("a run is due");

@@ -65,6 +65,24 @@ async fn a_refused_answer_says_no_more_than_that() {
 }
 
 #[tokio::test]
+async fn answers_are_counted_by_network() {
+    let kit = Kit::new().await;
+    let domain = kit.domain("sso.example.net", "").await;
+    let path = format!("/saml/{domain}/acs/");
+    let mut answers = Vec::new();
+    for _ in 0..100 {
+        answers.push(kit.browser().post(&path, &[("SAMLResponse", "PHg+PC94Pg==")]).await);
+    }
+    let (refused, late): (Vec<_>, Vec<_>) = answers.into_iter().partition(|answer| answer.status == 403);
+    // One more is forgiven every second.
+    assert!(refused.len() >= 60 && late.len() > 10, "{}", refused.len());
+    assert!(
+        late.iter()
+            .all(|answer| answer.status == 429 && !answer.header("retry-after").is_empty())
+    );
+}
+
+#[tokio::test]
 async fn providers_and_domains_that_are_not_there_are_not_found() {
     let kit = Kit::new().await;
     for path in [

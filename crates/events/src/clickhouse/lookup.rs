@@ -16,6 +16,9 @@ const MOST_READ: usize = 96 * 1024 * 1024;
 /// The same for one question: answers are not longer than 64 MiB, and escaped.
 const MOST_ANSWERED: usize = 16 * 1024 * 1024;
 
+/// How many persons are asked for with all their names at once: each may have a thousand, and answers have a limit.
+const MOST_UNITED: usize = 100;
+
 /// A parameter of a form must stay below the server's limit for a field, which is 128 KiB.
 const LONGEST_LIST: usize = 64 * 1024;
 
@@ -35,7 +38,9 @@ pub(super) async fn people(
             .filter_map(|name| people.owner(team, name).map(|id| id.to_string()))
             .collect();
         let united: Vec<&str> = united.iter().map(String::as_str).collect();
-        owners(client, tables, team, "toString(person_id)", &united, &mut people).await?;
+        for united in united.chunks(MOST_UNITED) {
+            owners(client, tables, team, "toString(person_id)", united, &mut people).await?;
+        }
         let own = names.iter().map(|name| crate::persons::person_id(team, name));
         let ids: HashSet<String> = names
             .iter()

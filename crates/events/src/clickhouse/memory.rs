@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use uuid::Uuid;
 
 use super::people::{Id, Name, Owner, People, Person};
+use crate::remembered::Remembered;
 
 /// How long a person may be remembered: so old may the properties be that an event carries.
 const FRESH: Duration = Duration::from_secs(10);
-/// How many names, and how many ids of events, are remembered.
+/// How many names are remembered.
 const MOST_NAMES: usize = 50_000;
-const MOST_UUIDS: usize = 1_000_000;
 /// How many bytes of properties of persons.
 const MOST_BYTES: usize = 64 * 1024 * 1024;
 
@@ -21,15 +21,13 @@ pub(super) struct Memory {
     persons: HashMap<Id, (Person, Instant)>,
     /// At least as many bytes as the properties of these have.
     bytes: usize,
-    /// Ids that senders gave, in two generations: what this process stored lately is not stored again when a program
-    /// repeats its request.
-    young: HashSet<(i64, Uuid)>,
-    old: HashSet<(i64, Uuid)>,
+    /// Ids that senders gave: what this process stored lately is not stored again when a program repeats its request.
+    uuids: Remembered,
 }
 
 impl Memory {
     pub(super) fn has_seen(&self, team: i64, uuid: Uuid) -> bool {
-        self.young.contains(&(team, uuid)) || self.old.contains(&(team, uuid))
+        self.uuids.contains(team, uuid)
     }
 
     /// Those of these names who are remembered.
@@ -78,16 +76,18 @@ impl Memory {
     }
 
     pub(super) fn see(&mut self, uuids: HashSet<(i64, Uuid)>) {
-        if self.young.len() > MOST_UUIDS {
-            self.old = std::mem::take(&mut self.young);
+        let teams: HashSet<i64> = uuids.iter().map(|(team, _)| *team).collect();
+        for (team, uuid) in uuids {
+            self.uuids.insert(team, uuid);
         }
-        self.young.extend(uuids);
+        for team in teams {
+            self.uuids.end_batch(team, 0);
+        }
     }
 
     pub(super) fn forget_team(&mut self, team: i64) {
         self.forget_people();
-        self.young.retain(|(of, _)| *of != team);
-        self.old.retain(|(of, _)| *of != team);
+        self.uuids.forget_team(team);
     }
 
     /// Forgets persons, of whom it is not known what was written. What was stored stays known.

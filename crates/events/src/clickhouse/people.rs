@@ -7,7 +7,8 @@ use uuid::Uuid;
 
 use crate::left_out::{self, Why};
 use crate::persons::{
-    Allowance, Applied, Change, Effect, MOST_DISTINCT_IDS, Merge, NO_PROPERTIES, effect, merged_text, person_id,
+    Allowance, Applied, BYTES_OF_MOVED_ID, Change, Effect, MOST_DISTINCT_IDS, Merge, NO_PROPERTIES, effect,
+    merged_text, person_id,
 };
 use crate::{Incoming, Time};
 
@@ -18,6 +19,9 @@ pub(super) type Id = (i64, Uuid);
 
 /// Properties longer than this are not read just to see whether an event changes them.
 const MUCH: usize = 16 * 1024;
+
+/// What is left of properties that many events carry when ClickHouse has compressed them, one part in so many, about.
+const COMPRESSED: usize = 4;
 
 /// Whom a distinct id belongs to.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -60,6 +64,8 @@ pub(super) struct People {
     pub changed_persons: HashSet<Id>,
     /// How many bytes of properties were read.
     pub bytes_read: usize,
+    /// The names of each person, from the first merge on: looking through all owners for each merge would take too long.
+    names: Option<HashMap<Id, Vec<Name>>>,
 }
 
 impl People {
@@ -83,9 +89,10 @@ impl People {
                 NO_PROPERTIES.into(),
             );
         };
-        let is_left_out = allowance.is_spent() || self.leaves_out(&name, &change);
+        let is_left_out = !allowance.is_enough_for(&change) || self.leaves_out(&name, &change);
         if let Some(merge) = change.merge.as_ref().filter(|_| !is_left_out) {
-            self.merge(&name, merge, at);
+            let moved = self.merge(&name, merge, at);
+            allowance.spend(moved * BYTES_OF_MOVED_ID);
         }
         let id = self.person_of(&name, at);
         if is_left_out {
@@ -94,16 +101,24 @@ impl People {
         }
         let person = self.persons.get_mut(&id).expect("the person of a name is known");
         let touched = if change.touches_properties() { 3 } else { 1 };
-        let mut is_too_large = false;
+        let (mut is_too_large, mut written) = (false, 0);
         if changed(person, &change, &mut is_too_large) {
             person.change(now);
+            written = person.properties.len();
             self.changed_persons.insert(id);
         }
         if is_too_large {
             left_out::note(team, Why::TooLarge);
         }
         let properties = self.persons[&id].properties.clone();
+        let copied = properties.len() / COMPRESSED;
+        let is_carried = allowance.is_enough_to_store(copied);
         allowance.spend(touched * properties.len());
+        allowance.store(written + if is_carried { copied } else { 0 });
+        if !is_carried {
+            left_out::note(team, Why::TooMuchAtOnce);
+            return (id.1, NO_PROPERTIES.into());
+        }
         (id.1, properties)
     }
 
@@ -141,10 +156,14 @@ impl People {
             inserted_at: now,
         };
         self.owners.insert(name.clone(), owner);
+        if let Some(names) = &mut self.names {
+            names.entry((name.0, person)).or_default().push(name.clone());
+        }
         self.changed_owners.insert(name.clone());
     }
 
-    fn merge(&mut self, name: &Name, merge: &Merge, at: Moment) {
+    /// Says how many names another person has now.
+    fn merge(&mut self, name: &Name, merge: &Merge, at: Moment) -> usize {
         let other = (name.0, merge.distinct_id.clone());
         match (self.owners.get(name).copied(), self.owners.get(&other).copied()) {
             // Whoever was first seen anonymously keeps what is known of them, under both names.
@@ -154,28 +173,28 @@ impl People {
                 self.join_if_room(&other, person, at);
             }
             (Some(stays), Some(goes)) if stays.person != goes.person => {
-                self.unite((name.0, stays.person), (name.0, goes.person), merge.is_forced, at);
+                return self.unite((name.0, stays.person), (name.0, goes.person), merge.is_forced, at);
             }
             _ => {}
         }
+        0
     }
 
     /// Gives a person a name that was nobody's. With too many of them, the name makes a person of its own.
     fn join_if_room(&mut self, name: &Name, person: Id, at: Moment) {
-        if number(&self.names_of(person)) < MOST_DISTINCT_IDS {
+        if number(self.names_of(person)) < MOST_DISTINCT_IDS {
             self.own(name, person.1, at.now);
         } else {
             self.person_of(name, at);
         }
     }
 
-    fn unite(&mut self, stays: Id, goes: Id, is_forced: bool, at: Moment) {
-        let names = self.names_of(goes);
-        let is_too_many = number(&names) + number(&self.names_of(stays)) > MOST_DISTINCT_IDS;
+    fn unite(&mut self, stays: Id, goes: Id, is_forced: bool, at: Moment) -> usize {
+        let is_too_many = number(self.names_of(goes)) + number(self.names_of(stays)) > MOST_DISTINCT_IDS;
         let mut gone = self.persons.remove(&goes).unwrap_or_else(|| nobody(0, at));
         if is_too_many || (gone.is_identified && !is_forced) {
             self.persons.insert(goes, gone);
-            return;
+            return 0;
         }
         let kept = self.persons.entry(stays).or_insert_with(|| nobody(0, at));
         let found = std::mem::replace(&mut gone.properties, NO_PROPERTIES.into());
@@ -190,18 +209,25 @@ impl People {
         gone.change(at.now);
         self.persons.insert(goes, gone);
         self.changed_persons.extend([stays, goes]);
-        for name in names {
-            self.own(&name, stays.1, at.now);
+        let names = self.names().remove(&goes).unwrap_or_default();
+        for name in &names {
+            self.own(name, stays.1, at.now);
         }
+        names.len()
     }
 
-    fn names_of(&self, person: Id) -> Vec<Name> {
-        let is_theirs = |(name, owner): &(&Name, &Owner)| (name.0, owner.person) == person;
-        self.owners
-            .iter()
-            .filter(is_theirs)
-            .map(|(name, _)| name.clone())
-            .collect()
+    fn names_of(&mut self, person: Id) -> &[Name] {
+        self.names().get(&person).map_or(&[], Vec::as_slice)
+    }
+
+    fn names(&mut self) -> &mut HashMap<Id, Vec<Name>> {
+        self.names.get_or_insert_with(|| {
+            let mut names: HashMap<Id, Vec<Name>> = HashMap::new();
+            for (name, owner) in &self.owners {
+                names.entry((name.0, owner.person)).or_default().push(name.clone());
+            }
+            names
+        })
     }
 
     pub(super) fn owner(&self, team: i64, name: &str) -> Option<Uuid> {

@@ -14,7 +14,7 @@ use super::lookup;
 use super::memory::Memory;
 use super::people::{Name, People, merges_with};
 use super::rows::{EventRows, owner_rows, person_rows};
-use crate::persons::Allowance;
+use crate::persons::{Allowance, Budgets};
 use crate::turns::Turns;
 use crate::{Error, Hold, Incoming, Result, Time, size};
 
@@ -59,6 +59,7 @@ impl Writer {
             inserter,
             tables,
             memory: Memory::default(),
+            budgets: Budgets::default(),
         };
         tokio::spawn(desk.run(taken));
         Self { jobs }
@@ -97,6 +98,7 @@ struct Desk {
     inserter: Inserter,
     tables: Arc<Tables>,
     memory: Memory,
+    budgets: Budgets,
 }
 
 impl Desk {
@@ -160,7 +162,8 @@ impl Desk {
             count += 1;
             // Persons with many properties are much work; others come in between.
             tokio::task::consume_budget().await;
-            let mut allowance = Allowance::new(append.bytes);
+            let budget = self.budgets.of(append.team, append.bytes);
+            let mut allowance = Allowance::new(append.bytes, budget);
             for event in &append.events {
                 let is_repeated =
                     |uuid: Uuid| self.memory.has_seen(append.team, uuid) || !uuids.insert((append.team, uuid));
@@ -170,6 +173,7 @@ impl Desk {
                 let person = people.take(append.team, event, append.now, &mut allowance);
                 rows.push(append.team, event, append.now, person);
             }
+            self.budgets.put_back(append.team, allowance.budget());
         }
         // Persons first: a repeat after a failure changes nothing about them, and events never wait for a person.
         let (owners, persons) = (owner_rows(&people)?, person_rows(&people)?);

@@ -13,19 +13,24 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior, ffi};
 use uuid::Uuid;
 
 use super::interrupt::{Interrupt, failure};
+use super::pace::Pace;
 use crate::{MOST_ROW_BYTES, Result, scalars};
 
 /// Passes on a column of a row, given its number, unless all so far are more than a row may have.
 pub(super) const HELD: &str = "hedgerow_held";
 
+/// Tells that a scan has come to an event, given its `seq`. Never false: it ends the statement when its time is over.
+pub(super) const REACHED: &str = "hedgerow_reached";
+
 /// The version of the tables below.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 
 /// Every team has a table of events besides these: see [`make_table`].
 ///
 /// `floor` is the time below which nothing is stored any more: the latest ingestion time given out, or the latest line
-/// drawn, whichever is later. `changed_at` of a distinct id is raised with its person's, so that one index tells which
-/// rows of persons changed in an interval. `seen` is a log: nothing is ever looked up in it.
+/// drawn, whichever is later. A distinct id changed when its person did, or at its own `changed_at` if that is later: a
+/// change of a person is one of a single row, however many ids it has. Properties of persons that are long are kept in
+/// `person_properties`, once for all events that carry them. `seen` is a log: nothing is ever looked up in it.
 const TABLES: &str = "
     CREATE TABLE clock (id INTEGER PRIMARY KEY CHECK (id = 1), floor INTEGER NOT NULL) STRICT;
     INSERT INTO clock (id, floor) VALUES (1, -9223372036854775808);
@@ -34,6 +39,7 @@ const TABLES: &str = "
         team_id INTEGER NOT NULL,
         person_id BLOB NOT NULL,
         properties TEXT NOT NULL,
+        properties_id INTEGER,
         created_at INTEGER NOT NULL,
         version INTEGER NOT NULL,
         is_identified INTEGER NOT NULL,
@@ -41,16 +47,20 @@ const TABLES: &str = "
         changed_at INTEGER NOT NULL,
         PRIMARY KEY (team_id, person_id)
     ) STRICT, WITHOUT ROWID;
+    CREATE UNIQUE INDEX person_changed ON person (team_id, changed_at, person_id) WHERE is_deleted = 0;
+    CREATE TABLE person_properties (id INTEGER PRIMARY KEY, team_id INTEGER NOT NULL, properties TEXT NOT NULL) STRICT;
+    CREATE INDEX person_properties_team ON person_properties (team_id);
     CREATE TABLE person_distinct_id (
         team_id INTEGER NOT NULL,
         distinct_id TEXT NOT NULL,
         person_id BLOB NOT NULL,
         version INTEGER NOT NULL,
-        changed_at INTEGER NOT NULL,
+        changed_at INTEGER,
         PRIMARY KEY (team_id, distinct_id)
     ) STRICT, WITHOUT ROWID;
-    CREATE INDEX person_distinct_id_changed ON person_distinct_id (team_id, changed_at, distinct_id);
-    CREATE INDEX person_distinct_id_person ON person_distinct_id (team_id, person_id);
+    CREATE UNIQUE INDEX person_distinct_id_changed
+        ON person_distinct_id (team_id, changed_at, person_id, distinct_id) WHERE changed_at IS NOT NULL;
+    CREATE INDEX person_distinct_id_person ON person_distinct_id (team_id, person_id, distinct_id);
 ";
 
 /// How often, and how many times, a connection asks again for a lock that another process holds. Short and often: the
@@ -76,7 +86,7 @@ pub(super) fn open_to_write(path: &Path) -> Result<Connection> {
 }
 
 /// Opens a connection that only reads.
-pub(super) fn open_to_read(path: &Path, interrupt: &Interrupt) -> Result<Connection> {
+pub(super) fn open_to_read(path: &Path, interrupt: &Interrupt, pace: &Pace) -> Result<Connection> {
     let connection = Connection::open_with_flags(path, flags(OpenFlags::SQLITE_OPEN_READ_WRITE))?;
     connection.busy_handler(Some(ask_again))?;
     connection.execute_batch("PRAGMA query_only = ON; PRAGMA cache_size = -4096")?;
@@ -95,6 +105,10 @@ pub(super) fn open_to_read(path: &Path, interrupt: &Interrupt) -> Result<Connect
         }
         Ok(context.get_arg(0))
     })?;
+    let pace = pace.clone();
+    connection.create_scalar_function(REACHED, 1, FunctionFlags::SQLITE_UTF8, move |context| {
+        pace.reach(context.get(0)?).map(|()| true)
+    })?;
     let is_pure = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
     connection.create_scalar_function("uuid_text", 1, is_pure, |context| {
         Ok(match context.get_raw(0) {
@@ -112,7 +126,8 @@ pub(super) fn table(team: i64) -> String {
 
 /// Makes a team's table of events.
 ///
-/// It has no index but its key. Ingestion times never decrease with `seq`, and no row is ever changed or deleted, so an
+/// Where `person_properties_id` is set, the properties of the person are those, and otherwise the ones in the row. The
+/// table has no index but its key. Ingestion times never decrease with `seq`, and no row is ever changed or deleted, so an
 /// interval is found by halving and counted by subtracting.
 pub(super) fn make_table(connection: &Connection, team: i64) -> rusqlite::Result<()> {
     connection.execute_batch(&format!(
@@ -127,6 +142,7 @@ pub(super) fn make_table(connection: &Connection, team: i64) -> rusqlite::Result
             created_at INTEGER NOT NULL,
             person_id BLOB NOT NULL,
             person_properties TEXT NOT NULL,
+            person_properties_id INTEGER,
             inserted_at INTEGER NOT NULL
         ) STRICT",
         table(team)
@@ -168,18 +184,23 @@ fn is_busy(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy)
 }
 
+/// Every table but those of teams.
+pub(super) fn make_all(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch(TABLES)
+}
+
 fn make_tables(connection: &mut Connection) -> Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let version: i64 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    let unknown = |what: &'static str| Err(io::Error::new(io::ErrorKind::InvalidData, what).into());
     if version > VERSION {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            "the file is of a newer version of this program",
-        )
-        .into());
+        return unknown("the file is of a newer version of this program");
+    }
+    if (1..VERSION).contains(&version) {
+        return unknown("the file is of a version of this program from before its first release");
     }
     if version < VERSION {
-        transaction.execute_batch(TABLES)?;
+        make_all(&transaction)?;
         transaction.pragma_update(None, "user_version", VERSION)?;
     }
     Ok(transaction.commit()?)

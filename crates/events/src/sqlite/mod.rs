@@ -6,7 +6,9 @@
 mod batch;
 mod file;
 pub(crate) mod interrupt;
+mod pace;
 mod people;
+mod person_scan;
 mod recent;
 mod scan;
 mod seen;
@@ -27,6 +29,7 @@ use tokio::task::spawn_blocking;
 use crate::rows::Portion;
 use crate::{Error, Hold, Incoming, Result, Rows, Scan, Time, schema};
 use interrupt::{Interrupt, StopOnDrop, Wanted};
+use pace::Pace;
 use store::{Ready, Work};
 use writer::Writer;
 
@@ -90,7 +93,12 @@ impl Embedded {
     }
 
     pub(crate) async fn forget_team(&self, team: i64) -> Result<()> {
-        self.writer.run(Work::Forget { team }).await
+        let is_done = Arc::<AtomicBool>::default();
+        while !is_done.load(Ordering::Relaxed) {
+            let is_done = is_done.clone();
+            self.writer.run(Work::Forget { team, is_done }).await?;
+        }
+        Ok(())
     }
 
     pub(crate) fn scan(&self, scan: Scan, portion: Portion) -> Rows {
@@ -98,7 +106,7 @@ impl Embedded {
         let readers = self.readers.clone();
         let (wanted, stop) = readers.wanted();
         spawn_blocking(move || {
-            let work = || readers.with(wanted, |connection| scan::run(connection, &scan, portion, &sender));
+            let work = || readers.with(wanted, |reader| scan::run(reader, &scan, portion, &sender));
             // A scan that ended in a panic must not look like one that came to its end.
             let outcome = catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(Error::Stopped));
             if let Err(error) = outcome {
@@ -110,21 +118,20 @@ impl Embedded {
     }
 
     pub(crate) async fn count(&self, scan: Scan) -> Result<u64> {
-        self.read(move |connection| scan::count(connection, &scan)).await
+        self.read(move |reader| scan::count(reader, &scan)).await
     }
 
     pub(crate) async fn earliest(&self, team: i64, model: Model) -> Result<Option<Time>> {
-        let micros = self
-            .read(move |connection| scan::earliest(connection, team, model))
-            .await?;
+        let micros = self.read(move |reader| scan::earliest(reader, team, model)).await?;
         Ok(micros.and_then(DateTime::from_timestamp_micros))
     }
 
     pub(crate) async fn ping(&self) -> Result<()> {
-        self.read(|connection| Ok(store::floor(connection).map(drop)?)).await
+        self.read(|reader| Ok(store::floor(&reader.connection).map(drop)?))
+            .await
     }
 
-    async fn read<T: Send + 'static>(&self, work: impl FnOnce(&Connection) -> Result<T> + Send + 'static) -> Result<T> {
+    async fn read<T: Send + 'static>(&self, work: impl FnOnce(&Reader) -> Result<T> + Send + 'static) -> Result<T> {
         let readers = self.readers.clone();
         let (wanted, _stop) = readers.wanted();
         spawn_blocking(move || readers.with(wanted, work))
@@ -146,6 +153,7 @@ struct Readers {
 struct Reader {
     connection: Connection,
     interrupt: Interrupt,
+    pace: Pace,
 }
 
 impl Readers {
@@ -158,26 +166,31 @@ impl Readers {
         std::mem::take(&mut *current).store(true, Ordering::Relaxed);
     }
 
-    fn with<T>(&self, wanted: Wanted, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+    fn with<T>(&self, wanted: Wanted, work: impl FnOnce(&Reader) -> Result<T>) -> Result<T> {
         if wanted.is_over() {
             return Err(Error::Stopped);
         }
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let reader = kept.map_or_else(|| self.open(), Ok)?;
         reader.interrupt.set(Some(wanted));
-        let outcome = work(&reader.connection);
+        let outcome = work(&reader);
         reader.interrupt.set(None);
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() < KEPT {
+        // A transaction that could not be ended goes with its connection.
+        if kept.len() < KEPT && reader.connection.is_autocommit() {
             kept.push(reader);
         }
         outcome
     }
 
     fn open(&self) -> Result<Reader> {
-        let interrupt = Interrupt::default();
-        let connection = file::open_to_read(&self.path, &interrupt)?;
+        let (interrupt, pace) = (Interrupt::default(), Pace::default());
+        let connection = file::open_to_read(&self.path, &interrupt, &pace)?;
         interrupt.watch(&connection)?;
-        Ok(Reader { connection, interrupt })
+        Ok(Reader {
+            connection,
+            interrupt,
+            pace,
+        })
     }
 }

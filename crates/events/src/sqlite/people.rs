@@ -7,7 +7,16 @@ use uuid::Uuid;
 
 use super::recent::{Recent, Weigh};
 use crate::left_out::{self, Why};
-use crate::persons::{self, Applied, Change, MOST_DISTINCT_IDS, MOST_PROPERTY_BYTES, Merge, NO_PROPERTIES};
+use crate::persons::{
+    self, Applied, BYTES_OF_MOVED_ID, Change, MOST_DISTINCT_IDS, MOST_PROPERTY_BYTES, Merge, NO_PROPERTIES,
+};
+
+/// Properties of more bytes than this are kept once for all events that carry them. Shorter ones are in each event:
+/// looking them up would take longer than reading them.
+const MOST_INLINE_BYTES: usize = 1024;
+
+/// What counting one distinct id of a person stands for, in bytes of properties.
+const BYTES_OF_COUNTED_ID: usize = 2;
 
 /// Persons used lately. Right as long as nobody else writes to the file; whoever owns this looks for that.
 #[derive(Debug, Default)]
@@ -21,6 +30,8 @@ pub(super) struct People {
 pub(super) struct Person {
     pub(super) id: Uuid,
     pub(super) properties: Arc<str>,
+    /// Where they are kept, if they are long.
+    pub(super) properties_id: Option<i64>,
     created_at: i64,
     version: i64,
     is_identified: bool,
@@ -48,8 +59,10 @@ pub(super) struct Known<'a> {
     pub(super) at: i64,
     /// When the event happened: a person exists since then.
     pub(super) timestamp: i64,
-    /// How many bytes of properties were read and written for this event.
+    /// How many bytes of properties were read and written for this event. Rows of distinct ids count as some.
     pub(super) touched: usize,
+    /// How many bytes of properties were written.
+    pub(super) written: usize,
 }
 
 impl Known<'_> {
@@ -80,6 +93,7 @@ impl Known<'_> {
         person.is_identified |= change.identifies;
         if let Some(properties) = self.applied(change, &person.properties) {
             person.properties = properties;
+            person.properties_id = None;
             is_changed = true;
         }
         if is_changed {
@@ -127,7 +141,9 @@ impl Known<'_> {
 
     /// Properties from before there was a limit are not read: they may take all memory.
     fn read(&mut self, id: Uuid) -> rusqlite::Result<Person> {
-        let sql = "SELECT person_id, iif(octet_length(properties) > ?3, ?4, properties), created_at, version, \
+        let sql = "SELECT person_id, CASE WHEN properties_id IS NOT NULL \
+                   THEN (SELECT kept.properties FROM person_properties kept WHERE kept.id = properties_id) \
+                   WHEN octet_length(properties) > ?3 THEN ?4 ELSE properties END, properties_id, created_at, version, \
                    is_identified, changed_at FROM person WHERE team_id = ?1 AND person_id = ?2";
         let most = i64::try_from(MOST_PROPERTY_BYTES).unwrap_or(i64::MAX);
         let person = self
@@ -149,13 +165,14 @@ impl Known<'_> {
         let mut person = Person {
             id: persons::person_id(self.team, distinct_id),
             properties: NO_PROPERTIES.into(),
+            properties_id: None,
             created_at: self.timestamp,
             version: 0,
             is_identified: false,
             changed_at: self.at,
         };
         self.save(&mut person)?;
-        self.join(distinct_id, person.id)?;
+        self.join(distinct_id, &person)?;
         Ok(person)
     }
 
@@ -164,7 +181,7 @@ impl Known<'_> {
         match (self.find(distinct_id)?, self.find(&merge.distinct_id)?) {
             (None, None) => {
                 let person = self.make(distinct_id)?;
-                self.join(&merge.distinct_id, person.id)?;
+                self.join(&merge.distinct_id, &person)?;
                 Ok(person)
             }
             (Some(person), None) => self.join_if_room(&merge.distinct_id, person),
@@ -177,13 +194,13 @@ impl Known<'_> {
     /// Gives a person a distinct id that was nobody's. With too many of them, the id makes a person of its own.
     fn join_if_room(&mut self, distinct_id: &str, person: Person) -> rusqlite::Result<Person> {
         if self.count_ids(person.id)? < MOST_DISTINCT_IDS {
-            self.join(distinct_id, person.id)?;
+            self.join(distinct_id, &person)?;
             return Ok(person);
         }
         self.make(distinct_id)
     }
 
-    fn may_merge(&self, stays: &Person, goes: &Person, is_forced: bool) -> rusqlite::Result<bool> {
+    fn may_merge(&mut self, stays: &Person, goes: &Person, is_forced: bool) -> rusqlite::Result<bool> {
         let may = stays.id != goes.id && (is_forced || !goes.is_identified);
         Ok(may && self.count_ids(stays.id)? + self.count_ids(goes.id)? <= MOST_DISTINCT_IDS)
     }
@@ -193,21 +210,26 @@ impl Known<'_> {
             self.people.ids.remove(persons::person_id(self.team, &distinct_id));
         }
         self.people.persons.remove(goes.id);
-        self.connection
+        let moved = self
+            .connection
             .prepare_cached(
-                "UPDATE person_distinct_id SET person_id = ?1, version = version + 1, changed_at = ?2 \
-                 WHERE team_id = ?3 AND person_id = ?4",
-            )?
-            .execute(params![stays.id.as_bytes(), self.at, self.team, goes.id.as_bytes()])?;
-        self.connection
-            .prepare_cached(
-                "UPDATE person SET is_deleted = 1, properties = '{}', version = version + 1, changed_at = ?1 \
+                "UPDATE person_distinct_id SET person_id = ?1, version = version + 1, changed_at = NULL \
                  WHERE team_id = ?2 AND person_id = ?3",
+            )?
+            .execute(params![stays.id.as_bytes(), self.team, goes.id.as_bytes()])?;
+        self.touched += moved * BYTES_OF_MOVED_ID;
+        self.connection
+            .prepare_cached(
+                "UPDATE person SET is_deleted = 1, properties = '{}', properties_id = NULL, version = version + 1, \
+                 changed_at = ?1 WHERE team_id = ?2 AND person_id = ?3",
             )?
             .execute(params![self.at, self.team, goes.id.as_bytes()])?;
         let (properties, is_whole) = persons::merged_text(&stays.properties, &goes.properties);
         if !is_whole {
             left_out::note(self.team, Why::TooLarge);
+        }
+        if !Arc::ptr_eq(&stays.properties, &properties) {
+            stays.properties_id = None;
         }
         stays.properties = properties;
         stays.created_at = stays.created_at.min(goes.created_at);
@@ -216,23 +238,23 @@ impl Known<'_> {
         Ok(stays)
     }
 
-    /// Writes a person, and marks its distinct ids as changed.
+    /// Writes a person. Its distinct ids have changed with it.
     fn save(&mut self, person: &mut Person) -> rusqlite::Result<()> {
-        self.touched += person.properties.len();
-        if person.changed_at != self.at {
-            let sql = "UPDATE person_distinct_id SET changed_at = ?1 WHERE team_id = ?2 AND person_id = ?3";
-            self.connection
-                .prepare_cached(sql)?
-                .execute(params![self.at, self.team, person.id.as_bytes()])?;
-            person.changed_at = self.at;
+        person.changed_at = self.at;
+        let is_long = person.properties.len() > MOST_INLINE_BYTES;
+        if is_long && person.properties_id.is_none() {
+            person.properties_id = Some(self.keep(&person.properties)?);
         }
-        let sql = "INSERT OR REPLACE INTO person \
-                   (team_id, person_id, properties, created_at, version, is_identified, is_deleted, changed_at) \
-                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, ?7)";
+        let inline = if is_long { "" } else { &*person.properties };
+        self.touched += inline.len();
+        self.written += inline.len();
+        let sql = "INSERT OR REPLACE INTO person (team_id, person_id, properties, properties_id, created_at, version, \
+                   is_identified, is_deleted, changed_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, ?8)";
         self.connection.prepare_cached(sql)?.execute(params![
             self.team,
             person.id.as_bytes(),
-            person.properties,
+            inline,
+            person.properties_id,
             person.created_at,
             person.version,
             person.is_identified,
@@ -242,23 +264,34 @@ impl Known<'_> {
         Ok(())
     }
 
-    /// Gives a distinct id that was nobody's to a person.
-    fn join(&mut self, distinct_id: &str, person: Uuid) -> rusqlite::Result<()> {
+    fn keep(&mut self, properties: &str) -> rusqlite::Result<i64> {
+        self.touched += properties.len();
+        self.written += properties.len();
+        let sql = "INSERT INTO person_properties (team_id, properties) VALUES (?1, ?2)";
+        self.connection
+            .prepare_cached(sql)?
+            .insert(params![self.team, properties])
+    }
+
+    /// Gives a distinct id that was nobody's to a person. It has a time of its own if the person does not change with it.
+    fn join(&mut self, distinct_id: &str, person: &Person) -> rusqlite::Result<()> {
+        let changed_at = (person.changed_at != self.at).then_some(self.at);
         let sql = "INSERT INTO person_distinct_id (team_id, distinct_id, person_id, version, changed_at) \
                    VALUES (?1, ?2, ?3, 0, ?4)";
         let mut insert = self.connection.prepare_cached(sql)?;
-        insert.execute(params![self.team, distinct_id, person.as_bytes(), self.at])?;
+        insert.execute(params![self.team, distinct_id, person.id.as_bytes(), changed_at])?;
         self.people
             .ids
-            .insert(persons::person_id(self.team, distinct_id), person);
+            .insert(persons::person_id(self.team, distinct_id), person.id);
         Ok(())
     }
 
-    fn count_ids(&self, person: Uuid) -> rusqlite::Result<i64> {
+    fn count_ids(&mut self, person: Uuid) -> rusqlite::Result<i64> {
         let sql = "SELECT count(*) FROM person_distinct_id WHERE team_id = ?1 AND person_id = ?2";
-        self.connection
-            .prepare_cached(sql)?
-            .query_row(params![self.team, person.as_bytes()], |row| row.get(0))
+        let mut count = self.connection.prepare_cached(sql)?;
+        let count = count.query_row(params![self.team, person.as_bytes()], |row| row.get(0))?;
+        self.touched += usize::try_from(count).unwrap_or(0) * BYTES_OF_COUNTED_ID;
+        Ok(count)
     }
 
     fn distinct_ids(&self, person: Uuid) -> rusqlite::Result<Vec<String>> {
@@ -277,9 +310,10 @@ fn person(row: &Row<'_>) -> rusqlite::Result<Person> {
     Ok(Person {
         id: uuid(row, 0)?,
         properties: row.get(1)?,
-        created_at: row.get(2)?,
-        version: row.get(3)?,
-        is_identified: row.get(4)?,
-        changed_at: row.get(5)?,
+        properties_id: row.get(2)?,
+        created_at: row.get(3)?,
+        version: row.get(4)?,
+        is_identified: row.get(5)?,
+        changed_at: row.get(6)?,
     })
 }

@@ -1,23 +1,26 @@
 //! Reading. No read transaction is open while a batch waits to be taken: a slow reader would keep SQLite from ever
-//! starting its log anew. Rows never change, so a scan of many short transactions sees the same as one of a long one.
+//! starting its log anew, and none goes on for long: what a row costs is up to the query. Events never change, and persons that
+//! change come later, so a scan of many short transactions sees the same as one of a long one.
 
 use std::ops::Range;
 
-use hogql::Model;
+use hogql::{Column, Model, Query};
 use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension, Statement};
+use rusqlite::{Connection, OptionalExtension, Row, Statement};
 
 use super::batch::Batch;
-use super::file;
+use super::pace::Pace;
+use super::person_scan::{self, PersonScan};
 use super::select::Select;
+use super::{Reader, file};
 use crate::rows::Portion;
 use crate::{Result, Scan, Sender, Time};
 
-/// How many rows one transaction looks at when most do not match.
+/// How many rows one transaction looks at when most do not match. It ends earlier if they take long, see [`Pace`].
 const SLICE: i64 = 100_000;
 
 /// Sends what a scan asks for, until it is all sent or nobody listens.
-pub(super) fn run(connection: &Connection, scan: &Scan, portion: Portion, sender: &Sender) -> Result<()> {
+pub(super) fn run(reader: &Reader, scan: &Scan, portion: Portion, sender: &Sender) -> Result<()> {
     if scan.limit == Some(0) {
         return Ok(());
     }
@@ -27,23 +30,23 @@ pub(super) fn run(connection: &Connection, scan: &Scan, portion: Portion, sender
         sender,
     };
     match scan.query.model {
-        Model::Events => events(connection, scan, &mut output),
-        Model::Persons => persons(connection, scan, &mut output),
+        Model::Events => events(reader, scan, &mut output),
+        Model::Persons => persons(reader, scan, &mut output),
     }
 }
 
 /// How many rows there are, without reading them where that can be.
-pub(super) fn count(connection: &Connection, scan: &Scan) -> Result<u64> {
+pub(super) fn count(reader: &Reader, scan: &Scan) -> Result<u64> {
     let found = match scan.query.model {
-        Model::Events => count_events(connection, scan)?,
-        Model::Persons => count_persons(connection, scan)?,
+        Model::Events => count_events(reader, scan)?,
+        Model::Persons => count_persons(reader, scan)?,
     };
-    let found = u64::try_from(found).unwrap_or(0);
     Ok(scan.limit.map_or(found, |limit| found.min(limit as u64)))
 }
 
 /// The first ingestion time, in microseconds.
-pub(super) fn earliest(connection: &Connection, team: i64, model: Model) -> Result<Option<i64>> {
+pub(super) fn earliest(reader: &Reader, team: i64, model: Model) -> Result<Option<i64>> {
+    let connection = &reader.connection;
     match model {
         Model::Events if !file::has_table(connection, team)? => Ok(None),
         Model::Events => {
@@ -51,8 +54,14 @@ pub(super) fn earliest(connection: &Connection, team: i64, model: Model) -> Resu
             Ok(connection.query_row(&sql, [], |row| row.get(0)).optional()?)
         }
         Model::Persons => {
-            let sql = "SELECT min(changed_at) FROM person_distinct_id WHERE team_id = ?1";
-            Ok(connection.query_row(sql, [team], |row| row.get(0))?)
+            let all = Scan {
+                team,
+                query: Query::of(Model::Persons, &[Column::DistinctId]),
+                start: None,
+                end: Time::MAX_UTC,
+                limit: None,
+            };
+            person_scan::earliest(connection, &reader.pace, &all)
         }
     }
 }
@@ -80,17 +89,18 @@ impl Output<'_> {
     }
 }
 
-fn events(connection: &Connection, scan: &Scan, output: &mut Output<'_>) -> Result<()> {
-    let Some(range) = range(connection, scan)? else {
+fn events(reader: &Reader, scan: &Scan, output: &mut Output<'_>) -> Result<()> {
+    let Some(range) = range(&reader.connection, scan)? else {
         return Ok(());
     };
-    let select = Select::new(&scan.query, scan.team, 1);
-    let mut statement = connection.prepare(&select.events(scan.team))?;
-    bind(&mut statement, &select.parameters)?;
-    let mut next = range.start;
-    while next < range.end {
-        let until = range.end.min(next.saturating_add(SLICE));
-        next = read_slice(&mut statement, &select, next..until, output)?;
+    let select = Select::new(&scan.query, scan.team);
+    let mut slices = Slices::new(reader, &select, &select.events(scan.team), range)?;
+    while !slices.are_read() {
+        slices.read(|row| {
+            output.batch.push(row, &select.places)?;
+            output.left -= 1;
+            Ok(!output.is_full())
+        })?;
         if output.sender.is_closed() || (output.is_full() && !output.send()?) {
             return Ok(());
         }
@@ -98,101 +108,108 @@ fn events(connection: &Connection, scan: &Scan, output: &mut Output<'_>) -> Resu
     output.send().map(drop)
 }
 
-/// Reads until the slice ends or the batch is full, and says where to go on.
-fn read_slice(
-    statement: &mut Statement<'_>,
-    select: &Select,
-    slice: Range<i64>,
-    output: &mut Output<'_>,
-) -> Result<i64> {
-    let own = select.parameters.len();
-    statement.raw_bind_parameter(own + 1, slice.start)?;
-    statement.raw_bind_parameter(own + 2, slice.end)?;
-    let mut rows = statement.raw_query();
-    while let Some(row) = rows.next()? {
-        output.batch.push(row, &select.places)?;
-        output.left -= 1;
-        if output.is_full() {
-            return Ok(row.get::<_, i64>(0)? + 1);
-        }
-    }
-    Ok(slice.end)
+/// A statement about events, carried out in one short transaction after the other.
+struct Slices<'a> {
+    statement: Statement<'a>,
+    pace: &'a Pace,
+    /// How many parameters of the query come before those of a slice.
+    parameters: usize,
+    left: Range<i64>,
 }
 
-fn persons(connection: &Connection, scan: &Scan, output: &mut Output<'_>) -> Result<()> {
-    let select = Select::new(&scan.query, scan.team, 2);
-    let own = select.parameters.len();
-    let mut statement = connection.prepare(&select.persons(scan.team))?;
-    bind(&mut statement, &select.parameters)?;
-    statement.raw_bind_parameter(own + 3, scan.end.timestamp_micros())?;
-    let mut after = before_all(scan);
+impl<'a> Slices<'a> {
+    fn new(reader: &'a Reader, select: &Select, sql: &str, range: Range<i64>) -> Result<Self> {
+        let mut statement = reader.connection.prepare(sql)?;
+        bind(&mut statement, &select.parameters)?;
+        Ok(Self {
+            statement,
+            pace: &reader.pace,
+            parameters: select.parameters.len(),
+            left: range,
+        })
+    }
+
+    fn are_read(&self) -> bool {
+        self.left.is_empty()
+    }
+
+    /// Hands over rows until the slice ends, a while has passed, or `take` has enough.
+    fn read(&mut self, mut take: impl FnMut(&Row<'_>) -> Result<bool>) -> Result<()> {
+        let until = self.left.end.min(self.left.start.saturating_add(SLICE));
+        self.statement
+            .raw_bind_parameter(self.parameters + 1, self.left.start)?;
+        self.statement.raw_bind_parameter(self.parameters + 2, until)?;
+        self.pace.begin();
+        let mut rows = self.statement.raw_query();
+        self.left.start = loop {
+            match rows.next() {
+                Ok(Some(row)) => {
+                    let next = row.get::<_, i64>(0)? + 1;
+                    if !take(row)? || self.pace.is_over() {
+                        break next;
+                    }
+                }
+                Ok(None) => break until,
+                Err(error) => break self.pace.cut_before().ok_or(error)?,
+            }
+        };
+        Ok(())
+    }
+}
+
+fn persons(reader: &Reader, scan: &Scan, output: &mut Output<'_>) -> Result<()> {
+    let select = Select::new(&scan.query, scan.team);
+    let mut persons = PersonScan::new(&reader.connection, scan, &select)?;
     loop {
-        statement.raw_bind_parameter(own + 1, after.0)?;
-        statement.raw_bind_parameter(own + 2, &after.1)?;
-        let mut rows = statement.raw_query();
-        while let Some(row) = rows.next()? {
+        let is_end = persons.slice(&reader.pace, |row| {
             output.batch.push(row, &select.places)?;
             output.left -= 1;
-            if output.is_full() {
-                after = (row.get(0)?, row.get(1)?);
-                break;
-            }
+            Ok(!output.is_full())
+        })?;
+        if is_end {
+            return output.send().map(drop);
         }
-        drop(rows);
-        let is_last = !output.is_full();
-        if !output.send()? || is_last {
+        if output.sender.is_closed() || (output.is_full() && !output.send()?) {
             return Ok(());
         }
     }
 }
 
-/// The place before every row of a scan of persons: to SQLite, a blob comes after every text.
-fn before_all(scan: &Scan) -> (i64, Value) {
-    let start = scan.start.map_or(i64::MIN + 1, |start| start.timestamp_micros());
-    (start - 1, Value::Blob(Vec::new()))
-}
-
-fn count_events(connection: &Connection, scan: &Scan) -> Result<i64> {
-    let Some(range) = range(connection, scan)? else {
+fn count_events(reader: &Reader, scan: &Scan) -> Result<u64> {
+    let Some(range) = range(&reader.connection, scan)? else {
         return Ok(0);
     };
-    let select = Select::new(&scan.query, scan.team, 1);
+    let select = Select::new(&scan.query, scan.team);
     if !select.has_filter() {
-        return Ok(range.end - range.start);
+        return Ok(u64::try_from(range.end - range.start).unwrap_or(0));
     }
-    let mut statement = connection.prepare(&format!("SELECT count(*) FROM ({})", select.events(scan.team)))?;
-    bind(&mut statement, &select.parameters)?;
-    let own = select.parameters.len();
-    let (mut found, mut next) = (0, range.start);
-    while next < range.end {
-        let until = range.end.min(next.saturating_add(SLICE));
-        statement.raw_bind_parameter(own + 1, next)?;
-        statement.raw_bind_parameter(own + 2, until)?;
-        found += counted(&mut statement)?;
-        next = until;
+    let mut slices = Slices::new(reader, &select, &select.event_numbers(scan.team), range)?;
+    let mut found = 0;
+    while !slices.are_read() {
+        slices.read(|_| {
+            found += 1;
+            Ok(true)
+        })?;
     }
     Ok(found)
 }
 
-fn count_persons(connection: &Connection, scan: &Scan) -> Result<i64> {
-    let select = Select::new(&scan.query, scan.team, 2);
-    let own = select.parameters.len();
-    let mut statement = connection.prepare(&format!("SELECT count(*) FROM ({})", select.persons(scan.team)))?;
-    bind(&mut statement, &select.parameters)?;
-    let (start, nothing) = before_all(scan);
-    statement.raw_bind_parameter(own + 1, start)?;
-    statement.raw_bind_parameter(own + 2, nothing)?;
-    statement.raw_bind_parameter(own + 3, scan.end.timestamp_micros())?;
-    counted(&mut statement)
+fn count_persons(reader: &Reader, scan: &Scan) -> Result<u64> {
+    let nothing = Query {
+        fields: Vec::new(),
+        ..scan.query.clone()
+    };
+    let select = Select::new(&nothing, scan.team);
+    let mut persons = PersonScan::new(&reader.connection, scan, &select)?;
+    let mut found = 0;
+    while !persons.slice(&reader.pace, |_| {
+        found += 1;
+        Ok(true)
+    })? {}
+    Ok(found)
 }
 
-fn counted(statement: &mut Statement<'_>) -> Result<i64> {
-    let mut rows = statement.raw_query();
-    let count = rows.next()?.map(|row| row.get(0)).transpose()?;
-    Ok(count.unwrap_or(0))
-}
-
-fn bind(statement: &mut Statement<'_>, parameters: &[Value]) -> rusqlite::Result<()> {
+pub(super) fn bind(statement: &mut Statement<'_>, parameters: &[Value]) -> rusqlite::Result<()> {
     for (place, value) in parameters.iter().enumerate() {
         statement.raw_bind_parameter(place + 1, value)?;
     }
@@ -246,9 +263,139 @@ fn first_at(connection: &Connection, team: i64, range: Range<i64>, time: Time) -
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+    use std::time::Duration;
+
     use rusqlite::StatementStatus;
+    use serde_json::json;
 
     use super::*;
+    use crate::sqlite::interrupt::Interrupt;
+    use crate::{Events, Incoming};
+
+    const TEAM: i64 = 1;
+    const EVENTS: i64 = 300;
+
+    /// A file that is gone after the test.
+    struct File(PathBuf);
+
+    impl Drop for File {
+        fn drop(&mut self) {
+            for end in ["", "-wal", "-shm"] {
+                let _ = std::fs::remove_file(format!("{}{end}", self.0.display()));
+            }
+        }
+    }
+
+    impl File {
+        /// Some events, each of a person of its own with two ids, one of which came later.
+        async fn filled() -> Self {
+            let file = Self(std::env::temp_dir().join(format!("hedgerow-scan-{}", uuid::Uuid::now_v7())));
+            let store = Events::Embedded(crate::sqlite::Embedded::open(&file.0).unwrap());
+            for second in 0..3 {
+                let event = |n: i64| Incoming {
+                    uuid: None,
+                    event: if second == 1 { "$create_alias" } else { "x" }.to_owned(),
+                    distinct_id: format!("id-{n}"),
+                    properties: serde_json::from_value(json!({"alias": format!("also-{n}"), "n": n})).unwrap(),
+                    timestamp: Time::UNIX_EPOCH,
+                };
+                let now = Time::from_timestamp(second, 0).unwrap();
+                store
+                    .append(TEAM, (0..EVENTS / 3).map(event).collect(), now)
+                    .await
+                    .unwrap();
+            }
+            file
+        }
+
+        fn reader(&self, pace: Pace) -> Reader {
+            let interrupt = Interrupt::default();
+            Reader {
+                connection: file::open_to_read(&self.0, &interrupt, &pace).unwrap(),
+                interrupt,
+                pace,
+            }
+        }
+    }
+
+    fn query(text: &str) -> Scan {
+        Scan {
+            team: TEAM,
+            query: hogql::parse(text).unwrap(),
+            start: None,
+            end: Time::from_timestamp(100, 0).unwrap(),
+            limit: None,
+        }
+    }
+
+    async fn rows(reader: Reader, scan: Scan) -> (Vec<arrow::array::RecordBatch>, u64) {
+        let (sender, mut rows) = crate::Rows::channel(crate::schema(&scan.query), Portion::LARGE);
+        let read = tokio::task::spawn_blocking(move || {
+            run(&reader, &scan, Portion::LARGE, &sender).unwrap();
+            drop(sender);
+            count(&reader, &scan).unwrap()
+        });
+        let mut batches = Vec::new();
+        while let Some(batch) = rows.next().await {
+            batches.push(batch.unwrap());
+        }
+        (batches, read.await.unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_scan_of_many_short_slices_gives_the_same() {
+        let file = File::filled().await;
+        for text in [
+            "SELECT event, distinct_id, person_properties FROM events",
+            "SELECT event, distinct_id FROM events WHERE properties.n LIKE '%7%'",
+            "SELECT event FROM events WHERE event = 'never'",
+            "SELECT person_id, distinct_id, _inserted_at FROM persons",
+            "SELECT distinct_id FROM persons WHERE distinct_id LIKE '%7%'",
+            "SELECT distinct_id FROM persons WHERE distinct_id = 'never'",
+        ] {
+            let at_once = rows(file.reader(Pace::of(Duration::from_mins(10))), query(text)).await;
+            let in_slices = rows(file.reader(Pace::of(Duration::ZERO)), query(text)).await;
+            assert!(at_once == in_slices, "{text}");
+            let found: usize = at_once.0.iter().map(arrow::array::RecordBatch::num_rows).sum();
+            assert_eq!(
+                (found as u64, found == 0),
+                (at_once.1, text.contains("never")),
+                "{text}"
+            );
+        }
+    }
+
+    /// Whatever a row costs, no transaction goes on for long, also when nothing is found.
+    #[tokio::test]
+    async fn a_slice_ends_when_its_time_is_over() {
+        let file = File::filled().await;
+        let reader = file.reader(Pace::of(Duration::ZERO));
+        for text in [
+            "SELECT event FROM events WHERE event = 'never'",
+            "SELECT event FROM events",
+        ] {
+            let scan = query(text);
+            let select = Select::new(&scan.query, TEAM);
+            let range = range(&reader.connection, &scan).unwrap().unwrap();
+            let mut slices = Slices::new(&reader, &select, &select.events(TEAM), range).unwrap();
+            let mut count = 0;
+            while !slices.are_read() {
+                slices.read(|_| Ok(true)).unwrap();
+                count += 1;
+            }
+            assert_eq!(count, EVENTS, "{text}: a slice for each row");
+        }
+        let scan = query("SELECT distinct_id FROM persons WHERE distinct_id = 'never'");
+        let select = Select::new(&scan.query, TEAM);
+        let mut persons = PersonScan::new(&reader.connection, &scan, &select).unwrap();
+        let mut count = 0;
+        while !persons.slice(&reader.pace, |_| Ok(true)).unwrap() {
+            count += 1;
+        }
+        assert!(count >= 2 * EVENTS / 3, "{count} slices");
+        assert!(reader.connection.is_autocommit(), "no transaction is left open");
+    }
 
     #[test]
     fn the_bounds_of_a_large_table_are_found_without_reading_it() -> rusqlite::Result<()> {
@@ -256,7 +403,7 @@ mod tests {
         file::make_table(&connection, 1)?;
         connection.execute_batch(
             "WITH RECURSIVE number (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < 1000)
-             INSERT INTO event_1 SELECT n, x'', '', '', '', '', 0, 0, x'', '', 0 FROM number",
+             INSERT INTO event_1 SELECT n, x'', '', '', '', '', 0, 0, x'', '', NULL, 0 FROM number",
         )?;
         let mut statement = connection.prepare(&bounds(1))?;
         let found: (i64, i64) = statement.query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;

@@ -4,39 +4,15 @@
 //! with the ids as its key would say the same, but ids are random: every transaction would write most of its pages
 //! again. The log is the truth: it is read at the start, and whenever another process wrote.
 
-use std::collections::HashSet;
-use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
-
 use rusqlite::{Connection, params};
 use uuid::Uuid;
 
-/// How many ids one of the two generations holds: between one and two million are remembered, in 40 MB at most.
-const GENERATION: usize = 1_000_000;
+use crate::remembered::Remembered;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Seen {
-    /// Senders cannot make two ids that look the same here, because the key is random.
-    key: RandomState,
-    young: HashSet<u64, BuildHasherDefault<Itself>>,
-    old: HashSet<u64, BuildHasherDefault<Itself>>,
-    young_from: i64,
-    old_from: i64,
+    ids: Remembered,
     read_to: i64,
-    generation: usize,
-}
-
-impl Default for Seen {
-    fn default() -> Self {
-        Self {
-            key: RandomState::new(),
-            young: HashSet::default(),
-            old: HashSet::default(),
-            young_from: 0,
-            old_from: 0,
-            read_to: 0,
-            generation: GENERATION,
-        }
-    }
 }
 
 impl Seen {
@@ -44,63 +20,44 @@ impl Seen {
     pub(super) fn catch_up(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         let mut log = connection.prepare_cached("SELECT seq, team_id, uuids FROM seen WHERE seq > ?1 ORDER BY seq")?;
         let mut rows = log.query([self.read_to])?;
+        let mut forgotten = Vec::new();
         while let Some(row) = rows.next()? {
             let (seq, team) = (row.get(0)?, row.get(1)?);
             for bytes in row.get_ref(2)?.as_blob()?.chunks_exact(16) {
-                self.is_new(team, Uuid::from_slice(bytes).expect("a chunk has 16 bytes"));
+                self.ids
+                    .insert(team, Uuid::from_slice(bytes).expect("a chunk has 16 bytes"));
             }
-            self.finish_batch(seq);
+            self.read_to = seq;
+            forgotten.append(&mut self.ids.end_batch(team, seq));
         }
-        Ok(())
+        drop(rows);
+        self.cut(connection, &forgotten)
     }
 
     /// Remembers an id. False: it was remembered already.
     pub(super) fn is_new(&mut self, team: i64, uuid: Uuid) -> bool {
-        let fingerprint = self.key.hash_one((team, uuid));
-        !self.old.contains(&fingerprint) && self.young.insert(fingerprint)
+        self.ids.insert(team, uuid)
     }
 
-    /// Writes the ids of a batch, 16 bytes each, to the log, and cuts off the end that is too old.
+    /// Writes the ids of a batch, 16 bytes each, to the log, and removes from it what is no longer remembered.
     pub(super) fn log(&mut self, connection: &Connection, team: i64, uuids: &[u8]) -> rusqlite::Result<()> {
         if uuids.is_empty() {
             return Ok(());
         }
         let mut insert = connection.prepare_cached("INSERT INTO seen (team_id, uuids) VALUES (?1, ?2)")?;
         let seq = insert.insert(params![team, uuids])?;
-        if self.finish_batch(seq) {
-            connection.execute("DELETE FROM seen WHERE seq < ?1", [self.old_from])?;
+        self.read_to = seq;
+        let forgotten = self.ids.end_batch(team, seq);
+        self.cut(connection, &forgotten)
+    }
+
+    fn cut(&self, connection: &Connection, forgotten: &[i64]) -> rusqlite::Result<()> {
+        let mut delete = connection.prepare_cached("DELETE FROM seen WHERE seq = ?1")?;
+        // The newest stays: its number must not be given out again, because others read on from it.
+        for seq in forgotten.iter().filter(|&&seq| seq != self.read_to) {
+            delete.execute([seq])?;
         }
         Ok(())
-    }
-
-    /// True: a generation was dropped.
-    fn finish_batch(&mut self, seq: i64) -> bool {
-        self.read_to = seq;
-        let is_full = self.young.len() >= self.generation;
-        if is_full {
-            self.old = std::mem::take(&mut self.young);
-            self.old_from = self.young_from;
-            self.young_from = seq + 1;
-        }
-        is_full
-    }
-}
-
-/// A fingerprint is a hash already.
-#[derive(Debug, Default)]
-struct Itself(u64);
-
-impl Hasher for Itself {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, _bytes: &[u8]) {
-        unreachable!("only fingerprints are hashed")
-    }
-
-    fn write_u64(&mut self, fingerprint: u64) {
-        self.0 = fingerprint;
     }
 }
 
@@ -118,55 +75,71 @@ mod tests {
 
     fn small() -> Seen {
         Seen {
-            generation: 10,
-            ..Seen::default()
+            ids: Remembered::with_room_for(20),
+            read_to: 0,
         }
     }
 
-    fn store(seen: &mut Seen, log: &Connection, uuid: u128) -> bool {
-        let is_new = seen.is_new(1, Uuid::from_u128(uuid));
+    fn store(seen: &mut Seen, log: &Connection, team: i64, uuid: u128) -> bool {
+        let is_new = seen.is_new(team, Uuid::from_u128(uuid));
         let bytes = if is_new {
             uuid.to_be_bytes().to_vec()
         } else {
             Vec::new()
         };
-        seen.log(log, 1, &bytes).unwrap();
+        seen.log(log, team, &bytes).unwrap();
         is_new
     }
 
+    fn rows(log: &Connection) -> i64 {
+        log.query_row("SELECT count(*) FROM seen", [], |row| row.get(0))
+            .unwrap()
+    }
+
     #[test]
-    fn the_last_generation_is_remembered_and_the_log_stays_short() {
-        let (log, mut seen) = (log(), small());
-        for uuid in 0..100 {
-            assert!(store(&mut seen, &log, uuid));
+    fn what_was_stored_lately_is_remembered_and_the_log_stays_short() {
+        let (log, mut seen) = (
+            log(),
+            Seen {
+                ids: Remembered::with_room_for(2_000),
+                read_to: 0,
+            },
+        );
+        for uuid in 0..10_000 {
+            assert!(store(&mut seen, &log, 1, uuid));
             for lately in uuid.saturating_sub(9)..=uuid {
-                assert!(!store(&mut seen, &log, lately), "{lately} after {uuid}");
+                assert!(!store(&mut seen, &log, 1, lately), "{lately} after {uuid}");
             }
         }
-        let rows: i64 = log
-            .query_row("SELECT count(*) FROM seen", [], |row| row.get(0))
-            .unwrap();
-        assert!(rows <= 20, "{rows}");
+        assert!(rows(&log) <= 2_000, "{}", rows(&log));
+    }
+
+    #[test]
+    fn the_log_keeps_the_ids_of_a_team_that_sends_little() {
+        let (log, mut seen) = (log(), small());
+        assert!((0..5).all(|uuid| store(&mut seen, &log, 1, uuid)));
+        assert!((0..1_000).all(|uuid| store(&mut seen, &log, 2, uuid)));
+        assert!(rows(&log) <= 20, "{}", rows(&log));
+        let mut other = small();
+        other.catch_up(&log).unwrap();
+        for seen in [&mut seen, &mut other] {
+            assert!(
+                (0..5).all(|uuid| !store(seen, &log, 1, uuid)),
+                "repeated by the first team"
+            );
+        }
     }
 
     #[test]
     fn what_another_wrote_is_known_after_catching_up() {
         let (log, mut mine, mut other) = (log(), small(), small());
-        for uuid in 0..35 {
-            assert!(store(&mut other, &log, uuid));
+        for uuid in 0..20 {
+            assert!(store(&mut other, &log, 1, uuid));
         }
         mine.catch_up(&log).unwrap();
-        assert!((25..35).all(|uuid| !store(&mut mine, &log, uuid)));
-        assert!(store(&mut mine, &log, 100));
+        assert!((10..20).all(|uuid| !store(&mut mine, &log, 1, uuid)));
+        assert!(store(&mut mine, &log, 1, 100));
         other.catch_up(&log).unwrap();
-        assert!(!store(&mut other, &log, 100));
-    }
-
-    #[test]
-    fn an_id_of_one_team_is_new_to_another() {
-        let mut seen = small();
-        assert!(seen.is_new(1, Uuid::from_u128(7)));
-        assert!(seen.is_new(2, Uuid::from_u128(7)));
-        assert!(!seen.is_new(1, Uuid::from_u128(7)));
+        assert!(!store(&mut other, &log, 1, 100));
     }
 }

@@ -8,24 +8,26 @@ use super::file;
 /// SQLite makes all columns of a row before we see the first, so of more expressions than this it keeps count.
 const MANY_EXPRESSIONS: usize = 8;
 
+/// Every statement has one column of its own before those of the query.
+const OWN: usize = 1;
+
+/// When a row of persons changed: a distinct id without a time of its own changed with its person.
+const CHANGED_AT: &str = "max(p.changed_at, coalesce(d.changed_at, p.changed_at))";
+
 /// A SELECT list and a condition, and where each field of the query is in it.
 pub(super) struct Select {
     /// Those of the query itself; the statement's own come after them.
     pub(super) parameters: Vec<Value>,
     pub(super) places: Vec<usize>,
     columns: String,
-    filter: String,
-    /// How many columns of the statement's own come before those of the query.
-    own: usize,
+    filter: Option<String>,
     is_wide: bool,
 }
 
 impl Select {
-    /// `own` columns of the statement come before those of the query.
-    ///
     /// A field that is just a column is read as it is stored: ids become text on the way into Arrow, not by a call for
     /// every row.
-    pub(super) fn new(query: &Query, team: i64, own: usize) -> Self {
+    pub(super) fn new(query: &Query, team: i64) -> Self {
         let (mut plain, mut places, mut written) = (Vec::new(), Vec::new(), Vec::new());
         let plain_fields = query
             .fields
@@ -34,10 +36,10 @@ impl Select {
             .count();
         for field in &query.fields {
             if let Expr::Column(column) = field.expr {
-                places.push(own + plain.len());
+                places.push(OWN + plain.len());
                 plain.push(stored(query.model, team, column));
             } else {
-                places.push(own + plain_fields + written.len());
+                places.push(OWN + plain_fields + written.len());
                 written.push(field.clone());
             }
         }
@@ -51,61 +53,71 @@ impl Select {
             plain.push(rendered.columns);
         }
         Self {
-            own,
             is_wide: rest.fields.len() > MANY_EXPRESSIONS,
             parameters: rendered.parameters.into_iter().map(value).collect(),
             places,
             columns: plain.into_iter().flat_map(|column| [", ".to_owned(), column]).collect(),
-            filter: rendered
-                .filter
-                .map_or_else(String::new, |filter| format!(" AND ({filter})")),
+            filter: rendered.filter,
         }
     }
 
     pub(super) fn has_filter(&self) -> bool {
-        !self.filter.is_empty()
+        self.filter.is_some()
     }
 
     /// Events with a `seq` from one number up to before another, after which they are ordered.
     pub(super) fn events(&self, team: i64) -> String {
-        let (columns, filter, n) = (&self.columns, &self.filter, self.parameters.len());
-        let table = file::table(team);
-        self.ordered(&format!(
-            "SELECT seq{columns} FROM {table} WHERE seq >= ?{} AND seq < ?{}{filter}",
-            n + 1,
-            n + 2
-        ))
+        self.whole(&self.events_with(&self.columns, team), " ORDER BY 1")
     }
 
-    /// Persons after a place (a time and a distinct id) and before a time.
-    pub(super) fn persons(&self, team: i64) -> String {
-        let (columns, filter, n) = (&self.columns, &self.filter, self.parameters.len());
-        self.ordered(&format!(
-            "SELECT d.changed_at, d.distinct_id{columns} FROM person_distinct_id d \
+    /// The `seq` of each of these, and nothing else.
+    pub(super) fn event_numbers(&self, team: i64) -> String {
+        self.events_with("", team)
+    }
+
+    /// A row for which the condition is much work may be the last of its slice, so it is told before.
+    fn events_with(&self, columns: &str, team: i64) -> String {
+        let (n, table, reached) = (self.parameters.len(), file::table(team), file::REACHED);
+        let filter = self.filter.as_ref().map_or_else(String::new, |filter| {
+            format!(" AND CASE WHEN {reached}(seq) THEN ({filter}) END")
+        });
+        let (from, until) = (n + 1, n + 2);
+        format!("SELECT seq{columns} FROM {table} WHERE seq >= ?{from} AND seq < ?{until}{filter}")
+    }
+
+    /// The row of persons that changed at a time, of a person, with a distinct id.
+    pub(super) fn person(&self, team: i64) -> String {
+        let (columns, n) = (&self.columns, self.parameters.len());
+        let filter = self
+            .filter
+            .as_ref()
+            .map_or_else(String::new, |filter| format!(" AND ({filter})"));
+        let statement = format!(
+            "SELECT 1{columns} FROM person_distinct_id d \
              CROSS JOIN person p ON p.team_id = d.team_id AND p.person_id = d.person_id \
-             WHERE d.team_id = {team} AND (d.changed_at, d.distinct_id) > (?{}, ?{}) AND d.changed_at < ?{}{filter}",
+             WHERE d.team_id = {team} AND {CHANGED_AT} = ?{} AND d.person_id = ?{} AND d.distinct_id = ?{}{filter}",
             n + 1,
             n + 2,
             n + 3
-        ))
+        );
+        self.whole(&statement, "")
     }
 
-    /// The statement in order of its own columns, and if it is wide with each of the others given to [`file::HELD`] as soon
-    /// as it is made: SQLite puts an inner statement into the outer one, unless it is the inner that has an order.
-    fn ordered(&self, statement: &str) -> String {
-        let order = if self.own == 1 { "1" } else { "1, 2" };
+    /// The statement with an order, and if it is wide with each of the query's columns given to [`file::HELD`] as soon as
+    /// it is made: SQLite puts an inner statement into the outer one, unless it is the inner that has an order.
+    fn whole(&self, statement: &str, order: &str) -> String {
         if !self.is_wide {
-            return format!("{statement} ORDER BY {order}");
+            return format!("{statement}{order}");
         }
-        let all = self.own + self.places.len();
+        let all = OWN + self.places.len();
         let names: Vec<_> = (0..all).map(|number| format!("c{number}")).collect();
         let held = |number: usize| match number {
-            own if own < self.own => format!("c{own}"),
-            number => format!("{}(c{number}, {})", file::HELD, number - self.own),
+            own if own < OWN => format!("c{own}"),
+            number => format!("{}(c{number}, {})", file::HELD, number - OWN),
         };
         let columns: Vec<_> = (0..all).map(held).collect();
         format!(
-            "WITH made ({}) AS NOT MATERIALIZED ({statement}) SELECT {} FROM made ORDER BY {order}",
+            "WITH made ({}) AS NOT MATERIALIZED ({statement}) SELECT {} FROM made{order}",
             names.join(", "),
             columns.join(", ")
         )
@@ -117,13 +129,20 @@ fn stored(model: Model, team: i64, column: Column) -> String {
     let name = match (model, column) {
         (_, Column::TeamId) => return team.to_string(),
         (Model::Events, Column::InsertedAt) => "inserted_at",
+        (Model::Events, Column::PersonProperties) => {
+            "iif(person_properties_id IS NULL, person_properties, \
+             (SELECT kept.properties FROM person_properties kept WHERE kept.id = person_properties_id))"
+        }
         (Model::Events, column) => column.name(),
         (Model::Persons, Column::DistinctId) => "d.distinct_id",
         (Model::Persons, Column::PersonId) => "d.person_id",
         (Model::Persons, Column::PersonDistinctIdVersion) => "d.version",
-        (Model::Persons, Column::InsertedAt) => "d.changed_at",
+        (Model::Persons, Column::InsertedAt) => CHANGED_AT,
         (Model::Persons, Column::PersonVersion) => "p.version",
-        (Model::Persons, Column::Properties) => "p.properties",
+        (Model::Persons, Column::Properties) => {
+            "iif(p.properties_id IS NULL, p.properties, \
+             (SELECT kept.properties FROM person_properties kept WHERE kept.id = p.properties_id))"
+        }
         (Model::Persons, Column::CreatedAt) => "p.created_at",
         (Model::Persons, Column::IsDeleted) => "p.is_deleted",
         // A checked query has none of the other model's.

@@ -2,16 +2,22 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, params};
 use uuid::{ContextV7, Timestamp, Uuid};
 
 use super::file;
-use super::people::{Known, People};
+use super::people::{Known, People, Person};
 use super::seen::Seen;
 use crate::left_out::{self, Why};
-use crate::persons::{self, Allowance, Effect, NO_PROPERTIES};
+use crate::persons::{self, Allowance, Budgets, Effect, NO_PROPERTIES};
 use crate::{Error, Hold, Incoming, Result, elements, most_bytes};
+
+/// How long deleting a team goes on in one transaction, about, and how many rows it deletes at a time.
+const FORGETTING: Duration = Duration::from_millis(100);
+const FORGOTTEN_AT_A_TIME: usize = 50;
 
 /// An event, ready to be written.
 #[derive(Debug)]
@@ -62,8 +68,10 @@ pub(super) enum Work {
     Settle {
         until: i64,
     },
+    /// Deletes some of a team, and says when nothing is left.
     Forget {
         team: i64,
+        is_done: Arc<AtomicBool>,
     },
 }
 
@@ -94,6 +102,7 @@ impl Default for Memory {
 pub(super) struct Store<'a> {
     connection: &'a Connection,
     memory: &'a mut Memory,
+    budgets: &'a mut Budgets,
     floor: i64,
     /// How many bytes were written so far, about.
     pub(super) bytes: usize,
@@ -108,7 +117,11 @@ pub(super) fn floor(connection: &Connection) -> rusqlite::Result<i64> {
 
 impl<'a> Store<'a> {
     /// Within a transaction that holds the lock for writing: whatever it sees stays so until it ends.
-    pub(super) fn open(connection: &'a Connection, memory: &'a mut Memory) -> rusqlite::Result<Self> {
+    pub(super) fn open(
+        connection: &'a Connection,
+        memory: &'a mut Memory,
+        budgets: &'a mut Budgets,
+    ) -> rusqlite::Result<Self> {
         let version = connection
             .prepare_cached("PRAGMA data_version")?
             .query_row([], |row| row.get(0))?;
@@ -122,6 +135,7 @@ impl<'a> Store<'a> {
         Ok(Self {
             connection,
             memory,
+            budgets,
             floor,
             bytes: 0,
         })
@@ -131,7 +145,11 @@ impl<'a> Store<'a> {
         match work {
             Work::Append { team, events, now, .. } => self.append(*team, events, *now),
             Work::Settle { until } => self.raise(*until),
-            Work::Forget { team } => self.forget(*team),
+            Work::Forget { team, is_done } => {
+                let is_over = self.forget(*team)?;
+                is_done.store(is_over, Ordering::Relaxed);
+                Ok(())
+            }
         }
     }
 
@@ -152,12 +170,13 @@ impl<'a> Store<'a> {
         }
         let mut insert = self.connection.prepare_cached(&format!(
             "INSERT INTO {} (uuid, event, distinct_id, properties, elements_chain, timestamp, created_at, person_id, \
-             person_properties, inserted_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+             person_properties, person_properties_id, inserted_at) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
             file::table(team)
         ))?;
         let mut new = Vec::new();
         let sent = events.iter().map(Ready::bytes).sum();
-        let mut allowance = Allowance::new(sent);
+        let mut allowance = Allowance::new(sent, self.budgets.of(team, sent));
         self.bytes += sent;
         for event in events {
             let uuid = match event.uuid {
@@ -168,7 +187,7 @@ impl<'a> Store<'a> {
                 }
                 None => self.make_uuid(),
             };
-            let (person, properties) = self.person(team, event, &mut allowance)?;
+            let carried = self.person(team, event, &mut allowance)?;
             insert.execute(params![
                 uuid.as_bytes(),
                 event.event,
@@ -177,16 +196,18 @@ impl<'a> Store<'a> {
                 event.elements_chain,
                 event.timestamp,
                 now,
-                person.as_bytes(),
-                properties,
+                carried.person.as_bytes(),
+                carried.inline,
+                carried.properties_id,
                 self.floor,
             ])?;
         }
+        self.budgets.put_back(team, allowance.budget());
         self.memory.seen.log(self.connection, team, &new)
     }
 
     /// The person of an event, and the properties it has after it.
-    fn person(&mut self, team: i64, event: &Ready, allowance: &mut Allowance) -> rusqlite::Result<(Uuid, Arc<str>)> {
+    fn person(&mut self, team: i64, event: &Ready, allowance: &mut Allowance) -> rusqlite::Result<Carried> {
         let mut persons = Known {
             people: &mut self.memory.people,
             connection: self.connection,
@@ -194,24 +215,30 @@ impl<'a> Store<'a> {
             at: self.floor,
             timestamp: event.timestamp,
             touched: 0,
+            written: 0,
         };
         match &event.effect {
-            Effect::Person(_) if allowance.is_spent() => {
+            Effect::Person(change) if !allowance.is_enough_for(change) => {
                 left_out::note(team, Why::TooMuchAtOnce);
-                let id = persons.person_id_or_make(&event.distinct_id)?;
-                Ok((id, NO_PROPERTIES.into()))
+                Ok(Carried::nothing(persons.person_id_or_make(&event.distinct_id)?))
             }
             Effect::Person(change) => {
                 let person = persons.change(&event.distinct_id, change)?;
-                let bytes = persons.touched + person.properties.len();
-                allowance.spend(bytes);
-                self.bytes += bytes;
-                Ok((person.id, person.properties))
+                let (touched, written) = (persons.touched, persons.written);
+                let mut carried = Carried::of(&person);
+                if !carried.is_nothing() && !allowance.is_enough_to_store(carried.inline.len()) {
+                    left_out::note(team, Why::TooMuchAtOnce);
+                    carried = Carried::nothing(person.id);
+                }
+                allowance.spend(touched + person.properties.len());
+                allowance.store(written + carried.inline.len());
+                self.bytes += touched + carried.inline.len();
+                Ok(carried)
             }
             Effect::None => {
                 let known = persons.person_id(&event.distinct_id)?;
                 let id = known.unwrap_or_else(|| persons::person_id(team, &event.distinct_id));
-                Ok((id, NO_PROPERTIES.into()))
+                Ok(Carried::nothing(id))
             }
         }
     }
@@ -222,18 +249,84 @@ impl<'a> Store<'a> {
         Uuid::new_v7(Timestamp::from_unix(&self.memory.uuids, micros / 1_000_000, nanos))
     }
 
-    fn forget(&mut self, team: i64) -> rusqlite::Result<()> {
+    /// Deletes what can be deleted in a moment: nobody else writes meanwhile. True: nothing is left.
+    fn forget(&mut self, team: i64) -> rusqlite::Result<bool> {
+        *self.memory = Memory::default();
+        let began = Instant::now();
+        for (table, key, condition) in self.of_team(team)? {
+            let sql = format!(
+                "DELETE FROM {table} WHERE {condition} AND ({key}) IN \
+                 (SELECT {key} FROM {table} WHERE {condition} LIMIT {FORGOTTEN_AT_A_TIME})"
+            );
+            let mut delete = self.connection.prepare(&sql)?;
+            while delete.execute([])? > 0 {
+                if began.elapsed() >= FORGETTING {
+                    return Ok(false);
+                }
+            }
+        }
+        // The newest stays: its number must not be given out again, because others read on from it.
+        self.connection
+            .execute("UPDATE seen SET uuids = x'' WHERE team_id = ?1", [team])?;
         self.connection
             .execute_batch(&format!("DROP TABLE IF EXISTS {}", file::table(team)))?;
-        for sql in [
-            "DELETE FROM person WHERE team_id = ?1",
-            "DELETE FROM person_distinct_id WHERE team_id = ?1",
-            // The rows stay, because others read the log from where they left off.
-            "UPDATE seen SET uuids = x'' WHERE team_id = ?1",
-        ] {
-            self.connection.execute(sql, [team])?;
+        Ok(true)
+    }
+
+    /// Where rows of a team are, by which columns, and which they are.
+    fn of_team(&self, team: i64) -> rusqlite::Result<Vec<(String, &'static str, String)>> {
+        let is_theirs = format!("team_id = {team}");
+        let mut tables = vec![
+            ("person".to_owned(), "team_id, person_id", is_theirs.clone()),
+            (
+                "person_distinct_id".to_owned(),
+                "team_id, distinct_id",
+                is_theirs.clone(),
+            ),
+            ("person_properties".to_owned(), "id", is_theirs.clone()),
+            (
+                "seen".to_owned(),
+                "seq",
+                format!("{is_theirs} AND seq < (SELECT max(seq) FROM seen)"),
+            ),
+        ];
+        if file::has_table(self.connection, team)? {
+            tables.insert(0, (file::table(team), "seq", "true".to_owned()));
         }
-        *self.memory = Memory::default();
-        Ok(())
+        Ok(tables)
+    }
+}
+
+/// What an event has of its person.
+struct Carried {
+    person: Uuid,
+    /// The properties, unless they are kept elsewhere.
+    inline: Arc<str>,
+    properties_id: Option<i64>,
+}
+
+impl Carried {
+    fn of(person: &Person) -> Self {
+        let inline = match person.properties_id {
+            Some(_) => "".into(),
+            None => person.properties.clone(),
+        };
+        Self {
+            person: person.id,
+            inline,
+            properties_id: person.properties_id,
+        }
+    }
+
+    fn nothing(person: Uuid) -> Self {
+        Self {
+            person,
+            inline: NO_PROPERTIES.into(),
+            properties_id: None,
+        }
+    }
+
+    fn is_nothing(&self) -> bool {
+        self.properties_id.is_none() && &*self.inline == NO_PROPERTIES
     }
 }

@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::file;
 use super::store::{self, Memory, Store, Work};
+use crate::persons::Budgets;
 use crate::turns::Turns;
 use crate::{Error, Result};
 
@@ -43,6 +44,7 @@ impl Writer {
         let desk = Desk {
             connection,
             memory: Memory::default(),
+            budgets: Budgets::default(),
         };
         thread::Builder::new()
             .name("events-writer".to_owned())
@@ -71,6 +73,7 @@ impl Writer {
 struct Desk {
     connection: Connection,
     memory: Memory,
+    budgets: Budgets,
 }
 
 type Waiting = Turns<(Work, Done)>;
@@ -154,7 +157,7 @@ impl Desk {
         let transaction = self
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let mut store = Store::open(&transaction, &mut self.memory)?;
+        let mut store = Store::open(&transaction, &mut self.memory, &mut self.budgets)?;
         let mut count = 0;
         for work in group {
             store.apply(work)?;
@@ -204,7 +207,7 @@ fn group(waiting: &mut Waiting) -> Vec<(Work, Done)> {
 /// Whose turn work takes. Lines are drawn for all, and have turns of their own.
 fn team_of(work: &Work) -> i64 {
     match work {
-        Work::Append { team, .. } | Work::Forget { team } => *team,
+        Work::Append { team, .. } | Work::Forget { team, .. } => *team,
         Work::Settle { .. } => i64::MIN,
     }
 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use events::persons::MOST_PROPERTY_BYTES;
 use events::{Error, Events, Incoming};
 use hogql::{Column, Model, Query};
-use serde_json::{Value, json};
+use serde_json::json;
 use uuid::Uuid;
 
 use crate::folder::Folder;
@@ -183,6 +183,146 @@ async fn a_team_does_not_wait_for_all_that_another_sent() {
     }
 }
 
+/// A person has up to a thousand ids, and a few bytes of an event change it: that is a change of one row.
+#[tokio::test]
+async fn a_change_of_a_person_writes_little_however_many_ids_it_has() {
+    let folder = Folder::new();
+    let store = folder.open();
+    let alias = |n: usize| {
+        let name = format!("person-{}", n % 20);
+        event("$create_alias", &name, json!({"alias": format!("{name}-{n}")}))
+    };
+    store
+        .append(TEAM, (0..10_000).map(alias).collect(), time(1))
+        .await
+        .unwrap();
+    close(&store).await;
+    let store = folder.open();
+    let change = |n: usize| event("x", &format!("person-{n}"), json!({"$set": {"n": n}}));
+    store
+        .append(TEAM, (0..20).map(change).collect(), time(2))
+        .await
+        .unwrap();
+    let written = folder.log_bytes();
+    assert!(written < 1 << 20, "{written} bytes for 20 events");
+    let query = Query::of(Model::Persons, &[Column::DistinctId]);
+    let changed = store.count(scan(TEAM, query, 2, 3)).await.unwrap();
+    assert_eq!(changed, 10_020, "each id has changed with its person");
+}
+
+/// Making two persons one takes as long as they have ids.
+#[tokio::test]
+async fn a_request_moves_only_so_many_ids() {
+    let folder = Folder::new();
+    let store = folder.open();
+    let alias = |n: usize| {
+        let name = format!("person-{}", n % 20);
+        event("$create_alias", &name, json!({"alias": format!("{name}-{n}")}))
+    };
+    store
+        .append(TEAM, (0..18_000).map(alias).collect(), time(1))
+        .await
+        .unwrap();
+    let other = |n: usize| event("x", &format!("other-{n}"), json!({}));
+    store.append(TEAM, (0..20).map(other).collect(), time(1)).await.unwrap();
+    let merge = |n: usize| {
+        let told = json!({"alias": format!("person-{n}")});
+        event("$merge_dangerously", &format!("other-{n}"), told)
+    };
+    store.append(TEAM, (0..20).map(merge).collect(), time(2)).await.unwrap();
+    let query = Query::of(Model::Persons, &[Column::DistinctId]);
+    let moved = store.count(scan(TEAM, query, 2, 3)).await.unwrap();
+    assert!((901..6_000).contains(&moved), "{moved}");
+    assert_eq!(column(&store, TEAM, Column::Event).await.len(), 18_040);
+}
+
+/// A few bytes of an event may stand for half a megabyte of its person, and can be repeated without end.
+#[tokio::test]
+async fn properties_that_many_events_carry_are_stored_once() {
+    let folder = Folder::new();
+    let store = folder.open();
+    let long = "x".repeat(MOST_PROPERTY_BYTES - 100);
+    let set = event("a", "ada", json!({"$set": {"a": long}}));
+    store.append(TEAM, vec![set], time(1)).await.unwrap();
+    close(&store).await;
+    let store = folder.open();
+    for second in 2..22 {
+        let five = (0..5).map(|_| event("b", "ada", json!({})));
+        store.append(TEAM, five.collect(), time(second)).await.unwrap();
+    }
+    let written = folder.log_bytes();
+    assert!(written < 2 << 20, "{written} bytes for 100 events");
+    let carried = column(&store, TEAM, Column::PersonProperties).await;
+    let expected = json!(json!({ "a": long }).to_string());
+    assert!(carried.len() == 101 && carried.iter().all(|carried| *carried == expected));
+    let filtered = hogql::parse("SELECT event FROM events WHERE length(person_properties.a) > 1000").unwrap();
+    assert_eq!(store.count(scan(TEAM, filtered, 0, 100)).await.unwrap(), 101);
+    let persons = read(&store, scan(TEAM, all_columns(Model::Persons), 0, 100)).await;
+    assert_eq!(persons[0]["properties"], expected);
+    store.forget_team(TEAM).await.unwrap();
+    let left: i64 = rusqlite::Connection::open(folder.file())
+        .unwrap()
+        .query_row("SELECT count(*) FROM person_properties", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(left, 0);
+}
+
+/// A person that changes with each small event would be stored again with each.
+#[tokio::test]
+async fn what_a_team_may_have_stored_of_its_persons_comes_to_an_end() {
+    let folder = Folder::new();
+    let store = folder.open();
+    let long = "x".repeat(MOST_PROPERTY_BYTES - 100);
+    let set = event("a", "ada", json!({"$set": {"a": long}}));
+    store.append(TEAM, vec![set], time(1)).await.unwrap();
+    for n in 0..200 {
+        let change = event("b", "ada", json!({"$set": {"n": n}}));
+        store.append(TEAM, vec![change], time(2)).await.unwrap();
+    }
+    store
+        .append(TEAM, vec![event("c", "ada", json!({}))], time(3))
+        .await
+        .unwrap();
+    close(&store).await;
+    let size = std::fs::metadata(folder.file()).unwrap().len();
+    assert!(size < 90 << 20, "{} MB", size >> 20);
+    let carried = column(&store, TEAM, Column::PersonProperties).await;
+    assert_eq!(carried.len(), 202, "every event is there");
+    assert_eq!(carried[200], json!("{}"), "what is beyond it is left out");
+    assert!(
+        carried[201].as_str().unwrap().len() > 1000,
+        "what costs nothing is not left out"
+    );
+}
+
+async fn close(store: &Events) {
+    let Events::Embedded(embedded) = store else {
+        panic!("not embedded")
+    };
+    embedded.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_team_is_forgotten_while_others_go_on() {
+    let folder = Folder::new();
+    let store = folder.open();
+    fill(&store, 60_000, 100, 1).await;
+    let forgetting = tokio::spawn({
+        let store = store.clone();
+        async move { store.forget_team(TEAM).await }
+    });
+    let mut meanwhile = 0;
+    while !forgetting.is_finished() {
+        let sent = vec![event("y", "ada", json!({}))];
+        store.append(TEAM + 1, sent, time(2)).await.unwrap();
+        meanwhile += 1;
+    }
+    forgetting.await.unwrap().unwrap();
+    assert!(meanwhile > 1, "{meanwhile} events");
+    suite::a_team_without_rows_has_none(&store, TEAM).await;
+    assert_eq!(column(&store, TEAM + 1, Column::Event).await.len(), meanwhile);
+}
+
 #[tokio::test]
 async fn a_forgotten_team_is_gone_and_may_come_again() {
     let folder = Folder::new();
@@ -243,20 +383,16 @@ async fn nobody_else_may_read_the_files() {
     }
 }
 
-/// Rows with so many bytes each, those of the person's properties, which cost little to make.
+/// Rows with so many bytes each.
 async fn fill(store: &Events, rows: usize, bytes: usize, second: i64) {
-    let Value::Object(person) = json!({"$set": {"text": "x".repeat(bytes)}}) else {
-        panic!("not an object")
-    };
-    // No more at once than a request may take of a person.
+    let text = json!({ "text": "x".repeat(bytes) });
     let batch = ((6 << 20) / bytes).clamp(1, 5000);
     for start in (0..rows).step_by(batch) {
         let row = |n: usize| Incoming {
             uuid: None,
-            ..event(&n.to_string(), "ada", json!({}))
+            ..event(&n.to_string(), "ada", text.clone())
         };
-        let mut batch: Vec<_> = (start..rows.min(start + batch)).map(row).collect();
-        batch[0].properties.clone_from(&person);
+        let batch = (start..rows.min(start + batch)).map(row).collect();
         store.append(TEAM, batch, time(second)).await.unwrap();
     }
 }

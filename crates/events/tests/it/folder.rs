@@ -21,6 +21,11 @@ impl Folder {
         self.path.join("events.db")
     }
 
+    /// How much has been written since the store was closed last, about.
+    pub(crate) fn log_bytes(&self) -> u64 {
+        std::fs::metadata(self.path.join("events.db-wal")).map_or(0, |log| log.len())
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

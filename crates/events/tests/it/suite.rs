@@ -30,6 +30,7 @@ pub(crate) async fn all(store: &Events, first_team: i64) {
     a_request_takes_only_so_much_of_its_persons(store, first_team + 15).await;
     an_event_has_only_so_many_bytes(store, first_team + 16).await;
     reading_ends_after_so_many_bytes(store, first_team + 17).await;
+    a_row_of_persons_is_in_the_interval_of_its_last_change(store, first_team + 18).await;
 }
 
 pub(crate) fn time(second: i64) -> Time {
@@ -546,4 +547,43 @@ async fn reading_ends_after_so_many_bytes(store: &Events, team: i64) {
     assert_eq!((all.events.len(), all.is_end), (30, true));
     assert_eq!(all.events[0].event, "10");
     assert_eq!(all.events[0].properties.get().len(), 20_000 * 7 + 7);
+}
+
+/// A distinct id changes when it gets a person, when its person changes, and when it goes over to another.
+async fn a_row_of_persons_is_in_the_interval_of_its_last_change(store: &Events, team: i64) {
+    let alias = |name: &str, other: &str| event("$create_alias", name, json!({ "alias": other }));
+    append(store, team, vec![alias("ada", "ada-1"), alias("bob", "bob-1")], 400).await;
+    append(store, team, vec![event("x", "eve", json!({}))], 401).await;
+    append(store, team, vec![alias("ada", "ada-2")], 402).await;
+    append(store, team, vec![alias("bob", "bob-2")], 403).await;
+    append(store, team, vec![event("x", "bob-1", json!({"$set": {"a": 1}}))], 404).await;
+    append(store, team, vec![alias("bob", "bob-3"), alias("ada", "ada-3")], 405).await;
+    append(store, team, vec![event("x", "zoe", json!({"$set": {"a": 1}}))], 406).await;
+    append(store, team, vec![alias("zoe", "eve")], 407).await;
+    append(store, team, vec![alias("zoe", "eve-1")], 408).await;
+    let expected = [
+        (400, vec!["ada", "ada-1"]),
+        (401, vec![]),
+        (402, vec!["ada-2"]),
+        (403, vec![]),
+        (404, vec!["bob", "bob-1", "bob-2"]),
+        (405, vec!["ada-3", "bob-3"]),
+        (406, vec![]),
+        (407, vec!["eve", "zoe"]),
+        (408, vec!["eve-1"]),
+    ];
+    for (second, expected) in expected {
+        let scan = scan(team, all_columns(Model::Persons), second, second + 1);
+        let rows = read(store, scan.clone()).await;
+        let mut ids: Vec<_> = rows.iter().map(|row| row["distinct_id"].as_str().unwrap()).collect();
+        ids.sort_unstable();
+        assert_eq!(ids, expected, "changed in second {second}");
+        let at = json!(time(second).timestamp_micros());
+        assert!(rows.iter().all(|row| row["_inserted_at"] == at), "{rows:?}");
+        assert_eq!(store.count(scan).await.unwrap(), ids.len() as u64);
+    }
+    let rows = read(store, scan(team, all_columns(Model::Persons), 0, 1000)).await;
+    let times: Vec<_> = rows.iter().map(|row| row["_inserted_at"].as_i64().unwrap()).collect();
+    assert!(times.len() == 11 && times.is_sorted(), "{times:?}");
+    assert_eq!(store.earliest(team, Model::Persons).await.unwrap(), Some(time(400)));
 }

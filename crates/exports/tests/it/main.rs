@@ -16,6 +16,7 @@ mod hostile;
 mod http;
 mod postgres;
 mod redshift;
+mod retention;
 mod s3;
 mod saving;
 mod schedule;

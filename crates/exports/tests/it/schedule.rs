@@ -10,7 +10,7 @@ use service::Rotation;
 use service::Time;
 use service::WorkerId;
 use service::access::{ReadExports, Request};
-use service::batch_exports::{Busy, Coverage, Outcome, Progress, Span};
+use service::batch_exports::{Choice, Coverage, Job, Outcome, Progress, Span};
 use service::credentials::Credential;
 use service::mail::Letter;
 use service::organizations::OrganizationRef;
@@ -114,6 +114,12 @@ impl<'a> Export<'a> {
             .map(|(start, end, _, _)| (start, end))
             .collect()
     }
+}
+
+/// The run whose turn it is, whoever's it is.
+async fn claim(kit: &Kit, worker: WorkerId, busy: &[String], rotation: &Rotation) -> Option<Job> {
+    let first = |due: &[service::OrganizationId], _: bool| due.first().map_or(Choice::Nobody, |id| Choice::Take(*id));
+    kit.service.claim_run(worker, busy, rotation, first).await.unwrap()
 }
 
 /// Makes one of the other organization, and says its id.
@@ -416,60 +422,78 @@ on_both! {
         let (rotation, worker) = (Rotation::default(), WorkerId(Uuid::from_u128(7)));
         let mut organizations = Vec::new();
         for _ in 0..20 {
-            let job = kit.service.claim_run(worker, &Busy::default(), &rotation).await.unwrap().unwrap();
+            let job = claim(&kit, worker, &[], &rotation).await.unwrap();
             organizations.push(job.run.organization_id);
         }
         assert!(organizations[..2].contains(&kit.other), "{organizations:?}");
         assert_eq!(organizations.iter().filter(|id| **id == kit.other).count(), 1, "{organizations:?}");
     }
 
-    /// Those who have half of the slots come after all others, but before nobody.
-    async fn an_organization_with_enough_runs_under_way_is_passed_over_while_others_wait(kit: Kit) {
-        for _ in 0..3 {
-            Export::new(&kit, json!({})).await;
-        }
-        let theirs = their_export(&kit).await;
+    async fn what_goes_to_a_busy_place_waits(kit: Kit) {
+        Export::new(&kit, json!({})).await;
+        their_export(&kit).await;
         advance(&kit, TimeDelta::hours(1));
         while kit.exports.schedule().await.unwrap() {}
         let (rotation, worker) = (Rotation::default(), WorkerId(Uuid::from_u128(7)));
-        let busy = Busy { organizations: vec![kit.organization], ..Busy::default() };
-        let first = kit.service.claim_run(worker, &busy, &rotation).await.unwrap().unwrap();
-        assert_eq!((first.run.organization_id, first.export.id.to_string()), (kit.other, theirs));
-        let strict = Busy { is_strict: true, ..busy.clone() };
-        assert!(kit.service.claim_run(worker, &strict, &rotation).await.unwrap().is_none());
-        let next = kit.service.claim_run(worker, &busy, &rotation).await.unwrap().unwrap();
-        assert_eq!(next.run.organization_id, kit.organization);
+        let first = claim(&kit, worker, &[], &rotation).await.unwrap();
+        let busy = [first.run.place.clone()];
+        let next = claim(&kit, worker, &busy, &rotation).await.unwrap();
         assert_ne!(first.run.place, next.run.place, "a folder of the same name is another place");
-        let place = Busy { places: vec![next.run.place.clone()], ..Busy::default() };
-        assert!(kit.service.claim_run(worker, &place, &rotation).await.unwrap().is_none());
+        kit.service.release_run(&first).await.unwrap();
+        assert!(claim(&kit, worker, &busy, &rotation).await.is_none());
+        assert!(claim(&kit, worker, &[], &rotation).await.is_some());
     }
 
-    /// One organization took all slots when nobody else waited, and its runs take for ever.
-    async fn a_guest_is_served_while_one_organization_has_all_slots(kit: Kit) {
+    /// Two organizations have all slots, and their receivers never answer.
+    async fn receivers_that_never_answer_keep_nobody_else_waiting(kit: Kit) {
         let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        for number in 0..4 {
-            let config = json!({ "url": format!("http://{}/{number}/", silent.local_addr().unwrap()), "token": "t" });
-            Export::new(&kit, json!({ "destination": { "type": "HTTP", "config": config } })).await;
+        let address = silent.local_addr().unwrap();
+        let accepting = tokio::spawn(async move {
+            let mut connections = Vec::new();
+            while let Ok(connection) = silent.accept().await {
+                connections.push(connection);
+            }
+        });
+        let theirs = format!("/api/organizations/{}/", kit.other);
+        for number in 0..3 {
+            let config = json!({ "url": format!("http://{address}/{number}/"), "token": "t" });
+            let body = json!({ "name": "Silent", "interval": "hour", "destination": { "type": "HTTP", "config": config } });
+            for (key, at) in [(&kit.admin.key, kit.at("")), (&kit.outsider.key, theirs.clone())] {
+                let made = kit.post(key, &format!("{at}batch_exports/"), body.clone()).await;
+                assert_eq!(made.status, 201, "{made:?}");
+            }
         }
         capture(&kit, 1).await;
+        let teams = kit.get(&kit.outsider.key, &format!("{theirs}teams/")).await;
+        let (team, now) = (teams.body["results"][0]["id"].as_i64().unwrap(), kit.service.clock().now());
+        kit.events.append(team, vec![numbered(2, now)], now).await.unwrap();
+        let third = kit.post(&kit.outsider.key, "/api/organizations/", json!({ "name": "Third" })).await;
+        let third = format!("/api/organizations/{}/batch_exports/", third.text("/id"));
+        let body = json!({ "name": "Quick", "interval": "hour", "destination": { "type": "NoOp", "config": {} } });
+        let runs = format!("{third}{}/runs/", kit.post(&kit.outsider.key, &third, body).await.text("/id"));
         advance(&kit, TimeDelta::hours(1));
         while kit.exports.schedule().await.unwrap() {}
-        assert!(!kit.exports.step_for_guests().await.unwrap(), "there are slots enough");
-        let (mut held, mut connections) = (tokio::task::JoinSet::new(), Vec::new());
-        for _ in 0..4 {
-            let exports = kit.exports.clone();
-            held.spawn(async move { exports.step().await });
-            connections.push(silent.accept().await.unwrap());
+        let stop = tokio_util::sync::CancellationToken::new();
+        let work = tokio::spawn({
+            let (exports, stop) = (kit.exports.clone(), stop.clone());
+            async move { exports.work(stop).await }
+        });
+        let running = || kit.database.column::<i64>("SELECT count(*) FROM export_run WHERE status = 'Running'");
+        let quick = || async { kit.get(&kit.outsider.key, &runs).await.body["results"][0].clone() };
+        let until = |wanted: [i64; 1]| async move {
+            while running().await != wanted || quick().await["status"] != "Completed" {
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(std::time::Duration::from_mins(1), until([6])).await.expect("all of them begin");
+        for _ in 0..3 {
+            let again = format!("{runs}{}/retry/", quick().await["id"].as_str().unwrap());
+            assert_eq!(kit.post(&kit.outsider.key, &again, json!({})).await.status, 200);
+            tokio::time::timeout(std::time::Duration::from_secs(20), until([6])).await.expect("it is served");
         }
-        let theirs = their_export(&kit).await;
-        advance(&kit, TimeDelta::hours(1));
-        while kit.exports.schedule().await.unwrap() {}
-        assert!(kit.exports.step_for_guests().await.unwrap());
-        let path = format!("/api/organizations/{}/batch_exports/{theirs}/runs/", kit.other);
-        let runs = kit.get(&kit.outsider.key, &path).await;
-        assert_eq!(runs.text("/results/0/status"), "Completed", "{runs:?}");
-        assert!(!kit.exports.step_for_guests().await.unwrap(), "nobody else waits");
-        held.abort_all();
+        stop.cancel();
+        work.await.unwrap();
+        accepting.abort();
     }
 
     /// Ten of them in memory would be more than anybody needs, and a run of such rows never ends well.
@@ -494,7 +518,7 @@ on_both! {
         capture(&kit, 1).await;
         advance(&kit, TimeDelta::hours(1));
         kit.exports.schedule().await.unwrap();
-        let ghost = kit.service.claim_run(WorkerId(Uuid::from_u128(7)), &Busy::default(), &Rotation::default()).await.unwrap().unwrap();
+        let ghost = claim(&kit, WorkerId(Uuid::from_u128(7)), &[], &Rotation::default()).await.unwrap();
         assert!(!kit.exports.step().await.unwrap(), "it is held");
         advance(&kit, TimeDelta::seconds(59));
         assert!(kit.exports.step().await.unwrap(), "within a minute another takes over");
@@ -555,7 +579,7 @@ on_both! {
         capture(&kit, 1).await;
         advance(&kit, TimeDelta::hours(1));
         kit.exports.schedule().await.unwrap();
-        let job = kit.service.claim_run(WorkerId(Uuid::from_u128(7)), &Busy::default(), &Rotation::default()).await.unwrap().unwrap();
+        let job = claim(&kit, WorkerId(Uuid::from_u128(7)), &[], &Rotation::default()).await.unwrap();
         let progress = Progress { records: 0, bytes: 0, read: 700, total: Some(900) };
         assert!(kit.service.keep_run(&job, &progress).await.unwrap());
         let run = export.get("runs/").await["results"][0].clone();
@@ -618,7 +642,7 @@ on_both! {
         capture(&kit, 1).await;
         advance(&kit, TimeDelta::hours(1));
         kit.exports.schedule().await.unwrap();
-        let job = kit.service.claim_run(WorkerId(Uuid::from_u128(7)), &Busy::default(), &Rotation::default()).await.unwrap().unwrap();
+        let job = claim(&kit, WorkerId(Uuid::from_u128(7)), &[], &Rotation::default()).await.unwrap();
         let path = format!("runs/{}/", job.run.id);
         assert_eq!(export.post(&format!("{path}cancel/"), json!({})).await["status"], "Cancelled");
         assert!(!kit.service.keep_run(&job, &Progress::default()).await.unwrap(), "its holder learns of it");
@@ -629,7 +653,7 @@ on_both! {
         assert_eq!(delivered(&kit), once([1]));
         advance(&kit, TimeDelta::hours(1));
         kit.exports.schedule().await.unwrap();
-        let job = kit.service.claim_run(WorkerId(Uuid::from_u128(8)), &Busy::default(), &Rotation::default()).await.unwrap().unwrap();
+        let job = claim(&kit, WorkerId(Uuid::from_u128(8)), &[], &Rotation::default()).await.unwrap();
         assert_eq!(kit.delete(&kit.admin.key, &export.path).await.status, 204);
         assert!(!kit.service.finish_run(&job, &Outcome::Completed(Progress::default())).await.unwrap());
     }

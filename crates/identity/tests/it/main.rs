@@ -6,6 +6,7 @@ mod dns;
 mod doctor;
 mod key_rotation;
 mod mail;
+mod mail_at_once;
 mod oidc;
 mod outbound_safety;
 mod saml;

@@ -233,7 +233,7 @@ on_both! {
         kit.identity.note_oidc_error(&came.state, &came.error, BROWSER, &request()).await.unwrap();
         kit.identity.note_oidc_error(&came.state, &came.error, BROWSER, &request()).await.unwrap();
         assert_eq!(attempts(kit, &scene.domain).await, ["provider_error"]);
-        assert!(deeds(kit, &scene.domain).await.contains(&"sign_in_refused".to_owned()));
+        assert!(!deeds(kit, &scene.domain).await.contains(&"sign_in_refused".to_owned()), "anybody can do that");
         assert_eq!(traces(kit).await, before);
     }
 

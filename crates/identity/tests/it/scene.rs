@@ -163,7 +163,15 @@ pub(crate) async fn expect_refused<T: Debug>(
     assert_eq!(rule(sign_in.await), wanted);
     assert_eq!(traces(kit).await, before, "{wanted}");
     assert_eq!(attempts(kit, domain).await[0], wanted);
-    assert_eq!(deeds(kit, domain).await[0], "sign_in_refused", "{wanted}");
+    // What anybody can bring about is not kept for good.
+    let is_kept = deeds(kit, domain).await[0] == "sign_in_refused";
+    assert_eq!(is_kept, is_vouched(kit).await, "{wanted}");
+}
+
+/// Whether the last attempt came with the provider's valid word.
+async fn is_vouched(kit: &Kit) -> bool {
+    let sql = "SELECT CASE WHEN is_vouched THEN 1 ELSE 0 END FROM sso_attempt ORDER BY id DESC LIMIT 1";
+    kit.database.column::<i32>(sql).await[0] == 1
 }
 
 /// What a browser with this session sees.

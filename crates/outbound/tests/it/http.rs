@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
+use axum::extract::Path;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::{any, get};
@@ -190,11 +191,11 @@ async fn credentials_stay_with_the_origin_they_were_meant_for() {
     }
 }
 
-/// Some hosts have a header of their own for it, which nobody else knows to be a secret unless it is marked.
+/// Many hosts have a header of their own for it, so only those travel that carry no secret by their nature.
 #[tokio::test]
-async fn a_header_marked_as_sensitive_stays_with_its_origin_too() {
+async fn headers_of_the_callers_own_stay_with_their_origin_too() {
     let show = get(async |headers: HeaderMap| {
-        let names = ["private-token", "x-plain"];
+        let names = ["x-api-key", "accept-language", "accept"];
         names.map(|name| headers.contains_key(name).to_string()).join(" ")
     });
     let other = serve(Router::new().route("/show", show.clone())).await;
@@ -203,12 +204,13 @@ async fn a_header_marked_as_sensitive_stays_with_its_origin_too() {
         .route("/same", get(async || redirect("/show")))
         .route("/other", get(async move || redirect(format!("http://{other}/show"))));
     let address = serve(router).await;
-    for (path, arrives) in [("same", "true true"), ("other", "false true")] {
+    for (path, arrives) in [("same", "true true true"), ("other", "false false true")] {
         let mut token = http::HeaderValue::from_static("secret");
         token.set_sensitive(true);
         let request = Request::get(format!("http://{address}/{path}"))
-            .header("private-token", token)
-            .header("x-plain", "x");
+            .header("x-api-key", "secret")
+            .header("accept-language", token)
+            .header("accept", "text/plain");
         let response = client().following(1).send(request.body(vec![]).unwrap()).await.unwrap();
         assert_eq!(response.body(), arrives.as_bytes(), "{path}");
     }
@@ -319,6 +321,59 @@ async fn a_name_that_moves_is_followed_only_to_checked_addresses() {
     assert_eq!(rule(client.get(&url, "*/*", 100).await), Rule::ResolvedAddress);
     let dialled = tokio::time::timeout(Duration::from_millis(100), wrong.accept()).await;
     assert!(dialled.is_err(), "the refused address was dialled");
+}
+
+/// Looks names up for single callers alone.
+struct OfCallers;
+
+#[async_trait::async_trait]
+impl Resolve for OfCallers {
+    async fn resolve(&self, _: &str) -> io::Result<Vec<IpAddr>> {
+        Err(io::Error::other("nobody in particular asked"))
+    }
+
+    fn of(&self, _: u128) -> Option<Arc<dyn Resolve>> {
+        let here = "127.0.0.1".parse().unwrap();
+        Some(Arc::new(Fickle(Mutex::new(vec![here]))))
+    }
+}
+
+#[tokio::test]
+async fn names_are_looked_up_for_the_caller() {
+    let bye = get(async || ([(header::CONNECTION, "close")], "here"));
+    let address = serve(Router::new().route("/", bye)).await;
+    let dialer = Dialer::with_names(policy(), Arc::new(OfCallers));
+    let client = Http::new(dialer, &Roots::public()).unwrap();
+    let url = format!("http://localhost:{}/", address.port());
+    assert!(client.get(&url, "*/*", 100).await.is_err());
+    for caller in [1, 2] {
+        let own = client.clone().of(caller);
+        assert_eq!(own.get(&url, "*/*", 100).await.unwrap().body(), b"here");
+    }
+}
+
+struct Counted(AtomicUsize);
+
+#[async_trait::async_trait]
+impl outbound::Meter for Counted {
+    async fn take(&self, piece: &[u8]) {
+        self.0.fetch_add(piece.len(), Ordering::SeqCst);
+        if self.0.load(Ordering::SeqCst) > 1000 {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_body_waits_for_room_before_it_is_kept() {
+    let router = Router::new().route("/{length}", get(async |Path(length): Path<usize>| "x".repeat(length)));
+    let address = serve(router).await;
+    let meter = Arc::new(Counted(AtomicUsize::new(0)));
+    let client = client().metered_by(meter.clone()).within(Duration::from_millis(300));
+    let get = async |length: usize| client.get(&format!("http://{address}/{length}"), "*/*", 5000).await;
+    assert_eq!(get(900).await.unwrap().body().len(), 900);
+    assert_eq!(meter.0.load(Ordering::SeqCst), 900);
+    assert!(matches!(get(200).await, Err(HttpError::TooSlow { .. })));
 }
 
 /// N1: an address in the URL never reaches the look-up of names, so it is refused before.

@@ -464,3 +464,27 @@ async fn many_calls_together_have_the_time_of_one() {
     );
     assert_eq!(outcomes.last(), Some(&Err(Failure::NotRun)));
 }
+
+/// A control character is six in JSON, and an app need not read what it asked for.
+#[tokio::test]
+async fn answers_that_an_app_does_not_read_take_little_memory() {
+    let code = "export async function composeWebhook(event) {
+        const all = Array.from({ length: 32 }, () => fetch('http://example.com/large'))
+        for (const begun = Date.now(); event.waits && Date.now() - begun < 1000; ) {}
+        let length = 0
+        for (const answer of all) length += (await (await answer).text()).length
+        return length
+    }";
+    let limits = Limits {
+        memory: 256 * 1024 * 1024,
+        ..limits()
+    };
+    let (mut app, host) = open_with(sandbox_with(limits), code, Meta::default()).await;
+    let mut waits = Box::pin(app.call("composeWebhook", vec![json!({ "waits": true })]));
+    let begun = tokio::time::Instant::now();
+    while begun.elapsed() < Duration::from_millis(700) {
+        let _ = tokio::time::timeout(Duration::from_millis(50), &mut waits).await;
+        assert!(*host.large.lock().unwrap() < 12, "they wait for the app");
+    }
+    assert_eq!(waits.await.unwrap(), json!(32 * 1024 * 1024));
+}

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sandbox::{
     Failure, Fault, FetchRequest, FetchResponse, Files, Host, HostCall, Instance, Json, Level, Limits, Meta, Program,
-    Reading, Sandbox,
+    Reading, Reservation, Sandbox,
 };
 use serde_json::{Value, json};
 
@@ -87,6 +87,8 @@ pub(crate) struct Remembering {
     pub(crate) logs: Mutex<Vec<(Level, String)>>,
     pub(crate) requests: Mutex<Vec<FetchRequest>>,
     pub(crate) calls: Mutex<Vec<HostCall>>,
+    /// How many large bodies were handed out.
+    pub(crate) large: Mutex<usize>,
     stored: Mutex<HashMap<String, Json>>,
 }
 
@@ -107,7 +109,7 @@ impl Remembering {
 
 #[async_trait]
 impl Host for Remembering {
-    async fn fetch(&self, request: FetchRequest) -> Result<FetchResponse, String> {
+    async fn fetch(&self, request: FetchRequest, memory: &Arc<Reservation>) -> Result<FetchResponse, String> {
         self.requests.lock().unwrap().push(request.clone());
         let path = request.url.split_once("://").map_or("", |(_, rest)| rest).to_owned();
         match path.split_once('/').map_or("", |(_, path)| path) {
@@ -121,6 +123,16 @@ impl Host for Remembering {
                 headers: vec![],
                 body: vec![0, 1, 254, 255],
             }),
+            "large" => {
+                let body = vec![1; 1024 * 1024];
+                memory.grow_by_piece(&body).await;
+                *self.large.lock().unwrap() += 1;
+                Ok(FetchResponse {
+                    status: 200,
+                    headers: vec![],
+                    body,
+                })
+            }
             "missing" => Ok(FetchResponse {
                 status: 404,
                 headers: vec![],

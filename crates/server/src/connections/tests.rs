@@ -1,7 +1,9 @@
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::routing::get;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpSocket;
 
 use super::*;
 
@@ -240,5 +242,121 @@ async fn a_network_has_so_many_connections_and_proxies_as_many_as_they_like() {
         let mut stream = connect(address, ASK).await;
         assert!(is_served(&mut stream).await);
         open.push(stream);
+    }
+}
+
+/// Connects as another host: all of 127.0.0.0/8 is this machine.
+async fn connect_as(host: u8, address: SocketAddr, first: &[u8]) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(([127, 0, 0, host], 0).into()).unwrap();
+    let mut stream = socket.connect(address).await.unwrap();
+    stream.write_all(first).await.unwrap();
+    stream
+}
+
+/// Reads a whole answer, which ends with `hello`, and leaves the connection as it is.
+async fn is_answered(stream: &mut TcpStream) -> bool {
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"hello") {
+        let mut byte = [0];
+        match timeout(SOON, stream.read(&mut byte))
+            .await
+            .expect("an answer, or an end")
+        {
+            Ok(1) => answer.extend(byte),
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// There is room for nine connections, and for two more while others close.
+fn small_room(limits: &mut Limits) {
+    limits.connections = 11;
+    limits.of_network = 3;
+}
+
+#[tokio::test]
+async fn networks_that_have_all_places_keep_nobody_out() {
+    let address = serve(hello(), short(small_room)).await;
+    let mut open = Vec::new();
+    for host in [11, 12, 13] {
+        for _ in 0..3 {
+            let mut stream = connect_as(host, address, ASK).await;
+            assert!(is_answered(&mut stream).await);
+            open.push(stream);
+        }
+    }
+    let mut newcomers = Vec::new();
+    for host in 14..20 {
+        let mut stream = connect_as(host, address, ASK).await;
+        assert!(is_answered(&mut stream).await, "{host} finds a place");
+        newcomers.push(stream);
+    }
+    for stream in &mut newcomers[..3] {
+        stream.write_all(ASK).await.unwrap();
+        assert!(is_answered(stream).await, "and keeps it while others have more");
+    }
+    let mut left = 0;
+    for stream in &mut open {
+        let _ = stream.write_all(ASK).await;
+        left += usize::from(is_answered(stream).await);
+    }
+    assert_eq!(left, 3, "of fifteen, nine have a place");
+}
+
+/// One request over HTTP/2 each, and then silence: no ping is answered, and nothing is closed from that side.
+#[tokio::test]
+async fn who_does_not_go_when_told_is_cut() {
+    let limits = short(|limits| {
+        small_room(limits);
+        limits.closing = Duration::from_mins(1);
+    });
+    let address = serve(hello(), limits).await;
+    let get = frame(1, 5, 1, b"\x82\x86\x84\x41\x01h");
+    let mut open = Vec::new();
+    for host in [11, 12, 13] {
+        for _ in 0..3 {
+            let mut stream = connect_as(host, address, &[HTTP2, &get].concat()).await;
+            let mut answer = Vec::new();
+            while !answer.ends_with(b"hello") {
+                let mut byte = [0];
+                timeout(SOON, stream.read_exact(&mut byte)).await.unwrap().unwrap();
+                answer.extend(byte);
+            }
+            open.push(stream);
+        }
+    }
+    let mut newcomers = Vec::new();
+    for host in 14..20 {
+        let mut stream = connect_as(host, address, ASK).await;
+        assert!(is_answered(&mut stream).await, "{host} finds a place");
+        newcomers.push(stream);
+    }
+}
+
+#[tokio::test]
+async fn busy_connections_keep_nobody_out() {
+    let (app, asked) = patient();
+    let app = app.route("/hello", get(async || "hello"));
+    let address = serve(app, short(small_room)).await;
+    let mut open = Vec::new();
+    for host in [11, 12, 13] {
+        for _ in 0..3 {
+            let post = b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n";
+            open.push(connect_as(host, address, post).await);
+            let begun = Instant::now();
+            while asked.load(Ordering::Relaxed) < open.len() as u64 && open.len() < 9 {
+                assert!(begun.elapsed() < SOON);
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+    let mut newcomers = Vec::new();
+    for host in 14..20 {
+        let ask = b"GET /hello HTTP/1.1\r\nHost: h\r\n\r\n";
+        let mut stream = connect_as(host, address, ask).await;
+        assert!(is_answered(&mut stream).await, "{host} finds a place");
+        newcomers.push(stream);
     }
 }

@@ -34,7 +34,7 @@ pub(crate) struct Settings {
     #[arg(long, global = true, env = "HEDGEROW_HEALTH_LISTEN", value_name = "ADDRESS")]
     pub(crate) health_listen: Option<SocketAddr>,
 
-    /// How many connections one address may have open, or one /64 network of IPv6. Those of trusted proxies are not
+    /// How many connections one address may have open, or one /56 network of IPv6. Those of trusted proxies are not
     /// counted.
     #[arg(
         long,

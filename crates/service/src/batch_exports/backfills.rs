@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::interval::{Interval, Span};
-use super::{BatchExport, ExportSeen, RunStatus, cases, sql};
+use super::{BatchExport, ExportSeen, RunStatus, cases, limits, sql};
 use crate::Service;
 use crate::access::{Caller, ChangeExports, ReadExports};
 use crate::activity::{Entry, Recorded};
@@ -280,6 +280,8 @@ pub(super) async fn begin(db: &mut Writing, export: &BatchExport, range: Range) 
     };
     if range.start >= range.end {
         backfill.end_with(BackfillStatus::Completed, db.now);
+    } else {
+        limits::room_for_backfill(db, export.id).await?;
     }
     sql::backfills::insert(db, &backfill).await?;
     let entry = Entry::created(&backfill);

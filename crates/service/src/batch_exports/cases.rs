@@ -1,12 +1,13 @@
 use serde_json::Map;
 
 use super::sql::exports::Which;
-use super::{BatchExport, ExportPatch, ExportSeen, NewExport, sql};
+use super::{BatchExport, ExportPatch, ExportSeen, NewExport, limits, sql};
 use crate::access::{Caller, ChangeExports, ReadExports};
 use crate::activity::Entry;
 use crate::db::Writing;
 use crate::error::{Error, Result};
 use crate::id::ExportId;
+use crate::limits::Action;
 use crate::page::{Page, Window};
 use crate::{Service, Unchanged, organizations, teams};
 
@@ -52,6 +53,8 @@ impl Service {
         let mut db = self.write().await?;
         // Keeps the team from being deleted meanwhile.
         organizations::sql::lock(&mut db, caller.organization).await?;
+        limits::room_for_export(&mut db, caller.organization).await?;
+        self.count_created(&mut db, caller, Action::BatchExport).await?;
         let team = teams::cases::choose(&mut db, caller, new.team_id).await?;
         let now = db.now;
         let mut export = BatchExport {

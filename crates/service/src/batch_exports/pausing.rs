@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::id::ExportId;
 
 /// Failed runs that are older than this are not caught up by unpausing.
-const MEMORY: chrono::TimeDelta = chrono::TimeDelta::days(90);
+pub(super) const MEMORY: chrono::TimeDelta = chrono::TimeDelta::days(90);
 
 impl Service {
     /// Makes no more runs until unpaused. A run under way goes on to its end.

@@ -63,8 +63,9 @@ pub struct Run {
     /// How often it was taken, in all.
     #[serde(skip)]
     pub attempt: i64,
+    /// How often it was taken since it was last asked for.
     #[serde(skip)]
-    pub(crate) tries: i64,
+    pub tries: i64,
     #[serde(skip)]
     pub(crate) queued_at: Time,
     /// When the attempt under way began, or the last one.
@@ -262,13 +263,17 @@ impl Service {
 async fn check_that_nothing_else_covers(db: &mut Writing, run: &Run) -> Result<()> {
     let others = sql::runs::overlapping(db, run.batch_export, run.span()).await?;
     let delivered = |other: &&Run| other.id != run.id && other.status == RunStatus::Completed;
-    match others.iter().find(delivered) {
-        Some(other) => Err(refused(format!(
-            "Cannot retry: the run {} has delivered the same time",
-            other.id
-        ))),
-        None => Ok(()),
+    if let Some(other) = others.iter().find(delivered) {
+        let detail = format!("Cannot retry: the run {} has delivered the same time", other.id);
+        return Err(refused(detail));
     }
+    let overlaps = |span: &Span| span.start < run.data_interval_end && span.end > run.data_interval_start;
+    let earlier = sql::delivered::touching(db, run.batch_export, run.span()).await?;
+    if earlier.iter().any(overlaps) {
+        let detail = "Cannot retry: a run that is no longer kept has delivered the same time";
+        return Err(refused(detail.to_owned()));
+    }
+    Ok(())
 }
 
 fn refused(detail: String) -> Error {

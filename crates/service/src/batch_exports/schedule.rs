@@ -5,7 +5,7 @@ use chrono::TimeDelta;
 use super::backfills::{self, Backfill, BackfillStatus};
 use super::interval::Span;
 use super::runs::{Run, RunStatus};
-use super::{BatchExport, sql};
+use super::{BatchExport, retention, sql};
 use crate::Service;
 use crate::clock::Time;
 use crate::db::Writing;
@@ -56,12 +56,10 @@ impl Service {
 
     /// Makes the next runs of a backfill, or ends it. True: something was done.
     pub async fn advance_backfills(&self, delay: TimeDelta) -> Result<bool> {
-        let open = sql::backfills::open(&mut self.core.store.read().await?).await?;
+        let open = sql::backfills::open(&mut self.core.store.read().await?, WAITING).await?;
         let mut is_busy = false;
-        for (id, waiting) in open {
-            if waiting < WAITING {
-                is_busy |= self.advance_backfill(id, delay).await?;
-            }
+        for id in open {
+            is_busy |= self.advance_backfill(id, delay).await?;
         }
         Ok(is_busy)
     }
@@ -143,8 +141,11 @@ async fn make_runs(db: &mut Writing, export: &BatchExport, backfill: &mut Backfi
     };
     let known = sql::runs::overlapping(db, export.id, stretch).await?;
     let is_taken = |run: &&Run| !run.status.is_over() || (run.status == RunStatus::Completed && !backfill.is_resend);
-    let taken: Vec<Span> = known.iter().filter(is_taken).map(Run::span).collect();
-    let missing = stretch.without(&taken);
+    let mut taken: Vec<Span> = known.iter().filter(is_taken).map(Run::span).collect();
+    if !backfill.is_resend {
+        taken.extend(sql::delivered::touching(db, export.id, stretch).await?);
+    }
+    let missing = stretch.without(&retention::joined(taken));
     let (mut made, mut touched) = (Vec::new(), 0);
     for part in missing.into_iter().flat_map(|gap| gap.cut(export.interval)) {
         touched += 1;

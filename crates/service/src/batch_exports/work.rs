@@ -11,7 +11,7 @@ use crate::activity::Entry;
 use crate::db::Writing;
 use crate::error::Result;
 use crate::id::{OrganizationId, WorkerId};
-use crate::mail::{self, Letter, Post};
+use crate::mail::{self, Letter};
 use crate::rotation::{Rotation, Round};
 use crate::{members, organizations};
 
@@ -21,6 +21,9 @@ pub(super) const LEASE: TimeDelta = TimeDelta::seconds(30);
 const RETRIED_FOR: TimeDelta = TimeDelta::hours(24);
 const FIRST_WAIT: TimeDelta = TimeDelta::seconds(5);
 const LONGEST_WAIT: TimeDelta = TimeDelta::minutes(10);
+/// How many organizations that have a run due are looked at, and how many if none of them is to be served first.
+const FEW_ORGANIZATIONS: usize = 64;
+const MANY_ORGANIZATIONS: usize = 2048;
 /// After so many runs in a row that failed for good, an export pauses itself.
 const MOST_FAILURES: i64 = 5;
 
@@ -44,15 +47,13 @@ pub struct Progress {
     pub total: Option<u64>,
 }
 
-/// What a worker leaves to others at the moment.
-#[derive(Debug, Clone, Default)]
-pub struct Busy {
-    /// Where no further run goes.
-    pub places: Vec<String>,
-    /// Those with so many runs under way that all others come first.
-    pub organizations: Vec<OrganizationId>,
-    /// Whether they come not at all, even if nobody else waits.
-    pub is_strict: bool,
+/// Which of the organizations that have a run due is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Choice {
+    Take(OrganizationId),
+    /// There may be others that come before those that were named.
+    AskFurther,
+    Nobody,
 }
 
 /// How a run ended.
@@ -70,18 +71,26 @@ pub enum Outcome {
 }
 
 impl Service {
-    /// Takes the run that has waited longest for the organization whose turn it is, unless it goes to one of the places
-    /// in `busy`. An organization that is in there comes when there is nobody else.
-    pub async fn claim_run(&self, worker: WorkerId, busy: &Busy, rotation: &Rotation) -> Result<Option<Job>> {
+    /// Takes the run that has waited longest for the organization that is chosen, unless it goes to one of these places.
+    ///
+    /// `choose` is asked with some organizations that have a run due, from the one on whose turn it is, and if that does not do,
+    /// with very many; then with `true`.
+    pub async fn claim_run(
+        &self,
+        worker: WorkerId,
+        busy: &[String],
+        rotation: &Rotation,
+        choose: impl Fn(&[OrganizationId], bool) -> Choice,
+    ) -> Result<Option<Job>> {
         let now = self.core.clock.now();
         let mut round = rotation.take().await;
-        let Some(organization) = self.next_for_runs(busy, &round).await? else {
+        let Some(organization) = self.next_for_runs(busy, &round, choose).await? else {
             return Ok(None);
         };
         round.served(organization);
         let mut db = self.write().await?;
         // Others may have been faster.
-        let Some(mut run) = sql::runs::lock_due(&mut db, organization, &busy.places).await? else {
+        let Some(mut run) = sql::runs::lock_due(&mut db, organization, busy).await? else {
             return Ok(None);
         };
         let export = sql::exports::find(&mut db, run.organization_id, run.batch_export).await?;
@@ -111,25 +120,28 @@ impl Service {
         }))
     }
 
-    async fn next_for_runs(&self, busy: &Busy, round: &Round<'_>) -> Result<Option<OrganizationId>> {
+    async fn next_for_runs(
+        &self,
+        busy: &[String],
+        round: &Round<'_>,
+        choose: impl Fn(&[OrganizationId], bool) -> Choice,
+    ) -> Result<Option<OrganizationId>> {
         let now = self.core.clock.now();
         let mut db = self.core.store.read().await?;
         if !sql::runs::is_due(&mut db, now).await? {
+            choose(&[], true);
             return Ok(None);
         }
-        for after in round.starts() {
-            let next = sql::runs::next_organization(&mut db, now, after, &busy.places, &busy.organizations).await?;
-            if next.is_some() {
-                return Ok(next);
-            }
-        }
-        if busy.organizations.is_empty() || busy.is_strict {
-            return Ok(None);
-        }
-        for after in round.starts() {
-            let next = sql::runs::next_organization(&mut db, now, after, &busy.places, &[]).await?;
-            if next.is_some() {
-                return Ok(next);
+        for (most, is_last) in [(FEW_ORGANIZATIONS, false), (MANY_ORGANIZATIONS, true)] {
+            let [after, from_the_start] = round.starts();
+            let mut due = sql::runs::due_organizations(&mut db, now, after, busy, most).await?;
+            let others = sql::runs::due_organizations(&mut db, now, from_the_start, busy, most - due.len()).await?;
+            due.extend(others.into_iter().filter(|id| *id <= after));
+            let is_all = is_last || due.len() < most;
+            match choose(&due, is_all) {
+                Choice::Take(organization) => return Ok(Some(organization)),
+                _ if is_all => return Ok(None),
+                Choice::AskFurther | Choice::Nobody => {}
             }
         }
         Ok(None)
@@ -221,8 +233,8 @@ impl Service {
             failures: MOST_FAILURES,
         };
         let admins = members::administrators(db, export.organization_id).await?;
-        let posts = admins.iter().map(|user| Post::new(user.email.as_str(), letter.clone()));
-        mail::post(db, &self.core.instance, posts.collect()).await
+        let addresses = admins.into_iter().map(|user| user.email).collect();
+        mail::notify(db, &self.core.instance, export.organization_id, &letter, addresses).await
     }
 }
 

@@ -8,10 +8,13 @@ use crate::db::Writing;
 use crate::error::{Error, Invalid, Result};
 use crate::id::{DomainId, OrganizationId};
 use crate::level::Level;
-use crate::mail::{self, Letter, Post};
+use crate::mail::{self, Letter};
 use crate::organizations::Organization;
 use crate::page::{Page, Window};
 use crate::{Service, Unchanged, members, organizations, sessions, sso};
+
+/// Each holds certificates, and is looked for in DNS.
+const MOST_DOMAINS: i64 = 100;
 
 impl Service {
     /// By name.
@@ -28,6 +31,8 @@ impl Service {
     pub async fn create_domain(&self, caller: &Caller<ChangeDomains>, new: &NewDomain) -> Result<Domain> {
         let name = name::normalize(&new.domain)?;
         let mut db = self.write().await?;
+        organizations::sql::lock(&mut db, caller.organization).await?;
+        room_for_domain(&mut db, caller.organization).await?;
         let mut domain = fresh(&db, caller.organization, name);
         domain.change(&new.settings, &db, &self.core.instance)?;
         sql::insert(&mut db, &domain).await?;
@@ -202,11 +207,8 @@ impl Service {
         let organization = organizations::sql::lock(db, domain.organization_id).await?;
         let letter = news(domain, &organization, outcome, db.now + GRACE);
         let owners = members::owners(db, organization.id).await?;
-        let letters = owners
-            .iter()
-            .map(|owner| Post::new(&owner.email, letter.clone()))
-            .collect();
-        mail::post(db, &self.core.instance, letters).await
+        let addresses = owners.into_iter().map(|owner| owner.email).collect();
+        mail::notify(db, &self.core.instance, organization.id, &letter, addresses).await
     }
 
     /// All domains of the instance that somebody has proven, for whoever runs the machine.
@@ -257,6 +259,15 @@ impl Service {
         db.commit_unrecorded().await?;
         Ok(domains)
     }
+}
+
+/// The organization is locked: nobody else adds one at the same time.
+async fn room_for_domain(db: &mut Writing, organization: OrganizationId) -> Result<()> {
+    if sql::count(db, organization).await? < MOST_DOMAINS {
+        return Ok(());
+    }
+    let detail = format!("an organization may have at most {MOST_DOMAINS} domains: delete one first");
+    Err(Error::refused("too_many_domains", detail))
 }
 
 /// Where a way in begins to be enforced, sessions that were opened in another end.

@@ -85,7 +85,7 @@ pub struct DomainPatch {
     pub saml_acs_url: Option<String>,
     /// The identity provider's certificate, PEM or bare base64; several for roll-over.
     #[serde(default, deserialize_with = "crate::text::nullable")]
-    #[schemars(length(max = 50_000), extend("x-nullable" = true))]
+    #[schemars(length(max = 32_768), extend("x-nullable" = true))]
     pub saml_x509_cert: Option<String>,
     /// Whether the identity provider may begin a sign-in by itself; no unless told otherwise.
     pub saml_idp_initiated: Option<bool>,

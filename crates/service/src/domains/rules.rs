@@ -12,7 +12,7 @@ use crate::sso::Sso;
 
 /// As the interface says, for whoever comes another way.
 const LONGEST_LINE: usize = 512;
-const LONGEST_CERTIFICATES: usize = 50_000;
+const LONGEST_CERTIFICATES: usize = 32_768;
 const LONGEST_SECRET: usize = 2048;
 
 impl Domain {

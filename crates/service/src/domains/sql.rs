@@ -23,11 +23,15 @@ macro_rules! select {
 
 pub(super) async fn page(db: &mut Session, organization: OrganizationId, window: Window) -> Result<Page<Domain>> {
     const ROWS: &str = select!("WHERE organization_id = $1 ORDER BY domain LIMIT $2 OFFSET $3");
-    const COUNT: &str = "SELECT count(*) FROM domain WHERE organization_id = $1";
     let Window { limit, offset } = window;
     let items = on!(db, conn => sqlx::query_as(ROWS).bind(organization).bind(limit).bind(offset).fetch_all(conn))?;
-    let count = on!(db, conn => sqlx::query_scalar(COUNT).bind(organization).fetch_one(conn))?;
+    let count = count(db, organization).await?;
     Ok(Page { items, count })
+}
+
+pub(super) async fn count(db: &mut Session, organization: OrganizationId) -> Result<i64> {
+    const SQL: &str = "SELECT count(*) FROM domain WHERE organization_id = $1";
+    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(organization).fetch_one(conn))?)
 }
 
 pub(super) async fn find(db: &mut Session, organization: OrganizationId, id: DomainId) -> Result<Option<Domain>> {

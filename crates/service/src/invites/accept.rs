@@ -90,10 +90,10 @@ impl Service {
     /// Joins with a new account, which the invite's address becomes the name of.
     pub async fn accept_invite_anew(&self, token: &str, new: &NewAccount, request: Request) -> Result<Accepted> {
         self.core.attempts.count(&request)?;
-        let is_claimed = !request.is_dry_run;
-        let (invite, new) = self.begin_sign_up(token, new, is_claimed).await?;
+        let is_dry_run = request.is_dry_run;
+        let (invite, new) = self.begin_sign_up(token, new).await?;
         let joined = self.sign_up(token, &new, request).await;
-        if joined.is_err() && is_claimed {
+        if joined.is_err() || is_dry_run {
             self.give_up_sign_up(&invite).await?;
         }
         joined
@@ -101,7 +101,7 @@ impl Service {
 
     /// Everything that keeps somebody without an account out, before the costly hashing. Of many who come at once, one goes
     /// on, for as long as it takes.
-    async fn begin_sign_up(&self, token: &str, new: &NewAccount, is_claimed: bool) -> Result<(Invite, NewUser)> {
+    async fn begin_sign_up(&self, token: &str, new: &NewAccount) -> Result<(Invite, NewUser)> {
         // Whoever guesses links writes nothing.
         by_token(&mut self.core.store.read().await?, token).await?;
         let mut db = self.write().await?;
@@ -125,9 +125,12 @@ impl Service {
             is_email_verified: invite.is_from_mail,
         };
         let until = db.now + SIGN_UP;
-        if is_claimed && !sql::claim(&mut db, &invite, until).await? {
+        if !sql::claim(&mut db, &invite, until).await? {
             return Err(Error::refused("expired", "this invite is being used at this moment"));
         }
+        // A dry run, and a password that is refused, leave the invite as it is.
+        let link = invite.id.to_string();
+        limits::take_link_attempt(&mut db, self.core.instance.hourly_limits, &link).await?;
         db.commit_unrecorded().await?;
         Ok((invite, new))
     }
@@ -145,16 +148,17 @@ impl Service {
         let mut db = self.write().await?;
         let invite = lock(&mut db, token).await?;
         // What was true before the hashing must still be.
-        self.use_up(&mut db, &invite).await?;
+        self.refuse_expired(&invite)?;
         sso::refuse_enforced(&mut db, &new.email).await?;
         refuse_unproven_address(&mut db, &invite).await?;
+        let limits = self.core.instance.hourly_limits;
+        limits::take(&mut db, limits, Action::SignUp, 1, &charged(&invite)).await?;
         // Whoever invited has this link, too: a dry run, which leaves no trace, does not tell them who has an account.
         if request.is_dry_run && !invite.is_from_mail {
             return self.rehearse(db, &invite, new, request).await;
         }
-        refuse_existing(&mut db, &invite).await?;
-        let subjects = [Subject::Organization(invite.organization_id)];
-        limits::take(&mut db, self.core.instance.hourly_limits, Action::SignUp, 1, &subjects).await?;
+        let mut db = self.expect_no_account(db, &invite, &request).await?;
+        self.use_up(&mut db, &invite).await?;
         let user = users::cases::insert(&mut db, new, hash).await?;
         let mut entries = self.join_by(&mut db, &invite, &user).await?;
         let session = sessions::open(&mut db, &user, Opening::with_password(&request)).await?;
@@ -165,6 +169,35 @@ impl Service {
             organization: invite.organization_id,
             session: Some(session),
         })
+    }
+
+    /// Refuses an address that has an account. The answer tells whoever holds the link, and the inviter may: then it leaves an
+    /// entry in the log of the inviter's organization, and after some of them nothing is looked up for the rest of the hour.
+    async fn expect_no_account(&self, mut db: Writing, invite: &Invite, request: &Request) -> Result<Writing> {
+        if invite.is_from_mail {
+            refuse_existing(&mut db, invite).await?;
+            return Ok(db);
+        }
+        let limits = self.core.instance.hourly_limits;
+        let subjects = charged(invite);
+        for subject in &subjects {
+            limits::expect_left(&mut db, limits, Action::KnownAddress, *subject).await?;
+        }
+        let refusal = match refuse_existing(&mut db, invite).await {
+            Ok(()) => return Ok(db),
+            Err(refusal @ Error::Invalid(_)) => refusal,
+            Err(failure) => return Err(failure),
+        };
+        for subject in subjects {
+            limits::take_of(&mut db, limits, Action::KnownAddress, subject).await?;
+        }
+        let entry = Entry::happened(invite, "sign_up_refused").noting("rule", "account_exists");
+        let request = Request {
+            claim: None,
+            ..request.clone()
+        };
+        db.commit(&Who::nobody(request), &[entry]).await?;
+        Err(refusal)
     }
 
     /// What becomes of a new account, whether or not there is one. All of it is undone.
@@ -226,6 +259,13 @@ impl Service {
         let joined = members::join(db, self, invite.organization_id, &person, invite.level, Door::Invite).await?;
         Ok(vec![Entry::happened(invite, "accepted"), joined])
     }
+}
+
+/// Whose invite it is.
+fn charged(invite: &Invite) -> Vec<Subject<'static>> {
+    let inviter = invite.created_by.as_ref().map(|user| Subject::User(user.id));
+    let organization = Subject::Organization(invite.organization_id);
+    inviter.into_iter().chain([organization]).collect()
 }
 
 /// Locks the organization first, as everybody does who changes its members or invites, and looks again.

@@ -166,6 +166,7 @@ impl Service {
             expires_at: invite.expires_at,
         };
         Post {
+            organization: Some(invite.organization_id),
             reply_to: Some(sender.email.clone()),
             invite: Some(invite.id),
             ..Post::new(&invite.target_email, letter)

@@ -1,9 +1,10 @@
 use serde::{Deserialize, Serialize};
 
-use super::{LEASE, Letter, Outgoing, PATIENCE, Post, Undelivered, sql, wait};
+use super::{InFlight, LEASE, Letter, MailClass, Outgoing, PATIENCE, Post, Undelivered, sql, wait};
 use crate::db::Writing;
 use crate::error::Result;
-use crate::id::MailId;
+use crate::id::{MailId, OrganizationId};
+use crate::limits::{self, Subject};
 use crate::users::cases::RELEASED_DOMAIN;
 use crate::{Instance, Service, invites};
 
@@ -15,15 +16,42 @@ struct Content {
 }
 
 impl Service {
-    /// Takes the mail that has waited longest. If it is neither sent nor given back, it is due again later.
+    /// Takes the mail whose turn it is. If it is neither sent nor given back, it is due again later.
     pub async fn next_mail(&self) -> Result<Option<Outgoing>> {
+        self.next_mail_beside(&InFlight::default()).await
+    }
+
+    /// The same for somebody who sends several at a time.
+    pub async fn next_mail_beside(&self, in_flight: &InFlight) -> Result<Option<Outgoing>> {
         while self.answer_reset_requests().await? {}
-        let now = self.core.clock.now();
-        if !sql::is_due(&mut self.core.store.read().await?, now).await? {
-            return Ok(None);
+        self.requeue_mail().await?;
+        while let Some(id) = self.head_of_queue(in_flight).await? {
+            if let Some(mail) = self.take_mail(id).await? {
+                return Ok(Some(mail));
+            }
         }
+        Ok(None)
+    }
+
+    /// Reading costs less than writing, so whoever finds nothing has not kept others from writing.
+    async fn head_of_queue(&self, in_flight: &InFlight) -> Result<Option<MailId>> {
+        let mut db = self.core.store.read().await?;
+        let busy = in_flight.busy_sources();
+        for class in MailClass::ALL {
+            if in_flight.has_room_for(class)
+                && let Some(id) = sql::head(&mut db, class, busy).await?
+            {
+                return Ok(Some(id));
+            }
+        }
+        Ok(None)
+    }
+
+    /// `None`: another worker has it, nobody wants it any more, or it cannot be read. It is out of the queue in any case.
+    async fn take_mail(&self, id: MailId) -> Result<Option<Outgoing>> {
         let mut db = self.write().await?;
-        let Some(row) = sql::take(&mut db, now + LEASE).await? else {
+        let lease = db.now + LEASE;
+        let Some(row) = sql::take(&mut db, id, lease).await? else {
             return Ok(None);
         };
         let is_wanted = match row.invite_id {
@@ -48,9 +76,23 @@ impl Service {
             to: row.recipient,
             reply_to,
             letter,
+            source: row.source,
             attempts: row.attempts,
             created_at: row.created_at,
         }))
+    }
+
+    /// Puts mail whose time has come again behind what its source has in the queue, some at a time.
+    async fn requeue_mail(&self) -> Result<()> {
+        let now = self.core.clock.now();
+        if !sql::is_put_off_until(&mut self.core.store.read().await?, now).await? {
+            return Ok(());
+        }
+        let mut db = self.write().await?;
+        for waiting in sql::lock_put_off(&mut db).await? {
+            sql::requeue(&mut db, &waiting).await?;
+        }
+        db.commit_unrecorded().await
     }
 
     pub async fn mail_is_sent(&self, mail: &Outgoing) -> Result<()> {
@@ -77,25 +119,53 @@ impl Service {
     }
 }
 
+/// Tells people of an organization what happened there, in the transaction of it.
+///
+/// Notices are limited by hour: past the limit those last in the list are told nothing. The activity log has it all.
+pub(crate) async fn notify(
+    db: &mut Writing,
+    instance: &Instance,
+    organization: OrganizationId,
+    letter: &Letter,
+    mut to: Vec<String>,
+) -> Result<()> {
+    if !instance.sends_mail || to.is_empty() {
+        return Ok(());
+    }
+    if let Some(action) = letter.limited_as() {
+        let subject = Subject::Organization(organization);
+        let left = limits::take_up_to(db, instance.hourly_limits, action, to.len(), subject).await?;
+        to.truncate(left);
+    }
+    let posts = to.iter().map(|address| Post {
+        organization: Some(organization),
+        ..Post::new(address, letter.clone())
+    });
+    post(db, instance, posts.collect()).await
+}
+
 /// Puts letters into the outbox, in the transaction of what they tell of. Without a mail server there are none.
 pub(crate) async fn post(db: &mut Writing, instance: &Instance, letters: Vec<Post>) -> Result<()> {
     if !instance.sends_mail {
         return Ok(());
     }
-    for Post {
-        to,
-        reply_to,
-        letter,
-        invite,
-    } in letters
-    {
-        if to.ends_with(RELEASED_DOMAIN) {
+    for letter in letters {
+        if letter.to.ends_with(RELEASED_DOMAIN) {
             continue;
         }
+        let (class, source) = (letter.letter.class(), letter.source());
+        let Post {
+            to,
+            reply_to,
+            letter,
+            invite,
+            ..
+        } = letter;
         let id = MailId(db.uuid());
         let content = serde_json::to_vec(&Content { reply_to, letter }).expect("a letter is plain text");
+        let waiting = sql::Waiting { id, class, source };
         let sealed = db.seal(&instance.sealer, &place(id), &content);
-        sql::insert(db, id, &to, &sealed, invite).await?;
+        sql::insert(db, &waiting, &to, &sealed, invite).await?;
     }
     Ok(())
 }

@@ -3,13 +3,14 @@
 mod cases;
 pub(crate) mod sql;
 
-pub(crate) use cases::post;
+pub(crate) use cases::{notify, post};
 
 use chrono::TimeDelta;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Time;
-use crate::id::{InviteId, MailId};
+use crate::id::{InviteId, MailId, OrganizationId};
+use crate::limits::Action;
 
 /// What a mail says. How it looks is up to whoever sends it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -68,10 +69,51 @@ pub enum Letter {
     },
 }
 
+impl Letter {
+    fn class(&self) -> MailClass {
+        match self {
+            Self::PasswordReset { .. } | Self::PasswordChanged { .. } | Self::RecoveryCodeUsed { .. } => {
+                MailClass::SignIn
+            }
+            Self::Invite { .. } => MailClass::Invite,
+            Self::Joined { .. }
+            | Self::DomainLost { .. }
+            | Self::DomainUnverified { .. }
+            | Self::ExportPaused { .. }
+            | Self::AppDisabled { .. } => MailClass::Notice,
+        }
+    }
+
+    /// What a notice of this kind is counted as. Invites and resets are counted where somebody asks for them.
+    fn limited_as(&self) -> Option<Action> {
+        match (self.class(), self) {
+            (MailClass::Notice, Self::Joined { .. }) => Some(Action::JoinNotice),
+            (MailClass::Notice, _) => Some(Action::Notice),
+            (MailClass::SignIn | MailClass::Invite, _) => None,
+        }
+    }
+}
+
+/// What is sent first when much waits: all of one class goes before the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, sqlx::Type)]
+#[repr(i64)]
+pub enum MailClass {
+    /// Somebody waits for it, or has to know at once.
+    SignIn = 0,
+    Invite = 1,
+    Notice = 2,
+}
+
+impl MailClass {
+    const ALL: [Self; 3] = [Self::SignIn, Self::Invite, Self::Notice];
+}
+
 /// A letter and whom it goes to.
 #[derive(Debug, Clone)]
 pub(crate) struct Post {
     pub(crate) to: String,
+    /// On whose behalf, if it is an organization's.
+    pub(crate) organization: Option<OrganizationId>,
     pub(crate) reply_to: Option<String>,
     pub(crate) letter: Letter,
     pub(crate) invite: Option<InviteId>,
@@ -81,9 +123,18 @@ impl Post {
     pub(crate) fn new(to: &str, letter: Letter) -> Self {
         Self {
             to: to.to_owned(),
+            organization: None,
             reply_to: None,
             letter,
             invite: None,
+        }
+    }
+
+    /// Who takes turns with others in the queue.
+    fn source(&self) -> String {
+        match self.organization {
+            Some(organization) => format!("organization {organization}"),
+            None => format!("address {}", self.to),
         }
     }
 }
@@ -95,9 +146,57 @@ pub struct Outgoing {
     pub to: String,
     pub reply_to: Option<String>,
     pub letter: Letter,
+    /// The organization or recipient whose turn it is.
+    pub source: String,
     /// How often it has been tried, this time included.
     pub attempts: i64,
     pub created_at: Time,
+}
+
+/// How many mails one process sends at a time, and how many of these for one source: whose mails are slow to hand over keeps
+/// others from nothing.
+const MOST_AT_ONCE: usize = 4;
+const MOST_OF_SOURCE: usize = 2;
+/// The rest is left for resets and the like.
+const MOST_OF_OTHERS: usize = 3;
+
+/// What a process is sending at the moment.
+#[derive(Debug, Clone, Default)]
+pub struct InFlight(Vec<(MailClass, String)>);
+
+impl InFlight {
+    pub const MOST: usize = MOST_AT_ONCE;
+
+    pub fn start(&mut self, mail: &Outgoing) {
+        self.0.push((mail.letter.class(), mail.source.clone()));
+    }
+
+    pub fn end(&mut self, mail: &Outgoing) {
+        let ended = |(class, source): &(MailClass, String)| *class == mail.letter.class() && *source == mail.source;
+        if let Some(place) = self.0.iter().position(ended) {
+            self.0.swap_remove(place);
+        }
+    }
+
+    fn has_room_for(&self, class: MailClass) -> bool {
+        let others = self.0.iter().filter(|(class, _)| *class != MailClass::SignIn).count();
+        self.0.len() < MOST_AT_ONCE && (class == MailClass::SignIn || others < MOST_OF_OTHERS)
+    }
+
+    /// Those that have as many under way as one may have. There are two at most; an empty name is nobody's.
+    fn busy_sources(&self) -> [&str; MOST_AT_ONCE / MOST_OF_SOURCE] {
+        let mut busy = [""; MOST_AT_ONCE / MOST_OF_SOURCE];
+        let is_busy = |name: &str| self.0.iter().filter(|(_, source)| source == name).count() >= MOST_OF_SOURCE;
+        for (_, source) in &self.0 {
+            if is_busy(source)
+                && !busy.contains(&source.as_str())
+                && let Some(free) = busy.iter_mut().find(|name| name.is_empty())
+            {
+                *free = source;
+            }
+        }
+        busy
+    }
 }
 
 /// Why a mail did not go out.
@@ -124,6 +223,42 @@ fn wait(attempts: i64) -> TimeDelta {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn outgoing(source: &str, letter: Letter) -> Outgoing {
+        Outgoing {
+            id: MailId(uuid::Uuid::nil()),
+            to: String::new(),
+            reply_to: None,
+            letter,
+            source: source.to_owned(),
+            attempts: 1,
+            created_at: Time::default(),
+        }
+    }
+
+    #[test]
+    fn one_source_and_one_class_never_take_all_connections() {
+        let joined = Letter::Joined {
+            organization: String::new(),
+            newcomer: String::new(),
+        };
+        let changed = Letter::PasswordChanged { address: String::new() };
+        let mut in_flight = InFlight::default();
+        let first = outgoing("one", joined.clone());
+        in_flight.start(&first);
+        assert_eq!(in_flight.busy_sources(), ["", ""]);
+        in_flight.start(&outgoing("one", joined.clone()));
+        assert_eq!(in_flight.busy_sources(), ["one", ""]);
+        in_flight.start(&outgoing("two", joined));
+        assert!(!in_flight.has_room_for(MailClass::Notice) && !in_flight.has_room_for(MailClass::Invite));
+        assert!(in_flight.has_room_for(MailClass::SignIn));
+        in_flight.start(&outgoing("two", changed));
+        assert_eq!(in_flight.busy_sources(), ["one", "two"]);
+        assert!(!in_flight.has_room_for(MailClass::SignIn));
+        in_flight.end(&first);
+        assert_eq!(in_flight.busy_sources(), ["two", ""]);
+        assert!(in_flight.has_room_for(MailClass::Notice));
+    }
 
     #[test]
     fn waits_grow_up_to_a_limit() {

@@ -1,22 +1,50 @@
+use super::MailClass;
 use crate::clock::Time;
 use crate::db::{Session, Writing, changed, on};
 use crate::error::Result;
 use crate::id::{InviteId, MailId};
 
+/// A mail and where it belongs in the queue.
+#[derive(sqlx::FromRow)]
+pub(super) struct Waiting {
+    pub(super) id: MailId,
+    pub(super) class: MailClass,
+    pub(super) source: String,
+}
+
+/// The position behind all that the source `$3` has waiting in the class `$2`. A source that has nothing waiting starts where
+/// the queue is now, rather than at the beginning: so it comes before all but the first of every other, and nobody who
+/// waits is overtaken again and again by newcomers.
+macro_rules! next_position {
+    () => {
+        "(SELECT coalesce(max(first.position), 0) FROM ( \
+           SELECT min(q.position) AS position FROM mail q WHERE q.class = $2 AND q.position IS NOT NULL \
+           UNION ALL \
+           SELECT max(q.position) + 1 AS position FROM mail q \
+           WHERE q.class = $2 AND q.source = $3 AND q.position IS NOT NULL) AS first)"
+    };
+}
+
 pub(super) async fn insert(
     db: &mut Writing,
-    id: MailId,
+    waiting: &Waiting,
     recipient: &str,
     content: &[u8],
     invite: Option<InviteId>,
 ) -> Result<()> {
-    const SQL: &str = "INSERT INTO mail (id, recipient, content, invite_id, attempts, next_attempt_at, created_at) \
-        VALUES ($1, $2, $3, $4, 0, $5, $5)";
+    const SQL: &str = concat!(
+        "INSERT INTO mail (id, class, source, recipient, content, invite_id, attempts, next_attempt_at, created_at, position) \
+         VALUES ($1, $2, $3, $4, $5, $6, 0, $7, $7, ",
+        next_position!(),
+        ")"
+    );
     let now = db.now;
     changed!(
         db,
         sqlx::query(SQL)
-            .bind(id)
+            .bind(waiting.id)
+            .bind(waiting.class)
+            .bind(&waiting.source)
             .bind(recipient)
             .bind(content)
             .bind(invite)
@@ -25,11 +53,14 @@ pub(super) async fn insert(
     Ok(())
 }
 
-/// Whether there is anything to do: asking costs less than writing.
-pub(super) async fn is_due(db: &mut Session, now: Time) -> Result<bool> {
-    const SQL: &str = "SELECT 1 FROM mail WHERE next_attempt_at <= $1 LIMIT 1";
-    let found: Option<i32> = on!(db, conn => sqlx::query_scalar(SQL).bind(now).fetch_optional(conn))?;
-    Ok(found.is_some())
+/// The first of a class that is none of these sources'. Looks at so many only: sources take turns, so what has waited for its
+/// turn is among the first, however much the busy ones have waiting.
+pub(super) async fn head(db: &mut Session, class: MailClass, busy: [&str; 2]) -> Result<Option<MailId>> {
+    const SQL: &str = "SELECT id FROM ( \
+           SELECT id, source, position FROM mail WHERE class = $1 AND position IS NOT NULL ORDER BY position, id LIMIT 1000 \
+         ) AS first WHERE source NOT IN ($2, $3) ORDER BY position, id LIMIT 1";
+    let [one, other] = busy;
+    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(class).bind(one).bind(other).fetch_optional(conn))?)
 }
 
 #[derive(sqlx::FromRow)]
@@ -38,22 +69,46 @@ pub(super) struct Row {
     pub(super) recipient: String,
     pub(super) content: Vec<u8>,
     pub(super) invite_id: Option<InviteId>,
+    pub(super) source: String,
     pub(super) attempts: i64,
     pub(super) created_at: Time,
 }
 
-/// Takes one that is due and keeps others from it until `lease_until`.
-pub(super) async fn take(db: &mut Writing, lease_until: Time) -> Result<Option<Row>> {
-    let sql = db.pick(
-        "UPDATE mail SET next_attempt_at = $2, attempts = attempts + 1 WHERE id = \
-         (SELECT id FROM mail WHERE next_attempt_at <= $1 ORDER BY next_attempt_at LIMIT 1) \
-         RETURNING id, recipient, content, invite_id, attempts, created_at",
-        "UPDATE mail SET next_attempt_at = $2, attempts = attempts + 1 WHERE id = \
-         (SELECT id FROM mail WHERE next_attempt_at <= $1 ORDER BY next_attempt_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) \
-         RETURNING id, recipient, content, invite_id, attempts, created_at",
-    );
+/// Takes one out of the queue and keeps others from it until `lease_until`. `None`: somebody else has taken it.
+pub(super) async fn take(db: &mut Writing, id: MailId, lease_until: Time) -> Result<Option<Row>> {
+    const SQL: &str = "UPDATE mail SET position = NULL, next_attempt_at = $2, attempts = attempts + 1 \
+        WHERE id = $1 AND position IS NOT NULL \
+        RETURNING id, recipient, content, invite_id, source, attempts, created_at";
+    Ok(on!(db, conn => sqlx::query_as(SQL).bind(id).bind(lease_until).fetch_optional(conn))?)
+}
+
+pub(super) async fn is_put_off_until(db: &mut Session, now: Time) -> Result<bool> {
+    const SQL: &str = "SELECT 1 FROM mail WHERE position IS NULL AND next_attempt_at <= $1 LIMIT 1";
+    let found: Option<i32> = on!(db, conn => sqlx::query_scalar(SQL).bind(now).fetch_optional(conn))?;
+    Ok(found.is_some())
+}
+
+/// Some of those that are due again, those first that have been for longest.
+pub(super) async fn lock_put_off(db: &mut Writing) -> Result<Vec<Waiting>> {
+    macro_rules! put_off {
+        ($rest:literal) => {
+            concat!(
+                "SELECT id, class, source FROM mail WHERE position IS NULL AND next_attempt_at <= $1 \
+                 ORDER BY next_attempt_at LIMIT 100",
+                $rest
+            )
+        };
+    }
+    let sql = db.pick(put_off!(""), put_off!(" FOR NO KEY UPDATE SKIP LOCKED"));
     let now = db.now;
-    Ok(on!(db, conn => sqlx::query_as(sql).bind(now).bind(lease_until).fetch_optional(conn))?)
+    Ok(on!(db, conn => sqlx::query_as(sql).bind(now).fetch_all(conn))?)
+}
+
+pub(super) async fn requeue(db: &mut Writing, waiting: &Waiting) -> Result<()> {
+    const SQL: &str = concat!("UPDATE mail SET position = ", next_position!(), " WHERE id = $1");
+    let Waiting { id, class, source } = waiting;
+    changed!(db, sqlx::query(SQL).bind(id).bind(class).bind(source))?;
+    Ok(())
 }
 
 pub(super) async fn put_off(db: &mut Writing, id: MailId, next: Option<Time>, error: &str) -> Result<()> {
@@ -74,6 +129,6 @@ pub(crate) async fn delete_of_invite(db: &mut Writing, invite: InviteId) -> Resu
 }
 
 pub(super) async fn delete_given_up(db: &mut Writing, before: Time) -> Result<u64> {
-    const SQL: &str = "DELETE FROM mail WHERE next_attempt_at IS NULL AND created_at < $1";
+    const SQL: &str = "DELETE FROM mail WHERE position IS NULL AND next_attempt_at IS NULL AND created_at < $1";
     Ok(changed!(db, sqlx::query(SQL).bind(before))?)
 }

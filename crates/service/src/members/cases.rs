@@ -8,7 +8,7 @@ use crate::db::Writing;
 use crate::error::{Error, Result};
 use crate::id::{OrganizationId, UserUuid};
 use crate::level::Level;
-use crate::mail::{self, Letter, Post};
+use crate::mail::{self, Letter};
 use crate::page::{Page, Window};
 use crate::users::{Person, User};
 use crate::{Service, Unchanged, invites, keys, operators, organizations, sessions, sign_in, sso};
@@ -130,7 +130,11 @@ pub(crate) async fn join(
     }))
 }
 
-/// Tells the others who has joined, if the organization wants it and there is a way to.
+/// How many are told of a new member: more would be a mailing list.
+const MOST_TOLD: i64 = 100;
+
+/// Tells others who has joined, if the organization wants it and there is a way to: owners and administrators first, and only
+/// those whose address is known to be theirs, as anybody can be made a member under any address.
 async fn announce(db: &mut Writing, service: &Service, id: OrganizationId, newcomer: &Person) -> Result<()> {
     let organization = organizations::sql::lock(db, id).await?;
     if !(organization.is_member_join_email_enabled && service.instance().sends_mail) {
@@ -140,12 +144,8 @@ async fn announce(db: &mut Writing, service: &Service, id: OrganizationId, newco
         organization: organization.name.to_string(),
         newcomer: newcomer.email.clone(),
     };
-    let others = sql::other_addresses(db, id, newcomer.id).await?;
-    let letters = others
-        .iter()
-        .map(|address| Post::new(address, letter.clone()))
-        .collect();
-    mail::post(db, service.instance(), letters).await
+    let others = sql::proven_addresses(db, id, newcomer.id, MOST_TOLD).await?;
+    mail::notify(db, service.instance(), id, &letter, others).await
 }
 
 /// Tells every organization that somebody belongs to that the address they were known by is no longer theirs.

@@ -119,14 +119,17 @@ pub(super) async fn of_user(db: &mut Session, user: UserId) -> Result<Vec<(Membe
     Ok(on!(db, conn => sqlx::query_as(SQL).bind(user).fetch_all(conn))?)
 }
 
-pub(super) async fn other_addresses(
+/// Of others than the newcomer, those with the highest levels first.
+pub(super) async fn proven_addresses(
     db: &mut Session,
     organization: OrganizationId,
     newcomer: UserId,
+    most: i64,
 ) -> Result<Vec<String>> {
     const SQL: &str = "SELECT u.email FROM member m JOIN app_user u ON u.id = m.user_id \
-        WHERE m.organization_id = $1 AND m.user_id <> $2";
-    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(organization).bind(newcomer).fetch_all(conn))?)
+        WHERE m.organization_id = $1 AND m.user_id <> $2 AND u.is_email_verified = $4 ORDER BY m.level DESC LIMIT $3";
+    Ok(on!(db, conn => sqlx::query_scalar(SQL)
+        .bind(organization).bind(newcomer).bind(most).bind(true).fetch_all(conn))?)
 }
 
 pub(super) async fn insert(

@@ -135,6 +135,7 @@ impl Service {
         for domain in domains::sql::ids(&mut db, caller.organization).await? {
             sso::forget_domain(&mut db, domain).await?;
         }
+        teams::sql::record_deletion_of_all(&mut db, caller.organization).await?;
         sql::delete(&mut db, caller.organization).await?;
         db.commit(&caller.who, &[Entry::deleted(&seen.organization)]).await
     }
@@ -169,7 +170,7 @@ pub(crate) async fn create(
     owner: &Person,
 ) -> Result<(Seen, Vec<Entry>)> {
     let mut organization = fresh(db, new);
-    insert_with_free_slug(db, &mut organization).await?;
+    insert_with_free_slug(db, &mut organization, owner.id).await?;
     let name = Name::new(teams::DEFAULT_NAME).expect("the default name is a name");
     let mut team = teams::cases::fresh(db, organization.id, name);
     teams::sql::insert(db, &mut team).await?;
@@ -202,10 +203,10 @@ fn fresh(db: &Writing, new: &NewOrganization) -> Organization {
     }
 }
 
-async fn insert_with_free_slug(db: &mut Writing, organization: &mut Organization) -> Result<()> {
+async fn insert_with_free_slug(db: &mut Writing, organization: &mut Organization, founder: UserId) -> Result<()> {
     let plain = organization.slug.clone();
     for _ in 0..SLUG_TRIES {
-        if sql::insert(db, organization).await? {
+        if sql::insert(db, organization, founder).await? {
             return Ok(());
         }
         organization.slug = slug::slug_with_suffix(&plain, &db.chance);

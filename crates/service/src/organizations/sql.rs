@@ -117,10 +117,10 @@ pub(crate) async fn lock(db: &mut Writing, id: OrganizationId) -> Result<Organiz
 }
 
 /// Stores a new organization, unless its slug is taken.
-pub(super) async fn insert(db: &mut Writing, organization: &Organization) -> Result<bool> {
+pub(super) async fn insert(db: &mut Writing, organization: &Organization, founder: UserId) -> Result<bool> {
     const SQL: &str = "INSERT INTO organization (id, name, slug, plugins_access_level, \
-        is_member_join_email_enabled, enforce_2fa, metadata, customer_id, created_at, updated_at) \
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9) ON CONFLICT (slug) DO NOTHING";
+        is_member_join_email_enabled, enforce_2fa, metadata, customer_id, created_at, updated_at, founded_by) \
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9, $10) ON CONFLICT (slug) DO NOTHING";
     let rows = changed!(
         db,
         sqlx::query(SQL)
@@ -133,6 +133,7 @@ pub(super) async fn insert(db: &mut Writing, organization: &Organization) -> Res
             .bind(&organization.metadata)
             .bind(&organization.customer_id)
             .bind(organization.created_at)
+            .bind(founder)
     )?;
     Ok(rows == 1)
 }

@@ -109,6 +109,7 @@ impl Service {
         }
         limits::check_app(None, &app)?;
         sql::apps::insert(&mut db, &mut app).await?;
+        limits::fit_apps(&mut db, None, &app).await?;
         if let Some(token) = token {
             let place = app.token_place();
             app.private_token = Some(db.seal(&self.core.instance.sealer, &place, token.expose_secret().as_bytes()));
@@ -153,6 +154,7 @@ impl Service {
             publish(&mut db, caller, level).await?;
         }
         sql::apps::save(&mut db, &app).await?;
+        limits::fit_apps(&mut db, Some(&before), &app).await?;
         self.settle_configs(&mut db, &caller.who, &before, &app).await?;
         let entries: Vec<Entry> = Entry::updated(&before, &app).into_iter().collect();
         db.commit(&caller.who, &entries).await?;
@@ -218,6 +220,7 @@ impl Service {
     ) -> Result<(App, Difference)> {
         app.updated_at = db.now;
         sql::apps::save(&mut db, &app).await?;
+        limits::fit_apps(&mut db, Some(before), &app).await?;
         self.settle_configs(&mut db, &caller.who, before, &app).await?;
         let difference = Difference::between(before, &app);
         let entries: Vec<Entry> = Entry::updated(before, &app).into_iter().collect();
@@ -317,7 +320,8 @@ async fn keep_manifest(db: &mut Writing, before: &App, app: &mut App) -> Result<
     }
     app.version = sql::versions::newest(db, app.id).await? + 1;
     sql::versions::copy(db, app, before.version).await?;
-    sql::versions::prune(db, app.id, app.version).await
+    sql::versions::prune(db, app.id, app.version).await?;
+    limits::fit_code(db, app).await
 }
 
 async fn store(db: &mut Writing, app: &App, package: &Package) -> Result<()> {
@@ -326,7 +330,8 @@ async fn store(db: &mut Writing, app: &App, package: &Package) -> Result<()> {
         package.offers.hosts.as_deref().unwrap_or_default(),
     )?;
     sql::versions::insert(db, app, package).await?;
-    sql::versions::prune(db, app.id, app.version).await
+    sql::versions::prune(db, app.id, app.version).await?;
+    limits::fit_code(db, app).await
 }
 
 /// An app for all organizations runs with what each of them entrusts to it: that it exists, and what others are offered as its next

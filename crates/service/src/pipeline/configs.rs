@@ -101,6 +101,16 @@ impl AppConfig {
     pub(crate) fn secret_place(&self) -> String {
         format!("pipeline_config/{}/secrets", self.id)
     }
+
+    /// It waits for events while it is on and the app, as it is run, takes them.
+    fn wait_for(&mut self, app: &App, now: Time) {
+        self.due_at = (self.enabled && app.takes_events()).then(|| self.due_at.unwrap_or(now));
+    }
+
+    /// Whether it tells its app the same, and lets it go to the same hosts.
+    fn tells_like(&self, other: &Self) -> bool {
+        self.config == other.config && self.secrets == other.secrets && self.allowed_hosts == other.allowed_hosts
+    }
 }
 
 impl Recorded for AppConfig {
@@ -206,6 +216,9 @@ impl Service {
         // Secrets are sealed for their place, and the place has a name only now.
         sql::configs::insert(&mut db, &mut config).await?;
         self.change_config(&mut db, &app, &mut config, &new.rest)?;
+        limits::room_on_pages(&mut db, &config).await?;
+        sql::configs::save_values(&mut db, &config).await?;
+        limits::fit_configs(&mut db, None, &config).await?;
         self.follow_code(&mut db, &app, &mut config).await?;
         let entry = Entry::created(&config).named("config_created");
         db.commit(&caller.who, &[entry]).await?;
@@ -222,6 +235,8 @@ impl Service {
         unchanged: Unchanged<'_, AppConfig>,
     ) -> Result<AppConfig> {
         let mut db = self.write().await?;
+        // What all of them have together is counted.
+        sql::configs::lock_organization(&mut db, caller.organization).await?;
         allow(&mut db, caller, CONFIGURE).await?;
         let app = find(&mut db, caller, collection, app).await?;
         let before = lock(&mut db, caller, app.id, id, unchanged).await?;
@@ -232,6 +247,13 @@ impl Service {
             return Ok(before);
         };
         config.updated_at = db.now;
+        if !before.enabled {
+            limits::room_on_pages(&mut db, &config).await?;
+        }
+        if !before.tells_like(&config) {
+            sql::configs::save_values(&mut db, &config).await?;
+            limits::fit_configs(&mut db, Some(&before), &config).await?;
+        }
         self.follow_code(&mut db, &app, &mut config).await?;
         let activity = match (before.enabled, config.enabled) {
             (false, true) => "enabled",
@@ -332,24 +354,17 @@ impl Service {
     /// Makes what a configuration waits for fit what the code offers, and saves it.
     pub(super) async fn follow_code(&self, db: &mut Writing, app: &App, config: &mut AppConfig) -> Result<()> {
         let app = as_run(db, app.clone()).await?;
-        self.follow(db, &app, config).await
-    }
-
-    /// The same for an app as it is run.
-    async fn follow(&self, db: &mut Writing, app: &App, config: &mut AppConfig) -> Result<()> {
-        let now = db.now;
-        config.due_at = (config.enabled && app.takes_events()).then(|| config.due_at.unwrap_or(now));
+        config.wait_for(&app, db.now);
         sql::configs::save(db, config).await?;
-        let tasks = if config.enabled {
-            app.scheduled_tasks()
-        } else {
-            Vec::new()
-        };
-        super::tasks::schedule(db, config, &tasks).await
+        schedule(db, &app, config).await
     }
 
-    /// The same for all configurations of an app whose code, or what is said of it, has changed.
+    /// The same for all configurations of an app, if its code, or what is said of it, has changed.
     pub(super) async fn settle_configs(&self, db: &mut Writing, who: &Who, before: &App, app: &App) -> Result<()> {
+        let is_same_schema = app.config_schema == before.config_schema;
+        if is_same_schema && app.version == before.version && app.capabilities == before.capabilities {
+            return Ok(());
+        }
         let (mut of_ours, mut of_others) = (Vec::new(), Vec::new());
         let run = as_run(db, app.clone()).await?;
         for mut config in sql::configs::lock_all_of_app(db, app.id).await? {
@@ -360,9 +375,17 @@ impl Service {
                 }
                 continue;
             }
+            let was = (config.version, config.due_at, config.updated_at);
             (config.version, config.latest_version) = (app.version, app.version);
-            of_ours.extend(self.encrypt_by_schema(db, app, &mut config).await?);
-            self.follow(db, &run, &mut config).await?;
+            if !is_same_schema {
+                sql::configs::load_values(db, &mut config).await?;
+                of_ours.extend(self.encrypt_by_schema(db, app, &mut config).await?);
+            }
+            config.wait_for(&run, db.now);
+            if was != (config.version, config.due_at, config.updated_at) {
+                sql::configs::save(db, &config).await?;
+            }
+            schedule(db, &run, &config).await?;
         }
         activity::record(db, who, &of_ours).await?;
         // Recorded where they see it, but not by whom: people of one organization are nobody to another.
@@ -378,7 +401,11 @@ impl Service {
     ) -> Result<Option<Entry>> {
         let secrets = self.config_secrets(config)?;
         let keys: Vec<String> = secrets.keys().cloned().collect();
+        let before = config.clone();
         let whole = self.put(db, app, config, config.config.clone(), secrets)?;
+        if !before.tells_like(config) {
+            sql::configs::save_values(db, config).await?;
+        }
         let dropped: Vec<&str> = keys
             .iter()
             .map(String::as_str)
@@ -417,6 +444,16 @@ impl Service {
         config.config.clone_from(&open);
         Ok(open.into_iter().chain(secrets).collect())
     }
+}
+
+/// By the clock, what the app, as it is run, has for it.
+async fn schedule(db: &mut Writing, app: &App, config: &AppConfig) -> Result<()> {
+    let tasks = if config.enabled {
+        app.scheduled_tasks()
+    } else {
+        Vec::new()
+    };
+    super::tasks::schedule(db, config, &tasks).await
 }
 
 pub(super) fn seen<P>(caller: &Caller<P>, app: AppId, config: Option<AppConfig>) -> Result<AppConfig> {

@@ -4,8 +4,8 @@
 
 use serde_json::{Map, Value};
 
-use super::{App, schema, sql};
-use crate::db::Session;
+use super::{App, AppConfig, Collection, schema, sql};
+use crate::db::{Session, Writing};
 use crate::error::{Error, Result};
 use crate::id::OrganizationId;
 
@@ -19,6 +19,14 @@ const MOST_VALUES: usize = 2000;
 
 const MOST_APPS: i64 = 200;
 const MOST_CONFIGS: i64 = 1000;
+/// Of all configurations of an organization, and of all that is said of its apps: the longest list of either. Counted as what it takes
+/// in memory, because that is what a list costs.
+const MOST_CONFIG_BYTES: i64 = 16 << 20;
+const MOST_APP_BYTES: i64 = 16 << 20;
+/// All versions of an organization's apps, in the database.
+const MOST_CODE_BYTES: i64 = 256 << 20;
+/// Pages of a team's sites ask which frontend apps there are, and load each.
+const MOST_ON_PAGES: i64 = 50;
 
 type Part = fn(&App) -> &Value;
 
@@ -76,6 +84,99 @@ fn count(value: &Value) -> usize {
     }
 }
 
+/// What a value takes in memory, about. A map has room for eleven entries in each node, and at least half of it is used.
+fn memory(value: &Value) -> usize {
+    size_of::<Value>()
+        + match value {
+            Value::String(text) => text.len(),
+            Value::Array(items) => items.iter().map(memory).sum(),
+            Value::Object(fields) => memory_of_map(fields),
+            _ => 0,
+        }
+}
+
+fn memory_of_map(fields: &Map<String, Value>) -> usize {
+    const NODE: usize = 11 * (size_of::<String>() + size_of::<Value>());
+    let entries = fields.iter().map(|(key, value)| key.len() + memory(value));
+    fields.len().div_ceil(6) * NODE + entries.sum::<usize>()
+}
+
+fn memory_of_list(texts: Option<&Vec<String>>) -> usize {
+    let each = |text: &String| size_of::<String>() + text.len();
+    texts.into_iter().flatten().map(each).sum()
+}
+
+/// What an app takes in a list.
+pub(super) fn app_size(app: &App) -> i64 {
+    let structures: usize = STRUCTURES.iter().map(|(_, part)| memory(part(app))).sum();
+    let texts = [&app.url, &app.icon, &app.tag].map(|text| text.as_ref().map_or(0, String::len));
+    let size = structures + app.description.len() + texts.iter().sum::<usize>() + memory_of_list(app.hosts.as_ref());
+    i64::try_from(size).unwrap_or(i64::MAX)
+}
+
+/// The same for a configuration.
+pub(super) fn config_size(config: &AppConfig) -> i64 {
+    let secrets = config.secrets.as_ref().map_or(0, Vec::len);
+    let size = memory_of_map(&config.config) + secrets + memory_of_list(config.allowed_hosts.as_ref());
+    i64::try_from(size).unwrap_or(i64::MAX)
+}
+
+/// Whether all apps of the organization, which is locked, fit together, now that this one is saved. One that has not grown does.
+pub(super) async fn fit_apps(db: &mut Writing, before: Option<&App>, app: &App) -> Result<()> {
+    let has_grown = app_size(app) > before.map_or(0, app_size);
+    if !has_grown || sql::apps::size_of_all(db, app.organization_id).await? <= MOST_APP_BYTES {
+        return Ok(());
+    }
+    let detail = format!(
+        "what is said of all apps of an organization may take at most {} MB, as it is in memory: delete an app first",
+        MOST_APP_BYTES >> 20
+    );
+    Err(Error::refused("apps_too_large", detail))
+}
+
+/// The same for configurations.
+pub(super) async fn fit_configs(db: &mut Writing, before: Option<&AppConfig>, config: &AppConfig) -> Result<()> {
+    let has_grown = config_size(config) > before.map_or(0, config_size);
+    if !has_grown || sql::configs::size_of_all(db, config.organization_id).await? <= MOST_CONFIG_BYTES {
+        return Ok(());
+    }
+    let detail = format!(
+        "all configurations of an organization may take at most {} MB together, as they are in memory: delete one first",
+        MOST_CONFIG_BYTES >> 20
+    );
+    Err(Error::refused("configs_too_large", detail))
+}
+
+/// Makes room for the code that was just stored: the oldest versions of the organization's apps go that nobody runs.
+pub(super) async fn fit_code(db: &mut Writing, app: &App) -> Result<()> {
+    let mut size = sql::versions::size_of_all(db, app.organization_id).await?;
+    if size <= MOST_CODE_BYTES {
+        return Ok(());
+    }
+    for old in sql::versions::unused(db, app).await? {
+        sql::versions::delete(db, &old).await?;
+        size -= old.size;
+        if size <= MOST_CODE_BYTES {
+            return Ok(());
+        }
+    }
+    let detail = format!(
+        "the code of all apps of an organization may have at most {} MB, versions that are in use included: delete an app first",
+        MOST_CODE_BYTES >> 20
+    );
+    Err(Error::refused("code_too_large", detail))
+}
+
+/// For a configuration that is being switched on and not saved yet.
+pub(super) async fn room_on_pages(db: &mut Session, config: &AppConfig) -> Result<()> {
+    let is_loaded = config.enabled && config.collection == Collection::FrontendApps;
+    if !is_loaded || sql::sites::count(db, config.team_id).await? < MOST_ON_PAGES {
+        return Ok(());
+    }
+    let detail = format!("a team may have at most {MOST_ON_PAGES} frontend apps switched on: switch one off first");
+    Err(Error::refused("too_many_frontend_apps", detail))
+}
+
 /// The organization is locked: nobody else adds one at the same time.
 pub(super) async fn room_for_app(db: &mut Session, organization: OrganizationId) -> Result<()> {
     if sql::apps::count_own(db, organization).await? < MOST_APPS {
@@ -111,6 +212,19 @@ mod tests {
         ] {
             assert!(!fits(&large), "{} bytes", large.to_string().len());
         }
+    }
+
+    #[test]
+    fn small_values_count_as_what_they_take() {
+        let maps = json!(vec![json!({ "": 0 }); 1000]);
+        assert!(
+            maps.to_string().len() < 10_000 && memory(&maps) > 500_000,
+            "{}",
+            memory(&maps)
+        );
+        let text = json!("x".repeat(100_000));
+        assert!((100_000..101_000).contains(&memory(&text)));
+        assert!((64_000..70_000).contains(&memory(&json!(vec![0; 2000]))) || size_of::<Value>() != 32);
     }
 
     #[test]

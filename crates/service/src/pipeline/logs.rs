@@ -16,7 +16,14 @@ use crate::page::{Page, Window};
 /// For as long as log entries are kept.
 const KEPT: chrono::TimeDelta = chrono::TimeDelta::days(30);
 /// No sentence needs more.
-const LONGEST: usize = 2000;
+pub(super) const LONGEST: usize = 2000;
+/// So many lines are kept of a configuration, and so many if all of its organization have more than that together.
+const MOST_LINES: i64 = 10_000;
+const FEWER_LINES: i64 = 1000;
+const MOST_OF_ORGANIZATION: i64 = 100_000;
+/// After so many lines somebody looks whether there are too many, and then takes at most so many away.
+const LOOK_AFTER: i64 = 500;
+const MOST_AT_ONCE: i64 = 5000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
@@ -126,6 +133,8 @@ impl Service {
         for entry in entries {
             write(&mut db, config, entry).await?;
         }
+        let lines = i64::try_from(entries.len()).unwrap_or(i64::MAX);
+        count_lines(&mut db, config, lines).await?;
         db.commit_unrecorded().await
     }
 
@@ -145,7 +154,29 @@ pub(super) async fn say(db: &mut Writing, config: &AppConfig, level: Level, mess
         message: message.to_owned(),
         created_at: db.now,
     };
-    write(db, config, &entry).await
+    write(db, config, &entry).await?;
+    count_lines(db, config, 1).await
+}
+
+/// Counts what was just written. Now and then the oldest lines go, if there are too many.
+async fn count_lines(db: &mut Writing, config: &AppConfig, written: i64) -> Result<()> {
+    let counted = sql::usage::add_lines(db, config.id, written).await?;
+    if counted / LOOK_AFTER == (counted - written) / LOOK_AFTER {
+        return Ok(());
+    }
+    let of_all = sql::usage::lines_of_all(db, config.organization_id).await?;
+    let most = if of_all > MOST_OF_ORGANIZATION {
+        FEWER_LINES
+    } else {
+        MOST_LINES
+    };
+    if counted <= most {
+        return Ok(());
+    }
+    let lines = sql::logs::count(db, config.id).await?;
+    let beyond = (lines - most).clamp(0, MOST_AT_ONCE);
+    sql::logs::delete_oldest(db, config.id, beyond).await?;
+    sql::usage::set_lines(db, config.id, lines - beyond).await
 }
 
 async fn write(db: &mut Writing, config: &AppConfig, entry: &AppLog) -> Result<()> {

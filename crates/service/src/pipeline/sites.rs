@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use super::pins::as_approved;
 use super::{App, AppConfig, schema, sql};
 use crate::Service;
+use crate::cache::{Load, Question, Weigh};
 use crate::error::Result;
 use crate::id::{AppConfigId, TeamId};
 
@@ -35,6 +36,15 @@ pub struct SiteApp {
     pub values: Map<String, Value>,
 }
 
+/// The frontend apps of a team: the configuration, its token, and what changes with code and values.
+struct SiteApps(Vec<(AppConfigId, String, String)>);
+
+impl Weigh for SiteApps {
+    fn rows(&self) -> usize {
+        1 + self.0.len()
+    }
+}
+
 impl Service {
     /// What a frontend app has for browsers. The token is what a page shows.
     pub async fn site_app(&self, id: AppConfigId, token: &str, script: Script) -> Result<Option<SiteApp>> {
@@ -56,12 +66,19 @@ impl Service {
 
     /// Frontend apps that pages of this team load: the configuration, its token, and what changes with code and values.
     pub async fn site_apps(&self, team: TeamId) -> Result<Vec<(AppConfigId, String, String)>> {
-        let found = sql::sites::of_team(&mut self.core.store.read().await?, team).await?;
-        let each = found.into_iter().filter(|loaded| loaded.has_site).map(|loaded| {
-            let stamp = format!("{}-{}", loaded.version, loaded.updated_at.timestamp_micros());
-            (loaded.id, loaded.web_token, stamp)
-        });
-        Ok(each.collect())
+        let seen = self.core.store.version(false).await;
+        let load = || -> Load<'_, SiteApps> {
+            Box::pin(async move {
+                let found = sql::sites::of_team(&mut self.core.store.read().await?, team).await?;
+                let each = found.into_iter().map(|loaded| {
+                    let stamp = format!("{}-{}", loaded.version, loaded.updated_at.timestamp_micros());
+                    (loaded.id, loaded.web_token, stamp)
+                });
+                Ok(SiteApps(each.collect()))
+            })
+        };
+        let found = self.remembered(seen, Question::SiteApps(team), load).await?;
+        Ok(found.0.clone())
     }
 }
 

@@ -1,12 +1,18 @@
 //! What an app keeps for itself, from one event to the next.
 
+use super::sql::usage::Usage;
 use super::{AppConfig, sql};
 use crate::Service;
+use crate::db::Writing;
 use crate::error::{Error, Result};
 
 const MOST_KEYS: i64 = 10_000;
 const LONGEST_KEY: usize = 200;
 const LARGEST_VALUE: usize = 256 * 1024;
+/// Keys and values together: of one configuration, and of all of an organization. Several that store at the same moment may go beyond
+/// the latter by one value each.
+const MOST_BYTES: i64 = 16 << 20;
+const MOST_OF_ORGANIZATION: i64 = 256 << 20;
 
 impl Service {
     /// JSON, as it was written.
@@ -29,17 +35,40 @@ impl Service {
             ));
         }
         let mut db = self.write().await?;
-        if value == "null" {
-            sql::storage::delete(&mut db, config.id, key).await?;
-            return db.commit_unrecorded().await;
+        let usage = sql::usage::lock(&mut db, config.id).await?;
+        let usage = usage.ok_or(Error::NotFound("configuration"))?;
+        let before = sql::storage::size(&mut db, config.id, key).await?;
+        let after = (value != "null").then(|| i64::try_from(key.len() + value.len()).unwrap_or(i64::MAX));
+        let keys = i64::from(after.is_some()) - i64::from(before.is_some());
+        let bytes = after.unwrap_or(0) - before.unwrap_or(0);
+        check_room(&mut db, &usage, keys, bytes).await?;
+        match after {
+            Some(_) => sql::storage::put(&mut db, config.id, key, value).await?,
+            None => sql::storage::delete(&mut db, config.id, key).await?,
         }
-        sql::storage::put(&mut db, config.id, key, value).await?;
-        if sql::storage::count(&mut db, config.id).await? > MOST_KEYS {
-            return Err(Error::refused(
-                "storage_full",
-                format!("an app keeps at most {MOST_KEYS} keys"),
-            ));
-        }
+        sql::usage::add_storage(&mut db, config.id, keys, bytes).await?;
         db.commit_unrecorded().await
     }
+}
+
+/// What makes nothing larger is never refused.
+async fn check_room(db: &mut Writing, usage: &Usage, keys: i64, bytes: i64) -> Result<()> {
+    let full = |detail: String| Err(Error::refused("storage_full", detail));
+    if keys > 0 && usage.storage_keys + keys > MOST_KEYS {
+        return full(format!("an app keeps at most {MOST_KEYS} keys"));
+    }
+    if bytes <= 0 {
+        return Ok(());
+    }
+    if usage.storage_bytes + bytes > MOST_BYTES {
+        return full(format!(
+            "an app keeps at most {} MB for a configuration",
+            MOST_BYTES >> 20
+        ));
+    }
+    if sql::usage::storage_of_all(db, usage.organization_id).await? + bytes > MOST_OF_ORGANIZATION {
+        let most = MOST_OF_ORGANIZATION >> 20;
+        return full(format!("the apps of an organization keep at most {most} MB together"));
+    }
+    Ok(())
 }

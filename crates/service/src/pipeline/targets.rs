@@ -44,12 +44,11 @@ impl Target {
         // Names that are listed in full leave nothing to choose.
         let is_fixed = |host: &String| !host.starts_with('*');
         let is_open = app.hosts.as_ref().is_none_or(|hosts| !hosts.iter().all(is_fixed));
-        let fields = schema::fields(&app.config_schema);
-        let is_secret = |key: &str| fields.iter().any(|field| field.is_secret && field.key == key);
         let mut keys = self.values.keys().chain(after.values.keys());
         keys.any(|key| {
             let (before, after) = (self.values.get(key), after.values.get(key));
-            let is_address = || !is_secret(key) && (is_called_address(key) || is_address(before) || is_address(after));
+            // Secret or not: the address of a webhook often is.
+            let is_address = || is_called_address(key) || [before, after].into_iter().flatten().any(is_address);
             before != after && (named.contains(&key.as_str()) || (is_open && is_address()))
         })
     }
@@ -84,13 +83,24 @@ fn is_called_address(key: &str) -> bool {
     words.iter().any(|word| key.contains(word))
 }
 
+/// Whether it is, or has in it, what looks or is called like an address.
+fn is_address(value: &Value) -> bool {
+    match value {
+        Value::String(text) => match serde_json::from_str::<Value>(text) {
+            Ok(structure @ (Value::Array(_) | Value::Object(_))) => is_address(&structure),
+            _ => text.split([',', ';', '\n']).any(is_written_address),
+        },
+        Value::Array(items) => items.iter().any(is_address),
+        Value::Object(fields) => fields
+            .iter()
+            .any(|(key, value)| is_called_address(key) || is_written_address(key) || is_address(value)),
+        _ => false,
+    }
+}
+
 /// A URL, a name with a dot, or an IP address, with or without a port.
-fn is_address(value: Option<&Value>) -> bool {
-    let text = match value {
-        Some(Value::String(text)) => text.trim(),
-        Some(structure) => return structure.to_string().contains("://"),
-        None => return false,
-    };
+fn is_written_address(text: &str) -> bool {
+    let text = text.trim();
     let has_host = |text: &str| {
         Url::parse(text).is_ok_and(|url| match url.host() {
             Some(Host::Domain(name)) => name.contains('.') || name == "localhost",
@@ -120,7 +130,19 @@ mod tests {
             "[::1]:5",
             "postgres://db",
         ] {
-            assert!(is_address(Some(&json!(text))), "{text}");
+            assert!(is_address(&json!(text)), "{text}");
+            for inside in [
+                json!({ "to": [text] }),
+                json!({ text: 1 }),
+                json!([[text]]),
+                json!(format!("5, {text}")),
+            ] {
+                assert!(is_address(&inside), "{inside}");
+            }
+            assert!(
+                is_address(&json!(json!({ "to": text }).to_string())),
+                "JSON as text: {text}"
+            );
         }
         for value in [
             json!("fast"),
@@ -128,10 +150,15 @@ mod tests {
             json!(""),
             json!(5),
             json!(null),
+            json!({ "mode": ["fast", 5, null], "name": "two words" }),
+            json!("[1, 2]"),
         ] {
-            assert!(!is_address(Some(&value)), "{value}");
+            assert!(!is_address(&value), "{value}");
         }
-        assert!(is_address(Some(&json!({ "to": ["https://a.example"] }))));
+        assert!(
+            is_address(&json!({ "target": { "host": "inner" } })),
+            "it is called one"
+        );
         assert!(is_called_address("apiHost") && is_called_address("subdomain") && !is_called_address("mode"));
     }
 }

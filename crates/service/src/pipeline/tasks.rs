@@ -17,6 +17,10 @@ use crate::rotation::{Rotation, Round};
 const MOST_WAITING: i64 = 1000;
 const LARGEST_PAYLOAD: usize = 256 * 1024;
 const LONGEST_JOB_NAME: usize = 1000;
+/// Names and payloads of the jobs that wait: of one configuration, and of all of an organization. Several that queue at the same moment
+/// may go beyond the latter by one job each.
+const MOST_BYTES: i64 = 16 << 20;
+const MOST_OF_ORGANIZATION: i64 = 64 << 20;
 /// A configuration may have this many jobs done in a minute, all at once if it likes. What it queues beyond that is
 /// done later, so that a job that queues itself does not keep the server busy.
 const JOBS_A_MINUTE: i64 = 300;
@@ -103,7 +107,7 @@ impl Service {
         sql::tasks::hold(&mut db, waiting.id, Some(worker), attempt, until).await?;
         let config = sql::configs::any(&mut db, waiting.config).await?;
         let Some(config) = config.filter(|config| config.enabled) else {
-            sql::tasks::delete(&mut db, waiting.id).await?;
+            waiting.forget(&mut db).await?;
             db.commit_unrecorded().await?;
             return Ok(None);
         };
@@ -162,7 +166,11 @@ impl Service {
                 let again = now + FIRST_WAIT * 2_i32.pow(doublings);
                 sql::tasks::hold(&mut db, task.id, None, task.attempt, again).await?;
             }
-            TaskKind::Job => sql::tasks::delete(&mut db, task.id).await?,
+            TaskKind::Job => {
+                sql::tasks::delete(&mut db, task.id).await?;
+                let bytes = job_size(&task.name, &task.payload);
+                sql::usage::add_payload(&mut db, task.runnable.config.id, -bytes).await?;
+            }
         }
         db.commit_unrecorded().await
     }
@@ -195,10 +203,44 @@ impl Service {
             ));
         }
         let earliest = count_job(&mut db, config).await?;
+        let bytes = job_size(name, payload);
+        check_room(&mut db, config, bytes).await?;
+        sql::usage::add_payload(&mut db, config.id, bytes).await?;
         let id = AppTaskId(db.uuid());
         sql::tasks::insert(&mut db, id, config, TaskKind::Job, name, payload, at.max(earliest)).await?;
         db.commit_unrecorded().await
     }
+}
+
+impl Waiting {
+    /// Takes it from the queue: nobody carries it out.
+    async fn forget(&self, db: &mut Writing) -> Result<()> {
+        sql::tasks::delete(db, self.id).await?;
+        match self.kind {
+            TaskKind::Job => sql::usage::add_payload(db, self.config, -job_size(&self.name, &self.payload)).await,
+            TaskKind::Schedule => Ok(()),
+        }
+    }
+}
+
+fn job_size(name: &str, payload: &str) -> i64 {
+    i64::try_from(name.len() + payload.len()).unwrap_or(i64::MAX)
+}
+
+async fn check_room(db: &mut Writing, config: &AppConfig, bytes: i64) -> Result<()> {
+    let usage = sql::usage::lock(db, config.id).await?;
+    let usage = usage.ok_or(Error::NotFound("configuration"))?;
+    let full = |whose: &str, most: i64| {
+        let detail = format!("the jobs of {whose} that wait have at most {} MB together", most >> 20);
+        Err(Error::refused("jobs_full", detail))
+    };
+    if usage.payload_bytes + bytes > MOST_BYTES {
+        return full("a configuration", MOST_BYTES);
+    }
+    if sql::usage::payload_of_all(db, usage.organization_id).await? + bytes > MOST_OF_ORGANIZATION {
+        return full("an organization", MOST_OF_ORGANIZATION);
+    }
+    Ok(())
 }
 
 /// Counts one more job, and tells when it may be done at the earliest: at once, unless there were too many lately.

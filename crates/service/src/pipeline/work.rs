@@ -13,7 +13,7 @@ use crate::clock::Time;
 use crate::db::Writing;
 use crate::error::Result;
 use crate::id::{AppConfigId, OrganizationId, TeamId, WorkerId};
-use crate::mail::{self, Letter, Post};
+use crate::mail::{self, Letter};
 use crate::{members, organizations};
 
 /// Whoever holds something and is not heard of for this long has lost it to others.
@@ -219,8 +219,8 @@ impl Service {
             error,
         };
         let admins = members::administrators(db, config.organization_id).await?;
-        let posts = admins.iter().map(|user| Post::new(user.email.as_str(), letter.clone()));
-        mail::post(db, &self.core.instance, posts.collect()).await
+        let addresses = admins.into_iter().map(|user| user.email).collect();
+        mail::notify(db, &self.core.instance, config.organization_id, &letter, addresses).await
     }
 
     /// None: there is no code to run.
@@ -254,7 +254,8 @@ impl AppConfig {
             self.tries = 0;
         }
         self.latest_error = match (&step.error, step.stop) {
-            (Some(error), _) => Some(error.replace('\0', "")),
+            // Lists show it of every configuration.
+            (Some(error), _) => Some(error.chars().filter(|&c| c != '\0').take(logs::LONGEST).collect()),
             // Something got through: what was wrong is over.
             (None, _) if step.failures == 0 => None,
             (None, _) => self.latest_error.clone(),

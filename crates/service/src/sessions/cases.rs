@@ -1,6 +1,6 @@
 use chrono::TimeDelta;
 
-use super::{ABSOLUTE, IDLE, Listed, SignedIn, sql};
+use super::{ABSOLUTE, IDLE, Listed, MOST, SignedIn, sql};
 use crate::Service;
 use crate::access::{Origin, Request, Who};
 use crate::activity::Entry;
@@ -73,6 +73,7 @@ pub(crate) async fn open(db: &mut Writing, user: &User, opening: Opening) -> Res
     };
     sql::insert(db, &row).await?;
     sql::delete_over(db).await?;
+    sql::delete_oldest(db, user.id, row.id, MOST).await?;
     Ok(token)
 }
 

@@ -17,6 +17,9 @@ const IDLE: TimeDelta = TimeDelta::days(3);
 /// After this long it is over in any case.
 const ABSOLUTE: TimeDelta = TimeDelta::days(14);
 
+/// How many somebody has: whoever opens another one ends the oldest.
+const MOST: i64 = 100;
+
 /// For how long it counts that somebody signed in, or confirmed that it is them.
 const RECENT: TimeDelta = TimeDelta::minutes(15);
 

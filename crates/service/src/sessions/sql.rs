@@ -159,3 +159,12 @@ pub(super) async fn delete_over(db: &mut Writing) -> Result<u64> {
         sqlx::query("DELETE FROM session WHERE expires_at < $1").bind(now)
     )?)
 }
+
+/// All but so many of the newest. The one that was just opened stays, whatever the clock says.
+pub(super) async fn delete_oldest(db: &mut Writing, user: UserId, opened: SessionId, most: i64) -> Result<()> {
+    // Ids are time-ordered.
+    const SQL: &str = "DELETE FROM session WHERE user_id = $1 AND id <> $2 AND id <= \
+        (SELECT id FROM session WHERE user_id = $1 ORDER BY id DESC LIMIT 1 OFFSET $3)";
+    changed!(db, sqlx::query(SQL).bind(user).bind(opened).bind(most))?;
+    Ok(())
+}

@@ -51,8 +51,9 @@ impl Service {
 
     /// Makes sure that somebody knows their password.
     pub(super) async fn expect_password(&self, person: &SignedIn, field: &'static str, given: &str) -> Result<()> {
-        let place = self.core.hashing.enter(person.who.request.origin.address, true)?;
         let email = address(&self.user(person.user).await?)?;
+        let from = person.who.request.origin.address;
+        let place = self.core.hashing.enter(from, Some(&email))?;
         let mut db = self.write().await?;
         let Some(stored) = users::sql::password_hash_of(&mut db, person.user).await? else {
             let detail = "you have no password: sign in again the way you did, or send a token";
@@ -60,13 +61,15 @@ impl Service {
         };
         count_attempt(&mut db, &Tried::inside(&email)).await?;
         db.commit_unrecorded().await?;
-        if !password_fits(place, given, stored).await {
+        let fits = password_fits(place, given, stored).await;
+        if let Ok(false) = fits {
             let detail = "this is not the password you have now";
             return Err(Error::invalid(field, "invalid_credentials", detail));
         }
         let mut db = self.write().await?;
         uncount_attempt(&mut db, &Tried::inside(&email)).await?;
-        db.commit_unrecorded().await
+        db.commit_unrecorded().await?;
+        fits.map(drop)
     }
 
     /// Takes a code, in the transaction of what it is given for: a dry run uses none up.

@@ -26,7 +26,7 @@ impl Service {
         let from = request.origin.address;
         let tried = self.tried(&email, from).await?;
         // Those who guess are turned away here, before they cost anything.
-        let place = self.core.hashing.enter(from, tried.is_known)?;
+        let place = self.core.hashing.enter(from, tried.is_known.then_some(&email))?;
         let mut db = self.write().await?;
         sso::refuse_enforced(&mut db, &email).await?;
         count_attempt(&mut db, &tried).await?;
@@ -34,22 +34,30 @@ impl Service {
         db.commit_unrecorded().await?;
         let hash = stored.and_then(|(_, hash)| hash);
         let compared = hash.clone().unwrap_or_else(|| NOBODY.to_owned());
-        let fits = password_fits(place, password, compared).await;
-        match hash {
-            Some(hash) if fits => {
+        match (password_fits(place, password, compared).await, hash) {
+            (Ok(true), Some(hash)) => {
                 if request.is_dry_run {
                     // What follows is undone, and with it that the attempt was a good one.
-                    let mut db = self.write().await?;
-                    uncount_attempt(&mut db, &tried).await?;
-                    db.commit_unrecorded().await?;
+                    self.take_attempt_back(&tried).await?;
                 }
                 self.go_on(&tried, &hash, request).await
             }
-            _ => {
+            (Ok(_), _) => {
                 self.core.hashing.note_failure(from);
                 Err(wrong_credentials())
             }
+            // Nothing was compared.
+            (Err(no_room), _) => {
+                self.take_attempt_back(&tried).await?;
+                Err(no_room)
+            }
         }
+    }
+
+    async fn take_attempt_back(&self, tried: &Tried<'_>) -> Result<()> {
+        let mut db = self.write().await?;
+        uncount_attempt(&mut db, tried).await?;
+        db.commit_unrecorded().await
     }
 
     /// The password was right: a session, or a challenge for the second factor.

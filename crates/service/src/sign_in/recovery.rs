@@ -6,7 +6,7 @@ use crate::Service;
 use crate::access::{Caller, MakeRecoveryCodes, Request, Who};
 use crate::activity::Entry;
 use crate::error::{Error, Result};
-use crate::mail::{self, Letter, Post};
+use crate::mail::{self, Letter};
 use crate::sessions::{self, Opening};
 use crate::text::Email;
 use crate::users::{self, User};
@@ -63,11 +63,8 @@ impl Service {
             at: db.now,
         };
         let owners = members::owners(&mut db, organization.id).await?;
-        let notices = owners
-            .iter()
-            .map(|owner| Post::new(&owner.email, letter.clone()))
-            .collect();
-        mail::post(&mut db, &self.core.instance, notices).await?;
+        let addresses = owners.into_iter().map(|owner| owner.email).collect();
+        mail::notify(&mut db, &self.core.instance, organization.id, &letter, addresses).await?;
         let opening = Opening {
             method: "recovery_code",
             has_second_factor: true,

@@ -116,9 +116,12 @@ impl Service {
     pub async fn reset_password(&self, token: &str, password: &str, request: Request) -> Result<User> {
         self.core.attempts.count(&request)?;
         let owner = self.owner_of_reset(token).await?;
-        let hash = self
-            .hash_password(password, &owner.about(), request.origin.address)
-            .await?;
+        let mut db = self.write().await?;
+        // A dry run leaves the link as it is.
+        limits::take_link_attempt(&mut db, self.core.instance.hourly_limits, token).await?;
+        db.commit_unrecorded().await?;
+        let from = request.origin.address;
+        let hash = self.hash_password(password, &owner.about(), from, None).await?;
         let mut db = self.write().await?;
         let user = sql::take_reset(&mut db, &auth::key::hash(token))
             .await?
@@ -152,9 +155,12 @@ impl Service {
             person.acts_without_provider()?;
             person.expect_recent_proof(self.core.clock.now())?;
         }
-        let about = self.user(person.user).await?.about();
+        let user = self.user(person.user).await?;
+        let email = Email::new(&user.email).map_err(|_| wrong_credentials())?;
         let from = person.who.request.origin.address;
-        let hash = self.hash_password(&new.password, &about, from).await?;
+        let hash = self
+            .hash_password(&new.password, &user.about(), from, Some(&email))
+            .await?;
         let mut db = self.write().await?;
         let user = users::sql::by_ids(&mut db, &[person.user])
             .await?

@@ -10,8 +10,9 @@ use crate::domains::{self, Domain};
 use crate::error::Result;
 use crate::id::{AttemptId, DomainId, OrganizationId};
 
-/// How many are kept of each domain.
-pub(super) const KEPT: i64 = 20;
+/// How many are kept of each domain: so many that a provider vouched for, and so many others, which anybody can bring about.
+/// So rubbish does not push out the attempts that somebody looks for.
+const KEPT_OF_EACH: i64 = 10;
 
 #[derive(Debug, Clone, sqlx::FromRow)]
 pub struct Attempt {
@@ -27,6 +28,19 @@ pub struct Attempt {
     pub address: String,
     pub request_id: String,
     pub created_at: Time,
+    /// It came with the provider's valid word.
+    pub is_vouched: bool,
+}
+
+/// A sign-in that was refused, and by which rule.
+#[derive(Debug, Clone, Copy)]
+pub struct Refused<'a> {
+    pub sso: Sso,
+    pub email: &'a str,
+    pub rule: &'a str,
+    pub detail: &'a str,
+    /// It came with the provider's valid word. Anybody can bring about the others, as often as they like.
+    pub is_vouched: bool,
 }
 
 impl Service {
@@ -38,17 +52,9 @@ impl Service {
 
     /// Records that somebody did not get in, with the exact rule. A stranger's address may be in it; no secret is.
     ///
-    /// Anybody can be refused as often as they like, so an address that is refused too often is no longer noted: it would
-    /// fill the log, and push out the attempts that somebody looks for.
-    pub async fn note_refusal(
-        &self,
-        domain: DomainId,
-        sso: Sso,
-        email: &str,
-        rule: &str,
-        detail: &str,
-        request: &Request,
-    ) -> Result<()> {
+    /// Anybody can be refused as often as they like. So an address that is refused too often is no longer noted, and the
+    /// activity log, which keeps its entries for good, has only those whom a provider vouched for.
+    pub async fn note_refusal(&self, domain: DomainId, refused: &Refused<'_>, request: &Request) -> Result<()> {
         if self.core.refusals.count(request).is_err() {
             return Ok(());
         }
@@ -56,9 +62,11 @@ impl Service {
         let Some(domain) = domains::sql::by_id(&mut db, domain).await? else {
             return Ok(());
         };
-        note(&mut db, &domain, sso, email, Some((rule, detail)), request).await?;
-        let entry = Entry::happened(&domain, "sign_in_refused").noting("rule", rule);
-        db.commit(&Who::nobody(request.clone()), &[entry]).await
+        let Refused { sso, email, .. } = *refused;
+        note(&mut db, &domain, sso, email, Some(refused), request).await?;
+        let entry = || Entry::happened(&domain, "sign_in_refused").noting("rule", refused.rule);
+        let entries: Vec<Entry> = refused.is_vouched.then(entry).into_iter().collect();
+        db.commit(&Who::nobody(request.clone()), &entries).await
     }
 }
 
@@ -67,7 +75,7 @@ pub(super) async fn note(
     domain: &Domain,
     sso: Sso,
     email: &str,
-    refusal: Option<(&str, &str)>,
+    refused: Option<&Refused<'_>>,
     request: &Request,
 ) -> Result<()> {
     let attempt = Attempt {
@@ -76,16 +84,17 @@ pub(super) async fn note(
         domain_id: domain.id,
         method: sso.to_string(),
         email: email.chars().take(254).collect(),
-        rule: refusal.map(|(rule, _)| rule.to_owned()),
-        detail: refusal
-            .map_or("signed in", |(_, detail)| detail)
+        rule: refused.map(|refused| refused.rule.to_owned()),
+        detail: refused
+            .map_or("signed in", |refused| refused.detail)
             .chars()
             .take(1000)
             .collect(),
         address: request.origin.address_text(),
         request_id: request.id.to_string(),
         created_at: db.now,
+        is_vouched: refused.is_none_or(|refused| refused.is_vouched),
     };
     sql::insert_attempt(db, &attempt).await?;
-    sql::delete_old_attempts(db, domain.id, KEPT).await
+    sql::delete_old_attempts(db, domain.id, attempt.is_vouched, KEPT_OF_EACH).await
 }

@@ -2,7 +2,7 @@ use super::rules::{
     expect_own_address, expect_way_of, foreign_address, gives_way, refuse_elsewhere, refuse_other_subject,
     refuse_unasked_owner, take_assertion, vouching_domain,
 };
-use super::{Precheck, Vouched, attempts, sql};
+use super::{Precheck, Refused, Vouched, attempts, sql};
 use crate::access::{Request, Who};
 use crate::activity::Entry;
 use crate::db::Writing;
@@ -10,6 +10,7 @@ use crate::domains::{self, Domain};
 use crate::error::{Error, Invalid, Result};
 use crate::id::DomainId;
 use crate::level::Level;
+use crate::limits::{self, Action, Subject};
 use crate::members::Door;
 use crate::sessions::{self, Opening};
 use crate::text::{Email, one_line};
@@ -34,6 +35,12 @@ impl Service {
     /// Counts somebody who sets out to sign in: it costs us a row, and a question to a provider.
     pub fn count_attempt(&self, request: &Request) -> Result<()> {
         self.core.attempts.count(request)
+    }
+
+    /// Counts somebody who comes back from a provider, or says so. Apart from those who set out: otherwise a network would have
+    /// half as many sign-ins as attempts.
+    pub fn count_return(&self, request: &Request) -> Result<()> {
+        self.core.returns.count(request)
     }
 
     /// A verified domain, for a sign-in through its provider.
@@ -62,8 +69,14 @@ impl Service {
             && let Some(domain) = self.domain_to_tell(vouched).await?
         {
             let Invalid { code, detail, .. } = &problems[0];
-            self.note_refusal(domain, vouched.sso, &vouched.email, code, detail, request)
-                .await?;
+            let refused = Refused {
+                sso: vouched.sso,
+                email: &vouched.email,
+                rule: code,
+                detail,
+                is_vouched: true,
+            };
+            self.note_refusal(domain, &refused, request).await?;
         }
         entered
     }
@@ -153,10 +166,13 @@ impl Service {
         domain: Option<&Domain>,
         email: &Email,
     ) -> Result<(User, Vec<Entry>)> {
-        if domain.is_none() {
+        let Some(domain) = domain else {
             let detail = "there is no account with this address: ask somebody to invite you";
             return Err(Error::refused("no_account", detail));
-        }
+        };
+        // Whoever has a provider of their own can have it vouch for anybody.
+        let subjects = [Subject::Organization(domain.organization_id)];
+        limits::take(db, self.core.instance.hourly_limits, Action::SignUp, 1, &subjects).await?;
         let new = NewUser {
             email: email.clone(),
             first_name: one_line(&vouched.first_name),

@@ -7,7 +7,7 @@ mod errands;
 mod rules;
 pub(crate) mod sql;
 
-pub use attempts::Attempt;
+pub use attempts::{Attempt, Refused};
 pub use consequences::{Consequences, Newcomer};
 pub use errands::Errand;
 

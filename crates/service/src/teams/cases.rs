@@ -5,10 +5,14 @@ use crate::cache::{Load, Question};
 use crate::db::Writing;
 use crate::error::{Error, Result};
 use crate::id::{OrganizationId, TeamId};
+use crate::limits::Action;
 use crate::organizations;
 use crate::page::{Page, Window};
 use crate::text::Name;
 use crate::{Service, Unchanged};
+
+/// Lists have all of them, and whoever sees an organization sees its teams.
+const MOST_TEAMS: i64 = 200;
 
 impl Service {
     /// Oldest first: the first is the one that exports go to unless told otherwise.
@@ -57,6 +61,8 @@ impl Service {
         let timezone = new.timezone.as_ref().map(super::Timezone::known).transpose()?;
         let mut db = self.write().await?;
         organizations::sql::lock(&mut db, caller.organization).await?;
+        room_for_team(&mut db, caller.organization).await?;
+        self.count_created(&mut db, caller, Action::Team).await?;
         let mut team = fresh(&db, caller.organization, new.name.clone());
         team.timezone = timezone.unwrap_or(team.timezone);
         sql::insert(&mut db, &mut team).await?;
@@ -104,6 +110,15 @@ impl Service {
         sql::delete(&mut db, &team).await?;
         db.commit(&caller.who, &[Entry::deleted(&team)]).await
     }
+}
+
+/// The organization is locked: nobody else adds one at the same time.
+async fn room_for_team(db: &mut Writing, organization: OrganizationId) -> Result<()> {
+    if sql::count(db, organization).await? < MOST_TEAMS {
+        return Ok(());
+    }
+    let detail = format!("an organization may have at most {MOST_TEAMS} teams: delete one first");
+    Err(Error::refused("too_many_teams", detail))
 }
 
 /// Locks the organization, which is what keeps its teams from changing, too.

@@ -1,6 +1,7 @@
 //! Teams: the projects of an organization, each with a token of its own.
 
 pub(crate) mod cases;
+mod deleted;
 pub(crate) mod sql;
 
 use schemars::JsonSchema;

@@ -3,7 +3,8 @@
 use sqlx::QueryBuilder;
 
 use super::{Team, TeamToken};
-use crate::db::{Connection, Session, Writing, changed, listed, on};
+use crate::clock::Time;
+use crate::db::{Connection, Session, Writing, changed, on};
 use crate::error::Result;
 use crate::id::{OrganizationId, TeamId};
 
@@ -19,6 +20,11 @@ macro_rules! select {
 pub(crate) async fn of_organization(db: &mut Session, organization: OrganizationId) -> Result<Vec<Team>> {
     const SQL: &str = select!("WHERE organization_id = $1 ORDER BY id");
     Ok(on!(db, conn => sqlx::query_as(SQL).bind(organization).fetch_all(conn))?)
+}
+
+pub(super) async fn count(db: &mut Session, organization: OrganizationId) -> Result<i64> {
+    const SQL: &str = "SELECT count(*) FROM team WHERE organization_id = $1";
+    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(organization).fetch_one(conn))?)
 }
 
 pub(crate) async fn of_organizations(db: &mut Session, organizations: &[OrganizationId]) -> Result<Vec<Team>> {
@@ -60,8 +66,21 @@ pub(super) async fn by_id(db: &mut Session, team: TeamId) -> Result<Option<TeamT
 
 /// The organizations that these teams belong to. If the teams are gone, one that nobody has: none would mean all.
 pub(crate) async fn organizations_of(db: &mut Session, teams: &[TeamId]) -> Result<Vec<OrganizationId>> {
-    const SQL: &str = "SELECT DISTINCT organization_id FROM team WHERE $1 LIKE '%,' || CAST(id AS TEXT) || ',%'";
-    let found: Vec<OrganizationId> = on!(db, conn => sqlx::query_scalar(SQL).bind(listed(teams)).fetch_all(conn))?;
+    macro_rules! read {
+        ($driver:ty, $conn:ident) => {{
+            let mut query = QueryBuilder::<$driver>::new("SELECT DISTINCT organization_id FROM team WHERE id IN (");
+            let mut list = query.separated(", ");
+            for id in teams {
+                list.push_bind(*id);
+            }
+            query.push(")");
+            query.build_query_scalar().fetch_all($conn).await?
+        }};
+    }
+    let found: Vec<OrganizationId> = match db.connection() {
+        Connection::Sqlite(conn) => read!(sqlx::Sqlite, conn),
+        Connection::Postgres(conn) => read!(sqlx::Postgres, conn),
+    };
     Ok(if found.is_empty() {
         vec![OrganizationId::NONE]
     } else {
@@ -109,6 +128,30 @@ pub(super) async fn save(db: &mut Writing, team: &Team) -> Result<()> {
 
 pub(super) async fn delete(db: &mut Writing, team: &Team) -> Result<()> {
     const SQL: &str = "DELETE FROM team WHERE organization_id = $1 AND id = $2";
+    const RECORD: &str = "INSERT INTO deleted_team (team_id, deleted_at) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+    let now = db.now;
+    changed!(db, sqlx::query(RECORD).bind(team.id).bind(now))?;
     changed!(db, sqlx::query(SQL).bind(team.organization_id).bind(team.id))?;
+    Ok(())
+}
+
+/// Records that all teams of an organization are deleted with it.
+pub(crate) async fn record_deletion_of_all(db: &mut Writing, organization: OrganizationId) -> Result<()> {
+    const SQL: &str = "INSERT INTO deleted_team (team_id, deleted_at) SELECT id, $2 FROM team WHERE organization_id = $1 \
+                       ON CONFLICT DO NOTHING";
+    let now = db.now;
+    changed!(db, sqlx::query(SQL).bind(organization).bind(now))?;
+    Ok(())
+}
+
+pub(super) async fn deleted_before(db: &mut Session, time: Time) -> Result<Vec<TeamId>> {
+    const SQL: &str = "SELECT team_id FROM deleted_team WHERE deleted_at < $1 \
+                       AND NOT EXISTS (SELECT 1 FROM team WHERE id = team_id) ORDER BY team_id LIMIT 100";
+    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(time).fetch_all(conn))?)
+}
+
+pub(super) async fn forget_deleted(db: &mut Writing, team: TeamId) -> Result<()> {
+    const SQL: &str = "DELETE FROM deleted_team WHERE team_id = $1";
+    changed!(db, sqlx::query(SQL).bind(team))?;
     Ok(())
 }

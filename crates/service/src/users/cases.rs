@@ -133,7 +133,7 @@ impl Service {
     /// Sets another password, for someone who has lost theirs. Ends all their sessions.
     pub async fn set_password(&self, who: &Who, email: &Email, password: &str) -> Result<User> {
         let user = self.user_by_email(email).await?;
-        let hash = self.hash_password(password, &user.about(), None).await?;
+        let hash = self.hash_password(password, &user.about(), None, None).await?;
         let mut db = self.write().await?;
         sql::set_password(&mut db, user.id, &hash).await?;
         sessions::sql::delete_of_user(&mut db, user.id).await?;

@@ -93,7 +93,7 @@ async fn main() -> anyhow::Result<()> {
         Command::Count { store, team } => print(&json!({ "events": bench::count(&store, team).await? })),
         Command::Deliver { store, root, form, s3 } => print(&bench::deliver(&store, &root, form, s3).await?),
         Command::Ingest(load) => print(&bench::ingest(&load).await?),
-        Command::Apps => print(&bench::apps().await?),
+        Command::Apps => print(&Box::pin(bench::apps()).await?),
         Command::Schedule { exports } => print(&bench::schedule(exports).await?),
     }
 }

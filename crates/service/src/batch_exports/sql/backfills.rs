@@ -12,7 +12,7 @@ macro_rules! select {
     ($rest:literal) => {
         concat!(
             "SELECT b.id, b.organization_id, b.batch_export_id, b.start_at, b.end_at, b.status, b.is_resend, \
-             b.scheduled_until, b.total_runs, b.skipped_runs, b.created_at, b.finished_at, b.updated_at, \
+             b.scheduled_until, b.total_runs, b.skipped_runs, b.forgotten_runs, b.created_at, b.finished_at, b.updated_at, \
              (SELECT count(*) FROM export_run r WHERE r.backfill_id = b.id AND r.due_at IS NULL) AS over \
              FROM export_backfill b ",
             $rest
@@ -32,6 +32,7 @@ struct Row {
     scheduled_until: Time,
     total_runs: i64,
     skipped_runs: i64,
+    forgotten_runs: i64,
     created_at: Time,
     finished_at: Option<Time>,
     updated_at: Time,
@@ -56,7 +57,7 @@ impl TryFrom<Row> for Backfill {
             created_at: row.created_at,
             finished_at: row.finished_at,
             updated_at: row.updated_at,
-            finished_runs: row.skipped_runs + row.over,
+            finished_runs: row.skipped_runs + row.forgotten_runs + row.over,
         })
     }
 }
@@ -79,11 +80,47 @@ pub(in super::super) async fn find(db: &mut Session, export: ExportId, id: Backf
     row.map(Backfill::try_from).transpose()
 }
 
-/// Those that are not over, oldest first, each with how many of its runs are not over either.
-pub(in super::super) async fn open(db: &mut Session) -> Result<Vec<(BackfillId, i64)>> {
-    const SQL: &str = "SELECT b.id, (SELECT count(*) FROM export_run r WHERE r.backfill_id = b.id \
-        AND r.due_at IS NOT NULL) FROM export_backfill b WHERE b.finished_at IS NULL ORDER BY b.created_at LIMIT 100";
-    Ok(on!(db, conn => sqlx::query_as(SQL).fetch_all(conn))?)
+/// Those with something to be done: runs to be made while fewer than so many wait, or to be ended. Organizations take turns, and
+/// in each its oldest comes first.
+pub(in super::super) async fn open(db: &mut Session, most_waiting: i64) -> Result<Vec<BackfillId>> {
+    const SQL: &str = "SELECT t.id FROM ( \
+          SELECT o.id, o.created_at, row_number() OVER (PARTITION BY o.organization_id ORDER BY o.created_at, o.id) AS place \
+          FROM (SELECT b.id, b.organization_id, b.created_at, b.scheduled_until < b.end_at AS is_more, \
+                  (SELECT count(*) FROM export_run r WHERE r.backfill_id = b.id AND r.due_at IS NOT NULL) AS waiting \
+                FROM export_backfill b WHERE b.finished_at IS NULL) o \
+          WHERE o.waiting = 0 OR (o.is_more AND o.waiting < $1)) t \
+        ORDER BY t.place, t.created_at LIMIT 100";
+    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(most_waiting).fetch_all(conn))?)
+}
+
+pub(in super::super) async fn count_open(db: &mut Session, export: ExportId) -> Result<i64> {
+    const SQL: &str = "SELECT count(*) FROM export_backfill WHERE batch_export_id = $1 AND finished_at IS NULL";
+    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(export).fetch_one(conn))?)
+}
+
+/// Those that are over, but for so many of the newest and those with a run that was asked for again.
+pub(in super::super) async fn old(db: &mut Session, export: ExportId, kept: i64, most: i64) -> Result<Vec<BackfillId>> {
+    const SQL: &str = "SELECT b.id FROM export_backfill b WHERE b.batch_export_id = $1 AND b.finished_at IS NOT NULL \
+        AND b.created_at < (SELECT x.created_at FROM export_backfill x WHERE x.batch_export_id = $1 \
+          ORDER BY x.created_at DESC, x.id DESC LIMIT 1 OFFSET $2) \
+        AND NOT EXISTS (SELECT 1 FROM export_run r WHERE r.backfill_id = b.id AND r.due_at IS NOT NULL) \
+        ORDER BY b.created_at, b.id LIMIT $3";
+    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(export).bind(kept - 1).bind(most).fetch_all(conn))?)
+}
+
+pub(in super::super) async fn delete(db: &mut Writing, ids: &[BackfillId]) -> Result<()> {
+    const SQL: &str = "DELETE FROM export_backfill WHERE id = $1";
+    for id in ids {
+        changed!(db, sqlx::query(SQL).bind(*id))?;
+    }
+    Ok(())
+}
+
+/// Runs of it that are no longer kept count as over.
+pub(in super::super) async fn count_forgotten(db: &mut Writing, id: BackfillId, count: i64) -> Result<()> {
+    const SQL: &str = "UPDATE export_backfill SET forgotten_runs = forgotten_runs + $2 WHERE id = $1";
+    changed!(db, sqlx::query(SQL).bind(id).bind(count))?;
+    Ok(())
 }
 
 pub(in super::super) async fn insert(db: &mut Writing, backfill: &Backfill) -> Result<()> {

@@ -159,6 +159,17 @@ pub(in super::super) async fn find(
     row.map(BatchExport::try_from).transpose()
 }
 
+pub(in super::super) async fn count(db: &mut Session, organization: OrganizationId) -> Result<i64> {
+    const SQL: &str = "SELECT count(*) FROM batch_export WHERE organization_id = $1";
+    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(organization).fetch_one(conn))?)
+}
+
+/// The next few of all there are, in the order of their ids.
+pub(in super::super) async fn after(db: &mut Session, id: ExportId, most: i64) -> Result<Vec<BatchExport>> {
+    const SQL: &str = select!("WHERE id > $1 ORDER BY id LIMIT $2");
+    all(on!(db, conn => sqlx::query_as(SQL).bind(id).bind(most).fetch_all(conn))?)
+}
+
 /// Whoever asks looks at whose it is.
 pub(in super::super) async fn lock(db: &mut Writing, id: ExportId) -> Result<Option<BatchExport>> {
     let sql = db.pick(select!("WHERE id = $1"), select!("WHERE id = $1 FOR NO KEY UPDATE"));

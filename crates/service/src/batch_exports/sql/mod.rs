@@ -1,4 +1,5 @@
 pub(super) mod backfills;
+pub(super) mod delivered;
 pub(super) mod exports;
 pub(super) mod logs;
 pub(super) mod runs;

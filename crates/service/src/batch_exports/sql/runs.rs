@@ -6,7 +6,8 @@ use sqlx::QueryBuilder;
 
 use super::unknown;
 use crate::batch_exports::coverage::Stretch;
-use crate::batch_exports::runs::{Run, RunFilter};
+use crate::batch_exports::retention::{Limits, Old};
+use crate::batch_exports::runs::{Run, RunFilter, RunStatus};
 use crate::batch_exports::{Interval, Progress, Span};
 use crate::clock::Time;
 use crate::db::{Connection, Session, Writing, changed, on};
@@ -267,18 +268,16 @@ pub(in super::super) async fn is_due(db: &mut Session, now: Time) -> Result<bool
     Ok(found.is_some())
 }
 
-/// The run that has been due longest, of an export that is not paused or of a backfill, and to none of the busy places.
-///
-/// PostgreSQL also holds the export itself, so that whoever deletes it waits for this write, and this write for nobody.
-/// The next organization after this one, and none of `others`, with a run that is due and goes to none of these places.
-pub(in super::super) async fn next_organization(
+/// So many of the organizations after this one that have a run which is due and goes to none of these places.
+pub(in super::super) async fn due_organizations(
     db: &mut Session,
     now: Time,
     after: OrganizationId,
     busy: &[String],
-    others: &[OrganizationId],
-) -> Result<Option<OrganizationId>> {
-    // From one organization to the next by the index, until one has a run: what they have waiting is not read.
+    most: usize,
+) -> Result<Vec<OrganizationId>> {
+    let most = i64::try_from(most).unwrap_or(i64::MAX);
+    // From one organization to the next by the index: of what they have waiting only the first is read.
     macro_rules! read {
         ($driver:ty, $conn:ident) => {{
             let mut query = QueryBuilder::<$driver>::new(
@@ -294,9 +293,6 @@ pub(in super::super) async fn next_organization(
                    FROM owner WHERE owner.id IS NOT NULL) \
                  SELECT owner.id FROM owner WHERE owner.id IS NOT NULL",
             );
-            for other in others {
-                query.push(" AND owner.id <> ").push_bind(*other);
-            }
             query.push(
                 " AND (SELECT r.due_at FROM export_run r JOIN batch_export e ON e.id = r.batch_export_id \
                    WHERE r.organization_id = owner.id AND (NOT e.paused OR r.backfill_id IS NOT NULL) \
@@ -308,8 +304,9 @@ pub(in super::super) async fn next_organization(
             query
                 .push(" ORDER BY r.due_at LIMIT 1) <= ")
                 .push_bind(now)
-                .push(" LIMIT 1");
-            query.build_query_scalar().fetch_optional($conn).await?
+                .push(" LIMIT ")
+                .push_bind(most);
+            query.build_query_scalar().fetch_all($conn).await?
         }};
     }
     Ok(match db.connection() {
@@ -318,7 +315,10 @@ pub(in super::super) async fn next_organization(
     })
 }
 
-/// The run of this organization that has waited longest, unless it goes to one of these places.
+/// The run of this organization that has waited longest, of an export that is not paused or of a backfill, unless it goes to
+/// one of these places.
+///
+/// PostgreSQL also holds the export itself, so that whoever deletes it waits for this write, and this write for nobody.
 pub(in super::super) async fn lock_due(
     db: &mut Writing,
     organization: OrganizationId,
@@ -488,7 +488,7 @@ pub(in super::super) async fn overlapping(db: &mut Session, export: ExportId, sp
         .bind(export).bind(span.start).bind(span.end).bind(since).fetch_all(conn))?)
 }
 
-/// The same, with no more than it takes to say what was delivered.
+/// The same, with no more than it takes to say what was delivered, also by runs that are no longer kept.
 pub(in super::super) async fn stretches(db: &mut Session, export: ExportId, span: Span) -> Result<Vec<Stretch>> {
     const SQL: &str = "SELECT data_interval_start, data_interval_end, status FROM export_run \
         WHERE batch_export_id = $1 AND data_interval_start > $4 AND data_interval_start < $3 AND data_interval_end > $2 \
@@ -502,7 +502,16 @@ pub(in super::super) async fn stretches(db: &mut Session, export: ExportId, span
             status: status.parse().map_err(|()| unknown("status"))?,
         })
     };
-    rows.into_iter().map(stretch).collect()
+    let mut found: Vec<Stretch> = rows.into_iter().map(stretch).collect::<Result<_>>()?;
+    let delivered = super::delivered::touching(db, export, span).await?;
+    if !delivered.is_empty() {
+        found.extend(delivered.into_iter().map(|span| Stretch {
+            span,
+            status: RunStatus::Completed,
+        }));
+        found.sort_by_key(|stretch| (stretch.span.start, stretch.span.end));
+    }
+    Ok(found)
 }
 
 pub(in super::super) async fn open_of_backfill(db: &mut Writing, id: BackfillId) -> Result<Vec<Run>> {
@@ -519,13 +528,72 @@ pub(in super::super) async fn any_failed(db: &mut Session, id: BackfillId) -> Re
     Ok(found.is_some())
 }
 
+/// When the run was made that is so many from the newest. None: there are fewer.
+pub(in super::super) async fn made_at(db: &mut Session, export: ExportId, place: i64) -> Result<Option<Time>> {
+    const SQL: &str = "SELECT created_at FROM export_run WHERE batch_export_id = $1 \
+        ORDER BY created_at DESC, id DESC LIMIT 1 OFFSET $2";
+    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(export).bind(place - 1).fetch_optional(conn))?)
+}
+
+/// Where the last interval begins that there is a run for.
+pub(in super::super) async fn last_start(db: &mut Session, export: ExportId) -> Result<Option<Time>> {
+    const SQL: &str = "SELECT max(data_interval_start) FROM export_run WHERE batch_export_id = $1";
+    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(export).fetch_one(conn))?)
+}
+
+/// Runs that are over and that nothing depends on, in order of time. A backfill under way looks at its runs when it ends.
+pub(in super::super) async fn old(db: &mut Session, export: ExportId, limits: Limits, most: i64) -> Result<Vec<RunId>> {
+    const SQL: &str = "SELECT r.id FROM export_run r LEFT JOIN export_backfill b ON b.id = r.backfill_id \
+        WHERE r.batch_export_id = $1 AND r.created_at < $2 AND r.due_at IS NULL AND r.data_interval_start < $4 \
+        AND (r.data_interval_start < $3 OR r.status NOT IN ('Failed', 'TimedOut')) \
+        AND (b.id IS NULL OR b.finished_at IS NOT NULL) \
+        ORDER BY r.data_interval_start, r.data_interval_end LIMIT $5";
+    Ok(on!(db, conn => sqlx::query_scalar(SQL)
+        .bind(export)
+        .bind(limits.made)
+        .bind(limits.failed)
+        .bind(limits.start)
+        .bind(most)
+        .fetch_all(conn))?)
+}
+
+/// Those of them that nobody has asked for again. Says what they were.
+pub(in super::super) async fn delete_old(db: &mut Writing, ids: &[RunId]) -> Result<Vec<Old>> {
+    macro_rules! delete {
+        ($driver:ty, $conn:ident) => {{
+            let mut query = QueryBuilder::<$driver>::new("DELETE FROM export_run WHERE due_at IS NULL AND id IN (");
+            let mut list = query.separated(", ");
+            for id in ids {
+                list.push_bind(*id);
+            }
+            query.push(") RETURNING data_interval_start, data_interval_end, status, backfill_id");
+            query.build_query_as().fetch_all($conn).await?
+        }};
+    }
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rows: Vec<(Time, Time, String, Option<BackfillId>)> = match db.connection() {
+        Connection::Sqlite(conn) => delete!(sqlx::Sqlite, conn),
+        Connection::Postgres(conn) => delete!(sqlx::Postgres, conn),
+    };
+    let old = |(start, end, status, backfill): (Time, Time, String, Option<BackfillId>)| {
+        Ok(Old {
+            span: Span { start, end },
+            status: status.parse().map_err(|()| unknown("status"))?,
+            backfill,
+        })
+    };
+    rows.into_iter().map(old).collect()
+}
+
 /// Where the newest interval ends that there is a run for.
 pub(in super::super) async fn covered_until(db: &mut Session, export: ExportId) -> Result<Option<Time>> {
-    const LAST: &str = "SELECT max(data_interval_start) FROM export_run WHERE batch_export_id = $1";
     const SQL: &str =
         "SELECT max(data_interval_end) FROM export_run WHERE batch_export_id = $1 AND data_interval_start > $2";
-    let last: Option<Time> = on!(db, conn => sqlx::query_scalar(LAST).bind(export).fetch_one(conn))?;
-    let Some(last) = last else { return Ok(None) };
+    let Some(last) = last_start(db, export).await? else {
+        return Ok(None);
+    };
     // The last to begin need not be the last to end, but what ends after it did not begin long before it.
     let since = earliest_start(last);
     Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(export).bind(since).fetch_one(conn))?)

@@ -9,7 +9,7 @@ use crate::db::{Session, Writing, changed, on};
 use crate::error::{Error, Result};
 use crate::id::{AppId, OrganizationId};
 use crate::page::{Page, Window};
-use crate::pipeline::{App, AppName, Collection, Derived};
+use crate::pipeline::{App, AppName, Collection, Derived, limits};
 
 macro_rules! select {
     ($rest:literal) => {
@@ -138,6 +138,12 @@ pub(in super::super) async fn count_own(db: &mut Session, organization: Organiza
     Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(organization).fetch_one(conn))?)
 }
 
+/// What all of them take; see [`limits::app_size`].
+pub(in super::super) async fn size_of_all(db: &mut Session, organization: OrganizationId) -> Result<i64> {
+    const SQL: &str = "SELECT CAST(COALESCE(sum(size), 0) AS BIGINT) FROM pipeline_app WHERE organization_id = $1";
+    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(organization).fetch_one(conn))?)
+}
+
 /// Those of the organization that something newer is known of, whatever the collection.
 pub(in super::super) async fn page_of_outdated(
     db: &mut Session,
@@ -202,8 +208,8 @@ pub(in super::super) async fn lock_to_check(db: &mut Writing) -> Result<Option<A
 pub(in super::super) async fn insert(db: &mut Writing, app: &mut App) -> Result<()> {
     const SQL: &str = "INSERT INTO pipeline_app (organization_id, collection, plugin_type, name, description, url, \
         private_token, icon, config_schema, tag, latest_tag, is_global, capabilities, metrics, public_jobs, written, \
-        version, next_check_at, created_at, updated_at, hosts) \
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21) RETURNING id";
+        version, next_check_at, created_at, updated_at, hosts, size) \
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22) RETURNING id";
     app.id = on!(db, conn => sqlx::query_scalar(SQL)
         .bind(app.organization_id)
         .bind(app.collection.name())
@@ -226,6 +232,7 @@ pub(in super::super) async fn insert(db: &mut Writing, app: &mut App) -> Result<
         .bind(app.created_at)
         .bind(app.updated_at)
         .bind(app.hosts.as_ref().map(Json))
+        .bind(limits::app_size(app))
         .fetch_one(conn))?;
     Ok(())
 }
@@ -233,7 +240,8 @@ pub(in super::super) async fn insert(db: &mut Writing, app: &mut App) -> Result<
 pub(in super::super) async fn save(db: &mut Writing, app: &App) -> Result<()> {
     const SQL: &str = "UPDATE pipeline_app SET plugin_type = $2, name = $3, description = $4, private_token = $5, icon = $6, \
         config_schema = $7, tag = $8, latest_tag = $9, is_global = $10, capabilities = $11, metrics = $12, \
-        public_jobs = $13, written = $14, version = $15, next_check_at = $16, updated_at = $17, hosts = $18, url = $19 WHERE id = $1";
+        public_jobs = $13, written = $14, version = $15, next_check_at = $16, updated_at = $17, hosts = $18, url = $19, \
+        size = $20 WHERE id = $1";
     changed!(
         db,
         sqlx::query(SQL)
@@ -256,6 +264,7 @@ pub(in super::super) async fn save(db: &mut Writing, app: &App) -> Result<()> {
             .bind(app.updated_at)
             .bind(app.hosts.as_ref().map(Json))
             .bind(&app.url)
+            .bind(limits::app_size(app))
     )?;
     Ok(())
 }

@@ -9,13 +9,17 @@ use crate::db::{Session, Writing, changed, listed, on, within_reach};
 use crate::error::{Error, Result};
 use crate::id::{AppConfigId, AppId, OrganizationId, TeamId, WorkerId};
 use crate::page::{Page, Window};
-use crate::pipeline::{AppConfig, Collection, DueAfter, DueApp, Place};
+use crate::pipeline::{AppConfig, Collection, DueAfter, DueApp, Place, limits};
 
 macro_rules! select {
     ($rest:literal) => {
+        select!("c.config, c.secrets", $rest)
+    };
+    ($values:literal, $rest:literal) => {
         concat!(
-            "SELECT c.id, c.organization_id, c.app_id, a.collection, a.name AS app_name, c.team_id, c.enabled, c.sort_order, \
-             c.config, c.secrets, c.web_token, c.delivered_until, c.delivered_count, c.due_at, c.attempt, c.tries, \
+            "SELECT c.id, c.organization_id, c.app_id, a.collection, a.name AS app_name, c.team_id, c.enabled, c.sort_order, ",
+            $values,
+            ", c.web_token, c.delivered_until, c.delivered_count, c.due_at, c.attempt, c.tries, \
              c.failures, c.latest_error, c.allowed_hosts, c.version, a.version AS latest_version, c.created_at, c.updated_at \
              FROM pipeline_config c JOIN pipeline_app a ON a.id = c.app_id ",
             $rest
@@ -140,13 +144,42 @@ pub(in super::super) async fn page_of_enabled(
     Ok(Page { items, count })
 }
 
-/// Of every organization that uses it, kept from changing until the use case ends: workers write how far they got.
+/// Of every organization that uses it, kept from changing until the use case ends: workers write how far they got. Without what they
+/// tell the app, which may be large: [`load_values`] reads that of one.
 pub(in super::super) async fn lock_all_of_app(db: &mut Writing, app: AppId) -> Result<Vec<AppConfig>> {
     let sql = db.pick(
-        select!("WHERE c.app_id = $1 ORDER BY c.id"),
-        select!("WHERE c.app_id = $1 ORDER BY c.id FOR NO KEY UPDATE OF c"),
+        select!("'{}' AS config, NULL AS secrets", "WHERE c.app_id = $1 ORDER BY c.id"),
+        select!(
+            "'{}'::jsonb AS config, NULL::bytea AS secrets",
+            "WHERE c.app_id = $1 ORDER BY c.id FOR NO KEY UPDATE OF c"
+        ),
     );
     all(on!(db, conn => sqlx::query_as(sql).bind(app).fetch_all(conn))?)
+}
+
+/// What a configuration that is locked tells its app.
+pub(in super::super) async fn load_values(db: &mut Writing, config: &mut AppConfig) -> Result<()> {
+    const SQL: &str = "SELECT config, secrets FROM pipeline_config WHERE id = $1";
+    let (values, secrets): (Json<Map<String, Value>>, Option<Vec<u8>>) =
+        on!(db, conn => sqlx::query_as(SQL).bind(config.id).fetch_one(conn))?;
+    (config.config, config.secrets) = (values.0, secrets);
+    Ok(())
+}
+
+/// Others who change configurations of the organization wait. Workers, who only refer to it, do not.
+pub(in super::super) async fn lock_organization(db: &mut Writing, id: OrganizationId) -> Result<()> {
+    let sql = db.pick(
+        "SELECT 1 FROM organization WHERE id = $1",
+        "SELECT 1 FROM organization WHERE id = $1 FOR NO KEY UPDATE",
+    );
+    let _: Option<i32> = on!(db, conn => sqlx::query_scalar(sql).bind(id).fetch_optional(conn))?;
+    Ok(())
+}
+
+/// What all of them take; see [`limits::config_size`].
+pub(in super::super) async fn size_of_all(db: &mut Session, organization: OrganizationId) -> Result<i64> {
+    const SQL: &str = "SELECT CAST(COALESCE(sum(size), 0) AS BIGINT) FROM pipeline_config WHERE organization_id = $1";
+    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(organization).fetch_one(conn))?)
 }
 
 /// Of all apps and teams.
@@ -247,19 +280,32 @@ pub(in super::super) async fn insert(db: &mut Writing, config: &mut AppConfig) -
     Ok(())
 }
 
-/// Everything but who holds it.
+/// What it tells its app, and where that may go.
+pub(in super::super) async fn save_values(db: &mut Writing, config: &AppConfig) -> Result<()> {
+    const SQL: &str =
+        "UPDATE pipeline_config SET config = $2, secrets = $3, allowed_hosts = $4, size = $5 WHERE id = $1";
+    changed!(
+        db,
+        sqlx::query(SQL)
+            .bind(config.id)
+            .bind(Json(&config.config))
+            .bind(&config.secrets)
+            .bind(config.allowed_hosts.as_ref().map(Json))
+            .bind(limits::config_size(config))
+    )?;
+    Ok(())
+}
+
+/// Everything but that, which may be large, and who holds it.
 pub(in super::super) async fn save(db: &mut Writing, config: &AppConfig) -> Result<()> {
-    const SQL: &str = "UPDATE pipeline_config SET enabled = $2, sort_order = $3, config = $4, secrets = $5, \
-        delivered_until = $6, delivered_count = $7, due_at = $8, attempt = $9, tries = $10, failures = $11, \
-        latest_error = $12, updated_at = $13, allowed_hosts = $14, version = $15 WHERE id = $1";
+    const SQL: &str = "UPDATE pipeline_config SET enabled = $2, sort_order = $3, delivered_until = $4, delivered_count = $5, \
+        due_at = $6, attempt = $7, tries = $8, failures = $9, latest_error = $10, updated_at = $11, version = $12 WHERE id = $1";
     changed!(
         db,
         sqlx::query(SQL)
             .bind(config.id)
             .bind(config.enabled)
             .bind(config.order)
-            .bind(Json(&config.config))
-            .bind(&config.secrets)
             .bind(config.delivered_until)
             .bind(config.delivered_count)
             .bind(config.due_at)
@@ -268,7 +314,6 @@ pub(in super::super) async fn save(db: &mut Writing, config: &AppConfig) -> Resu
             .bind(config.failures)
             .bind(&config.latest_error)
             .bind(config.updated_at)
-            .bind(config.allowed_hosts.as_ref().map(Json))
             .bind(config.version)
     )?;
     Ok(())

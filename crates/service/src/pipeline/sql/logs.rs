@@ -2,7 +2,7 @@
 
 use super::unknown;
 use crate::clock::Time;
-use crate::db::{Session, Writing, changed, log_page};
+use crate::db::{Session, Writing, changed, log_page, on};
 use crate::error::{Error, Result};
 use crate::id::AppConfigId;
 use crate::page::{Page, Window};
@@ -70,6 +70,18 @@ pub(in super::super) async fn insert(
             .bind(message)
             .bind(entry.created_at)
     )?;
+    Ok(())
+}
+
+pub(in super::super) async fn count(db: &mut Session, config: AppConfigId) -> Result<i64> {
+    const SQL: &str = "SELECT count(*) FROM pipeline_log WHERE config_id = $1";
+    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(config).fetch_one(conn))?)
+}
+
+pub(in super::super) async fn delete_oldest(db: &mut Writing, config: AppConfigId, lines: i64) -> Result<()> {
+    const SQL: &str = "DELETE FROM pipeline_log WHERE id IN \
+        (SELECT id FROM pipeline_log WHERE config_id = $1 ORDER BY created_at, id LIMIT $2)";
+    changed!(db, sqlx::query(SQL).bind(config).bind(lines))?;
     Ok(())
 }
 

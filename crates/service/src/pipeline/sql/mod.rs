@@ -5,6 +5,7 @@ pub(super) mod logs;
 pub(super) mod sites;
 pub(super) mod storage;
 pub(super) mod tasks;
+pub(super) mod usage;
 pub(super) mod uses;
 pub(super) mod versions;
 

@@ -23,7 +23,11 @@ pub(in super::super) async fn delete(db: &mut Writing, config: AppConfigId, key:
     Ok(())
 }
 
-pub(in super::super) async fn count(db: &mut Session, config: AppConfigId) -> Result<i64> {
-    const SQL: &str = "SELECT count(*) FROM pipeline_storage WHERE config_id = $1";
-    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(config).fetch_one(conn))?)
+/// How many bytes a key and its value have. None: there is no such key.
+pub(in super::super) async fn size(db: &mut Session, config: AppConfigId, key: &str) -> Result<Option<i64>> {
+    let sql = db.pick(
+        "SELECT length(CAST(key AS BLOB)) + length(CAST(value AS BLOB)) FROM pipeline_storage WHERE config_id = $1 AND key = $2",
+        "SELECT CAST(octet_length(key) + octet_length(value) AS BIGINT) FROM pipeline_storage WHERE config_id = $1 AND key = $2",
+    );
+    Ok(on!(db, conn => sqlx::query_scalar(sql).bind(config).bind(key).fetch_optional(conn))?)
 }

@@ -7,7 +7,8 @@ use serde_json::Value;
 use crate::clock::Time;
 use crate::db::{Session, Writing, changed, on};
 use crate::error::{Error, Result};
-use crate::id::AppId;
+use crate::id::{AppId, OrganizationId};
+use crate::pipeline::sites::Script;
 use crate::pipeline::versions::{KEPT, Manifest};
 use crate::pipeline::{App, Files, Offers, Package, Version, VersionName, VersionSeen};
 
@@ -69,12 +70,13 @@ pub(in super::super) async fn offers(db: &mut Session, app: &App) -> Result<Opti
 
 /// What was said of a version. None: there is no such version.
 pub(in super::super) async fn manifest(db: &mut Session, app: AppId, number: i64) -> Result<Option<Manifest>> {
-    const SQL: &str = "SELECT manifest, offers FROM pipeline_version WHERE app_id = $1 AND number = $2";
-    let row: Option<(Option<String>, String)> =
+    const SQL: &str = "SELECT manifest, CASE WHEN manifest IS NULL THEN offers END FROM pipeline_version \
+        WHERE app_id = $1 AND number = $2";
+    let row: Option<(Option<String>, Option<String>)> =
         on!(db, conn => sqlx::query_as(SQL).bind(app).bind(number).fetch_optional(conn))?;
-    let read_row = |(manifest, offers): (Option<String>, String)| match manifest {
+    let read_row = |(manifest, offers): (Option<String>, Option<String>)| match manifest {
         Some(manifest) => read(&manifest),
-        None => read::<Offers>(&offers).map(Manifest::from),
+        None => read::<Offers>(&offers.unwrap_or_default()).map(Manifest::from),
     };
     row.map(read_row).transpose()
 }
@@ -88,8 +90,10 @@ pub(in super::super) async fn save_manifest(db: &mut Writing, app: &App) -> Resu
 
 /// The same code as another version, with what is said of it now.
 pub(in super::super) async fn copy(db: &mut Writing, app: &App, from: i64) -> Result<()> {
-    const SQL: &str = "INSERT INTO pipeline_version (app_id, number, tag, sha256, files, code, offers, manifest, created_at) \
-        SELECT app_id, $3, tag, sha256, files, code, offers, $4, $5 FROM pipeline_version WHERE app_id = $1 AND number = $2";
+    const SQL: &str = "INSERT INTO pipeline_version (app_id, number, tag, sha256, files, code, offers, size, manifest, created_at) \
+        SELECT app_id, $3, tag, sha256, files, code, offers, size, $4, $5 FROM pipeline_version WHERE app_id = $1 AND number = $2";
+    const SCRIPTS: &str = "INSERT INTO pipeline_script (app_id, number, name, code) \
+        SELECT app_id, $3, name, code FROM pipeline_script WHERE app_id = $1 AND number = $2";
     let (now, manifest) = (db.now, written(&Manifest::of(app)));
     changed!(
         db,
@@ -100,6 +104,7 @@ pub(in super::super) async fn copy(db: &mut Writing, app: &App, from: i64) -> Re
             .bind(manifest)
             .bind(now)
     )?;
+    changed!(db, sqlx::query(SCRIPTS).bind(app.id).bind(from).bind(app.version))?;
     Ok(())
 }
 
@@ -171,24 +176,82 @@ pub(in super::super) async fn newest(db: &mut Session, app: AppId) -> Result<i64
 
 /// The code that an app has from now on.
 pub(in super::super) async fn insert(db: &mut Writing, app: &App, package: &Package) -> Result<()> {
-    const SQL: &str = "INSERT INTO pipeline_version (app_id, number, tag, files, code, offers, manifest, created_at, sha256) \
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+    const SQL: &str = "INSERT INTO pipeline_version (app_id, number, tag, files, code, offers, manifest, created_at, sha256, size) \
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
     let now = db.now;
+    let (files, code) = (written(&package.files), written(&package.code));
+    let (offers, scripts) = apart(&package.offers);
+    let length: usize = scripts.iter().map(|(_, script)| script.len()).sum();
+    let size = i64::try_from(files.len() + code.len() + offers.len() + length).unwrap_or(i64::MAX);
     changed!(
         db,
         sqlx::query(SQL)
             .bind(app.id)
             .bind(app.version)
             .bind(&app.tag)
-            .bind(written(&package.files))
-            .bind(written(&package.code))
-            .bind(written(&without_nul(
-                serde_json::to_value(&package.offers).expect("offers are JSON")
-            )))
+            .bind(files)
+            .bind(code)
+            .bind(offers)
             .bind(written(&Manifest::of(app)))
             .bind(now)
             .bind(&package.sha256)
+            .bind(size)
     )?;
+    for (script, code) in scripts {
+        const SQL: &str = "INSERT INTO pipeline_script (app_id, number, name, code) VALUES ($1, $2, $3, $4)";
+        changed!(
+            db,
+            sqlx::query(SQL)
+                .bind(app.id)
+                .bind(app.version)
+                .bind(script.name())
+                .bind(code)
+        )?;
+    }
+    Ok(())
+}
+
+/// What is kept of what an app offers, and its scripts, which are kept by themselves.
+fn apart(offers: &Offers) -> (String, Vec<(Script, String)>) {
+    let mut rest = without_nul(serde_json::to_value(offers).expect("offers are JSON"));
+    let mut scripts = Vec::new();
+    for script in [Script::Site, Script::Frontend] {
+        let found = rest.as_object_mut().and_then(|fields| fields.remove(script.name()));
+        if let Some(Value::String(code)) = found {
+            scripts.push((script, code));
+        }
+    }
+    (written(&rest), scripts)
+}
+
+/// A version that nobody needs.
+#[derive(sqlx::FromRow)]
+pub(in super::super) struct Unused {
+    app_id: AppId,
+    number: i64,
+    pub(in super::super) size: i64,
+}
+
+/// The bytes of all versions of an organization's apps.
+pub(in super::super) async fn size_of_all(db: &mut Session, organization: OrganizationId) -> Result<i64> {
+    const SQL: &str = "SELECT CAST(COALESCE(sum(v.size), 0) AS BIGINT) FROM pipeline_app a \
+        JOIN pipeline_version v ON v.app_id = a.id WHERE a.organization_id = $1";
+    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(organization).fetch_one(conn))?)
+}
+
+/// Those of the organization that are neither current nor run by anybody, oldest first. What this app is about to have is not among them.
+pub(in super::super) async fn unused(db: &mut Session, app: &App) -> Result<Vec<Unused>> {
+    const SQL: &str = "SELECT v.app_id, v.number, v.size FROM pipeline_app a JOIN pipeline_version v ON v.app_id = a.id \
+        WHERE a.organization_id = $1 AND v.number <> a.version AND NOT (v.app_id = $2 AND v.number = $3) AND NOT EXISTS \
+        (SELECT 1 FROM pipeline_config c WHERE c.app_id = v.app_id AND c.version = v.number) \
+        ORDER BY v.created_at, v.app_id, v.number";
+    Ok(on!(db, conn => sqlx::query_as(SQL)
+        .bind(app.organization_id).bind(app.id).bind(app.version).fetch_all(conn))?)
+}
+
+pub(in super::super) async fn delete(db: &mut Writing, version: &Unused) -> Result<()> {
+    const SQL: &str = "DELETE FROM pipeline_version WHERE app_id = $1 AND number = $2";
+    changed!(db, sqlx::query(SQL).bind(version.app_id).bind(version.number))?;
     Ok(())
 }
 

@@ -1,0 +1,243 @@
+//! What an organization's apps and configurations may have together.
+
+use serde_json::{Value, json};
+use service::pipeline::{AppConfig, AppLog, AppLogLevel, AppLogSource};
+use testkit::{Kit, on_both};
+
+use crate::pipeline::{create, hook};
+use crate::pipeline_secrets::the_config;
+
+const COLLECTION: &str = "pipeline_destinations";
+const MB: i64 = 1 << 20;
+
+async fn first(kit: &Kit, sql: &'static str) -> i64 {
+    kit.database.column(sql).await.first().copied().unwrap_or_default()
+}
+
+/// An app that can be told a text and a structure.
+async fn app(kit: &Kit) -> String {
+    let fields = json!([{ "key": "text", "type": "string" }, { "key": "parts", "type": "json" }]);
+    create(
+        kit,
+        COLLECTION,
+        json!({ "plugin_type": "source", "config_schema": fields }),
+    )
+    .await
+}
+
+async fn set_up(kit: &Kit, app: &str, values: Value) -> String {
+    let made = kit
+        .post(&kit.member.key, &format!("{app}configs/"), json!({ "config": values }))
+        .await;
+    assert_eq!(made.status, 201, "{made:?}");
+    format!("{app}configs/{}/", made.body["id"])
+}
+
+async fn config_of(kit: &Kit) -> (String, AppConfig) {
+    let path = set_up(kit, &app(kit).await, json!({})).await;
+    let config = the_config(kit, &path).await;
+    (path, config)
+}
+
+on_both! {
+    /// Security case A4: a list of them is built in memory.
+    async fn configurations_have_a_limit_together(kit: Kit) {
+        let app = app(&kit).await;
+        let config = set_up(&kit, &app, json!({ "text": "x".repeat(100_000), "parts": [] })).await;
+        let size = first(&kit, "SELECT size FROM pipeline_config").await;
+        assert!((100_000..102_000).contains(&size), "{size}");
+        let small = set_up(&kit, &app, json!({ "parts": vec![json!({ "": 0 }); 900] })).await;
+        let size = first(&kit, "SELECT size FROM pipeline_config ORDER BY id DESC").await;
+        assert!(size > 500_000, "each map takes more than its text: {size}");
+        kit.database.run(&format!("UPDATE pipeline_config SET size = {} WHERE size > 200000", 16 * MB - 100_000)).await;
+        // Both together are just above it by now.
+        let grown = json!({ "config": { "text": "x".repeat(110_000) } });
+        let refused = kit.patch(&kit.member.key, &config, grown.clone()).await;
+        assert_eq!(refused.code(), (400, "configs_too_large"), "{refused:?}");
+        let refused = kit.post(&kit.member.key, &format!("{app}configs/"), grown.clone()).await;
+        assert_eq!(refused.code(), (400, "configs_too_large"), "{refused:?}");
+        for fits in [json!({ "order": 5 }), json!({ "config": { "text": "x".repeat(90_000) } })] {
+            let changed = kit.patch(&kit.member.key, &config, fits).await;
+            assert_eq!(changed.status, 200, "{changed:?}");
+        }
+        let others = kit.at_other("pipeline_destinations/");
+        let theirs = kit.post(&kit.outsider.key, &others, hook()).await;
+        let body = json!({ "config": { "url": "https://a.example" } });
+        let theirs = kit.post(&kit.outsider.key, &format!("{others}{}/configs/", theirs.body["id"]), body).await;
+        assert_eq!(theirs.status, 201, "{theirs:?}");
+        assert_eq!(kit.delete(&kit.member.key, &small).await.status, 204);
+        assert_eq!(kit.patch(&kit.member.key, &config, grown).await.status, 200);
+    }
+
+    async fn what_is_said_of_apps_has_a_limit_together(kit: Kit) {
+        let app = create(&kit, COLLECTION, hook()).await;
+        kit.database.run(&format!("UPDATE pipeline_app SET size = {}", 16 * MB)).await;
+        let large = json!({ "metrics": { "m": "x".repeat(50_000) } });
+        let mut new = json!({ "plugin_type": "source" });
+        new["metrics"] = large["metrics"].clone();
+        let made = kit.post(&kit.member.key, &kit.at("pipeline_import_apps/"), new.clone()).await;
+        assert_eq!(made.code(), (400, "apps_too_large"), "{made:?}");
+        let renamed = kit.patch(&kit.member.key, &app, json!({ "name": "Other" })).await;
+        assert_eq!(renamed.status, 200, "what has not grown fits: {renamed:?}");
+        let size = first(&kit, "SELECT size FROM pipeline_app").await;
+        assert!(size > 0 && size < 10_000, "{size}");
+        assert_eq!(kit.post(&kit.member.key, &kit.at("pipeline_import_apps/"), new).await.status, 201);
+        kit.database.run(&format!("UPDATE pipeline_app SET size = {} WHERE name <> 'Other'", 16 * MB)).await;
+        for path in [app.clone(), format!("{app}update_source/")] {
+            let changed = kit.patch(&kit.member.key, &path, large.clone()).await;
+            assert_eq!(changed.code(), (400, "apps_too_large"), "{path}: {changed:?}");
+        }
+    }
+
+    /// Security case A5: values that cannot be read are in nobody's way as long as nobody needs them.
+    async fn an_app_changes_without_the_values_of_its_configurations(kit: Kit) {
+        let app = create(&kit, COLLECTION, hook()).await;
+        let values = json!({ "url": "https://a.example" });
+        let made = kit.post(&kit.member.key, &format!("{app}configs/"), json!({ "enabled": true, "config": values })).await;
+        assert_eq!(made.status, 201, "{made:?}");
+        kit.database.run("UPDATE pipeline_config SET config = '[]'").await;
+        let renamed = kit.patch(&kit.member.key, &app, json!({ "name": "Other" })).await;
+        assert_eq!(renamed.status, 200, "{renamed:?}");
+        let quiet = kit.patch(&kit.member.key, &app, json!({ "capabilities": { "methods": [] } })).await;
+        assert_eq!(quiet.status, 200, "{quiet:?}");
+        assert_eq!(first(&kit, "SELECT count(*) FROM pipeline_config WHERE due_at IS NOT NULL").await, 0);
+        let code = json!({ "source": { "index.ts": "export function onEvent() {}" }, "capabilities": null });
+        let changed = kit.patch(&kit.member.key, &format!("{app}update_source/"), code).await;
+        assert_eq!(changed.status, 200, "{changed:?}");
+        assert_eq!(first(&kit, "SELECT version FROM pipeline_config").await, 2);
+        assert_eq!(first(&kit, "SELECT count(*) FROM pipeline_config WHERE due_at IS NOT NULL").await, 1);
+        let kept: Vec<String> = kit.database.column("SELECT CAST(config AS TEXT) FROM pipeline_config").await;
+        assert_eq!(kept, ["[]"], "they were not written, either");
+    }
+
+    /// Security case A8.
+    async fn a_team_has_so_many_frontend_apps_on_its_pages(kit: Kit) {
+        let source = json!({ "site.ts": "export function inject() {}" });
+        let app = create(&kit, "pipeline_frontend_apps", json!({ "plugin_type": "source", "source": source })).await;
+        let configs = format!("{app}configs/");
+        for _ in 0..50 {
+            assert_eq!(kit.post(&kit.member.key, &configs, json!({ "enabled": true })).await.status, 201);
+        }
+        let one_more = kit.post(&kit.member.key, &configs, json!({ "enabled": true })).await;
+        assert_eq!(one_more.code(), (400, "too_many_frontend_apps"), "{one_more:?}");
+        let off = kit.post(&kit.member.key, &configs, json!({})).await;
+        let off = format!("{configs}{}/", off.body["id"]);
+        let on = kit.patch(&kit.member.key, &off, json!({ "enabled": true })).await;
+        assert_eq!(on.code(), (400, "too_many_frontend_apps"), "{on:?}");
+        let elsewhere = create(&kit, COLLECTION, hook()).await;
+        let values = json!({ "enabled": true, "config": { "url": "https://a.example" } });
+        assert_eq!(kit.post(&kit.member.key, &format!("{elsewhere}configs/"), values).await.status, 201);
+    }
+
+    /// Security case A9.
+    async fn what_apps_keep_has_a_limit(kit: Kit) {
+        let (path, config) = config_of(&kit).await;
+        let (other, _) = config_of(&kit).await;
+        let store = async |key: &str, value: &str| kit.service.store_for_app(&config, key, value).await;
+        let bytes = "SELECT storage_bytes FROM pipeline_usage ORDER BY config_id";
+        for (key, value, expected) in [("a", "\"12\"", 5), ("\u{fc}", "1", 8), ("a", "1", 5), ("a", "null", 3), ("a", "null", 3)] {
+            store(key, value).await.unwrap();
+            assert_eq!(first(&kit, bytes).await, expected, "{key}: {value}");
+        }
+        assert_eq!(first(&kit, "SELECT storage_keys FROM pipeline_usage").await, 1);
+        let theirs = the_config(&kit, &other).await;
+        kit.service.store_for_app(&theirs, "b", "1").await.unwrap();
+        let set = async |config: &AppConfig, bytes: i64| {
+            let sql = format!("UPDATE pipeline_usage SET storage_bytes = {bytes} WHERE config_id = {}", config.id);
+            kit.database.run(&sql).await;
+        };
+        set(&config, 16 * MB - 4).await;
+        let full = store("c", "1234").await.unwrap_err().to_string();
+        assert!(full.contains("16 MB"), "{full}");
+        store("c", "123").await.unwrap();
+        store("c", "1").await.unwrap();
+        set(&config, 4).await;
+        set(&theirs, 256 * MB - 4).await;
+        let full = store("d", "123").await.unwrap_err().to_string();
+        assert!(full.contains("256 MB"), "{full}");
+        assert_eq!(kit.delete(&kit.member.key, &other).await.status, 204);
+        store("d", "123").await.unwrap();
+        kit.database.run("UPDATE pipeline_usage SET storage_keys = 10000").await;
+        let full = store("e", "1").await.unwrap_err().to_string();
+        assert!(full.contains("10000 keys"), "{full}");
+        assert_eq!(kit.delete(&kit.member.key, &path).await.status, 204);
+        assert!(store("d", "123").await.is_err(), "there is nothing to keep it for");
+        assert_eq!(first(&kit, "SELECT count(*) FROM pipeline_usage").await, 0);
+    }
+
+    async fn jobs_that_wait_have_a_limit(kit: Kit) {
+        let (_, config) = config_of(&kit).await;
+        let (other, _) = config_of(&kit).await;
+        let at = kit.service.clock().now();
+        let queue = async |payload: &str| kit.service.queue_app_job(&config, "job", payload, at).await;
+        queue("12345").await.unwrap();
+        assert_eq!(first(&kit, "SELECT payload_bytes FROM pipeline_usage").await, 8);
+        kit.database.run(&format!("UPDATE pipeline_usage SET payload_bytes = {}", 16 * MB - 7)).await;
+        assert!(queue("12345").await.unwrap_err().to_string().contains("16 MB"));
+        queue("1234").await.unwrap();
+        let theirs = the_config(&kit, &other).await;
+        kit.service.queue_app_job(&theirs, "job", "1", at).await.unwrap();
+        kit.database.run(&format!("UPDATE pipeline_usage SET payload_bytes = {MB}")).await;
+        queue("1").await.unwrap();
+        let sql = format!("UPDATE pipeline_usage SET payload_bytes = {} WHERE config_id = {}", 63 * MB, theirs.id);
+        kit.database.run(&sql).await;
+        assert!(queue("1").await.unwrap_err().to_string().contains("64 MB"));
+    }
+
+    async fn the_oldest_lines_of_a_log_go_when_there_are_many(kit: Kit) {
+        let (path, config) = config_of(&kit).await;
+        let (other, _) = config_of(&kit).await;
+        let theirs = the_config(&kit, &other).await;
+        let say = async |config: &AppConfig, count: usize| {
+            kit.service.clock().advance(chrono::TimeDelta::seconds(1));
+            let line = |number: usize| AppLog {
+                source: AppLogSource::Console, level: AppLogLevel::Info, message: format!("{number} of {count}"),
+                created_at: kit.service.clock().now(),
+            };
+            let lines: Vec<AppLog> = (0..count).map(line).collect();
+            kit.service.log_app(config, &lines).await.unwrap();
+        };
+        say(&theirs, 1).await;
+        for _ in 0..2 {
+            say(&config, 600).await;
+        }
+        let count = async || kit.get(&kit.member.key, &format!("{path}logs/")).await.body["count"].clone();
+        assert_eq!(count().await, 1200, "there is room for all");
+        kit.database.run(&format!("UPDATE pipeline_usage SET log_lines = 100000 WHERE config_id = {}", theirs.id)).await;
+        say(&config, 400).await;
+        assert_eq!(count().await, 1000, "the organization has many");
+        let newest = kit.get(&kit.member.key, &format!("{path}logs/?limit=1")).await;
+        assert!(newest.text("/results/0/message").ends_with("of 400"), "{newest:?}");
+        // What went with age is counted until somebody looks.
+        kit.database.run("UPDATE pipeline_usage SET log_lines = 10499").await;
+        say(&config, 1).await;
+        assert_eq!(count().await, 1001);
+        assert_eq!(first(&kit, "SELECT log_lines FROM pipeline_usage ORDER BY config_id").await, 1001);
+    }
+
+    async fn code_has_a_limit_over_all_apps_and_versions(kit: Kit) {
+        let app = create(&kit, COLLECTION, hook()).await;
+        let other = create(&kit, COLLECTION, hook()).await;
+        let change = async |number: usize| {
+            let source = json!({ "source": { "index.ts": format!("export function onEvent() {{ return {number} }}") } });
+            kit.patch(&kit.member.key, &format!("{app}update_source/"), source).await
+        };
+        for number in 0..2 {
+            assert_eq!(change(number).await.status, 200);
+        }
+        let size = first(&kit, "SELECT size FROM pipeline_version").await;
+        assert!(size > 100 && size < 100_000, "{size}");
+        kit.database.run(&format!("UPDATE pipeline_version SET size = {}", 60 * MB)).await;
+        assert_eq!(change(2).await.status, 200, "four of them fit");
+        kit.database.run(&format!("UPDATE pipeline_version SET size = {} WHERE size < 1000000", 60 * MB)).await;
+        assert_eq!(change(3).await.status, 200);
+        let versions = kit.get(&kit.member.key, &format!("{app}versions/")).await;
+        let kept: Vec<&Value> = versions.body["results"].as_array().unwrap().iter().map(|one| &one["version"]).collect();
+        assert_eq!(kept, [5, 4, 3, 2], "the oldest that nobody runs went: {versions:?}");
+        assert_eq!(kit.get(&kit.member.key, &format!("{other}versions/")).await.body["count"], 1);
+        kit.database.run(&format!("UPDATE pipeline_version SET size = {}", 257 * MB)).await;
+        let refused = change(4).await;
+        assert_eq!(refused.code(), (400, "code_too_large"), "{refused:?}");
+        assert_eq!(kit.get(&kit.member.key, &format!("{app}versions/")).await.body["count"], 4, "nothing changed");
+    }
+}

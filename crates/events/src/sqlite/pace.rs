@@ -1,0 +1,79 @@
+//! How long one read transaction goes on. As long as one is open, SQLite cannot start its log anew, and what a single row
+//! costs is up to whoever wrote the query.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rusqlite::ffi;
+
+use super::interrupt::failure;
+
+/// How long a slice of a scan takes, about: no longer than this and one row.
+const MOST: Duration = Duration::from_secs(1);
+
+/// Shared by a connection's scan and by its function [`super::file::REACHED`].
+#[derive(Debug, Clone)]
+pub(super) struct Pace {
+    most: Duration,
+    slice: Arc<Mutex<Slice>>,
+}
+
+#[derive(Debug)]
+struct Slice {
+    began: Instant,
+    /// Whether a row was looked at: there is always one, so that every slice gets further.
+    has_begun: bool,
+    /// The row before which the slice was ended.
+    cut_before: Option<i64>,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self::of(MOST)
+    }
+}
+
+impl Pace {
+    pub(super) fn of(most: Duration) -> Self {
+        let slice = Slice {
+            began: Instant::now(),
+            has_begun: false,
+            cut_before: None,
+        };
+        Self {
+            most,
+            slice: Arc::new(Mutex::new(slice)),
+        }
+    }
+
+    pub(super) fn begin(&self) {
+        let mut slice = self.lock();
+        slice.began = Instant::now();
+        slice.has_begun = false;
+        slice.cut_before = None;
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.lock().began.elapsed() >= self.most
+    }
+
+    /// A scan has come to this row. An error: its time is over, and the row is not looked at.
+    pub(super) fn reach(&self, row: i64) -> rusqlite::Result<()> {
+        let mut slice = self.lock();
+        if slice.has_begun && slice.began.elapsed() >= self.most {
+            slice.cut_before = Some(row);
+            return Err(failure(ffi::SQLITE_INTERRUPT));
+        }
+        slice.has_begun = true;
+        Ok(())
+    }
+
+    /// Where to go on, if the last error was that of a slice whose time was over.
+    pub(super) fn cut_before(&self) -> Option<i64> {
+        self.lock().cut_before
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Slice> {
+        self.slice.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

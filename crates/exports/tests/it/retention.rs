@@ -1,0 +1,113 @@
+//! Runs that are over are kept for a while; what is exported next does not depend on it.
+
+use chrono::TimeDelta;
+use events::Incoming;
+use serde_json::{Value, json};
+use service::ExportId;
+use testkit::{Kit, on_both};
+use uuid::Uuid;
+
+const DAYS: i64 = 60;
+
+/// An export with a run for each quarter of an hour of two months, delivered as time went by; but for one that was cancelled on
+/// the fifth day, and four that failed on the tenth. Says where it is.
+async fn two_months(kit: &Kit) -> String {
+    let now = kit.service.clock().now();
+    let event = Incoming {
+        uuid: None,
+        event: "seen".to_owned(),
+        distinct_id: "ann".to_owned(),
+        properties: serde_json::Map::new(),
+        timestamp: now,
+    };
+    kit.events.append(kit.team.0, vec![event], now).await.unwrap();
+    let body = json!({
+        "name": "x", "interval": "every 15 minutes", "destination": { "type": "NoOp", "config": {} },
+    });
+    let made = kit.post(&kit.admin.key, &kit.at("batch_exports/"), body).await;
+    kit.service.clock().advance(TimeDelta::days(DAYS));
+    while kit.exports.schedule().await.unwrap() {}
+    let over = "UPDATE export_run SET due_at = NULL, created_at = data_interval_end, finished_at = data_interval_end, status = ";
+    kit.database.run(&format!("{over}'Completed'")).await;
+    let of_day = |day: i64, count: i64| {
+        format!(
+            "WHERE id IN (SELECT id FROM export_run ORDER BY data_interval_start LIMIT {count} OFFSET {})",
+            day * 96
+        )
+    };
+    kit.database.run(&format!("{over}'Cancelled' {}", of_day(5, 1))).await;
+    kit.database.run(&format!("{over}'Failed' {}", of_day(10, 4))).await;
+    // None of them is exactly a month old.
+    kit.service.clock().advance(TimeDelta::minutes(1));
+    kit.at(&format!("batch_exports/{}/", made.text("/id")))
+}
+
+async fn count(kit: &Kit, sql: &'static str) -> i64 {
+    kit.database.column::<i64>(sql).await[0]
+}
+
+/// As a process does it, until nothing is left to be done.
+async fn tidy(kit: &Kit) {
+    let first = ExportId(Uuid::nil());
+    let mut after = Some(first);
+    while let Some(last) = after {
+        after = kit.service.forget_old_runs(last).await.unwrap();
+    }
+    assert_eq!(
+        kit.service.forget_old_runs(first).await.unwrap().map(|_| ()),
+        Some(()),
+        "there is one export"
+    );
+}
+
+async fn fill(kit: &Kit, path: &str, wish: Value) -> Value {
+    let made = kit.post(&kit.admin.key, &format!("{path}backfills/"), wish).await;
+    assert_eq!(made.status, 201, "{made:?}");
+    while kit.exports.schedule().await.unwrap() | kit.exports.step().await.unwrap() {}
+    let path = format!("{path}backfills/{}/", made.text("/id"));
+    kit.get(&kit.admin.key, &path).await.body
+}
+
+on_both! {
+    async fn old_runs_go_and_what_they_delivered_stays_known(kit: Kit) {
+        let path = two_months(&kit).await;
+        assert_eq!(count(&kit, "SELECT count(*) FROM export_run").await, DAYS * 96);
+        let latest = kit.get(&kit.admin.key, &path).await.body["latest_runs"].clone();
+        tidy(&kit).await;
+        // A month of them, and those that failed, which unpausing would look for.
+        assert_eq!(count(&kit, "SELECT count(*) FROM export_run").await, 30 * 96 + 4);
+        assert_eq!(count(&kit, "SELECT count(*) FROM export_run WHERE status = 'Failed'").await, 4);
+        assert_eq!(count(&kit, "SELECT count(*) FROM export_delivered").await, 3, "two gaps in one stretch");
+        assert_eq!(kit.get(&kit.admin.key, &path).await.body["latest_runs"], latest);
+
+        // What was never delivered is filled, and nothing else.
+        let filled = fill(&kit, &path, json!({})).await;
+        assert_eq!((filled["status"].as_str(), filled["progress"]["total_runs"].as_i64()), (Some("Completed"), Some(DAYS * 96)), "{filled}");
+        assert_eq!(filled["progress"]["finished_runs"], DAYS * 96, "{filled}");
+        let made = "SELECT count(*) FROM export_run WHERE backfill_id IS NOT NULL";
+        assert_eq!(count(&kit, made).await, 5);
+        // Asked for again in so many words, all of a day is delivered again.
+        let start = kit.service.clock().now() - TimeDelta::days(50);
+        let wish = json!({ "start_at": start, "end_at": start + TimeDelta::days(1), "resend": true });
+        let again = fill(&kit, &path, wish).await;
+        assert_eq!(again["status"], "Completed", "{again}");
+        let resent = "SELECT count(*) FROM export_run WHERE is_resend";
+        assert!(count(&kit, resent).await >= 96, "{again}");
+    }
+
+    /// Their backfill counts them, and nobody tidies up while it is under way.
+    async fn runs_of_a_backfill_stay_counted(kit: Kit) {
+        let path = two_months(&kit).await;
+        let filled = fill(&kit, &path, json!({})).await;
+        let path = format!("{path}backfills/{}/", filled["id"].as_str().unwrap());
+        kit.database.run("UPDATE export_run SET created_at = data_interval_end, backfill_id = (SELECT id FROM export_backfill)").await;
+        kit.database.run("UPDATE export_backfill SET finished_at = NULL").await;
+        let before = kit.get(&kit.admin.key, &path).await.body["progress"].clone();
+        tidy(&kit).await;
+        assert_eq!(count(&kit, "SELECT count(*) FROM export_run").await, DAYS * 96, "it may still ask about them");
+        kit.database.run("UPDATE export_backfill SET finished_at = created_at").await;
+        tidy(&kit).await;
+        assert_eq!(count(&kit, "SELECT count(*) FROM export_run").await, 30 * 96);
+        assert_eq!(kit.get(&kit.admin.key, &path).await.body["progress"], before);
+    }
+}

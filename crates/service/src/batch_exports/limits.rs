@@ -1,0 +1,30 @@
+//! How many exports and backfills there may be: the scheduler goes through all of them, and each makes runs.
+
+use super::sql;
+use crate::db::{Session, Writing};
+use crate::error::{Error, Result};
+use crate::id::{ExportId, OrganizationId};
+
+const MOST_EXPORTS: i64 = 500;
+/// Of one export, and not finished.
+const MOST_BACKFILLS: i64 = 100;
+
+/// The organization is locked: nobody else adds one at the same time.
+pub(super) async fn room_for_export(db: &mut Session, organization: OrganizationId) -> Result<()> {
+    if sql::exports::count(db, organization).await? < MOST_EXPORTS {
+        return Ok(());
+    }
+    let detail = format!("an organization may have at most {MOST_EXPORTS} batch exports: delete one first");
+    Err(Error::refused("too_many_exports", detail))
+}
+
+/// The export is locked.
+pub(super) async fn room_for_backfill(db: &mut Writing, export: ExportId) -> Result<()> {
+    if sql::backfills::count_open(db, export).await? < MOST_BACKFILLS {
+        return Ok(());
+    }
+    let detail = format!(
+        "a batch export may have at most {MOST_BACKFILLS} backfills that are not finished: wait for one, or cancel it"
+    );
+    Err(Error::refused("too_many_backfills", detail))
+}
