@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use events::Incoming;
+use events::{Hold, Incoming};
 use http::{HeaderName, HeaderValue, Method, Request};
 use outbound::{Http, Meter};
 use sandbox::{FetchRequest, FetchResponse, Host, HostCall, Json, Level, Reservation};
@@ -188,11 +188,9 @@ impl Outlet {
             properties,
             timestamp,
         };
-        let stored = self
-            .core
-            .events
-            .append(self.config.team_id.0, vec![incoming], now)
-            .await;
+        let turn = Hold::default().in_turn_of(self.organization().as_u128());
+        let (events, team) = (&self.core.events, self.config.team_id.0);
+        let stored = events.append_holding(turn, team, vec![incoming], now).await;
         stored.map_err(|error| {
             tracing::error!(
                 error = &error as &dyn std::error::Error,

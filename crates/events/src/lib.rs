@@ -27,6 +27,7 @@ use uuid::Uuid;
 use rows::Portion;
 pub use rows::{MOST_ROW_BYTES, Rows, Sender, schema};
 pub use stored::{Most, Stored, StoredEvents};
+use turns::Turn;
 
 /// A moment in UTC, in whole microseconds.
 pub type Time = DateTime<Utc>;
@@ -125,13 +126,29 @@ pub struct Scan {
 #[derive(Debug, Default)]
 pub struct Hold {
     _held: Option<Box<dyn fmt::Debug + Send + Sync>>,
+    /// Who takes the turn at writing, if that is not the team.
+    organization: Option<u128>,
 }
 
 impl Hold {
     pub fn of(held: impl fmt::Debug + Send + Sync + 'static) -> Self {
         Self {
             _held: Some(Box::new(held)),
+            organization: None,
         }
+    }
+
+    /// All teams of an organization share one turn at writing.
+    #[must_use]
+    pub fn in_turn_of(self, organization: u128) -> Self {
+        Self {
+            organization: Some(organization),
+            ..self
+        }
+    }
+
+    fn turn(&self, team: i64) -> Turn {
+        self.organization.map_or(Turn::Team(team), Turn::Organization)
     }
 }
 

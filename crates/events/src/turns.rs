@@ -1,18 +1,28 @@
-//! Who is next: those who wait for a writer take turns by team, so that no team waits for all that another one sent.
+//! Who is next: those who wait for a writer take turns by organization, so that nobody waits for all that another one sent.
 
 use std::collections::{HashMap, VecDeque};
+
+/// Who takes a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Turn {
+    Organization(u128),
+    /// Where nobody said which organization it belongs to.
+    Team(i64),
+    /// Work that is nobody's.
+    Own,
+}
 
 #[derive(Debug)]
 pub(crate) struct Turns<T> {
     /// Who has something waiting, in the order of their turns.
-    teams: VecDeque<i64>,
-    waiting: HashMap<i64, VecDeque<T>>,
+    order: VecDeque<Turn>,
+    waiting: HashMap<Turn, VecDeque<T>>,
 }
 
 impl<T> Default for Turns<T> {
     fn default() -> Self {
         Self {
-            teams: VecDeque::new(),
+            order: VecDeque::new(),
             waiting: HashMap::new(),
         }
     }
@@ -20,54 +30,55 @@ impl<T> Default for Turns<T> {
 
 impl<T> Turns<T> {
     pub(crate) fn is_empty(&self) -> bool {
-        self.teams.is_empty()
+        self.order.is_empty()
     }
 
-    pub(crate) fn push(&mut self, team: i64, item: T) {
-        let line = self.waiting.entry(team).or_default();
+    pub(crate) fn push(&mut self, turn: Turn, item: T) {
+        let line = self.waiting.entry(turn).or_default();
         if line.is_empty() {
-            self.teams.push_back(team);
+            self.order.push_back(turn);
         }
         line.push_back(item);
     }
 
-    /// Puts back what was taken last, before all else of its team.
-    pub(crate) fn put_back(&mut self, team: i64, item: T) {
-        let line = self.waiting.entry(team).or_default();
+    /// Puts back what was taken last, before all else of that turn.
+    pub(crate) fn put_back(&mut self, turn: Turn, item: T) {
+        let line = self.waiting.entry(turn).or_default();
         if line.is_empty() {
-            self.teams.push_front(team);
+            self.order.push_front(turn);
         }
         line.push_front(item);
     }
 
-    /// The next of the team whose turn it is. What a team sent stays in order.
-    pub(crate) fn next(&mut self) -> Option<(i64, T)> {
-        let team = self.teams.pop_front()?;
-        let line = self.waiting.get_mut(&team)?;
+    /// The next of those whose turn it is. What one of them sent stays in order.
+    pub(crate) fn next(&mut self) -> Option<T> {
+        let turn = self.order.pop_front()?;
+        let line = self.waiting.get_mut(&turn)?;
         let item = line.pop_front()?;
         if line.is_empty() {
-            self.waiting.remove(&team);
+            self.waiting.remove(&turn);
         } else {
-            self.teams.push_back(team);
+            self.order.push_back(turn);
         }
-        Some((team, item))
+        Some(item)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Hold;
 
     #[test]
-    fn teams_take_turns_and_each_keeps_its_order() {
+    fn everybody_takes_turns_and_each_keeps_its_order() {
         let mut turns = Turns::default();
         for (team, item) in [(1, 'a'), (1, 'b'), (1, 'c'), (2, 'd'), (3, 'e'), (2, 'f')] {
-            turns.push(team, item);
+            turns.push(Turn::Team(team), item);
         }
         let first = turns.next();
-        assert_eq!(first, Some((1, 'a')));
-        turns.put_back(1, 'a');
-        let order: String = std::iter::from_fn(|| turns.next()).map(|(_, item)| item).collect();
+        assert_eq!(first, Some('a'));
+        turns.put_back(Turn::Team(1), 'a');
+        let order: String = std::iter::from_fn(|| turns.next()).collect();
         assert!(turns.is_empty());
         assert_eq!(order.len(), 6);
         assert!(order.find('d') < order.find('c'), "{order}");
@@ -75,5 +86,15 @@ mod tests {
             order.find('a') < order.find('b') && order.find('b') < order.find('c'),
             "{order}"
         );
+    }
+
+    #[test]
+    fn all_teams_of_an_organization_share_one_turn() {
+        let mut turns = Turns::default();
+        for team in 1..100 {
+            turns.push(Hold::default().in_turn_of(1).turn(team), "theirs");
+        }
+        turns.push(Hold::default().in_turn_of(2).turn(100), "mine");
+        assert_eq!((turns.next(), turns.next()), (Some("theirs"), Some("mine")));
     }
 }

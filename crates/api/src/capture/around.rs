@@ -1,6 +1,7 @@
 //! What happens to every request that captures: an id, a time limit, the log, the metrics.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request, State};
@@ -13,7 +14,7 @@ use super::Capture;
 use super::answers::Refused;
 use crate::edge::{REQUEST_ID, TIME_LIMIT, request_id};
 
-pub(super) async fn layer(State(capture): State<Capture>, request: Request, next: Next) -> Response {
+pub(super) async fn layer(State(capture): State<Arc<Capture>>, request: Request, next: Next) -> Response {
     let started = Instant::now();
     let id = request_id(&capture.service, request.headers());
     let method = request.method().clone();

@@ -271,9 +271,13 @@ impl Reservation {
         mut attempt: impl FnMut(&mut Self) -> Result<(), Refused>,
     ) -> Result<(), Refused> {
         match attempt(self) {
-            Err(Refused::Busy) => {}
-            other => return other,
+            // Few have to wait, and the others should not carry what it takes.
+            Err(Refused::Busy) => Box::pin(self.in_turn(attempt)).await,
+            other => other,
         }
+    }
+
+    async fn in_turn(&mut self, mut attempt: impl FnMut(&mut Self) -> Result<(), Refused>) -> Result<(), Refused> {
         let shared = self.shared.clone();
         let waiting = shared.wait()?;
         let deadline = Instant::now() + shared.limits.patience;

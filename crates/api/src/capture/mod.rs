@@ -27,27 +27,28 @@ use answers::Done;
 pub(crate) use answers::Refused;
 pub(crate) use receive::Receiver;
 
-#[derive(Debug, Clone)]
+/// Behind one pointer: every request clones it for each layer that it passes.
+#[derive(Debug)]
 struct Capture {
     service: Service,
     events: Events,
-    settings: Arc<Settings>,
+    settings: Settings,
     budget: budget::Budget,
     readers: readers::Readers,
-    meters: Arc<meters::Meters>,
+    meters: meters::Meters,
 }
 
 /// The routes that SDKs send to, ready to be served beside [`crate::router`].
 pub fn capture_router(service: Service, events: Events, settings: Settings) -> Router {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let capture = Capture {
+    let capture = Arc::new(Capture {
         service,
         events,
         budget: budget::Budget::new(settings.capture_memory.unwrap_or(budget::DEFAULT_BYTES)),
         readers: readers::Readers::new(processors),
-        settings: Arc::new(settings),
-        meters: Arc::default(),
-    };
+        settings,
+        meters: meters::Meters::default(),
+    });
     let mut router = Router::new();
     for path in ["/batch", "/capture", "/e", "/i/v0/e", "/i/v0/ai/batch", "/track"] {
         router = with_and_without_slash(router, path, &get(take).post(take));
@@ -70,7 +71,11 @@ pub fn capture_router(service: Service, events: Events, settings: Settings) -> R
     with_request_ids(router, service)
 }
 
-fn with_and_without_slash(router: Router<Capture>, path: &str, methods: &MethodRouter<Capture>) -> Router<Capture> {
+fn with_and_without_slash(
+    router: Router<Arc<Capture>>,
+    path: &str,
+    methods: &MethodRouter<Arc<Capture>>,
+) -> Router<Arc<Capture>> {
     router
         .route(path, methods.clone())
         .route(&format!("{path}/"), methods.clone())
@@ -85,11 +90,11 @@ fn cors() -> CorsLayer {
         .max_age(std::time::Duration::from_hours(24))
 }
 
-async fn take(State(capture): State<Capture>, request: Request) -> Result<Done, Refused> {
+async fn take(State(capture): State<Arc<Capture>>, request: Request) -> Result<Done, Refused> {
     upload::take(&capture, request, None).await
 }
 
 /// `/engage/` changes persons, and its events need no name.
-async fn take_unnamed(State(capture): State<Capture>, request: Request) -> Result<Done, Refused> {
+async fn take_unnamed(State(capture): State<Arc<Capture>>, request: Request) -> Result<Done, Refused> {
     upload::take(&capture, request, Some("$identify")).await
 }

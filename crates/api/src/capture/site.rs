@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use service::pipeline::{Script, SiteApp};
 use service::{AppConfigId, Service, TeamId};
+use std::sync::Arc;
 
 use super::Capture;
 
@@ -16,7 +17,10 @@ const FOR_A_DAY: HeaderValue = HeaderValue::from_static("public, max-age=86400")
 const POLICY: HeaderValue = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'; sandbox");
 
 /// `GET /site_app/{config}/{token}/{version}/`
-pub(super) async fn site(State(capture): State<Capture>, Path(address): Path<(String, String, String)>) -> Response {
+pub(super) async fn site(
+    State(capture): State<Arc<Capture>>,
+    Path(address): Path<(String, String, String)>,
+) -> Response {
     serve(
         &capture.service,
         &address,
@@ -32,7 +36,7 @@ pub(super) async fn site(State(capture): State<Capture>, Path(address): Path<(St
 
 /// `GET /frontend_app/{config}/{token}/{version}/`
 pub(super) async fn frontend(
-    State(capture): State<Capture>,
+    State(capture): State<Arc<Capture>>,
     Path(address): Path<(String, String, String)>,
 ) -> Response {
     serve(
@@ -48,7 +52,7 @@ pub(super) async fn frontend(
 
 /// Where scripts of apps have a host of their own, they are served nowhere else: whoever opens one as a page must not be
 /// on the console's.
-pub(super) async fn only_on_its_host(State(capture): State<Capture>, request: Request, next: Next) -> Response {
+pub(super) async fn only_on_its_host(State(capture): State<Arc<Capture>>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     match capture.settings.is_for_apps(&parts) {
         Some(false) => missing(),

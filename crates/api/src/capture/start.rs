@@ -6,6 +6,7 @@ use axum::extract::{Path, Request, State};
 use axum::http::{HeaderName, header};
 use events::capture::{Progress, TokenScan};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 use super::answers::Refused;
 use super::receive::Receiver;
@@ -26,7 +27,7 @@ pub(super) async fn flags() -> Json<Value> {
 }
 
 /// `POST /decide/`, which older SDKs ask instead.
-pub(super) async fn decide(State(capture): State<Capture>, request: Request) -> Result<Json<Value>, Refused> {
+pub(super) async fn decide(State(capture): State<Arc<Capture>>, request: Request) -> Result<Json<Value>, Refused> {
     let mut answer = settings(&capture, &token(&capture, request).await?).await;
     answer["featureFlags"] = json!({});
     answer["featureFlagPayloads"] = json!({});
@@ -65,13 +66,13 @@ fn may_go_on(scan: &TokenScan) -> bool {
 }
 
 /// `GET /array/{token}/config`
-pub(super) async fn config(State(capture): State<Capture>, Path(token): Path<String>) -> Json<Value> {
+pub(super) async fn config(State(capture): State<Arc<Capture>>, Path(token): Path<String>) -> Json<Value> {
     Json(settings(&capture, &token).await)
 }
 
 /// The same as a script, which `posthog-js` puts into pages.
 pub(super) async fn config_script(
-    State(capture): State<Capture>,
+    State(capture): State<Arc<Capture>>,
     Path(token): Path<String>,
 ) -> ([(HeaderName, &'static str); 1], String) {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';

@@ -14,7 +14,6 @@ use events::capture::{
     estimate, is_json, most_scanned, parse, unpack,
 };
 use events::{Hold, Time};
-use service::TeamId;
 use service::teams::TeamToken;
 use tokio::task::spawn_blocking;
 
@@ -118,6 +117,11 @@ impl Upload<'_> {
             drop(bytes);
             return self.take_small(text).await;
         }
+        // Few come here, and those who do not should not carry what it takes.
+        Box::pin(self.take_proven(bytes)).await
+    }
+
+    async fn take_proven(self, bytes: Vec<u8>) -> Result<Done> {
         let (mut proven, mut bytes) = self.prove(bytes).await?;
         proven.receive_rest(&mut bytes).await?;
         proven.take_large(bytes).await
@@ -165,13 +169,13 @@ impl Upload<'_> {
         let needed = text.capacity() + estimate(&text);
         if self.reservation.grow(needed).is_err() {
             // Unknown senders have used up their part. Whose this is can be told without it.
-            self.prove_text(&text).await?;
+            Box::pin(self.prove_text(&text)).await?;
             self.reserve(needed).await?;
         }
         let captured = self.reading.parse(text)?;
         let team = self.team_of(&captured).await?;
         self.reservation.patiently(|mine| mine.prove(team.organization)).await?;
-        self.store(team.team, captured).await
+        self.store(team, captured).await
     }
 
     async fn take_large(mut self, bytes: Vec<u8>) -> Result<Done> {
@@ -180,7 +184,7 @@ impl Upload<'_> {
         self.reservation = reservation;
         self.reading = reading;
         let team = self.team_of(&decoded).await?;
-        self.store(team.team, decoded).await
+        self.store(team, decoded).await
     }
 
     async fn team_of(&mut self, captured: &Captured) -> Result<TeamToken> {
@@ -191,12 +195,14 @@ impl Upload<'_> {
     }
 
     /// A sender that hangs up must not set memory free that the store still holds.
-    async fn store(self, team: TeamId, captured: Captured) -> Result<Done> {
+    async fn store(self, team: TeamToken, captured: Captured) -> Result<Done> {
         let count = captured.events.len();
         if count > 0 {
-            let (hold, now) = (Hold::of(self.reservation), self.reading.now);
+            let hold = Hold::of(self.reservation).in_turn_of(team.organization.0.as_u128());
             let events = &self.capture.events;
-            events.append_holding(hold, team.0, captured.events, now).await?;
+            events
+                .append_holding(hold, team.team.0, captured.events, self.reading.now)
+                .await?;
         }
         Ok(Done(count))
     }

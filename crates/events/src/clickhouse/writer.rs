@@ -1,5 +1,5 @@
-//! One task writes: appends that wait for it go to ClickHouse together, because it wants few large inserts. Teams take
-//! turns, and a group has its limits: so nobody waits for all that another team sent.
+//! One task writes: appends that wait for it go to ClickHouse together, because it wants few large inserts. Organizations take
+//! turns, and a group has its limits: so nobody waits for all that another one sent.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::memory::Memory;
 use super::people::{Name, People, merges_with};
 use super::rows::{EventRows, owner_rows, person_rows};
 use crate::persons::{Allowance, Budgets};
-use crate::turns::Turns;
+use crate::turns::{Turn, Turns};
 use crate::{Error, Hold, Incoming, Result, Time, size};
 
 /// How long the first of a group waits for others.
@@ -43,7 +43,13 @@ struct Append {
     now: Time,
     since: Instant,
     done: oneshot::Sender<Result<()>>,
-    _hold: Hold,
+    hold: Hold,
+}
+
+impl Append {
+    fn turn(&self) -> Turn {
+        self.hold.turn(self.team)
+    }
 }
 
 /// Where callers leave events. The task ends with the last of these.
@@ -75,7 +81,7 @@ impl Writer {
             now,
             since: Instant::now(),
             done,
-            _hold: hold,
+            hold,
         };
         self.ask(Job::Append(append), answer).await
     }
@@ -117,7 +123,7 @@ impl Desk {
                 }
             }
             for append in self.finish(group).await.into_iter().rev() {
-                waiting.put_back(append.team, Job::Append(append));
+                waiting.put_back(append.turn(), Job::Append(append));
             }
         }
     }
@@ -248,17 +254,17 @@ async fn gather(waiting: &mut Waiting, jobs: &mut mpsc::Receiver<Job>) -> bool {
 
 /// Lets a job wait for its turn, and says how many events it has.
 fn put(job: Job, waiting: &mut Waiting) -> usize {
-    let (team, weight) = (job.team(), job.weight());
-    waiting.push(team, job);
+    let (turn, weight) = (job.turn(), job.weight());
+    waiting.push(turn, job);
     weight
 }
 
-/// The next ones of each team in turn.
+/// The next ones of each organization in turn.
 fn taken(waiting: &mut Waiting) -> Vec<Job> {
     let mut group = Vec::new();
     let mut weight = 0;
     while weight < FULL_AT
-        && let Some((_, job)) = waiting.next()
+        && let Some(job) = waiting.next()
     {
         weight += job.weight();
         group.push(job);
@@ -267,10 +273,10 @@ fn taken(waiting: &mut Waiting) -> Vec<Job> {
 }
 
 impl Job {
-    fn team(&self) -> i64 {
+    fn turn(&self) -> Turn {
         match self {
-            Self::Append(append) => append.team,
-            Self::Forget(team, _) => *team,
+            Self::Append(append) => append.turn(),
+            Self::Forget(team, _) => Turn::Team(*team),
         }
     }
 

@@ -76,7 +76,7 @@ impl Embedded {
                 team,
                 events: events.collect::<Result<_>>()?,
                 now,
-                _hold: hold,
+                hold,
             })
         };
         let work = if is_much {

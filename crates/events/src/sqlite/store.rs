@@ -15,8 +15,10 @@ use crate::left_out::{self, Why};
 use crate::persons::{self, Allowance, Budgets, Effect, NO_PROPERTIES};
 use crate::{Error, Hold, Incoming, Result, elements, most_bytes};
 
-/// How long deleting a team goes on in one transaction, about, and how many rows it deletes at a time.
+/// How long deleting a team goes on in one transaction, about, and with how many statements at most.
 const FORGETTING: Duration = Duration::from_millis(100);
+const FORGETTING_STATEMENTS: usize = 40;
+/// How many rows one of them deletes.
 const FORGOTTEN_AT_A_TIME: usize = 50;
 
 /// An event, ready to be written.
@@ -63,7 +65,7 @@ pub(super) enum Work {
         team: i64,
         events: Vec<Ready>,
         now: i64,
-        _hold: Hold,
+        hold: Hold,
     },
     Settle {
         until: i64,
@@ -253,6 +255,7 @@ impl<'a> Store<'a> {
     fn forget(&mut self, team: i64) -> rusqlite::Result<bool> {
         *self.memory = Memory::default();
         let began = Instant::now();
+        let mut statements = 0;
         for (table, key, condition) in self.of_team(team)? {
             let sql = format!(
                 "DELETE FROM {table} WHERE {condition} AND ({key}) IN \
@@ -260,7 +263,8 @@ impl<'a> Store<'a> {
             );
             let mut delete = self.connection.prepare(&sql)?;
             while delete.execute([])? > 0 {
-                if began.elapsed() >= FORGETTING {
+                statements += 1;
+                if statements == FORGETTING_STATEMENTS || began.elapsed() >= FORGETTING {
                     return Ok(false);
                 }
             }

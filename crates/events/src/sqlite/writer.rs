@@ -1,5 +1,5 @@
-//! The one thread that writes. Whatever waits for it goes into one transaction, and so into one wait for the disk. Teams
-//! take turns, and a transaction has its limits: so nobody waits for all that another team sent.
+//! The one thread that writes. Whatever waits for it goes into one transaction, and so into one wait for the disk. Organizations
+//! take turns, and a transaction has its limits: so nobody waits for all that another one sent.
 
 use std::path::Path;
 use std::thread;
@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::file;
 use super::store::{self, Memory, Store, Work};
 use crate::persons::Budgets;
-use crate::turns::Turns;
+use crate::turns::{Turn, Turns};
 use crate::{Error, Result};
 
 /// How many callers wait before the next is held back.
@@ -93,7 +93,7 @@ impl Desk {
             let mut is_closing = false;
             for job in first.into_iter().chain(rest) {
                 match job {
-                    Job::Do(work, done) => waiting.push(team_of(&work), (work, done)),
+                    Job::Do(work, done) => waiting.push(turn_of(&work), (work, done)),
                     Job::Close(done) => {
                         closing = Some(done);
                         is_closing = true;
@@ -123,7 +123,7 @@ impl Desk {
         {
             stored = count;
             for (work, done) in group.split_off(count).into_iter().rev() {
-                waiting.put_back(team_of(&work), (work, done));
+                waiting.put_back(turn_of(&work), (work, done));
             }
         }
         for (work, done) in group {
@@ -191,12 +191,12 @@ fn events_in(work: &Work) -> usize {
     }
 }
 
-/// The next ones of each team in turn.
+/// The next ones of each organization in turn.
 fn group(waiting: &mut Waiting) -> Vec<(Work, Done)> {
     let mut group = Vec::new();
     let mut weight = 0;
     while weight < FULL_AT
-        && let Some((_, (work, done))) = waiting.next()
+        && let Some((work, done)) = waiting.next()
     {
         weight += events_in(&work);
         group.push((work, done));
@@ -205,9 +205,10 @@ fn group(waiting: &mut Waiting) -> Vec<(Work, Done)> {
 }
 
 /// Whose turn work takes. Lines are drawn for all, and have turns of their own.
-fn team_of(work: &Work) -> i64 {
+fn turn_of(work: &Work) -> Turn {
     match work {
-        Work::Append { team, .. } | Work::Forget { team, .. } => *team,
-        Work::Settle { .. } => i64::MIN,
+        Work::Append { team, hold, .. } => hold.turn(*team),
+        Work::Forget { team, .. } => Turn::Team(*team),
+        Work::Settle { .. } => Turn::Own,
     }
 }
