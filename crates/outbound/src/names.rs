@@ -9,14 +9,16 @@ use std::net::{IpAddr, ToSocketAddrs};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::dial::Resolve;
 
-/// How many look-ups one dialer has under way, and how many of them one caller.
-const AT_ONCE: usize = 32;
-const AT_ONCE_FOR_CALLER: usize = 4;
+/// How many look-ups one dialer has under way: most of the places are for callers that have no other.
+const FIRST_ONES: usize = 96;
+const FURTHER_ONES: usize = 32;
+/// How many of them one caller has.
+const OF_CALLER: usize = 4;
 /// For a thread: it takes moments, unless the name servers are silent.
 const WAIT: Duration = Duration::from_secs(3);
 
@@ -25,7 +27,8 @@ type LookUp = fn(&str) -> io::Result<Vec<IpAddr>>;
 #[derive(Clone)]
 pub(crate) struct SystemNames {
     look_up: LookUp,
-    all: Arc<Semaphore>,
+    first_ones: Arc<Semaphore>,
+    further_ones: Arc<Semaphore>,
     callers: Arc<Mutex<HashMap<u128, Arc<Semaphore>>>>,
     /// Of the caller, if it is known.
     own: Option<Arc<Semaphore>>,
@@ -39,24 +42,31 @@ impl SystemNames {
     fn by(look_up: LookUp) -> Self {
         Self {
             look_up,
-            all: Arc::new(Semaphore::new(AT_ONCE)),
+            first_ones: Arc::new(Semaphore::new(FIRST_ONES)),
+            further_ones: Arc::new(Semaphore::new(FURTHER_ONES)),
             callers: Arc::default(),
             own: None,
         }
+    }
+
+    /// Silent name servers of a few callers shall not keep the others from looking up a single name.
+    async fn permits(&self) -> Result<(Option<OwnedSemaphorePermit>, OwnedSemaphorePermit), AcquireError> {
+        let own = match self.own.clone() {
+            Some(own) => Some(own.acquire_owned().await?),
+            None => None,
+        };
+        let is_first = own
+            .as_ref()
+            .is_none_or(|own| own.semaphore().available_permits() == OF_CALLER - 1);
+        let places = if is_first { &self.first_ones } else { &self.further_ones };
+        Ok((own, places.clone().acquire_owned().await?))
     }
 }
 
 #[async_trait::async_trait]
 impl Resolve for SystemNames {
     async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
-        let permits = async {
-            let own = match self.own.clone() {
-                Some(own) => own.acquire_owned().await.ok(),
-                None => None,
-            };
-            (own, self.all.clone().acquire_owned().await.ok())
-        };
-        let permits = timeout(WAIT, permits).await?;
+        let permits = timeout(WAIT, self.permits()).await?.map_err(io::Error::other)?;
         let (look_up, name) = (self.look_up, name.to_owned());
         let looking_up = tokio::task::spawn_blocking(move || {
             let found = look_up(&name);
@@ -72,7 +82,7 @@ impl Resolve for SystemNames {
         // Permits count as uses: whoever has look-ups under way stays.
         callers.retain(|_, own| Arc::strong_count(own) > 1);
         let own = callers.entry(caller);
-        let own = own.or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE_FOR_CALLER)));
+        let own = own.or_insert_with(|| Arc::new(Semaphore::new(OF_CALLER)));
         Some(Arc::new(Self {
             own: Some(own.clone()),
             ..self.clone()
@@ -124,17 +134,20 @@ mod tests {
         for _ in 0..20 {
             ask(names.of(1).unwrap(), 10).await;
         }
-        assert_eq!(UNDER_WAY.load(Ordering::SeqCst), AT_ONCE_FOR_CALLER);
+        assert_eq!(UNDER_WAY.load(Ordering::SeqCst), OF_CALLER);
         assert_eq!(
             names.of(1).unwrap().resolve("fast").await.unwrap_err().kind(),
             io::ErrorKind::TimedOut
         );
         names.of(2).unwrap().resolve("fast").await.unwrap();
-        for caller in 0..20 {
+        for caller in 0..40 {
             ask(names.of(caller).unwrap(), 10).await;
         }
+        assert_eq!(UNDER_WAY.load(Ordering::SeqCst), 40 + FURTHER_ONES);
+        names.of(50).unwrap().resolve("fast").await.unwrap();
+        names.resolve("fast").await.unwrap();
         ask(Arc::new(names.clone()), 100).await;
-        assert_eq!(UNDER_WAY.load(Ordering::SeqCst), AT_ONCE);
+        assert_eq!(UNDER_WAY.load(Ordering::SeqCst), FIRST_ONES + FURTHER_ONES);
         silence.thread().unpark();
         silence.join().unwrap();
         names.of(1).unwrap().resolve("fast").await.unwrap();

@@ -84,7 +84,8 @@ impl Rank {
             Self::Known => Limits {
                 total: 256,
                 of_neighborhood: 64,
-                of_account: 4,
+                // Scripts sign in many times at once; their account still has one turn.
+                of_account: 16,
             },
             // Whoever has many networks shall not make a long line.
             Self::Stranger => Limits {
