@@ -95,6 +95,7 @@ impl Problem {
                     (StatusCode::TOO_MANY_REQUESTS, "throttled_error", "throttled")
                 }
                 Error::Unavailable { .. } => (StatusCode::SERVICE_UNAVAILABLE, SERVER, "server_busy"),
+                Error::Outage(_) => (StatusCode::SERVICE_UNAVAILABLE, SERVER, "unavailable"),
                 Error::Invalid(_) => (StatusCode::BAD_REQUEST, VALIDATION, "invalid_input"),
                 Error::Conflict {
                     code: "idempotency_key_reused",
@@ -141,6 +142,9 @@ impl Problem {
             Self::TimedOut => "this took too long and was given up: try again".to_owned(),
             Self::Service(error) if matches!(**error, Error::BadCredential) => Self::AuthenticationFailed.detail(),
             Self::Service(error) if !self.status().is_server_error() || is_busy(error) => error.to_string(),
+            Self::Service(error) if matches!(**error, Error::Outage(_)) => {
+                "the database does not answer at the moment: try again in a few seconds".to_owned()
+            }
             Self::Service(_) | Self::Panicked => "something went wrong on our side".to_owned(),
         }
     }
@@ -186,6 +190,9 @@ impl IntoResponse for Problem {
         match &self {
             Self::Throttled(wait) => {
                 headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds(*wait)));
+            }
+            Self::Service(error) if matches!(**error, Error::Outage(_)) => {
+                headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds(Error::OUTAGE_WAIT)));
             }
             Self::Service(error)
                 if let Error::LimitReached { wait, .. } | Error::Unavailable { wait, .. } = &**error =>

@@ -77,13 +77,19 @@ impl Failure {
                 request_id: needs_help.then_some(request_id),
             },
         );
-        if let Some(Error::Throttled(wait) | Error::LimitReached { wait, .. } | Error::Unavailable { wait, .. }) =
-            self.error()
-        {
-            let wait = HeaderValue::from(show::whole_seconds(*wait));
+        if let Some(wait) = self.wait() {
+            let wait = HeaderValue::from(show::whole_seconds(wait));
             response.headers_mut().insert(header::RETRY_AFTER, wait);
         }
         response
+    }
+
+    fn wait(&self) -> Option<Duration> {
+        match self.error()? {
+            Error::Throttled(wait) | Error::LimitReached { wait, .. } | Error::Unavailable { wait, .. } => Some(*wait),
+            Error::Outage(_) => Some(Error::OUTAGE_WAIT),
+            _ => None,
+        }
     }
 
     fn words(&self) -> (StatusCode, &'static str, String) {
@@ -109,6 +115,10 @@ impl Failure {
                 }
                 Error::Unavailable { detail, wait } => {
                     (StatusCode::SERVICE_UNAVAILABLE, "Server busy", limited(detail, *wait))
+                }
+                Error::Outage(_) => {
+                    let text = "The database does not answer at the moment. Try again in a few seconds.";
+                    (StatusCode::SERVICE_UNAVAILABLE, "Server busy", text.to_owned())
                 }
                 Error::Conflict { .. } | Error::Stale(_) => {
                     (StatusCode::CONFLICT, "Something changed meanwhile", again())

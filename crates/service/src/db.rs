@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use sqlx::migrate::Migrator;
 use sqlx::pool::PoolConnection;
-use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+use sqlx::postgres::PgConnectOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{ConnectOptions, Connection as _, PgConnection, Postgres, Sqlite, SqliteConnection, Transaction};
+use sqlx::{ConnectOptions, Connection as _, PgConnection, Sqlite, SqliteConnection};
 
 use crate::access::Who;
 use crate::activity::{self, Entry};
@@ -19,15 +19,17 @@ use crate::error::{Error, Result};
 use crate::idempotency;
 
 mod log;
+mod postgres;
 mod turns;
 mod version;
 
 pub(crate) use log::log_page;
+pub(crate) use postgres::answered;
+use postgres::{Lease, Pool};
 use turns::{Turn, Writer};
 pub(crate) use version::Version;
 use version::{PostgresVersion, SqliteVersion, lock_set_up};
 
-const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 const SQLITE_READERS: u32 = 4;
 
@@ -47,7 +49,11 @@ macro_rules! on {
     ($session:expr, $conn:ident => $query:expr) => {
         match $session.connection() {
             $crate::db::Connection::Sqlite($conn) => $query.await,
-            $crate::db::Connection::Postgres($conn) => $query.await,
+            $crate::db::Connection::Postgres($conn) => {
+                let outcome = $crate::db::answered($query).await;
+                $session.settle(&outcome);
+                outcome
+            }
         }
     };
 }
@@ -58,7 +64,11 @@ macro_rules! changed {
     ($session:expr, $query:expr) => {
         match $session.connection() {
             $crate::db::Connection::Sqlite(conn) => $query.execute(conn).await.map(|done| done.rows_affected()),
-            $crate::db::Connection::Postgres(conn) => $query.execute(conn).await.map(|done| done.rows_affected()),
+            $crate::db::Connection::Postgres(conn) => {
+                let outcome = $crate::db::answered($query.execute(conn)).await;
+                $session.settle(&outcome);
+                outcome.map(|done| done.rows_affected())
+            }
         }
     };
 }
@@ -75,7 +85,7 @@ pub enum Store {
         version: SqliteVersion,
     },
     Postgres {
-        pool: PgPool,
+        pool: Pool,
         version: PostgresVersion,
     },
 }
@@ -109,13 +119,7 @@ impl Store {
             .disable_statement_logging();
         // The pool would try again and again and then only say that it took too long.
         options.connect().await?.close().await?;
-        // Pinging before each use costs a third of the speed; the price is one failed request when a connection died.
-        let pool = PgPoolOptions::new()
-            .max_connections(connections)
-            .acquire_timeout(ACQUIRE_TIMEOUT)
-            .test_before_acquire(false)
-            .connect_with(options)
-            .await?;
+        let pool = Pool::new(options, connections);
         let version = PostgresVersion::start(&pool).await?;
         Ok(Self::Postgres { pool, version })
     }
@@ -162,7 +166,7 @@ impl Store {
     pub async fn migrate(&self) -> Result<()> {
         match self {
             // sqlx holds an advisory lock for as long as this takes.
-            Self::Postgres { pool, .. } => MIGRATIONS_POSTGRES.run(pool).await?,
+            Self::Postgres { pool, .. } => MIGRATIONS_POSTGRES.run(&mut pool.connect().await?).await?,
             Self::Sqlite { file, readers, .. } => {
                 let lock = lock_set_up(file).await?;
                 MIGRATIONS_SQLITE.run(readers).await?;
@@ -176,7 +180,7 @@ impl Store {
     pub(crate) async fn read(&self) -> Result<Session> {
         Ok(match self {
             Self::Sqlite { readers, .. } => Session::SqliteRead(readers.acquire().await?),
-            Self::Postgres { pool, .. } => Session::PostgresRead(pool.acquire().await?),
+            Self::Postgres { pool, .. } => Session::PostgresRead(pool.read().await?),
         })
     }
 
@@ -219,8 +223,8 @@ impl Store {
                 idle: readers.num_idle(),
             },
             Self::Postgres { pool, .. } => PoolUse {
-                open: pool.size(),
-                idle: pool.num_idle(),
+                open: u32::try_from(pool.open()).unwrap_or(u32::MAX),
+                idle: pool.idle(),
             },
         }
     }
@@ -238,7 +242,7 @@ impl Store {
                 readers.close().await;
                 writer.close().await;
             }
-            Self::Postgres { pool, .. } => pool.close().await,
+            Self::Postgres { pool, .. } => pool.close(),
         }
     }
 }
@@ -247,8 +251,8 @@ impl Store {
 pub(crate) enum Session {
     SqliteRead(PoolConnection<Sqlite>),
     SqliteWrite(Turn),
-    PostgresRead(PoolConnection<Postgres>),
-    PostgresWrite(Transaction<'static, Postgres>),
+    PostgresRead(Lease),
+    PostgresWrite(Lease),
 }
 
 /// What a statement runs on.
@@ -262,8 +266,14 @@ impl Session {
         match self {
             Self::SqliteRead(conn) => Connection::Sqlite(conn),
             Self::SqliteWrite(turn) => Connection::Sqlite(turn),
-            Self::PostgresRead(conn) => Connection::Postgres(conn),
-            Self::PostgresWrite(tx) => Connection::Postgres(tx),
+            Self::PostgresRead(lease) | Self::PostgresWrite(lease) => Connection::Postgres(&mut *lease),
+        }
+    }
+
+    /// Remembers how a statement ended: what did not answer is not used again.
+    pub(crate) fn settle<T>(&mut self, outcome: &Result<T, sqlx::Error>) {
+        if let Self::PostgresRead(lease) | Self::PostgresWrite(lease) = self {
+            lease.settle(outcome);
         }
     }
 
@@ -364,6 +374,29 @@ pub(crate) fn containing(search: &str) -> String {
 
 impl From<std::io::Error> for Error {
     fn from(cause: std::io::Error) -> Self {
-        Self::Database(sqlx::Error::Io(cause))
+        Self::from(sqlx::Error::Io(cause))
     }
+}
+
+/// Whether it is the database's state that is to blame, and not what it was asked for.
+pub(crate) fn is_outage(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed => true,
+        sqlx::Error::Database(error) => error.code().is_some_and(|code| is_outage_code(&code)),
+        _ => false,
+    }
+}
+
+fn is_outage_code(code: &str) -> bool {
+    // SQLite's are numbers, of which the lowest byte is the kind: busy, read-only, input or output failed, disk full, cannot
+    // open. https://sqlite.org/rescode.html
+    if code.len() < 5 || !code.is_ascii() {
+        return code
+            .parse::<u32>()
+            .is_ok_and(|code| [5, 8, 10, 13, 14].contains(&(code & 0xff)));
+    }
+    // PostgreSQL's have five characters: connection lost, resources exhausted, shutting down; a lock or an answer that did not
+    // come in time, a deadlock, a server that only reads. https://www.postgresql.org/docs/current/errcodes-appendix.html
+    ["08", "53", "57P"].iter().any(|class| code.starts_with(class))
+        || ["25006", "25P03", "40001", "40P01", "55P03", "57014"].contains(&code)
 }

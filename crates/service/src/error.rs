@@ -40,8 +40,11 @@ pub enum Error {
     /// The thing is no longer what the caller last saw.
     #[error("this {0} has changed since you read it: read it again and repeat your change")]
     Stale(&'static str),
+    /// It is away, full, or busy with something else: what was asked for can be asked for again.
+    #[error("the database does not answer at the moment")]
+    Outage(#[source] sqlx::Error),
     #[error("the database failed")]
-    Database(#[from] sqlx::Error),
+    Database(#[source] sqlx::Error),
     #[error("the database could not be brought up to date")]
     Migration(#[from] sqlx::migrate::MigrateError),
     #[error(transparent)]
@@ -59,7 +62,20 @@ pub struct Invalid {
     pub detail: String,
 }
 
+impl From<sqlx::Error> for Error {
+    fn from(cause: sqlx::Error) -> Self {
+        if crate::db::is_outage(&cause) {
+            Self::Outage(cause)
+        } else {
+            Self::Database(cause)
+        }
+    }
+}
+
 impl Error {
+    /// When to try again after an outage.
+    pub const OUTAGE_WAIT: Duration = Duration::from_secs(2);
+
     /// One field that breaks one rule.
     pub fn invalid(field: &'static str, code: &'static str, detail: impl Into<String>) -> Self {
         Self::Invalid(vec![Invalid {

@@ -26,6 +26,12 @@ pub struct Database {
     folder: Option<PathBuf>,
 }
 
+/// A connection that is kept for what it has locked.
+#[derive(Debug)]
+pub struct Held {
+    _connection: PgConnection,
+}
+
 impl Database {
     /// An empty database, as a new operator has it.
     pub async fn empty(backend: Backend) -> Self {
@@ -71,6 +77,18 @@ impl Database {
         };
         let rows = asked.expect("the database answers");
         rows.into_iter().map(|(value,)| value).collect()
+    }
+
+    /// A connection to PostgreSQL that has done this and keeps what it has locked, until it is dropped.
+    pub async fn holding(&self, sql: &'static str) -> Held {
+        let mut connection = connect(&self.url).await;
+        sqlx::raw_sql(sql)
+            .execute(&mut connection)
+            .await
+            .expect("the server obeys");
+        Held {
+            _connection: connection,
+        }
     }
 
     /// Does something that no use case does, such as what a thief with the database would.

@@ -24,6 +24,7 @@ mod members;
 mod messages;
 mod operators;
 mod organizations;
+mod outages;
 mod pipeline;
 mod pipeline_limits;
 mod pipeline_pins;

@@ -6,7 +6,7 @@ use sqlx::types::Json;
 use super::{Activity, ActivityFilter, Change, Entry};
 use crate::access::Who;
 use crate::clock::Time;
-use crate::db::{Connection, Session, Writing};
+use crate::db::{Connection, Session, Writing, answered};
 use crate::error::Result;
 use crate::id::{ActivityId, KeyId, OrganizationId, TeamId, UserId};
 use crate::page::{Page, Window};
@@ -42,7 +42,7 @@ pub(crate) async fn record(db: &mut Writing, who: &Who, entries: &[Entry]) -> Re
     }
     match db.connection() {
         Connection::Sqlite(conn) => write!(sqlx::Sqlite, conn),
-        Connection::Postgres(conn) => write!(sqlx::Postgres, conn),
+        Connection::Postgres(conn) => answered(async { Ok(write!(sqlx::Postgres, conn)) }).await?,
     }
     Ok(())
 }
@@ -120,7 +120,7 @@ pub(crate) async fn page(
     }
     let (rows, count) = match db.connection() {
         Connection::Sqlite(conn) => read!(sqlx::Sqlite, conn),
-        Connection::Postgres(conn) => read!(sqlx::Postgres, conn),
+        Connection::Postgres(conn) => answered(async { Ok(read!(sqlx::Postgres, conn)) }).await?,
     };
     Ok(Page {
         items: with_users(db, rows).await?,

@@ -11,9 +11,12 @@ macro_rules! log_page {
             $crate::db::Connection::Sqlite(conn) => $crate::db::log_page!(
                 sqlx::Sqlite, conn, $columns, $owned = $owner, [$($column = $wanted),*], $filter, $window
             ),
-            $crate::db::Connection::Postgres(conn) => $crate::db::log_page!(
-                sqlx::Postgres, conn, $columns, $owned = $owner, [$($column = $wanted),*], $filter, $window
-            ),
+            $crate::db::Connection::Postgres(conn) => $crate::db::answered(async {
+                Ok($crate::db::log_page!(
+                    sqlx::Postgres, conn, $columns, $owned = $owner, [$($column = $wanted),*], $filter, $window
+                ))
+            })
+            .await?,
         }
     };
     (

@@ -8,10 +8,12 @@ use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
-use sqlx::PgPool;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
 
+use super::postgres::Pool;
 use crate::error::Result;
 
 /// A state of the data. Unknown states equal nothing, not even each other.
@@ -94,6 +96,9 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
+/// Whoever gets no answer within this asks the database itself.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 type Asker = oneshot::Sender<Version>;
 
 /// Asks PostgreSQL for its snapshot: one question answers all requests that wait for it.
@@ -107,8 +112,11 @@ pub struct PostgresVersion {
 }
 
 impl PostgresVersion {
-    pub(super) async fn start(pool: &PgPool) -> Result<Self> {
-        let server: String = sqlx::query_scalar("SELECT version()").fetch_one(pool).await?;
+    pub(super) async fn start(pool: &Pool) -> Result<Self> {
+        let mut connection = pool.read().await?;
+        let server: String = sqlx::query_scalar("SELECT version()")
+            .fetch_one(&mut *connection)
+            .await?;
         // Databases that only speak PostgreSQL's protocol need not keep its transaction ids.
         let is_genuine = server.starts_with("PostgreSQL ") && !server.contains("-YB-");
         if !is_genuine {
@@ -128,7 +136,7 @@ impl PostgresVersion {
     }
 }
 
-async fn answer_all(pool: PgPool, mut waiting: mpsc::UnboundedReceiver<Asker>) {
+async fn answer_all(pool: Pool, mut waiting: mpsc::UnboundedReceiver<Asker>) {
     const MOST: usize = 1024;
     let mut askers = Vec::with_capacity(MOST);
     while waiting.recv_many(&mut askers, MOST).await > 0 {
@@ -140,11 +148,11 @@ async fn answer_all(pool: PgPool, mut waiting: mpsc::UnboundedReceiver<Asker>) {
     }
 }
 
-async fn snapshot(pool: &PgPool) -> Version {
-    let snapshot = sqlx::query_scalar::<_, String>("SELECT pg_current_snapshot()::text")
-        .fetch_one(pool)
-        .await;
-    match snapshot {
+async fn snapshot(pool: &Pool) -> Version {
+    match timeout(PATIENCE, ask(pool))
+        .await
+        .unwrap_or(Err(sqlx::Error::PoolTimedOut))
+    {
         Ok(text) => Version::Postgres(digest(&text)),
         Err(error) => {
             tracing::warn!(
@@ -154,6 +162,15 @@ async fn snapshot(pool: &PgPool) -> Version {
             Version::Unknown
         }
     }
+}
+
+async fn ask(pool: &Pool) -> Result<String, sqlx::Error> {
+    let mut connection = pool.read().await?;
+    let snapshot = sqlx::query_scalar("SELECT pg_current_snapshot()::text")
+        .fetch_one(&mut *connection)
+        .await;
+    connection.settle(&snapshot);
+    snapshot
 }
 
 /// 128 bits of SHA-256: the list of running transactions has no bound, and equality is all we need.

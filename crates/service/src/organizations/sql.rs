@@ -1,7 +1,7 @@
 use sqlx::QueryBuilder;
 
 use super::Organization;
-use crate::db::{Connection, Session, Writing, changed, on};
+use crate::db::{Connection, Session, Writing, answered, changed, on};
 use crate::error::{Error, Result};
 use crate::id::{OrganizationId, UserId};
 use crate::level::Level;
@@ -75,7 +75,7 @@ pub(super) async fn page_among(
     }
     let all: Vec<Membership> = match db.connection() {
         Connection::Sqlite(conn) => read!(sqlx::Sqlite, conn),
-        Connection::Postgres(conn) => read!(sqlx::Postgres, conn),
+        Connection::Postgres(conn) => answered(async { Ok(read!(sqlx::Postgres, conn)) }).await?,
     };
     Ok(Page::cut(all, window))
 }

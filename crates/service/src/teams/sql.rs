@@ -4,7 +4,7 @@ use sqlx::QueryBuilder;
 
 use super::{Team, TeamToken};
 use crate::clock::Time;
-use crate::db::{Connection, Session, Writing, changed, on};
+use crate::db::{Connection, Session, Writing, answered, changed, on};
 use crate::error::Result;
 use crate::id::{OrganizationId, TeamId};
 
@@ -44,7 +44,7 @@ pub(crate) async fn of_organizations(db: &mut Session, organizations: &[Organiza
     }
     Ok(match db.connection() {
         Connection::Sqlite(conn) => read!(sqlx::Sqlite, conn),
-        Connection::Postgres(conn) => read!(sqlx::Postgres, conn),
+        Connection::Postgres(conn) => answered(async { Ok(read!(sqlx::Postgres, conn)) }).await?,
     })
 }
 
@@ -79,7 +79,7 @@ pub(crate) async fn organizations_of(db: &mut Session, teams: &[TeamId]) -> Resu
     }
     let found: Vec<OrganizationId> = match db.connection() {
         Connection::Sqlite(conn) => read!(sqlx::Sqlite, conn),
-        Connection::Postgres(conn) => read!(sqlx::Postgres, conn),
+        Connection::Postgres(conn) => answered(async { Ok(read!(sqlx::Postgres, conn)) }).await?,
     };
     Ok(if found.is_empty() {
         vec![OrganizationId::NONE]

@@ -3,7 +3,7 @@ use sqlx::QueryBuilder;
 use sqlx::types::Json;
 
 use super::{Standing, User};
-use crate::db::{Connection, Session, Writing, changed, on};
+use crate::db::{Connection, Session, Writing, answered, changed, on};
 use crate::error::{Error, Result};
 use crate::id::{OrganizationId, UserId, UserUuid};
 use crate::page::{Page, Window};
@@ -41,7 +41,7 @@ pub(crate) async fn by_ids(db: &mut Session, ids: &[UserId]) -> Result<Vec<User>
     }
     Ok(match db.connection() {
         Connection::Sqlite(conn) => read!(sqlx::Sqlite, conn),
-        Connection::Postgres(conn) => read!(sqlx::Postgres, conn),
+        Connection::Postgres(conn) => answered(async { Ok(read!(sqlx::Postgres, conn)) }).await?,
     })
 }
 

@@ -4,7 +4,7 @@ use sqlx::QueryBuilder;
 
 use crate::batch_exports::Span;
 use crate::clock::Time;
-use crate::db::{Connection, Session, Writing, changed, on};
+use crate::db::{Connection, Session, Writing, answered, changed, on};
 use crate::error::Result;
 use crate::id::ExportId;
 
@@ -36,13 +36,17 @@ pub(in super::super) async fn insert(db: &mut Writing, export: ExportId, spans: 
             query.push_values($spans, |mut row, span| {
                 row.push_bind(export).push_bind(span.start).push_bind(span.end);
             });
-            query.build().execute(&mut *$conn).await?;
+            query.build().execute(&mut *$conn).await?
         }};
     }
     for some in spans.chunks(1000) {
         match db.connection() {
-            Connection::Sqlite(conn) => write!(sqlx::Sqlite, conn, some),
-            Connection::Postgres(conn) => write!(sqlx::Postgres, conn, some),
+            Connection::Sqlite(conn) => {
+                write!(sqlx::Sqlite, conn, some);
+            }
+            Connection::Postgres(conn) => {
+                answered(async { Ok(write!(sqlx::Postgres, conn, some)) }).await?;
+            }
         }
     }
     Ok(())

@@ -9,7 +9,7 @@ use super::unknown;
 use crate::batch_exports::destination::Kind;
 use crate::batch_exports::{BatchExport, ExportName};
 use crate::clock::Time;
-use crate::db::{Connection, Session, Writing, changed, listed, on, within_reach};
+use crate::db::{Connection, Session, Writing, answered, changed, listed, on, within_reach};
 use crate::error::{Error, Result};
 use crate::id::{BackfillId, ExportId, OrganizationId, TeamId};
 use crate::page::{Page, Window};
@@ -284,7 +284,7 @@ pub(in super::super) async fn save_schedules(db: &mut Writing, exports: &[BatchE
     }
     match db.connection() {
         Connection::Sqlite(conn) => save!(sqlx::Sqlite, conn),
-        Connection::Postgres(conn) => save!(sqlx::Postgres, conn),
+        Connection::Postgres(conn) => answered(async { Ok(save!(sqlx::Postgres, conn)) }).await?,
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use crate::batch_exports::retention::{Limits, Old};
 use crate::batch_exports::runs::{Run, RunFilter, RunStatus};
 use crate::batch_exports::{Interval, Progress, Span};
 use crate::clock::Time;
-use crate::db::{Connection, Session, Writing, changed, on};
+use crate::db::{Connection, Session, Writing, answered, changed, on};
 use crate::error::{Error, Result};
 use crate::id::{BackfillId, ExportId, OrganizationId, RunId, WorkerId};
 use crate::page::{Page, Window};
@@ -196,7 +196,7 @@ pub(in super::super) async fn page(
     }
     let (rows, count) = match db.connection() {
         Connection::Sqlite(conn) => read!(sqlx::Sqlite, conn),
-        Connection::Postgres(conn) => read!(sqlx::Postgres, conn),
+        Connection::Postgres(conn) => answered(async { Ok(read!(sqlx::Postgres, conn)) }).await?,
     };
     Ok(Page {
         items: all(rows)?,
@@ -238,7 +238,7 @@ pub(in super::super) async fn latest(db: &mut Session, exports: &[ExportId]) -> 
     }
     let rows = match db.connection() {
         Connection::Sqlite(conn) => read!(sqlx::Sqlite, conn),
-        Connection::Postgres(conn) => read!(sqlx::Postgres, conn),
+        Connection::Postgres(conn) => answered(async { Ok(read!(sqlx::Postgres, conn)) }).await?,
     };
     let mut found: HashMap<ExportId, Vec<Run>> = HashMap::new();
     for run in all(rows)? {
@@ -311,7 +311,7 @@ pub(in super::super) async fn due_organizations(
     }
     Ok(match db.connection() {
         Connection::Sqlite(conn) => read!(sqlx::Sqlite, conn),
-        Connection::Postgres(conn) => read!(sqlx::Postgres, conn),
+        Connection::Postgres(conn) => answered(async { Ok(read!(sqlx::Postgres, conn)) }).await?,
     })
 }
 
@@ -342,11 +342,16 @@ pub(in super::super) async fn lock_due(
     }
     one(match db.connection() {
         Connection::Sqlite(conn) => read!(sqlx::Sqlite, conn, ""),
-        Connection::Postgres(conn) => read!(
-            sqlx::Postgres,
-            conn,
-            " FOR NO KEY UPDATE OF r SKIP LOCKED FOR KEY SHARE OF e SKIP LOCKED"
-        ),
+        Connection::Postgres(conn) => {
+            answered(async {
+                Ok(read!(
+                    sqlx::Postgres,
+                    conn,
+                    " FOR NO KEY UPDATE OF r SKIP LOCKED FOR KEY SHARE OF e SKIP LOCKED"
+                ))
+            })
+            .await?
+        }
     })
 }
 
@@ -388,7 +393,7 @@ pub(in super::super) async fn insert_new(db: &mut Writing, runs: &[Run]) -> Resu
     for some in runs.chunks(1000) {
         match db.connection() {
             Connection::Sqlite(conn) => write!(sqlx::Sqlite, conn, some),
-            Connection::Postgres(conn) => write!(sqlx::Postgres, conn, some),
+            Connection::Postgres(conn) => answered(async { Ok(write!(sqlx::Postgres, conn, some)) }).await?,
         }
     }
     Ok(())
@@ -575,7 +580,7 @@ pub(in super::super) async fn delete_old(db: &mut Writing, ids: &[RunId]) -> Res
     }
     let rows: Vec<(Time, Time, String, Option<BackfillId>)> = match db.connection() {
         Connection::Sqlite(conn) => delete!(sqlx::Sqlite, conn),
-        Connection::Postgres(conn) => delete!(sqlx::Postgres, conn),
+        Connection::Postgres(conn) => answered(async { Ok(delete!(sqlx::Postgres, conn)) }).await?,
     };
     let old = |(start, end, status, backfill): (Time, Time, String, Option<BackfillId>)| {
         Ok(Old {

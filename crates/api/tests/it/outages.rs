@@ -1,0 +1,141 @@
+//! The database is out of reach, or somebody keeps it busy: requests end soon, and go on by themselves when it is back.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use serde_json::json;
+use service::access::{ChangeOrganization, ReadOrganization, Request};
+use service::credentials::Credential;
+use service::organizations::{OrganizationPatch, OrganizationRef};
+use service::{Chance, Error, Service, Store};
+use testkit::Kit;
+use testkit::databases::Backend;
+use testkit::parts::Relay;
+
+const CONNECTIONS: u32 = 4;
+
+/// A replica behind a network of its own.
+async fn behind_relay(kit: &Kit) -> (Relay, Service) {
+    let (start, rest) = kit.database.url.split_once('@').unwrap();
+    let (server, name) = rest.split_once('/').unwrap();
+    let relay = Relay::start(server.parse::<SocketAddr>().unwrap()).await;
+    let url = format!("{start}@{}/{name}", relay.address);
+    let store = Store::open(&url, CONNECTIONS).await.unwrap();
+    let instance = testkit::kit::instance();
+    let service = Service::new(store, kit.service.clock().clone(), Chance::System, instance);
+    (relay, service)
+}
+
+async fn read(kit: &Kit, service: &Service) -> Result<(), Error> {
+    let organization = Some(OrganizationRef::Id(kit.organization));
+    let credential = Credential::Key(&kit.owner.key);
+    let caller = service.allowed::<ReadOrganization>(credential, organization, Request::default());
+    caller.await.map(drop)
+}
+
+#[tokio::test]
+async fn connections_that_died_silently_are_replaced() {
+    let kit = Kit::new(Backend::Postgres).await;
+    let (relay, service) = behind_relay(&kit).await;
+    let all = || join_all((0..2 * CONNECTIONS).map(|_| read(&kit, &service)));
+    // Those that were used a moment ago are found out by the statement that gets no answer; the others before they are used.
+    for idle in [Duration::ZERO, Duration::from_millis(1_100)] {
+        assert!(all().await.iter().all(Result::is_ok), "all of them");
+        tokio::time::sleep(idle).await;
+        relay.swallow();
+        let since = Instant::now();
+        while let Err(error) = read(&kit, &service).await {
+            assert!(matches!(error, Error::Outage(_)), "{error:?}");
+            assert!(since.elapsed() < Duration::from_secs(10), "it recovers by itself");
+        }
+        assert!(all().await.iter().all(Result::is_ok), "all of them");
+        assert!(since.elapsed() < Duration::from_secs(10), "{:?}", since.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn a_lock_that_nobody_gives_back_keeps_no_readers_waiting() {
+    let kit = Kit::new(Backend::Postgres).await;
+    // As another replica that was stopped in the middle of a write.
+    let frozen = kit
+        .database
+        .holding("BEGIN; SELECT 1 FROM organization FOR UPDATE")
+        .await;
+    let since = Instant::now();
+    let path = kit.at("");
+    let writes = join_all((0..12).map(|number| {
+        let (kit, path) = (&kit, &path);
+        async move {
+            kit.patch(&kit.owner.key, path, json!({ "name": format!("Name {number}") }))
+                .await
+        }
+    }));
+    let reads = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let asked = Instant::now();
+        let reads = join_all((0..20).map(|_| kit.get(&kit.outsider.key, "/api/users/@me/"))).await;
+        (reads, asked.elapsed())
+    };
+    let (writes, (reads, took)) = tokio::join!(writes, reads);
+    for write in &writes {
+        assert_eq!(write.code(), (503, "unavailable"), "{write:?}");
+        assert_eq!(write.header("retry-after"), "2");
+        assert!(write.text("/detail").contains("database"), "{write:?}");
+    }
+    assert!(since.elapsed() < Duration::from_secs(9), "{:?}", since.elapsed());
+    assert!(reads.iter().all(|reply| reply.status < 500), "{reads:?}");
+    assert!(
+        took < Duration::from_secs(2),
+        "readers have connections of their own: {took:?}"
+    );
+    drop(frozen);
+    assert_eq!(
+        kit.patch(&kit.owner.key, &path, json!({ "name": "Free" })).await.status,
+        200
+    );
+}
+
+#[tokio::test]
+async fn whoever_stops_in_the_middle_of_a_write_loses_the_lock() {
+    let kit = Kit::new(Backend::Postgres).await;
+    let (relay, service) = behind_relay(&kit).await;
+    let activity = kit
+        .database
+        .holding("BEGIN; LOCK TABLE activity IN EXCLUSIVE MODE")
+        .await;
+    let stopped = tokio::spawn({
+        let (organization, key) = (kit.organization, kit.owner.key.clone());
+        async move {
+            let organization = Some(OrganizationRef::Id(organization));
+            let caller = service.allowed::<ChangeOrganization>(Credential::Key(&key), organization, Request::default());
+            let patch = OrganizationPatch {
+                name: None,
+                is_member_join_email_enabled: None,
+                enforce_2fa: Some(true),
+            };
+            service
+                .update_organization(&caller.await.unwrap(), &patch, &service::whatever)
+                .await
+                .map(drop)
+        }
+    });
+    // It has locked the organization, and waits for the activity log.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    relay.swallow();
+    drop(activity);
+    let since = Instant::now();
+    let path = kit.at("");
+    let mut reply = kit.patch(&kit.owner.key, &path, json!({ "name": "Other" })).await;
+    assert_eq!(reply.status, 503, "the lock is held: {reply:?}");
+    while reply.status != 200 {
+        assert_eq!(reply.status, 503);
+        assert!(since.elapsed() < Duration::from_secs(20), "it is never given back");
+        reply = kit.patch(&kit.owner.key, &path, json!({ "name": "Other" })).await;
+    }
+    assert_eq!(
+        reply.body["enforce_2fa"], false,
+        "nothing of what was not committed is left"
+    );
+    assert!(matches!(stopped.await.unwrap(), Err(Error::Outage(_))));
+}

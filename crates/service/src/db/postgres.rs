@@ -1,0 +1,292 @@
+//! Connections to PostgreSQL. One that does not answer is given up, and another one takes its place: a network that swallows
+//! what is sent, or a lock that nobody gives back, costs some seconds and no more.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use deadpool::managed::{self, Metrics, Object, PoolError, RecycleError, RecycleResult};
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{ConnectOptions, Connection as _, PgConnection};
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{timeout, timeout_at};
+
+type Result<T, E = sqlx::Error> = std::result::Result<T, E>;
+
+/// How long a request waits for a connection that others use.
+const ACQUIRE: Duration = Duration::from_secs(5);
+/// How long a new one has to be there.
+const CONNECT: Duration = Duration::from_secs(2);
+/// How long one waits for the answer to a statement. The server gives up earlier, unless it is out of reach.
+const ANSWER: Duration = Duration::from_secs(17);
+/// What has been idle for this long is asked whether it is still there.
+const IDLE: Duration = Duration::from_secs(1);
+/// How long it has to say so, and to undo what was left behind.
+const CHECK: Duration = Duration::from_secs(1);
+/// Older connections make way, so that a changed address or a failed-over server is noticed.
+const LIFETIME: Duration = Duration::from_mins(30);
+
+/// For every connection: a process that stops in the middle of a transaction keeps its locks for ten seconds, others wait for them for
+/// three, and nothing runs for ever.
+const SESSION: &str =
+    "SET statement_timeout = '15s'; SET lock_timeout = '3s'; SET idle_in_transaction_session_timeout = '10s'";
+
+#[derive(Debug, Clone)]
+pub struct Pool {
+    pool: managed::Pool<Manager>,
+    /// Writers wait for locks with a connection in their hands. Some connections are left for those who read.
+    writers: Arc<Semaphore>,
+}
+
+impl Pool {
+    pub(super) fn new(options: PgConnectOptions, connections: u32) -> Self {
+        let connections = usize::try_from(connections).unwrap_or(usize::MAX).max(1);
+        let manager = Manager {
+            options,
+            distrusted: Mutex::default(),
+        };
+        let pool = managed::Pool::builder(manager).max_size(connections).build();
+        Self {
+            pool: pool.expect("a pool without time limits of its own needs no runtime"),
+            writers: Arc::new(Semaphore::new(writers(connections))),
+        }
+    }
+
+    pub(super) async fn read(&self) -> Result<Lease> {
+        self.lease(tokio::time::Instant::now() + ACQUIRE).await
+    }
+
+    /// A connection with a transaction, which is undone unless it is committed.
+    pub(super) async fn begin(&self) -> Result<Lease> {
+        let deadline = tokio::time::Instant::now() + ACQUIRE;
+        let permit = timeout_at(deadline, self.writers.clone().acquire_owned()).await;
+        let permit = permit.map_err(|_| sqlx::Error::PoolTimedOut)?;
+        let mut lease = self.lease(deadline).await?;
+        lease.permit = permit.ok();
+        lease.state = State::InTransaction;
+        lease.run("BEGIN").await?;
+        Ok(lease)
+    }
+
+    async fn lease(&self, deadline: tokio::time::Instant) -> Result<Lease> {
+        let object = timeout_at(deadline, self.pool.get()).await;
+        let object = match object.map_err(|_| sqlx::Error::PoolTimedOut)? {
+            Ok(object) => object,
+            Err(PoolError::Backend(error)) => return Err(error),
+            Err(PoolError::Closed) => return Err(sqlx::Error::PoolClosed),
+            Err(_) => return Err(sqlx::Error::PoolTimedOut),
+        };
+        Ok(Lease {
+            object: Some(object),
+            state: State::Settled,
+            permit: None,
+        })
+    }
+
+    /// A connection of its own, without time limits, for what may take long.
+    pub(super) async fn connect(&self) -> Result<PgConnection> {
+        self.pool.manager().options.connect().await
+    }
+
+    /// Whatever is in use ends with its use.
+    pub(super) fn close(&self) {
+        self.pool.close();
+    }
+
+    pub(super) fn open(&self) -> usize {
+        self.pool.status().size
+    }
+
+    pub(super) fn idle(&self) -> usize {
+        self.pool.status().available
+    }
+}
+
+/// How many of the connections writers may have.
+fn writers(connections: usize) -> usize {
+    (connections - connections.div_ceil(4)).max(1)
+}
+
+#[derive(Debug)]
+struct Manager {
+    options: PgConnectOptions,
+    /// When a connection was last found dead. Those that were not used since then may be dead, too.
+    distrusted: Mutex<Option<Instant>>,
+}
+
+impl Manager {
+    fn distrust(&self) {
+        *self.distrusted.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    fn distrusts(&self, last_used: Instant) -> bool {
+        let distrusted = *self.distrusted.lock().unwrap_or_else(PoisonError::into_inner);
+        distrusted.is_some_and(|since| last_used <= since)
+    }
+}
+
+impl managed::Manager for Manager {
+    type Type = PgConnection;
+    type Error = sqlx::Error;
+
+    async fn create(&self) -> Result<PgConnection> {
+        let connecting = async {
+            let mut connection = self.options.connect().await?;
+            sqlx::raw_sql(SESSION).execute(&mut connection).await?;
+            Ok(connection)
+        };
+        timeout(CONNECT, connecting).await.unwrap_or_else(|_| Err(too_late()))
+    }
+
+    async fn recycle(&self, connection: &mut PgConnection, metrics: &Metrics) -> RecycleResult<sqlx::Error> {
+        let last_used = metrics.recycled.unwrap_or(metrics.created);
+        if metrics.age() > LIFETIME || self.distrusts(last_used) {
+            return Err(RecycleError::message("old, or probably dead"));
+        }
+        if last_used.elapsed() < IDLE {
+            return Ok(());
+        }
+        if !matches!(timeout(CHECK, connection.ping()).await, Ok(Ok(()))) {
+            self.distrust();
+            return Err(RecycleError::message("dead"));
+        }
+        Ok(())
+    }
+}
+
+/// The use of one connection.
+pub(crate) struct Lease {
+    object: Option<Object<Manager>>,
+    state: State,
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+/// What is known of a connection when it is given back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// All its answers were read.
+    Settled,
+    /// A statement may be under way: whoever asked may have gone.
+    Unsettled,
+    InTransaction,
+    Dead,
+}
+
+impl Lease {
+    /// Remembers how a statement ended.
+    pub(super) fn settle<T>(&mut self, outcome: &Result<T>) {
+        match (outcome, self.state) {
+            (Err(error), _) if ends_connection(error) => self.state = State::Dead,
+            (_, State::Unsettled) => self.state = State::Settled,
+            _ => {}
+        }
+    }
+
+    pub(super) async fn commit(mut self) -> Result<()> {
+        self.run("COMMIT").await?;
+        self.state = State::Settled;
+        Ok(())
+    }
+
+    pub(super) async fn rollback(mut self) -> Result<()> {
+        self.run("ROLLBACK").await?;
+        self.state = State::Settled;
+        Ok(())
+    }
+
+    async fn run(&mut self, statement: &'static str) -> Result<()> {
+        let outcome = answered(sqlx::raw_sql(statement).execute(&mut **self)).await;
+        self.settle(&outcome);
+        outcome.map(drop)
+    }
+}
+
+impl Deref for Lease {
+    type Target = PgConnection;
+
+    fn deref(&self) -> &PgConnection {
+        self.object.as_ref().expect("it is taken at the end only")
+    }
+}
+
+impl DerefMut for Lease {
+    fn deref_mut(&mut self) -> &mut PgConnection {
+        if self.state == State::Settled {
+            self.state = State::Unsettled;
+        }
+        self.object.as_mut().expect("it is taken at the end only")
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let Some(object) = self.object.take() else { return };
+        match self.state {
+            State::Settled => drop(object),
+            State::Dead => give_up(object),
+            state => match Handle::try_current() {
+                Ok(runtime) => drop(runtime.spawn(clear(object, state, self.permit.take()))),
+                Err(_) => give_up(object),
+            },
+        }
+    }
+}
+
+/// Ends what was left behind. The permit is held until the connection is back.
+async fn clear(mut object: Object<Manager>, state: State, permit: Option<OwnedSemaphorePermit>) {
+    let clearing = async {
+        match state {
+            State::InTransaction => sqlx::raw_sql("ROLLBACK").execute(&mut *object).await.map(drop),
+            _ => object.ping().await,
+        }
+    };
+    let is_clear = matches!(timeout(CHECK, clearing).await, Ok(Ok(())));
+    if is_clear {
+        drop(object);
+    } else {
+        give_up(object);
+    }
+    drop(permit);
+}
+
+/// Whether there is nobody at the other end any more.
+fn ends_connection(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Io(_) | sqlx::Error::Protocol(_) | sqlx::Error::Tls(_) => true,
+        // It is shut down, or a transaction was idle for too long.
+        sqlx::Error::Database(error) => error
+            .code()
+            .is_some_and(|code| code.starts_with("57P") || code == "25P03"),
+        _ => false,
+    }
+}
+
+/// Closes a connection without a word: whoever is at the other end may not be listening.
+fn give_up(object: Object<Manager>) {
+    if let Some(pool) = Object::pool(&object) {
+        pool.manager().distrust();
+    }
+    drop(Object::take(object));
+}
+
+/// Waits for the answer to a statement, but not for ever.
+pub(crate) async fn answered<T>(statement: impl Future<Output = Result<T>>) -> Result<T> {
+    timeout(ANSWER, statement).await.unwrap_or_else(|_| Err(too_late()))
+}
+
+fn too_late() -> sqlx::Error {
+    let why = "the database did not answer in time";
+    sqlx::Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn some_connections_are_left_for_readers() {
+        let of = [1, 2, 3, 4, 10, 20].map(|connections| (connections, writers(connections)));
+        assert_eq!(of, [(1, 1), (2, 1), (3, 2), (4, 3), (10, 7), (20, 15)]);
+    }
+}
