@@ -5,6 +5,8 @@
 Starts the server itself, on loopback and in a folder that is deleted afterwards. Fails if an attack gets through.
 """
 
+import asyncio
+import collections
 import concurrent.futures
 import contextlib
 import gzip
@@ -655,6 +657,103 @@ def preview(server, tenant):
     record("A5", "a preview of 280 copies of 0.8 MB", outcome, len(answer.text) < 5_000_000 and peak < before + 400)
 
 
+@contextlib.contextmanager
+def repeated(server, connections, requests):
+    """Sends these requests again and again, on so many connections, and counts the answers."""
+    over, answers = threading.Event(), collections.Counter()
+
+    async def connection(number):
+        while not over.is_set():
+            with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+                reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+                while not over.is_set():
+                    writer.write(requests[number % len(requests)])
+                    head = (await reader.readuntil(b"\r\n\r\n")).lower()
+                    answers[int(head.split()[1])] += 1
+                    if b"content-length:" in head:
+                        await reader.readexactly(int(head.split(b"content-length:")[1].split()[0]))
+                writer.close()
+            await asyncio.sleep(0.05)
+
+    async def all_of_them():
+        await asyncio.gather(*(connection(number) for number in range(connections)))
+
+    thread = threading.Thread(target=lambda: asyncio.run(all_of_them()), daemon=True)
+    thread.start()
+    time.sleep(3)
+    try:
+        yield answers
+    finally:
+        over.set()
+        thread.join(60)
+
+
+@contextlib.contextmanager
+def begun(server, bodies):
+    """Begins these requests, `(head, part of the body)`, and sends no more."""
+    held = []
+    for head, part in bodies:
+        held.append(socket.create_connection(("127.0.0.1", server.port)))
+        held[-1].settimeout(2)
+        with contextlib.suppress(OSError):
+            held[-1].sendall(head + part)
+    try:
+        yield
+    finally:
+        for connection in held:
+            connection.close()
+
+
+def raw(method, path, length=0, key=None, network="198.51.100.1"):
+    lines = [f"{method} {path} HTTP/1.1", "Host: 127.0.0.1", f"X-Forwarded-For: {network}", "Content-Type: application/json", f"Content-Length: {length}"]
+    lines += [f"Authorization: Bearer {key}"] if key else []
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+
+def others(server, victim, times=6):
+    """What somebody else meets at the same time: statuses, and the longest wait."""
+    statuses, waits = set(), {}
+    for number in range(times):
+        for name, ask in (
+            ("reads", lambda: victim.owns("GET", "activity/?limit=3")),
+            ("writes", lambda: victim.owns("PATCH", "", {"name": f"Renamed {number}"})),
+            ("sign-ins", lambda: sign_in(server, victim.owner, PASSWORD, f"203.0.{number}.20")),
+        ):
+            started = time.time()
+            statuses.add(ask().status)
+            waits[name] = max(waits.get(name, 0), time.time() - started)
+    text = ", ".join(f"{name} {wait * 1000:.0f} ms" for name, wait in waits.items())
+    return f"others get {sorted(statuses)}; at worst {text}", statuses == {200} and max(waits.values()) < 4
+
+
+def database(server, acme, victim):
+    made = acme.owns("POST", "pipeline_destinations/", app("export function onEvent() {}", [SECRET])).body
+    base = f"pipeline_destinations/{made['id']}/"
+    for _ in range(100):
+        assert acme.owns("POST", base + "configs/", {"enabled": False, "config": {"token": "x" * 12_000}}).status == 201
+    schemas = [json.dumps({"config_schema": [SECRET, {"key": f"a{number}", "type": "string"}]}).encode() for number in range(50)]
+    change = [raw("PATCH", acme.at(base), len(schema), acme.member_key) + schema for schema in schemas]
+    with repeated(server, 200, change) as answers:
+        outcome, held = others(server, victim)
+    record("A4", "200 connections of one member change an app with 100 configurations", f"{outcome}; the attacker gets {dict(answers)}", held)
+    search = [raw("GET", acme.at(f"activity/?limit=1&scope=Nope{number}"), key=acme.member_key) for number in range(50)]
+    with repeated(server, 200, search) as answers:
+        outcome, held = others(server, victim)
+    record("A4", "200 connections of one member search the activity log", f"{outcome}; the attacker gets {dict(answers)}", held)
+
+
+def held_bodies(server, acme, victim):
+    networks = [f"2001:db8:bad:{number:02x}00::1" for number in range(20)]
+    known = [(raw("POST", acme.at("invites/"), 1_048_000, acme.member_key, network), b"x" * 980_000) for network in networks[:6] for _ in range(66)]
+    with begun(server, known):
+        outcome, held = others(server, victim, 4)
+    record("A5", "a member begins 396 bodies of 1 MB from 6 networks", outcome, held)
+    unknown = [(raw("POST", path, 1_000_000, network=network), b"x" * size) for network in networks for path, size in [("/api/login/", 60_000)] * 60 + [("/saml/018f0000-0000-7000-8000-000000000000/acs/", 990_000)] * 8]
+    with begun(server, unknown):
+        outcome, held = others(server, victim, 4)
+    record("A5", f"{len(unknown)} bodies are begun without a credential from 20 networks", outcome, held)
+
+
 def locked_out(server, victim):
     assert sign_in(server, victim.owner, PASSWORD, "2001:db8:aaaa::1").status == 200
     with concurrent.futures.ThreadPoolExecutor(20) as pool:
@@ -721,6 +820,8 @@ def main():
             many_slow_organizations(server, receiver)
             times_of_reset(server, acme)
             guesses(server, victim)
+            database(server, acme, victim)
+            held_bodies(server, acme, victim)
             locked_out(server, victim)
             under_guessing(server)
             modes(folder)

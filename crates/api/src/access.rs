@@ -153,7 +153,7 @@ impl Api {
     pub(crate) fn count(&self, key: Option<KeyId>, user: UserId, notes: &Notes) -> Result<(), Problem> {
         let counted = key.map_or(Counted::Sessions(user), Counted::Key);
         self.limits.count(counted, notes).map_err(Problem::Throttled)?;
-        notes.prove();
+        notes.prove(user);
         Ok(())
     }
 
@@ -165,7 +165,7 @@ impl Api {
         let (limits, notes) = (self.limits.clone(), notes.clone());
         let count = move |user| {
             limits.count(Counted::Sessions(user), &notes)?;
-            notes.prove();
+            notes.prove(user);
             Ok(())
         };
         Some(SessionLimit::new(count))

@@ -10,12 +10,13 @@ use axum::extract::{FromRequest, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use bytes::Bytes;
-use events::capture::{Refusal, estimate};
+use events::capture::{Refusal, estimate_values};
 use schemars::{JsonSchema, Schema};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use service::Invalid;
 
+use crate::body_memory::{MOST_UNPROVEN_BYTES, Reservation, capacity};
 use crate::capture::{Receiver, Refused};
 use crate::edge::Notes;
 use crate::error::Problem;
@@ -27,6 +28,9 @@ pub(crate) const MOST_BYTES: usize = 1024 * 1024;
 /// Nor what takes more memory than this once it is read. Texts are light, small objects are heavy.
 const MOST_WEIGHT: usize = 16 * 1024 * 1024;
 
+/// The same without a credential: what strangers may send has a handful of fields.
+const MOST_UNPROVEN_WEIGHT: usize = 16 * MOST_UNPROVEN_BYTES;
+
 /// The checked body of a request. An empty one counts as `{}`.
 pub(crate) struct Body<T>(pub(crate) T);
 
@@ -35,7 +39,11 @@ impl<S: Send + Sync, T: JsonSchema + DeserializeOwned + 'static> FromRequest<S> 
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
         let (parts, body) = request.into_parts();
-        schema::read(read_json(&parts, body).await?).map(Self)
+        let value = read_json(&parts, body).await?;
+        let memory = Kept::of::<T>(&parts, &value);
+        let read = schema::read(value).map(Self);
+        memory.give_back_the_rest();
+        read
     }
 }
 
@@ -53,7 +61,17 @@ impl<S: Send + Sync, T: JsonSchema + DeserializeOwned + 'static> FromRequest<S> 
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
         let (parts, body) = request.into_parts();
-        let items = match read_json(&parts, body).await? {
+        let value = read_json(&parts, body).await?;
+        let memory = Kept::of::<T>(&parts, &value);
+        let read = Self::read(value);
+        memory.give_back_the_rest();
+        read
+    }
+}
+
+impl<T: JsonSchema + DeserializeOwned + 'static> OneOrMany<T> {
+    fn read(value: Value) -> Result<Self, Problem> {
+        let items = match value {
             Value::Array(items) => items,
             one => return schema::read(one).map(Self::One),
         };
@@ -100,23 +118,65 @@ async fn read_json(parts: &Parts, body: axum::body::Body) -> Result<Value, Probl
         return Ok(Value::Object(Map::new()));
     }
     expect_json(&parts.headers)?;
-    // A short body can become a hundred times as large, and is then held for as long as the request takes.
-    let weight = estimate(&bytes);
-    if weight > MOST_WEIGHT {
+    // A short body can become a hundred times as large.
+    let (weight, memory) = (estimate_values(&bytes), memory(parts));
+    let is_unproven = memory.is_some_and(|memory| !memory.is_proven());
+    if weight > if is_unproven { MOST_UNPROVEN_WEIGHT } else { MOST_WEIGHT } {
         return Err(Problem::Unreadable("it has too many values".to_owned()));
     }
-    if let Some(notes) = parts.extensions.get::<Arc<Notes>>() {
-        notes.reserve(weight)?;
+    if let Some(memory) = memory {
+        memory.grow_to(capacity(bytes.len()) + weight)?;
     }
     json::parse(&bytes).map_err(Problem::Unreadable)
+}
+
+fn memory(parts: &Parts) -> Option<&Reservation> {
+    parts.extensions.get::<Arc<Notes>>()?.body()
+}
+
+/// What of a body stays until the request is answered, if that is worth a thought. Fields that nobody asked for are gone
+/// once it is read.
+struct Kept<'a>(Option<(&'a Reservation, usize)>);
+
+impl<'a> Kept<'a> {
+    fn of<T: JsonSchema + 'static>(parts: &'a Parts, value: &Value) -> Self {
+        let memory = memory(parts).filter(|memory| memory.is_more_than_a_step());
+        Self(memory.map(|memory| (memory, weight_of_known(value, &schema::checker::<T>().schema))))
+    }
+
+    fn give_back_the_rest(self) {
+        if let Some((memory, kept)) = self.0 {
+            memory.shrink_to(kept);
+        }
+    }
+}
+
+/// An upper bound of what a type takes that was read from this value.
+fn weight_of_known(value: &Value, schema: &Value) -> usize {
+    let weight = |value: &Value| estimate_values(value.to_string().as_bytes());
+    match value {
+        Value::Array(items) => items.iter().map(|item| weight_of_known(item, schema)).sum(),
+        // A type that takes fields by the pattern of their names may keep any.
+        Value::Object(fields) if schema.get("patternProperties").is_none() => {
+            let known = fields
+                .iter()
+                .filter(|(name, _)| schema["properties"].get(name).is_some());
+            known.map(|(_, field)| weight(field)).sum()
+        }
+        other => weight(other),
+    }
 }
 
 /// Reads a body to its end, unless that is too far away, or comes too slowly. It is copied together: kept as they come,
 /// small pieces would take many times their bytes.
 pub(crate) async fn collect(body: axum::body::Body) -> Result<Bytes, Problem> {
     let mut receiver = Receiver::of_at_most(body, MOST_BYTES);
-    let mut collected = Vec::new();
+    let mut collected: Vec<u8> = Vec::new();
     while let Some(bytes) = receiver.next().await.map_err(|refused| problem(&refused))? {
+        let needed = collected.len() + bytes.len();
+        if needed > collected.capacity() {
+            collected.reserve_exact(capacity(needed) - collected.len());
+        }
         collected.extend_from_slice(&bytes);
     }
     Ok(collected.into())
@@ -173,12 +233,65 @@ fn describe(generator: &mut GenContext, operation: &mut Operation, json_schema: 
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::net::IpAddr;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use futures_util::stream;
+    use serde::Deserialize;
+    use service::UserId;
 
     use super::*;
+    use crate::body_memory::BodyMemory;
+
+    #[derive(Deserialize, JsonSchema)]
+    struct Wish {
+        #[expect(dead_code, reason = "it is what keeps the memory")]
+        config: Option<Map<String, Value>>,
+    }
+
+    /// A request with this body, whose memory is noted.
+    fn request(body: String, user: Option<UserId>) -> (Request, Arc<Notes>) {
+        let reservation = Arc::new(BodyMemory::default()).enter(IpAddr::from([192, 0, 2, 1]));
+        if let Some(user) = user {
+            reservation.prove(user);
+        }
+        let notes = Arc::new(Notes::with_body(reservation));
+        let request = Request::post("/")
+            .header("content-type", "application/json")
+            .extension(notes.clone());
+        (request.body(body.into()).expect("a plain request"), notes)
+    }
+
+    fn objects(count: usize) -> String {
+        format!("[{}{{}}]", "{},".repeat(count))
+    }
+
+    #[tokio::test]
+    async fn what_nobody_asked_for_is_given_back_once_it_is_read() {
+        let held = async |body: String| {
+            let (request, notes) = request(body, Some(UserId(1)));
+            let read = Body::<Wish>::from_request(request, &()).await;
+            assert!(read.is_ok());
+            notes.body().map_or(0, Reservation::bytes)
+        };
+        let least = 7_500 * 640;
+        assert!(held(format!(r#"{{"junk":{}}}"#, objects(7_500))).await <= 4096);
+        assert!(held(format!(r#"{{"config":{{"kept":{}}}}}"#, objects(7_500))).await >= least);
+        let (request, notes) = request(
+            format!("[{}]", vec![r#"{"junk":[{},{},{}]}"#; 50].join(",")),
+            Some(UserId(1)),
+        );
+        assert!(OneOrMany::<Wish>::from_request(request, &()).await.is_ok());
+        assert!(notes.body().is_some_and(|memory| memory.bytes() <= 4096));
+    }
+
+    #[tokio::test]
+    async fn strangers_send_few_values() {
+        for (user, is_read) in [(None, false), (Some(UserId(1)), true)] {
+            let (request, _notes) = request(format!(r#"{{"junk":{}}}"#, objects(1_000)), user);
+            assert_eq!(Body::<Wish>::from_request(request, &()).await.is_ok(), is_read);
+        }
+    }
 
     /// One byte that says how many of its kind there are.
     struct Piece(Arc<AtomicUsize>);

@@ -15,9 +15,9 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use identity::cookies;
-use service::Service;
 use service::access::{self, Origin};
 use service::idempotency::Claim;
+use service::{Service, UserId, caller};
 use tower_http::cors::{AllowOrigin, Any, CorsLayer};
 use tracing::{Instrument, Span};
 
@@ -64,6 +64,13 @@ impl Notes {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn with_body(reservation: Reservation) -> Self {
+        let notes = Self::new("".into());
+        notes.body.get_or_init(|| Arc::new(reservation));
+        notes
+    }
+
     pub(crate) fn of(parts: &Parts) -> Arc<Self> {
         parts
             .extensions
@@ -77,15 +84,15 @@ impl Notes {
     }
 
     /// Somebody known is asking.
-    pub(crate) fn prove(&self) {
+    pub(crate) fn prove(&self, user: UserId) {
         if let Some(reservation) = self.body.get() {
-            reservation.prove();
+            reservation.prove(user);
         }
     }
 
-    /// Makes room for what is built from the body.
-    pub(crate) fn reserve(&self, bytes: usize) -> Result<(), service::Error> {
-        self.body.get().map_or(Ok(()), |reservation| reservation.grow(bytes))
+    /// The memory of the body.
+    pub(crate) fn body(&self) -> Option<&Reservation> {
+        self.body.get().map(|reservation| &**reservation)
     }
 
     pub(crate) fn put_claim(&self, claim: Claim) {
@@ -118,7 +125,8 @@ pub(crate) async fn layer(State(api): State<Api>, mut request: Request, next: Ne
     };
     let refusal = refusal(&api, &parts);
     let is_https = api.settings.is_https(&parts);
-    let body = counted(&api, &parts, body, asks.origin.address, &notes);
+    let address = asks.origin.address;
+    let body = counted(&api, &parts, body, address, &notes);
     let mut request = Request::from_parts(parts, body);
     request.extensions_mut().insert(asks);
     if let Some(limit) = api.session_limit(&notes) {
@@ -126,7 +134,7 @@ pub(crate) async fn layer(State(api): State<Api>, mut request: Request, next: Ne
     }
     let asked = Asked::about(&request);
     let span = asked.span(&api, &notes);
-    let answer = AssertUnwindSafe(carry_out(&api, request, next, refusal))
+    let answer = AssertUnwindSafe(caller::on_behalf_of(address, carry_out(&api, request, next, refusal)))
         .catch_unwind()
         .instrument(span);
     let response = match tokio::time::timeout(TIME_LIMIT, answer).await {

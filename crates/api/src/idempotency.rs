@@ -13,8 +13,8 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header}
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::{FutureExt, StreamExt, stream};
-use service::UserId;
 use service::idempotency::{Answer, Claim, Claimed};
+use service::{UserId, caller};
 use sha2::{Digest, Sha256};
 
 use crate::access::Halt;
@@ -105,6 +105,8 @@ impl<F: Future<Output = Response> + Send + 'static> Drop for Lasting<F> {
     fn drop(&mut self) {
         let work = self.work.take().filter(|_| self.body.is_read());
         if let (Some(work), Ok(runtime)) = (work, tokio::runtime::Handle::try_current()) {
+            // In the turn of whoever asked, who is known here because the work is dropped where it was done.
+            let work = caller::on_behalf_of_caller(caller::current(), work);
             runtime.spawn(tokio::time::timeout(TIME_LIMIT, work));
         }
     }

@@ -164,7 +164,7 @@ pub fn router(identity: Identity, exports: Exports, apps: Apps, settings: Settin
             .route("/api", any(edge::not_found))
             .route("/api/", any(edge::not_found))
             .route("/api/{*rest}", any(edge::not_found))
-            .merge(pages),
+            .merge(pages.layer(axum::middleware::map_request(capture::at_a_rate))),
         None => router.fallback(edge::not_found),
     };
     let router = router.layer(axum::middleware::from_fn_with_state(api.clone(), edge::layer));

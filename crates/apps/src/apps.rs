@@ -17,6 +17,7 @@ use crate::cache::Caches;
 use crate::catalogue::{Catalogue, Entry, Kind};
 use crate::comparison::{FileChange, different_files};
 use crate::reading::{fetched, package, unread};
+use crate::scheduler::Pass;
 use crate::source::{AppUrl, Checksum, Sources};
 use crate::workshop::Workshop;
 
@@ -40,8 +41,8 @@ pub(crate) struct Core {
     pub(crate) caches: Caches,
     pub(crate) workshop: Workshop,
     /// Whose turn it is to have a task carried out, and events handed over.
-    pub(crate) tasks_of: Rotation,
-    pub(crate) events_of: Rotation,
+    pub(crate) tasks_of: [Rotation; Pass::COUNT],
+    pub(crate) events_of: [Rotation; Pass::COUNT],
     /// Whether tasks come before events, the next time.
     pub(crate) are_tasks_next: AtomicBool,
     /// What keeps apps apart from the server, once that was looked at.
@@ -106,8 +107,8 @@ impl Apps {
                 worker: WorkerId(id),
                 caches: Caches::default(),
                 workshop: Workshop::default(),
-                tasks_of: Rotation::default(),
-                events_of: Rotation::default(),
+                tasks_of: Default::default(),
+                events_of: Default::default(),
                 are_tasks_next: AtomicBool::new(true),
                 layers: Mutex::default(),
             }),

@@ -587,7 +587,8 @@ mod tests {
         // What is there can still be made smaller, and there is room again.
         ask(&caches, &set("0", json!(1), None), now);
         ask(&caches, &set("small", json!(1), None), now);
-        let errors: Vec<String> = (2..20).map(|config| fill(whose(config), now)).collect();
+        let later = now + Duration::from_millis(500);
+        let errors: Vec<String> = (2..20).map(|config| fill(whose(config), later)).collect();
         assert!(
             errors
                 .last()

@@ -11,6 +11,7 @@ use outbound::{Http, Meter};
 use sandbox::{FetchRequest, FetchResponse, Host, HostCall, Json, Level, Reservation};
 use serde_json::{Map, Value};
 use service::Time;
+use service::caller;
 use service::pipeline::{AllowedHosts, AppConfig, AppLog, AppLogLevel, AppLogSource, Runnable};
 
 use tokio::sync::Semaphore;
@@ -137,6 +138,10 @@ impl Outlet {
 
     /// Writes down what was said since the last time.
     pub(crate) async fn flush(&self) {
+        caller::on_behalf_of_organization(self.config.organization_id, Box::pin(self.write_down())).await;
+    }
+
+    async fn write_down(&self) {
         let Lines { mut waiting, dropped } =
             std::mem::take(&mut *self.lines.lock().unwrap_or_else(PoisonError::into_inner));
         if dropped > 0 {
@@ -262,6 +267,28 @@ impl Host for Outlet {
         if let Some(done) = self.core.caches.call((&self.config).into(), &call, Instant::now()) {
             return done;
         }
+        caller::on_behalf_of_organization(self.config.organization_id, Box::pin(self.answer(call))).await
+    }
+
+    fn organization(&self) -> Uuid {
+        self.config.organization_id.0
+    }
+
+    fn log(&self, level: Level, message: String) {
+        let level = match level {
+            Level::Debug => AppLogLevel::Debug,
+            Level::Log => AppLogLevel::Log,
+            Level::Info => AppLogLevel::Info,
+            Level::Warn => AppLogLevel::Warn,
+            Level::Error => AppLogLevel::Error,
+        };
+        self.note(AppLogSource::Console, level, message);
+    }
+}
+
+impl Outlet {
+    /// What it takes the database to answer.
+    async fn answer(&self, call: HostCall) -> Result<Json, String> {
         match call {
             HostCall::StorageGet { key } => self.storage(&key).await,
             HostCall::StorageSet { key, value } => self.store(&key, &value).await,
@@ -291,21 +318,6 @@ impl Host for Outlet {
             // Figures that apps count are accepted, as their code expects, and kept nowhere.
             _ => Ok(Json::null()),
         }
-    }
-
-    fn organization(&self) -> Uuid {
-        self.config.organization_id.0
-    }
-
-    fn log(&self, level: Level, message: String) {
-        let level = match level {
-            Level::Debug => AppLogLevel::Debug,
-            Level::Log => AppLogLevel::Log,
-            Level::Info => AppLogLevel::Info,
-            Level::Warn => AppLogLevel::Warn,
-            Level::Error => AppLogLevel::Error,
-        };
-        self.note(AppLogSource::Console, level, message);
     }
 }
 

@@ -4,7 +4,8 @@
 //! organization did before. Slow calls keep a third of all permits; beyond that the oldest of them is preempted as soon
 //! as somebody else needs its permit. So organizations that are slow cost the others a moment each, however many they
 //! are. What an organization did lately only decides who comes first: those known to be quick, those who are new, those
-//! who were slow.
+//! who were slow, and of these the less slow ones. The slower they are, the fewer permits they get, and whoever is less slow
+//! may end what has lasted long.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,6 +18,9 @@ use tokio_util::sync::CancellationToken;
 
 /// How long one call of an app may take before it is slow: starting the app, if need be, and what it does with one event.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
+/// How long its calls usually take at least, of an organization that is slower than others that are slow, and of the slowest.
+const SLOWER: Duration = Duration::from_secs(2);
+const SLOWEST: Duration = Duration::from_secs(5);
 /// How long an organization counts as slow after it was: twice as long each time, so many times.
 const SLOW_FOR: Duration = Duration::from_mins(5);
 const MOST_DOUBLINGS: u32 = 4;
@@ -34,13 +38,32 @@ pub(crate) enum Work {
     Task,
 }
 
-/// What is known of an organization.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What is known of an organization. The first go before the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Standing {
     Quick,
     /// Nothing is known, or nothing that still counts.
     New,
     Slow,
+    Slower,
+    Slowest,
+}
+
+impl Standing {
+    /// Of an organization whose calls are slow, and take so long.
+    fn of_slow(usual: Duration) -> Self {
+        if usual >= SLOWEST {
+            Self::Slowest
+        } else if usual >= SLOWER {
+            Self::Slower
+        } else {
+            Self::Slow
+        }
+    }
+
+    fn is_slow(self) -> bool {
+        self >= Self::Slow
+    }
 }
 
 /// Who is looked for in one pass over those who wait.
@@ -51,6 +74,16 @@ pub(crate) enum Pass {
 }
 
 impl Pass {
+    pub(crate) const COUNT: usize = 6;
+
+    /// Each pass goes its own rounds: otherwise one would begin again and again where another has ended.
+    pub(crate) fn number(self) -> usize {
+        match self {
+            Self::Anyone => 0,
+            Self::Only(standing) => 1 + standing as usize,
+        }
+    }
+
     fn includes(self, standing: Standing) -> bool {
         self == Self::Anyone || self == Self::Only(standing)
     }
@@ -91,9 +124,14 @@ struct Running {
 }
 
 impl Running {
-    fn is_slow(&self, now: Instant) -> bool {
+    /// How long the call lasts that it is at.
+    fn lasts(&self, now: Instant) -> Duration {
         let since = self.calling_since;
-        since.is_some_and(|since| now.saturating_duration_since(since) >= PATIENCE)
+        since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
+    }
+
+    fn is_slow(&self, now: Instant) -> bool {
+        self.lasts(now) >= PATIENCE
     }
 }
 
@@ -103,6 +141,8 @@ struct History {
     quick_until: Instant,
     slow_until: Instant,
     times_slow: u32,
+    /// How long its slow calls take, the latest ones above all.
+    usual: Duration,
     forgotten_at: Instant,
 }
 
@@ -141,6 +181,8 @@ impl Scheduler {
                 Pass::Only(Standing::Quick),
                 Pass::Only(Standing::New),
                 Pass::Only(Standing::Slow),
+                Pass::Only(Standing::Slower),
+                Pass::Only(Standing::Slowest),
             ]
         }
     }
@@ -212,15 +254,15 @@ impl State {
     }
 
     fn standing(&self, organization: OrganizationId, now: Instant) -> Standing {
-        let mut own = self.running.values().filter(|one| one.organization == organization);
-        if own.any(|one| one.is_slow(now)) {
-            return Standing::Slow;
-        }
-        match self.history.get(&organization) {
-            Some(history) if now < history.slow_until => Standing::Slow,
+        let own = self.running.values().filter(|one| one.organization == organization);
+        let slow = own.map(|one| one.lasts(now)).filter(|lasts| *lasts >= PATIENCE);
+        let running = slow.max().map_or(Standing::Quick, Standing::of_slow);
+        let known = match self.history.get(&organization) {
+            Some(history) if now < history.slow_until => Standing::of_slow(history.usual),
             Some(history) if now < history.quick_until => Standing::Quick,
             _ => Standing::New,
-        }
+        };
+        running.max(known)
     }
 
     fn room(&self, organization: OrganizationId, work: Work, now: Instant) -> Option<Room> {
@@ -233,8 +275,11 @@ impl State {
         let standing = self.standing(organization, now);
         let is_task = work == Work::Task;
         if is_task && count(&|one| one.work == Work::Task) >= half {
-            let others = self.preemptible(now, half / 2, |one| one.work == Work::Task);
-            return others.filter(|_| standing != Standing::Slow);
+            return if standing.is_slow() {
+                self.preempt_slower(organization, standing, now, |one| one.work == Work::Task)
+            } else {
+                self.preemptible(now, half / 2, |one| one.work == Work::Task)
+            };
         }
         let free = |most: usize| (all < most).then_some(Room::Free);
         match standing {
@@ -244,11 +289,38 @@ impl State {
                 let room = || free(self.most - self.kept_for_quick()).or_else(|| self.preempt_slow(now));
                 (new < half).then(room).flatten()
             }
-            Standing::Slow => {
-                let slow = count(&|one| one.standing == Standing::Slow || one.is_slow(now));
-                (slow < half).then(|| free(self.most - self.most / 4)).flatten()
+            Standing::Slow | Standing::Slower | Standing::Slowest => {
+                let slow = count(&|one| one.standing.is_slow() || one.is_slow(now));
+                let room = (slow < self.most_of_slow(standing)).then(|| free(self.most - self.most / 4));
+                room.flatten()
+                    .or_else(|| self.preempt_slower(organization, standing, now, |_| true))
             }
         }
+    }
+
+    /// Half of all permits; a few of these are for those who are less slow.
+    fn most_of_slow(&self, standing: Standing) -> usize {
+        let kept = match standing {
+            Standing::Slowest => 2 * self.most / 14,
+            Standing::Slower => self.most / 14,
+            _ => 0,
+        };
+        (self.most / 2).saturating_sub(kept).max(1)
+    }
+
+    /// What has lasted longest of organizations that are slower than this one. Equals do not end each other's: nobody would get done.
+    fn preempt_slower(
+        &self,
+        organization: OrganizationId,
+        standing: Standing,
+        now: Instant,
+        is_meant: impl Fn(&Running) -> bool,
+    ) -> Option<Room> {
+        let is_slower = |one: &Running| one.organization != organization && one.lasts(now) >= SLOWEST;
+        let slower = self.running.iter().filter(|(_, one)| is_meant(one) && is_slower(one));
+        let oldest = slower.min_by_key(|(_, one)| one.calling_since);
+        let oldest = oldest.filter(|_| standing < Standing::Slowest);
+        oldest.map(|(number, _)| Room::InsteadOf(*number))
     }
 
     /// How many permits only those get who are known to be quick.
@@ -286,12 +358,16 @@ impl State {
     fn preempt(&mut self, number: u64, now: Instant) {
         if let Some(one) = self.running.remove(&number) {
             one.preempted.cancel();
-            self.note_slow(one.organization, now);
+            // How long it would have taken is not known: no less than others before it.
+            let usual = self.remembered(one.organization, now).map(|history| history.usual);
+            self.note_slow(one.organization, one.lasts(now).max(usual.unwrap_or_default()), now);
         }
     }
 
-    fn note_slow(&mut self, organization: OrganizationId, now: Instant) {
+    fn note_slow(&mut self, organization: OrganizationId, took: Duration, now: Instant) {
         let before = self.remembered(organization, now);
+        let usual = before.filter(|history| history.times_slow > 0);
+        let usual = usual.map_or(took, |history| (history.usual + took) / 2);
         let is_slow_already = before.is_some_and(|history| now < history.slow_until);
         let times_slow = before.map_or(0, |history| history.times_slow) + u32::from(!is_slow_already);
         let doublings = times_slow.saturating_sub(1).min(MOST_DOUBLINGS);
@@ -303,6 +379,7 @@ impl State {
                 quick_until: now,
                 slow_until,
                 times_slow,
+                usual,
                 forgotten_at: slow_until + QUICK_FOR,
             },
             now,
@@ -316,9 +393,9 @@ impl State {
             return;
         }
         let quick_until = now + QUICK_FOR;
-        let (times_slow, forgotten_at) = match before {
-            Some(history) if history.times_slow > 0 => (history.times_slow, history.forgotten_at),
-            _ => (0, quick_until),
+        let (times_slow, usual, forgotten_at) = match before {
+            Some(history) if history.times_slow > 0 => (history.times_slow, history.usual, history.forgotten_at),
+            _ => (0, Duration::ZERO, quick_until),
         };
         self.remember(
             organization,
@@ -326,6 +403,7 @@ impl State {
                 quick_until,
                 slow_until: now,
                 times_slow,
+                usual,
                 forgotten_at,
             },
             now,
@@ -356,10 +434,10 @@ impl State {
         let Some(one) = self.running.get_mut(&number) else {
             return;
         };
-        let (organization, was_slow) = (one.organization, one.is_slow(now));
+        let (organization, took) = (one.organization, one.lasts(now));
         one.calling_since = None;
-        if was_slow {
-            self.note_slow(organization, now);
+        if took >= PATIENCE {
+            self.note_slow(organization, took, now);
         }
     }
 
@@ -540,8 +618,8 @@ mod tests {
         let mut state = scheduler.state();
         let one = organization(1);
         for times in 0..8 {
-            state.note_slow(one, now);
-            state.note_slow(one, now);
+            state.note_slow(one, PATIENCE, now);
+            state.note_slow(one, PATIENCE, now);
             state.note_quick(one, now);
             let lasts = SLOW_FOR * 2_u32.pow(times.min(MOST_DOUBLINGS));
             assert_eq!(
@@ -555,7 +633,7 @@ mod tests {
             assert_eq!(state.standing(one, now), Standing::Quick, "{times}");
         }
         now += QUICK_FOR;
-        state.note_slow(one, now);
+        state.note_slow(one, PATIENCE, now);
         assert_eq!(state.standing(one, now + SLOW_FOR), Standing::New, "forgotten");
     }
 
@@ -563,7 +641,7 @@ mod tests {
     fn only_so_many_are_remembered() {
         let (scheduler, now) = (Scheduler::new(4), Instant::now());
         let mut state = scheduler.state();
-        state.note_slow(organization(0), now);
+        state.note_slow(organization(0), PATIENCE, now);
         for number in 1..3 * MOST_REMEMBERED as u128 {
             state.note_quick(organization(number), now);
         }
@@ -577,8 +655,8 @@ mod tests {
         now: Instant,
         /// When each call ends that nobody preempts.
         ends: HashMap<u64, Instant>,
-        /// Where the round of organizations is.
-        served: u128,
+        /// Where the round of organizations is, in each pass.
+        served: [u128; Pass::COUNT],
     }
 
     impl Simulation {
@@ -587,7 +665,7 @@ mod tests {
                 scheduler: Scheduler::new(4),
                 now: Instant::now(),
                 ends: HashMap::new(),
-                served: 0,
+                served: [0; Pass::COUNT],
             }
         }
 
@@ -608,8 +686,9 @@ mod tests {
                 state.end(number, now);
             }
             let mut round: Vec<u128> = waiting.to_vec();
-            round.sort_unstable_by_key(|id| (*id <= self.served, *id));
             for pass in passes {
+                let served = self.served[pass.number()];
+                round.sort_unstable_by_key(|id| (*id <= served, *id));
                 for id in &round {
                     let whose = organization(*id);
                     if !pass.includes(state.standing(whose, now)) {
@@ -625,7 +704,7 @@ mod tests {
                     let (number, _) = state.start(whose, Work::Events, now);
                     state.begin_call(number, now);
                     self.ends.insert(number, now + takes(*id));
-                    self.served = *id;
+                    self.served[pass.number()] = *id;
                     return Some(*id);
                 }
             }
@@ -716,6 +795,60 @@ mod tests {
         let again: Vec<u128> = (1..=20).collect();
         simulation.pass_time(Duration::from_secs(5), &again, attacker);
         let busy = simulation.scheduler.state().running.len();
-        assert_eq!(busy, 14, "half of the permits are enough for those who were slow");
+        assert_eq!(
+            busy, 10,
+            "a third of the permits is enough for those who were very slow"
+        );
+    }
+
+    /// Whoever takes a little more than a second does not wait for those who take half a minute.
+    #[test]
+    fn a_little_slow_is_not_behind_very_slow() {
+        for (count, takes) in [(8, SLOW), (40, SLOW), (40, Duration::from_secs(4))] {
+            let takes = |id: u128| {
+                if id >= VICTIM {
+                    Duration::from_millis(1300)
+                } else {
+                    takes
+                }
+            };
+            let mut simulation = Simulation::new();
+            let attackers: Vec<u128> = (1..=count).collect();
+            simulation.wait_of(VICTIM, &[], takes);
+            simulation.pass_time(Duration::from_secs(2), &[], takes);
+            assert_eq!(
+                simulation
+                    .scheduler
+                    .state()
+                    .standing(organization(VICTIM), simulation.now),
+                Standing::Slow
+            );
+            for minute in 0..6 {
+                let wait = simulation.wait_of(VICTIM, &attackers, takes);
+                assert!(wait < Duration::from_secs(10), "{count}: {wait:?} in minute {minute}");
+                simulation.pass_time(Duration::from_secs(53), &attackers, takes);
+            }
+        }
+    }
+
+    #[test]
+    fn who_is_preempted_is_no_less_slow_for_it() {
+        let (scheduler, now) = (Scheduler::new(4), Instant::now());
+        let mut state = scheduler.state();
+        let one = organization(1);
+        state.note_slow(one, SLOW, now);
+        for _ in 0..10 {
+            let (number, _) = state.start(one, Work::Events, now);
+            state.begin_call(number, now);
+            state.preempt(number, now + PATIENCE);
+        }
+        assert_eq!(state.standing(one, now + PATIENCE), Standing::Slowest);
+        // One call that took long is made good by others.
+        let other = organization(2);
+        state.note_slow(other, SLOW, now);
+        for _ in 0..6 {
+            state.note_slow(other, PATIENCE, now);
+        }
+        assert_eq!(state.standing(other, now), Standing::Slow);
     }
 }

@@ -269,7 +269,7 @@ impl Apps {
         let Found { what, permit } = found;
         match what {
             What::Task(task) => self.carry_out(&task, &permit).await.map(|()| true),
-            What::Events(id) => self.deliver(id, &permit, stop).await,
+            What::Events(id) => Box::pin(self.deliver(id, &permit, stop)).await,
         }
     }
 
@@ -304,7 +304,7 @@ impl Apps {
         };
         let claimed = core
             .service
-            .claim_app_task(core.worker, &core.tasks_of, &mut begin)
+            .claim_app_task(core.worker, &core.tasks_of[pass.number()], &mut begin)
             .await?;
         Ok(claimed.zip(permit).map(|(task, permit)| Found {
             what: What::Task(Box::new(task)),
@@ -317,7 +317,7 @@ impl Apps {
         let mut pauses = floor.pauses.lock().await;
         pauses.tidy(Instant::now());
         let mut quiet = Quiet::default();
-        let mut round = self.core.events_of.take().await;
+        let mut round = self.core.events_of[pass.number()].take().await;
         for start in round.starts() {
             let found = self
                 .find_after(DueAfter::all_of(start), pass, floor, (&mut pauses, &mut quiet))

@@ -18,6 +18,8 @@ pub(crate) enum Failure {
     NoSuchMethod,
     /// What was sent is no form of ours.
     Unreadable,
+    /// A form hardly arrived.
+    TooSlow,
     /// An identity provider's word was not taken. Why is for administrators to see.
     NotVouchedFor,
     Service(Arc<Error>),
@@ -77,6 +79,10 @@ impl Failure {
                 request_id: needs_help.then_some(request_id),
             },
         );
+        if status == StatusCode::REQUEST_TIMEOUT {
+            let close = HeaderValue::from_static("close");
+            response.headers_mut().insert(header::CONNECTION, close);
+        }
         if let Some(wait) = self.wait() {
             let wait = HeaderValue::from(show::whole_seconds(wait));
             response.headers_mut().insert(header::RETRY_AFTER, wait);
@@ -99,6 +105,7 @@ impl Failure {
             Self::NoSuchPage => missing(),
             Self::NoSuchMethod => (StatusCode::METHOD_NOT_ALLOWED, "That does not work here", again()),
             Self::Unreadable => (StatusCode::BAD_REQUEST, "We could not read that form", again()),
+            Self::TooSlow => (StatusCode::REQUEST_TIMEOUT, "That took too long", again()),
             Self::NotVouchedFor => (StatusCode::FORBIDDEN, "You could not be signed in", refused.to_owned()),
             Self::Template(_) => ours(),
             Self::Service(error) => match &**error {
@@ -117,7 +124,7 @@ impl Failure {
                     (StatusCode::SERVICE_UNAVAILABLE, "Server busy", limited(detail, *wait))
                 }
                 Error::Outage(_) => {
-                    let text = "The database does not answer at the moment. Try again in a few seconds.";
+                    let text = "Something this page needs does not answer at the moment. Try again in a few seconds.";
                     (StatusCode::SERVICE_UNAVAILABLE, "Server busy", text.to_owned())
                 }
                 Error::Conflict { .. } | Error::Stale(_) => {

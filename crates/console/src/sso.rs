@@ -2,7 +2,7 @@
 
 use askama::Template;
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, Query, State};
+use axum::extract::{DefaultBodyLimit, FromRequest, Query, Request as HttpRequest, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -16,9 +16,9 @@ use crate::failure::Failure;
 use crate::page::{go_to, opened, page, with_cookie, with_next};
 use crate::visitor::{Asked, Id, Sent, Visitor};
 
-/// An assertion has at most 512 KiB; in a form, it takes more room.
-const MOST_BYTES: usize = 1024 * 1024;
-const MOST_ASSERTION: usize = 512 * 1024;
+/// What the verifier reads, in base64; in a form, it takes more room.
+const MOST_ASSERTION: usize = auth::saml::MAX_RESPONSE / 2 * 3;
+const MOST_BYTES: usize = auth::saml::MAX_RESPONSE / 4 * 7;
 /// Longer than any that we give out.
 const MOST_BROWSER: usize = 100;
 
@@ -97,12 +97,13 @@ fn ask_first(visitor: &Visitor, sso: Sso, path: &str, asked: &Asked) -> Option<R
     })
 }
 
-/// Which browser it is, and whose account it is signed in to: what an identity provider answers must come back to it.
+/// Which browser it is, and whose account it is signed in to, if not by a provider's word: what an identity provider answers
+/// must come back to it.
 async fn setting_out(identity: &Identity, visitor: &Visitor) -> Result<(String, Option<UserId>), Failure> {
     let known = visitor.browser.clone().filter(|browser| browser.len() <= MOST_BROWSER);
     let browser = known.unwrap_or_else(|| auth::key::new_token("hgb_", identity.service().chance().bytes()));
     let person = visitor.person(identity.service()).await?;
-    Ok((browser, person.map(|person| person.user)))
+    Ok((browser, person.and_then(|person| person.by_own_proof())))
 }
 
 fn departure<'a>(
@@ -135,8 +136,11 @@ async fn finish_saml(
     State(identity): State<Identity>,
     visitor: Visitor,
     Id(domain): Id<DomainId>,
-    Sent(SamlAnswer { response }): Sent<SamlAnswer>,
+    form: HttpRequest,
 ) -> Result<Response, Failure> {
+    // Nothing is read for a domain that is not there.
+    identity.service().domain_for_sign_in(domain).await?;
+    let Sent(SamlAnswer { response }) = Sent::from_request(form, &()).await?;
     if response.len() > MOST_ASSERTION {
         return Err(Failure::NotVouchedFor);
     }

@@ -1,6 +1,7 @@
 //! Who asks: whoever it is, or somebody who has signed in.
 
 use std::convert::Infallible;
+use std::io;
 use std::str::FromStr;
 
 use axum::body::{Body, Bytes};
@@ -171,16 +172,19 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Sent<T> {
     }
 }
 
-/// Whoever serves these pages may have had no room for the rest of a form.
+/// Whoever serves these pages may have had no room for the rest of a form, or may have waited for it too long.
 fn unreadable(broken: &(dyn std::error::Error + 'static)) -> Failure {
     let mut causes = std::iter::successors(Some(broken), |error| error.source());
-    match causes.find_map(|cause| cause.downcast_ref()) {
-        Some(Error::Unavailable { detail, wait }) => {
-            let (detail, wait) = (detail.clone(), *wait);
-            Error::Unavailable { detail, wait }.into()
-        }
-        _ => Failure::Unreadable,
+    causes.find_map(known).unwrap_or(Failure::Unreadable)
+}
+
+fn known(cause: &(dyn std::error::Error + 'static)) -> Option<Failure> {
+    if let Some(Error::Unavailable { detail, wait }) = cause.downcast_ref() {
+        let (detail, wait) = (detail.clone(), *wait);
+        return Some(Error::Unavailable { detail, wait }.into());
     }
+    let kind = cause.downcast_ref::<io::Error>()?.kind();
+    (kind == io::ErrorKind::TimedOut).then_some(Failure::TooSlow)
 }
 
 /// What stands behind the question mark. What cannot be read says nothing: whoever mistypes a filter sees the page.

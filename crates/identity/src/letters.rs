@@ -112,7 +112,7 @@ fn parts(letter: &Letter) -> Parts {
                     from(address),
                     moment(*at)
                 ),
-                "Recovery codes get an owner in when single sign-on does not work. All owners are told of each use."
+                "Recovery codes get an owner in when single sign-on does not work. Owners are told of each use."
                     .to_owned(),
             ],
             closing: "If this should not have happened, remove that owner and make new recovery codes.".to_owned(),

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-use crate::budget::Budget;
 use crate::failure::shorten;
 use crate::host::LARGEST_ANSWER;
 use crate::process::Process;
+use crate::sandbox::Budgets;
 use crate::sandbox::GRACE;
 use crate::wire::{Answer, Call, Kind, Order, Report, Task, line, response_line};
 use crate::{Capabilities, Failure, Host, Json, Limits, Reservation};
@@ -47,11 +47,11 @@ impl Instance {
         task: &Task,
         limits: Arc<Limits>,
         host: Arc<dyn Host>,
-        budget: Budget,
+        budgets: Budgets,
         place: OwnedSemaphorePermit,
     ) -> Result<Self, Failure> {
         process.send(task);
-        let mut errands = Errands::new(host, limits.clone(), budget);
+        let mut errands = Errands::new(host, limits.clone(), budgets);
         errands.allow(1);
         let capabilities = Capabilities::default();
         let mut instance = Self {
@@ -203,19 +203,25 @@ impl Instance {
                 return Err(Failure::Closed);
             };
             let has_room = self.errands.has_room();
+            let (sent, organization) = (self.errands.budgets.sent.clone(), self.errands.host.organization());
+            let next_report = async {
+                sent.until_room(organization).await;
+                process.report(deadline).await
+            };
             let said = tokio::select! {
-                report = process.report(deadline), if has_room => match report {
+                report = next_report, if has_room => match report {
                     Ok(report) => self.errands.take(report),
                     Err(failure) => Err(failure),
                 },
-                () = sleep_until(deadline), if !has_room => Err(Failure::TooSlow),
+                () = sleep_until(deadline) => Err(Failure::TooSlow),
+                () = self.errands.is_ended.notified() => Err(unread()),
                 Some(answer) = self.errands.under_way.join_next() => {
                     // One that was called off has no answer.
                     if let Ok((answer, memory)) = answer {
                         process.send_answer(answer, memory);
                     }
                     if process.unread() > self.most_unread {
-                        Err(Failure::Crashed("it does not read what it asked for".to_owned()))
+                        Err(unread())
                     } else {
                         Ok(None)
                     }
@@ -241,6 +247,10 @@ impl Instance {
             process.kill().await;
         }
     }
+}
+
+fn unread() -> Failure {
+    Failure::Crashed("it does not read what it asked for".to_owned())
 }
 
 fn crashed() -> Failure {
@@ -281,7 +291,9 @@ struct Errands {
     limits: Arc<Limits>,
     /// Answers, as lines, and the memory they take.
     under_way: JoinSet<(String, Arc<Reservation>)>,
-    budget: Budget,
+    budgets: Budgets,
+    /// Others need the memory of what the app does not read.
+    is_ended: Arc<Notify>,
     /// Held by each call to the host that is under way.
     calling: Arc<()>,
     /// How many bytes these calls carry.
@@ -291,12 +303,13 @@ struct Errands {
 }
 
 impl Errands {
-    fn new(host: Arc<dyn Host>, limits: Arc<Limits>, budget: Budget) -> Self {
+    fn new(host: Arc<dyn Host>, limits: Arc<Limits>, budgets: Budgets) -> Self {
         Self {
             host,
             limits,
             under_way: JoinSet::new(),
-            budget,
+            budgets,
+            is_ended: Arc::default(),
             calling: Arc::new(()),
             carried: Arc::default(),
             calls_left: 0,
@@ -360,11 +373,14 @@ impl Errands {
         let (host, calling) = (self.host.clone(), self.calling.clone());
         let limits = self.limits.clone();
         let carried = Carried::new(&self.carried, call.text().len());
+        let sent = self.budgets.sent.reserve(self.host.organization(), &self.is_ended);
+        // As it was written, and what is made of it.
+        sent.settle(2 * call.text().len());
         let memory = self.reserve();
         self.under_way.spawn(async move {
             let answered = answer(id, &*host, &limits, call, &memory).await;
             let answer = answered.unwrap_or_else(|sentence| line(&Answer::new(id, Err(sentence))));
-            drop((calling, carried));
+            drop((calling, carried, sent));
             (answer, memory)
         });
     }
@@ -378,7 +394,8 @@ impl Errands {
     }
 
     fn reserve(&self) -> Arc<Reservation> {
-        Arc::new(self.budget.reserve(self.host.organization()))
+        let answers = &self.budgets.answers;
+        Arc::new(answers.reserve(self.host.organization(), &self.is_ended))
     }
 }
 
@@ -433,6 +450,11 @@ async fn answer(
             }
             Ok(line(&Answer::new(id, Ok(json))))
         }
-        Call::Fetch(request) => Ok(response_line(id, host.fetch(request, memory).await?)),
+        Call::Fetch(request) => tokio::select! {
+            response = host.fetch(request, memory) => Ok(response_line(id, response?)),
+            () = memory.is_ended() => {
+                Err("the response stopped halfway while others needed the memory: ask again later".to_owned())
+            }
+        },
     }
 }

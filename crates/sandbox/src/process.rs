@@ -35,6 +35,9 @@ pub(crate) struct Process {
     unread: Arc<AtomicUsize>,
 }
 
+/// For the allocator: it takes memory in small portions, as there is a limit to it, and asks the system nothing about the machine.
+const ALLOCATOR: [(&str, &str); 2] = [("MIMALLOC_ARENA_RESERVE", "32MiB"), ("MIMALLOC_USE_NUMA_NODES", "1")];
+
 impl Process {
     /// Starts a child, and tells it its limits. It is good for work once it has said what the system keeps from it.
     pub(crate) async fn start(program: &Program, limits: &Limits, longest: usize) -> Result<(Self, Layers), Failure> {
@@ -53,6 +56,7 @@ impl Process {
         command
             .args(&program.args)
             .env_clear()
+            .envs(ALLOCATOR)
             .current_dir("/")
             .kill_on_drop(true);
         command

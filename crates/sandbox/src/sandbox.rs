@@ -56,7 +56,14 @@ pub struct Sandbox {
     strictness: Strictness,
     readings: Turns,
     instances: Arc<Semaphore>,
-    answers: Budget,
+    budgets: Budgets,
+}
+
+/// The memory that all apps share: for what they send, and for what they are answered.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Budgets {
+    pub(crate) sent: Budget,
+    pub(crate) answers: Budget,
 }
 
 impl Sandbox {
@@ -65,7 +72,7 @@ impl Sandbox {
             program,
             readings: Turns::new(limits.readings),
             instances: Arc::new(Semaphore::new(limits.instances)),
-            answers: Budget::default(),
+            budgets: Budgets::default(),
             limits: Arc::new(limits),
             strictness: Strictness::default(),
         }
@@ -136,7 +143,7 @@ impl Sandbox {
             meta,
         };
         let (process, _) = self.start(self.limits.longest_line()).await?;
-        Instance::open(process, &task, self.limits.clone(), host, self.answers.clone(), place).await
+        Instance::open(process, &task, self.limits.clone(), host, self.budgets.clone(), place).await
     }
 
     /// A place among those that may go on at once.

@@ -59,7 +59,7 @@ impl Service {
         let owner = users::cases::insert(&mut db, &new, hash).await?;
         let (seen, mut entries) =
             organizations::cases::create(&mut db, self, &first_organization(), &Person::from(&owner)).await?;
-        let fresh = keys::cases::insert(&mut db, owner.id, &first_key(), welcome.api_key.clone()).await?;
+        let fresh = keys::cases::insert(&mut db, owner.id, &first_key(), welcome.api_key.clone(), false).await?;
         let operator = operators::bootstrap(&mut db, &owner).await?;
         entries.extend([Entry::created(&owner), operator, Entry::created(&fresh.key)]);
         db.commit(&Who::system(), &entries).await?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::Service;
 use crate::access::{Caller, Known, Permission, Request, Who};
 use crate::cache::{Load, Question, Weigh};
-use crate::db::Version;
+use crate::db::{Version, caller};
 use crate::error::{Error, Result};
 use crate::id::{KeyId, OrganizationId};
 use crate::keys::{self, Reach};
@@ -50,6 +50,7 @@ impl Service {
         let holder = self.holder(credential, None, seen).await?;
         holder.may::<P>()?;
         self.note_scope::<P>(&holder);
+        caller::identify(holder.person.id, None);
         Ok(holder.known(request, seen))
     }
 
@@ -89,6 +90,7 @@ impl Service {
             )));
         }
         self.note_scope::<P>(&holder);
+        caller::identify(holder.person.id, Some(target));
         Ok(Caller {
             known: holder.known(request, seen),
             organization: target,

@@ -18,11 +18,14 @@ use crate::clock::{Chance, Time};
 use crate::error::{Error, Result};
 use crate::idempotency;
 
+pub mod caller;
+mod fair;
 mod log;
 mod postgres;
 mod turns;
 mod version;
 
+use fair::FairSemaphore;
 pub(crate) use log::log_page;
 pub(crate) use postgres::answered;
 use postgres::{Lease, Pool};
@@ -81,6 +84,7 @@ pub enum Store {
     Sqlite {
         file: PathBuf,
         readers: SqlitePool,
+        turns: FairSemaphore,
         writer: Writer,
         version: SqliteVersion,
     },
@@ -157,6 +161,7 @@ impl Store {
         Ok(Self::Sqlite {
             file,
             readers,
+            turns: FairSemaphore::new(SQLITE_READERS as usize),
             writer,
             version,
         })
@@ -179,13 +184,19 @@ impl Store {
     /// A connection for reading: no transaction, each statement stands alone.
     pub(crate) async fn read(&self) -> Result<Session> {
         Ok(match self {
-            Self::Sqlite { readers, .. } => Session::SqliteRead(readers.acquire().await?),
+            Self::Sqlite { readers, turns, .. } => {
+                let permit = turns.acquire().await?;
+                Session::SqliteRead(Reader {
+                    connection: readers.acquire().await?,
+                    _permit: permit,
+                })
+            }
             Self::Postgres { pool, .. } => Session::PostgresRead(pool.read().await?),
         })
     }
 
     /// A transaction for one use case. Dropped without [`Writing::commit`], it leaves no trace.
-    pub(crate) async fn write(&self, now: Time, chance: &Chance) -> Result<Writing> {
+    pub(crate) async fn write(&self, now: Time, chance: &Chance, budget: activity::Budget) -> Result<Writing> {
         let session = match self {
             Self::Sqlite { writer, .. } => Session::SqliteWrite(writer.turn().await?),
             Self::Postgres { pool, .. } => Session::PostgresWrite(pool.begin().await?),
@@ -194,6 +205,7 @@ impl Store {
             session,
             now,
             chance: chance.clone(),
+            budget,
             made: AtomicU16::new(0),
         })
     }
@@ -249,10 +261,16 @@ impl Store {
 
 /// One use of one database connection.
 pub(crate) enum Session {
-    SqliteRead(PoolConnection<Sqlite>),
+    SqliteRead(Reader),
     SqliteWrite(Turn),
     PostgresRead(Lease),
     PostgresWrite(Lease),
+}
+
+/// A connection to read SQLite's file, and the right to it.
+pub(crate) struct Reader {
+    connection: PoolConnection<Sqlite>,
+    _permit: fair::Permit,
 }
 
 /// What a statement runs on.
@@ -264,7 +282,7 @@ pub(crate) enum Connection<'a> {
 impl Session {
     pub(crate) fn connection(&mut self) -> Connection<'_> {
         match self {
-            Self::SqliteRead(conn) => Connection::Sqlite(conn),
+            Self::SqliteRead(reader) => Connection::Sqlite(&mut reader.connection),
             Self::SqliteWrite(turn) => Connection::Sqlite(turn),
             Self::PostgresRead(lease) | Self::PostgresWrite(lease) => Connection::Postgres(&mut *lease),
         }
@@ -291,6 +309,7 @@ pub(crate) struct Writing {
     session: Session,
     pub(crate) now: Time,
     pub(crate) chance: Chance,
+    budget: activity::Budget,
     made: AtomicU16,
 }
 
@@ -320,6 +339,10 @@ impl Writing {
     /// Bookkeeping aside there is no other way to commit, so no deed goes unrecorded. A dry run goes through all of
     /// it and is then undone.
     pub(crate) async fn commit(mut self, who: &Who, entries: &[Entry]) -> Result<()> {
+        // What the server does by itself is never refused.
+        if who.user.is_some() {
+            self.budget.take(entries)?;
+        }
         activity::record(&mut self, who, entries).await?;
         if let Some(claim) = &who.request.claim {
             idempotency::settle(&mut self, claim).await?;

@@ -288,7 +288,7 @@ impl Drop for Slot {
 }
 
 /// Who counts as one: a /48 of IPv6, and a /24 of IPv4, as those who rent addresses rent neighbors.
-fn neighborhood(address: IpAddr) -> IpAddr {
+pub fn neighborhood(address: IpAddr) -> IpAddr {
     match network(address) {
         IpAddr::V4(v4) => IpAddr::V4(Ipv4Addr::from_bits(v4.to_bits() & !0xff)),
         IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() >> 80 << 80)),

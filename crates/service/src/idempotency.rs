@@ -16,6 +16,7 @@ use crate::clock::Time;
 use crate::db::{Session, Writing, changed, on};
 use crate::error::{Error, Result};
 use crate::id::UserId;
+use crate::retention::delete_oldest;
 
 /// How long an answer is kept.
 const KEPT: TimeDelta = TimeDelta::hours(24);
@@ -147,14 +148,7 @@ impl Service {
 
     /// Clears old answers away and tells how many.
     pub async fn forget_old_answers(&self) -> Result<u64> {
-        let mut db = self.write().await?;
-        let before = db.now - KEPT;
-        let gone = changed!(
-            db,
-            sqlx::query("DELETE FROM idempotency WHERE created_at < $1").bind(before)
-        )?;
-        db.commit_unrecorded().await?;
-        Ok(gone)
+        self.delete_older_than(KEPT, delete_oldest!("idempotency")).await
     }
 }
 

@@ -25,7 +25,9 @@ pub mod operators;
 pub mod organizations;
 mod page;
 pub mod pipeline;
+mod retention;
 mod rotation;
+pub mod round;
 mod scope;
 pub mod second_factor;
 pub mod sessions;
@@ -38,6 +40,7 @@ pub mod users;
 use std::sync::Arc;
 
 pub use clock::{Chance, Clock, Time};
+pub use db::caller;
 pub use db::{PoolUse, Store};
 pub use error::{Error, Invalid, Result};
 pub use id::{
@@ -82,6 +85,7 @@ struct Core {
     /// How strong new passwords are is estimated beside the hashing, one at a time.
     password_estimates: HashQueue,
     founding: Founding,
+    activity_budget: activity::Budget,
     kept_answers: KeptBytes,
     instance: Instance,
 }
@@ -100,6 +104,7 @@ impl Service {
             hashing: HashQueue::default(),
             password_estimates: HashQueue::with_slots(1),
             founding: Founding::new(instance.hourly_limits),
+            activity_budget: activity::Budget::new(instance.hourly_limits),
             kept_answers: KeptBytes::default(),
             instance,
         };
@@ -119,7 +124,9 @@ impl Service {
     }
 
     async fn write(&self) -> Result<Writing> {
-        self.core.store.write(self.core.clock.now(), &self.core.chance).await
+        let core = &self.core;
+        let budget = core.activity_budget.clone();
+        core.store.write(core.clock.now(), &core.chance, budget).await
     }
 }
 

@@ -28,6 +28,11 @@ pub struct HourlyLimits(Option<i64>);
 
 impl HourlyLimits {
     pub const OFF: Self = Self(None);
+
+    /// A limit as the operator set it. None: there is none.
+    pub(crate) fn scaled(self, limit: u32) -> Option<u32> {
+        self.0.and_then(|factor| u32::try_from(factor).ok()?.checked_mul(limit))
+    }
 }
 
 impl Default for HourlyLimits {
@@ -78,6 +83,10 @@ pub(crate) enum Action {
     JoinNotice,
     /// Other mails that tell people of an organization what happened there.
     Notice,
+    /// Mails that tell owners that a recovery code was used.
+    RecoveryNotice,
+    /// Mails that tell somebody that their password was changed.
+    PasswordNotice,
     /// Sign-ups that were refused because the address has an account, by a link that the inviter saw.
     KnownAddress,
 }
@@ -94,6 +103,8 @@ impl Action {
             Self::Team => "team",
             Self::JoinNotice => "join_notice",
             Self::Notice => "notice",
+            Self::RecoveryNotice => "recovery_notice",
+            Self::PasswordNotice => "password_notice",
             Self::KnownAddress => "known_address",
         }
     }
@@ -108,7 +119,7 @@ impl Action {
             Self::ApiKey => "new API keys",
             Self::BatchExport => "new batch exports",
             Self::Team => "new teams",
-            Self::JoinNotice | Self::Notice => "notices",
+            Self::JoinNotice | Self::Notice | Self::RecoveryNotice | Self::PasswordNotice => "notices",
             Self::KnownAddress => "invites, by links that were passed on, for addresses that have an account",
         }
     }
@@ -117,6 +128,8 @@ impl Action {
     fn most(self, subject: Subject<'_>) -> i64 {
         match (self, subject) {
             (Self::KnownAddress, _) => 20,
+            (Self::RecoveryNotice, _) => 100,
+            (Self::PasswordNotice, _) => 10,
             // People come when they like: what one person sent in some hours is accepted in another.
             (Self::SignUp, Subject::User(_)) => 500,
             _ => subject.most(),
@@ -399,9 +412,7 @@ impl Founding {
     const REMEMBERED: usize = 10_000;
 
     pub(crate) fn new(limits: HourlyLimits) -> Self {
-        let most = limits
-            .0
-            .and_then(|factor| u32::try_from(factor).ok()?.checked_mul(Self::AN_HOUR));
+        let most = limits.scaled(Self::AN_HOUR);
         Self(
             most.and_then(NonZeroU32::new)
                 .map(|most| RateLimiter::keyed(Quota::per_hour(most))),

@@ -2,8 +2,9 @@
 //!
 //! Memory is reserved before it is used, in the size it really has: bytes that have arrived, not those that were
 //! announced, and values as they are once parsed. Until its token is known a request shares a small part with all others
-//! of that kind. Nobody, by address or by organization, gets more than three eighths; and however many large or unknown bodies there
-//! are, a quarter is left for small ones of known organizations.
+//! of that kind, and where that is full, whoever has most of it makes room. Nobody, by address or by organization, gets more
+//! than five sixteenths, and of the part for large bodies no more than half of what others leave; and however many large or
+//! unknown bodies there are, a quarter is left for small ones of known organizations.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -14,13 +15,14 @@ use std::time::Duration;
 
 use events::capture::Refusal;
 use service::OrganizationId;
-use service::sign_in::network;
+use service::sign_in::{neighborhood, network};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 use super::answers::Refused;
 use super::readers::Sender;
 use super::round::{Queue, Round};
+use super::unproven::{Bodies, Place};
 
 /// Unless the operator says otherwise.
 pub(super) const DEFAULT_BYTES: usize = 768 * 1024 * 1024;
@@ -33,9 +35,12 @@ const MOST_OF_ORGANIZATION: usize = 5_000;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Whoever waits also tries again after this: what was given back may have gone to one who cannot use it.
 const AGAIN_AFTER: Duration = Duration::from_millis(250);
-/// How many may wait, of one network and altogether. Others are asked to come back at once.
+/// How many may wait, of one network, of its neighborhood and altogether. Others are asked to come back at once.
 const MOST_WAITING_OF_NETWORK: usize = 64;
+const MOST_WAITING_OF_NEIGHBORHOOD: usize = 125;
 const MOST_WAITING: usize = 1_000;
+/// Beyond this the places are for neighborhoods of which nobody waits.
+const WAITING_OF_MANY: usize = MOST_WAITING / 2;
 
 #[derive(Debug, Clone)]
 pub(super) struct Budget(Arc<Shared>);
@@ -51,6 +56,7 @@ struct Limits {
     all: usize,
     large: usize,
     unproven: usize,
+    unproven_of_neighborhood: usize,
     unproven_of_network: usize,
     of_one: usize,
     patience: Duration,
@@ -63,9 +69,11 @@ struct Used {
     unproven: usize,
     networks: HashMap<IpAddr, Share>,
     organizations: HashMap<OrganizationId, Share>,
-    /// Those who wait for memory, by network: who is woken tries again.
-    waiting: Round<IpAddr, VecDeque<oneshot::Sender<()>>>,
+    bodies: Bodies,
+    /// Those who wait for memory, by neighborhood and network: who is woken tries again.
+    waiting: Round<IpAddr, Round<IpAddr, VecDeque<oneshot::Sender<()>>>>,
     waiters: usize,
+    waiters_of: HashMap<IpAddr, usize>,
 }
 
 /// What one network or organization uses.
@@ -73,6 +81,7 @@ struct Used {
 struct Share {
     requests: usize,
     bytes: usize,
+    large: usize,
     unproven: usize,
 }
 
@@ -82,6 +91,8 @@ pub(super) struct Reservation {
     shared: Arc<Shared>,
     network: IpAddr,
     organization: Option<OrganizationId>,
+    /// Where it stands among those that may have to make room.
+    place: Option<Place>,
     bytes: usize,
 }
 
@@ -95,8 +106,9 @@ impl Budget {
             all: bytes,
             large: bytes / 8 * 5,
             unproven: bytes / 8,
+            unproven_of_neighborhood: bytes / 16,
             unproven_of_network: bytes / 32,
-            of_one: bytes / 8 * 3,
+            of_one: bytes / 16 * 5,
             patience,
         };
         Self(Arc::new(Shared {
@@ -118,6 +130,7 @@ impl Budget {
             shared: self.0.clone(),
             network,
             organization: None,
+            place: None,
             bytes: 0,
         })
     }
@@ -128,25 +141,39 @@ impl Shared {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait(self: &Arc<Self>) -> Result<Waiting, Refused> {
+    fn wait(self: &Arc<Self>, network: IpAddr) -> Result<Waiting, Refused> {
         let mut used = self.lock();
-        if used.waiters >= MOST_WAITING {
+        let of_neighborhood = used.waiters_of.get(&neighborhood(network)).copied().unwrap_or_default();
+        let most = if of_neighborhood == 0 {
+            MOST_WAITING
+        } else {
+            WAITING_OF_MANY
+        };
+        if used.waiters >= most || of_neighborhood >= MOST_WAITING_OF_NEIGHBORHOOD {
             return Err(Refused::Busy);
         }
         used.waiters += 1;
-        Ok(Waiting(self.clone()))
+        used.waiters_of.insert(neighborhood(network), of_neighborhood + 1);
+        drop(used);
+        Ok(Waiting {
+            shared: self.clone(),
+            network,
+        })
     }
 }
 
 /// One who waits, for as long as this is there.
-struct Waiting(Arc<Shared>);
+struct Waiting {
+    shared: Arc<Shared>,
+    network: IpAddr,
+}
 
 impl Waiting {
     /// Told when something was given back.
-    fn turn(&self, network: IpAddr) -> Result<oneshot::Receiver<()>, Refused> {
+    fn turn(&self) -> Result<oneshot::Receiver<()>, Refused> {
         let (turn, told) = oneshot::channel();
-        let mut used = self.0.lock();
-        let line = used.waiting.of(network);
+        let mut used = self.shared.lock();
+        let line = used.waiting.of(neighborhood(self.network)).of(self.network);
         line.retain(|other| !other.is_closed());
         if line.len() >= MOST_WAITING_OF_NETWORK {
             return Err(Refused::Busy);
@@ -158,7 +185,14 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.0.lock().waiters -= 1;
+        let mut used = self.shared.lock();
+        used.waiters -= 1;
+        if let Entry::Occupied(mut count) = used.waiters_of.entry(neighborhood(self.network)) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
     }
 }
 
@@ -175,19 +209,12 @@ impl Reservation {
         }
         let mut used = self.shared.lock();
         let share = used.networks.get(&self.network).copied().unwrap_or_default();
-        let of_organization = self
-            .organization
-            .and_then(|organization| used.organizations.get(&organization))
-            .map_or(0, |share| share.bytes);
         let large = self.large_part(total) - self.large_part(self.bytes);
         let has_room = used.all + bytes <= limits.all
-            && used.large + large <= limits.large
             && share.bytes + bytes <= limits.of_one
             && match self.organization {
-                Some(_) => of_organization + bytes <= limits.of_one,
-                None => {
-                    used.unproven + bytes <= limits.unproven && share.unproven + bytes <= limits.unproven_of_network
-                }
+                Some(organization) => used.has_room_for(limits, organization, bytes, large),
+                None => used.make_room(limits, self, bytes),
             };
         if !has_room {
             return Err(Refused::Busy);
@@ -231,23 +258,41 @@ impl Reservation {
         Ok(())
     }
 
+    /// Lets the request hold memory for long before it is known whose it is. It ends with what this returns: that comes when
+    /// others who have less need the room. Once the token is known it never does.
+    pub(super) fn stay(&mut self) -> impl Future<Output = ()> + use<> {
+        let (end, ended) = oneshot::channel();
+        let mut used = self.shared.lock();
+        used.change(self, 0);
+        let bytes = std::mem::take(&mut self.bytes);
+        self.place = Some(used.bodies.add(self.network, end));
+        used.change(self, bytes);
+        drop(used);
+        self.bytes = bytes;
+        async move {
+            if ended.await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
     /// The request is for this organization: from now on it shares with the organization's others, whichever team they are for.
     pub(super) fn prove(&mut self, organization: OrganizationId) -> Result<(), Refused> {
         if self.organization.is_some() {
             return Ok(());
         }
         let mut used = self.shared.lock();
-        let share = used.organizations.get(&organization).copied().unwrap_or_default();
-        let limits = &self.shared.limits;
-        let has_room = share.requests < MOST_OF_ORGANIZATION
-            && share.bytes + self.bytes <= limits.of_one
-            && used.large + large_part(self.bytes) <= limits.large;
-        if !has_room {
+        let requests = used.organizations.get(&organization).map_or(0, |share| share.requests);
+        let has_room = requests < MOST_OF_ORGANIZATION
+            && used.has_room_for(&self.shared.limits, organization, self.bytes, large_part(self.bytes));
+        // Who has made room for others cannot go on.
+        if !has_room || self.place.is_some_and(|place| !used.bodies.has(place)) {
             return Err(Refused::Busy);
         }
         let bytes = self.bytes;
         used.change(self, 0);
         self.bytes = 0;
+        used.bodies.remove(self.place.take());
         self.organization = Some(organization);
         used.organizations.entry(organization).or_default().requests += 1;
         used.change(self, bytes);
@@ -279,10 +324,10 @@ impl Reservation {
 
     async fn in_turn(&mut self, mut attempt: impl FnMut(&mut Self) -> Result<(), Refused>) -> Result<(), Refused> {
         let shared = self.shared.clone();
-        let waiting = shared.wait()?;
+        let waiting = shared.wait(self.network)?;
         let deadline = Instant::now() + shared.limits.patience;
         while Instant::now() < deadline {
-            let told = waiting.turn(self.network)?;
+            let told = waiting.turn()?;
             match attempt(self) {
                 Err(Refused::Busy) => {}
                 Ok(()) => {
@@ -303,6 +348,7 @@ impl Drop for Reservation {
     fn drop(&mut self) {
         let mut used = self.shared.lock();
         used.change(self, 0);
+        used.bodies.remove(self.place.take());
         leave(&mut used.networks, self.network);
         if let Some(organization) = self.organization {
             leave(&mut used.organizations, organization);
@@ -312,10 +358,42 @@ impl Drop for Reservation {
 }
 
 impl Used {
+    /// Of the part for large bodies nobody has more than half of what others leave: so a few never have all of it.
+    fn has_room_for(&self, limits: &Limits, organization: OrganizationId, bytes: usize, large: usize) -> bool {
+        let share = self.organizations.get(&organization).copied().unwrap_or_default();
+        share.bytes + bytes <= limits.of_one && (large == 0 || self.large + share.large + 2 * large <= limits.large)
+    }
+
+    /// Whether there is room for so many bytes more of a body without a token, once others that stay have made some. Those of
+    /// one network wait for each other.
+    fn make_room(&mut self, limits: &Limits, of: &Reservation, bytes: usize) -> bool {
+        loop {
+            let of_network = self.networks.get(&of.network).map_or(0, |share| share.unproven);
+            if of_network + bytes > limits.unproven_of_network {
+                return false;
+            }
+            let is_full = self.unproven + bytes > limits.unproven;
+            let Some(place) = of.place else { return !is_full };
+            if !self.bodies.has(place) {
+                return false;
+            }
+            let is_crowded = self.bodies.of_neighborhood(place) + bytes > limits.unproven_of_neighborhood;
+            let ended = match (is_full, is_crowded) {
+                (false, false) => return true,
+                (_, true) => self.bodies.end_neighbor(place, bytes),
+                (true, false) => self.bodies.end_any(place, bytes),
+            };
+            let Some((network, freed)) = ended else { return false };
+            // It still has its memory for a moment, which counts for all, but stands in nobody's way.
+            self.unproven -= freed;
+            self.networks.entry(network).or_default().unproven -= freed;
+        }
+    }
+
     /// This network gave something back. That may be what one of its own waits for, or one of any other; not what all wait
     /// for, so only these two are told.
     fn wake(&mut self, network: IpAddr) {
-        while let Some(told) = self.waiting.pop_of(network) {
+        while let Some(told) = self.waiting.pop_of(neighborhood(network)) {
             if told.send(()).is_ok() {
                 break;
             }
@@ -339,12 +417,10 @@ impl Used {
         let share = self.networks.entry(of.network).or_default();
         set(&mut share.bytes, of.bytes, bytes);
         if let Some(organization) = of.organization {
-            set(
-                &mut self.organizations.entry(organization).or_default().bytes,
-                of.bytes,
-                bytes,
-            );
-        } else {
+            let share = self.organizations.entry(organization).or_default();
+            set(&mut share.bytes, of.bytes, bytes);
+            set(&mut share.large, large_part(of.bytes), large_part(bytes));
+        } else if of.place.is_none_or(|place| self.bodies.resize(place, bytes)) {
             set(&mut share.unproven, of.bytes, bytes);
             set(&mut self.unproven, of.bytes, bytes);
         }
@@ -367,6 +443,10 @@ fn leave<K: Eq + Hash>(shares: &mut HashMap<K, Share>, key: K) {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::Pin;
+
+    use futures_util::FutureExt;
+
     use super::*;
 
     const ALL: usize = 64 * 1024 * 1024;
@@ -394,7 +474,7 @@ mod tests {
     #[test]
     fn a_network_gets_its_part_and_all_of_it_is_given_back() {
         let budget = Budget::new(ALL);
-        let mut held: Vec<Reservation> = (0..24).map(|number| proven(&budget, 1, number, MB)).collect();
+        let mut held: Vec<Reservation> = (0..20).map(|number| proven(&budget, 1, number, MB)).collect();
         let mut next = proven(&budget, 1, 99, 0);
         assert!(is_busy(&next.grow(1)));
         let other = proven(&budget, 2, 1, 4 * MB);
@@ -409,7 +489,7 @@ mod tests {
     #[test]
     fn an_organization_gets_its_part_from_wherever_it_sends() {
         let budget = Budget::new(ALL);
-        let held: Vec<Reservation> = (0..24).map(|network| proven(&budget, network, 1, MB)).collect();
+        let held: Vec<Reservation> = (0..20).map(|network| proven(&budget, network, 1, MB)).collect();
         let mut next = budget.enter(from(99)).unwrap();
         next.grow(1).unwrap();
         assert!(
@@ -449,8 +529,9 @@ mod tests {
                 one
             })
             .collect();
-        let large: Vec<Reservation> = (0..4)
-            .map(|number| proven(&budget, number, number.into(), 10 * MB))
+        let large: Vec<Reservation> = (0_u8..)
+            .zip([20 * MB, 10 * MB, 5 * MB, 2 * MB, MB * 3 / 2])
+            .map(|(number, bytes)| proven(&budget, number, number.into(), bytes))
             .collect();
         assert!(is_busy(&proven(&budget, 99, 99, 0).grow(2 * MB)));
         let mut small: Vec<Reservation> = (10..26)
@@ -462,6 +543,120 @@ mod tests {
         small[0].shrink_to(10);
         drop(unproven);
         assert_eq!(budget.0.lock().large, 0);
+    }
+
+    #[test]
+    fn a_few_organizations_leave_room_for_large_bodies_of_others() {
+        let budget = Budget::new(ALL);
+        let mut held = Vec::new();
+        for number in [1, 2] {
+            for network in 0..100 {
+                let mut one = proven(&budget, network, number, 0);
+                if one.grow(MB * 3 / 2).is_ok() {
+                    held.push(one);
+                }
+            }
+        }
+        let mut other = proven(&budget, 200, 3, 0);
+        other.grow(4 * MB).unwrap();
+        assert!(is_busy(&other.grow(4 * MB)), "nor does this one take all that is left");
+        let mut late = budget.enter(from(201)).unwrap();
+        late.grow(2 * MB).unwrap();
+        assert!(
+            is_busy(&late.prove(organization(1))),
+            "what is large already counts as well"
+        );
+        late.prove(organization(4)).unwrap();
+    }
+
+    type Listening = Pin<Box<dyn Future<Output = ()>>>;
+
+    /// One that stays, with what it is told if it has to end.
+    fn staying(budget: &Budget, address: [u8; 4]) -> (Reservation, Listening) {
+        let mut one = budget.enter(address.into()).unwrap();
+        let ended = Box::pin(one.stay());
+        (one, ended)
+    }
+
+    #[test]
+    fn who_has_most_makes_room_for_who_has_less() {
+        let budget = Budget::new(ALL);
+        let mut held: Vec<_> = (0..8).map(|number| staying(&budget, [198, 51, number, 1])).collect();
+        for (one, _) in &mut held {
+            one.grow(MB).unwrap();
+        }
+        let (mut equal, _listening) = staying(&budget, [198, 51, 100, 1]);
+        assert!(is_busy(&equal.grow(MB)), "nobody has more");
+        equal.grow(MB / 2).unwrap();
+        let is_ended = |held: &mut Vec<(Reservation, Listening)>| -> Vec<usize> {
+            let ended = |(_, ended): &mut (_, Listening)| ended.now_or_never().is_some();
+            held.iter_mut()
+                .enumerate()
+                .filter_map(|(place, one)| ended(one).then_some(place))
+                .collect()
+        };
+        let first = is_ended(&mut held);
+        let [place] = first[..] else { panic!("{first:?}") };
+        let (mut loser, _) = held.remove(place);
+        assert!(
+            is_busy(&loser.grow(1)) && is_busy(&loser.prove(organization(1))),
+            "it is over"
+        );
+        let (mut winner, mut ended) = held.pop().unwrap();
+        winner.prove(organization(1)).unwrap();
+        let others: Vec<_> = (0..20).map(|number| staying(&budget, [203, 0, number, 1])).collect();
+        let others: Vec<_> = others
+            .into_iter()
+            .map(|(mut one, ended)| {
+                one.grow(MB / 4).unwrap();
+                (one, ended)
+            })
+            .collect();
+        assert!((&mut ended).now_or_never().is_none(), "who is known stays");
+        drop((held, loser, winner, equal, others));
+        let used = budget.0.lock();
+        assert_eq!((used.all, used.unproven), (0, 0));
+        assert!(used.networks.is_empty() && used.bodies.is_empty());
+    }
+
+    #[test]
+    fn neighbors_share_and_the_largest_makes_room_first() {
+        let budget = Budget::new(ALL);
+        let mut held: Vec<_> = (1..=4).map(|number| staying(&budget, [198, 51, 100, number])).collect();
+        for ((one, _), bytes) in held.iter_mut().zip([2 * MB, MB, MB / 2, MB / 2]) {
+            one.grow(bytes).unwrap();
+        }
+        let (mut next, _listening) = staying(&budget, [198, 51, 100, 5]);
+        assert!(is_busy(&next.grow(2 * MB)), "the neighborhood has no more");
+        next.grow(MB).unwrap();
+        let ended: Vec<bool> = held
+            .iter_mut()
+            .map(|(_, ended)| ended.now_or_never().is_some())
+            .collect();
+        assert_eq!(ended, [true, false, false, false]);
+        let (mut again, _listening) = staying(&budget, [198, 51, 100, 2]);
+        again.grow(MB).unwrap();
+        let third = staying(&budget, [198, 51, 100, 2]).0.grow(MB / 2);
+        assert!(is_busy(&third), "those of one network wait for each other");
+    }
+
+    #[tokio::test]
+    async fn there_are_places_to_wait_for_those_of_whom_nobody_waits() {
+        let budget = Budget::new(ALL);
+        let wait = |address: [u8; 4]| budget.0.wait(address.into());
+        let of_one: Vec<_> = (0..MOST_WAITING).map_while(|_| wait([192, 0, 2, 1]).ok()).collect();
+        assert_eq!(of_one.len(), MOST_WAITING_OF_NEIGHBORHOOD);
+        assert!(wait([192, 0, 2, 99]).is_err(), "nor any of its neighbors");
+        let first: Vec<_> = (0..200).map(|number| wait([198, 51, number, 1])).collect();
+        let second: Vec<_> = (0..200).map(|number| wait([198, 51, number, 1])).collect();
+        assert!(first.iter().all(Result::is_ok));
+        let count = of_one.len() + first.len() + second.iter().filter(|one| one.is_ok()).count();
+        assert_eq!(count, WAITING_OF_MANY);
+        let others: Vec<_> = (0..200).map(|number| wait([203, 0, number, 1])).collect();
+        assert!(others.iter().all(Result::is_ok), "there is room for those who are new");
+        drop((of_one, first, second, others));
+        let used = budget.0.lock();
+        assert!(used.waiters == 0 && used.waiters_of.is_empty());
     }
 
     #[test]

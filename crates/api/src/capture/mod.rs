@@ -10,6 +10,7 @@ mod receive;
 mod round;
 mod site;
 mod start;
+mod unproven;
 mod upload;
 
 use std::sync::Arc;
@@ -25,7 +26,7 @@ use tower_http::cors::{AllowHeaders, Any, CorsLayer};
 use crate::{Settings, meters, with_request_ids};
 use answers::Done;
 pub(crate) use answers::Refused;
-pub(crate) use receive::Receiver;
+pub(crate) use receive::{Receiver, at_a_rate};
 
 /// Behind one pointer: every request clones it for each layer that it passes.
 #[derive(Debug)]

@@ -1,16 +1,20 @@
 //! The bytes of a body as they arrive. Who sends too slowly is not waited for.
 
+use std::io;
 use std::time::Duration;
 
+use axum::BoxError;
 use axum::body::{Body, HttpBody};
+use axum::extract::Request;
 use axum::http::{HeaderMap, header};
 use bytes::Bytes;
 use events::capture::{MOST_PACKED_BYTES, Refusal};
+use futures_util::stream;
 use http_body_util::BodyExt;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::answers::Refused;
-use crate::body_memory::TooLarge;
+use crate::body_memory::{self, TooLarge};
 
 /// How fast a body has to arrive.
 #[derive(Debug, Clone, Copy)]
@@ -105,6 +109,14 @@ impl Receiver {
         Ok(())
     }
 
+    fn into_body(self) -> Body {
+        let pieces = stream::try_unfold(self, |mut receiver| async move {
+            let piece = receiver.next().await.map_err(|refused| failure(&refused))?;
+            Ok::<_, BoxError>(piece.map(|piece| (piece, receiver)))
+        });
+        Body::from_stream(pieces)
+    }
+
     /// Whether it is known already that nothing more comes.
     pub(super) fn is_finished(&mut self) -> bool {
         self.is_finished = self.is_finished || self.body.is_end_stream();
@@ -124,6 +136,27 @@ impl Receiver {
     }
 }
 
+/// A body that fails if it arrives too slowly, for whoever reads it as a whole: with an [`io::Error`] of the kind `TimedOut`.
+pub(crate) async fn at_a_rate(request: Request) -> Request {
+    request.map(|body| {
+        if body.is_end_stream() {
+            body
+        } else {
+            Receiver::of_at_most(body, usize::MAX).into_body()
+        }
+    })
+}
+
+/// What readers of such a body understand.
+fn failure(refused: &Refused) -> BoxError {
+    match refused {
+        Refused::Body(Refusal::TooLarge) => TooLarge.into(),
+        Refused::Busy => body_memory::busy().into(),
+        Refused::TooSlow => io::Error::from(io::ErrorKind::TimedOut).into(),
+        _ => io::Error::from(io::ErrorKind::UnexpectedEof).into(),
+    }
+}
+
 /// Why a body came to no end: the edge of the API may have ended it.
 fn refused(error: &axum::Error) -> Refused {
     let causes = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
@@ -137,8 +170,6 @@ fn refused(error: &axum::Error) -> Refused {
 
 #[cfg(test)]
 mod tests {
-    use futures_util::stream;
-
     use super::*;
 
     /// A kilobyte a tenth of a second.
@@ -176,6 +207,16 @@ mod tests {
         let stalls = Body::from_stream(futures_util::StreamExt::chain(much, silence()));
         let stalled = receive(Receiver::at_rate(stalls, MOST_PACKED_BYTES, FAST)).await;
         assert!(matches!(stalled, Err(Refused::TooSlow)), "a good start does not last");
+    }
+
+    #[tokio::test]
+    async fn whoever_reads_a_slow_body_as_a_whole_is_told() {
+        let error = sender(10, 10, 100_000).into_body().collect().await.unwrap_err();
+        let mut causes = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
+        let found = causes.find_map(|cause| cause.downcast_ref::<io::Error>());
+        assert_eq!(found.map(io::Error::kind), Some(io::ErrorKind::TimedOut));
+        let quick = Receiver::of_at_most(Body::from("quick"), usize::MAX).into_body();
+        assert_eq!(quick.collect().await.unwrap().to_bytes(), "quick");
     }
 
     #[tokio::test]

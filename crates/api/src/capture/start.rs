@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 use super::answers::Refused;
+use super::budget::Reservation;
 use super::receive::Receiver;
 use super::upload::{SCANNER, search};
 use super::{Capture, site};
@@ -42,7 +43,16 @@ pub(super) async fn decide(State(capture): State<Arc<Capture>>, request: Request
 async fn token(capture: &Capture, request: Request) -> Result<String, Refused> {
     let (parts, body) = request.into_parts();
     let mut counted = capture.budget.enter(capture.settings.client_address(&parts))?;
-    let mut receiver = Receiver::new(body, &parts.headers)?;
+    let receiver = Receiver::new(body, &parts.headers)?;
+    let ended = counted.stay();
+    tokio::select! {
+        biased;
+        () = ended => Err(Refused::Busy),
+        token = find(capture, counted, receiver) => token,
+    }
+}
+
+async fn find(capture: &Capture, mut counted: Reservation, mut receiver: Receiver) -> Result<String, Refused> {
     let mut scan = TokenScan::default();
     let mut first = None;
     while let Some(bytes) = receiver.next().await? {

@@ -100,25 +100,57 @@ struct Upload<'a> {
     has_candidate: bool,
 }
 
+/// What has come of a body.
+enum Size {
+    /// All of it: its text.
+    Small(Vec<u8>),
+    /// More may follow, or come out of it.
+    Other(Vec<u8>),
+}
+
 impl Upload<'_> {
     async fn run(mut self) -> Result<Done> {
-        let bytes = match self.reading.parameters.take_data() {
+        let first = match self.reading.parameters.take_data() {
             Some(data) => {
                 self.receiver.ignore();
                 data
             }
-            None => self.start().await?,
+            None => self.receiver.next().await?.map_or_else(Vec::new, Vec::from),
         };
-        let is_whole = bytes.len() <= SMALL && self.receiver.is_finished();
-        if is_whole && is_json(&bytes) {
-            return self.take_small(bytes).await;
+        match self.sort(first)? {
+            Size::Small(text) => self.take_small(text).await,
+            // Few come here, and those who do not should not carry what it takes.
+            Size::Other(first) => Box::pin(self.take_pieces(first)).await,
         }
-        if is_whole && let Some(text) = small(&bytes)? {
-            drop(bytes);
-            return self.take_small(text).await;
+    }
+
+    fn sort(&mut self, bytes: Vec<u8>) -> Result<Size> {
+        if bytes.len() > SMALL || !self.receiver.is_finished() {
+            return Ok(Size::Other(bytes));
         }
-        // Few come here, and those who do not should not carry what it takes.
-        Box::pin(self.take_proven(bytes)).await
+        if is_json(&bytes) {
+            return Ok(Size::Small(bytes));
+        }
+        Ok(small(&bytes)?.map_or(Size::Other(bytes), Size::Small))
+    }
+
+    /// Until its token is known, it may have to make room for others.
+    async fn take_pieces(mut self, first: Vec<u8>) -> Result<Done> {
+        let ended = self.reservation.stay();
+        tokio::select! {
+            biased;
+            () = ended => Err(Refused::Busy),
+            taken = self.take_from(first) => taken,
+        }
+    }
+
+    async fn take_from(mut self, first: Vec<u8>) -> Result<Done> {
+        self.prove_by_query().await?;
+        let bytes = self.start(first).await?;
+        match self.sort(bytes)? {
+            Size::Small(text) => self.take_small(text).await,
+            Size::Other(bytes) => self.take_proven(bytes).await,
+        }
     }
 
     async fn take_proven(self, bytes: Vec<u8>) -> Result<Done> {
@@ -128,11 +160,7 @@ impl Upload<'_> {
     }
 
     /// All of a small body, or the beginning of a larger one. What was announced does not count, only what is there.
-    async fn start(&mut self) -> Result<Vec<u8>> {
-        let Some(first) = self.receiver.next().await? else {
-            return Ok(Vec::new());
-        };
-        let mut bytes = Vec::from(first);
+    async fn start(&mut self, mut bytes: Vec<u8>) -> Result<Vec<u8>> {
         if !self.receiver.is_finished() {
             self.reserve(bytes.capacity()).await?;
         }
@@ -292,11 +320,17 @@ fn searched(text: &[u8]) -> (TokenScan, Progress) {
 
 /// Who sends, before the body is unpacked.
 impl Upload<'_> {
+    /// Before any memory is needed.
+    async fn prove_by_query(&mut self) -> Result<()> {
+        if let Some(token) = self.reading.parameters.token().map(ToOwned::to_owned) {
+            self.is_proven_by(&token).await?;
+        }
+        Ok(())
+    }
+
     /// Finds the token while the body arrives, or refuses it.
     async fn prove(mut self, mut bytes: Vec<u8>) -> Result<(Self, Vec<u8>)> {
-        if let Some(token) = self.reading.parameters.token().map(ToOwned::to_owned)
-            && self.is_proven_by(&token).await?
-        {
+        if self.proven.is_some() {
             return Ok((self, bytes));
         }
         self.reserve(SCANNER).await?;

@@ -2,7 +2,10 @@
 
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::Poll;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -13,6 +16,8 @@ use events::Events;
 use events::sqlite::Embedded;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use futures_util::future::join_all;
+use futures_util::{StreamExt, stream};
 use hogql::Model;
 use http_body_util::BodyExt;
 use serde_json::{Map, Value, json};
@@ -434,6 +439,77 @@ async fn the_address_of_a_browser_is_noted() {
         place.rows(Model::Events).await[0]["properties"]["$ip"],
         json!("203.0.113.5")
     );
+}
+
+/// A place with so little memory that senders without a token have a megabyte, and each network a quarter of it.
+async fn small_place() -> Place {
+    let settings = api::Settings {
+        trusted_proxies: vec!["192.0.2.0/24".parse().unwrap()],
+        capture_memory: Some(8 * 1024 * 1024),
+        ..api::Settings::default()
+    };
+    Place::with(Backend::Sqlite, settings).await
+}
+
+async fn send_from(place: &Place, address: &str, path: &str, body: Body) -> Reply {
+    let request = Request::post(path)
+        .extension(api::Peer([192, 0, 2, 1].into()))
+        .header("x-forwarded-for", address);
+    place.send(request.body(body).unwrap()).await
+}
+
+/// Bodies without a token, one from each address, that begin and never end. What one is given of memory, they hold.
+async fn hold<'a>(place: &'a Place, addresses: &[&'a str]) -> impl Future<Output = Vec<Reply>> + use<'a> {
+    let asked = Arc::new(AtomicU32::new(0));
+    let bodies: Vec<_> = addresses
+        .iter()
+        .map(|address| {
+            let asked = asked.clone();
+            let first = [br#"{"a":""#.to_vec(), vec![b'x'; 130_000]].concat();
+            let silence = stream::poll_fn(move |_| {
+                asked.fetch_add(1, Ordering::Relaxed);
+                Poll::Pending
+            });
+            let body = stream::iter([Ok::<_, std::io::Error>(first)]).chain(silence);
+            send_from(place, address, "/batch/", Body::from_stream(body))
+        })
+        .collect();
+    let count = u32::try_from(bodies.len()).unwrap();
+    let mut held = Box::pin(join_all(bodies));
+    while asked.load(Ordering::Relaxed) < count {
+        let ended = tokio::time::timeout(Duration::from_millis(5), held.as_mut()).await;
+        assert!(ended.is_err(), "they are given up before all have begun: {ended:?}");
+    }
+    held
+}
+
+/// An event of 60 kB that arrives in two pieces.
+fn in_two_pieces(place: &Place) -> Body {
+    let mut event = place.event("in two pieces");
+    event["properties"] = json!({ "text": "x".repeat(60_000) });
+    let text = event.to_string().into_bytes();
+    let (first, second) = text.split_at(30_000);
+    let pieces = [first.to_vec(), second.to_vec()].map(Ok::<_, std::io::Error>);
+    Body::from_stream(stream::iter(pieces))
+}
+
+#[tokio::test]
+async fn who_shows_no_token_makes_room_for_others() {
+    let place = small_place().await;
+    let held = hold(&place, &["198.51.1.1", "198.51.2.1", "198.51.3.1", "198.51.4.1"]).await;
+    let honest = send_from(&place, "203.0.113.1", "/batch/", in_two_pieces(&place)).await;
+    assert_eq!(honest.status, 200, "{honest:?}");
+    drop(held);
+}
+
+#[tokio::test]
+async fn a_token_in_the_query_is_looked_at_before_memory_is_needed() {
+    let place = small_place().await;
+    let held = hold(&place, &["203.0.113.1"]).await;
+    let path = format!("/batch/?token={}", place.token);
+    let honest = send_from(&place, "203.0.113.1", &path, in_two_pieces(&place)).await;
+    assert_eq!(honest.status, 200, "{honest:?}");
+    drop(held);
 }
 
 #[tokio::test]

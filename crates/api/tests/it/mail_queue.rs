@@ -182,4 +182,76 @@ on_both! {
         assert_eq!((late.user.email.as_str(), first.as_slice()), ("late@example.net", &["adam", "late", "olga"].map(str::to_owned)[..]));
         assert_eq!(told[2], "adam");
     }
+
+    /// Whatever keeps coming of one class, of eight mails one is an invite and one a notice.
+    async fn no_class_keeps_another_waiting_for_ever(kit: Kit) {
+        let kit = kit.with_mail().await;
+        prove_all_addresses(&kit).await;
+        join(&kit, "newcomer").await;
+        invite(&kit, true, &names("invited", 3)).await;
+        for name in names("reset", 24) {
+            let email = format!("{name}@example.net");
+            kit.proven(&email).await;
+            assert_eq!(kit.browser().post("/api/reset/", json!({ "email": email })).await.status, 204);
+        }
+        let (mut in_flight, mut sent) = (InFlight::default(), Vec::new());
+        while let Some(mail) = kit.service.next_mail_beside(&in_flight).await.unwrap() {
+            in_flight.start(&mail);
+            kit.service.mail_is_sent(&mail).await.unwrap();
+            in_flight.end(&mail);
+            sent.push(match mail.letter {
+                Letter::PasswordReset { .. } => "reset",
+                Letter::Invite { .. } => "invite",
+                _ => "notice",
+            });
+        }
+        let others = ["reset", "reset", "reset", "invite", "reset", "reset", "reset", "notice"];
+        assert_eq!(sent[..24], others.repeat(3)[..], "{sent:?}");
+        assert_eq!((sent.len(), sent[24..].iter().all(|kind| *kind == "reset")), (30, true), "{sent:?}");
+    }
+
+    /// An owner makes as many recovery codes as they like. What others are told of it is limited, as is to whom.
+    async fn notices_of_recovery_codes_are_limited(kit: Kit) {
+        let kit = kit.with_mail().await;
+        kit.join("unproven@example.net", Level::Owner).await;
+        let unproven = "UPDATE app_user SET is_email_verified = (email_key NOT LIKE 'unproven%')";
+        for number in 0..25 {
+            kit.join(&format!("owner{number:02}@example.net"), Level::Owner).await;
+        }
+        kit.database.run(unproven).await;
+        let last = kit.join("last@example.net", Level::Owner).await;
+        kit.database.run(unproven).await;
+        let made = kit.signed_in(&last).await.post(&kit.at("recovery_codes/"), json!({})).await;
+        let use_code = async |number: usize| {
+            let body = json!({ "email": "last@example.net", "code": made.body["codes"][number] });
+            let reply = kit.browser().post("/api/login/recovery/", body).await;
+            assert_eq!(reply.status, 200, "{reply:?}");
+            recipients(&kit).await
+        };
+        let told = use_code(0).await;
+        assert_eq!((told.len(), told[0].as_str()), (20, "last"), "{told:?}");
+        assert!(!told.contains(&"unproven".to_owned()), "{told:?}");
+        kit.database.run("UPDATE hourly_count SET used = 98 WHERE action = 'recovery_notice'").await;
+        assert_eq!(use_code(1).await.len(), 2);
+        assert!(use_code(2).await.is_empty(), "they get in, and the log says so");
+        kit.service.clock().advance(TimeDelta::hours(1));
+        assert_eq!(use_code(3).await.len(), 20);
+    }
+
+    async fn notices_of_new_passwords_are_limited_for_each_account(kit: Kit) {
+        let kit = kit.with_mail().await;
+        let browser = kit.signed_in(&kit.owner).await;
+        let change = async |from: &str, to: &str| {
+            let body = json!({ "current_password": from, "password": to });
+            let reply = browser.post("/api/users/@me/password/", body).await;
+            assert!(reply.status < 300, "{reply:?}");
+            recipients(&kit).await
+        };
+        let other = "several quite random words";
+        assert_eq!(change(PASSWORD, other).await, ["olga"]);
+        kit.database.run("UPDATE hourly_count SET used = 10 WHERE action = 'password_notice'").await;
+        assert!(change(other, PASSWORD).await.is_empty());
+        kit.service.clock().advance(TimeDelta::hours(1));
+        assert_eq!(change(PASSWORD, other).await, ["olga"]);
+    }
 }

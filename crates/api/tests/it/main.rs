@@ -42,6 +42,7 @@ mod requests;
 mod second_factor;
 mod sign_in;
 mod signup;
+mod sso_owners;
 mod takeover;
 mod teams;
 

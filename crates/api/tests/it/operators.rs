@@ -131,12 +131,17 @@ on_both! {
         let limited = kit.key_like(&kit.owner, limited).await;
         assert_eq!(kit.post(&limited, &collection, for_all).await.code(), (403, "permission_denied"));
         assert_eq!(kit.patch(&kit.owner.key, &path, json!({ "is_global": true })).await.status, 200);
-        // Others of the organization go on saying how it is shown, and no more.
-        assert_eq!(kit.patch(&kit.member.key, &path, json!({ "is_global": true, "name": "Ours" })).await.status, 200);
+        // Whoever sends back what they read changes nothing.
+        assert_eq!(kit.patch(&kit.member.key, &path, json!({ "is_global": true, "name": "Untitled app" })).await.status, 200);
         let code = json!({ "source": { "index.ts": "export function onEvent() {}" } });
         assert_eq!(kit.patch(&kit.owner.key, &format!("{path}update_source/"), code).await.status, 200);
         for (rest, body) in [
             ("", json!({ "is_global": false })),
+            ("", json!({ "name": "Official" })),
+            ("", json!({ "description": "Checked by the operator" })),
+            ("", json!({ "icon": "https://evil.example/icon.png" })),
+            ("", json!({ "tag": "v9" })),
+            ("", json!({ "plugin_type": "local" })),
             ("", json!({ "capabilities": {} })),
             ("", json!({ "config_schema": [{ "key": "url", "default": "https://evil.example" }] })),
             ("update_source/", json!({ "source": { "index.ts": "export function onEvent() { evil() }" } })),

@@ -47,10 +47,10 @@ async fn connections_that_died_silently_are_replaced() {
         let since = Instant::now();
         while let Err(error) = read(&kit, &service).await {
             assert!(matches!(error, Error::Outage(_)), "{error:?}");
-            assert!(since.elapsed() < Duration::from_secs(10), "it recovers by itself");
+            assert!(since.elapsed() < Duration::from_secs(30), "it recovers by itself");
         }
         assert!(all().await.iter().all(Result::is_ok), "all of them");
-        assert!(since.elapsed() < Duration::from_secs(10), "{:?}", since.elapsed());
+        assert!(since.elapsed() < Duration::from_secs(30), "{:?}", since.elapsed());
     }
 }
 
@@ -79,14 +79,19 @@ async fn a_lock_that_nobody_gives_back_keeps_no_readers_waiting() {
     };
     let (writes, (reads, took)) = tokio::join!(writes, reads);
     for write in &writes {
-        assert_eq!(write.code(), (503, "unavailable"), "{write:?}");
+        // Either the lock was not given back, or the others who wait for it were in the way.
+        let (status, code) = write.code();
+        assert!(
+            status == 503 && ["unavailable", "server_busy"].contains(&code),
+            "{write:?}"
+        );
         assert_eq!(write.header("retry-after"), "2");
         assert!(write.text("/detail").contains("database"), "{write:?}");
     }
-    assert!(since.elapsed() < Duration::from_secs(9), "{:?}", since.elapsed());
+    assert!(since.elapsed() < Duration::from_secs(25), "{:?}", since.elapsed());
     assert!(reads.iter().all(|reply| reply.status < 500), "{reads:?}");
     assert!(
-        took < Duration::from_secs(2),
+        took < Duration::from_secs(3),
         "readers have connections of their own: {took:?}"
     );
     drop(frozen);
@@ -130,7 +135,7 @@ async fn whoever_stops_in_the_middle_of_a_write_loses_the_lock() {
     assert_eq!(reply.status, 503, "the lock is held: {reply:?}");
     while reply.status != 200 {
         assert_eq!(reply.status, 503);
-        assert!(since.elapsed() < Duration::from_secs(20), "it is never given back");
+        assert!(since.elapsed() < Duration::from_mins(1), "it is never given back");
         reply = kit.patch(&kit.owner.key, &path, json!({ "name": "Other" })).await;
     }
     assert_eq!(

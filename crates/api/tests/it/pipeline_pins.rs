@@ -125,7 +125,7 @@ on_both! {
             let changed = kit.patch(&kit.admin.key, &app, patch.clone()).await;
             assert_eq!((changed.status, &changed.body["version"]), (200, &json!(before + 1)), "{patch}");
         }
-        let named = kit.patch(&kit.member.key, &app, json!({ "name": "Ours", "description": "Better" })).await;
+        let named = kit.patch(&kit.admin.key, &app, json!({ "name": "Ours", "description": "Better" })).await;
         assert_eq!(named.body["version"], 6, "how it is shown is no other version");
         let shown = kit.get(&kit.outsider.key, &theirs).await;
         assert_eq!((&shown.body["config"], versions(&shown)), (&json!({ "url": "https://example.com" }), (1, 6)));
@@ -148,6 +148,29 @@ on_both! {
         assert_eq!((taken.status, &taken.body["config"]), (200, &json!({ "url": "https://example.org" })), "{taken:?}");
         assert!(!kit.get(&kit.outsider.key, &theirs).await.body.to_string().contains("hush-hush"));
         assert_eq!(versions(&kit.get(&kit.member.key, &own).await), (6, 6));
+    }
+
+    async fn others_are_told_how_an_app_is_shown_from_now_on(kit: Kit) {
+        let Scene { app, there, theirs, .. } = hooked(&kit).await;
+        let change = json!({ "name": "Official", "icon": "https://example.com/icon.png", "tag": "v9" });
+        assert_eq!(kit.patch(&kit.member.key, &app, change.clone()).await.status, 403);
+        assert_eq!(kit.patch(&kit.admin.key, &app, change).await.status, 200);
+        let told = deeds(&kit, &there).await;
+        assert_eq!(told.text("/results/0/activity"), "app_updated", "{told:?}");
+        let changes = told.body["results"][0]["detail"]["changes"].as_array().unwrap();
+        let fields: Vec<&str> = changes.iter().map(|change| change["field"].as_str().unwrap()).collect();
+        assert_eq!(fields, ["icon", "name", "tag"]);
+        assert_eq!((&changes[1]["before"], &changes[1]["after"]), (&json!("Hook"), &json!("Official")));
+        assert!(!told.body.to_string().contains(kit.admin.user.email.as_str()), "people of others are nobody here");
+        assert_eq!(versions(&kit.get(&kit.outsider.key, &theirs).await), (1, 1));
+        // With another version it is one entry.
+        kit.service.clock().advance(chrono::TimeDelta::seconds(1));
+        let both = json!({ "description": "Better", "metrics": { "other": "sum" } });
+        assert_eq!(kit.patch(&kit.admin.key, &app, both).await.status, 200);
+        let again = deeds(&kit, &there).await;
+        assert_eq!(again.text("/results/0/activity"), "new_version", "{again:?}");
+        assert_eq!(again.text("/results/0/detail/changes/1/field"), "description");
+        assert_eq!(again.body["count"].as_i64(), told.body["count"].as_i64().map(|count| count + 1));
     }
 
     async fn pages_of_others_are_served_the_script_that_was_approved(kit: Kit) {

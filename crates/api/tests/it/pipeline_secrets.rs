@@ -56,6 +56,26 @@ fn source(config: &Value) -> Value {
 }
 
 on_both! {
+    async fn a_schema_with_the_same_secrets_reads_no_values(kit: Kit) {
+        let (app, concerned) = set_up(&kit).await;
+        let others = kit.post(&kit.admin.key, &format!("{app}configs/"), json!({ "config": { "token": SECRET } })).await;
+        assert_eq!(others.status, 201, "{others:?}");
+        // What was encrypted for one configuration cannot be decrypted in another: whoever reads it gets an error.
+        let swap = "UPDATE pipeline_config SET secrets = (SELECT c.secrets FROM pipeline_config c ORDER BY c.id LIMIT 1)";
+        kit.database.run(swap).await;
+        let token = json!({ "key": "token", "type": "string", "secret": true });
+        let hinted = json!([{ "key": "url", "type": "string", "hint": "Where to" }, token]);
+        let changed = kit.patch(&kit.admin.key, &app, schema(&hinted)).await;
+        assert_eq!(changed.status, 200, "{changed:?}");
+        // One that has no value there is not read, either.
+        let more = json!([{ "key": "url", "type": "string", "secret": true }, token]);
+        let changed = kit.patch(&kit.admin.key, &app, schema(&more)).await;
+        assert_eq!(changed.status, 200, "{changed:?}");
+        assert_eq!(kit.get(&kit.owner.key, &concerned).await.body["config"], json!({}), "the URL is a secret now");
+        let gone = kit.patch(&kit.admin.key, &app, schema(&json!([{ "key": "url", "type": "string", "secret": true }]))).await;
+        assert_eq!(gone.status, 500, "{gone:?}");
+    }
+
     async fn a_secret_stays_hidden_when_the_schema_no_longer_calls_it_one(kit: Kit) {
         let url = json!({ "key": "url", "type": "string", "required": true });
         for (rest, body) in [

@@ -215,6 +215,36 @@ on_both! {
         assert_eq!(first(&kit, "SELECT log_lines FROM pipeline_usage ORDER BY config_id").await, 1001);
     }
 
+    /// Security case A2: a search reads so much, whatever there is.
+    async fn a_search_reads_the_newest_lines_and_no_more_than_16_mb(kit: Kit) {
+        let (path, config) = config_of(&kit).await;
+        for message in ["Needle, the first", "filler", "filler", "filler", "filler", "needle", "hay", "The last NEEDLE"] {
+            kit.service.clock().advance(chrono::TimeDelta::seconds(1));
+            let line = AppLog {
+                source: AppLogSource::Console, level: AppLogLevel::Info, message: message.to_owned(),
+                created_at: kit.service.clock().now(),
+            };
+            kit.service.log_app(&config, &[line]).await.unwrap();
+        }
+        let found = async |query: &str| {
+            let page = kit.get(&kit.member.key, &format!("{path}logs/?{query}")).await;
+            assert_eq!(page.status, 200, "{page:?}");
+            let messages = crate::column(&page, "message").into_iter().map(|text| text.as_str().unwrap().to_owned());
+            (page.body["count"].as_i64().unwrap(), messages.collect::<Vec<_>>())
+        };
+        assert_eq!(found("search=needle").await.0, 3);
+        let large = "x".repeat(5 << 20);
+        kit.database.run(&format!("UPDATE pipeline_log SET message = '{large}' WHERE message = 'filler'")).await;
+        assert_eq!(found("search=needle").await, (2, vec!["The last NEEDLE".to_owned(), "needle".to_owned()]));
+        assert_eq!(found("search=needle&limit=1&offset=1").await, (2, vec!["needle".to_owned()]));
+        assert_eq!(found("search=needle&offset=9").await, (2, vec![]));
+        assert_eq!(found("search=nothing").await, (0, vec![]));
+        // Older lines are found by time.
+        let first = kit.get(&kit.member.key, &format!("{path}logs/?limit=1&offset=6")).await;
+        let before = first.text("/results/0/timestamp").replace(':', "%3A");
+        assert_eq!(found(&format!("search=needle&before={before}")).await, (1, vec!["Needle, the first".to_owned()]));
+    }
+
     async fn code_has_a_limit_over_all_apps_and_versions(kit: Kit) {
         let app = create(&kit, COLLECTION, hook()).await;
         let other = create(&kit, COLLECTION, hook()).await;

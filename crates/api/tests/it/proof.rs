@@ -70,7 +70,8 @@ on_both! {
             let (ours, theirs) = (domain(&kit, json!({ "domain": name })).await, elsewhere(&kit, &name).await);
             let both = texts(&[&ours, &theirs]);
             let (one, two) = futures_util::future::join(
-                see(&kit, kit.organization, &ours, both.clone()), see(&kit, kit.other, &theirs, both.clone()),
+                Box::pin(see(&kit, kit.organization, &ours, both.clone())),
+                Box::pin(see(&kit, kit.other, &theirs, both.clone())),
             ).await;
             assert_eq!(u8::from(one.is_verified()) + u8::from(two.is_verified()), 1, "round {round}");
             let loser = if one.is_verified() { two } else { one };

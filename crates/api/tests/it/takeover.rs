@@ -11,7 +11,7 @@ use crate::addresses::vouched;
 use crate::{domain, prove, saml};
 
 /// A domain with a provider that says whatever an administrator wants it to.
-async fn provider(kit: &Kit) -> DomainId {
+pub(crate) async fn provider(kit: &Kit) -> DomainId {
     let mut settings = saml();
     settings["domain"] = json!("acme.example");
     settings["jit_provisioning_enabled"] = json!(true);
@@ -21,7 +21,7 @@ async fn provider(kit: &Kit) -> DomainId {
 }
 
 /// What the browser of somebody with this session gets.
-async fn with_session(kit: &Kit, session: &str, method: &str, path: &str, body: serde_json::Value) -> Reply {
+pub(crate) async fn with_session(kit: &Kit, session: &str, method: &str, path: &str, body: serde_json::Value) -> Reply {
     let request = axum::http::Request::builder()
         .method(method)
         .uri(path)
@@ -31,7 +31,7 @@ async fn with_session(kit: &Kit, session: &str, method: &str, path: &str, body: 
     kit.send(with_json(request, &body)).await
 }
 
-fn link(invite: &Reply) -> String {
+pub(crate) fn link(invite: &Reply) -> String {
     let link = invite.text("/invite_link").trim_end_matches('/');
     format!("/api/signup/{}/", link.rsplit_once('/').unwrap().1)
 }

@@ -454,7 +454,7 @@ async fn a_failure_of_ours_names_the_request_and_nothing_else() {
     let mut browser = kit.signed_in("olga@example.com").await;
     kit.service.store().close().await;
     let failed = browser.get("/account/").await;
-    assert_eq!((failed.status, failed.h1()), (500, "This did not work"));
+    assert_eq!((failed.status, failed.h1()), (503, "Server busy"));
     assert!(failed.says(failed.header("x-request-id")));
     assert!(!failed.says("database") && !failed.says("pool"));
 }

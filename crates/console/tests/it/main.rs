@@ -24,4 +24,5 @@ mod organizations;
 mod overview;
 mod signup;
 mod single_sign_on;
+mod slow_forms;
 mod teams;

@@ -27,39 +27,15 @@ const TEXT: usize = 2;
 /// Text that is no UTF-8 is copied, and may grow.
 const BAD_TEXT: usize = 4;
 
-/// An upper bound of the bytes that parsing this text allocates, beside the text itself.
+/// An upper bound of the bytes that parsing this text allocates, beside the text itself, if objects may be events.
 pub fn estimate(json: &[u8]) -> usize {
-    let mut count = Count::default();
-    let mut depth = 0_usize;
-    let mut at = 0;
-    while let Some(byte) = json.get(at) {
-        at += 1;
-        match byte {
-            b'"' => {
-                count.strings += 1;
-                at = end_of_string(json, at);
-            }
-            b'{' => {
-                depth += 1;
-                count.objects += 1;
-                count.events += usize::from(depth <= EVENT_DEPTH);
-            }
-            b'[' => {
-                depth += 1;
-                count.arrays += 1;
-            }
-            b'}' | b']' => depth = depth.saturating_sub(1),
-            b':' => count.entries += 1,
-            b',' => count.commas += 1,
-            _ => {}
-        }
-    }
-    let text = if std::str::from_utf8(json).is_ok() {
-        TEXT
-    } else {
-        BAD_TEXT
-    };
-    count.bytes() + json.len().saturating_mul(text)
+    let count = Count::of(json);
+    count.bytes(json).saturating_add(count.events.saturating_mul(EVENT))
+}
+
+/// The same, if none of it is an event.
+pub fn estimate_values(json: &[u8]) -> usize {
+    Count::of(json).bytes(json)
 }
 
 #[derive(Debug, Default)]
@@ -73,16 +49,51 @@ struct Count {
 }
 
 impl Count {
-    fn bytes(&self) -> usize {
+    fn of(json: &[u8]) -> Self {
+        let mut count = Self::default();
+        let mut depth = 0_usize;
+        let mut at = 0;
+        while let Some(byte) = json.get(at) {
+            at += 1;
+            match byte {
+                b'"' => {
+                    count.strings += 1;
+                    at = end_of_string(json, at);
+                }
+                b'{' => {
+                    depth += 1;
+                    count.objects += 1;
+                    count.events += usize::from(depth <= EVENT_DEPTH);
+                }
+                b'[' => {
+                    depth += 1;
+                    count.arrays += 1;
+                }
+                b'}' | b']' => depth = depth.saturating_sub(1),
+                b':' => count.entries += 1,
+                b',' => count.commas += 1,
+                _ => {}
+            }
+        }
+        count
+    }
+
+    /// What all of it takes but for events.
+    fn bytes(&self, json: &[u8]) -> usize {
+        let text = if std::str::from_utf8(json).is_ok() {
+            TEXT
+        } else {
+            BAD_TEXT
+        };
         // Each comma comes before an element, or before an entry that is not its object's first.
         let elements = (self.commas + self.objects + self.arrays).saturating_sub(self.entries);
         [
             (self.objects, OBJECT),
-            (self.events, EVENT),
             (self.entries, ENTRY),
             (self.arrays, ARRAY),
             (elements, ELEMENT),
             (self.strings, STRING),
+            (json.len(), text),
         ]
         .into_iter()
         .fold(0, |sum: usize, (count, each)| {
@@ -129,6 +140,17 @@ mod tests {
         assert!(of(r#"{"":1}"#) >= 632 + 32, "an object is a node of a tree");
         assert!(of("1") >= 32 && of("[]") >= 32, "a value has its place in a list");
         assert!(of("\"a\"") >= 32 + 24, "a string is allocated");
+    }
+
+    #[test]
+    fn what_is_no_event_counts_for_less() {
+        let text = format!("[{}{{}}]", "{},".repeat(1_000));
+        let values = estimate_values(text.as_bytes());
+        assert!(
+            (1_000 * OBJECT..1_100 * (OBJECT + 2 * ELEMENT)).contains(&values),
+            "{values}"
+        );
+        assert_eq!(estimate(text.as_bytes()), values + 1_001 * EVENT);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use serde_json::Value;
 use serde_json::error::Category;
 
 use crate::{Incoming, MOST_EVENT_BYTES, Time};
-pub use estimate::estimate;
+pub use estimate::{estimate, estimate_values};
 use event::{Body, Raw};
 pub use scan::{Candidate, FIRST_SCANNED_BYTES, MOST_SCANNED_BYTES, Progress, TokenScan, most_scanned};
 pub use unpack::{claimed_size, is_json, unpack};

@@ -419,7 +419,19 @@ fn is_confined(process: &Path) -> bool {
     let is_elsewhere = std::fs::read_link(process.join("cwd")).map_or(true, |folder| folder == Path::new("/"));
     // Whatever happens to the machine, apps give way to the server.
     let gives_way = read("oom_score_adj").trim() == "1000" && nice(&read("stat")) == Some("10");
-    gives_way && is_ours && is_filtered && is_limited && is_bounded && is_elsewhere && read("environ").is_empty()
+    gives_way
+        && is_ours
+        && is_filtered
+        && is_limited
+        && is_bounded
+        && is_elsewhere
+        && has_no_environment(&read("environ"))
+}
+
+/// Settings of the allocator aside.
+fn has_no_environment(variables: &str) -> bool {
+    let mut variables = variables.split('\0').filter(|variable| !variable.is_empty());
+    variables.all(|variable| variable.starts_with("MIMALLOC_"))
 }
 
 #[tokio::test]

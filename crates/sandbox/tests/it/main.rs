@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod browser;
+mod budgets;
 mod errors;
 mod forms;
 mod hostile;

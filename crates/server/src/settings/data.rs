@@ -18,7 +18,7 @@ pub(crate) struct DataSettings {
     )]
     pub(crate) events_url: Option<String>,
 
-    /// How many megabytes of memory requests that send events may use together. One sender gets three eighths of it at
+    /// How many megabytes of memory requests that send events may use together. One sender gets five sixteenths of it at
     /// most.
     #[arg(
         long,

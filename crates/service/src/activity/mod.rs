@@ -1,8 +1,10 @@
 //! The activity log: every write, who did it and what changed, in the transaction of the write itself.
 
+mod budget;
 mod cases;
 mod sql;
 
+pub(crate) use budget::Budget;
 pub use cases::ActivityFilter;
 pub(crate) use sql::{page, record};
 

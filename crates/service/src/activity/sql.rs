@@ -42,7 +42,13 @@ pub(crate) async fn record(db: &mut Writing, who: &Who, entries: &[Entry]) -> Re
     }
     match db.connection() {
         Connection::Sqlite(conn) => write!(sqlx::Sqlite, conn),
-        Connection::Postgres(conn) => answered(async { Ok(write!(sqlx::Postgres, conn)) }).await?,
+        Connection::Postgres(conn) => {
+            answered(async {
+                write!(sqlx::Postgres, conn);
+                Ok(())
+            })
+            .await?;
+        }
     }
     Ok(())
 }

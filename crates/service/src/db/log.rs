@@ -23,7 +23,11 @@ macro_rules! log_page {
         $driver:ty, $conn:ident, $columns:literal, $owned:literal = $owner:expr, [$($column:literal = $wanted:expr),*],
         $filter:ident, $window:ident
     ) => {{
-        let matching = |what: &str| {
+        const NEWEST_FIRST: &str = " ORDER BY created_at DESC, id DESC";
+        // A search reads the newest 10,000 of them, and no more than 16 MB.
+        const READ: &str = "created_at, id FROM (SELECT created_at, id, sum(size) OVER (ORDER BY created_at DESC, id DESC) AS total             FROM (SELECT created_at, id, octet_length(message) AS size";
+        const BOUND: &str = " LIMIT 10000) AS newest) AS counted WHERE total <= 16777216 ORDER BY created_at, id LIMIT 1";
+        let filtered = |what: &str| {
             let mut query = sqlx::QueryBuilder::<$driver>::new(format!("SELECT {what} FROM {} = ", $owned));
             query.push_bind($owner);
             $(if let Some(wanted) = $wanted {
@@ -31,9 +35,6 @@ macro_rules! log_page {
             })*
             if let Some(level) = $filter.level {
                 query.push(" AND level = ").push_bind(level.as_str());
-            }
-            if let Some(search) = &$filter.search {
-                query.push(" AND lower(message) LIKE ").push_bind($crate::db::containing(search)).push(" ESCAPE '\\'");
             }
             if let Some(after) = $filter.after {
                 query.push(" AND created_at >= ").push_bind(after);
@@ -43,12 +44,39 @@ macro_rules! log_page {
             }
             query
         };
-        let mut rows = matching($columns);
-        rows.push(" ORDER BY created_at DESC, id DESC LIMIT ").push_bind($window.limit);
-        rows.push(" OFFSET ").push_bind($window.offset);
-        let rows: Vec<Row> = rows.build_query_as().fetch_all(&mut *$conn).await?;
-        let count: i64 = matching("count(*)").build_query_scalar().fetch_one($conn).await?;
-        (rows, count)
+        match &$filter.search {
+            None => {
+                let mut rows = filtered($columns);
+                rows.push(NEWEST_FIRST).push(" LIMIT ").push_bind($window.limit);
+                rows.push(" OFFSET ").push_bind($window.offset);
+                let rows: Vec<Row> = rows.build_query_as().fetch_all(&mut *$conn).await?;
+                let count: i64 = filtered("count(*)").build_query_scalar().fetch_one($conn).await?;
+                (rows, count)
+            }
+            Some(search) => {
+                let mut read = filtered(READ);
+                read.push(NEWEST_FIRST).push(BOUND);
+                let oldest: Option<($crate::clock::Time, uuid::Uuid)> =
+                    read.build_query_as().fetch_optional(&mut *$conn).await?;
+                let mut found = filtered("id");
+                if let Some((created_at, id)) = oldest {
+                    found.push(" AND (created_at, id) >= (").push_bind(created_at).push(", ").push_bind(id).push(")");
+                }
+                found.push(" AND lower(message) LIKE ").push_bind($crate::db::containing(search)).push(" ESCAPE '\\'");
+                found.push(NEWEST_FIRST);
+                // Messages are read once: what is found is counted here.
+                let found: Vec<uuid::Uuid> = found.build_query_scalar().fetch_all(&mut *$conn).await?;
+                let mut rows = filtered($columns);
+                rows.push(" AND id IN (NULL");
+                let [offset, limit] = [$window.offset, $window.limit].map(|part| usize::try_from(part).unwrap_or(usize::MAX));
+                for id in found.iter().skip(offset).take(limit) {
+                    rows.push(", ").push_bind(*id);
+                }
+                rows.push(")").push(NEWEST_FIRST);
+                let rows: Vec<Row> = rows.build_query_as().fetch_all($conn).await?;
+                (rows, i64::try_from(found.len()).unwrap_or(i64::MAX))
+            }
+        }
     }};
 }
 pub(crate) use log_page;

@@ -2,20 +2,20 @@
 //! what is sent, or a lock that nobody gives back, costs some seconds and no more.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use deadpool::managed::{self, Metrics, Object, PoolError, RecycleError, RecycleResult};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions, Connection as _, PgConnection};
 use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{timeout, timeout_at};
+use tokio::time::timeout;
+
+use super::fair::{FairSemaphore, Permit};
+use crate::error;
 
 type Result<T, E = sqlx::Error> = std::result::Result<T, E>;
 
-/// How long a request waits for a connection that others use.
-const ACQUIRE: Duration = Duration::from_secs(5);
 /// How long a new one has to be there.
 const CONNECT: Duration = Duration::from_secs(2);
 /// How long one waits for the answer to a statement. The server gives up earlier, unless it is out of reach.
@@ -34,9 +34,11 @@ const SESSION: &str =
 
 #[derive(Debug, Clone)]
 pub struct Pool {
-    pool: managed::Pool<Manager>,
+    connections: managed::Pool<Manager>,
+    /// Tenants take turns at connections.
+    turns: FairSemaphore,
     /// Writers wait for locks with a connection in their hands. Some connections are left for those who read.
-    writers: Arc<Semaphore>,
+    writers: FairSemaphore,
 }
 
 impl Pool {
@@ -48,58 +50,56 @@ impl Pool {
         };
         let pool = managed::Pool::builder(manager).max_size(connections).build();
         Self {
-            pool: pool.expect("a pool without time limits of its own needs no runtime"),
-            writers: Arc::new(Semaphore::new(writers(connections))),
+            connections: pool.expect("a pool without time limits of its own needs no runtime"),
+            turns: FairSemaphore::new(connections),
+            writers: FairSemaphore::new(writers(connections)),
         }
     }
 
-    pub(super) async fn read(&self) -> Result<Lease> {
-        self.lease(tokio::time::Instant::now() + ACQUIRE).await
+    pub(super) async fn read(&self) -> error::Result<Lease> {
+        self.lease(None).await
     }
 
     /// A connection with a transaction, which is undone unless it is committed.
-    pub(super) async fn begin(&self) -> Result<Lease> {
-        let deadline = tokio::time::Instant::now() + ACQUIRE;
-        let permit = timeout_at(deadline, self.writers.clone().acquire_owned()).await;
-        let permit = permit.map_err(|_| sqlx::Error::PoolTimedOut)?;
-        let mut lease = self.lease(deadline).await?;
-        lease.permit = permit.ok();
+    pub(super) async fn begin(&self) -> error::Result<Lease> {
+        let writer = self.writers.acquire().await?;
+        let mut lease = self.lease(Some(writer)).await?;
         lease.state = State::InTransaction;
         lease.run("BEGIN").await?;
         Ok(lease)
     }
 
-    async fn lease(&self, deadline: tokio::time::Instant) -> Result<Lease> {
-        let object = timeout_at(deadline, self.pool.get()).await;
-        let object = match object.map_err(|_| sqlx::Error::PoolTimedOut)? {
-            Ok(object) => object,
-            Err(PoolError::Backend(error)) => return Err(error),
-            Err(PoolError::Closed) => return Err(sqlx::Error::PoolClosed),
-            Err(_) => return Err(sqlx::Error::PoolTimedOut),
-        };
+    async fn lease(&self, writer: Option<Permit>) -> error::Result<Lease> {
+        let turn = self.turns.acquire().await?;
+        // There is one for each permit, so nobody waits here unless it has to be made.
+        let object = self.connections.get().await.map_err(|error| match error {
+            PoolError::Backend(error) => error,
+            PoolError::Closed => sqlx::Error::PoolClosed,
+            _ => sqlx::Error::PoolTimedOut,
+        })?;
         Ok(Lease {
             object: Some(object),
             state: State::Settled,
-            permit: None,
+            permits: Some((turn, writer)),
         })
     }
 
     /// A connection of its own, without time limits, for what may take long.
     pub(super) async fn connect(&self) -> Result<PgConnection> {
-        self.pool.manager().options.connect().await
+        self.connections.manager().options.connect().await
     }
 
     /// Whatever is in use ends with its use.
     pub(super) fn close(&self) {
-        self.pool.close();
+        self.connections.close();
     }
 
     pub(super) fn open(&self) -> usize {
-        self.pool.status().size
+        self.connections.status().size
     }
 
     pub(super) fn idle(&self) -> usize {
-        self.pool.status().available
+        self.connections.status().available
     }
 }
 
@@ -159,8 +159,11 @@ impl managed::Manager for Manager {
 pub(crate) struct Lease {
     object: Option<Object<Manager>>,
     state: State,
-    permit: Option<OwnedSemaphorePermit>,
+    permits: Option<Permits>,
 }
+
+/// For a connection, and to write.
+type Permits = (Permit, Option<Permit>);
 
 /// What is known of a connection when it is given back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -226,15 +229,15 @@ impl Drop for Lease {
             State::Settled => drop(object),
             State::Dead => give_up(object),
             state => match Handle::try_current() {
-                Ok(runtime) => drop(runtime.spawn(clear(object, state, self.permit.take()))),
+                Ok(runtime) => drop(runtime.spawn(clear(object, state, self.permits.take()))),
                 Err(_) => give_up(object),
             },
         }
     }
 }
 
-/// Ends what was left behind. The permit is held until the connection is back.
-async fn clear(mut object: Object<Manager>, state: State, permit: Option<OwnedSemaphorePermit>) {
+/// Ends what was left behind. The permits are held until the connection is back.
+async fn clear(mut object: Object<Manager>, state: State, permits: Option<Permits>) {
     let clearing = async {
         match state {
             State::InTransaction => sqlx::raw_sql("ROLLBACK").execute(&mut *object).await.map(drop),
@@ -247,7 +250,7 @@ async fn clear(mut object: Object<Manager>, state: State, permit: Option<OwnedSe
     } else {
         give_up(object);
     }
-    drop(permit);
+    drop(permits);
 }
 
 /// Whether there is nobody at the other end any more.

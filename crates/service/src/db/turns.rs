@@ -11,11 +11,18 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, SqliteConnection};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
+use super::fair::{FairSemaphore, Permit};
 use crate::error::Result;
+
+/// So many wait for the lock; others wait for them, and tenants take turns at that. Those who wait share one commit.
+const AT_THE_LOCK: usize = 32;
 
 /// The connection that writes. Whoever holds the lock has the turn; the lock is handed on in order of asking.
 #[derive(Debug, Clone)]
-pub struct Writer(Arc<Mutex<State>>);
+pub struct Writer {
+    state: Arc<Mutex<State>>,
+    places: FairSemaphore,
+}
 
 #[derive(Debug)]
 struct State {
@@ -31,15 +38,20 @@ struct Shared(OnceLock<bool>);
 impl Writer {
     pub(super) async fn open(options: &SqliteConnectOptions) -> Result<Self> {
         let connection = options.connect().await?;
-        Ok(Self(Arc::new(Mutex::new(State { connection, open: None }))))
+        Ok(Self {
+            state: Arc::new(Mutex::new(State { connection, open: None })),
+            places: FairSemaphore::new(AT_THE_LOCK),
+        })
     }
 
     /// Waits for the turn and begins it.
     pub(super) async fn turn(&self) -> Result<Turn> {
-        let state = self.0.clone().lock_owned().await;
+        let mut place = self.places.acquire().await?;
+        let state = self.state.clone().lock_owned().await;
+        place.restart();
         let writer = self.clone();
         // From here on, whatever happens is undone unless it is committed: also a beginning that is abandoned.
-        let mut turn = Turn(Some(Held { writer, state }));
+        let mut turn = Turn(Some(Held { writer, state, place }));
         if let Some(held) = &mut turn.0 {
             // The first turn of a transaction is undone by undoing the whole.
             let is_first = held.state.open.is_none();
@@ -50,7 +62,7 @@ impl Writer {
     }
 
     pub(super) async fn close(&self) {
-        let mut state = self.0.lock().await;
+        let mut state = self.state.lock().await;
         if let Err(error) = commit(&mut state).await {
             tracing::error!(
                 error = &error as &dyn std::error::Error,
@@ -61,7 +73,7 @@ impl Writer {
 
     /// Commits the transaction, unless another of its turns has come first.
     async fn commit(self, shared: Arc<Shared>) -> Result<()> {
-        let mut state = self.0.lock().await;
+        let mut state = self.state.lock().await;
         match shared.0.get() {
             Some(true) => Ok(()),
             Some(false) => Err(sqlx::Error::WorkerCrashed.into()),
@@ -78,6 +90,7 @@ pub(crate) struct Turn(Option<Held>);
 struct Held {
     writer: Writer,
     state: OwnedMutexGuard<State>,
+    place: Permit,
 }
 
 impl Turn {
@@ -109,7 +122,7 @@ impl Held {
             }
             None => self.state.open.insert(Arc::default()).clone(),
         };
-        drop(self.state);
+        drop((self.state, self.place));
         // Asking for the lock again lets everybody who waits have a turn first, and they share this commit.
         self.writer.commit(shared).await
     }

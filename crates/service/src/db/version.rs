@@ -151,7 +151,7 @@ async fn answer_all(pool: Pool, mut waiting: mpsc::UnboundedReceiver<Asker>) {
 async fn snapshot(pool: &Pool) -> Version {
     match timeout(PATIENCE, ask(pool))
         .await
-        .unwrap_or(Err(sqlx::Error::PoolTimedOut))
+        .unwrap_or(Err(sqlx::Error::PoolTimedOut.into()))
     {
         Ok(text) => Version::Postgres(digest(&text)),
         Err(error) => {
@@ -164,13 +164,13 @@ async fn snapshot(pool: &Pool) -> Version {
     }
 }
 
-async fn ask(pool: &Pool) -> Result<String, sqlx::Error> {
+async fn ask(pool: &Pool) -> Result<String> {
     let mut connection = pool.read().await?;
     let snapshot = sqlx::query_scalar("SELECT pg_current_snapshot()::text")
         .fetch_one(&mut *connection)
         .await;
     connection.settle(&snapshot);
-    snapshot
+    Ok(snapshot?)
 }
 
 /// 128 bits of SHA-256: the list of running transactions has no bound, and equality is all we need.

@@ -10,8 +10,8 @@ use crate::id::{KeyId, OrganizationId, TeamId, UserId};
 use crate::limits::{self, Action, Subject};
 use crate::page::{Page, Window};
 use crate::scope::Scope;
-use crate::sessions::SignedIn;
-use crate::{Service, Unchanged};
+use crate::sessions::{self, SignedIn};
+use crate::{Service, Unchanged, organizations};
 
 /// More than anybody needs, few enough to look through.
 const MOST_KEYS: i64 = 100;
@@ -45,8 +45,9 @@ impl Service {
         let secret = auth::key::new_key(self.core.chance.bytes());
         let new = &within_reach(person, new)?;
         let mut db = self.write().await?;
+        expect_still_vouched(&mut db, person).await?;
         self.count_key(&mut db, person).await?;
-        let fresh = insert(&mut db, person.user, new, secret).await?;
+        let fresh = insert(&mut db, person.user, new, secret, person.provider_of.is_some()).await?;
         db.commit(&person.who, &[Entry::created(&fresh.key)]).await?;
         Ok(fresh)
     }
@@ -83,10 +84,12 @@ impl Service {
         person.expect_recent_proof(self.core.clock.now())?;
         let secret = auth::key::new_key(self.core.chance.bytes());
         let mut db = self.write().await?;
+        expect_still_vouched(&mut db, person).await?;
         let mut key = sql::lock(&mut db, person.user, id).await?;
         refuse_wider(person, &key)?;
         self.count_key(&mut db, person).await?;
         key.mask_value = auth::key::mask(&secret);
+        key.is_vouched = person.provider_of.is_some();
         key.last_rolled_at = Some(db.now);
         key.updated_at = db.now;
         sql::set_secret(&mut db, &key, &auth::key::hash(&secret)).await?;
@@ -112,6 +115,19 @@ impl Service {
         let subjects = [Subject::User(person.user)];
         limits::take(db, self.core.instance.hourly_limits, Action::ApiKey, 1, &subjects).await
     }
+}
+
+/// Whoever becomes an owner loses what a provider opened for them. A request that came just before leaves no key behind: both
+/// lock the organization.
+async fn expect_still_vouched(db: &mut Writing, person: &SignedIn) -> Result<()> {
+    let (Some(organization), Some(session)) = (person.vouched_by, person.session) else {
+        return Ok(());
+    };
+    organizations::sql::lock(db, organization).await?;
+    if sessions::sql::is_there(db, session).await? {
+        return Ok(());
+    }
+    Err(Error::BadCredential)
 }
 
 /// Nor does a session change or renew a key that reaches further than itself.
@@ -150,7 +166,13 @@ async fn lock(db: &mut Writing, person: &SignedIn, id: KeyId, unchanged: Unchang
 }
 
 /// Makes a key inside a larger use case.
-pub(crate) async fn insert(db: &mut Writing, user: UserId, new: &NewKey, secret: String) -> Result<Fresh> {
+pub(crate) async fn insert(
+    db: &mut Writing,
+    user: UserId,
+    new: &NewKey,
+    secret: String,
+    is_vouched: bool,
+) -> Result<Fresh> {
     if sql::count(db, user).await? >= MOST_KEYS {
         let detail = format!("you have {MOST_KEYS} keys already: delete one first");
         return Err(Error::refused("too_many_keys", detail));
@@ -169,6 +191,7 @@ pub(crate) async fn insert(db: &mut Writing, user: UserId, new: &NewKey, secret:
         used_scopes: Json(Vec::new()),
         last_rolled_at: None,
         expires_at: new.expires_at.map(whole_microseconds),
+        is_vouched,
     };
     key.check(db, None).await?;
     sql::insert(db, &key, &auth::key::hash(&secret)).await?;
@@ -270,6 +293,16 @@ async fn check_teams(db: &mut Session, user: UserId, teams: &[TeamId]) -> Result
 /// Deletes all keys of somebody, for whoever made them may have been another.
 pub(crate) async fn forget_all(db: &mut Writing, user: UserId) -> Result<Vec<Entry>> {
     let keys = sql::page(db, user, Window::ALL).await?.items;
+    for key in &keys {
+        sql::delete(db, key).await?;
+    }
+    Ok(keys.iter().map(Entry::deleted).collect())
+}
+
+/// Deletes those keys of somebody for an organization whose secrets its identity provider could know.
+pub(crate) async fn forget_vouched(db: &mut Writing, user: UserId, organization: OrganizationId) -> Result<Vec<Entry>> {
+    let mut keys = sql::lock_of_user(db, user).await?;
+    keys.retain(|key| key.is_vouched && *key.scoped_organizations == [organization]);
     for key in &keys {
         sql::delete(db, key).await?;
     }

@@ -4,7 +4,7 @@ pub(crate) mod cases;
 pub(crate) mod sql;
 mod usage;
 
-pub(crate) use cases::{forget_all, forget_organization};
+pub(crate) use cases::{forget_all, forget_organization, forget_vouched};
 pub use usage::KeyUse;
 
 use schemars::JsonSchema;
@@ -39,6 +39,9 @@ pub struct Key {
     pub used_scopes: Json<Vec<Scope>>,
     pub last_rolled_at: Option<Time>,
     pub expires_at: Option<Time>,
+    /// Its secret was told on the word of an organization's identity provider.
+    #[serde(skip)]
+    pub(crate) is_vouched: bool,
 }
 
 impl Key {

@@ -1,10 +1,11 @@
 use serde::{Deserialize, Serialize};
 
-use super::{InFlight, LEASE, Letter, MailClass, Outgoing, PATIENCE, Post, Undelivered, sql, wait};
+use super::{InFlight, LEASE, Letter, Outgoing, PATIENCE, Post, Undelivered, sql, wait};
 use crate::db::Writing;
 use crate::error::Result;
 use crate::id::{MailId, OrganizationId};
 use crate::limits::{self, Subject};
+use crate::users::User;
 use crate::users::cases::RELEASED_DOMAIN;
 use crate::{Instance, Service, invites};
 
@@ -37,7 +38,7 @@ impl Service {
     async fn head_of_queue(&self, in_flight: &InFlight) -> Result<Option<MailId>> {
         let mut db = self.core.store.read().await?;
         let busy = in_flight.busy_sources();
-        for class in MailClass::ALL {
+        for class in in_flight.classes() {
             if in_flight.has_room_for(class)
                 && let Some(id) = sql::head(&mut db, class, busy).await?
             {
@@ -132,16 +133,35 @@ pub(crate) async fn notify(
     if !instance.sends_mail || to.is_empty() {
         return Ok(());
     }
-    if let Some(action) = letter.limited_as() {
-        let subject = Subject::Organization(organization);
-        let left = limits::take_up_to(db, instance.hourly_limits, action, to.len(), subject).await?;
-        to.truncate(left);
-    }
+    let left = left_of(db, instance, letter, to.len(), Subject::Organization(organization)).await?;
+    to.truncate(left);
     let posts = to.iter().map(|address| Post {
         organization: Some(organization),
         ..Post::new(address, letter.clone())
     });
     post(db, instance, posts.collect()).await
+}
+
+/// The same for one person, of what happened to their account.
+pub(crate) async fn notify_person(db: &mut Writing, instance: &Instance, user: &User, letter: Letter) -> Result<()> {
+    if !instance.sends_mail || left_of(db, instance, &letter, 1, Subject::User(user.id)).await? == 0 {
+        return Ok(());
+    }
+    post(db, instance, vec![Post::new(&user.email, letter)]).await
+}
+
+/// How many of `count` can be sent in this hour, which uses them up.
+async fn left_of(
+    db: &mut Writing,
+    instance: &Instance,
+    letter: &Letter,
+    count: usize,
+    subject: Subject<'_>,
+) -> Result<usize> {
+    match letter.limited_as() {
+        Some(action) => limits::take_up_to(db, instance.hourly_limits, action, count, subject).await,
+        None => Ok(count),
+    }
 }
 
 /// Puts letters into the outbox, in the transaction of what they tell of. Without a mail server there are none.

@@ -3,7 +3,7 @@
 mod cases;
 pub(crate) mod sql;
 
-pub(crate) use cases::{notify, post};
+pub(crate) use cases::{notify, notify_person, post};
 
 use chrono::TimeDelta;
 use serde::{Deserialize, Serialize};
@@ -86,15 +86,20 @@ impl Letter {
 
     /// What a notice of this kind is counted as. Invites and resets are counted where somebody asks for them.
     fn limited_as(&self) -> Option<Action> {
-        match (self.class(), self) {
-            (MailClass::Notice, Self::Joined { .. }) => Some(Action::JoinNotice),
-            (MailClass::Notice, _) => Some(Action::Notice),
-            (MailClass::SignIn | MailClass::Invite, _) => None,
+        match self {
+            Self::PasswordReset { .. } | Self::Invite { .. } => None,
+            Self::PasswordChanged { .. } => Some(Action::PasswordNotice),
+            Self::RecoveryCodeUsed { .. } => Some(Action::RecoveryNotice),
+            Self::Joined { .. } => Some(Action::JoinNotice),
+            Self::DomainLost { .. }
+            | Self::DomainUnverified { .. }
+            | Self::ExportPaused { .. }
+            | Self::AppDisabled { .. } => Some(Action::Notice),
         }
     }
 }
 
-/// What is sent first when much waits: all of one class goes before the next.
+/// What is sent first when much waits. The other classes have a share, so that none waits for ever: see [`InFlight`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, sqlx::Type)]
 #[repr(i64)]
 pub enum MailClass {
@@ -105,7 +110,15 @@ pub enum MailClass {
 }
 
 impl MailClass {
-    const ALL: [Self; 3] = [Self::SignIn, Self::Invite, Self::Notice];
+    /// In which order they are looked through for the mail after so many: of eight mails one is an invite before all, and one a
+    /// notice, if there are any.
+    fn in_order(sent: usize) -> [Self; 3] {
+        match sent % 8 {
+            3 => [Self::Invite, Self::SignIn, Self::Notice],
+            7 => [Self::Notice, Self::Invite, Self::SignIn],
+            _ => [Self::SignIn, Self::Invite, Self::Notice],
+        }
+    }
 }
 
 /// A letter and whom it goes to.
@@ -160,34 +173,44 @@ const MOST_OF_SOURCE: usize = 2;
 /// The rest is left for resets and the like.
 const MOST_OF_OTHERS: usize = 3;
 
-/// What a process is sending at the moment.
+/// What a process is sending at the moment, and how many it has begun to send.
 #[derive(Debug, Clone, Default)]
-pub struct InFlight(Vec<(MailClass, String)>);
+pub struct InFlight {
+    mails: Vec<(MailClass, String)>,
+    started: usize,
+}
 
 impl InFlight {
     pub const MOST: usize = MOST_AT_ONCE;
 
     pub fn start(&mut self, mail: &Outgoing) {
-        self.0.push((mail.letter.class(), mail.source.clone()));
+        self.mails.push((mail.letter.class(), mail.source.clone()));
+        self.started = self.started.wrapping_add(1);
     }
 
     pub fn end(&mut self, mail: &Outgoing) {
         let ended = |(class, source): &(MailClass, String)| *class == mail.letter.class() && *source == mail.source;
-        if let Some(place) = self.0.iter().position(ended) {
-            self.0.swap_remove(place);
+        if let Some(place) = self.mails.iter().position(ended) {
+            self.mails.swap_remove(place);
         }
     }
 
+    /// Whose turn it is, first.
+    fn classes(&self) -> [MailClass; 3] {
+        MailClass::in_order(self.started)
+    }
+
     fn has_room_for(&self, class: MailClass) -> bool {
-        let others = self.0.iter().filter(|(class, _)| *class != MailClass::SignIn).count();
-        self.0.len() < MOST_AT_ONCE && (class == MailClass::SignIn || others < MOST_OF_OTHERS)
+        let is_other = |(class, _): &&(MailClass, String)| *class != MailClass::SignIn;
+        let others = self.mails.iter().filter(is_other).count();
+        self.mails.len() < MOST_AT_ONCE && (class == MailClass::SignIn || others < MOST_OF_OTHERS)
     }
 
     /// Those that have as many under way as one may have. There are two at most; an empty name is nobody's.
     fn busy_sources(&self) -> [&str; MOST_AT_ONCE / MOST_OF_SOURCE] {
         let mut busy = [""; MOST_AT_ONCE / MOST_OF_SOURCE];
-        let is_busy = |name: &str| self.0.iter().filter(|(_, source)| source == name).count() >= MOST_OF_SOURCE;
-        for (_, source) in &self.0 {
+        let is_busy = |name: &str| self.mails.iter().filter(|(_, source)| source == name).count() >= MOST_OF_SOURCE;
+        for (_, source) in &self.mails {
             if is_busy(source)
                 && !busy.contains(&source.as_str())
                 && let Some(free) = busy.iter_mut().find(|name| name.is_empty())

@@ -48,7 +48,8 @@ impl Service {
         if let Some(level) = patch.level {
             member.change(level, caller, db.now)?;
         }
-        if before.level < member.level && member.level == Level::Owner {
+        let becomes_owner = before.level < Level::Owner && member.level == Level::Owner;
+        if becomes_owner {
             caller.expect_recent_proof(db.now)?;
         }
         if before.level == Level::Owner && member.level < Level::Owner {
@@ -61,6 +62,10 @@ impl Service {
         sql::save(&mut db, &member).await?;
         an_owner_still_gets_in(&mut db, caller.organization, got_in).await?;
         let mut entries = take_back(&mut db, &member, Some(member.level)).await?;
+        if becomes_owner {
+            sso::forget_owner(&mut db, caller.organization, member.user.id).await?;
+            entries.extend(keys::forget_vouched(&mut db, member.user.id, caller.organization).await?);
+        }
         entries.push(entry);
         db.commit(&caller.who, &entries).await?;
         Ok(member)
@@ -93,6 +98,7 @@ impl Service {
     /// Adds an existing user, for whoever runs the machine.
     pub async fn add_member(&self, who: &Who, organization: OrganizationId, user: &User, level: Level) -> Result<()> {
         let mut db = self.write().await?;
+        organizations::sql::lock(&mut db, organization).await?;
         let person = Person::from(user);
         let entry = join(&mut db, self, organization, &person, level, Door::CommandLine).await?;
         db.commit(who, &[entry]).await
@@ -119,6 +125,10 @@ pub(crate) async fn join(
     door: Door,
 ) -> Result<Entry> {
     let id = sql::insert(db, organization, person.id, level).await?;
+    if level == Level::Owner {
+        // Links outlast a membership that ended. Keys and sessions do not.
+        sso::forget_owner(db, organization, person.id).await?;
+    }
     if matches!(door, Door::Invite | Door::SingleSignOn) {
         announce(db, service, organization, person).await?;
     }

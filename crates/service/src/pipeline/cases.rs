@@ -145,6 +145,10 @@ impl Service {
         if entry.is_none() && app.written == before.written {
             return Ok(before);
         }
+        if before.is_global {
+            // What it is called is seen by those who use it, and trusted.
+            operators::may_publish(&mut db, caller).await?;
+        }
         if app.plugin_type.is_remote() && app.url.is_some() {
             app.next_check_at = app.next_check_at.or(Some(db.now + CHECKED_EVERY));
         }

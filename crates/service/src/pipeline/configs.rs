@@ -7,6 +7,8 @@ use serde_json::{Map, Value};
 use super::cases::{CONFIGURE, allow, find};
 use super::logs::{self, Level};
 use super::pins::{self, as_approved, as_run, version_changed};
+use super::rules::Split;
+use super::schema::SecretChange;
 use super::targets::{Target, need_again};
 use super::{App, Collection, hosts, limits, schema, sql};
 use crate::access::{Caller, ChangeApps, ReadApps, Who};
@@ -283,7 +285,9 @@ impl Service {
 
     /// Applies a change and makes sure that the whole fits what the app asks for.
     fn change_config(&self, db: &mut Writing, app: &App, config: &mut AppConfig, patch: &ConfigPatch) -> Result<()> {
-        let before = Target::new(app, config.allowed_hosts.clone(), self.own_values(config)?);
+        let stored = self.config_secrets(config)?;
+        let values = merge(config.config.clone(), stored.clone());
+        let before = Target::new(app, config.allowed_hosts.clone(), values);
         let is_switched = patch.enabled.is_some_and(|enabled| enabled != config.enabled);
         let is_switched_on = is_switched && !config.enabled;
         config.enabled = patch.enabled.unwrap_or(config.enabled);
@@ -292,7 +296,7 @@ impl Service {
             hosts::check("allowed_hosts", allowed.as_deref().unwrap_or_default())?;
             config.allowed_hosts.clone_from(allowed);
         }
-        let (mut open, mut secrets) = (config.config.clone(), self.config_secrets(config)?);
+        let (mut open, mut secrets) = (config.config.clone(), stored.clone());
         if let Some(given) = &patch.config {
             // Values are replaced whole: what is inside of one is the app's business.
             for (key, value) in given {
@@ -304,7 +308,7 @@ impl Service {
             }
         }
         let kept: Vec<String> = secrets.keys().cloned().collect();
-        let whole = self.put(db, app, config, open, secrets)?;
+        let whole = self.put(db, app, config, (open, secrets), &stored);
         let after = Target::new(app, config.allowed_hosts.clone(), whole.clone());
         if before.is_elsewhere(&after, app) {
             need_again(app, &kept)?;
@@ -361,23 +365,28 @@ impl Service {
 
     /// The same for all configurations of an app, if its code, or what is said of it, has changed.
     pub(super) async fn settle_configs(&self, db: &mut Writing, who: &Who, before: &App, app: &App) -> Result<()> {
-        let is_same_schema = app.config_schema == before.config_schema;
-        if is_same_schema && app.version == before.version && app.capabilities == before.capabilities {
+        let is_new_version = app.version != before.version;
+        let is_run_alike = !is_new_version && app.capabilities == before.capabilities;
+        let shown = pins::shown_changes(before, app);
+        let secrets = SecretChange::between(&before.config_schema, &app.config_schema);
+        let is_told = app.is_global && !shown.is_empty();
+        if is_run_alike && !secrets.is_any() && !is_told {
             return Ok(());
         }
         let (mut of_ours, mut of_others) = (Vec::new(), Vec::new());
+        let concerned = sql::configs::concerned(db, app, &secrets).await?;
         let run = as_run(db, app.clone()).await?;
         for mut config in sql::configs::lock_all_of_app(db, app.id).await? {
             if config.organization_id != app.organization_id {
                 // What runs for them is theirs to decide; that there is something newer is theirs to know.
-                if app.version != before.version {
-                    of_others.push(pins::tell(db, app, &config).await?);
+                if is_new_version || !shown.is_empty() {
+                    of_others.push(pins::tell(db, app, &config, is_new_version, &shown).await?);
                 }
                 continue;
             }
             let was = (config.version, config.due_at, config.updated_at);
             (config.version, config.latest_version) = (app.version, app.version);
-            if !is_same_schema {
+            if concerned.contains(&config.id) {
                 sql::configs::load_values(db, &mut config).await?;
                 of_ours.extend(self.encrypt_by_schema(db, app, &mut config).await?);
             }
@@ -385,7 +394,9 @@ impl Service {
             if was != (config.version, config.due_at, config.updated_at) {
                 sql::configs::save(db, &config).await?;
             }
-            schedule(db, &run, &config).await?;
+            if !is_run_alike {
+                schedule(db, &run, &config).await?;
+            }
         }
         activity::record(db, who, &of_ours).await?;
         // Recorded where they see it, but not by whom: people of one organization are nobody to another.
@@ -400,14 +411,13 @@ impl Service {
         config: &mut AppConfig,
     ) -> Result<Option<Entry>> {
         let secrets = self.config_secrets(config)?;
-        let keys: Vec<String> = secrets.keys().cloned().collect();
         let before = config.clone();
-        let whole = self.put(db, app, config, config.config.clone(), secrets)?;
+        let whole = self.put(db, app, config, (config.config.clone(), secrets.clone()), &secrets);
         if !before.tells_like(config) {
             sql::configs::save_values(db, config).await?;
         }
-        let dropped: Vec<&str> = keys
-            .iter()
+        let dropped: Vec<&str> = secrets
+            .keys()
             .map(String::as_str)
             .filter(|key| !whole.contains_key(*key))
             .collect();
@@ -426,23 +436,24 @@ impl Service {
         ))
     }
 
-    /// What may be shown into one place, the rest, encrypted, into another. Answers with both together.
+    /// What may be shown into one place, the rest, encrypted, into another. Answers with both together. `stored` is what is encrypted
+    /// there by now.
     fn put(
         &self,
         db: &mut Writing,
         app: &App,
         config: &mut AppConfig,
-        open: Map<String, Value>,
-        secrets: Map<String, Value>,
-    ) -> Result<Map<String, Value>> {
+        (open, secrets): Split,
+        stored: &Map<String, Value>,
+    ) -> Map<String, Value> {
         let (open, secrets) = schema::split(&app.config_schema, open, secrets);
-        if secrets != self.config_secrets(config)? {
+        if secrets != *stored {
             let plain = serde_json::to_vec(&secrets).expect("a map of JSON is JSON");
             let sealed = db.seal(&self.core.instance.sealer, &config.secret_place(), &plain);
             config.secrets = (!secrets.is_empty()).then_some(sealed);
         }
         config.config.clone_from(&open);
-        Ok(open.into_iter().chain(secrets).collect())
+        open.into_iter().chain(secrets).collect()
     }
 }
 

@@ -139,11 +139,7 @@ impl Service {
     }
 
     pub async fn forget_old_app_logs(&self) -> Result<u64> {
-        let mut db = self.write().await?;
-        let before = db.now - KEPT;
-        let forgotten = sql::logs::delete_before(&mut db, before).await?;
-        db.commit_unrecorded().await?;
-        Ok(forgotten)
+        self.delete_older_than(KEPT, sql::logs::DELETE_OLDEST).await
     }
 }
 

@@ -10,7 +10,7 @@ use super::logs::{self, Level};
 use super::{App, AppConfig, Collection, Derived, Difference, Files, empty_object, sql};
 use crate::Service;
 use crate::access::{Caller, ChangeApps, ReadApps};
-use crate::activity::Entry;
+use crate::activity::{Change, Entry};
 use crate::db::{Session, Writing};
 use crate::error::{Error, Result};
 use crate::id::{AppConfigId, AppId};
@@ -137,8 +137,35 @@ fn common(written: &Value, offered: &Value) -> Value {
     Value::Object(lists.into_iter().collect())
 }
 
-/// Tells those who use an app of others that it has another version now.
-pub(super) async fn tell(db: &mut Writing, app: &App, config: &AppConfig) -> Result<Entry> {
+/// What those who use an app of others see of it, whatever version they run.
+const SHOWN: [&str; 6] = ["name", "description", "icon", "plugin_type", "tag", "url"];
+
+/// What is shown otherwise than before.
+pub(super) fn shown_changes(before: &App, app: &App) -> Vec<Change> {
+    let changes = Entry::updated(before, app).map(|entry| entry.changes);
+    let mut changes = changes.unwrap_or_default();
+    changes.retain(|change| SHOWN.contains(&change.field.as_str()));
+    changes
+}
+
+/// Tells those who use an app of others that it has another version now, or is shown otherwise.
+pub(super) async fn tell(
+    db: &mut Writing,
+    app: &App,
+    config: &AppConfig,
+    is_new_version: bool,
+    shown: &[Change],
+) -> Result<Entry> {
+    let mut entry = if is_new_version {
+        tell_version(db, app, config).await?
+    } else {
+        Entry::happened(config, "app_updated")
+    };
+    entry.changes.extend_from_slice(shown);
+    Ok(entry)
+}
+
+async fn tell_version(db: &mut Writing, app: &App, config: &AppConfig) -> Result<Entry> {
     let message = format!(
         "The app has version {} now. This configuration goes on with version {}, which was approved here, until somebody reviews and \
          takes the other one.",

@@ -1,5 +1,7 @@
 //! What an app asks to be told: the fields of its configurations, and whether values fit them.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use super::rules::Split;
@@ -122,6 +124,32 @@ pub fn split(schema: &Value, open: Map<String, Value>, mut secrets: Map<String, 
     let (newly_secret, open): (Map<_, _>, Map<_, _>) = open.into_iter().partition(|(key, _)| is_secret(key));
     secrets.extend(newly_secret);
     (open, secrets)
+}
+
+/// Which fields two schemas do not both call a secret. Values of other fields stay where they are.
+#[derive(Debug)]
+pub(super) struct SecretChange {
+    pub(super) added: Vec<String>,
+    pub(super) removed: Vec<String>,
+}
+
+impl SecretChange {
+    pub(super) fn between(before: &Value, after: &Value) -> Self {
+        let (before, after) = (secret_keys(before), secret_keys(after));
+        Self {
+            added: after.difference(&before).cloned().collect(),
+            removed: before.difference(&after).cloned().collect(),
+        }
+    }
+
+    pub(super) fn is_any(&self) -> bool {
+        !self.added.is_empty() || !self.removed.is_empty()
+    }
+}
+
+fn secret_keys(schema: &Value) -> BTreeSet<String> {
+    let secret = fields(schema).into_iter().filter(|field| field.is_secret);
+    secret.map(|field| field.key).collect()
 }
 
 /// The values with defaults filled in, as the app gets them.

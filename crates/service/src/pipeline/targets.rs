@@ -88,7 +88,7 @@ fn is_address(value: &Value) -> bool {
     match value {
         Value::String(text) => match serde_json::from_str::<Value>(text) {
             Ok(structure @ (Value::Array(_) | Value::Object(_))) => is_address(&structure),
-            _ => text.split([',', ';', '\n']).any(is_written_address),
+            _ => is_written_address(text) || text.split([',', ';', '\n']).any(is_written_address),
         },
         Value::Array(items) => items.iter().any(is_address),
         Value::Object(fields) => fields
@@ -98,8 +98,9 @@ fn is_address(value: &Value) -> bool {
     }
 }
 
-/// A URL, a name with a dot, or an IP address, with or without a port.
+/// A URL, a name with a dot, or an IP address, with or without a port. Whoever parses URLs leaves out tabs and line breaks.
 fn is_written_address(text: &str) -> bool {
+    let text = text.replace(['\t', '\r', '\n'], "");
     let text = text.trim();
     let has_host = |text: &str| {
         Url::parse(text).is_ok_and(|url| match url.host() {
@@ -129,6 +130,10 @@ mod tests {
             "10.0.0.1",
             "[::1]:5",
             "postgres://db",
+            "a\t.example",
+            "10.0\n.0.1",
+            "local\r\nhost:99",
+            "http\n:\t//inner",
         ] {
             assert!(is_address(&json!(text)), "{text}");
             for inside in [

@@ -5,7 +5,7 @@ use crate::Service;
 use crate::access::{Origin, Request, Who};
 use crate::activity::Entry;
 use crate::clock::Time;
-use crate::db::Writing;
+use crate::db::{Writing, caller};
 use crate::error::{Error, Result};
 use crate::id::{OrganizationId, SessionId};
 use crate::users::{self, User};
@@ -48,6 +48,7 @@ impl SignedIn {
             session: None,
             has_second_factor: true,
             vouched_by: None,
+            provider_of: None,
             belongs_elsewhere: false,
             needs_second_factor: false,
             proven_at: None,
@@ -105,6 +106,7 @@ impl Service {
             .ok_or(Error::BadCredential)?;
         let ties = sql::ties(&mut db, holder.user_id, holder.vouched_by).await?;
         drop(db);
+        caller::identify(holder.user_id, None);
         self.touch(&holder).await?;
         Ok(SignedIn {
             who: Who::user(holder.user_id, request),
@@ -113,6 +115,7 @@ impl Service {
             session: Some(holder.session_id),
             has_second_factor: holder.has_second_factor,
             vouched_by: holder.vouched_by,
+            provider_of: holder.provider_of,
             belongs_elsewhere: ties.belongs_elsewhere,
             needs_second_factor: ties.needs_second_factor,
             proven_at: Some(holder.proven_at),

@@ -40,8 +40,10 @@ pub struct SignedIn {
     /// None: the command line.
     pub session: Option<SessionId>,
     pub has_second_factor: bool,
-    /// Whose identity provider vouched for the person.
+    /// Whose identity provider vouched for the person, or whose recovery code let them in.
     pub vouched_by: Option<OrganizationId>,
+    /// Whose identity provider it rests on, if it rests on nothing that the person alone has.
+    pub(crate) provider_of: Option<OrganizationId>,
     /// Belongs to organizations other than the one that vouched.
     pub(crate) belongs_elsewhere: bool,
     /// Belongs to an organization that asks for a second factor.
@@ -88,6 +90,12 @@ impl SignedIn {
             ));
         }
         Ok(())
+    }
+
+    /// Whose account a browser is signed in to by something that the person alone has: who connects an account to a provider
+    /// does not do so on the word of a provider.
+    pub fn by_own_proof(&self) -> Option<UserId> {
+        self.provider_of.is_none().then_some(self.user)
     }
 
     /// What would outlast an open browser that somebody found, such as a key, needs a proof that is not old.

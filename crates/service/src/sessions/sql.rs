@@ -52,6 +52,7 @@ pub(crate) struct Holder {
     pub(crate) expires_at: Time,
     pub(crate) has_second_factor: bool,
     pub(crate) vouched_by: Option<OrganizationId>,
+    pub(crate) provider_of: Option<OrganizationId>,
     pub(crate) proven_at: Time,
     /// The user's level in the organization that was asked about.
     pub(crate) level: Option<Level>,
@@ -66,6 +67,7 @@ pub(crate) async fn holder(
 ) -> Result<Option<Holder>> {
     const SQL: &str = "SELECT s.id AS session_id, s.user_id, u.uuid, u.email, u.current_organization_id, s.last_used_at, \
         s.expires_at, s.has_second_factor, s.organization_id AS vouched_by, \
+        CASE WHEN s.method <> 'recovery_code' THEN s.organization_id END AS provider_of, \
         coalesce(s.proven_at, s.created_at) AS proven_at, m.level, o.enforce_2fa \
         FROM session s JOIN app_user u ON u.id = s.user_id \
         LEFT JOIN member m ON m.user_id = u.id AND m.organization_id = $2 \
@@ -93,6 +95,12 @@ pub(super) async fn of_user(db: &mut Session, user: UserId, alive_since: Time, n
     const SQL: &str = "SELECT id, method, has_second_factor, address, user_agent, created_at, last_used_at, expires_at \
         FROM session WHERE user_id = $1 AND last_used_at > $2 AND expires_at > $3 ORDER BY id DESC";
     Ok(on!(db, conn => sqlx::query_as(SQL).bind(user).bind(alive_since).bind(now).fetch_all(conn))?)
+}
+
+pub(crate) async fn is_there(db: &mut Session, id: SessionId) -> Result<bool> {
+    const SQL: &str = "SELECT 1 FROM session WHERE id = $1";
+    let found: Option<i32> = on!(db, conn => sqlx::query_scalar(SQL).bind(id).fetch_optional(conn))?;
+    Ok(found.is_some())
 }
 
 pub(super) async fn touch(db: &mut Writing, id: SessionId) -> Result<()> {
@@ -141,6 +149,13 @@ pub(crate) async fn delete_others(db: &mut Writing, user: UserId, kept: Option<S
 
 pub(crate) async fn delete_of_user(db: &mut Writing, user: UserId) -> Result<()> {
     delete_others(db, user, None).await
+}
+
+/// Those that an organization's identity provider opened for somebody.
+pub(crate) async fn delete_vouched(db: &mut Writing, user: UserId, organization: OrganizationId) -> Result<()> {
+    const SQL: &str = "DELETE FROM session WHERE user_id = $1 AND organization_id = $2 AND method <> 'recovery_code'";
+    changed!(db, sqlx::query(SQL).bind(user).bind(organization))?;
+    Ok(())
 }
 
 /// Sessions of people with addresses on a domain that were opened in another way than the one that counts from now on.

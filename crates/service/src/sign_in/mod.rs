@@ -7,6 +7,7 @@ mod recovery;
 mod reset;
 pub(crate) mod sql;
 
+pub use crate::hashing::neighborhood;
 pub(crate) use attempts::Attempts;
 pub use attempts::network;
 pub use confirm::Confirmation;

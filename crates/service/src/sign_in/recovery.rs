@@ -36,7 +36,7 @@ impl Service {
         Ok(RecoveryCodes(codes))
     }
 
-    /// Lets an owner in with a code, whatever the domain enforces. All owners are told.
+    /// Lets an owner in with a code, whatever the domain enforces. Owners are told.
     pub async fn sign_in_with_recovery_code(
         &self,
         email: &str,
@@ -62,9 +62,8 @@ impl Service {
             address: request.origin.address_text(),
             at: db.now,
         };
-        let owners = members::owners(&mut db, organization.id).await?;
-        let addresses = owners.into_iter().map(|owner| owner.email).collect();
-        mail::notify(&mut db, &self.core.instance, organization.id, &letter, addresses).await?;
+        let owners = members::proven_owners(&mut db, organization.id, user.id).await?;
+        mail::notify(&mut db, &self.core.instance, organization.id, &letter, owners).await?;
         let opening = Opening {
             method: "recovery_code",
             has_second_factor: true,

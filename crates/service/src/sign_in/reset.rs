@@ -135,8 +135,7 @@ impl Service {
         users::sql::set_password(&mut db, user.id, &hash).await?;
         sessions::sql::delete_of_user(&mut db, user.id).await?;
         entries.push(Entry::happened(&user, "password_changed"));
-        let notice = changed(&user, &request);
-        mail::post(&mut db, &self.core.instance, vec![notice]).await?;
+        mail::notify_person(&mut db, &self.core.instance, &user, changed(&request)).await?;
         db.commit(&Who::user(user.id, request), &entries).await?;
         Ok(user)
     }
@@ -169,8 +168,8 @@ impl Service {
         users::sql::set_password(&mut db, user.id, &hash).await?;
         sql::delete_pending(&mut db, user.id).await?;
         sessions::sql::delete_others(&mut db, user.id, person.session).await?;
-        let notice = changed(&user, &person.who.request);
-        mail::post(&mut db, &self.core.instance, vec![notice]).await?;
+        let notice = changed(&person.who.request);
+        mail::notify_person(&mut db, &self.core.instance, &user, notice).await?;
         db.commit(&person.who, &[Entry::happened(&user, "password_changed")])
             .await
     }
@@ -180,9 +179,9 @@ fn place(id: Uuid) -> String {
     format!("password_reset_request/{id}/email")
 }
 
-fn changed(user: &User, request: &Request) -> Post {
+fn changed(request: &Request) -> Letter {
     let address = request.origin.address_text();
-    Post::new(&user.email, Letter::PasswordChanged { address })
+    Letter::PasswordChanged { address }
 }
 
 fn expired() -> Error {

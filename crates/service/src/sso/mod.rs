@@ -20,6 +20,7 @@ use crate::domains::{self, Domain};
 use crate::error::{Error, Result};
 use crate::id::{DomainId, OrganizationId, UserId};
 use crate::level::Level;
+use crate::sessions;
 use crate::text::Email;
 
 /// A way to sign in that somebody else checks.
@@ -187,6 +188,17 @@ pub(crate) async fn forget_old_providers(db: &mut Writing, before: &Domain, afte
         sql::unlink_above(db, &oidc, after.organization_id, by).await?;
     }
     Ok(())
+}
+
+/// Somebody becomes an owner. What the organization's providers said of them before was said of somebody below, without asking
+/// them, so it ends: links and sessions. An owner connects their account themselves.
+pub(crate) async fn forget_owner(db: &mut Writing, organization: OrganizationId, user: UserId) -> Result<()> {
+    for domain in domains::sql::ids(db, organization).await? {
+        for sso in [Sso::Saml, Sso::Oidc] {
+            sql::unlink(db, user, &sso.provider(Some(domain))).await?;
+        }
+    }
+    sessions::sql::delete_vouched(db, user, organization).await
 }
 
 /// What a domain leaves behind when it goes.

@@ -101,8 +101,8 @@ pub(super) async fn refuse_unasked_owner(
         return Ok(());
     }
     let detail = format!(
-        "{} is an owner and has not signed in this way before: the first time, an owner does so while signed in with \
-         their password or a recovery code",
+        "{} is an owner and has not signed in this way since becoming one: the first time, an owner does so while signed in \
+         with their password or a recovery code",
         user.email
     );
     Err(Error::refused("owner_not_linked", detail))

@@ -87,6 +87,12 @@ pub(super) async fn unlink_above(
     Ok(())
 }
 
+pub(super) async fn unlink(db: &mut Writing, user: UserId, provider: &str) -> Result<()> {
+    const SQL: &str = "DELETE FROM user_identity WHERE user_id = $1 AND provider = $2";
+    changed!(db, sqlx::query(SQL).bind(user).bind(provider))?;
+    Ok(())
+}
+
 pub(super) async fn unlink_provider(db: &mut Writing, provider: &str) -> Result<()> {
     const SQL: &str = "DELETE FROM user_identity WHERE provider = $1";
     changed!(db, sqlx::query(SQL).bind(provider))?;

@@ -42,9 +42,13 @@ const REFUSED: [i64; 2] = [libc::SYS_openat, libc::SYS_open];
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED: [i64; 1] = [libc::SYS_openat];
 
+/// The same for giving memory a name, which the allocator does wherever it can.
+const NAMING: i32 = libc::PR_SET_VMA;
+
 /// From here on any other system call ends the process.
 pub(super) fn allow_few() -> seccompiler::Result<()> {
-    let refused = REFUSED.into_iter().map(|number| (number, Vec::new())).collect();
+    let mut refused: Rules = REFUSED.into_iter().map(|number| (number, Vec::new())).collect();
+    refused.insert(libc::SYS_prctl, vec![naming()?]);
     let access = SeccompAction::Errno(libc::EACCES.unsigned_abs());
     let refusing = compiled(refused, SeccompAction::Allow, access)?;
     let allowing = compiled(allowed()?, SeccompAction::KillProcess, SeccompAction::Allow)?;
@@ -68,6 +72,7 @@ fn allowed() -> Result<Rules, BackendError> {
     rules.insert(libc::SYS_write, vec![rule([equal(0, 1)?])?, rule([equal(0, 2)?])?]);
     rules.insert(libc::SYS_mmap, vec![rule([not_executable.clone()])?]);
     rules.insert(libc::SYS_mprotect, vec![rule([not_executable.clone()])?]);
+    rules.insert(libc::SYS_prctl, vec![naming()?]);
     // More processor time for the next call, of this process alone.
     let processor = rule([equal(0, 0)?, equal(1, libc::RLIMIT_CPU.into())?])?;
     rules.insert(libc::SYS_prlimit64, vec![processor]);
@@ -75,6 +80,10 @@ fn allowed() -> Result<Rules, BackendError> {
     let oneself = rule([equal(0, std::process::id().into())?])?;
     rules.insert(libc::SYS_tgkill, vec![oneself]);
     Ok(rules)
+}
+
+fn naming() -> Result<SeccompRule, BackendError> {
+    rule([equal(0, NAMING.unsigned_abs().into())?])
 }
 
 /// All of these together.

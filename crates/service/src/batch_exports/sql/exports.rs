@@ -284,7 +284,13 @@ pub(in super::super) async fn save_schedules(db: &mut Writing, exports: &[BatchE
     }
     match db.connection() {
         Connection::Sqlite(conn) => save!(sqlx::Sqlite, conn),
-        Connection::Postgres(conn) => answered(async { Ok(save!(sqlx::Postgres, conn)) }).await?,
+        Connection::Postgres(conn) => {
+            answered(async {
+                save!(sqlx::Postgres, conn);
+                Ok(())
+            })
+            .await?;
+        }
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ use crate::db::{Session, Writing, changed, log_page};
 use crate::error::{Error, Result};
 use crate::id::{ExportId, RunId};
 use crate::page::{Page, Window};
+use crate::retention::delete_oldest;
 
 #[derive(sqlx::FromRow)]
 struct Row {
@@ -68,7 +69,4 @@ pub(in super::super) async fn insert(db: &mut Writing, run: &Run, level: Level, 
     Ok(())
 }
 
-pub(in super::super) async fn delete_before(db: &mut Writing, before: Time) -> Result<u64> {
-    const SQL: &str = "DELETE FROM export_log WHERE created_at < $1";
-    Ok(changed!(db, sqlx::query(SQL).bind(before))?)
-}
+pub(in super::super) const DELETE_OLDEST: &str = delete_oldest!("export_log");

@@ -393,7 +393,13 @@ pub(in super::super) async fn insert_new(db: &mut Writing, runs: &[Run]) -> Resu
     for some in runs.chunks(1000) {
         match db.connection() {
             Connection::Sqlite(conn) => write!(sqlx::Sqlite, conn, some),
-            Connection::Postgres(conn) => answered(async { Ok(write!(sqlx::Postgres, conn, some)) }).await?,
+            Connection::Postgres(conn) => {
+                answered(async {
+                    write!(sqlx::Postgres, conn, some);
+                    Ok(())
+                })
+                .await?;
+            }
         }
     }
     Ok(())

@@ -1,5 +1,7 @@
 //! What a caller asks for names the organization; the workers' statements go over all of them.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 use sqlx::types::Json;
 
@@ -9,7 +11,8 @@ use crate::db::{Session, Writing, changed, listed, on, within_reach};
 use crate::error::{Error, Result};
 use crate::id::{AppConfigId, AppId, OrganizationId, TeamId, WorkerId};
 use crate::page::{Page, Window};
-use crate::pipeline::{AppConfig, Collection, DueAfter, DueApp, Place, limits};
+use crate::pipeline::schema::SecretChange;
+use crate::pipeline::{App, AppConfig, Collection, DueAfter, DueApp, Place, limits};
 
 macro_rules! select {
     ($rest:literal) => {
@@ -155,6 +158,31 @@ pub(in super::super) async fn lock_all_of_app(db: &mut Writing, app: AppId) -> R
         ),
     );
     all(on!(db, conn => sqlx::query_as(sql).bind(app).fetch_all(conn))?)
+}
+
+/// Those of the app's own organization that may have a value of a field that becomes a secret, or is one no longer. Which secrets one has
+/// is itself encrypted.
+pub(in super::super) async fn concerned(
+    db: &mut Writing,
+    app: &App,
+    secrets: &SecretChange,
+) -> Result<HashSet<AppConfigId>> {
+    if !secrets.is_any() {
+        return Ok(HashSet::new());
+    }
+    let sql = db.pick(
+        "SELECT id FROM pipeline_config WHERE app_id = $1 AND organization_id = $2 AND (($3 AND secrets IS NOT NULL) \
+            OR EXISTS (SELECT 1 FROM json_each(config) own JOIN json_each($4) added ON added.value = own.key))",
+        "SELECT id FROM pipeline_config WHERE app_id = $1 AND organization_id = $2 AND (($3 AND secrets IS NOT NULL) \
+            OR EXISTS (SELECT 1 FROM jsonb_object_keys(config) own JOIN jsonb_array_elements_text($4) added ON added = own))",
+    );
+    let ids: Vec<AppConfigId> = on!(db, conn => sqlx::query_scalar(sql)
+        .bind(app.id)
+        .bind(app.organization_id)
+        .bind(!secrets.removed.is_empty())
+        .bind(Json(&secrets.added))
+        .fetch_all(conn))?;
+    Ok(ids.into_iter().collect())
 }
 
 /// What a configuration that is locked tells its app.

@@ -8,6 +8,7 @@ use crate::id::AppConfigId;
 use crate::page::{Page, Window};
 use crate::pipeline::AppConfig;
 use crate::pipeline::logs::{AppLog, AppLogFilter};
+use crate::retention::delete_oldest;
 
 #[derive(sqlx::FromRow)]
 struct Row {
@@ -85,7 +86,4 @@ pub(in super::super) async fn delete_oldest(db: &mut Writing, config: AppConfigI
     Ok(())
 }
 
-pub(in super::super) async fn delete_before(db: &mut Writing, before: Time) -> Result<u64> {
-    const SQL: &str = "DELETE FROM pipeline_log WHERE created_at < $1";
-    Ok(changed!(db, sqlx::query(SQL).bind(before))?)
-}
+pub(in super::super) const DELETE_OLDEST: &str = delete_oldest!("pipeline_log");

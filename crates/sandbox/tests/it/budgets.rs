@@ -1,0 +1,134 @@
+//! The memory that organizations share, as their apps use it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sandbox::{
+    Failure, FetchRequest, FetchResponse, Host, HostCall, Instance, Json, Level, Limits, Meta, Reservation, Sandbox,
+};
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+use uuid::Uuid;
+
+use crate::kit::{files, limits, message, sandbox_with};
+
+const MIB: usize = 1024 * 1024;
+
+/// A host of one organization that shows how much is under way.
+struct Counting {
+    organization: Uuid,
+    under_way: Arc<AtomicUsize>,
+    most: Arc<AtomicUsize>,
+    /// Answers that are there in part and do not go on.
+    stuck: Arc<Semaphore>,
+}
+
+impl Counting {
+    fn of(organization: u128) -> Self {
+        Self {
+            organization: Uuid::from_u128(organization),
+            under_way: Arc::default(),
+            most: Arc::default(),
+            stuck: Arc::new(Semaphore::new(0)),
+        }
+    }
+}
+
+#[async_trait]
+impl Host for Counting {
+    async fn fetch(&self, request: FetchRequest, memory: &Arc<Reservation>) -> Result<FetchResponse, String> {
+        if request.url.ends_with("/stuck") {
+            memory.grow(15 * MIB).await;
+            self.stuck.add_permits(1);
+            std::future::pending::<()>().await;
+        }
+        if request.url.ends_with("/large") {
+            memory.grow(12 * MIB).await;
+        }
+        let bytes = request.body.map_or(0, |body| body.len());
+        let now = self.under_way.fetch_add(bytes, Ordering::SeqCst) + bytes;
+        self.most.fetch_max(now, Ordering::SeqCst);
+        // The others come meanwhile, if they may.
+        tokio::time::sleep(Duration::from_millis(if bytes > 0 { 500 } else { 0 })).await;
+        self.under_way.fetch_sub(bytes, Ordering::SeqCst);
+        Ok(FetchResponse::default())
+    }
+
+    async fn call(&self, _: HostCall) -> Result<Json, String> {
+        Ok(Json::null())
+    }
+
+    fn log(&self, _: Level, _: String) {}
+
+    fn organization(&self) -> Uuid {
+        self.organization
+    }
+}
+
+async fn open(sandbox: &Sandbox, text: &str, host: Counting) -> Instance {
+    let reading = sandbox.read(&files([("index.ts", text)])).await.unwrap();
+    let opened = sandbox.open(&reading.code, Meta::default(), Arc::new(host)).await;
+    opened.unwrap()
+}
+
+async fn call(mut app: Instance) -> Result<Value, Failure> {
+    app.call("composeWebhook", vec![json!({})]).await
+}
+
+fn patient() -> Limits {
+    Limits {
+        memory: 64 * MIB,
+        call_time: Duration::from_mins(1),
+        ..limits()
+    }
+}
+
+/// Four apps of one organization send four bodies of 3 MB each at the same time.
+#[tokio::test]
+async fn what_an_organization_sends_at_once_is_bounded() {
+    let text = "export async function composeWebhook() {
+        const body = 'x'.repeat(3 * 1024 * 1024)
+        await Promise.all([1, 2, 3, 4].map(() => fetch('http://example.com/', { method: 'POST', body })))
+        return 'sent'
+    }";
+    let (sandbox, counting) = (sandbox_with(patient()), Counting::of(1));
+    let mut calls = tokio::task::JoinSet::new();
+    for _ in 0..4 {
+        let host = Counting {
+            under_way: counting.under_way.clone(),
+            most: counting.most.clone(),
+            ..Counting::of(1)
+        };
+        calls.spawn(call(open(&sandbox, text, host).await));
+    }
+    for outcome in calls.join_all().await {
+        assert_eq!(outcome.unwrap(), json!("sent"));
+    }
+    // Each app may be read from once while there is still room.
+    let most = counting.most.load(Ordering::SeqCst);
+    assert!(most <= (8 + 4 * 3) * MIB, "{} MB at once", most / MIB);
+}
+
+/// Answers that stop halfway keep the memory for as long as nobody else needs it.
+#[tokio::test]
+async fn an_answer_that_stops_halfway_gives_way_to_others() {
+    let text = |path: &str| {
+        format!(
+            "export async function composeWebhook() {{ await fetch('http://example.com/{path}'); return 'answered' }}"
+        )
+    };
+    let sandbox = sandbox_with(patient());
+    let mut stuck = tokio::task::JoinSet::new();
+    for organization in 1..=2 {
+        let host = Counting::of(organization);
+        let is_stuck = host.stuck.clone();
+        stuck.spawn(call(open(&sandbox, &text("stuck"), host).await));
+        is_stuck.acquire().await.unwrap().forget();
+    }
+    let large = open(&sandbox, &text("large"), Counting::of(3)).await;
+    assert_eq!(call(large).await.unwrap(), json!("answered"));
+    let ended = stuck.join_next().await.unwrap().unwrap().unwrap_err();
+    assert!(message(&ended).contains("stopped halfway"), "{ended}");
+}

@@ -1,0 +1,129 @@
+//! How much of the activity log an organization fills: entries are kept for good, so nobody writes them without end.
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use governor::clock::{Clock as _, DefaultClock};
+use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+use serde_json::Value;
+
+use super::Entry;
+use crate::error::{Error, Result};
+use crate::id::OrganizationId;
+use crate::limits::HourlyLimits;
+
+/// In an hour, in kilobytes. That is some ten thousand large changes, or far more small ones.
+const AN_HOUR: u32 = 64 * 1024;
+/// What an entry takes beside its changes.
+const ENTRY: usize = 512;
+/// Past this many organizations those that have been quiet are forgotten, so that memory stays bounded.
+const REMEMBERED: usize = 10_000;
+
+/// Kept by each process. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Budget(Option<Arc<DefaultKeyedRateLimiter<OrganizationId>>>);
+
+impl fmt::Debug for Budget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Budget").finish_non_exhaustive()
+    }
+}
+
+impl Budget {
+    pub(crate) fn new(limits: HourlyLimits) -> Self {
+        let most = limits.scaled(AN_HOUR).and_then(NonZeroU32::new);
+        Self(most.map(|most| Arc::new(RateLimiter::keyed(Quota::per_hour(most)))))
+    }
+
+    /// Takes what these entries need, or says when there is more.
+    pub(crate) fn take(&self, entries: &[Entry]) -> Result<()> {
+        let Some(limiter) = &self.0 else { return Ok(()) };
+        if limiter.len() > REMEMBERED {
+            limiter.retain_recent();
+        }
+        for entry in entries {
+            let Some(organization) = entry.organization else {
+                continue;
+            };
+            let kilobytes = u32::try_from(size(entry).div_ceil(1024)).unwrap_or(u32::MAX);
+            let Some(kilobytes) = NonZeroU32::new(kilobytes.min(AN_HOUR)) else {
+                continue;
+            };
+            // More than there can be at once is refused for an hour; nothing is that large.
+            if let Ok(Err(until)) = limiter.check_key_n(&organization, kilobytes) {
+                return Err(Error::LimitReached {
+                    detail: "this organization has changed so much in the last hour that its activity log has no room"
+                        .to_owned(),
+                    wait: until.wait_time_from(DefaultClock::default().now()),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// About.
+fn size(entry: &Entry) -> usize {
+    let changes = entry.changes.iter();
+    let of_changes = changes.map(|change| change.field.len() + length(&change.before) + length(&change.after));
+    ENTRY + entry.name.len() + of_changes.sum::<usize>()
+}
+
+fn length(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
+        Value::String(text) => text.len() + 2,
+        Value::Array(items) => items.iter().map(|item| length(item) + 1).sum::<usize>() + 2,
+        Value::Object(fields) => {
+            fields
+                .iter()
+                .map(|(key, value)| key.len() + length(value) + 4)
+                .sum::<usize>()
+                + 2
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Change, ChangeKind};
+    use super::*;
+
+    fn entry(organization: u128, bytes: usize) -> Entry {
+        Entry {
+            organization: Some(OrganizationId(uuid::Uuid::from_u128(organization))),
+            team: None,
+            scope: "Test",
+            item: String::new(),
+            activity: "updated",
+            name: String::new(),
+            changes: vec![Change {
+                action: ChangeKind::Changed,
+                field: "text".to_owned(),
+                before: Value::Null,
+                after: "x".repeat(bytes).into(),
+            }],
+        }
+    }
+
+    #[test]
+    fn an_organization_fills_so_much_of_the_log_and_leaves_others_alone() {
+        let budget = Budget::new(HourlyLimits::default());
+        let large = entry(1, 4 << 20);
+        let taken = (0..100)
+            .take_while(|_| budget.take(std::slice::from_ref(&large)).is_ok())
+            .count();
+        assert!((10..=16).contains(&taken), "{taken} times 4 MB");
+        assert!(matches!(budget.take(&[large]), Err(Error::LimitReached { .. })));
+        budget.take(&[entry(2, 1000)]).unwrap();
+    }
+
+    #[test]
+    fn whoever_changes_little_is_not_stopped() {
+        let budget = Budget::new(HourlyLimits::default());
+        for _ in 0..20_000 {
+            budget.take(&[entry(1, 100)]).unwrap();
+        }
+    }
+}

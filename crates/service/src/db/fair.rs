@@ -1,0 +1,334 @@
+//! Who uses the database next: organizations take turns, and so do the people of each, so that nobody waits for all that
+//! another one wants. Whoever's work took long lately shares a part of the permits with others of that kind.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use super::caller::{self, Caller, Tenant};
+use crate::error::{Error, Result};
+use crate::id::UserId;
+use crate::round::{Queue, Round};
+
+/// How long somebody waits for a permit.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// When to come back without one.
+const BUSY: Duration = Duration::from_secs(2);
+/// So many of one tenant may wait; those beyond are asked to come back at once.
+const MOST_WAITING: usize = 256;
+/// Whoever holds a permit for longer is slow, for a while.
+const SLOW: Duration = Duration::from_millis(100);
+const SLOW_FOR: Duration = Duration::from_secs(10);
+/// Past this many tenants those that are neither here nor slow are forgotten.
+const REMEMBERED: usize = 1_000;
+
+/// A number of permits. Clones share them.
+#[derive(Clone)]
+pub struct FairSemaphore(Arc<Mutex<State>>);
+
+impl fmt::Debug for FairSemaphore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FairSemaphore").finish_non_exhaustive()
+    }
+}
+
+struct State {
+    free: usize,
+    /// How many permits slow tenants may hold, all together.
+    of_slow: usize,
+    held_by_slow: usize,
+    tenants: HashMap<Tenant, Use>,
+    /// Those that have somebody waiting, in the order of their turns.
+    order: VecDeque<Tenant>,
+}
+
+#[derive(Default)]
+struct Use {
+    held: usize,
+    waiting: Round<Option<UserId>, VecDeque<oneshot::Sender<Permit>>>,
+    waiters: usize,
+    slow_until: Option<Instant>,
+}
+
+impl Use {
+    fn is_slow(&self) -> bool {
+        self.slow_until.is_some_and(|until| Instant::now() < until)
+    }
+
+    fn is_over(&self) -> bool {
+        self.held == 0 && self.waiters == 0 && !self.is_slow()
+    }
+}
+
+/// The right to one use, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Permit {
+    /// None: it was not handed over in the end.
+    semaphore: Option<FairSemaphore>,
+    tenant: Tenant,
+    since: Instant,
+    is_slow: bool,
+}
+
+impl FairSemaphore {
+    pub(super) fn new(permits: usize) -> Self {
+        Self(Arc::new(Mutex::new(State {
+            free: permits,
+            // Two, so that whoever needs a second one while holding the first gets it.
+            of_slow: (permits / 2).max(2),
+            held_by_slow: 0,
+            tenants: HashMap::new(),
+            order: VecDeque::new(),
+        })))
+    }
+
+    pub(super) async fn acquire(&self) -> Result<Permit> {
+        let Caller { tenant, user } = caller::current();
+        let turn = {
+            let mut state = self.lock();
+            if state.order.is_empty() && state.has_room(tenant) {
+                return Ok(state.permit(self, tenant));
+            }
+            let turn = state.wait(tenant, user)?;
+            state.hand_out(self);
+            turn
+        };
+        let permit = timeout(PATIENCE, turn).await;
+        permit.map_err(|_| busy())?.map_err(|_| busy())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn busy() -> Error {
+    Error::Unavailable {
+        detail: "the database is busy".to_owned(),
+        wait: BUSY,
+    }
+}
+
+impl State {
+    fn has_room(&self, tenant: Tenant) -> bool {
+        let is_slow = || self.tenants.get(&tenant).is_some_and(Use::is_slow);
+        self.free > 0 && (self.held_by_slow < self.of_slow || !is_slow())
+    }
+
+    fn permit(&mut self, semaphore: &FairSemaphore, tenant: Tenant) -> Permit {
+        if self.tenants.len() >= REMEMBERED {
+            self.tenants.retain(|_, one| !one.is_over());
+        }
+        let one = self.tenants.entry(tenant).or_default();
+        let is_slow = one.is_slow();
+        one.held += 1;
+        self.free -= 1;
+        self.held_by_slow += usize::from(is_slow);
+        Permit {
+            semaphore: Some(semaphore.clone()),
+            tenant,
+            since: Instant::now(),
+            is_slow,
+        }
+    }
+
+    fn wait(&mut self, tenant: Tenant, user: Option<UserId>) -> Result<oneshot::Receiver<Permit>> {
+        let one = self.tenants.entry(tenant).or_default();
+        if one.waiters >= MOST_WAITING {
+            return Err(Error::Throttled(BUSY));
+        }
+        if one.waiters == 0 {
+            self.order.push_back(tenant);
+        }
+        one.waiters += 1;
+        let (turn, receiver) = oneshot::channel();
+        one.waiting.of(user).push_back(turn);
+        Ok(receiver)
+    }
+
+    /// Gives permits that are free to whoever is next.
+    fn hand_out(&mut self, semaphore: &FairSemaphore) {
+        while let Some((tenant, turn)) = self.next() {
+            if turn.is_closed() {
+                continue;
+            }
+            let permit = self.permit(semaphore, tenant);
+            if let Err(mut permit) = turn.send(permit) {
+                // Whoever waited has gone. The lock is held, so the permit must not give itself back.
+                permit.semaphore = None;
+                self.take_back(&permit);
+            }
+        }
+    }
+
+    /// Whose turn it is: those who are quick go first.
+    fn next(&mut self) -> Option<(Tenant, oneshot::Sender<Permit>)> {
+        if self.free == 0 {
+            return None;
+        }
+        let is_slow = |tenant: &Tenant| self.tenants.get(tenant).is_some_and(Use::is_slow);
+        let quick = self.order.iter().position(|tenant| !is_slow(tenant));
+        let any = (self.held_by_slow < self.of_slow && !self.order.is_empty()).then_some(0);
+        let tenant = self.order.remove(quick.or(any)?)?;
+        let one = self.tenants.get_mut(&tenant)?;
+        one.waiters -= 1;
+        let turn = one.waiting.pop();
+        if one.waiters > 0 {
+            self.order.push_back(tenant);
+        }
+        Some((tenant, turn?))
+    }
+
+    fn take_back(&mut self, permit: &Permit) {
+        self.free += 1;
+        self.held_by_slow -= usize::from(permit.is_slow);
+        let Some(one) = self.tenants.get_mut(&permit.tenant) else {
+            return;
+        };
+        one.held -= 1;
+        if permit.since.elapsed() > SLOW {
+            one.slow_until = Some(Instant::now() + SLOW_FOR);
+        }
+        if one.is_over() {
+            self.tenants.remove(&permit.tenant);
+        }
+    }
+}
+
+impl Permit {
+    /// What was waited for until now was not the holder's own work.
+    pub(super) fn restart(&mut self) {
+        self.since = Instant::now();
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let Some(semaphore) = mem::take(&mut self.semaphore) else {
+            return;
+        };
+        let mut state = semaphore.lock();
+        state.take_back(self);
+        state.hand_out(&semaphore);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::caller::on_behalf_of_organization;
+    use super::*;
+    use crate::id::OrganizationId;
+
+    const ONE: Tenant = Tenant::Organization(OrganizationId(uuid::Uuid::from_u128(1)));
+    const TWO: Tenant = Tenant::Organization(OrganizationId(uuid::Uuid::from_u128(2)));
+
+    fn organization(number: u128) -> OrganizationId {
+        OrganizationId(uuid::Uuid::from_u128(number))
+    }
+
+    async fn acquire(semaphore: &FairSemaphore, number: u128) -> Result<Permit> {
+        on_behalf_of_organization(organization(number), semaphore.acquire()).await
+    }
+
+    fn waiting(semaphore: &FairSemaphore) -> usize {
+        semaphore.lock().tenants.values().map(|one| one.waiters).sum()
+    }
+
+    /// Lets everybody else come as far as they can.
+    async fn settle() {
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_for_all_that_another_one_wants() {
+        let semaphore = FairSemaphore::new(1);
+        let held = acquire(&semaphore, 1).await.unwrap();
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let mut tasks = tokio::task::JoinSet::new();
+        for number in [1, 1, 1, 1, 2, 3] {
+            let (semaphore, order) = (semaphore.clone(), order.clone());
+            tasks.spawn(async move {
+                let permit = acquire(&semaphore, number).await.unwrap();
+                order.lock().unwrap().push(number);
+                drop(permit);
+            });
+            settle().await;
+        }
+        drop(held);
+        tasks.join_all().await;
+        assert_eq!(*order.lock().unwrap(), [1, 2, 3, 1, 1, 1]);
+        let state = semaphore.lock();
+        assert_eq!((state.free, state.held_by_slow), (1, 0));
+        assert!(state.tenants.is_empty() && state.order.is_empty());
+    }
+
+    #[tokio::test]
+    async fn the_slow_leave_some_permits_to_others() {
+        let semaphore = FairSemaphore::new(4);
+        for tenant in [ONE, TWO] {
+            let until = Instant::now() + Duration::from_hours(1);
+            semaphore.lock().tenants.entry(tenant).or_default().slow_until = Some(until);
+        }
+        let first = acquire(&semaphore, 1).await.unwrap();
+        let second = acquire(&semaphore, 2).await.unwrap();
+        let third = tokio::spawn({
+            let semaphore = semaphore.clone();
+            async move { acquire(&semaphore, 1).await }
+        });
+        settle().await;
+        assert_eq!(waiting(&semaphore), 1, "the slow have what they may have");
+        let quick = [acquire(&semaphore, 3).await, acquire(&semaphore, 4).await];
+        assert!(quick.iter().all(Result::is_ok), "others do not wait for them");
+        drop(first);
+        drop(third.await.unwrap().unwrap());
+        drop((second, quick));
+        assert_eq!(semaphore.lock().free, 4);
+    }
+
+    #[tokio::test]
+    async fn whoever_goes_away_keeps_nothing() {
+        let semaphore = FairSemaphore::new(1);
+        let held = acquire(&semaphore, 1).await.unwrap();
+        let waiter = tokio::spawn({
+            let semaphore = semaphore.clone();
+            async move { acquire(&semaphore, 2).await }
+        });
+        settle().await;
+        assert_eq!(waiting(&semaphore), 1);
+        waiter.abort();
+        assert!(waiter.await.is_err());
+        drop(held);
+        drop(acquire(&semaphore, 3).await.unwrap());
+        assert_eq!(semaphore.lock().free, 1);
+    }
+
+    #[tokio::test]
+    async fn one_tenant_has_so_many_waiting_and_others_do_not_notice() {
+        let semaphore = FairSemaphore::new(1);
+        let held = acquire(&semaphore, 1).await.unwrap();
+        let mut tasks = tokio::task::JoinSet::new();
+        for _ in 0..MOST_WAITING {
+            let semaphore = semaphore.clone();
+            tasks.spawn(async move { acquire(&semaphore, 1).await.map(drop) });
+        }
+        while waiting(&semaphore) < MOST_WAITING {
+            tokio::task::yield_now().await;
+        }
+        assert!(matches!(acquire(&semaphore, 1).await, Err(Error::Throttled(_))));
+        let other = tokio::spawn({
+            let semaphore = semaphore.clone();
+            async move { acquire(&semaphore, 2).await.map(drop) }
+        });
+        settle().await;
+        drop(held);
+        other.await.unwrap().unwrap();
+        tasks.abort_all();
+    }
+}
