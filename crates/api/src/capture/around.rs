@@ -9,6 +9,7 @@ use axum::http::{HeaderValue, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
+use service::caller;
 
 use super::Capture;
 use super::answers::Refused;
@@ -20,7 +21,11 @@ pub(super) async fn layer(State(capture): State<Arc<Capture>>, request: Request,
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().cloned();
     let route = route.as_ref().map_or("unmatched", MatchedPath::as_str);
-    let answer = AssertUnwindSafe(next.run(request)).catch_unwind();
+    let (parts, body) = request.into_parts();
+    let address = capture.settings.client_address(&parts);
+    let request = Request::from_parts(parts, body);
+    let answer = caller::on_behalf_of(Some(address), next.run(request));
+    let answer = AssertUnwindSafe(answer).catch_unwind();
     let mut response = match tokio::time::timeout(TIME_LIMIT, answer).await {
         Ok(Ok(response)) => response,
         Ok(Err(_)) => Refused::Failed.into_response(),
