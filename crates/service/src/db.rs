@@ -25,7 +25,7 @@ mod postgres;
 mod turns;
 mod version;
 
-use fair::FairSemaphore;
+use fair::{FairSemaphore, Slow};
 pub(crate) use log::log_page;
 pub(crate) use postgres::answered;
 use postgres::{Lease, Pool};
@@ -161,7 +161,7 @@ impl Store {
         Ok(Self::Sqlite {
             file,
             readers,
-            turns: FairSemaphore::new(SQLITE_READERS as usize),
+            turns: FairSemaphore::new(SQLITE_READERS as usize, Slow::half_of(SQLITE_READERS as usize)),
             writer,
             version,
         })

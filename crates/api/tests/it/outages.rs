@@ -88,7 +88,7 @@ async fn a_lock_that_nobody_gives_back_keeps_no_readers_waiting() {
         assert_eq!(write.header("retry-after"), "2");
         assert!(write.text("/detail").contains("database"), "{write:?}");
     }
-    assert!(since.elapsed() < Duration::from_secs(25), "{:?}", since.elapsed());
+    assert!(since.elapsed() < Duration::from_secs(40), "{:?}", since.elapsed());
     assert!(reads.iter().all(|reply| reply.status < 500), "{reads:?}");
     assert!(
         took < Duration::from_secs(3),

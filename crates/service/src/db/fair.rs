@@ -16,13 +16,12 @@ use crate::id::UserId;
 use crate::round::{Queue, Round};
 
 /// How long somebody waits for a permit.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(10);
 /// When to come back without one.
 const BUSY: Duration = Duration::from_secs(2);
 /// So many of one tenant may wait; those beyond are asked to come back at once.
 const MOST_WAITING: usize = 256;
-/// Whoever holds a permit for longer is slow, for a while.
-const SLOW: Duration = Duration::from_millis(100);
+/// How long somebody is slow.
 const SLOW_FOR: Duration = Duration::from_secs(10);
 /// Past this many tenants those that are neither here nor slow are forgotten.
 const REMEMBERED: usize = 1_000;
@@ -37,10 +36,19 @@ impl fmt::Debug for FairSemaphore {
     }
 }
 
+/// Who is slow, and what that means.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Slow {
+    /// Whoever holds a permit for longer is slow, for a while.
+    pub(super) after: Duration,
+    /// How many permits they may hold, all together: two at least, so that whoever needs a second one while holding the first
+    /// gets it.
+    pub(super) permits: usize,
+}
+
 struct State {
     free: usize,
-    /// How many permits slow tenants may hold, all together.
-    of_slow: usize,
+    slow: Slow,
     held_by_slow: usize,
     tenants: HashMap<Tenant, Use>,
     /// Those that have somebody waiting, in the order of their turns.
@@ -65,6 +73,16 @@ impl Use {
     }
 }
 
+impl Slow {
+    /// For connections that are used for a moment each.
+    pub(super) fn half_of(permits: usize) -> Self {
+        Self {
+            after: Duration::from_millis(100),
+            permits: (permits / 2).max(2),
+        }
+    }
+}
+
 /// The right to one use, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Permit {
@@ -76,11 +94,10 @@ pub(super) struct Permit {
 }
 
 impl FairSemaphore {
-    pub(super) fn new(permits: usize) -> Self {
+    pub(super) fn new(permits: usize, slow: Slow) -> Self {
         Self(Arc::new(Mutex::new(State {
             free: permits,
-            // Two, so that whoever needs a second one while holding the first gets it.
-            of_slow: (permits / 2).max(2),
+            slow,
             held_by_slow: 0,
             tenants: HashMap::new(),
             order: VecDeque::new(),
@@ -117,7 +134,7 @@ fn busy() -> Error {
 impl State {
     fn has_room(&self, tenant: Tenant) -> bool {
         let is_slow = || self.tenants.get(&tenant).is_some_and(Use::is_slow);
-        self.free > 0 && (self.held_by_slow < self.of_slow || !is_slow())
+        self.free > 0 && (self.held_by_slow < self.slow.permits || !is_slow())
     }
 
     fn permit(&mut self, semaphore: &FairSemaphore, tenant: Tenant) -> Permit {
@@ -174,7 +191,7 @@ impl State {
         }
         let is_slow = |tenant: &Tenant| self.tenants.get(tenant).is_some_and(Use::is_slow);
         let quick = self.order.iter().position(|tenant| !is_slow(tenant));
-        let any = (self.held_by_slow < self.of_slow && !self.order.is_empty()).then_some(0);
+        let any = (self.held_by_slow < self.slow.permits && !self.order.is_empty()).then_some(0);
         let tenant = self.order.remove(quick.or(any)?)?;
         let one = self.tenants.get_mut(&tenant)?;
         one.waiters -= 1;
@@ -192,7 +209,7 @@ impl State {
             return;
         };
         one.held -= 1;
-        if permit.since.elapsed() > SLOW {
+        if permit.since.elapsed() > self.slow.after {
             one.slow_until = Some(Instant::now() + SLOW_FOR);
         }
         if one.is_over() {
@@ -232,6 +249,10 @@ mod tests {
         OrganizationId(uuid::Uuid::from_u128(number))
     }
 
+    fn semaphore(permits: usize) -> FairSemaphore {
+        FairSemaphore::new(permits, Slow::half_of(permits))
+    }
+
     async fn acquire(semaphore: &FairSemaphore, number: u128) -> Result<Permit> {
         on_behalf_of_organization(organization(number), semaphore.acquire()).await
     }
@@ -249,7 +270,7 @@ mod tests {
 
     #[tokio::test]
     async fn nobody_waits_for_all_that_another_one_wants() {
-        let semaphore = FairSemaphore::new(1);
+        let semaphore = semaphore(1);
         let held = acquire(&semaphore, 1).await.unwrap();
         let order = Arc::new(Mutex::new(Vec::new()));
         let mut tasks = tokio::task::JoinSet::new();
@@ -272,7 +293,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_slow_leave_some_permits_to_others() {
-        let semaphore = FairSemaphore::new(4);
+        let semaphore = semaphore(4);
         for tenant in [ONE, TWO] {
             let until = Instant::now() + Duration::from_hours(1);
             semaphore.lock().tenants.entry(tenant).or_default().slow_until = Some(until);
@@ -295,7 +316,7 @@ mod tests {
 
     #[tokio::test]
     async fn whoever_goes_away_keeps_nothing() {
-        let semaphore = FairSemaphore::new(1);
+        let semaphore = semaphore(1);
         let held = acquire(&semaphore, 1).await.unwrap();
         let waiter = tokio::spawn({
             let semaphore = semaphore.clone();
@@ -312,7 +333,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_tenant_has_so_many_waiting_and_others_do_not_notice() {
-        let semaphore = FairSemaphore::new(1);
+        let semaphore = semaphore(1);
         let held = acquire(&semaphore, 1).await.unwrap();
         let mut tasks = tokio::task::JoinSet::new();
         for _ in 0..MOST_WAITING {

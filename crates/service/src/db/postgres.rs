@@ -11,7 +11,7 @@ use sqlx::{ConnectOptions, Connection as _, PgConnection};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
-use super::fair::{FairSemaphore, Permit};
+use super::fair::{FairSemaphore, Permit, Slow};
 use crate::error;
 
 type Result<T, E = sqlx::Error> = std::result::Result<T, E>;
@@ -51,8 +51,8 @@ impl Pool {
         let pool = managed::Pool::builder(manager).max_size(connections).build();
         Self {
             connections: pool.expect("a pool without time limits of its own needs no runtime"),
-            turns: FairSemaphore::new(connections),
-            writers: FairSemaphore::new(writers(connections)),
+            turns: FairSemaphore::new(connections, Slow::half_of(connections)),
+            writers: FairSemaphore::new(writers(connections), Slow::half_of(writers(connections))),
         }
     }
 

@@ -6,16 +6,22 @@
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, SqliteConnection};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
-use super::fair::{FairSemaphore, Permit};
+use super::fair::{FairSemaphore, Permit, Slow};
 use crate::error::Result;
 
 /// So many wait for the lock; others wait for them, and tenants take turns at that. Those who wait share one commit.
-const AT_THE_LOCK: usize = 32;
+const AT_THE_LOCK: usize = 64;
+/// They wait one behind the other, so few of those whose turns take long are among them.
+const SLOW: Slow = Slow {
+    after: Duration::from_millis(20),
+    permits: 2,
+};
 
 /// The connection that writes. Whoever holds the lock has the turn; the lock is handed on in order of asking.
 #[derive(Debug, Clone)]
@@ -40,7 +46,7 @@ impl Writer {
         let connection = options.connect().await?;
         Ok(Self {
             state: Arc::new(Mutex::new(State { connection, open: None })),
-            places: FairSemaphore::new(AT_THE_LOCK),
+            places: FairSemaphore::new(AT_THE_LOCK, SLOW),
         })
     }
 

@@ -125,8 +125,8 @@ pub(crate) async fn join(
     door: Door,
 ) -> Result<Entry> {
     let id = sql::insert(db, organization, person.id, level).await?;
-    if level == Level::Owner {
-        // Links outlast a membership that ended. Keys and sessions do not.
+    if level == Level::Owner && !matches!(door, Door::Founding) {
+        // Links outlast a membership that ended. Keys and sessions do not. A new organization has no providers.
         sso::forget_owner(db, organization, person.id).await?;
     }
     if matches!(door, Door::Invite | Door::SingleSignOn) {
