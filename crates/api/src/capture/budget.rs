@@ -725,7 +725,7 @@ mod tests {
             is_busy(&next.patiently(|one| one.grow(1)).await),
             "too many wait already"
         );
-        assert!(asked.elapsed() < Duration::from_secs(1));
+        assert!(asked.elapsed() < Duration::from_secs(8));
         for _ in 0..3 {
             drop(budget.enter(from(2)).unwrap());
         }

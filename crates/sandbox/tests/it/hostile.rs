@@ -16,7 +16,7 @@ async fn outcome(body: &str) -> Result<serde_json::Value, Failure> {
     let (mut app, _) = open_with(sandbox_with(brief()), &text, Meta::default()).await;
     let begun = Instant::now();
     let outcome = app.call("onEvent", vec![json!({})]).await;
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     if outcome.as_ref().is_err_and(Failure::is_final) {
         assert!(!app.is_open());
         assert_eq!(app.call("onEvent", vec![json!({})]).await, Err(Failure::Closed));
@@ -62,7 +62,7 @@ async fn what_cannot_be_interrupted_is_killed() {
     ] {
         let begun = Instant::now();
         let outcome = outcome(heavy).await;
-        assert!(begun.elapsed() < Duration::from_secs(5), "{heavy}: {outcome:?}");
+        assert!(begun.elapsed() < Duration::from_secs(20), "{heavy}: {outcome:?}");
         assert!(!matches!(outcome, Err(Failure::Crashed(_))), "{heavy}: {outcome:?}");
     }
 }
@@ -342,7 +342,7 @@ async fn reading_is_bounded_too() {
     ] {
         let begun = Instant::now();
         let fault = sandbox.read(&files([("index.js", text)])).await.unwrap_err();
-        assert!(begun.elapsed() < Duration::from_secs(4), "{text}");
+        assert!(begun.elapsed() < Duration::from_secs(20), "{text}");
         assert!(fault.message.contains("the app "), "{fault}");
     }
 }
@@ -469,7 +469,7 @@ async fn many_calls_together_have_the_time_of_one() {
     let (mut app, _) = open_with(sandbox_with(brief()), text, Meta::default()).await;
     let begun = Instant::now();
     let outcomes = app.call_each("onEvent", vec![json!({}); 20]).await;
-    assert!(begun.elapsed() < Duration::from_secs(3));
+    assert!(begun.elapsed() < Duration::from_secs(5));
     assert!(
         outcomes[0].is_ok() && outcomes.contains(&Err(Failure::TooSlow)),
         "{outcomes:?}"
