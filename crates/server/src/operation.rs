@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use apps::Apps;
 use axum::Router;
@@ -13,8 +13,11 @@ use axum::routing::get;
 use metrics_exporter_prometheus::PrometheusHandle;
 use sandbox::Layer;
 use service::Service;
+use tokio::sync::Mutex;
+use tokio::time::timeout;
 
 const PING_LIMIT: Duration = Duration::from_secs(2);
+const PING_AGAIN_AFTER: Duration = Duration::from_millis(500);
 
 /// Whether new requests are welcome.
 #[derive(Debug, Clone, Default)]
@@ -31,6 +34,8 @@ struct Health {
     service: Service,
     readiness: Readiness,
     apps: Apps,
+    /// When the database was asked, and whether it answered.
+    last_ping: Arc<Mutex<Option<(Instant, bool)>>>,
 }
 
 #[derive(Clone)]
@@ -48,6 +53,7 @@ pub(crate) fn health(service: Service, readiness: Readiness, apps: Apps) -> Rout
             service: service.clone(),
             readiness,
             apps,
+            last_ping: Arc::default(),
         });
     api::with_request_ids(router, service)
 }
@@ -65,12 +71,25 @@ async fn is_ready(State(operation): State<Health>) -> (StatusCode, String) {
     if !operation.readiness.0.load(Ordering::SeqCst) {
         return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n".to_owned());
     }
-    match tokio::time::timeout(PING_LIMIT, operation.service.store().ping()).await {
-        Ok(Ok(())) => (StatusCode::OK, ready(&operation.apps.missing_layers())),
-        _ => (
-            StatusCode::SERVICE_UNAVAILABLE,
-            "the database does not answer\n".to_owned(),
-        ),
+    if operation.database_answers().await {
+        return (StatusCode::OK, ready(&operation.apps.missing_layers()));
+    }
+    let why = "the database does not answer\n";
+    (StatusCode::SERVICE_UNAVAILABLE, why.to_owned())
+}
+
+impl Health {
+    /// Asked once for all who want to know at the same time, as anybody can ask.
+    async fn database_answers(&self) -> bool {
+        let mut last = self.last_ping.lock().await;
+        if let Some((asked, answers)) = *last
+            && asked.elapsed() < PING_AGAIN_AFTER
+        {
+            return answers;
+        }
+        let answers = matches!(timeout(PING_LIMIT, self.service.store().ping()).await, Ok(Ok(())));
+        *last = Some((Instant::now(), answers));
+        answers
     }
 }
 

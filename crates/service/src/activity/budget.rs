@@ -1,4 +1,4 @@
-//! How much of the activity log an organization fills: entries are kept for good, so nobody writes them without end.
+//! How much of the activity log an organization, or a person beside it, fills: entries are kept for good, so nobody writes them without end.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::Entry;
 use crate::error::{Error, Result};
-use crate::id::OrganizationId;
+use crate::id::{OrganizationId, UserId};
 use crate::limits::HourlyLimits;
 
 /// In an hour, in kilobytes. That is some ten thousand large changes, or far more small ones.
@@ -22,7 +22,14 @@ const REMEMBERED: usize = 10_000;
 
 /// Kept by each process. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Budget(Option<Arc<DefaultKeyedRateLimiter<OrganizationId>>>);
+pub(crate) struct Budget(Option<Arc<DefaultKeyedRateLimiter<Subject>>>);
+
+/// Whose log it is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Subject {
+    Organization(OrganizationId),
+    User(UserId),
+}
 
 impl fmt::Debug for Budget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -37,24 +44,21 @@ impl Budget {
     }
 
     /// Takes what these entries need, or says when there is more.
-    pub(crate) fn take(&self, entries: &[Entry]) -> Result<()> {
+    pub(crate) fn take(&self, user: UserId, entries: &[Entry]) -> Result<()> {
         let Some(limiter) = &self.0 else { return Ok(()) };
         if limiter.len() > REMEMBERED {
             limiter.retain_recent();
         }
         for entry in entries {
-            let Some(organization) = entry.organization else {
-                continue;
-            };
+            let subject = entry.organization.map_or(Subject::User(user), Subject::Organization);
             let kilobytes = u32::try_from(size(entry).div_ceil(1024)).unwrap_or(u32::MAX);
             let Some(kilobytes) = NonZeroU32::new(kilobytes.min(AN_HOUR)) else {
                 continue;
             };
             // More than there can be at once is refused for an hour; nothing is that large.
-            if let Ok(Err(until)) = limiter.check_key_n(&organization, kilobytes) {
+            if let Ok(Err(until)) = limiter.check_key_n(&subject, kilobytes) {
                 return Err(Error::LimitReached {
-                    detail: "this organization has changed so much in the last hour that its activity log has no room"
-                        .to_owned(),
+                    detail: "so much was changed in the last hour that the activity log has no room".to_owned(),
                     wait: until.wait_time_from(DefaultClock::default().now()),
                 });
             }
@@ -90,6 +94,8 @@ mod tests {
     use super::super::{Change, ChangeKind};
     use super::*;
 
+    const USER: UserId = UserId(1);
+
     fn entry(organization: u128, bytes: usize) -> Entry {
         Entry {
             organization: Some(OrganizationId(uuid::Uuid::from_u128(organization))),
@@ -112,18 +118,32 @@ mod tests {
         let budget = Budget::new(HourlyLimits::default());
         let large = entry(1, 4 << 20);
         let taken = (0..100)
-            .take_while(|_| budget.take(std::slice::from_ref(&large)).is_ok())
+            .take_while(|_| budget.take(USER, std::slice::from_ref(&large)).is_ok())
             .count();
         assert!((10..=16).contains(&taken), "{taken} times 4 MB");
-        assert!(matches!(budget.take(&[large]), Err(Error::LimitReached { .. })));
-        budget.take(&[entry(2, 1000)]).unwrap();
+        assert!(matches!(budget.take(USER, &[large]), Err(Error::LimitReached { .. })));
+        budget.take(USER, &[entry(2, 1000)]).unwrap();
+    }
+
+    #[test]
+    fn what_belongs_to_no_organization_counts_for_the_person() {
+        let budget = Budget::new(HourlyLimits::default());
+        let own = Entry {
+            organization: None,
+            ..entry(1, 4 << 20)
+        };
+        let taken = (0..100)
+            .take_while(|_| budget.take(USER, std::slice::from_ref(&own)).is_ok())
+            .count();
+        assert!(taken < 20, "{taken} times 4 MB");
+        budget.take(UserId(2), &[own]).unwrap();
     }
 
     #[test]
     fn whoever_changes_little_is_not_stopped() {
         let budget = Budget::new(HourlyLimits::default());
         for _ in 0..20_000 {
-            budget.take(&[entry(1, 100)]).unwrap();
+            budget.take(USER, &[entry(1, 100)]).unwrap();
         }
     }
 }

@@ -40,6 +40,10 @@ pub(crate) async fn record(db: &mut Writing, who: &Who, entries: &[Entry]) -> Re
     if rows.is_empty() {
         return Ok(());
     }
+    // What the server does by itself is never refused.
+    if let Some(user) = who.user {
+        db.budget.take(user, entries)?;
+    }
     match db.connection() {
         Connection::Sqlite(conn) => write!(sqlx::Sqlite, conn),
         Connection::Postgres(conn) => {

@@ -41,8 +41,7 @@ impl fmt::Debug for FairSemaphore {
 pub(super) struct Slow {
     /// Whoever holds a permit for longer is slow, for a while.
     pub(super) after: Duration,
-    /// How many permits they may hold, all together: two at least, so that whoever needs a second one while holding the first
-    /// gets it.
+    /// How many permits they may hold, all together.
     pub(super) permits: usize,
 }
 
@@ -78,6 +77,7 @@ impl Slow {
     pub(super) fn half_of(permits: usize) -> Self {
         Self {
             after: Duration::from_millis(100),
+            // Two at least, so that whoever needs a second one while holding the first gets it.
             permits: (permits / 2).max(2),
         }
     }
@@ -224,6 +224,16 @@ impl Permit {
     pub(super) fn restart(&mut self) {
         self.since = Instant::now();
     }
+
+    /// Whether it was given to somebody who was quick, and is slow by now.
+    pub(super) fn is_outdated(&self) -> bool {
+        let is_slow = |state: &State| state.tenants.get(&self.tenant).is_some_and(Use::is_slow);
+        !self.is_slow
+            && self
+                .semaphore
+                .as_ref()
+                .is_some_and(|semaphore| is_slow(&semaphore.lock()))
+    }
 }
 
 impl Drop for Permit {
@@ -313,6 +323,25 @@ mod tests {
         drop(third.await.unwrap().unwrap());
         drop((second, quick));
         assert_eq!(semaphore.lock().free, 4);
+    }
+
+    #[tokio::test]
+    async fn whoever_turns_out_to_be_slow_is_found_out_by_what_they_hold() {
+        let semaphore = semaphore(4);
+        let (first, second) = (
+            acquire(&semaphore, 1).await.unwrap(),
+            acquire(&semaphore, 1).await.unwrap(),
+        );
+        let other = acquire(&semaphore, 2).await.unwrap();
+        assert!(!second.is_outdated());
+        semaphore.lock().slow.after = Duration::ZERO;
+        drop(first);
+        assert!(second.is_outdated() && !other.is_outdated());
+        drop(second);
+        assert!(
+            !acquire(&semaphore, 1).await.unwrap().is_outdated(),
+            "it was given to somebody slow"
+        );
     }
 
     #[tokio::test]

@@ -17,10 +17,10 @@ use crate::error::Result;
 
 /// So many wait for the lock; others wait for them, and tenants take turns at that. Those who wait share one commit.
 const AT_THE_LOCK: usize = 64;
-/// They wait one behind the other, so few of those whose turns take long are among them.
+/// They wait one behind the other, so one of those whose turns take long is among them.
 const SLOW: Slow = Slow {
     after: Duration::from_millis(20),
-    permits: 2,
+    permits: 1,
 };
 
 /// The connection that writes. Whoever holds the lock has the turn; the lock is handed on in order of asking.
@@ -52,8 +52,7 @@ impl Writer {
 
     /// Waits for the turn and begins it.
     pub(super) async fn turn(&self) -> Result<Turn> {
-        let mut place = self.places.acquire().await?;
-        let state = self.state.clone().lock_owned().await;
+        let (mut place, state) = self.lock().await?;
         place.restart();
         let writer = self.clone();
         // From here on, whatever happens is undone unless it is committed: also a beginning that is abandoned.
@@ -65,6 +64,17 @@ impl Writer {
             run(&mut held.state, begin).await?;
         }
         Ok(turn)
+    }
+
+    /// Whoever turns out to be slow while many of theirs are at the lock already has them wait with the other slow ones.
+    async fn lock(&self) -> Result<(Permit, OwnedMutexGuard<State>)> {
+        loop {
+            let place = self.places.acquire().await?;
+            let state = self.state.clone().lock_owned().await;
+            if !place.is_outdated() {
+                return Ok((place, state));
+            }
+        }
     }
 
     pub(super) async fn close(&self) {

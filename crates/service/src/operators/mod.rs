@@ -1,7 +1,7 @@
 //! Operators: the people who run this instance. Theirs is what concerns all organizations.
 
 mod cases;
-mod sql;
+pub(crate) mod sql;
 
 pub(crate) use cases::{bootstrap, forget, may_publish};
 

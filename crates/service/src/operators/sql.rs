@@ -25,7 +25,7 @@ pub(super) async fn page(db: &mut Session, window: Window) -> Result<Page<User>>
     Ok(Page { items, count })
 }
 
-pub(super) async fn is_operator(db: &mut Session, user: UserId) -> Result<bool> {
+pub(crate) async fn is_operator(db: &mut Session, user: UserId) -> Result<bool> {
     const SQL: &str = "SELECT 1 FROM app_user WHERE id = $1 AND is_operator";
     let found: Option<i32> = on!(db, conn => sqlx::query_scalar(SQL).bind(user).fetch_optional(conn))?;
     Ok(found.is_some())
