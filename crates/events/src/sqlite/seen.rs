@@ -16,6 +16,10 @@ pub(super) struct Seen {
 }
 
 impl Seen {
+    pub(super) fn forget_team(&mut self, team: i64) {
+        self.ids.forget_team(team);
+    }
+
     /// Reads what other processes, or this one before it started, wrote to the log.
     pub(super) fn catch_up(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         let mut log = connection.prepare_cached("SELECT seq, team_id, uuids FROM seen WHERE seq > ?1 ORDER BY seq")?;

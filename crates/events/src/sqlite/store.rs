@@ -253,7 +253,10 @@ impl<'a> Store<'a> {
 
     /// Deletes what can be deleted in a moment: nobody else writes meanwhile. True: nothing is left.
     fn forget(&mut self, team: i64) -> rusqlite::Result<bool> {
-        *self.memory = Memory::default();
+        // Of others everything is still known: they send on meanwhile, and some of it again.
+        self.memory.people = People::default();
+        self.memory.tables.remove(&team);
+        self.memory.seen.forget_team(team);
         let began = Instant::now();
         let mut statements = 0;
         for (table, key, condition) in self.of_team(team)? {

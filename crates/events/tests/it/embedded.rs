@@ -315,12 +315,23 @@ async fn a_large_team_is_forgotten_while_others_go_on() {
     while !forgetting.is_finished() {
         let sent = vec![event("y", "ada", json!({}))];
         store.append(TEAM + 1, sent, time(2)).await.unwrap();
+        let again = vec![Incoming {
+            uuid: Some(Uuid::from_u128(7)),
+            ..event("z", "ada", json!({}))
+        }];
+        store.append(TEAM + 1, again, time(2)).await.unwrap();
         meanwhile += 1;
     }
     forgetting.await.unwrap().unwrap();
     assert!(meanwhile > 1, "{meanwhile} events");
     suite::a_team_without_rows_has_none(&store, TEAM).await;
-    assert_eq!(column(&store, TEAM + 1, Column::Event).await.len(), meanwhile);
+    let stored = column(&store, TEAM + 1, Column::Event).await;
+    let (again, once): (Vec<_>, Vec<_>) = stored.into_iter().partition(|event| event == "z");
+    assert_eq!(
+        (once.len(), again.len()),
+        (meanwhile, 1),
+        "what was sent again is the same event"
+    );
 }
 
 #[tokio::test]

@@ -109,8 +109,8 @@ fn is_written_address(text: &str) -> bool {
             None => false,
         })
     };
-    let is_word = !text.is_empty() && !text.contains(char::is_whitespace);
-    text.contains("://") || (is_word && has_host(&format!("https://{text}")))
+    // A host has no spaces in it, but what follows it may.
+    text.contains("://") || has_host(&format!("https://{text}"))
 }
 
 #[cfg(test)]
@@ -134,6 +134,10 @@ mod tests {
             "10.0\n.0.1",
             "local\r\nhost:99",
             "http\n:\t//inner",
+            "127.0.0.1:99/ x",
+            "127.0.0.1:99/\u{a0}x",
+            "a.example? x",
+            "a b@a.example",
         ] {
             assert!(is_address(&json!(text)), "{text}");
             for inside in [
