@@ -17,13 +17,13 @@ use crate::error;
 type Result<T, E = sqlx::Error> = std::result::Result<T, E>;
 
 /// How long a new one has to be there.
-const CONNECT: Duration = Duration::from_secs(2);
+const CONNECT: Duration = Duration::from_secs(10);
 /// How long one waits for the answer to a statement. The server gives up earlier, unless it is out of reach.
 const ANSWER: Duration = Duration::from_secs(17);
 /// What has been idle for this long is asked whether it is still there.
 const IDLE: Duration = Duration::from_secs(1);
 /// How long it has to say so, and to undo what was left behind.
-const CHECK: Duration = Duration::from_secs(1);
+const CHECK: Duration = Duration::from_secs(3);
 /// Older connections make way, so that a changed address or a failed-over server is noticed.
 const LIFETIME: Duration = Duration::from_mins(30);
 
