@@ -105,6 +105,7 @@ pub(crate) fn install() -> Result<()> {
         process::need(Path::new(program), package)?;
     }
     tools::python("parts/clickhouse", &CLICKHOUSE)?;
+    tools::unpacked("parts/faketime", &["libfaketime"])?;
     tools::unpacked("parts/clickhouse-server", &OLD_CLICKHOUSE)?;
     tools::unpacked("parts/simplesamlphp", &["simplesamlphp"])
 }

@@ -157,18 +157,15 @@ impl Api {
         Ok(())
     }
 
-    /// The same count, for pages that are served beside the API. A body also has to know that its sender is known.
-    pub(crate) fn session_limit(&self, notes: &Arc<Notes>) -> Option<SessionLimit> {
-        if self.settings.rate_limit.is_none() && !notes.has_body() {
-            return None;
-        }
+    /// The same count, for pages that are served beside the API.
+    pub(crate) fn session_limit(&self, notes: &Arc<Notes>) -> SessionLimit {
         let (limits, notes) = (self.limits.clone(), notes.clone());
         let count = move |user| {
             limits.count(Counted::Sessions(user), &notes)?;
             notes.prove(user);
             Ok(())
         };
-        Some(SessionLimit::new(count))
+        SessionLimit::new(count)
     }
 
     /// Failed keys are counted by address; past the limit they are not even told so.

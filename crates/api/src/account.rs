@@ -188,7 +188,9 @@ async fn sessions(
     paging: Paging,
 ) -> Result<Listed<SessionView>, Problem> {
     let page = Page::cut(service.sessions(&person).await?, paging.window);
-    Ok(paging.reply(page.map(|session| SessionView::new(session, &person))))
+    Ok(paging
+        .reply(page.map(|session| SessionView::new(session, &person)))
+        .await)
 }
 
 async fn end(

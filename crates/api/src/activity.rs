@@ -68,7 +68,7 @@ async fn list(
         before,
     };
     let page = service.activity(&caller, &filter, paging.window).await?;
-    Ok(paging.reply(page.map(ActivityView::from)))
+    Ok(paging.reply(page.map(ActivityView::from)).await)
 }
 
 /// Something that was done.

@@ -113,7 +113,7 @@ async fn list(
     paging: Paging,
 ) -> Result<Listed<ExportView<'static>>, Problem> {
     let page = service.batch_exports(&caller, paging.window).await?;
-    Ok(paging.reply(page.map(ExportView::from)))
+    Ok(paging.reply(page.map(ExportView::from)).await)
 }
 
 async fn create(

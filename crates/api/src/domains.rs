@@ -102,7 +102,9 @@ async fn list(
     paging: Paging,
 ) -> Result<Listed<DomainView<'static>>, Problem> {
     let page = service.domains(&caller, paging.window).await?;
-    Ok(paging.reply(page.map(|domain| DomainView::new(domain, service.instance()))))
+    Ok(paging
+        .reply(page.map(|domain| DomainView::new(domain, service.instance())))
+        .await)
 }
 
 async fn create(
@@ -184,7 +186,7 @@ async fn attempts(
 ) -> Result<Listed<AttemptView>, Problem> {
     let attempts = service.sso_attempts(&caller, id).await?;
     let page = Page::cut(attempts, paging.window);
-    Ok(paging.reply(page.map(AttemptView::from)))
+    Ok(paging.reply(page.map(AttemptView::from)).await)
 }
 
 async fn recovery_codes(

@@ -42,6 +42,8 @@ pub(crate) struct Notes {
     pub(crate) dry_run: AtomicBool,
     rate: OnceLock<Rate>,
     claim: Mutex<Option<Claim>>,
+    /// Who is asking, once that is known.
+    user: OnceLock<UserId>,
     /// The memory of the request's body, if it has one, for as long as somebody works on it.
     body: OnceLock<Arc<Reservation>>,
 }
@@ -60,6 +62,7 @@ impl Notes {
             dry_run: AtomicBool::new(false),
             rate: OnceLock::new(),
             claim: Mutex::default(),
+            user: OnceLock::new(),
             body: OnceLock::new(),
         }
     }
@@ -79,12 +82,9 @@ impl Notes {
             .expect("the edge notes every request")
     }
 
-    pub(crate) fn has_body(&self) -> bool {
-        self.body.get().is_some()
-    }
-
     /// Somebody known is asking.
     pub(crate) fn prove(&self, user: UserId) {
+        let _ = self.user.set(user);
         if let Some(reservation) = self.body.get() {
             reservation.prove(user);
         }
@@ -129,8 +129,8 @@ pub(crate) async fn layer(State(api): State<Api>, mut request: Request, next: Ne
     let body = counted(&api, &parts, body, address, &notes);
     let mut request = Request::from_parts(parts, body);
     request.extensions_mut().insert(asks);
-    if let Some(limit) = api.session_limit(&notes) {
-        request.extensions_mut().insert(limit);
+    if !request.uri().path().starts_with("/api/") {
+        request.extensions_mut().insert(api.session_limit(&notes));
     }
     let asked = Asked::about(&request);
     let span = asked.span(&api, &notes);
@@ -143,7 +143,8 @@ pub(crate) async fn layer(State(api): State<Api>, mut request: Request, next: Ne
         Err(_) => Problem::TimedOut.into_response(),
     };
     let response = rendered(response, asked.accept.as_ref(), &notes);
-    let mut response = conditional::not_modified(response, &asked.method, asked.if_none_match.as_ref());
+    let response = conditional::not_modified(response, &asked.method, asked.if_none_match.as_ref());
+    let mut response = held(&api, response, address, &asked, &notes).await;
     add_headers(response.headers_mut(), &notes);
     if is_https {
         response.headers_mut().insert(header::STRICT_TRANSPORT_SECURITY, A_YEAR);
@@ -175,6 +176,16 @@ fn counted(api: &Api, parts: &Parts, body: Body, address: Option<IpAddr>, notes:
     let is_answer = parts.uri.path().starts_with(ANSWERS_OF_PROVIDERS);
     let most_unproven = if is_answer { usize::MAX } else { MOST_UNPROVEN_BYTES };
     body_memory::counted(body, reservation, most_unproven)
+}
+
+/// An answer whose memory is reserved until it was taken, if it is large.
+async fn held(api: &Api, response: Response, address: Option<IpAddr>, asked: &Asked, notes: &Notes) -> Response {
+    let Some(address) = address else { return response };
+    let user = notes.user.get().copied();
+    match api.answer_memory.hold(response, address, user).await {
+        Ok(response) => response,
+        Err(busy) => rendered(Problem::from(busy).into_response(), asked.accept.as_ref(), notes),
+    }
 }
 
 /// What is wrong with a request wherever it leads.

@@ -103,9 +103,11 @@ impl Problem {
                 } => (StatusCode::UNPROCESSABLE_ENTITY, REQUEST, "idempotency_key_reused"),
                 Error::Conflict { code, .. } => (StatusCode::CONFLICT, REQUEST, code),
                 Error::Stale(_) => (StatusCode::PRECONDITION_FAILED, REQUEST, "precondition_failed"),
-                Error::Database(_) | Error::Migration(_) | Error::Password(_) | Error::Sealed(_) => {
-                    (StatusCode::INTERNAL_SERVER_ERROR, SERVER, "error")
-                }
+                Error::Damaged(_)
+                | Error::Database(_)
+                | Error::Migration(_)
+                | Error::Password(_)
+                | Error::Sealed(_) => (StatusCode::INTERNAL_SERVER_ERROR, SERVER, "error"),
             },
         }
     }

@@ -157,7 +157,7 @@ async fn list(
     Id(export): Id<ExportId>,
 ) -> Result<Listed<RunView<'static>>, Problem> {
     let page = service.runs(&caller, export, &query.into(), paging.window).await?;
-    Ok(paging.reply(page.map(RunView::from)))
+    Ok(paging.reply(page.map(RunView::from)).await)
 }
 
 async fn retrieve(
@@ -206,7 +206,7 @@ async fn run_logs(
         ..query.into()
     };
     let page = service.export_logs(&caller, export, &filter, paging.window).await?;
-    Ok(paging.reply(page.map(|entry| LogView::new(export, entry))))
+    Ok(paging.reply(page.map(|entry| LogView::new(export, entry))).await)
 }
 
 async fn logs(
@@ -219,7 +219,7 @@ async fn logs(
     let page = service
         .export_logs(&caller, export, &query.into(), paging.window)
         .await?;
-    Ok(paging.reply(page.map(|entry| LogView::new(export, entry))))
+    Ok(paging.reply(page.map(|entry| LogView::new(export, entry))).await)
 }
 
 async fn backfills(
@@ -229,7 +229,7 @@ async fn backfills(
     Id(export): Id<ExportId>,
 ) -> Result<Listed<BackfillView>, Problem> {
     let page = service.backfills(&caller, export, paging.window).await?;
-    Ok(paging.reply(page.map(BackfillView::from)))
+    Ok(paging.reply(page.map(BackfillView::from)).await)
 }
 
 async fn create_backfill(

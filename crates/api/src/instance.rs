@@ -77,7 +77,7 @@ async fn operators(
     paging: Paging,
 ) -> Result<Listed<UserView<'static>>, Problem> {
     let page = service.operators(&operator, paging.window).await?;
-    Ok(paging.reply(page.map(UserView::from)))
+    Ok(paging.reply(page.map(UserView::from)).await)
 }
 
 async fn add_operator(
@@ -105,7 +105,7 @@ async fn organizations(
     paging: Paging,
 ) -> Result<Listed<InstanceOrganizationView>, Problem> {
     let page = service.instance_organizations(&operator, paging.window).await?;
-    Ok(paging.reply(page.map(InstanceOrganizationView::from)))
+    Ok(paging.reply(page.map(InstanceOrganizationView::from)).await)
 }
 
 async fn update_organization(

@@ -60,7 +60,7 @@ async fn list(
 ) -> Result<Listed<InviteView<'static>>, Problem> {
     let page = service.invites(&caller, paging.window).await?;
     let now = service.clock().now();
-    Ok(paging.reply(page.map(|invite| InviteView::new(invite, now))))
+    Ok(paging.reply(page.map(|invite| InviteView::new(invite, now))).await)
 }
 
 async fn create(

@@ -67,7 +67,7 @@ async fn list(
     paging: Paging,
 ) -> Result<Listed<KeyView>, Problem> {
     let page = service.keys(&person, paging.window).await?;
-    Ok(paging.reply(page.map(KeyView::from)))
+    Ok(paging.reply(page.map(KeyView::from)).await)
 }
 
 async fn create(

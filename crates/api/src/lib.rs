@@ -3,7 +3,9 @@
 mod access;
 mod account;
 mod activity;
+mod answer_memory;
 mod batch_exports;
+mod bodies;
 mod body;
 mod body_memory;
 mod capture;
@@ -79,6 +81,7 @@ pub(crate) struct Api {
     settings: Arc<Settings>,
     limits: Arc<limits::Limits>,
     body_memory: Arc<body_memory::BodyMemory>,
+    answer_memory: Arc<answer_memory::AnswerMemory>,
     meters: Arc<meters::Meters>,
 }
 
@@ -152,6 +155,7 @@ pub fn router(identity: Identity, exports: Exports, apps: Apps, settings: Settin
         settings: Arc::new(settings),
         limits,
         body_memory: Arc::default(),
+        answer_memory: Arc::default(),
         meters: Arc::default(),
     };
     let router = Router::from(routes())

@@ -59,7 +59,7 @@ async fn list(
 ) -> Result<Listed<MemberView<'static>>, Problem> {
     let filter = MemberFilter { email, search };
     let page = service.members(&caller, &filter, paging.window).await?;
-    Ok(paging.reply(page.map(MemberView::from)))
+    Ok(paging.reply(page.map(MemberView::from)).await)
 }
 
 async fn update(

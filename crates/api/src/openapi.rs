@@ -4,12 +4,14 @@ use std::sync::LazyLock;
 
 use aide::openapi::OpenApi;
 use aide::transform::TransformOperation;
+use axum::Extension;
 use axum::http::{HeaderValue, header};
 use axum::response::{Html, IntoResponse, Response};
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use crate::access::{CREDENTIAL, RIGHT, SCOPE};
+use crate::answer_memory::Shared;
 use crate::error::ProblemView;
 use crate::path;
 
@@ -354,7 +356,8 @@ fn describe_success(operation: &mut Value, is_list: bool) {
 /// `GET /api/schema/`
 pub(crate) async fn serve() -> Response {
     static BYTES: LazyLock<Vec<u8>> = LazyLock::new(|| serde_json::to_vec(document()).expect("plain data"));
-    ([(header::CONTENT_TYPE, "application/json")], BYTES.as_slice()).into_response()
+    let json = [(header::CONTENT_TYPE, "application/json")];
+    (json, Extension(Shared), BYTES.as_slice()).into_response()
 }
 
 /// `GET /api/docs/`: the same to look at and try. Everything it needs is in the page itself.
@@ -370,7 +373,7 @@ pub(crate) async fn page() -> Response {
                     <link rel=\"icon\" href=\"data:,\">";
         page.replacen("<head>", head, 1)
     });
-    let mut response = Html(HTML.as_str()).into_response();
+    let mut response = (Extension(Shared), Html(HTML.as_str())).into_response();
     response
         .headers_mut()
         .insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));

@@ -61,7 +61,7 @@ async fn list(
     paging: Paging,
 ) -> Result<Listed<OrganizationView>, Problem> {
     let page = service.organizations(&known, paging.window).await?;
-    Ok(paging.reply(page.map(OrganizationView::from)))
+    Ok(paging.reply(page.map(OrganizationView::from)).await)
 }
 
 async fn create(

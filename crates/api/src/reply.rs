@@ -28,14 +28,19 @@ pub(crate) type Created<V> = Reply<V, 201>;
 pub(crate) struct NoContent;
 
 /// What is sent of a thing. Views borrow; `Doc` is the one that handlers name in their signatures.
-pub(crate) trait View: Serialize {
+pub(crate) trait View: Serialize + Send + Sync {
     type Doc: JsonSchema;
 }
 
 impl<D, const STATUS: u16> Reply<D, STATUS> {
     pub(crate) fn new<V: View<Doc = D>>(view: &V) -> Self {
+        Self::written(to_json(view))
+    }
+
+    /// A view that is JSON already.
+    pub(crate) fn written(body: Vec<u8>) -> Self {
         Self {
-            body: to_json(view),
+            body,
             location: None,
             kept: None,
             view: PhantomData,
@@ -57,7 +62,13 @@ impl<D, const STATUS: u16> Reply<D, STATUS> {
 
 /// The one way views become bytes, so that tags can be compared.
 pub(crate) fn to_json<V: Serialize>(view: &V) -> Vec<u8> {
-    serde_json::to_vec(view).expect("a view holds nothing that JSON cannot say")
+    let mut body = Vec::with_capacity(128);
+    write_json(&mut body, view);
+    body
+}
+
+pub(crate) fn write_json<V: Serialize>(body: &mut Vec<u8>, view: &V) {
+    serde_json::to_writer(body, view).expect("a view holds nothing that JSON cannot say");
 }
 
 impl<V, const STATUS: u16> IntoResponse for Reply<V, STATUS> {

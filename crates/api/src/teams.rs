@@ -48,7 +48,7 @@ async fn list(
     paging: Paging,
 ) -> Result<Listed<TeamView>, Problem> {
     let page = service.teams(&caller, paging.window).await?;
-    Ok(paging.reply(page.map(TeamView::from)))
+    Ok(paging.reply(page.map(TeamView::from)).await)
 }
 
 async fn create(

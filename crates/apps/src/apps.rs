@@ -9,7 +9,7 @@ use outbound::Http;
 use sandbox::{Layers, Sandbox};
 use service::access::{Caller, ChangeApps, ReadApps};
 use service::pipeline::{
-    App, AppPatch, AppWithFiles, Collection, Difference, Fetched, Files, NewApp, Package, PluginType,
+    App, AppPatch, AppWithFiles, Collection, Difference, Fetched, Files, NewApp, Package, PluginType, check_source,
 };
 use service::{AppId, Error, Page, Result, Rotation, Service, Window, WorkerId};
 
@@ -360,6 +360,7 @@ impl Apps {
 
     async fn read(&self, caller: &Caller<ChangeApps>, files: Files) -> Result<Package> {
         check_names(&files)?;
+        check_source(&files)?;
         let reading = self.core.sandbox.read_for(caller.organization.0, &files).await;
         reading
             .map(|reading| package(files, reading))

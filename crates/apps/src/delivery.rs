@@ -62,9 +62,13 @@ impl Apps {
     /// Hands over what has come in for one configuration. False: somebody else has it.
     pub(crate) async fn deliver(&self, id: AppConfigId, permit: &Permit, stop: &CancellationToken) -> Result<bool> {
         let service = &self.core.service;
-        let Some(job) = service.claim_app(self.core.worker, id).await? else {
+        let Some(job) = permit.timed(Box::pin(service.claim_app(self.core.worker, id))).await? else {
             return Ok(false);
         };
+        if permit.is_preempted() {
+            // Others have the permit by now. Whoever looks when the lease is over takes it.
+            return Ok(true);
+        }
         let (tell, told) = watch::channel(job.place());
         let mut turn = Turn::new(self, &job, tell, permit, stop);
         let stop = tokio::select! {
@@ -81,7 +85,7 @@ impl Apps {
             beyond: turn.beyond,
             stop,
         };
-        service.end_app_turn(&job, &ended).await?;
+        permit.timed(Box::pin(service.end_app_turn(&job, &ended))).await?;
         Ok(true)
     }
 
@@ -215,16 +219,20 @@ impl<'a> Turn<'a> {
                 self.hand_over_one_by_one(&mut bench, left).await
             };
             self.permit.end_call();
-            bench.outlet.flush().await;
-            // One that was cut short is dropped, and its process with it.
-            let (count, stop) = match handed {
-                Ok(handed) => handed,
+            let outlet = bench.outlet.clone();
+            if handed.is_ok() {
+                self.apps.core.workshop.put_back(self.job.runnable.config.id, bench);
+            } else {
+                // One that was cut short is dropped, and its process with it.
+                drop(bench);
+            }
+            // The process is free by now: writing it down can take long.
+            self.permit.timed(outlet.flush()).await;
+            match handed {
+                Ok((_, None)) if self.permit.is_preempted() => return Some(Stop::Done),
+                Ok((count, None)) => left = &left[count..],
+                Ok((_, stop)) => return stop,
                 Err(stop) => return Some(stop),
-            };
-            left = &left[count..];
-            self.apps.core.workshop.put_back(self.job.runnable.config.id, bench);
-            if stop.is_some() {
-                return stop;
             }
         }
         None
@@ -307,7 +315,7 @@ impl<'a> Turn<'a> {
         let error = format!("The app could not be started: {failure}");
         if let Some(outlet) = outlet {
             outlet.say(AppLogLevel::Error, error.clone());
-            outlet.flush().await;
+            self.permit.timed(outlet.flush()).await;
         }
         self.error = Some(error);
     }

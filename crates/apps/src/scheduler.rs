@@ -425,8 +425,16 @@ impl State {
     }
 
     fn begin_call(&mut self, number: u64, now: Instant) {
+        self.begin_waiting(number, now);
         if let Some(one) = self.running.get_mut(&number) {
-            (one.calling_since, one.was_called) = (Some(now), true);
+            one.was_called = true;
+        }
+    }
+
+    /// For something other than its app: nobody is quick for that.
+    fn begin_waiting(&mut self, number: u64, now: Instant) {
+        if let Some(one) = self.running.get_mut(&number) {
+            one.calling_since = Some(now);
         }
     }
 
@@ -467,6 +475,18 @@ impl Permit {
 
     pub(crate) fn end_call(&self) {
         self.scheduler.state().end_call(self.number, Instant::now());
+    }
+
+    /// How long the organization waits for its turn at the database counts like a call of its app: so nobody else waits for that.
+    pub(crate) async fn timed<T>(&self, work: impl Future<Output = T>) -> T {
+        self.scheduler.state().begin_waiting(self.number, Instant::now());
+        let done = work.await;
+        self.end_call();
+        done
+    }
+
+    pub(crate) fn is_preempted(&self) -> bool {
+        self.preempted.is_cancelled()
     }
 
     /// Waits until others need the permit more. It is theirs by then.
@@ -552,6 +572,46 @@ mod tests {
             assert!(!own.is_empty() && own.len() <= slots, "{slots}");
             assert!(state.room(organization(2), Work::Events, now).is_some(), "{slots}");
         }
+    }
+
+    #[test]
+    fn whoever_waits_long_for_the_database_keeps_no_permit_from_others() {
+        let (scheduler, now) = (Scheduler::new(4), Instant::now());
+        let mut state = scheduler.state();
+        // Each has a permit, and waits for its own turn at the database.
+        let begun: Vec<u64> = (1..1000)
+            .map_while(|number| {
+                let room = state.room(organization(number), Work::Events, now);
+                let (number, _) =
+                    matches!(room, Some(Room::Free)).then(|| state.start(organization(number), Work::Events, now))?;
+                state.begin_waiting(number, now);
+                Some(number)
+            })
+            .collect();
+        let full = |state: &State, now| state.room(organization(5000), Work::Events, now);
+        assert!(begun.len() > 4 && full(&state, now).is_none());
+        assert!(
+            full(&state, now + PATIENCE).is_some(),
+            "they no longer stand in the way"
+        );
+        // Those who waited for a moment have done nothing that would make them quick.
+        state.end(begun[1], now + TICK);
+        assert_eq!(state.standing(organization(2), now + TICK), Standing::New);
+    }
+
+    #[tokio::test]
+    async fn what_is_waited_for_is_timed_until_it_is_done() {
+        let scheduler = Scheduler::new(4);
+        let permit = scheduler.begin(Pass::Anyone, organization(1), Work::Events, Instant::now());
+        let permit = permit.expect("there is room");
+        let is_timed = || {
+            scheduler
+                .state()
+                .running
+                .values()
+                .any(|one| one.calling_since.is_some())
+        };
+        assert!(permit.timed(async { is_timed() }).await && !is_timed());
     }
 
     #[test]

@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 
 use sandbox::{Failure, Json};
 use service::pipeline::{AppTask, DueAfter, DueApp, Place as Reached, TaskKind};
-use service::{AppConfigId, OrganizationId, Result, Service, TeamId, Time};
+use service::{AppConfigId, OrganizationId, Result, Service, TeamId, Time, caller};
 use tokio::sync::Mutex;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::apps::Apps;
+use crate::host::Outlet;
 use crate::scheduler::{Pass, Permit, Scheduler, Work};
 use crate::workshop::Bench;
 
@@ -132,14 +133,15 @@ impl Floor {
     }
 }
 
-/// Something to do, and the permit for it.
+/// Something to do for an organization, and the permit for it.
 struct Found {
     what: What,
+    organization: OrganizationId,
     permit: Permit,
 }
 
 enum What {
-    Task(Box<AppTask>),
+    Task,
     Events(AppConfigId),
 }
 
@@ -265,12 +267,20 @@ impl Apps {
         }
     }
 
+    /// In the organization's turn at the database: if that takes long, others have theirs.
     async fn carry_through(&self, found: Found, stop: &CancellationToken) -> Result<bool> {
-        let Found { what, permit } = found;
-        match what {
-            What::Task(task) => self.carry_out(&task, &permit).await.map(|()| true),
-            What::Events(id) => Box::pin(self.deliver(id, &permit, stop)).await,
-        }
+        let Found {
+            what,
+            organization,
+            permit,
+        } = found;
+        let work = async {
+            match what {
+                What::Task => Box::pin(self.do_task(organization, &permit)).await,
+                What::Events(id) => Box::pin(self.deliver(id, &permit, stop)).await,
+            }
+        };
+        caller::on_behalf_of_organization(organization, work).await
     }
 
     /// When it is crowded, whoever is quick comes before all who are slow. Tasks and events take turns at being first, so that neither waits
@@ -302,12 +312,11 @@ impl Apps {
             permit = floor.scheduler.begin(pass, organization, Work::Task, Instant::now());
             permit.is_some()
         };
-        let claimed = core
-            .service
-            .claim_app_task(core.worker, &core.tasks_of[pass.number()], &mut begin)
-            .await?;
-        Ok(claimed.zip(permit).map(|(task, permit)| Found {
-            what: What::Task(Box::new(task)),
+        let rotation = &core.tasks_of[pass.number()];
+        let next = core.service.next_for_app_tasks(rotation, &mut begin).await?;
+        Ok(next.zip(permit).map(|(organization, permit)| Found {
+            what: What::Task,
+            organization,
             permit,
         }))
     }
@@ -322,8 +331,8 @@ impl Apps {
             let found = self
                 .find_after(DueAfter::all_of(start), pass, floor, (&mut pauses, &mut quiet))
                 .await?;
-            if let Some((organization, found)) = found {
-                round.served(organization);
+            if let Some(found) = found {
+                round.served(found.organization);
                 return Ok(Some(found));
             }
         }
@@ -336,15 +345,18 @@ impl Apps {
         pass: Pass,
         floor: &Floor,
         (pauses, quiet): (&mut Pauses, &mut Quiet),
-    ) -> Result<Option<(OrganizationId, Found)>> {
+    ) -> Result<Option<Found>> {
         loop {
             let due = self.core.service.due_apps(&after, PAGE).await?;
             let Some(last) = due.last() else { return Ok(None) };
             after = DueAfter::this(last);
             for one in due {
                 if let Some(permit) = self.look_at(&one, pass, floor, (pauses, quiet)).await? {
-                    let what = What::Events(one.config);
-                    return Ok(Some((one.organization, Found { what, permit })));
+                    return Ok(Some(Found {
+                        what: What::Events(one.config),
+                        organization: one.organization,
+                        permit,
+                    }));
                 }
             }
         }
@@ -374,12 +386,26 @@ impl Apps {
             .begin(pass, one.organization, Work::Events, Instant::now()))
     }
 
+    /// False: others were faster.
+    async fn do_task(&self, organization: OrganizationId, permit: &Permit) -> Result<bool> {
+        let core = &self.core;
+        let claimed = permit
+            .timed(Box::pin(core.service.claim_app_task(core.worker, organization)))
+            .await?;
+        match claimed {
+            // Others have the permit by now. Whoever looks when the lease is over takes it.
+            Some(_) if permit.is_preempted() => Ok(true),
+            Some(task) => self.carry_out(&task, permit).await.map(|()| true),
+            None => Ok(false),
+        }
+    }
+
     async fn carry_out(&self, task: &AppTask, permit: &Permit) -> Result<()> {
         let service = &self.core.service;
         permit.begin_call();
-        let outcome = tokio::select! {
-            outcome = self.call(task) => outcome,
-            () = permit.preempted() => Err(preempted()),
+        let (outcome, outlet) = tokio::select! {
+            done = self.call(task) => done,
+            () = permit.preempted() => (Err(preempted()), None),
             () = signs_of_life(service, task) => {
                 tracing::info!(task = task.name, "the task of an app was taken away");
                 return Ok(());
@@ -389,25 +415,31 @@ impl Apps {
         let failure = outcome.err();
         let error = failure.as_ref().map(ToString::to_string);
         let is_to_retry = failure.as_ref().is_some_and(Failure::is_retry);
-        service.end_app_task(task, error.as_deref(), is_to_retry).await
+        if let Some(outlet) = outlet {
+            permit.timed(outlet.flush()).await;
+        }
+        let ended = service.end_app_task(task, error.as_deref(), is_to_retry);
+        permit.timed(Box::pin(ended)).await
     }
 
-    async fn call(&self, task: &AppTask) -> Result<(), Failure> {
+    /// How it went, and what the app has said.
+    async fn call(&self, task: &AppTask) -> (Result<(), Failure>, Option<Arc<Outlet>>) {
         let core = &self.core;
         let mut bench = match core.workshop.take(core, &task.runnable).await {
             Ok(bench) => bench,
-            Err((failure, outlet)) => {
-                outlet.flush().await;
-                return Err(failure);
-            }
+            Err((failure, outlet)) => return (Err(failure), Some(outlet)),
         };
+        let outlet = bench.outlet.clone();
         let longest = core.sandbox.limits().call_time + GRACE;
-        let called = timeout(longest, set_up_and_call(&mut bench, task)).await;
-        bench.outlet.flush().await;
-        // One that was cut short is dropped, and its process with it.
-        let called = called.map_err(|_| Failure::TooSlow)?;
-        core.workshop.put_back(task.runnable.config.id, bench);
-        called
+        let outcome = match timeout(longest, set_up_and_call(&mut bench, task)).await {
+            Ok(outcome) => {
+                core.workshop.put_back(task.runnable.config.id, bench);
+                outcome
+            }
+            // One that was cut short is dropped, and its process with it.
+            Err(_) => Err(Failure::TooSlow),
+        };
+        (outcome, Some(outlet))
     }
 }
 
@@ -457,7 +489,12 @@ pub(crate) fn is_lost(kept: Result<bool>) -> bool {
     }
 }
 
-fn log(error: &service::Error) {
+pub(crate) fn log(error: &service::Error) {
+    if let service::Error::Unavailable { .. } | service::Error::Throttled(_) = error {
+        // An organization waited too long for its turn at the database.
+        tracing::info!(error = error as &dyn std::error::Error, "apps: work is done later");
+        return;
+    }
     tracing::error!(error = error as &dyn std::error::Error, "apps: background work failed");
 }
 

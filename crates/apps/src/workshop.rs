@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use sandbox::{Attachment, Code, Failure, Instance, Meta};
-use serde::Deserialize;
+use sandbox::{Attachment, Failure, Instance, Json, Meta};
 use serde_json::Value;
 use service::pipeline::{Runnable, schema};
 use service::{AppConfigId, Time};
@@ -15,6 +14,7 @@ use tokio::task::JoinSet;
 
 use crate::apps::Core;
 use crate::host::Outlet;
+use crate::worker::log;
 
 /// An app that nobody has called for so long is let go.
 const IDLE: Duration = Duration::from_mins(1);
@@ -63,12 +63,11 @@ impl Workshop {
         }
         let outlet = Outlet::new(core.clone(), runnable);
         let failed = |failure| (failure, outlet.clone());
-        let program = Code::deserialize(&runnable.code).map_err(|error| {
-            failed(Failure::Crashed(format!(
-                "its code is kept in a form that is not known: {error}"
-            )))
-        })?;
-        let opened = core.sandbox.open(&program, meta(runnable), outlet.clone()).await;
+        let (load, meta) = (load(core, runnable), meta(runnable));
+        let opened = core
+            .sandbox
+            .open_loading(runnable.code_bytes, load, meta, outlet.clone());
+        let opened = Box::pin(opened).await;
         Ok(Bench {
             instance: opened.map_err(failed)?,
             outlet: outlet.clone(),
@@ -126,6 +125,19 @@ async fn close_one(bench: Bench) {
         tracing::debug!(%failure, "an app did not end well");
     }
     bench.outlet.flush().await;
+}
+
+/// The code, as it is passed on to the process that runs it.
+async fn load(core: &Core, runnable: &Runnable) -> Result<Json, Failure> {
+    match core.service.app_code(runnable).await {
+        Ok(Some(text)) => Json::from_text(text)
+            .ok_or_else(|| Failure::Crashed("its code is kept in a form that is not known".to_owned())),
+        Ok(None) => Err(Failure::Crashed("its code is no longer kept".to_owned())),
+        Err(error) => {
+            log(&error);
+            Err(Failure::Busy)
+        }
+    }
 }
 
 /// What the app is told about itself. Attachments stand apart from the other values, as apps expect them.

@@ -47,8 +47,13 @@ impl Sealer {
         self.keys[0].id
     }
 
+    /// The newest first.
+    pub fn ids(&self) -> impl Iterator<Item = [u8; KEY_ID]> {
+        self.keys.iter().map(|key| key.id)
+    }
+
     pub fn knows(&self, id: &[u8]) -> bool {
-        self.keys.iter().any(|key| key.id == id)
+        self.ids().any(|known| known == id)
     }
 
     /// `place` says where the secret is kept, such as `domain/ID/oidc_client_secret`: moved elsewhere, it does not open.

@@ -45,6 +45,8 @@ pub enum Error {
     /// The event of this number is larger than any may be.
     #[error("event {0} is larger than an event may be")]
     EventTooLarge(usize),
+    #[error("the file of events is damaged, restore a backup: {0}")]
+    Damaged(String),
     #[error("the event store's disk failed")]
     Io(#[from] std::io::Error),
     #[error("ClickHouse could not be reached")]
@@ -72,6 +74,9 @@ impl From<rusqlite::Error> for Error {
         match error.sqlite_error_code() {
             Some(rusqlite::ErrorCode::TooBig) => Self::TooLarge,
             Some(rusqlite::ErrorCode::OperationInterrupted) => Self::Stopped,
+            Some(rusqlite::ErrorCode::DatabaseCorrupt | rusqlite::ErrorCode::NotADatabase) => {
+                Self::Damaged(error.to_string())
+            }
             _ => Self::Sqlite(error),
         }
     }
@@ -221,6 +226,22 @@ impl Events {
         match self {
             Self::Embedded(store) => store.earliest(team, model).await,
             Self::ClickHouse(store) => store.earliest(team, model).await,
+        }
+    }
+
+    /// Says whose events these are, and is told whose they have been since this was first said.
+    pub async fn claim(&self, instance: Uuid) -> Result<Uuid> {
+        match self {
+            Self::Embedded(store) => store.claim(instance).await,
+            Self::ClickHouse(store) => store.claim(instance).await,
+        }
+    }
+
+    /// The highest number of a team that something is stored for.
+    pub async fn highest_team(&self) -> Result<i64> {
+        match self {
+            Self::Embedded(store) => store.highest_team().await,
+            Self::ClickHouse(store) => store.highest_team().await,
         }
     }
 

@@ -54,6 +54,8 @@ pub struct Delivery {
     pub is_custom: bool,
     /// The interval was delivered before and is asked for again: what is there is replaced.
     pub is_resend: bool,
+    /// How many of the first rows are at the destination already, and are not written again.
+    pub resumed_after: Receipt,
     /// What is at the destination before the commit; only those write it whose rows cannot be taken back.
     pub acknowledged: Acknowledged,
 }
@@ -86,6 +88,11 @@ pub trait Deliver: Send + Sync {
     ///
     /// None: an earlier attempt has committed this interval, and it is not to be sent again.
     async fn begin(&self, delivery: &Delivery) -> Result<Option<Box<dyn Upload>>, Error>;
+
+    /// Whether a delivery goes on where an earlier attempt ended: what was acknowledged stays, and is not written again.
+    fn resumes(&self) -> bool {
+        false
+    }
 
     /// Tries, step by step, what a run would need. Leaves nothing behind.
     async fn test(&self) -> Vec<Step>;

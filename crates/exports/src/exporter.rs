@@ -63,8 +63,8 @@ impl Exports {
                 turns: Turns::new(slots),
                 rotation: Rotation::default(),
                 wake: tokio::sync::Notify::new(),
-                previews: Shares::new(PREVIEWS_AT_ONCE, PREVIEWS_ASIDE),
-                tests: Shares::new(TESTS_AT_ONCE, TESTS_ASIDE),
+                previews: Shares::new("what looks at first rows", PREVIEWS_AT_ONCE, PREVIEWS_ASIDE),
+                tests: Shares::new("what tests destinations", TESTS_AT_ONCE, TESTS_ASIDE),
             }),
         }
     }
@@ -122,10 +122,9 @@ impl Exports {
         if is_dry_run {
             return Ok(vec![not_tried()]);
         }
-        let test = self.core.tests.run(caller.organization, opened.test());
-        let mut steps = tokio::time::timeout(MOST_TESTING, test)
-            .await
-            .unwrap_or_else(|_| vec![too_slow()]);
+        let test = self.core.tests.run(caller.user, caller.organization, opened.test());
+        let tested = tokio::time::timeout(MOST_TESTING, test).await.unwrap_or(Ok(None))?;
+        let mut steps = tested.unwrap_or_else(|| vec![too_slow()]);
         for step in &mut steps {
             step.message = without_secret_hosts(std::mem::take(&mut step.message), destination);
         }

@@ -76,7 +76,7 @@ async fn deliver_to(config: &Destination, exports: &Exports, job: &Job, course: 
         let total = turn.reading(core.events.count(scan.clone())).await?;
         pulse.note(|progress| progress.total = Some(total));
     }
-    let delivery = delivery(job, &scan);
+    let delivery = delivery(job, &scan, destination.resumes());
     let mut rows = core.events.scan(scan.clone());
     let Some(first) = unless_cancelled(cancel, turn.reading(next_of(&mut rows))).await? else {
         // Nothing to deliver; the destination need not even know.
@@ -93,7 +93,7 @@ async fn deliver_to(config: &Destination, exports: &Exports, job: &Job, course: 
         return Ok(Receipt { rows, bytes: 0 });
     };
     pulse.follow(&delivery.acknowledged);
-    match send(&mut *upload, first, &mut rows, course).await {
+    match send(&mut *upload, first, &mut rows, delivery.resumed_after.rows, course).await {
         Ok(()) if still_ours(exports, job, pulse).await? => turn.finishing(upload.commit()).await,
         Ok(()) => {
             turn.waiting(upload.abort()).await;
@@ -110,13 +110,24 @@ async fn next_of(rows: &mut Rows) -> Result<Option<RecordBatch>, Error> {
     Ok(rows.next().await.transpose()?)
 }
 
-async fn send(upload: &mut dyn Upload, first: RecordBatch, rows: &mut Rows, course: &Course) -> Result<(), Error> {
+async fn send(
+    upload: &mut dyn Upload,
+    first: RecordBatch,
+    rows: &mut Rows,
+    mut skipped: u64,
+    course: &Course,
+) -> Result<(), Error> {
     let Course { pulse, turn, cancel } = course;
     let mut next = Some(first);
     while let Some(batch) = next {
-        let count = batch.num_rows() as u64;
-        unless_cancelled(cancel, turn.sending(upload.write(batch))).await?;
-        pulse.note(|progress| progress.read += count);
+        let count = batch.num_rows();
+        let there = usize::try_from(skipped).unwrap_or(count).min(count);
+        skipped -= there as u64;
+        if there < count {
+            let new = batch.slice(there, count - there);
+            unless_cancelled(cancel, turn.sending(upload.write(new))).await?;
+        }
+        pulse.note(|progress| progress.read += count as u64);
         next = unless_cancelled(cancel, turn.reading(next_of(rows))).await?;
     }
     Ok(())
@@ -143,8 +154,13 @@ fn cancelled() -> Error {
     Error::passing("the run was interrupted", "cancelled")
 }
 
-fn delivery(job: &Job, scan: &Scan) -> Delivery {
+fn delivery(job: &Job, scan: &Scan, resumes: bool) -> Delivery {
+    let resumed_after = Receipt {
+        rows: job.delivered.records,
+        bytes: job.delivered.bytes,
+    };
     Delivery {
+        resumed_after: if resumes { resumed_after } else { Receipt::default() },
         export: job.export.id,
         run: job.run.id,
         team: scan.team,

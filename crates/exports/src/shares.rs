@@ -1,14 +1,16 @@
-//! Who looks at first rows, or tests a destination, at the same time: each organization once. Those whose turn it is wait in one
-//! queue, so that organizations take turns, however many each of them asks for; and whoever takes long steps aside, so that many
-//! slow organizations of one person keep nobody waiting.
+//! Who looks at first rows, or tests a destination, at the same time: each person and each organization once. People take turns
+//! at the places, however many organizations each of them has, and those who took long lately share half of them. Whoever
+//! takes long steps aside; when there is no room there, the one that has been there for longest is ended. So what
+//! many slow organizations make of their time keeps nobody else waiting.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
+use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use service::OrganizationId;
-use tokio::sync::Semaphore;
+use service::{FairSemaphore, OrganizationId, Result, Slow, UserId};
+use tokio::sync::{Semaphore, oneshot};
 use tokio::time::sleep;
 
 /// How long others wait for one.
@@ -17,103 +19,163 @@ const PATIENCE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Shares {
     patience: Duration,
-    all: Semaphore,
-    /// Room for those that take longer than [`PATIENCE`]. Without any they keep their place.
-    aside: Semaphore,
-    organizations: Mutex<HashMap<OrganizationId, Arc<Semaphore>>>,
+    places: FairSemaphore,
+    room_aside: usize,
+    /// Those that have taken longer than [`PATIENCE`], in the order they stepped aside in. Dropped, it ends one of them.
+    aside: Mutex<VecDeque<oneshot::Sender<Infallible>>>,
+    own: Mutex<HashMap<Own, Arc<Semaphore>>>,
+}
+
+/// Who has one place of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Own {
+    User(UserId),
+    Organization(OrganizationId),
 }
 
 impl Shares {
-    pub(crate) fn new(at_once: usize, aside: usize) -> Self {
+    pub(crate) fn new(what: &'static str, at_once: usize, room_aside: usize) -> Self {
+        Self::with_patience(PATIENCE, what, at_once, room_aside)
+    }
+
+    fn with_patience(patience: Duration, what: &'static str, at_once: usize, room_aside: usize) -> Self {
+        let slow = Slow {
+            after: patience / 2,
+            permits: (at_once / 2).max(1),
+        };
         Self {
-            patience: PATIENCE,
-            all: Semaphore::new(at_once),
-            aside: Semaphore::new(aside),
-            organizations: Mutex::default(),
+            patience,
+            places: FairSemaphore::new(what, at_once, slow),
+            room_aside,
+            aside: Mutex::default(),
+            own: Mutex::default(),
         }
     }
 
-    /// Waits for a turn and does the work.
-    pub(crate) async fn run<T>(&self, organization: OrganizationId, work: impl Future<Output = T> + Send) -> T {
-        let own = self.of(organization);
-        let _own = own.acquire().await;
-        let place = self.all.acquire().await;
+    /// Waits for a turn and does the work. None: it took long, and others needed the room.
+    pub(crate) async fn run<T>(
+        &self,
+        user: UserId,
+        organization: OrganizationId,
+        work: impl Future<Output = T> + Send,
+    ) -> Result<Option<T>> {
+        // First the person: whoever is busy elsewhere keeps no organization waiting.
+        let own = [Own::User(user), Own::Organization(organization)].map(|own| self.own(own));
+        let _own = (own[0].acquire().await, own[1].acquire().await);
+        let place = self.places.acquire_for(user).await?;
         let mut work = pin!(work);
         tokio::select! {
             biased;
-            done = &mut work => return done,
+            done = &mut work => return Ok(Some(done)),
             () = sleep(self.patience) => {}
         }
+        let end = self.step_aside();
+        drop(place);
         tokio::select! {
             biased;
-            done = &mut work => done,
-            _aside = self.aside.acquire() => {
-                drop(place);
-                work.await
-            }
+            done = &mut work => Ok(Some(done)),
+            _ = end => Ok(None),
         }
     }
 
-    fn of(&self, organization: OrganizationId) -> Arc<Semaphore> {
-        let mut organizations = self.organizations.lock().unwrap_or_else(PoisonError::into_inner);
+    fn step_aside(&self) -> oneshot::Receiver<Infallible> {
+        let (room, end) = oneshot::channel();
+        let mut aside = self.aside.lock().unwrap_or_else(PoisonError::into_inner);
+        aside.retain(|other| !other.is_closed());
+        aside.push_back(room);
+        if aside.len() > self.room_aside {
+            aside.pop_front();
+        }
+        end
+    }
+
+    fn own(&self, own: Own) -> Arc<Semaphore> {
+        let mut all = self.own.lock().unwrap_or_else(PoisonError::into_inner);
         // What nobody holds or waits for is not kept.
-        organizations.retain(|_, own| Arc::strong_count(own) > 1);
-        let own = organizations.entry(organization);
-        own.or_insert_with(|| Arc::new(Semaphore::new(1))).clone()
+        all.retain(|_, one| Arc::strong_count(one) > 1);
+        let one = all.entry(own);
+        one.or_insert_with(|| Arc::new(Semaphore::new(1))).clone()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use tokio::task::{JoinHandle, JoinSet, yield_now};
+    use tokio::time::timeout;
+
     use super::*;
 
-    async fn is_let_in(shares: &Shares, organization: OrganizationId) -> bool {
-        let done = shares.run(organization, async {});
-        tokio::time::timeout(Duration::from_millis(50), done).await.is_ok()
+    const LONG: Duration = Duration::from_secs(30);
+
+    fn organization(number: i64) -> OrganizationId {
+        OrganizationId(uuid::Uuid::from_u128(number.unsigned_abs().into()))
     }
 
-    fn organization(number: u128) -> OrganizationId {
-        OrganizationId(uuid::Uuid::from_u128(number))
-    }
-
-    /// Something of this organization that takes so long.
-    fn busy(shares: &Arc<Shares>, number: u128, time: Duration) -> tokio::task::JoinHandle<()> {
+    /// Something of this person, in this organization, that never ends by itself.
+    fn endless(shares: &Arc<Shares>, user: i64, number: i64) -> JoinHandle<Result<Option<()>>> {
         let shares = shares.clone();
-        tokio::spawn(async move { shares.run(organization(number), sleep(time)).await })
+        tokio::spawn(async move {
+            shares
+                .run(UserId(user), organization(number), std::future::pending())
+                .await
+        })
+    }
+
+    async fn is_let_in(shares: &Shares, user: i64, number: i64) -> bool {
+        let done = shares.run(UserId(user), organization(number), async {});
+        timeout(Duration::from_millis(50), done).await.is_ok()
     }
 
     #[tokio::test]
     async fn one_organization_keeps_nobody_else_waiting() {
-        let shares = Arc::new(Shares::new(2, 10));
-        let [a, b, c] = [1, 2, 3].map(organization);
-        let of_a: Vec<_> = (0..30).map(|_| busy(&shares, 1, Duration::from_hours(1))).collect();
-        tokio::task::yield_now().await;
-        assert!(!is_let_in(&shares, a).await, "one at a time");
-        assert!(is_let_in(&shares, b).await);
-        let of_b = busy(&shares, 2, Duration::from_hours(1));
-        tokio::task::yield_now().await;
-        assert!(!is_let_in(&shares, c).await, "two are under way");
-        of_b.abort();
-        shares.run(c, async {}).await;
-        of_a.iter().for_each(tokio::task::JoinHandle::abort);
-        shares.run(a, async {}).await;
-        let kept = shares.organizations.lock().unwrap().len();
+        let shares = Arc::new(Shares::with_patience(LONG * 100, "this", 2, 10));
+        let of_one: Vec<_> = (0..30).map(|user| endless(&shares, user, 1)).collect();
+        yield_now().await;
+        assert!(!is_let_in(&shares, 100, 1).await, "one at a time");
+        assert!(is_let_in(&shares, 101, 2).await);
+        for one in of_one {
+            one.abort();
+            assert!(one.await.is_err(), "it never ends by itself");
+        }
+        let done = shares.run(UserId(100), organization(1), async {}).await;
+        assert!(matches!(done, Ok(Some(()))));
+        let kept = shares.own.lock().unwrap().len();
         assert!(kept <= 2, "{kept}: those who are gone are not kept in mind");
     }
 
     #[tokio::test]
-    async fn many_slow_organizations_step_aside() {
-        let patience = Duration::from_millis(10);
-        let shares = Arc::new(Shares {
-            patience,
-            ..Shares::new(4, 100)
-        });
-        for number in 1..41 {
-            busy(&shares, number, Duration::from_hours(1));
+    async fn all_organizations_of_one_person_share_one_turn() {
+        let shares = Arc::new(Shares::with_patience(LONG * 100, "this", 2, 10));
+        let theirs: Vec<_> = (0..30).map(|number| endless(&shares, 1, number)).collect();
+        yield_now().await;
+        assert!(!is_let_in(&shares, 1, 100).await, "one at a time");
+        assert!(is_let_in(&shares, 2, 101).await, "one place is left to others");
+        assert!(
+            is_let_in(&shares, 2, 29).await,
+            "what a person waits for keeps no organization waiting"
+        );
+        theirs.iter().for_each(JoinHandle::abort);
+    }
+
+    #[tokio::test]
+    async fn many_slow_people_step_aside_and_make_room() {
+        let shares = Arc::new(Shares::with_patience(Duration::from_millis(10), "this", 4, 8));
+        let mut slow = JoinSet::new();
+        for number in 0..40 {
+            let slow_one = endless(&shares, number, number);
+            slow.spawn(async move { slow_one.await.unwrap() });
         }
-        tokio::task::yield_now().await;
-        let done = shares.run(organization(1000), async {});
-        let done = tokio::time::timeout(Duration::from_mins(1), done).await;
-        assert!(done.is_ok(), "it waits for nobody's hour");
+        yield_now().await;
+        for number in 1000..1010 {
+            let done = shares.run(UserId(number), organization(number), async {});
+            let done = timeout(LONG, done).await.expect("it waits for nobody's end");
+            assert!(matches!(done, Ok(Some(()))));
+        }
+        // Of those that never end, as many are left as there is room for.
+        for _ in 0..32 {
+            let ended = timeout(LONG, slow.join_next()).await.expect("others need the room");
+            assert!(matches!(ended, Some(Ok(Ok(None)))), "{ended:?}");
+        }
+        assert_eq!(slow.len(), 8);
     }
 }

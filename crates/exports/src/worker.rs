@@ -196,7 +196,7 @@ impl Exports {
                 tracing::info!(run = %job.run.id, "the run was taken away");
                 service.note_cancelled_run(job, &pulse.read()).await?;
             }
-            Err(Interruption::Stopping) => service.release_run(job).await?,
+            Err(Interruption::Stopping) => service.release_run(job, &pulse.read()).await?,
             Err(Interruption::Crowded) => drop(service.finish_run(job, &crowded(&pulse)).await?),
         }
         Ok(())

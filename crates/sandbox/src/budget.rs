@@ -42,6 +42,8 @@ struct Used {
     all: usize,
     /// What each reservation has, the oldest first.
     organizations: HashMap<Uuid, BTreeMap<u64, Held>>,
+    /// Who waits in line, the first to come first: whose it is, and how much is taken at once.
+    line: BTreeMap<u64, (Uuid, usize)>,
 }
 
 #[derive(Debug)]
@@ -96,19 +98,6 @@ impl Budget {
         }
     }
 
-    /// Waits until the organization may have any more.
-    pub(crate) async fn until_room(&self, organization: Uuid) {
-        loop {
-            let has_changed = self.0.has_changed.notified();
-            tokio::pin!(has_changed);
-            has_changed.as_mut().enable();
-            if self.used().growth(organization, 0, 1) == Growth::Fits {
-                return;
-            }
-            has_changed.await;
-        }
-    }
-
     fn used(&self) -> MutexGuard<'_, Used> {
         self.0.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -140,6 +129,14 @@ impl Used {
         } else {
             Growth::NoRoom
         }
+    }
+
+    /// Whether there is room for so much, and nobody who came before waits for it. Whoever waits for their own organization to be done
+    /// keeps nobody waiting.
+    fn is_next(&self, organization: Uuid, number: u64, more: usize) -> bool {
+        let mut before = self.line.range(..number).map(|(_, one)| one);
+        self.growth(organization, 0, more) == Growth::Fits
+            && before.all(|(other, wanted)| self.growth(*other, 0, *wanted) == Growth::TooMuch)
     }
 
     /// Ends the largest answer that stands still, of others that take from what all share. Those who wait themselves are ended only
@@ -215,6 +212,44 @@ impl Reservation {
         }
     }
 
+    /// Waits until there is room for so much of what may become `most`. What goes beyond the organization's own part is taken for all of
+    /// it at once, in the order in which they came: so nobody waits halfway for others who do the same.
+    pub(crate) async fn take(&self, bytes: usize, most: usize) {
+        loop {
+            let has_changed = self.budget.0.has_changed.notified();
+            tokio::pin!(has_changed);
+            has_changed.as_mut().enable();
+            if self.try_take(bytes, most.min(OF_ORGANIZATION)) {
+                return;
+            }
+            has_changed.await;
+        }
+    }
+
+    fn try_take(&self, bytes: usize, most: usize) -> bool {
+        let before = self.bytes.load(Ordering::Relaxed);
+        if bytes.min(most) <= before.max(UNCOUNTED) {
+            return true;
+        }
+        let added = |after: usize| counted(after) - counted(before);
+        let mut used = self.budget.used();
+        let after = if used.of(self.organization) + added(bytes.min(most)) <= OWN {
+            bytes.min(most)
+        } else if used.is_next(self.organization, self.number, added(most)) {
+            most
+        } else {
+            used.line.insert(self.number, (self.organization, added(most)));
+            return false;
+        };
+        used.set(self.organization, self.number, counted(after), &self.ended);
+        self.bytes.store(after, Ordering::Relaxed);
+        if used.line.remove(&self.number).is_some() {
+            // There may be room for those behind, too.
+            self.budget.0.has_changed.notify_waiters();
+        }
+        true
+    }
+
     /// Waits until there is room for another piece of a body: as it is, and as it will be written.
     pub async fn grow_by_piece(&self, piece: &[u8]) {
         let written = crate::wire::escaped(piece).clamp(piece.len().div_ceil(3) * 4, 2 * piece.len().max(2));
@@ -256,7 +291,11 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
+        let was_waiting = self.budget.used().line.remove(&self.number).is_some();
         self.settle(0);
+        if was_waiting {
+            self.budget.0.has_changed.notify_waiters();
+        }
     }
 }
 
@@ -433,20 +472,98 @@ mod tests {
         );
     }
 
+    /// Each of many organizations, one after the other.
+    fn line(budget: &Budget, organizations: std::ops::Range<u128>) -> Vec<Reservation> {
+        let each = organizations.map(|organization| budget.reserve(of(organization), &Arc::default()));
+        each.collect()
+    }
+
+    #[test]
+    fn room_that_appears_is_taken_in_order_and_never_twice() {
+        const LARGE: usize = 8 * MIB;
+        let budget = Budget::default();
+        let held = line(&budget, 100..120);
+        let count = held.iter().filter(|one| one.try_take(LARGE, LARGE)).count();
+        assert!((2..8).contains(&count), "{count} have room");
+        let waiting = line(&budget, 1..20);
+        let take = |one: &Reservation| one.try_take(OWN + MIB, LARGE);
+        assert!(!waiting.iter().any(take));
+        drop(held);
+        let (mut order, mut done) = (Vec::new(), std::collections::VecDeque::new());
+        let mut waiting: Vec<_> = waiting.into_iter().enumerate().collect();
+        while !waiting.is_empty() {
+            // All of them look, the last to come first.
+            let found = waiting.iter().rposition(|(_, one)| take(one));
+            assert!(budget.used().all <= OF_ALL, "{}", budget.used().all);
+            if let Some(place) = found {
+                let (number, one) = waiting.remove(place);
+                order.push(number);
+                done.push_back(one);
+            } else {
+                assert!(done.pop_front().is_some(), "somebody has the room");
+            }
+        }
+        assert!(order.is_sorted() && order.len() == 19, "{order:?}");
+        drop(done);
+        assert!(budget.used().all == 0 && budget.used().line.is_empty());
+    }
+
+    #[tokio::test]
+    async fn whoever_goes_beyond_their_own_takes_all_of_it_at_once() {
+        let budget = Budget::default();
+        let one = budget.reserve(of(1), &Arc::default());
+        one.take(OWN, 8 * MIB).await;
+        assert_eq!((one.bytes.load(Ordering::Relaxed), budget.used().all), (OWN, 0));
+        one.take(OWN + MIB, 8 * MIB).await;
+        assert_eq!(one.bytes.load(Ordering::Relaxed), 8 * MIB);
+        one.settle(2 * MIB);
+        assert_eq!(
+            budget.used().all,
+            counted(2 * MIB) - OWN,
+            "what it turns out not to need is free again"
+        );
+    }
+
     #[tokio::test]
     async fn an_organization_that_has_sent_little_may_always_send() {
         let budget = Budget::default();
-        let mut sent = Vec::new();
-        for organization in 1..20 {
-            budget.until_room(of(organization)).await;
-            let one = budget.reserve(of(organization), &Arc::default());
-            one.settle(8 * MIB);
-            sent.push(one);
+        let held = line(&budget, 1..100);
+        for one in &held {
+            one.try_take(8 * MIB, 8 * MIB);
         }
-        assert_eq!(budget.used().growth(of(1), 0, 1), Growth::NoRoom);
-        sent.truncate(1);
-        budget.until_room(of(1)).await;
-        sent[0].settle(OF_ORGANIZATION + MIB);
-        assert_eq!(budget.used().growth(of(1), 0, 1), Growth::TooMuch);
+        for one in line(&budget, 200..300) {
+            one.take(OWN, 8 * MIB).await;
+        }
+    }
+
+    #[test]
+    fn whoever_waits_for_their_own_organization_keeps_nobody_waiting() {
+        let budget = Budget::default();
+        let of_one = [1, 1, 1].map(|organization| budget.reserve(of(organization), &Arc::default()));
+        assert!(of_one[0].try_take(12 * MIB, 12 * MIB));
+        assert!(!of_one[1].try_take(8 * MIB, 8 * MIB), "its organization has too much");
+        let other = budget.reserve(of(2), &Arc::default());
+        assert!(other.try_take(8 * MIB, 8 * MIB));
+        let [first, second, _] = of_one;
+        drop(first);
+        assert!(second.try_take(8 * MIB, 8 * MIB));
+    }
+
+    #[tokio::test]
+    async fn whoever_leaves_the_line_lets_the_next_one_through() {
+        let budget = Budget::default();
+        let held = line(&budget, 1..20);
+        assert!(!held.iter().all(|one| one.try_take(8 * MIB, 8 * MIB)));
+        budget.used().line.clear();
+        let [first, last] = [20, 21].map(|organization| budget.reserve(of(organization), &Arc::default()));
+        assert!(!first.try_take(12 * MIB, 12 * MIB));
+        assert!(
+            !last.try_take(4 * MIB, 4 * MIB),
+            "there is room, and it is not its turn"
+        );
+        let last = tokio::spawn(async move { last.take(4 * MIB, 4 * MIB).await });
+        tokio::task::yield_now().await;
+        drop(first);
+        last.await.expect("no panic");
     }
 }

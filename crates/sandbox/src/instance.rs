@@ -1,7 +1,6 @@
 //! An app that is open for calls.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -12,10 +11,10 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::failure::shorten;
 use crate::host::LARGEST_ANSWER;
-use crate::process::Process;
+use crate::process::{Lines, Process, WEIGHT};
 use crate::sandbox::Budgets;
 use crate::sandbox::GRACE;
-use crate::wire::{Answer, Call, Kind, Order, Report, Task, line, response_line};
+use crate::wire::{Answer, Call, Kind, Order, Report, line, response_line};
 use crate::{Capabilities, Failure, Host, Json, Limits, Reservation};
 
 /// More answers than this can be on their way only if the child has stopped to keep its own limit.
@@ -24,8 +23,6 @@ const MOST_ANSWERS: usize = 4096;
 const MOST_UNREAD: usize = 18 * 1024 * 1024;
 /// What a call to the host may carry that is not a request over HTTP, in bytes. Those who do it allow less.
 const LARGEST_CALL: usize = 1024 * 1024;
-/// While calls to the host with so many bytes are under way, a child is not listened to.
-const MOST_UNDER_WAY: usize = 16 * 1024 * 1024;
 
 /// An app with a process of its own. Calls run one after the other. Dropped, the process is killed.
 pub struct Instance {
@@ -43,15 +40,16 @@ pub struct Instance {
 
 impl Instance {
     pub(crate) async fn open(
-        process: Process,
-        task: &Task,
+        mut process: Process,
+        task: Lines,
         limits: Arc<Limits>,
         host: Arc<dyn Host>,
         budgets: Budgets,
         place: OwnedSemaphorePermit,
     ) -> Result<Self, Failure> {
-        process.send(task);
+        process.send_lines(task);
         let mut errands = Errands::new(host, limits.clone(), budgets);
+        process.count_in(errands.listen());
         errands.allow(1);
         let capabilities = Capabilities::default();
         let mut instance = Self {
@@ -202,15 +200,12 @@ impl Instance {
             let Some(process) = &mut self.process else {
                 return Err(Failure::Closed);
             };
-            let has_room = self.errands.has_room();
-            let (sent, organization) = (self.errands.budgets.sent.clone(), self.errands.host.organization());
-            let next_report = async {
-                sent.until_room(organization).await;
-                process.report(deadline).await
-            };
             let said = tokio::select! {
-                report = next_report, if has_room => match report {
-                    Ok(report) => self.errands.take(report),
+                report = process.report(deadline) => match report {
+                    Ok(report) => {
+                        let sent = process.count_in(self.errands.listen());
+                        self.errands.take(report, sent)
+                    }
                     Err(failure) => Err(failure),
                 },
                 () = sleep_until(deadline) => Err(Failure::TooSlow),
@@ -296,8 +291,6 @@ struct Errands {
     is_ended: Arc<Notify>,
     /// Held by each call to the host that is under way.
     calling: Arc<()>,
-    /// How many bytes these calls carry.
-    carried: Arc<AtomicUsize>,
     calls_left: usize,
     lines_left: usize,
 }
@@ -311,7 +304,6 @@ impl Errands {
             budgets,
             is_ended: Arc::default(),
             calling: Arc::new(()),
-            carried: Arc::default(),
             calls_left: 0,
             lines_left: 0,
         }
@@ -325,9 +317,9 @@ impl Errands {
         self.lines_left = most.saturating_mul(self.limits.log_lines + 1);
     }
 
-    /// Whether more may be asked for before something of it is done.
-    fn has_room(&self) -> bool {
-        self.carried.load(Ordering::Relaxed) < MOST_UNDER_WAY
+    /// The memory for what the app says next.
+    fn listen(&self) -> Reservation {
+        self.budgets.sent.reserve(self.host.organization(), &self.is_ended)
     }
 
     /// One less is left of what may be asked for or written.
@@ -337,7 +329,8 @@ impl Errands {
         Ok(())
     }
 
-    fn take(&mut self, report: Report) -> Result<Option<Said>, Failure> {
+    /// `sent` is the memory that the report takes.
+    fn take(&mut self, report: Report, sent: Option<Reservation>) -> Result<Option<Said>, Failure> {
         match report {
             Report::Ready(capabilities) => return Ok(Some(Said::Ready(capabilities))),
             Report::Held => return Ok(Some(Said::Held)),
@@ -354,7 +347,7 @@ impl Errands {
             }
             Report::Asked { id, call } => {
                 Self::spend(&mut self.calls_left)?;
-                self.run(id, call);
+                self.run(id, call, sent);
             }
             Report::Sleep { id, ms } => {
                 Self::spend(&mut self.calls_left)?;
@@ -369,18 +362,17 @@ impl Errands {
         Ok(None)
     }
 
-    fn run(&mut self, id: u64, call: Json) {
+    fn run(&mut self, id: u64, call: Json, sent: Option<Reservation>) {
         let (host, calling) = (self.host.clone(), self.calling.clone());
         let limits = self.limits.clone();
-        let carried = Carried::new(&self.carried, call.text().len());
-        let sent = self.budgets.sent.reserve(self.host.organization(), &self.is_ended);
-        // As it was written, and what is made of it.
-        sent.settle(2 * call.text().len());
+        if let Some(sent) = &sent {
+            sent.settle(WEIGHT * call.text().len());
+        }
         let memory = self.reserve();
         self.under_way.spawn(async move {
             let answered = answer(id, &*host, &limits, call, &memory).await;
             let answer = answered.unwrap_or_else(|sentence| line(&Answer::new(id, Err(sentence))));
-            drop((calling, carried, sent));
+            drop((calling, sent));
             (answer, memory)
         });
     }
@@ -396,28 +388,6 @@ impl Errands {
     fn reserve(&self) -> Arc<Reservation> {
         let answers = &self.budgets.answers;
         Arc::new(answers.reserve(self.host.organization(), &self.is_ended))
-    }
-}
-
-/// Bytes of a call that is under way, until it is over or given up.
-struct Carried {
-    all: Arc<AtomicUsize>,
-    bytes: usize,
-}
-
-impl Carried {
-    fn new(all: &Arc<AtomicUsize>, bytes: usize) -> Self {
-        all.fetch_add(bytes, Ordering::Relaxed);
-        Self {
-            all: all.clone(),
-            bytes,
-        }
-    }
-}
-
-impl Drop for Carried {
-    fn drop(&mut self) {
-        self.all.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 

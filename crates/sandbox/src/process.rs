@@ -20,8 +20,13 @@ const ERRORS_KEPT: usize = 4096;
 /// How long a child that closed its output may take to end.
 const TIME_TO_END: Duration = Duration::from_secs(2);
 
+/// What a child says takes so much: as it was written, and what is made of it.
+pub(crate) const WEIGHT: usize = 2;
+/// What is kept to read lines into.
+const LINE_KEPT: usize = 64 * 1024;
+
 /// Lines on their way to a child, and the memory they take.
-struct Lines(String, Option<Arc<Reservation>>);
+pub(crate) struct Lines(pub(crate) String, pub(crate) Option<Arc<Reservation>>);
 
 /// A running child. Dropped, it is killed.
 pub(crate) struct Process {
@@ -30,6 +35,8 @@ pub(crate) struct Process {
     output: BufReader<ChildStdout>,
     line: Vec<u8>,
     longest: usize,
+    /// What the line takes that is being read; none: it is not counted.
+    memory: Option<Reservation>,
     errors: Arc<Mutex<Vec<u8>>>,
     /// Bytes that were sent and that the child has not taken yet.
     unread: Arc<AtomicUsize>,
@@ -78,6 +85,7 @@ impl Process {
             output,
             line: Vec::new(),
             longest,
+            memory: None,
             errors,
             unread,
         })
@@ -98,9 +106,14 @@ impl Process {
         self.send_lines(Lines(answer, Some(memory)));
     }
 
-    fn send_lines(&self, lines: Lines) {
+    pub(crate) fn send_lines(&self, lines: Lines) {
         self.unread.fetch_add(lines.0.len(), Ordering::Relaxed);
         drop(self.input.send(lines));
+    }
+
+    /// Counts what the child says next in this. Answers with what counts what it has said.
+    pub(crate) fn count_in(&mut self, memory: Reservation) -> Option<Reservation> {
+        self.memory.replace(memory)
     }
 
     /// How much waits to be read by the child, in bytes.
@@ -118,6 +131,7 @@ impl Process {
         }
         let report = serde_json::from_slice(&self.line);
         self.line.clear();
+        self.line.shrink_to(LINE_KEPT);
         report.map_err(|_| Failure::Crashed("its process wrote something that makes no sense".to_owned()))
     }
 
@@ -131,6 +145,10 @@ impl Process {
             }
             let end = chunk.iter().position(|byte| *byte == b'\n');
             let taken = end.map_or(chunk.len(), |end| end + 1);
+            if let Some(memory) = &self.memory {
+                let length = self.line.len() + taken;
+                memory.take(WEIGHT * length, WEIGHT * self.longest).await;
+            }
             self.line.extend_from_slice(&chunk[..taken]);
             self.output.consume(taken);
             if self.line.len() > self.longest {

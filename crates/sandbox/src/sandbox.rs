@@ -5,16 +5,17 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
 use uuid::Uuid;
 
 use crate::budget::Budget;
-use crate::process::Process;
+use crate::process::{Lines, Process};
 use crate::turns::Turns;
-use crate::wire::{Report, Task};
-use crate::{Code, Failure, Fault, Files, Host, Instance, Layers, Limits, Meta, Reading, Strictness, Unread};
+use crate::wire::{Report, Task, line};
+use crate::{Failure, Fault, Files, Host, Instance, Json, Layers, Limits, Meta, Reading, Strictness, Unread};
 
 /// An app beyond these sizes is refused unread. Whoever stores apps has limits of its own below these.
 const MOST_FILES: usize = 5000;
@@ -59,11 +60,12 @@ pub struct Sandbox {
     budgets: Budgets,
 }
 
-/// The memory that all apps share: for what they send, and for what they are answered.
+/// The memory that all apps share: for what they send, for what they are answered, and for code on its way to its process.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Budgets {
     pub(crate) sent: Budget,
     pub(crate) answers: Budget,
+    code: Budget,
 }
 
 impl Sandbox {
@@ -126,7 +128,7 @@ impl Sandbox {
     }
 
     async fn read_now(&self, files: &Files) -> Result<Reading, Fault> {
-        let task = Task::Read { files: files.clone() };
+        let task: Task = Task::Read { files: files.clone() };
         match self.first_report(&task, Limits::LONGEST_READING).await {
             Ok((Report::Read(reading), _)) => Ok(*reading),
             Ok((Report::Fault(fault), _)) => Err(fault),
@@ -136,14 +138,34 @@ impl Sandbox {
     }
 
     /// Starts a process with the app loaded, ready for calls.
-    pub async fn open(&self, code: &Code, meta: Meta, host: Arc<dyn Host>) -> Result<Instance, Failure> {
+    pub async fn open(&self, code: &impl Serialize, meta: Meta, host: Arc<dyn Host>) -> Result<Instance, Failure> {
         let place = self.place(&self.instances).await?;
-        let task = Task::Open {
-            code: code.clone(),
-            meta,
-        };
         let (process, _) = self.start(self.limits.longest_line()).await?;
-        Instance::open(process, &task, self.limits.clone(), host, self.budgets.clone(), place).await
+        let task = Lines(line(&Task::Open { code, meta }), None);
+        Instance::open(process, task, self.limits.clone(), host, self.budgets.clone(), place).await
+    }
+
+    /// The same with code of so many bytes that is loaded when there is room for it. It is not kept here: it takes memory until the process
+    /// has it.
+    pub async fn open_loading(
+        &self,
+        bytes: usize,
+        load: impl Future<Output = Result<Json, Failure>>,
+        meta: Meta,
+        host: Arc<dyn Host>,
+    ) -> Result<Instance, Failure> {
+        let place = self.place(&self.instances).await?;
+        let (process, _) = self.start(self.limits.longest_line()).await?;
+        let memory = self.budgets.code.reserve(host.organization(), &Arc::default());
+        // As it is loaded, and as it is sent.
+        let room = timeout(self.limits.load_time, memory.take(2 * bytes, 2 * bytes)).await;
+        room.map_err(|_| Failure::Busy)?;
+        let text = line(&Task::Open {
+            code: load.await?,
+            meta,
+        });
+        let task = Lines(text, Some(Arc::new(memory)));
+        Instance::open(process, task, self.limits.clone(), host, self.budgets.clone(), place).await
     }
 
     /// A place among those that may go on at once.

@@ -41,12 +41,12 @@ fn from_base64<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D:
     BASE64.decode(text).map_err(serde::de::Error::custom)
 }
 
-/// What a child is started for: its second line. The first are its limits.
+/// What a child is started for: its second line. The first are its limits. Whoever only passes code on has it as text.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Task {
+pub(crate) enum Task<C = Code> {
     Read { files: Files },
-    Open { code: Code, meta: Meta },
+    Open { code: C, meta: Meta },
 }
 
 /// What an open app is to do. `count` lines follow, each an array of arguments.

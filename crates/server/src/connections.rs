@@ -1,6 +1,7 @@
 //! Connections: who may open how many, and how long one may be held without being used.
 
 mod activity;
+mod unread;
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -14,7 +15,7 @@ use axum::body::{Body, HttpBody};
 use hyper::body::{Bytes, Frame, Incoming, SizeHint};
 use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use hyper::service::service_fn;
-use hyper::{Request, Response, StatusCode};
+use hyper::{Request, Response, StatusCode, Version};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use ipnet::IpNet;
@@ -24,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::activity::Activity;
 use self::activity::Busy;
+use self::unread::Unread;
 use crate::networks::{Networks, Place, Requests};
 use crate::write_limit::WriteLimit;
 
@@ -36,6 +38,8 @@ const HEADER_LIST: u32 = 16 * 1024;
 const FIELDS: usize = 200;
 /// What one stream of HTTP/2, and one connection, may have sent before it is read.
 const STREAM_WINDOW: u32 = 256 * 1024;
+/// What of an answer waits for the socket, for each stream: nobody counts it any more, and no time limit takes it back.
+const SEND_BUFFER: usize = 16 * 1024;
 const CONNECTION_WINDOW: u32 = 512 * 1024;
 const STREAMS: u32 = 32;
 /// Streams that were opened and reset at once, before the connection is closed.
@@ -56,7 +60,7 @@ pub(crate) struct Limits {
     pub(crate) idle: Duration,
     /// For what is under way when the connection is closed.
     pub(crate) closing: Duration,
-    /// Without the other side taking anything of an answer.
+    /// Without the other side taking anything of an answer, whatever else it does on the connection.
     pub(crate) write: Duration,
     /// Between two pings of HTTP/2, and until their answer.
     pub(crate) ping: Duration,
@@ -143,7 +147,7 @@ fn protocol(limits: &Limits) -> auto::Builder<TokioExecutor> {
         .max_local_error_reset_streams(RESETS)
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
-        .max_send_buf_size(STREAM_WINDOW as usize);
+        .max_send_buf_size(SEND_BUFFER);
     builder
 }
 
@@ -167,8 +171,9 @@ fn converse(
     async move {
         let mut connection = std::pin::pin!(connection);
         loop {
-            // What happens in the meantime may bring the deadline closer.
-            let deadline = activity.deadline(&limits).min(Instant::now() + limits.idle);
+            // What happens in the meantime may bring the deadline closer, and answers are looked at now and then.
+            let look_again = Instant::now() + limits.idle.min(limits.write / 2);
+            let deadline = activity.deadline(&limits).min(look_again);
             tokio::select! {
                 _ = connection.as_mut() => return,
                 () = stop.cancelled() => {
@@ -180,6 +185,7 @@ fn converse(
                 () = activity.told() => break,
                 () = sleep_until(deadline) => {}
             }
+            activity.unread.end_after(limits.write);
             if activity.deadline(&limits) <= Instant::now() {
                 break;
             }
@@ -213,6 +219,7 @@ fn answer(
         if request.headers().len() > FIELDS {
             return refuse(TOO_LONG, &activity);
         }
+        let version = request.version();
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(api::Peer(peer));
         api::end_path_with_slash(&mut request);
@@ -226,7 +233,7 @@ fn answer(
             let response = answering.await?;
             activity.note();
             Ok(response.map(|body| Answer {
-                body,
+                body: AnswerBody::new(body, version, &activity),
                 activity,
                 _held: Some((busy, under_way)),
             }))
@@ -247,7 +254,7 @@ const TOO_LONG: (StatusCode, &str) = (
 /// Answers without asking the app, whose memory is what is spared.
 fn refuse((status, detail): (StatusCode, &'static str), activity: &Arc<Activity>) -> Answering {
     let mut response = Response::new(Answer {
-        body: Body::from(detail),
+        body: AnswerBody::Whole(Body::from(detail)),
         activity: activity.clone(),
         _held: None,
     });
@@ -260,10 +267,26 @@ fn refuse((status, detail): (StatusCode, &'static str), activity: &Arc<Activity>
 
 /// A body that says when the other side takes some of it.
 struct Answer {
-    body: Body,
+    body: AnswerBody,
     activity: Arc<Activity>,
     /// The request counts until its answer was taken.
     _held: Option<(Busy, api::UnderWay)>,
+}
+
+enum AnswerBody {
+    /// Over HTTP/1 answers come one after the other, and [`WriteLimit`] sees whether one is taken.
+    Whole(Body),
+    InPieces(Arc<Unread>),
+}
+
+impl AnswerBody {
+    fn new(body: Body, version: Version, activity: &Activity) -> Self {
+        if version == Version::HTTP_2 {
+            Self::InPieces(activity.unread.add(body))
+        } else {
+            Self::Whole(body)
+        }
+    }
 }
 
 impl HttpBody for Answer {
@@ -271,17 +294,27 @@ impl HttpBody for Answer {
     type Error = axum::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let frame = ready!(HttpBody::poll_frame(Pin::new(&mut self.body), cx));
+        let frame = match &mut self.body {
+            AnswerBody::Whole(body) => HttpBody::poll_frame(Pin::new(body), cx),
+            AnswerBody::InPieces(unread) => unread.poll_frame(cx),
+        };
+        let frame = ready!(frame);
         self.activity.note();
         Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {
-        HttpBody::is_end_stream(&self.body)
+        match &self.body {
+            AnswerBody::Whole(body) => HttpBody::is_end_stream(body),
+            AnswerBody::InPieces(unread) => unread.is_end_stream(),
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
-        HttpBody::size_hint(&self.body)
+        match &self.body {
+            AnswerBody::Whole(body) => HttpBody::size_hint(body),
+            AnswerBody::InPieces(unread) => unread.size_hint(),
+        }
     }
 }
 

@@ -1,7 +1,9 @@
 //! Hedgerow: administers organizations and what belongs to them.
 
+mod backup;
 mod commands;
 mod connections;
+mod data_folder;
 mod deleted_teams;
 mod modes;
 mod networks;
@@ -75,6 +77,10 @@ enum Command {
     /// Bring events in from files.
     #[command(subcommand)]
     Events(commands::events::Command),
+    /// Copy the database and the events into a folder, while servers run, and read the copy back.
+    Backup(backup::Backup),
+    /// Bring a backup back, where nothing is yet.
+    Restore(backup::Restore),
     /// Check delivered files against the manifest beside them, offline.
     Verify { manifest: PathBuf },
     /// Print the OpenAPI document.
@@ -116,6 +122,8 @@ async fn run(Arguments { command, settings }: Arguments) -> anyhow::Result<()> {
         Command::Domains(command) => command.run(&commands::service(&settings).await?).await,
         Command::SecretKey(command) => command.run(&settings).await,
         Command::Events(command) => command.run(&settings).await,
+        Command::Backup(backup) => backup.run(&settings).await,
+        Command::Restore(restore) => restore.run(&settings).await,
         Command::Verify { manifest } => commands::verify::run(&manifest),
         Command::Openapi => commands::openapi(),
         Command::Sandbox => anyhow::bail!("the server starts this by itself: `hedgerow sandbox` and nothing else"),

@@ -1,5 +1,6 @@
 //! What operators and their machines ask: is it alive, is it ready, how is it doing.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -10,13 +11,19 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
+use chrono::TimeDelta;
 use metrics_exporter_prometheus::PrometheusHandle;
+use rustix::fs::statvfs;
 use sandbox::Layer;
 use service::Service;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
+use crate::settings::Settings;
+
 const PING_LIMIT: Duration = Duration::from_secs(2);
+/// With less, a database or a store of events stops taking anything soon.
+const LEAST_DISK: u64 = 16 * 1024 * 1024;
 const PING_AGAIN_AFTER: Duration = Duration::from_millis(500);
 
 /// Whether new requests are welcome.
@@ -34,6 +41,7 @@ struct Health {
     service: Service,
     readiness: Readiness,
     apps: Apps,
+    data_dir: PathBuf,
     /// When the database was asked, and whether it answered.
     last_ping: Arc<Mutex<Option<(Instant, bool)>>>,
 }
@@ -45,7 +53,7 @@ struct Measures {
 }
 
 /// Whether it is alive and ready.
-pub(crate) fn health(service: Service, readiness: Readiness, apps: Apps) -> Router {
+pub(crate) fn health(service: Service, readiness: Readiness, apps: Apps, settings: &Settings) -> Router {
     let router = Router::new()
         .route("/healthz", get(async || "ok\n"))
         .route("/readyz", get(is_ready))
@@ -53,6 +61,7 @@ pub(crate) fn health(service: Service, readiness: Readiness, apps: Apps) -> Rout
             service: service.clone(),
             readiness,
             apps,
+            data_dir: settings.data_dir.clone(),
             last_ping: Arc::default(),
         });
     api::with_request_ids(router, service)
@@ -71,14 +80,23 @@ async fn is_ready(State(operation): State<Health>) -> (StatusCode, String) {
     if !operation.readiness.0.load(Ordering::SeqCst) {
         return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n".to_owned());
     }
+    if operation.is_disk_full() {
+        let why = format!("the disk of {} is full\n", operation.data_dir.display());
+        return (StatusCode::SERVICE_UNAVAILABLE, why);
+    }
     if operation.database_answers().await {
-        return (StatusCode::OK, ready(&operation.apps.missing_layers()));
+        let jump = operation.service.clock().jump();
+        return (StatusCode::OK, ready(&operation.apps.missing_layers(), jump));
     }
     let why = "the database does not answer\n";
     (StatusCode::SERVICE_UNAVAILABLE, why.to_owned())
 }
 
 impl Health {
+    fn is_disk_full(&self) -> bool {
+        statvfs(&self.data_dir).is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) < LEAST_DISK)
+    }
+
     /// Asked once for all who want to know at the same time, as anybody can ask.
     async fn database_answers(&self) -> bool {
         let mut last = self.last_ping.lock().await;
@@ -94,12 +112,13 @@ impl Health {
 }
 
 /// What is not as it should be, but no reason to turn people away.
-fn ready(missing: &[Layer]) -> String {
-    if missing.is_empty() {
-        return "ready\n".to_owned();
-    }
-    let names: Vec<&str> = missing.iter().map(|layer| layer.name()).collect();
-    format!("ready\nthe sandbox of apps lacks: {}\n", names.join(", "))
+fn ready(missing: &[Layer], jump: Option<TimeDelta>) -> String {
+    let layers = (!missing.is_empty()).then(|| {
+        let names: Vec<&str> = missing.iter().map(|layer| layer.name()).collect();
+        format!("the sandbox of apps lacks: {}\n", names.join(", "))
+    });
+    let clock = jump.map(|jump| format!("the clock has jumped by {} s and is not followed\n", jump.num_seconds()));
+    format!("ready\n{}{}", layers.unwrap_or_default(), clock.unwrap_or_default())
 }
 
 async fn metrics_page(State(operation): State<Measures>) -> impl IntoResponse {

@@ -22,6 +22,11 @@ pub(crate) fn sealer(settings: &Settings) -> anyhow::Result<Sealer> {
     Sealer::new(given).context("HEDGEROW_SECRET_KEY cannot be used")
 }
 
+/// Whether there is a key, given or kept. None is made.
+pub(crate) fn is_there(settings: &Settings) -> anyhow::Result<bool> {
+    Ok(!settings.secret_key.is_empty() || settings.data_dir.join(FILE).try_exists()?)
+}
+
 /// The newest first.
 fn lines(keys: &str) -> impl Iterator<Item = &str> {
     keys.lines().map(str::trim).filter(|key| !key.is_empty())

@@ -13,18 +13,20 @@ use service::Service;
 use service::bootstrap::{Welcome, Wishes};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::time::interval;
+use tokio::time::{interval, timeout};
 use tokio_util::sync::CancellationToken;
 use url::Position;
 
 use crate::connections::{self, Limits};
 use crate::operation::{self, Readiness};
 use crate::settings::Settings;
-use crate::{commands, deleted_teams, open_files, outside, store, telemetry};
+use crate::{commands, data_folder, deleted_teams, open_files, outside, store, telemetry};
 
 /// Stopping ends by then, whatever is under way: draining, and taking back what runs have sent, each in its own time.
 const STOP_LIMIT: Duration = Duration::from_mins(1);
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
+/// How often a process that lives long compares its clock with the database's.
+const CLOCK_EVERY: Duration = Duration::from_secs(5);
 const CLEAR_EVERY: Duration = Duration::from_mins(10);
 /// For those who look after the server.
 const HEALTH_CONNECTIONS: usize = 100;
@@ -33,9 +35,13 @@ pub(crate) async fn serve(settings: Settings) -> anyhow::Result<()> {
     let traces = telemetry::start(&settings)?;
     let listener = listen(settings.listen).await?;
     let address = listener.local_addr()?;
+    let _lock = data_folder::lock(&settings)?;
     let service = commands::open(&settings, settings.site_url(address)).await?;
+    service.follow_database_clock().await?;
     let identity = Identity::new(service.clone(), outside::outside(&settings)?);
-    let events = store::open(&settings).await?;
+    service.store().check().await?;
+    let events = store::open(&settings, &service).await?;
+    store::check(&events).await?;
     let exports = Exports::new(
         service.clone(),
         events.clone(),
@@ -61,13 +67,18 @@ pub(crate) async fn serve(settings: Settings) -> anyhow::Result<()> {
         events.clone(),
         api_settings(&settings),
     ))
-    .merge(operation::health(service.clone(), readiness.clone(), apps.clone()));
+    .merge(operation::health(
+        service.clone(),
+        readiness.clone(),
+        apps.clone(),
+        &settings,
+    ));
     let measures = operation::metrics(service.clone(), metrics.clone());
     let stop = CancellationToken::new();
     let app = match settings.health_listen {
         None => app.merge(measures),
         Some(at) => {
-            let health = operation::health(service.clone(), readiness.clone(), apps.clone()).merge(measures);
+            let health = operation::health(service.clone(), readiness.clone(), apps.clone(), &settings).merge(measures);
             watch_over(at, health, stop.clone()).await?;
             app
         }
@@ -85,6 +96,7 @@ pub(crate) async fn serve(settings: Settings) -> anyhow::Result<()> {
         async move { apps.work(stop).await }
     });
     let forgetting = tokio::spawn(deleted_teams::forget(service.clone(), events.clone(), stop.clone()));
+    let clock = tokio::spawn(keep_time(service.clone(), stop.clone()));
     let upkeep = tokio::spawn(keep_up(service.clone(), metrics, stop.clone()));
     let stopping = tokio::spawn(wait_to_stop(readiness.clone(), settings.shutdown_delay, stop.clone()));
 
@@ -97,6 +109,7 @@ pub(crate) async fn serve(settings: Settings) -> anyhow::Result<()> {
     running.await?;
     forgetting.await?;
     upkeep.await?;
+    clock.await?;
     // What was noted while the last requests were answered.
     log(service.flush_key_use().await.map(drop));
     service.store().close().await;
@@ -216,6 +229,7 @@ async fn keep_up(service: Service, metrics: PrometheusHandle, stop: Cancellation
             () = stop.cancelled() => {}
             _ = often.tick() => metrics.run_upkeep(),
             _ = seldom.tick() => {
+                log(recover_from_clock(&service).await);
                 log(service.forget_old_answers().await.map(drop));
                 log(service.forget_old_mail().await.map(drop));
                 log(service.forget_old_counts().await);
@@ -226,6 +240,42 @@ async fn keep_up(service: Service, metrics: PrometheusHandle, stop: Cancellation
         }
         log(service.flush_key_use().await.map(drop));
     }
+}
+
+async fn recover_from_clock(service: &Service) -> service::Result<()> {
+    let left = service.recover_from_clock().await?;
+    if left.recalled > 0 {
+        tracing::warn!(
+            count = left.recalled,
+            "work that a clock ahead of its time had put off goes on"
+        );
+    }
+    if left.ahead > 0 {
+        tracing::error!(
+            count = left.ahead,
+            "exports wait for a time to come: a clock was ahead, and intervals count as exported that are not over"
+        );
+    }
+    Ok(())
+}
+
+/// Compares the clock with the database's, again and again.
+pub(crate) async fn keep_time(service: Service, stop: CancellationToken) {
+    let mut tick = interval(CLOCK_EVERY);
+    let keeping = async {
+        loop {
+            tick.tick().await;
+            let off_by = service.clock().jump().unwrap_or_default();
+            metrics::gauge!("hedgerow_clock_jump_seconds").set(off_by.as_seconds_f64());
+            if let Err(error) = service.follow_database_clock().await {
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "the database did not tell the time"
+                );
+            }
+        }
+    };
+    let _ = stop.run_until_cancelled(keeping).await;
 }
 
 fn log(result: service::Result<()>) {
@@ -250,7 +300,8 @@ async fn wait_to_stop(readiness: Readiness, delay: u64, stop: CancellationToken)
     told_to_stop().await;
     readiness.set(false);
     tracing::info!("stopping");
-    tokio::time::sleep(Duration::from_secs(delay)).await;
+    // Whoever says it twice does not want to wait.
+    let _ = timeout(Duration::from_secs(delay), told_to_stop()).await;
     tokio::spawn(end_at_last());
     stop.cancel();
 }

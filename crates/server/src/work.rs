@@ -15,7 +15,8 @@ pub(crate) async fn work(settings: Settings) -> anyhow::Result<()> {
     );
     let traces = telemetry::start(&settings)?;
     let service = commands::service(&settings).await?;
-    let events = store::open(&settings).await?;
+    service.follow_database_clock().await?;
+    let events = store::open(&settings, &service).await?;
     let far_sides = outside::far_sides(&settings)?;
     let exports = Exports::new(service.clone(), events.clone(), far_sides, settings.data.workers.into());
     let stop = CancellationToken::new();
@@ -23,6 +24,7 @@ pub(crate) async fn work(settings: Settings) -> anyhow::Result<()> {
         let stop = stop.clone();
         async move { exports.work(stop).await }
     });
+    let clock = tokio::spawn(serve::keep_time(service.clone(), stop.clone()));
     let apps = Apps::new(service.clone(), events.clone(), outside::apps(&settings)?);
     let running = tokio::spawn({
         let stop = stop.clone();
@@ -40,6 +42,7 @@ pub(crate) async fn work(settings: Settings) -> anyhow::Result<()> {
     stop.cancel();
     work.await?;
     running.await?;
+    clock.await?;
     service.store().close().await;
     store::close(&events).await?;
     drop(traces);

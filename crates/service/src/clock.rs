@@ -1,11 +1,15 @@
 //! Time and chance, in one place, so that tests hold both in their hands.
 
+pub(crate) mod steady;
+
 use std::sync::{Arc, Mutex, PoisonError};
 
 use chrono::{DateTime, DurationRound, TimeDelta, Utc};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use uuid::Uuid;
+
+use steady::SteadyClock;
 
 /// A moment, in UTC, in whole microseconds: what both databases can keep.
 pub type Time = DateTime<Utc>;
@@ -15,6 +19,8 @@ pub type Time = DateTime<Utc>;
 pub enum Clock {
     #[default]
     System,
+    /// For a process that lives long: goes on evenly while the system's clock jumps.
+    Steady(Arc<SteadyClock>),
     /// Stands still until a test moves it.
     Manual(Arc<Mutex<Time>>),
 }
@@ -24,10 +30,23 @@ impl Clock {
         Self::Manual(Arc::new(Mutex::new(start)))
     }
 
+    pub fn steady() -> Self {
+        Self::Steady(Arc::new(SteadyClock::new()))
+    }
+
+    /// By how much the clock that this one follows has jumped, if it is not to be trusted.
+    pub fn jump(&self) -> Option<TimeDelta> {
+        match self {
+            Self::Steady(clock) => clock.jump(),
+            Self::System | Self::Manual(_) => None,
+        }
+    }
+
     pub fn now(&self) -> Time {
         match self {
             #[expect(clippy::disallowed_methods, reason = "this is the clock")]
             Self::System => whole_microseconds(Utc::now()),
+            Self::Steady(clock) => clock.now(),
             Self::Manual(time) => *time.lock().unwrap_or_else(PoisonError::into_inner),
         }
     }

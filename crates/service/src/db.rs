@@ -7,10 +7,9 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use sqlx::migrate::Migrator;
-use sqlx::pool::PoolConnection;
 use sqlx::postgres::PgConnectOptions;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{ConnectOptions, Connection as _, PgConnection, Sqlite, SqliteConnection};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
+use sqlx::{ConnectOptions, Connection as _, PgConnection, SqliteConnection};
 
 use crate::access::Who;
 use crate::activity::{self, Entry};
@@ -18,23 +17,28 @@ use crate::clock::{Chance, Time};
 use crate::error::{Error, Result};
 use crate::idempotency;
 
+pub mod backup;
 pub mod caller;
 mod fair;
 mod log;
 mod postgres;
+mod readers;
+mod team_numbers;
+mod time;
 mod turns;
 mod version;
 
-use fair::{FairSemaphore, Slow};
+pub use fair::{FairSemaphore, Slow};
 pub(crate) use log::log_page;
 pub(crate) use postgres::answered;
 use postgres::{Lease, Pool};
+pub(crate) use readers::Reader;
+use readers::Readers;
 use turns::{Turn, Writer};
 pub(crate) use version::Version;
 use version::{PostgresVersion, SqliteVersion, lock_set_up};
 
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
-const SQLITE_READERS: u32 = 4;
 
 // While replicas are replaced one by one, the older ones meet tables of a newer version: steps they do not know
 // are none of their business, for steps only ever add until nobody needs the old way.
@@ -51,7 +55,11 @@ static MIGRATIONS_SQLITE: Migrator = Migrator {
 macro_rules! on {
     ($session:expr, $conn:ident => $query:expr) => {
         match $session.connection() {
-            $crate::db::Connection::Sqlite($conn) => $query.await,
+            $crate::db::Connection::Sqlite($conn) => {
+                let outcome = $query.await;
+                $session.settle(&outcome);
+                outcome
+            }
             $crate::db::Connection::Postgres($conn) => {
                 let outcome = $crate::db::answered($query).await;
                 $session.settle(&outcome);
@@ -66,7 +74,11 @@ pub(crate) use on;
 macro_rules! changed {
     ($session:expr, $query:expr) => {
         match $session.connection() {
-            $crate::db::Connection::Sqlite(conn) => $query.execute(conn).await.map(|done| done.rows_affected()),
+            $crate::db::Connection::Sqlite(conn) => {
+                let outcome = $query.execute(conn).await;
+                $session.settle(&outcome);
+                outcome.map(|done| done.rows_affected())
+            }
             $crate::db::Connection::Postgres(conn) => {
                 let outcome = $crate::db::answered($query.execute(conn)).await;
                 $session.settle(&outcome);
@@ -83,8 +95,7 @@ pub enum Store {
     /// Writers take turns; readers never wait for them.
     Sqlite {
         file: PathBuf,
-        readers: SqlitePool,
-        turns: FairSemaphore,
+        readers: Readers,
         writer: Writer,
         version: SqliteVersion,
     },
@@ -141,18 +152,10 @@ impl Store {
         // Turning a new file into one with a write-ahead log does not wait for others who do the same.
         let lock = lock_set_up(path).await?;
         let writer = Writer::open(&options).await?;
-        let readers = SqlitePoolOptions::new()
-            .max_connections(SQLITE_READERS)
-            .min_connections(1)
-            .acquire_timeout(BUSY_TIMEOUT)
-            .test_before_acquire(false)
-            .idle_timeout(None)
-            .max_lifetime(None)
-            .connect_with(options)
-            .await?;
+        let readers = Readers::new(options);
         // The first read is what makes the index that tells versions apart.
         sqlx::query("SELECT count(*) FROM sqlite_master")
-            .execute(&readers)
+            .execute(&mut *readers.acquire().await?)
             .await?;
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
         drop(lock);
@@ -161,7 +164,6 @@ impl Store {
         Ok(Self::Sqlite {
             file,
             readers,
-            turns: FairSemaphore::new(SQLITE_READERS as usize, Slow::half_of(SQLITE_READERS as usize)),
             writer,
             version,
         })
@@ -174,7 +176,9 @@ impl Store {
             Self::Postgres { pool, .. } => MIGRATIONS_POSTGRES.run(&mut pool.connect().await?).await?,
             Self::Sqlite { file, readers, .. } => {
                 let lock = lock_set_up(file).await?;
-                MIGRATIONS_SQLITE.run(readers).await?;
+                let mut reader = readers.acquire().await?;
+                MIGRATIONS_SQLITE.run(&mut *reader).await?;
+                backup::check_schema(&mut reader).await?;
                 drop(lock);
             }
         }
@@ -184,13 +188,7 @@ impl Store {
     /// A connection for reading: no transaction, each statement stands alone.
     pub(crate) async fn read(&self) -> Result<Session> {
         Ok(match self {
-            Self::Sqlite { readers, turns, .. } => {
-                let permit = turns.acquire().await?;
-                Session::SqliteRead(Reader {
-                    connection: readers.acquire().await?,
-                    _permit: permit,
-                })
-            }
+            Self::Sqlite { readers, .. } => Session::SqliteRead(readers.acquire().await?),
             Self::Postgres { pool, .. } => Session::PostgresRead(pool.read().await?),
         })
     }
@@ -229,15 +227,13 @@ impl Store {
     }
 
     pub fn pool_use(&self) -> PoolUse {
-        match self {
-            Self::Sqlite { readers, .. } => PoolUse {
-                open: readers.size(),
-                idle: readers.num_idle(),
-            },
-            Self::Postgres { pool, .. } => PoolUse {
-                open: u32::try_from(pool.open()).unwrap_or(u32::MAX),
-                idle: pool.idle(),
-            },
+        let (open, idle) = match self {
+            Self::Sqlite { readers, .. } => (readers.open(), readers.idle()),
+            Self::Postgres { pool, .. } => (pool.open(), pool.idle()),
+        };
+        PoolUse {
+            open: u32::try_from(open).unwrap_or(u32::MAX),
+            idle,
         }
     }
 
@@ -251,7 +247,7 @@ impl Store {
     pub async fn close(&self) {
         match self {
             Self::Sqlite { readers, writer, .. } => {
-                readers.close().await;
+                readers.close();
                 writer.close().await;
             }
             Self::Postgres { pool, .. } => pool.close(),
@@ -267,12 +263,6 @@ pub(crate) enum Session {
     PostgresWrite(Lease),
 }
 
-/// A connection to read SQLite's file, and the right to it.
-pub(crate) struct Reader {
-    connection: PoolConnection<Sqlite>,
-    _permit: fair::Permit,
-}
-
 /// What a statement runs on.
 pub(crate) enum Connection<'a> {
     Sqlite(&'a mut SqliteConnection),
@@ -282,7 +272,7 @@ pub(crate) enum Connection<'a> {
 impl Session {
     pub(crate) fn connection(&mut self) -> Connection<'_> {
         match self {
-            Self::SqliteRead(reader) => Connection::Sqlite(&mut reader.connection),
+            Self::SqliteRead(reader) => Connection::Sqlite(&mut *reader),
             Self::SqliteWrite(turn) => Connection::Sqlite(turn),
             Self::PostgresRead(lease) | Self::PostgresWrite(lease) => Connection::Postgres(&mut *lease),
         }
@@ -290,8 +280,10 @@ impl Session {
 
     /// Remembers how a statement ended: what did not answer is not used again.
     pub(crate) fn settle<T>(&mut self, outcome: &Result<T, sqlx::Error>) {
-        if let Self::PostgresRead(lease) | Self::PostgresWrite(lease) = self {
-            lease.settle(outcome);
+        match self {
+            Self::SqliteRead(reader) => reader.settle(),
+            Self::SqliteWrite(_) => {}
+            Self::PostgresRead(lease) | Self::PostgresWrite(lease) => lease.settle(outcome),
         }
     }
 
@@ -404,6 +396,16 @@ pub(crate) fn is_outage(error: &sqlx::Error) -> bool {
         sqlx::Error::Database(error) => error.code().is_some_and(|code| is_outage_code(&code)),
         _ => false,
     }
+}
+
+/// SQLite says that the file is damaged, or none of its own: <https://sqlite.org/rescode.html>.
+pub(crate) fn is_damage(error: &sqlx::Error) -> bool {
+    let sqlx::Error::Database(error) = error else {
+        return false;
+    };
+    let code = error.code().filter(|code| code.len() < 5);
+    let kind = code.and_then(|code| code.parse::<u32>().ok()).map(|code| code & 0xff);
+    matches!(kind, Some(11 | 26))
 }
 
 fn is_outage_code(code: &str) -> bool {

@@ -43,6 +43,9 @@ pub enum Error {
     /// It is away, full, or busy with something else: what was asked for can be asked for again.
     #[error("the database does not answer at the moment")]
     Outage(#[source] sqlx::Error),
+    /// What is in the file cannot be what was written to it.
+    #[error("the database file is damaged: stop the server and restore a backup")]
+    Damaged(#[source] sqlx::Error),
     #[error("the database failed")]
     Database(#[source] sqlx::Error),
     #[error("the database could not be brought up to date")]
@@ -66,6 +69,8 @@ impl From<sqlx::Error> for Error {
     fn from(cause: sqlx::Error) -> Self {
         if crate::db::is_outage(&cause) {
             Self::Outage(cause)
+        } else if crate::db::is_damage(&cause) {
+            Self::Damaged(cause)
         } else {
             Self::Database(cause)
         }

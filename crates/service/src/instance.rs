@@ -1,6 +1,7 @@
 //! What this installation is, as told by whoever starts it.
 
 use auth::seal::Sealer;
+use uuid::Uuid;
 
 use crate::Service;
 use crate::db::{Session, Writing, changed, on};
@@ -76,6 +77,26 @@ impl Service {
         changed!(db, sqlx::query(SQL).bind(sealer.id().as_slice()))?;
         db.commit_unrecorded().await
     }
+
+    /// What tells this database from all others, restored copies of it aside. The secret key was checked before.
+    pub async fn instance_uuid(&self) -> Result<Uuid> {
+        const MAKE: &str = "UPDATE instance SET uuid = $1 WHERE id = 1 AND uuid IS NULL";
+        if let Some(uuid) = instance_uuid(&mut self.core.store.read().await?).await? {
+            return Ok(uuid);
+        }
+        let mut db = self.write().await?;
+        let made = db.uuid();
+        changed!(db, sqlx::query(MAKE).bind(made))?;
+        let uuid = instance_uuid(&mut db).await?.unwrap_or(made);
+        db.commit_unrecorded().await?;
+        Ok(uuid)
+    }
+}
+
+async fn instance_uuid(db: &mut Session) -> Result<Option<Uuid>> {
+    const SQL: &str = "SELECT uuid FROM instance WHERE id = 1";
+    let uuid: Option<Option<Uuid>> = on!(db, conn => sqlx::query_scalar(SQL).fetch_optional(conn))?;
+    Ok(uuid.flatten())
 }
 
 async fn sealed_with(db: &mut Session) -> Result<Option<Vec<u8>>> {

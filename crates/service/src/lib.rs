@@ -6,6 +6,7 @@ pub mod batch_exports;
 pub mod bootstrap;
 mod cache;
 pub mod clock;
+mod clock_recovery;
 pub mod credentials;
 mod db;
 pub mod domains;
@@ -40,8 +41,7 @@ pub mod users;
 use std::sync::Arc;
 
 pub use clock::{Chance, Clock, Time};
-pub use db::caller;
-pub use db::{PoolUse, Store};
+pub use db::{FairSemaphore, PoolUse, Slow, Store, backup, caller};
 pub use error::{Error, Invalid, Result};
 pub use id::{
     ActivityId, AppConfigId, AppId, AppTaskId, AttemptId, BackfillId, DomainId, ExportId, InviteId, KeyId, MailId,
@@ -50,7 +50,7 @@ pub use id::{
 pub use instance::Instance;
 pub use level::Level;
 pub use limits::HourlyLimits;
-pub use page::{Page, Window};
+pub use page::{MOST_BYTES as MOST_PAGE_BYTES, Page, Window};
 pub use rotation::Rotation;
 pub use scope::{Object, Scope};
 pub use text::{Email, Name};

@@ -1,5 +1,9 @@
 //! A part of a long list.
 
+use std::pin::pin;
+
+use futures_util::{Stream, TryStreamExt};
+
 use crate::cache::Weigh;
 
 /// Which part is wanted.
@@ -63,8 +67,55 @@ impl<T> Page<T> {
     }
 }
 
+/// A page of large rows ends once they have so many bytes. What is left of it is the next page.
+pub const MOST_BYTES: usize = 4 << 20;
+/// So many rows are on a page in any case: as many as one for people has, which is never cut.
+const LEAST_ROWS: usize = 50;
+
+/// Reads the rows of a page that may be large, and none after it has ended.
+pub(crate) async fn read<T>(
+    rows: impl Stream<Item = sqlx::Result<T>>,
+    bytes_of: impl Fn(&T) -> usize,
+) -> sqlx::Result<Vec<T>> {
+    let mut rows = pin!(rows);
+    let (mut taken, mut bytes) = (Vec::new(), 0);
+    while bytes < MOST_BYTES || taken.len() < LEAST_ROWS {
+        let Some(row) = rows.try_next().await? else { break };
+        bytes += bytes_of(&row);
+        taken.push(row);
+    }
+    Ok(taken)
+}
+
 impl<T> Weigh for Page<T> {
     fn rows(&self) -> usize {
         1 + self.items.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use futures_util::{StreamExt, stream};
+
+    use super::*;
+
+    /// How many rows of this size are taken, and how many were asked for.
+    async fn taken(bytes: usize) -> (usize, usize) {
+        let asked = Cell::new(0);
+        let rows = stream::iter(0..1000).map(|row| {
+            asked.set(asked.get() + 1);
+            Ok::<i32, sqlx::Error>(row)
+        });
+        let rows = read(rows, |_| bytes).await.unwrap();
+        (rows.len(), asked.get())
+    }
+
+    #[tokio::test]
+    async fn large_rows_are_read_until_there_is_enough_for_a_page() {
+        assert_eq!(taken(100).await, (1000, 1000));
+        assert_eq!(taken(40 << 10).await, (103, 103));
+        assert_eq!(taken(1 << 20).await, (LEAST_ROWS, LEAST_ROWS));
     }
 }

@@ -58,6 +58,7 @@ class Handler(BaseHTTPRequestHandler):
             "status": status,
             "path": self.path,
             "content_type": self.headers["content-type"],
+            "idempotency_key": self.headers["idempotency-key"],
             "size": len(body),
             "body": json.loads(body),
         }

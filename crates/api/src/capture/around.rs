@@ -26,11 +26,13 @@ pub(super) async fn layer(State(capture): State<Arc<Capture>>, request: Request,
     let request = Request::from_parts(parts, body);
     let answer = caller::on_behalf_of(Some(address), next.run(request));
     let answer = AssertUnwindSafe(answer).catch_unwind();
-    let mut response = match tokio::time::timeout(TIME_LIMIT, answer).await {
+    let response = match tokio::time::timeout(TIME_LIMIT, answer).await {
         Ok(Ok(response)) => response,
         Ok(Err(_)) => Refused::Failed.into_response(),
         Err(_) => Refused::TimedOut.into_response(),
     };
+    let held = capture.answer_memory.hold(response, address, None).await;
+    let mut response = held.unwrap_or_else(|_| Refused::Busy.into_response());
     let headers = response.headers_mut();
     if let Ok(id) = HeaderValue::from_str(&id) {
         headers.insert(REQUEST_ID, id);

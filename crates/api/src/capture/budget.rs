@@ -6,8 +6,8 @@
 //! than five sixteenths, and of the part for large bodies no more than half of what others leave; and however many large or
 //! unknown bodies there are, a quarter is left for small ones of known organizations.
 
+use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,8 +21,8 @@ use tokio::time::{Instant, timeout_at};
 
 use super::answers::Refused;
 use super::readers::Sender;
-use super::round::{Queue, Round};
-use super::unproven::{Bodies, Place};
+use super::waiters::Waiters;
+use crate::bodies::{Bodies, Place};
 
 /// Unless the operator says otherwise.
 pub(super) const DEFAULT_BYTES: usize = 768 * 1024 * 1024;
@@ -35,12 +35,6 @@ const MOST_OF_ORGANIZATION: usize = 5_000;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Whoever waits also tries again after this: what was given back may have gone to one who cannot use it.
 const AGAIN_AFTER: Duration = Duration::from_millis(250);
-/// How many may wait, of one network, of its neighborhood and altogether. Others are asked to come back at once.
-const MOST_WAITING_OF_NETWORK: usize = 64;
-const MOST_WAITING_OF_NEIGHBORHOOD: usize = 125;
-const MOST_WAITING: usize = 1_000;
-/// Beyond this the places are for neighborhoods of which nobody waits.
-const WAITING_OF_MANY: usize = MOST_WAITING / 2;
 
 #[derive(Debug, Clone)]
 pub(super) struct Budget(Arc<Shared>);
@@ -69,11 +63,11 @@ struct Used {
     unproven: usize,
     networks: HashMap<IpAddr, Share>,
     organizations: HashMap<OrganizationId, Share>,
-    bodies: Bodies,
-    /// Those who wait for memory, by neighborhood and network: who is woken tries again.
-    waiting: Round<IpAddr, Round<IpAddr, VecDeque<oneshot::Sender<()>>>>,
-    waiters: usize,
-    waiters_of: HashMap<IpAddr, usize>,
+    /// Those without a token that stay, by neighborhood.
+    bodies: Bodies<IpAddr>,
+    /// How many came to stay.
+    stayed: u64,
+    waiters: Waiters,
 }
 
 /// What one network or organization uses.
@@ -92,7 +86,7 @@ pub(super) struct Reservation {
     network: IpAddr,
     organization: Option<OrganizationId>,
     /// Where it stands among those that may have to make room.
-    place: Option<Place>,
+    place: Option<Place<IpAddr>>,
     bytes: usize,
 }
 
@@ -142,19 +136,7 @@ impl Shared {
     }
 
     fn wait(self: &Arc<Self>, network: IpAddr) -> Result<Waiting, Refused> {
-        let mut used = self.lock();
-        let of_neighborhood = used.waiters_of.get(&neighborhood(network)).copied().unwrap_or_default();
-        let most = if of_neighborhood == 0 {
-            MOST_WAITING
-        } else {
-            WAITING_OF_MANY
-        };
-        if used.waiters >= most || of_neighborhood >= MOST_WAITING_OF_NEIGHBORHOOD {
-            return Err(Refused::Busy);
-        }
-        used.waiters += 1;
-        used.waiters_of.insert(neighborhood(network), of_neighborhood + 1);
-        drop(used);
+        self.lock().waiters.enter(network)?;
         Ok(Waiting {
             shared: self.clone(),
             network,
@@ -168,31 +150,9 @@ struct Waiting {
     network: IpAddr,
 }
 
-impl Waiting {
-    /// Told when something was given back.
-    fn turn(&self) -> Result<oneshot::Receiver<()>, Refused> {
-        let (turn, told) = oneshot::channel();
-        let mut used = self.shared.lock();
-        let line = used.waiting.of(neighborhood(self.network)).of(self.network);
-        line.retain(|other| !other.is_closed());
-        if line.len() >= MOST_WAITING_OF_NETWORK {
-            return Err(Refused::Busy);
-        }
-        line.push_back(turn);
-        Ok(told)
-    }
-}
-
 impl Drop for Waiting {
     fn drop(&mut self) {
-        let mut used = self.shared.lock();
-        used.waiters -= 1;
-        if let Entry::Occupied(mut count) = used.waiters_of.entry(neighborhood(self.network)) {
-            *count.get_mut() -= 1;
-            if *count.get() == 0 {
-                count.remove();
-            }
-        }
+        self.shared.lock().waiters.leave(self.network);
     }
 }
 
@@ -230,7 +190,7 @@ impl Reservation {
         if bytes < self.bytes {
             let mut used = self.shared.lock();
             used.change(self, bytes);
-            used.wake(self.network);
+            used.waiters.wake(self.network);
             drop(used);
             self.bytes = bytes;
         }
@@ -265,7 +225,14 @@ impl Reservation {
         let mut used = self.shared.lock();
         used.change(self, 0);
         let bytes = std::mem::take(&mut self.bytes);
-        self.place = Some(used.bodies.add(self.network, end));
+        used.stayed += 1;
+        let place = Place {
+            whose: neighborhood(self.network),
+            network: self.network,
+            number: used.stayed,
+        };
+        used.bodies.add(place, 0, Some(end));
+        self.place = Some(place);
         used.change(self, bytes);
         drop(used);
         self.bytes = bytes;
@@ -292,7 +259,7 @@ impl Reservation {
         let bytes = self.bytes;
         used.change(self, 0);
         self.bytes = 0;
-        used.bodies.remove(self.place.take());
+        used.forget(self.place.take());
         self.organization = Some(organization);
         used.organizations.entry(organization).or_default().requests += 1;
         used.change(self, bytes);
@@ -324,15 +291,15 @@ impl Reservation {
 
     async fn in_turn(&mut self, mut attempt: impl FnMut(&mut Self) -> Result<(), Refused>) -> Result<(), Refused> {
         let shared = self.shared.clone();
-        let waiting = shared.wait(self.network)?;
+        let _waiting = shared.wait(self.network)?;
         let deadline = Instant::now() + shared.limits.patience;
         while Instant::now() < deadline {
-            let told = waiting.turn()?;
+            let told = shared.lock().waiters.turn(self.network)?;
             match attempt(self) {
                 Err(Refused::Busy) => {}
                 Ok(()) => {
                     // There may be enough for one more.
-                    shared.lock().wake_next();
+                    shared.lock().waiters.wake_next();
                     return Ok(());
                 }
                 other => return other,
@@ -348,12 +315,12 @@ impl Drop for Reservation {
     fn drop(&mut self) {
         let mut used = self.shared.lock();
         used.change(self, 0);
-        used.bodies.remove(self.place.take());
+        used.forget(self.place.take());
         leave(&mut used.networks, self.network);
         if let Some(organization) = self.organization {
             leave(&mut used.organizations, organization);
         }
-        used.wake(self.network);
+        used.waiters.wake(self.network);
     }
 }
 
@@ -377,35 +344,23 @@ impl Used {
             if !self.bodies.has(place) {
                 return false;
             }
-            let is_crowded = self.bodies.of_neighborhood(place) + bytes > limits.unproven_of_neighborhood;
+            let is_crowded = self.bodies.bytes_of(place.whose) + bytes > limits.unproven_of_neighborhood;
             let ended = match (is_full, is_crowded) {
                 (false, false) => return true,
-                (_, true) => self.bodies.end_neighbor(place, bytes),
+                (_, true) => self.bodies.end_beside(place, bytes),
                 (true, false) => self.bodies.end_any(place, bytes),
             };
-            let Some((network, freed)) = ended else { return false };
+            let Some(ended) = ended else { return false };
             // It still has its memory for a moment, which counts for all, but stands in nobody's way.
-            self.unproven -= freed;
-            self.networks.entry(network).or_default().unproven -= freed;
+            self.unproven -= ended.bytes;
+            self.networks.entry(ended.network).or_default().unproven -= ended.bytes;
         }
     }
 
-    /// This network gave something back. That may be what one of its own waits for, or one of any other; not what all wait
-    /// for, so only these two are told.
-    fn wake(&mut self, network: IpAddr) {
-        while let Some(told) = self.waiting.pop_of(neighborhood(network)) {
-            if told.send(()).is_ok() {
-                break;
-            }
-        }
-        self.wake_next();
-    }
-
-    fn wake_next(&mut self) {
-        while let Some(told) = self.waiting.pop() {
-            if told.send(()).is_ok() {
-                break;
-            }
+    /// It no longer stays, if it did.
+    fn forget(&mut self, place: Option<Place<IpAddr>>) {
+        if let Some(place) = place {
+            self.bodies.remove(place);
         }
     }
 
@@ -447,6 +402,7 @@ mod tests {
 
     use futures_util::FutureExt;
 
+    use super::super::waiters::MOST_OF_NETWORK as MOST_WAITING_OF_NETWORK;
     use super::*;
 
     const ALL: usize = 64 * 1024 * 1024;
@@ -640,25 +596,6 @@ mod tests {
         assert!(is_busy(&third), "those of one network wait for each other");
     }
 
-    #[tokio::test]
-    async fn there_are_places_to_wait_for_those_of_whom_nobody_waits() {
-        let budget = Budget::new(ALL);
-        let wait = |address: [u8; 4]| budget.0.wait(address.into());
-        let of_one: Vec<_> = (0..MOST_WAITING).map_while(|_| wait([192, 0, 2, 1]).ok()).collect();
-        assert_eq!(of_one.len(), MOST_WAITING_OF_NEIGHBORHOOD);
-        assert!(wait([192, 0, 2, 99]).is_err(), "nor any of its neighbors");
-        let first: Vec<_> = (0..200).map(|number| wait([198, 51, number, 1])).collect();
-        let second: Vec<_> = (0..200).map(|number| wait([198, 51, number, 1])).collect();
-        assert!(first.iter().all(Result::is_ok));
-        let count = of_one.len() + first.len() + second.iter().filter(|one| one.is_ok()).count();
-        assert_eq!(count, WAITING_OF_MANY);
-        let others: Vec<_> = (0..200).map(|number| wait([203, 0, number, 1])).collect();
-        assert!(others.iter().all(Result::is_ok), "there is room for those who are new");
-        drop((of_one, first, second, others));
-        let used = budget.0.lock();
-        assert!(used.waiters == 0 && used.waiters_of.is_empty());
-    }
-
     #[test]
     fn what_can_never_fit_is_refused_for_good() {
         let mut one = proven(&Budget::new(ALL), 1, 1, 0);
@@ -739,6 +676,6 @@ mod tests {
             one.await.unwrap().unwrap();
         }
         let used = budget.0.lock();
-        assert_eq!((used.all, used.waiters), (0, 0));
+        assert!(used.all == 0 && used.waiters.is_empty());
     }
 }

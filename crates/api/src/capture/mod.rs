@@ -7,11 +7,10 @@ mod budget;
 mod decode;
 mod readers;
 mod receive;
-mod round;
 mod site;
 mod start;
-mod unproven;
 mod upload;
+mod waiters;
 
 use std::sync::Arc;
 
@@ -23,6 +22,7 @@ use events::Events;
 use service::Service;
 use tower_http::cors::{AllowHeaders, Any, CorsLayer};
 
+use crate::answer_memory::AnswerMemory;
 use crate::{Settings, meters, with_request_ids};
 use answers::Done;
 pub(crate) use answers::Refused;
@@ -36,6 +36,7 @@ struct Capture {
     settings: Settings,
     budget: budget::Budget,
     readers: readers::Readers,
+    answer_memory: AnswerMemory,
     meters: meters::Meters,
 }
 
@@ -48,6 +49,7 @@ pub fn capture_router(service: Service, events: Events, settings: Settings) -> R
         budget: budget::Budget::new(settings.capture_memory.unwrap_or(budget::DEFAULT_BYTES)),
         readers: readers::Readers::new(processors),
         settings,
+        answer_memory: AnswerMemory::default(),
         meters: meters::Meters::default(),
     });
     let mut router = Router::new();

@@ -6,10 +6,10 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use service::OrganizationId;
+use service::round::{Queue, Round};
 use tokio::sync::oneshot;
 
 use super::answers::Refused;
-use super::round::{Queue, Round};
 
 /// How many of one network may wait in a line.
 const MOST_WAITING: usize = 64;

@@ -111,7 +111,7 @@ pub(super) async fn list<C: In>(
     paging: Paging,
 ) -> Result<Listed<ConfigView<'static>>, Problem> {
     let page = service.app_configs(&caller, C::COLLECTION, app, paging.window).await?;
-    Ok(paging.reply(page.map(ConfigView::from)))
+    Ok(paging.reply(page.map(ConfigView::from)).await)
 }
 
 pub(super) async fn create<C: In>(
@@ -263,7 +263,7 @@ pub(super) async fn logs<C: In>(
     let page = service
         .app_logs(&caller, C::COLLECTION, app, id, &query.into(), paging.window)
         .await?;
-    Ok(paging.reply(page.map(LogView::from)))
+    Ok(paging.reply(page.map(LogView::from)).await)
 }
 
 pub(super) async fn hosts<C: In>(
@@ -276,7 +276,7 @@ pub(super) async fn hosts<C: In>(
     let page = service
         .reached_hosts(&caller, C::COLLECTION, app, id, paging.window)
         .await?;
-    Ok(paging.reply(page.map(ReachedHostView::from)))
+    Ok(paging.reply(page.map(ReachedHostView::from)).await)
 }
 
 /// A host that the app sent requests to, or tried to.

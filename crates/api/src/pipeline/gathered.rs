@@ -3,16 +3,18 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
+use service::Page;
 use service::pipeline::{App, PluginType};
 use uuid::Uuid;
 
 use super::views::CatalogueView;
-use crate::page::PageView;
-use crate::reply::View;
+use crate::page::{PageLinks, PageView, Paging};
+use crate::reply::{Reply, View, to_json};
 
 /// A list, with the fields of a Pipeline item: those of its first result, null where there is none.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, JsonSchema)]
 #[schemars(rename = "PipelineItemAnd{V}Page")]
+#[expect(dead_code, reason = "it describes what is written as a head and a page")]
 pub(crate) struct Gathered<V> {
     #[serde(flatten)]
     first: FirstView,
@@ -20,8 +22,17 @@ pub(crate) struct Gathered<V> {
     page: PageView<V>,
 }
 
+/// What stands before the results.
+#[derive(Serialize)]
+struct Head<'a> {
+    #[serde(flatten)]
+    first: &'a FirstView,
+    #[serde(flatten)]
+    links: &'a PageLinks,
+}
+
 #[derive(Debug, Default, Serialize, JsonSchema)]
-struct FirstView {
+pub(super) struct FirstView {
     id: Option<i64>,
     plugin_type: Option<PluginType>,
     name: Option<String>,
@@ -39,20 +50,16 @@ struct FirstView {
     public_jobs: Option<Value>,
 }
 
-impl<V> Gathered<V> {
-    pub(super) fn new(first: Option<&App>, page: PageView<V>) -> Self {
-        let first = first.map(FirstView::from).unwrap_or_default();
-        Self { first, page }
-    }
-
-    pub(super) fn of_catalogue(first: Option<&CatalogueView>, page: PageView<V>) -> Self {
-        let first = first.map(FirstView::from).unwrap_or_default();
-        Self { first, page }
-    }
-}
-
-impl<V: View> View for Gathered<V> {
-    type Doc = Gathered<V::Doc>;
+/// A page, and what its first result is or belongs to.
+pub(super) async fn gathered<V: View>(
+    paging: &Paging,
+    first: Option<FirstView>,
+    page: Page<V>,
+) -> Reply<Gathered<V::Doc>> {
+    let first = first.unwrap_or_default();
+    let head = |links: &PageLinks| to_json(&Head { first: &first, links });
+    let (body, _) = paging.write(page, head).await;
+    Reply::written(body)
 }
 
 impl From<&App> for FirstView {

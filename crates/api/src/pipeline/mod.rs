@@ -28,7 +28,7 @@ use crate::page::{Listed, Paging};
 use crate::path::Id;
 use crate::query::Query;
 use crate::reply::{Created, NoContent, Reply};
-use gathered::Gathered;
+use gathered::{FirstView, Gathered, gathered};
 use views::{AppView, CatalogueView, ConfigView, SourceView, UpgradeView, VersionView};
 
 pub(crate) const TAG: &str = "Pipeline apps";
@@ -235,7 +235,7 @@ async fn list<C: In>(
     paging: Paging,
 ) -> Result<Listed<AppView<'static>>, Problem> {
     let page = service.apps(&caller, C::COLLECTION, paging.window).await?;
-    Ok(paging.reply(page.map(AppView::from)))
+    Ok(paging.reply(page.map(AppView::from)).await)
 }
 
 async fn create<C: In>(
@@ -347,7 +347,7 @@ async fn versions<C: In>(
 ) -> Result<Listed<VersionView>, Problem> {
     let versions = service.app_versions(&caller, C::COLLECTION, id).await?;
     let page = service::Page::cut(versions, paging.window);
-    Ok(paging.reply(page.map(VersionView::from)))
+    Ok(paging.reply(page.map(VersionView::from)).await)
 }
 
 async fn activity<C: In>(
@@ -356,10 +356,8 @@ async fn activity<C: In>(
     paging: Paging,
 ) -> Result<Reply<Gathered<ActivityView<'static>>>, Problem> {
     let (page, first) = service.app_activity(&caller, C::COLLECTION, paging.window).await?;
-    Ok(Reply::new(&Gathered::new(
-        first.as_ref(),
-        paging.view(page.map(ActivityView::from)),
-    )))
+    let first = first.as_ref().map(FirstView::from);
+    Ok(gathered(&paging, first, page.map(ActivityView::from)).await)
 }
 
 async fn unused<C: In>(
@@ -368,8 +366,8 @@ async fn unused<C: In>(
     paging: Paging,
 ) -> Result<Reply<Gathered<AppView<'static>>>, Problem> {
     let page = service.unused_apps(&caller, C::COLLECTION, paging.window).await?;
-    let first = page.items.first();
-    Ok(Reply::new(&Gathered::new(first, paging.view(page.map(AppView::from)))))
+    let first = page.items.first().map(FirstView::from);
+    Ok(gathered(&paging, first, page.map(AppView::from)).await)
 }
 
 async fn repository<C: In>(
@@ -379,8 +377,8 @@ async fn repository<C: In>(
 ) -> Result<Reply<Gathered<CatalogueView>>, Problem> {
     let page = apps.catalogue(&caller, C::COLLECTION, paging.window).await?;
     let view = page.map(CatalogueView::from);
-    let first = view.items.first().cloned();
-    Ok(Reply::new(&Gathered::of_catalogue(first.as_ref(), paging.view(view))))
+    let first = view.items.first().map(FirstView::from);
+    Ok(gathered(&paging, first, view).await)
 }
 
 async fn enabled_configs<C: In>(
@@ -391,10 +389,8 @@ async fn enabled_configs<C: In>(
     let (page, first) = service
         .enabled_app_configs(&caller, C::COLLECTION, paging.window)
         .await?;
-    Ok(Reply::new(&Gathered::new(
-        first.as_ref(),
-        paging.view(page.map(ConfigView::from)),
-    )))
+    let first = first.as_ref().map(FirstView::from);
+    Ok(gathered(&paging, first, page.map(ConfigView::from)).await)
 }
 
 fn at(app: &App, rest: &str) -> String {

@@ -167,7 +167,7 @@ async fn strangers_send_little() {
     }
 }
 
-/// The bodies fill what strangers of one neighborhood have: 8 MB.
+/// The bodies fill what strangers of one neighborhood have while nobody else sends: 16 MB.
 #[tokio::test]
 async fn strangers_who_never_end_make_room_for_their_neighbors() {
     let kit = kit_behind_a_proxy().await;
@@ -176,7 +176,7 @@ async fn strangers_who_never_end_make_room_for_their_neighbors() {
         let address = format!("2001:db8:1:{:x}00::1", number % 200);
         kit.send(login(&address).body(endless(&first, &asked)).unwrap())
     };
-    let mut held: FuturesUnordered<_> = (0..512).map(send).collect();
+    let mut held: FuturesUnordered<_> = (0..1024).map(send).collect();
     let mut answers = hold(&mut held, &asked).await;
     for address in ["2001:db8:1:ff00::1", "2001:db8:1:100::1", "2001:db8:2::1"] {
         let small = kit.send(login(address).body("{}".into()).unwrap()).await;

@@ -39,6 +39,22 @@ async fn config_of(kit: &Kit) -> (String, AppConfig) {
     (path, config)
 }
 
+/// Counts from now on by how many statements configurations and tasks are changed. False: this database cannot.
+async fn count_statements(kit: &Kit) -> bool {
+    if !kit.database.url.starts_with("postgres") {
+        return false;
+    }
+    for sql in [
+        "CREATE TABLE counted AS SELECT CAST(0 AS BIGINT) AS n",
+        "CREATE FUNCTION count_one() RETURNS trigger AS 'BEGIN UPDATE counted SET n = n + 1; RETURN NULL; END' LANGUAGE plpgsql",
+        "CREATE TRIGGER counted AFTER INSERT OR UPDATE OR DELETE ON pipeline_task EXECUTE FUNCTION count_one()",
+        "CREATE TRIGGER counted AFTER INSERT OR UPDATE OR DELETE ON pipeline_config EXECUTE FUNCTION count_one()",
+    ] {
+        kit.database.run(sql).await;
+    }
+    true
+}
+
 on_both! {
     /// Security case A4: a list of them is built in memory.
     async fn configurations_have_a_limit_together(kit: Kit) {
@@ -46,6 +62,10 @@ on_both! {
         let config = set_up(&kit, &app, json!({ "text": "x".repeat(100_000), "parts": [] })).await;
         let size = first(&kit, "SELECT size FROM pipeline_config").await;
         assert!((100_000..102_000).contains(&size), "{size}");
+        let control = set_up(&kit, &app, json!({ "text": "\u{1}".repeat(10_000) })).await;
+        let size = first(&kit, "SELECT size FROM pipeline_config ORDER BY id DESC").await;
+        assert!((60_000..62_000).contains(&size), "as it is in JSON: {size}");
+        assert_eq!(kit.delete(&kit.member.key, &control).await.status, 204);
         let small = set_up(&kit, &app, json!({ "parts": vec![json!({ "": 0 }); 900] })).await;
         let size = first(&kit, "SELECT size FROM pipeline_config ORDER BY id DESC").await;
         assert!(size > 500_000, "each map takes more than its text: {size}");
@@ -86,6 +106,65 @@ on_both! {
         for path in [app.clone(), format!("{app}update_source/")] {
             let changed = kit.patch(&kit.member.key, &path, large.clone()).await;
             assert_eq!(changed.code(), (400, "apps_too_large"), "{path}: {changed:?}");
+        }
+    }
+
+    /// Each request is bounded, but files are merged with those that are there.
+    async fn the_files_of_an_app_have_a_limit_together(kit: Kit) {
+        let app = create(&kit, COLLECTION, hook()).await;
+        let source = format!("{app}update_source/");
+        let add = async |length: usize| {
+            let body = json!({ "source": { "more.txt": "x".repeat(length) } });
+            kit.patch(&kit.member.key, &source, body).await
+        };
+        assert_eq!(add(1000).await.status, 200);
+        let large = json!({ "index.ts": "export function onEvent() {}", "large.txt": "\"".repeat(4_000_000) }).to_string();
+        kit.database.run(&format!("UPDATE pipeline_version SET files = '{large}' WHERE number = 2")).await;
+        let refused = add(500_000).await;
+        assert_eq!(refused.code(), (400, "max_length"), "{refused:?}");
+        assert_eq!(refused.body["attr"], "source");
+        assert!(refused.text("/detail").contains("at most 8 MB"), "{refused:?}");
+        assert_eq!(first(&kit, "SELECT max(number) FROM pipeline_version").await, 2, "nothing was stored");
+        let fits = kit.patch(&kit.member.key, &source, json!({ "source": { "large.txt": null } })).await;
+        assert_eq!(fits.status, 200, "{fits:?}");
+        // Nobody goes back to what is too large.
+        for part in ["files", "code"] {
+            kit.database.run(&format!("UPDATE pipeline_version SET {part} = '{large}{large}' WHERE number = 2")).await;
+            let refused = kit.post(&kit.member.key, &format!("{app}rollback/"), json!({})).await;
+            assert_eq!((refused.code(), &refused.body["attr"]), ((400, "max_length"), &json!("source")), "{refused:?}");
+            kit.database.run(&format!("UPDATE pipeline_version SET {part} = '{{}}' WHERE number = 2")).await;
+        }
+    }
+
+    /// Nobody else can write meanwhile.
+    async fn configurations_are_settled_by_few_statements_however_many_there_are(kit: Kit) {
+        let code = "export function onEvent() {}\nexport function runEveryHour() {}\nexport function runEveryDay() {}";
+        let app = create(&kit, COLLECTION, json!({ "plugin_type": "source", "source": { "index.ts": code } })).await;
+        for number in 0..20 {
+            let made = kit.post(&kit.member.key, &format!("{app}configs/"), json!({ "enabled": number % 4 != 0 })).await;
+            assert_eq!(made.status, 201, "{made:?}");
+        }
+        let counted = count_statements(&kit).await;
+        let state = async || {
+            let tasks = first(&kit, "SELECT count(*) FROM pipeline_task WHERE kind = 'schedule'").await;
+            (tasks, first(&kit, "SELECT count(*) FROM pipeline_config WHERE due_at IS NOT NULL").await)
+        };
+        assert_eq!(state().await, (30, 15));
+        let less = json!({ "capabilities": { "methods": [], "scheduled_tasks": ["runEveryHour"], "jobs": [] } });
+        for (change, expected) in [(less, (15, 0)), (json!({ "capabilities": null }), (30, 15))] {
+            let changed = kit.patch(&kit.member.key, &app, change).await;
+            assert_eq!(changed.status, 200, "{changed:?}");
+            assert_eq!(state().await, expected);
+        }
+        let other = json!({ "source": { "index.ts": "export function runEveryDay() {}" } });
+        assert_eq!(kit.patch(&kit.member.key, &format!("{app}update_source/"), other).await.status, 200);
+        assert_eq!(state().await, (15, 0));
+        assert_eq!(kit.post(&kit.member.key, &format!("{app}rollback/"), json!({})).await.status, 200);
+        assert_eq!(state().await, (30, 15));
+        assert_eq!(first(&kit, "SELECT max(version) FROM pipeline_config").await, 1);
+        if counted {
+            let statements = first(&kit, "SELECT n FROM counted").await;
+            assert!((8..=20).contains(&statements), "{statements} statements for four changes");
         }
     }
 

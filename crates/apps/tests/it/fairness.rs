@@ -363,8 +363,8 @@ on_both! {
         step(&kit, 6).await;
         let (rotation, worker) = (Rotation::default(), WorkerId(uuid::Uuid::from_u128(7)));
         let mut taken = Vec::new();
-        while let Some(task) = kit.service.claim_app_task(worker, &rotation, &mut |_| true).await.unwrap() {
-            taken.push(task);
+        while let Some(organization) = kit.service.next_for_app_tasks(&rotation, &mut |_| true).await.unwrap() {
+            taken.extend(kit.service.claim_app_task(worker, organization).await.unwrap());
         }
         let organizations: Vec<OrganizationId> = taken.iter().map(|task| task.runnable.config.organization_id).collect();
         assert_eq!(organizations.len(), 3, "one of each configuration");
@@ -373,7 +373,8 @@ on_both! {
         // When one is done, its configuration has the next.
         let done = taken.iter().find(|task| task.runnable.config.organization_id == busy.organization).unwrap();
         kit.service.end_app_task(done, None, false).await.unwrap();
-        let next = kit.service.claim_app_task(worker, &rotation, &mut |_| true).await.unwrap();
+        let organization = kit.service.next_for_app_tasks(&rotation, &mut |_| true).await.unwrap().unwrap();
+        let next = kit.service.claim_app_task(worker, organization).await.unwrap();
         assert_eq!(next.map(|task| task.runnable.config.id), Some(done.runnable.config.id));
     }
 }

@@ -20,6 +20,7 @@ impl Error {
             Self::TooSlow | Self::CutOff | Self::Io(_) => true,
             Self::Shared(error) => error.is_passing(),
             Self::Sqlite(_)
+            | Self::Damaged(_)
             | Self::TooLarge
             | Self::EventTooLarge(_)
             | Self::Address(_)

@@ -28,6 +28,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use hogql::Model;
 use outbound::Http;
+use uuid::Uuid;
 
 use self::address::Tables;
 use self::insert::Inserter;
@@ -52,6 +53,7 @@ pub struct ClickHouse(Arc<Inner>);
 struct Inner {
     client: Client,
     tables: Arc<Tables>,
+    makes_tables: bool,
     settings: Arc<[(String, String)]>,
     writer: Writer,
 }
@@ -69,6 +71,7 @@ impl ClickHouse {
             writer: Writer::start(inserter, tables.clone()),
             client: address.client,
             tables,
+            makes_tables: address.makes_tables,
             settings,
         }));
         if address.makes_tables {
@@ -127,6 +130,53 @@ impl ClickHouse {
     pub(crate) async fn earliest(&self, team: i64, model: Model) -> Result<Option<Time>> {
         let statement = self.read(scan::earliest(team, model, &self.0.tables)).within(SILENCE);
         scan::time(&self.0.client.text(statement).await?)
+    }
+
+    /// Where tables are the operator's own, nothing is written beside them, and nobody is told whose they are.
+    pub(crate) async fn claim(&self, instance: Uuid) -> Result<Uuid> {
+        if !self.0.makes_tables {
+            return Ok(instance);
+        }
+        tables::claim(&self.0.client, instance).await
+    }
+
+    pub(crate) async fn highest_team(&self) -> Result<i64> {
+        let tables = &self.0.tables;
+        let mut highest = 0;
+        for table in [&tables.events, &tables.persons, &tables.distinct_ids] {
+            // Zero where there are no rows.
+            let sql = format!("SELECT max(team_id) FROM {}", identifier(table));
+            let text = self
+                .0
+                .client
+                .text(self.read(Statement::new(sql)).within(SILENCE))
+                .await?;
+            highest = highest.max(text.trim().parse().map_err(|_| crate::Error::CutOff)?);
+        }
+        Ok(highest)
+    }
+
+    /// Has the server copy all tables to a place that it knows, such as `Disk('backups', 'name.zip')`.
+    pub async fn copy_to(&self, place: &str) -> Result<()> {
+        self.run_for_hours(format!("BACKUP {} TO {place}", self.whole())).await
+    }
+
+    /// Has the server fill the tables, which must be empty, from such a copy.
+    pub async fn restore_from(&self, place: &str) -> Result<()> {
+        self.run_for_hours(format!("RESTORE {} FROM {place}", self.whole()))
+            .await
+    }
+
+    fn whole(&self) -> String {
+        let tables = &self.0.tables;
+        let names = [&tables.events, &tables.persons, &tables.distinct_ids];
+        let names: Vec<_> = names.map(|table| format!("TABLE {}", identifier(table))).into();
+        names.join(", ")
+    }
+
+    async fn run_for_hours(&self, sql: String) -> Result<()> {
+        let statement = Statement::new(sql).within(Duration::from_secs(LONGEST_SCAN));
+        self.0.client.run(statement).await
     }
 
     /// Whether the server answers, knows us, and has the tables.

@@ -1,8 +1,10 @@
 //! What the tables look like when we make them.
 
+use uuid::Uuid;
+
 use super::address::Tables;
 use super::client::{Client, Statement, identifier};
-use crate::Result;
+use crate::{Error, Result};
 
 /// An insert that was repeated within so many others of its table is known by its token, and not stored again.
 const REMEMBERED_INSERTS: u32 = 10_000;
@@ -60,4 +62,26 @@ pub(super) async fn create(client: &Client, tables: &Tables) -> Result<()> {
         client.run(Statement::new(sql)).await?;
     }
     Ok(())
+}
+
+/// Says whose tables these are. Of several who say so at once, all are told the same.
+pub(super) async fn claim(client: &Client, instance: Uuid) -> Result<Uuid> {
+    let table = "CREATE TABLE IF NOT EXISTS hedgerow_instance (uuid UUID, claimed_at DateTime64(6, 'UTC')) \
+        ENGINE = MergeTree ORDER BY claimed_at";
+    client.run(Statement::new(table)).await?;
+    if let Some(first) = claimed(client).await? {
+        return Ok(first);
+    }
+    let sql = "INSERT INTO hedgerow_instance SELECT {uuid:UUID}, now64(6, 'UTC')";
+    client.run(Statement::new(sql).bind("uuid", instance)).await?;
+    claimed(client).await?.ok_or(Error::CutOff)
+}
+
+async fn claimed(client: &Client) -> Result<Option<Uuid>> {
+    let sql = "SELECT uuid FROM hedgerow_instance ORDER BY claimed_at, uuid LIMIT 1";
+    let text = client.text(Statement::new(sql)).await?;
+    match text.trim() {
+        "" => Ok(None),
+        text => text.parse().map(Some).map_err(|_| Error::CutOff),
+    }
 }

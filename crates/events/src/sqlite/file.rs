@@ -23,7 +23,7 @@ pub(super) const HELD: &str = "hedgerow_held";
 pub(super) const REACHED: &str = "hedgerow_reached";
 
 /// The version of the tables below.
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 
 /// Every team has a table of events besides these: see [`make_table`].
 ///
@@ -32,6 +32,7 @@ const VERSION: i64 = 2;
 /// change of a person is one of a single row, however many ids it has. Properties of persons that are long are kept in
 /// `person_properties`, once for all events that carry them. `seen` is a log: nothing is ever looked up in it.
 const TABLES: &str = "
+    CREATE TABLE instance (id INTEGER PRIMARY KEY CHECK (id = 1), uuid BLOB NOT NULL) STRICT;
     CREATE TABLE clock (id INTEGER PRIMARY KEY CHECK (id = 1), floor INTEGER NOT NULL) STRICT;
     INSERT INTO clock (id, floor) VALUES (1, -9223372036854775808);
     CREATE TABLE seen (seq INTEGER PRIMARY KEY, team_id INTEGER NOT NULL, uuids BLOB NOT NULL) STRICT;

@@ -14,6 +14,7 @@ mod scan;
 mod seen;
 mod select;
 mod store;
+mod whole;
 mod writer;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,12 +26,14 @@ use chrono::DateTime;
 use hogql::Model;
 use rusqlite::Connection;
 use tokio::task::spawn_blocking;
+use uuid::Uuid;
 
 use crate::rows::Portion;
 use crate::{Error, Hold, Incoming, Result, Rows, Scan, Time, schema};
 use interrupt::{Interrupt, StopOnDrop, Wanted};
 use pace::Pace;
 use store::{Ready, Work};
+pub use whole::{check, copy};
 use writer::Writer;
 
 /// How many connections for reading are kept for the next reader.
@@ -69,34 +72,34 @@ impl Embedded {
             return Ok(());
         }
         let (is_much, now) = (events.len() > MANY, now.timestamp_micros());
-        let make_ready = move || -> Result<Work> {
-            let ready = events.into_iter().enumerate();
-            let events = ready.map(|(index, event)| Ready::from(event, index));
-            Ok(Work::Append {
+        let make_ready = move || -> Result<Vec<Work>> {
+            let hold = Arc::new(hold);
+            let part = |events| Work::Append {
                 team,
-                events: events.collect::<Result<_>>()?,
+                events,
                 now,
-                hold,
-            })
+                hold: hold.clone(),
+            };
+            Ok(Ready::in_parts(events)?.into_iter().map(part).collect())
         };
-        let work = if is_much {
+        let parts = if is_much {
             spawn_blocking(make_ready).await.map_err(|_| Error::Stopped)?
         } else {
             make_ready()
         };
-        self.writer.run(work?).await
+        self.writer.run(parts?).await
     }
 
     pub(crate) async fn settle(&self, until: Time) -> Result<()> {
         let until = until.timestamp_micros();
-        self.writer.run(Work::Settle { until }).await
+        self.writer.run(vec![Work::Settle { until }]).await
     }
 
     pub(crate) async fn forget_team(&self, team: i64) -> Result<()> {
         let is_done = Arc::<AtomicBool>::default();
         while !is_done.load(Ordering::Relaxed) {
             let is_done = is_done.clone();
-            self.writer.run(Work::Forget { team, is_done }).await?;
+            self.writer.run(vec![Work::Forget { team, is_done }]).await?;
         }
         Ok(())
     }
@@ -124,6 +127,23 @@ impl Embedded {
     pub(crate) async fn earliest(&self, team: i64, model: Model) -> Result<Option<Time>> {
         let micros = self.read(move |reader| scan::earliest(reader, team, model)).await?;
         Ok(micros.and_then(DateTime::from_timestamp_micros))
+    }
+
+    pub(crate) async fn claim(&self, instance: Uuid) -> Result<Uuid> {
+        let path = self.readers.path.clone();
+        let claimed = spawn_blocking(move || whole::claim(&path, instance));
+        claimed.await.map_err(|_| Error::Stopped)?
+    }
+
+    pub(crate) async fn highest_team(&self) -> Result<i64> {
+        self.read(|reader| whole::highest_team(&reader.connection)).await
+    }
+
+    /// Looks for damage, for as long as a start may take.
+    pub async fn check(&self) -> Result<()> {
+        let path = self.readers.path.clone();
+        let checked = spawn_blocking(move || whole::check_quickly(&path));
+        checked.await.map_err(|_| Error::Stopped)?
     }
 
     pub(crate) async fn ping(&self) -> Result<()> {

@@ -15,6 +15,16 @@ use crate::left_out::{self, Why};
 use crate::persons::{self, Allowance, Budgets, Effect, NO_PROPERTIES};
 use crate::{Error, Hold, Incoming, Result, elements, most_bytes};
 
+/// A batch is stored in parts of so many events, or of so many bytes if that is less: others come in between. Most batches are
+/// one. What a part may do to persons is limited as well: see [`Allowance`].
+pub(super) const PART: usize = 500;
+const PART_BYTES: usize = 256 * 1024;
+/// A transaction ends after this if others wait for it, and otherwise after a few times as long: long ones write a page once for
+/// many persons. How long new persons and ids take, only writing them tells.
+const LONG: Duration = Duration::from_millis(50);
+const LONG_ALONE: Duration = Duration::from_millis(250);
+/// It also ends when it has written so many bytes.
+const FULL_AT_BYTES: usize = 32 << 20;
 /// How long deleting a team goes on in one transaction, about, and with how many statements at most.
 const FORGETTING: Duration = Duration::from_millis(100);
 const FORGETTING_STATEMENTS: usize = 40;
@@ -35,7 +45,7 @@ pub(super) struct Ready {
 
 impl Ready {
     /// Done by the caller, so that the one writer has less to do. `index` is for the error.
-    pub(super) fn from(mut event: Incoming, index: usize) -> Result<Self> {
+    fn from(mut event: Incoming, index: usize) -> Result<Self> {
         let effect = persons::effect(&event);
         let elements_chain = elements::take_chain(&mut event.properties);
         let properties = serde_json::to_string(&event.properties).expect("a map with text keys is JSON");
@@ -53,6 +63,23 @@ impl Ready {
         })
     }
 
+    /// In parts that are stored one after the other.
+    pub(super) fn in_parts(events: Vec<Incoming>) -> Result<Vec<Vec<Self>>> {
+        let mut parts: Vec<Vec<Self>> = Vec::new();
+        let (mut part, mut bytes) = (Vec::with_capacity(events.len().min(PART)), 0);
+        for (index, event) in events.into_iter().enumerate() {
+            if part.len() == PART || bytes >= PART_BYTES {
+                parts.push(std::mem::take(&mut part));
+                bytes = 0;
+            }
+            let event = Self::from(event, index)?;
+            bytes += event.bytes();
+            part.push(event);
+        }
+        parts.push(part);
+        Ok(parts)
+    }
+
     fn bytes(&self) -> usize {
         self.event.len() + self.distinct_id.len() + self.properties.len() + self.elements_chain.len()
     }
@@ -65,7 +92,8 @@ pub(super) enum Work {
         team: i64,
         events: Vec<Ready>,
         now: i64,
-        hold: Hold,
+        /// Shared by all parts of a batch.
+        hold: Arc<Hold>,
     },
     Settle {
         until: i64,
@@ -107,7 +135,8 @@ pub(super) struct Store<'a> {
     budgets: &'a mut Budgets,
     floor: i64,
     /// How many bytes were written so far, about.
-    pub(super) bytes: usize,
+    bytes: usize,
+    began: Instant,
 }
 
 /// The time below which nothing is stored any more.
@@ -140,7 +169,14 @@ impl<'a> Store<'a> {
             budgets,
             floor,
             bytes: 0,
+            began: Instant::now(),
         })
+    }
+
+    /// Whether the rest should wait for the next transaction.
+    pub(super) fn is_full(&self, do_others_wait: bool) -> bool {
+        let long = if do_others_wait { LONG } else { LONG_ALONE };
+        self.bytes >= FULL_AT_BYTES || self.began.elapsed() >= long
     }
 
     pub(super) fn apply(&mut self, work: &Work) -> rusqlite::Result<()> {
@@ -335,5 +371,98 @@ impl Carried {
 
     fn is_nothing(&self) -> bool {
         self.properties_id.is_none() && &*self.inline == NO_PROPERTIES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::DateTime;
+    use serde_json::{Map, Value};
+
+    use super::*;
+    use crate::capture::{Envelope, Parameters, estimate, parse};
+
+    /// What the allocator adds, about.
+    const ALLOCATED: usize = 16;
+
+    fn text(text: &String) -> usize {
+        text.capacity() + ALLOCATED
+    }
+
+    fn object(object: &Map<String, Value>) -> usize {
+        // A node has eleven places, of which at least five are taken in all but the first.
+        let nodes = object.len().div_ceil(5);
+        let node = 11 * (size_of::<String>() + size_of::<Value>()) + 2 * ALLOCATED;
+        let entries = object.iter().map(|(key, each)| text(key) + value(each));
+        nodes * node + entries.sum::<usize>()
+    }
+
+    fn value(of: &Value) -> usize {
+        match of {
+            Value::String(of) => text(of),
+            Value::Object(of) => object(of),
+            Value::Array(of) => ALLOCATED + of.capacity() * size_of::<Value>() + of.iter().map(value).sum::<usize>(),
+            _ => 0,
+        }
+    }
+
+    fn memory(ready: &Ready) -> usize {
+        let texts = [
+            &ready.event,
+            &ready.distinct_id,
+            &ready.properties,
+            &ready.elements_chain,
+        ];
+        let change = match &ready.effect {
+            Effect::Person(change) => {
+                let unset = change.unset.iter().map(|name| size_of::<String>() + text(name));
+                let merge = change.merge.as_ref().map_or(0, |merge| text(&merge.distinct_id));
+                object(&change.set) + object(&change.set_once) + unset.sum::<usize>() + merge
+            }
+            Effect::None => 0,
+        };
+        texts.into_iter().map(text).sum::<usize>() + change
+    }
+
+    #[test]
+    fn events_that_wait_for_the_writer_take_no_more_than_was_counted_for_them() {
+        let numbers = (0..100)
+            .map(|number| format!(r#""{number}":{number}"#))
+            .collect::<Vec<_>>()
+            .join(",");
+        let events = [
+            r#"{"event":"e","distinct_id":"0"}"#.to_owned(),
+            r#"{"event":"$identify","distinct_id":"0","properties":{"$anon_distinct_id":"1"}}"#.to_owned(),
+            r#"{"event":"e","distinct_id":"0","$set":{"a":1},"$set_once":{"b":1},"$unset":["c"]}"#.to_owned(),
+            format!(r#"{{"event":"e","distinct_id":"0","$set":{{{numbers}}},"properties":{{{numbers}}}}}"#),
+            format!(
+                r#"{{"event":"e","distinct_id":"0","$set":{{"a":[{}{{}}]}}}}"#,
+                r#"{"":1},"#.repeat(50)
+            ),
+            format!(
+                r#"{{"event":"e","distinct_id":"0","properties":{{"a":"{}"}}}}"#,
+                "x".repeat(10_000)
+            ),
+        ];
+        for event in events {
+            let body = format!(r#"{{"api_key":"a","batch":[{}]}}"#, vec![&*event; 1_200].join(","));
+            let counted = estimate(body.as_bytes());
+            let envelope = Envelope {
+                parameters: &Parameters::default(),
+                address: Some([192, 0, 2, 1].into()),
+                unnamed: None,
+                now: DateTime::UNIX_EPOCH,
+            };
+            let events = parse(body.into_bytes(), &envelope).unwrap().events;
+            // The list of what was sent goes when the last part is made.
+            let list = events.capacity() * size_of::<Incoming>();
+            let parts = Ready::in_parts(events).unwrap();
+            let places = parts
+                .iter()
+                .map(|part| part.capacity() * size_of::<Ready>() + ALLOCATED);
+            let taken = list + places.sum::<usize>() + parts.iter().flatten().map(memory).sum::<usize>();
+            assert!(taken <= counted, "{taken} of {counted}: {event:.60}");
+            assert!(taken > counted / 10, "{taken} of {counted}: {event:.60}");
+        }
     }
 }

@@ -1,5 +1,5 @@
 //! The one thread that writes. Whatever waits for it goes into one transaction, and so into one wait for the disk. Organizations
-//! take turns, and a transaction has its limits: so nobody waits for all that another one sent.
+//! take turns, large batches come in parts, and a transaction has its limits: so nobody waits for all that another one sent.
 
 use std::path::Path;
 use std::thread;
@@ -16,12 +16,6 @@ use crate::{Error, Result};
 /// How many callers wait before the next is held back.
 const WAITING: usize = 1024;
 
-/// A transaction takes no more callers when it has this many events.
-const FULL_AT: usize = 20_000;
-
-/// It ends early when it has written so many bytes: how much that is, only writing tells.
-const FULL_AT_BYTES: usize = 32 << 20;
-
 /// Where callers leave work.
 #[derive(Debug, Clone)]
 pub(super) struct Writer {
@@ -30,7 +24,7 @@ pub(super) struct Writer {
 
 #[derive(Debug)]
 enum Job {
-    Do(Work, Done),
+    Do(Vec<Waiter>),
     Close(Done),
 }
 
@@ -39,61 +33,82 @@ type Done = oneshot::Sender<Result<()>>;
 impl Writer {
     /// Opens the file and starts the thread. It ends when the last [`Writer`] is dropped.
     pub(super) fn start(path: &Path) -> Result<Self> {
-        let connection = file::open_to_write(path)?;
         let (jobs, taken) = mpsc::channel(WAITING);
-        let desk = Desk {
-            connection,
-            memory: Memory::default(),
-            budgets: Budgets::default(),
-        };
+        let desk = Desk::open(path, taken)?;
         thread::Builder::new()
             .name("events-writer".to_owned())
-            .spawn(move || desk.run(taken))?;
+            .spawn(move || desk.run())?;
         Ok(Self { jobs })
     }
 
-    /// Comes back when the work is on disk.
-    pub(super) async fn run(&self, work: Work) -> Result<()> {
-        self.ask(|done| Job::Do(work, done)).await
+    /// Comes back when all of it is on disk. Others may come between its parts, each of which is there as a whole or not at all.
+    ///
+    /// If some parts are not stored, whoever sent them is told that it failed, or nothing, and sends all again. What is there
+    /// already does no harm: events are known by the ids that their senders gave them (see [`super::seen`]), and those
+    /// without one may come twice after any failure. Each part gets its ingestion times when it is stored, so none is ever
+    /// below a line that was drawn since the first.
+    pub(super) async fn run(&self, parts: Vec<Work>) -> Result<()> {
+        let (parts, answers): (Vec<_>, Vec<_>) = parts.into_iter().map(answered).unzip();
+        self.leave(Job::Do(parts)).await?;
+        for answer in answers {
+            answer.await.map_err(|_| Error::Stopped)??;
+        }
+        Ok(())
     }
 
     /// Lets the thread finish what waits, and stops it.
     pub(super) async fn close(&self) -> Result<()> {
-        self.ask(Job::Close).await
-    }
-
-    async fn ask(&self, job: impl FnOnce(Done) -> Job) -> Result<()> {
         let (done, answer) = oneshot::channel();
-        self.jobs.send(job(done)).await.map_err(|_| Error::Stopped)?;
+        self.leave(Job::Close(done)).await?;
         answer.await.map_err(|_| Error::Stopped)?
     }
+
+    async fn leave(&self, job: Job) -> Result<()> {
+        self.jobs.send(job).await.map_err(|_| Error::Stopped)
+    }
+}
+
+fn answered(work: Work) -> (Waiter, oneshot::Receiver<Result<()>>) {
+    let (done, answer) = oneshot::channel();
+    ((work, done), answer)
 }
 
 /// The thread's own.
 struct Desk {
+    jobs: mpsc::Receiver<Job>,
     connection: Connection,
     memory: Memory,
     budgets: Budgets,
 }
 
-type Waiting = Turns<(Work, Done)>;
+type Waiter = (Work, Done);
+type Waiting = Turns<Waiter>;
 
 impl Desk {
-    fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
+    fn open(path: &Path, jobs: mpsc::Receiver<Job>) -> Result<Self> {
+        Ok(Self {
+            jobs,
+            connection: file::open_to_write(path)?,
+            memory: Memory::default(),
+            budgets: Budgets::default(),
+        })
+    }
+
+    fn run(mut self) {
         let mut closing = None;
         let mut waiting = Waiting::default();
         loop {
             let first = if waiting.is_empty() {
-                let Some(first) = jobs.blocking_recv() else { break };
+                let Some(first) = self.jobs.blocking_recv() else { break };
                 Some(first)
             } else {
                 None
             };
-            let rest = std::iter::from_fn(|| jobs.try_recv().ok());
+            let rest = std::iter::from_fn(|| self.jobs.try_recv().ok());
             let mut is_closing = false;
             for job in first.into_iter().chain(rest) {
                 match job {
-                    Job::Do(work, done) => waiting.push(turn_of(&work), (work, done)),
+                    Job::Do(parts) => parts.into_iter().for_each(|part| waiting.push(turn_of(&part.0), part)),
                     Job::Close(done) => {
                         closing = Some(done);
                         is_closing = true;
@@ -101,10 +116,9 @@ impl Desk {
                 }
             }
             if is_closing {
-                jobs.close();
+                self.jobs.close();
             }
-            let group = group(&mut waiting);
-            self.finish(group, &mut waiting);
+            self.step(&mut waiting);
         }
         let stopped = self
             .connection
@@ -115,93 +129,75 @@ impl Desk {
         }
     }
 
-    /// Stores a group. What does not go into its transaction waits for the next.
-    fn finish(&mut self, mut group: Vec<(Work, Done)>, waiting: &mut Waiting) {
-        let mut stored = 0;
-        if group.len() > 1
-            && let Ok(count) = self.commit(group.iter().map(|(work, _)| work))
-        {
-            stored = count;
-            for (work, done) in group.split_off(count).into_iter().rev() {
-                waiting.put_back(turn_of(&work), (work, done));
-            }
+    /// Stores the next ones of each organization in turn: as many as go into one transaction.
+    fn step(&mut self, waiting: &mut Waiting) {
+        let mut group = Vec::from_iter(waiting.next());
+        let outcome = self.commit(&mut group, || waiting.next());
+        if outcome.is_ok() || group.len() == 1 {
+            return answer(group, outcome);
         }
-        for (work, done) in group {
-            // If they failed together, each for itself: nobody fails for another's sake.
-            let result = if stored > 0 {
-                Ok(())
-            } else {
-                self.commit(std::iter::once(&work)).map(drop)
-            };
-            if let Err(error) = &result {
-                tracing::error!(error = error as &dyn std::error::Error, "events could not be stored");
-            }
-            // The caller may have gone.
-            let _ = done.send(result.map_err(Error::from));
+        // If they failed together, each for itself: nobody fails for another's sake.
+        for alone in group {
+            let mut alone = vec![alone];
+            let outcome = self.commit(&mut alone, || None);
+            answer(alone, outcome);
         }
     }
 
-    /// Says how many of the group, from its first on, are stored: at least one.
-    fn commit<'a>(&mut self, group: impl ExactSizeIterator<Item = &'a Work> + Clone) -> rusqlite::Result<usize> {
-        if self.is_settled(group.clone())? {
-            return Ok(group.len());
+    /// Stores a group, and adds `more` to it while there is room.
+    fn commit(&mut self, group: &mut Vec<Waiter>, more: impl FnMut() -> Option<Waiter>) -> rusqlite::Result<()> {
+        if group.iter().all(|(work, _)| self.is_settled(work)) {
+            return Ok(());
         }
-        let outcome = self.try_commit(group);
+        let outcome = self.try_commit(group, more);
         if outcome.is_err() {
             self.memory = Memory::default();
         }
         outcome
     }
 
-    fn try_commit<'a>(&mut self, group: impl Iterator<Item = &'a Work>) -> rusqlite::Result<usize> {
+    fn try_commit(
+        &mut self,
+        group: &mut Vec<Waiter>,
+        mut more: impl FnMut() -> Option<Waiter>,
+    ) -> rusqlite::Result<()> {
         let transaction = self
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut store = Store::open(&transaction, &mut self.memory, &mut self.budgets)?;
-        let mut count = 0;
-        for work in group {
+        let (mut count, mut are_several) = (0, false);
+        while let Some((work, _)) = group.get(count) {
             store.apply(work)?;
             count += 1;
-            if store.bytes >= FULL_AT_BYTES {
-                break;
+            are_several |= turn_of(work) != turn_of(&group[0].0);
+            if count == group.len() && !store.is_full(are_several || !self.jobs.is_empty()) {
+                group.extend(more());
             }
         }
-        transaction.commit()?;
-        Ok(count)
+        transaction.commit()
     }
 
-    /// Whether there is nothing to do but to draw lines that are drawn already. A writer elsewhere that has not yet
+    /// Whether there is nothing to do but to draw a line that is drawn already. A writer elsewhere that has not yet
     /// committed began after such a line was, so it keeps to it.
-    fn is_settled<'a>(&self, mut group: impl Iterator<Item = &'a Work>) -> rusqlite::Result<bool> {
-        let latest = group.try_fold(i64::MIN, |latest, work| match work {
-            Work::Settle { until } => Some(latest.max(*until)),
-            _ => None,
-        });
-        match latest {
-            Some(latest) => Ok(store::floor(&self.connection)? >= latest),
-            None => Ok(false),
+    fn is_settled(&self, work: &Work) -> bool {
+        match work {
+            Work::Settle { until } => store::floor(&self.connection).is_ok_and(|floor| floor >= *until),
+            _ => false,
         }
     }
 }
 
-fn events_in(work: &Work) -> usize {
-    match work {
-        Work::Append { events, .. } => events.len(),
-        Work::Settle { .. } | Work::Forget { .. } => 1,
+/// Tells everybody. A failure is that of one alone.
+fn answer(group: Vec<Waiter>, outcome: rusqlite::Result<()>) {
+    let mut failure = outcome.err();
+    if let Some(error) = &failure {
+        tracing::error!(error = error as &dyn std::error::Error, "events could not be stored");
     }
-}
-
-/// The next ones of each organization in turn.
-fn group(waiting: &mut Waiting) -> Vec<(Work, Done)> {
-    let mut group = Vec::new();
-    let mut weight = 0;
-    while weight < FULL_AT
-        && let Some((work, done)) = waiting.next()
-    {
-        weight += events_in(&work);
-        group.push((work, done));
+    for (_, done) in group {
+        let result = failure.take().map_or(Ok(()), |error| Err(error.into()));
+        // The caller may have gone.
+        let _ = done.send(result);
     }
-    group
 }
 
 /// Whose turn work takes. Lines are drawn for all, and have turns of their own.
@@ -210,5 +206,141 @@ fn turn_of(work: &Work) -> Turn {
         Work::Append { team, hold, .. } => hold.turn(*team),
         Work::Forget { team, .. } => Turn::Team(*team),
         Work::Settle { .. } => Turn::Own,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::sync::Arc;
+
+    use chrono::DateTime;
+    use serde_json::Map;
+    use uuid::Uuid;
+
+    use super::super::store::{PART, Ready};
+    use super::*;
+    use crate::{Hold, Incoming};
+
+    /// A file that goes with this.
+    struct File(std::path::PathBuf);
+
+    impl File {
+        fn new() -> Self {
+            Self(std::env::temp_dir().join(format!("hedgerow-writer-{}.db", Uuid::now_v7())))
+        }
+    }
+
+    impl Drop for File {
+        fn drop(&mut self) {
+            for end in ["", "-wal", "-shm"] {
+                let _ = std::fs::remove_file(format!("{}{end}", self.0.display()));
+            }
+        }
+    }
+
+    fn desk(file: &File) -> Desk {
+        Desk::open(&file.0, mpsc::channel(1).1).unwrap()
+    }
+
+    /// Of new persons.
+    fn batch(count: usize) -> Vec<Incoming> {
+        let event = |number: usize| Incoming {
+            uuid: Some(Uuid::from_u128(number as u128)),
+            event: "seen".to_owned(),
+            distinct_id: number.to_string(),
+            properties: Map::default(),
+            timestamp: DateTime::UNIX_EPOCH,
+        };
+        (0..count).map(event).collect()
+    }
+
+    fn parts(team: i64, events: Vec<Incoming>) -> Vec<Waiter> {
+        let hold = Arc::new(Hold::default());
+        let part = |events| Work::Append {
+            team,
+            events,
+            now: 10,
+            hold: hold.clone(),
+        };
+        let parts = Ready::in_parts(events).unwrap().into_iter().map(part);
+        parts.map(|work| answered(work).0).collect()
+    }
+
+    /// Stores these, and whatever else there is room for.
+    fn store(desk: &mut Desk, works: impl IntoIterator<Item = Waiter>) {
+        let mut waiting = Waiting::default();
+        for work in works {
+            waiting.push(turn_of(&work.0), work);
+        }
+        while !waiting.is_empty() {
+            desk.step(&mut waiting);
+        }
+    }
+
+    fn numbers(desk: &Desk, sql: &str) -> Vec<i64> {
+        let mut statement = desk.connection.prepare(sql).unwrap();
+        let rows = statement.query_map([], |row| row.get(0)).unwrap();
+        rows.map(Result::unwrap).collect()
+    }
+
+    #[test]
+    fn others_come_between_the_parts_of_a_large_batch() {
+        let file = File::new();
+        let mut desk = desk(&file);
+        let large = parts(1, batch(4 * PART));
+        store(&mut desk, large.into_iter().chain(parts(2, batch(1))));
+        // The log of what was stored has the order.
+        let teams = numbers(&desk, "SELECT team_id FROM seen ORDER BY seq");
+        assert_eq!(teams, [1, 2, 1, 1, 1]);
+    }
+
+    #[test]
+    fn no_part_is_stored_below_a_line_that_was_drawn_after_the_first() {
+        let file = File::new();
+        let mut desk = desk(&file);
+        let mut parts = parts(1, batch(PART + 1));
+        let last = parts.pop();
+        store(&mut desk, parts);
+        store(&mut desk, [answered(Work::Settle { until: 20 }).0]);
+        store(&mut desk, last);
+        let times = numbers(&desk, "SELECT inserted_at FROM event_1 ORDER BY seq");
+        let (first, last) = times.split_at(PART);
+        assert!(first.iter().all(|&time| time == 10));
+        assert_eq!(last, [20]);
+        assert!(
+            numbers(&desk, "SELECT changed_at FROM person")
+                .iter()
+                .all(|time| [10, 20].contains(time))
+        );
+    }
+
+    #[test]
+    fn a_batch_that_was_stored_in_part_is_whole_when_it_is_sent_again() {
+        let file = File::new();
+        let mut before = desk(&file);
+        store(&mut before, parts(1, batch(2 * PART)).into_iter().take(1));
+        drop(before);
+        let mut after = desk(&file);
+        store(&mut after, parts(1, batch(2 * PART)));
+        let ids = numbers(&after, "SELECT CAST(distinct_id AS INTEGER) FROM event_1");
+        assert_eq!(ids.len(), 2 * PART);
+        assert_eq!(ids.iter().collect::<HashSet<_>>().len(), 2 * PART);
+        assert_eq!(
+            numbers(&after, "SELECT count(*) FROM person"),
+            [i64::try_from(2 * PART).unwrap()]
+        );
+    }
+
+    #[test]
+    fn a_part_has_so_many_events_or_bytes() {
+        let lengths = |events| -> Vec<usize> { Ready::in_parts(events).unwrap().iter().map(Vec::len).collect() };
+        assert_eq!(lengths(batch(PART)), [PART]);
+        assert_eq!(lengths(batch(2 * PART + 1)), [PART, PART, 1]);
+        let mut long = batch(5);
+        for event in &mut long {
+            event.properties.insert("text".to_owned(), "x".repeat(200_000).into());
+        }
+        assert_eq!(lengths(long), [2, 2, 1]);
     }
 }

@@ -206,6 +206,38 @@ fn testkit_settings() -> api::Settings {
     api::Settings::default()
 }
 
+/// How many events each request of a run had that failed after the first, and its key.
+async fn sent_in_two_attempts(kit: &Kit, is_changed_between: bool) -> (Vec<usize>, Vec<String>) {
+    let receiver = Receiver::start();
+    let config = json!({ "url": receiver.url(), "token": "phc_token" });
+    let export = Export::new(kit, json!({ "destination": { "type": "HTTP", "config": config } })).await;
+    let now = kit.service.clock().now();
+    let events = (0..6_000).map(|number| numbered(number, now));
+    kit.events.append(kit.team.0, events.collect(), now).await.unwrap();
+    // Whoever wants to be left alone for so long is asked in another attempt.
+    receiver.answer(&["200", "503 1000"]);
+    advance(kit, TimeDelta::hours(1));
+    kit.exports.schedule().await.unwrap();
+    for (status, rows) in [("FailedRetryable", 5_000), ("Completed", 6_000)] {
+        assert!(kit.exports.step().await.unwrap());
+        let run = export.get("runs/").await["results"][0].clone();
+        let is = (run["status"].as_str(), run["records_completed"].as_u64());
+        assert_eq!(is, (Some(status), Some(rows)), "{run}");
+        advance(kit, TimeDelta::minutes(15));
+        if is_changed_between {
+            export.patch(json!({ "name": "Changed since" })).await;
+        }
+    }
+    let requests = receiver.requests();
+    let size = |body: &Value| body["batch"].as_array().unwrap().len();
+    let sizes = requests.iter().map(|request| size(&request.body)).collect();
+    let keys = requests
+        .into_iter()
+        .map(|request| request.idempotency_key.unwrap())
+        .collect();
+    (sizes, keys)
+}
+
 on_both! {
     async fn each_hour_is_delivered_once_after_its_end(kit: Kit) {
         capture(&kit, 1).await;
@@ -439,7 +471,7 @@ on_both! {
         let busy = [first.run.place.clone()];
         let next = claim(&kit, worker, &busy, &rotation).await.unwrap();
         assert_ne!(first.run.place, next.run.place, "a folder of the same name is another place");
-        kit.service.release_run(&first).await.unwrap();
+        kit.service.release_run(&first, &Progress::default()).await.unwrap();
         assert!(claim(&kit, worker, &busy, &rotation).await.is_none());
         assert!(claim(&kit, worker, &[], &rotation).await.is_some());
     }
@@ -556,6 +588,35 @@ on_both! {
         assert_eq!((run["records_completed"].as_u64(), run["bytes_exported"].as_u64()), (Some(0), Some(0)), "{run}");
         let shown = run["records_read"].as_u64().unwrap();
         assert!(shown <= 6_000, "{run}");
+    }
+
+    async fn a_run_held_until_a_time_far_ahead_is_taken_over_when_the_clock_is_right(kit: Kit) {
+        let export = Export::new(&kit, json!({})).await;
+        capture(&kit, 1).await;
+        advance(&kit, TimeDelta::hours(1));
+        kit.exports.schedule().await.unwrap();
+        let ahead = TimeDelta::days(30);
+        // Whoever holds it dies, and a start with the right clock finds what it left.
+        advance(&kit, ahead);
+        claim(&kit, WorkerId(Uuid::from_u128(7)), &[], &Rotation::default()).await.unwrap();
+        advance(&kit, -ahead);
+        assert!(!kit.exports.step().await.unwrap(), "it is held for 30 days");
+        assert_eq!(kit.service.recover_from_clock().await.unwrap().recalled, 1);
+        assert!(kit.exports.step().await.unwrap());
+        assert_eq!(export.runs().await[0].2, "Completed");
+        assert_eq!(kit.service.recover_from_clock().await.unwrap().recalled, 0);
+    }
+
+    async fn an_http_run_goes_on_behind_what_was_acknowledged(kit: Kit) {
+        let (sizes, keys) = sent_in_two_attempts(&kit, false).await;
+        assert_eq!(sizes, [5_000, 1_000, 1_000]);
+        assert!(keys[0] != keys[1] && keys[1] == keys[2], "the same rows, the same key: {keys:?}");
+    }
+
+    async fn an_http_run_of_an_export_that_was_changed_starts_again(kit: Kit) {
+        let (sizes, keys) = sent_in_two_attempts(&kit, true).await;
+        assert_eq!(sizes, [5_000, 1_000, 5_000, 1_000]);
+        assert_eq!(keys[..2], keys[2..]);
     }
 
     async fn a_run_that_fails_before_its_commit_has_delivered_nothing(kit: Kit) {

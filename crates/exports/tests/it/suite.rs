@@ -126,6 +126,7 @@ pub(crate) fn delivery(destination: &dyn Deliver, model: Model, hour: u32) -> De
         schema: events::schema(&destination.layout(model)),
         is_custom: false,
         is_resend: false,
+        resumed_after: exports::Receipt::default(),
         acknowledged: exports::Acknowledged::default(),
     }
 }

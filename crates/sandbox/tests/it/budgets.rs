@@ -106,9 +106,72 @@ async fn what_an_organization_sends_at_once_is_bounded() {
     for outcome in calls.join_all().await {
         assert_eq!(outcome.unwrap(), json!("sent"));
     }
-    // Each app may be read from once while there is still room.
     let most = counting.most.load(Ordering::SeqCst);
-    assert!(most <= (8 + 4 * 3) * MIB, "{} MB at once", most / MIB);
+    assert!(most <= 8 * MIB, "{} MB at once", most / MIB);
+}
+
+/// Many organizations send a body of 3 MB each at the same time. All of them wait for room, and take it when it appears.
+#[tokio::test]
+async fn what_all_organizations_send_at_once_is_bounded() {
+    let text = "export async function composeWebhook() {
+        await fetch('http://example.com/', { method: 'POST', body: 'x'.repeat(3 * 1024 * 1024) })
+        return 'sent'
+    }";
+    let (sandbox, counting) = (sandbox_with(patient()), Counting::of(0));
+    let code = sandbox.read(&files([("index.ts", text)])).await.unwrap().code;
+    let mut calls = tokio::task::JoinSet::new();
+    for organization in 1..=16 {
+        let host = Counting {
+            under_way: counting.under_way.clone(),
+            most: counting.most.clone(),
+            ..Counting::of(organization)
+        };
+        let app = sandbox.open(&code, Meta::default(), Arc::new(host)).await.unwrap();
+        calls.spawn(call(app));
+    }
+    for outcome in calls.join_all().await {
+        assert_eq!(outcome.unwrap(), json!("sent"));
+    }
+    // Each takes twice its length; what is each organization's own comes on top of what all share.
+    let most = counting.most.load(Ordering::SeqCst);
+    assert!(2 * most <= (48 + 16) * MIB, "{} MB at once", most / MIB);
+}
+
+/// Many organizations start an app at the same time whose code is as long as it may be.
+#[tokio::test]
+async fn code_is_loaded_when_there_is_room_for_it() {
+    const CODE: usize = 8 * MIB;
+    let sandbox = sandbox_with(Limits {
+        load_time: Duration::from_mins(1),
+        ..patient()
+    });
+    let text = "export function composeWebhook() { return 'called' }";
+    let code = sandbox.read(&files([("index.ts", text)])).await.unwrap().code;
+    let code = Json::from(serde_json::to_value(&code).unwrap());
+    let loading = Counting::of(0);
+    let mut calls = tokio::task::JoinSet::new();
+    for organization in 1..=12 {
+        let (sandbox, code) = (sandbox.clone(), code.clone());
+        let (under_way, most) = (loading.under_way.clone(), loading.most.clone());
+        let load = async move {
+            let now = under_way.fetch_add(CODE, Ordering::SeqCst) + CODE;
+            most.fetch_max(now, Ordering::SeqCst);
+            // The others come meanwhile, if they may.
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            under_way.fetch_sub(CODE, Ordering::SeqCst);
+            Ok(code)
+        };
+        calls.spawn(async move {
+            let host = Arc::new(Counting::of(organization));
+            let app = sandbox.open_loading(CODE, load, Meta::default(), host).await.unwrap();
+            call(app).await
+        });
+    }
+    for outcome in calls.join_all().await {
+        assert_eq!(outcome.unwrap(), json!("called"));
+    }
+    let most = loading.most.load(Ordering::SeqCst);
+    assert!(most <= 48 / 2 * MIB, "{} MB at once", most / MIB);
 }
 
 /// Answers that stop halfway keep the memory for as long as nobody else needs it.

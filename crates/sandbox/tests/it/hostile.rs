@@ -489,6 +489,7 @@ async fn answers_that_an_app_does_not_read_take_little_memory() {
     }";
     let limits = Limits {
         memory: 256 * 1024 * 1024,
+        call_time: Duration::from_mins(1),
         ..limits()
     };
     let (mut app, host) = open_with(sandbox_with(limits), code, Meta::default()).await;

@@ -50,7 +50,7 @@ pub(crate) struct Target {
 impl Command {
     pub(crate) async fn run(self, settings: &Settings) -> anyhow::Result<()> {
         let service = super::service(settings).await?;
-        let store = store::open(settings).await?;
+        let store = store::open(settings, &service).await?;
         match self {
             Self::Import { target, lenient, files } => {
                 let team = target.team(&service).await?;

@@ -9,16 +9,14 @@ pub(crate) mod secret_key;
 pub(crate) mod users;
 pub(crate) mod verify;
 
-use std::fs::DirBuilder;
 use std::io::{Write, stdout};
-use std::os::unix::fs::DirBuilderExt;
 
 use anyhow::Context;
 use service::{Chance, Clock, Instance, Service, Store, Window};
 
 use crate::secret_key as keys_at_hand;
 use crate::settings::Settings;
-use crate::{modes, outside};
+use crate::{data_folder, modes, outside};
 
 /// How many rows a list shows unless told otherwise.
 const ROWS: i64 = 1000;
@@ -30,15 +28,24 @@ pub(crate) async fn service(settings: &Settings) -> anyhow::Result<Service> {
 
 /// Opens the database, brings it up to date, and hands over the service on it.
 pub(crate) async fn open(settings: &Settings, site_url: String) -> anyhow::Result<Service> {
-    let folder = &settings.data_dir;
-    // Others on the machine have no business in there.
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    made.with_context(|| format!("cannot make the data folder {}", folder.display()))?;
+    data_folder::make(settings)?;
     modes::report(settings);
+    let service = prepare(settings, site_url).await?;
+    service.store().migrate().await?;
+    service.check_secret_key().await?;
+    service.renew_address_keys().await?;
+    Ok(service)
+}
+
+/// The service on the database as it is, for a command that must not change it.
+pub(crate) async fn connect(settings: &Settings) -> anyhow::Result<Service> {
+    prepare(settings, settings.site_url(settings.listen)).await
+}
+
+async fn prepare(settings: &Settings, site_url: String) -> anyhow::Result<Service> {
     let url = settings.database_url();
     let store = Store::open(&url, settings.database_connections).await;
     let store = store.with_context(|| format!("cannot open the database {}", without_password(&url)))?;
-    store.migrate().await?;
     let instance = Instance {
         site_url,
         sends_mail: settings.smtp_url.is_some(),
@@ -47,10 +54,7 @@ pub(crate) async fn open(settings: &Settings, site_url: String) -> anyhow::Resul
         sealer: keys_at_hand::sealer(settings)?,
         hourly_limits: settings.hourly_limits,
     };
-    let service = Service::new(store, Clock::System, Chance::System, instance);
-    service.check_secret_key().await?;
-    service.renew_address_keys().await?;
-    Ok(service)
+    Ok(Service::new(store, Clock::steady(), Chance::System, instance))
 }
 
 pub(crate) async fn migrate(settings: &Settings) -> anyhow::Result<()> {

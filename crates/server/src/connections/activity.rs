@@ -8,6 +8,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::Limits;
+use super::unread::UnreadAnswers;
 
 #[derive(Debug)]
 pub(crate) struct Activity {
@@ -19,6 +20,7 @@ pub(crate) struct Activity {
     under_way: AtomicUsize,
     is_cut: AtomicBool,
     told: Notify,
+    pub(super) unread: UnreadAnswers,
 }
 
 /// A connection is not idle as long as there is one of these.
@@ -41,6 +43,7 @@ impl Activity {
             under_way: AtomicUsize::new(0),
             is_cut: AtomicBool::new(false),
             told: Notify::new(),
+            unread: UnreadAnswers::default(),
         }
     }
 

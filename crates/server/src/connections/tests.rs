@@ -112,16 +112,33 @@ fn posts(streams: u32) -> Vec<u8> {
     [HTTP2.to_vec(), posts.collect()].concat()
 }
 
+/// The next frame: its kind, its stream, its flags and how long it is.
+async fn next_frame(stream: &mut TcpStream) -> std::io::Result<(u8, u32, u8, usize)> {
+    let mut head = [0; 9];
+    stream.read_exact(&mut head).await?;
+    let length = usize::from(u16::from_be_bytes([head[1], head[2]]));
+    stream.read_exact(&mut vec![0; length]).await?;
+    let number = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
+    Ok((head[3], number, head[4], length))
+}
+
 /// Of each frame that comes until there is silence: its kind and its stream.
 async fn frames(stream: &mut TcpStream) -> Vec<(u8, u32)> {
     let mut seen = Vec::new();
-    let mut head = [0; 9];
-    while let Ok(Ok(_)) = timeout(Duration::from_millis(500), stream.read_exact(&mut head)).await {
-        let mut payload = vec![0; usize::from(u16::from_be_bytes([head[1], head[2]]))];
-        stream.read_exact(&mut payload).await.unwrap();
-        seen.push((head[3], u32::from_be_bytes([head[5], head[6], head[7], head[8]])));
+    while let Ok(Ok((kind, number, ..))) = timeout(Duration::from_millis(500), next_frame(stream)).await {
+        seen.push((kind, number));
     }
     seen
+}
+
+/// Reads until there is a frame of this kind on this stream.
+async fn wait_for(stream: &mut TcpStream, wanted: (u8, u32)) {
+    let found = async {
+        while let (kind, number, ..) = next_frame(stream).await.unwrap()
+            && (kind, number) != wanted
+        {}
+    };
+    timeout(3 * SOON, found).await.expect("it comes");
 }
 
 /// Waits for the body of each request, which never comes, and counts those that were let in.
@@ -207,6 +224,86 @@ async fn who_never_reads_an_answer_is_gone() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     let read = closed(stream).await.len();
     assert!(read < ANSWER, "all of it came after all");
+}
+
+/// A long answer that says when it is gone.
+struct Long(Arc<AtomicU64>);
+
+const LONG: usize = 1024 * 1024;
+static CONTENTS: [u8; LONG] = [b'x'; LONG];
+
+impl AsRef<[u8]> for Long {
+    fn as_ref(&self) -> &[u8] {
+        &CONTENTS
+    }
+}
+
+impl Drop for Long {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Answers long, and counts how many answers are gone.
+fn long_answers() -> (Router, Arc<AtomicU64>) {
+    let gone = Arc::new(AtomicU64::new(0));
+    let count = gone.clone();
+    let answer = async move || Body::from(Bytes::from_owner(Long(count.clone())));
+    (Router::new().route("/", get(answer)), gone)
+}
+
+/// The first bytes of somebody who takes so many bytes of each answer, and no more unless they say so.
+fn http2_with_window(window: u32) -> Vec<u8> {
+    let settings = [&4_u16.to_be_bytes()[..], &window.to_be_bytes()].concat();
+    [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), frame(4, 0, 0, &settings)].concat()
+}
+
+/// GET /, on this stream.
+fn get_on(stream: u32) -> Vec<u8> {
+    frame(1, 5, stream, b"\x82\x86\x84\x41\x01h")
+}
+
+/// Security case A1: unread answers are not kept for as long as something else happens on the connection.
+#[tokio::test]
+async fn an_answer_that_nobody_takes_is_given_up_although_others_are_asked_for() {
+    for window in [0, 100] {
+        let (app, gone) = long_answers();
+        let app = app.route("/o", get(async || ()));
+        let address = serve(app, short(|limits| limits.write = Duration::from_millis(100))).await;
+        let mut stream = connect(address, &[http2_with_window(window), get_on(1)].concat()).await;
+        let (begun, mut other) = (Instant::now(), 1);
+        while gone.load(Ordering::Relaxed) == 0 {
+            assert!(begun.elapsed() < 3 * SOON, "it is kept");
+            other += 2;
+            let ask = frame(1, 5, other, b"\x82\x86\x04\x02/o\x41\x01h");
+            stream.write_all(&ask).await.unwrap();
+            wait_for(&mut stream, (1, other)).await;
+        }
+        let more = frame(8, 0, 1, &(1_u32 << 24).to_be_bytes());
+        stream.write_all(&more).await.unwrap();
+        wait_for(&mut stream, (3, 1)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_long_answer_arrives_whole_in_pieces() {
+    let (app, gone) = long_answers();
+    let address = serve(app, short(|_| {})).await;
+    let more = |stream| frame(8, 0, stream, &(1_u32 << 24).to_be_bytes());
+    let ask = [http2_with_window(0), get_on(1), more(0), more(1)].concat();
+    let mut stream = connect(address, &ask).await;
+    let (mut bytes, mut is_last) = (0, false);
+    while !is_last {
+        let next = timeout(3 * SOON, next_frame(&mut stream)).await;
+        if let (0, 1, flags, length) = next.unwrap().unwrap() {
+            bytes += length;
+            is_last = flags & 1 == 1;
+        }
+    }
+    assert_eq!(bytes, LONG);
+    while gone.load(Ordering::Relaxed) == 0 {
+        tokio::task::yield_now().await;
+    }
 }
 
 #[tokio::test]

@@ -205,12 +205,12 @@ pub(crate) struct Settings {
     )]
     pub(crate) hourly_limits: service::HourlyLimits,
 
-    /// How many seconds to go on serving after being told to stop, with readiness already false.
+    /// How many seconds to go on serving after being told to stop, with readiness already false. Being told twice ends it.
     #[arg(
         long,
         global = true,
         env = "HEDGEROW_SHUTDOWN_DELAY",
-        default_value = "1",
+        default_value = "5",
         value_name = "SECONDS"
     )]
     pub(crate) shutdown_delay: u64,
@@ -268,5 +268,12 @@ impl Settings {
     pub(crate) fn database_url(&self) -> String {
         let embedded = || format!("sqlite:{}", self.data_dir.join("hedgerow.sqlite").display());
         self.database_url.clone().unwrap_or_else(embedded)
+    }
+
+    /// The file of the database, if it is one.
+    pub(crate) fn sqlite_file(&self) -> Option<PathBuf> {
+        let url = self.database_url();
+        let file = url.strip_prefix("sqlite:")?;
+        Some(file.strip_prefix("//").unwrap_or(file).into())
     }
 }

@@ -56,6 +56,7 @@ impl Home {
             .current_dir(&self.folder)
             .env("HEDGEROW_DATA_DIR", self.folder.join("data"))
             .env("HEDGEROW_DATABASE_URL", &self.database.url)
+            .env("HEDGEROW_SHUTDOWN_DELAY", "0")
             .env("HEDGEROW_LISTEN", "127.0.0.1:0");
         command
     }

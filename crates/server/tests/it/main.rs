@@ -1,10 +1,12 @@
 //! The real binary, started as an operator starts it, on both databases.
 
 mod apps;
+mod backup;
 mod capture_load;
 mod client;
 mod command_line;
 mod crash;
+mod faults;
 mod first_start;
 mod home;
 mod import;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::MetadataExt;
+use std::process::Command;
 
 use serde_json::json;
 use testkit::databases::Backend;
@@ -13,14 +14,34 @@ use crate::on_each;
 
 const ROUNDS: usize = 50;
 
-/// Two servers on one empty database, started at the same moment.
-fn two(home: &Home) -> [Server; 2] {
-    [(); 2].map(|()| home.spawn(&mut home.keyed())).map(Process::ready)
+const SECRET_KEY: &str = "a secret key that both replicas were given";
+
+/// Two servers on one empty database, started at the same moment, each with a folder of its own.
+fn two(home: &Home, command: fn(&Home) -> Command) -> [Server; 2] {
+    let folders = ["a", "b"].map(|name| home.folder.join(name));
+    let started = folders.map(|folder| {
+        let mut command = command(home);
+        home.spawn(
+            command
+                .env("HEDGEROW_DATA_DIR", folder)
+                .env("HEDGEROW_SECRET_KEY", SECRET_KEY),
+        )
+    });
+    started.map(Process::ready)
+}
+
+/// A command beside them.
+fn run(home: &Home, arguments: &[&str]) -> String {
+    let ended = home
+        .spawn(home.command().env("HEDGEROW_SECRET_KEY", SECRET_KEY).args(arguments))
+        .end();
+    assert_eq!(ended.code, Some(0), "{arguments:?}: {ended:?}");
+    ended.stdout
 }
 
 on_each! {
     fn two_first_starts_at_once_make_one_owner(home: Home) {
-        let both = [(); 2].map(|()| home.spawn(&mut home.command())).map(Process::ready);
+        let both = two(home, Home::command);
         let printed = both.each_ref().map(|server| server.process.stdout());
         let welcomes: Vec<&String> = printed.iter().filter(|text| !text.is_empty()).collect();
         assert_eq!(welcomes.len(), 1, "{printed:?}");
@@ -28,18 +49,18 @@ on_each! {
         for server in &both {
             assert_eq!(server.get(key, "/api/organizations/").body["count"], 1);
         }
-        assert_eq!(home.run(&["users", "list"]).lines().count(), 1);
+        assert_eq!(run(home, &["users", "list"]).lines().count(), 1);
     }
 
     fn two_first_starts_at_once_with_one_chosen_key_both_know_it(home: Home) {
-        for server in two(home) {
+        for server in two(home, Home::keyed) {
             assert_eq!(server.get(KEY, "/api/organizations/").body["count"], 1);
         }
-        assert_eq!(home.run(&["users", "list"]).lines().count(), 1);
+        assert_eq!(run(home, &["users", "list"]).lines().count(), 1);
     }
 
     fn a_change_through_one_is_seen_at_once_through_the_other(home: Home) {
-        let [a, b] = two(home);
+        let [a, b] = two(home, Home::keyed);
         let path = "/api/organizations/@current/";
         for round in 0..ROUNDS {
             let (writer, reader) = if round % 2 == 0 { (&a, &b) } else { (&b, &a) };
@@ -53,8 +74,8 @@ on_each! {
     }
 
     fn a_key_revoked_through_one_is_refused_at_once_by_the_other(home: Home) {
-        let [a, b] = two(home);
-        home.run(&["users", "set-password", OWNER, "--password", "a passphrase for two replicas"]);
+        let [a, b] = two(home, Home::keyed);
+        run(home, &["users", "set-password", OWNER, "--password", "a passphrase for two replicas"]);
         let reply = a.sign_in(OWNER, "a passphrase for two replicas");
         let cookie = reply.header("set-cookie").split(';').next().expect("a cookie").to_owned();
         let signed_in = |method: &str, path: &str| Request::new(method, path).header("Cookie", &cookie);

@@ -29,8 +29,8 @@ fn busy_export(server: &Server) -> String {
     )
 }
 
-/// More than the delay, and not much more.
-const A_FEW_SECONDS: Duration = Duration::from_secs(5);
+/// More than the delay, and far less than a process that waits for somebody.
+const A_FEW_SECONDS: Duration = Duration::from_secs(20);
 
 on_each! {
     fn readiness_goes_first_and_requests_are_still_answered(home: Home) {

@@ -8,7 +8,7 @@ use governor::clock::{Clock as _, DefaultClock};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use serde_json::Value;
 
-use super::Entry;
+use super::{Change, Entry};
 use crate::error::{Error, Result};
 use crate::id::{OrganizationId, UserId};
 use crate::limits::HourlyLimits;
@@ -69,9 +69,12 @@ impl Budget {
 
 /// About.
 fn size(entry: &Entry) -> usize {
-    let changes = entry.changes.iter();
-    let of_changes = changes.map(|change| change.field.len() + length(&change.before) + length(&change.after));
-    ENTRY + entry.name.len() + of_changes.sum::<usize>()
+    ENTRY + entry.name.len() + size_of_changes(&entry.changes)
+}
+
+pub(super) fn size_of_changes(changes: &[Change]) -> usize {
+    let each = |change: &Change| change.field.len() + length(&change.before) + length(&change.after);
+    changes.iter().map(each).sum()
 }
 
 fn length(value: &Value) -> usize {
@@ -91,7 +94,7 @@ fn length(value: &Value) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Change, ChangeKind};
+    use super::super::ChangeKind;
     use super::*;
 
     const USER: UserId = UserId(1);

@@ -3,13 +3,14 @@ use std::collections::HashMap;
 use sqlx::QueryBuilder;
 use sqlx::types::Json;
 
+use super::budget::size_of_changes;
 use super::{Activity, ActivityFilter, Change, Entry};
 use crate::access::Who;
 use crate::clock::Time;
 use crate::db::{Connection, Session, Writing, answered};
 use crate::error::Result;
 use crate::id::{ActivityId, KeyId, OrganizationId, TeamId, UserId};
-use crate::page::{Page, Window};
+use crate::page::{self, Page, Window};
 use crate::users;
 
 pub(crate) async fn record(db: &mut Writing, who: &Who, entries: &[Entry]) -> Result<()> {
@@ -71,6 +72,12 @@ struct Row {
     created_at: Time,
 }
 
+impl Row {
+    fn bytes(&self) -> usize {
+        size_of_changes(&self.changes)
+    }
+}
+
 /// Adds the conditions that both the page and the count stand under.
 macro_rules! filtered {
     ($query:ident, $organization:ident, $teams:ident, $filter:ident) => {
@@ -123,7 +130,7 @@ pub(crate) async fn page(
             rows.push(" OFFSET ").push_bind(window.offset);
             let mut count = QueryBuilder::<$driver>::new("SELECT count(*)");
             filtered!(count, organization, teams, filter);
-            let rows: Vec<Row> = rows.build_query_as().fetch_all(&mut *$conn).await?;
+            let rows = page::read(rows.build_query_as().fetch(&mut *$conn), Row::bytes).await?;
             let count: i64 = count.build_query_scalar().fetch_one($conn).await?;
             (rows, count)
         }};

@@ -187,6 +187,7 @@ pub(super) async fn lock(
     id: ExportId,
     unchanged: Unchanged<'_, ExportSeen>,
 ) -> Result<ExportSeen> {
+    organizations::sql::lock(db, caller.organization).await?;
     let export = sql::exports::lock(db, id).await?;
     let is_theirs =
         |export: &BatchExport| export.organization_id == caller.organization && caller.may_see_team(export.team_id);

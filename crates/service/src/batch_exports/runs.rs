@@ -241,7 +241,8 @@ impl Service {
         change: impl FnOnce(&mut Run, Time) -> Result<()>,
     ) -> Result<Run> {
         let mut db = self.write().await?;
-        cases::find(&mut db, caller, export).await?;
+        // The export first, as everybody who changes its runs does.
+        cases::lock(&mut db, caller, export, &crate::whatever).await?;
         let mut run = sql::runs::lock(&mut db, id)
             .await?
             .filter(|run| run.batch_export == export);

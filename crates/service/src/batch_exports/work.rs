@@ -32,6 +32,8 @@ const MOST_FAILURES: i64 = 5;
 pub struct Job {
     pub run: Run,
     pub export: BatchExport,
+    /// What earlier attempts delivered for good, oldest rows first.
+    pub delivered: Progress,
     worker: WorkerId,
     attempt: i64,
 }
@@ -89,6 +91,7 @@ impl Service {
         };
         round.served(organization);
         let mut db = self.write().await?;
+        organizations::sql::keep(&mut db, organization).await?;
         // Others may have been faster.
         let Some(mut run) = sql::runs::lock_due(&mut db, organization, busy).await? else {
             return Ok(None);
@@ -104,6 +107,7 @@ impl Service {
             )
             .await?;
         }
+        let delivered = delivered_before(&run, &export);
         run.become_(RunStatus::Running, now)?;
         run.attempt += 1;
         run.tries += 1;
@@ -115,6 +119,7 @@ impl Service {
         Ok(Some(Job {
             run,
             export,
+            delivered,
             worker,
             attempt,
         }))
@@ -157,10 +162,10 @@ impl Service {
     }
 
     /// Gives a run back unfinished: the process ends. Another takes it at once.
-    pub async fn release_run(&self, job: &Job) -> Result<()> {
+    pub async fn release_run(&self, job: &Job, progress: &Progress) -> Result<()> {
         let mut db = self.write().await?;
         let now = db.now;
-        sql::runs::keep(&mut db, job.run.id, job.worker, job.attempt, now, &Progress::default()).await?;
+        sql::runs::keep(&mut db, job.run.id, job.worker, job.attempt, now, progress).await?;
         db.commit_unrecorded().await
     }
 
@@ -274,6 +279,17 @@ fn end(run: &mut Run, outcome: &Outcome, db: &Writing) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// What the last attempt delivered of the same rows: nothing, if they were asked for again, or if the export has changed since.
+fn delivered_before(run: &Run, export: &BatchExport) -> Progress {
+    let is_same = run.tries > 0 && !run.is_resend && run.started_at.is_some_and(|started| export.updated_at < started);
+    let count = |number: Option<i64>| number.filter(|_| is_same).and_then(|number| u64::try_from(number).ok());
+    Progress {
+        records: count(run.records_completed).unwrap_or_default(),
+        bytes: count(run.bytes_exported).unwrap_or_default(),
+        ..Progress::default()
+    }
 }
 
 fn note(run: &mut Run, delivered: &Progress) {

@@ -1,4 +1,4 @@
-//! Who uses the database next: organizations take turns, and so do the people of each, so that nobody waits for all that
+//! Who uses the database, or something else that there is little of, next: organizations take turns, and so do the people of each, so that nobody waits for all that
 //! another one wants. Whoever's work took long lately shares a part of the permits with others of that kind.
 
 use std::collections::{HashMap, VecDeque};
@@ -38,14 +38,16 @@ impl fmt::Debug for FairSemaphore {
 
 /// Who is slow, and what that means.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Slow {
+pub struct Slow {
     /// Whoever holds a permit for longer is slow, for a while.
-    pub(super) after: Duration,
+    pub after: Duration,
     /// How many permits they may hold, all together.
-    pub(super) permits: usize,
+    pub permits: usize,
 }
 
 struct State {
+    /// What they are permits for.
+    what: &'static str,
     free: usize,
     slow: Slow,
     held_by_slow: usize,
@@ -85,7 +87,7 @@ impl Slow {
 
 /// The right to one use, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Permit {
+pub struct Permit {
     /// None: it was not handed over in the end.
     semaphore: Option<FairSemaphore>,
     tenant: Tenant,
@@ -94,8 +96,9 @@ pub(super) struct Permit {
 }
 
 impl FairSemaphore {
-    pub(super) fn new(permits: usize, slow: Slow) -> Self {
+    pub fn new(what: &'static str, permits: usize, slow: Slow) -> Self {
         Self(Arc::new(Mutex::new(State {
+            what,
             free: permits,
             slow,
             held_by_slow: 0,
@@ -104,16 +107,34 @@ impl FairSemaphore {
         })))
     }
 
+    /// For whom the task at hand works.
     pub(super) async fn acquire(&self) -> Result<Permit> {
-        let Caller { tenant, user } = caller::current();
-        let turn = {
+        self.acquire_by(caller::current()).await
+    }
+
+    /// For a person, in whichever organization: all of theirs share one turn.
+    pub async fn acquire_for(&self, user: UserId) -> Result<Permit> {
+        let tenant = Tenant::User(user);
+        self.acquire_by(Caller {
+            tenant,
+            user: Some(user),
+        })
+        .await
+    }
+
+    async fn acquire_by(&self, Caller { tenant, user }: Caller) -> Result<Permit> {
+        let (turn, what) = {
             let mut state = self.lock();
             if state.order.is_empty() && state.has_room(tenant) {
                 return Ok(state.permit(self, tenant));
             }
             let turn = state.wait(tenant, user)?;
             state.hand_out(self);
-            turn
+            (turn, state.what)
+        };
+        let busy = || Error::Unavailable {
+            detail: format!("{what} is busy"),
+            wait: BUSY,
         };
         let permit = timeout(PATIENCE, turn).await;
         permit.map_err(|_| busy())?.map_err(|_| busy())
@@ -121,13 +142,6 @@ impl FairSemaphore {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn busy() -> Error {
-    Error::Unavailable {
-        detail: "the database is busy".to_owned(),
-        wait: BUSY,
     }
 }
 
@@ -261,7 +275,7 @@ mod tests {
     }
 
     fn semaphore(permits: usize) -> FairSemaphore {
-        FairSemaphore::new(permits, Slow::half_of(permits))
+        FairSemaphore::new("the database", permits, Slow::half_of(permits))
     }
 
     async fn acquire(semaphore: &FairSemaphore, number: u128) -> Result<Permit> {

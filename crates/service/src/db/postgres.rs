@@ -51,8 +51,12 @@ impl Pool {
         let pool = managed::Pool::builder(manager).max_size(connections).build();
         Self {
             connections: pool.expect("a pool without time limits of its own needs no runtime"),
-            turns: FairSemaphore::new(connections, Slow::half_of(connections)),
-            writers: FairSemaphore::new(writers(connections), Slow::half_of(writers(connections))),
+            turns: FairSemaphore::new("the database", connections, Slow::half_of(connections)),
+            writers: FairSemaphore::new(
+                "the database",
+                writers(connections),
+                Slow::half_of(writers(connections)),
+            ),
         }
     }
 
@@ -70,13 +74,10 @@ impl Pool {
     }
 
     async fn lease(&self, writer: Option<Permit>) -> error::Result<Lease> {
-        let turn = self.turns.acquire().await?;
+        let mut turn = self.turns.acquire().await?;
         // There is one for each permit, so nobody waits here unless it has to be made.
-        let object = self.connections.get().await.map_err(|error| match error {
-            PoolError::Backend(error) => error,
-            PoolError::Closed => sqlx::Error::PoolClosed,
-            _ => sqlx::Error::PoolTimedOut,
-        })?;
+        let object = self.connections.get().await.map_err(pool_failed)?;
+        turn.restart();
         Ok(Lease {
             object: Some(object),
             state: State::Settled,
@@ -100,6 +101,14 @@ impl Pool {
 
     pub(super) fn idle(&self) -> usize {
         self.connections.status().available
+    }
+}
+
+pub(super) fn pool_failed(error: PoolError<sqlx::Error>) -> sqlx::Error {
+    match error {
+        PoolError::Backend(error) => error,
+        PoolError::Closed => sqlx::Error::PoolClosed,
+        _ => sqlx::Error::PoolTimedOut,
     }
 }
 

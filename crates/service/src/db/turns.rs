@@ -46,7 +46,7 @@ impl Writer {
         let connection = options.connect().await?;
         Ok(Self {
             state: Arc::new(Mutex::new(State { connection, open: None })),
-            places: FairSemaphore::new(AT_THE_LOCK, SLOW),
+            places: FairSemaphore::new("the database", AT_THE_LOCK, SLOW),
         })
     }
 

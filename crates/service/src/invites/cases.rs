@@ -36,7 +36,7 @@ impl Service {
         let mut db = self.write().await?;
         let organization = organizations::sql::lock(&mut db, caller.organization).await?;
         refuse_members(&mut db, caller.organization, &targets).await?;
-        self.count_invites(&mut db, caller, &targets).await?;
+        self.expect_invites_left(&mut db, caller).await?;
         let sender = user(&mut db, caller.user).await?;
         let mut made = Vec::with_capacity(new.len());
         let (mut entries, mut letters) = (Vec::new(), Vec::new());
@@ -61,6 +61,8 @@ impl Service {
             made.push(fresh);
         }
         mail::post(&mut db, &self.core.instance, letters).await?;
+        // Last, for everybody who invites somebody waits for the count of the instance from here on.
+        self.count_invites(&mut db, caller, &targets).await?;
         db.commit(&caller.who, &entries).await?;
         Ok(made)
     }
@@ -114,15 +116,22 @@ impl Service {
         Ok(())
     }
 
+    /// Whoever has used up what they have is told before anything is done for them.
+    async fn expect_invites_left(&self, db: &mut Writing, caller: &Caller<WriteInvites>) -> Result<()> {
+        for subject in [Subject::User(caller.user), Subject::Organization(caller.organization)] {
+            limits::expect_left(db, self.core.instance.hourly_limits, Action::Invite, subject).await?;
+        }
+        Ok(())
+    }
+
     /// Each may be an email with words of the inviter's choice to somebody who never asked for it.
     async fn count_invites(&self, db: &mut Writing, caller: &Caller<WriteInvites>, to: &[Email]) -> Result<()> {
         let (limits, organization) = (self.core.instance.hourly_limits, caller.organization);
-        let subjects = [Subject::User(caller.user), Subject::Organization(organization)];
-        limits::take(db, limits, Action::Invite, to.len(), &subjects).await?;
         for email in to {
             limits::take_of(db, limits, Action::Invite, Subject::Recipient(organization, email)).await?;
         }
-        Ok(())
+        let subjects = [Subject::User(caller.user), Subject::Organization(organization)];
+        limits::take(db, limits, Action::Invite, to.len(), &subjects).await
     }
 
     /// Where the invited go. `base` is where the inviter sees us.

@@ -15,7 +15,7 @@ use crate::page::{Page, Window};
 use crate::teams::{self, Team};
 use crate::text::Name;
 use crate::users::{Person, User};
-use crate::{Service, Unchanged, domains, members, pipeline, sso};
+use crate::{Service, Unchanged, members, pipeline, sso};
 
 /// After this many taken slugs something other than bad luck is at work.
 const SLUG_TRIES: usize = 10;
@@ -111,7 +111,8 @@ impl Service {
         unchanged: Unchanged<'_, Seen>,
     ) -> Result<Seen> {
         let mut db = self.write().await?;
-        let before = lock(&mut db, caller, unchanged).await?;
+        let organization = sql::lock(&mut db, caller.organization).await?;
+        let before = see(&mut db, caller, organization, unchanged).await?;
         let mut seen = before.clone();
         seen.organization.change(patch);
         let Some(entry) = Entry::updated(&before.organization, &seen.organization) else {
@@ -130,11 +131,10 @@ impl Service {
         unchanged: Unchanged<'_, Seen>,
     ) -> Result<()> {
         let mut db = self.write().await?;
-        let seen = lock(&mut db, caller, unchanged).await?;
+        let organization = sql::lock_to_delete(&mut db, caller.organization).await?;
+        let seen = see(&mut db, caller, organization, unchanged).await?;
         pipeline::not_in_use(&mut db, caller.organization).await?;
-        for domain in domains::sql::ids(&mut db, caller.organization).await? {
-            sso::forget_domain(&mut db, domain).await?;
-        }
+        sso::forget_organization(&mut db, caller.organization).await?;
         teams::sql::record_deletion_of_all(&mut db, caller.organization).await?;
         sql::delete(&mut db, caller.organization).await?;
         db.commit(&caller.who, &[Entry::deleted(&seen.organization)]).await
@@ -146,9 +146,13 @@ impl Service {
     }
 }
 
-/// Locks the organization and makes sure that it is what the caller last saw.
-async fn lock<P>(db: &mut Writing, caller: &Caller<P>, unchanged: Unchanged<'_, Seen>) -> Result<Seen> {
-    let organization = sql::lock(db, caller.organization).await?;
+/// Makes sure that an organization, which is locked, is what the caller last saw.
+async fn see<P>(
+    db: &mut Writing,
+    caller: &Caller<P>,
+    organization: Organization,
+    unchanged: Unchanged<'_, Seen>,
+) -> Result<Seen> {
     let mut teams = teams::sql::of_organization(db, organization.id).await?;
     teams.retain(|team| caller.may_see_team(team.id));
     let seen = Seen {

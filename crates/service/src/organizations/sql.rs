@@ -105,15 +105,43 @@ pub(crate) async fn apps_level(db: &mut Session, id: OrganizationId) -> Result<i
     found.ok_or(Error::NotFound("organization"))
 }
 
-/// Keeps the organization, its members and its teams from changing until the session ends.
+macro_rules! locked {
+    ($how:literal) => {
+        concat!("SELECT ", columns!(), " FROM organization o WHERE o.id = $1", $how)
+    };
+}
+
+/// Keeps the organization, its members, its teams and what they have from changing until the session ends.
+///
+/// Whoever writes does this first, or [`keep`], and locks what belongs to the organization, and people, after it: in another
+/// order two would wait for each other. Those who only refer to the organization, such as workers, do not wait for it.
 pub(crate) async fn lock(db: &mut Writing, id: OrganizationId) -> Result<Organization> {
     // A SQLite session that writes already holds the only write lock.
-    let sql = db.pick(
-        concat!("SELECT ", columns!(), " FROM organization o WHERE o.id = $1"),
-        concat!("SELECT ", columns!(), " FROM organization o WHERE o.id = $1 FOR UPDATE"),
-    );
+    let sql = db.pick(locked!(""), locked!(" FOR NO KEY UPDATE"));
     let found = on!(db, conn => sqlx::query_as(sql).bind(id).fetch_optional(conn))?;
     found.ok_or(Error::NotFound("organization"))
+}
+
+/// The same for whoever deletes it: nobody refers to it meanwhile. Its members are locked in one order, as two organizations
+/// that are deleted at once may have the same.
+pub(super) async fn lock_to_delete(db: &mut Writing, id: OrganizationId) -> Result<Organization> {
+    const MEMBERS: &str = "SELECT u.id FROM app_user u JOIN member m ON m.user_id = u.id WHERE m.organization_id = $1 \
+        ORDER BY u.id FOR NO KEY UPDATE OF u";
+    let sql = db.pick(locked!(""), locked!(" FOR UPDATE"));
+    let found = on!(db, conn => sqlx::query_as(sql).bind(id).fetch_optional(conn))?;
+    if let Connection::Postgres(conn) = db.connection() {
+        answered(sqlx::query(MEMBERS).bind(id).execute(conn)).await?;
+    }
+    found.ok_or(Error::NotFound("organization"))
+}
+
+/// Keeps the organization from being deleted until the session ends.
+pub(crate) async fn keep(db: &mut Writing, id: OrganizationId) -> Result<()> {
+    const SQL: &str = "SELECT 1 FROM organization WHERE id = $1 FOR KEY SHARE";
+    if let Connection::Postgres(conn) = db.connection() {
+        answered(sqlx::query(SQL).bind(id).execute(conn)).await?;
+    }
+    Ok(())
 }
 
 /// Stores a new organization, unless its slug is taken.

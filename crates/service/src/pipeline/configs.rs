@@ -9,6 +9,7 @@ use super::logs::{self, Level};
 use super::pins::{self, as_approved, as_run, version_changed};
 use super::rules::Split;
 use super::schema::SecretChange;
+use super::sql::configs::Configs;
 use super::targets::{Target, need_again};
 use super::{App, Collection, hosts, limits, schema, sql};
 use crate::access::{Caller, ChangeApps, ReadApps, Who};
@@ -360,7 +361,7 @@ impl Service {
         let app = as_run(db, app.clone()).await?;
         config.wait_for(&app, db.now);
         sql::configs::save(db, config).await?;
-        schedule(db, &app, config).await
+        super::tasks::schedule(db, Configs::one(config), &app.scheduled_tasks()).await
     }
 
     /// The same for all configurations of an app, if its code, or what is said of it, has changed.
@@ -373,30 +374,25 @@ impl Service {
         if is_run_alike && !secrets.is_any() && !is_told {
             return Ok(());
         }
+        sql::configs::lock_all_of_app(db, app.id).await?;
         let (mut of_ours, mut of_others) = (Vec::new(), Vec::new());
-        let concerned = sql::configs::concerned(db, app, &secrets).await?;
-        let run = as_run(db, app.clone()).await?;
-        for mut config in sql::configs::lock_all_of_app(db, app.id).await? {
-            if config.organization_id != app.organization_id {
-                // What runs for them is theirs to decide; that there is something newer is theirs to know.
-                if is_new_version || !shown.is_empty() {
-                    of_others.push(pins::tell(db, app, &config, is_new_version, &shown).await?);
-                }
-                continue;
+        if is_new_version || !shown.is_empty() {
+            // What runs for them is theirs to decide; that there is something newer is theirs to know.
+            for config in sql::configs::of_others(db, app).await? {
+                of_others.push(pins::tell(db, app, &config, is_new_version, &shown).await?);
             }
-            let was = (config.version, config.due_at, config.updated_at);
-            (config.version, config.latest_version) = (app.version, app.version);
-            if concerned.contains(&config.id) {
-                sql::configs::load_values(db, &mut config).await?;
-                of_ours.extend(self.encrypt_by_schema(db, app, &mut config).await?);
-            }
-            config.wait_for(&run, db.now);
-            if was != (config.version, config.due_at, config.updated_at) {
+        }
+        for mut config in sql::configs::concerned(db, app, &secrets).await? {
+            if let Some(deleted) = self.encrypt_by_schema(db, app, &mut config).await? {
                 sql::configs::save(db, &config).await?;
+                of_ours.push(deleted);
             }
-            if !is_run_alike {
-                schedule(db, &run, &config).await?;
-            }
+        }
+        // There may be many: they are settled together, so that nobody waits for one after the other.
+        let (run, own) = (as_run(db, app.clone()).await?, Configs::own(app));
+        sql::configs::settle(db, own, app.version, run.takes_events()).await?;
+        if !is_run_alike {
+            super::tasks::schedule(db, own, &run.scheduled_tasks()).await?;
         }
         activity::record(db, who, &of_ours).await?;
         // Recorded where they see it, but not by whom: people of one organization are nobody to another.
@@ -457,16 +453,6 @@ impl Service {
     }
 }
 
-/// By the clock, what the app, as it is run, has for it.
-async fn schedule(db: &mut Writing, app: &App, config: &AppConfig) -> Result<()> {
-    let tasks = if config.enabled {
-        app.scheduled_tasks()
-    } else {
-        Vec::new()
-    };
-    super::tasks::schedule(db, config, &tasks).await
-}
-
 pub(super) fn seen<P>(caller: &Caller<P>, app: AppId, config: Option<AppConfig>) -> Result<AppConfig> {
     let is_theirs = |config: &AppConfig| config.app_id == app && caller.may_see_team(config.team_id);
     config.filter(is_theirs).ok_or(Error::NotFound("configuration"))
@@ -479,6 +465,7 @@ pub(super) async fn lock(
     id: AppConfigId,
     unchanged: Unchanged<'_, AppConfig>,
 ) -> Result<AppConfig> {
+    organizations::sql::lock(db, caller.organization).await?;
     let config = sql::configs::lock(db, id).await?;
     let config = config.filter(|config| config.organization_id == caller.organization);
     let config = seen(caller, app, config)?;

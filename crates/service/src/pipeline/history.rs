@@ -72,6 +72,9 @@ impl Service {
                 "there is no such version of this app's code to go back to",
             ));
         };
+        if let Some(kept) = sql::versions::kept_bytes(&mut db, id, number).await? {
+            kept.check()?;
+        }
         let manifest = sql::versions::manifest(&mut db, id, number).await?;
         if before.is_global {
             publish(&mut db, caller, level).await?;

@@ -20,7 +20,7 @@ const MOST_VALUES: usize = 2000;
 const MOST_APPS: i64 = 200;
 const MOST_CONFIGS: i64 = 1000;
 /// Of all configurations of an organization, and of all that is said of its apps: the longest list of either. Counted as what it takes
-/// in memory, because that is what a list costs.
+/// in memory, because that is what a list costs, and texts as they are in JSON, where one byte can take six.
 const MOST_CONFIG_BYTES: i64 = 16 << 20;
 const MOST_APP_BYTES: i64 = 16 << 20;
 /// All versions of an organization's apps, in the database.
@@ -84,40 +84,51 @@ fn count(value: &Value) -> usize {
     }
 }
 
-/// What a value takes in memory, about. A map has room for eleven entries in each node, and at least half of it is used.
-fn memory(value: &Value) -> usize {
+/// What a value takes, about. A map has room for eleven entries in each node, and at least half of it is used.
+fn size(value: &Value) -> usize {
     size_of::<Value>()
         + match value {
-            Value::String(text) => text.len(),
-            Value::Array(items) => items.iter().map(memory).sum(),
-            Value::Object(fields) => memory_of_map(fields),
+            Value::String(text) => size_of_text(text),
+            Value::Array(items) => items.iter().map(size).sum(),
+            Value::Object(fields) => size_of_map(fields),
             _ => 0,
         }
 }
 
-fn memory_of_map(fields: &Map<String, Value>) -> usize {
+/// In JSON.
+fn size_of_text(text: &str) -> usize {
+    let escaped = |byte| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 2,
+        0..0x20 => 6,
+        _ => 1,
+    };
+    text.bytes().map(escaped).sum()
+}
+
+pub(super) fn size_of_map(fields: &Map<String, Value>) -> usize {
     const NODE: usize = 11 * (size_of::<String>() + size_of::<Value>());
-    let entries = fields.iter().map(|(key, value)| key.len() + memory(value));
+    let entries = fields.iter().map(|(key, value)| size_of_text(key) + size(value));
     fields.len().div_ceil(6) * NODE + entries.sum::<usize>()
 }
 
-fn memory_of_list(texts: Option<&Vec<String>>) -> usize {
-    let each = |text: &String| size_of::<String>() + text.len();
+fn size_of_list(texts: Option<&Vec<String>>) -> usize {
+    let each = |text: &String| size_of::<String>() + size_of_text(text);
     texts.into_iter().flatten().map(each).sum()
 }
 
 /// What an app takes in a list.
 pub(super) fn app_size(app: &App) -> i64 {
-    let structures: usize = STRUCTURES.iter().map(|(_, part)| memory(part(app))).sum();
-    let texts = [&app.url, &app.icon, &app.tag].map(|text| text.as_ref().map_or(0, String::len));
-    let size = structures + app.description.len() + texts.iter().sum::<usize>() + memory_of_list(app.hosts.as_ref());
+    let structures: usize = STRUCTURES.iter().map(|(_, part)| size(part(app))).sum();
+    let texts = [&app.url, &app.icon, &app.tag].map(|text| text.as_ref().map_or(0, |text| size_of_text(text)));
+    let size =
+        structures + size_of_text(&app.description) + texts.iter().sum::<usize>() + size_of_list(app.hosts.as_ref());
     i64::try_from(size).unwrap_or(i64::MAX)
 }
 
 /// The same for a configuration.
 pub(super) fn config_size(config: &AppConfig) -> i64 {
     let secrets = config.secrets.as_ref().map_or(0, Vec::len);
-    let size = memory_of_map(&config.config) + secrets + memory_of_list(config.allowed_hosts.as_ref());
+    let size = size_of_map(&config.config) + secrets + size_of_list(config.allowed_hosts.as_ref());
     i64::try_from(size).unwrap_or(i64::MAX)
 }
 
@@ -218,13 +229,15 @@ mod tests {
     fn small_values_count_as_what_they_take() {
         let maps = json!(vec![json!({ "": 0 }); 1000]);
         assert!(
-            maps.to_string().len() < 10_000 && memory(&maps) > 500_000,
+            maps.to_string().len() < 10_000 && size(&maps) > 500_000,
             "{}",
-            memory(&maps)
+            size(&maps)
         );
+        let control = json!("\u{1}\n\"é".repeat(1000));
+        assert_eq!(size(&control) - size_of::<Value>(), control.to_string().len() - 2);
         let text = json!("x".repeat(100_000));
-        assert!((100_000..101_000).contains(&memory(&text)));
-        assert!((64_000..70_000).contains(&memory(&json!(vec![0; 2000]))) || size_of::<Value>() != 32);
+        assert!((100_000..101_000).contains(&size(&text)));
+        assert!((64_000..70_000).contains(&size(&json!(vec![0; 2000]))) || size_of::<Value>() != 32);
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub use rules::{Difference, FieldChange};
 pub use sites::{Script, SiteApp};
 pub use tasks::{AppTask, TaskKind};
 pub use uses::{AppUse, AppsSeen, UseCount};
-pub use versions::{Fetched, Offers, Package, Version, VersionName, VersionSeen};
+pub use versions::{Fetched, Offers, Package, Version, VersionName, VersionSeen, check_source};
 pub use work::{AppJob, DueAfter, DueApp, MOST_FAILURES, Place, Runnable, Step, Stop};
 
 use std::collections::BTreeMap;

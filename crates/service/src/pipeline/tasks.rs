@@ -4,6 +4,7 @@ use std::str::FromStr;
 
 use chrono::{DurationRound, TimeDelta};
 
+use super::sql::configs::Configs;
 use super::work::{LEASE, Runnable};
 use super::{AppConfig, logs, sql};
 use crate::Service;
@@ -84,19 +85,22 @@ pub(super) struct Waiting {
 }
 
 impl Service {
-    /// Takes the task that has waited longest for the organization whose turn it is, of those that may have one. A
-    /// configuration has one at a time.
-    pub async fn claim_app_task(
+    /// Whose turn it is to have a task carried out, of those that may begin.
+    pub async fn next_for_app_tasks(
         &self,
-        worker: WorkerId,
         rotation: &Rotation,
         may_begin: &mut (dyn FnMut(OrganizationId) -> bool + Send),
-    ) -> Result<Option<AppTask>> {
+    ) -> Result<Option<OrganizationId>> {
         let mut round = rotation.take().await;
-        let Some(organization) = self.next_for_tasks(&round, may_begin).await? else {
-            return Ok(None);
-        };
-        round.served(organization);
+        let next = self.next_for_tasks(&round, may_begin).await?;
+        if let Some(organization) = next {
+            round.served(organization);
+        }
+        Ok(next)
+    }
+
+    /// Takes the task that has waited longest for the organization. A configuration has one at a time.
+    pub async fn claim_app_task(&self, worker: WorkerId, organization: OrganizationId) -> Result<Option<AppTask>> {
         let mut db = self.write().await?;
         // Others may have been faster.
         let Some(waiting) = sql::tasks::lock_due(&mut db, organization).await? else {
@@ -111,8 +115,8 @@ impl Service {
             db.commit_unrecorded().await?;
             return Ok(None);
         };
-        let runnable = self.runnable(&mut db, config).await?;
         db.commit_unrecorded().await?;
+        let runnable = self.runnable(config).await?;
         Ok(runnable.map(|runnable| AppTask {
             id: waiting.id,
             kind: waiting.kind,
@@ -252,23 +256,16 @@ async fn count_job(db: &mut Writing, config: &AppConfig) -> Result<Time> {
     Ok(until - JOBS_AHEAD)
 }
 
-/// Makes the schedule of a configuration what its code offers.
-pub(super) async fn schedule(db: &mut Writing, config: &AppConfig, names: &[&str]) -> Result<()> {
-    let scheduled = sql::tasks::scheduled(db, config.id).await?;
-    for (id, name) in &scheduled {
-        if !names.contains(&name.as_str()) {
-            sql::tasks::delete(db, *id).await?;
-        }
-    }
+/// Makes the schedules of these configurations what the code offers, as long as they are on: by one statement for each of its functions,
+/// however many configurations there are.
+pub(super) async fn schedule(db: &mut Writing, configs: Configs, names: &[&str]) -> Result<()> {
     let now = db.now;
-    for name in names {
-        if !scheduled.iter().any(|(_, known)| known == name) {
-            let id = AppTaskId(db.uuid());
-            let at = next_turn(name, now);
-            sql::tasks::insert(db, id, config, TaskKind::Schedule, name, "null", at).await?;
+    for name in SCHEDULED {
+        if names.contains(&name) {
+            sql::configs::schedule(db, configs, name, next_turn(name, now)).await?;
         }
     }
-    Ok(())
+    sql::configs::unschedule(db, configs, names).await
 }
 
 /// Full minutes, hours and days in UTC.

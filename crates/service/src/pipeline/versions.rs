@@ -10,6 +10,37 @@ use crate::error::{Error, Result};
 /// So many versions of an app are kept, the current one included.
 pub(super) const KEPT: i64 = 10;
 
+/// What the files of an app may have in sum, and what is run of them, each as it is kept: as JSON.
+const MOST_BYTES: usize = 8 << 20;
+
+/// How long the parts of a version are, as they are kept.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KeptBytes {
+    pub(super) files: usize,
+    pub(super) code: usize,
+}
+
+impl KeptBytes {
+    /// Whoever adds a file to those that are there adds to all of them.
+    pub(super) fn check(self) -> Result<()> {
+        let most = MOST_BYTES >> 20;
+        let detail = if self.files > MOST_BYTES {
+            format!("the files of an app may have at most {most} MB together, as JSON")
+        } else if self.code > MOST_BYTES {
+            format!("what is run of an app's files may have at most {most} MB together, as JSON")
+        } else {
+            return Ok(());
+        };
+        Err(Error::invalid("source", "max_length", detail))
+    }
+}
+
+/// The same before anything is made of the files.
+pub fn check_source(files: &Files) -> Result<()> {
+    let files = serde_json::to_string(files).map_or(usize::MAX, |text| text.len());
+    KeptBytes { files, code: 0 }.check()
+}
+
 /// What whoever read an app's code found in it. Each part is kept apart, and read by those who need it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Package {

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use super::logs::{self, Level};
 use super::pins::{as_approved, as_run};
+use super::sql::configs::Configs;
 use super::{AllowedHosts, App, AppConfig, sql};
 use crate::Service;
 use crate::access::Who;
@@ -81,8 +82,8 @@ impl DueAfter {
 pub struct Runnable {
     pub app: App,
     pub config: AppConfig,
-    /// As it is run; see [`super::Package`].
-    pub code: Value,
+    /// How long its code is, which is read when it is needed: [`Service::app_code`].
+    pub code_bytes: usize,
     /// What it is told, secrets and defaults included.
     pub values: Map<String, Value>,
     pub hosts: AllowedHosts,
@@ -166,8 +167,8 @@ impl Service {
         sql::configs::save(&mut db, &config).await?;
         sql::configs::hold(&mut db, id, Some(worker)).await?;
         let attempt = config.attempt;
-        let runnable = self.runnable(&mut db, config).await?;
         db.commit_unrecorded().await?;
+        let runnable = self.runnable(config).await?;
         Ok(runnable.map(|runnable| AppJob {
             runnable,
             worker,
@@ -200,13 +201,20 @@ impl Service {
             (config.enabled, config.due_at) = (false, None);
             config.updated_at = db.now;
             entries.extend(Entry::updated(&before, &config).map(|entry| entry.named("disabled")));
-            super::tasks::schedule(&mut db, &config, &[]).await?;
             self.tell_of_end(&mut db, &config).await?;
         }
         sql::configs::save(&mut db, &config).await?;
+        if is_over {
+            super::tasks::schedule(&mut db, Configs::one(&config), &[]).await?;
+        }
         sql::configs::hold(&mut db, id, None).await?;
         db.commit(&Who::system(), &entries).await?;
         Ok(true)
+    }
+
+    /// What is run, as JSON; see [`super::Package`]. None: it is gone.
+    pub async fn app_code(&self, runnable: &Runnable) -> Result<Option<String>> {
+        sql::versions::code(&mut self.core.store.read().await?, &runnable.app).await
     }
 
     async fn tell_of_end(&self, db: &mut Writing, config: &AppConfig) -> Result<()> {
@@ -223,21 +231,22 @@ impl Service {
         mail::notify(db, &self.core.instance, config.organization_id, &letter, addresses).await
     }
 
-    /// None: there is no code to run.
-    pub(super) async fn runnable(&self, db: &mut Writing, config: AppConfig) -> Result<Option<Runnable>> {
-        let Some(app) = sql::apps::any(db, config.app_id).await? else {
+    /// None: there is no code to run. Nobody waits for this before the writer.
+    pub(super) async fn runnable(&self, config: AppConfig) -> Result<Option<Runnable>> {
+        let mut db = self.core.store.read().await?;
+        let Some(app) = sql::apps::any(&mut db, config.app_id).await? else {
             return Ok(None);
         };
-        let app = as_approved(db, app, &config).await?;
-        let app = as_run(db, app).await?;
-        let Some(code) = sql::versions::code(db, &app).await? else {
+        let app = as_approved(&mut db, app, &config).await?;
+        let app = as_run(&mut db, app).await?;
+        let Some(kept) = sql::versions::kept_bytes(&mut db, app.id, app.version).await? else {
             return Ok(None);
         };
         let values = self.config_values(&app, &config)?;
         Ok(Some(Runnable {
             hosts: AllowedHosts::new(&app, config.allowed_hosts.as_deref(), &self.own_values(&config)?),
             values,
-            code,
+            code_bytes: kept.code,
             app,
             config,
         }))

@@ -15,7 +15,7 @@ use crate::members::Door;
 use crate::sessions::{self, Opening};
 use crate::text::{Email, one_line};
 use crate::users::{self, NewUser, Person, User};
-use crate::{Service, invites, members};
+use crate::{Service, invites, members, organizations};
 
 impl Service {
     /// How somebody with this address may sign in. Looks at the domain alone, so it tells nothing about accounts.
@@ -132,6 +132,10 @@ impl Service {
             }
             return Ok((user, Vec::new()));
         }
+        // Before the account, as everybody does who changes members.
+        if let Some(domain) = domain {
+            organizations::sql::lock(db, domain.organization_id).await?;
+        }
         let found = users::sql::by_email(db, email).await?;
         let (user, mut entries) = match found {
             Some(user) if gives_way(db, domain, &user, vouched).await? => {
@@ -198,6 +202,7 @@ impl Service {
         if members::has_address(db, domain.organization_id, &own).await? {
             return Ok(Vec::new());
         }
+        organizations::sql::lock(db, domain.organization_id).await?;
         let invite = invites::sql::by_target(db, domain.organization_id, &own).await?;
         let invite = invite.filter(|invite| !invite.is_expired(db.now));
         let level = match &invite {

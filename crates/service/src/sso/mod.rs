@@ -177,13 +177,13 @@ async fn some_owner_gets_in(
 pub(crate) async fn forget_old_providers(db: &mut Writing, before: &Domain, after: &Domain, by: Level) -> Result<()> {
     let (saml, oidc) = (Sso::Saml.provider(Some(after.id)), Sso::Oidc.provider(Some(after.id)));
     if before.saml_entity_id != after.saml_entity_id {
-        sql::unlink_provider(db, &saml).await?;
+        sql::unlink(db, None, &[saml]).await?;
     } else if (&before.saml_acs_url, &before.saml_x509_cert) != (&after.saml_acs_url, &after.saml_x509_cert) {
         sql::unlink_above(db, &saml, after.organization_id, by).await?;
     }
     // Some providers name people differently to each client.
     if (&before.oidc_issuer, &before.oidc_client_id) != (&after.oidc_issuer, &after.oidc_client_id) {
-        sql::unlink_provider(db, &oidc).await?;
+        sql::unlink(db, None, &[oidc]).await?;
     } else if before.oidc_client_secret != after.oidc_client_secret {
         sql::unlink_above(db, &oidc, after.organization_id, by).await?;
     }
@@ -193,18 +193,24 @@ pub(crate) async fn forget_old_providers(db: &mut Writing, before: &Domain, afte
 /// Somebody becomes an owner. What the organization's providers said of them before was said of somebody below, without asking
 /// them, so it ends: links and sessions. An owner connects their account themselves.
 pub(crate) async fn forget_owner(db: &mut Writing, organization: OrganizationId, user: UserId) -> Result<()> {
-    for domain in domains::sql::ids(db, organization).await? {
-        for sso in [Sso::Saml, Sso::Oidc] {
-            sql::unlink(db, user, &sso.provider(Some(domain))).await?;
-        }
-    }
+    let domains = domains::sql::ids(db, organization).await?;
+    sql::unlink(db, Some(user), &providers_of(&domains)).await?;
     sessions::sql::delete_vouched(db, user, organization).await
 }
 
 /// What a domain leaves behind when it goes.
 pub(crate) async fn forget_domain(db: &mut Writing, domain: DomainId) -> Result<()> {
-    for sso in [Sso::Saml, Sso::Oidc] {
-        sql::unlink_provider(db, &sso.provider(Some(domain))).await?;
-    }
+    sql::unlink(db, None, &providers_of(&[domain])).await?;
     sql::delete_attempts(db, domain).await
+}
+
+/// The same of all domains of an organization that goes. Attempts go with it.
+pub(crate) async fn forget_organization(db: &mut Writing, organization: OrganizationId) -> Result<()> {
+    let domains = domains::sql::ids(db, organization).await?;
+    sql::unlink(db, None, &providers_of(&domains)).await
+}
+
+fn providers_of(domains: &[DomainId]) -> Vec<String> {
+    let of_one = |domain: &DomainId| [Sso::Saml, Sso::Oidc].map(|sso| sso.provider(Some(*domain)));
+    domains.iter().flat_map(of_one).collect()
 }

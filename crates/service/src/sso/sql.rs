@@ -1,8 +1,9 @@
 use auth::key::SecretHash;
+use sqlx::QueryBuilder;
 
 use super::{Attempt, Newcomer};
 use crate::clock::Time;
-use crate::db::{Session, Writing, changed, on};
+use crate::db::{Connection, Session, Writing, answered, changed, on};
 use crate::error::{Error, Result};
 use crate::id::{DomainId, OrganizationId, UserId};
 use crate::level::Level;
@@ -87,15 +88,35 @@ pub(super) async fn unlink_above(
     Ok(())
 }
 
-pub(super) async fn unlink(db: &mut Writing, user: UserId, provider: &str) -> Result<()> {
-    const SQL: &str = "DELETE FROM user_identity WHERE user_id = $1 AND provider = $2";
-    changed!(db, sqlx::query(SQL).bind(user).bind(provider))?;
-    Ok(())
-}
-
-pub(super) async fn unlink_provider(db: &mut Writing, provider: &str) -> Result<()> {
-    const SQL: &str = "DELETE FROM user_identity WHERE provider = $1";
-    changed!(db, sqlx::query(SQL).bind(provider))?;
+/// One person, or everybody, from all of these.
+pub(super) async fn unlink(db: &mut Writing, user: Option<UserId>, providers: &[String]) -> Result<()> {
+    macro_rules! delete {
+        ($driver:ty, $conn:ident) => {{
+            let mut query = QueryBuilder::<$driver>::new("DELETE FROM user_identity WHERE provider IN (");
+            let mut list = query.separated(", ");
+            for provider in providers {
+                list.push_bind(provider);
+            }
+            query.push(")");
+            if let Some(user) = user {
+                query.push(" AND user_id = ").push_bind(user);
+            }
+            query.build().execute($conn).await?;
+        }};
+    }
+    if providers.is_empty() {
+        return Ok(());
+    }
+    match db.connection() {
+        Connection::Sqlite(conn) => delete!(sqlx::Sqlite, conn),
+        Connection::Postgres(conn) => {
+            answered(async {
+                delete!(sqlx::Postgres, conn);
+                Ok(())
+            })
+            .await?;
+        }
+    }
     Ok(())
 }
 

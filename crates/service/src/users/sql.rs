@@ -131,7 +131,9 @@ pub(super) async fn standing(db: &mut Session, user: UserId) -> Result<Option<St
         totp_confirmed_at IS NOT NULL AS is_2fa_enabled, \
         EXISTS (SELECT 1 FROM user_identity i WHERE i.user_id = app_user.id) AS has_social_auth, \
         (SELECT count(*) FROM backup_code b WHERE b.user_id = app_user.id) AS backup_codes, \
-        current_organization_id, is_operator FROM app_user WHERE id = $1";
+        (SELECT m.organization_id FROM member m WHERE m.user_id = app_user.id \
+            AND m.organization_id = app_user.current_organization_id) AS current_organization_id, \
+        is_operator FROM app_user WHERE id = $1";
     Ok(on!(db, conn => sqlx::query_as(SQL).bind(user).fetch_optional(conn))?)
 }
 

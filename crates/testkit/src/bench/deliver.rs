@@ -51,6 +51,7 @@ pub async fn deliver(store: &Path, root: &Path, form: Form, is_s3: bool) -> anyh
         schema: events::schema(&scan.query),
         is_custom: false,
         is_resend: false,
+        resumed_after: exports::Receipt::default(),
         acknowledged: exports::Acknowledged::default(),
     };
 

@@ -77,7 +77,7 @@ impl Person {
 }
 
 /// Where packages are that were not installed for the whole machine.
-fn folder() -> PathBuf {
+pub fn folder() -> PathBuf {
     let folder = std::env::var_os("TESTKIT_PARTS").map(PathBuf::from);
     folder.expect("run `cargo xtask test`, or set TESTKIT_PARTS")
 }

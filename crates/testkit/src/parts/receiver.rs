@@ -15,6 +15,7 @@ pub struct Received {
     pub status: u16,
     pub path: String,
     pub content_type: String,
+    pub idempotency_key: Option<String>,
     pub size: usize,
     pub body: Value,
 }

@@ -197,6 +197,7 @@ mod tests {
             schema: Arc::new(Schema::empty()),
             is_custom: false,
             is_resend: false,
+            resumed_after: crate::Receipt::default(),
             acknowledged: crate::Acknowledged::default(),
         };
         let options = FileOptions {

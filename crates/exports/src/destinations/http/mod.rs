@@ -1,7 +1,8 @@
 //! Sends events to an HTTP endpoint, as batches that PostHog's own takes.
 //!
-//! What was sent cannot be taken back: a delivery that is tried again sends some events again, under the same uuids, by
-//! which the receiver tells them from new ones.
+//! What was sent cannot be taken back: a delivery that is tried again goes on behind the last request that was acknowledged. A
+//! request whose answer was lost is sent again, with the same `Idempotency-Key` and the same uuids, by which the receiver
+//! tells its events from new ones.
 
 mod batch;
 mod send;
@@ -9,6 +10,7 @@ mod send;
 use arrow::array::RecordBatch;
 use async_trait::async_trait;
 use hogql::{Column, Model, Query};
+use service::RunId;
 use service::batch_exports::destination::Http as Config;
 
 use super::sql::{Plan, Trial};
@@ -57,8 +59,16 @@ impl Deliver for Http {
             receiver: self.receiver.clone(),
             columns: Columns::of(&delivery.schema)?,
             batch: Batch::new(self.receiver.token()),
-            acknowledged: delivery.acknowledged.clone(),
+            run: delivery.run,
+            acknowledged: {
+                delivery.acknowledged.add(delivery.resumed_after);
+                delivery.acknowledged.clone()
+            },
         })))
+    }
+
+    fn resumes(&self) -> bool {
+        true
     }
 
     async fn test(&self) -> Vec<Step> {
@@ -80,6 +90,7 @@ struct Sending {
     receiver: Receiver,
     columns: Columns,
     batch: Batch,
+    run: RunId,
     acknowledged: Acknowledged,
 }
 
@@ -89,7 +100,9 @@ impl Sending {
         let rows = full.events();
         let body = full.close();
         let bytes = body.len() as u64;
-        self.receiver.send(body).await?;
+        // Requests end where rows make them full, so a repeated attempt cuts the same ones behind the same row.
+        let key = format!("{}-{}", self.run, self.acknowledged.read().rows);
+        self.receiver.send(body, &key).await?;
         self.acknowledged.add(Receipt { rows, bytes });
         Ok(())
     }

@@ -65,11 +65,11 @@ impl Receiver {
             .map_err(|refusal| Error::lasting(refusal.to_string(), refusal))
     }
 
-    /// Sends a body, and again after a while if that may help.
-    pub(super) async fn send(&self, body: Bytes) -> Result<(), Error> {
+    /// Sends a body, and again after a while if that may help. `key` tells the receiver that it is the same.
+    pub(super) async fn send(&self, body: Bytes, key: &str) -> Result<(), Error> {
         let mut pauses = self.pauses.iter().copied();
         loop {
-            let Err(Refused { error, pause }) = self.post(body.clone()).await else {
+            let Err(Refused { error, pause }) = self.post(body.clone(), Some(key)).await else {
                 return Ok(());
             };
             let Some(usual) = pauses.next().filter(|_| !error.is_lasting) else {
@@ -85,15 +85,19 @@ impl Receiver {
     }
 
     pub(super) async fn try_once(&self, body: Bytes) -> Result<(), Error> {
-        self.post(body).await.map_err(|refused| refused.error)
+        self.post(body, None).await.map_err(|refused| refused.error)
     }
 
-    async fn post(&self, body: Bytes) -> Result<(), Refused> {
+    async fn post(&self, body: Bytes, key: Option<&str>) -> Result<(), Refused> {
         let plain = |error| Refused { error, pause: None };
-        let request = Request::builder()
+        let mut request = Request::builder()
             .method(Method::POST)
             .uri(&self.url)
-            .header(header::CONTENT_TYPE, "application/json")
+            .header(header::CONTENT_TYPE, "application/json");
+        if let Some(key) = key {
+            request = request.header("idempotency-key", key);
+        }
+        let request = request
             .body(body)
             .map_err(|cause| plain(Error::lasting("the url is not a URL", cause)))?;
         let asking = async {
@@ -187,7 +191,7 @@ mod tests {
         };
         tokio::select! {
             () = silent => panic!("it was asked more than twice"),
-            sent = receiver.send("{}".into()) => assert!(!sent.unwrap_err().is_lasting),
+            sent = receiver.send("{}".into(), "key") => assert!(!sent.unwrap_err().is_lasting),
         }
     }
 }

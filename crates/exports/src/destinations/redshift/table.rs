@@ -172,6 +172,7 @@ mod tests {
             schema: events::schema(&crate::layout::table(Model::Events)),
             is_custom: false,
             is_resend: false,
+            resumed_after: crate::Receipt::default(),
             acknowledged: crate::Acknowledged::default(),
         };
         let table = Table::target("public", "events").unwrap();

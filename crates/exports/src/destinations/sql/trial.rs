@@ -84,6 +84,7 @@ pub(in crate::destinations) fn sample(layout: &Query) -> Delivery {
         schema: events::schema(layout),
         is_custom: false,
         is_resend: false,
+        resumed_after: crate::Receipt::default(),
         acknowledged: crate::Acknowledged::default(),
     }
 }

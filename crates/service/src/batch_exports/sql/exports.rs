@@ -12,6 +12,7 @@ use crate::clock::Time;
 use crate::db::{Connection, Session, Writing, answered, changed, listed, on, within_reach};
 use crate::error::{Error, Result};
 use crate::id::{BackfillId, ExportId, OrganizationId, TeamId};
+use crate::organizations;
 use crate::page::{Page, Window};
 
 macro_rules! columns {
@@ -172,6 +173,10 @@ pub(in super::super) async fn after(db: &mut Session, id: ExportId, most: i64) -
 
 /// Whoever asks looks at whose it is.
 pub(in super::super) async fn lock(db: &mut Writing, id: ExportId) -> Result<Option<BatchExport>> {
+    const OWNER: &str = "SELECT organization_id FROM batch_export WHERE id = $1";
+    let owner: Option<OrganizationId> = on!(db, conn => sqlx::query_scalar(OWNER).bind(id).fetch_optional(conn))?;
+    let Some(owner) = owner else { return Ok(None) };
+    organizations::sql::keep(db, owner).await?;
     let sql = db.pick(select!("WHERE id = $1"), select!("WHERE id = $1 FOR NO KEY UPDATE"));
     let row: Option<Row> = on!(db, conn => sqlx::query_as(sql).bind(id).fetch_optional(conn))?;
     row.map(BatchExport::try_from).transpose()
@@ -197,7 +202,11 @@ pub(in super::super) async fn is_due(db: &mut Session, now: Time) -> Result<bool
 pub(in super::super) async fn lock_due(db: &mut Writing, limit: usize) -> Result<Vec<BatchExport>> {
     let sql = db.pick(
         select!("WHERE next_run_at <= $1 ORDER BY next_run_at LIMIT $2"),
-        select!("WHERE next_run_at <= $1 ORDER BY next_run_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED"),
+        select!(
+            "WHERE id IN (SELECT e.id FROM batch_export e JOIN organization o ON o.id = e.organization_id \
+             WHERE e.next_run_at <= $1 ORDER BY e.next_run_at LIMIT $2 \
+             FOR NO KEY UPDATE OF e SKIP LOCKED FOR KEY SHARE OF o SKIP LOCKED) ORDER BY next_run_at"
+        ),
     );
     let (now, limit) = (db.now, i64::try_from(limit).unwrap_or(i64::MAX));
     let rows = on!(db, conn => sqlx::query_as(sql).bind(now).bind(limit).fetch_all(conn))?;

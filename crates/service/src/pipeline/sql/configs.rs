@@ -1,7 +1,5 @@
 //! What a caller asks for names the organization; the workers' statements go over all of them.
 
-use std::collections::HashSet;
-
 use serde_json::{Map, Value};
 use sqlx::types::Json;
 
@@ -10,7 +8,7 @@ use crate::clock::Time;
 use crate::db::{Session, Writing, changed, listed, on, within_reach};
 use crate::error::{Error, Result};
 use crate::id::{AppConfigId, AppId, OrganizationId, TeamId, WorkerId};
-use crate::page::{Page, Window};
+use crate::page::{self, Page, Window};
 use crate::pipeline::schema::SecretChange;
 use crate::pipeline::{App, AppConfig, Collection, DueAfter, DueApp, Place, limits};
 
@@ -89,6 +87,12 @@ impl TryFrom<Row> for AppConfig {
     }
 }
 
+impl Row {
+    fn bytes(&self) -> usize {
+        limits::size_of_map(&self.config)
+    }
+}
+
 fn all(rows: Vec<Row>) -> Result<Vec<AppConfig>> {
     rows.into_iter().map(AppConfig::try_from).collect()
 }
@@ -119,8 +123,8 @@ pub(in super::super) async fn page(
     const ROWS: &str = seen!(select!(""), "AND c.app_id = $3 ORDER BY c.id LIMIT $4 OFFSET $5");
     const COUNT: &str = count!("AND c.app_id = $3");
     let (teams, Window { limit, offset }) = (listed(teams), window);
-    let rows = on!(db, conn => sqlx::query_as(ROWS)
-        .bind(organization).bind(&teams).bind(app).bind(limit).bind(offset).fetch_all(conn))?;
+    let rows = on!(db, conn => page::read(sqlx::query_as(ROWS)
+        .bind(organization).bind(&teams).bind(app).bind(limit).bind(offset).fetch(conn), Row::bytes))?;
     let count = on!(db, conn => sqlx::query_scalar(COUNT).bind(organization).bind(&teams).bind(app).fetch_one(conn))?;
     let items = all(rows)?;
     Ok(Page { items, count })
@@ -140,58 +144,159 @@ pub(in super::super) async fn page_of_enabled(
     );
     const COUNT: &str = count!("AND c.enabled AND a.collection = $3");
     let (teams, name, Window { limit, offset }) = (listed(teams), collection.name(), window);
-    let rows = on!(db, conn => sqlx::query_as(ROWS)
-        .bind(organization).bind(&teams).bind(name).bind(limit).bind(offset).fetch_all(conn))?;
+    let rows = on!(db, conn => page::read(sqlx::query_as(ROWS)
+        .bind(organization).bind(&teams).bind(name).bind(limit).bind(offset).fetch(conn), Row::bytes))?;
     let count = on!(db, conn => sqlx::query_scalar(COUNT).bind(organization).bind(&teams).bind(name).fetch_one(conn))?;
     let items = all(rows)?;
     Ok(Page { items, count })
 }
 
-/// Of every organization that uses it, kept from changing until the use case ends: workers write how far they got. Without what they
-/// tell the app, which may be large: [`load_values`] reads that of one.
-pub(in super::super) async fn lock_all_of_app(db: &mut Writing, app: AppId) -> Result<Vec<AppConfig>> {
+/// Keeps those of every organization that uses the app from changing until the use case ends: workers write how far they got.
+pub(in super::super) async fn lock_all_of_app(db: &mut Writing, app: AppId) -> Result<()> {
     let sql = db.pick(
-        select!("'{}' AS config, NULL AS secrets", "WHERE c.app_id = $1 ORDER BY c.id"),
+        "SELECT id FROM pipeline_config WHERE app_id = $1",
+        "SELECT id FROM pipeline_config WHERE app_id = $1 ORDER BY id FOR NO KEY UPDATE",
+    );
+    let _: Vec<AppConfigId> = on!(db, conn => sqlx::query_scalar(sql).bind(app).fetch_all(conn))?;
+    Ok(())
+}
+
+/// Of every other organization that uses it, without what they tell the app, which may be large.
+pub(in super::super) async fn of_others(db: &mut Writing, app: &App) -> Result<Vec<AppConfig>> {
+    let sql = db.pick(
+        select!(
+            "'{}' AS config, NULL AS secrets",
+            "WHERE c.app_id = $1 AND c.organization_id <> $2 ORDER BY c.id"
+        ),
         select!(
             "'{}'::jsonb AS config, NULL::bytea AS secrets",
-            "WHERE c.app_id = $1 ORDER BY c.id FOR NO KEY UPDATE OF c"
+            "WHERE c.app_id = $1 AND c.organization_id <> $2 ORDER BY c.id"
         ),
     );
-    all(on!(db, conn => sqlx::query_as(sql).bind(app).fetch_all(conn))?)
+    all(on!(db, conn => sqlx::query_as(sql).bind(app.id).bind(app.organization_id).fetch_all(conn))?)
+}
+
+/// One configuration, or all that an organization has of an app.
+#[derive(Debug, Clone, Copy)]
+pub(in super::super) struct Configs {
+    app: AppId,
+    organization: OrganizationId,
+    first: AppConfigId,
+    last: AppConfigId,
+}
+
+impl Configs {
+    pub(in super::super) fn one(config: &AppConfig) -> Self {
+        Self {
+            app: config.app_id,
+            organization: config.organization_id,
+            first: config.id,
+            last: config.id,
+        }
+    }
+
+    /// Of the app's own organization.
+    pub(in super::super) fn own(app: &App) -> Self {
+        Self {
+            app: app.id,
+            organization: app.organization_id,
+            first: AppConfigId(0),
+            last: AppConfigId(i64::MAX),
+        }
+    }
+}
+
+/// Those configurations `c` that [`Configs`] names, which takes `$1` to `$4`: see [`bound`].
+macro_rules! among {
+    () => {
+        "c.app_id = $1 AND c.organization_id = $2 AND c.id BETWEEN $3 AND $4"
+    };
+}
+
+/// A query about configurations, with which they are.
+macro_rules! bound {
+    ($sql:expr, $configs:expr) => {
+        sqlx::query($sql)
+            .bind($configs.app)
+            .bind($configs.organization)
+            .bind($configs.first)
+            .bind($configs.last)
+    };
+}
+
+/// Gives them the version, and has those that are on wait for events, if the app takes any.
+pub(in super::super) async fn settle(
+    db: &mut Writing,
+    configs: Configs,
+    version: i64,
+    takes_events: bool,
+) -> Result<()> {
+    const SQL: &str = concat!(
+        "UPDATE pipeline_config AS c SET version = $5, due_at = CASE WHEN c.enabled AND $6 THEN COALESCE(c.due_at, $7) END WHERE ",
+        among!(),
+        " AND (c.version <> $5 OR (c.due_at IS NULL) = (c.enabled AND $6))"
+    );
+    let now = db.now;
+    changed!(db, bound!(SQL, configs).bind(version).bind(takes_events).bind(now))?;
+    Ok(())
+}
+
+/// Has a function called by the clock, from this time on, for each of them that is on.
+pub(in super::super) async fn schedule(db: &mut Writing, configs: Configs, name: &str, due_at: Time) -> Result<()> {
+    macro_rules! insert {
+        ($id:literal) => {
+            concat!(
+                "INSERT INTO pipeline_task (id, organization_id, config_id, kind, name, payload, due_at, attempt, created_at) SELECT ",
+                $id,
+                ", c.organization_id, c.id, 'schedule', $5, 'null', $6, 0, $7 FROM pipeline_config c WHERE ",
+                among!(),
+                " AND c.enabled ON CONFLICT (config_id, name) WHERE kind = 'schedule' DO NOTHING"
+            )
+        };
+    }
+    let sql = db.pick(insert!("randomblob(16)"), insert!("gen_random_uuid()"));
+    let now = db.now;
+    changed!(db, bound!(sql, configs).bind(name).bind(due_at).bind(now))?;
+    Ok(())
+}
+
+/// Ends what is called by the clock and is none of these functions, or belongs to one that is off.
+pub(in super::super) async fn unschedule(db: &mut Writing, configs: Configs, names: &[&str]) -> Result<()> {
+    const SQL: &str = concat!(
+        "DELETE FROM pipeline_task WHERE kind = 'schedule' \
+         AND config_id IN (SELECT c.id FROM pipeline_config c WHERE ",
+        among!(),
+        ") AND ($5 NOT LIKE '%,' || name || ',%' OR config_id IN (SELECT c.id FROM pipeline_config c WHERE ",
+        among!(),
+        " AND NOT c.enabled))"
+    );
+    changed!(db, bound!(SQL, configs).bind(listed(names)))?;
+    Ok(())
 }
 
 /// Those of the app's own organization that may have a value of a field that becomes a secret, or is one no longer. Which secrets one has
 /// is itself encrypted.
-pub(in super::super) async fn concerned(
-    db: &mut Writing,
-    app: &App,
-    secrets: &SecretChange,
-) -> Result<HashSet<AppConfigId>> {
+pub(in super::super) async fn concerned(db: &mut Writing, app: &App, secrets: &SecretChange) -> Result<Vec<AppConfig>> {
     if !secrets.is_any() {
-        return Ok(HashSet::new());
+        return Ok(Vec::new());
     }
     let sql = db.pick(
-        "SELECT id FROM pipeline_config WHERE app_id = $1 AND organization_id = $2 AND (($3 AND secrets IS NOT NULL) \
-            OR EXISTS (SELECT 1 FROM json_each(config) own JOIN json_each($4) added ON added.value = own.key))",
-        "SELECT id FROM pipeline_config WHERE app_id = $1 AND organization_id = $2 AND (($3 AND secrets IS NOT NULL) \
-            OR EXISTS (SELECT 1 FROM jsonb_object_keys(config) own JOIN jsonb_array_elements_text($4) added ON added = own))",
+        select!(
+            "WHERE c.app_id = $1 AND c.organization_id = $2 AND (($3 AND c.secrets IS NOT NULL) \
+             OR EXISTS (SELECT 1 FROM json_each(c.config) own JOIN json_each($4) added ON added.value = own.key)) ORDER BY c.id"
+        ),
+        select!(
+            "WHERE c.app_id = $1 AND c.organization_id = $2 AND (($3 AND c.secrets IS NOT NULL) \
+             OR EXISTS (SELECT 1 FROM jsonb_object_keys(c.config) own JOIN jsonb_array_elements_text($4) added ON added = own)) \
+             ORDER BY c.id"
+        ),
     );
-    let ids: Vec<AppConfigId> = on!(db, conn => sqlx::query_scalar(sql)
+    all(on!(db, conn => sqlx::query_as(sql)
         .bind(app.id)
         .bind(app.organization_id)
         .bind(!secrets.removed.is_empty())
         .bind(Json(&secrets.added))
-        .fetch_all(conn))?;
-    Ok(ids.into_iter().collect())
-}
-
-/// What a configuration that is locked tells its app.
-pub(in super::super) async fn load_values(db: &mut Writing, config: &mut AppConfig) -> Result<()> {
-    const SQL: &str = "SELECT config, secrets FROM pipeline_config WHERE id = $1";
-    let (values, secrets): (Json<Map<String, Value>>, Option<Vec<u8>>) =
-        on!(db, conn => sqlx::query_as(SQL).bind(config.id).fetch_one(conn))?;
-    (config.config, config.secrets) = (values.0, secrets);
-    Ok(())
+        .fetch_all(conn))?)
 }
 
 /// Others who change configurations of the organization wait. Workers, who only refer to it, do not.

@@ -113,11 +113,6 @@ pub(in super::super) async fn is_held(db: &mut Writing, id: AppTaskId, worker: W
     Ok(found.is_some())
 }
 
-pub(in super::super) async fn scheduled(db: &mut Session, config: AppConfigId) -> Result<Vec<(AppTaskId, String)>> {
-    const SQL: &str = "SELECT id, name FROM pipeline_task WHERE config_id = $1 AND kind = 'schedule'";
-    Ok(on!(db, conn => sqlx::query_as(SQL).bind(config).fetch_all(conn))?)
-}
-
 pub(in super::super) async fn count_jobs(db: &mut Session, config: AppConfigId) -> Result<i64> {
     const SQL: &str = "SELECT count(*) FROM pipeline_task WHERE config_id = $1 AND kind = 'job'";
     Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(config).fetch_one(conn))?)

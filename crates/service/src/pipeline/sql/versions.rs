@@ -9,7 +9,7 @@ use crate::db::{Session, Writing, changed, on};
 use crate::error::{Error, Result};
 use crate::id::{AppId, OrganizationId};
 use crate::pipeline::sites::Script;
-use crate::pipeline::versions::{KEPT, Manifest};
+use crate::pipeline::versions::{KEPT, KeptBytes, Manifest};
 use crate::pipeline::{App, Files, Offers, Package, Version, VersionName, VersionSeen};
 
 fn read<T: DeserializeOwned>(text: &str) -> Result<T> {
@@ -50,13 +50,22 @@ pub(in super::super) async fn files(db: &mut Session, app: &App) -> Result<Optio
     .await
 }
 
-pub(in super::super) async fn code(db: &mut Session, app: &App) -> Result<Option<Value>> {
-    part(
-        db,
-        "SELECT code FROM pipeline_version WHERE app_id = $1 AND number = $2",
-        app,
-    )
-    .await
+/// As it is run, as text: whoever runs it reads it.
+pub(in super::super) async fn code(db: &mut Session, app: &App) -> Result<Option<String>> {
+    const SQL: &str = "SELECT code FROM pipeline_version WHERE app_id = $1 AND number = $2";
+    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(app.id).bind(app.version).fetch_optional(conn))?)
+}
+
+/// How long the parts of a version are, without reading them. None: there is no such version.
+pub(in super::super) async fn kept_bytes(db: &mut Session, app: AppId, number: i64) -> Result<Option<KeptBytes>> {
+    const SQL: &str = "SELECT CAST(octet_length(files) AS BIGINT), CAST(octet_length(code) AS BIGINT) FROM pipeline_version \
+        WHERE app_id = $1 AND number = $2";
+    let row: Option<(i64, i64)> = on!(db, conn => sqlx::query_as(SQL).bind(app).bind(number).fetch_optional(conn))?;
+    let bytes = |length: i64| usize::try_from(length).unwrap_or_default();
+    Ok(row.map(|(files, code)| KeptBytes {
+        files: bytes(files),
+        code: bytes(code),
+    }))
 }
 
 pub(in super::super) async fn offers(db: &mut Session, app: &App) -> Result<Option<Offers>> {
@@ -180,6 +189,11 @@ pub(in super::super) async fn insert(db: &mut Writing, app: &App, package: &Pack
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
     let now = db.now;
     let (files, code) = (written(&package.files), written(&package.code));
+    KeptBytes {
+        files: files.len(),
+        code: code.len(),
+    }
+    .check()?;
     let (offers, scripts) = apart(&package.offers);
     let length: usize = scripts.iter().map(|(_, script)| script.len()).sum();
     let size = i64::try_from(files.len() + code.len() + offers.len() + length).unwrap_or(i64::MAX);

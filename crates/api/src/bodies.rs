@@ -1,0 +1,165 @@
+//! Bodies that share memory, by whose they are. Where it is full, whoever holds most loses the body that has been there for
+//! longest to somebody who holds less: those who send bodies that never end are many, or seem to be.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
+use std::net::IpAddr;
+
+use tokio::sync::oneshot;
+
+/// `W` says whose they are.
+#[derive(Debug)]
+pub(crate) struct Bodies<W> {
+    holders: HashMap<W, Holder>,
+    bytes: usize,
+}
+
+/// Where one of them is. Those with lower numbers were there before.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place<W> {
+    pub(crate) whose: W,
+    pub(crate) network: IpAddr,
+    pub(crate) number: u64,
+}
+
+#[derive(Debug, Default)]
+struct Holder {
+    bytes: usize,
+    bodies: BTreeMap<u64, Body>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Body {
+    pub(crate) network: IpAddr,
+    pub(crate) bytes: usize,
+    /// Told if it has to make room. None: it is there as a whole, and stays.
+    pub(crate) end: Option<End>,
+}
+
+pub(crate) type End = oneshot::Sender<()>;
+
+impl<W> Default for Bodies<W> {
+    fn default() -> Self {
+        Self {
+            holders: HashMap::new(),
+            bytes: 0,
+        }
+    }
+}
+
+impl<W: Copy + Eq + Hash> Bodies<W> {
+    pub(crate) fn add(&mut self, place: Place<W>, bytes: usize, end: Option<End>) {
+        let holder = self.holders.entry(place.whose).or_default();
+        let network = place.network;
+        holder.bodies.insert(place.number, Body { network, bytes, end });
+        holder.bytes += bytes;
+        self.bytes += bytes;
+    }
+
+    pub(crate) fn remove(&mut self, place: Place<W>) -> Option<Body> {
+        let holder = self.holders.get_mut(&place.whose)?;
+        let body = holder.bodies.remove(&place.number)?;
+        holder.bytes -= body.bytes;
+        self.bytes -= body.bytes;
+        if holder.bodies.is_empty() {
+            self.holders.remove(&place.whose);
+        }
+        Some(body)
+    }
+
+    /// Whether it did not have to make room.
+    pub(crate) fn has(&self, place: Place<W>) -> bool {
+        let holder = self.holders.get(&place.whose);
+        holder.is_some_and(|holder| holder.bodies.contains_key(&place.number))
+    }
+
+    /// Counts it as one of so many bytes, if it is still there.
+    pub(crate) fn resize(&mut self, place: Place<W>, bytes: usize) -> bool {
+        let body = self.remove(place);
+        let is_there = body.is_some();
+        if let Some(body) = body {
+            self.add(place, bytes, body.end);
+        }
+        is_there
+    }
+
+    /// Whom to tell from now on, if it is there.
+    pub(crate) fn set_end(&mut self, place: Place<W>, end: Option<End>) {
+        let holder = self.holders.get_mut(&place.whose);
+        if let Some(body) = holder.and_then(|holder| holder.bodies.get_mut(&place.number)) {
+            body.end = end;
+        }
+    }
+
+    /// How much all have.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn bytes_of(&self, whose: W) -> usize {
+        self.holders.get(&whose).map_or(0, |holder| holder.bytes)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.holders.is_empty() && self.bytes == 0
+    }
+
+    /// Ends a body of whoever holds most, if that is more than the one at this place would with so many bytes more.
+    pub(crate) fn end_any(&mut self, place: Place<W>, bytes: usize) -> Option<Body> {
+        let holders = self.holders.iter().filter(|(_, holder)| holder.may_lose());
+        let (&whose, most) = holders.max_by_key(|(_, holder)| holder.bytes)?;
+        if whose == place.whose {
+            return self.end_beside(place, bytes);
+        }
+        if most.bytes <= self.bytes_of(place.whose) + bytes {
+            return None;
+        }
+        let (network, _) = most.largest_network()?;
+        self.end_oldest(Place {
+            whose,
+            network,
+            ..place
+        })
+    }
+
+    /// The same among the networks of whoever has this place.
+    pub(crate) fn end_beside(&mut self, place: Place<W>, bytes: usize) -> Option<Body> {
+        let holder = self.holders.get(&place.whose)?;
+        let mine = holder.of_networks().remove(&place.network).unwrap_or_default();
+        let (network, most) = holder.largest_network()?;
+        (most > mine + bytes).then(|| self.end_oldest(Place { network, ..place }))?
+    }
+
+    /// Ends the one that has been there for longest, of the same holder and network as this place.
+    pub(crate) fn end_oldest(&mut self, place: Place<W>) -> Option<Body> {
+        let bodies = &self.holders.get(&place.whose)?.bodies;
+        let mut those = bodies.iter().filter(|(_, body)| body.network == place.network);
+        let (&number, _) = those.find(|(_, body)| body.end.is_some())?;
+        let mut body = self.remove(Place { number, ..place })?;
+        if let Some(end) = body.end.take() {
+            // Whoever does not listen has gone.
+            let _ = end.send(());
+        }
+        Some(body)
+    }
+}
+
+impl Holder {
+    fn may_lose(&self) -> bool {
+        self.bodies.values().any(|body| body.end.is_some())
+    }
+
+    /// What networks hold that may lose some of it.
+    fn of_networks(&self) -> HashMap<IpAddr, usize> {
+        let mut networks = HashMap::new();
+        for body in self.bodies.values().filter(|body| body.end.is_some()) {
+            *networks.entry(body.network).or_default() += body.bytes;
+        }
+        networks
+    }
+
+    fn largest_network(&self) -> Option<(IpAddr, usize)> {
+        self.of_networks().into_iter().max_by_key(|(_, bytes)| *bytes)
+    }
+}

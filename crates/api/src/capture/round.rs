@@ -1,3 +1,0 @@
-//! Lines of several who take turns.
-
-pub(super) use service::round::{Queue, Round};

@@ -1,0 +1,95 @@
+//! Large answers: how long a page is, and what happens to those that nobody reads.
+
+use std::collections::HashSet;
+
+use axum::body::Body;
+use axum::response::Response;
+use serde_json::json;
+use testkit::kit::bearer;
+use testkit::{Kit, on_both};
+use tower::ServiceExt;
+
+use crate::pipeline::create;
+
+const COLLECTION: &str = "pipeline_destinations";
+/// A page may have one more result than fits.
+const MOST_PAGE: usize = (4 << 20) + 300_000;
+
+/// The path of an app with 20 configurations. A control character takes six bytes in JSON, so that each takes 240 kB.
+async fn with_large_configs(kit: &Kit) -> String {
+    let fields = json!([{ "key": "text", "type": "string" }]);
+    let app = create(
+        kit,
+        COLLECTION,
+        json!({ "plugin_type": "source", "config_schema": fields }),
+    )
+    .await;
+    for order in 0..20 {
+        let config = json!({ "order": order, "config": { "text": "\u{1}".repeat(40_000) } });
+        let made = kit.post(&kit.member.key, &format!("{app}configs/"), config).await;
+        assert_eq!(made.status, 201, "{made:?}");
+    }
+    app
+}
+
+/// How many results are on each page of a list, from the first to the last. None of them is there twice, and none is left out.
+async fn pages(kit: &Kit, path: &str) -> Vec<usize> {
+    let (mut pages, mut ids, mut next) = (Vec::new(), HashSet::new(), Some(path.to_owned()));
+    while let Some(address) = next {
+        let page = kit.get(&kit.member.key, &address).await;
+        assert_eq!(page.status, 200, "{}", page.body["detail"]);
+        assert!(page.body.to_string().len() <= MOST_PAGE);
+        let results = page.body["results"].as_array().unwrap();
+        pages.push(results.len());
+        ids.extend(results.iter().map(|item| item["id"].to_string()));
+        next = page.body["next"].as_str().map(str::to_owned);
+        if next.is_none() {
+            assert_eq!(page.body["count"], json!(ids.len()));
+        }
+    }
+    assert_eq!(pages.iter().sum::<usize>(), ids.len());
+    pages
+}
+
+async fn ask(kit: &Kit, key: &str, path: &str) -> Response {
+    let request = bearer("GET", path, key).body(Body::empty()).unwrap();
+    kit.app.clone().oneshot(request).await.unwrap()
+}
+
+on_both! {
+    /// Security case A1: what is short in the database can be long as JSON.
+    async fn a_page_ends_early_when_it_is_large_and_the_next_goes_on(kit: Kit) {
+        let app = with_large_configs(&kit).await;
+        assert_eq!(pages(&kit, &format!("{app}configs/?limit=1000")).await, [18, 2]);
+        assert_eq!(pages(&kit, &format!("{app}configs/?limit=10")).await, [10, 10]);
+        kit.database.run("UPDATE pipeline_config SET enabled = TRUE").await;
+        assert_eq!(pages(&kit, &kit.at("pipeline_destinations/exports_unsubscribe_configs/")).await, [18, 2]);
+        let changes = json!([{ "action": "changed", "field": "text", "before": null, "after": "x".repeat(240_000) }]);
+        kit.database.run(&format!("UPDATE activity SET changes = '{changes}'")).await;
+        assert!(pages(&kit, &kit.at("activity/?limit=1000")).await.len() > 1);
+        assert!(pages(&kit, &kit.at("pipeline_destinations/activity/?limit=1000")).await.len() > 1);
+    }
+
+    /// Security case A1: answers that nobody reads.
+    async fn unread_answers_of_one_user_have_a_limit_and_leave_others_alone(kit: Kit) {
+        let app = with_large_configs(&kit).await;
+        let (path, small) = (format!("{app}configs/?limit=1000"), kit.at(""));
+        let mut unread = Vec::new();
+        let refused = loop {
+            let answer = ask(&kit, &kit.member.key, &path).await;
+            if answer.status() != 200 {
+                break answer;
+            }
+            unread.push(answer);
+            assert!(unread.len() < 60, "they are all kept");
+        };
+        assert!(unread.len() >= 4, "{}", unread.len());
+        assert_eq!((refused.status().as_u16(), refused.headers().contains_key("retry-after")), (503, true));
+        let refused = kit.get(&kit.member.key, &path).await;
+        assert_eq!(refused.code(), (503, "server_busy"), "{refused:?}");
+        assert_eq!(kit.get(&kit.member.key, &small).await.status, 200);
+        assert_eq!(kit.get(&kit.owner.key, &path).await.status, 200);
+        drop(unread);
+        assert_eq!(kit.get(&kit.member.key, &path).await.status, 200);
+    }
+}

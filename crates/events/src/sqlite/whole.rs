@@ -1,0 +1,77 @@
+//! The file as a whole: whose it is, copies of it, and whether it is sound.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, OpenFlags};
+use uuid::Uuid;
+
+use super::file;
+use crate::{Error, Result};
+
+/// What looking through the file may take at a start. Beyond it, the file counts as sound.
+const LONGEST_CHECK: Duration = Duration::from_secs(3);
+/// After how many steps of SQLite's machine the time is looked at.
+const STEPS: i32 = 10_000;
+
+pub(super) fn claim(path: &Path, instance: Uuid) -> Result<Uuid> {
+    let connection = file::open_to_write(path)?;
+    connection.execute(
+        "INSERT INTO instance (id, uuid) VALUES (1, ?1) ON CONFLICT DO NOTHING",
+        [instance.as_bytes()],
+    )?;
+    let uuid = connection.query_row("SELECT uuid FROM instance", [], |row| row.get::<_, [u8; 16]>(0))?;
+    Ok(Uuid::from_bytes(uuid))
+}
+
+/// Whatever is stored for a team has its number in one of these.
+pub(super) fn highest_team(connection: &Connection) -> Result<i64> {
+    let sql = "SELECT max(
+        (SELECT coalesce(max(CAST(substr(name, 7) AS INTEGER)), 0) FROM sqlite_schema WHERE name GLOB 'event_[0-9]*'),
+        (SELECT coalesce(max(team_id), 0) FROM person),
+        (SELECT coalesce(max(team_id), 0) FROM person_distinct_id),
+        (SELECT coalesce(max(team_id), 0) FROM person_properties))";
+    Ok(connection.query_row(sql, [], |row| row.get(0))?)
+}
+
+/// Copies a store as it is at one moment, while others read and write it, to a file that is not there yet.
+pub fn copy(from: &Path, to: &Path) -> Result<()> {
+    let connection = Connection::open_with_flags(from, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    connection.execute("VACUUM INTO ?1", [to.to_string_lossy()])?;
+    Ok(())
+}
+
+/// Looks through all of a store, and counts its events.
+pub fn check(path: &Path) -> Result<i64> {
+    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    said_ok(connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?)?;
+    let sql = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name GLOB 'event_[0-9]*'";
+    let mut names = connection.prepare(sql)?;
+    let names = names.query_map([], |row| row.get::<_, String>(0))?;
+    let counts = names.map(|name| {
+        let sql = format!("SELECT count(*) FROM \"{}\"", name?);
+        connection.query_row(&sql, [], |row| row.get::<_, i64>(0))
+    });
+    Ok(counts.sum::<rusqlite::Result<_>>()?)
+}
+
+/// Looks for damage, for as long as a start may take.
+pub(super) fn check_quickly(path: &Path) -> Result<()> {
+    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    let began = Instant::now();
+    connection.progress_handler(STEPS, Some(move || began.elapsed() > LONGEST_CHECK))?;
+    let found = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0));
+    match found.map_err(Error::from) {
+        // Interrupted: so far nothing was found.
+        Err(Error::Stopped) => Ok(()),
+        found => said_ok(found?),
+    }
+}
+
+fn said_ok(found: String) -> Result<()> {
+    if found == "ok" {
+        Ok(())
+    } else {
+        Err(Error::Damaged(found))
+    }
+}

@@ -1,0 +1,141 @@
+//! Making a backup, while servers run.
+
+use std::fs::{self, DirBuilder};
+use std::io::{Write, stdout};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail, ensure};
+use service::{Service, backup as database};
+use tokio::task::spawn_blocking;
+
+use super::files::{Copied, sync_folder};
+use super::{Backup, FORMAT, MANIFEST, Manifest, hex, postgres};
+use crate::settings::Settings;
+use crate::{commands, store};
+
+const DATABASE: &str = "hedgerow.sqlite";
+const DUMP: &str = "hedgerow.dump";
+const EVENTS: &str = "events.sqlite";
+
+pub(super) async fn run(backup: &Backup, settings: &Settings) -> anyhow::Result<()> {
+    let folder = &backup.folder;
+    ensure!(
+        !folder.try_exists()?,
+        "{} is there already: name another folder",
+        folder.display()
+    );
+    if settings.data.events_url.is_some() {
+        ensure!(
+            backup.events_to.is_some() || backup.without_events,
+            "the events are in ClickHouse, which copies them itself: say where to with --events-to, or --without-events"
+        );
+    } else {
+        ensure!(
+            backup.events_to.is_none(),
+            "--events-to is for events in ClickHouse: here they are a file, and go into the folder"
+        );
+    }
+    if let Some(file) = settings.sqlite_file() {
+        ensure!(file.try_exists()?, "there is no database at {}", file.display());
+    }
+    let service = commands::connect(settings).await?;
+    service.check_secret_key().await?;
+    // Under this name it is no backup yet, whatever happens.
+    let draft = folder.with_extension("unfinished");
+    let made = DirBuilder::new().mode(0o700).create(&draft);
+    made.with_context(|| format!("cannot make {}", draft.display()))?;
+    let manifest = copy(backup, settings, &service, &draft).await?;
+    let mut text = serde_json::to_vec_pretty(&manifest)?;
+    text.push(b'\n');
+    fs::write(draft.join(MANIFEST), text)?;
+    fs::File::open(draft.join(MANIFEST))?.sync_all()?;
+    sync_folder(&draft.join(MANIFEST))?;
+    fs::rename(&draft, folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    sync_folder(folder)?;
+    report(&manifest, folder, settings)
+}
+
+/// The database first: restored, it may then know less than the events, and repeats some runs; never does it count as delivered what
+/// is not there.
+async fn copy(backup: &Backup, settings: &Settings, service: &Service, folder: &Path) -> anyhow::Result<Manifest> {
+    let database_file = copy_database(settings, service, folder).await?;
+    let (events_file, events) = match settings.data.events_url {
+        _ if backup.without_events => (None, None),
+        None => copy_events(settings, folder.join(EVENTS)).await?,
+        Some(_) => {
+            let to = backup.events_to.as_deref().unwrap_or_default();
+            store::clickhouse(settings)
+                .await?
+                .copy_to(to)
+                .await
+                .context("ClickHouse did not copy the events")?;
+            (None, None)
+        }
+    };
+    Ok(Manifest {
+        format: FORMAT,
+        made_by: env!("CARGO_PKG_VERSION").to_owned(),
+        made_at: service.clock().now().to_rfc3339(),
+        instance: service.instance_uuid().await?,
+        secret_key_id: hex(&service.instance().sealer.id()),
+        database: service.store().kind().to_owned(),
+        database_file,
+        events_file,
+        events,
+    })
+}
+
+async fn copy_database(settings: &Settings, service: &Service, folder: &Path) -> anyhow::Result<Copied> {
+    if settings.sqlite_file().is_some() {
+        let file = folder.join(DATABASE);
+        service.store().copy_into(&file).await?;
+        database::check_file(&file).await?;
+        return Copied::of(folder, DATABASE);
+    }
+    let (url, folder) = (settings.database_url(), folder.to_owned());
+    spawn_blocking(move || {
+        let file = folder.join(DUMP);
+        postgres::dump(&url, &file)?;
+        postgres::check(&file)?;
+        Copied::of(&folder, DUMP)
+    })
+    .await?
+}
+
+/// Copies and looks through the copy.
+async fn copy_events(settings: &Settings, to: PathBuf) -> anyhow::Result<(Option<Copied>, Option<i64>)> {
+    let from = store::file(settings);
+    if !from.try_exists()? {
+        bail!(
+            "there are no events at {}: --without-events leaves them out",
+            from.display()
+        );
+    }
+    spawn_blocking(move || {
+        events::sqlite::copy(&from, &to)?;
+        let count = events::sqlite::check(&to)?;
+        let folder = to.parent().unwrap_or(Path::new("."));
+        Ok((Some(Copied::of(folder, EVENTS)?), Some(count)))
+    })
+    .await?
+}
+
+fn report(manifest: &Manifest, folder: &Path, settings: &Settings) -> anyhow::Result<()> {
+    let mut out = stdout().lock();
+    let events = match manifest.events {
+        Some(count) => format!("{count} events"),
+        None if settings.data.events_url.is_some() => "no events: they are ClickHouse's".to_owned(),
+        None => "no events".to_owned(),
+    };
+    writeln!(
+        out,
+        "made {} and read it back: the database, {events}",
+        folder.display()
+    )?;
+    writeln!(
+        out,
+        "The secret key is not in it: keep a copy of it elsewhere, for without it this cannot be restored."
+    )?;
+    Ok(())
+}

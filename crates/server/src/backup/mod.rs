@@ -1,0 +1,99 @@
+//! Backups: one folder with the database, the events beside it, and a manifest that tells whether they are whole and belong
+//! together. The secret key is not in it, only what it is recognized by.
+
+mod files;
+mod make;
+mod postgres;
+mod restore;
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, ensure};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use self::files::Copied;
+use crate::settings::Settings;
+
+const MANIFEST: &str = "manifest.json";
+/// What is in the folder, as [`Manifest`] describes it.
+const FORMAT: u32 = 1;
+
+#[derive(Debug, Args)]
+pub(crate) struct Backup {
+    /// The folder to make; it must not be there yet.
+    folder: PathBuf,
+    /// Where ClickHouse puts the events, as it writes it itself: `Disk('backups', 'name.zip')` or `S3('https://…', 'id', 'secret')`.
+    #[arg(long, value_name = "DESTINATION")]
+    events_to: Option<String>,
+    /// Leave the events out.
+    #[arg(long, conflicts_with = "events_to")]
+    without_events: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Restore {
+    /// A folder that `hedgerow backup` made.
+    folder: PathBuf,
+    /// Where ClickHouse finds the events, as `--events-to` said.
+    #[arg(long, value_name = "SOURCE")]
+    events_from: Option<String>,
+}
+
+impl Backup {
+    pub(crate) async fn run(self, settings: &Settings) -> anyhow::Result<()> {
+        make::run(&self, settings).await
+    }
+}
+
+impl Restore {
+    pub(crate) async fn run(self, settings: &Settings) -> anyhow::Result<()> {
+        restore::run(&self, settings).await
+    }
+}
+
+/// What a backup is of.
+#[derive(Debug, Serialize, Deserialize)]
+struct Manifest {
+    format: u32,
+    made_by: String,
+    made_at: String,
+    instance: Uuid,
+    /// Recognizes the secret key and tells nothing about it.
+    secret_key_id: String,
+    /// `sqlite` or `postgres`.
+    database: String,
+    database_file: Copied,
+    /// None: the events were left out, or ClickHouse keeps them.
+    events_file: Option<Copied>,
+    events: Option<i64>,
+}
+
+impl Manifest {
+    fn read(folder: &Path) -> anyhow::Result<Self> {
+        let path = folder.join(MANIFEST);
+        let text = std::fs::read(&path)
+            .with_context(|| format!("{} is no backup: cannot read its manifest", folder.display()))?;
+        let manifest: Self = serde_json::from_slice(&text).context("the manifest cannot be understood")?;
+        ensure!(
+            manifest.format == FORMAT,
+            "this backup was made by Hedgerow {}: restore it with that version, then upgrade",
+            manifest.made_by
+        );
+        Ok(manifest)
+    }
+
+    fn files(&self) -> impl Iterator<Item = &Copied> {
+        std::iter::once(&self.database_file).chain(&self.events_file)
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut hex, byte| {
+        // Writing to a text does not fail.
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}

@@ -1,0 +1,167 @@
+//! Clocks that are wrong, and disks that are full.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use chrono::{DateTime, TimeDelta, Utc};
+use serde_json::json;
+use service::Clock;
+use testkit::databases::Backend;
+
+use crate::client::Request;
+use crate::home::{Home, KEY, PATIENCE, Server, until};
+
+/// What runs under a clock that a test sets, by writing how far it is off into a file.
+struct FakeClock(PathBuf);
+
+impl FakeClock {
+    fn new(home: &Home, off_by: &str) -> Self {
+        let clock = Self(home.folder.join("clock"));
+        clock.set(off_by);
+        clock
+    }
+
+    fn set(&self, off_by: &str) {
+        // In one step: a file that is empty for a moment would be a clock, too.
+        let draft = self.0.with_extension("draft");
+        fs::write(&draft, off_by).expect("a file");
+        fs::rename(draft, &self.0).expect("a file");
+    }
+
+    /// Nothing but the time of day is wrong: the time since the machine started cannot be set.
+    fn under<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        command
+            .env("LD_PRELOAD", library())
+            .env("FAKETIME_TIMESTAMP_FILE", &self.0)
+            .env("FAKETIME_NO_CACHE", "1")
+            .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
+            .env("DONT_FAKE_MONOTONIC", "1")
+    }
+}
+
+fn library() -> PathBuf {
+    let libraries = testkit::parts::folder().join("faketime/usr/lib");
+    let mut machines = fs::read_dir(&libraries).expect("cargo xtask parts installs libfaketime");
+    let machine = machines
+        .next()
+        .expect("a folder for this machine")
+        .expect("it can be read");
+    machine.path().join("faketime/libfaketimeMT.so.1")
+}
+
+/// How far the server's time is off, as seen in what it makes.
+fn off_by(server: &Server) -> TimeDelta {
+    let made = server.post(KEY, "/api/organizations/", &json!({ "name": "Now" }));
+    let at: DateTime<Utc> = made.text("/created_at").parse().expect("a time");
+    at - Clock::System.now()
+}
+
+fn is_right(server: &Server) -> bool {
+    off_by(server).abs() < TimeDelta::minutes(5)
+}
+
+#[test]
+fn a_clock_that_jumps_for_some_seconds_changes_nothing() {
+    let home = Home::any();
+    let clock = FakeClock::new(&home, "+0");
+    let mut command = home.keyed();
+    let root = home.folder.join("exported");
+    fs::create_dir_all(&root).expect("a folder");
+    command.env("HEDGEROW_EXPORT_ROOT", root);
+    let server = home.spawn(clock.under(&mut command)).ready();
+    let body =
+        json!({ "name": "x", "interval": "hour", "destination": { "type": "File", "config": { "folder": "x" } } });
+    let export = server.post(KEY, "/api/organizations/@current/batch_exports/", &body);
+    assert_eq!(export.status, 201, "{export:?}");
+    let runs = format!("/api/organizations/@current/batch_exports/{}/runs/", export.text("/id"));
+    let before = server.get(KEY, &runs).body["results"].as_array().map(Vec::len);
+    for jump in ["+30d", "-30d"] {
+        clock.set(jump);
+        until("the jump is noticed", PATIENCE, || {
+            let said = server.ask("GET", "/readyz");
+            assert_eq!(said.status, 200, "{said:?}");
+            said.body.to_string().contains("the clock has jumped").then_some(())
+        });
+        let seen = Instant::now();
+        while seen.elapsed() < Duration::from_secs(3) {
+            assert!(is_right(&server), "off by {}", off_by(&server));
+        }
+        clock.set("+0");
+        until("the clock is right again", PATIENCE, || {
+            (!server.ask("GET", "/readyz").body.to_string().contains("jumped")).then_some(())
+        });
+    }
+    let after = server.get(KEY, &runs).body["results"].as_array().map(Vec::len);
+    assert!(
+        after <= before.map(|before| before + 1),
+        "{after:?} runs after {before:?}: an hour may have ended meanwhile"
+    );
+}
+
+#[test]
+fn a_machine_with_a_wrong_clock_goes_by_the_database() {
+    let home = Home::new(Backend::Postgres);
+    for wrong in ["+1h", "-2d"] {
+        let clock = FakeClock::new(&home, wrong);
+        let server = home.spawn(clock.under(&mut home.keyed())).ready();
+        assert!(is_right(&server), "{wrong}: off by {}", off_by(&server));
+    }
+}
+
+#[test]
+fn a_full_disk_is_told_and_passes() {
+    let home = Home::any();
+    let data = home.folder.join("small");
+    fs::create_dir_all(&data).expect("a folder");
+    // A file system of its own, which goes with the process.
+    let mut command = Command::new("unshare");
+    command
+        .args([
+            "--map-root-user",
+            "--mount",
+            "sh",
+            "-c",
+            "mount -t tmpfs -o size=40m small \"$0\" && exec \"$@\"",
+        ])
+        .arg(&data)
+        .arg(home.command().get_program());
+    command.env_clear().current_dir(&home.folder);
+    command.envs(home.keyed().get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command
+        .env("HEDGEROW_DATA_DIR", &data)
+        .env_remove("HEDGEROW_DATABASE_URL");
+    let server = home.spawn(&mut command).ready();
+    // The mount is seen only from inside.
+    let inside = PathBuf::from(format!("/proc/{}/root{}", server.process.id(), data.display()));
+    let filler = inside.join("filler");
+    let _ = fs::write(&filler, vec![1; 64 * 1024 * 1024]);
+    let said = server.ask("GET", "/readyz");
+    assert!(
+        said.status == 503 && said.body.to_string().contains("is full"),
+        "{said:?}"
+    );
+    let began = Instant::now();
+    let refused = until("the disk is full for changes, too", PATIENCE, || {
+        let made = server.post(KEY, "/api/organizations/", &json!({ "name": "x".repeat(60) }));
+        (made.status != 201).then_some(made)
+    });
+    assert_eq!(
+        refused.code(),
+        (503, "unavailable"),
+        "after {:?}: {refused:?}",
+        began.elapsed()
+    );
+    assert!(!refused.header("retry-after").is_empty());
+    let team = server.get(KEY, "/api/organizations/@current/teams/").body["results"][0].clone();
+    let event = json!({ "api_key": team["api_token"], "event": "x", "distinct_id": "d", "properties": { "x": "y".repeat(900_000) } });
+    let sent = server.send(Request::new("POST", "/capture/").json(&event));
+    assert_eq!(sent.status, 503, "{sent:?}");
+    fs::remove_file(filler).expect("room is made");
+    until("it recovers by itself", PATIENCE, || {
+        let made = server.post(KEY, "/api/organizations/", &json!({ "name": "There is room" }));
+        let sent = server.send(Request::new("POST", "/capture/").json(&event));
+        ((made.status, sent.status, server.ask("GET", "/readyz").status) == (201, 200, 200)).then_some(())
+    });
+}

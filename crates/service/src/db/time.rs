@@ -1,0 +1,41 @@
+//! The database's own time, which all machines that share it go by.
+
+use chrono::TimeDelta;
+
+use super::{Connection, Store};
+use crate::Service;
+use crate::clock::{Clock, Time, steady};
+use crate::error::Result;
+
+/// An answer that took longer tells too little of the time.
+const LONGEST_ANSWER: TimeDelta = TimeDelta::seconds(1);
+
+impl Service {
+    /// Has the clock follow the database's, if several machines may share it.
+    pub async fn follow_database_clock(&self) -> Result<()> {
+        let Clock::Steady(clock) = &self.core.clock else {
+            return Ok(());
+        };
+        let asked = steady::count();
+        let Some(time) = self.core.store.time().await? else {
+            return Ok(());
+        };
+        let took = steady::count() - asked;
+        if TimeDelta::microseconds(took) <= LONGEST_ANSWER {
+            clock.follow_database(time, asked + took / 2);
+        }
+        Ok(())
+    }
+}
+
+impl Store {
+    /// None: it is this machine's.
+    async fn time(&self) -> Result<Option<Time>> {
+        let Self::Postgres { .. } = self else { return Ok(None) };
+        let mut db = self.read().await?;
+        Ok(match db.connection() {
+            Connection::Postgres(conn) => Some(sqlx::query_scalar("SELECT clock_timestamp()").fetch_one(conn).await?),
+            Connection::Sqlite(_) => None,
+        })
+    }
+}
