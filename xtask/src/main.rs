@@ -2,6 +2,7 @@
 
 mod bench;
 mod browser;
+mod cargo_test;
 mod checks;
 mod http;
 mod live;

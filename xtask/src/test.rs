@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 
 use crate::postgres::Cluster;
 use crate::process::WorkDir;
-use crate::{browser, cargo, checks, live, parts, say, target};
+use crate::{browser, cargo, cargo_test, checks, live, parts, say, target};
 
 /// Databases of tests need not survive a power cut.
 const FAST: [&str; 4] = [
@@ -27,6 +27,8 @@ pub(crate) enum Outcome {
     Passed,
     /// It could not be run on this machine, and this is why. The summary counts it apart: it did not pass.
     Skipped(&'static str),
+    /// All passed, these only when they were run again by themselves. The summary names them.
+    PassedAlone(Vec<String>),
 }
 
 impl From<()> for Outcome {
@@ -70,16 +72,14 @@ fn build() -> Result<()> {
     checks::run(cargo().args(["build", "--workspace", "--all-targets", "--quiet"]))
 }
 
-fn tests(cluster: &Cluster) -> Result<()> {
-    let mut tests = cargo();
-    tests.args(["test", "--workspace", "--quiet", "--no-fail-fast"]);
-    checks::run(
-        tests
+fn tests(cluster: &Cluster) -> Result<Outcome> {
+    cargo_test::run(|command| {
+        command
             .env("TESTKIT_POSTGRES", cluster.url())
             .env("TESTKIT_PARTS", parts::folder())
             .env("TESTKIT_SCREENSHOTS", target().join("screenshots"))
-            .env("CARGO_TARGET_DIR", target()),
-    )
+            .env("CARGO_TARGET_DIR", target());
+    })
 }
 
 /// `cargo xtask parts`
@@ -94,7 +94,7 @@ fn step<O: Into<Outcome>>(name: &'static str, work: impl FnOnce() -> Result<O>) 
     let started = Instant::now();
     let result = work().map(Into::into);
     match &result {
-        Ok(Outcome::Passed) => {}
+        Ok(Outcome::Passed | Outcome::PassedAlone(_)) => {}
         Ok(Outcome::Skipped(why)) => say(&format!("   skipped: {why}")),
         Err(error) => say(&format!("   failed: {error:#}")),
     }
@@ -111,10 +111,17 @@ fn summary(done: &[Done]) -> Result<()> {
     for Done { name, took, result } in done {
         let mark = match result {
             Ok(Outcome::Passed) => "ok     ",
+            Ok(Outcome::PassedAlone(_)) => "FLAKY  ",
             Ok(Outcome::Skipped(_)) => "SKIPPED",
             Err(_) => "FAILED ",
         };
         say(&format!("   {mark}  {:>6.1} s  {name}", took.as_secs_f64()));
+        if let Ok(Outcome::PassedAlone(tests)) = result {
+            say(&format!(
+                "            failed beside others, passed alone: {}",
+                tests.join(", ")
+            ));
+        }
     }
     let failed = done.iter().filter(|done| done.result.is_err()).count();
     let is_skipped = |done: &&Done| matches!(done.result, Ok(Outcome::Skipped(_)));

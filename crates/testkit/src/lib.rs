@@ -2,6 +2,7 @@
 
 #![expect(clippy::missing_panics_doc, reason = "what goes wrong here is a test that fails")]
 
+pub mod alone;
 pub mod bench;
 pub mod browser;
 pub mod databases;

@@ -71,8 +71,7 @@ const ASKED_ENOUGH: i32 = 120_000;
 
 /// Opens the one connection of this process that writes, and makes the tables where there are none.
 pub(super) fn open_to_write(path: &Path) -> Result<Connection> {
-    // SQLite gives its own files beside this one the same mode.
-    OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
+    create(path)?;
     let mut connection = Connection::open_with_flags(path, flags(OpenFlags::SQLITE_OPEN_READ_WRITE))?;
     connection.busy_handler(Some(ask_again))?;
     connection.set_prepared_statement_cache_capacity(256);
@@ -84,6 +83,17 @@ pub(super) fn open_to_write(path: &Path) -> Result<Connection> {
     )?;
     make_tables(&mut connection)?;
     Ok(connection)
+}
+
+/// Makes an empty file that nobody else may read, if there is none. SQLite gives its own files beside it the same mode.
+///
+/// A file that is there is not opened: closing it would end all locks that this process has on it, as POSIX has it, and
+/// another process would take it for unused and delete its log.
+fn create(path: &Path) -> io::Result<()> {
+    match OpenOptions::new().create_new(true).append(true).mode(0o600).open(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Opens a connection that only reads.

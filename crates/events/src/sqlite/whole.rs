@@ -6,20 +6,16 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OpenFlags};
 use uuid::Uuid;
 
+use super::file;
 use crate::{Error, Result};
 
 /// What looking through the file may take at a start. Beyond it, the file counts as sound.
 const LONGEST_CHECK: Duration = Duration::from_secs(3);
-/// For whoever writes at the moment.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// After how many steps of SQLite's machine the time is looked at.
 const STEPS: i32 = 10_000;
 
 pub(super) fn claim(path: &Path, instance: Uuid) -> Result<Uuid> {
-    // Not `open_to_write`: it opens and closes the file by itself, which would end all locks that this process has on it, and
-    // another process would take the file for unused and clear its log away.
-    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-    connection.busy_timeout(LONGEST_WAIT)?;
+    let connection = file::open_to_write(path)?;
     connection.execute(
         "INSERT INTO instance (id, uuid) VALUES (1, ?1) ON CONFLICT DO NOTHING",
         [instance.as_bytes()],

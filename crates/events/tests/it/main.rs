@@ -1,6 +1,7 @@
 #![expect(clippy::unwrap_used, reason = "these are tests")]
 
 mod bounds;
+mod claims;
 mod clickhouse;
 mod crash;
 mod embedded;
