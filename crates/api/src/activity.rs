@@ -4,6 +4,7 @@ use axum::extract::State;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 use service::access::ReadActivity;
 use service::activity::{Activity, ActivityFilter, ChangeKind};
 use service::{Service, Time, UserUuid};
@@ -114,8 +115,10 @@ struct ChangeView<'a> {
     r#type: &'a str,
     action: ChangeKind,
     field: &'a str,
-    before: &'a Value,
-    after: &'a Value,
+    #[schemars(with = "Value")]
+    before: &'a RawValue,
+    #[schemars(with = "Value")]
+    after: &'a RawValue,
 }
 
 impl View for ActivityView<'_> {

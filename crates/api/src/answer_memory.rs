@@ -17,8 +17,8 @@ use crate::body_memory::{BodyMemory, Reservation};
 
 const MB: usize = 1024 * 1024;
 /// Answers up to this size are not counted, and always go out: how many requests are under way is limited in any case. Longer ones are
-/// handed over in pieces of this size.
-const SMALL: usize = 64 * 1024;
+/// handed over in pieces of this size, which is what HTTP/2 takes at a time, so that nobody keeps the rest of a piece uncounted.
+const SMALL: usize = 16 * 1024;
 /// No answer counts as more than this, or nobody could have a longer one.
 const MOST: usize = 8 * MB;
 /// For answers to users, and for those to strangers.

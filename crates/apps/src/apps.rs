@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use events::Events;
 use outbound::Http;
-use sandbox::{Layers, Sandbox};
+use sandbox::{Budget, Layers, Sandbox};
 use service::access::{Caller, ChangeApps, ReadApps};
 use service::pipeline::{
     App, AppPatch, AppWithFiles, Collection, Difference, Fetched, Files, NewApp, Package, PluginType, check_source,
@@ -16,7 +16,7 @@ use service::{AppId, Error, Page, Result, Rotation, Service, Window, WorkerId};
 use crate::cache::Caches;
 use crate::catalogue::{Catalogue, Entry, Kind};
 use crate::comparison::{FileChange, different_files};
-use crate::reading::{fetched, package, unread};
+use crate::reading::{BUSY_FOR, fetched, package, unread};
 use crate::scheduler::Pass;
 use crate::source::{AppUrl, Checksum, Sources};
 use crate::workshop::Workshop;
@@ -39,6 +39,8 @@ pub(crate) struct Core {
     pub(crate) slots: usize,
     pub(crate) worker: WorkerId,
     pub(crate) caches: Caches,
+    /// The memory for events of apps that are being stored.
+    pub(crate) captured: Budget,
     pub(crate) workshop: Workshop,
     /// Whose turn it is to have a task carried out, and events handed over.
     pub(crate) tasks_of: [Rotation; Pass::COUNT],
@@ -106,6 +108,7 @@ impl Apps {
                 slots: outside.slots,
                 worker: WorkerId(id),
                 caches: Caches::default(),
+                captured: Budget::default(),
                 workshop: Workshop::default(),
                 tasks_of: Default::default(),
                 events_of: Default::default(),
@@ -360,12 +363,20 @@ impl Apps {
 
     async fn read(&self, caller: &Caller<ChangeApps>, files: Files) -> Result<Package> {
         check_names(&files)?;
-        check_source(&files)?;
+        let files = aside(move || check_source(&files).map(|()| files)).await??;
         let reading = self.core.sandbox.read_for(caller.organization.0, &files).await;
-        reading
-            .map(|reading| package(files, reading))
-            .map_err(|error| unread(&error))
+        let reading = reading.map_err(|error| unread(&error))?;
+        aside(move || package(files, reading)).await
     }
+}
+
+/// Files may be long: nobody waits for this thread while they are written, or their checksum is made.
+async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    let broken = |_| Error::Unavailable {
+        detail: "the server is about to stop".to_owned(),
+        wait: BUSY_FOR,
+    };
+    tokio::task::spawn_blocking(work).await.map_err(broken)
 }
 
 /// Code from where an app comes from that is not what it has, and what that is called there.
@@ -401,17 +412,16 @@ fn checksum(wanted: &Wanted) -> Result<Option<Checksum>> {
 
 /// Code that is not what somebody has reviewed is not taken, whoever sent it and whatever it is called.
 fn expect(field: &'static str, pinned: Option<&Checksum>, files: &Files) -> Result<()> {
+    let Some(pinned) = pinned else { return Ok(()) };
     let found = Checksum::of(files);
-    match pinned {
-        Some(pinned) if *pinned != found => {
-            let detail = format!(
-                "the files there have the checksum {found}, not {pinned}, so nothing was changed: review them, and pin their \
-                 checksum if they are good"
-            );
-            Err(Error::invalid(field, "checksum_mismatch", detail))
-        }
-        _ => Ok(()),
+    if *pinned == found {
+        return Ok(());
     }
+    let detail = format!(
+        "the files there have the checksum {found}, not {pinned}, so nothing was changed: review them, and pin their \
+         checksum if they are good"
+    );
+    Err(Error::invalid(field, "checksum_mismatch", detail))
 }
 
 /// The code of an app that is pinned is its publisher's, not edited here.

@@ -13,7 +13,6 @@ use serde_json::{Map, Value};
 use service::Time;
 use service::caller;
 use service::pipeline::{AllowedHosts, AppConfig, AppLog, AppLogLevel, AppLogSource, Runnable};
-
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
@@ -31,9 +30,6 @@ const LONGEST_DISTINCT_ID: usize = 200;
 /// What the properties of an event of an app may take: as text, and as values in memory.
 const LARGEST_PROPERTIES: usize = 256 * 1024;
 const HEAVIEST_PROPERTIES: usize = 4 * 1024 * 1024;
-const KIB: usize = 1024;
-/// What those take that are being stored at the same time, in KiB. The others wait.
-static STORING: Semaphore = Semaphore::const_new(32 * KIB);
 
 pub(crate) struct Outlet {
     core: Arc<Core>,
@@ -41,6 +37,8 @@ pub(crate) struct Outlet {
     lines: Mutex<Lines>,
     hosts: Arc<Hosts>,
     http: Http,
+    /// One event at a time waits for memory.
+    capturing: Semaphore,
 }
 
 /// The hosts that the app can reach, and those that it asked for.
@@ -108,6 +106,7 @@ impl Outlet {
             config,
             lines: Mutex::default(),
             hosts,
+            capturing: Semaphore::new(1),
         })
     }
 
@@ -180,9 +179,7 @@ impl Outlet {
         let now = self.core.service.clock().now();
         let said = timestamp.map_or(Some(now), |text| text.parse::<Time>().ok());
         let timestamp = said.ok_or("the timestamp of an event is written like 2026-11-15T09:30:00Z")?;
-        let needed = memory_of(properties)?;
-        let room = STORING.acquire_many(needed).await;
-        let _room = room.map_err(|_| "the server is about to stop")?;
+        let memory = self.memory_for(memory_of(properties)?).await;
         let read = serde_json::from_str(properties.text());
         let mut properties: Map<String, Value> = read.map_err(|_| "the properties of an event are an object")?;
         properties.entry("$lib").or_insert_with(|| "hedgerow-apps".into());
@@ -193,7 +190,8 @@ impl Outlet {
             properties,
             timestamp,
         };
-        let turn = Hold::default().in_turn_of(self.organization().as_u128());
+        // It is in memory until it is stored, even if the app does not wait for that.
+        let turn = Hold::of(memory).in_turn_of(self.organization().as_u128());
         let (events, team) = (&self.core.events, self.config.team_id.0);
         let stored = events.append_holding(turn, team, vec![incoming], now).await;
         stored.map_err(|error| {
@@ -204,6 +202,14 @@ impl Outlet {
             "the event could not be stored at the moment".to_owned()
         })?;
         Ok(Json::null())
+    }
+
+    /// Room for an event of so many bytes, which organizations share.
+    async fn memory_for(&self, bytes: usize) -> Reservation {
+        let _turn = self.capturing.acquire().await;
+        let memory = self.core.captured.reserve_for(self.organization());
+        memory.take_all(bytes).await;
+        memory
     }
 
     async fn storage(&self, key: &str) -> Result<Json, String> {
@@ -326,8 +332,8 @@ fn number(value: f64) -> Json {
     Value::from(value).into()
 }
 
-/// What properties take once they are values, in KiB; an error if that is more than they may.
-fn memory_of(properties: &Json) -> Result<u32, String> {
+/// What properties take once they are values, in bytes; an error if that is more than they may.
+fn memory_of(properties: &Json) -> Result<usize, String> {
     let text = properties.text();
     let heavy =
         || format!("the properties of an event have at most {LARGEST_PROPERTIES} bytes, and not too many parts");
@@ -338,7 +344,7 @@ fn memory_of(properties: &Json) -> Result<u32, String> {
     if needed > HEAVIEST_PROPERTIES {
         return Err(heavy());
     }
-    u32::try_from(needed.div_ceil(KIB)).map_err(|_| heavy())
+    Ok(needed)
 }
 
 /// The beginning of a text, in so many bytes at most.

@@ -12,7 +12,7 @@ use crate::source::{self, Checksum};
 const LONGEST_DESCRIPTION: usize = 2000;
 const LONGEST_ICON: usize = 800;
 /// When it is worth trying again if there was no room to read an app.
-const BUSY_FOR: Duration = Duration::from_secs(5);
+pub(crate) const BUSY_FOR: Duration = Duration::from_secs(5);
 
 pub(crate) fn package(files: Files, reading: Reading) -> Package {
     let json = |value: Result<Value, serde_json::Error>| value.expect("what was read is JSON");

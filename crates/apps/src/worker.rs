@@ -215,7 +215,14 @@ impl Apps {
     async fn do_in_a_slot(&self, found: Found, floor: &Floor, stop: &CancellationToken) -> bool {
         let progress = found.permit.progress();
         let (apps, stop) = (self.clone(), stop.clone());
-        let mut under_way = UnderWay(tokio::spawn(async move { apps.carry_through(found, &stop).await }));
+        let mut under_way = UnderWay(tokio::spawn(async move {
+            let done = apps.carry_through(&found, &stop).await;
+            if done.is_err() {
+                // It would fail again at once. The organization waits for that, and the slot goes on.
+                found.permit.timed(sleep(POLL)).await;
+            }
+            done
+        }));
         while !progress.lasts(SLOT_WAIT) {
             if let Ok(is_done) = timeout(SLOT_WAIT, under_way.end()).await {
                 return is_done;
@@ -262,25 +269,20 @@ impl Apps {
     /// Does one thing that is due, if there is one. Tests call this, and never wait.
     pub async fn step(&self) -> Result<bool> {
         match self.find(Duty::Any, &Floor::new(self.core.slots)).await? {
-            Some(found) => self.carry_through(found, &CancellationToken::new()).await,
+            Some(found) => self.carry_through(&found, &CancellationToken::new()).await,
             None => Ok(false),
         }
     }
 
     /// In the organization's turn at the database: if that takes long, others have theirs.
-    async fn carry_through(&self, found: Found, stop: &CancellationToken) -> Result<bool> {
-        let Found {
-            what,
-            organization,
-            permit,
-        } = found;
+    async fn carry_through(&self, found: &Found, stop: &CancellationToken) -> Result<bool> {
         let work = async {
-            match what {
-                What::Task => Box::pin(self.do_task(organization, &permit)).await,
-                What::Events(id) => Box::pin(self.deliver(id, &permit, stop)).await,
+            match found.what {
+                What::Task => Box::pin(self.do_task(found.organization, &found.permit)).await,
+                What::Events(id) => Box::pin(self.deliver(id, &found.permit, stop)).await,
             }
         };
-        caller::on_behalf_of_organization(organization, work).await
+        caller::on_behalf_of_organization(found.organization, work).await
     }
 
     /// When it is crowded, whoever is quick comes before all who are slow. Tasks and events take turns at being first, so that neither waits

@@ -19,6 +19,9 @@ pub const MOST_DISTINCT_IDS: i64 = 1_000;
 /// What it costs to give a distinct id to another person, in bytes of properties: it takes as long as writing these.
 pub(crate) const BYTES_OF_MOVED_ID: usize = 2 * 1024;
 
+/// What it costs to parse one value, in bytes of properties: at most it takes as long as writing these.
+const BYTES_OF_VALUE: usize = 32;
+
 /// How large a person's properties may become, as JSON: what would make them larger is left out. Every event carries the
 /// properties of its person, so anybody who may send could otherwise make each event of a person as large as they like.
 pub const MOST_PROPERTY_BYTES: usize = 512 * 1024;
@@ -250,6 +253,13 @@ impl Budget {
             / 1_000_000;
         self.left.saturating_add(grown).min(Budgets::MOST)
     }
+}
+
+/// What parsing properties costs beyond their bytes: small values take far longer than their text. Each has one of these
+/// before it; those inside a text are counted, too, because not to count them would take longer.
+pub(crate) fn cost_of_values(properties: &str) -> usize {
+    let starts = properties.bytes().filter(|byte| matches!(byte, b',' | b'[' | b'{'));
+    starts.count() * BYTES_OF_VALUE
 }
 
 fn parsed(properties: &str) -> Map<String, Value> {

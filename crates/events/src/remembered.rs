@@ -92,10 +92,16 @@ impl Remembered {
         forgotten
     }
 
-    pub(crate) fn forget_team(&mut self, team: i64) {
-        if let Some(ids) = self.teams.remove(&team) {
-            self.total -= ids.in_batches;
+    /// Forgets at least so many of the oldest ids of a team, and gives the numbers of their batches.
+    pub(crate) fn forget_some(&mut self, team: i64, least: usize) -> Vec<i64> {
+        let mut forgotten = Vec::new();
+        if let Some(ids) = self.teams.get_mut(&team) {
+            self.total -= ids.forget(least, &mut forgotten);
+            if ids.order.is_empty() {
+                self.teams.remove(&team);
+            }
         }
+        forgotten
     }
 }
 

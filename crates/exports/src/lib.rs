@@ -8,6 +8,7 @@ mod exporter;
 pub mod formats;
 pub mod layout;
 pub mod manifest;
+mod meters;
 mod preview;
 mod run;
 mod shares;

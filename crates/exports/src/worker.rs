@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::exporter::Exports;
 use crate::run::Course;
 use crate::turns::Turn;
-use crate::{Acknowledged, run};
+use crate::{Acknowledged, meters, run};
 
 const POLL: Duration = Duration::from_secs(1);
 /// A third of the lease: two may go missing.
@@ -184,20 +184,20 @@ impl Exports {
     async fn carry_through(&self, job: &Job, turn: Turn, stop: &CancellationToken) -> Result<()> {
         let service = &self.core.service;
         let pulse = Arc::new(Pulse::default());
-        let outcome = self.carry_out(job, &pulse, turn, stop).await;
-        match outcome {
-            Ok(outcome) => {
-                if !service.finish_run(job, &outcome).await? {
-                    tracing::warn!(run = %job.run.id, "lost the run before it ended");
-                }
-            }
-            Err(Interruption::TooLong) => drop(service.finish_run(job, &Outcome::TimedOut(pulse.read())).await?),
+        let outcome = match self.carry_out(job, &pulse, turn, stop).await {
+            Ok(outcome) => outcome,
+            Err(Interruption::TooLong) => Outcome::TimedOut(pulse.read()),
+            Err(Interruption::Crowded) => crowded(&pulse),
             Err(Interruption::Lost) => {
                 tracing::info!(run = %job.run.id, "the run was taken away");
-                service.note_cancelled_run(job, &pulse.read()).await?;
+                return service.note_cancelled_run(job, &pulse.read()).await;
             }
-            Err(Interruption::Stopping) => service.release_run(job, &pulse.read()).await?,
-            Err(Interruption::Crowded) => drop(service.finish_run(job, &crowded(&pulse)).await?),
+            Err(Interruption::Stopping) => return service.release_run(job, &pulse.read()).await,
+        };
+        if service.finish_run(job, &outcome).await? {
+            meters::count(job, &outcome);
+        } else {
+            tracing::warn!(run = %job.run.id, "lost the run before it ended");
         }
         Ok(())
     }

@@ -2,7 +2,8 @@
 //! read it.
 //!
 //! All apps share it. Each organization has a part of its own, whatever the others do. Beyond that it has at most its
-//! share, and no more than what it leaves free; and whoever waits ends the largest answer that stands still.
+//! share, and no more than what it leaves free; and whoever waits ends the largest answer, or what is sent, that stands still. Whoever
+//! held what all share for long lets others go first.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -21,13 +22,19 @@ const OF_ORGANIZATION: usize = 16 * MIB;
 const OF_ONE: usize = 12 * MIB;
 /// What every answer may take without being counted: most never need more.
 const UNCOUNTED: usize = 32 * 1024;
-/// An answer that has not grown by so much in this time, or has not been read, is ended if others wait.
+/// What has not grown by so much in this time, or has not been read or sent, is ended if others wait.
 const STALLED: Duration = Duration::from_secs(2);
 const LEAST_GROWTH: usize = 64 * 1024;
+/// Whoever stands still for longer is slow, for a while, and waits in line as if they had come later.
+const SLOW_AFTER: Duration = Duration::from_millis(500);
+const SLOW_FOR: Duration = Duration::from_mins(5);
+const LATER: Duration = Duration::from_secs(30);
+/// Past this many those that are no longer slow are forgotten.
+const REMEMBERED: usize = 1_000;
 
 /// Clones are the same.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Budget(Arc<Shared>);
+pub struct Budget(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -42,16 +49,26 @@ struct Used {
     all: usize,
     /// What each reservation has, the oldest first.
     organizations: HashMap<Uuid, BTreeMap<u64, Held>>,
-    /// Who waits in line, the first to come first: whose it is, and how much is taken at once.
-    line: BTreeMap<u64, (Uuid, usize)>,
+    /// Who waits in line.
+    line: BTreeMap<u64, Waiting>,
+    /// Until when an organization is slow.
+    slow: HashMap<Uuid, Instant>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    organization: Uuid,
+    /// How much is taken at once.
+    bytes: usize,
+    since: Instant,
 }
 
 #[derive(Debug)]
 struct Held {
     bytes: usize,
-    /// Since when it stands still, and what it had then.
+    /// Since when it stands still, and how much was there then.
     since: Instant,
-    bytes_then: usize,
+    there_then: usize,
     /// Whether it would go on if it had more.
     is_waiting: bool,
     ended: Arc<Notify>,
@@ -62,15 +79,16 @@ impl Held {
         Self {
             bytes: 0,
             since: Instant::now(),
-            bytes_then: 0,
+            there_then: 0,
             is_waiting: false,
             ended: ended.clone(),
         }
     }
 
-    fn grow_to(&mut self, bytes: usize) {
-        if bytes >= self.bytes_then + LEAST_GROWTH || self.is_waiting {
-            (self.since, self.bytes_then) = (Instant::now(), bytes);
+    /// It has so much from now on, and so much of that is there.
+    fn grow_to(&mut self, bytes: usize, there: usize) {
+        if there >= self.there_then + LEAST_GROWTH || self.is_waiting {
+            (self.since, self.there_then) = (Instant::now(), there);
         }
         (self.bytes, self.is_waiting) = (bytes, false);
     }
@@ -96,6 +114,11 @@ impl Budget {
             ended: Arc::default(),
             app: app.clone(),
         }
+    }
+
+    /// For something that no app is asked to end for.
+    pub fn reserve_for(&self, organization: Uuid) -> Reservation {
+        self.reserve(organization, &Arc::default())
     }
 
     fn used(&self) -> MutexGuard<'_, Used> {
@@ -131,12 +154,36 @@ impl Used {
         }
     }
 
-    /// Whether there is room for so much, and nobody who came before waits for it. Whoever waits for their own organization to be done
+    /// Whether there is room for this one, and nobody before it waits for that. Whoever waits for their own organization to be done
     /// keeps nobody waiting.
-    fn is_next(&self, organization: Uuid, number: u64, more: usize) -> bool {
-        let mut before = self.line.range(..number).map(|(_, one)| one);
-        self.growth(organization, 0, more) == Growth::Fits
-            && before.all(|(other, wanted)| self.growth(*other, 0, *wanted) == Growth::TooMuch)
+    fn is_next(&self, number: u64, waiting: &Waiting) -> bool {
+        let growth = |one: &Waiting| self.growth(one.organization, 0, one.bytes);
+        let place = self.place(number, waiting);
+        let mut before = self
+            .line
+            .iter()
+            .filter(|(number, one)| self.place(**number, one) < place);
+        growth(waiting) == Growth::Fits && before.all(|(_, one)| growth(one) == Growth::TooMuch)
+    }
+
+    /// In the line: those who are slow get there later.
+    fn place(&self, number: u64, waiting: &Waiting) -> (Instant, u64) {
+        let until = self.slow.get(&waiting.organization);
+        let is_slow = until.is_some_and(|until| Instant::now() < *until);
+        let later = if is_slow { LATER } else { Duration::ZERO };
+        (waiting.since + later, number)
+    }
+
+    /// Something of the organization took from what all share, and is over.
+    fn note(&mut self, organization: Uuid, over: &Held) {
+        if over.since.elapsed() < SLOW_AFTER {
+            return;
+        }
+        let now = Instant::now();
+        if self.slow.len() >= REMEMBERED {
+            self.slow.retain(|_, until| now < *until);
+        }
+        self.slow.insert(organization, now + SLOW_FOR);
     }
 
     /// Ends the largest answer that stands still, of others that take from what all share. Those who wait themselves are ended only
@@ -155,6 +202,15 @@ impl Used {
         }
     }
 
+    /// The same for one who waits in line, unless it is for their own organization.
+    fn make_room(&self, number: u64) {
+        if let Some(one) = self.line.get(&number)
+            && self.growth(one.organization, 0, one.bytes) == Growth::NoRoom
+        {
+            self.end_stalled(one.organization, one.bytes);
+        }
+    }
+
     fn wait(&mut self, organization: Uuid, number: u64) {
         let own = self.organizations.get_mut(&organization);
         if let Some(held) = own.and_then(|own| own.get_mut(&number)) {
@@ -162,23 +218,27 @@ impl Used {
         }
     }
 
-    fn set(&mut self, organization: Uuid, number: u64, bytes: usize, ended: &Arc<Notify>) {
+    fn set(&mut self, organization: Uuid, number: u64, (bytes, there): (usize, usize), ended: &Arc<Notify>) {
         let before = self.of(organization);
         let own = self.organizations.entry(organization).or_default();
+        let mut over = None;
         if bytes == 0 {
-            own.remove(&number);
+            over = own.remove(&number);
         } else {
             let held = own.entry(number).or_insert_with(|| Held::new(ended));
             if !Arc::ptr_eq(&held.ended, ended) {
                 // It is there, and has to be read from now on.
                 *held = Held::new(ended);
             }
-            held.grow_to(bytes);
+            held.grow_to(bytes, there);
         }
         if own.is_empty() {
             self.organizations.remove(&organization);
         }
         self.all = self.all + shared(self.of(organization)) - shared(before);
+        if let Some(over) = over.filter(|_| shared(before) > 0) {
+            self.note(organization, &over);
+        }
     }
 }
 
@@ -222,26 +282,45 @@ impl Reservation {
             if self.try_take(bytes, most.min(OF_ORGANIZATION)) {
                 return;
             }
-            has_changed.await;
+            self.budget.used().make_room(self.number);
+            drop(timeout(STALLED, has_changed).await);
         }
     }
 
+    /// The same for what stays when its app has gone: there may be many, so all of it is counted.
+    pub async fn take_all(&self, bytes: usize) {
+        self.take(UNCOUNTED + bytes, UNCOUNTED + bytes).await;
+    }
+
     fn try_take(&self, bytes: usize, most: usize) -> bool {
-        let before = self.bytes.load(Ordering::Relaxed);
-        if bytes.min(most) <= before.max(UNCOUNTED) {
+        let (before, there) = (self.bytes.load(Ordering::Relaxed), bytes.min(most));
+        if there <= UNCOUNTED {
             return true;
         }
-        let added = |after: usize| counted(after) - counted(before);
+        let added = |after: usize| counted(after).saturating_sub(counted(before));
         let mut used = self.budget.used();
-        let after = if used.of(self.organization) + added(bytes.min(most)) <= OWN {
-            bytes.min(most)
-        } else if used.is_next(self.organization, self.number, added(most)) {
+        let waiting = Waiting {
+            organization: self.organization,
+            bytes: added(most),
+            since: used.line.get(&self.number).map_or_else(Instant::now, |one| one.since),
+        };
+        let after = if there <= before {
+            before
+        } else if used.of(self.organization) + added(there) <= OWN {
+            there
+        } else if used.is_next(self.number, &waiting) {
             most
         } else {
-            used.line.insert(self.number, (self.organization, added(most)));
+            used.line.insert(self.number, waiting);
+            used.wait(self.organization, self.number);
             return false;
         };
-        used.set(self.organization, self.number, counted(after), &self.ended);
+        used.set(
+            self.organization,
+            self.number,
+            (counted(after), counted(there)),
+            &self.ended,
+        );
         self.bytes.store(after, Ordering::Relaxed);
         if used.line.remove(&self.number).is_some() {
             // There may be room for those behind, too.
@@ -256,7 +335,7 @@ impl Reservation {
         self.grow(piece.len() + written).await;
     }
 
-    /// Waits until others need the memory more than an answer that does not come.
+    /// Waits until others need the memory more than what stands still.
     pub(crate) async fn is_ended(&self) {
         self.ended.notified().await;
     }
@@ -271,7 +350,8 @@ impl Reservation {
             if growth != Growth::Fits {
                 return growth;
             }
-            used.set(self.organization, self.number, counted(after), &self.ended);
+            let bytes = counted(after);
+            used.set(self.organization, self.number, (bytes, bytes), &self.ended);
         }
         self.bytes.store(after, Ordering::Relaxed);
         Growth::Fits
@@ -279,10 +359,20 @@ impl Reservation {
 
     /// It takes so much, as is known by now, until the app has read it.
     pub(crate) fn settle(&self, bytes: usize) {
+        self.settle_until(bytes, &self.app);
+    }
+
+    /// The same for what an app has sent, until that is done: [`Self::is_ended`] tells when others need the memory.
+    pub(crate) fn settle_sent(&self, bytes: usize) {
+        self.settle_until(bytes, &self.ended);
+    }
+
+    fn settle_until(&self, bytes: usize, ended: &Arc<Notify>) {
         let before = self.bytes.swap(bytes, Ordering::Relaxed);
-        if counted(before) + counted(bytes) > 0 {
+        let bytes = counted(bytes);
+        if counted(before) + bytes > 0 {
             let mut used = self.budget.used();
-            used.set(self.organization, self.number, counted(bytes), &self.app);
+            used.set(self.organization, self.number, (bytes, bytes), ended);
             drop(used);
             self.budget.0.has_changed.notify_waiters();
         }
@@ -565,5 +655,90 @@ mod tests {
         tokio::task::yield_now().await;
         drop(first);
         last.await.expect("no panic");
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_in_line_ends_what_stands_still() {
+        let budget = Budget::default();
+        let mut held = line(&budget, 1..20);
+        held.retain(|one| one.try_take(8 * MIB, 8 * MIB));
+        budget.used().line.clear();
+        stall(&budget);
+        let waiting = budget.reserve_for(of(100));
+        let waiting = tokio::spawn(async move { waiting.take(OWN + MIB, 8 * MIB).await });
+        let ended = async {
+            while !held.iter().any(|one| is_told(&one.ended)) {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(Duration::from_secs(30), ended)
+            .await
+            .expect("one is told to end");
+        held.clear();
+        waiting.await.expect("no panic");
+    }
+
+    #[test]
+    fn what_is_taken_goes_on_as_long_as_more_of_it_comes() {
+        let budget = Budget::default();
+        let one = budget.reserve_for(of(1));
+        let end = || {
+            budget.used().end_stalled(of(2), 1);
+            is_told(&one.ended)
+        };
+        assert!(one.try_take(2 * MIB, 8 * MIB));
+        stall(&budget);
+        assert!(one.try_take(2 * MIB + LEAST_GROWTH, 8 * MIB) && !end(), "it goes on");
+        stall(&budget);
+        assert!(one.try_take(2 * MIB + LEAST_GROWTH + 1, 8 * MIB) && end(), "hardly");
+        one.settle_sent(4 * MIB);
+        assert!(!end(), "it is there by now");
+        stall(&budget);
+        assert!(end());
+    }
+
+    #[test]
+    fn whoever_waits_in_line_does_not_stand_still() {
+        let budget = Budget::default();
+        let first = budget.reserve_for(of(1));
+        let second = budget.reserve_for(of(1));
+        assert!(second.try_take(OWN / 2, 12 * MIB) && first.try_take(12 * MIB, 12 * MIB));
+        assert!(!second.try_take(OWN, 12 * MIB), "its organization has too much");
+        stall(&budget);
+        first.settle_sent(13 * MIB);
+        budget.used().end_stalled(of(2), 16 * MIB);
+        assert!(!is_told(&first.ended) && !is_told(&second.ended));
+    }
+
+    #[test]
+    fn those_who_kept_others_waiting_wait_for_them() {
+        const LARGE: usize = 16 * MIB;
+        let budget = Budget::default();
+        let [first, second] = [1, 2].map(|organization| budget.reserve_for(of(organization)));
+        assert!(first.try_take(LARGE, LARGE) && second.try_take(LARGE, LARGE));
+        stall(&budget);
+        drop(first);
+        let third = budget.reserve_for(of(3));
+        assert!(third.try_take(LARGE, LARGE));
+        let [slow, quick] = [1, 4].map(|organization| budget.reserve_for(of(organization)));
+        assert!(
+            !slow.try_take(LARGE, LARGE) && !quick.try_take(LARGE, LARGE),
+            "there is no room"
+        );
+        drop(third);
+        assert!(!slow.try_take(LARGE, LARGE), "another one goes first");
+        assert!(quick.try_take(LARGE, LARGE));
+        drop(quick);
+        assert!(slow.try_take(LARGE, LARGE));
+    }
+
+    #[tokio::test]
+    async fn what_stays_is_counted_from_its_first_byte() {
+        let budget = Budget::default();
+        let small: Vec<_> = (0..64).map(|_| budget.reserve_for(of(1))).collect();
+        for one in &small {
+            one.take_all(1000).await;
+        }
+        assert_eq!(budget.used().of(of(1)), 64 * 1000);
     }
 }

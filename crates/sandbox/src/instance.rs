@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::failure::shorten;
 use crate::host::LARGEST_ANSWER;
-use crate::process::{Lines, Process, WEIGHT};
+use crate::process::{Lines, Process, WEIGHT, is_ended};
 use crate::sandbox::Budgets;
 use crate::sandbox::GRACE;
 use crate::wire::{Answer, Call, Kind, Order, Report, line, response_line};
@@ -366,11 +366,16 @@ impl Errands {
         let (host, calling) = (self.host.clone(), self.calling.clone());
         let limits = self.limits.clone();
         if let Some(sent) = &sent {
-            sent.settle(WEIGHT * call.text().len());
+            sent.settle_sent(WEIGHT * call.text().len());
         }
         let memory = self.reserve();
         self.under_way.spawn(async move {
-            let answered = answer(id, &*host, &limits, call, &memory).await;
+            let answered = tokio::select! {
+                answered = answer(id, &*host, &limits, call, &memory) => answered,
+                () = is_ended(sent.as_ref()) => {
+                    Err("this took long while others needed the memory for what they send: try again later".to_owned())
+                }
+            };
             let answer = answered.unwrap_or_else(|sentence| line(&Answer::new(id, Err(sentence))));
             drop((calling, sent));
             (answer, memory)

@@ -20,7 +20,7 @@ mod sandbox;
 mod turns;
 mod wire;
 
-pub use budget::Reservation;
+pub use budget::{Budget, Reservation};
 pub use child::{Confinement, child};
 pub use code::{Code, Module, Target};
 pub use failure::{Failure, Fault, Unread};

@@ -138,8 +138,12 @@ impl Process {
     /// Reads to the end of a line; false at the end of the output.
     async fn read_line(&mut self) -> Result<bool, Failure> {
         let broken = |_| Failure::Crashed("its process cannot be read from".to_owned());
+        let stopped = || Failure::Crashed("it stopped halfway while others needed the memory".to_owned());
         loop {
-            let chunk = self.output.fill_buf().await.map_err(broken)?;
+            let chunk = tokio::select! {
+                chunk = self.output.fill_buf() => chunk.map_err(broken)?,
+                () = is_ended(self.memory.as_ref()) => return Err(stopped()),
+            };
             if chunk.is_empty() {
                 return Ok(false);
             }
@@ -189,6 +193,14 @@ impl Process {
 
     pub(crate) async fn kill(&mut self) {
         drop(timeout(TIME_TO_END, self.child.kill()).await);
+    }
+}
+
+/// Waits until others need the memory more than what an app sends and does not go on.
+pub(crate) async fn is_ended(memory: Option<&Reservation>) {
+    match memory {
+        Some(memory) => memory.is_ended().await,
+        None => std::future::pending().await,
     }
 }
 

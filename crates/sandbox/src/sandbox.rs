@@ -156,14 +156,15 @@ impl Sandbox {
     ) -> Result<Instance, Failure> {
         let place = self.place(&self.instances).await?;
         let (process, _) = self.start(self.limits.longest_line()).await?;
-        let memory = self.budgets.code.reserve(host.organization(), &Arc::default());
+        let memory = self.budgets.code.reserve_for(host.organization());
         // As it is loaded, and as it is sent.
         let room = timeout(self.limits.load_time, memory.take(2 * bytes, 2 * bytes)).await;
         room.map_err(|_| Failure::Busy)?;
-        let text = line(&Task::Open {
-            code: load.await?,
-            meta,
-        });
+        let code = tokio::select! {
+            code = load => code?,
+            () = memory.is_ended() => return Err(Failure::Busy),
+        };
+        let text = line(&Task::Open { code, meta });
         let task = Lines(text, Some(Arc::new(memory)));
         Instance::open(process, task, self.limits.clone(), host, self.budgets.clone(), place).await
     }

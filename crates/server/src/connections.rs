@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, HttpBody};
-use hyper::body::{Bytes, Frame, Incoming, SizeHint};
+use hyper::body::{Buf, Bytes, Frame, Incoming, SizeHint};
 use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode, Version};
@@ -38,7 +38,7 @@ const HEADER_LIST: u32 = 16 * 1024;
 const FIELDS: usize = 200;
 /// What one stream of HTTP/2, and one connection, may have sent before it is read.
 const STREAM_WINDOW: u32 = 256 * 1024;
-/// What of an answer waits for the socket, for each stream: nobody counts it any more, and no time limit takes it back.
+/// What of an answer waits for the socket, for each stream. No time limit takes it back, but its request counts until it is gone.
 const SEND_BUFFER: usize = 16 * 1024;
 const CONNECTION_WINDOW: u32 = 512 * 1024;
 const STREAMS: u32 = 32;
@@ -235,7 +235,7 @@ fn answer(
             Ok(response.map(|body| Answer {
                 body: AnswerBody::new(body, version, &activity),
                 activity,
-                _held: Some((busy, under_way)),
+                held: Some(Arc::new((busy, under_way))),
             }))
         };
         Box::pin(answered)
@@ -256,7 +256,7 @@ fn refuse((status, detail): (StatusCode, &'static str), activity: &Arc<Activity>
     let mut response = Response::new(Answer {
         body: AnswerBody::Whole(Body::from(detail)),
         activity: activity.clone(),
-        _held: None,
+        held: None,
     });
     *response.status_mut() = status;
     let headers = response.headers_mut();
@@ -269,8 +269,30 @@ fn refuse((status, detail): (StatusCode, &'static str), activity: &Arc<Activity>
 struct Answer {
     body: AnswerBody,
     activity: Arc<Activity>,
-    /// The request counts until its answer was taken.
-    _held: Option<(Busy, api::UnderWay)>,
+    held: Held,
+}
+
+/// The request counts until its answer was taken.
+type Held = Option<Arc<(Busy, api::UnderWay)>>;
+
+/// A part of an answer. HTTP/2 keeps it until the other side takes it, although the answer itself has ended.
+struct Piece {
+    bytes: Bytes,
+    _held: Held,
+}
+
+impl Buf for Piece {
+    fn remaining(&self) -> usize {
+        self.bytes.remaining()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.bytes.chunk()
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.bytes.advance(count);
+    }
 }
 
 enum AnswerBody {
@@ -290,17 +312,21 @@ impl AnswerBody {
 }
 
 impl HttpBody for Answer {
-    type Data = Bytes;
+    type Data = Piece;
     type Error = axum::Error;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Piece>, axum::Error>>> {
         let frame = match &mut self.body {
             AnswerBody::Whole(body) => HttpBody::poll_frame(Pin::new(body), cx),
             AnswerBody::InPieces(unread) => unread.poll_frame(cx),
         };
         let frame = ready!(frame);
         self.activity.note();
-        Poll::Ready(frame)
+        let piece = |bytes| Piece {
+            bytes,
+            _held: self.held.clone(),
+        };
+        Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -46,10 +46,20 @@ struct Health {
     last_ping: Arc<Mutex<Option<(Instant, bool)>>>,
 }
 
+/// Who may ask how it is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Audience {
+    /// Whoever reaches the server: nothing is told of what belongs to an organization.
+    Anybody,
+    /// Whoever reaches the address for those who look after it.
+    Operators,
+}
+
 #[derive(Clone)]
 struct Measures {
     service: Service,
     metrics: PrometheusHandle,
+    audience: Audience,
 }
 
 /// Whether it is alive and ready.
@@ -68,10 +78,11 @@ pub(crate) fn health(service: Service, readiness: Readiness, apps: Apps, setting
 }
 
 /// How it is doing.
-pub(crate) fn metrics(service: Service, metrics: PrometheusHandle) -> Router {
+pub(crate) fn metrics(service: Service, metrics: PrometheusHandle, audience: Audience) -> Router {
     let router = Router::new().route("/metrics", get(metrics_page)).with_state(Measures {
         service: service.clone(),
         metrics,
+        audience,
     });
     api::with_request_ids(router, service)
 }
@@ -128,6 +139,33 @@ async fn metrics_page(State(operation): State<Measures>) -> impl IntoResponse {
     metrics::gauge!("hedgerow_database_connections", "state" => "idle").set(f64::from(idle));
     (
         [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")],
-        operation.metrics.render(),
+        shown_to(operation.audience, operation.metrics.render()),
     )
+}
+
+/// Leaves out the figures of each export and app, unless an operator asks.
+fn shown_to(audience: Audience, page: String) -> String {
+    if audience == Audience::Operators {
+        return page;
+    }
+    let of_one = |line: &&str| {
+        let name = line.trim_start_matches("# HELP ").trim_start_matches("# TYPE ");
+        name.starts_with("hedgerow_export_") || name.starts_with("hedgerow_app_")
+    };
+    let lines = page.split_inclusive('\n').filter(|line| !of_one(line));
+    lines.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Audience, shown_to};
+
+    #[test]
+    fn figures_of_one_export_are_for_operators() {
+        let page = "# HELP hedgerow_export_rows_total Rows.\n# TYPE hedgerow_export_rows_total counter\n\
+                    hedgerow_export_rows_total{export=\"x\"} 3\n\nhedgerow_http_requests_total{} 1\n";
+        assert_eq!(shown_to(Audience::Operators, page.to_owned()), page);
+        let left = shown_to(Audience::Anybody, page.to_owned());
+        assert_eq!(left, "\nhedgerow_http_requests_total{} 1\n");
+    }
 }

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use url::Position;
 
 use crate::connections::{self, Limits};
-use crate::operation::{self, Readiness};
+use crate::operation::{self, Audience, Readiness};
 use crate::settings::Settings;
 use crate::{commands, data_folder, deleted_teams, open_files, outside, store, telemetry};
 
@@ -73,13 +73,13 @@ pub(crate) async fn serve(settings: Settings) -> anyhow::Result<()> {
         apps.clone(),
         &settings,
     ));
-    let measures = operation::metrics(service.clone(), metrics.clone());
     let stop = CancellationToken::new();
+    let measures = |audience| operation::metrics(service.clone(), metrics.clone(), audience);
     let app = match settings.health_listen {
-        None => app.merge(measures),
+        None => app.merge(measures(Audience::Anybody)),
         Some(at) => {
-            let health = operation::health(service.clone(), readiness.clone(), apps.clone(), &settings).merge(measures);
-            watch_over(at, health, stop.clone()).await?;
+            let health = operation::health(service.clone(), readiness.clone(), apps.clone(), &settings);
+            watch_over(at, health.merge(measures(Audience::Operators)), stop.clone()).await?;
             app
         }
     };
@@ -97,6 +97,7 @@ pub(crate) async fn serve(settings: Settings) -> anyhow::Result<()> {
     });
     let forgetting = tokio::spawn(deleted_teams::forget(service.clone(), events.clone(), stop.clone()));
     let clock = tokio::spawn(keep_time(service.clone(), stop.clone()));
+    let heartbeat = tokio::spawn(listen_to_database(service.clone(), stop.clone()));
     let upkeep = tokio::spawn(keep_up(service.clone(), metrics, stop.clone()));
     let stopping = tokio::spawn(wait_to_stop(readiness.clone(), settings.shutdown_delay, stop.clone()));
 
@@ -110,6 +111,7 @@ pub(crate) async fn serve(settings: Settings) -> anyhow::Result<()> {
     forgetting.await?;
     upkeep.await?;
     clock.await?;
+    heartbeat.await?;
     // What was noted while the last requests were answered.
     log(service.flush_key_use().await.map(drop));
     service.store().close().await;
@@ -131,7 +133,7 @@ async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
 }
 
 /// Answers those who look after the server at an address of their own, where nobody else is in their way.
-async fn watch_over(at: SocketAddr, health: axum::Router, stop: CancellationToken) -> anyhow::Result<()> {
+pub(crate) async fn watch_over(at: SocketAddr, health: axum::Router, stop: CancellationToken) -> anyhow::Result<()> {
     let listener = listen(at).await?;
     tracing::info!(address = %listener.local_addr()?, "listening for health checks");
     let limits = Limits {
@@ -257,6 +259,11 @@ async fn recover_from_clock(service: &Service) -> service::Result<()> {
         );
     }
     Ok(())
+}
+
+/// Listens whether the database answers.
+pub(crate) async fn listen_to_database(service: Service, stop: CancellationToken) {
+    let _ = stop.run_until_cancelled(service.listen_to_database()).await;
 }
 
 /// Compares the clock with the database's, again and again.

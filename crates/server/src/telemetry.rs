@@ -1,5 +1,7 @@
 //! Logs, metrics and traces.
 
+mod json_lines;
+
 use std::io::IsTerminal;
 use std::time::Duration;
 
@@ -9,10 +11,12 @@ use opentelemetry::trace::TracerProvider as _;
 use opentelemetry_otlp::WithExportConfig;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::fmt::format::JsonFields;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
+use self::json_lines::JsonLines;
 use crate::settings::Settings;
 
 /// From half a millisecond to ten seconds: the target is five milliseconds.
@@ -40,7 +44,7 @@ pub(crate) fn start(settings: &Settings) -> anyhow::Result<Traces> {
     let format = if std::io::stderr().is_terminal() {
         format.with_target(false).boxed()
     } else {
-        format.json().flatten_event(true).boxed()
+        format.fmt_fields(JsonFields::new()).event_format(JsonLines).boxed()
     };
     let provider = settings.otlp_endpoint.as_ref().map(exporter).transpose()?;
     let traces = provider.as_ref().map(|provider| {
@@ -90,6 +94,19 @@ pub(crate) fn count(database: &'static str) -> anyhow::Result<PrometheusHandle> 
     metrics::describe_counter!(
         "hedgerow_capture_requests_refused_total",
         "Requests with events that were refused, or that failed."
+    );
+    metrics::describe_counter!(
+        "hedgerow_export_attempts_total",
+        "Attempts at runs that ended, by export and outcome."
+    );
+    metrics::describe_counter!(
+        "hedgerow_export_rows_total",
+        "Rows that an export's destination acknowledged."
+    );
+    metrics::describe_counter!("hedgerow_export_bytes_total", "What these rows took, in bytes.");
+    metrics::describe_gauge!(
+        "hedgerow_export_delivered_until_seconds",
+        "The end of the newest interval that was delivered on schedule, in seconds since 1970."
     );
     metrics::describe_gauge!(
         "hedgerow_sandbox_layer",

@@ -5,6 +5,7 @@ use apps::Apps;
 use exports::Exports;
 use tokio_util::sync::CancellationToken;
 
+use crate::operation::{self, Audience, Readiness};
 use crate::settings::Settings;
 use crate::{commands, outside, serve, store, telemetry};
 
@@ -25,11 +26,20 @@ pub(crate) async fn work(settings: Settings) -> anyhow::Result<()> {
         async move { exports.work(stop).await }
     });
     let clock = tokio::spawn(serve::keep_time(service.clone(), stop.clone()));
+    let heartbeat = tokio::spawn(serve::listen_to_database(service.clone(), stop.clone()));
     let apps = Apps::new(service.clone(), events.clone(), outside::apps(&settings)?);
+    let readiness = Readiness::default();
+    if let Some(at) = settings.health_listen {
+        let metrics = telemetry::count(service.store().kind())?;
+        let measures = operation::metrics(service.clone(), metrics, Audience::Operators);
+        let health = operation::health(service.clone(), readiness.clone(), apps.clone(), &settings);
+        serve::watch_over(at, health.merge(measures), stop.clone()).await?;
+    }
     let running = tokio::spawn({
         let stop = stop.clone();
         async move { apps.work(stop).await }
     });
+    readiness.set(true);
     tracing::info!(
         workers = settings.data.workers,
         database = service.store().kind(),
@@ -38,11 +48,13 @@ pub(crate) async fn work(settings: Settings) -> anyhow::Result<()> {
     );
     serve::told_to_stop().await;
     tracing::info!("stopping");
+    readiness.set(false);
     tokio::spawn(serve::end_at_last());
     stop.cancel();
     work.await?;
     running.await?;
     clock.await?;
+    heartbeat.await?;
     service.store().close().await;
     store::close(&events).await?;
     drop(traces);

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
-use sqlx::migrate::Migrator;
+use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection as _, PgConnection, SqliteConnection};
@@ -20,6 +20,7 @@ use crate::idempotency;
 pub mod backup;
 pub mod caller;
 mod fair;
+mod heartbeat;
 mod log;
 mod postgres;
 mod readers;
@@ -39,6 +40,9 @@ pub(crate) use version::Version;
 use version::{PostgresVersion, SqliteVersion, lock_set_up};
 
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+/// For two minutes, about.
+const MIGRATION_ATTEMPTS: usize = 30;
+const MIGRATE_AGAIN: Duration = Duration::from_secs(1);
 
 // While replicas are replaced one by one, the older ones meet tables of a newer version: steps they do not know
 // are none of their business, for steps only ever add until nobody needs the old way.
@@ -112,6 +116,33 @@ pub struct PoolUse {
     pub idle: usize,
 }
 
+/// A change that waits for a table keeps everybody waiting who comes after it: it gives up soon, and is tried again. One
+/// connection for each attempt: sqlx holds an advisory lock on it, and gives it back only if all goes well.
+async fn migrate_postgres(pool: &Pool) -> Result<()> {
+    for _ in 1..MIGRATION_ATTEMPTS {
+        match try_to_migrate(pool).await {
+            Err(error) if is_locked(&error) => tokio::time::sleep(MIGRATE_AGAIN).await,
+            outcome => return Ok(outcome?),
+        }
+    }
+    Ok(try_to_migrate(pool).await?)
+}
+
+async fn try_to_migrate(pool: &Pool) -> Result<(), MigrateError> {
+    let mut connection = pool.connect().await?;
+    let limit = "SET lock_timeout = '3s'";
+    sqlx::raw_sql(limit).execute(&mut connection).await?;
+    MIGRATIONS_POSTGRES.run(&mut connection).await
+}
+
+fn is_locked(error: &MigrateError) -> bool {
+    let (MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _)) = error else {
+        return false;
+    };
+    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+    code.is_some_and(|code| code == "55P03")
+}
+
 impl Store {
     /// Opens a database by its address: `sqlite:FILE` or `postgres://…`. Makes the file if there is none.
     pub async fn open(url: &str, connections: u32) -> Result<Self> {
@@ -172,8 +203,7 @@ impl Store {
     /// Brings the tables up to date. Safe to call from several processes at once.
     pub async fn migrate(&self) -> Result<()> {
         match self {
-            // sqlx holds an advisory lock for as long as this takes.
-            Self::Postgres { pool, .. } => MIGRATIONS_POSTGRES.run(&mut pool.connect().await?).await?,
+            Self::Postgres { pool, .. } => migrate_postgres(pool).await?,
             Self::Sqlite { file, readers, .. } => {
                 let lock = lock_set_up(file).await?;
                 let mut reader = readers.acquire().await?;

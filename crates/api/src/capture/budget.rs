@@ -3,8 +3,9 @@
 //! Memory is reserved before it is used, in the size it really has: bytes that have arrived, not those that were
 //! announced, and values as they are once parsed. Until its token is known a request shares a small part with all others
 //! of that kind, and where that is full, whoever has most of it makes room. Nobody, by address or by organization, gets more
-//! than five sixteenths, and of the part for large bodies no more than half of what others leave; and however many large or
-//! unknown bodies there are, a quarter is left for small ones of known organizations.
+//! than five sixteenths. Of the part for large bodies neither an organization nor a neighborhood, as tokens can be read on any
+//! website, gets more than half of what others leave; and however many large or unknown bodies there are, a quarter is left for
+//! small ones of known organizations.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -63,6 +64,8 @@ struct Used {
     unproven: usize,
     networks: HashMap<IpAddr, Share>,
     organizations: HashMap<OrganizationId, Share>,
+    /// What neighborhoods have of the part for large bodies.
+    neighborhoods: HashMap<IpAddr, usize>,
     /// Those without a token that stay, by neighborhood.
     bodies: Bodies<IpAddr>,
     /// How many came to stay.
@@ -173,7 +176,7 @@ impl Reservation {
         let has_room = used.all + bytes <= limits.all
             && share.bytes + bytes <= limits.of_one
             && match self.organization {
-                Some(organization) => used.has_room_for(limits, organization, bytes, large),
+                Some(organization) => used.has_room_for(self, organization, bytes, large),
                 None => used.make_room(limits, self, bytes),
             };
         if !has_room {
@@ -251,7 +254,7 @@ impl Reservation {
         let mut used = self.shared.lock();
         let requests = used.organizations.get(&organization).map_or(0, |share| share.requests);
         let has_room = requests < MOST_OF_ORGANIZATION
-            && used.has_room_for(&self.shared.limits, organization, self.bytes, large_part(self.bytes));
+            && used.has_room_for(self, organization, self.bytes, large_part(self.bytes));
         // Who has made room for others cannot go on.
         if !has_room || self.place.is_some_and(|place| !used.bodies.has(place)) {
             return Err(Refused::Busy);
@@ -326,9 +329,12 @@ impl Drop for Reservation {
 
 impl Used {
     /// Of the part for large bodies nobody has more than half of what others leave: so a few never have all of it.
-    fn has_room_for(&self, limits: &Limits, organization: OrganizationId, bytes: usize, large: usize) -> bool {
+    fn has_room_for(&self, of: &Reservation, organization: OrganizationId, bytes: usize, large: usize) -> bool {
+        let limits = &of.shared.limits;
         let share = self.organizations.get(&organization).copied().unwrap_or_default();
-        share.bytes + bytes <= limits.of_one && (large == 0 || self.large + share.large + 2 * large <= limits.large)
+        let of_neighborhood = self.neighborhoods.get(&neighborhood(of.network));
+        let most = share.large.max(of_neighborhood.copied().unwrap_or_default());
+        share.bytes + bytes <= limits.of_one && (large == 0 || self.large + most + 2 * large <= limits.large)
     }
 
     /// Whether there is room for so many bytes more of a body without a token, once others that stay have made some. Those of
@@ -375,6 +381,12 @@ impl Used {
             let share = self.organizations.entry(organization).or_default();
             set(&mut share.bytes, of.bytes, bytes);
             set(&mut share.large, large_part(of.bytes), large_part(bytes));
+            let neighborhood = neighborhood(of.network);
+            let large = self.neighborhoods.entry(neighborhood).or_default();
+            set(large, large_part(of.bytes), large_part(bytes));
+            if *large == 0 {
+                self.neighborhoods.remove(&neighborhood);
+            }
         } else if of.place.is_none_or(|place| self.bodies.resize(place, bytes)) {
             set(&mut share.unproven, of.bytes, bytes);
             set(&mut self.unproven, of.bytes, bytes);
@@ -408,8 +420,9 @@ mod tests {
     const ALL: usize = 64 * 1024 * 1024;
     const MB: usize = 1024 * 1024;
 
+    /// Each in a neighborhood of its own.
     fn from(number: u8) -> IpAddr {
-        [192, 0, 2, number].into()
+        [192, 0, number, 1].into()
     }
 
     fn is_busy<T>(result: &Result<T, Refused>) -> bool {
@@ -523,6 +536,23 @@ mod tests {
             "what is large already counts as well"
         );
         late.prove(organization(4)).unwrap();
+    }
+
+    #[test]
+    fn a_neighborhood_with_many_tokens_leaves_room_for_large_bodies_of_others() {
+        let budget = Budget::new(ALL);
+        let mut held = Vec::new();
+        for number in 0_u8..=255 {
+            let mut one = budget.enter([198, 51, 100, number].into()).unwrap();
+            one.prove(organization(u128::from(number % 32))).unwrap();
+            if one.grow(MB * 3 / 2).is_ok() {
+                held.push(one);
+            }
+        }
+        let mut other = proven(&budget, 1, 99, 0);
+        other.grow(8 * MB).unwrap();
+        drop((held, other));
+        assert!(budget.0.lock().neighborhoods.is_empty());
     }
 
     type Listening = Pin<Box<dyn Future<Output = ()>>>;

@@ -1,5 +1,6 @@
 //! The database is out of reach, or somebody keeps it busy: requests end soon, and go on by themselves when it is back.
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -99,6 +100,31 @@ async fn a_lock_that_nobody_gives_back_keeps_no_readers_waiting() {
         kit.patch(&kit.owner.key, &path, json!({ "name": "Free" })).await.status,
         200
     );
+}
+
+/// A change of a table that waits for its lock has everybody wait behind it who only reads.
+#[tokio::test]
+async fn a_migration_gives_up_a_lock_soon_and_tries_again() {
+    let kit = Kit::new(Backend::Postgres).await;
+    let held = kit
+        .database
+        .holding("BEGIN; LOCK TABLE _sqlx_migrations IN ACCESS EXCLUSIVE MODE")
+        .await;
+    let store = kit.database.open().await;
+    let watching = async {
+        let mut attempts = HashSet::new();
+        let since = Instant::now();
+        while attempts.len() < 2 {
+            let waiting =
+                "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+            attempts.extend(kit.database.column::<i32>(waiting).await);
+            assert!(since.elapsed() < Duration::from_mins(1), "it waits for ever");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        drop(held);
+    };
+    let (migrated, ()) = tokio::join!(store.migrate(), watching);
+    migrated.unwrap();
 }
 
 #[tokio::test]

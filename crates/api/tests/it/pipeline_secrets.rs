@@ -76,6 +76,36 @@ on_both! {
         assert_eq!(gone.status, 500, "{gone:?}");
     }
 
+    /// Everybody who writes would wait for that.
+    async fn secrets_that_a_schema_does_not_concern_are_not_decrypted_in_the_transaction(kit: Kit) {
+        let (app, config) = set_up(&kit).await;
+        let token = json!({ "key": "token", "type": "string", "secret": true });
+        let unused = json!({ "key": "unused", "type": "string", "secret": true });
+        let more = kit.patch(&kit.admin.key, &app, schema(&json!([token, unused]))).await;
+        assert_eq!(more.status, 200, "{more:?}");
+        when_the_app_is_saved(&kit, "UPDATE pipeline_config SET secrets = substr(secrets, 1, 28)").await;
+        let less = kit.patch(&kit.admin.key, &app, schema(&json!([token]))).await;
+        assert_eq!(less.status, 200, "what was cut off in the transaction cannot be decrypted: {less:?}");
+        assert_hidden(&kit, &app, &config).await;
+    }
+
+    async fn secrets_that_change_at_the_last_moment_are_looked_at_again(kit: Kit) {
+        let (app, config) = set_up(&kit).await;
+        let (url, token) = (json!({ "key": "url", "type": "string" }), json!({ "key": "token", "type": "string", "secret": true }));
+        let other = json!({ "key": "other", "type": "string", "secret": true });
+        let both = kit.patch(&kit.admin.key, &app, schema(&json!([url, token, other]))).await;
+        assert_eq!(both.status, 200, "{both:?}");
+        let set = async |value: Value| kit.patch(&kit.admin.key, &config, json!({ "config": { "other": value } })).await.status;
+        assert_eq!(set(json!(SECRET)).await, 200);
+        kit.database.run("CREATE TABLE kept AS SELECT secrets FROM pipeline_config").await;
+        assert_eq!(set(Value::Null).await, 200);
+        when_the_app_is_saved(&kit, "UPDATE pipeline_config SET secrets = (SELECT secrets FROM kept)").await;
+        let less = kit.patch(&kit.admin.key, &app, schema(&json!([url, token]))).await;
+        assert_eq!(less.status, 200, "{less:?}");
+        let kept = kit.service.kept_secrets(&the_config(&kit, &config).await).unwrap();
+        assert_eq!(kept, ["token"]);
+    }
+
     async fn a_secret_stays_hidden_when_the_schema_no_longer_calls_it_one(kit: Kit) {
         let url = json!({ "key": "url", "type": "string", "required": true });
         for (rest, body) in [
@@ -162,6 +192,19 @@ on_both! {
             assert!(text.contains("document.title") && !text.contains(SECRET), "{text}");
         }
     }
+}
+
+/// Has the database do something in every transaction that changes an app, right after that.
+async fn when_the_app_is_saved(kit: &Kit, sql: &str) {
+    if !kit.database.url.starts_with("postgres") {
+        let trigger = format!("CREATE TRIGGER saved AFTER UPDATE ON pipeline_app BEGIN {sql}; END");
+        return kit.database.run(&trigger).await;
+    }
+    let function =
+        format!("CREATE FUNCTION saved() RETURNS trigger AS 'BEGIN {sql}; RETURN NULL; END' LANGUAGE plpgsql");
+    kit.database.run(&function).await;
+    let trigger = "CREATE TRIGGER saved AFTER UPDATE ON pipeline_app EXECUTE FUNCTION saved()";
+    kit.database.run(trigger).await;
 }
 
 pub(crate) async fn the_config(kit: &Kit, path: &str) -> AppConfig {

@@ -1,11 +1,46 @@
 //! Changing the files of an app.
 
 use serde_json::json;
+use service::access::{ChangeApps, Request};
+use service::credentials::Credential;
+use service::organizations::OrganizationRef;
+use service::pipeline::{AppPatch, Collection, Fetched, Package};
+use service::{AppId, Error};
 use testkit::{Kit, on_both};
 
 use crate::pipeline::{create, hook};
 
 on_both! {
+    /// Code may be long: it is written before the transaction, so what is too long is refused before anything else is looked at.
+    async fn nobody_who_writes_waits_while_code_is_written(kit: Kit) {
+        let path = create(&kit, "pipeline_destinations", hook()).await;
+        let id = AppId(path.rsplit('/').nth(1).unwrap().parse().unwrap());
+        let organization = Some(OrganizationRef::Id(kit.organization));
+        let credential = Credential::Key(&kit.admin.key);
+        let caller = kit.service.allowed::<ChangeApps>(credential, organization, Request::default()).await.unwrap();
+        let (mut seen, _) = kit.service.app_to_change(&caller, Collection::Destinations, id).await.unwrap();
+        seen.app.version += 1;
+        let offers = json!({
+            "name": null, "description": "", "icon": null, "config_schema": [], "capabilities": {}, "metrics": {},
+            "public_jobs": {}, "site": null, "frontend": null,
+        });
+        let package = |length: usize| Package {
+            files: seen.files.clone(),
+            sha256: String::new(),
+            code: "x".repeat(length).into(),
+            offers: serde_json::from_value(offers.clone()).unwrap(),
+        };
+        let change = async |length: usize| {
+            let patch = AppPatch::default();
+            let changed = kit.service.change_app_code(&caller, &seen.app, &patch, package(length), Fetched::default());
+            changed.await.unwrap_err()
+        };
+        let long = change(9 << 20).await;
+        assert!(matches!(&long, Error::Invalid(wrong) if wrong[0].code == "max_length"), "{long:?}");
+        let short = change(10).await;
+        assert!(matches!(&short, Error::Conflict { code: "source_changed", .. }), "{short:?}");
+    }
+
     async fn null_deletes_a_file(kit: Kit) {
         let mut body = hook();
         body["source"]["notes.md"] = json!("To be deleted");

@@ -262,6 +262,30 @@ on_both! {
         assert!(wait_for(&receiver).await < Duration::from_secs(12));
     }
 
+    /// As when the database refuses an organization that has too much waiting there.
+    async fn whoever_is_refused_keeps_no_slot_waiting(kit: Kit) {
+        let receiver = Receiver::start();
+        let [_, quiet] = Tenant::both(&kit);
+        for _ in 0..40 {
+            let (organization, team) = organization_of(&kit.service, "Many", &kit.owner).await;
+            let refused = Tenant { kit: &kit, person: &kit.owner, organization, team };
+            refused.run(HOOK, json!({})).await;
+            refused.happen("theirs", 0).await;
+        }
+        kit.database.run("UPDATE pipeline_config SET config = '[]'").await;
+        quiet.run(HOOK, json!({ "url": receiver.url() })).await;
+        quiet.happen("ours", 0).await;
+        let _working = Working::start(&kit, 1);
+        wait_for(&receiver).await;
+        // All the others are looked at in between.
+        quiet.happen("ours again", 0).await;
+        let begun = Instant::now();
+        while receiver.requests().len() < 2 {
+            assert!(begun.elapsed() < SOON, "nothing was handed over within {SOON:?}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
     async fn names_are_looked_up_for_the_organization(kit: Kit) {
         let [own, _] = Tenant::both(&kit);
         own.run(HOOK, json!({ "url": "https://somewhere.example/" })).await;

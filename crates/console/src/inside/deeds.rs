@@ -1,6 +1,7 @@
 //! How a deed is told: who did what to which thing, and what was before and after.
 
 use serde_json::Value;
+use serde_json::value::RawValue;
 use service::activity::{Activity, Change};
 use service::{Level, Time, UserUuid};
 
@@ -71,12 +72,13 @@ impl Deed {
     }
 }
 
-impl From<&Change> for Changed {
-    fn from(change: &Change) -> Self {
+impl From<&Change<Box<RawValue>>> for Changed {
+    fn from(change: &Change<Box<RawValue>>) -> Self {
+        let told = |json: &RawValue| value(&change.field, &serde_json::from_str(json.get()).ok()?);
         Self {
             field: words(&change.field),
-            before: value(&change.field, &change.before),
-            after: value(&change.field, &change.after),
+            before: told(&change.before),
+            after: told(&change.after),
         }
     }
 }

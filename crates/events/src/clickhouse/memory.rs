@@ -87,7 +87,7 @@ impl Memory {
 
     pub(super) fn forget_team(&mut self, team: i64) {
         self.forget_people();
-        self.uuids.forget_team(team);
+        self.uuids.forget_some(team, usize::MAX);
     }
 
     /// Forgets persons, of whom it is not known what was written. What was stored stays known.

@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use crate::left_out::{self, Why};
 use crate::persons::{
-    Allowance, Applied, BYTES_OF_MOVED_ID, Change, Effect, MOST_DISTINCT_IDS, Merge, NO_PROPERTIES, effect,
-    merged_text, person_id,
+    Allowance, Applied, BYTES_OF_MOVED_ID, Change, Effect, MOST_DISTINCT_IDS, Merge, NO_PROPERTIES, cost_of_values,
+    effect, merged_text, person_id,
 };
 use crate::{Incoming, Time};
 
@@ -100,7 +100,9 @@ impl People {
             return (id.1, NO_PROPERTIES.into());
         }
         let person = self.persons.get_mut(&id).expect("the person of a name is known");
-        let touched = if change.touches_properties() { 3 } else { 1 };
+        if change.touches_properties() {
+            allowance.spend(2 * person.properties.len() + cost_of_values(&person.properties));
+        }
         let (mut is_too_large, mut written) = (false, 0);
         if changed(person, &change, &mut is_too_large) {
             person.change(now);
@@ -113,7 +115,7 @@ impl People {
         let properties = self.persons[&id].properties.clone();
         let copied = properties.len() / COMPRESSED;
         let is_carried = allowance.is_enough_to_store(copied);
-        allowance.spend(touched * properties.len());
+        allowance.spend(properties.len());
         allowance.store(written + if is_carried { copied } else { 0 });
         if !is_carried {
             left_out::note(team, Why::TooMuchAtOnce);

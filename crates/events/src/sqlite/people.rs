@@ -59,7 +59,8 @@ pub(super) struct Known<'a> {
     pub(super) at: i64,
     /// When the event happened: a person exists since then.
     pub(super) timestamp: i64,
-    /// How many bytes of properties were read and written for this event. Rows of distinct ids count as some.
+    /// How many bytes of properties were read and written for this event. Values that are parsed, and rows of distinct ids,
+    /// count as some.
     pub(super) touched: usize,
     /// How many bytes of properties were written.
     pub(super) written: usize,
@@ -105,11 +106,14 @@ impl Known<'_> {
 
     /// The properties after a change, if they are different.
     fn applied(&mut self, change: &Change, properties: &str) -> Option<Arc<str>> {
-        if change.touches_properties() {
-            self.touched += properties.len();
-        }
         let applied = change.apply_to(properties);
-        if change.is_too_large || matches!(applied, Applied::TooLarge(_)) {
+        let is_too_large = matches!(applied, Applied::TooLarge(_));
+        if change.touches_properties() {
+            // What is too large is parsed twice.
+            let times = 1 + usize::from(is_too_large);
+            self.touched += times * (properties.len() + persons::cost_of_values(properties));
+        }
+        if change.is_too_large || is_too_large {
             left_out::note(self.team, Why::TooLarge);
         }
         match applied {
@@ -224,6 +228,7 @@ impl Known<'_> {
                  changed_at = ?1 WHERE team_id = ?2 AND person_id = ?3",
             )?
             .execute(params![self.at, self.team, goes.id.as_bytes()])?;
+        self.touched += persons::cost_of_values(&stays.properties) + persons::cost_of_values(&goes.properties);
         let (properties, is_whole) = persons::merged_text(&stays.properties, &goes.properties);
         if !is_whole {
             left_out::note(self.team, Why::TooLarge);

@@ -16,8 +16,16 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    pub(super) fn forget_team(&mut self, team: i64) {
-        self.ids.forget_team(team);
+    /// Forgets at least so many ids of a team, and removes them from the log. False: there were none. The log may be long
+    /// and has no index, so its rows are found by the numbers that are remembered.
+    pub(super) fn forget_some(&mut self, connection: &Connection, team: i64, least: usize) -> rusqlite::Result<bool> {
+        let forgotten = self.ids.forget_some(team, least);
+        self.cut(connection, &forgotten)?;
+        if forgotten.contains(&self.read_to) {
+            let mut empty = connection.prepare_cached("UPDATE seen SET uuids = x'' WHERE seq = ?1")?;
+            empty.execute([self.read_to])?;
+        }
+        Ok(!forgotten.is_empty())
     }
 
     /// Reads what other processes, or this one before it started, wrote to the log.

@@ -213,8 +213,9 @@ impl<'a> Store<'a> {
             file::table(team)
         ))?;
         let mut new = Vec::new();
-        let sent = events.iter().map(Ready::bytes).sum();
-        let mut allowance = Allowance::new(sent, self.budgets.of(team, sent));
+        let sent: usize = events.iter().map(Ready::bytes).sum();
+        // A large event is the last of its part, and gives those before it no more to do.
+        let mut allowance = Allowance::new(sent.min(PART_BYTES), self.budgets.of(team, sent));
         self.bytes += sent;
         for event in events {
             let uuid = match event.uuid {
@@ -292,9 +293,11 @@ impl<'a> Store<'a> {
         // Of others everything is still known: they send on meanwhile, and some of it again.
         self.memory.people = People::default();
         self.memory.tables.remove(&team);
-        self.memory.seen.forget_team(team);
-        let began = Instant::now();
-        let mut statements = 0;
+        let (began, mut statements) = (Instant::now(), 0);
+        let mut is_enough = || {
+            statements += 1;
+            statements == FORGETTING_STATEMENTS || began.elapsed() >= FORGETTING
+        };
         for (table, key, condition) in self.of_team(team)? {
             let sql = format!(
                 "DELETE FROM {table} WHERE {condition} AND ({key}) IN \
@@ -302,15 +305,20 @@ impl<'a> Store<'a> {
             );
             let mut delete = self.connection.prepare(&sql)?;
             while delete.execute([])? > 0 {
-                statements += 1;
-                if statements == FORGETTING_STATEMENTS || began.elapsed() >= FORGETTING {
+                if is_enough() {
                     return Ok(false);
                 }
             }
         }
-        // The newest stays: its number must not be given out again, because others read on from it.
-        self.connection
-            .execute("UPDATE seen SET uuids = x'' WHERE team_id = ?1", [team])?;
+        while self
+            .memory
+            .seen
+            .forget_some(self.connection, team, FORGOTTEN_AT_A_TIME)?
+        {
+            if is_enough() {
+                return Ok(false);
+            }
+        }
         self.connection
             .execute_batch(&format!("DROP TABLE IF EXISTS {}", file::table(team)))?;
         Ok(true)
@@ -326,12 +334,7 @@ impl<'a> Store<'a> {
                 "team_id, distinct_id",
                 is_theirs.clone(),
             ),
-            ("person_properties".to_owned(), "id", is_theirs.clone()),
-            (
-                "seen".to_owned(),
-                "seq",
-                format!("{is_theirs} AND seq < (SELECT max(seq) FROM seen)"),
-            ),
+            ("person_properties".to_owned(), "id", is_theirs),
         ];
         if file::has_table(self.connection, team)? {
             tables.insert(0, (file::table(team), "seq", "true".to_owned()));

@@ -213,9 +213,10 @@ fn turn_of(work: &Work) -> Turn {
 mod tests {
     use std::collections::HashSet;
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     use chrono::DateTime;
-    use serde_json::Map;
+    use serde_json::{Map, Value, json};
     use uuid::Uuid;
 
     use super::super::store::{PART, Ready};
@@ -329,6 +330,79 @@ mod tests {
         assert_eq!(
             numbers(&after, "SELECT count(*) FROM person"),
             [i64::try_from(2 * PART).unwrap()]
+        );
+    }
+
+    /// Parsing small values takes far longer than their text, and others wait for a part.
+    #[test]
+    fn a_part_parses_few_persons_with_many_values_whatever_its_last_event() {
+        for shape in ["[1]", r#"{"":1}"#] {
+            let file = File::new();
+            let mut desk = desk(&file);
+            let many: Vec<Value> = vec![serde_json::from_str(shape).unwrap(); 4_900];
+            store(&mut desk, parts(1, sets([json!({ "many": many })])));
+            let mut sent = sets((0..PART - 1).map(|number| json!({ "number": number })));
+            let mut last = batch(1);
+            last[0]
+                .properties
+                .insert("text".to_owned(), "x".repeat(1_000_000).into());
+            sent.extend(last);
+            let parts = parts(1, sent);
+            assert_eq!(parts.len(), 1);
+            store(&mut desk, parts);
+            let changed = numbers(&desk, "SELECT count(*) FROM person_properties")[0] - 1;
+            assert!((5..=25).contains(&changed), "{changed} changes");
+            let stored = numbers(&desk, "SELECT count(*) FROM event_1")[0];
+            assert_eq!(stored, 1 + i64::try_from(PART).unwrap(), "every event is there");
+        }
+    }
+
+    /// Events of one person that set these.
+    fn sets(properties: impl IntoIterator<Item = Value>) -> Vec<Incoming> {
+        let event = |set: Value| Incoming {
+            uuid: None,
+            event: "set".to_owned(),
+            distinct_id: "ada".to_owned(),
+            properties: Map::from_iter([("$set".to_owned(), set)]),
+            timestamp: DateTime::UNIX_EPOCH,
+        };
+        properties.into_iter().map(event).collect()
+    }
+
+    #[test]
+    fn the_log_of_other_teams_is_not_read_to_forget_one() {
+        let file = File::new();
+        let mut before = desk(&file);
+        store(&mut before, parts(1, batch(1)));
+        let others = "WITH RECURSIVE number (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < 50000) \
+                      INSERT INTO seen (team_id, uuids) SELECT 2, randomblob(16) FROM number";
+        before.connection.execute(others, []).unwrap();
+        drop(before);
+        let mut desk = desk(&file);
+        store(&mut desk, parts(1, batch(2)));
+        let looks = Arc::new(AtomicUsize::new(0));
+        let look = looks.clone();
+        let count = move || {
+            look.fetch_add(1, Ordering::Relaxed);
+            false
+        };
+        desk.connection.progress_handler(1_000, Some(count)).unwrap();
+        let is_done = Arc::new(AtomicBool::new(false));
+        let forget = Work::Forget {
+            team: 1,
+            is_done: is_done.clone(),
+        };
+        store(&mut desk, [answered(forget).0]);
+        assert!(is_done.load(Ordering::Relaxed));
+        let looks = looks.load(Ordering::Relaxed);
+        assert!(looks < 50, "{looks} thousand steps");
+        let lengths = numbers(&desk, "SELECT length(uuids) FROM seen WHERE team_id = 1");
+        assert_eq!(lengths, [0], "only the number of the newest is left");
+        store(&mut desk, parts(1, batch(2)));
+        assert_eq!(
+            numbers(&desk, "SELECT count(*) FROM event_1"),
+            [2],
+            "and nothing is remembered"
         );
     }
 

@@ -9,7 +9,7 @@ use sandbox::{
     Failure, FetchRequest, FetchResponse, Host, HostCall, Instance, Json, Level, Limits, Meta, Reservation, Sandbox,
 };
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use uuid::Uuid;
 
 use crate::kit::{files, limits, message, sandbox_with};
@@ -23,6 +23,9 @@ struct Counting {
     most: Arc<AtomicUsize>,
     /// Answers that are there in part and do not go on.
     stuck: Arc<Semaphore>,
+    /// Apps that said that they have begun, and how many are waited for.
+    begun: Arc<watch::Sender<usize>>,
+    begins_with: usize,
 }
 
 impl Counting {
@@ -32,6 +35,8 @@ impl Counting {
             under_way: Arc::default(),
             most: Arc::default(),
             stuck: Arc::new(Semaphore::new(0)),
+            begun: Arc::default(),
+            begins_with: 0,
         }
     }
 }
@@ -39,6 +44,10 @@ impl Counting {
 #[async_trait]
 impl Host for Counting {
     async fn fetch(&self, request: FetchRequest, memory: &Arc<Reservation>) -> Result<FetchResponse, String> {
+        if request.url.ends_with("/unread") {
+            self.stuck.add_permits(1);
+            std::future::pending::<()>().await;
+        }
         if request.url.ends_with("/stuck") {
             memory.grow(15 * MIB).await;
             self.stuck.add_permits(1);
@@ -51,6 +60,8 @@ impl Host for Counting {
         let now = self.under_way.fetch_add(bytes, Ordering::SeqCst) + bytes;
         self.most.fetch_max(now, Ordering::SeqCst);
         // The others come meanwhile, if they may.
+        let mut begun = self.begun.subscribe();
+        begun.wait_for(|begun| *begun >= self.begins_with).await.unwrap();
         tokio::time::sleep(Duration::from_millis(if bytes > 0 { 500 } else { 0 })).await;
         self.under_way.fetch_sub(bytes, Ordering::SeqCst);
         Ok(FetchResponse::default())
@@ -60,7 +71,9 @@ impl Host for Counting {
         Ok(Json::null())
     }
 
-    fn log(&self, _: Level, _: String) {}
+    fn log(&self, _: Level, _: String) {
+        self.begun.send_modify(|begun| *begun += 1);
+    }
 
     fn organization(&self) -> Uuid {
         self.organization
@@ -110,31 +123,73 @@ async fn what_an_organization_sends_at_once_is_bounded() {
     assert!(most <= 8 * MIB, "{} MB at once", most / MIB);
 }
 
-/// Many organizations send a body of 3 MB each at the same time. All of them wait for room, and take it when it appears.
+/// Sends a body of 3 MB.
+fn sending(path: &str) -> String {
+    format!(
+        "export async function composeWebhook() {{
+            await fetch('http://example.com/{path}', {{ method: 'POST', body: 'x'.repeat(3 * 1024 * 1024) }})
+            return 'sent'
+        }}"
+    )
+}
+
+/// Many organizations send at the same time, to somebody who answers once all of them have begun. All of them wait for room, and take it
+/// when it appears.
 #[tokio::test]
 async fn what_all_organizations_send_at_once_is_bounded() {
-    let text = "export async function composeWebhook() {
-        await fetch('http://example.com/', { method: 'POST', body: 'x'.repeat(3 * 1024 * 1024) })
-        return 'sent'
-    }";
+    const ORGANIZATIONS: usize = 16;
     let (sandbox, counting) = (sandbox_with(patient()), Counting::of(0));
-    let code = sandbox.read(&files([("index.ts", text)])).await.unwrap().code;
-    let mut calls = tokio::task::JoinSet::new();
-    for organization in 1..=16 {
+    let text = sending("").replace("await fetch", "console.log('begun'); await fetch");
+    let code = sandbox.read(&files([("index.ts", &text)])).await.unwrap().code;
+    let mut apps = Vec::new();
+    for organization in (1..).take(ORGANIZATIONS) {
         let host = Counting {
             under_way: counting.under_way.clone(),
             most: counting.most.clone(),
+            begun: counting.begun.clone(),
+            begins_with: ORGANIZATIONS,
             ..Counting::of(organization)
         };
-        let app = sandbox.open(&code, Meta::default(), Arc::new(host)).await.unwrap();
-        calls.spawn(call(app));
+        apps.push(sandbox.open(&code, Meta::default(), Arc::new(host)).await.unwrap());
     }
+    let calls: tokio::task::JoinSet<_> = apps.into_iter().map(call).collect();
     for outcome in calls.join_all().await {
-        assert_eq!(outcome.unwrap(), json!("sent"));
+        // On a machine that is busy one may have had the memory for too long.
+        let is_fine = outcome.as_ref().map_or_else(gave_way, |sent| sent == "sent");
+        assert!(is_fine, "{outcome:?}");
     }
     // Each takes twice its length; what is each organization's own comes on top of what all share.
     let most = counting.most.load(Ordering::SeqCst);
-    assert!(2 * most <= (48 + 16) * MIB, "{} MB at once", most / MIB);
+    assert!(most > 0 && 2 * most <= (48 + 16) * MIB, "{} MB at once", most / MIB);
+}
+
+fn gave_way(failure: &Failure) -> bool {
+    message(failure).contains("others needed the memory")
+}
+
+/// What organizations send to somebody who does not read it keeps the memory for as long as nobody else needs it.
+#[tokio::test]
+async fn what_is_sent_and_not_read_gives_way_to_others() {
+    let sandbox = sandbox_with(Limits {
+        call_time: Duration::from_mins(10),
+        ..patient()
+    });
+    let stuck = Arc::new(Semaphore::new(0));
+    let mut unread = tokio::task::JoinSet::new();
+    for organization in 1..=12 {
+        let host = Counting {
+            stuck: stuck.clone(),
+            ..Counting::of(organization)
+        };
+        unread.spawn(call(open(&sandbox, &sending("unread"), host).await));
+    }
+    // There is room for no more than a few of them.
+    stuck.acquire_many(4).await.unwrap().forget();
+    let other = open(&sandbox, &sending(""), Counting::of(100)).await;
+    let sent = tokio::time::timeout(Duration::from_mins(2), call(other)).await;
+    assert_eq!(sent.expect("it waits for nobody's end").unwrap(), json!("sent"));
+    let ended = unread.join_next().await.unwrap().unwrap().unwrap_err();
+    assert!(gave_way(&ended), "{ended}");
 }
 
 /// Many organizations start an app at the same time whose code is as long as it may be.
@@ -163,15 +218,52 @@ async fn code_is_loaded_when_there_is_room_for_it() {
         };
         calls.spawn(async move {
             let host = Arc::new(Counting::of(organization));
-            let app = sandbox.open_loading(CODE, load, Meta::default(), host).await.unwrap();
+            let app = sandbox.open_loading(CODE, load, Meta::default(), host).await?;
             call(app).await
         });
     }
     for outcome in calls.join_all().await {
-        assert_eq!(outcome.unwrap(), json!("called"));
+        // On a machine that is busy one may have had the memory for too long.
+        let is_fine = outcome
+            .as_ref()
+            .map_or_else(|failure| *failure == Failure::Busy, |called| called == "called");
+        assert!(is_fine, "{outcome:?}");
     }
     let most = loading.most.load(Ordering::SeqCst);
     assert!(most <= 48 / 2 * MIB, "{} MB at once", most / MIB);
+}
+
+/// Code that does not come, because its organization waits for the database, keeps the memory for as long as nobody else needs it.
+#[tokio::test]
+async fn code_that_does_not_come_gives_way_to_others() {
+    const CODE: usize = 8 * MIB;
+    let sandbox = sandbox_with(Limits {
+        load_time: Duration::from_mins(2),
+        ..patient()
+    });
+    let text = "export function composeWebhook() { return 'called' }";
+    let code = sandbox.read(&files([("index.ts", text)])).await.unwrap().code;
+    let code = Json::from(serde_json::to_value(&code).unwrap());
+    let stuck = Arc::new(Semaphore::new(0));
+    let mut waiting = tokio::task::JoinSet::new();
+    for organization in 1..=4 {
+        let (sandbox, stuck) = (sandbox.clone(), stuck.clone());
+        waiting.spawn(async move {
+            let load = async {
+                stuck.add_permits(1);
+                std::future::pending().await
+            };
+            let host = Arc::new(Counting::of(organization));
+            sandbox.open_loading(CODE, load, Meta::default(), host).await.err()
+        });
+    }
+    stuck.acquire_many(2).await.unwrap().forget();
+    let host = Arc::new(Counting::of(100));
+    let opened = sandbox
+        .open_loading(CODE, async { Ok(code) }, Meta::default(), host)
+        .await;
+    assert_eq!(call(opened.unwrap()).await.unwrap(), json!("called"));
+    assert_eq!(waiting.join_next().await.unwrap().unwrap(), Some(Failure::Busy));
 }
 
 /// Answers that stop halfway keep the memory for as long as nobody else needs it.

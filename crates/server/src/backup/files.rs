@@ -2,13 +2,14 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::hex;
+use crate::data_folder::beside;
 
 /// A file of a backup, and what it is recognized by.
 #[derive(Debug, Serialize, Deserialize)]
@@ -57,16 +58,66 @@ fn digest(path: &Path) -> io::Result<(u64, String)> {
     }
 }
 
-/// Puts a copy where nothing is yet. A crash leaves a draft beside it.
-pub(super) fn place(from: &Path, to: &Path) -> anyhow::Result<()> {
-    let draft = to.with_extension("draft");
-    let copy = || -> io::Result<()> {
-        fs::copy(from, &draft)?;
-        File::open(&draft)?.sync_all()?;
-        fs::rename(&draft, to)?;
-        sync_folder(to)
-    };
-    copy().with_context(|| format!("cannot write {}", to.display()))
+/// A copy of a file, first under another name and then in its place. It goes with this, unless it is kept: what fails half-way
+/// can be tried again.
+#[derive(Debug)]
+pub(super) struct Draft {
+    copy: PathBuf,
+    place: PathBuf,
+    state: State,
+}
+
+#[derive(Debug, PartialEq)]
+enum State {
+    Copied,
+    Placed,
+    Kept,
+}
+
+impl Draft {
+    /// Replaces one that a crash left.
+    pub(super) fn copy(from: &Path, place: PathBuf) -> anyhow::Result<Self> {
+        let this = Self {
+            copy: beside(&place, ".draft"),
+            place,
+            state: State::Copied,
+        };
+        let copied = fs::copy(from, &this.copy).and_then(|_| File::open(&this.copy)?.sync_all());
+        copied.with_context(|| format!("cannot write {}", this.copy.display()))?;
+        Ok(this)
+    }
+
+    pub(super) fn put_in_place(&mut self) -> anyhow::Result<()> {
+        let moved = fs::rename(&self.copy, &self.place);
+        moved.with_context(|| format!("cannot make {}", self.place.display()))?;
+        self.state = State::Placed;
+        Ok(sync_folder(&self.place)?)
+    }
+
+    pub(super) fn keep(mut self) {
+        self.state = State::Kept;
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        let made = match self.state {
+            State::Copied => vec![self.copy.clone()],
+            State::Placed => with_logs(&self.place).collect(),
+            State::Kept => Vec::new(),
+        };
+        for file in made {
+            // Most of them are not there, and what stays is named by the next restore.
+            let _ = fs::remove_file(file);
+        }
+    }
+}
+
+/// A file of SQLite, and those that it takes for parts of it.
+pub(super) fn with_logs(file: &Path) -> impl Iterator<Item = PathBuf> {
+    ["", "-wal", "-shm", "-journal"]
+        .into_iter()
+        .map(|end| beside(file, end))
 }
 
 /// Makes the name of a file survive a power cut, and not only what is in it.

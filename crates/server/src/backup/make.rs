@@ -1,8 +1,8 @@
 //! Making a backup, while servers run.
 
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, File};
 use std::io::{Write, stdout};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
@@ -12,11 +12,13 @@ use tokio::task::spawn_blocking;
 use super::files::{Copied, sync_folder};
 use super::{Backup, FORMAT, MANIFEST, Manifest, hex, postgres};
 use crate::settings::Settings;
-use crate::{commands, store};
+use crate::{commands, data_folder, store};
 
 const DATABASE: &str = "hedgerow.sqlite";
 const DUMP: &str = "hedgerow.dump";
 const EVENTS: &str = "events.sqlite";
+/// In a folder that is not finished.
+const LOCK: &str = "lock";
 
 pub(super) async fn run(backup: &Backup, settings: &Settings) -> anyhow::Result<()> {
     let folder = &backup.folder;
@@ -42,18 +44,48 @@ pub(super) async fn run(backup: &Backup, settings: &Settings) -> anyhow::Result<
     let service = commands::connect(settings).await?;
     service.check_secret_key().await?;
     // Under this name it is no backup yet, whatever happens.
-    let draft = folder.with_extension("unfinished");
-    let made = DirBuilder::new().mode(0o700).create(&draft);
-    made.with_context(|| format!("cannot make {}", draft.display()))?;
+    let draft = data_folder::beside(folder, ".unfinished");
+    let _held = make_draft(&draft)?;
     let manifest = copy(backup, settings, &service, &draft).await?;
     let mut text = serde_json::to_vec_pretty(&manifest)?;
     text.push(b'\n');
     fs::write(draft.join(MANIFEST), text)?;
-    fs::File::open(draft.join(MANIFEST))?.sync_all()?;
+    File::open(draft.join(MANIFEST))?.sync_all()?;
     sync_folder(&draft.join(MANIFEST))?;
     fs::rename(&draft, folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    fs::remove_file(folder.join(LOCK))?;
     sync_folder(folder)?;
     report(&manifest, folder, settings)
+}
+
+/// Makes a folder that is locked while it is written. What a backup left that came to no end is replaced.
+fn make_draft(draft: &Path) -> anyhow::Result<File> {
+    if draft.try_exists()? {
+        let _left = hold_draft(draft)?;
+        fs::remove_dir_all(draft).with_context(|| format!("cannot replace {}", draft.display()))?;
+    }
+    let made = DirBuilder::new().mode(0o700).create(draft);
+    made.with_context(|| format!("cannot make {}", draft.display()))?;
+    hold_draft(draft)
+}
+
+fn hold_draft(draft: &Path) -> anyhow::Result<File> {
+    let path = draft.join(LOCK);
+    let held = data_folder::hold(&path)?;
+    // Somebody else may have finished or replaced the folder since the file was opened.
+    held.filter(|file| is_at(file, &path)).with_context(|| {
+        format!(
+            "another backup is being made in {}: wait for it, or name another folder",
+            draft.display()
+        )
+    })
+}
+
+fn is_at(file: &File, path: &Path) -> bool {
+    match (file.metadata(), fs::symlink_metadata(path)) {
+        (Ok(opened), Ok(found)) => (opened.dev(), opened.ino()) == (found.dev(), found.ino()),
+        _ => false,
+    }
 }
 
 /// The database first: restored, it may then know less than the events, and repeats some runs; never does it count as delivered what

@@ -82,6 +82,15 @@ impl Manifest {
             "this backup was made by Hedgerow {}: restore it with that version, then upgrade",
             manifest.made_by
         );
+        for file in manifest.files() {
+            ensure!(
+                Path::new(&file.name)
+                    .file_name()
+                    .is_some_and(|name| *name == *file.name),
+                "the manifest names {:?}, which is no file of the backup's folder",
+                file.name
+            );
+        }
         Ok(manifest)
     }
 

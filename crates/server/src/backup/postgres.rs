@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail, ensure};
 use percent_encoding::percent_decode_str;
-use url::Url;
+use url::{Url, form_urlencoded};
 
 pub(super) fn dump(url: &str, file: &Path) -> anyhow::Result<()> {
     run(program("pg_dump", Some(url))?
@@ -36,16 +36,36 @@ fn program(name: &str, url: Option<&str>) -> anyhow::Result<Command> {
     let mut command = Command::new(name);
     let Some(url) = url else { return Ok(command) };
     let mut url = Url::parse(url).context("the address of the database is not a URL")?;
-    if let Some(password) = url.password() {
-        let password = percent_decode_str(password).decode_utf8()?.into_owned();
+    if let Some(password) = take_password(&mut url)? {
         command.env("PGPASSWORD", password);
+    }
+    command.arg("--dbname").arg(url.as_str());
+    Ok(command)
+}
+
+/// A password may stand before the host or among the parameters, where it wins.
+fn take_password(url: &mut Url) -> anyhow::Result<Option<String>> {
+    let mut password = None;
+    if let Some(before_host) = url.password() {
+        password = Some(percent_decode_str(before_host).decode_utf8()?.into_owned());
         ensure!(
             url.set_password(None).is_ok(),
             "the address of the database is not a URL"
         );
     }
-    command.arg("--dbname").arg(url.as_str());
-    Ok(command)
+    let Some(query) = url.query().map(str::to_owned) else {
+        return Ok(password);
+    };
+    // The others stay as they are written.
+    let mut others = Vec::new();
+    for part in query.split('&') {
+        match form_urlencoded::parse(part.as_bytes()).next() {
+            Some((name, value)) if name == "password" => password = Some(value.into_owned()),
+            _ => others.push(part),
+        }
+    }
+    url.set_query((!others.is_empty()).then(|| others.join("&")).as_deref());
+    Ok(password)
 }
 
 fn run(command: &mut Command) -> anyhow::Result<()> {
@@ -57,4 +77,28 @@ fn run(command: &mut Command) -> anyhow::Result<()> {
         bail!("{name} failed: {}", String::from_utf8_lossy(&ended.stderr).trim());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_password_is_on_the_command_line() {
+        let addresses = [
+            ("postgres://ada:se%63ret@h/d", "postgres://ada@h/d"),
+            ("postgres://ada@h/d?password=secret", "postgres://ada@h/d"),
+            (
+                "postgres://ada:other@h/d?sslmode=require&pass%77ord=secret&options=-c%20a%3Db",
+                "postgres://ada@h/d?sslmode=require&options=-c%20a%3Db",
+            ),
+        ];
+        for (address, shown) in addresses {
+            let command = program("pg_dump", Some(address)).unwrap();
+            let arguments: Vec<_> = command.get_args().collect();
+            assert_eq!(arguments, ["--dbname", shown]);
+            let set: Vec<_> = command.get_envs().collect();
+            assert_eq!(set, [("PGPASSWORD".as_ref(), Some("secret".as_ref()))], "{address}");
+        }
+    }
 }

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, ensure};
 use tokio::task::spawn_blocking;
 
-use super::{Manifest, Restore, files, hex, postgres};
+use super::files::{self, Draft};
+use super::{Manifest, Restore, hex, postgres};
 use crate::settings::Settings;
 use crate::{commands, data_folder, secret_key, store};
 
@@ -15,14 +16,16 @@ pub(super) async fn run(restore: &Restore, settings: &Settings) -> anyhow::Resul
     let _lock = data_folder::lock(settings)?;
     check_key(&manifest, settings)?;
     check_place(&manifest, restore, settings)?;
-    let (manifest, folder) = (check_files(manifest, restore.folder.clone()).await?, &restore.folder);
-    put_events(&manifest, restore, settings).await?;
-    put_database(&manifest, folder, settings).await?;
+    let manifest = check_files(manifest, restore.folder.clone()).await?;
+    let mut files = copy_files(&manifest, &restore.folder, settings).await?;
+    restore_servers(&manifest, restore, settings).await?;
+    files.iter_mut().try_for_each(Draft::put_in_place)?;
     // Opens both as a server does, which refuses what does not belong together.
     let service = commands::service(settings).await?;
     let events = store::open(settings, &service).await?;
     store::close(&events).await?;
     service.store().close().await;
+    files.into_iter().for_each(Draft::keep);
     writeln!(
         stdout(),
         "restored the backup of {}: start the server",
@@ -78,36 +81,44 @@ fn check_place(manifest: &Manifest, restore: &Restore, settings: &Settings) -> a
         "--events-from is for events in ClickHouse: give HEDGEROW_EVENTS_URL, too"
     );
     let events = manifest.events_file.as_ref().map(|_| store::file(settings));
-    for file in settings.sqlite_file().into_iter().chain(events) {
+    let places: Vec<_> = settings.sqlite_file().into_iter().chain(events).collect();
+    // A log beside a file that was moved away would be written into the one that is restored.
+    for file in places.iter().flat_map(|place| files::with_logs(place)) {
         ensure!(
             !file.try_exists()?,
-            "{} is there already: move it and the files beside it (-wal, -shm) away first",
+            "{} is there already: move the old file and all beside it (-wal, -shm, -journal) away first",
             file.display()
         );
     }
     Ok(())
 }
 
-async fn put_events(manifest: &Manifest, restore: &Restore, settings: &Settings) -> anyhow::Result<()> {
+/// Everything that is a file, beside its place.
+async fn copy_files(manifest: &Manifest, folder: &Path, settings: &Settings) -> anyhow::Result<Vec<Draft>> {
+    let events = manifest.events_file.as_ref();
+    let events = events.map(|file| (folder.join(&file.name), store::file(settings)));
+    let database = settings.sqlite_file();
+    let database = database.map(|place| (folder.join(&manifest.database_file.name), place));
+    let copies: Vec<_> = events.into_iter().chain(database).collect();
+    spawn_blocking(move || {
+        let copies = copies.into_iter().map(|(from, place)| Draft::copy(&from, place));
+        copies.collect()
+    })
+    .await?
+}
+
+/// Everything that ClickHouse and PostgreSQL keep.
+async fn restore_servers(manifest: &Manifest, restore: &Restore, settings: &Settings) -> anyhow::Result<()> {
     if let Some(from) = &restore.events_from {
         let restored = store::clickhouse(settings).await?.restore_from(from).await;
         restored.context("ClickHouse did not restore the events")?;
     }
-    match &manifest.events_file {
-        Some(file) => place(restore.folder.join(&file.name), store::file(settings)).await,
-        None => Ok(()),
+    if settings.sqlite_file().is_some() {
+        return Ok(());
     }
-}
-
-async fn put_database(manifest: &Manifest, folder: &Path, settings: &Settings) -> anyhow::Result<()> {
-    let from = folder.join(&manifest.database_file.name);
-    if let Some(to) = settings.sqlite_file() {
-        return place(from, to).await;
-    }
-    let url = settings.database_url();
-    spawn_blocking(move || postgres::restore(&url, &from)).await?
-}
-
-async fn place(from: PathBuf, to: PathBuf) -> anyhow::Result<()> {
-    spawn_blocking(move || files::place(&from, &to)).await?
+    let (url, dump) = (
+        settings.database_url(),
+        restore.folder.join(&manifest.database_file.name),
+    );
+    spawn_blocking(move || postgres::restore(&url, &dump)).await?
 }

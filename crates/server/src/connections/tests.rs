@@ -10,6 +10,7 @@ use super::*;
 const SOON: Duration = Duration::from_secs(10);
 /// The first bytes of HTTP/2 and an empty frame of settings.
 const HTTP2: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+const ASK_ONCE: &[u8] = b"GET / HTTP/1.1\r\nHost: hedgerow.test\r\nConnection: close\r\n\r\n";
 const ASK: &[u8] = b"GET / HTTP/1.1\r\nHost: hedgerow.test\r\n\r\n";
 
 fn short(change: impl FnOnce(&mut Limits)) -> Limits {
@@ -282,6 +283,40 @@ async fn an_answer_that_nobody_takes_is_given_up_although_others_are_asked_for()
         let more = frame(8, 0, 1, &(1_u32 << 24).to_be_bytes());
         stream.write_all(&more).await.unwrap();
         wait_for(&mut stream, (3, 1)).await;
+    }
+}
+
+/// What was handed to HTTP/2 is kept by it, whole answers as well, until the other side takes them.
+#[tokio::test]
+async fn answers_that_nobody_takes_are_requests_under_way() {
+    let app = Router::new().route("/", get(async || vec![b'x'; 10_000]));
+    let address = serve(app, short(|limits| limits.requests_of_network = 20)).await;
+    let asked: Vec<u8> = (0..20).flat_map(|number| get_on(2 * number + 1)).collect();
+    let mut taking_none = connect(address, &[http2_with_window(1), asked].concat()).await;
+    let mut begun = 0;
+    while begun < 20 {
+        let next = timeout(3 * SOON, next_frame(&mut taking_none)).await;
+        begun += usize::from(next.unwrap().unwrap().0 == 0);
+    }
+    let refused = closed(connect(address, ASK_ONCE).await).await;
+    assert!(refused.starts_with(b"HTTP/1.1 429"), "it has as many as it may");
+    let more: Vec<u8> = (0..20)
+        .flat_map(|number| frame(8, 0, 2 * number + 1, &(1_u32 << 20).to_be_bytes()))
+        .collect();
+    let all = frame(8, 0, 0, &(1_u32 << 20).to_be_bytes());
+    taking_none.write_all(&[all, more].concat()).await.unwrap();
+    let mut ended = 0;
+    while ended < 20 {
+        let next = timeout(3 * SOON, next_frame(&mut taking_none)).await;
+        let (kind, _, flags, _) = next.unwrap().unwrap();
+        ended += usize::from(kind == 0 && flags & 1 == 1);
+    }
+    let begun = Instant::now();
+    while !closed(connect(address, ASK_ONCE).await)
+        .await
+        .starts_with(b"HTTP/1.1 200")
+    {
+        assert!(begun.elapsed() < 3 * SOON, "what was taken makes room");
     }
 }
 

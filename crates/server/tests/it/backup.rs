@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use testkit::databases::Backend;
 
 use crate::client::Request;
@@ -72,6 +73,28 @@ fn events_in(backup: &Path) -> u64 {
     let manifest = fs::read(backup.join("manifest.json")).expect("a manifest");
     let manifest: Value = serde_json::from_slice(&manifest).expect("JSON");
     manifest["events"].as_u64().expect("a count")
+}
+
+/// A backup like the one in `copy`, with another manifest.
+fn changed_copy(home: &Home, name: &str, change: impl FnOnce(&mut Value, &Path)) -> String {
+    let folder = home.folder.join(name);
+    fs::create_dir(&folder).expect("a folder");
+    for file in fs::read_dir(home.folder.join("copy")).expect("a backup") {
+        let file = file.expect("a file");
+        fs::copy(file.path(), folder.join(file.file_name())).expect("a copy");
+    }
+    let path = folder.join("manifest.json");
+    let mut manifest = serde_json::from_slice(&fs::read(&path).expect("a manifest")).expect("JSON");
+    change(&mut manifest, &folder);
+    fs::write(path, manifest.to_string()).expect("another manifest");
+    folder.display().to_string()
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    let digits = Sha256::digest(bytes)
+        .into_iter()
+        .flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
 }
 
 fn sqlite_file(home: &Home) -> PathBuf {
@@ -173,9 +196,57 @@ on_each! {
         fs::write(&key, "another secret key that is long enough to be one").expect("another key");
         refused(&other, &["restore", &copy], "another secret key");
         fs::copy(home.folder.join("data/secret.key"), &key).expect("the right key");
+        for name in ["../copy/events.sqlite", &format!("{copy}/events.sqlite"), "..", ""] {
+            let other_names = changed_copy(home, &format!("named {}", name.len()), |manifest, _| manifest["events_file"]["name"] = json!(name));
+            refused(&other, &["restore", &other_names], "which is no file of the backup's folder");
+        }
+        let log = other.folder.join("data/events.sqlite-wal");
+        fs::write(&log, "of a file that was moved away").expect("a log");
+        refused(&other, &["restore", &copy], "events.sqlite-wal is there already");
+        fs::remove_file(&log).expect("the log goes");
         damage(&home.folder.join("copy/events.sqlite"));
         refused(&other, &["restore", &copy], "is damaged");
         refused(&other, &["restore", &path(home, "data")], "is no backup");
+    }
+
+    fn a_restore_that_fails_leaves_nothing_and_can_be_repeated(home: Home) {
+        stop(home.start());
+        let copy = path(home, "copy");
+        home.run(&["backup", &copy]);
+        let bad = changed_copy(home, "bad", |manifest, folder| {
+            let file = manifest["database_file"]["name"].as_str().expect("a name");
+            let noise = "no database ".repeat(1000);
+            fs::write(folder.join(file), &noise).expect("written over");
+            manifest["database_file"]["bytes"] = json!(noise.len());
+            manifest["database_file"]["sha256"] = json!(sha256(noise.as_bytes()));
+        });
+        let other = elsewhere(home);
+        let ended = try_to(&other, &["restore", &bad]);
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        let mut left: Vec<_> = fs::read_dir(other.folder.join("data")).expect("a folder").map(|file| file.expect("a file").file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["secret.key", "serve.lock"]);
+        // A crash would leave a part of a copy.
+        fs::write(other.folder.join("data/events.sqlite.draft"), "a part").expect("a draft");
+        other.run(&["restore", &copy]);
+        stop(other.start());
+    }
+
+    fn what_is_left_of_a_backup_is_replaced_unless_it_is_being_made(home: Home) {
+        stop(home.start());
+        let left = home.folder.join("copy.1.unfinished");
+        fs::create_dir(&left).expect("a folder");
+        fs::write(left.join("events.sqlite"), "a part").expect("a part of a backup");
+        let lock = fs::File::create(left.join("lock")).expect("a lock");
+        lock.lock().expect("it is free");
+        let ended = try_to(home, &["backup", &path(home, "copy.1")]);
+        assert!(ended.code == Some(1) && ended.stderr.contains("another backup is being made"), "{ended:?}");
+        home.run(&["backup", &path(home, "copy.2")]);
+        drop(lock);
+        home.run(&["backup", &format!("{}/", path(home, "copy.1"))]);
+        assert!(!left.exists());
+        assert!(!home.folder.join("copy.1/lock").exists());
+        elsewhere(home).run(&["restore", &path(home, "copy.1")]);
     }
 
     fn one_server_uses_a_folder_and_workers_and_commands_go_beside_it(home: Home) {
@@ -191,6 +262,41 @@ on_each! {
         drop(server);
         drop(home.start());
     }
+}
+
+#[test]
+fn one_server_uses_a_database_file_whatever_its_data_folder() {
+    let home = Home::any();
+    let server = home.start();
+    let other = elsewhere(&home);
+    let link = other.folder.join("link.sqlite");
+    std::os::unix::fs::symlink(sqlite_file(&home), &link).expect("a link");
+    for url in [home.database.url.clone(), format!("sqlite:{}", link.display())] {
+        let second = other.spawn(other.keyed().env("HEDGEROW_DATABASE_URL", url)).end();
+        assert_eq!(second.code, Some(1), "{second:?}");
+        assert!(second.stderr.contains("another server uses the database"), "{second:?}");
+    }
+    // However it ends, the file is free.
+    server.process.signal("KILL");
+    drop(server);
+    drop(home.start());
+}
+
+#[test]
+fn a_log_beside_the_database_is_not_taken_for_one_of_the_restored() {
+    let home = Home::any();
+    stop(home.start());
+    home.run(&["backup", &path(&home, "copy")]);
+    let other = elsewhere(&home);
+    for end in ["-wal", "-shm", "-journal"] {
+        let log = format!("{}{end}", sqlite_file(&other).display());
+        fs::write(&log, "of a file that was moved away").expect("a log");
+        let ended = try_to(&other, &["restore", &path(&home, "copy")]);
+        let why = format!("hedgerow.sqlite{end} is there already: move the old file");
+        assert!(ended.code == Some(1) && ended.stderr.contains(&why), "{ended:?}");
+        fs::remove_file(&log).expect("the log goes");
+    }
+    other.run(&["restore", &path(&home, "copy")]);
 }
 
 #[test]

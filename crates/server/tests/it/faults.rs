@@ -1,4 +1,4 @@
-//! Clocks that are wrong, and disks that are full.
+//! Clocks that are wrong, databases out of reach, and disks that are full.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,16 +8,21 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::json;
 use service::Clock;
+use testkit::Reply;
 use testkit::databases::Backend;
+use testkit::parts::Relay;
 
 use crate::client::Request;
 use crate::home::{Home, KEY, PATIENCE, Server, until};
 
+/// It takes two seconds to know that the database is out of reach; a busy machine takes longer.
+const LONGEST_REFUSAL: Duration = Duration::from_secs(10);
+
 /// What runs under a clock that a test sets, by writing how far it is off into a file.
-struct FakeClock(PathBuf);
+pub(crate) struct FakeClock(PathBuf);
 
 impl FakeClock {
-    fn new(home: &Home, off_by: &str) -> Self {
+    pub(crate) fn new(home: &Home, off_by: &str) -> Self {
         let clock = Self(home.folder.join("clock"));
         clock.set(off_by);
         clock
@@ -31,7 +36,7 @@ impl FakeClock {
     }
 
     /// Nothing but the time of day is wrong: the time since the machine started cannot be set.
-    fn under<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+    pub(crate) fn under<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         command
             .env("LD_PRELOAD", library())
             .env("FAKETIME_TIMESTAMP_FILE", &self.0)
@@ -108,6 +113,47 @@ fn a_machine_with_a_wrong_clock_goes_by_the_database() {
         let server = home.spawn(clock.under(&mut home.keyed())).ready();
         assert!(is_right(&server), "{wrong}: off by {}", off_by(&server));
     }
+}
+
+/// The network between the server and its database swallows what is sent, and nobody is told: a statement would wait for 17 seconds.
+#[test]
+fn a_database_out_of_reach_is_told_soon_and_passes() {
+    let home = Home::new(Backend::Postgres);
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let (start, rest) = home.database.url.split_once('@').expect("a user");
+    let (address, name) = rest.split_once('/').expect("a name");
+    let relay = runtime.block_on(Relay::start(address.parse().expect("an address")));
+    let url = format!("{start}@{}/{name}", relay.address);
+    let server = home.spawn(home.keyed().env("HEDGEROW_DATABASE_URL", url)).ready();
+    let read = || server.get(KEY, "/api/organizations/@current/");
+    let change = || server.patch(KEY, "/api/organizations/@current/", &json!({ "name": "New" }));
+    let recover = || {
+        until("it recovers by itself", PATIENCE, || {
+            let answers = [read(), change(), server.ask("GET", "/readyz")];
+            answers.iter().all(|answer| answer.status == 200).then_some(())
+        });
+    };
+    let refuses = || {
+        for ask in [&read as &dyn Fn() -> Reply, &change] {
+            let began = Instant::now();
+            let refused = ask();
+            assert_eq!(refused.code(), (503, "unavailable"), "{refused:?}");
+            assert!(!refused.header("retry-after").is_empty());
+            let took = began.elapsed();
+            assert!(took < LONGEST_REFUSAL, "{took:?}");
+        }
+    };
+    recover();
+    relay.swallow_all();
+    refuses();
+    assert_eq!(server.ask("GET", "/readyz").status, 503);
+    relay.swallow();
+    recover();
+    // Only the connections there are, which were used a moment ago: nobody asks first whether they are still there.
+    relay.swallow();
+    let began = Instant::now();
+    recover();
+    assert!(began.elapsed() < LONGEST_REFUSAL, "{:?}", began.elapsed());
 }
 
 #[test]

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::client::{Request, connect};
-use crate::home::{Home, KEY, OWNER, until};
+use crate::faults::FakeClock;
+use crate::home::{Home, KEY, OWNER, PATIENCE, Process, until};
 use crate::on_each;
 
 const SLOW_CLIENTS: usize = 50;
@@ -138,23 +139,56 @@ on_each! {
     }
 }
 
+/// Where a process answers those who look after it.
+fn health_address(process: &Process) -> std::net::SocketAddr {
+    until("it listens for health checks", PATIENCE, || {
+        let log = process.log();
+        let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let line = lines.find(|line| line["message"] == "listening for health checks")?;
+        line["address"].as_str()?.parse().ok()
+    })
+}
+
+/// Whoever looks after a worker sees how each export is doing. Nobody else does.
+#[test]
+fn workers_tell_operators_of_each_export() {
+    let home = Home::any();
+    let root = home.folder.join("exported");
+    std::fs::create_dir_all(&root).expect("a folder");
+    let server = home.spawn(home.keyed().env("HEDGEROW_EXPORT_ROOT", &root)).ready();
+    let body =
+        json!({ "name": "x", "interval": "hour", "destination": { "type": "File", "config": { "folder": "x" } } });
+    let export = server.post(KEY, "/api/organizations/@current/batch_exports/", &body);
+    let id = export.text("/id").to_owned();
+    let public = server.ask("GET", "/metrics");
+    assert!(public.status == 200 && !public.body.to_string().contains("hedgerow_export_"));
+    drop(server);
+    // Some hours are over by then.
+    let later = FakeClock::new(&home, "+3h");
+    let mut work = home.command();
+    work.arg("work")
+        .env("HEDGEROW_EXPORT_ROOT", &root)
+        .env("HEDGEROW_HEALTH_LISTEN", "127.0.0.1:0");
+    let worker = home.spawn(later.under(&mut work));
+    let address = health_address(&worker);
+    until("the worker is ready", PATIENCE, || {
+        let ready = Request::new("GET", "/readyz").send(address).ok()?;
+        (ready.status == 200).then_some(())
+    });
+    let line = format!("hedgerow_export_attempts_total{{export=\"{id}\",outcome=\"completed\"}} ");
+    until("the run is counted", PATIENCE, || {
+        let page = Request::new("GET", "/metrics").send(address).ok()?;
+        page.body.as_str()?.contains(&line).then_some(())
+    });
+}
+
 #[test]
 fn health_and_metrics_can_have_an_address_of_their_own() {
     let home = Home::any();
     let server = home
         .spawn(home.keyed().env("HEDGEROW_HEALTH_LISTEN", "127.0.0.1:0"))
         .ready();
-    let log = server.process.log();
-    let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let line = lines
-        .into_iter()
-        .find(|line| line["message"] == "listening for health checks")
-        .expect("a line");
-    let address: std::net::SocketAddr = line["address"]
-        .as_str()
-        .expect("an address")
-        .parse()
-        .expect("an address");
+    let address = health_address(&server.process);
     assert_ne!(address, server.address);
     for path in ["/healthz", "/readyz", "/metrics"] {
         let reply = Request::new("GET", path).send(address).expect("an answer");
@@ -199,17 +233,7 @@ fn one_address_cannot_have_all_connections() {
         (count >= 150).then_some(count)
     });
     assert_eq!(refused, 150);
-    let log = server.process.log();
-    let line = log
-        .lines()
-        .find(|line| line.contains("listening for health checks"))
-        .expect("a line");
-    let line: Value = serde_json::from_str(line).expect("JSON");
-    let address = line["address"]
-        .as_str()
-        .expect("an address")
-        .parse()
-        .expect("an address");
+    let address = health_address(&server.process);
     assert_eq!(
         Request::new("GET", "/healthz").send(address).expect("an answer").status,
         200

@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use governor::clock::{Clock as _, DefaultClock};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
-use serde_json::Value;
 
-use super::{Change, Entry};
+use super::Entry;
 use crate::error::{Error, Result};
 use crate::id::{OrganizationId, UserId};
 use crate::limits::HourlyLimits;
@@ -67,39 +66,26 @@ impl Budget {
     }
 }
 
-/// About.
+/// What is stored, about.
 fn size(entry: &Entry) -> usize {
-    ENTRY + entry.name.len() + size_of_changes(&entry.changes)
-}
-
-pub(super) fn size_of_changes(changes: &[Change]) -> usize {
-    let each = |change: &Change| change.field.len() + length(&change.before) + length(&change.after);
-    changes.iter().map(each).sum()
-}
-
-fn length(value: &Value) -> usize {
-    match value {
-        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
-        Value::String(text) => text.len() + 2,
-        Value::Array(items) => items.iter().map(|item| length(item) + 1).sum::<usize>() + 2,
-        Value::Object(fields) => {
-            fields
-                .iter()
-                .map(|(key, value)| key.len() + length(value) + 4)
-                .sum::<usize>()
-                + 2
-        }
-    }
+    let changes = serde_json::to_vec(&entry.changes).map_or(0, |json| json.len());
+    ENTRY + entry.name.len() + changes
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::ChangeKind;
+    use serde_json::Value;
+
+    use super::super::{Change, ChangeKind};
     use super::*;
 
     const USER: UserId = UserId(1);
 
     fn entry(organization: u128, bytes: usize) -> Entry {
+        entry_of(organization, &"x".repeat(bytes))
+    }
+
+    fn entry_of(organization: u128, text: &str) -> Entry {
         Entry {
             organization: Some(OrganizationId(uuid::Uuid::from_u128(organization))),
             team: None,
@@ -111,7 +97,7 @@ mod tests {
                 action: ChangeKind::Changed,
                 field: "text".to_owned(),
                 before: Value::Null,
-                after: "x".repeat(bytes).into(),
+                after: text.into(),
             }],
         }
     }
@@ -126,6 +112,18 @@ mod tests {
         assert!((10..=16).contains(&taken), "{taken} times 4 MB");
         assert!(matches!(budget.take(USER, &[large]), Err(Error::LimitReached { .. })));
         budget.take(USER, &[entry(2, 1000)]).unwrap();
+    }
+
+    /// A control character takes six bytes.
+    #[test]
+    fn texts_count_as_they_are_stored() {
+        for (text, bytes) in [("x", 1), ("\"", 2), ("\u{1}", 6)] {
+            let size = size(&entry_of(1, &text.repeat(1000)));
+            assert!(
+                (1000 * bytes..1000 * bytes + 2 * ENTRY).contains(&size),
+                "{text:?}: {size}"
+            );
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub use cases::ActivityFilter;
 pub(crate) use sql::{page, record};
 
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::clock::Time;
@@ -26,18 +27,18 @@ pub struct Activity {
     pub item: String,
     pub activity: String,
     pub name: String,
-    pub changes: Vec<Change>,
+    pub changes: Vec<Change<Box<RawValue>>>,
     pub request: String,
     pub created_at: Time,
 }
 
-/// One field of the thing that became another.
+/// One field of the thing that became another. Values that were read stay text, which takes no more memory than it is long.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Change {
+pub struct Change<V = Value> {
     pub action: ChangeKind,
     pub field: String,
-    pub before: Value,
-    pub after: Value,
+    pub before: V,
+    pub after: V,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -174,21 +175,31 @@ fn change(field: &str, before: Option<&Value>, after: Option<&Value>) -> Option<
     })
 }
 
-/// Longer values are cut: a page of the log shows both sides of many changes.
+/// Values that are longer in JSON are cut: a page of the log shows both sides of many changes.
 const LONGEST: usize = 4 << 10;
 
 /// The value, or the beginning of it as text, which says that it was cut.
 fn cut(value: &Value) -> Value {
-    let text = match value {
-        Value::Null | Value::Bool(_) | Value::Number(_) => return value.clone(),
-        Value::String(text) => text.clone(),
-        value => value.to_string(),
-    };
-    if text.len() <= LONGEST {
+    let json = value.to_string();
+    if json.len() <= LONGEST {
         return value.clone();
     }
-    let end = text.floor_char_boundary(LONGEST);
-    Value::from(format!("{}… [cut: {} bytes in all]", &text[..end], text.len()))
+    let text = value.as_str().unwrap_or(&json);
+    Value::from(format!("{}… [cut: {} bytes in all]", beginning(text), text.len()))
+}
+
+/// As much of a text as is not too long in JSON.
+fn beginning(text: &str) -> &str {
+    let mut length = 0;
+    let too_long = text.char_indices().find(|(_, character)| {
+        length += match character {
+            '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+            '\0'..' ' => 6,
+            other => other.len_utf8(),
+        };
+        length > LONGEST
+    });
+    too_long.map_or(text, |(end, _)| &text[..end])
 }
 
 fn fields<T: Recorded>(thing: Option<&T>) -> Map<String, Value> {
@@ -236,6 +247,18 @@ mod tests {
             let cut = cut(&long);
             let text = cut.as_str().expect("a text");
             assert!(text.len() < LONGEST + 50 && text.contains("[cut: 200"), "{text}");
+        }
+    }
+
+    /// Or a page of the log has several times as many bytes.
+    #[test]
+    fn values_are_cut_to_what_is_stored_of_them() {
+        for text in ["\u{1}", "\"", "\\\n", "\u{e4}\u{7f}", "\u{8}\u{c}\r\t\0"] {
+            let long = text.repeat(4000);
+            for value in [json!(long), json!([long])] {
+                let stored = cut(&value).to_string().len();
+                assert!((LONGEST - 10..LONGEST + 50).contains(&stored), "{text:?}: {stored}");
+            }
         }
     }
 

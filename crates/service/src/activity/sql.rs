@@ -1,9 +1,9 @@
 use std::collections::HashMap;
 
+use serde_json::value::RawValue;
 use sqlx::QueryBuilder;
 use sqlx::types::Json;
 
-use super::budget::size_of_changes;
 use super::{Activity, ActivityFilter, Change, Entry};
 use crate::access::Who;
 use crate::clock::Time;
@@ -67,14 +67,15 @@ struct Row {
     item_id: String,
     activity: String,
     name: String,
-    changes: Json<Vec<Change>>,
+    changes: Json<Vec<Change<Box<RawValue>>>>,
     request_id: String,
     created_at: Time,
 }
 
 impl Row {
     fn bytes(&self) -> usize {
-        size_of_changes(&self.changes)
+        let each = |change: &Change<Box<RawValue>>| change.before.get().len() + change.after.get().len();
+        self.changes.iter().map(each).sum()
     }
 }
 

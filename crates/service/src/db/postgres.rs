@@ -2,6 +2,7 @@
 //! what is sent, or a lock that nobody gives back, costs some seconds and no more.
 
 use std::ops::{Deref, DerefMut};
+use std::pin::Pin;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,7 @@ use tokio::runtime::Handle;
 use tokio::time::timeout;
 
 use super::fair::{FairSemaphore, Permit, Slow};
+use super::heartbeat::silence;
 use crate::error;
 
 type Result<T, E = sqlx::Error> = std::result::Result<T, E>;
@@ -61,13 +63,13 @@ impl Pool {
     }
 
     pub(super) async fn read(&self) -> error::Result<Lease> {
-        self.lease(None).await
+        unless_silent(self.lease(None)).await
     }
 
     /// A connection with a transaction, which is undone unless it is committed.
     pub(super) async fn begin(&self) -> error::Result<Lease> {
-        let writer = self.writers.acquire().await?;
-        let mut lease = self.lease(Some(writer)).await?;
+        let writer = unless_silent(self.writers.acquire()).await?;
+        let mut lease = unless_silent(self.lease(Some(writer))).await?;
         lease.state = State::InTransaction;
         lease.run("BEGIN").await?;
         Ok(lease)
@@ -88,6 +90,11 @@ impl Pool {
     /// A connection of its own, without time limits, for what may take long.
     pub(super) async fn connect(&self) -> Result<PgConnection> {
         self.connections.manager().options.connect().await
+    }
+
+    /// Whatever is idle now is not used any more.
+    pub(super) fn distrust(&self) {
+        self.connections.manager().distrust();
     }
 
     /// Whatever is in use ends with its use.
@@ -283,8 +290,25 @@ fn give_up(object: Object<Manager>) {
 }
 
 /// Waits for the answer to a statement, but not for ever.
-pub(crate) async fn answered<T>(statement: impl Future<Output = Result<T>>) -> Result<T> {
-    timeout(ANSWER, statement).await.unwrap_or_else(|_| Err(too_late()))
+pub(crate) fn answered<'a, T: 'a>(
+    statement: impl Future<Output = Result<T>> + Send + 'a,
+) -> impl Future<Output = Result<T>> + Send + 'a {
+    let answer = timeout(ANSWER, unless_silent(statement));
+    async { answer.await.unwrap_or_else(|_| Err(too_late())) }
+}
+
+/// Waits for something that needs the database, and no longer when nothing is heard of that. Boxed, as the futures of all use cases
+/// hold one.
+fn unless_silent<'a, T: 'a, E: From<sqlx::Error> + 'a>(
+    work: impl Future<Output = Result<T, E>> + Send + 'a,
+) -> Pin<Box<dyn Future<Output = Result<T, E>> + Send + 'a>> {
+    Box::pin(async {
+        tokio::select! {
+            biased;
+            outcome = work => outcome,
+            () = silence() => Err(too_late().into()),
+        }
+    })
 }
 
 fn too_late() -> sqlx::Error {

@@ -2,6 +2,8 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 
 use super::rules::{Difference, untitled};
+use super::schema::KnownSecrets;
+use super::sql::versions::Packed;
 use super::versions::Manifest;
 use super::{App, AppPatch, AppWithFiles, Collection, Fetched, NewApp, Package, empty_object, hosts, limits, sql};
 use crate::access::{Caller, ChangeApps, ReadApps};
@@ -90,6 +92,10 @@ impl Service {
         token: Option<&SecretString>,
         found: Option<(Package, Option<String>)>,
     ) -> Result<App> {
+        let found = match found {
+            Some((package, tag)) => Some((Packed::of(package).await?, tag)),
+            None => None,
+        };
         let mut db = self.write().await?;
         let organization = organizations::sql::lock(&mut db, caller.organization).await?;
         grant(organization.plugins_access_level, INSTALL)?;
@@ -100,8 +106,8 @@ impl Service {
         if app.is_global {
             publish_first(&mut db, caller, organization.plugins_access_level).await?;
         }
-        if let Some((package, tag)) = &found {
-            app.take_over(&package.offers);
+        if let Some((packed, tag)) = &found {
+            app.take_over(&packed.offers);
             app.version = 1;
             app.tag = tag.clone().or(app.tag);
             // A tag that was asked for need not be the newest.
@@ -115,8 +121,8 @@ impl Service {
             app.private_token = Some(db.seal(&self.core.instance.sealer, &place, token.expose_secret().as_bytes()));
             sql::apps::save(&mut db, &app).await?;
         }
-        if let Some((package, _)) = found {
-            store(&mut db, &app, &package).await?;
+        if let Some((packed, _)) = found {
+            store(&mut db, &app, &packed).await?;
         }
         db.commit(&caller.who, &[Entry::created(&app)]).await?;
         Ok(app)
@@ -130,6 +136,10 @@ impl Service {
         patch: &AppPatch,
         unchanged: Unchanged<'_, App>,
     ) -> Result<App> {
+        let known = match &patch.rest.config_schema {
+            Some(_) => self.known_secrets(caller, id).await?,
+            None => KnownSecrets::default(),
+        };
         let mut db = self.write().await?;
         let (before, level) = lock(&mut db, caller, collection, id, unchanged).await?;
         let mut app = before.clone();
@@ -159,7 +169,8 @@ impl Service {
         }
         sql::apps::save(&mut db, &app).await?;
         limits::fit_apps(&mut db, Some(&before), &app).await?;
-        self.settle_configs(&mut db, &caller.who, &before, &app).await?;
+        self.settle_configs(&mut db, &caller.who, (&before, &app), &known)
+            .await?;
         let entries: Vec<Entry> = Entry::updated(&before, &app).into_iter().collect();
         db.commit(&caller.who, &entries).await?;
         Ok(app)
@@ -191,6 +202,13 @@ impl Service {
         package: Package,
         fetched: Fetched,
     ) -> Result<(App, Difference)> {
+        let has_same_fields = package.offers.config_schema == seen.config_schema && patch.rest.config_schema.is_none();
+        let known = if has_same_fields {
+            KnownSecrets::default()
+        } else {
+            self.known_secrets(caller, seen.id).await?
+        };
+        let packed = Packed::of(package).await?;
         let mut db = self.write().await?;
         let (before, level) = lock(&mut db, caller, seen.collection, seen.id, &crate::whatever).await?;
         if before.version != seen.version {
@@ -200,7 +218,7 @@ impl Service {
         app.version = sql::versions::newest(&mut db, app.id).await? + 1;
         app.tag = fetched.tag.or(app.tag);
         app.url = fetched.url.or(app.url);
-        app.change(patch, Some(&package.offers))?;
+        app.change(patch, Some(&packed.offers))?;
         if app.is_global && !before.is_global {
             publish_first(&mut db, caller, level).await?;
         }
@@ -210,8 +228,8 @@ impl Service {
         if before.is_global && !app.is_global {
             take_back(&mut db, caller, &before).await?;
         }
-        store(&mut db, &app, &package).await?;
-        self.switch(db, caller, &before, app).await
+        store(&mut db, &app, &packed).await?;
+        self.switch(db, caller, (&before, app), &known).await
     }
 
     /// Ends a change of code: what is set up for the app follows it.
@@ -219,13 +237,13 @@ impl Service {
         &self,
         mut db: Writing,
         caller: &Caller<ChangeApps>,
-        before: &App,
-        mut app: App,
+        (before, mut app): (&App, App),
+        known: &KnownSecrets,
     ) -> Result<(App, Difference)> {
         app.updated_at = db.now;
         sql::apps::save(&mut db, &app).await?;
         limits::fit_apps(&mut db, Some(before), &app).await?;
-        self.settle_configs(&mut db, &caller.who, before, &app).await?;
+        self.settle_configs(&mut db, &caller.who, (before, &app), known).await?;
         let difference = Difference::between(before, &app);
         let entries: Vec<Entry> = Entry::updated(before, &app).into_iter().collect();
         db.commit(&caller.who, &entries).await?;
@@ -328,12 +346,12 @@ async fn keep_manifest(db: &mut Writing, before: &App, app: &mut App) -> Result<
     limits::fit_code(db, app).await
 }
 
-async fn store(db: &mut Writing, app: &App, package: &Package) -> Result<()> {
+async fn store(db: &mut Writing, app: &App, packed: &Packed) -> Result<()> {
     hosts::check(
         "source__plugin.json",
-        package.offers.hosts.as_deref().unwrap_or_default(),
+        packed.offers.hosts.as_deref().unwrap_or_default(),
     )?;
-    sql::versions::insert(db, app, package).await?;
+    sql::versions::insert(db, app, packed).await?;
     sql::versions::prune(db, app.id, app.version).await?;
     limits::fit_code(db, app).await
 }

@@ -4,11 +4,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::cases::{CONFIGURE, allow, find};
+use super::cases::{CONFIGURE, INSTALL, allow, find};
 use super::logs::{self, Level};
 use super::pins::{self, as_approved, as_run, version_changed};
 use super::rules::Split;
-use super::schema::SecretChange;
+use super::schema::{KnownSecrets, SecretChange};
 use super::sql::configs::Configs;
 use super::targets::{Target, need_again};
 use super::{App, Collection, hosts, limits, schema, sql};
@@ -364,8 +364,37 @@ impl Service {
         super::tasks::schedule(db, Configs::one(config), &app.scheduled_tasks()).await
     }
 
-    /// The same for all configurations of an app, if its code, or what is said of it, has changed.
-    pub(super) async fn settle_configs(&self, db: &mut Writing, who: &Who, before: &App, app: &App) -> Result<()> {
+    /// The secrets of all configurations that the caller's organization has of an app. One is read at a time, and nobody waits for that
+    /// before the writer.
+    pub(super) async fn known_secrets(&self, caller: &Caller<ChangeApps>, app: AppId) -> Result<KnownSecrets> {
+        let mut known = KnownSecrets::default();
+        let mut after = AppConfigId(0);
+        loop {
+            let mut db = self.core.store.read().await?;
+            allow(&mut db, caller, INSTALL).await?;
+            let next = sql::configs::next_with_secrets(&mut db, caller.organization, app, after).await?;
+            drop(db);
+            let Some(config) = next else {
+                return Ok(known);
+            };
+            after = config.id;
+            // What cannot be decrypted fails where it is needed.
+            if let (Some(encrypted), Ok(secrets)) = (&config.secrets, self.config_secrets(&config)) {
+                known.add(encrypted, secrets);
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// The same for all configurations of an app, if its code, or what is said of it, has changed. `known` are the secrets that need not be
+    /// looked at now: everybody who writes waits for this.
+    pub(super) async fn settle_configs(
+        &self,
+        db: &mut Writing,
+        who: &Who,
+        (before, app): (&App, &App),
+        known: &KnownSecrets,
+    ) -> Result<()> {
         let is_new_version = app.version != before.version;
         let is_run_alike = !is_new_version && app.capabilities == before.capabilities;
         let shown = pins::shown_changes(before, app);
@@ -382,7 +411,7 @@ impl Service {
                 of_others.push(pins::tell(db, app, &config, is_new_version, &shown).await?);
             }
         }
-        for mut config in sql::configs::concerned(db, app, &secrets).await? {
+        for mut config in sql::configs::concerned(db, app, &secrets, known).await? {
             if let Some(deleted) = self.encrypt_by_schema(db, app, &mut config).await? {
                 sql::configs::save(db, &config).await?;
                 of_ours.push(deleted);

@@ -59,6 +59,7 @@ impl Service {
         id: AppId,
         wanted: Option<i64>,
     ) -> Result<(App, Difference)> {
+        let known = self.known_secrets(caller, id).await?;
         let mut db = self.write().await?;
         let (before, level) = lock(&mut db, caller, collection, id, &crate::whatever).await?;
         let kept = sql::versions::of_app(&mut db, id).await?;
@@ -86,6 +87,6 @@ impl Service {
             app.take_over(&offers);
         }
         limits::check_app(Some(&before), &app)?;
-        self.switch(db, caller, &before, app).await
+        self.switch(db, caller, (&before, app), &known).await
     }
 }

@@ -147,6 +147,33 @@ impl SecretChange {
     }
 }
 
+/// Which fields the secrets of configurations have, by what each of these begins with when it is encrypted: no two begin alike.
+#[derive(Debug, Default)]
+pub(super) struct KnownSecrets(Vec<(String, Vec<String>)>);
+
+impl KnownSecrets {
+    /// Which key they are encrypted with, and the nonce.
+    const BEGINNING: usize = 28;
+
+    pub(super) fn add(&mut self, encrypted: &[u8], secrets: Map<String, Value>) {
+        let beginning: Vec<String> = encrypted
+            .iter()
+            .take(Self::BEGINNING)
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        let beginning = beginning.concat();
+        self.0
+            .push((beginning, secrets.into_iter().map(|(key, _)| key).collect()));
+    }
+
+    /// The beginnings of those that have none of these fields, in hexadecimal digits.
+    pub(super) fn without(&self, fields: &[String]) -> Vec<&str> {
+        let has_none = |kept: &[String]| !kept.iter().any(|field| fields.contains(field));
+        let without = self.0.iter().filter(|(_, kept)| has_none(kept));
+        without.map(|(beginning, _)| beginning.as_str()).collect()
+    }
+}
+
 fn secret_keys(schema: &Value) -> BTreeSet<String> {
     let secret = fields(schema).into_iter().filter(|field| field.is_secret);
     secret.map(|field| field.key).collect()

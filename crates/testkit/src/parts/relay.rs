@@ -13,20 +13,23 @@ use tokio::sync::watch;
 #[derive(Debug)]
 pub struct Relay {
     pub address: SocketAddr,
-    /// Connections that were made before this many silences are silent.
-    silences: Arc<watch::Sender<u32>>,
+    /// Connections that were there when this was sent last are silent; new ones are, too, while it is true.
+    is_silent: Arc<watch::Sender<bool>>,
 }
 
 impl Relay {
     pub async fn start(target: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address");
-        let silences = Arc::new(watch::Sender::new(0));
-        let heard = silences.subscribe();
+        let is_silent = Arc::new(watch::Sender::new(false));
+        let heard = is_silent.subscribe();
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let heard = heard.clone();
                 tokio::spawn(async move {
+                    if *heard.borrow() {
+                        std::future::pending::<()>().await;
+                    }
                     let Ok(server) = TcpStream::connect(target).await else {
                         return;
                     };
@@ -38,16 +41,21 @@ impl Relay {
                 });
             }
         });
-        Self { address, silences }
+        Self { address, is_silent }
     }
 
     /// From now on nothing comes through on the connections there are. New ones work.
     pub fn swallow(&self) {
-        self.silences.send_modify(|count| *count += 1);
+        self.is_silent.send_replace(false);
+    }
+
+    /// From now on nothing comes through at all.
+    pub fn swallow_all(&self) {
+        self.is_silent.send_replace(true);
     }
 }
 
-async fn pass_on(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut heard: watch::Receiver<u32>) {
+async fn pass_on(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut heard: watch::Receiver<bool>) {
     heard.mark_unchanged();
     let mut buffer = vec![0; 16 * 1024];
     loop {

@@ -9,7 +9,7 @@ use crate::db::{Session, Writing, changed, listed, on, within_reach};
 use crate::error::{Error, Result};
 use crate::id::{AppConfigId, AppId, OrganizationId, TeamId, WorkerId};
 use crate::page::{self, Page, Window};
-use crate::pipeline::schema::SecretChange;
+use crate::pipeline::schema::{KnownSecrets, SecretChange};
 use crate::pipeline::{App, AppConfig, Collection, DueAfter, DueApp, Place, limits};
 
 macro_rules! select {
@@ -274,19 +274,48 @@ pub(in super::super) async fn unschedule(db: &mut Writing, configs: Configs, nam
     Ok(())
 }
 
+/// The first configuration behind this one that has secrets, with these alone.
+pub(in super::super) async fn next_with_secrets(
+    db: &mut Session,
+    organization: OrganizationId,
+    app: AppId,
+    after: AppConfigId,
+) -> Result<Option<AppConfig>> {
+    let sql = db.pick(
+        select!(
+            "'{}' AS config, c.secrets",
+            "WHERE c.organization_id = $1 AND c.app_id = $2 AND c.id > $3 AND c.secrets IS NOT NULL ORDER BY c.id LIMIT 1"
+        ),
+        select!(
+            "'{}'::jsonb AS config, c.secrets",
+            "WHERE c.organization_id = $1 AND c.app_id = $2 AND c.id > $3 AND c.secrets IS NOT NULL ORDER BY c.id LIMIT 1"
+        ),
+    );
+    let row: Option<Row> = on!(db, conn => sqlx::query_as(sql)
+        .bind(organization).bind(app).bind(after).fetch_optional(conn))?;
+    row.map(AppConfig::try_from).transpose()
+}
+
 /// Those of the app's own organization that may have a value of a field that becomes a secret, or is one no longer. Which secrets one has
-/// is itself encrypted.
-pub(in super::super) async fn concerned(db: &mut Writing, app: &App, secrets: &SecretChange) -> Result<Vec<AppConfig>> {
+/// is itself encrypted, and may be known.
+pub(in super::super) async fn concerned(
+    db: &mut Writing,
+    app: &App,
+    secrets: &SecretChange,
+    known: &KnownSecrets,
+) -> Result<Vec<AppConfig>> {
     if !secrets.is_any() {
         return Ok(Vec::new());
     }
     let sql = db.pick(
         select!(
-            "WHERE c.app_id = $1 AND c.organization_id = $2 AND (($3 AND c.secrets IS NOT NULL) \
+            "WHERE c.app_id = $1 AND c.organization_id = $2 AND (($3 AND c.secrets IS NOT NULL \
+             AND lower(hex(substr(c.secrets, 1, 28))) NOT IN (SELECT value FROM json_each($5))) \
              OR EXISTS (SELECT 1 FROM json_each(c.config) own JOIN json_each($4) added ON added.value = own.key)) ORDER BY c.id"
         ),
         select!(
-            "WHERE c.app_id = $1 AND c.organization_id = $2 AND (($3 AND c.secrets IS NOT NULL) \
+            "WHERE c.app_id = $1 AND c.organization_id = $2 AND (($3 AND c.secrets IS NOT NULL \
+             AND encode(substring(c.secrets FROM 1 FOR 28), 'hex') NOT IN (SELECT jsonb_array_elements_text($5))) \
              OR EXISTS (SELECT 1 FROM jsonb_object_keys(c.config) own JOIN jsonb_array_elements_text($4) added ON added = own)) \
              ORDER BY c.id"
         ),
@@ -296,6 +325,7 @@ pub(in super::super) async fn concerned(db: &mut Writing, app: &App, secrets: &S
         .bind(app.organization_id)
         .bind(!secrets.removed.is_empty())
         .bind(Json(&secrets.added))
+        .bind(Json(known.without(&secrets.removed)))
         .fetch_all(conn))?)
 }
 

@@ -183,35 +183,69 @@ pub(in super::super) async fn newest(db: &mut Session, app: AppId) -> Result<i64
     Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(app).fetch_one(conn))?)
 }
 
+/// A package as it is kept.
+pub(in super::super) struct Packed {
+    pub(in super::super) offers: Offers,
+    sha256: String,
+    files: String,
+    code: String,
+    offered: String,
+    scripts: Vec<(Script, String)>,
+}
+
+impl Packed {
+    /// Code may be long: nobody waits while it is written, neither for this thread nor for the database.
+    pub(in super::super) async fn of(package: Package) -> Result<Self> {
+        let packing = tokio::task::spawn_blocking(move || Self::write(package));
+        let broken = |_| Error::Database(sqlx::Error::WorkerCrashed);
+        packing.await.map_err(broken)?
+    }
+
+    fn write(package: Package) -> Result<Self> {
+        let (files, code) = (written(&package.files), written(&package.code));
+        let kept = KeptBytes {
+            files: files.len(),
+            code: code.len(),
+        };
+        kept.check()?;
+        let (offered, scripts) = apart(&package.offers);
+        Ok(Self {
+            offers: package.offers,
+            sha256: package.sha256,
+            files,
+            code,
+            offered,
+            scripts,
+        })
+    }
+
+    fn size(&self) -> i64 {
+        let scripts: usize = self.scripts.iter().map(|(_, script)| script.len()).sum();
+        let size = self.files.len() + self.code.len() + self.offered.len() + scripts;
+        i64::try_from(size).unwrap_or(i64::MAX)
+    }
+}
+
 /// The code that an app has from now on.
-pub(in super::super) async fn insert(db: &mut Writing, app: &App, package: &Package) -> Result<()> {
+pub(in super::super) async fn insert(db: &mut Writing, app: &App, packed: &Packed) -> Result<()> {
     const SQL: &str = "INSERT INTO pipeline_version (app_id, number, tag, files, code, offers, manifest, created_at, sha256, size) \
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
     let now = db.now;
-    let (files, code) = (written(&package.files), written(&package.code));
-    KeptBytes {
-        files: files.len(),
-        code: code.len(),
-    }
-    .check()?;
-    let (offers, scripts) = apart(&package.offers);
-    let length: usize = scripts.iter().map(|(_, script)| script.len()).sum();
-    let size = i64::try_from(files.len() + code.len() + offers.len() + length).unwrap_or(i64::MAX);
     changed!(
         db,
         sqlx::query(SQL)
             .bind(app.id)
             .bind(app.version)
             .bind(&app.tag)
-            .bind(files)
-            .bind(code)
-            .bind(offers)
+            .bind(&packed.files)
+            .bind(&packed.code)
+            .bind(&packed.offered)
             .bind(written(&Manifest::of(app)))
             .bind(now)
-            .bind(&package.sha256)
-            .bind(size)
+            .bind(&packed.sha256)
+            .bind(packed.size())
     )?;
-    for (script, code) in scripts {
+    for (script, code) in &packed.scripts {
         const SQL: &str = "INSERT INTO pipeline_script (app_id, number, name, code) VALUES ($1, $2, $3, $4)";
         changed!(
             db,
