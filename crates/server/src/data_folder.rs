@@ -17,13 +17,9 @@ pub(crate) fn make(settings: &Settings) -> anyhow::Result<()> {
     made.with_context(|| format!("cannot make the data folder {}", folder.display()))
 }
 
-/// Held for as long as a server uses the folder and the file of the database, which may be elsewhere; the system ends it with
-/// the process. Workers and commands go without.
+/// Held for as long as a server uses the folder; the system ends it with the process. Workers and commands go without.
 #[derive(Debug)]
-pub(crate) struct Lock {
-    _folder: File,
-    _database: Option<File>,
-}
+pub(crate) struct Lock(#[expect(dead_code, reason = "open as long as the lock is held")] File);
 
 /// None: nothing in the folder is this machine's own, as with PostgreSQL and ClickHouse, and servers may share it.
 pub(crate) fn lock(settings: &Settings) -> anyhow::Result<Option<Lock>> {
@@ -37,26 +33,10 @@ pub(crate) fn lock(settings: &Settings) -> anyhow::Result<Option<Lock>> {
             settings.data_dir.display()
         )
     };
-    let database = settings.sqlite_file().map(lock_database).transpose()?;
-    Ok(Some(Lock {
-        _folder: folder,
-        _database: database,
-    }))
+    Ok(Some(Lock(folder)))
 }
 
-fn lock_database(file: PathBuf) -> anyhow::Result<File> {
-    // It may be known by several links.
-    let file = file.canonicalize().unwrap_or(file);
-    hold(&beside(&file, ".lock"))?.with_context(|| {
-        format!(
-            "another server uses the database {}: stop it first, or give this one a database of its own with --database-url",
-            file.display()
-        )
-    })
-}
-
-/// Locks a file that is there for that alone: closing the file of a database would end the locks that SQLite has on it. None:
-/// another process has locked it.
+/// Locks a file that is there for that alone. None: another process has locked it.
 pub(crate) fn hold(path: &Path) -> anyhow::Result<Option<File>> {
     let file = File::options().create(true).append(true).open(path);
     let file = file.with_context(|| format!("cannot open {}", path.display()))?;

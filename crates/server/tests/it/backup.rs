@@ -265,24 +265,6 @@ on_each! {
 }
 
 #[test]
-fn one_server_uses_a_database_file_whatever_its_data_folder() {
-    let home = Home::any();
-    let server = home.start();
-    let other = elsewhere(&home);
-    let link = other.folder.join("link.sqlite");
-    std::os::unix::fs::symlink(sqlite_file(&home), &link).expect("a link");
-    for url in [home.database.url.clone(), format!("sqlite:{}", link.display())] {
-        let second = other.spawn(other.keyed().env("HEDGEROW_DATABASE_URL", url)).end();
-        assert_eq!(second.code, Some(1), "{second:?}");
-        assert!(second.stderr.contains("another server uses the database"), "{second:?}");
-    }
-    // However it ends, the file is free.
-    server.process.signal("KILL");
-    drop(server);
-    drop(home.start());
-}
-
-#[test]
 fn a_log_beside_the_database_is_not_taken_for_one_of_the_restored() {
     let home = Home::any();
     stop(home.start());
