@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::apps::Apps;
 use crate::given::{Given, composed};
 use crate::host::Outlet;
+use crate::meters;
 use crate::scheduler::Permit;
 use crate::worker::{GRACE, SIGN_OF_LIFE, is_lost, preempted};
 use crate::workshop::Bench;
@@ -40,6 +41,7 @@ struct Turn<'a> {
     error: Option<String>,
     /// Where it would go on if the event that has to wait were given up.
     beyond: Option<Place>,
+    handed: meters::Handed,
     begun: Instant,
     /// When the app is stopped, whatever it is at; none before it is there.
     deadline: Option<Instant>,
@@ -78,6 +80,7 @@ impl Apps {
                 return Ok(true);
             }
         };
+        turn.handed.count(id);
         let ended = Step {
             place: turn.place,
             failures: turn.failures,
@@ -130,6 +133,7 @@ impl<'a> Turn<'a> {
             failures: job.runnable.config.failures,
             error: None,
             beyond: None,
+            handed: meters::Handed::default(),
             begun: Instant::now(),
             deadline: None,
             permit,
@@ -362,16 +366,21 @@ impl<'a> Turn<'a> {
     fn note(&mut self, bench: &Bench, event: &Stored, outcome: Result<(), Failure>) -> bool {
         let beyond = self.beyond(event);
         match outcome {
-            Ok(()) => (self.failures, self.error) = (0, None),
+            Ok(()) => {
+                (self.failures, self.error) = (0, None);
+                self.handed.delivered += 1;
+            }
             Err(failure) => {
                 let error = format!("{} ({}): {failure}", event.event, event.uuid);
                 bench.outlet.say(AppLogLevel::Error, with_stack(&error, &failure));
                 self.error = Some(error);
                 if failure.is_retry() {
                     self.beyond = Some(beyond);
+                    self.handed.retried += 1;
                     return true;
                 }
                 self.failures += 1;
+                self.handed.failed += 1;
             }
         }
         self.place = beyond;

@@ -8,6 +8,7 @@ mod confinement;
 mod delivery;
 mod given;
 mod host;
+mod meters;
 mod reading;
 mod scheduler;
 pub mod source;

@@ -108,6 +108,10 @@ pub(crate) fn count(database: &'static str) -> anyhow::Result<PrometheusHandle> 
         "hedgerow_export_delivered_until_seconds",
         "The end of the newest interval that was delivered on schedule, in seconds since 1970."
     );
+    metrics::describe_counter!(
+        "hedgerow_app_events_total",
+        "Events that were handed to an app, by configuration and outcome."
+    );
     metrics::describe_gauge!(
         "hedgerow_sandbox_layer",
         "1 if the layer keeps apps apart from the server here, 0 if this system does not have it."

@@ -21,12 +21,6 @@ pub(crate) async fn work(settings: Settings) -> anyhow::Result<()> {
     let far_sides = outside::far_sides(&settings)?;
     let exports = Exports::new(service.clone(), events.clone(), far_sides, settings.data.workers.into());
     let stop = CancellationToken::new();
-    let work = tokio::spawn({
-        let stop = stop.clone();
-        async move { exports.work(stop).await }
-    });
-    let clock = tokio::spawn(serve::keep_time(service.clone(), stop.clone()));
-    let heartbeat = tokio::spawn(serve::listen_to_database(service.clone(), stop.clone()));
     let apps = Apps::new(service.clone(), events.clone(), outside::apps(&settings)?);
     let readiness = Readiness::default();
     if let Some(at) = settings.health_listen {
@@ -35,6 +29,12 @@ pub(crate) async fn work(settings: Settings) -> anyhow::Result<()> {
         let health = operation::health(service.clone(), readiness.clone(), apps.clone(), &settings);
         serve::watch_over(at, health.merge(measures), stop.clone()).await?;
     }
+    let work = tokio::spawn({
+        let stop = stop.clone();
+        async move { exports.work(stop).await }
+    });
+    let clock = tokio::spawn(serve::keep_time(service.clone(), stop.clone()));
+    let heartbeat = tokio::spawn(serve::listen_to_database(service.clone(), stop.clone()));
     let running = tokio::spawn({
         let stop = stop.clone();
         async move { apps.work(stop).await }

@@ -31,6 +31,7 @@ mod rotation;
 pub mod round;
 mod scope;
 pub mod second_factor;
+mod series;
 pub mod sessions;
 pub mod sign_in;
 pub mod sso;
@@ -53,6 +54,7 @@ pub use limits::HourlyLimits;
 pub use page::{MOST_BYTES as MOST_PAGE_BYTES, Page, Window};
 pub use rotation::Rotation;
 pub use scope::{Object, Scope};
+pub use series::Series;
 pub use text::{Email, Name};
 
 use cache::Cache;

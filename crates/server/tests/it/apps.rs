@@ -6,8 +6,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use testkit::parts::Receiver;
 
+use crate::client::Request;
 use crate::home::{Home, KEY, Server, until};
 use crate::on_each;
+use crate::operation::health_address;
 
 const PATIENCE: Duration = Duration::from_secs(40);
 
@@ -19,11 +21,14 @@ export function composeWebhook(event: { uuid: string; event: string }, { config 
 
 fn start(home: &Home) -> Server {
     let mut command = home.keyed();
-    command.env("HEDGEROW_ALLOW_PRIVATE_NETWORKS", "127.0.0.0/8");
+    command
+        .env("HEDGEROW_ALLOW_PRIVATE_NETWORKS", "127.0.0.0/8")
+        .env("HEDGEROW_HEALTH_LISTEN", "127.0.0.1:0");
     home.spawn(&mut command).ready()
 }
 
-fn set_up(server: &Server, receiver: &Receiver) {
+/// The id of its configuration.
+fn set_up(server: &Server, receiver: &Receiver) -> String {
     let collection = "/api/organizations/@current/pipeline_destinations/";
     let manifest = json!({ "name": "Hook", "config": [{ "key": "url", "type": "string", "required": true }] });
     let source = json!({ "plugin.json": manifest.to_string(), "index.ts": APP });
@@ -32,6 +37,7 @@ fn set_up(server: &Server, receiver: &Receiver) {
     let config = json!({ "enabled": true, "config": { "url": receiver.url() } });
     let made = server.post(KEY, &format!("{collection}{}/configs/", app.body["id"]), &config);
     assert_eq!(made.status, 201, "{made:?}");
+    made.body["id"].to_string()
 }
 
 fn capture(server: &Server, token: &str, names: &[String]) {
@@ -54,7 +60,7 @@ on_each! {
     fn an_app_gets_what_comes_in_also_over_a_crash(home: Home) {
         let receiver = Receiver::start();
         let server = start(home);
-        set_up(&server, &receiver);
+        let configuration = set_up(&server, &receiver);
         let team = server.get(KEY, "/api/organizations/@current/teams/").body["results"][0].clone();
         let token = team["api_token"].as_str().expect("a token").to_owned();
         let names = |from: usize| -> Vec<String> { (from..from + 50).map(|number| format!("event {number}")).collect() };
@@ -67,6 +73,11 @@ on_each! {
         let server = start(home);
         capture(&server, &token, &names(100));
         until("all events", PATIENCE * 4, || (heard(&receiver).len() == 150).then_some(()));
+        let line = format!("hedgerow_app_events_total{{configuration=\"{configuration}\",outcome=\"delivered\"}} ");
+        until("operators see it", PATIENCE, || {
+            let page = Request::new("GET", "/metrics").send(health_address(&server.process)).ok()?;
+            page.body.as_str()?.contains(&line).then_some(())
+        });
         server.process.signal("TERM");
         assert_eq!(server.process.end().code, Some(0));
     }

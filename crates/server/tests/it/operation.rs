@@ -140,7 +140,7 @@ on_each! {
 }
 
 /// Where a process answers those who look after it.
-fn health_address(process: &Process) -> std::net::SocketAddr {
+pub(crate) fn health_address(process: &Process) -> std::net::SocketAddr {
     until("it listens for health checks", PATIENCE, || {
         let log = process.log();
         let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
