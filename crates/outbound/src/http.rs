@@ -13,6 +13,7 @@ use reqwest::dns::{Addrs, Name, Resolving};
 use url::Url;
 
 use crate::dial::{CONNECT_TIME, DialError, Dialer};
+use crate::outgoing::{Outgoing, SHORT};
 use crate::policy::{Policy, Refusal, Rule};
 use crate::tls::{BadCertificates, Roots};
 
@@ -46,6 +47,9 @@ const FOR_ANY_ORIGIN: [HeaderName; 6] = [
     header::CONTENT_TYPE,
     header::USER_AGENT,
 ];
+
+/// How long a receiver may read nothing.
+const UNREAD_TIME: Duration = Duration::from_secs(15);
 
 /// Clients of single callers that are kept; beyond these, the one that was used longest ago goes.
 const MOST_CALLERS: usize = 200;
@@ -298,11 +302,17 @@ impl Http {
             .client
             .request(ask.method.clone(), ask.url.clone())
             .headers(ask.headers.clone());
-        let response = request
-            .body(ask.body.clone())
-            .send()
-            .await
-            .map_err(|error| unanswered(ask, error))?;
+        let (outgoing, request) = if ask.body.len() <= SHORT {
+            (None, request.body(ask.body.clone()))
+        } else {
+            let (outgoing, body) = Outgoing::new(ask.body.clone());
+            let request = request.header(header::CONTENT_LENGTH, ask.body.len()).body(body);
+            (Some(outgoing), request)
+        };
+        let response = request.send().await.map_err(|error| unanswered(ask, error))?;
+        if let Some(outgoing) = outgoing {
+            outgoing.sent().await;
+        }
         let size: usize = response
             .headers()
             .iter()
@@ -450,6 +460,8 @@ fn build(dialer: Dialer, tls: rustls::ClientConfig) -> Result<reqwest::Client, r
         .http1_only()
         .http1_max_headers(HEADER_COUNT)
         .connect_timeout(CONNECT_TIME)
+        // Whoever reads nothing of what they are sent loses the connection.
+        .tcp_user_timeout(UNREAD_TIME)
         .pool_idle_timeout(Duration::from_secs(30))
         .build()
 }

@@ -8,6 +8,7 @@ pub mod dns;
 pub mod http;
 pub mod mail;
 mod names;
+mod outgoing;
 pub mod policy;
 pub mod tls;
 

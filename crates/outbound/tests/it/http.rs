@@ -217,6 +217,65 @@ async fn headers_of_the_callers_own_stay_with_their_origin_too() {
 }
 
 /// N8
+/// Tells when the last of it is dropped.
+struct Watched(Vec<u8>, Arc<AtomicUsize>);
+
+impl AsRef<[u8]> for Watched {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.1.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// The connection stays open, and the body would stay in its buffer.
+#[tokio::test]
+async fn a_body_that_nobody_reads_is_dropped_with_the_exchange() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let server = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        stream.peek(&mut [0]).await.unwrap();
+        stream
+            .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+            .await
+            .unwrap();
+        stream
+    });
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let body = Watched(vec![b'x'; 32 << 20], dropped.clone());
+    let request = Request::post(url).body(bytes::Bytes::from_owner(body)).unwrap();
+    let response = client().open(request).await.unwrap();
+    assert_eq!(response.status(), StatusCode::OK);
+    assert_eq!(dropped.load(Ordering::SeqCst), 1);
+    drop((response, server.await.unwrap()));
+}
+
+#[tokio::test]
+async fn a_long_body_arrives_whole_and_with_its_length() {
+    let lengths = |headers: HeaderMap, body: axum::body::Bytes| async move {
+        format!(
+            "{:?} {}",
+            headers.get(header::CONTENT_LENGTH),
+            body.iter().filter(|byte| **byte == b'x').count()
+        )
+    };
+    let limit = axum::extract::DefaultBodyLimit::disable();
+    let address = serve(Router::new().route("/", any(lengths)).layer(limit)).await;
+    for length in [1, 16 << 10, (16 << 10) + 1, 5_000_001] {
+        let request = Request::post(format!("http://{address}/"))
+            .body(vec![b'x'; length])
+            .unwrap();
+        let response = client().send(request).await.unwrap();
+        let said = String::from_utf8(response.into_body()).unwrap();
+        assert_eq!(said, format!("Some(\"{length}\") {length}"));
+    }
+}
+
 #[tokio::test]
 async fn an_endless_body_is_cut_off_at_the_limit() {
     let endless = get(async || Body::from_stream(stream::repeat_with(|| Ok::<_, io::Error>(vec![b'x'; 1024]))));
