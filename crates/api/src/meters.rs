@@ -27,6 +27,12 @@ impl std::fmt::Debug for Meters {
 
 impl Meters {
     pub(crate) fn count(&self, method: &Method, route: &str, status: StatusCode, took: Duration) {
+        // Or anybody could make a series of every route with every method.
+        let route = if status == StatusCode::METHOD_NOT_ALLOWED {
+            "unmatched"
+        } else {
+            route
+        };
         let series = (name(method), status.as_u16());
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(meter) = known.get(route).and_then(|route| route.get(&series)) {

@@ -11,7 +11,7 @@ use service::access::{Caller, ChangeApps, ReadApps};
 use service::pipeline::{
     App, AppPatch, AppWithFiles, Collection, Difference, Fetched, Files, NewApp, Package, PluginType, check_source,
 };
-use service::{AppId, Error, Page, Result, Rotation, Service, Window, WorkerId};
+use service::{AppId, Error, FairSemaphore, Page, Result, Rotation, Service, Slow, Window, WorkerId};
 
 use crate::cache::Caches;
 use crate::catalogue::{Catalogue, Entry, Kind};
@@ -20,6 +20,9 @@ use crate::reading::{BUSY_FOR, fetched, package, unread};
 use crate::scheduler::Pass;
 use crate::source::{AppUrl, Checksum, Sources};
 use crate::workshop::Workshop;
+
+/// Changes of apps' code that are under way at the same time: each has up to three copies of 8 MB.
+const UPDATES_AT_ONCE: usize = 6;
 
 /// Cheap to clone; every clone is the same.
 #[derive(Clone)]
@@ -41,6 +44,8 @@ pub(crate) struct Core {
     pub(crate) caches: Caches,
     /// The memory for events of apps that are being stored.
     pub(crate) captured: Budget,
+    /// Whose turn it is to change the code of an app.
+    pub(crate) updates: FairSemaphore,
     pub(crate) workshop: Workshop,
     /// Whose turn it is to have a task carried out, and events handed over.
     pub(crate) tasks_of: [Rotation; Pass::COUNT],
@@ -109,6 +114,7 @@ impl Apps {
                 worker: WorkerId(id),
                 caches: Caches::default(),
                 captured: Budget::default(),
+                updates: FairSemaphore::new("the code of apps", UPDATES_AT_ONCE, Slow::half_of(UPDATES_AT_ONCE)),
                 workshop: Workshop::default(),
                 tasks_of: Default::default(),
                 events_of: Default::default(),
@@ -175,6 +181,8 @@ impl Apps {
         change: &SourceChange,
     ) -> Result<AppWithFiles> {
         let service = &self.core.service;
+        // What is changed is in memory several times until it was read.
+        let _turn = self.core.updates.acquire().await?;
         let (seen, _) = service.app_to_change(caller, collection, id).await?;
         if change.seen.is_some_and(|version| version != seen.app.version) {
             return Err(service::pipeline::source_changed());

@@ -252,7 +252,9 @@ impl Http {
             host: host.clone(),
             limit,
         };
-        let mut response = tokio::time::timeout(limit, self.once(&ask)).await.map_err(too_slow)??;
+        let mut response = tokio::time::timeout(limit, Box::pin(self.once(&ask)))
+            .await
+            .map_err(too_slow)??;
         let mut opened = Response::new(());
         *opened.status_mut() = response.status();
         *opened.version_mut() = response.version();
@@ -273,7 +275,7 @@ impl Http {
 
     async fn follow(&self, mut ask: Ask) -> Result<Response<Vec<u8>>, HttpError> {
         for followed in 0..=self.redirects {
-            let response = self.once(&ask).await?;
+            let response = Box::pin(self.once(&ask)).await?;
             if self.redirects == 0 || !ask.may_be_redirected() {
                 return self.read(&ask, response).await;
             }

@@ -1,6 +1,7 @@
 //! An app that is open for calls.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -179,7 +180,7 @@ impl Instance {
         let deadline = Instant::now() + time + GRACE;
         while outcomes.len() < count {
             match self.next(deadline).await {
-                Ok(Said::Outcome(outcome)) => outcomes.push(outcome),
+                Ok(Said::Outcome(outcome)) => outcomes.push(outcome.map_err(|failure| self.errands.explain(failure))),
                 Ok(Said::Held) => {}
                 Ok(Said::Ready(_)) => outcomes.push(Err(self.fail(crashed()).await)),
                 Err(failure) => outcomes.push(Err(failure)),
@@ -289,6 +290,8 @@ struct Errands {
     budgets: Budgets,
     /// Others need the memory of what the app does not read.
     is_ended: Arc<Notify>,
+    /// Whether something that the app sent was ended for others, in this call.
+    gave_way: Arc<AtomicBool>,
     /// Held by each call to the host that is under way.
     calling: Arc<()>,
     calls_left: usize,
@@ -303,6 +306,7 @@ impl Errands {
             under_way: JoinSet::new(),
             budgets,
             is_ended: Arc::default(),
+            gave_way: Arc::default(),
             calling: Arc::new(()),
             calls_left: 0,
             lines_left: 0,
@@ -313,6 +317,7 @@ impl Errands {
     fn allow(&mut self, calls: usize) {
         // What is held back and flushed at the end has counts of its own.
         let most = calls.saturating_add(1);
+        self.gave_way.store(false, Ordering::Relaxed);
         self.calls_left = most.saturating_mul(self.limits.host_calls);
         self.lines_left = most.saturating_mul(self.limits.log_lines + 1);
     }
@@ -362,9 +367,24 @@ impl Errands {
         Ok(None)
     }
 
+    /// It is not the app's fault if it failed because others came first: the call is repeated later.
+    fn explain(&self, failure: Failure) -> Failure {
+        match failure {
+            Failure::Thrown {
+                name, message, stack, ..
+            } if self.gave_way.load(Ordering::Relaxed) => Failure::Thrown {
+                name,
+                message,
+                stack,
+                is_retry: true,
+            },
+            failure => failure,
+        }
+    }
+
     fn run(&mut self, id: u64, call: Json, sent: Option<Reservation>) {
         let (host, calling) = (self.host.clone(), self.calling.clone());
-        let limits = self.limits.clone();
+        let (limits, gave_way) = (self.limits.clone(), self.gave_way.clone());
         if let Some(sent) = &sent {
             sent.settle_sent(WEIGHT * call.text().len());
         }
@@ -373,6 +393,7 @@ impl Errands {
             let answered = tokio::select! {
                 answered = answer(id, &*host, &limits, call, &memory) => answered,
                 () = is_ended(sent.as_ref()) => {
+                    gave_way.store(true, Ordering::Relaxed);
                     Err("this took long while others needed the memory for what they send: try again later".to_owned())
                 }
             };

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use apps::Apps;
 use axum::Router;
+use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
@@ -24,6 +25,7 @@ use crate::settings::Settings;
 const PING_LIMIT: Duration = Duration::from_secs(2);
 /// With less, a database or a store of events stops taking anything soon.
 const LEAST_DISK: u64 = 16 * 1024 * 1024;
+const WRITE_AGAIN_AFTER: Duration = Duration::from_secs(1);
 const PING_AGAIN_AFTER: Duration = Duration::from_millis(500);
 
 /// Whether new requests are welcome.
@@ -60,6 +62,8 @@ struct Measures {
     service: Service,
     metrics: PrometheusHandle,
     audience: Audience,
+    /// When the page was written last, and what it says: anybody can ask, and it may be long.
+    last_page: Arc<Mutex<Option<(Instant, Bytes)>>>,
 }
 
 /// Whether it is alive and ready.
@@ -83,6 +87,7 @@ pub(crate) fn metrics(service: Service, metrics: PrometheusHandle, audience: Aud
         service: service.clone(),
         metrics,
         audience,
+        last_page: Arc::default(),
     });
     api::with_request_ids(router, service)
 }
@@ -132,15 +137,30 @@ fn ready(missing: &[Layer], jump: Option<TimeDelta>) -> String {
     format!("ready\n{}{}", layers.unwrap_or_default(), clock.unwrap_or_default())
 }
 
-async fn metrics_page(State(operation): State<Measures>) -> impl IntoResponse {
-    let pool = operation.service.store().pool_use();
-    metrics::gauge!("hedgerow_database_connections", "state" => "open").set(f64::from(pool.open));
-    let idle = u32::try_from(pool.idle).unwrap_or(u32::MAX);
-    metrics::gauge!("hedgerow_database_connections", "state" => "idle").set(f64::from(idle));
-    (
-        [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")],
-        shown_to(operation.audience, operation.metrics.render()),
-    )
+async fn metrics_page(State(measures): State<Measures>) -> impl IntoResponse {
+    let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
+    (kind, measures.page().await)
+}
+
+impl Measures {
+    /// Written once for all who ask within a second, and in memory once for all of them.
+    async fn page(&self) -> Bytes {
+        let mut last = self.last_page.lock().await;
+        if let Some((written, page)) = &*last
+            && written.elapsed() < WRITE_AGAIN_AFTER
+        {
+            return page.clone();
+        }
+        let pool = self.service.store().pool_use();
+        metrics::gauge!("hedgerow_database_connections", "state" => "open").set(f64::from(pool.open));
+        let idle = u32::try_from(pool.idle).unwrap_or(u32::MAX);
+        metrics::gauge!("hedgerow_database_connections", "state" => "idle").set(f64::from(idle));
+        let (audience, metrics) = (self.audience, self.metrics.clone());
+        let written = tokio::task::spawn_blocking(move || shown_to(audience, metrics.render()));
+        let page = Bytes::from(written.await.unwrap_or_default());
+        *last = Some((Instant::now(), page.clone()));
+        page
+    }
 }
 
 /// Leaves out the figures of each export and app, unless an operator asks.

@@ -190,6 +190,7 @@ async fn what_is_sent_and_not_read_gives_way_to_others() {
     assert_eq!(sent.expect("it waits for nobody's end").unwrap(), json!("sent"));
     let ended = unread.join_next().await.unwrap().unwrap().unwrap_err();
     assert!(gave_way(&ended), "{ended}");
+    assert!(ended.is_retry(), "it is not the app's fault: {ended:?}");
 }
 
 /// Many organizations start an app at the same time whose code is as long as it may be.

@@ -1,7 +1,8 @@
 //! Files that are there whole or not at all.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
@@ -82,7 +83,11 @@ impl Draft {
             place,
             state: State::Copied,
         };
-        let copied = fs::copy(from, &this.copy).and_then(|_| File::open(&this.copy)?.sync_all());
+        let copied = fs::copy(from, &this.copy).and_then(|_| {
+            // Whatever mode the backup has by now.
+            fs::set_permissions(&this.copy, Permissions::from_mode(0o600))?;
+            File::open(&this.copy)?.sync_all()
+        });
         copied.with_context(|| format!("cannot write {}", this.copy.display()))?;
         Ok(this)
     }

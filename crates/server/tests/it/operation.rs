@@ -139,6 +139,32 @@ on_each! {
     }
 }
 
+/// Anybody can ask for it, and has made it long before.
+#[test]
+fn the_page_of_metrics_is_written_once_for_all_who_ask() {
+    let home = Home::any();
+    let server = home.start();
+    let page = |what: &str| {
+        let reply = server.ask("GET", "/metrics");
+        assert_eq!(reply.status, 200, "{what}");
+        reply.body
+    };
+    let same = (0..20).any(|_| {
+        let first = page("before");
+        server.get(KEY, "/api/organizations/");
+        first == page("after")
+    });
+    assert!(same, "each is written anew");
+    until("it does not stay as it is", PATIENCE, || {
+        page("later").to_string().contains("/api/organizations/").then_some(())
+    });
+    assert_eq!(server.ask("PUT", "/api/organizations/").status, 405);
+    until("methods that do not exist are one series", PATIENCE, || {
+        let line = "hedgerow_http_requests_total{method=\"PUT\",route=\"unmatched\",status=\"405\"}";
+        page("later").as_str()?.contains(line).then_some(())
+    });
+}
+
 /// Where a process answers those who look after it.
 pub(crate) fn health_address(process: &Process) -> std::net::SocketAddr {
     until("it listens for health checks", PATIENCE, || {

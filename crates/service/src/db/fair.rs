@@ -76,7 +76,7 @@ impl Use {
 
 impl Slow {
     /// For connections that are used for a moment each.
-    pub(super) fn half_of(permits: usize) -> Self {
+    pub fn half_of(permits: usize) -> Self {
         Self {
             after: Duration::from_millis(100),
             // Two at least, so that whoever needs a second one while holding the first gets it.
@@ -108,7 +108,7 @@ impl FairSemaphore {
     }
 
     /// For whom the task at hand works.
-    pub(super) async fn acquire(&self) -> Result<Permit> {
+    pub async fn acquire(&self) -> Result<Permit> {
         self.acquire_by(caller::current()).await
     }
 
