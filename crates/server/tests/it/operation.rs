@@ -154,7 +154,7 @@ fn the_page_of_metrics_is_written_once_for_all_who_ask() {
         server.get(KEY, "/api/organizations/");
         first == page("after")
     });
-    assert!(same, "each is written anew");
+    assert!(same, "each request writes it again");
     until("it does not stay as it is", PATIENCE, || {
         page("later").to_string().contains("/api/organizations/").then_some(())
     });

@@ -108,7 +108,10 @@ impl SteadyClock {
             }
             (_, Some(new)) => {
                 let seconds = (new.offset - self.offset.load(Ordering::Relaxed)) / 1_000_000;
-                tracing::error!(seconds, "the clock has jumped, and is not followed for now");
+                tracing::error!(
+                    seconds,
+                    "the clock has jumped; its new time is used once it has lasted for five minutes"
+                );
                 Some(new)
             }
             (None, None) => None,

@@ -51,7 +51,8 @@ impl Service {
         let mut connection = None;
         loop {
             let heard = timeout(SILENCE, beat(pool, connection.take())).await;
-            let is_silent = !matches!(heard, Ok(Ok(_)));
+            // Whoever refuses a connection is there.
+            let is_silent = !matches!(heard, Ok(Ok(_) | Err(sqlx::Error::Database(_))));
             connection = heard.ok().and_then(Result::ok);
             let tells = |heard: &mut Heard| std::mem::replace(&mut heard.is_silent, is_silent) != is_silent;
             if HEARD.send_if_modified(tells) {
