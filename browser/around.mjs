@@ -53,15 +53,24 @@ export const capture = (place, events) =>
   api('POST', '/batch/', { api_key: place.team.api_token, batch: events }, {});
 
 const AGE = `
-import sqlite3, sys, time
-path, table, hours = sys.argv[1], "event_" + str(int(sys.argv[2])), float(sys.argv[3])
+import sqlite3, sys, time, zlib
+path, team, hours = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+table = f"event_{team}"
 db = sqlite3.connect(path, timeout=30)
+# As crates/events/src/sqlite/checksum.rs makes it.
+def number(value): return value.to_bytes(8, "little", signed=True)
+def checksum(*values):
+    parts = (number(value) if isinstance(value, int) else value if isinstance(value, bytes) else b"\\0" if value is None else value.encode() for value in values)
+    return zlib.crc32(number(team) + b"".join(parts))
+db.create_function("checksum_of", -1, checksum)
+columns = "uuid, event, distinct_id, properties, elements_chain, timestamp, created_at, person_id, person_properties, person_properties_id, inserted_at"
 span, now = int(hours * 3600e6), int(time.time() * 1e6)
 (first, last), = db.execute(f"SELECT min(seq), max(seq) FROM {table}")
 step = span // (last - first + 1)
 with db:
     for column in ("inserted_at", "created_at", "timestamp"):
         db.execute(f"UPDATE {table} SET {column} = ? + (seq - ?) * ?", (now - span, first, step))
+    db.execute(f"UPDATE {table} SET checksum = checksum_of({columns})")
 `;
 
 /** Lets the events of a team have come in one after the other over the last hours: nobody has time to wait for that. */

@@ -24,7 +24,7 @@ use tracing::{Instrument, Span};
 use crate::Api;
 use crate::body_memory::{MOST_UNPROVEN_BYTES, Reservation};
 use crate::error::Problem;
-use crate::{body_memory, conditional, host, idempotency};
+use crate::{body_memory, conditional, host, idempotency, repeat};
 
 /// After this long a request is given up.
 pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(30);
@@ -238,7 +238,7 @@ async fn carry_out(api: &Api, request: Request, next: Next, refusal: Option<Prob
     if idempotency::is_wanted(&request) {
         return idempotency::once(api.clone(), request, next).await;
     }
-    next.run(request).await
+    repeat::while_undone(request, next).await
 }
 
 /// What the log and the metrics say about a request, and what the answer depends on.

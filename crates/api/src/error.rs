@@ -8,7 +8,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Serialize;
-use service::{Error, Invalid};
+use service::{Error, Invalid, Undone};
 
 use crate::body::MOST_BYTES;
 use crate::body_memory::MOST_UNPROVEN_BYTES;
@@ -179,7 +179,7 @@ impl Problem {
             && self.status().is_server_error()
             && !is_busy(error)
         {
-            tracing::error!(request_id, error = causes(&**error), "request failed");
+            tracing::error!(request_id, error = &**error as &dyn std::error::Error, "request failed");
         }
     }
 }
@@ -206,6 +206,9 @@ impl IntoResponse for Problem {
             }
             _ => {}
         }
+        if matches!(&self, Self::Service(error) if error.is_undone()) {
+            response.extensions_mut().insert(Undone);
+        }
         response.extensions_mut().insert(self);
         response
     }
@@ -214,12 +217,6 @@ impl IntoResponse for Problem {
 /// Nothing is wrong with us but that we have much to do.
 fn is_busy(error: &Error) -> bool {
     matches!(error, Error::Unavailable { .. })
-}
-
-/// An error with everything that led to it.
-fn causes(error: &dyn std::error::Error) -> String {
-    let chain = std::iter::successors(Some(error), |error| error.source());
-    chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 /// Whole seconds to wait, never too few.

@@ -30,6 +30,7 @@ mod page;
 mod path;
 mod pipeline;
 mod query;
+mod repeat;
 mod reply;
 mod schema;
 mod sign_in;
@@ -82,6 +83,7 @@ pub(crate) struct Api {
     limits: Arc<limits::Limits>,
     body_memory: Arc<body_memory::BodyMemory>,
     answer_memory: Arc<answer_memory::AnswerMemory>,
+    pages: page::Pages,
     meters: Arc<meters::Meters>,
 }
 
@@ -156,6 +158,7 @@ pub fn router(identity: Identity, exports: Exports, apps: Apps, settings: Settin
         limits,
         body_memory: Arc::default(),
         answer_memory: Arc::default(),
+        pages: page::Pages::default(),
         meters: Arc::default(),
     };
     let router = Router::from(routes())

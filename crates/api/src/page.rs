@@ -11,7 +11,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use service::{MOST_PAGE_BYTES, Page, Window};
+use service::{FairSemaphore, MOST_PAGE_BYTES, Page, Permit, Window};
 use tokio::task::yield_now;
 use url::form_urlencoded;
 
@@ -30,11 +30,25 @@ struct PagingQuery {
     offset: Option<i64>,
 }
 
+/// How many pages of one organization are read and written at a time. Only a page that is written is counted as an answer, and until then
+/// it may be in memory more than once: as rows, as what is shown of them, and as text.
+const PAGES_AT_ONCE: usize = 4;
+
+/// Who reads and writes a page now.
+#[derive(Debug, Clone)]
+pub(crate) struct Pages(FairSemaphore);
+
+impl Default for Pages {
+    fn default() -> Self {
+        Self(FairSemaphore::for_each("the server", PAGES_AT_ONCE))
+    }
+}
+
 /// Which page is asked for, and the address its neighbours are found at.
 #[derive(Debug)]
 pub(crate) struct Paging {
     pub(crate) window: Window,
-    /// The address without the two parameters that make the page.
+    _turn: Permit,
     base: String,
 }
 
@@ -46,19 +60,23 @@ impl FromRequestParts<Api> for Paging {
         let PagingQuery { limit, offset } = query::read(query)?;
         // None at all and zero both mean: as many as usual.
         let window = Window::new(limit.filter(|&limit| limit > 0), offset);
-        let mut others = form_urlencoded::Serializer::new(String::new());
-        others.extend_pairs(
-            form_urlencoded::parse(query.as_bytes()).filter(|(name, _)| name != "limit" && name != "offset"),
-        );
-        let others = others.finish();
-        let separator = if others.is_empty() { "" } else { "&" };
-        let base = format!(
-            "{}{}?{others}{separator}",
-            api.settings.base_url(parts),
-            parts.uri.path()
-        );
-        Ok(Self { window, base })
+        Ok(Self {
+            window,
+            base: base(parts, api),
+            _turn: api.pages.0.acquire().await?,
+        })
     }
+}
+
+/// The address of a list, without the two parameters that make the page.
+fn base(parts: &Parts, api: &Api) -> String {
+    let query = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes());
+    let mut others = form_urlencoded::Serializer::new(String::new());
+    others.extend_pairs(query.filter(|(name, _)| name != "limit" && name != "offset"));
+    let others = others.finish();
+    let separator = if others.is_empty() { "" } else { "&" };
+    let (site, path) = (api.settings.base_url(parts), parts.uri.path());
+    format!("{site}{path}?{others}{separator}")
 }
 
 impl OperationInput for Paging {
@@ -231,6 +249,8 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use futures_util::FutureExt;
+
     use super::*;
 
     #[derive(Serialize, JsonSchema)]
@@ -241,8 +261,10 @@ mod tests {
     }
 
     fn paging(limit: i64, offset: i64) -> Paging {
+        let turn = Pages::default().0.acquire().now_or_never();
         Paging {
             window: Window { limit, offset },
+            _turn: turn.expect("nobody else waits").unwrap(),
             base: "/?".to_owned(),
         }
     }

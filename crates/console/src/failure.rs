@@ -6,7 +6,7 @@ use std::time::Duration;
 use askama::Template;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use service::{Error, Invalid};
+use service::{Error, Invalid, Undone};
 
 use crate::page::{go_to, page_with, with_next};
 use crate::show;
@@ -68,7 +68,7 @@ impl Failure {
         }
         let (status, heading, text) = self.words();
         if status.is_server_error() {
-            tracing::error!(request_id, error = self.causes(), "page failed");
+            tracing::error!(request_id, error = self.cause(), "page failed");
         }
         let needs_help = status.is_server_error() || matches!(self, Self::NotVouchedFor);
         let mut response = page_with(
@@ -86,6 +86,9 @@ impl Failure {
         if let Some(wait) = self.wait() {
             let wait = HeaderValue::from(show::whole_seconds(wait));
             response.headers_mut().insert(header::RETRY_AFTER, wait);
+        }
+        if self.error().is_some_and(Error::is_undone) {
+            response.extensions_mut().insert(Undone);
         }
         response
     }
@@ -142,14 +145,12 @@ impl Failure {
         }
     }
 
-    fn causes(&self) -> String {
-        let error: &dyn std::error::Error = match self {
-            Self::Service(error) => &**error,
-            Self::Template(error) => &**error,
-            _ => return String::new(),
-        };
-        let chain = std::iter::successors(Some(error), |error| error.source());
-        chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+    fn cause(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Service(error) => Some(&**error),
+            Self::Template(error) => Some(&**error),
+            _ => None,
+        }
     }
 }
 

@@ -18,6 +18,7 @@ mod stored;
 mod turns;
 
 use std::fmt;
+use std::net::IpAddr;
 
 use chrono::{DateTime, Utc};
 use hogql::{Model, Query};
@@ -27,7 +28,7 @@ use uuid::Uuid;
 use rows::Portion;
 pub use rows::{MOST_ROW_BYTES, Rows, Sender, schema};
 pub use stored::{Most, Stored, StoredEvents};
-use turns::Turn;
+use turns::{Owner, Source, Turn};
 
 /// A moment in UTC, in whole microseconds.
 pub type Time = DateTime<Utc>;
@@ -133,13 +134,15 @@ pub struct Hold {
     _held: Option<Box<dyn fmt::Debug + Send + Sync>>,
     /// Who takes the turn at writing, if that is not the team.
     organization: Option<u128>,
+    /// The neighborhood it came from, if it came from outside.
+    source: Option<IpAddr>,
 }
 
 impl Hold {
     pub fn of(held: impl fmt::Debug + Send + Sync + 'static) -> Self {
         Self {
             _held: Some(Box::new(held)),
-            organization: None,
+            ..Self::default()
         }
     }
 
@@ -152,8 +155,20 @@ impl Hold {
         }
     }
 
+    /// All that comes from one neighborhood shares one turn at writing, whoever's token it has.
+    #[must_use]
+    pub fn sent_from(self, neighborhood: IpAddr) -> Self {
+        Self {
+            source: Some(neighborhood),
+            ..self
+        }
+    }
+
     fn turn(&self, team: i64) -> Turn {
-        self.organization.map_or(Turn::Team(team), Turn::Organization)
+        Turn {
+            source: self.source.map_or(Source::Inside, Source::Neighborhood),
+            owner: self.organization.map_or(Owner::Team(team), Owner::Organization),
+        }
     }
 }
 

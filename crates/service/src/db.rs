@@ -29,7 +29,7 @@ mod time;
 mod turns;
 mod version;
 
-pub use fair::{FairSemaphore, Slow};
+pub use fair::{FairSemaphore, Permit, Slow};
 pub(crate) use log::log_page;
 pub(crate) use postgres::answered;
 use postgres::{Lease, Pool};
@@ -426,6 +426,12 @@ pub(crate) fn is_outage(error: &sqlx::Error) -> bool {
         sqlx::Error::Database(error) => error.code().is_some_and(|code| is_outage_code(&code)),
         _ => false,
     }
+}
+
+/// Two transactions waited for each other, or could not be put in order, and PostgreSQL ended this one.
+pub(crate) fn is_deadlock(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+    code.is_some_and(|code| ["40001", "40P01"].contains(&&*code))
 }
 
 /// SQLite says that the file is damaged, or none of its own: <https://sqlite.org/rescode.html>.

@@ -77,7 +77,16 @@ impl From<sqlx::Error> for Error {
     }
 }
 
+/// Marks an answer to a change that met another in the database and was undone: it may be tried again at once.
+#[derive(Debug, Clone, Copy)]
+pub struct Undone;
+
 impl Error {
+    /// Whether it was a change that met another and was undone, as nobody could go on otherwise.
+    pub fn is_undone(&self) -> bool {
+        matches!(self, Self::Outage(cause) if crate::db::is_deadlock(cause))
+    }
+
     /// When to try again after an outage.
     pub const OUTAGE_WAIT: Duration = Duration::from_secs(2);
 

@@ -42,8 +42,8 @@ pub mod users;
 use std::sync::Arc;
 
 pub use clock::{Chance, Clock, Time};
-pub use db::{FairSemaphore, PoolUse, Slow, Store, backup, caller};
-pub use error::{Error, Invalid, Result};
+pub use db::{FairSemaphore, Permit, PoolUse, Slow, Store, backup, caller};
+pub use error::{Error, Invalid, Result, Undone};
 pub use id::{
     ActivityId, AppConfigId, AppId, AppTaskId, AttemptId, BackfillId, DomainId, ExportId, InviteId, KeyId, MailId,
     MemberId, OrganizationId, RunId, SessionId, TeamId, UserId, UserUuid, WorkerId,

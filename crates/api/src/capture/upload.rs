@@ -14,6 +14,7 @@ use events::capture::{
     estimate, is_json, most_scanned, parse, unpack,
 };
 use events::{Hold, Time};
+use service::sign_in::neighborhood;
 use service::teams::TeamToken;
 use tokio::task::spawn_blocking;
 
@@ -226,7 +227,9 @@ impl Upload<'_> {
     async fn store(self, team: TeamToken, captured: Captured) -> Result<Done> {
         let count = captured.events.len();
         if count > 0 {
-            let hold = Hold::of(self.reservation).in_turn_of(team.organization.0.as_u128());
+            let hold = Hold::of(self.reservation)
+                .in_turn_of(team.organization.0.as_u128())
+                .sent_from(neighborhood(self.reading.address));
             let events = &self.capture.events;
             events
                 .append_holding(hold, team.team.0, captured.events, self.reading.now)

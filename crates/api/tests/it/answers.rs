@@ -1,10 +1,13 @@
 //! Large answers: how long a page is, and what happens to those that nobody reads.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::Response;
+use futures_util::future::join_all;
 use serde_json::json;
+use testkit::databases::Backend;
 use testkit::kit::bearer;
 use testkit::{Kit, on_both};
 use tower::ServiceExt;
@@ -92,4 +95,27 @@ on_both! {
         drop(unread);
         assert_eq!(kit.get(&kit.member.key, &path).await.status, 200);
     }
+}
+
+/// Security case A1: a page counts only once it is written.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_few_pages_of_an_organization_are_read_at_a_time() {
+    const READING: &str = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    let kit = Kit::new(Backend::Postgres).await;
+    // Whoever reads it waits.
+    let held = kit.database.holding("BEGIN; LOCK TABLE activity IN ACCESS EXCLUSIVE MODE").await;
+    let path = kit.at("activity/");
+    let asked = join_all((0..12).map(|_| ask(&kit, &kit.member.key, &path)));
+    let watched = async {
+        let mut most = 0;
+        for _ in 0..20 {
+            most = most.max(kit.database.column::<i64>(READING).await[0]);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        drop(held);
+        most
+    };
+    let (answers, most) = tokio::join!(asked, watched);
+    assert_eq!(most, 4);
+    assert!(answers.iter().all(|answer| answer.status() == 200), "{answers:?}");
 }

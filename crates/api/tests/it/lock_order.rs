@@ -7,6 +7,7 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use service::access::Who;
 use service::{Error, Level, OrganizationId};
+use testkit::databases::Backend;
 use testkit::kit::{Person, organization_of};
 use testkit::{Kit, Reply, on_both};
 
@@ -226,4 +227,21 @@ on_both! {
         let current = kit.get(&kit.owner.key, "/api/organizations/@current/").await;
         assert_eq!(current.status, 404);
     }
+}
+
+/// Whoever changes the database by hand may lock in another order.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_that_was_undone_for_another_is_carried_out_again() {
+    // It never finds the circle, so the change does.
+    const BY_HAND: &str = "SET deadlock_timeout = '1min'; BEGIN; SELECT 1 FROM member FOR UPDATE; SELECT pg_sleep(0.6); \
+                           SELECT 1 FROM organization FOR UPDATE; COMMIT";
+    let kit = Kit::new(Backend::Postgres).await;
+    let path = kit.at(&format!("members/{}/", kit.member.user.uuid));
+    let change = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        kit.patch(&kit.owner.key, &path, json!({ "level": 8 })).await
+    };
+    let (reply, ()) = tokio::join!(change, kit.database.run(BY_HAND));
+    assert_eq!((reply.status, &reply.body["level"]), (200, &json!(8)), "{reply:?}");
+    assert_eq!(circles(&kit).await, 1, "they met");
 }

@@ -15,7 +15,7 @@ use super::memory::Memory;
 use super::people::{Name, People, merges_with};
 use super::rows::{EventRows, owner_rows, person_rows};
 use crate::persons::{Allowance, Budgets};
-use crate::turns::{Turn, Turns};
+use crate::turns::{Owner, Source, Turn, Turns};
 use crate::{Error, Hold, Incoming, Result, Time, size};
 
 /// How long the first of a group waits for others.
@@ -259,7 +259,7 @@ fn put(job: Job, waiting: &mut Waiting) -> usize {
     weight
 }
 
-/// The next ones of each organization in turn.
+/// The next ones of everybody in turn.
 fn taken(waiting: &mut Waiting) -> Vec<Job> {
     let mut group = Vec::new();
     let mut weight = 0;
@@ -267,6 +267,7 @@ fn taken(waiting: &mut Waiting) -> Vec<Job> {
         && let Some(job) = waiting.next()
     {
         weight += job.weight();
+        waiting.charge(job.turn(), job.weight() as u64);
         group.push(job);
     }
     group
@@ -276,7 +277,10 @@ impl Job {
     fn turn(&self) -> Turn {
         match self {
             Self::Append(append) => append.turn(),
-            Self::Forget(team, _) => Turn::Team(*team),
+            Self::Forget(team, _) => Turn {
+                source: Source::Inside,
+                owner: Owner::Team(*team),
+            },
         }
     }
 

@@ -12,6 +12,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior, ffi};
 use uuid::Uuid;
 
+use super::checksum;
 use super::interrupt::{Interrupt, failure};
 use super::pace::Pace;
 use crate::{MOST_ROW_BYTES, Result, scalars};
@@ -23,7 +24,7 @@ pub(super) const HELD: &str = "hedgerow_held";
 pub(super) const REACHED: &str = "hedgerow_reached";
 
 /// The version of the tables below.
-const VERSION: i64 = 3;
+const VERSION: i64 = 4;
 
 /// Every team has a table of events besides these: see [`make_table`].
 ///
@@ -102,6 +103,7 @@ pub(super) fn open_to_read(path: &Path, interrupt: &Interrupt, pace: &Pace) -> R
     connection.busy_handler(Some(ask_again))?;
     connection.execute_batch("PRAGMA query_only = ON; PRAGMA cache_size = -4096")?;
     scalars::register(&connection, interrupt)?;
+    checksum::register(&connection)?;
     let held = AtomicUsize::new(0);
     connection.create_scalar_function(HELD, 2, FunctionFlags::SQLITE_UTF8, move |context| {
         let bytes = match context.get_raw(0) {
@@ -154,7 +156,8 @@ pub(super) fn make_table(connection: &Connection, team: i64) -> rusqlite::Result
             person_id BLOB NOT NULL,
             person_properties TEXT NOT NULL,
             person_properties_id INTEGER,
-            inserted_at INTEGER NOT NULL
+            inserted_at INTEGER NOT NULL,
+            checksum INTEGER NOT NULL
         ) STRICT",
         table(team)
     ))

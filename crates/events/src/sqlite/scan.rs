@@ -403,7 +403,7 @@ mod tests {
         file::make_table(&connection, 1)?;
         connection.execute_batch(
             "WITH RECURSIVE number (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < 1000)
-             INSERT INTO event_1 SELECT n, x'', '', '', '', '', 0, 0, x'', '', NULL, 0 FROM number",
+             INSERT INTO event_1 SELECT n, x'', '', '', '', '', 0, 0, x'', '', NULL, 0, 0 FROM number",
         )?;
         let mut statement = connection.prepare(&bounds(1))?;
         let found: (i64, i64) = statement.query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;

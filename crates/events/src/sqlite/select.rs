@@ -3,7 +3,7 @@
 use hogql::{Column, Dialect, Expr, Model, Query};
 use rusqlite::types::Value;
 
-use super::file;
+use super::{checksum, file};
 
 /// SQLite makes all columns of a row before we see the first, so of more expressions than this it keeps count.
 const MANY_EXPRESSIONS: usize = 8;
@@ -78,11 +78,14 @@ impl Select {
     /// A row for which the condition is much work may be the last of its slice, so it is told before.
     fn events_with(&self, columns: &str, team: i64) -> String {
         let (n, table, reached) = (self.parameters.len(), file::table(team), file::REACHED);
-        let filter = self.filter.as_ref().map_or_else(String::new, |filter| {
-            format!(" AND CASE WHEN {reached}(seq) THEN ({filter}) END")
-        });
+        let is_whole = checksum::condition(team);
+        let filter = match &self.filter {
+            // A damaged row is not one that does not match.
+            Some(filter) => format!("CASE WHEN {reached}(seq) AND {is_whole} THEN ({filter}) END"),
+            None => is_whole,
+        };
         let (from, until) = (n + 1, n + 2);
-        format!("SELECT seq{columns} FROM {table} WHERE seq >= ?{from} AND seq < ?{until}{filter}")
+        format!("SELECT seq{columns} FROM {table} WHERE seq >= ?{from} AND seq < ?{until} AND {filter}")
     }
 
     /// The row of persons that changed at a time, of a person, with a distinct id.

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, params};
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, params_from_iter};
 use uuid::{ContextV7, Timestamp, Uuid};
 
+use super::checksum::{self, checksum};
 use super::file;
 use super::people::{Known, People, Person};
 use super::seen::Seen;
@@ -207,10 +209,9 @@ impl<'a> Store<'a> {
             file::make_table(self.connection, team)?;
         }
         let mut insert = self.connection.prepare_cached(&format!(
-            "INSERT INTO {} (uuid, event, distinct_id, properties, elements_chain, timestamp, created_at, person_id, \
-             person_properties, person_properties_id, inserted_at) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
-            file::table(team)
+            "INSERT INTO {} ({}, checksum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+            file::table(team),
+            checksum::COLUMNS
         ))?;
         let mut new = Vec::new();
         let sent: usize = events.iter().map(Ready::bytes).sum();
@@ -227,19 +228,22 @@ impl<'a> Store<'a> {
                 None => self.make_uuid(),
             };
             let carried = self.person(team, event, &mut allowance)?;
-            insert.execute(params![
-                uuid.as_bytes(),
-                event.event,
-                event.distinct_id,
-                event.properties,
-                event.elements_chain,
-                event.timestamp,
-                now,
-                carried.person.as_bytes(),
-                carried.inline,
-                carried.properties_id,
-                self.floor,
-            ])?;
+            let values = [
+                ValueRef::Blob(uuid.as_bytes()),
+                event.event.as_str().into(),
+                event.distinct_id.as_str().into(),
+                event.properties.as_str().into(),
+                event.elements_chain.as_str().into(),
+                ValueRef::Integer(event.timestamp),
+                ValueRef::Integer(now),
+                ValueRef::Blob(carried.person.as_bytes()),
+                carried.inline.as_ref().into(),
+                carried.properties_id.map_or(ValueRef::Null, ValueRef::Integer),
+                ValueRef::Integer(self.floor),
+            ];
+            let checksum = checksum(team, &values);
+            let values = values.into_iter().chain([ValueRef::Integer(checksum.into())]);
+            insert.execute(params_from_iter(values.map(ToSqlOutput::Borrowed)))?;
         }
         self.budgets.put_back(team, allowance.budget());
         self.memory.seen.log(self.connection, team, &new)

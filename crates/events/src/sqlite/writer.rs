@@ -1,8 +1,9 @@
-//! The one thread that writes. Whatever waits for it goes into one transaction, and so into one wait for the disk. Organizations
-//! take turns, large batches come in parts, and a transaction has its limits: so nobody waits for all that another one sent.
+//! The one thread that writes. Whatever waits for it goes into one transaction, and so into one wait for the disk. Those who
+//! send take turns, large batches come in parts, and a transaction has its limits: so nobody waits for all that another one sent.
 
 use std::path::Path;
 use std::thread;
+use std::time::Instant;
 
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot};
@@ -10,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::file;
 use super::store::{self, Memory, Store, Work};
 use crate::persons::Budgets;
-use crate::turns::{Turn, Turns};
+use crate::turns::{Owner, Source, Turn, Turns};
 use crate::{Error, Result};
 
 /// How many callers wait before the next is held back.
@@ -129,49 +130,48 @@ impl Desk {
         }
     }
 
-    /// Stores the next ones of each organization in turn: as many as go into one transaction.
+    /// Stores the next ones of everybody in turn: as many as go into one transaction.
     fn step(&mut self, waiting: &mut Waiting) {
         let mut group = Vec::from_iter(waiting.next());
-        let outcome = self.commit(&mut group, || waiting.next());
+        let outcome = self.commit(&mut group, Some(waiting));
         if outcome.is_ok() || group.len() == 1 {
             return answer(group, outcome);
         }
         // If they failed together, each for itself: nobody fails for another's sake.
         for alone in group {
             let mut alone = vec![alone];
-            let outcome = self.commit(&mut alone, || None);
+            let outcome = self.commit(&mut alone, None);
             answer(alone, outcome);
         }
     }
 
-    /// Stores a group, and adds `more` to it while there is room.
-    fn commit(&mut self, group: &mut Vec<Waiter>, more: impl FnMut() -> Option<Waiter>) -> rusqlite::Result<()> {
+    /// Stores a group, and adds those who wait to it while there is room.
+    fn commit(&mut self, group: &mut Vec<Waiter>, waiting: Option<&mut Waiting>) -> rusqlite::Result<()> {
         if group.iter().all(|(work, _)| self.is_settled(work)) {
             return Ok(());
         }
-        let outcome = self.try_commit(group, more);
+        let outcome = self.try_commit(group, waiting);
         if outcome.is_err() {
             self.memory = Memory::default();
         }
         outcome
     }
 
-    fn try_commit(
-        &mut self,
-        group: &mut Vec<Waiter>,
-        mut more: impl FnMut() -> Option<Waiter>,
-    ) -> rusqlite::Result<()> {
+    fn try_commit(&mut self, group: &mut Vec<Waiter>, mut waiting: Option<&mut Waiting>) -> rusqlite::Result<()> {
         let transaction = self
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut store = Store::open(&transaction, &mut self.memory, &mut self.budgets)?;
         let (mut count, mut are_several) = (0, false);
         while let Some((work, _)) = group.get(count) {
+            let (turn, began) = (turn_of(work), Instant::now());
             store.apply(work)?;
             count += 1;
-            are_several |= turn_of(work) != turn_of(&group[0].0);
+            are_several |= turn != turn_of(&group[0].0);
+            let Some(waiting) = &mut waiting else { continue };
+            waiting.charge(turn, nanoseconds_since(began));
             if count == group.len() && !store.is_full(are_several || !self.jobs.is_empty()) {
-                group.extend(more());
+                group.extend(waiting.next());
             }
         }
         transaction.commit()
@@ -200,12 +200,22 @@ fn answer(group: Vec<Waiter>, outcome: rusqlite::Result<()>) {
     }
 }
 
+fn nanoseconds_since(began: Instant) -> u64 {
+    u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// Whose turn work takes. Lines are drawn for all, and have turns of their own.
 fn turn_of(work: &Work) -> Turn {
     match work {
         Work::Append { team, hold, .. } => hold.turn(*team),
-        Work::Forget { team, .. } => Turn::Team(*team),
-        Work::Settle { .. } => Turn::Own,
+        Work::Forget { team, .. } => Turn {
+            source: Source::Inside,
+            owner: Owner::Team(*team),
+        },
+        Work::Settle { .. } => Turn {
+            source: Source::Nobody,
+            owner: Owner::Nobody,
+        },
     }
 }
 

@@ -38,7 +38,8 @@ async fn a_process_that_comes_and_goes_leaves_the_log_to_one_that_stays() {
         let arguments = ["--exact", "claims::store_and_leave", "--ignored"];
         let output = Command::new(tests).args(arguments).env(FILE, folder.file()).output();
         assert!(output.unwrap().status.success());
-        assert!(folder.log_bytes() > 0, "the log is gone");
+        // It may be empty: the other process may have copied it into the file before it left.
+        assert!(folder.has_log(), "the log is gone");
     }
     append("after").await;
     let names = column(&store, TEAM, Column::Event).await;

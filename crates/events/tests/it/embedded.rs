@@ -480,3 +480,40 @@ async fn a_dropped_scan_ends() {
     }
     // A runtime that shuts down waits for its blocking threads: if one hung, so would this test.
 }
+
+/// Fault: bytes of the file change, and SQLite finds nothing wrong.
+#[tokio::test]
+async fn a_stored_event_that_has_changed_is_not_given_out() {
+    let outcome = async |store: &Events, query: &str| {
+        let query = hogql::parse(query).unwrap();
+        store.scan(scan(TEAM, query, 0, 10)).next().await.transpose().map(drop)
+    };
+    for damage in [
+        "UPDATE event_3 SET properties = replace(properties, 'right', 'wrong')",
+        "UPDATE event_3 SET timestamp = timestamp + 1",
+        "UPDATE event_3 SET person_properties_id = 1",
+        "DELETE FROM event_3; INSERT INTO event_3 SELECT * FROM event_4",
+    ] {
+        let folder = Folder::new();
+        let store = folder.open();
+        for team in [TEAM, TEAM + 1] {
+            let event = event("x", "ada", json!({"n": "right"}));
+            store.append(team, vec![event], time(1)).await.unwrap();
+        }
+        let queries = [
+            "SELECT event FROM events",
+            "SELECT event FROM events WHERE properties.n = 'right'",
+        ];
+        for query in queries {
+            outcome(&store, query).await.unwrap();
+        }
+        rusqlite::Connection::open(folder.file())
+            .unwrap()
+            .execute_batch(damage)
+            .unwrap();
+        for query in queries {
+            let said = outcome(&store, query).await;
+            assert!(matches!(said, Err(Error::Damaged(_))), "{damage}: {said:?}");
+        }
+    }
+}

@@ -26,6 +26,10 @@ impl Folder {
         std::fs::metadata(self.path.join("events.db-wal")).map_or(0, |log| log.len())
     }
 
+    pub(crate) fn has_log(&self) -> bool {
+        self.path.join("events.db-wal").exists()
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

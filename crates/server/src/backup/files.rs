@@ -35,6 +35,8 @@ impl Copied {
 
     pub(super) fn check(&self, folder: &Path) -> anyhow::Result<()> {
         let path = folder.join(&self.name);
+        let is_file = fs::symlink_metadata(&path).is_ok_and(|found| found.is_file());
+        ensure!(is_file, "{} is not a file", path.display());
         let (bytes, sha256) = digest(&path).with_context(|| format!("cannot read {}", path.display()))?;
         ensure!(
             bytes == self.bytes && sha256 == self.sha256,

@@ -49,6 +49,8 @@ struct State {
     /// What they are permits for.
     what: &'static str,
     free: usize,
+    /// How many one tenant may hold.
+    most_of_one: usize,
     slow: Slow,
     held_by_slow: usize,
     tenants: HashMap<Tenant, Use>,
@@ -100,11 +102,23 @@ impl FairSemaphore {
         Self(Arc::new(Mutex::new(State {
             what,
             free: permits,
+            most_of_one: permits,
             slow,
             held_by_slow: 0,
             tenants: HashMap::new(),
             order: VecDeque::new(),
         })))
+    }
+
+    /// As many as anybody wants, but for each tenant only so many.
+    pub fn for_each(what: &'static str, most_of_one: usize) -> Self {
+        let slow = Slow {
+            after: Duration::MAX,
+            permits: usize::MAX,
+        };
+        let semaphore = Self::new(what, usize::MAX, slow);
+        semaphore.lock().most_of_one = most_of_one;
+        semaphore
     }
 
     /// For whom the task at hand works.
@@ -148,7 +162,12 @@ impl FairSemaphore {
 impl State {
     fn has_room(&self, tenant: Tenant) -> bool {
         let is_slow = || self.tenants.get(&tenant).is_some_and(Use::is_slow);
-        self.free > 0 && (self.held_by_slow < self.slow.permits || !is_slow())
+        self.free > 0 && self.may_have_more(tenant) && (self.held_by_slow < self.slow.permits || !is_slow())
+    }
+
+    fn may_have_more(&self, tenant: Tenant) -> bool {
+        let one = self.tenants.get(&tenant);
+        one.is_none_or(|one| one.held < self.most_of_one)
     }
 
     fn permit(&mut self, semaphore: &FairSemaphore, tenant: Tenant) -> Permit {
@@ -204,8 +223,9 @@ impl State {
             return None;
         }
         let is_slow = |tenant: &Tenant| self.tenants.get(tenant).is_some_and(Use::is_slow);
-        let quick = self.order.iter().position(|tenant| !is_slow(tenant));
-        let any = (self.held_by_slow < self.slow.permits && !self.order.is_empty()).then_some(0);
+        let mut able = (0..self.order.len()).filter(|&place| self.may_have_more(self.order[place]));
+        let quick = able.clone().find(|&place| !is_slow(&self.order[place]));
+        let any = able.next().filter(|_| self.held_by_slow < self.slow.permits);
         let tenant = self.order.remove(quick.or(any)?)?;
         let one = self.tenants.get_mut(&tenant)?;
         one.waiters -= 1;
@@ -291,6 +311,24 @@ mod tests {
         for _ in 0..100 {
             tokio::task::yield_now().await;
         }
+    }
+
+    #[tokio::test]
+    async fn where_each_has_a_few_nobody_waits_for_another() {
+        let semaphore = FairSemaphore::for_each("the server", 2);
+        let mut held = vec![acquire(&semaphore, 1).await.unwrap(), acquire(&semaphore, 1).await.unwrap()];
+        let third = tokio::spawn({
+            let semaphore = semaphore.clone();
+            async move { acquire(&semaphore, 1).await.unwrap() }
+        });
+        settle().await;
+        assert_eq!(waiting(&semaphore), 1);
+        for _ in 0..2 {
+            held.push(acquire(&semaphore, 2).await.unwrap());
+        }
+        assert!(!third.is_finished());
+        held.remove(0);
+        third.await.unwrap();
     }
 
     #[tokio::test]
