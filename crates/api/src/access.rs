@@ -13,7 +13,7 @@ use identity::cookies;
 use serde_json::Value;
 use service::access::{self, Caller, Permission, Request, SessionLimit};
 use service::credentials::Credential;
-use service::keys::Reach;
+use service::keys::KeyRestrictions;
 use service::operators;
 use service::organizations::OrganizationRef;
 use service::sessions::SignedIn;
@@ -201,7 +201,7 @@ async fn admit(
 }
 
 /// What a credential is limited to, as text; empty for one that reaches everything.
-fn limits(reach: &Reach) -> String {
+fn limits(reach: &KeyRestrictions) -> String {
     let organizations = reach.organizations.iter().map(ToString::to_string);
     organizations
         .chain(reach.teams.iter().map(ToString::to_string))

@@ -16,10 +16,10 @@ use service::{AppId, Error, FairSemaphore, Page, Result, Rotation, Service, Slow
 use crate::cache::Caches;
 use crate::catalogue::{Catalogue, Entry, Kind};
 use crate::comparison::{FileChange, different_files};
+use crate::instances::InstancePool;
 use crate::reading::{BUSY_FOR, fetched, package, unread};
 use crate::scheduler::Pass;
 use crate::source::{AppUrl, Checksum, Sources};
-use crate::workshop::Workshop;
 
 /// Changes of apps' code that are under way at the same time: each has up to three copies of 8 MB.
 const UPDATES_AT_ONCE: usize = 6;
@@ -46,7 +46,7 @@ pub(crate) struct Core {
     pub(crate) captured: Budget,
     /// Whose turn it is to change the code of an app.
     pub(crate) updates: FairSemaphore,
-    pub(crate) workshop: Workshop,
+    pub(crate) instances: InstancePool,
     /// Whose turn it is to have a task carried out, and events handed over.
     pub(crate) tasks_of: [Rotation; Pass::COUNT],
     pub(crate) events_of: [Rotation; Pass::COUNT],
@@ -115,7 +115,7 @@ impl Apps {
                 caches: Caches::default(),
                 captured: Budget::default(),
                 updates: FairSemaphore::new("the code of apps", UPDATES_AT_ONCE, Slow::half_of(UPDATES_AT_ONCE)),
-                workshop: Workshop::default(),
+                instances: InstancePool::default(),
                 tasks_of: Default::default(),
                 events_of: Default::default(),
                 are_tasks_next: AtomicBool::new(true),
@@ -197,7 +197,7 @@ impl Apps {
         }
         if files == seen.files {
             let app = service
-                .update_app(caller, collection, id, &change.patch, &service::whatever)
+                .update_app(caller, collection, id, &change.patch, &service::no_precondition)
                 .await?;
             return Ok(AppWithFiles { app, files });
         }

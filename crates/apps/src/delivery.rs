@@ -12,10 +12,10 @@ use tokio_util::sync::CancellationToken;
 use crate::apps::Apps;
 use crate::given::{Given, composed};
 use crate::host::Outlet;
+use crate::instances::PooledInstance;
 use crate::meters;
 use crate::scheduler::Permit;
-use crate::worker::{GRACE, SIGN_OF_LIFE, is_lost, preempted};
-use crate::workshop::Bench;
+use crate::worker::{GRACE, HEARTBEAT, is_lost, preempted};
 
 /// What is read at a time. Events stay text, so this is what they take.
 const READ: Most = Most {
@@ -75,7 +75,7 @@ impl Apps {
         let mut turn = Turn::new(self, &job, tell, permit, stop);
         let stop = tokio::select! {
             stop = turn.take() => stop?,
-            () = signs_of_life(service, &job, told) => {
+            () = send_heartbeats(service, &job, told) => {
                 tracing::info!(config = %id, "the configuration of an app was taken away");
                 return Ok(true);
             }
@@ -107,9 +107,9 @@ impl Apps {
 }
 
 /// Says how far it has got, again and again, and ends when the configuration is no longer ours.
-async fn signs_of_life(service: &Service, job: &AppJob, told: watch::Receiver<Place>) {
+async fn send_heartbeats(service: &Service, job: &AppJob, told: watch::Receiver<Place>) {
     loop {
-        tokio::time::sleep(SIGN_OF_LIFE).await;
+        tokio::time::sleep(HEARTBEAT).await;
         let place = *told.borrow();
         if is_lost(service.keep_app(job, &place).await) {
             return;
@@ -181,7 +181,7 @@ impl<'a> Turn<'a> {
     }
 
     /// Writes down that the app was stopped at this event.
-    fn note_cut(&mut self, bench: &Bench, event: &Stored, cut: &Cut) -> Stop {
+    fn note_cut(&mut self, bench: &PooledInstance, event: &Stored, cut: &Cut) -> Stop {
         match cut {
             Cut::Preempted => {
                 self.note(bench, event, Err(preempted()));
@@ -225,7 +225,7 @@ impl<'a> Turn<'a> {
             self.permit.end_call();
             let outlet = bench.outlet.clone();
             if handed.is_ok() {
-                self.apps.core.workshop.put_back(self.job.runnable.config.id, bench);
+                self.apps.core.instances.put_back(self.job.runnable.config.id, bench);
             } else {
                 // One that was cut short is dropped, and its process with it.
                 drop(bench);
@@ -243,7 +243,7 @@ impl<'a> Turn<'a> {
     }
 
     /// Until the app is gone, or an event has to wait. Tells how many are done.
-    async fn hand_over_one_by_one(&mut self, bench: &mut Bench, events: &[Stored]) -> Result<Handed, Stop> {
+    async fn hand_over_one_by_one(&mut self, bench: &mut PooledInstance, events: &[Stored]) -> Result<Handed, Stop> {
         for (place, event) in events.iter().enumerate() {
             // Starting the app counts together with the first one.
             if place > 0 {
@@ -266,7 +266,7 @@ impl<'a> Turn<'a> {
     }
 
     /// For apps that export events in batches: one outcome may be that of many.
-    async fn hand_over_together(&mut self, bench: &mut Bench, events: &[Stored]) -> Result<Handed, Stop> {
+    async fn hand_over_together(&mut self, bench: &mut PooledInstance, events: &[Stored]) -> Result<Handed, Stop> {
         let team = self.job.runnable.config.team_id.0;
         let batch = &events[..that_fit(events, EXPORTED)];
         let given: Vec<Given<'_>> = batch.iter().map(|event| Given::new(event, team)).collect();
@@ -286,9 +286,9 @@ impl<'a> Turn<'a> {
         Ok((batch.len(), self.is_over().then_some(Stop::Done)))
     }
 
-    async fn start(&mut self) -> Result<Bench, Stop> {
+    async fn start(&mut self) -> Result<PooledInstance, Stop> {
         let core = &self.apps.core;
-        let taken = self.unless_cut(core.workshop.take(core, &self.job.runnable)).await;
+        let taken = self.unless_cut(core.instances.take(core, &self.job.runnable)).await;
         let mut bench = match taken {
             Ok(Ok(bench)) => bench,
             // That is not the app's fault: it waits.
@@ -324,7 +324,7 @@ impl<'a> Turn<'a> {
         self.error = Some(error);
     }
 
-    async fn call(&self, bench: &mut Bench, event: &Stored) -> Result<(), Failure> {
+    async fn call(&self, bench: &mut PooledInstance, event: &Stored) -> Result<(), Failure> {
         let given = [Given::new(event, self.job.runnable.config.team_id.0)];
         for method in called(&bench.instance) {
             let answer = bench.instance.call_with(method, &given).await?;
@@ -336,7 +336,7 @@ impl<'a> Turn<'a> {
     }
 
     /// Sends what an app composed.
-    async fn send(&self, bench: &Bench, webhook: &Json) -> Result<(), Failure> {
+    async fn send(&self, bench: &PooledInstance, webhook: &Json) -> Result<(), Failure> {
         let wrong = |message: String, is_retry: bool| Failure::Thrown {
             name: "WebhookError".to_owned(),
             message,
@@ -363,7 +363,7 @@ impl<'a> Turn<'a> {
     }
 
     /// Writes down how it went with an event. True: it is to be tried again, and nothing after it before that.
-    fn note(&mut self, bench: &Bench, event: &Stored, outcome: Result<(), Failure>) -> bool {
+    fn note(&mut self, bench: &PooledInstance, event: &Stored, outcome: Result<(), Failure>) -> bool {
         let beyond = self.beyond(event);
         match outcome {
             Ok(()) => {

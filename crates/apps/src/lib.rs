@@ -8,12 +8,12 @@ mod confinement;
 mod delivery;
 mod given;
 mod host;
+mod instances;
 mod meters;
 mod reading;
 mod scheduler;
 pub mod source;
 mod worker;
-mod workshop;
 
 pub use apps::{Apps, Outside, SourceChange, Upgrade, Wanted};
 pub use catalogue::{Catalogue, Entry as CatalogueEntry};

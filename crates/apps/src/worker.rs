@@ -15,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::apps::Apps;
 use crate::host::Outlet;
+use crate::instances::PooledInstance;
 use crate::scheduler::{Pass, Permit, Scheduler, Work};
-use crate::workshop::Bench;
 
 const POLL: Duration = Duration::from_secs(1);
 /// How long a slot waits for a single call of an app before that goes on without it.
@@ -28,7 +28,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// A pause that ended so long ago is that of somebody who is no longer looked at.
 const FORGOTTEN: Duration = Duration::from_mins(1);
 /// A third of the lease: two may go missing.
-pub(crate) const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
+pub(crate) const HEARTBEAT: Duration = Duration::from_secs(10);
 const TIDY_EVERY: Duration = Duration::from_secs(15);
 /// Configurations whose caches are looked at together: whether they are still run.
 const MOST_LOOKED_AT: usize = 200;
@@ -186,7 +186,7 @@ impl Apps {
         while tasks.join_next().await.is_some() {}
         let mut aside = std::mem::take(&mut *floor.aside());
         while aside.join_next().await.is_some() {}
-        self.core.workshop.close().await;
+        self.core.instances.close().await;
     }
 
     async fn work_in_a_slot(self, duty: Duty, floor: Arc<Floor>, stop: CancellationToken) {
@@ -242,7 +242,7 @@ impl Apps {
             tokio::select! {
                 () = stop.cancelled() => {}
                 _ = tick.tick() => {
-                    self.core.workshop.tidy().await;
+                    self.core.instances.tidy().await;
                     if let Err(error) = self.tidy_caches().await {
                         log(&error);
                     }
@@ -408,7 +408,7 @@ impl Apps {
         let (outcome, outlet) = tokio::select! {
             done = self.call(task) => done,
             () = permit.preempted() => (Err(preempted()), None),
-            () = signs_of_life(service, task) => {
+            () = send_heartbeats(service, task) => {
                 tracing::info!(task = task.name, "the task of an app was taken away");
                 return Ok(());
             }
@@ -427,7 +427,7 @@ impl Apps {
     /// How it went, and what the app has said.
     async fn call(&self, task: &AppTask) -> (Result<(), Failure>, Option<Arc<Outlet>>) {
         let core = &self.core;
-        let mut bench = match core.workshop.take(core, &task.runnable).await {
+        let mut bench = match core.instances.take(core, &task.runnable).await {
             Ok(bench) => bench,
             Err((failure, outlet)) => return (Err(failure), Some(outlet)),
         };
@@ -435,7 +435,7 @@ impl Apps {
         let longest = core.sandbox.limits().call_time + GRACE;
         let outcome = match timeout(longest, set_up_and_call(&mut bench, task)).await {
             Ok(outcome) => {
-                core.workshop.put_back(task.runnable.config.id, bench);
+                core.instances.put_back(task.runnable.config.id, bench);
                 outcome
             }
             // One that was cut short is dropped, and its process with it.
@@ -445,7 +445,7 @@ impl Apps {
     }
 }
 
-async fn set_up_and_call(bench: &mut Bench, task: &AppTask) -> Result<(), Failure> {
+async fn set_up_and_call(bench: &mut PooledInstance, task: &AppTask) -> Result<(), Failure> {
     bench.instance.setup().await?;
     match task.kind {
         TaskKind::Schedule => {
@@ -471,9 +471,9 @@ pub(crate) fn preempted() -> Failure {
 }
 
 /// Ends when the task is no longer ours.
-async fn signs_of_life(service: &Service, task: &AppTask) {
+async fn send_heartbeats(service: &Service, task: &AppTask) {
     loop {
-        sleep(SIGN_OF_LIFE).await;
+        sleep(HEARTBEAT).await;
         if is_lost(service.keep_app_task(task).await) {
             return;
         }

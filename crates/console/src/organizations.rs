@@ -118,7 +118,10 @@ async fn switch(
         last_name: None,
         current_organization: Some(id),
     };
-    match service.update_user(&account.person, &patch, &service::whatever).await {
+    match service
+        .update_user(&account.person, &patch, &service::no_precondition)
+        .await
+    {
         // Who came through one organization's identity provider has nothing to remember: there is only that one.
         Ok(_) | Err(Error::Forbidden(_)) => Ok(go_to(&overview(id))),
         // What one does not belong to is not there.

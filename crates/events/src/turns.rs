@@ -197,10 +197,7 @@ mod tests {
     /// Somebody in this neighborhood, with the token of this organization.
     fn sender(neighborhood: u8, organization: u128) -> Turn {
         let neighborhood = IpAddr::from([192, 0, neighborhood, 0]);
-        Hold::default()
-            .in_turn_of(organization)
-            .sent_from(neighborhood)
-            .turn(1)
+        Hold::default().in_turn_of(organization).sent_from(neighborhood).turn(1)
     }
 
     #[test]

@@ -8,7 +8,7 @@ use outbound::{DialError, Dialer};
 use service::access::{Caller, ChangeExports};
 use service::batch_exports::destination::{Destination, Target};
 use service::batch_exports::{BatchExport, ExportPatch, ExportSeen, NewExport};
-use service::{Error, ExportId, Invalid, Result, Rotation, Service, Unchanged, WorkerId};
+use service::{Error, ExportId, Invalid, Precondition, Result, Rotation, Service, WorkerId};
 use url::Url;
 
 use crate::shares::Shares;
@@ -93,7 +93,7 @@ impl Exports {
         caller: &Caller<ChangeExports>,
         id: ExportId,
         patch: &ExportPatch,
-        unchanged: Unchanged<'_, ExportSeen>,
+        precondition: Precondition<'_, ExportSeen>,
     ) -> Result<ExportSeen> {
         let service = &self.core.service;
         if patch.destination.is_some() {
@@ -101,7 +101,7 @@ impl Exports {
             let destination = export.destination(service.instance())?;
             self.check(caller, &destination).await?;
         }
-        service.update_batch_export(caller, id, patch, unchanged).await
+        service.update_batch_export(caller, id, patch, precondition).await
     }
 
     /// Tries what a run would need, step by step.

@@ -10,13 +10,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::exporter::{Exports, query_of, without_secret_hosts};
 use crate::turns::Turn;
-use crate::worker::Pulse;
+use crate::worker::Heartbeat;
 use crate::{Delivery, Error, Receipt, Upload, destinations};
 
 /// What a run has while it is under way.
 #[derive(Clone)]
 pub(crate) struct Course {
-    pub(crate) pulse: Arc<Pulse>,
+    pub(crate) heartbeat: Arc<Heartbeat>,
     pub(crate) turn: Arc<Turn>,
     pub(crate) cancel: CancellationToken,
 }
@@ -40,7 +40,7 @@ pub(crate) async fn deliver(exports: Exports, job: Job, course: Course) -> Outco
             Outcome::Failed {
                 error: error.sentence.clone(),
                 is_lasting: error.is_lasting,
-                delivered: course.pulse.read(),
+                delivered: course.heartbeat.read(),
             }
         }
     }
@@ -59,7 +59,11 @@ async fn try_to_deliver(exports: &Exports, job: &Job, course: &Course) -> Result
 
 async fn deliver_to(config: &Destination, exports: &Exports, job: &Job, course: &Course) -> Result<Receipt, Error> {
     let core = &exports.core;
-    let Course { pulse, turn, cancel } = course;
+    let Course {
+        heartbeat,
+        turn,
+        cancel,
+    } = course;
     let destination = destinations::open(config, &core.outside.of(job.export.organization_id))?;
     let layout = destination.layout(job.export.model);
     let scan = Scan {
@@ -74,7 +78,7 @@ async fn deliver_to(config: &Destination, exports: &Exports, job: &Job, course: 
     // With a condition, counting would be a second scan.
     if scan.query.filter.is_none() {
         let total = turn.reading(core.events.count(scan.clone())).await?;
-        pulse.note(|progress| progress.total = Some(total));
+        heartbeat.note(|progress| progress.total = Some(total));
     }
     let delivery = delivery(job, &scan, destination.resumes());
     let mut rows = core.events.scan(scan.clone());
@@ -92,9 +96,9 @@ async fn deliver_to(config: &Destination, exports: &Exports, job: &Job, course: 
         let rows = unless_cancelled(cancel, turn.reading(async { Ok(core.events.count(scan).await?) })).await?;
         return Ok(Receipt { rows, bytes: 0 });
     };
-    pulse.follow(&delivery.acknowledged);
+    heartbeat.follow(&delivery.acknowledged);
     match send(&mut *upload, first, &mut rows, delivery.resumed_after.rows, course).await {
-        Ok(()) if still_ours(exports, job, pulse).await? => turn.finishing(upload.commit()).await,
+        Ok(()) if still_ours(exports, job, heartbeat).await? => turn.finishing(upload.commit()).await,
         Ok(()) => {
             turn.waiting(upload.abort()).await;
             Err(cancelled())
@@ -117,7 +121,11 @@ async fn send(
     mut skipped: u64,
     course: &Course,
 ) -> Result<(), Error> {
-    let Course { pulse, turn, cancel } = course;
+    let Course {
+        heartbeat,
+        turn,
+        cancel,
+    } = course;
     let mut next = Some(first);
     while let Some(batch) = next {
         let count = batch.num_rows();
@@ -127,15 +135,15 @@ async fn send(
             let new = batch.slice(there, count - there);
             unless_cancelled(cancel, turn.sending(upload.write(new))).await?;
         }
-        pulse.note(|progress| progress.read += count as u64);
+        heartbeat.note(|progress| progress.read += count as u64);
         next = unless_cancelled(cancel, turn.reading(next_of(rows))).await?;
     }
     Ok(())
 }
 
 /// The last look before the commit: whoever lost the run must not deliver it.
-async fn still_ours(exports: &Exports, job: &Job, pulse: &Pulse) -> Result<bool, Error> {
-    let kept = exports.core.service.keep_run(job, &pulse.read()).await;
+async fn still_ours(exports: &Exports, job: &Job, heartbeat: &Heartbeat) -> Result<bool, Error> {
+    let kept = exports.core.service.keep_run(job, &heartbeat.read()).await;
     kept.map_err(|cause| Error::passing("the run could not be kept: the database is away", cause))
 }
 

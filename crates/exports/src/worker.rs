@@ -16,7 +16,7 @@ use crate::{Acknowledged, meters, run};
 
 const POLL: Duration = Duration::from_secs(1);
 /// A third of the lease: two may go missing.
-const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
+const HEARTBEAT: Duration = Duration::from_secs(10);
 /// How many thousand exports one turn makes runs for. What is due at the same full hour is spread over the next few
 /// turns, so that neither the database nor anybody who asks it notices.
 const BATCHES_A_TURN: usize = 5;
@@ -30,12 +30,12 @@ const TIDY_ON: Duration = Duration::from_secs(1);
 
 /// How a run stands, for its signs of life. Shared with whoever carries it out.
 #[derive(Debug, Default)]
-pub(crate) struct Pulse {
+pub(crate) struct Heartbeat {
     progress: Mutex<Progress>,
     acknowledged: OnceLock<Acknowledged>,
 }
 
-impl Pulse {
+impl Heartbeat {
     pub(crate) fn note(&self, change: impl FnOnce(&mut Progress)) {
         change(&mut self.progress.lock().unwrap_or_else(PoisonError::into_inner));
     }
@@ -183,16 +183,16 @@ impl Exports {
     /// Carries a run out and writes down how it ended.
     async fn carry_through(&self, job: &Job, turn: Turn, stop: &CancellationToken) -> Result<()> {
         let service = &self.core.service;
-        let pulse = Arc::new(Pulse::default());
-        let outcome = match self.carry_out(job, &pulse, turn, stop).await {
+        let heartbeat = Arc::new(Heartbeat::default());
+        let outcome = match self.carry_out(job, &heartbeat, turn, stop).await {
             Ok(outcome) => outcome,
-            Err(Interruption::TooLong) => Outcome::TimedOut(pulse.read()),
-            Err(Interruption::Crowded) => crowded(&pulse),
+            Err(Interruption::TooLong) => Outcome::TimedOut(heartbeat.read()),
+            Err(Interruption::Crowded) => crowded(&heartbeat),
             Err(Interruption::Lost) => {
                 tracing::info!(run = %job.run.id, "the run was taken away");
-                return service.note_cancelled_run(job, &pulse.read()).await;
+                return service.note_cancelled_run(job, &heartbeat.read()).await;
             }
-            Err(Interruption::Stopping) => return service.release_run(job, &pulse.read()).await,
+            Err(Interruption::Stopping) => return service.release_run(job, &heartbeat.read()).await,
         };
         if service.finish_run(job, &outcome).await? {
             meters::count(job, &outcome);
@@ -206,20 +206,20 @@ impl Exports {
     async fn carry_out(
         &self,
         job: &Job,
-        pulse: &Arc<Pulse>,
+        heartbeat: &Arc<Heartbeat>,
         turn: Turn,
         stop: &CancellationToken,
     ) -> Result<Outcome, Interruption> {
         let course = Course {
-            pulse: pulse.clone(),
+            heartbeat: heartbeat.clone(),
             turn: Arc::new(turn),
             cancel: CancellationToken::new(),
         };
         let mut task = tokio::spawn(run::deliver(self.clone(), job.clone(), course.clone()));
         let patience = job.export.interval.patience().to_std().unwrap_or(POLL);
         let interruption = tokio::select! {
-            outcome = &mut task => return Ok(outcome.unwrap_or_else(|error| broken(job, pulse, &error))),
-            () = signs_of_life(&self.core.service, job, pulse) => Interruption::Lost,
+            outcome = &mut task => return Ok(outcome.unwrap_or_else(|error| broken(job, heartbeat, &error))),
+            () = send_heartbeats(&self.core.service, job, heartbeat) => Interruption::Lost,
             () = sleep(patience) => Interruption::TooLong,
             () = stop.cancelled() => Interruption::Stopping,
             () = course.turn.ended() => Interruption::Crowded,
@@ -243,12 +243,12 @@ impl Exports {
 }
 
 /// Ends when the run is no longer ours.
-async fn signs_of_life(service: &Service, job: &Job, pulse: &Pulse) {
-    let mut tick = interval(SIGN_OF_LIFE);
+async fn send_heartbeats(service: &Service, job: &Job, heartbeat: &Heartbeat) {
+    let mut tick = interval(HEARTBEAT);
     tick.tick().await;
     loop {
         tick.tick().await;
-        match service.keep_run(job, &pulse.read()).await {
+        match service.keep_run(job, &heartbeat.read()).await {
             Ok(true) => {}
             Ok(false) => return,
             // The database is away for a moment; the lease says for how long that is fine.
@@ -258,20 +258,20 @@ async fn signs_of_life(service: &Service, job: &Job, pulse: &Pulse) {
 }
 
 /// It is tried again by itself, and is then left alone for longer.
-fn crowded(pulse: &Pulse) -> Outcome {
+fn crowded(heartbeat: &Heartbeat) -> Outcome {
     Outcome::Failed {
         error: "the destination takes long, and others wait for their turn; the run is tried again".to_owned(),
         is_lasting: false,
-        delivered: pulse.read(),
+        delivered: heartbeat.read(),
     }
 }
 
-fn broken(job: &Job, pulse: &Pulse, error: &tokio::task::JoinError) -> Outcome {
+fn broken(job: &Job, heartbeat: &Heartbeat, error: &tokio::task::JoinError) -> Outcome {
     tracing::error!(run = %job.run.id, %error, "a run broke down");
     Outcome::Failed {
         error: "something went wrong on our side; the operator of this server finds the reason in its log".to_owned(),
         is_lasting: false,
-        delivered: pulse.read(),
+        delivered: heartbeat.read(),
     }
 }
 

@@ -5,7 +5,7 @@ use outbound::DnsError;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use service::access::{Caller, ChangeDomains};
-use service::domains::{Domain, Sighting};
+use service::domains::{DnsLookup, Domain};
 use service::{DomainId, Error, Result};
 
 use crate::Identity;
@@ -38,12 +38,12 @@ impl Identity {
             .await
     }
 
-    pub(crate) async fn look_for_record(&self, domain: &Domain) -> Sighting {
+    pub(crate) async fn look_for_record(&self, domain: &Domain) -> DnsLookup {
         match self.outside.dns.txt(&domain.record()).await {
-            Ok(texts) => Sighting::Texts(texts),
-            Err(DnsError::NoRecord(_) | DnsError::NoSuchName(_)) => Sighting::NoRecord,
-            Err(DnsError::Timeout(_)) => Sighting::Timeout,
-            Err(error) => Sighting::Failed(error.to_string()),
+            Ok(texts) => DnsLookup::Texts(texts),
+            Err(DnsError::NoRecord(_) | DnsError::NoSuchName(_)) => DnsLookup::NoRecord,
+            Err(DnsError::Timeout(_)) => DnsLookup::Timeout,
+            Err(error) => DnsLookup::Failed(error.to_string()),
         }
     }
 

@@ -6,7 +6,7 @@
 pub mod cookies;
 mod doctor;
 mod domains;
-mod letters;
+mod email_templates;
 mod mail;
 mod oidc;
 mod saml;

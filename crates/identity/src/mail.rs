@@ -11,9 +11,9 @@ use tokio::sync::Notify;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
-use crate::letters::Rendered;
+use crate::email_templates::Rendered;
 use crate::work::did;
-use crate::{Identity, letters};
+use crate::{Identity, email_templates};
 
 /// How often new mail is looked for.
 const LOOK: Duration = Duration::from_secs(1);
@@ -114,7 +114,7 @@ impl Identity {
 }
 
 fn written(outgoing: &Outgoing) -> Mail {
-    let Rendered { subject, text, html } = letters::render(&outgoing.letter);
+    let Rendered { subject, text, html } = email_templates::render(&outgoing.email);
     Mail {
         to: outgoing.to.clone(),
         to_name: None,

@@ -5,7 +5,7 @@ use http::{Request as HttpRequest, Response as HttpResponse};
 use secrecy::SecretString;
 use service::access::Request;
 use service::domains::Domain;
-use service::sso::{Errand, Refused, Sso, Vouched};
+use service::sso::{PendingLogin, Refused, Sso, Vouched};
 use service::{DomainId, Error, Result};
 
 use crate::{Departure, Entered, Identity, own_path};
@@ -50,10 +50,10 @@ pub enum Target {
 }
 
 impl Target {
-    fn is_of(self, errand: &Errand) -> bool {
+    fn is_of(self, login: &PendingLogin) -> bool {
         match self {
-            Self::Domain(id) => errand.sso == Sso::Oidc && errand.domain.is_some_and(|(_, domain)| domain == id),
-            Self::Instance(sso) => errand.sso == sso && errand.domain.is_none(),
+            Self::Domain(id) => login.sso == Sso::Oidc && login.domain.is_some_and(|(_, domain)| domain == id),
+            Self::Instance(sso) => login.sso == sso && login.domain.is_none(),
         }
     }
 }
@@ -94,7 +94,7 @@ impl Identity {
             Ok(start) => start,
             Err(refusal) => return Err(self.refuse(id, sso, refusal, departure.request).await),
         };
-        let errand = Errand {
+        let login = PendingLogin {
             sso,
             domain,
             signed_in_as: departure.signed_in_as,
@@ -102,7 +102,9 @@ impl Identity {
             nonce: start.nonce,
             pkce_verifier: start.pkce_verifier,
         };
-        self.service.send_away(&start.state, &errand, departure.browser).await?;
+        self.service
+            .begin_login(&start.state, &login, departure.browser)
+            .await?;
         Ok(start.url)
     }
 
@@ -118,19 +120,19 @@ impl Identity {
         request: &Request,
     ) -> Result<Entered> {
         self.service.count_return(request)?;
-        let errand = self.service.come_back(state, browser).await?;
-        let errand = errand.filter(|errand| target.is_of(errand)).ok_or_else(|| {
+        let login = self.service.complete_login(state, browser).await?;
+        let login = login.filter(|login| target.is_of(login)).ok_or_else(|| {
             let detail = "this sign-in was not begun in this browser, took too long, or was finished before";
             Error::refused("unknown_state", detail)
         })?;
-        let domain = errand.domain.map(|(_, id)| id);
-        match self.vouched(&errand, domain, code).await? {
+        let domain = login.domain.map(|(_, id)| id);
+        match self.vouched(&login, domain, code).await? {
             Ok(vouched) => {
                 let (user, session) = self.service.enter(&vouched, request).await?;
-                let next = errand.next;
+                let next = login.next;
                 Ok(Entered { user, session, next })
             }
-            Err(refusal) => Err(self.refuse(domain, errand.sso, refusal, request).await),
+            Err(refusal) => Err(self.refuse(domain, login.sso, refusal, request).await),
         }
     }
 
@@ -167,32 +169,37 @@ impl Identity {
     /// A provider that sends people back without a code, for a reason of its own.
     pub async fn note_oidc_error(&self, state: &str, error: &str, browser: &str, request: &Request) -> Result<()> {
         self.service.count_return(request)?;
-        let Some(errand) = self.service.come_back(state, browser).await? else {
+        let Some(login) = self.service.complete_login(state, browser).await? else {
             return Ok(());
         };
-        if let Some((_, domain)) = errand.domain {
+        if let Some((_, domain)) = login.domain {
             let shown: String = error.chars().filter(char::is_ascii_graphic).take(100).collect();
             let detail = format!("the provider sent the person back with the error {shown}");
-            self.note_unvouched(domain, errand.sso, "provider_error", &detail, request)
+            self.note_unvouched(domain, login.sso, "provider_error", &detail, request)
                 .await?;
         }
         Ok(())
     }
 
-    async fn vouched(&self, errand: &Errand, domain: Option<DomainId>, code: &str) -> Result<Result<Vouched, Refusal>> {
-        let client = self.client(errand.sso, domain).await?;
+    async fn vouched(
+        &self,
+        login: &PendingLogin,
+        domain: Option<DomainId>,
+        code: &str,
+    ) -> Result<Result<Vouched, Refusal>> {
+        let client = self.client(login.sso, domain).await?;
         let fetch = |request| self.fetch(request);
         let person = match &client {
             Client::Oidc(client) => {
                 let stored = Stored {
-                    nonce: errand.nonce.clone(),
-                    pkce_verifier: errand.pkce_verifier.clone(),
+                    nonce: login.nonce.clone(),
+                    pkce_verifier: login.pkce_verifier.clone(),
                 };
                 oidc::finish(client, &fetch, code, &stored, self.service.clock().now()).await
             }
-            Client::GitHub(client) => github::finish(client, &fetch, code, &errand.pkce_verifier).await,
+            Client::GitHub(client) => github::finish(client, &fetch, code, &login.pkce_verifier).await,
         };
-        Ok(person.and_then(|person| vouched(person, errand, domain)))
+        Ok(person.and_then(|person| vouched(person, login, domain)))
     }
 
     async fn client(&self, sso: Sso, domain: Option<DomainId>) -> Result<Client> {
@@ -269,7 +276,7 @@ impl Identity {
 /// The instance's own providers speak for anybody, so they must say that the address is the person's. An organization's
 /// own speaks for the organization's own domains, which is checked where it counts; many never say. None may say no: where
 /// people can register themselves, anybody can claim any address.
-fn vouched(person: Person, errand: &Errand, domain: Option<DomainId>) -> Result<Vouched, Refusal> {
+fn vouched(person: Person, login: &PendingLogin, domain: Option<DomainId>) -> Result<Vouched, Refusal> {
     let is_sure = person.email_verified.unwrap_or(domain.is_some());
     if !is_sure {
         return Err(Refusal {
@@ -278,8 +285,8 @@ fn vouched(person: Person, errand: &Errand, domain: Option<DomainId>) -> Result<
         });
     }
     Ok(Vouched {
-        sso: errand.sso,
-        signed_in_as: errand.signed_in_as,
+        sso: login.sso,
+        signed_in_as: login.signed_in_as,
         domain,
         subject: person.subject,
         email: person.email,

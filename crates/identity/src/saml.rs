@@ -3,7 +3,7 @@
 use auth::saml::{Expected, Refusal, new_request_id, sign_in_url, unverified, verify};
 use service::access::Request;
 use service::domains::Domain;
-use service::sso::{Errand, Refused, Sso, Vouched};
+use service::sso::{PendingLogin, Refused, Sso, Vouched};
 use service::{DomainId, Error, Result};
 use url::Url;
 
@@ -20,7 +20,7 @@ impl Identity {
         let id = new_request_id(service.chance().bytes());
         let url = sign_in_url(&us, &provider, &id, "", service.clock().now())
             .map_err(|error| Error::refused("sso_not_ready", error.to_string()))?;
-        let errand = Errand {
+        let login = PendingLogin {
             sso: Sso::Saml,
             domain: Some((domain.organization_id, domain.id)),
             signed_in_as: departure.signed_in_as,
@@ -28,7 +28,7 @@ impl Identity {
             nonce: String::new(),
             pkce_verifier: String::new(),
         };
-        service.send_away(&id, &errand, departure.browser).await?;
+        service.begin_login(&id, &login, departure.browser).await?;
         Ok(url)
     }
 
@@ -74,19 +74,18 @@ impl Identity {
             Ok(unverified) => unverified.in_response_to,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        let errand = match (&answered, browser) {
-            (Some(id), Some(browser)) => self.service.come_back(id, browser).await?,
+        let login = match (&answered, browser) {
+            (Some(id), Some(browser)) => self.service.complete_login(id, browser).await?,
             _ => None,
         };
-        let errand =
-            errand.filter(|errand| errand.sso == Sso::Saml && errand.domain.is_some_and(|(_, id)| id == domain.id));
+        let login = login.filter(|login| login.sso == Sso::Saml && login.domain.is_some_and(|(_, id)| id == domain.id));
         let provider = domain.identity_provider().ok_or(Error::NotFound("identity provider"))?;
         let us = domain.service_provider(self.service.instance());
         let expected = Expected {
             sp: &us,
             idp: &provider,
             // An id that nobody waits for is one that cannot be right.
-            request_id: answered.as_deref().filter(|_| errand.is_some()),
+            request_id: answered.as_deref().filter(|_| login.is_some()),
             allows_unsolicited: domain.saml_idp_initiated,
             now: self.service.clock().now(),
         };
@@ -100,9 +99,9 @@ impl Identity {
                 last_name: assertion.last_name,
                 session_until: assertion.session_not_on_or_after,
                 assertion: Some((assertion.id, assertion.remember_until)),
-                signed_in_as: errand.as_ref().and_then(|errand| errand.signed_in_as),
+                signed_in_as: login.as_ref().and_then(|login| login.signed_in_as),
             };
-            (vouched, errand.map_or_else(|| "/".to_owned(), |errand| errand.next))
+            (vouched, login.map_or_else(|| "/".to_owned(), |login| login.next))
         }))
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use auth::seal::Sealer;
-use service::Chance;
+use service::RandomSource;
 
 use crate::settings::Settings;
 
@@ -76,7 +76,7 @@ fn make(file: &Path) -> std::io::Result<()> {
 }
 
 fn random(length: usize) -> String {
-    auth::key::new_token("", Chance::System.bytes())[..length].to_owned()
+    auth::key::new_token("", RandomSource::System.bytes())[..length].to_owned()
 }
 
 /// Writes a draft beside the file.

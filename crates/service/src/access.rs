@@ -12,7 +12,7 @@ use crate::db::Version;
 use crate::error::Error;
 use crate::id::{KeyId, OrganizationId, TeamId, UserId};
 use crate::idempotency::Claim;
-use crate::keys::Reach;
+use crate::keys::KeyRestrictions;
 use crate::level::Level;
 use crate::scope::{Object, Scope};
 use crate::sessions;
@@ -161,7 +161,7 @@ pub struct Known<P> {
     pub who: Who,
     pub user: UserId,
     pub person: Arc<Person>,
-    pub reach: Arc<Reach>,
+    pub reach: Arc<KeyRestrictions>,
     /// A session with a password alone: it reaches nothing of organizations that ask for more.
     pub(crate) lacks_second_factor: bool,
     /// When whoever has the session last showed that it is them. None: a key.

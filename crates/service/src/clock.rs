@@ -65,14 +65,14 @@ pub(crate) fn whole_microseconds(time: Time) -> Time {
 
 /// Where the service takes random bits from.
 #[derive(Debug, Clone, Default)]
-pub enum Chance {
+pub enum RandomSource {
     #[default]
     System,
     /// The same bits on every run of a test.
     Seeded(Arc<Mutex<StdRng>>),
 }
 
-impl Chance {
+impl RandomSource {
     pub fn seeded(seed: u64) -> Self {
         Self::Seeded(Arc::new(Mutex::new(StdRng::seed_from_u64(seed))))
     }
@@ -117,7 +117,7 @@ mod tests {
         assert!(ids.is_sorted_by(|earlier, later| earlier < later));
         assert_eq!(ids[0].get_version_num(), 7);
         let same_moment: Vec<Uuid> = (0..500)
-            .map(|number| time_ordered_uuid(start, number, Chance::System.bytes()))
+            .map(|number| time_ordered_uuid(start, number, RandomSource::System.bytes()))
             .collect();
         assert!(same_moment.is_sorted_by(|earlier, later| earlier < later));
     }

@@ -9,7 +9,7 @@ use crate::cache::{Load, Question, Weigh};
 use crate::db::{Version, caller};
 use crate::error::{Error, Result};
 use crate::id::{KeyId, OrganizationId};
-use crate::keys::{self, Reach};
+use crate::keys::{self, KeyRestrictions};
 use crate::level::Level;
 use crate::organizations::OrganizationRef;
 use crate::scope::Scope;
@@ -28,7 +28,7 @@ pub enum Credential<'a> {
 struct Holder {
     person: Arc<Person>,
     key: Option<KeyId>,
-    reach: Arc<Reach>,
+    reach: Arc<KeyRestrictions>,
     current: Option<OrganizationId>,
     level: Option<Level>,
     /// A session with a password alone.
@@ -136,7 +136,7 @@ impl Service {
         let mut db = self.core.store.read().await?;
         let found = keys::sql::holder(&mut db, hash, organization).await?;
         let row = found.ok_or(Error::BadCredential)?;
-        let mut reach = Reach {
+        let mut reach = KeyRestrictions {
             scopes: row.scopes.0,
             organizations: row.scoped_organizations.0,
             teams: row.scoped_teams.0,
@@ -177,7 +177,10 @@ impl Service {
                 email: row.email,
             }),
             key: None,
-            reach: Arc::new(row.vouched_by.map_or_else(Reach::everything, Reach::within)),
+            reach: Arc::new(
+                row.vouched_by
+                    .map_or_else(KeyRestrictions::everything, KeyRestrictions::within),
+            ),
             current: row.current_organization_id,
             level: row.level,
             lacks_second_factor: !row.has_second_factor,

@@ -13,7 +13,7 @@ use sqlx::{ConnectOptions, Connection as _, PgConnection, SqliteConnection};
 
 use crate::access::Who;
 use crate::activity::{self, Entry};
-use crate::clock::{Chance, Time};
+use crate::clock::{RandomSource, Time};
 use crate::error::{Error, Result};
 use crate::idempotency;
 
@@ -223,13 +223,13 @@ impl Store {
         })
     }
 
-    /// A transaction for one use case. Dropped without [`Writing::commit`], it leaves no trace.
-    pub(crate) async fn write(&self, now: Time, chance: &Chance, budget: activity::Budget) -> Result<Writing> {
+    /// A transaction for one use case. Dropped without [`WriteTx::commit`], it leaves no trace.
+    pub(crate) async fn write(&self, now: Time, chance: &RandomSource, budget: activity::Budget) -> Result<WriteTx> {
         let session = match self {
             Self::Sqlite { writer, .. } => Session::SqliteWrite(writer.turn().await?),
             Self::Postgres { pool, .. } => Session::PostgresWrite(pool.begin().await?),
         };
-        Ok(Writing {
+        Ok(WriteTx {
             session,
             now,
             chance: chance.clone(),
@@ -327,15 +327,15 @@ impl Session {
 }
 
 /// A transaction of a use case, with the one moment it happens at.
-pub(crate) struct Writing {
+pub(crate) struct WriteTx {
     session: Session,
     pub(crate) now: Time,
-    pub(crate) chance: Chance,
+    pub(crate) chance: RandomSource,
     pub(crate) budget: activity::Budget,
     made: AtomicU16,
 }
 
-impl std::ops::Deref for Writing {
+impl std::ops::Deref for WriteTx {
     type Target = Session;
 
     fn deref(&self) -> &Session {
@@ -343,13 +343,13 @@ impl std::ops::Deref for Writing {
     }
 }
 
-impl std::ops::DerefMut for Writing {
+impl std::ops::DerefMut for WriteTx {
     fn deref_mut(&mut self) -> &mut Session {
         &mut self.session
     }
 }
 
-impl Writing {
+impl WriteTx {
     pub(crate) fn uuid(&self) -> uuid::Uuid {
         // What is made in one transaction, at one moment, sorts in the order it was made in.
         let number = self.made.fetch_add(1, Ordering::Relaxed);

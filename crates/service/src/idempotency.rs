@@ -13,7 +13,7 @@ use sqlx::types::Json;
 
 use crate::Service;
 use crate::clock::Time;
-use crate::db::{Session, Writing, changed, on};
+use crate::db::{Session, WriteTx, changed, on};
 use crate::error::{Error, Result};
 use crate::id::UserId;
 use crate::retention::delete_oldest;
@@ -192,7 +192,7 @@ fn in_progress() -> Error {
 }
 
 /// Marks the claim as done, in the transaction that does it.
-pub(crate) async fn settle(db: &mut Writing, claim: &Claim) -> Result<()> {
+pub(crate) async fn settle(db: &mut WriteTx, claim: &Claim) -> Result<()> {
     const SQL: &str = "UPDATE idempotency SET state = 'committed' \
         WHERE user_id = $1 AND route = $2 AND token = $3 AND state = 'running'";
     match changed!(
@@ -207,7 +207,7 @@ pub(crate) async fn settle(db: &mut Writing, claim: &Claim) -> Result<()> {
     }
 }
 
-async fn insert(db: &mut Writing, claim: &Claim, body_hash: &SecretHash) -> Result<bool> {
+async fn insert(db: &mut WriteTx, claim: &Claim, body_hash: &SecretHash) -> Result<bool> {
     const SQL: &str = "INSERT INTO idempotency (user_id, route, token, body_hash, state, created_at) \
         VALUES ($1, $2, $3, $4, 'running', $5) ON CONFLICT (user_id, route, token) DO NOTHING";
     let now = db.now;
@@ -233,7 +233,7 @@ async fn find(db: &mut Session, claim: &Claim) -> Result<Option<Row>> {
         sqlx::query_as(sql).bind(claim.user).bind(&claim.route).bind(&claim.token).fetch_optional(conn))?)
 }
 
-async fn delete(db: &mut Writing, claim: &Claim) -> Result<()> {
+async fn delete(db: &mut WriteTx, claim: &Claim) -> Result<()> {
     const SQL: &str = "DELETE FROM idempotency WHERE user_id = $1 AND route = $2 AND token = $3";
     changed!(
         db,

@@ -4,7 +4,7 @@ use auth::seal::Sealer;
 use uuid::Uuid;
 
 use crate::Service;
-use crate::db::{Session, Writing, changed, on};
+use crate::db::{Session, WriteTx, changed, on};
 use crate::error::{Error, Result};
 use crate::id::DomainId;
 use crate::limits::HourlyLimits;
@@ -110,7 +110,7 @@ fn wrong_key() -> Error {
     Error::invalid("secret_key", "invalid_input", detail)
 }
 
-impl Writing {
+impl WriteTx {
     /// Seals a secret for the one place it is kept in.
     pub(crate) fn seal(&self, sealer: &Sealer, place: &str, plain: &[u8]) -> Vec<u8> {
         sealer.seal(place, plain, self.chance.bytes())

@@ -4,7 +4,7 @@ use auth::seal::Sealer;
 use uuid::Uuid;
 
 use crate::Service;
-use crate::db::{Session, Writing, changed, on};
+use crate::db::{Session, WriteTx, changed, on};
 use crate::error::Result;
 use crate::id::{AppConfigId, AppId, DomainId, ExportId, MailId, UserId};
 
@@ -111,7 +111,7 @@ async fn count(db: &mut Session, sql: &'static str, id: &[u8], used: &mut Secret
     Ok(())
 }
 
-fn encrypted_again(db: &Writing, sealer: &Sealer, place: &str, encrypted: &[u8]) -> Result<Vec<u8>> {
+fn encrypted_again(db: &WriteTx, sealer: &Sealer, place: &str, encrypted: &[u8]) -> Result<Vec<u8>> {
     let plain = sealer.open(place, encrypted).inspect_err(|_| {
         tracing::error!(
             place,

@@ -41,7 +41,7 @@ pub mod users;
 
 use std::sync::Arc;
 
-pub use clock::{Chance, Clock, Time};
+pub use clock::{Clock, RandomSource, Time};
 pub use db::{FairSemaphore, Permit, PoolUse, Slow, Store, backup, caller};
 pub use error::{Error, Invalid, Result, Undone};
 pub use id::{
@@ -58,7 +58,7 @@ pub use series::Series;
 pub use text::{Email, Name};
 
 use cache::Cache;
-use db::Writing;
+use db::WriteTx;
 use hashing::HashQueue;
 use idempotency::KeptBytes;
 use keys::KeyUse;
@@ -75,7 +75,7 @@ pub struct Service {
 struct Core {
     store: Store,
     clock: Clock,
-    chance: Chance,
+    chance: RandomSource,
     cache: Cache,
     key_use: KeyUse,
     attempts: Attempts,
@@ -93,7 +93,7 @@ struct Core {
 }
 
 impl Service {
-    pub fn new(store: Store, clock: Clock, chance: Chance, instance: Instance) -> Self {
+    pub fn new(store: Store, clock: Clock, chance: RandomSource, instance: Instance) -> Self {
         let core = Core {
             store,
             clock,
@@ -121,11 +121,11 @@ impl Service {
         &self.core.clock
     }
 
-    pub fn chance(&self) -> &Chance {
+    pub fn chance(&self) -> &RandomSource {
         &self.core.chance
     }
 
-    async fn write(&self) -> Result<Writing> {
+    async fn write(&self) -> Result<WriteTx> {
         let core = &self.core;
         let budget = core.activity_budget.clone();
         core.store.write(core.clock.now(), &core.chance, budget).await
@@ -133,9 +133,9 @@ impl Service {
 }
 
 /// Asked inside a write, with the thing locked: is it still what the caller last saw?
-pub type Unchanged<'a, T> = &'a (dyn Fn(&T) -> bool + Send + Sync);
+pub type Precondition<'a, T> = &'a (dyn Fn(&T) -> bool + Send + Sync);
 
 /// For callers who did not say what they last saw.
-pub fn whatever<T>(_: &T) -> bool {
+pub fn no_precondition<T>(_: &T) -> bool {
     true
 }

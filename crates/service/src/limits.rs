@@ -14,7 +14,7 @@ use governor::{DefaultKeyedRateLimiter, NotUntil, Quota, RateLimiter};
 use crate::Service;
 use crate::access::Caller;
 use crate::clock::Time;
-use crate::db::{Writing, changed, on};
+use crate::db::{WriteTx, changed, on};
 use crate::error::{Error, Result};
 use crate::id::{OrganizationId, UserId};
 use crate::operators;
@@ -211,7 +211,7 @@ const ESTABLISHED_AFTER: TimeDelta = TimeDelta::days(1);
 /// Call it with subjects in the order of [`Subject`], after locking the organization: two who count for each other's
 /// subjects in another order would wait for each other.
 pub(crate) async fn take(
-    db: &mut Writing,
+    db: &mut WriteTx,
     limits: HourlyLimits,
     action: Action,
     count: usize,
@@ -235,7 +235,7 @@ pub(crate) async fn take(
 }
 
 /// Who created the organization that is among the subjects.
-async fn founder_of(db: &mut Writing, subjects: &[Subject<'_>]) -> Result<Option<UserId>> {
+async fn founder_of(db: &mut WriteTx, subjects: &[Subject<'_>]) -> Result<Option<UserId>> {
     const SQL: &str = "SELECT founded_by FROM organization WHERE id = $1";
     let Some(organization) = organization_of(subjects) else {
         return Ok(None);
@@ -247,7 +247,7 @@ async fn founder_of(db: &mut Writing, subjects: &[Subject<'_>]) -> Result<Option
 
 /// Whether the person has proven their address and been here for a while, or acts for an organization that has. Networks are
 /// not asked for that: nobody creates them.
-async fn are_established(db: &mut Writing, subjects: &[Subject<'_>]) -> Result<bool> {
+async fn are_established(db: &mut WriteTx, subjects: &[Subject<'_>]) -> Result<bool> {
     const PERSON: &str = "SELECT EXISTS (SELECT 1 FROM app_user \
         WHERE id = $1 AND created_at <= $2 AND is_email_verified) \
         OR EXISTS (SELECT 1 FROM app_user u JOIN member m ON m.user_id = u.id \
@@ -284,13 +284,13 @@ fn organization_of(subjects: &[Subject<'_>]) -> Option<OrganizationId> {
 }
 
 /// Counts a password that is to be judged and hashed for whoever has a link, whatever becomes of it.
-pub(crate) async fn take_link_attempt(db: &mut Writing, limits: HourlyLimits, link: &str) -> Result<()> {
+pub(crate) async fn take_link_attempt(db: &mut WriteTx, limits: HourlyLimits, link: &str) -> Result<()> {
     take_of(db, limits, Action::LinkAttempt, Subject::Link(link)).await
 }
 
 /// The same of one subject alone, once.
 pub(crate) async fn take_of(
-    db: &mut Writing,
+    db: &mut WriteTx,
     limits: HourlyLimits,
     action: Action,
     subject: Subject<'_>,
@@ -302,7 +302,7 @@ pub(crate) async fn take_of(
 
 /// Uses up as many of `count` as the subject has left, and tells how many these are.
 pub(crate) async fn take_up_to(
-    db: &mut Writing,
+    db: &mut WriteTx,
     limits: HourlyLimits,
     action: Action,
     count: usize,
@@ -317,7 +317,7 @@ pub(crate) async fn take_up_to(
 
 /// Fails if the subject has none left, and uses nothing up.
 pub(crate) async fn expect_left(
-    db: &mut Writing,
+    db: &mut WriteTx,
     limits: HourlyLimits,
     action: Action,
     subject: Subject<'_>,
@@ -337,7 +337,7 @@ struct Used<'a> {
 }
 
 impl Used<'_> {
-    fn expect_within(&self, db: &Writing, factor: i64) -> Result<()> {
+    fn expect_within(&self, db: &WriteTx, factor: i64) -> Result<()> {
         let most = self.action.most(self.subject) * factor;
         if self.amount <= most {
             return Ok(());
@@ -355,7 +355,7 @@ impl Used<'_> {
 
 /// What that makes in the hour under way. A replica whose clock is behind counts for the later hour; an hour that is farther
 /// ahead was written by a clock that was wrong, and no longer counts.
-async fn add<'a>(db: &mut Writing, action: Action, subject: Subject<'a>, count: i64) -> Result<Used<'a>> {
+async fn add<'a>(db: &mut WriteTx, action: Action, subject: Subject<'a>, count: i64) -> Result<Used<'a>> {
     const SQL: &str = "INSERT INTO hourly_count (action, subject, starts_at, used) VALUES ($1, $2, $3, $4) \
         ON CONFLICT (action, subject) DO UPDATE SET \
         used = CASE WHEN hourly_count.starts_at BETWEEN excluded.starts_at AND $5 \
@@ -384,7 +384,7 @@ fn hour_of(now: Time) -> Time {
 
 impl Service {
     /// Counts one more of what stays in the activity log and in lists, also when it is deleted again. Operators create any number.
-    pub(crate) async fn count_created<P>(&self, db: &mut Writing, caller: &Caller<P>, action: Action) -> Result<()> {
+    pub(crate) async fn count_created<P>(&self, db: &mut WriteTx, caller: &Caller<P>, action: Action) -> Result<()> {
         let subjects = [Subject::User(caller.user), Subject::Organization(caller.organization)];
         match take(db, self.core.instance.hourly_limits, action, 1, &subjects).await {
             // In the same transaction: whoever holds the writer waits for no other turn.

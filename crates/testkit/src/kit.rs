@@ -19,12 +19,12 @@ use sandbox::{Limits, Program, Sandbox};
 use serde_json::Value;
 use service::access::Who;
 use service::keys::{Label, NewKey};
-use service::mail::Letter;
+use service::mail::EmailMessage;
 use service::operators::{NewOperator, Operator};
 use service::organizations::NewOrganization;
 use service::sessions::SignedIn;
 use service::users::{NewUser, User};
-use service::{Chance, Clock, Email, Instance, Level, Name, OrganizationId, Scope, Service, TeamId, Time};
+use service::{Clock, Email, Instance, Level, Name, OrganizationId, RandomSource, Scope, Service, TeamId, Time};
 use tower::ServiceExt;
 
 use crate::databases::{Backend, Database};
@@ -120,7 +120,12 @@ impl Kit {
             outside,
         } = surroundings;
         let database = Database::migrated(backend).await;
-        let service = Service::new(database.open().await, Clock::manual(start), Chance::System, instance);
+        let service = Service::new(
+            database.open().await,
+            Clock::manual(start),
+            RandomSource::System,
+            instance,
+        );
         let owner = person(&service, "olga@example.com", "Olga", "Owner").await;
         let admin = person(&service, "adam@example.com", "Adam", "Admin").await;
         let member = person(&service, "mia@example.com", "Mia", "Member").await;
@@ -162,7 +167,7 @@ impl Kit {
     /// The same people and things, on a server that was started again as this instance.
     pub async fn restarted(mut self, settings: api::Settings, instance: Instance) -> Self {
         let (store, clock) = (self.database.open().await, self.service.clock().clone());
-        self.service = Service::new(store, clock, Chance::System, instance);
+        self.service = Service::new(store, clock, RandomSource::System, instance);
         self.identity = Identity::new(self.service.clone(), outside());
         self.exports = exporting(&self.service, &self.events, &self.folder);
         self.apps = running(&self.service, &self.events, self.local_apps());
@@ -176,7 +181,7 @@ impl Kit {
         self
     }
 
-    /// The same with a mail server: what would be sent waits for [`Kit::letters`].
+    /// The same with a mail server: what would be sent waits for [`Kit::emails`].
     pub async fn with_mail(self) -> Self {
         let instance = Instance {
             site_url: "https://hedgerow.test".to_owned(),
@@ -256,13 +261,13 @@ impl Kit {
     }
 
     /// Takes all letters that wait, as the mail server would: the recipient and what it says.
-    pub async fn letters(&self) -> Vec<(String, Letter)> {
-        let mut letters = Vec::new();
+    pub async fn emails(&self) -> Vec<(String, EmailMessage)> {
+        let mut emails = Vec::new();
         while let Some(mail) = self.service.next_mail().await.expect("the outbox opens") {
             self.service.mail_is_sent(&mail).await.expect("it is noted");
-            letters.push((mail.to, mail.letter));
+            emails.push((mail.to, mail.email));
         }
-        letters
+        emails
     }
 
     pub fn person(&self, level: Level) -> &Person {

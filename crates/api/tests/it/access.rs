@@ -503,7 +503,7 @@ async fn delete_keys(kit: &Kit, person: &Person, kept: usize) {
         .items;
     for key in keys.iter().rev().skip(kept) {
         kit.service
-            .delete_key(&signed_in, key.id, &service::whatever)
+            .delete_key(&signed_in, key.id, &service::no_precondition)
             .await
             .unwrap();
     }

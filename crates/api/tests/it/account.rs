@@ -1,7 +1,7 @@
 use axum::body::Body;
 use chrono::TimeDelta;
 use serde_json::{Value, json};
-use service::mail::Letter;
+use service::mail::EmailMessage;
 use testkit::browser::PASSWORD;
 use testkit::kit::with_json;
 use testkit::{Browser, Kit, on_both};
@@ -205,14 +205,14 @@ on_both! {
         }
         let good = json!({ "current_password": PASSWORD, "password": "another horse battery" });
         assert_eq!(mine.post(&format!("{CHANGE}?dry_run=true"), good.clone()).await.status, 204);
-        assert_eq!((other.get(ME).await.status, kit.letters().await), (200, vec![]));
+        assert_eq!((other.get(ME).await.status, kit.emails().await), (200, vec![]));
         let done = mine.post(CHANGE, good).await;
         assert_eq!((done.status, done.body), (204, Value::Null));
         assert_eq!((other.get(ME).await.status, mine.get(ME).await.status), (401, 200));
-        let letters = kit.letters().await;
+        let emails = kit.emails().await;
         assert!(
-            matches!(letters.as_slice(), [(to, Letter::PasswordChanged { .. })] if to == "olga@example.com"),
-            "{letters:?}",
+            matches!(emails.as_slice(), [(to, EmailMessage::PasswordChanged { .. })] if to == "olga@example.com"),
+            "{emails:?}",
         );
         assert_eq!(kit.browser().log_in("olga@example.com", PASSWORD).await.status, 400);
         assert_eq!(kit.browser().log_in("olga@example.com", "another horse battery").await.status, 200);

@@ -100,10 +100,14 @@ on_both! {
 /// Security case A1: a page counts only once it is written.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_few_pages_of_an_organization_are_read_at_a_time() {
-    const READING: &str = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    const READING: &str =
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
     let kit = Kit::new(Backend::Postgres).await;
     // Whoever reads it waits.
-    let held = kit.database.holding("BEGIN; LOCK TABLE activity IN ACCESS EXCLUSIVE MODE").await;
+    let held = kit
+        .database
+        .holding("BEGIN; LOCK TABLE activity IN ACCESS EXCLUSIVE MODE")
+        .await;
     let path = kit.at("activity/");
     let asked = join_all((0..12).map(|_| ask(&kit, &kit.member.key, &path)));
     let watched = async {

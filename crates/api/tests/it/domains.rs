@@ -2,7 +2,7 @@ use axum::body::Body;
 use chrono::TimeDelta;
 use serde_json::{Value, json};
 use service::access::Who;
-use service::domains::Sighting;
+use service::domains::DnsLookup;
 use service::{DomainId, Level, Object, OrganizationId, Scope};
 use testkit::browser::PASSWORD;
 use testkit::kit::{bearer, with_json};
@@ -33,7 +33,7 @@ pub(crate) async fn see(
     kit: &Kit,
     organization: OrganizationId,
     domain: &Reply,
-    sighting: Sighting,
+    sighting: DnsLookup,
 ) -> service::domains::Domain {
     let id: DomainId = domain.text("/id").parse().unwrap();
     kit.service
@@ -42,8 +42,8 @@ pub(crate) async fn see(
         .unwrap()
 }
 
-pub(crate) fn texts(domains: &[&Reply]) -> Sighting {
-    Sighting::Texts(
+pub(crate) fn texts(domains: &[&Reply]) -> DnsLookup {
+    DnsLookup::Texts(
         domains
             .iter()
             .map(|domain| domain.text("/verification_challenge").to_owned())

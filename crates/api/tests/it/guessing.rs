@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use service::access::{Origin, Request, Who};
-use service::{Chance, Email, Error, Service};
+use service::{Email, Error, RandomSource, Service};
 use testkit::browser::{PASSWORD, code};
 use testkit::kit::instance;
 use testkit::{Browser, Kit, Reply, on_both};
@@ -30,7 +30,7 @@ async fn replica(kit: &Kit) -> Service {
     Service::new(
         kit.database.open().await,
         kit.service.clock().clone(),
-        Chance::System,
+        RandomSource::System,
         instance(),
     )
 }
@@ -188,8 +188,8 @@ on_both! {
         let others: Vec<i64> =
             kit.database.column("SELECT (SELECT count(*) FROM mail) + (SELECT count(*) FROM password_reset)").await;
         assert_eq!((asked[0], others[0]), (2, 0));
-        let letters = kit.letters().await;
-        assert_eq!(letters.iter().map(|(to, _)| to.as_str()).collect::<Vec<_>>(), ["olga@example.com"]);
+        let emails = kit.emails().await;
+        assert_eq!(emails.iter().map(|(to, _)| to.as_str()).collect::<Vec<_>>(), ["olga@example.com"]);
         assert!(!kit.database.holds("nobody@example.com").await, "what people tried is not kept");
         expect_alike(middles(async || ask("olga@example.com").await, async || ask("nobody@example.com").await).await);
     }

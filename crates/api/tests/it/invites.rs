@@ -1,7 +1,7 @@
 use axum::body::Body;
 use chrono::TimeDelta;
 use serde_json::{Value, json};
-use service::mail::Letter;
+use service::mail::EmailMessage;
 use service::{Level, Object, Scope};
 use testkit::kit::{Person, bearer, with_json};
 use testkit::{Kit, Reply, on_both};
@@ -215,8 +215,8 @@ on_both! {
     async fn sending_again_gives_another_link_and_the_whole_time(kit: Kit) {
         let kit = kit.with_mail().await;
         let made = invite(&kit, &kit.member, json!({ "target_email": "ann@example.com" })).await;
-        let letters = kit.letters().await;
-        let [(to, Letter::Invite { link: first, .. })] = letters.as_slice() else { panic!("{letters:?}") };
+        let emails = kit.emails().await;
+        let [(to, EmailMessage::Invite { link: first, .. })] = emails.as_slice() else { panic!("{emails:?}") };
         assert_eq!(to, "ann@example.com");
         assert_ne!(token(first), token(made.text("/invite_link")), "the mail's is its own");
         let list = kit.get(&kit.owner.key, &kit.at("invites/")).await;
@@ -231,8 +231,8 @@ on_both! {
         assert_eq!(again.text("/expires_at"), "2026-11-22T09:30:00.000000Z");
         assert_eq!(again.body["emailing_attempt_made"], false, "not yet");
         assert_eq!(again.text("/created_by/email"), "mia@example.com");
-        let letters = kit.letters().await;
-        let [(_, Letter::Invite { link: second, .. })] = letters.as_slice() else { panic!("{letters:?}") };
+        let emails = kit.emails().await;
+        let [(_, EmailMessage::Invite { link: second, .. })] = emails.as_slice() else { panic!("{emails:?}") };
         assert!(second.starts_with("https://hedgerow.test/signup/"), "{second}");
         assert_ne!(token(second), token(again.text("/invite_link")));
         assert_eq!(opened(&kit, first).await.code(), (400, "invalid_input"));
@@ -331,15 +331,15 @@ on_both! {
         assert_eq!((bulk.status, bulk.header("x-dry-run")), (200, "true"));
         assert_eq!(kit.get(&kit.owner.key, &kit.at("invites/")).await.body["count"], 0);
         assert_eq!(opened(&kit, reply.text("/invite_link")).await.code(), (400, "invalid_input"));
-        assert!(kit.letters().await.is_empty());
+        assert!(kit.emails().await.is_empty());
 
         let made = invite(&kit, &kit.owner, body).await;
-        assert_eq!(kit.letters().await.len(), 1);
+        assert_eq!(kit.emails().await.len(), 1);
         let at = kit.at(&format!("invites/{}/", made.text("/id")));
         assert_eq!(kit.post(&kit.owner.key, &format!("{at}resend/?dry_run=true"), json!({})).await.status, 200);
         assert_eq!(kit.delete(&kit.owner.key, &format!("{at}?dry_run=true")).await.status, 204);
         assert_eq!(opened(&kit, made.text("/invite_link")).await.status, 200, "the old link still works");
-        assert!(kit.letters().await.is_empty());
+        assert!(kit.emails().await.is_empty());
         assert_eq!(activities(&kit, "OrganizationInvite").await, ["created"]);
     }
 
@@ -360,7 +360,7 @@ on_both! {
             assert_eq!(send(path, &json!({ "target_email": "dan@example.com" })).await.status, 422);
         }
         assert_eq!(
-            (kit.letters().await.len(), &kit.get(&kit.owner.key, &kit.at("invites/")).await.body["count"]),
+            (kit.emails().await.len(), &kit.get(&kit.owner.key, &kit.at("invites/")).await.body["count"]),
             (3, &json!(3)),
         );
     }
@@ -385,16 +385,16 @@ on_both! {
         invite(&kit, &kit.admin, body).await;
         let mail = kit.service.next_mail().await.unwrap().unwrap();
         assert_eq!((mail.to.as_str(), mail.reply_to.as_deref()), ("ann@example.com", Some("adam@example.com")));
-        let Letter::Invite { organization, inviter, first_name, message, .. } = mail.letter else { panic!() };
+        let EmailMessage::Invite { organization, inviter, first_name, message, .. } = mail.email else { panic!() };
         assert_eq!((organization.as_str(), inviter.as_str()), ("Acme", "Adam Admin"));
         assert_eq!((first_name.as_str(), message.as_str()), ("Ann", "Come in"));
 
         let silent = invite(&kit, &kit.admin, json!({ "target_email": "bob@example.com", "send_email": false })).await;
-        assert_eq!((silent.status, kit.letters().await.len()), (201, 0));
+        assert_eq!((silent.status, kit.emails().await.len()), (201, 0));
         // An invite that is gone is not told of.
         let gone = invite(&kit, &kit.admin, json!({ "target_email": "cid@example.com" })).await;
         kit.delete(&kit.admin.key, &kit.at(&format!("invites/{}/", gone.text("/id")))).await;
-        assert_eq!(kit.letters().await.len(), 0);
+        assert_eq!(kit.emails().await.len(), 0);
     }
 
     async fn an_invite_of_another_organization_is_not_found(kit: Kit) {

@@ -3,7 +3,7 @@
 use chrono::TimeDelta;
 use serde_json::{Value, json};
 use service::access::Request;
-use service::{Chance, HourlyLimits, Instance, Level, Service};
+use service::{HourlyLimits, Instance, Level, RandomSource, Service};
 use testkit::browser::PASSWORD;
 use testkit::kit::instance;
 use testkit::{Kit, Reply, on_both};
@@ -60,7 +60,7 @@ on_both! {
     }
 
     async fn limits_hold_in_parallel_and_on_several_replicas(kit: Kit) {
-        let replica = Service::new(kit.database.open().await, kit.service.clock().clone(), Chance::System, instance());
+        let replica = Service::new(kit.database.open().await, kit.service.clock().clone(), RandomSource::System, instance());
         let caller = async |service: &Service| {
             let credential = service::credentials::Credential::Key(&kit.member.key);
             let organization = service::organizations::OrganizationRef::Id(kit.organization);
@@ -181,8 +181,8 @@ on_both! {
         expect_limited(&kit.browser().post(&path, account.clone()).await, 1800);
 
         assert_eq!(kit.browser().post("/api/reset/", json!({ "email": "olga@example.com" })).await.status, 204);
-        let (_, letter) = kit.letters().await.into_iter().find(|(to, _)| to == "olga@example.com").unwrap();
-        let service::mail::Letter::PasswordReset { link, .. } = letter else { panic!("{letter:?}") };
+        let (_, email) = kit.emails().await.into_iter().find(|(to, _)| to == "olga@example.com").unwrap();
+        let service::mail::EmailMessage::PasswordReset { link, .. } = email else { panic!("{email:?}") };
         let reset = format!("/api/reset/{}/?dry_run=true", link.trim_end_matches('/').rsplit('/').next().unwrap());
         let chosen = json!({ "password": "another horse battery" });
         assert_eq!(kit.service.hashes_computed(), before);

@@ -3,7 +3,7 @@
 use chrono::TimeDelta;
 use serde_json::{Value, json};
 use service::Level;
-use service::mail::{InFlight, Letter, Undelivered};
+use service::mail::{EmailMessage, InFlight, Undelivered};
 use testkit::browser::PASSWORD;
 use testkit::{Kit, on_both};
 
@@ -55,8 +55,8 @@ async fn prove_all_addresses(kit: &Kit) {
 
 /// Who gets the mails that wait, without the domain, in the order they are sent in.
 async fn recipients(kit: &Kit) -> Vec<String> {
-    let letters = kit.letters().await;
-    letters
+    let emails = kit.emails().await;
+    emails
         .into_iter()
         .map(|(to, _)| to.split('@').next().unwrap().to_owned())
         .collect()
@@ -140,7 +140,7 @@ on_both! {
         assert!(kit.service.next_mail_beside(&in_flight).await.unwrap().is_none());
         kit.browser().post("/api/reset/", json!({ "email": "otto@elsewhere.example" })).await;
         let reset = kit.service.next_mail_beside(&in_flight).await.unwrap().unwrap();
-        assert!(matches!(reset.letter, Letter::PasswordReset { .. }));
+        assert!(matches!(reset.email, EmailMessage::PasswordReset { .. }));
         in_flight.start(&reset);
         in_flight.end(&taken[0]);
         let next = kit.service.next_mail_beside(&in_flight).await.unwrap().unwrap();
@@ -199,9 +199,9 @@ on_both! {
             in_flight.start(&mail);
             kit.service.mail_is_sent(&mail).await.unwrap();
             in_flight.end(&mail);
-            sent.push(match mail.letter {
-                Letter::PasswordReset { .. } => "reset",
-                Letter::Invite { .. } => "invite",
+            sent.push(match mail.email {
+                EmailMessage::PasswordReset { .. } => "reset",
+                EmailMessage::Invite { .. } => "invite",
                 _ => "notice",
             });
         }

@@ -50,7 +50,7 @@ mod teams;
 
 use serde_json::{Value, json};
 use service::access::Who;
-use service::domains::Sighting;
+use service::domains::DnsLookup;
 use testkit::{Kit, Reply};
 
 /// The fields of a page's results, in order.
@@ -75,7 +75,7 @@ async fn domain(kit: &Kit, settings: Value) -> Reply {
 
 /// Lets a domain be seen with the record that proves it.
 async fn prove(kit: &Kit, domain: &Reply) -> service::domains::Domain {
-    let seen = Sighting::Texts(vec![domain.text("/verification_challenge").to_owned()]);
+    let seen = DnsLookup::Texts(vec![domain.text("/verification_challenge").to_owned()]);
     let id = domain.text("/id").parse().unwrap();
     kit.service
         .settle_domain(&Who::system(), kit.organization, id, &seen)

@@ -9,7 +9,7 @@ use serde_json::json;
 use service::access::{ChangeOrganization, ReadOrganization, Request};
 use service::credentials::Credential;
 use service::organizations::{OrganizationPatch, OrganizationRef};
-use service::{Chance, Error, Service, Store};
+use service::{Error, RandomSource, Service, Store};
 use testkit::Kit;
 use testkit::databases::Backend;
 use testkit::parts::Relay;
@@ -24,7 +24,7 @@ async fn behind_relay(kit: &Kit) -> (Relay, Service) {
     let url = format!("{start}@{}/{name}", relay.address);
     let store = Store::open(&url, CONNECTIONS).await.unwrap();
     let instance = testkit::kit::instance();
-    let service = Service::new(store, kit.service.clock().clone(), Chance::System, instance);
+    let service = Service::new(store, kit.service.clock().clone(), RandomSource::System, instance);
     (relay, service)
 }
 
@@ -146,7 +146,7 @@ async fn whoever_stops_in_the_middle_of_a_write_loses_the_lock() {
                 enforce_2fa: Some(true),
             };
             service
-                .update_organization(&caller.await.unwrap(), &patch, &service::whatever)
+                .update_organization(&caller.await.unwrap(), &patch, &service::no_precondition)
                 .await
                 .map(drop)
         }

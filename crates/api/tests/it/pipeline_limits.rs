@@ -76,8 +76,8 @@ on_both! {
 
     async fn the_log_cuts_what_is_long_and_says_so(kit: Kit) {
         let app = create(&kit, COLLECTION, hook()).await;
-        for letter in ["a", "b", "c"] {
-            let changed = kit.patch(&kit.member.key, &app, json!({ "metrics": { "m": letter.repeat(60_000) } })).await;
+        for email in ["a", "b", "c"] {
+            let changed = kit.patch(&kit.member.key, &app, json!({ "metrics": { "m": email.repeat(60_000) } })).await;
             assert_eq!(changed.status, 200, "{changed:?}");
         }
         let log = kit.get(&kit.owner.key, &kit.at("activity/")).await.body.to_string();

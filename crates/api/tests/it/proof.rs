@@ -3,8 +3,8 @@
 use axum::body::Body;
 use chrono::TimeDelta;
 use serde_json::json;
-use service::domains::Sighting;
-use service::mail::Letter;
+use service::domains::DnsLookup;
+use service::mail::EmailMessage;
 use service::{Level, Object, Scope};
 use testkit::browser::PASSWORD;
 use testkit::kit::bearer;
@@ -44,18 +44,18 @@ on_both! {
             format!("\"{right}\""), String::new(),
         ];
         for text in wrong {
-            let seen = see(&kit, kit.organization, &made, Sighting::Texts(vec![text.clone()])).await;
+            let seen = see(&kit, kit.organization, &made, DnsLookup::Texts(vec![text.clone()])).await;
             assert!(!seen.is_verified(), "{text}");
             assert_eq!(seen.verification_error.unwrap().code, "dns_mismatch", "{text}");
         }
         for (sighting, code) in [
-            (Sighting::NoRecord, "dns_no_record"), (Sighting::Timeout, "dns_timeout"),
-            (Sighting::Failed("refused".to_owned()), "dns_error"),
+            (DnsLookup::NoRecord, "dns_no_record"), (DnsLookup::Timeout, "dns_timeout"),
+            (DnsLookup::Failed("refused".to_owned()), "dns_error"),
         ] {
             let seen = see(&kit, kit.organization, &made, sighting).await;
             assert_eq!((seen.is_verified(), &*seen.verification_error.unwrap().code), (false, code));
         }
-        let both = Sighting::Texts(vec!["v=spf1 -all".to_owned(), right]);
+        let both = DnsLookup::Texts(vec!["v=spf1 -all".to_owned(), right]);
         assert!(see(&kit, kit.organization, &made, both).await.is_verified());
         let read = kit.get(&kit.owner.key, &at(&kit, &made)).await;
         assert_eq!(
@@ -90,10 +90,10 @@ on_both! {
         assert!(see(&kit, kit.other, &theirs, texts(&[&theirs])).await.is_verified());
         let read = kit.get(&kit.owner.key, &at(&kit, &ours)).await;
         assert_eq!((&read.body["is_verified"], &read.body["verified_at"]), (&json!(false), &json!(null)));
-        let letters = kit.letters().await;
+        let emails = kit.emails().await;
         assert!(
-            matches!(letters.as_slice(), [(to, Letter::DomainUnverified { .. })] if to == "olga@example.com"),
-            "{letters:?}",
+            matches!(emails.as_slice(), [(to, EmailMessage::DomainUnverified { .. })] if to == "olga@example.com"),
+            "{emails:?}",
         );
         let again = prove(&kit, &ours).await;
         assert!(again.is_verified(), "and back again, if the record moves");
@@ -103,13 +103,13 @@ on_both! {
         let kit = kit.with_mail().await;
         kit.join("second@example.com", Level::Owner).await;
         let enforced = enforce_saml(&kit).await;
-        let look = async |sighting: Sighting| see(&kit, kit.organization, &enforced, sighting).await;
+        let look = async |sighting: DnsLookup| see(&kit, kit.organization, &enforced, sighting).await;
         kit.service.clock().advance(TimeDelta::days(1));
-        assert!(look(Sighting::Timeout).await.lost_at.is_none(), "silence proves nothing");
-        let lost = look(Sighting::NoRecord).await;
+        assert!(look(DnsLookup::Timeout).await.lost_at.is_none(), "silence proves nothing");
+        let lost = look(DnsLookup::NoRecord).await;
         assert!(lost.is_verified() && lost.lost_at.is_some());
-        let mut to: Vec<String> = kit.letters().await.into_iter().map(|(to, letter)| {
-            let Letter::DomainLost { domain, record, until, .. } = letter else { panic!("{letter:?}") };
+        let mut to: Vec<String> = kit.emails().await.into_iter().map(|(to, email)| {
+            let EmailMessage::DomainLost { domain, record, until, .. } = email else { panic!("{email:?}") };
             assert_eq!((domain.as_str(), record.as_str()), ("acme.example", "_hedgerow-challenge.acme.example"));
             assert_eq!(until, kit.service.clock().now() + TimeDelta::days(7));
             to
@@ -122,16 +122,16 @@ on_both! {
 
         // It comes back, and goes again.
         assert!(look(texts(&[&enforced])).await.lost_at.is_none());
-        look(Sighting::NoRecord).await;
-        kit.letters().await;
+        look(DnsLookup::NoRecord).await;
+        kit.emails().await;
         kit.service.clock().advance(TimeDelta::days(7) - TimeDelta::seconds(1));
-        assert!(look(Sighting::NoRecord).await.is_verified());
+        assert!(look(DnsLookup::NoRecord).await.is_verified());
         assert_eq!(kit.browser().log_in("ann@acme.example", PASSWORD).await.code(), (400, "sso_enforced"));
-        assert_eq!(kit.letters().await, [], "once is enough");
+        assert_eq!(kit.emails().await, [], "once is enough");
         kit.service.clock().advance(TimeDelta::seconds(1));
-        assert!(!look(Sighting::NoRecord).await.is_verified());
-        let letters = kit.letters().await;
-        assert!(letters.len() == 2 && matches!(letters[0].1, Letter::DomainUnverified { .. }), "{letters:?}");
+        assert!(!look(DnsLookup::NoRecord).await.is_verified());
+        let emails = kit.emails().await;
+        assert!(emails.len() == 2 && matches!(emails[0].1, EmailMessage::DomainUnverified { .. }), "{emails:?}");
         assert_eq!(kit.browser().log_in("ann@acme.example", PASSWORD).await.code(), (400, "invalid_credentials"));
         let read = kit.get(&kit.owner.key, &at(&kit, &enforced)).await;
         assert_eq!((&read.body["is_verified"], read.text("/sso_enforcement")), (&json!(false), "saml"));

@@ -1,7 +1,7 @@
 //! What those who are not signed in are told: nothing about customers, members, or what is not switched on.
 
 use serde_json::{Value, json};
-use service::mail::Letter;
+use service::mail::EmailMessage;
 use testkit::{Kit, Reply, on_both};
 
 use crate::{domain, prove, saml};
@@ -60,9 +60,9 @@ on_both! {
         kit.browser().post("/api/reset/", json!({ "email": "olga@example.com" })).await;
         let token = |link: &str| link.trim_end_matches('/').rsplit('/').next().unwrap().to_owned();
         let mut mailed = Vec::new();
-        for (_, letter) in kit.letters().await {
-            match letter {
-                Letter::Invite { link, .. } | Letter::PasswordReset { link, .. } => mailed.push(token(&link)),
+        for (_, email) in kit.emails().await {
+            match email {
+                EmailMessage::Invite { link, .. } | EmailMessage::PasswordReset { link, .. } => mailed.push(token(&link)),
                 other => panic!("{other:?}"),
             }
         }

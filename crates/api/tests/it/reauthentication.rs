@@ -139,7 +139,7 @@ on_both! {
         let second = kit.browser();
         assert_eq!(second.log_in("mia@example.com", PASSWORD).await.status, 200);
         let replica = service::Service::new(
-            kit.database.open().await, kit.service.clock().clone(), service::Chance::System, testkit::kit::instance(),
+            kit.database.open().await, kit.service.clock().clone(), service::RandomSource::System, testkit::kit::instance(),
         );
         let path = kit.at(&format!("members/{}/", kit.member.user.uuid));
         assert_eq!(kit.delete(&kit.admin.key, &path).await.status, 204);

@@ -2,7 +2,7 @@ use chrono::TimeDelta;
 use serde_json::{Value, json};
 use service::Level;
 use service::access::Who;
-use service::mail::Letter;
+use service::mail::EmailMessage;
 use testkit::browser::{PASSWORD, code};
 use testkit::kit::Person;
 use testkit::{Browser, Kit, Reply, on_both};
@@ -334,7 +334,7 @@ on_both! {
         let elsewhere = format!("/api/organizations/{}/", elsewhere.text("/id"));
         let owner = kit.signed_in(&kit.owner).await;
         let made = recovery_codes(&kit, &owner).await;
-        kit.letters().await;
+        kit.emails().await;
         for (email, code) in [
             ("adam@example.com", &*made[0]), ("nobody@example.com", &made[0]),
             ("olga@example.com", "aaaa-aaaa-aaaa-aaaa-aaaa-aaaa"), ("olga@example.com", "nonsense"),
@@ -348,8 +348,8 @@ on_both! {
         let reply = recover(&browser, "Olga@Example.com", &typed).await;
         assert_eq!((reply.status, reply.text("/user/email")), (200, "olga@example.com"), "{reply:?}");
         assert_eq!(recover(&kit.browser(), "olga@example.com", &made[0]).await.code(), (400, "invalid_credentials"));
-        let mut told: Vec<String> = kit.letters().await.into_iter().map(|(to, letter)| {
-            assert!(matches!(letter, Letter::RecoveryCodeUsed { .. }), "{letter:?}");
+        let mut told: Vec<String> = kit.emails().await.into_iter().map(|(to, email)| {
+            assert!(matches!(email, EmailMessage::RecoveryCodeUsed { .. }), "{email:?}");
             to
         }).collect();
         told.sort();

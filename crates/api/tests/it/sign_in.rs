@@ -3,7 +3,7 @@ use axum::http::Request;
 use chrono::TimeDelta;
 use serde_json::{Value, json};
 use service::Level;
-use service::mail::Letter;
+use service::mail::EmailMessage;
 use testkit::browser::PASSWORD;
 use testkit::kit::{bearer, with_json};
 use testkit::{Browser, Kit, Reply, on_both};
@@ -31,9 +31,9 @@ fn told(reply: &Reply) -> (u16, Value, bool) {
 async fn reset(kit: &Kit, email: &str) -> String {
     let asked = kit.browser().post("/api/reset/", json!({ "email": email })).await;
     assert_eq!((asked.status, asked.body), (204, Value::Null));
-    let letters = kit.letters().await;
-    let Some((_, Letter::PasswordReset { link, .. })) = letters.last() else {
-        panic!("{letters:?}")
+    let emails = kit.emails().await;
+    let Some((_, EmailMessage::PasswordReset { link, .. })) = emails.last() else {
+        panic!("{emails:?}")
     };
     format!("/api/reset/{}/", link.trim_end_matches('/').rsplit('/').next().unwrap())
 }
@@ -271,8 +271,8 @@ on_both! {
         assert_eq!(browser.get("/api/users/@me/").await.body["is_email_verified"], true, "the mail came through");
         let again = kit.browser().post(&link, json!({ "password": "a third horse battery" })).await;
         assert_eq!(again.code(), (400, "expired"));
-        let letters = kit.letters().await;
-        assert!(matches!(letters.as_slice(), [(_, Letter::PasswordChanged { .. })]), "{letters:?}");
+        let emails = kit.emails().await;
+        assert!(matches!(emails.as_slice(), [(_, EmailMessage::PasswordChanged { .. })]), "{emails:?}");
         // The address was not proven before, so somebody else may have made the account, and its keys.
         assert_eq!(kit.get(&kit.owner.key, &kit.at("")).await.status, 401);
     }
@@ -281,7 +281,7 @@ on_both! {
         let kit = kit.with_mail().await;
         let old = reset(&kit, "olga@example.com").await;
         kit.browser().post("/api/reset/", json!({ "email": "olga@example.com" })).await;
-        assert!(kit.letters().await.is_empty(), "one is on its way already");
+        assert!(kit.emails().await.is_empty(), "one is on its way already");
         kit.service.clock().advance(TimeDelta::minutes(2));
         let new = reset(&kit, "olga@example.com").await;
         let body = json!({ "password": "another horse battery" });
@@ -314,10 +314,10 @@ on_both! {
         let known = kit.browser().post("/api/reset/", json!({ "email": "olga@example.com" })).await;
         let unknown = kit.browser().post("/api/reset/", json!({ "email": "nobody@example.com" })).await;
         assert_eq!((known.status, told(&known)), (204, told(&unknown)));
-        let to: Vec<String> = kit.letters().await.into_iter().map(|(to, _)| to).collect();
+        let to: Vec<String> = kit.emails().await.into_iter().map(|(to, _)| to).collect();
         assert_eq!(to, ["olga@example.com"]);
         let dry = kit.browser().post("/api/reset/?dry_run=true", json!({ "email": "olga@example.com" })).await;
-        assert_eq!((dry.status, dry.header("x-dry-run"), kit.letters().await.len()), (204, "true", 0));
+        assert_eq!((dry.status, dry.header("x-dry-run"), kit.emails().await.len()), (204, "true", 0));
     }
 
     async fn a_reset_lifts_the_lock_of_whoever_has_the_mail(kit: Kit) {
@@ -351,7 +351,7 @@ on_both! {
         assert_eq!(
             kit.browser().post(&link, json!({ "password": "another horse battery" })).await.code(), (400, "sso_enforced"),
         );
-        assert_eq!(kit.letters().await, []);
+        assert_eq!(kit.emails().await, []);
         assert_eq!(kit.get(&ann.key, &kit.at("")).await.status, 200);
         assert_eq!(kit.browser().log_in("olga@example.com", PASSWORD).await.status, 200, "another domain");
     }

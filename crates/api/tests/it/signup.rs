@@ -3,7 +3,7 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use service::Level;
 use service::access::Who;
-use service::mail::Letter;
+use service::mail::EmailMessage;
 use service::sessions::SignedIn;
 use testkit::browser::PASSWORD;
 use testkit::{Browser, Kit, Reply, on_both};
@@ -24,9 +24,9 @@ fn at(made: &Reply) -> String {
 
 /// The address at which whoever reads the mailbox accepts.
 async fn mailed(kit: &Kit) -> String {
-    let letters = kit.letters().await;
-    let Some((_, Letter::Invite { link, .. })) = letters.last() else {
-        panic!("{letters:?}")
+    let emails = kit.emails().await;
+    let Some((_, EmailMessage::Invite { link, .. })) = emails.last() else {
+        panic!("{emails:?}")
     };
     let token = link.trim_end_matches('/').rsplit('/').next().unwrap();
     format!("/api/signup/{token}/")
@@ -66,7 +66,7 @@ on_both! {
             }
             "#);
         }
-        kit.letters().await;
+        kit.emails().await;
         kit.database.run("UPDATE app_user SET is_email_verified = (1 = 1) WHERE email <> 'mia@example.com'").await;
         let joined = browser.post(&path, account()).await;
         assert_eq!((joined.status, joined.text("/email"), joined.text("/redirect_url")), (201, "ann@example.com", "/"));
@@ -79,9 +79,9 @@ on_both! {
         is_refused(&kit.browser(), &path, "invalid_input").await;
         assert_eq!(activities(&kit, "OrganizationInvite").await, ["accepted", "created"]);
 
-        let mut told: Vec<String> = kit.letters().await.into_iter().map(|(to, letter)| {
+        let mut told: Vec<String> = kit.emails().await.into_iter().map(|(to, email)| {
             let newcomer = "ann@example.com".to_owned();
-            assert_eq!(letter, Letter::Joined { organization: "Acme".to_owned(), newcomer });
+            assert_eq!(email, EmailMessage::Joined { organization: "Acme".to_owned(), newcomer });
             to
         }).collect();
         told.sort();
@@ -92,9 +92,9 @@ on_both! {
         let kit = kit.with_mail().await;
         kit.patch(&kit.owner.key, &kit.at(""), json!({ "is_member_join_email_enabled": false })).await;
         let path = invited(&kit, json!({ "target_email": "ann@example.com" })).await;
-        assert_eq!(kit.letters().await.len(), 1);
+        assert_eq!(kit.emails().await.len(), 1);
         assert_eq!(kit.browser().post(&path, account()).await.status, 201);
-        assert_eq!(kit.letters().await, []);
+        assert_eq!(kit.emails().await, []);
     }
 
     async fn a_new_account_needs_a_name_and_a_good_password(kit: Kit) {
@@ -292,7 +292,7 @@ on_both! {
         kit.database.run("UPDATE hourly_count SET used = 20 WHERE action = 'known_address' AND subject LIKE 'user %'").await;
         assert_eq!(kit.browser().post(&probe, account()).await.code(), (429, "throttled"));
         // The mailbox's owner may know, and gets in.
-        kit.letters().await;
+        kit.emails().await;
         kit.post(&kit.outsider.key, &elsewhere, json!({ "target_email": "nobody@example.net" })).await;
         let mailed = mailed(&kit).await;
         assert_eq!(kit.browser().post(&mailed, account()).await.status, 201);
@@ -308,14 +308,14 @@ on_both! {
         let squat = at(&kit.post(&kit.outsider.key, &elsewhere, ceo).await);
         let squatter = kit.browser();
         assert_eq!(squatter.post(&squat, account()).await.status, 201);
-        kit.letters().await;
+        kit.emails().await;
         kit.post(&kit.owner.key, &kit.at("invites/"), json!({ "target_email": "ceo@company.example", "level": 8 })).await;
         let mailed = mailed(&kit).await;
         let browser = kit.browser();
         is_refused(&browser, &mailed, "account_exists").await;
         assert_eq!(browser.post("/api/reset/", json!({ "email": "ceo@company.example" })).await.status, 204);
-        let letters = kit.letters().await;
-        let Some((_, Letter::PasswordReset { link, .. })) = letters.first() else { panic!("{letters:?}") };
+        let emails = kit.emails().await;
+        let Some((_, EmailMessage::PasswordReset { link, .. })) = emails.first() else { panic!("{emails:?}") };
         let token = link.trim_end_matches('/').rsplit('/').next().unwrap();
         let reset = browser.post(&format!("/api/reset/{token}/"), json!({ "password": "my own horse battery" })).await;
         assert!(reset.status < 300, "{reset:?}");
@@ -329,12 +329,12 @@ on_both! {
     async fn a_dry_run_joins_nobody(kit: Kit) {
         let kit = kit.with_mail().await;
         let path = invited(&kit, json!({ "target_email": "ann@example.com" })).await;
-        kit.letters().await;
+        kit.emails().await;
         let browser = kit.browser();
         let dry = browser.post(&format!("{path}?dry_run=true"), account()).await;
         assert_eq!((dry.status, dry.header("x-dry-run"), dry.text("/email")), (201, "true", "ann@example.com"));
         assert_eq!((browser.cookies(), members(&kit).await), (String::new(), json!(3)));
-        assert_eq!(kit.letters().await, []);
+        assert_eq!(kit.emails().await, []);
         assert_eq!(browser.post(&path, account()).await.status, 201, "the invite is still there");
         let path = invited(&kit, json!({ "target_email": "otto@elsewhere.example" })).await;
         let otto = kit.signed_in(&kit.outsider).await;

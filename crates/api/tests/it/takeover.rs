@@ -67,8 +67,8 @@ on_both! {
         let codes = browser.post(&kit.at("recovery_codes/"), json!({})).await;
         assert_eq!(codes.status, 201, "{codes:?}");
         kit.browser().post("/api/reset/", json!({ "email": "real@example.com" })).await;
-        let letters = kit.letters().await;
-        let (_, service::mail::Letter::PasswordReset { link, .. }) = &letters[0] else { panic!("{letters:?}") };
+        let emails = kit.emails().await;
+        let (_, service::mail::EmailMessage::PasswordReset { link, .. }) = &emails[0] else { panic!("{emails:?}") };
         let token = link.trim_end_matches('/').rsplit_once('/').unwrap().1;
         let new = json!({ "token": token, "password": "several quite random words" });
         let reset = kit.browser().post(&format!("/api/reset/{token}/"), new).await;

@@ -207,9 +207,9 @@ on_both! {
         let shown = kit.get(&kit.member.key, &config).await;
         assert_eq!(shown.body["enabled"], false, "{shown:?}");
         assert!(shown.text("/error").contains("no luck"));
-        let letters = kit.letters().await;
-        let told: Vec<&str> = letters.iter().map(|(to, _)| to.as_str()).collect();
-        assert_eq!(told.len(), 2, "the owner and the administrator: {letters:?}");
+        let emails = kit.emails().await;
+        let told: Vec<&str> = emails.iter().map(|(to, _)| to.as_str()).collect();
+        assert_eq!(told.len(), 2, "the owner and the administrator: {emails:?}");
         let activity = kit.get(&kit.member.key, &kit.at("pipeline_destinations/activity/")).await;
         let newest = &activity.body["results"].as_array().unwrap().iter().find(|deed| deed["activity"] == "disabled");
         assert!(newest.is_some_and(|deed| deed["is_system"] == true), "{activity:?}");

@@ -7,7 +7,7 @@ use axum::response::Response;
 use axum::routing::get;
 use serde_json::json;
 use service::keys::{Key, KeyPatch};
-use service::{Error, KeyId, Service, whatever};
+use service::{Error, KeyId, Service, no_precondition};
 
 use super::keys::{API, HERE, MadePage, can_be_narrowed};
 use super::{Frame, key_scopes};
@@ -82,14 +82,14 @@ async fn narrow(State(service): State<Service>, account: Account, Id(id): Id<Key
         scopes: Some(key.needed_scopes()),
         ..KeyPatch::default()
     };
-    match service.update_key(&account.person, id, &patch, &whatever).await {
+    match service.update_key(&account.person, id, &patch, &no_precondition).await {
         Ok(_) => Ok(go_to("/account/keys/?done=key-narrowed")),
         Err(error) => refused(&service, &account, id, Deed::Narrow, error).await,
     }
 }
 
 async fn delete(State(service): State<Service>, account: Account, Id(id): Id<KeyId>) -> Result<Response, Failure> {
-    match service.delete_key(&account.person, id, &whatever).await {
+    match service.delete_key(&account.person, id, &no_precondition).await {
         Ok(()) => Ok(go_to("/account/keys/?done=key-deleted")),
         Err(error) => refused(&service, &account, id, Deed::Delete, error).await,
     }

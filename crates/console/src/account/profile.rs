@@ -82,7 +82,10 @@ async fn save(State(service): State<Service>, account: Account, Sent(names): Sen
         last_name: Some(names.last_name.clone()),
         current_organization: None,
     };
-    match service.update_user(&account.person, &patch, &service::whatever).await {
+    match service
+        .update_user(&account.person, &patch, &service::no_precondition)
+        .await
+    {
         Ok(_) => Ok(go_to("/account/?done=saved")),
         Err(error) => profile(&service, &account, &names, "", &Problems::try_from(error)?).await,
     }

@@ -37,7 +37,11 @@ async fn delete(
     Sent(Confirmed { confirmation }): Sent<Confirmed>,
 ) -> Result<Response, Failure> {
     let deleted = match is_confirmed(inside.organization.name.as_str(), &confirmation) {
-        Ok(()) => service.delete_organization(&inside.caller, &service::whatever).await,
+        Ok(()) => {
+            service
+                .delete_organization(&inside.caller, &service::no_precondition)
+                .await
+        }
         Err(error) => Err(error),
     };
     match deleted {

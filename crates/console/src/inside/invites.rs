@@ -204,7 +204,10 @@ async fn withdraw(
     inside: Inside<WriteInvites>,
     Id(id): Id<InviteId>,
 ) -> Result<Response, Failure> {
-    match service.delete_invite(&inside.caller, id, &service::whatever).await {
+    match service
+        .delete_invite(&inside.caller, id, &service::no_precondition)
+        .await
+    {
         Ok(()) => Ok(go_to(&inside.path("invites/?done=withdrawn"))),
         Err(error) => refused(&service, &inside, error).await,
     }

@@ -173,7 +173,10 @@ async fn remove(
     Id(uuid): Id<UserUuid>,
 ) -> Result<Response, Failure> {
     let member = MemberRef::Uuid(uuid);
-    match service.delete_member(&inside.caller, member, &service::whatever).await {
+    match service
+        .delete_member(&inside.caller, member, &service::no_precondition)
+        .await
+    {
         // Leaving ends all sessions, so the way leads through signing in.
         Ok(()) if inside.caller.person.uuid == uuid => Ok(go_to("/organizations/")),
         Ok(()) => Ok(go_to(&inside.path("members/?done=removed"))),

@@ -147,7 +147,7 @@ async fn delete(
 ) -> Result<Response, Failure> {
     let team = service.team(&inside.also(&service).await?, id).await?;
     let deleted = match is_confirmed(team.name.as_str(), &confirmation) {
-        Ok(()) => service.delete_team(&inside.caller, id, &service::whatever).await,
+        Ok(()) => service.delete_team(&inside.caller, id, &service::no_precondition).await,
         Err(error) => Err(error),
     };
     match deleted {

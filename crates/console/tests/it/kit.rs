@@ -14,14 +14,14 @@ use identity::{Identity, Outside, Providers};
 use outbound::{Dialer, Dns, Http, Policy, Roots};
 use service::access::{Caller, ChangeDomains, ChangeOrganization, Who, WriteInvites};
 use service::credentials::Credential;
-use service::domains::{DomainPatch, NewDomain, Sighting};
+use service::domains::{DnsLookup, DomainPatch, NewDomain};
 use service::invites::NewInvite;
 use service::operators::{NewOperator, Operator};
 use service::organizations::{NewOrganization, OrganizationPatch, OrganizationRef};
 use service::sign_in::SignIn;
 use service::sso::Sso;
 use service::users::{NewUser, User};
-use service::{Chance, Clock, DomainId, Email, Instance, Level, Name, OrganizationId, Service, TeamId, Time};
+use service::{Clock, DomainId, Email, Instance, Level, Name, OrganizationId, RandomSource, Service, TeamId, Time};
 use testkit::databases::{Backend, Database};
 use tower::ServiceExt;
 
@@ -143,7 +143,7 @@ impl Kit {
             providers: vec![Sso::GitHub],
             ..Instance::plain(sealer)
         };
-        let service = Service::new(store, clock, Chance::System, instance);
+        let service = Service::new(store, clock, RandomSource::System, instance);
         let owner = person(&service, "olga@example.com", "Olga", "Owner").await;
         let new = NewOrganization {
             name: Name::new("Acme").expect("a name"),
@@ -250,7 +250,7 @@ impl Kit {
         };
         let changed = self
             .service
-            .update_organization(&caller, &patch, &service::whatever)
+            .update_organization(&caller, &patch, &service::no_precondition)
             .await;
         changed.expect("the owner may");
     }
@@ -298,7 +298,7 @@ impl Kit {
             .create_domain(&caller, &new)
             .await
             .expect("a domain is added");
-        let seen = Sighting::Texts(vec![domain.verification_challenge.clone()]);
+        let seen = DnsLookup::Texts(vec![domain.verification_challenge.clone()]);
         let settled = self
             .service
             .settle_domain(&Who::system(), self.organization, domain.id, &seen)

@@ -64,12 +64,12 @@ async fn who_sets_out_is_known_by_their_own_proof_alone() {
     for (browser, known) in [(&mut by_provider, None), (&mut by_password, Some(vera.id))] {
         assert_eq!(browser.get(&format!("/saml/{domain}/login/")).await.status, 303);
         let sent = kit.database.column::<String>("SELECT id FROM sso_request").await;
-        let errand = kit
+        let login = kit
             .service
-            .come_back(&sent[0], &browser.cookies[cookies::BROWSER])
+            .complete_login(&sent[0], &browser.cookies[cookies::BROWSER])
             .await;
-        let errand = errand.expect("it is looked for").expect("it was sent away");
-        assert_eq!(errand.signed_in_as, known);
+        let login = login.expect("it is looked for").expect("it was sent away");
+        assert_eq!(login.signed_in_as, known);
     }
 }
 

@@ -12,7 +12,7 @@ use service::WorkerId;
 use service::access::{ReadExports, Request};
 use service::batch_exports::{Choice, Coverage, Job, Outcome, Progress, Span};
 use service::credentials::Credential;
-use service::mail::Letter;
+use service::mail::EmailMessage;
 use service::organizations::OrganizationRef;
 use testkit::databases::Backend;
 use testkit::kit::Surroundings;
@@ -686,9 +686,9 @@ on_both! {
         assert_eq!(seen["paused"], true, "{seen}");
         let failed = broken.runs().await.iter().filter(|run| run.2 == "Failed").count();
         assert_eq!(failed, 5);
-        let letters = kit.letters().await;
-        let mut told: Vec<&str> = letters.iter()
-            .filter(|(_, letter)| matches!(letter, Letter::ExportPaused { .. }))
+        let emails = kit.emails().await;
+        let mut told: Vec<&str> = emails.iter()
+            .filter(|(_, email)| matches!(email, EmailMessage::ExportPaused { .. }))
             .map(|(to, _)| to.as_str()).collect();
         told.sort_unstable();
         assert_eq!(told, ["adam@example.com", "olga@example.com"]);

@@ -10,7 +10,7 @@ use service::access::{ChangeDomains, Request};
 use service::credentials::Credential;
 use service::domains::Domain;
 use service::organizations::OrganizationRef;
-use service::{Chance, Instance, Service};
+use service::{Instance, RandomSource, Service};
 use testkit::databases::Backend;
 use testkit::kit::{instance, outside};
 use testkit::parts::{Dns, SilentDns, Smtp, SmtpOptions};
@@ -287,7 +287,7 @@ on_both! {
             dns: outbound::Dns::new(&[silent.address()]).unwrap(),
             ..outside()
         };
-        let service = Service::new(kit.database.open().await, kit.service.clock().clone(), Chance::System, instance());
+        let service = Service::new(kit.database.open().await, kit.service.clock().clone(), RandomSource::System, instance());
         let deaf = Identity::new(service, outside);
         for _ in 0..2 {
             kit.service.clock().advance(TimeDelta::days(10));

@@ -7,7 +7,7 @@ use serde_json::json;
 use service::access::{ReadExports, Request};
 use service::credentials::Credential;
 use service::organizations::OrganizationRef;
-use service::{Chance, Instance, Service};
+use service::{Instance, RandomSource, Service};
 use testkit::kit::instance;
 use testkit::{Kit, on_both};
 
@@ -21,7 +21,7 @@ fn replica(kit: &Kit, keys: &[&str]) -> Service {
     Service::new(
         kit.service.store().clone(),
         kit.service.clock().clone(),
-        Chance::System,
+        RandomSource::System,
         instance,
     )
 }

@@ -4,7 +4,7 @@ use chrono::TimeDelta;
 use identity::{Identity, Outside};
 use outbound::{Mailer, Roots};
 use serde_json::{Value, json};
-use service::{Chance, Instance, Service};
+use service::{Instance, RandomSource, Service};
 use testkit::databases::Backend;
 use testkit::kit::{instance, outside};
 use testkit::parts::{Mail, Smtp, SmtpOptions, Tls};
@@ -260,7 +260,7 @@ on_both! {
         let made = kit.post(&kit.admin.key, &kit.at("invites/bulk/"), json!(invites)).await;
         assert_eq!(made.body["count"], 20, "{made:?}");
         let clock = kit.service.clock().clone();
-        let service = Service::new(kit.database.open().await, clock, Chance::System, sending());
+        let service = Service::new(kit.database.open().await, clock, RandomSource::System, sending());
         let other = Identity::new(service, outside_with(&scene.smtp, ""));
         let work = async |identity: &Identity| {
             let mut sent = 0;
@@ -354,7 +354,7 @@ async fn a_password_that_is_wrong_for_now_loses_no_mail() {
     let service = Service::new(
         scene.kit.database.open().await,
         scene.kit.service.clock().clone(),
-        Chance::System,
+        RandomSource::System,
         sending(),
     );
     let mended = Identity::new(service, outside_with(&scene.smtp, ""));

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use identity::{Identity, Outside, Target};
 use outbound::{Dialer, Http, Policy, Roots};
 use serde_json::json;
-use service::{Chance, Service};
+use service::{RandomSource, Service};
 use testkit::Kit;
 use testkit::databases::Backend;
 use testkit::kit::{instance, outside};
@@ -154,7 +154,7 @@ async fn a_rule_that_was_tightened_holds_for_what_was_stored_before() {
     assert_eq!(reply.status, 200, "{reply:?}");
     let http = Http::new(Dialer::new(Policy::default()), &Roots::public()).unwrap();
     let clock = kit.service.clock().clone();
-    let service = Service::new(kit.database.open().await, clock, Chance::System, instance());
+    let service = Service::new(kit.database.open().await, clock, RandomSource::System, instance());
     let mut strict = kit;
     strict.app = api::router(
         Identity::new(service, Outside { http, ..outside() }),

@@ -3,7 +3,7 @@
 use identity::{Entered, Identity};
 use serde_json::json;
 use service::access::Who;
-use service::{Chance, Level, Result, Service};
+use service::{Level, RandomSource, Result, Service};
 use testkit::databases::Backend;
 use testkit::kit::{instance, outside};
 use testkit::parts::{Person, SamlIdp, SamlOptions, Signed, SimpleSamlIdp, SimpleSamlOptions, Visitor};
@@ -88,7 +88,7 @@ async fn finish_in(browser: Option<&str>, identity: &Identity, domain: &Added, r
 /// Another process on the same database; also what the same one is after a restart.
 async fn replica(kit: &Kit) -> Identity {
     let clock = kit.service.clock().clone();
-    let service = Service::new(kit.database.open().await, clock, Chance::System, instance());
+    let service = Service::new(kit.database.open().await, clock, RandomSource::System, instance());
     Identity::new(service, outside())
 }
 

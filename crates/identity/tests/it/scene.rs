@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use identity::{Departure, Outside, cookies};
 use serde_json::{Value, json};
 use service::access::{Request, Who};
-use service::domains::Sighting;
+use service::domains::DnsLookup;
 use service::{Clock, DomainId, Email, Error, Instance, OrganizationId};
 use testkit::databases::Backend;
 use testkit::kit::{Person as Somebody, Surroundings, instance, outside, with_json};
@@ -98,7 +98,7 @@ async fn add_to(kit: &Kit, organization: OrganizationId, owner: &Somebody, name:
 
 /// As if the record had been seen.
 pub(crate) async fn prove(kit: &Kit, domain: &Added) {
-    let seen = Sighting::Texts(vec![domain.challenge.clone()]);
+    let seen = DnsLookup::Texts(vec![domain.challenge.clone()]);
     let settled = kit
         .service
         .settle_domain(&Who::system(), domain.organization, domain.id, &seen)

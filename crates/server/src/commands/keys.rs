@@ -82,7 +82,7 @@ impl Command {
             }
             Self::Delete { email, key } => {
                 service
-                    .delete_key(&person(service, &email).await?, key, &service::whatever)
+                    .delete_key(&person(service, &email).await?, key, &service::no_precondition)
                     .await?;
                 writeln!(stdout(), "deleted {key}")?;
             }

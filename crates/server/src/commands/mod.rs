@@ -12,7 +12,7 @@ pub(crate) mod verify;
 use std::io::{Write, stdout};
 
 use anyhow::Context;
-use service::{Chance, Clock, Instance, Service, Store, Window};
+use service::{Clock, Instance, RandomSource, Service, Store, Window};
 
 use crate::secret_key as keys_at_hand;
 use crate::settings::Settings;
@@ -54,7 +54,7 @@ async fn prepare(settings: &Settings, site_url: String) -> anyhow::Result<Servic
         sealer: keys_at_hand::sealer(settings)?,
         hourly_limits: settings.hourly_limits,
     };
-    Ok(Service::new(store, Clock::steady(), Chance::System, instance))
+    Ok(Service::new(store, Clock::steady(), RandomSource::System, instance))
 }
 
 pub(crate) async fn migrate(settings: &Settings) -> anyhow::Result<()> {

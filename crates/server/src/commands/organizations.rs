@@ -97,7 +97,12 @@ impl Command {
                     plugins_access_level: Some(level),
                 };
                 let organization = service
-                    .update_instance_organization(&Operator::of_the_machine(), organization, &patch, &service::whatever)
+                    .update_instance_organization(
+                        &Operator::of_the_machine(),
+                        organization,
+                        &patch,
+                        &service::no_precondition,
+                    )
                     .await?;
                 writeln!(stdout(), "{} has plugins_access_level {level}", organization.name)?;
             }

@@ -7,13 +7,13 @@ use sqlx::types::Json;
 use super::{Activity, ActivityFilter, Change, Entry};
 use crate::access::Who;
 use crate::clock::Time;
-use crate::db::{Connection, Session, Writing, answered};
+use crate::db::{Connection, Session, WriteTx, answered};
 use crate::error::Result;
 use crate::id::{ActivityId, KeyId, OrganizationId, TeamId, UserId};
 use crate::page::{self, Page, Window};
 use crate::users;
 
-pub(crate) async fn record(db: &mut Writing, who: &Who, entries: &[Entry]) -> Result<()> {
+pub(crate) async fn record(db: &mut WriteTx, who: &Who, entries: &[Entry]) -> Result<()> {
     const SQL: &str = "INSERT INTO activity \
         (id, organization_id, team_id, user_id, key_id, scope, item_id, activity, name, changes, request_id, created_at) ";
     let now = db.now;

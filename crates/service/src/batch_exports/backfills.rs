@@ -11,7 +11,7 @@ use crate::Service;
 use crate::access::{Caller, ChangeExports, ReadExports};
 use crate::activity::{Entry, Recorded};
 use crate::clock::Time;
-use crate::db::Writing;
+use crate::db::WriteTx;
 use crate::error::{Error, Result};
 use crate::id::{BackfillId, ExportId, OrganizationId};
 use crate::page::{Page, Window};
@@ -135,7 +135,7 @@ impl Service {
         earliest: Option<Time>,
     ) -> Result<(ExportSeen, Backfill)> {
         let mut db = self.write().await?;
-        let seen = cases::lock(&mut db, caller, id, &crate::whatever).await?;
+        let seen = cases::lock(&mut db, caller, id, &crate::no_precondition).await?;
         let range = range(&seen.export, wish, earliest, db.now)?;
         let (backfill, entry) = begin(&mut db, &seen.export, range).await?;
         db.commit(&caller.who, &[entry]).await?;
@@ -188,7 +188,7 @@ impl Service {
         id: BackfillId,
     ) -> Result<Backfill> {
         let mut db = self.write().await?;
-        cases::lock(&mut db, caller, export, &crate::whatever).await?;
+        cases::lock(&mut db, caller, export, &crate::no_precondition).await?;
         let found = sql::backfills::find(&mut db, export, id).await?;
         let mut backfill = found.ok_or(Error::NotFound("backfill"))?;
         if backfill.status != BackfillStatus::Running {
@@ -261,7 +261,7 @@ pub(super) fn latest(export: &BatchExport, now: Time) -> Time {
 }
 
 /// Writes a backfill down; the scheduler makes its runs, a few at a time.
-pub(super) async fn begin(db: &mut Writing, export: &BatchExport, range: Range) -> Result<(Backfill, Entry)> {
+pub(super) async fn begin(db: &mut WriteTx, export: &BatchExport, range: Range) -> Result<(Backfill, Entry)> {
     let mut backfill = Backfill {
         id: BackfillId(db.uuid()),
         organization_id: export.organization_id,

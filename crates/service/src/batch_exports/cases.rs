@@ -4,12 +4,12 @@ use super::sql::exports::Which;
 use super::{BatchExport, ExportPatch, ExportSeen, NewExport, limits, sql};
 use crate::access::{Caller, ChangeExports, ReadExports};
 use crate::activity::Entry;
-use crate::db::Writing;
+use crate::db::WriteTx;
 use crate::error::{Error, Result};
 use crate::id::ExportId;
 use crate::limits::Action;
 use crate::page::{Page, Window};
-use crate::{Service, Unchanged, organizations, teams};
+use crate::{Precondition, Service, organizations, teams};
 
 impl Service {
     /// Newest first.
@@ -97,10 +97,10 @@ impl Service {
         caller: &Caller<ChangeExports>,
         id: ExportId,
         patch: &ExportPatch,
-        unchanged: Unchanged<'_, ExportSeen>,
+        precondition: Precondition<'_, ExportSeen>,
     ) -> Result<ExportSeen> {
         let mut db = self.write().await?;
-        let before = lock(&mut db, caller, id, unchanged).await?;
+        let before = lock(&mut db, caller, id, precondition).await?;
         let mut export = before.export.clone();
         self.apply(&db, &mut export, patch)?;
         begin_where_runs_end(&mut db, &before.export, &mut export).await?;
@@ -131,16 +131,16 @@ impl Service {
         &self,
         caller: &Caller<ChangeExports>,
         id: ExportId,
-        unchanged: Unchanged<'_, ExportSeen>,
+        precondition: Precondition<'_, ExportSeen>,
     ) -> Result<()> {
         let mut db = self.write().await?;
-        let seen = lock(&mut db, caller, id, unchanged).await?;
+        let seen = lock(&mut db, caller, id, precondition).await?;
         // Runs go with it: whoever carries one out finds that it no longer holds it, and takes back what it sent.
         sql::exports::delete(&mut db, &seen.export).await?;
         db.commit(&caller.who, &[Entry::deleted(&seen.export)]).await
     }
 
-    fn apply(&self, db: &Writing, export: &mut BatchExport, patch: &ExportPatch) -> Result<()> {
+    fn apply(&self, db: &WriteTx, export: &mut BatchExport, patch: &ExportPatch) -> Result<()> {
         let instance = &self.core.instance;
         let seal = |place: &str, plain: &[u8]| db.seal(&instance.sealer, place, plain);
         export.change(patch, db.now, instance, &seal)
@@ -150,7 +150,7 @@ impl Service {
 /// Under another interval, or after a pause with backfills in it, the schedule takes up where runs have got to: what they
 /// covered is not covered again.
 pub(super) async fn begin_where_runs_end(
-    db: &mut Writing,
+    db: &mut WriteTx,
     before: &BatchExport,
     after: &mut BatchExport,
 ) -> Result<()> {
@@ -182,10 +182,10 @@ pub(super) async fn see(db: &mut crate::db::Session, export: BatchExport) -> Res
 
 /// The same, kept from changing until the use case ends.
 pub(super) async fn lock(
-    db: &mut Writing,
+    db: &mut WriteTx,
     caller: &Caller<ChangeExports>,
     id: ExportId,
-    unchanged: Unchanged<'_, ExportSeen>,
+    precondition: Precondition<'_, ExportSeen>,
 ) -> Result<ExportSeen> {
     organizations::sql::lock(db, caller.organization).await?;
     let export = sql::exports::lock(db, id).await?;
@@ -193,7 +193,7 @@ pub(super) async fn lock(
         |export: &BatchExport| export.organization_id == caller.organization && caller.may_see_team(export.team_id);
     let export = export.filter(is_theirs).ok_or(Error::NotFound("batch export"))?;
     let seen = see(db, export).await?;
-    if !unchanged(&seen) {
+    if !precondition(&seen) {
         return Err(Error::Stale("batch export"));
     }
     Ok(seen)

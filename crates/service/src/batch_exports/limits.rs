@@ -1,7 +1,7 @@
 //! How many exports and backfills there may be: the scheduler goes through all of them, and each makes runs.
 
 use super::sql;
-use crate::db::{Session, Writing};
+use crate::db::{Session, WriteTx};
 use crate::error::{Error, Result};
 use crate::id::{ExportId, OrganizationId};
 
@@ -19,7 +19,7 @@ pub(super) async fn room_for_export(db: &mut Session, organization: Organization
 }
 
 /// The export is locked.
-pub(super) async fn room_for_backfill(db: &mut Writing, export: ExportId) -> Result<()> {
+pub(super) async fn room_for_backfill(db: &mut WriteTx, export: ExportId) -> Result<()> {
     if sql::backfills::count_open(db, export).await? < MOST_BACKFILLS {
         return Ok(());
     }

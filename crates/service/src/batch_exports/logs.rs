@@ -8,7 +8,7 @@ use super::{Run, cases, sql};
 use crate::Service;
 use crate::access::{Caller, ReadExports};
 use crate::clock::Time;
-use crate::db::Writing;
+use crate::db::WriteTx;
 use crate::error::Result;
 use crate::id::{ExportId, RunId};
 use crate::page::{Page, Window};
@@ -86,7 +86,7 @@ impl Service {
     }
 }
 
-pub(super) async fn write(db: &mut Writing, run: &Run, level: Level, message: &str) -> Result<()> {
+pub(super) async fn write(db: &mut WriteTx, run: &Run, level: Level, message: &str) -> Result<()> {
     let message: String = message.chars().filter(|&c| c != '\0').take(LONGEST).collect();
     sql::logs::insert(db, run, level, &message).await
 }

@@ -4,7 +4,7 @@ use crate::Service;
 use crate::access::{Caller, ChangeExports};
 use crate::activity::Entry;
 use crate::clock::Time;
-use crate::db::Writing;
+use crate::db::WriteTx;
 use crate::error::Result;
 use crate::id::ExportId;
 
@@ -35,7 +35,7 @@ impl Service {
         backfill: bool,
     ) -> Result<ExportSeen> {
         let mut db = self.write().await?;
-        let before = cases::lock(&mut db, caller, id, &crate::whatever).await?;
+        let before = cases::lock(&mut db, caller, id, &crate::no_precondition).await?;
         let mut export = before.export.clone();
         let now = db.now;
         export.set_paused(paused, now);
@@ -56,7 +56,7 @@ impl Service {
 }
 
 /// From the first interval that did not get through to the one under way.
-async fn missed(db: &mut Writing, before: &BatchExport, now: Time) -> Result<Option<Range>> {
+async fn missed(db: &mut WriteTx, before: &BatchExport, now: Time) -> Result<Option<Range>> {
     let failed = sql::runs::first_failed(db, before.id, before.scheduled_until - MEMORY).await?;
     let start = failed.map_or(before.scheduled_until, |failed| failed.min(before.scheduled_until));
     let end = before.interval.floor(now);

@@ -11,7 +11,7 @@ use super::runs::RunStatus;
 use super::{BatchExport, pausing, sql};
 use crate::Service;
 use crate::clock::Time;
-use crate::db::{Session, Writing};
+use crate::db::{Session, WriteTx};
 use crate::error::Result;
 use crate::id::{BackfillId, ExportId, RunId};
 
@@ -102,7 +102,7 @@ async fn limits(db: &mut Session, export: &BatchExport, now: Time) -> Result<Opt
     }))
 }
 
-async fn forget(db: &mut Writing, export: ExportId, runs: &[RunId]) -> Result<()> {
+async fn forget(db: &mut WriteTx, export: ExportId, runs: &[RunId]) -> Result<()> {
     let gone = sql::runs::delete_old(db, runs).await?;
     let delivered = gone.iter().filter(|old| old.status == RunStatus::Completed);
     keep_delivered(db, export, delivered.map(|old| old.span).collect()).await?;
@@ -117,7 +117,7 @@ async fn forget(db: &mut Writing, export: ExportId, runs: &[RunId]) -> Result<()
 }
 
 /// Adds spans to those that are known as delivered.
-async fn keep_delivered(db: &mut Writing, export: ExportId, mut spans: Vec<Span>) -> Result<()> {
+async fn keep_delivered(db: &mut WriteTx, export: ExportId, mut spans: Vec<Span>) -> Result<()> {
     let start = spans.iter().map(|span| span.start).min();
     let end = spans.iter().map(|span| span.end).max();
     let (Some(start), Some(end)) = (start, end) else {

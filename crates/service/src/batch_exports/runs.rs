@@ -11,7 +11,7 @@ use crate::Service;
 use crate::access::{Caller, ChangeExports, ReadExports};
 use crate::activity::{Entry, Recorded};
 use crate::clock::Time;
-use crate::db::Writing;
+use crate::db::WriteTx;
 use crate::error::{Error, Result};
 use crate::id::{BackfillId, ExportId, OrganizationId, RunId, WorkerId};
 use crate::page::{Page, Window};
@@ -242,7 +242,7 @@ impl Service {
     ) -> Result<Run> {
         let mut db = self.write().await?;
         // The export first, as everybody who changes its runs does.
-        cases::lock(&mut db, caller, export, &crate::whatever).await?;
+        cases::lock(&mut db, caller, export, &crate::no_precondition).await?;
         let mut run = sql::runs::lock(&mut db, id)
             .await?
             .filter(|run| run.batch_export == export);
@@ -261,7 +261,7 @@ impl Service {
 }
 
 /// Runs under another interval may have delivered the same time since.
-async fn check_that_nothing_else_covers(db: &mut Writing, run: &Run) -> Result<()> {
+async fn check_that_nothing_else_covers(db: &mut WriteTx, run: &Run) -> Result<()> {
     let others = sql::runs::overlapping(db, run.batch_export, run.span()).await?;
     let delivered = |other: &&Run| other.id != run.id && other.status == RunStatus::Completed;
     if let Some(other) = others.iter().find(delivered) {

@@ -8,7 +8,7 @@ use super::runs::{Run, RunStatus};
 use super::{BatchExport, retention, sql};
 use crate::Service;
 use crate::clock::Time;
-use crate::db::Writing;
+use crate::db::WriteTx;
 use crate::error::Result;
 use crate::id::{BackfillId, RunId};
 
@@ -88,7 +88,7 @@ impl Service {
 
 impl BatchExport {
     /// Moves on to the present, one interval after the other. False: there is more to do.
-    fn catch_up(&mut self, db: &Writing, delay: TimeDelta, runs: &mut Vec<Run>) -> bool {
+    fn catch_up(&mut self, db: &WriteTx, delay: TimeDelta, runs: &mut Vec<Run>) -> bool {
         for _ in 0..PER_EXPORT {
             let Some(end) = self.next_run_at.filter(|&end| end <= db.now) else {
                 return true;
@@ -105,7 +105,7 @@ impl BatchExport {
     }
 }
 
-fn fresh(db: &Writing, export: &BatchExport, span: Span, delay: TimeDelta) -> Run {
+fn fresh(db: &WriteTx, export: &BatchExport, span: Span, delay: TimeDelta) -> Run {
     Run {
         id: RunId(db.uuid()),
         organization_id: export.organization_id,
@@ -134,7 +134,7 @@ fn fresh(db: &Writing, export: &BatchExport, span: Span, delay: TimeDelta) -> Ru
 }
 
 /// Looks at the next stretch of a backfill: what no run has delivered, or is about to, gets one.
-async fn make_runs(db: &mut Writing, export: &BatchExport, backfill: &mut Backfill, delay: TimeDelta) -> Result<()> {
+async fn make_runs(db: &mut WriteTx, export: &BatchExport, backfill: &mut Backfill, delay: TimeDelta) -> Result<()> {
     let stretch = Span {
         start: backfill.scheduled_until,
         end: ahead(export, backfill.scheduled_until).min(backfill.end_at),
@@ -175,7 +175,7 @@ fn ahead(export: &BatchExport, from: Time) -> Time {
 }
 
 /// Ends a backfill whose runs are all over.
-async fn end(db: &mut Writing, backfill: &mut Backfill) -> Result<bool> {
+async fn end(db: &mut WriteTx, backfill: &mut Backfill) -> Result<bool> {
     if !sql::runs::open_of_backfill(db, backfill.id).await?.is_empty() {
         return Ok(false);
     }

@@ -8,10 +8,10 @@ use super::{BatchExport, sql};
 use crate::Service;
 use crate::access::Who;
 use crate::activity::Entry;
-use crate::db::Writing;
+use crate::db::WriteTx;
 use crate::error::Result;
 use crate::id::{OrganizationId, WorkerId};
-use crate::mail::{self, Letter};
+use crate::mail::{self, EmailMessage};
 use crate::rotation::{Rotation, Round};
 use crate::{members, organizations};
 
@@ -205,7 +205,7 @@ impl Service {
     }
 
     /// After too many failures in a row the export pauses itself and says so.
-    async fn count_failures(&self, db: &mut Writing, export: &mut BatchExport, run: &Run) -> Result<Vec<Entry>> {
+    async fn count_failures(&self, db: &mut WriteTx, export: &mut BatchExport, run: &Run) -> Result<Vec<Entry>> {
         let failures = match run.status {
             RunStatus::Completed => 0,
             RunStatus::Failed | RunStatus::TimedOut => export.failures + 1,
@@ -228,10 +228,10 @@ impl Service {
         Ok(entries)
     }
 
-    async fn tell_of_pause(&self, db: &mut Writing, export: &BatchExport, run: &Run) -> Result<()> {
+    async fn tell_of_pause(&self, db: &mut WriteTx, export: &BatchExport, run: &Run) -> Result<()> {
         let message = format!("The export pauses itself after {MOST_FAILURES} failed runs in a row.");
         logs::write(db, run, LogLevel::Warning, &message).await?;
-        let letter = Letter::ExportPaused {
+        let email = EmailMessage::ExportPaused {
             organization: organizations::sql::name(db, export.organization_id).await?,
             export: export.name.to_string(),
             error: run.latest_error.clone().unwrap_or_default(),
@@ -239,11 +239,11 @@ impl Service {
         };
         let admins = members::administrators(db, export.organization_id).await?;
         let addresses = admins.into_iter().map(|user| user.email).collect();
-        mail::notify(db, &self.core.instance, export.organization_id, &letter, addresses).await
+        mail::notify(db, &self.core.instance, export.organization_id, &email, addresses).await
     }
 }
 
-fn end(run: &mut Run, outcome: &Outcome, db: &Writing) -> Result<()> {
+fn end(run: &mut Run, outcome: &Outcome, db: &WriteTx) -> Result<()> {
     let now = db.now;
     match outcome {
         Outcome::Completed(progress) => {

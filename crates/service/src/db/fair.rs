@@ -316,7 +316,10 @@ mod tests {
     #[tokio::test]
     async fn where_each_has_a_few_nobody_waits_for_another() {
         let semaphore = FairSemaphore::for_each("the server", 2);
-        let mut held = vec![acquire(&semaphore, 1).await.unwrap(), acquire(&semaphore, 1).await.unwrap()];
+        let mut held = vec![
+            acquire(&semaphore, 1).await.unwrap(),
+            acquire(&semaphore, 1).await.unwrap(),
+        ];
         let third = tokio::spawn({
             let semaphore = semaphore.clone();
             async move { acquire(&semaphore, 1).await.unwrap() }

@@ -1,17 +1,17 @@
 use auth::saml::IdentityProvider;
 
 use super::verification::{AWAITED, GRACE, Outcome, RECHECK, WAITING};
-use super::{Domain, DomainPatch, Finding, NewDomain, Sighting, name, sql};
+use super::{DnsLookup, Domain, DomainPatch, Finding, NewDomain, name, sql};
 use crate::access::{Caller, ChangeDomains, ReadDomains, Who};
 use crate::activity::Entry;
-use crate::db::Writing;
+use crate::db::WriteTx;
 use crate::error::{Error, Invalid, Result};
 use crate::id::{DomainId, OrganizationId};
 use crate::level::Level;
-use crate::mail::{self, Letter};
+use crate::mail::{self, EmailMessage};
 use crate::organizations::Organization;
 use crate::page::{Page, Window};
-use crate::{Service, Unchanged, members, organizations, sessions, sso};
+use crate::{Precondition, Service, members, organizations, sessions, sso};
 
 /// Each holds certificates, and is looked for in DNS.
 const MOST_DOMAINS: i64 = 100;
@@ -46,10 +46,10 @@ impl Service {
         caller: &Caller<ChangeDomains>,
         id: DomainId,
         patch: &DomainPatch,
-        unchanged: Unchanged<'_, Domain>,
+        precondition: Precondition<'_, Domain>,
     ) -> Result<Domain> {
         let mut db = self.write().await?;
-        let before = lock(&mut db, caller.organization, id, unchanged).await?;
+        let before = lock(&mut db, caller.organization, id, precondition).await?;
         let mut domain = before.clone();
         domain.change(patch, &db, &self.core.instance)?;
         let Some(entry) = Entry::updated(&before, &domain) else {
@@ -76,7 +76,7 @@ impl Service {
             ..DomainPatch::default()
         };
         let mut db = self.write().await?;
-        let before = lock(&mut db, caller.organization, id, &crate::whatever).await?;
+        let before = lock(&mut db, caller.organization, id, &crate::no_precondition).await?;
         let mut domain = before.clone();
         domain.change(&patch, &db, &self.core.instance)?;
         metadata_url.clone_into(&mut domain.saml_metadata_url);
@@ -88,7 +88,7 @@ impl Service {
     }
 
     /// Saves a change that may take effect, with what follows from it.
-    async fn put_into_effect(&self, db: &mut Writing, before: &Domain, domain: &mut Domain, by: Level) -> Result<()> {
+    async fn put_into_effect(&self, db: &mut WriteTx, before: &Domain, domain: &mut Domain, by: Level) -> Result<()> {
         sso::forget_old_providers(db, before, domain, by).await?;
         self.may_take_effect(db, domain).await?;
         end_other_ways(db, before, domain).await?;
@@ -105,10 +105,10 @@ impl Service {
         &self,
         caller: &Caller<ChangeDomains>,
         id: DomainId,
-        unchanged: Unchanged<'_, Domain>,
+        precondition: Precondition<'_, Domain>,
     ) -> Result<()> {
         let mut db = self.write().await?;
-        let domain = lock(&mut db, caller.organization, id, unchanged).await?;
+        let domain = lock(&mut db, caller.organization, id, precondition).await?;
         sql::delete(&mut db, &domain).await?;
         sso::forget_domain(&mut db, id).await?;
         db.commit(&caller.who, &[Entry::deleted(&domain)]).await
@@ -120,7 +120,7 @@ impl Service {
         who: &Who,
         organization: OrganizationId,
         id: DomainId,
-        sighting: &Sighting,
+        sighting: &DnsLookup,
     ) -> Result<Domain> {
         match self.try_to_settle(who, organization, id, sighting).await {
             // Somebody else was faster by the blink of an eye: now they are there to be seen.
@@ -136,10 +136,10 @@ impl Service {
         who: &Who,
         organization: OrganizationId,
         id: DomainId,
-        sighting: &Sighting,
+        sighting: &DnsLookup,
     ) -> Result<Domain> {
         let mut db = self.write().await?;
-        let before = lock(&mut db, organization, id, &crate::whatever).await?;
+        let before = lock(&mut db, organization, id, &crate::no_precondition).await?;
         let mut domain = before.clone();
         let mut entries = Vec::new();
         if sighting.shows(&domain.verification_challenge) && !domain.is_verified() {
@@ -168,7 +168,7 @@ impl Service {
     }
 
     /// Whoever proves a domain has it: the record of the organization that had it is gone.
-    async fn unseat(&self, db: &mut Writing, holder: Domain) -> Result<Entry> {
+    async fn unseat(&self, db: &mut WriteTx, holder: Domain) -> Result<Entry> {
         let mut after = holder.clone();
         after.verified_at = None;
         after.lost_at = None;
@@ -178,7 +178,7 @@ impl Service {
     }
 
     /// Enforcement that was stored before the proof begins with it, unless it would lock people out.
-    async fn drop_what_would_lock_out(&self, db: &mut Writing, domain: &mut Domain) -> Result<()> {
+    async fn drop_what_would_lock_out(&self, db: &mut WriteTx, domain: &mut Domain) -> Result<()> {
         let problems = match self.may_take_effect(db, domain).await {
             Err(Error::Invalid(problems)) => problems,
             other => return other,
@@ -190,7 +190,7 @@ impl Service {
         Ok(())
     }
 
-    async fn may_take_effect(&self, db: &mut Writing, domain: &Domain) -> Result<()> {
+    async fn may_take_effect(&self, db: &mut WriteTx, domain: &Domain) -> Result<()> {
         domain.may_take_effect(&self.core.instance, db.now)?;
         if let Some(sso) = domain.enforced()
             && !sso::an_owner_gets_in(db, domain, sso).await?
@@ -200,15 +200,15 @@ impl Service {
         Ok(())
     }
 
-    async fn tell_owners(&self, db: &mut Writing, domain: &Domain, outcome: &Outcome) -> Result<()> {
+    async fn tell_owners(&self, db: &mut WriteTx, domain: &Domain, outcome: &Outcome) -> Result<()> {
         if !matches!(outcome, Outcome::Lost | Outcome::Expired) {
             return Ok(());
         }
         let organization = organizations::sql::lock(db, domain.organization_id).await?;
-        let letter = news(domain, &organization, outcome, db.now + GRACE);
+        let email = news(domain, &organization, outcome, db.now + GRACE);
         let owners = members::owners(db, organization.id).await?;
         let addresses = owners.into_iter().map(|owner| owner.email).collect();
-        mail::notify(db, &self.core.instance, organization.id, &letter, addresses).await
+        mail::notify(db, &self.core.instance, organization.id, &email, addresses).await
     }
 
     /// All domains of the instance that somebody has proven, for whoever runs the machine.
@@ -221,7 +221,7 @@ impl Service {
         let mut db = self.write().await?;
         let holder = sql::holder(&mut db, &name::normalize(name)?).await?;
         let holder = holder.ok_or(Error::NotFound("verified domain"))?;
-        let before = lock(&mut db, holder.organization_id, holder.id, &crate::whatever).await?;
+        let before = lock(&mut db, holder.organization_id, holder.id, &crate::no_precondition).await?;
         let mut domain = before.clone();
         domain.sso_enforcement.clear();
         let Some(entry) = Entry::updated(&before, &domain) else {
@@ -262,7 +262,7 @@ impl Service {
 }
 
 /// The organization is locked: nobody else adds one at the same time.
-async fn room_for_domain(db: &mut Writing, organization: OrganizationId) -> Result<()> {
+async fn room_for_domain(db: &mut WriteTx, organization: OrganizationId) -> Result<()> {
     if sql::count(db, organization).await? < MOST_DOMAINS {
         return Ok(());
     }
@@ -271,7 +271,7 @@ async fn room_for_domain(db: &mut Writing, organization: OrganizationId) -> Resu
 }
 
 /// Where a way in begins to be enforced, sessions that were opened in another end.
-async fn end_other_ways(db: &mut Writing, before: &Domain, after: &Domain) -> Result<()> {
+async fn end_other_ways(db: &mut WriteTx, before: &Domain, after: &Domain) -> Result<()> {
     match after.enforced() {
         Some(sso) if before.enforced() != Some(sso) => {
             sessions::sql::delete_of_domain(db, &after.domain, sso.as_str()).await
@@ -280,14 +280,14 @@ async fn end_other_ways(db: &mut Writing, before: &Domain, after: &Domain) -> Re
     }
 }
 
-fn news(domain: &Domain, organization: &Organization, outcome: &Outcome, until: crate::Time) -> Letter {
+fn news(domain: &Domain, organization: &Organization, outcome: &Outcome, until: crate::Time) -> EmailMessage {
     let (organization, name) = (organization.name.to_string(), domain.domain.clone());
     match outcome {
-        Outcome::Expired => Letter::DomainUnverified {
+        Outcome::Expired => EmailMessage::DomainUnverified {
             organization,
             domain: name,
         },
-        _ => Letter::DomainLost {
+        _ => EmailMessage::DomainLost {
             organization,
             domain: name,
             record: domain.record(),
@@ -305,7 +305,7 @@ fn taken(domain: &Domain) -> Finding {
     Finding::new("domain_taken", detail)
 }
 
-fn fresh(db: &Writing, organization: OrganizationId, domain: String) -> Domain {
+fn fresh(db: &WriteTx, organization: OrganizationId, domain: String) -> Domain {
     Domain {
         id: DomainId(db.uuid()),
         organization_id: organization,
@@ -332,16 +332,16 @@ fn fresh(db: &Writing, organization: OrganizationId, domain: String) -> Domain {
 
 /// Locks the organization, which keeps its owners as they are, and finds one of its domains.
 async fn lock(
-    db: &mut Writing,
+    db: &mut WriteTx,
     organization: OrganizationId,
     id: DomainId,
-    unchanged: Unchanged<'_, Domain>,
+    precondition: Precondition<'_, Domain>,
 ) -> Result<Domain> {
     organizations::sql::lock(db, organization).await?;
     let domain = sql::find(db, organization, id)
         .await?
         .ok_or(Error::NotFound("domain"))?;
-    if !unchanged(&domain) {
+    if !precondition(&domain) {
         return Err(Error::Stale("domain"));
     }
     Ok(domain)

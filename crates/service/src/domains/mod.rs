@@ -6,7 +6,7 @@ mod rules;
 pub(crate) mod sql;
 mod verification;
 
-pub use verification::{Finding, Sighting};
+pub use verification::{DnsLookup, Finding};
 
 use auth::saml::{Certificates, IdentityProvider, ServiceProvider};
 use schemars::JsonSchema;

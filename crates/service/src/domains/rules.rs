@@ -6,7 +6,7 @@ use url::{Host, Url};
 use super::{Domain, DomainPatch};
 use crate::Instance;
 use crate::clock::Time;
-use crate::db::Writing;
+use crate::db::WriteTx;
 use crate::error::{Error, Result};
 use crate::sso::Sso;
 
@@ -17,7 +17,7 @@ const LONGEST_SECRET: usize = 2048;
 
 impl Domain {
     /// Applies what was sent. Whether it may take effect is for [`Domain::may_take_effect`] to say.
-    pub(super) fn change(&mut self, patch: &DomainPatch, db: &Writing, instance: &Instance) -> Result<()> {
+    pub(super) fn change(&mut self, patch: &DomainPatch, db: &WriteTx, instance: &Instance) -> Result<()> {
         let had_secret = self.oidc_client_secret.is_some();
         let issuer_before = self.oidc_issuer.clone();
         self.jit_provisioning_enabled = patch.jit_provisioning_enabled.unwrap_or(self.jit_provisioning_enabled);

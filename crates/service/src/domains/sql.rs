@@ -2,7 +2,7 @@
 
 use super::Domain;
 use crate::clock::Time;
-use crate::db::{Session, Writing, changed, on};
+use crate::db::{Session, WriteTx, changed, on};
 use crate::error::{Error, Result};
 use crate::id::{DomainId, OrganizationId};
 use crate::page::{Page, Window};
@@ -61,7 +61,7 @@ pub(super) async fn verified(db: &mut Session) -> Result<Vec<Domain>> {
     Ok(on!(db, conn => sqlx::query_as(SQL).fetch_all(conn))?)
 }
 
-pub(super) async fn insert(db: &mut Writing, domain: &Domain) -> Result<()> {
+pub(super) async fn insert(db: &mut WriteTx, domain: &Domain) -> Result<()> {
     const SQL: &str = concat!(
         "INSERT INTO domain (",
         columns!(),
@@ -99,7 +99,7 @@ pub(super) async fn insert(db: &mut Writing, domain: &Domain) -> Result<()> {
     Ok(())
 }
 
-pub(super) async fn save(db: &mut Writing, domain: &Domain) -> Result<()> {
+pub(super) async fn save(db: &mut WriteTx, domain: &Domain) -> Result<()> {
     const SQL: &str = "UPDATE domain SET verified_at = $3, checked_at = $4, lost_at = $5, verification_error = $6, \
         jit_provisioning_enabled = $7, sso_enforcement = $8, saml_entity_id = $9, saml_acs_url = $10, \
         saml_x509_cert = $11, saml_metadata_url = $12, saml_idp_initiated = $13, oidc_issuer = $14, oidc_client_id = $15, \
@@ -128,7 +128,7 @@ pub(super) async fn save(db: &mut Writing, domain: &Domain) -> Result<()> {
     Ok(())
 }
 
-pub(super) async fn delete(db: &mut Writing, domain: &Domain) -> Result<()> {
+pub(super) async fn delete(db: &mut WriteTx, domain: &Domain) -> Result<()> {
     const SQL: &str = "DELETE FROM domain WHERE organization_id = $1 AND id = $2";
     changed!(db, sqlx::query(SQL).bind(domain.organization_id).bind(domain.id))?;
     Ok(())
@@ -141,7 +141,7 @@ pub(super) async fn is_due(db: &mut Session, due: Time) -> Result<bool> {
 }
 
 /// Takes one that is due, and makes it look as if it were due later, so that other replicas take others.
-pub(super) async fn take_due(db: &mut Writing, due: Time, later: Time) -> Result<Option<Domain>> {
+pub(super) async fn take_due(db: &mut WriteTx, due: Time, later: Time) -> Result<Option<Domain>> {
     let sql = db.pick(
         concat!(
             "UPDATE domain SET checked_at = $2 WHERE id = (SELECT id FROM domain WHERE verified_at IS NOT NULL \
@@ -166,7 +166,7 @@ pub(super) async fn is_awaited(db: &mut Session, due: Time, since: Time) -> Resu
 /// Takes the one of each organization that has waited longest, and leaves it alone until it is due again. Organizations take
 /// turns: whose last look is longest ago comes first.
 pub(super) async fn take_awaited(
-    db: &mut Writing,
+    db: &mut WriteTx,
     due: Time,
     since: Time,
     now: Time,

@@ -17,7 +17,7 @@ pub(super) const WAITING: TimeDelta = TimeDelta::days(7);
 
 /// What was seen in DNS, by whoever looked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Sighting {
+pub enum DnsLookup {
     /// The texts at the record's name; each record's parts joined.
     Texts(Vec<String>),
     NoRecord,
@@ -41,7 +41,7 @@ impl Finding {
     }
 }
 
-impl Sighting {
+impl DnsLookup {
     pub(super) fn shows(&self, challenge: &str) -> bool {
         matches!(self, Self::Texts(texts) if texts.iter().any(|text| text == challenge))
     }
@@ -114,7 +114,7 @@ impl Domain {
     }
 
     /// Decides what a sighting means. A verified domain survives silence, and a missing record for a while.
-    pub(super) fn see(&mut self, sighting: &Sighting, now: Time) -> Outcome {
+    pub(super) fn see(&mut self, sighting: &DnsLookup, now: Time) -> Outcome {
         self.checked_at = Some(now);
         self.verification_error = sighting.problem(self).map(sqlx::types::Json);
         if self.verification_error.is_none() {

@@ -7,11 +7,11 @@ use serde::Deserialize;
 use super::{Invite, cases, sql};
 use crate::access::{Request, Who};
 use crate::activity::Entry;
-use crate::db::{Session, Writing};
+use crate::db::{Session, WriteTx};
 use crate::error::{Error, Result};
 use crate::id::OrganizationId;
 use crate::limits::{self, Action, Subject};
-use crate::members::Door;
+use crate::members::JoinSource;
 use crate::sessions::{self, Opening, SignedIn};
 use crate::text::{Email, given_name};
 use crate::users::{self, NewUser, Person, User};
@@ -173,7 +173,7 @@ impl Service {
 
     /// Refuses an address that has an account. The answer tells whoever holds the link, and the inviter may: then it leaves an
     /// entry in the log of the inviter's organization, and after some of them nothing is looked up for the rest of the hour.
-    async fn expect_no_account(&self, mut db: Writing, invite: &Invite, request: &Request) -> Result<Writing> {
+    async fn expect_no_account(&self, mut db: WriteTx, invite: &Invite, request: &Request) -> Result<WriteTx> {
         if invite.is_from_mail {
             refuse_existing(&mut db, invite).await?;
             return Ok(db);
@@ -201,7 +201,7 @@ impl Service {
     }
 
     /// What becomes of a new account, whether or not there is one. All of it is undone.
-    async fn rehearse(&self, mut db: Writing, invite: &Invite, new: &NewUser, request: Request) -> Result<Accepted> {
+    async fn rehearse(&self, mut db: WriteTx, invite: &Invite, new: &NewUser, request: Request) -> Result<Accepted> {
         let stand_in = NewUser {
             email: users::cases::placeholder(db.uuid())?,
             ..new.clone()
@@ -244,7 +244,7 @@ impl Service {
     }
 
     /// Of many who come at once, one finds the invite.
-    async fn use_up(&self, db: &mut Writing, invite: &Invite) -> Result<()> {
+    async fn use_up(&self, db: &mut WriteTx, invite: &Invite) -> Result<()> {
         self.refuse_expired(invite)?;
         // First the organization, then the invite: in this order others lock them, too.
         organizations::sql::lock(db, invite.organization_id).await?;
@@ -254,9 +254,17 @@ impl Service {
         Ok(())
     }
 
-    async fn join_by(&self, db: &mut Writing, invite: &Invite, user: &User) -> Result<Vec<Entry>> {
+    async fn join_by(&self, db: &mut WriteTx, invite: &Invite, user: &User) -> Result<Vec<Entry>> {
         let person = Person::from(user);
-        let joined = members::join(db, self, invite.organization_id, &person, invite.level, Door::Invite).await?;
+        let joined = members::join(
+            db,
+            self,
+            invite.organization_id,
+            &person,
+            invite.level,
+            JoinSource::Invite,
+        )
+        .await?;
         Ok(vec![Entry::happened(invite, "accepted"), joined])
     }
 }
@@ -269,7 +277,7 @@ fn charged(invite: &Invite) -> Vec<Subject<'static>> {
 }
 
 /// Locks the organization first, as everybody does who changes its members or invites, and looks again.
-async fn lock(db: &mut Writing, token: &str) -> Result<Invite> {
+async fn lock(db: &mut WriteTx, token: &str) -> Result<Invite> {
     let invite = by_token(db, token).await?;
     organizations::sql::lock(db, invite.organization_id).await?;
     by_token(db, token).await

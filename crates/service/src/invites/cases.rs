@@ -3,16 +3,16 @@ use chrono::TimeDelta;
 use super::{Fresh, Invite, NewInvite, TOKEN_PREFIX, may_invite, sql, target};
 use crate::access::{Caller, ReadInvites, WriteInvites};
 use crate::activity::Entry;
-use crate::db::Writing;
+use crate::db::WriteTx;
 use crate::error::{Error, Invalid, Result};
 use crate::id::{InviteId, OrganizationId, UserId};
 use crate::level::Level;
 use crate::limits::{self, Action, Subject};
-use crate::mail::{self, Letter, Post};
+use crate::mail::{self, EmailMessage, OutboxEntry};
 use crate::page::{Page, Window};
 use crate::text::Email;
 use crate::users::User;
-use crate::{Service, Unchanged, members, organizations, users};
+use crate::{Precondition, Service, members, organizations, users};
 
 impl Service {
     /// Newest first, the expired ones too.
@@ -39,7 +39,7 @@ impl Service {
         self.expect_invites_left(&mut db, caller).await?;
         let sender = user(&mut db, caller.user).await?;
         let mut made = Vec::with_capacity(new.len());
-        let (mut entries, mut letters) = (Vec::new(), Vec::new());
+        let (mut entries, mut emails) = (Vec::new(), Vec::new());
         for (place, (new, email)) in new.iter().zip(&targets).enumerate() {
             if let Some(replaced) = sql::by_target(&mut db, caller.organization, email).await? {
                 if !replaced.may_be_replaced_by(caller, db.now) {
@@ -56,11 +56,11 @@ impl Service {
             sql::insert(&mut db, &fresh, sender.id).await?;
             entries.push(Entry::created(&fresh.invite));
             if new.send_email.unwrap_or(true) {
-                letters.push(self.letter(&fresh, organization.name.as_str(), &sender));
+                emails.push(self.email(&fresh, organization.name.as_str(), &sender));
             }
             made.push(fresh);
         }
-        mail::post(&mut db, &self.core.instance, letters).await?;
+        mail::post(&mut db, &self.core.instance, emails).await?;
         // Last, for everybody who invites somebody waits for the count of the instance from here on.
         self.count_invites(&mut db, caller, &targets).await?;
         db.commit(&caller.who, &entries).await?;
@@ -84,8 +84,8 @@ impl Service {
         // Mail before invite, as the one who sends it does: two who wait for each other would both fail.
         mail::sql::delete_of_invite(&mut db, id).await?;
         sql::renew(&mut db, &fresh, sender.id).await?;
-        let letter = self.letter(&fresh, organization.name.as_str(), &sender);
-        mail::post(&mut db, &self.core.instance, vec![letter]).await?;
+        let email = self.email(&fresh, organization.name.as_str(), &sender);
+        mail::post(&mut db, &self.core.instance, vec![email]).await?;
         db.commit(&caller.who, &[Entry::happened(&fresh.invite, "resent")])
             .await?;
         Ok(fresh)
@@ -95,12 +95,12 @@ impl Service {
         &self,
         caller: &Caller<WriteInvites>,
         id: InviteId,
-        unchanged: Unchanged<'_, Invite>,
+        precondition: Precondition<'_, Invite>,
     ) -> Result<()> {
         let mut db = self.write().await?;
         organizations::sql::lock(&mut db, caller.organization).await?;
         let invite = find(&mut db, caller.organization, id).await?;
-        if !unchanged(&invite) {
+        if !precondition(&invite) {
             return Err(Error::Stale("invite"));
         }
         invite.may_be_withdrawn_by(caller)?;
@@ -117,7 +117,7 @@ impl Service {
     }
 
     /// Whoever has used up what they have is told before anything is done for them.
-    async fn expect_invites_left(&self, db: &mut Writing, caller: &Caller<WriteInvites>) -> Result<()> {
+    async fn expect_invites_left(&self, db: &mut WriteTx, caller: &Caller<WriteInvites>) -> Result<()> {
         for subject in [Subject::User(caller.user), Subject::Organization(caller.organization)] {
             limits::expect_left(db, self.core.instance.hourly_limits, Action::Invite, subject).await?;
         }
@@ -125,7 +125,7 @@ impl Service {
     }
 
     /// Each may be an email with words of the inviter's choice to somebody who never asked for it.
-    async fn count_invites(&self, db: &mut Writing, caller: &Caller<WriteInvites>, to: &[Email]) -> Result<()> {
+    async fn count_invites(&self, db: &mut WriteTx, caller: &Caller<WriteInvites>, to: &[Email]) -> Result<()> {
         let (limits, organization) = (self.core.instance.hourly_limits, caller.organization);
         for email in to {
             limits::take_of(db, limits, Action::Invite, Subject::Recipient(organization, email)).await?;
@@ -141,7 +141,7 @@ impl Service {
 
     fn fresh(
         &self,
-        db: &Writing,
+        db: &WriteTx,
         organization: OrganizationId,
         sender: &User,
         new: &NewInvite,
@@ -165,8 +165,8 @@ impl Service {
         Fresh::new(invite, db)
     }
 
-    fn letter(&self, Fresh { invite, mail_token, .. }: &Fresh, organization: &str, sender: &User) -> Post {
-        let letter = Letter::Invite {
+    fn email(&self, Fresh { invite, mail_token, .. }: &Fresh, organization: &str, sender: &User) -> OutboxEntry {
+        let email = EmailMessage::Invite {
             organization: organization.to_owned(),
             inviter: sender.called(),
             first_name: invite.first_name.clone(),
@@ -174,17 +174,17 @@ impl Service {
             link: Self::invite_link(&self.core.instance.site_url, mail_token),
             expires_at: invite.expires_at,
         };
-        Post {
+        OutboxEntry {
             organization: Some(invite.organization_id),
             reply_to: Some(sender.email.clone()),
             invite: Some(invite.id),
-            ..Post::new(&invite.target_email, letter)
+            ..OutboxEntry::new(&invite.target_email, email)
         }
     }
 }
 
 impl Fresh {
-    fn new(invite: Invite, db: &Writing) -> Self {
+    fn new(invite: Invite, db: &WriteTx) -> Self {
         let secret = || auth::key::new_token(TOKEN_PREFIX, db.chance.bytes());
         Self {
             invite,
@@ -223,7 +223,7 @@ fn problem(place: usize, code: &'static str, detail: String) -> Invalid {
     problem.in_item(place)
 }
 
-async fn refuse_members(db: &mut Writing, organization: OrganizationId, targets: &[Email]) -> Result<()> {
+async fn refuse_members(db: &mut WriteTx, organization: OrganizationId, targets: &[Email]) -> Result<()> {
     let mut problems = Vec::new();
     for (place, email) in targets.iter().enumerate() {
         if members::has_address(db, organization, email).await? {
@@ -238,19 +238,19 @@ async fn refuse_members(db: &mut Writing, organization: OrganizationId, targets:
     }
 }
 
-async fn find(db: &mut Writing, organization: OrganizationId, id: InviteId) -> Result<Invite> {
+async fn find(db: &mut WriteTx, organization: OrganizationId, id: InviteId) -> Result<Invite> {
     sql::find(db, organization, id).await?.ok_or(Error::NotFound("invite"))
 }
 
 /// Takes an invite out of the world, with the mail that may still wait.
-pub(crate) async fn withdraw(db: &mut Writing, invite: &Invite) -> Result<bool> {
+pub(crate) async fn withdraw(db: &mut WriteTx, invite: &Invite) -> Result<bool> {
     mail::sql::delete_of_invite(db, invite.id).await?;
     sql::delete(db, invite).await
 }
 
 /// Withdraws what somebody sent that is above what they may give; all of it if they may give nothing.
 pub(crate) async fn withdraw_of(
-    db: &mut Writing,
+    db: &mut WriteTx,
     organization: OrganizationId,
     sender: UserId,
     level: Option<Level>,
@@ -265,7 +265,7 @@ pub(crate) async fn withdraw_of(
     Ok(entries)
 }
 
-async fn user(db: &mut Writing, id: UserId) -> Result<User> {
+async fn user(db: &mut WriteTx, id: UserId) -> Result<User> {
     users::sql::by_ids(db, &[id])
         .await?
         .pop()

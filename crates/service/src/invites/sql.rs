@@ -5,7 +5,7 @@ use sqlx::FromRow;
 
 use super::{Fresh, Invite};
 use crate::clock::Time;
-use crate::db::{Session, Writing, changed, on};
+use crate::db::{Session, WriteTx, changed, on};
 use crate::error::Result;
 use crate::id::{InviteId, OrganizationId, UserId};
 use crate::level::Level;
@@ -118,7 +118,7 @@ pub(super) async fn by_secret(db: &mut Session, hash: &SecretHash) -> Result<Opt
     Ok(invite.map(|invite| Invite { is_from_mail, ..invite }))
 }
 
-pub(super) async fn insert(db: &mut Writing, fresh: &Fresh, sender: UserId) -> Result<()> {
+pub(super) async fn insert(db: &mut WriteTx, fresh: &Fresh, sender: UserId) -> Result<()> {
     const SQL: &str = "INSERT INTO invite (id, organization_id, target_email, first_name, level, message, secret_hash, \
         emailing_attempt_made, created_by, created_at, updated_at, expires_at, mail_hash) \
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
@@ -143,7 +143,7 @@ pub(super) async fn insert(db: &mut Writing, fresh: &Fresh, sender: UserId) -> R
     Ok(())
 }
 
-pub(super) async fn renew(db: &mut Writing, fresh: &Fresh, sender: UserId) -> Result<()> {
+pub(super) async fn renew(db: &mut WriteTx, fresh: &Fresh, sender: UserId) -> Result<()> {
     const SQL: &str = "UPDATE invite SET secret_hash = $3, emailing_attempt_made = $4, updated_at = $5, expires_at = $6, \
         mail_hash = $7, sent_by = $8, claimed_until = NULL WHERE organization_id = $1 AND id = $2";
     let invite = &fresh.invite;
@@ -163,14 +163,14 @@ pub(super) async fn renew(db: &mut Writing, fresh: &Fresh, sender: UserId) -> Re
 }
 
 /// A mail for this invite is on its way. Tells whether the invite is still there, and still good.
-pub(crate) async fn note_attempt(db: &mut Writing, id: InviteId) -> Result<bool> {
+pub(crate) async fn note_attempt(db: &mut WriteTx, id: InviteId) -> Result<bool> {
     const SQL: &str = "UPDATE invite SET emailing_attempt_made = $2 WHERE id = $1 AND expires_at > $3";
     let now = db.now;
     Ok(changed!(db, sqlx::query(SQL).bind(id).bind(true).bind(now))? > 0)
 }
 
 /// Tells whether nobody else has it to themselves at the moment.
-pub(super) async fn claim(db: &mut Writing, invite: &Invite, until: Time) -> Result<bool> {
+pub(super) async fn claim(db: &mut WriteTx, invite: &Invite, until: Time) -> Result<bool> {
     const SQL: &str = "UPDATE invite SET claimed_until = $3 WHERE organization_id = $1 AND id = $2 \
         AND (claimed_until IS NULL OR claimed_until <= $4)";
     let now = db.now;
@@ -185,14 +185,14 @@ pub(super) async fn claim(db: &mut Writing, invite: &Invite, until: Time) -> Res
     Ok(claimed > 0)
 }
 
-pub(super) async fn release(db: &mut Writing, invite: &Invite) -> Result<()> {
+pub(super) async fn release(db: &mut WriteTx, invite: &Invite) -> Result<()> {
     const SQL: &str = "UPDATE invite SET claimed_until = NULL WHERE organization_id = $1 AND id = $2";
     changed!(db, sqlx::query(SQL).bind(invite.organization_id).bind(invite.id))?;
     Ok(())
 }
 
 /// Tells whether it was still there: of many who take one invite, one does.
-pub(super) async fn delete(db: &mut Writing, invite: &Invite) -> Result<bool> {
+pub(super) async fn delete(db: &mut WriteTx, invite: &Invite) -> Result<bool> {
     const SQL: &str = "DELETE FROM invite WHERE organization_id = $1 AND id = $2";
     let gone = changed!(db, sqlx::query(SQL).bind(invite.organization_id).bind(invite.id))?;
     Ok(gone > 0)

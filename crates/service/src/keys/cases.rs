@@ -4,14 +4,14 @@ use sqlx::types::Json;
 use super::{Fresh, Key, KeyPatch, NewKey, sql};
 use crate::activity::Entry;
 use crate::clock::whole_microseconds;
-use crate::db::{Session, Writing};
+use crate::db::{Session, WriteTx};
 use crate::error::{Error, Result};
 use crate::id::{KeyId, OrganizationId, TeamId, UserId};
 use crate::limits::{self, Action, Subject};
 use crate::page::{Page, Window};
 use crate::scope::Scope;
 use crate::sessions::{self, SignedIn};
-use crate::{Service, Unchanged, organizations};
+use crate::{Precondition, Service, organizations};
 
 /// More than anybody needs, few enough to look through.
 const MOST_KEYS: i64 = 100;
@@ -57,11 +57,11 @@ impl Service {
         person: &SignedIn,
         id: KeyId,
         patch: &KeyPatch,
-        unchanged: Unchanged<'_, Key>,
+        precondition: Precondition<'_, Key>,
     ) -> Result<Key> {
         person.is_fully_proven()?;
         let mut db = self.write().await?;
-        let before = lock(&mut db, person, id, unchanged).await?;
+        let before = lock(&mut db, person, id, precondition).await?;
         let mut key = before.clone();
         key.change(patch);
         refuse_wider(person, &key)?;
@@ -97,17 +97,17 @@ impl Service {
         Ok(Fresh { key, secret })
     }
 
-    pub async fn delete_key(&self, person: &SignedIn, id: KeyId, unchanged: Unchanged<'_, Key>) -> Result<()> {
+    pub async fn delete_key(&self, person: &SignedIn, id: KeyId, precondition: Precondition<'_, Key>) -> Result<()> {
         person.acts_for_themselves()?;
         let mut db = self.write().await?;
-        let key = lock(&mut db, person, id, unchanged).await?;
+        let key = lock(&mut db, person, id, precondition).await?;
         sql::delete(&mut db, &key).await?;
         db.commit(&person.who, &[Entry::deleted(&key)]).await
     }
 }
 
 impl Service {
-    async fn count_key(&self, db: &mut Writing, person: &SignedIn) -> Result<()> {
+    async fn count_key(&self, db: &mut WriteTx, person: &SignedIn) -> Result<()> {
         // Whoever has the machine may create as many as they like.
         if person.session.is_none() {
             return Ok(());
@@ -119,7 +119,7 @@ impl Service {
 
 /// Whoever becomes an owner loses what a provider opened for them. A request that came just before leaves no key behind: both
 /// lock the organization.
-async fn expect_still_vouched(db: &mut Writing, person: &SignedIn) -> Result<()> {
+async fn expect_still_vouched(db: &mut WriteTx, person: &SignedIn) -> Result<()> {
     let (Some(organization), Some(session)) = (person.vouched_by, person.session) else {
         return Ok(());
     };
@@ -157,9 +157,9 @@ fn within_reach(person: &SignedIn, new: &NewKey) -> Result<NewKey> {
     })
 }
 
-async fn lock(db: &mut Writing, person: &SignedIn, id: KeyId, unchanged: Unchanged<'_, Key>) -> Result<Key> {
+async fn lock(db: &mut WriteTx, person: &SignedIn, id: KeyId, precondition: Precondition<'_, Key>) -> Result<Key> {
     let key = sql::lock(db, person.user, id).await?;
-    if !unchanged(&key) {
+    if !precondition(&key) {
         return Err(Error::Stale("key"));
     }
     Ok(key)
@@ -167,7 +167,7 @@ async fn lock(db: &mut Writing, person: &SignedIn, id: KeyId, unchanged: Unchang
 
 /// Makes a key inside a larger use case.
 pub(crate) async fn insert(
-    db: &mut Writing,
+    db: &mut WriteTx,
     user: UserId,
     new: &NewKey,
     secret: String,
@@ -236,7 +236,7 @@ impl Key {
     /// A key is limited to what its user can reach, and to a time that is still to come.
     ///
     /// What stays as it was before is not judged again: a label can be changed when the rest is out of date.
-    async fn check(&self, db: &mut Writing, before: Option<&Self>) -> Result<()> {
+    async fn check(&self, db: &mut WriteTx, before: Option<&Self>) -> Result<()> {
         let is_new_end = before.is_none_or(|before| before.expires_at != self.expires_at);
         if is_new_end && self.expires_at.is_some_and(|end| end <= db.now) {
             return Err(Error::invalid(
@@ -291,7 +291,7 @@ async fn check_teams(db: &mut Session, user: UserId, teams: &[TeamId]) -> Result
 }
 
 /// Deletes all keys of somebody, for whoever made them may have been another.
-pub(crate) async fn forget_all(db: &mut Writing, user: UserId) -> Result<Vec<Entry>> {
+pub(crate) async fn forget_all(db: &mut WriteTx, user: UserId) -> Result<Vec<Entry>> {
     let keys = sql::page(db, user, Window::ALL).await?.items;
     for key in &keys {
         sql::delete(db, key).await?;
@@ -300,7 +300,7 @@ pub(crate) async fn forget_all(db: &mut Writing, user: UserId) -> Result<Vec<Ent
 }
 
 /// Deletes those keys of somebody for an organization whose secrets its identity provider could know.
-pub(crate) async fn forget_vouched(db: &mut Writing, user: UserId, organization: OrganizationId) -> Result<Vec<Entry>> {
+pub(crate) async fn forget_vouched(db: &mut WriteTx, user: UserId, organization: OrganizationId) -> Result<Vec<Entry>> {
     let mut keys = sql::lock_of_user(db, user).await?;
     keys.retain(|key| key.is_vouched && *key.scoped_organizations == [organization]);
     for key in &keys {
@@ -311,7 +311,7 @@ pub(crate) async fn forget_vouched(db: &mut Writing, user: UserId, organization:
 
 /// A user has left: keys limited to that organization alone go, others lose it from their list.
 pub(crate) async fn forget_organization(
-    db: &mut Writing,
+    db: &mut WriteTx,
     user: UserId,
     organization: OrganizationId,
 ) -> Result<Vec<Entry>> {

@@ -72,13 +72,13 @@ pub struct Fresh {
 
 /// How far a credential gets, whoever holds it. Empty lists of organizations and teams mean all of them.
 #[derive(Debug, Clone)]
-pub struct Reach {
+pub struct KeyRestrictions {
     pub scopes: Vec<Scope>,
     pub organizations: Vec<OrganizationId>,
     pub teams: Vec<TeamId>,
 }
 
-impl Reach {
+impl KeyRestrictions {
     /// As far as the user.
     pub fn everything() -> Self {
         Self {

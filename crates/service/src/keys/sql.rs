@@ -3,7 +3,7 @@ use sqlx::types::Json;
 
 use super::Key;
 use crate::clock::Time;
-use crate::db::{Session, Writing, changed, on};
+use crate::db::{Session, WriteTx, changed, on};
 use crate::error::{Error, Result};
 use crate::id::{KeyId, OrganizationId, TeamId, UserId, UserUuid};
 use crate::level::Level;
@@ -36,7 +36,7 @@ pub(super) async fn count(db: &mut Session, user: UserId) -> Result<i64> {
 }
 
 /// All keys of a user, kept from changing until the session ends.
-pub(super) async fn lock_of_user(db: &mut Writing, user: UserId) -> Result<Vec<Key>> {
+pub(super) async fn lock_of_user(db: &mut WriteTx, user: UserId) -> Result<Vec<Key>> {
     // A SQLite session that writes already holds the only write lock.
     let sql = db.pick(
         select!("WHERE user_id = $1 ORDER BY id"),
@@ -55,7 +55,7 @@ pub(super) async fn by_secret(db: &mut Session, hash: &SecretHash) -> Result<Opt
     Ok(on!(db, conn => sqlx::query_as(SQL).bind(hash.as_slice()).fetch_optional(conn))?)
 }
 
-pub(super) async fn lock(db: &mut Writing, user: UserId, id: KeyId) -> Result<Key> {
+pub(super) async fn lock(db: &mut WriteTx, user: UserId, id: KeyId) -> Result<Key> {
     // A SQLite session that writes already holds the only write lock.
     let sql = db.pick(
         select!("WHERE user_id = $1 AND id = $2"),
@@ -65,7 +65,7 @@ pub(super) async fn lock(db: &mut Writing, user: UserId, id: KeyId) -> Result<Ke
     found.ok_or(Error::NotFound("key"))
 }
 
-pub(super) async fn insert(db: &mut Writing, key: &Key, hash: &SecretHash) -> Result<()> {
+pub(super) async fn insert(db: &mut WriteTx, key: &Key, hash: &SecretHash) -> Result<()> {
     const SQL: &str = "INSERT INTO api_key (id, user_id, label, mask_value, secret_hash, scopes, \
         scoped_organizations, scoped_teams, created_at, updated_at, expires_at, is_vouched) \
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
@@ -88,7 +88,7 @@ pub(super) async fn insert(db: &mut Writing, key: &Key, hash: &SecretHash) -> Re
     Ok(())
 }
 
-pub(super) async fn save(db: &mut Writing, key: &Key) -> Result<()> {
+pub(super) async fn save(db: &mut WriteTx, key: &Key) -> Result<()> {
     const SQL: &str = "UPDATE api_key SET label = $3, scopes = $4, scoped_organizations = $5, scoped_teams = $6, \
         expires_at = $7, updated_at = $8 WHERE user_id = $1 AND id = $2";
     changed!(
@@ -106,7 +106,7 @@ pub(super) async fn save(db: &mut Writing, key: &Key) -> Result<()> {
     Ok(())
 }
 
-pub(super) async fn set_secret(db: &mut Writing, key: &Key, hash: &SecretHash) -> Result<()> {
+pub(super) async fn set_secret(db: &mut WriteTx, key: &Key, hash: &SecretHash) -> Result<()> {
     const SQL: &str = "UPDATE api_key SET secret_hash = $3, mask_value = $4, last_rolled_at = $5, updated_at = $5, \
         is_vouched = $6 WHERE user_id = $1 AND id = $2";
     let Key {
@@ -130,20 +130,20 @@ pub(super) async fn set_secret(db: &mut Writing, key: &Key, hash: &SecretHash) -
     Ok(())
 }
 
-pub(super) async fn delete(db: &mut Writing, key: &Key) -> Result<()> {
+pub(super) async fn delete(db: &mut WriteTx, key: &Key) -> Result<()> {
     const SQL: &str = "DELETE FROM api_key WHERE user_id = $1 AND id = $2";
     changed!(db, sqlx::query(SQL).bind(key.user_id).bind(key.id))?;
     Ok(())
 }
 
-pub(super) async fn touch(db: &mut Writing, id: KeyId, used_at: Time) -> Result<()> {
+pub(super) async fn touch(db: &mut WriteTx, id: KeyId, used_at: Time) -> Result<()> {
     const SQL: &str = "UPDATE api_key SET last_used_at = $2 WHERE id = $1";
     changed!(db, sqlx::query(SQL).bind(id).bind(used_at))?;
     Ok(())
 }
 
 /// Adds to what the key was used for. A key that is gone stays gone.
-pub(super) async fn add_used_scopes(db: &mut Writing, id: KeyId, new: &[Scope]) -> Result<()> {
+pub(super) async fn add_used_scopes(db: &mut WriteTx, id: KeyId, new: &[Scope]) -> Result<()> {
     const SQL: &str = "UPDATE api_key SET used_scopes = $2 WHERE id = $1";
     // A SQLite session that writes already holds the only write lock.
     let known = db.pick(

@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 
-use super::{InFlight, LEASE, Letter, Outgoing, PATIENCE, Post, Undelivered, sql, wait};
-use crate::db::Writing;
+use super::{EmailMessage, InFlight, LEASE, OutboxEntry, Outgoing, PATIENCE, Undelivered, sql, wait};
+use crate::db::WriteTx;
 use crate::error::Result;
 use crate::id::{MailId, OrganizationId};
 use crate::limits::{self, Subject};
@@ -13,7 +13,7 @@ use crate::{Instance, Service, invites};
 #[derive(Serialize, Deserialize)]
 struct Content {
     reply_to: Option<String>,
-    letter: Letter,
+    email: EmailMessage,
 }
 
 impl Service {
@@ -67,7 +67,7 @@ impl Service {
         }
         db.commit_unrecorded().await?;
         let plain = self.core.instance.sealer.open(&place(row.id), &row.content)?;
-        let Ok(Content { reply_to, letter }) = serde_json::from_slice(&plain) else {
+        let Ok(Content { reply_to, email }) = serde_json::from_slice(&plain) else {
             // Written by a later version; it will have to send it.
             tracing::warn!(mail = %row.id, "a mail cannot be read");
             return Ok(None);
@@ -76,7 +76,7 @@ impl Service {
             id: row.id,
             to: row.recipient,
             reply_to,
-            letter,
+            email,
             source: row.source,
             attempts: row.attempts,
             created_at: row.created_at,
@@ -124,65 +124,70 @@ impl Service {
 ///
 /// Notices are limited by hour: past the limit those last in the list are told nothing. The activity log has it all.
 pub(crate) async fn notify(
-    db: &mut Writing,
+    db: &mut WriteTx,
     instance: &Instance,
     organization: OrganizationId,
-    letter: &Letter,
+    email: &EmailMessage,
     mut to: Vec<String>,
 ) -> Result<()> {
     if !instance.sends_mail || to.is_empty() {
         return Ok(());
     }
-    let left = left_of(db, instance, letter, to.len(), Subject::Organization(organization)).await?;
+    let left = left_of(db, instance, email, to.len(), Subject::Organization(organization)).await?;
     to.truncate(left);
-    let posts = to.iter().map(|address| Post {
+    let posts = to.iter().map(|address| OutboxEntry {
         organization: Some(organization),
-        ..Post::new(address, letter.clone())
+        ..OutboxEntry::new(address, email.clone())
     });
     post(db, instance, posts.collect()).await
 }
 
 /// The same for one person, of what happened to their account.
-pub(crate) async fn notify_person(db: &mut Writing, instance: &Instance, user: &User, letter: Letter) -> Result<()> {
-    if !instance.sends_mail || left_of(db, instance, &letter, 1, Subject::User(user.id)).await? == 0 {
+pub(crate) async fn notify_person(
+    db: &mut WriteTx,
+    instance: &Instance,
+    user: &User,
+    email: EmailMessage,
+) -> Result<()> {
+    if !instance.sends_mail || left_of(db, instance, &email, 1, Subject::User(user.id)).await? == 0 {
         return Ok(());
     }
-    post(db, instance, vec![Post::new(&user.email, letter)]).await
+    post(db, instance, vec![OutboxEntry::new(&user.email, email)]).await
 }
 
 /// How many of `count` can be sent in this hour, which uses them up.
 async fn left_of(
-    db: &mut Writing,
+    db: &mut WriteTx,
     instance: &Instance,
-    letter: &Letter,
+    email: &EmailMessage,
     count: usize,
     subject: Subject<'_>,
 ) -> Result<usize> {
-    match letter.limited_as() {
+    match email.limited_as() {
         Some(action) => limits::take_up_to(db, instance.hourly_limits, action, count, subject).await,
         None => Ok(count),
     }
 }
 
 /// Puts letters into the outbox, in the transaction of what they tell of. Without a mail server there are none.
-pub(crate) async fn post(db: &mut Writing, instance: &Instance, letters: Vec<Post>) -> Result<()> {
+pub(crate) async fn post(db: &mut WriteTx, instance: &Instance, emails: Vec<OutboxEntry>) -> Result<()> {
     if !instance.sends_mail {
         return Ok(());
     }
-    for letter in letters {
-        if letter.to.ends_with(RELEASED_DOMAIN) {
+    for email in emails {
+        if email.to.ends_with(RELEASED_DOMAIN) {
             continue;
         }
-        let (class, source) = (letter.letter.class(), letter.source());
-        let Post {
+        let (class, source) = (email.email.class(), email.source());
+        let OutboxEntry {
             to,
             reply_to,
-            letter,
+            email,
             invite,
             ..
-        } = letter;
+        } = email;
         let id = MailId(db.uuid());
-        let content = serde_json::to_vec(&Content { reply_to, letter }).expect("a letter is plain text");
+        let content = serde_json::to_vec(&Content { reply_to, email }).expect("a letter is plain text");
         let waiting = sql::Waiting { id, class, source };
         let sealed = db.seal(&instance.sealer, &place(id), &content);
         sql::insert(db, &waiting, &to, &sealed, invite).await?;

@@ -15,7 +15,7 @@ use crate::limits::Action;
 /// What a mail says. How it looks is up to whoever sends it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Letter {
+pub enum EmailMessage {
     Invite {
         organization: String,
         inviter: String,
@@ -69,7 +69,7 @@ pub enum Letter {
     },
 }
 
-impl Letter {
+impl EmailMessage {
     fn class(&self) -> MailClass {
         match self {
             Self::PasswordReset { .. } | Self::PasswordChanged { .. } | Self::RecoveryCodeUsed { .. } => {
@@ -123,22 +123,22 @@ impl MailClass {
 
 /// A letter and whom it goes to.
 #[derive(Debug, Clone)]
-pub(crate) struct Post {
+pub(crate) struct OutboxEntry {
     pub(crate) to: String,
     /// On whose behalf, if it is an organization's.
     pub(crate) organization: Option<OrganizationId>,
     pub(crate) reply_to: Option<String>,
-    pub(crate) letter: Letter,
+    pub(crate) email: EmailMessage,
     pub(crate) invite: Option<InviteId>,
 }
 
-impl Post {
-    pub(crate) fn new(to: &str, letter: Letter) -> Self {
+impl OutboxEntry {
+    pub(crate) fn new(to: &str, email: EmailMessage) -> Self {
         Self {
             to: to.to_owned(),
             organization: None,
             reply_to: None,
-            letter,
+            email,
             invite: None,
         }
     }
@@ -158,7 +158,7 @@ pub struct Outgoing {
     pub id: MailId,
     pub to: String,
     pub reply_to: Option<String>,
-    pub letter: Letter,
+    pub email: EmailMessage,
     /// The organization or recipient whose turn it is.
     pub source: String,
     /// How often it has been tried, this time included.
@@ -184,12 +184,12 @@ impl InFlight {
     pub const MOST: usize = MOST_AT_ONCE;
 
     pub fn start(&mut self, mail: &Outgoing) {
-        self.mails.push((mail.letter.class(), mail.source.clone()));
+        self.mails.push((mail.email.class(), mail.source.clone()));
         self.started = self.started.wrapping_add(1);
     }
 
     pub fn end(&mut self, mail: &Outgoing) {
-        let ended = |(class, source): &(MailClass, String)| *class == mail.letter.class() && *source == mail.source;
+        let ended = |(class, source): &(MailClass, String)| *class == mail.email.class() && *source == mail.source;
         if let Some(place) = self.mails.iter().position(ended) {
             self.mails.swap_remove(place);
         }
@@ -247,12 +247,12 @@ fn wait(attempts: i64) -> TimeDelta {
 mod tests {
     use super::*;
 
-    fn outgoing(source: &str, letter: Letter) -> Outgoing {
+    fn outgoing(source: &str, email: EmailMessage) -> Outgoing {
         Outgoing {
             id: MailId(uuid::Uuid::nil()),
             to: String::new(),
             reply_to: None,
-            letter,
+            email,
             source: source.to_owned(),
             attempts: 1,
             created_at: Time::default(),
@@ -261,11 +261,11 @@ mod tests {
 
     #[test]
     fn one_source_and_one_class_never_take_all_connections() {
-        let joined = Letter::Joined {
+        let joined = EmailMessage::Joined {
             organization: String::new(),
             newcomer: String::new(),
         };
-        let changed = Letter::PasswordChanged { address: String::new() };
+        let changed = EmailMessage::PasswordChanged { address: String::new() };
         let mut in_flight = InFlight::default();
         let first = outgoing("one", joined.clone());
         in_flight.start(&first);

@@ -1,6 +1,6 @@
 use super::MailClass;
 use crate::clock::Time;
-use crate::db::{Session, Writing, changed, on};
+use crate::db::{Session, WriteTx, changed, on};
 use crate::error::Result;
 use crate::id::{InviteId, MailId};
 
@@ -26,7 +26,7 @@ macro_rules! next_position {
 }
 
 pub(super) async fn insert(
-    db: &mut Writing,
+    db: &mut WriteTx,
     waiting: &Waiting,
     recipient: &str,
     content: &[u8],
@@ -75,7 +75,7 @@ pub(super) struct Row {
 }
 
 /// Takes one out of the queue and keeps others from it until `lease_until`. `None`: somebody else has taken it.
-pub(super) async fn take(db: &mut Writing, id: MailId, lease_until: Time) -> Result<Option<Row>> {
+pub(super) async fn take(db: &mut WriteTx, id: MailId, lease_until: Time) -> Result<Option<Row>> {
     const SQL: &str = "UPDATE mail SET position = NULL, next_attempt_at = $2, attempts = attempts + 1 \
         WHERE id = $1 AND position IS NOT NULL \
         RETURNING id, recipient, content, invite_id, source, attempts, created_at";
@@ -89,7 +89,7 @@ pub(super) async fn is_put_off_until(db: &mut Session, now: Time) -> Result<bool
 }
 
 /// Some of those that are due again, those first that have been for longest.
-pub(super) async fn lock_put_off(db: &mut Writing) -> Result<Vec<Waiting>> {
+pub(super) async fn lock_put_off(db: &mut WriteTx) -> Result<Vec<Waiting>> {
     macro_rules! put_off {
         ($rest:literal) => {
             concat!(
@@ -104,31 +104,31 @@ pub(super) async fn lock_put_off(db: &mut Writing) -> Result<Vec<Waiting>> {
     Ok(on!(db, conn => sqlx::query_as(sql).bind(now).fetch_all(conn))?)
 }
 
-pub(super) async fn requeue(db: &mut Writing, waiting: &Waiting) -> Result<()> {
+pub(super) async fn requeue(db: &mut WriteTx, waiting: &Waiting) -> Result<()> {
     const SQL: &str = concat!("UPDATE mail SET position = ", next_position!(), " WHERE id = $1");
     let Waiting { id, class, source } = waiting;
     changed!(db, sqlx::query(SQL).bind(id).bind(class).bind(source))?;
     Ok(())
 }
 
-pub(super) async fn put_off(db: &mut Writing, id: MailId, next: Option<Time>, error: &str) -> Result<()> {
+pub(super) async fn put_off(db: &mut WriteTx, id: MailId, next: Option<Time>, error: &str) -> Result<()> {
     const SQL: &str = "UPDATE mail SET next_attempt_at = $2, last_error = $3 WHERE id = $1";
     changed!(db, sqlx::query(SQL).bind(id).bind(next).bind(error))?;
     Ok(())
 }
 
-pub(super) async fn delete(db: &mut Writing, id: MailId) -> Result<()> {
+pub(super) async fn delete(db: &mut WriteTx, id: MailId) -> Result<()> {
     changed!(db, sqlx::query("DELETE FROM mail WHERE id = $1").bind(id))?;
     Ok(())
 }
 
 /// An invite that is gone needs no mail.
-pub(crate) async fn delete_of_invite(db: &mut Writing, invite: InviteId) -> Result<()> {
+pub(crate) async fn delete_of_invite(db: &mut WriteTx, invite: InviteId) -> Result<()> {
     changed!(db, sqlx::query("DELETE FROM mail WHERE invite_id = $1").bind(invite))?;
     Ok(())
 }
 
-pub(super) async fn delete_given_up(db: &mut Writing, before: Time) -> Result<u64> {
+pub(super) async fn delete_given_up(db: &mut WriteTx, before: Time) -> Result<u64> {
     const SQL: &str = "DELETE FROM mail WHERE position IS NULL AND next_attempt_at IS NULL AND created_at < $1";
     Ok(changed!(db, sqlx::query(SQL).bind(before))?)
 }

@@ -4,14 +4,14 @@ use super::{Joined, Member, MemberFilter, MemberPatch, MemberRef, sql};
 use crate::access::{Caller, ChangeMembers, Known, ReadMembers, RemoveMembers, Who};
 use crate::activity::Entry;
 use crate::cache::{Load, Question};
-use crate::db::Writing;
+use crate::db::WriteTx;
 use crate::error::{Error, Result};
 use crate::id::{OrganizationId, UserUuid};
 use crate::level::Level;
-use crate::mail::{self, Letter};
+use crate::mail::{self, EmailMessage};
 use crate::page::{Page, Window};
 use crate::users::{Person, User};
-use crate::{Service, Unchanged, invites, keys, operators, organizations, sessions, sign_in, sso};
+use crate::{Precondition, Service, invites, keys, operators, organizations, sessions, sign_in, sso};
 
 impl Service {
     /// Newest first.
@@ -40,10 +40,10 @@ impl Service {
         caller: &Caller<ChangeMembers>,
         member: MemberRef,
         patch: &MemberPatch,
-        unchanged: Unchanged<'_, Member>,
+        precondition: Precondition<'_, Member>,
     ) -> Result<Member> {
         let mut db = self.write().await?;
-        let before = lock(&mut db, caller, member, unchanged).await?;
+        let before = lock(&mut db, caller, member, precondition).await?;
         let mut member = before.clone();
         if let Some(level) = patch.level {
             member.change(level, caller, db.now)?;
@@ -76,10 +76,10 @@ impl Service {
         &self,
         caller: &Caller<RemoveMembers>,
         member: MemberRef,
-        unchanged: Unchanged<'_, Member>,
+        precondition: Precondition<'_, Member>,
     ) -> Result<()> {
         let mut db = self.write().await?;
-        let member = lock(&mut db, caller, member, unchanged).await?;
+        let member = lock(&mut db, caller, member, precondition).await?;
         member.may_be_removed_by(caller)?;
         if member.level == Level::Owner {
             another_owner_remains(&mut db, caller.organization).await?;
@@ -100,14 +100,14 @@ impl Service {
         let mut db = self.write().await?;
         organizations::sql::lock(&mut db, organization).await?;
         let person = Person::from(user);
-        let entry = join(&mut db, self, organization, &person, level, Door::CommandLine).await?;
+        let entry = join(&mut db, self, organization, &person, level, JoinSource::CommandLine).await?;
         db.commit(who, &[entry]).await
     }
 }
 
 /// How somebody comes to be a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Door {
+pub(crate) enum JoinSource {
     /// With the organization itself.
     Founding,
     CommandLine,
@@ -117,19 +117,19 @@ pub(crate) enum Door {
 
 /// The one door into an organization.
 pub(crate) async fn join(
-    db: &mut Writing,
+    db: &mut WriteTx,
     service: &Service,
     organization: OrganizationId,
     person: &Person,
     level: Level,
-    door: Door,
+    source: JoinSource,
 ) -> Result<Entry> {
     let id = sql::insert(db, organization, person.id, level).await?;
-    if level == Level::Owner && !matches!(door, Door::Founding) {
+    if level == Level::Owner && !matches!(source, JoinSource::Founding) {
         // Links outlast a membership that ended. Keys and sessions do not. A new organization has no providers.
         sso::forget_owner(db, organization, person.id).await?;
     }
-    if matches!(door, Door::Invite | Door::SingleSignOn) {
+    if matches!(source, JoinSource::Invite | JoinSource::SingleSignOn) {
         announce(db, service, organization, person).await?;
     }
     Ok(Entry::created(&Joined {
@@ -145,21 +145,21 @@ const MOST_TOLD: i64 = 100;
 
 /// Tells others who has joined, if the organization wants it and there is a way to: owners and administrators first, and only
 /// those whose address is known to be theirs, as anybody can be made a member under any address.
-async fn announce(db: &mut Writing, service: &Service, id: OrganizationId, newcomer: &Person) -> Result<()> {
+async fn announce(db: &mut WriteTx, service: &Service, id: OrganizationId, newcomer: &Person) -> Result<()> {
     let organization = organizations::sql::lock(db, id).await?;
     if !(organization.is_member_join_email_enabled && service.instance().sends_mail) {
         return Ok(());
     }
-    let letter = Letter::Joined {
+    let email = EmailMessage::Joined {
         organization: organization.name.to_string(),
         newcomer: newcomer.email.clone(),
     };
     let others = sql::proven_addresses(db, id, newcomer.id, MOST_TOLD).await?;
-    mail::notify(db, service.instance(), id, &letter, others).await
+    mail::notify(db, service.instance(), id, &email, others).await
 }
 
 /// Tells every organization that somebody belongs to that the address they were known by is no longer theirs.
-pub(crate) async fn address_released(db: &mut Writing, user: &User) -> Result<Vec<Entry>> {
+pub(crate) async fn address_released(db: &mut WriteTx, user: &User) -> Result<Vec<Entry>> {
     let memberships = sql::of_user(db, user.id).await?;
     let entries = memberships.into_iter().map(|(id, organization, level)| {
         let member = Joined {
@@ -182,17 +182,17 @@ pub(crate) fn already_member() -> Error {
 
 /// Locks the organization, which is what keeps its members from changing, and finds one of them.
 async fn lock<P>(
-    db: &mut Writing,
+    db: &mut WriteTx,
     caller: &Caller<P>,
     member: MemberRef,
-    unchanged: Unchanged<'_, Member>,
+    precondition: Precondition<'_, Member>,
 ) -> Result<Member> {
     organizations::sql::lock(db, caller.organization).await?;
     let user = uuid_of(member, caller);
     let member = sql::find(db, caller.organization, user)
         .await?
         .ok_or(Error::NotFound("member"))?;
-    if !unchanged(&member) {
+    if !precondition(&member) {
         return Err(Error::Stale("member"));
     }
     Ok(member)
@@ -207,7 +207,7 @@ fn uuid_of<P>(member: MemberRef, known: &Known<P>) -> UserUuid {
 
 /// What somebody of this level, or nobody any more, must not leave behind: invites to more than they may give, and
 /// an owner's recovery codes. Otherwise they would let themselves in again.
-async fn take_back(db: &mut Writing, member: &Member, level: Option<Level>) -> Result<Vec<Entry>> {
+async fn take_back(db: &mut WriteTx, member: &Member, level: Option<Level>) -> Result<Vec<Entry>> {
     if level < Some(Level::Owner) {
         sign_in::sql::delete_recovery_codes(db, member.organization_id, member.user.id).await?;
     }
@@ -215,7 +215,7 @@ async fn take_back(db: &mut Writing, member: &Member, level: Option<Level>) -> R
 }
 
 /// Whoever leaves must not be the last owner who could sign in. Where nobody could before, nothing is lost.
-async fn an_owner_still_gets_in(db: &mut Writing, organization: OrganizationId, got_in: bool) -> Result<()> {
+async fn an_owner_still_gets_in(db: &mut WriteTx, organization: OrganizationId, got_in: bool) -> Result<()> {
     if !got_in || sso::an_owner_gets_in_now(db, organization).await? {
         return Ok(());
     }
@@ -225,7 +225,7 @@ async fn an_owner_still_gets_in(db: &mut Writing, organization: OrganizationId, 
     ))
 }
 
-async fn another_owner_remains(db: &mut Writing, organization: OrganizationId) -> Result<()> {
+async fn another_owner_remains(db: &mut WriteTx, organization: OrganizationId) -> Result<()> {
     if sql::count_owners(db, organization).await? > 1 {
         return Ok(());
     }

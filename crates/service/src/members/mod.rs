@@ -3,7 +3,7 @@
 mod cases;
 mod sql;
 
-pub(crate) use cases::{Door, address_released, already_member, join};
+pub(crate) use cases::{JoinSource, address_released, already_member, join};
 pub(crate) use sql::{administrators, has_address, level_of, owners, proven_owners};
 
 use schemars::JsonSchema;

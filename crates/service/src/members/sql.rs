@@ -1,7 +1,7 @@
 //! Every statement names the organization, so none can reach another's rows.
 
 use super::{Member, MemberFilter};
-use crate::db::{Session, Writing, changed, on};
+use crate::db::{Session, WriteTx, changed, on};
 use crate::error::{Error, Result};
 use crate::id::{MemberId, OrganizationId, UserId, UserUuid};
 use crate::level::Level;
@@ -149,7 +149,7 @@ pub(super) async fn proven_addresses(
 }
 
 pub(super) async fn insert(
-    db: &mut Writing,
+    db: &mut WriteTx,
     organization: OrganizationId,
     user: UserId,
     level: Level,
@@ -174,7 +174,7 @@ pub(super) async fn insert(
     Ok(id)
 }
 
-pub(super) async fn save(db: &mut Writing, member: &Member) -> Result<()> {
+pub(super) async fn save(db: &mut WriteTx, member: &Member) -> Result<()> {
     const SQL: &str = "UPDATE member SET level = $3, updated_at = $4 WHERE organization_id = $1 AND id = $2";
     let Member {
         organization_id,
@@ -194,7 +194,7 @@ pub(super) async fn save(db: &mut Writing, member: &Member) -> Result<()> {
     Ok(())
 }
 
-pub(super) async fn delete(db: &mut Writing, member: &Member) -> Result<()> {
+pub(super) async fn delete(db: &mut WriteTx, member: &Member) -> Result<()> {
     const SQL: &str = "DELETE FROM member WHERE organization_id = $1 AND id = $2";
     changed!(db, sqlx::query(SQL).bind(member.organization_id).bind(member.id))?;
     Ok(())

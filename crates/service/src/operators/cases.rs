@@ -1,7 +1,7 @@
 use super::{APPS_LEVELS, InstanceOrganizationPatch, NewOperator, Operator, sql};
 use crate::access::Caller;
 use crate::activity::Entry;
-use crate::db::{Session, Writing};
+use crate::db::{Session, WriteTx};
 use crate::error::{Error, Result};
 use crate::id::{OrganizationId, UserId, UserUuid};
 use crate::organizations::{self, Organization};
@@ -9,7 +9,7 @@ use crate::page::{Page, Window};
 use crate::sessions::SignedIn;
 use crate::text::Email;
 use crate::users::{self, User};
-use crate::{Service, Unchanged};
+use crate::{Precondition, Service};
 
 impl Service {
     /// Proves that a person who has signed in is an operator.
@@ -82,7 +82,7 @@ impl Service {
         by: &Operator,
         id: OrganizationId,
         patch: &InstanceOrganizationPatch,
-        unchanged: Unchanged<'_, Organization>,
+        precondition: Precondition<'_, Organization>,
     ) -> Result<Organization> {
         let level = patch.plugins_access_level;
         if level.is_some_and(|level| !APPS_LEVELS.contains(&level)) {
@@ -92,7 +92,7 @@ impl Service {
         let mut db = self.write().await?;
         let before = organizations::sql::lock(&mut db, id).await?;
         lock(&mut db, by).await?;
-        if !unchanged(&before) {
+        if !precondition(&before) {
             return Err(Error::Stale("organization"));
         }
         let mut organization = before.clone();
@@ -108,13 +108,13 @@ impl Service {
 }
 
 /// The first user of an instance runs it.
-pub(crate) async fn bootstrap(db: &mut Writing, user: &User) -> Result<Entry> {
+pub(crate) async fn bootstrap(db: &mut WriteTx, user: &User) -> Result<Entry> {
     sql::save(db, user.uuid, true).await?;
     Ok(Entry::happened(user, "operator_added"))
 }
 
 /// Whoever has left every organization has left the instance, too, unless nobody else runs it.
-pub(crate) async fn forget(db: &mut Writing, user: &User) -> Result<Option<Entry>> {
+pub(crate) async fn forget(db: &mut WriteTx, user: &User) -> Result<Option<Entry>> {
     if !sql::is_operator(db, user.id).await? || sql::belongs_anywhere(db, user.id).await? {
         return Ok(None);
     }
@@ -145,7 +145,7 @@ pub(crate) async fn may_publish<P>(db: &mut Session, caller: &Caller<P>) -> Resu
 }
 
 /// The operators there are; whoever acts must still be one of them.
-async fn lock(db: &mut Writing, by: &Operator) -> Result<Vec<User>> {
+async fn lock(db: &mut WriteTx, by: &Operator) -> Result<Vec<User>> {
     let known = sql::lock_all(db).await?;
     match by.user() {
         Some(user) if !known.iter().any(|one| one.id == user) => Err(not_an_operator()),

@@ -1,4 +1,4 @@
-use crate::db::{Session, Writing, changed, on};
+use crate::db::{Session, WriteTx, changed, on};
 use crate::error::Result;
 use crate::id::{UserId, UserUuid};
 use crate::page::{Page, Window};
@@ -32,7 +32,7 @@ pub(crate) async fn is_operator(db: &mut Session, user: UserId) -> Result<bool> 
 }
 
 /// All of them, kept from changing until the use case ends, so that no two remove each other.
-pub(super) async fn lock_all(db: &mut Writing) -> Result<Vec<User>> {
+pub(super) async fn lock_all(db: &mut WriteTx) -> Result<Vec<User>> {
     let sql = db.pick(
         select!("ORDER BY u.id"),
         select!("ORDER BY u.id FOR NO KEY UPDATE OF u"),
@@ -40,7 +40,7 @@ pub(super) async fn lock_all(db: &mut Writing) -> Result<Vec<User>> {
     Ok(on!(db, conn => sqlx::query_as(sql).fetch_all(conn))?)
 }
 
-pub(super) async fn save(db: &mut Writing, user: UserUuid, is_operator: bool) -> Result<()> {
+pub(super) async fn save(db: &mut WriteTx, user: UserUuid, is_operator: bool) -> Result<()> {
     const SQL: &str = "UPDATE app_user SET is_operator = $2 WHERE uuid = $1";
     changed!(db, sqlx::query(SQL).bind(user).bind(is_operator))?;
     Ok(())

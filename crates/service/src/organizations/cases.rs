@@ -6,16 +6,16 @@ use super::{NewOrganization, Organization, OrganizationPatch, PLUGINS_ROOT, Seen
 use crate::access::{Caller, ChangeOrganization, CreateOrganization, DeleteOrganization, Known, ReadOrganization, Who};
 use crate::activity::Entry;
 use crate::cache::{Load, Question};
-use crate::db::Writing;
+use crate::db::WriteTx;
 use crate::error::{Error, Result};
 use crate::id::{OrganizationId, UserId};
 use crate::level::Level;
-use crate::members::Door;
+use crate::members::JoinSource;
 use crate::page::{Page, Window};
 use crate::teams::{self, Team};
 use crate::text::Name;
 use crate::users::{Person, User};
-use crate::{Service, Unchanged, members, pipeline, sso};
+use crate::{Precondition, Service, members, pipeline, sso};
 
 /// After this many taken slugs something other than bad luck is at work.
 const SLUG_TRIES: usize = 10;
@@ -108,11 +108,11 @@ impl Service {
         &self,
         caller: &Caller<ChangeOrganization>,
         patch: &OrganizationPatch,
-        unchanged: Unchanged<'_, Seen>,
+        precondition: Precondition<'_, Seen>,
     ) -> Result<Seen> {
         let mut db = self.write().await?;
         let organization = sql::lock(&mut db, caller.organization).await?;
-        let before = see(&mut db, caller, organization, unchanged).await?;
+        let before = see(&mut db, caller, organization, precondition).await?;
         let mut seen = before.clone();
         seen.organization.change(patch);
         let Some(entry) = Entry::updated(&before.organization, &seen.organization) else {
@@ -128,11 +128,11 @@ impl Service {
     pub async fn delete_organization(
         &self,
         caller: &Caller<DeleteOrganization>,
-        unchanged: Unchanged<'_, Seen>,
+        precondition: Precondition<'_, Seen>,
     ) -> Result<()> {
         let mut db = self.write().await?;
         let organization = sql::lock_to_delete(&mut db, caller.organization).await?;
-        let seen = see(&mut db, caller, organization, unchanged).await?;
+        let seen = see(&mut db, caller, organization, precondition).await?;
         pipeline::not_in_use(&mut db, caller.organization).await?;
         sso::forget_organization(&mut db, caller.organization).await?;
         teams::sql::record_deletion_of_all(&mut db, caller.organization).await?;
@@ -148,10 +148,10 @@ impl Service {
 
 /// Makes sure that an organization, which is locked, is what the caller last saw.
 async fn see<P>(
-    db: &mut Writing,
+    db: &mut WriteTx,
     caller: &Caller<P>,
     organization: Organization,
-    unchanged: Unchanged<'_, Seen>,
+    precondition: Precondition<'_, Seen>,
 ) -> Result<Seen> {
     let mut teams = teams::sql::of_organization(db, organization.id).await?;
     teams.retain(|team| caller.may_see_team(team.id));
@@ -160,7 +160,7 @@ async fn see<P>(
         level: caller.level,
         teams,
     };
-    if !unchanged(&seen) {
+    if !precondition(&seen) {
         return Err(Error::Stale("organization"));
     }
     Ok(seen)
@@ -168,7 +168,7 @@ async fn see<P>(
 
 /// Makes an organization inside a larger use case.
 pub(crate) async fn create(
-    db: &mut Writing,
+    db: &mut WriteTx,
     service: &Service,
     new: &NewOrganization,
     owner: &Person,
@@ -178,7 +178,7 @@ pub(crate) async fn create(
     let name = Name::new(teams::DEFAULT_NAME).expect("the default name is a name");
     let mut team = teams::cases::fresh(db, organization.id, name);
     teams::sql::insert(db, &mut team).await?;
-    let joined = members::join(db, service, organization.id, owner, Level::Owner, Door::Founding).await?;
+    let joined = members::join(db, service, organization.id, owner, Level::Owner, JoinSource::Founding).await?;
     organization.member_count = 1;
     let entries = vec![Entry::created(&organization), Entry::created(&team), joined];
     Ok((
@@ -191,7 +191,7 @@ pub(crate) async fn create(
     ))
 }
 
-fn fresh(db: &Writing, new: &NewOrganization) -> Organization {
+fn fresh(db: &WriteTx, new: &NewOrganization) -> Organization {
     Organization {
         id: OrganizationId(db.uuid()),
         name: new.name.clone(),
@@ -207,7 +207,7 @@ fn fresh(db: &Writing, new: &NewOrganization) -> Organization {
     }
 }
 
-async fn insert_with_free_slug(db: &mut Writing, organization: &mut Organization, founder: UserId) -> Result<()> {
+async fn insert_with_free_slug(db: &mut WriteTx, organization: &mut Organization, founder: UserId) -> Result<()> {
     let plain = organization.slug.clone();
     for _ in 0..SLUG_TRIES {
         if sql::insert(db, organization, founder).await? {

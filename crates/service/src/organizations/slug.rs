@@ -1,6 +1,6 @@
 //! Names for addresses: lower-case ASCII, made once from what people call the thing.
 
-use crate::clock::Chance;
+use crate::clock::RandomSource;
 
 const MOST: usize = 48;
 const SUFFIX_LENGTH: usize = 4;
@@ -19,7 +19,7 @@ pub(super) fn slug(name: &str) -> String {
 }
 
 /// The same with a random end, for a name that is taken.
-pub(super) fn slug_with_suffix(slug: &str, chance: &Chance) -> String {
+pub(super) fn slug_with_suffix(slug: &str, chance: &RandomSource) -> String {
     const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
     let suffix: String = chance
         .bytes::<SUFFIX_LENGTH>()
@@ -51,6 +51,6 @@ mod tests {
     #[test]
     fn a_suffix_keeps_within_the_limit() {
         let long = slug(&"x".repeat(60));
-        assert_eq!(slug_with_suffix(&long, &Chance::seeded(1)).len(), 48);
+        assert_eq!(slug_with_suffix(&long, &RandomSource::seeded(1)).len(), 48);
     }
 }

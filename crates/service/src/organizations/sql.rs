@@ -1,7 +1,7 @@
 use sqlx::QueryBuilder;
 
 use super::Organization;
-use crate::db::{Connection, Session, Writing, answered, changed, on};
+use crate::db::{Connection, Session, WriteTx, answered, changed, on};
 use crate::error::{Error, Result};
 use crate::id::{OrganizationId, UserId};
 use crate::level::Level;
@@ -115,7 +115,7 @@ macro_rules! locked {
 ///
 /// Whoever writes does this first, or [`keep`], and locks what belongs to the organization, and people, after it: in another
 /// order two would wait for each other. Those who only refer to the organization, such as workers, do not wait for it.
-pub(crate) async fn lock(db: &mut Writing, id: OrganizationId) -> Result<Organization> {
+pub(crate) async fn lock(db: &mut WriteTx, id: OrganizationId) -> Result<Organization> {
     // A SQLite session that writes already holds the only write lock.
     let sql = db.pick(locked!(""), locked!(" FOR NO KEY UPDATE"));
     let found = on!(db, conn => sqlx::query_as(sql).bind(id).fetch_optional(conn))?;
@@ -124,7 +124,7 @@ pub(crate) async fn lock(db: &mut Writing, id: OrganizationId) -> Result<Organiz
 
 /// The same for whoever deletes it: nobody refers to it meanwhile. Its members are locked in one order, as two organizations
 /// that are deleted at once may have the same.
-pub(super) async fn lock_to_delete(db: &mut Writing, id: OrganizationId) -> Result<Organization> {
+pub(super) async fn lock_to_delete(db: &mut WriteTx, id: OrganizationId) -> Result<Organization> {
     const MEMBERS: &str = "SELECT u.id FROM app_user u JOIN member m ON m.user_id = u.id WHERE m.organization_id = $1 \
         ORDER BY u.id FOR NO KEY UPDATE OF u";
     let sql = db.pick(locked!(""), locked!(" FOR UPDATE"));
@@ -136,7 +136,7 @@ pub(super) async fn lock_to_delete(db: &mut Writing, id: OrganizationId) -> Resu
 }
 
 /// Keeps the organization from being deleted until the session ends.
-pub(crate) async fn keep(db: &mut Writing, id: OrganizationId) -> Result<()> {
+pub(crate) async fn keep(db: &mut WriteTx, id: OrganizationId) -> Result<()> {
     const SQL: &str = "SELECT 1 FROM organization WHERE id = $1 FOR KEY SHARE";
     if let Connection::Postgres(conn) = db.connection() {
         answered(sqlx::query(SQL).bind(id).execute(conn)).await?;
@@ -145,7 +145,7 @@ pub(crate) async fn keep(db: &mut Writing, id: OrganizationId) -> Result<()> {
 }
 
 /// Stores a new organization, unless its slug is taken.
-pub(super) async fn insert(db: &mut Writing, organization: &Organization, founder: UserId) -> Result<bool> {
+pub(super) async fn insert(db: &mut WriteTx, organization: &Organization, founder: UserId) -> Result<bool> {
     const SQL: &str = "INSERT INTO organization (id, name, slug, plugins_access_level, \
         is_member_join_email_enabled, enforce_2fa, metadata, customer_id, created_at, updated_at, founded_by) \
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9, $10) ON CONFLICT (slug) DO NOTHING";
@@ -167,7 +167,7 @@ pub(super) async fn insert(db: &mut Writing, organization: &Organization, founde
 }
 
 /// What the organization may do with pipeline apps, from now on.
-pub(crate) async fn save_apps_level(db: &mut Writing, organization: &Organization) -> Result<()> {
+pub(crate) async fn save_apps_level(db: &mut WriteTx, organization: &Organization) -> Result<()> {
     const SQL: &str = "UPDATE organization SET plugins_access_level = $2, updated_at = $3 WHERE id = $1";
     changed!(
         db,
@@ -179,7 +179,7 @@ pub(crate) async fn save_apps_level(db: &mut Writing, organization: &Organizatio
     Ok(())
 }
 
-pub(super) async fn save(db: &mut Writing, organization: &Organization) -> Result<()> {
+pub(super) async fn save(db: &mut WriteTx, organization: &Organization) -> Result<()> {
     const SQL: &str = "UPDATE organization SET name = $2, is_member_join_email_enabled = $3, enforce_2fa = $4, \
         updated_at = $5 WHERE id = $1";
     let Organization {
@@ -203,7 +203,7 @@ pub(super) async fn save(db: &mut Writing, organization: &Organization) -> Resul
 }
 
 /// Everything that belongs to the organization goes with it.
-pub(super) async fn delete(db: &mut Writing, id: OrganizationId) -> Result<()> {
+pub(super) async fn delete(db: &mut WriteTx, id: OrganizationId) -> Result<()> {
     changed!(db, sqlx::query("DELETE FROM organization WHERE id = $1").bind(id))?;
     Ok(())
 }

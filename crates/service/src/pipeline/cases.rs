@@ -9,11 +9,11 @@ use super::{App, AppPatch, AppWithFiles, Collection, Fetched, NewApp, Package, e
 use crate::access::{Caller, ChangeApps, ReadApps};
 use crate::activity::Entry;
 use crate::clock::Time;
-use crate::db::{Session, Writing};
+use crate::db::{Session, WriteTx};
 use crate::error::{Error, Result};
 use crate::id::{AppId, OrganizationId};
 use crate::page::{Page, Window};
-use crate::{Service, Unchanged, operators, organizations};
+use crate::{Precondition, Service, operators, organizations};
 
 /// What an organization must be allowed to do, as `plugins_access_level` says it.
 pub(super) const CONFIGURE: i16 = 3;
@@ -134,14 +134,14 @@ impl Service {
         collection: Collection,
         id: AppId,
         patch: &AppPatch,
-        unchanged: Unchanged<'_, App>,
+        precondition: Precondition<'_, App>,
     ) -> Result<App> {
         let known = match &patch.rest.config_schema {
             Some(_) => self.known_secrets(caller, id).await?,
             None => KnownSecrets::default(),
         };
         let mut db = self.write().await?;
-        let (before, level) = lock(&mut db, caller, collection, id, unchanged).await?;
+        let (before, level) = lock(&mut db, caller, collection, id, precondition).await?;
         let mut app = before.clone();
         let offers = sql::versions::offers(&mut db, &app).await?;
         app.change(patch, offers.as_ref())?;
@@ -181,10 +181,10 @@ impl Service {
         caller: &Caller<ChangeApps>,
         collection: Collection,
         id: AppId,
-        unchanged: Unchanged<'_, App>,
+        precondition: Precondition<'_, App>,
     ) -> Result<()> {
         let mut db = self.write().await?;
-        let (app, _) = lock(&mut db, caller, collection, id, unchanged).await?;
+        let (app, _) = lock(&mut db, caller, collection, id, precondition).await?;
         if app.is_global {
             let detail = "this app is there for every organization: set is_global to false first";
             return Err(Error::refused("is_global", detail));
@@ -210,7 +210,7 @@ impl Service {
         };
         let packed = Packed::of(package).await?;
         let mut db = self.write().await?;
-        let (before, level) = lock(&mut db, caller, seen.collection, seen.id, &crate::whatever).await?;
+        let (before, level) = lock(&mut db, caller, seen.collection, seen.id, &crate::no_precondition).await?;
         if before.version != seen.version {
             return Err(source_changed());
         }
@@ -235,7 +235,7 @@ impl Service {
     /// Ends a change of code: what is set up for the app follows it.
     pub(super) async fn switch(
         &self,
-        mut db: Writing,
+        mut db: WriteTx,
         caller: &Caller<ChangeApps>,
         (before, mut app): (&App, App),
         known: &KnownSecrets,
@@ -299,7 +299,7 @@ pub fn source_changed() -> Error {
     }
 }
 
-fn fresh(db: &Writing, collection: Collection, new: &NewApp) -> App {
+fn fresh(db: &WriteTx, collection: Collection, new: &NewApp) -> App {
     App {
         id: AppId(0),
         organization_id: OrganizationId::NONE,
@@ -333,7 +333,7 @@ fn first_check(new: &NewApp, now: Time) -> Option<Time> {
 
 /// Writes down what is said of the code from now on. Where others may run the present version, it becomes another one, and theirs stays
 /// what they approved.
-async fn keep_manifest(db: &mut Writing, before: &App, app: &mut App) -> Result<()> {
+async fn keep_manifest(db: &mut WriteTx, before: &App, app: &mut App) -> Result<()> {
     if app.version == 0 || Manifest::of(before) == Manifest::of(app) {
         return Ok(());
     }
@@ -346,7 +346,7 @@ async fn keep_manifest(db: &mut Writing, before: &App, app: &mut App) -> Result<
     limits::fit_code(db, app).await
 }
 
-async fn store(db: &mut Writing, app: &App, packed: &Packed) -> Result<()> {
+async fn store(db: &mut WriteTx, app: &App, packed: &Packed) -> Result<()> {
     hosts::check(
         "source__plugin.json",
         packed.offers.hosts.as_deref().unwrap_or_default(),
@@ -358,20 +358,20 @@ async fn store(db: &mut Writing, app: &App, packed: &Packed) -> Result<()> {
 
 /// An app for all organizations runs with what each of them entrusts to it: that it exists, and what others are offered as its next
 /// version, is decided by those who run the instance.
-pub(super) async fn publish(db: &mut Writing, caller: &Caller<ChangeApps>, level: i16) -> Result<()> {
+pub(super) async fn publish(db: &mut WriteTx, caller: &Caller<ChangeApps>, level: i16) -> Result<()> {
     grant(level, ROOT)?;
     operators::may_publish(db, caller).await
 }
 
 /// What everybody can use from now on outlasts an open browser that somebody found. New versions wait for consent anyway.
-async fn publish_first(db: &mut Writing, caller: &Caller<ChangeApps>, level: i16) -> Result<()> {
+async fn publish_first(db: &mut WriteTx, caller: &Caller<ChangeApps>, level: i16) -> Result<()> {
     caller.expect_recent_proof(db.now)?;
     publish(db, caller, level).await
 }
 
 /// An app for all becomes its organization's own again. What others have set up for it, secrets included, is theirs: it is not taken
 /// from them.
-async fn take_back(db: &mut Writing, caller: &Caller<ChangeApps>, app: &App) -> Result<()> {
+async fn take_back(db: &mut WriteTx, caller: &Caller<ChangeApps>, app: &App) -> Result<()> {
     operators::may_publish(db, caller).await?;
     // From here on nobody begins to use it.
     sql::apps::lock(db, app.id).await?;
@@ -425,17 +425,17 @@ pub(super) fn own(caller: &Caller<ChangeApps>, app: &App) -> Result<()> {
 
 /// The same, kept from changing until the use case ends, with what the organization may do.
 pub(super) async fn lock(
-    db: &mut Writing,
+    db: &mut WriteTx,
     caller: &Caller<ChangeApps>,
     collection: Collection,
     id: AppId,
-    unchanged: Unchanged<'_, App>,
+    precondition: Precondition<'_, App>,
 ) -> Result<(App, i16)> {
     let organization = organizations::sql::lock(db, caller.organization).await?;
     grant(organization.plugins_access_level, INSTALL)?;
     let app = find(db, caller, collection, id).await?;
     own(caller, &app)?;
-    if !unchanged(&app) {
+    if !precondition(&app) {
         return Err(Error::Stale("app"));
     }
     Ok((app, organization.plugins_access_level))

@@ -16,11 +16,11 @@ use crate::access::{Caller, ChangeApps, ReadApps, Who};
 use crate::activity::{self, Entry, Recorded};
 use crate::batch_exports::destination::merge;
 use crate::clock::Time;
-use crate::db::Writing;
+use crate::db::WriteTx;
 use crate::error::{Error, Result};
 use crate::id::{AppConfigId, AppId, OrganizationId, TeamId};
 use crate::page::{Page, Window};
-use crate::{Service, Unchanged, organizations, teams};
+use crate::{Precondition, Service, organizations, teams};
 
 #[derive(Debug, Clone, Serialize)]
 pub struct AppConfig {
@@ -235,14 +235,14 @@ impl Service {
         app: AppId,
         id: AppConfigId,
         patch: &ConfigPatch,
-        unchanged: Unchanged<'_, AppConfig>,
+        precondition: Precondition<'_, AppConfig>,
     ) -> Result<AppConfig> {
         let mut db = self.write().await?;
         // What all of them have together is counted.
         sql::configs::lock_organization(&mut db, caller.organization).await?;
         allow(&mut db, caller, CONFIGURE).await?;
         let app = find(&mut db, caller, collection, app).await?;
-        let before = lock(&mut db, caller, app.id, id, unchanged).await?;
+        let before = lock(&mut db, caller, app.id, id, precondition).await?;
         let app = as_approved(&mut db, app, &before).await?;
         let mut config = before.clone();
         self.change_config(&mut db, &app, &mut config, patch)?;
@@ -273,19 +273,19 @@ impl Service {
         collection: Collection,
         app: AppId,
         id: AppConfigId,
-        unchanged: Unchanged<'_, AppConfig>,
+        precondition: Precondition<'_, AppConfig>,
     ) -> Result<()> {
         let mut db = self.write().await?;
         allow(&mut db, caller, CONFIGURE).await?;
         let app = find(&mut db, caller, collection, app).await?;
-        let config = lock(&mut db, caller, app.id, id, unchanged).await?;
+        let config = lock(&mut db, caller, app.id, id, precondition).await?;
         sql::configs::delete(&mut db, &config).await?;
         let entry = Entry::deleted(&config).named("config_deleted");
         db.commit(&caller.who, &[entry]).await
     }
 
     /// Applies a change and makes sure that the whole fits what the app asks for.
-    fn change_config(&self, db: &mut Writing, app: &App, config: &mut AppConfig, patch: &ConfigPatch) -> Result<()> {
+    fn change_config(&self, db: &mut WriteTx, app: &App, config: &mut AppConfig, patch: &ConfigPatch) -> Result<()> {
         let stored = self.config_secrets(config)?;
         let values = merge(config.config.clone(), stored.clone());
         let before = Target::new(app, config.allowed_hosts.clone(), values);
@@ -357,7 +357,7 @@ impl Service {
     }
 
     /// Makes what a configuration waits for fit what the code offers, and saves it.
-    pub(super) async fn follow_code(&self, db: &mut Writing, app: &App, config: &mut AppConfig) -> Result<()> {
+    pub(super) async fn follow_code(&self, db: &mut WriteTx, app: &App, config: &mut AppConfig) -> Result<()> {
         let app = as_run(db, app.clone()).await?;
         config.wait_for(&app, db.now);
         sql::configs::save(db, config).await?;
@@ -390,7 +390,7 @@ impl Service {
     /// looked at now: everybody who writes waits for this.
     pub(super) async fn settle_configs(
         &self,
-        db: &mut Writing,
+        db: &mut WriteTx,
         who: &Who,
         (before, app): (&App, &App),
         known: &KnownSecrets,
@@ -431,7 +431,7 @@ impl Service {
     /// What the app calls a secret now is kept as one from now on. What it no longer calls one is deleted: it must not be shown.
     pub(super) async fn encrypt_by_schema(
         &self,
-        db: &mut Writing,
+        db: &mut WriteTx,
         app: &App,
         config: &mut AppConfig,
     ) -> Result<Option<Entry>> {
@@ -465,7 +465,7 @@ impl Service {
     /// there by now.
     fn put(
         &self,
-        db: &mut Writing,
+        db: &mut WriteTx,
         app: &App,
         config: &mut AppConfig,
         (open, secrets): Split,
@@ -488,17 +488,17 @@ pub(super) fn seen<P>(caller: &Caller<P>, app: AppId, config: Option<AppConfig>)
 }
 
 pub(super) async fn lock(
-    db: &mut Writing,
+    db: &mut WriteTx,
     caller: &Caller<ChangeApps>,
     app: AppId,
     id: AppConfigId,
-    unchanged: Unchanged<'_, AppConfig>,
+    precondition: Precondition<'_, AppConfig>,
 ) -> Result<AppConfig> {
     organizations::sql::lock(db, caller.organization).await?;
     let config = sql::configs::lock(db, id).await?;
     let config = config.filter(|config| config.organization_id == caller.organization);
     let config = seen(caller, app, config)?;
-    if !unchanged(&config) {
+    if !precondition(&config) {
         return Err(Error::Stale("configuration"));
     }
     Ok(config)

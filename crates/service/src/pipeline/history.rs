@@ -61,7 +61,7 @@ impl Service {
     ) -> Result<(App, Difference)> {
         let known = self.known_secrets(caller, id).await?;
         let mut db = self.write().await?;
-        let (before, level) = lock(&mut db, caller, collection, id, &crate::whatever).await?;
+        let (before, level) = lock(&mut db, caller, collection, id, &crate::no_precondition).await?;
         let kept = sql::versions::of_app(&mut db, id).await?;
         let is_wanted = |number: i64| wanted.map_or(number < before.version, |wanted| number == wanted);
         let Some(VersionName {

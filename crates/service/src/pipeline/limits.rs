@@ -5,7 +5,7 @@
 use serde_json::{Map, Value};
 
 use super::{App, AppConfig, Collection, schema, sql};
-use crate::db::{Session, Writing};
+use crate::db::{Session, WriteTx};
 use crate::error::{Error, Result};
 use crate::id::OrganizationId;
 
@@ -133,7 +133,7 @@ pub(super) fn config_size(config: &AppConfig) -> i64 {
 }
 
 /// Whether all apps of the organization, which is locked, fit together, now that this one is saved. One that has not grown does.
-pub(super) async fn fit_apps(db: &mut Writing, before: Option<&App>, app: &App) -> Result<()> {
+pub(super) async fn fit_apps(db: &mut WriteTx, before: Option<&App>, app: &App) -> Result<()> {
     let has_grown = app_size(app) > before.map_or(0, app_size);
     if !has_grown || sql::apps::size_of_all(db, app.organization_id).await? <= MOST_APP_BYTES {
         return Ok(());
@@ -146,7 +146,7 @@ pub(super) async fn fit_apps(db: &mut Writing, before: Option<&App>, app: &App) 
 }
 
 /// The same for configurations.
-pub(super) async fn fit_configs(db: &mut Writing, before: Option<&AppConfig>, config: &AppConfig) -> Result<()> {
+pub(super) async fn fit_configs(db: &mut WriteTx, before: Option<&AppConfig>, config: &AppConfig) -> Result<()> {
     let has_grown = config_size(config) > before.map_or(0, config_size);
     if !has_grown || sql::configs::size_of_all(db, config.organization_id).await? <= MOST_CONFIG_BYTES {
         return Ok(());
@@ -159,7 +159,7 @@ pub(super) async fn fit_configs(db: &mut Writing, before: Option<&AppConfig>, co
 }
 
 /// Makes room for the code that was just stored: the oldest versions of the organization's apps go that nobody runs.
-pub(super) async fn fit_code(db: &mut Writing, app: &App) -> Result<()> {
+pub(super) async fn fit_code(db: &mut WriteTx, app: &App) -> Result<()> {
     let mut size = sql::versions::size_of_all(db, app.organization_id).await?;
     if size <= MOST_CODE_BYTES {
         return Ok(());

@@ -8,7 +8,7 @@ use super::{AppConfig, Collection, sql};
 use crate::Service;
 use crate::access::{Caller, ReadApps};
 use crate::clock::Time;
-use crate::db::Writing;
+use crate::db::WriteTx;
 use crate::error::Result;
 use crate::id::{AppConfigId, AppId};
 use crate::page::{Page, Window};
@@ -143,7 +143,7 @@ impl Service {
     }
 }
 
-pub(super) async fn say(db: &mut Writing, config: &AppConfig, level: Level, message: &str) -> Result<()> {
+pub(super) async fn say(db: &mut WriteTx, config: &AppConfig, level: Level, message: &str) -> Result<()> {
     let entry = AppLog {
         source: Source::System,
         level,
@@ -155,7 +155,7 @@ pub(super) async fn say(db: &mut Writing, config: &AppConfig, level: Level, mess
 }
 
 /// Counts what was just written. Now and then the oldest lines go, if there are too many.
-async fn count_lines(db: &mut Writing, config: &AppConfig, written: i64) -> Result<()> {
+async fn count_lines(db: &mut WriteTx, config: &AppConfig, written: i64) -> Result<()> {
     let counted = sql::usage::add_lines(db, config.id, written).await?;
     if counted / LOOK_AFTER == (counted - written) / LOOK_AFTER {
         return Ok(());
@@ -175,7 +175,7 @@ async fn count_lines(db: &mut Writing, config: &AppConfig, written: i64) -> Resu
     sql::usage::set_lines(db, config.id, lines - beyond).await
 }
 
-async fn write(db: &mut Writing, config: &AppConfig, entry: &AppLog) -> Result<()> {
+async fn write(db: &mut WriteTx, config: &AppConfig, entry: &AppLog) -> Result<()> {
     let message: String = entry.message.chars().filter(|&c| c != '\0').take(LONGEST).collect();
     sql::logs::insert(db, config, entry, &message).await
 }

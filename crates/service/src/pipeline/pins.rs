@@ -11,7 +11,7 @@ use super::{App, AppConfig, Collection, Derived, Difference, Files, empty_object
 use crate::Service;
 use crate::access::{Caller, ChangeApps, ReadApps};
 use crate::activity::{Change, Entry};
-use crate::db::{Session, Writing};
+use crate::db::{Session, WriteTx};
 use crate::error::{Error, Result};
 use crate::id::{AppConfigId, AppId};
 
@@ -83,7 +83,7 @@ impl Service {
         let mut db = self.write().await?;
         allow(&mut db, caller, CONFIGURE).await?;
         // Whoever changes the app's code locks all its configurations: from here on it stays what it is.
-        let before = lock(&mut db, caller, app, id, &crate::whatever).await?;
+        let before = lock(&mut db, caller, app, id, &crate::no_precondition).await?;
         let app = find(&mut db, caller, collection, app).await?;
         if app.version != version {
             return Err(version_changed(app.version));
@@ -150,7 +150,7 @@ pub(super) fn shown_changes(before: &App, app: &App) -> Vec<Change> {
 
 /// Tells those who use an app of others that it has another version now, or is shown otherwise.
 pub(super) async fn tell(
-    db: &mut Writing,
+    db: &mut WriteTx,
     app: &App,
     config: &AppConfig,
     is_new_version: bool,
@@ -165,7 +165,7 @@ pub(super) async fn tell(
     Ok(entry)
 }
 
-async fn tell_version(db: &mut Writing, app: &App, config: &AppConfig) -> Result<Entry> {
+async fn tell_version(db: &mut WriteTx, app: &App, config: &AppConfig) -> Result<Entry> {
     let message = format!(
         "The app has version {} now. This configuration goes on with version {}, which was approved here, until somebody reviews and \
          takes the other one.",

@@ -3,7 +3,7 @@
 use super::sql::usage::Usage;
 use super::{AppConfig, sql};
 use crate::Service;
-use crate::db::Writing;
+use crate::db::WriteTx;
 use crate::error::{Error, Result};
 
 const MOST_KEYS: i64 = 10_000;
@@ -52,7 +52,7 @@ impl Service {
 }
 
 /// What makes nothing larger is never refused.
-async fn check_room(db: &mut Writing, usage: &Usage, keys: i64, bytes: i64) -> Result<()> {
+async fn check_room(db: &mut WriteTx, usage: &Usage, keys: i64, bytes: i64) -> Result<()> {
     let full = |detail: String| Err(Error::refused("storage_full", detail));
     if keys > 0 && usage.storage_keys + keys > MOST_KEYS {
         return full(format!("an app keeps at most {MOST_KEYS} keys"));

@@ -9,7 +9,7 @@ use super::work::{LEASE, Runnable};
 use super::{AppConfig, logs, sql};
 use crate::Service;
 use crate::clock::Time;
-use crate::db::Writing;
+use crate::db::WriteTx;
 use crate::error::{Error, Result};
 use crate::id::{AppTaskId, OrganizationId, WorkerId};
 use crate::rotation::{Rotation, Round};
@@ -218,7 +218,7 @@ impl Service {
 
 impl Waiting {
     /// Takes it from the queue: nobody carries it out.
-    async fn forget(&self, db: &mut Writing) -> Result<()> {
+    async fn forget(&self, db: &mut WriteTx) -> Result<()> {
         sql::tasks::delete(db, self.id).await?;
         match self.kind {
             TaskKind::Job => sql::usage::add_payload(db, self.config, -job_size(&self.name, &self.payload)).await,
@@ -231,7 +231,7 @@ fn job_size(name: &str, payload: &str) -> i64 {
     i64::try_from(name.len() + payload.len()).unwrap_or(i64::MAX)
 }
 
-async fn check_room(db: &mut Writing, config: &AppConfig, bytes: i64) -> Result<()> {
+async fn check_room(db: &mut WriteTx, config: &AppConfig, bytes: i64) -> Result<()> {
     let usage = sql::usage::lock(db, config.id).await?;
     let usage = usage.ok_or(Error::NotFound("configuration"))?;
     let full = |whose: &str, most: i64| {
@@ -248,7 +248,7 @@ async fn check_room(db: &mut Writing, config: &AppConfig, bytes: i64) -> Result<
 }
 
 /// Counts one more job, and tells when it may be done at the earliest: at once, unless there were too many lately.
-async fn count_job(db: &mut Writing, config: &AppConfig) -> Result<Time> {
+async fn count_job(db: &mut WriteTx, config: &AppConfig) -> Result<Time> {
     let now = db.now;
     let until = sql::configs::lock_jobs_until(db, config.id).await?;
     let until = until.map_or(now, |until| until.max(now));
@@ -258,7 +258,7 @@ async fn count_job(db: &mut Writing, config: &AppConfig) -> Result<Time> {
 
 /// Makes the schedules of these configurations what the code offers, as long as they are on: by one statement for each of its functions,
 /// however many configurations there are.
-pub(super) async fn schedule(db: &mut Writing, configs: Configs, names: &[&str]) -> Result<()> {
+pub(super) async fn schedule(db: &mut WriteTx, configs: Configs, names: &[&str]) -> Result<()> {
     let now = db.now;
     for name in SCHEDULED {
         if names.contains(&name) {

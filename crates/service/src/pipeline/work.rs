@@ -11,10 +11,10 @@ use crate::Service;
 use crate::access::Who;
 use crate::activity::Entry;
 use crate::clock::Time;
-use crate::db::Writing;
+use crate::db::WriteTx;
 use crate::error::Result;
 use crate::id::{AppConfigId, OrganizationId, TeamId, WorkerId};
-use crate::mail::{self, Letter};
+use crate::mail::{self, EmailMessage};
 use crate::{members, organizations};
 
 /// Whoever holds something and is not heard of for this long has lost it to others.
@@ -217,18 +217,18 @@ impl Service {
         sql::versions::code(&mut self.core.store.read().await?, &runnable.app).await
     }
 
-    async fn tell_of_end(&self, db: &mut Writing, config: &AppConfig) -> Result<()> {
+    async fn tell_of_end(&self, db: &mut WriteTx, config: &AppConfig) -> Result<()> {
         let error = config.latest_error.clone().unwrap_or_default();
         let message = format!("The app failed again and again and was switched off. The latest error: {error}");
         logs::say(db, config, Level::Error, &message).await?;
-        let letter = Letter::AppDisabled {
+        let email = EmailMessage::AppDisabled {
             organization: organizations::sql::name(db, config.organization_id).await?,
             app: config.app_name.clone(),
             error,
         };
         let admins = members::administrators(db, config.organization_id).await?;
         let addresses = admins.into_iter().map(|user| user.email).collect();
-        mail::notify(db, &self.core.instance, config.organization_id, &letter, addresses).await
+        mail::notify(db, &self.core.instance, config.organization_id, &email, addresses).await
     }
 
     /// None: there is no code to run. Nobody waits for this before the writer.

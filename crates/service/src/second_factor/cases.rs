@@ -3,7 +3,7 @@ use auth::totp::{self, Secret};
 use super::{Confirmed, SetUp, sql};
 use crate::access::Who;
 use crate::activity::Entry;
-use crate::db::Writing;
+use crate::db::WriteTx;
 use crate::error::{Error, Result};
 use crate::id::UserId;
 use crate::sessions::{self, SignedIn};
@@ -119,7 +119,7 @@ impl Service {
 
 /// Takes a code of the authenticator or a backup code, each once. Tells how to call the sign-in, or `None`.
 pub(crate) async fn accept(
-    db: &mut Writing,
+    db: &mut WriteTx,
     instance: &Instance,
     user: &User,
     code: &str,
@@ -134,7 +134,7 @@ pub(crate) async fn accept(
     Ok(is_backup.then_some("logged_in_with_backup_code"))
 }
 
-async fn accept_code(db: &mut Writing, instance: &Instance, user: UserId, code: &str) -> Result<bool> {
+async fn accept_code(db: &mut WriteTx, instance: &Instance, user: UserId, code: &str) -> Result<bool> {
     let Some(sql::Totp { secret, last_step }) = sql::lock(db, user).await? else {
         return Ok(false);
     };
@@ -152,7 +152,7 @@ async fn accept_code(db: &mut Writing, instance: &Instance, user: UserId, code: 
     }
 }
 
-async fn replace_backup_codes(db: &mut Writing, user: UserId) -> Result<Vec<String>> {
+async fn replace_backup_codes(db: &mut WriteTx, user: UserId) -> Result<Vec<String>> {
     let codes = db.recovery_codes();
     sql::delete_backup_codes(db, user).await?;
     for code in &codes {
@@ -161,7 +161,7 @@ async fn replace_backup_codes(db: &mut Writing, user: UserId) -> Result<Vec<Stri
     Ok(codes)
 }
 
-async fn oneself(db: &mut Writing, person: &SignedIn) -> Result<User> {
+async fn oneself(db: &mut WriteTx, person: &SignedIn) -> Result<User> {
     users::sql::by_ids(db, &[person.user])
         .await?
         .pop()

@@ -5,7 +5,7 @@ use crate::Service;
 use crate::access::{Origin, Request, Who};
 use crate::activity::Entry;
 use crate::clock::Time;
-use crate::db::{Writing, caller};
+use crate::db::{WriteTx, caller};
 use crate::error::{Error, Result};
 use crate::id::{OrganizationId, SessionId};
 use crate::users::{self, User};
@@ -57,7 +57,7 @@ impl SignedIn {
 }
 
 /// Opens a session inside a larger use case. The token is shown once, to the browser.
-pub(crate) async fn open(db: &mut Writing, user: &User, opening: Opening) -> Result<String> {
+pub(crate) async fn open(db: &mut WriteTx, user: &User, opening: Opening) -> Result<String> {
     let token = new_token(db);
     let row = sql::Row {
         id: SessionId(db.uuid()),
@@ -79,20 +79,20 @@ pub(crate) async fn open(db: &mut Writing, user: &User, opening: Opening) -> Res
 }
 
 /// Gives a session another secret: whoever knew the old one is left behind when it comes to mean more.
-pub(crate) async fn renew(db: &mut Writing, session: SessionId, has_second_factor: bool) -> Result<String> {
+pub(crate) async fn renew(db: &mut WriteTx, session: SessionId, has_second_factor: bool) -> Result<String> {
     let token = new_token(db);
     sql::renew(db, session, &auth::key::hash(&token), has_second_factor).await?;
     Ok(token)
 }
 
 /// The same for somebody who has confirmed that it is them.
-pub(crate) async fn confirm(db: &mut Writing, session: SessionId) -> Result<String> {
+pub(crate) async fn confirm(db: &mut WriteTx, session: SessionId) -> Result<String> {
     let token = new_token(db);
     sql::confirm(db, session, &auth::key::hash(&token)).await?;
     Ok(token)
 }
 
-fn new_token(db: &Writing) -> String {
+fn new_token(db: &WriteTx) -> String {
     auth::key::new_token("hgs_", db.chance.bytes())
 }
 
@@ -173,7 +173,7 @@ impl Service {
     }
 }
 
-async fn ended(db: &mut Writing, person: &SignedIn) -> Result<Vec<Entry>> {
+async fn ended(db: &mut WriteTx, person: &SignedIn) -> Result<Vec<Entry>> {
     let user = users::sql::by_ids(db, &[person.user]).await?;
     Ok(user.iter().map(|user| Entry::happened(user, "session_ended")).collect())
 }

@@ -2,7 +2,7 @@ use auth::key::SecretHash;
 
 use super::Listed;
 use crate::clock::Time;
-use crate::db::{Session, Writing, changed, on};
+use crate::db::{Session, WriteTx, changed, on};
 use crate::error::Result;
 use crate::id::{OrganizationId, SessionId, UserId, UserUuid};
 use crate::level::Level;
@@ -20,7 +20,7 @@ pub(super) struct Row {
     pub(super) user_agent: String,
 }
 
-pub(super) async fn insert(db: &mut Writing, row: &Row) -> Result<()> {
+pub(super) async fn insert(db: &mut WriteTx, row: &Row) -> Result<()> {
     const SQL: &str = "INSERT INTO session (id, user_id, secret_hash, created_at, last_used_at, expires_at, method, \
         has_second_factor, organization_id, address, user_agent) VALUES ($1, $2, $3, $4, $4, $5, $6, $7, $8, $9, $10)";
     let now = db.now;
@@ -103,14 +103,14 @@ pub(crate) async fn is_there(db: &mut Session, id: SessionId) -> Result<bool> {
     Ok(found.is_some())
 }
 
-pub(super) async fn touch(db: &mut Writing, id: SessionId) -> Result<()> {
+pub(super) async fn touch(db: &mut WriteTx, id: SessionId) -> Result<()> {
     const SQL: &str = "UPDATE session SET last_used_at = $2 WHERE id = $1";
     let now = db.now;
     changed!(db, sqlx::query(SQL).bind(id).bind(now))?;
     Ok(())
 }
 
-pub(super) async fn renew(db: &mut Writing, id: SessionId, hash: &SecretHash, has_second_factor: bool) -> Result<()> {
+pub(super) async fn renew(db: &mut WriteTx, id: SessionId, hash: &SecretHash, has_second_factor: bool) -> Result<()> {
     const SQL: &str = "UPDATE session SET secret_hash = $2, has_second_factor = $3 WHERE id = $1";
     changed!(
         db,
@@ -119,14 +119,14 @@ pub(super) async fn renew(db: &mut Writing, id: SessionId, hash: &SecretHash, ha
     Ok(())
 }
 
-pub(super) async fn confirm(db: &mut Writing, id: SessionId, hash: &SecretHash) -> Result<()> {
+pub(super) async fn confirm(db: &mut WriteTx, id: SessionId, hash: &SecretHash) -> Result<()> {
     const SQL: &str = "UPDATE session SET secret_hash = $2, proven_at = $3 WHERE id = $1";
     let now = db.now;
     changed!(db, sqlx::query(SQL).bind(id).bind(hash.as_slice()).bind(now))?;
     Ok(())
 }
 
-pub(super) async fn delete(db: &mut Writing, hash: &SecretHash) -> Result<()> {
+pub(super) async fn delete(db: &mut WriteTx, hash: &SecretHash) -> Result<()> {
     changed!(
         db,
         sqlx::query("DELETE FROM session WHERE secret_hash = $1").bind(hash.as_slice())
@@ -134,25 +134,25 @@ pub(super) async fn delete(db: &mut Writing, hash: &SecretHash) -> Result<()> {
     Ok(())
 }
 
-pub(super) async fn delete_one(db: &mut Writing, user: UserId, id: SessionId) -> Result<bool> {
+pub(super) async fn delete_one(db: &mut WriteTx, user: UserId, id: SessionId) -> Result<bool> {
     const SQL: &str = "DELETE FROM session WHERE user_id = $1 AND id = $2";
     Ok(changed!(db, sqlx::query(SQL).bind(user).bind(id))? > 0)
 }
 
 /// All sessions of somebody but the one to keep, if there is one to keep.
-pub(crate) async fn delete_others(db: &mut Writing, user: UserId, kept: Option<SessionId>) -> Result<()> {
+pub(crate) async fn delete_others(db: &mut WriteTx, user: UserId, kept: Option<SessionId>) -> Result<()> {
     const SQL: &str = "DELETE FROM session WHERE user_id = $1 AND id <> $2";
     let kept = kept.unwrap_or(SessionId(uuid::Uuid::nil()));
     changed!(db, sqlx::query(SQL).bind(user).bind(kept))?;
     Ok(())
 }
 
-pub(crate) async fn delete_of_user(db: &mut Writing, user: UserId) -> Result<()> {
+pub(crate) async fn delete_of_user(db: &mut WriteTx, user: UserId) -> Result<()> {
     delete_others(db, user, None).await
 }
 
 /// Those that an organization's identity provider opened for somebody.
-pub(crate) async fn delete_vouched(db: &mut Writing, user: UserId, organization: OrganizationId) -> Result<()> {
+pub(crate) async fn delete_vouched(db: &mut WriteTx, user: UserId, organization: OrganizationId) -> Result<()> {
     const SQL: &str = "DELETE FROM session WHERE user_id = $1 AND organization_id = $2 AND method <> 'recovery_code'";
     changed!(db, sqlx::query(SQL).bind(user).bind(organization))?;
     Ok(())
@@ -160,14 +160,14 @@ pub(crate) async fn delete_vouched(db: &mut Writing, user: UserId, organization:
 
 /// Sessions of people with addresses on a domain that were opened in another way than the one that counts from now on.
 /// What an owner opened with a recovery code stays: it is for when nothing else works.
-pub(crate) async fn delete_of_domain(db: &mut Writing, domain: &str, method: &str) -> Result<()> {
+pub(crate) async fn delete_of_domain(db: &mut WriteTx, domain: &str, method: &str) -> Result<()> {
     const SQL: &str = "DELETE FROM session WHERE method <> $2 AND method <> 'recovery_code' \
         AND user_id IN (SELECT id FROM app_user WHERE email_key LIKE $1)";
     changed!(db, sqlx::query(SQL).bind(Email::keys_on(domain)).bind(method))?;
     Ok(())
 }
 
-pub(super) async fn delete_over(db: &mut Writing) -> Result<u64> {
+pub(super) async fn delete_over(db: &mut WriteTx) -> Result<u64> {
     let now = db.now;
     Ok(changed!(
         db,
@@ -176,7 +176,7 @@ pub(super) async fn delete_over(db: &mut Writing) -> Result<u64> {
 }
 
 /// All but so many of the newest. The one that was just opened stays, whatever the clock says.
-pub(super) async fn delete_oldest(db: &mut Writing, user: UserId, opened: SessionId, most: i64) -> Result<()> {
+pub(super) async fn delete_oldest(db: &mut WriteTx, user: UserId, opened: SessionId, most: i64) -> Result<()> {
     // Ids are time-ordered.
     const SQL: &str = "DELETE FROM session WHERE user_id = $1 AND id <> $2 AND id <= \
         (SELECT id FROM session WHERE user_id = $1 ORDER BY id DESC LIMIT 1 OFFSET $3)";

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use super::password::wrong_credentials;
 use super::{Tried, count_attempt, uncount_attempt};
 use crate::activity::Entry;
-use crate::db::Writing;
+use crate::db::WriteTx;
 use crate::error::{Error, Result};
 use crate::sessions::{self, SignedIn};
 use crate::text::Email;
@@ -73,7 +73,7 @@ impl Service {
     }
 
     /// Takes a code, in the transaction of what it is given for: a dry run uses none up.
-    async fn expect_code(&self, user: &User, code: &str) -> Result<Writing> {
+    async fn expect_code(&self, user: &User, code: &str) -> Result<WriteTx> {
         let email = address(user)?;
         let mut db = self.write().await?;
         count_attempt(&mut db, &Tried::inside(&email)).await?;

@@ -5,7 +5,7 @@ use super::{CHALLENGE, KNOWN_FOR, LOCK, MEMORY, MOST_FAILURES, MOST_FROM_ANYWHER
 use crate::access::{Request, Who};
 use crate::activity::Entry;
 use crate::clock::Time;
-use crate::db::Writing;
+use crate::db::WriteTx;
 use crate::error::{Error, Result};
 use crate::sessions::{self, Opening};
 use crate::text::Email;
@@ -178,7 +178,7 @@ impl<'a> Tried<'a> {
 
 /// Counts an attempt against the address that is tried, from where it is tried, before anything is compared: of many that come
 /// at once, no more are looked at than may fail. One that succeeds is taken back.
-pub(crate) async fn count_attempt(db: &mut Writing, tried: &Tried<'_>) -> Result<()> {
+pub(crate) async fn count_attempt(db: &mut WriteTx, tried: &Tried<'_>) -> Result<()> {
     let now = db.now;
     sql::forget_old_failures(db, now - MEMORY).await?;
     refuse_locked(db, tried).await?;
@@ -193,7 +193,7 @@ pub(crate) async fn count_attempt(db: &mut Writing, tried: &Tried<'_>) -> Result
 }
 
 /// Whatever the failures were: each lock holds for all of signing in.
-async fn refuse_locked(db: &mut Writing, tried: &Tried<'_>) -> Result<()> {
+async fn refuse_locked(db: &mut WriteTx, tried: &Tried<'_>) -> Result<()> {
     let now = db.now;
     let counters = tried.counters().into_iter().map(|(counted, _)| counted);
     for counted in counters.chain([inside(tried.email)]) {
@@ -211,7 +211,7 @@ fn expect_unlocked(locked_until: Option<Time>, now: Time) -> Result<()> {
 }
 
 /// The attempt that was counted was none of a guesser's.
-pub(crate) async fn uncount_attempt(db: &mut Writing, tried: &Tried<'_>) -> Result<()> {
+pub(crate) async fn uncount_attempt(db: &mut WriteTx, tried: &Tried<'_>) -> Result<()> {
     for (counted, most) in tried.counters() {
         sql::take_failure_back(db, &counted, most).await?;
     }
@@ -220,7 +220,7 @@ pub(crate) async fn uncount_attempt(db: &mut Writing, tried: &Tried<'_>) -> Resu
 
 /// Somebody has proven to be the one whose account it is: forgets the failures, and with them the lock, and remembers from
 /// where they came.
-pub(crate) async fn unlock(db: &mut Writing, email: &Email, from: Option<IpAddr>) -> Result<()> {
+pub(crate) async fn unlock(db: &mut WriteTx, email: &Email, from: Option<IpAddr>) -> Result<()> {
     let network = from.map(|address| account_and_network(email, address));
     for counted in [inside(email), anywhere(email)].into_iter().chain(network) {
         sql::forget_failures(db, &counted).await?;

@@ -6,7 +6,7 @@ use crate::Service;
 use crate::access::{Caller, MakeRecoveryCodes, Request, Who};
 use crate::activity::Entry;
 use crate::error::{Error, Result};
-use crate::mail::{self, Letter};
+use crate::mail::{self, EmailMessage};
 use crate::sessions::{self, Opening};
 use crate::text::Email;
 use crate::users::{self, User};
@@ -56,14 +56,14 @@ impl Service {
         let (_, user) = taken.ok_or_else(wrong_code)?;
         let found = users::sql::by_ids(&mut db, &[user]).await?.pop();
         let user = found.ok_or_else(wrong_credentials)?;
-        let letter = Letter::RecoveryCodeUsed {
+        let email = EmailMessage::RecoveryCodeUsed {
             organization: organization.name.to_string(),
             owner: user.email.clone(),
             address: request.origin.address_text(),
             at: db.now,
         };
         let owners = members::proven_owners(&mut db, organization.id, user.id).await?;
-        mail::notify(&mut db, &self.core.instance, organization.id, &letter, owners).await?;
+        mail::notify(&mut db, &self.core.instance, organization.id, &email, owners).await?;
         let opening = Opening {
             method: "recovery_code",
             has_second_factor: true,

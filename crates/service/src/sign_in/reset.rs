@@ -9,10 +9,10 @@ use super::password::{unlock, wrong_credentials};
 use super::sql;
 use crate::access::{Request, Who};
 use crate::activity::Entry;
-use crate::db::Writing;
+use crate::db::WriteTx;
 use crate::error::{Error, Result};
 use crate::limits::{self, Action, Subject};
-use crate::mail::{self, Letter, Post};
+use crate::mail::{self, EmailMessage, OutboxEntry};
 use crate::sessions::{self, SignedIn};
 use crate::text::Email;
 use crate::users::{self, User};
@@ -80,7 +80,7 @@ impl Service {
     }
 
     /// Posts a link, if there is an account that it can be for.
-    async fn post_reset(&self, db: &mut Writing, email: &str) -> Result<Option<Entry>> {
+    async fn post_reset(&self, db: &mut WriteTx, email: &str) -> Result<Option<Entry>> {
         let Ok(email) = Email::new(email) else { return Ok(None) };
         let Some(user) = users::sql::by_email(db, &email).await? else {
             return Ok(None);
@@ -94,8 +94,8 @@ impl Service {
         sql::delete_resets(db, user.id).await?;
         sql::insert_reset(db, &auth::key::hash(&token), user.id, expires_at).await?;
         let link = format!("{}/reset/{token}/", self.core.instance.site_url);
-        let letter = Letter::PasswordReset { link, expires_at };
-        mail::post(db, &self.core.instance, vec![Post::new(&user.email, letter)]).await?;
+        let email = EmailMessage::PasswordReset { link, expires_at };
+        mail::post(db, &self.core.instance, vec![OutboxEntry::new(&user.email, email)]).await?;
         Ok(Some(Entry::happened(&user, "password_reset_asked")))
     }
 
@@ -179,9 +179,9 @@ fn place(id: Uuid) -> String {
     format!("password_reset_request/{id}/email")
 }
 
-fn changed(request: &Request) -> Letter {
+fn changed(request: &Request) -> EmailMessage {
     let address = request.origin.address_text();
-    Letter::PasswordChanged { address }
+    EmailMessage::PasswordChanged { address }
 }
 
 fn expired() -> Error {

@@ -2,7 +2,7 @@ use auth::key::SecretHash;
 use uuid::Uuid;
 
 use crate::clock::Time;
-use crate::db::{Session, Writing, changed, on};
+use crate::db::{Session, WriteTx, changed, on};
 use crate::error::Result;
 use crate::id::{OrganizationId, UserId};
 use crate::text::Email;
@@ -17,7 +17,7 @@ pub(super) async fn locked_until(db: &mut Session, email: &SecretHash) -> Result
 }
 
 /// How many failures that makes, and until when the address is locked.
-pub(super) async fn add_failure(db: &mut Writing, email: &SecretHash) -> Result<(i64, Option<Time>)> {
+pub(super) async fn add_failure(db: &mut WriteTx, email: &SecretHash) -> Result<(i64, Option<Time>)> {
     const SQL: &str = "INSERT INTO sign_in_failure (email_hash, failures, last_at) VALUES ($1, 1, $2) \
         ON CONFLICT (email_hash) DO UPDATE SET failures = sign_in_failure.failures + 1, last_at = excluded.last_at \
         RETURNING failures, locked_until";
@@ -26,7 +26,7 @@ pub(super) async fn add_failure(db: &mut Writing, email: &SecretHash) -> Result<
 }
 
 /// Takes one back that was none, and the lock that came with it.
-pub(super) async fn take_failure_back(db: &mut Writing, email: &SecretHash, most: i64) -> Result<()> {
+pub(super) async fn take_failure_back(db: &mut WriteTx, email: &SecretHash, most: i64) -> Result<()> {
     const SQL: &str = "UPDATE sign_in_failure SET failures = failures - 1, \
         locked_until = CASE WHEN failures % $2 = 0 THEN NULL ELSE locked_until END \
         WHERE email_hash = $1 AND failures > 0";
@@ -34,19 +34,19 @@ pub(super) async fn take_failure_back(db: &mut Writing, email: &SecretHash, most
     Ok(())
 }
 
-pub(super) async fn lock(db: &mut Writing, email: &SecretHash, until: Time) -> Result<()> {
+pub(super) async fn lock(db: &mut WriteTx, email: &SecretHash, until: Time) -> Result<()> {
     const SQL: &str = "UPDATE sign_in_failure SET locked_until = $2 WHERE email_hash = $1";
     changed!(db, sqlx::query(SQL).bind(email.as_slice()).bind(until))?;
     Ok(())
 }
 
-pub(super) async fn forget_failures(db: &mut Writing, email: &SecretHash) -> Result<()> {
+pub(super) async fn forget_failures(db: &mut WriteTx, email: &SecretHash) -> Result<()> {
     const SQL: &str = "DELETE FROM sign_in_failure WHERE email_hash = $1";
     changed!(db, sqlx::query(SQL).bind(email.as_slice()))?;
     Ok(())
 }
 
-pub(super) async fn forget_old_failures(db: &mut Writing, before: Time) -> Result<()> {
+pub(super) async fn forget_old_failures(db: &mut WriteTx, before: Time) -> Result<()> {
     const SQL: &str = "DELETE FROM sign_in_failure WHERE last_at < $1";
     changed!(db, sqlx::query(SQL).bind(before))?;
     Ok(())
@@ -60,7 +60,7 @@ pub(super) async fn is_known(db: &mut Session, account_and_network: &SecretHash)
     Ok(found.is_some())
 }
 
-pub(super) async fn remember_network(db: &mut Writing, account_and_network: &SecretHash) -> Result<()> {
+pub(super) async fn remember_network(db: &mut WriteTx, account_and_network: &SecretHash) -> Result<()> {
     const SQL: &str = "INSERT INTO known_network (hash, last_at) VALUES ($1, $2) \
         ON CONFLICT (hash) DO UPDATE SET last_at = excluded.last_at";
     let now = db.now;
@@ -68,14 +68,14 @@ pub(super) async fn remember_network(db: &mut Writing, account_and_network: &Sec
     Ok(())
 }
 
-pub(super) async fn forget_networks(db: &mut Writing, before: Time) -> Result<()> {
+pub(super) async fn forget_networks(db: &mut WriteTx, before: Time) -> Result<()> {
     const SQL: &str = "DELETE FROM known_network WHERE last_at < $1";
     changed!(db, sqlx::query(SQL).bind(before))?;
     Ok(())
 }
 
 pub(super) async fn insert_challenge(
-    db: &mut Writing,
+    db: &mut WriteTx,
     hash: &SecretHash,
     user: UserId,
     expires_at: Time,
@@ -90,7 +90,7 @@ pub(super) async fn insert_challenge(
 }
 
 /// Whose password was right, if the challenge still stands. Keeps others from using it meanwhile.
-pub(super) async fn challenged(db: &mut Writing, hash: &SecretHash) -> Result<Option<User>> {
+pub(super) async fn challenged(db: &mut WriteTx, hash: &SecretHash) -> Result<Option<User>> {
     let sql = db.pick(
         concat!(
             "SELECT ",
@@ -109,7 +109,7 @@ pub(super) async fn challenged(db: &mut Writing, hash: &SecretHash) -> Result<Op
 }
 
 /// Counts a wrong code; after too many the challenge is gone.
-pub(super) async fn count_try(db: &mut Writing, hash: &SecretHash, most: i64) -> Result<()> {
+pub(super) async fn count_try(db: &mut WriteTx, hash: &SecretHash, most: i64) -> Result<()> {
     const COUNT: &str = "UPDATE challenge SET tries = tries + 1 WHERE secret_hash = $1";
     const END: &str = "DELETE FROM challenge WHERE secret_hash = $1 AND tries >= $2";
     changed!(db, sqlx::query(COUNT).bind(hash.as_slice()))?;
@@ -117,13 +117,13 @@ pub(super) async fn count_try(db: &mut Writing, hash: &SecretHash, most: i64) ->
     Ok(())
 }
 
-pub(super) async fn delete_challenge(db: &mut Writing, hash: &SecretHash) -> Result<()> {
+pub(super) async fn delete_challenge(db: &mut WriteTx, hash: &SecretHash) -> Result<()> {
     const SQL: &str = "DELETE FROM challenge WHERE secret_hash = $1";
     changed!(db, sqlx::query(SQL).bind(hash.as_slice()))?;
     Ok(())
 }
 
-pub(super) async fn insert_reset(db: &mut Writing, hash: &SecretHash, user: UserId, expires_at: Time) -> Result<()> {
+pub(super) async fn insert_reset(db: &mut WriteTx, hash: &SecretHash, user: UserId, expires_at: Time) -> Result<()> {
     const SQL: &str = "INSERT INTO password_reset (secret_hash, user_id, expires_at) VALUES ($1, $2, $3)";
     changed!(db, sqlx::query(SQL).bind(hash.as_slice()).bind(user).bind(expires_at))?;
     Ok(())
@@ -138,7 +138,7 @@ pub(super) async fn reset_of(db: &mut Session, hash: &SecretHash, now: Time) -> 
     Ok(on!(db, conn => sqlx::query_as(SQL).bind(hash.as_slice()).bind(now).fetch_optional(conn))?)
 }
 
-pub(super) async fn insert_reset_request(db: &mut Writing, id: Uuid, email: &[u8], request: &str) -> Result<()> {
+pub(super) async fn insert_reset_request(db: &mut WriteTx, id: Uuid, email: &[u8], request: &str) -> Result<()> {
     const SQL: &str = "INSERT INTO password_reset_request (id, email, request_id, created_at) VALUES ($1, $2, $3, $4)";
     let now = db.now;
     changed!(db, sqlx::query(SQL).bind(id).bind(email).bind(request).bind(now))?;
@@ -160,7 +160,7 @@ pub(super) struct ResetRequest {
     pub(super) request_id: String,
 }
 
-pub(super) async fn take_reset_request(db: &mut Writing) -> Result<Option<ResetRequest>> {
+pub(super) async fn take_reset_request(db: &mut WriteTx) -> Result<Option<ResetRequest>> {
     let sql = db.pick(
         "DELETE FROM password_reset_request WHERE id = (SELECT id FROM password_reset_request ORDER BY id LIMIT 1) \
          RETURNING id, email, request_id",
@@ -179,19 +179,19 @@ pub(super) async fn has_reset_since(db: &mut Session, user: UserId, expires_afte
 }
 
 /// Everything that waits for somebody to go on signing in.
-pub(crate) async fn delete_pending(db: &mut Writing, user: UserId) -> Result<()> {
+pub(crate) async fn delete_pending(db: &mut WriteTx, user: UserId) -> Result<()> {
     changed!(db, sqlx::query("DELETE FROM challenge WHERE user_id = $1").bind(user))?;
     delete_resets(db, user).await
 }
 
 /// Uses a reset link up. Of two who come at once, one finds it.
-pub(super) async fn take_reset(db: &mut Writing, hash: &SecretHash) -> Result<Option<UserId>> {
+pub(super) async fn take_reset(db: &mut WriteTx, hash: &SecretHash) -> Result<Option<UserId>> {
     const SQL: &str = "DELETE FROM password_reset WHERE secret_hash = $1 AND expires_at > $2 RETURNING user_id";
     let now = db.now;
     Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(hash.as_slice()).bind(now).fetch_optional(conn))?)
 }
 
-pub(crate) async fn delete_resets(db: &mut Writing, user: UserId) -> Result<()> {
+pub(crate) async fn delete_resets(db: &mut WriteTx, user: UserId) -> Result<()> {
     changed!(
         db,
         sqlx::query("DELETE FROM password_reset WHERE user_id = $1").bind(user)
@@ -200,7 +200,7 @@ pub(crate) async fn delete_resets(db: &mut Writing, user: UserId) -> Result<()> 
 }
 
 pub(super) async fn insert_recovery_code(
-    db: &mut Writing,
+    db: &mut WriteTx,
     organization: OrganizationId,
     user: UserId,
     hash: &SecretHash,
@@ -220,13 +220,13 @@ pub(super) async fn insert_recovery_code(
 }
 
 /// Those of all organizations.
-pub(crate) async fn delete_all_recovery_codes(db: &mut Writing, user: UserId) -> Result<()> {
+pub(crate) async fn delete_all_recovery_codes(db: &mut WriteTx, user: UserId) -> Result<()> {
     const SQL: &str = "DELETE FROM recovery_code WHERE user_id = $1";
     changed!(db, sqlx::query(SQL).bind(user))?;
     Ok(())
 }
 
-pub(crate) async fn delete_recovery_codes(db: &mut Writing, organization: OrganizationId, user: UserId) -> Result<()> {
+pub(crate) async fn delete_recovery_codes(db: &mut WriteTx, organization: OrganizationId, user: UserId) -> Result<()> {
     const SQL: &str = "DELETE FROM recovery_code WHERE organization_id = $1 AND user_id = $2";
     changed!(db, sqlx::query(SQL).bind(organization).bind(user))?;
     Ok(())
@@ -240,7 +240,7 @@ pub(super) async fn organization_of_code(db: &mut Session, hash: &SecretHash) ->
 
 /// Uses a code up. Only a present owner's is good.
 pub(super) async fn take_recovery_code(
-    db: &mut Writing,
+    db: &mut WriteTx,
     email: &Email,
     hash: &SecretHash,
 ) -> Result<Option<(OrganizationId, UserId)>> {

@@ -5,7 +5,7 @@ use crate::Service;
 use crate::access::{Caller, ReadAttempts, Request, Who};
 use crate::activity::Entry;
 use crate::clock::Time;
-use crate::db::Writing;
+use crate::db::WriteTx;
 use crate::domains::{self, Domain};
 use crate::error::Result;
 use crate::id::{AttemptId, DomainId, OrganizationId};
@@ -71,7 +71,7 @@ impl Service {
 }
 
 pub(super) async fn note(
-    db: &mut Writing,
+    db: &mut WriteTx,
     domain: &Domain,
     sso: Sso,
     email: &str,

@@ -5,13 +5,13 @@ use super::rules::{
 use super::{Precheck, Refused, Vouched, attempts, sql};
 use crate::access::{Request, Who};
 use crate::activity::Entry;
-use crate::db::Writing;
+use crate::db::WriteTx;
 use crate::domains::{self, Domain};
 use crate::error::{Error, Invalid, Result};
 use crate::id::DomainId;
 use crate::level::Level;
 use crate::limits::{self, Action, Subject};
-use crate::members::Door;
+use crate::members::JoinSource;
 use crate::sessions::{self, Opening};
 use crate::text::{Email, one_line};
 use crate::users::{self, NewUser, Person, User};
@@ -117,7 +117,7 @@ impl Service {
     /// The account of whoever is vouched for: the one that was linked, else the one of the address, else a new one.
     async fn account(
         &self,
-        db: &mut Writing,
+        db: &mut WriteTx,
         vouched: &Vouched,
         domain: Option<&Domain>,
         email: &Email,
@@ -165,7 +165,7 @@ impl Service {
 
     async fn new_account(
         &self,
-        db: &mut Writing,
+        db: &mut WriteTx,
         vouched: &Vouched,
         domain: Option<&Domain>,
         email: &Email,
@@ -192,7 +192,7 @@ impl Service {
     /// Makes the person a member if they are invited, or if the domain takes in whoever it vouches for.
     async fn membership(
         &self,
-        db: &mut Writing,
+        db: &mut WriteTx,
         vouched: &Vouched,
         domain: Option<&Domain>,
         user: &User,
@@ -226,7 +226,15 @@ impl Service {
             entries.push(Entry::happened(invite, "accepted"));
         }
         let person = Person::from(user);
-        let joined = members::join(db, self, domain.organization_id, &person, level, Door::SingleSignOn).await?;
+        let joined = members::join(
+            db,
+            self,
+            domain.organization_id,
+            &person,
+            level,
+            JoinSource::SingleSignOn,
+        )
+        .await?;
         entries.push(joined);
         Ok(entries)
     }

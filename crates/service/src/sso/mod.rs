@@ -3,19 +3,19 @@
 mod attempts;
 mod cases;
 mod consequences;
-mod errands;
+mod pending_logins;
 mod rules;
 pub(crate) mod sql;
 
 pub use attempts::{Attempt, Refused};
 pub use consequences::{Consequences, Newcomer};
-pub use errands::Errand;
+pub use pending_logins::PendingLogin;
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::clock::Time;
-use crate::db::{Session, Writing};
+use crate::db::{Session, WriteTx};
 use crate::domains::{self, Domain};
 use crate::error::{Error, Result};
 use crate::id::{DomainId, OrganizationId, UserId};
@@ -174,7 +174,7 @@ async fn some_owner_gets_in(
 /// Subjects mean something at the provider that named them; at another they may be other people.
 ///
 /// And whoever changes what a provider's word is checked with could speak for anybody: not for those above them.
-pub(crate) async fn forget_old_providers(db: &mut Writing, before: &Domain, after: &Domain, by: Level) -> Result<()> {
+pub(crate) async fn forget_old_providers(db: &mut WriteTx, before: &Domain, after: &Domain, by: Level) -> Result<()> {
     let (saml, oidc) = (Sso::Saml.provider(Some(after.id)), Sso::Oidc.provider(Some(after.id)));
     if before.saml_entity_id != after.saml_entity_id {
         sql::unlink(db, None, &[saml]).await?;
@@ -192,20 +192,20 @@ pub(crate) async fn forget_old_providers(db: &mut Writing, before: &Domain, afte
 
 /// Somebody becomes an owner. What the organization's providers said of them before was said of somebody below, without asking
 /// them, so it ends: links and sessions. An owner connects their account themselves.
-pub(crate) async fn forget_owner(db: &mut Writing, organization: OrganizationId, user: UserId) -> Result<()> {
+pub(crate) async fn forget_owner(db: &mut WriteTx, organization: OrganizationId, user: UserId) -> Result<()> {
     let domains = domains::sql::ids(db, organization).await?;
     sql::unlink(db, Some(user), &providers_of(&domains)).await?;
     sessions::sql::delete_vouched(db, user, organization).await
 }
 
 /// What a domain leaves behind when it goes.
-pub(crate) async fn forget_domain(db: &mut Writing, domain: DomainId) -> Result<()> {
+pub(crate) async fn forget_domain(db: &mut WriteTx, domain: DomainId) -> Result<()> {
     sql::unlink(db, None, &providers_of(&[domain])).await?;
     sql::delete_attempts(db, domain).await
 }
 
 /// The same of all domains of an organization that goes. Attempts go with it.
-pub(crate) async fn forget_organization(db: &mut Writing, organization: OrganizationId) -> Result<()> {
+pub(crate) async fn forget_organization(db: &mut WriteTx, organization: OrganizationId) -> Result<()> {
     let domains = domains::sql::ids(db, organization).await?;
     sql::unlink(db, None, &providers_of(&domains)).await
 }

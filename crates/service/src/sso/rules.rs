@@ -1,7 +1,7 @@
 //! What an identity provider's word is worth: the rules that somebody it vouches for must pass.
 
 use super::{Sso, Vouched, sql};
-use crate::db::Writing;
+use crate::db::WriteTx;
 use crate::domains::{self, Domain};
 use crate::error::{Error, Result};
 use crate::id::OrganizationId;
@@ -11,7 +11,7 @@ use crate::users::User;
 use crate::{invites, members, organizations};
 
 /// Each assertion is good once.
-pub(super) async fn take_assertion(db: &mut Writing, vouched: &Vouched) -> Result<()> {
+pub(super) async fn take_assertion(db: &mut WriteTx, vouched: &Vouched) -> Result<()> {
     let (Some((id, until)), Some(domain)) = (&vouched.assertion, vouched.domain) else {
         return Ok(());
     };
@@ -25,7 +25,7 @@ pub(super) async fn take_assertion(db: &mut Writing, vouched: &Vouched) -> Resul
 }
 
 /// The domain on whose word somebody comes in. Locks its organization, so that rules hold until the end.
-pub(super) async fn vouching_domain(db: &mut Writing, vouched: &Vouched, email: &Email) -> Result<Option<Domain>> {
+pub(super) async fn vouching_domain(db: &mut WriteTx, vouched: &Vouched, email: &Email) -> Result<Option<Domain>> {
     let Some(id) = vouched.domain else {
         let holder = domains::sql::holder(db, &email.domain()).await?;
         if let Some(domain) = &holder {
@@ -56,7 +56,7 @@ pub(super) fn expect_method(domain: &Domain, sso: Sso) -> Result<()> {
 }
 
 /// An organization's provider speaks for addresses on the organization's own domains, and for no others.
-pub(super) async fn expect_own_address(db: &mut Writing, domain: Option<&Domain>, email: &Email) -> Result<()> {
+pub(super) async fn expect_own_address(db: &mut WriteTx, domain: Option<&Domain>, email: &Email) -> Result<()> {
     let holder = domains::sql::holder(db, &email.domain()).await?;
     let organization = |domain: &Domain| -> OrganizationId { domain.organization_id };
     match (holder.as_ref().map(organization), domain.map(organization)) {
@@ -68,7 +68,7 @@ pub(super) async fn expect_own_address(db: &mut Writing, domain: Option<&Domain>
 /// The account's own address decides, whatever the provider calls the person today: where that address must be vouched
 /// for in one way, no other will do. For the instance's providers it also says which organization takes newcomers in.
 pub(super) async fn expect_way_of(
-    db: &mut Writing,
+    db: &mut WriteTx,
     vouched: &Vouched,
     domain: Option<Domain>,
     user: &User,
@@ -91,7 +91,7 @@ pub(super) async fn expect_way_of(
 /// Administrators choose the provider, and a provider could say that anybody is an owner. So an owner's account is
 /// connected to it by the owner: by signing in through it while signed in already.
 pub(super) async fn refuse_unasked_owner(
-    db: &mut Writing,
+    db: &mut WriteTx,
     domain: &Domain,
     user: &User,
     vouched: &Vouched,
@@ -116,7 +116,7 @@ pub(super) fn foreign_address(email: &str) -> Error {
 }
 
 /// Nobody is taken into an organization, or out of their others, by a provider they never asked.
-pub(super) async fn refuse_elsewhere(db: &mut Writing, domain: &Domain, user: &User) -> Result<()> {
+pub(super) async fn refuse_elsewhere(db: &mut WriteTx, domain: &Domain, user: &User) -> Result<()> {
     let email = Email::new(&user.email).map_err(|_| foreign_address(&user.email))?;
     let is_member = members::has_address(db, domain.organization_id, &email).await?;
     if is_member || !sql::belongs_somewhere(db, user.id).await? {
@@ -138,7 +138,7 @@ pub(super) async fn refuse_elsewhere(db: &mut Writing, domain: &Domain, user: &U
 ///
 /// It keeps what it has, so that a provider takes over nothing. Who is signed in to it at the same time is its owner.
 pub(super) async fn gives_way(
-    db: &mut Writing,
+    db: &mut WriteTx,
     domain: Option<&Domain>,
     user: &User,
     vouched: &Vouched,
@@ -154,7 +154,7 @@ pub(super) async fn gives_way(
 }
 
 /// Whoever has been given an address that somebody else had before is not that person.
-pub(super) async fn refuse_other_subject(db: &mut Writing, user: &User, provider: &str, subject: &str) -> Result<()> {
+pub(super) async fn refuse_other_subject(db: &mut WriteTx, user: &User, provider: &str, subject: &str) -> Result<()> {
     if !sql::has_other_subject(db, user.id, provider, subject).await? {
         return Ok(());
     }

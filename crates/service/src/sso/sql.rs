@@ -3,7 +3,7 @@ use sqlx::QueryBuilder;
 
 use super::{Attempt, Newcomer};
 use crate::clock::Time;
-use crate::db::{Connection, Session, Writing, answered, changed, on};
+use crate::db::{Connection, Session, WriteTx, answered, changed, on};
 use crate::error::{Error, Result};
 use crate::id::{DomainId, OrganizationId, UserId};
 use crate::level::Level;
@@ -57,7 +57,7 @@ pub(super) async fn linked(db: &mut Session, provider: &str, subject: &str) -> R
     Ok(on!(db, conn => sqlx::query_as(SQL).bind(provider).bind(subject).fetch_optional(conn))?)
 }
 
-pub(super) async fn link(db: &mut Writing, user: UserId, provider: &str, subject: &str) -> Result<()> {
+pub(super) async fn link(db: &mut WriteTx, user: UserId, provider: &str, subject: &str) -> Result<()> {
     const SQL: &str =
         "INSERT INTO user_identity (id, user_id, provider, subject, created_at) VALUES ($1, $2, $3, $4, $5)";
     let (id, now) = (db.uuid(), db.now);
@@ -77,7 +77,7 @@ pub(super) async fn link(db: &mut Writing, user: UserId, provider: &str, subject
 
 /// The same for members of one organization above a level: what somebody below them changes does not speak for them.
 pub(super) async fn unlink_above(
-    db: &mut Writing,
+    db: &mut WriteTx,
     provider: &str,
     organization: OrganizationId,
     level: Level,
@@ -89,7 +89,7 @@ pub(super) async fn unlink_above(
 }
 
 /// One person, or everybody, from all of these.
-pub(super) async fn unlink(db: &mut Writing, user: Option<UserId>, providers: &[String]) -> Result<()> {
+pub(super) async fn unlink(db: &mut WriteTx, user: Option<UserId>, providers: &[String]) -> Result<()> {
     macro_rules! delete {
         ($driver:ty, $conn:ident) => {{
             let mut query = QueryBuilder::<$driver>::new("DELETE FROM user_identity WHERE provider IN (");
@@ -136,7 +136,7 @@ pub(super) struct Request {
 }
 
 pub(super) async fn insert_request(
-    db: &mut Writing,
+    db: &mut WriteTx,
     row: &Request,
     browser: &SecretHash,
     expires_at: Time,
@@ -163,7 +163,7 @@ pub(super) async fn insert_request(
 }
 
 /// A request that comes back in the wrong browser stays, so that nobody can spend another's.
-pub(super) async fn take_request(db: &mut Writing, id: &str, browser: &SecretHash) -> Result<Option<Request>> {
+pub(super) async fn take_request(db: &mut WriteTx, id: &str, browser: &SecretHash) -> Result<Option<Request>> {
     const SQL: &str = "DELETE FROM sso_request WHERE id = $1 AND browser_hash = $2 AND expires_at > $3 \
         RETURNING id, organization_id, domain_id, method, details";
     let now = db.now;
@@ -172,7 +172,7 @@ pub(super) async fn take_request(db: &mut Writing, id: &str, browser: &SecretHas
 }
 
 /// Whether nobody has used this assertion before.
-pub(super) async fn take_assertion(db: &mut Writing, domain: DomainId, id: &str, until: Time) -> Result<bool> {
+pub(super) async fn take_assertion(db: &mut WriteTx, domain: DomainId, id: &str, until: Time) -> Result<bool> {
     const SQL: &str = "INSERT INTO sso_assertion (domain_id, assertion_id, expires_at) VALUES ($1, $2, $3) \
         ON CONFLICT DO NOTHING";
     let now = db.now;
@@ -183,7 +183,7 @@ pub(super) async fn take_assertion(db: &mut Writing, domain: DomainId, id: &str,
     Ok(changed!(db, sqlx::query(SQL).bind(domain).bind(id).bind(until))? > 0)
 }
 
-pub(super) async fn insert_attempt(db: &mut Writing, attempt: &Attempt) -> Result<()> {
+pub(super) async fn insert_attempt(db: &mut WriteTx, attempt: &Attempt) -> Result<()> {
     const SQL: &str = "INSERT INTO sso_attempt (organization_id, domain_id, id, method, email, rule, detail, address, \
         request_id, created_at, is_vouched) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
     changed!(
@@ -205,14 +205,14 @@ pub(super) async fn insert_attempt(db: &mut Writing, attempt: &Attempt) -> Resul
 }
 
 /// All but the newest of this kind.
-pub(super) async fn delete_old_attempts(db: &mut Writing, domain: DomainId, is_vouched: bool, kept: i64) -> Result<()> {
+pub(super) async fn delete_old_attempts(db: &mut WriteTx, domain: DomainId, is_vouched: bool, kept: i64) -> Result<()> {
     const SQL: &str = "DELETE FROM sso_attempt WHERE domain_id = $1 AND is_vouched = $2 AND id NOT IN \
         (SELECT id FROM sso_attempt WHERE domain_id = $1 AND is_vouched = $2 ORDER BY id DESC LIMIT $3)";
     changed!(db, sqlx::query(SQL).bind(domain).bind(is_vouched).bind(kept))?;
     Ok(())
 }
 
-pub(super) async fn delete_attempts(db: &mut Writing, domain: DomainId) -> Result<()> {
+pub(super) async fn delete_attempts(db: &mut WriteTx, domain: DomainId) -> Result<()> {
     changed!(
         db,
         sqlx::query("DELETE FROM sso_attempt WHERE domain_id = $1").bind(domain)

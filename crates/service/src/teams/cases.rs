@@ -2,14 +2,14 @@ use super::{NewTeam, TOKEN_PREFIX, Team, TeamPatch, TeamToken, sql};
 use crate::access::{Caller, ChangeTeams, ReadTeams};
 use crate::activity::Entry;
 use crate::cache::{Load, Question};
-use crate::db::Writing;
+use crate::db::WriteTx;
 use crate::error::{Error, Result};
 use crate::id::{OrganizationId, TeamId};
 use crate::limits::Action;
 use crate::organizations;
 use crate::page::{Page, Window};
 use crate::text::Name;
-use crate::{Service, Unchanged};
+use crate::{Precondition, Service};
 
 /// Lists have all of them, and whoever sees an organization sees its teams.
 const MOST_TEAMS: i64 = 200;
@@ -75,11 +75,11 @@ impl Service {
         caller: &Caller<ChangeTeams>,
         id: TeamId,
         patch: &TeamPatch,
-        unchanged: Unchanged<'_, Team>,
+        precondition: Precondition<'_, Team>,
     ) -> Result<Team> {
         let timezone = patch.timezone.as_ref().map(super::Timezone::known).transpose()?;
         let mut db = self.write().await?;
-        let before = lock(&mut db, caller, id, unchanged).await?;
+        let before = lock(&mut db, caller, id, precondition).await?;
         let mut team = before.clone();
         team.name = patch.name.clone().unwrap_or(team.name);
         team.timezone = timezone.unwrap_or(team.timezone);
@@ -97,10 +97,10 @@ impl Service {
         &self,
         caller: &Caller<ChangeTeams>,
         id: TeamId,
-        unchanged: Unchanged<'_, Team>,
+        precondition: Precondition<'_, Team>,
     ) -> Result<()> {
         let mut db = self.write().await?;
-        let team = lock(&mut db, caller, id, unchanged).await?;
+        let team = lock(&mut db, caller, id, precondition).await?;
         if sql::of_organization(&mut db, caller.organization).await?.len() == 1 {
             return Err(Error::refused(
                 "last_team",
@@ -113,7 +113,7 @@ impl Service {
 }
 
 /// The organization is locked: nobody else adds one at the same time.
-async fn room_for_team(db: &mut Writing, organization: OrganizationId) -> Result<()> {
+async fn room_for_team(db: &mut WriteTx, organization: OrganizationId) -> Result<()> {
     if sql::count(db, organization).await? < MOST_TEAMS {
         return Ok(());
     }
@@ -123,23 +123,23 @@ async fn room_for_team(db: &mut Writing, organization: OrganizationId) -> Result
 
 /// Locks the organization, which is what keeps its teams from changing, too.
 async fn lock(
-    db: &mut Writing,
+    db: &mut WriteTx,
     caller: &Caller<ChangeTeams>,
     id: TeamId,
-    unchanged: Unchanged<'_, Team>,
+    precondition: Precondition<'_, Team>,
 ) -> Result<Team> {
     organizations::sql::lock(db, caller.organization).await?;
     let team = sql::find(db, caller.organization, id)
         .await?
         .ok_or(Error::NotFound("team"))?;
-    if !unchanged(&team) {
+    if !precondition(&team) {
         return Err(Error::Stale("team"));
     }
     Ok(team)
 }
 
 /// A team that is not stored yet.
-pub(crate) fn fresh(db: &Writing, organization_id: OrganizationId, name: Name) -> Team {
+pub(crate) fn fresh(db: &WriteTx, organization_id: OrganizationId, name: Name) -> Team {
     Team {
         id: TeamId(0),
         uuid: db.uuid(),
@@ -153,7 +153,7 @@ pub(crate) fn fresh(db: &Writing, organization_id: OrganizationId, name: Name) -
 }
 
 /// The one that was asked for, else the organization's oldest that the caller may see.
-pub(crate) async fn choose<P>(db: &mut Writing, caller: &Caller<P>, wanted: Option<TeamId>) -> Result<TeamId> {
+pub(crate) async fn choose<P>(db: &mut WriteTx, caller: &Caller<P>, wanted: Option<TeamId>) -> Result<TeamId> {
     let all = sql::of_organization(db, caller.organization).await?;
     let mut seen = all.iter().map(|team| team.id).filter(|&team| caller.may_see_team(team));
     let found = seen.find(|&team| wanted.is_none_or(|wanted| wanted == team));

@@ -4,7 +4,7 @@ use sqlx::QueryBuilder;
 
 use super::{Team, TeamToken};
 use crate::clock::Time;
-use crate::db::{Connection, Session, Writing, answered, changed, on};
+use crate::db::{Connection, Session, WriteTx, answered, changed, on};
 use crate::error::Result;
 use crate::id::{OrganizationId, TeamId};
 
@@ -88,7 +88,7 @@ pub(crate) async fn organizations_of(db: &mut Session, teams: &[TeamId]) -> Resu
     })
 }
 
-pub(crate) async fn insert(db: &mut Writing, team: &mut Team) -> Result<()> {
+pub(crate) async fn insert(db: &mut WriteTx, team: &mut Team) -> Result<()> {
     const SQL: &str = "INSERT INTO team (uuid, organization_id, name, api_token, timezone, created_at, updated_at) \
         VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING id";
     team.id = on!(db, conn => sqlx::query_scalar(SQL)
@@ -103,7 +103,7 @@ pub(crate) async fn insert(db: &mut Writing, team: &mut Team) -> Result<()> {
     Ok(())
 }
 
-pub(super) async fn save(db: &mut Writing, team: &Team) -> Result<()> {
+pub(super) async fn save(db: &mut WriteTx, team: &Team) -> Result<()> {
     const SQL: &str =
         "UPDATE team SET name = $3, timezone = $4, updated_at = $5 WHERE organization_id = $1 AND id = $2";
     let Team {
@@ -126,7 +126,7 @@ pub(super) async fn save(db: &mut Writing, team: &Team) -> Result<()> {
     Ok(())
 }
 
-pub(super) async fn delete(db: &mut Writing, team: &Team) -> Result<()> {
+pub(super) async fn delete(db: &mut WriteTx, team: &Team) -> Result<()> {
     const SQL: &str = "DELETE FROM team WHERE organization_id = $1 AND id = $2";
     const RECORD: &str = "INSERT INTO deleted_team (team_id, deleted_at) VALUES ($1, $2) ON CONFLICT DO NOTHING";
     let now = db.now;
@@ -136,7 +136,7 @@ pub(super) async fn delete(db: &mut Writing, team: &Team) -> Result<()> {
 }
 
 /// Records that all teams of an organization are deleted with it.
-pub(crate) async fn record_deletion_of_all(db: &mut Writing, organization: OrganizationId) -> Result<()> {
+pub(crate) async fn record_deletion_of_all(db: &mut WriteTx, organization: OrganizationId) -> Result<()> {
     const SQL: &str = "INSERT INTO deleted_team (team_id, deleted_at) SELECT id, $2 FROM team WHERE organization_id = $1 \
                        ON CONFLICT DO NOTHING";
     let now = db.now;
@@ -150,7 +150,7 @@ pub(super) async fn deleted_before(db: &mut Session, time: Time) -> Result<Vec<T
     Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(time).fetch_all(conn))?)
 }
 
-pub(super) async fn forget_deleted(db: &mut Writing, team: TeamId) -> Result<()> {
+pub(super) async fn forget_deleted(db: &mut WriteTx, team: TeamId) -> Result<()> {
     const SQL: &str = "DELETE FROM deleted_team WHERE team_id = $1";
     changed!(db, sqlx::query(SQL).bind(team))?;
     Ok(())

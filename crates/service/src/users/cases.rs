@@ -7,13 +7,13 @@ use uuid::Uuid;
 use super::{Standing, User, sql};
 use crate::access::Who;
 use crate::activity::Entry;
-use crate::db::Writing;
+use crate::db::WriteTx;
 use crate::error::{Error, Result};
 use crate::id::{OrganizationId, UserId, UserUuid};
 use crate::page::{Page, Window};
 use crate::sessions::SignedIn;
 use crate::text::{Email, given_name};
-use crate::{Service, Unchanged, keys, members, second_factor, sessions, sign_in};
+use crate::{Precondition, Service, keys, members, second_factor, sessions, sign_in};
 
 /// What it takes to make an account.
 #[derive(Debug, Clone)]
@@ -70,14 +70,14 @@ impl Service {
         &self,
         person: &SignedIn,
         patch: &UserPatch,
-        unchanged: Unchanged<'_, (User, Standing)>,
+        precondition: Precondition<'_, (User, Standing)>,
     ) -> Result<(User, Standing)> {
         person.acts_for_themselves()?;
         let mut db = self.write().await?;
         sql::lock(&mut db, person.user).await?;
         let (before, standing) = account(&mut db, person.user).await?;
         let seen = (before.clone(), standing);
-        if !unchanged(&seen) {
+        if !precondition(&seen) {
             return Err(Error::Stale("account"));
         }
         let mut user = seen.0;
@@ -144,14 +144,14 @@ impl Service {
     }
 }
 
-async fn account(db: &mut Writing, id: UserId) -> Result<(User, Standing)> {
+async fn account(db: &mut WriteTx, id: UserId) -> Result<(User, Standing)> {
     let user = sql::by_ids(db, &[id]).await?.pop().ok_or(Error::BadCredential)?;
     let standing = sql::standing(db, id).await?.ok_or(Error::BadCredential)?;
     Ok((user, standing))
 }
 
 /// Makes an account inside a larger use case, with the hash of [`Service::hash_of_new`].
-pub(crate) async fn insert(db: &mut Writing, new: &NewUser, password_hash: Option<String>) -> Result<User> {
+pub(crate) async fn insert(db: &mut WriteTx, new: &NewUser, password_hash: Option<String>) -> Result<User> {
     let uuid = UserUuid(db.uuid());
     let distinct_id = auth::key::new_token("", db.chance.bytes());
     let row = sql::Row {
@@ -178,7 +178,7 @@ pub(crate) async fn insert(db: &mut Writing, new: &NewUser, password_hash: Optio
 
 /// The first proof that an address belongs to whoever comes. Somebody else may have made the account in their name, so
 /// everything that could let that somebody in again goes: password, second factor, keys, sessions, recovery codes.
-pub(crate) async fn prove_address(db: &mut Writing, user: &User) -> Result<Vec<Entry>> {
+pub(crate) async fn prove_address(db: &mut WriteTx, user: &User) -> Result<Vec<Entry>> {
     if user.is_email_verified {
         return Ok(Vec::new());
     }
@@ -200,7 +200,7 @@ pub(crate) fn placeholder(id: Uuid) -> Result<Email> {
 
 /// Takes the address from an account that never proved it, for whoever does. The account stays, with everything in it, under
 /// a name that no mail server knows.
-pub(crate) async fn release_address(db: &mut Writing, user: &User) -> Result<Vec<Entry>> {
+pub(crate) async fn release_address(db: &mut WriteTx, user: &User) -> Result<Vec<Entry>> {
     sql::set_email(db, user, &placeholder(user.uuid.0)?).await?;
     sign_in::sql::delete_pending(db, user.id).await?;
     let mut entries = members::address_released(db, user).await?;

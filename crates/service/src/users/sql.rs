@@ -3,7 +3,7 @@ use sqlx::QueryBuilder;
 use sqlx::types::Json;
 
 use super::{Standing, User};
-use crate::db::{Connection, Session, Writing, answered, changed, on};
+use crate::db::{Connection, Session, WriteTx, answered, changed, on};
 use crate::error::{Error, Result};
 use crate::id::{OrganizationId, UserId, UserUuid};
 use crate::page::{Page, Window};
@@ -73,7 +73,7 @@ pub(super) struct Row<'a> {
     pub(super) password_hash: Option<String>,
 }
 
-pub(super) async fn insert(db: &mut Writing, row: &Row<'_>) -> Result<UserId> {
+pub(super) async fn insert(db: &mut WriteTx, row: &Row<'_>) -> Result<UserId> {
     const SQL: &str = "INSERT INTO app_user (uuid, distinct_id, first_name, last_name, email, email_key, search_text, \
         is_email_verified, hedgehog_config, password_hash, created_at, updated_at) \
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11) RETURNING id";
@@ -108,7 +108,7 @@ pub(super) async fn keys_beyond_ascii(db: &mut Session) -> Result<Vec<(UserId, E
 }
 
 /// Tells whether no other account has this key.
-pub(super) async fn set_key(db: &mut Writing, user: UserId, key: &str) -> Result<bool> {
+pub(super) async fn set_key(db: &mut WriteTx, user: UserId, key: &str) -> Result<bool> {
     const SQL: &str = "UPDATE app_user SET email_key = $2 WHERE id = $1 \
         AND NOT EXISTS (SELECT 1 FROM app_user o WHERE o.email_key = $2)";
     Ok(changed!(db, sqlx::query(SQL).bind(user).bind(key))? > 0)
@@ -143,7 +143,7 @@ fn search_text(first_name: &str, last_name: &str, email: &str) -> String {
 }
 
 /// Keeps others from changing the account until the session ends.
-pub(super) async fn lock(db: &mut Writing, user: UserId) -> Result<()> {
+pub(super) async fn lock(db: &mut WriteTx, user: UserId) -> Result<()> {
     // An SQLite session that writes already holds the only write lock.
     let sql = db.pick(
         "SELECT id FROM app_user WHERE id = $1",
@@ -153,7 +153,7 @@ pub(super) async fn lock(db: &mut Writing, user: UserId) -> Result<()> {
     Ok(())
 }
 
-pub(super) async fn save(db: &mut Writing, user: &User) -> Result<()> {
+pub(super) async fn save(db: &mut WriteTx, user: &User) -> Result<()> {
     const SQL: &str =
         "UPDATE app_user SET first_name = $2, last_name = $3, search_text = $4, updated_at = $5 WHERE id = $1";
     let (now, search_text) = (db.now, search_text(&user.first_name, &user.last_name, &user.email));
@@ -170,13 +170,13 @@ pub(super) async fn save(db: &mut Writing, user: &User) -> Result<()> {
 }
 
 /// Tells whether the user belongs there.
-pub(super) async fn set_current(db: &mut Writing, user: UserId, organization: OrganizationId) -> Result<bool> {
+pub(super) async fn set_current(db: &mut WriteTx, user: UserId, organization: OrganizationId) -> Result<bool> {
     const SQL: &str = "UPDATE app_user SET current_organization_id = $2 WHERE id = $1 AND EXISTS \
         (SELECT 1 FROM member m WHERE m.user_id = app_user.id AND m.organization_id = $2)";
     Ok(changed!(db, sqlx::query(SQL).bind(user).bind(organization))? > 0)
 }
 
-pub(super) async fn set_email(db: &mut Writing, user: &User, email: &Email) -> Result<()> {
+pub(super) async fn set_email(db: &mut WriteTx, user: &User, email: &Email) -> Result<()> {
     const SQL: &str = "UPDATE app_user SET email = $2, email_key = $3, search_text = $4, updated_at = $5 WHERE id = $1";
     let now = db.now;
     let search_text = search_text(&user.first_name, &user.last_name, email.as_str());
@@ -192,13 +192,13 @@ pub(super) async fn set_email(db: &mut Writing, user: &User, email: &Email) -> R
     Ok(())
 }
 
-pub(crate) async fn verify_email(db: &mut Writing, user: UserId) -> Result<()> {
+pub(crate) async fn verify_email(db: &mut WriteTx, user: UserId) -> Result<()> {
     const SQL: &str = "UPDATE app_user SET is_email_verified = $2 WHERE id = $1";
     changed!(db, sqlx::query(SQL).bind(user).bind(true))?;
     Ok(())
 }
 
-pub(crate) async fn forget_password(db: &mut Writing, user: UserId) -> Result<()> {
+pub(crate) async fn forget_password(db: &mut WriteTx, user: UserId) -> Result<()> {
     changed!(
         db,
         sqlx::query("UPDATE app_user SET password_hash = NULL WHERE id = $1").bind(user)
@@ -206,7 +206,7 @@ pub(crate) async fn forget_password(db: &mut Writing, user: UserId) -> Result<()
     Ok(())
 }
 
-pub(crate) async fn set_password(db: &mut Writing, user: UserId, hash: &str) -> Result<()> {
+pub(crate) async fn set_password(db: &mut WriteTx, user: UserId, hash: &str) -> Result<()> {
     const SQL: &str = "UPDATE app_user SET password_hash = $2, updated_at = $3 WHERE id = $1";
     let now = db.now;
     changed!(db, sqlx::query(SQL).bind(user).bind(hash).bind(now))?;

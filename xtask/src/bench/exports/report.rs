@@ -100,7 +100,7 @@ impl Report {
                     text,
                     "`hedgerow serve` on SQLite; requests to `/batch/` with 500 events each over 8 connections, ids never sent \
                      before, from the same machine; the median of three rounds of {SECONDS} s. An answer means that the events \
-                     survive a crash. The processor was busy to {:.0} %, with whatever else ran included.\n\n\
+                     survive a crash. The processor was busy to {:.0} %, with no_precondition else ran included.\n\n\
                      | events/s | p50 of a request | p99 | answered with 200 | found in the store |\n\
                      | ---: | ---: | ---: | ---: | ---: |\n| {} | {:.1} ms | {:.1} ms | {} | {} |",
                     ingest.busy * 100.0,

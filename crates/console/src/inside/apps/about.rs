@@ -122,7 +122,13 @@ async fn change(
     patch: service::Result<AppPatch>,
 ) -> service::Result<App> {
     service
-        .update_app(&inside.caller, at.collection(), at.app, &patch?, &service::whatever)
+        .update_app(
+            &inside.caller,
+            at.collection(),
+            at.app,
+            &patch?,
+            &service::no_precondition,
+        )
         .await
 }
 

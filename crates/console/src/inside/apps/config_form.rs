@@ -197,7 +197,7 @@ async fn change(
     let fields = schema::fields(&approved.config_schema);
     let patch = patch(typed, &fields, &before.config, before.allowed_hosts.as_deref())?;
     service
-        .update_app_config(caller, collection, app, at.config, &patch, &service::whatever)
+        .update_app_config(caller, collection, app, at.config, &patch, &service::no_precondition)
         .await
 }
 

@@ -29,7 +29,7 @@ async fn ask(State(service): State<Service>, inside: Inside<ChangeApps>, at: AtC
 
 async fn delete(State(service): State<Service>, inside: Inside<ChangeApps>, at: AtConfig) -> Result<Response, Failure> {
     let (collection, app) = (at.at.collection(), at.at.app);
-    let deleted = service.delete_app_config(&inside.caller, collection, app, at.config, &service::whatever);
+    let deleted = service.delete_app_config(&inside.caller, collection, app, at.config, &service::no_precondition);
     match deleted.await {
         Ok(()) => Ok(go_to(
             &inside.path(&format!("{}?done=configuration-deleted", at.at.path())),

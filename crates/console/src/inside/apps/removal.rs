@@ -47,7 +47,7 @@ async fn delete(
     let deleted = match is_confirmed(app.name.as_str(), &confirmation) {
         Ok(()) => {
             service
-                .delete_app(&inside.caller, at.collection(), at.app, &service::whatever)
+                .delete_app(&inside.caller, at.collection(), at.app, &service::no_precondition)
                 .await
         }
         Err(error) => Err(error),

@@ -48,7 +48,11 @@ async fn delete(
 ) -> Result<Response, Failure> {
     let domain = service.domain(&inside.caller, id).await?;
     let deleted = match is_confirmed(&domain.domain, &confirmation) {
-        Ok(()) => service.delete_domain(&inside.caller, id, &service::whatever).await,
+        Ok(()) => {
+            service
+                .delete_domain(&inside.caller, id, &service::no_precondition)
+                .await
+        }
         Err(error) => Err(error),
     };
     match deleted {

@@ -92,7 +92,7 @@ async fn disconnect(
 ) -> Result<Response, Failure> {
     let connection = Connection::read(&asked)?;
     let changed = service
-        .update_domain(&inside.caller, id, &connection.patch, &service::whatever)
+        .update_domain(&inside.caller, id, &connection.patch, &service::no_precondition)
         .await;
     match changed {
         Ok(_) => Ok(go_to(&inside.path(&format!("{}?done=disconnected", below(id))))),

@@ -39,7 +39,7 @@ async fn delete(
     Id(id): Id<ExportId>,
 ) -> Result<Response, Failure> {
     match service
-        .delete_batch_export(&inside.caller, id, &service::whatever)
+        .delete_batch_export(&inside.caller, id, &service::no_precondition)
         .await
     {
         Ok(()) => Ok(go_to(&inside.path("exports/?done=export-deleted"))),

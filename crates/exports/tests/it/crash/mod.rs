@@ -14,7 +14,7 @@ use events::{Events, Incoming};
 use exports::{Exports, Outside};
 use outbound::{Http, Roots};
 use serde_json::{Value, json};
-use service::{Chance, Clock, Service, Store, Time};
+use service::{Clock, RandomSource, Service, Store, Time};
 use testkit::Kit;
 use testkit::databases::Backend;
 use testkit::kit::{far_sides, instance};
@@ -264,7 +264,7 @@ fn differences(expected: &BTreeMap<String, usize>, found: &BTreeMap<String, usiz
 
 /// Not for secrets.
 fn random(below: u32) -> u32 {
-    let bytes: [u8; 4] = Chance::System.bytes();
+    let bytes: [u8; 4] = RandomSource::System.bytes();
     u32::from_le_bytes(bytes) % below
 }
 
@@ -279,7 +279,7 @@ async fn work_until_killed() {
     let read = move || -> Time { std::fs::read_to_string(&file).unwrap().parse().unwrap() };
     let clock = Clock::manual(read());
     let store = Store::open(&variable(DATABASE), 4).await.unwrap();
-    let service = Service::new(store, clock.clone(), Chance::System, instance());
+    let service = Service::new(store, clock.clone(), RandomSource::System, instance());
     let events = Events::Embedded(Embedded::open(variable(EVENTS).as_ref()).unwrap());
     let exports = exporting(service, events, variable(ROOT).into(), &variable(AUTHORITIES));
     tokio::spawn(async move {

@@ -3,7 +3,7 @@
 use super::unknown;
 use crate::batch_exports::backfills::Backfill;
 use crate::clock::Time;
-use crate::db::{Session, Writing, changed, on};
+use crate::db::{Session, WriteTx, changed, on};
 use crate::error::{Error, Result};
 use crate::id::{BackfillId, ExportId, OrganizationId};
 use crate::page::{Page, Window};
@@ -108,7 +108,7 @@ pub(in super::super) async fn old(db: &mut Session, export: ExportId, kept: i64,
     Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(export).bind(kept - 1).bind(most).fetch_all(conn))?)
 }
 
-pub(in super::super) async fn delete(db: &mut Writing, ids: &[BackfillId]) -> Result<()> {
+pub(in super::super) async fn delete(db: &mut WriteTx, ids: &[BackfillId]) -> Result<()> {
     const SQL: &str = "DELETE FROM export_backfill WHERE id = $1";
     for id in ids {
         changed!(db, sqlx::query(SQL).bind(*id))?;
@@ -117,13 +117,13 @@ pub(in super::super) async fn delete(db: &mut Writing, ids: &[BackfillId]) -> Re
 }
 
 /// Runs of it that are no longer kept count as over.
-pub(in super::super) async fn count_forgotten(db: &mut Writing, id: BackfillId, count: i64) -> Result<()> {
+pub(in super::super) async fn count_forgotten(db: &mut WriteTx, id: BackfillId, count: i64) -> Result<()> {
     const SQL: &str = "UPDATE export_backfill SET forgotten_runs = forgotten_runs + $2 WHERE id = $1";
     changed!(db, sqlx::query(SQL).bind(id).bind(count))?;
     Ok(())
 }
 
-pub(in super::super) async fn insert(db: &mut Writing, backfill: &Backfill) -> Result<()> {
+pub(in super::super) async fn insert(db: &mut WriteTx, backfill: &Backfill) -> Result<()> {
     const SQL: &str = "INSERT INTO export_backfill (id, organization_id, batch_export_id, start_at, end_at, status, \
         is_resend, scheduled_until, total_runs, skipped_runs, created_at, finished_at, updated_at) \
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
@@ -147,7 +147,7 @@ pub(in super::super) async fn insert(db: &mut Writing, backfill: &Backfill) -> R
     Ok(())
 }
 
-pub(in super::super) async fn save(db: &mut Writing, backfill: &Backfill) -> Result<()> {
+pub(in super::super) async fn save(db: &mut WriteTx, backfill: &Backfill) -> Result<()> {
     const SQL: &str = "UPDATE export_backfill SET status = $2, scheduled_until = $3, total_runs = $4, \
         skipped_runs = $5, finished_at = $6, updated_at = $7 WHERE id = $1";
     changed!(

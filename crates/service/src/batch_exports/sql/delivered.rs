@@ -4,7 +4,7 @@ use sqlx::QueryBuilder;
 
 use crate::batch_exports::Span;
 use crate::clock::Time;
-use crate::db::{Connection, Session, Writing, answered, changed, on};
+use crate::db::{Connection, Session, WriteTx, answered, changed, on};
 use crate::error::Result;
 use crate::id::ExportId;
 
@@ -19,7 +19,7 @@ pub(in super::super) async fn touching(db: &mut Session, export: ExportId, span:
     Ok(rows.into_iter().map(|(start, end)| Span { start, end }).collect())
 }
 
-pub(in super::super) async fn delete(db: &mut Writing, export: ExportId, spans: &[Span]) -> Result<()> {
+pub(in super::super) async fn delete(db: &mut WriteTx, export: ExportId, spans: &[Span]) -> Result<()> {
     const SQL: &str = "DELETE FROM export_delivered WHERE batch_export_id = $1 AND starts_at BETWEEN $2 AND $3";
     let (Some(first), Some(last)) = (spans.first(), spans.last()) else {
         return Ok(());
@@ -28,7 +28,7 @@ pub(in super::super) async fn delete(db: &mut Writing, export: ExportId, spans: 
     Ok(())
 }
 
-pub(in super::super) async fn insert(db: &mut Writing, export: ExportId, spans: &[Span]) -> Result<()> {
+pub(in super::super) async fn insert(db: &mut WriteTx, export: ExportId, spans: &[Span]) -> Result<()> {
     macro_rules! write {
         ($driver:ty, $conn:ident, $spans:ident) => {{
             let mut query =

@@ -9,7 +9,7 @@ use super::unknown;
 use crate::batch_exports::destination::Kind;
 use crate::batch_exports::{BatchExport, ExportName};
 use crate::clock::Time;
-use crate::db::{Connection, Session, Writing, answered, changed, listed, on, within_reach};
+use crate::db::{Connection, Session, WriteTx, answered, changed, listed, on, within_reach};
 use crate::error::{Error, Result};
 use crate::id::{BackfillId, ExportId, OrganizationId, TeamId};
 use crate::organizations;
@@ -172,7 +172,7 @@ pub(in super::super) async fn after(db: &mut Session, id: ExportId, most: i64) -
 }
 
 /// Whoever asks looks at whose it is.
-pub(in super::super) async fn lock(db: &mut Writing, id: ExportId) -> Result<Option<BatchExport>> {
+pub(in super::super) async fn lock(db: &mut WriteTx, id: ExportId) -> Result<Option<BatchExport>> {
     const OWNER: &str = "SELECT organization_id FROM batch_export WHERE id = $1";
     let owner: Option<OrganizationId> = on!(db, conn => sqlx::query_scalar(OWNER).bind(id).fetch_optional(conn))?;
     let Some(owner) = owner else { return Ok(None) };
@@ -182,7 +182,7 @@ pub(in super::super) async fn lock(db: &mut Writing, id: ExportId) -> Result<Opt
     row.map(BatchExport::try_from).transpose()
 }
 
-pub(in super::super) async fn lock_of_backfill(db: &mut Writing, id: BackfillId) -> Result<Option<BatchExport>> {
+pub(in super::super) async fn lock_of_backfill(db: &mut WriteTx, id: BackfillId) -> Result<Option<BatchExport>> {
     const SQL: &str = "SELECT batch_export_id FROM export_backfill WHERE id = $1";
     let export: Option<ExportId> = on!(db, conn => sqlx::query_scalar(SQL).bind(id).fetch_optional(conn))?;
     match export {
@@ -199,7 +199,7 @@ pub(in super::super) async fn is_due(db: &mut Session, now: Time) -> Result<bool
 }
 
 /// Exports whose time has come and that no other scheduler holds.
-pub(in super::super) async fn lock_due(db: &mut Writing, limit: usize) -> Result<Vec<BatchExport>> {
+pub(in super::super) async fn lock_due(db: &mut WriteTx, limit: usize) -> Result<Vec<BatchExport>> {
     let sql = db.pick(
         select!("WHERE next_run_at <= $1 ORDER BY next_run_at LIMIT $2"),
         select!(
@@ -213,7 +213,7 @@ pub(in super::super) async fn lock_due(db: &mut Writing, limit: usize) -> Result
     all(rows)
 }
 
-pub(in super::super) async fn insert(db: &mut Writing, export: &BatchExport) -> Result<()> {
+pub(in super::super) async fn insert(db: &mut WriteTx, export: &BatchExport) -> Result<()> {
     const SQL: &str = concat!(
         "INSERT INTO batch_export (",
         columns!(),
@@ -245,7 +245,7 @@ pub(in super::super) async fn insert(db: &mut Writing, export: &BatchExport) -> 
     Ok(())
 }
 
-pub(in super::super) async fn save(db: &mut Writing, export: &BatchExport) -> Result<()> {
+pub(in super::super) async fn save(db: &mut WriteTx, export: &BatchExport) -> Result<()> {
     const SQL: &str = "UPDATE batch_export SET name = $2, model = $3, frequency = $4, kind = $5, config = $6, \
         secrets = $7, paused = $8, last_paused_at = $9, start_at = $10, end_at = $11, hogql_query = $12, \
         scheduled_until = $13, next_run_at = $14, failures = $15, updated_at = $16 WHERE id = $1";
@@ -273,7 +273,7 @@ pub(in super::super) async fn save(db: &mut Writing, export: &BatchExport) -> Re
 }
 
 /// Only how far they have got, of many at once.
-pub(in super::super) async fn save_schedules(db: &mut Writing, exports: &[BatchExport]) -> Result<()> {
+pub(in super::super) async fn save_schedules(db: &mut WriteTx, exports: &[BatchExport]) -> Result<()> {
     macro_rules! save {
         ($driver:ty, $conn:ident) => {{
             let mut query = QueryBuilder::<$driver>::new(
@@ -304,7 +304,7 @@ pub(in super::super) async fn save_schedules(db: &mut Writing, exports: &[BatchE
     Ok(())
 }
 
-pub(in super::super) async fn delete(db: &mut Writing, export: &BatchExport) -> Result<()> {
+pub(in super::super) async fn delete(db: &mut WriteTx, export: &BatchExport) -> Result<()> {
     const SQL: &str = "DELETE FROM batch_export WHERE organization_id = $1 AND id = $2";
     changed!(db, sqlx::query(SQL).bind(export.organization_id).bind(export.id))?;
     Ok(())

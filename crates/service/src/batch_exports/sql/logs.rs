@@ -4,7 +4,7 @@ use super::unknown;
 use crate::batch_exports::logs::{Level, LogEntry, LogFilter};
 use crate::batch_exports::runs::Run;
 use crate::clock::Time;
-use crate::db::{Session, Writing, changed, log_page};
+use crate::db::{Session, WriteTx, changed, log_page};
 use crate::error::{Error, Result};
 use crate::id::{ExportId, RunId};
 use crate::page::{Page, Window};
@@ -51,7 +51,7 @@ pub(in super::super) async fn page(
     })
 }
 
-pub(in super::super) async fn insert(db: &mut Writing, run: &Run, level: Level, message: &str) -> Result<()> {
+pub(in super::super) async fn insert(db: &mut WriteTx, run: &Run, level: Level, message: &str) -> Result<()> {
     const SQL: &str = "INSERT INTO export_log (id, organization_id, batch_export_id, run_id, level, message, created_at) \
         VALUES ($1, $2, $3, $4, $5, $6, $7)";
     let (id, now) = (db.uuid(), db.now);

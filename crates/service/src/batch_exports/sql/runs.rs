@@ -10,7 +10,7 @@ use crate::batch_exports::retention::{Limits, Old};
 use crate::batch_exports::runs::{Run, RunFilter, RunStatus};
 use crate::batch_exports::{Interval, Progress, Span};
 use crate::clock::Time;
-use crate::db::{Connection, Session, Writing, answered, changed, on};
+use crate::db::{Connection, Session, WriteTx, answered, changed, on};
 use crate::error::{Error, Result};
 use crate::id::{BackfillId, ExportId, OrganizationId, RunId, WorkerId};
 use crate::page::{Page, Window};
@@ -255,7 +255,7 @@ pub(in super::super) async fn find(db: &mut Session, export: ExportId, id: RunId
     one(on!(db, conn => sqlx::query_as(SQL).bind(export).bind(id).fetch_optional(conn))?)
 }
 
-pub(in super::super) async fn lock(db: &mut Writing, id: RunId) -> Result<Option<Run>> {
+pub(in super::super) async fn lock(db: &mut WriteTx, id: RunId) -> Result<Option<Run>> {
     let sql = db.pick(select!("WHERE r.id = $1"), select!("WHERE r.id = $1 FOR NO KEY UPDATE"));
     one(on!(db, conn => sqlx::query_as(sql).bind(id).fetch_optional(conn))?)
 }
@@ -320,7 +320,7 @@ pub(in super::super) async fn due_organizations(
 ///
 /// PostgreSQL also holds the export itself, so that whoever deletes it waits for this write, and this write for nobody.
 pub(in super::super) async fn lock_due(
-    db: &mut Writing,
+    db: &mut WriteTx,
     organization: OrganizationId,
     busy: &[String],
 ) -> Result<Option<Run>> {
@@ -356,7 +356,7 @@ pub(in super::super) async fn lock_due(
 }
 
 /// Those that no run exists for yet.
-pub(in super::super) async fn insert_new(db: &mut Writing, runs: &[Run]) -> Result<()> {
+pub(in super::super) async fn insert_new(db: &mut WriteTx, runs: &[Run]) -> Result<()> {
     macro_rules! write {
         ($driver:ty, $conn:ident, $runs:ident) => {{
             let mut query = QueryBuilder::<$driver>::new(concat!("INSERT INTO export_run (", columns!(""), ") "));
@@ -405,7 +405,7 @@ pub(in super::super) async fn insert_new(db: &mut Writing, runs: &[Run]) -> Resu
     Ok(())
 }
 
-pub(in super::super) async fn save(db: &mut Writing, run: &Run) -> Result<()> {
+pub(in super::super) async fn save(db: &mut WriteTx, run: &Run) -> Result<()> {
     const SQL: &str = "UPDATE export_run SET backfill_id = $2, status = $3, is_resend = $4, records_completed = $5, \
         records_total_count = $6, bytes_exported = $7, latest_error = $8, due_at = $9, worker = $10, attempt = $11, \
         tries = $12, queued_at = $13, started_at = $14, finished_at = $15, updated_at = $16, \
@@ -436,7 +436,7 @@ pub(in super::super) async fn save(db: &mut Writing, run: &Run) -> Result<()> {
 
 /// Keeps a run for its holder. False: it has none, or another.
 pub(in super::super) async fn keep(
-    db: &mut Writing,
+    db: &mut WriteTx,
     id: RunId,
     worker: WorkerId,
     attempt: i64,
@@ -465,7 +465,7 @@ pub(in super::super) async fn keep(
 
 /// What a cancelled run has delivered after all. Asked for again, it is another attempt's.
 pub(in super::super) async fn note_cancelled(
-    db: &mut Writing,
+    db: &mut WriteTx,
     id: RunId,
     attempt: i64,
     delivered: &Progress,
@@ -525,7 +525,7 @@ pub(in super::super) async fn stretches(db: &mut Session, export: ExportId, span
     Ok(found)
 }
 
-pub(in super::super) async fn open_of_backfill(db: &mut Writing, id: BackfillId) -> Result<Vec<Run>> {
+pub(in super::super) async fn open_of_backfill(db: &mut WriteTx, id: BackfillId) -> Result<Vec<Run>> {
     let sql = db.pick(
         select!("WHERE r.backfill_id = $1 AND r.due_at IS NOT NULL"),
         select!("WHERE r.backfill_id = $1 AND r.due_at IS NOT NULL FOR NO KEY UPDATE"),
@@ -569,7 +569,7 @@ pub(in super::super) async fn old(db: &mut Session, export: ExportId, limits: Li
 }
 
 /// Those of them that nobody has asked for again. Says what they were.
-pub(in super::super) async fn delete_old(db: &mut Writing, ids: &[RunId]) -> Result<Vec<Old>> {
+pub(in super::super) async fn delete_old(db: &mut WriteTx, ids: &[RunId]) -> Result<Vec<Old>> {
     macro_rules! delete {
         ($driver:ty, $conn:ident) => {{
             let mut query = QueryBuilder::<$driver>::new("DELETE FROM export_run WHERE due_at IS NULL AND id IN (");

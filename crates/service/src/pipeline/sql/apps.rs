@@ -5,7 +5,7 @@ use sqlx::types::Json;
 
 use super::unknown;
 use crate::clock::Time;
-use crate::db::{Session, Writing, changed, on};
+use crate::db::{Session, WriteTx, changed, on};
 use crate::error::{Error, Result};
 use crate::id::{AppId, OrganizationId};
 use crate::page::{Page, Window};
@@ -180,7 +180,7 @@ pub(in super::super) async fn any(db: &mut Session, id: AppId) -> Result<Option<
     row.map(App::try_from).transpose()
 }
 
-pub(in super::super) async fn lock(db: &mut Writing, id: AppId) -> Result<Option<App>> {
+pub(in super::super) async fn lock(db: &mut WriteTx, id: AppId) -> Result<Option<App>> {
     let sql = db.pick(
         select!("WHERE a.id = $1"),
         select!("WHERE a.id = $1 FOR NO KEY UPDATE OF a"),
@@ -195,7 +195,7 @@ pub(in super::super) async fn is_any_to_check(db: &mut Session, now: Time) -> Re
     Ok(found.is_some())
 }
 
-pub(in super::super) async fn lock_to_check(db: &mut Writing) -> Result<Option<App>> {
+pub(in super::super) async fn lock_to_check(db: &mut WriteTx) -> Result<Option<App>> {
     let sql = db.pick(
         select!("WHERE a.next_check_at <= $1 ORDER BY a.next_check_at LIMIT 1"),
         select!("WHERE a.next_check_at <= $1 ORDER BY a.next_check_at LIMIT 1 FOR NO KEY UPDATE OF a SKIP LOCKED"),
@@ -205,7 +205,7 @@ pub(in super::super) async fn lock_to_check(db: &mut Writing) -> Result<Option<A
     row.map(App::try_from).transpose()
 }
 
-pub(in super::super) async fn insert(db: &mut Writing, app: &mut App) -> Result<()> {
+pub(in super::super) async fn insert(db: &mut WriteTx, app: &mut App) -> Result<()> {
     const SQL: &str = "INSERT INTO pipeline_app (organization_id, collection, plugin_type, name, description, url, \
         private_token, icon, config_schema, tag, latest_tag, is_global, capabilities, metrics, public_jobs, written, \
         version, next_check_at, created_at, updated_at, hosts, size) \
@@ -237,7 +237,7 @@ pub(in super::super) async fn insert(db: &mut Writing, app: &mut App) -> Result<
     Ok(())
 }
 
-pub(in super::super) async fn save(db: &mut Writing, app: &App) -> Result<()> {
+pub(in super::super) async fn save(db: &mut WriteTx, app: &App) -> Result<()> {
     const SQL: &str = "UPDATE pipeline_app SET plugin_type = $2, name = $3, description = $4, private_token = $5, icon = $6, \
         config_schema = $7, tag = $8, latest_tag = $9, is_global = $10, capabilities = $11, metrics = $12, \
         public_jobs = $13, written = $14, version = $15, next_check_at = $16, updated_at = $17, hosts = $18, url = $19, \
@@ -269,7 +269,7 @@ pub(in super::super) async fn save(db: &mut Writing, app: &App) -> Result<()> {
     Ok(())
 }
 
-pub(in super::super) async fn delete(db: &mut Writing, app: &App) -> Result<()> {
+pub(in super::super) async fn delete(db: &mut WriteTx, app: &App) -> Result<()> {
     const SQL: &str = "DELETE FROM pipeline_app WHERE organization_id = $1 AND id = $2";
     changed!(db, sqlx::query(SQL).bind(app.organization_id).bind(app.id))?;
     Ok(())

@@ -5,7 +5,7 @@ use sqlx::types::Json;
 
 use super::unknown;
 use crate::clock::Time;
-use crate::db::{Session, Writing, changed, listed, on, within_reach};
+use crate::db::{Session, WriteTx, changed, listed, on, within_reach};
 use crate::error::{Error, Result};
 use crate::id::{AppConfigId, AppId, OrganizationId, TeamId, WorkerId};
 use crate::page::{self, Page, Window};
@@ -152,7 +152,7 @@ pub(in super::super) async fn page_of_enabled(
 }
 
 /// Keeps those of every organization that uses the app from changing until the use case ends: workers write how far they got.
-pub(in super::super) async fn lock_all_of_app(db: &mut Writing, app: AppId) -> Result<()> {
+pub(in super::super) async fn lock_all_of_app(db: &mut WriteTx, app: AppId) -> Result<()> {
     let sql = db.pick(
         "SELECT id FROM pipeline_config WHERE app_id = $1",
         "SELECT id FROM pipeline_config WHERE app_id = $1 ORDER BY id FOR NO KEY UPDATE",
@@ -162,7 +162,7 @@ pub(in super::super) async fn lock_all_of_app(db: &mut Writing, app: AppId) -> R
 }
 
 /// Of every other organization that uses it, without what they tell the app, which may be large.
-pub(in super::super) async fn of_others(db: &mut Writing, app: &App) -> Result<Vec<AppConfig>> {
+pub(in super::super) async fn of_others(db: &mut WriteTx, app: &App) -> Result<Vec<AppConfig>> {
     let sql = db.pick(
         select!(
             "'{}' AS config, NULL AS secrets",
@@ -226,7 +226,7 @@ macro_rules! bound {
 
 /// Gives them the version, and has those that are on wait for events, if the app takes any.
 pub(in super::super) async fn settle(
-    db: &mut Writing,
+    db: &mut WriteTx,
     configs: Configs,
     version: i64,
     takes_events: bool,
@@ -242,7 +242,7 @@ pub(in super::super) async fn settle(
 }
 
 /// Has a function called by the clock, from this time on, for each of them that is on.
-pub(in super::super) async fn schedule(db: &mut Writing, configs: Configs, name: &str, due_at: Time) -> Result<()> {
+pub(in super::super) async fn schedule(db: &mut WriteTx, configs: Configs, name: &str, due_at: Time) -> Result<()> {
     macro_rules! insert {
         ($id:literal) => {
             concat!(
@@ -261,7 +261,7 @@ pub(in super::super) async fn schedule(db: &mut Writing, configs: Configs, name:
 }
 
 /// Ends what is called by the clock and is none of these functions, or belongs to one that is off.
-pub(in super::super) async fn unschedule(db: &mut Writing, configs: Configs, names: &[&str]) -> Result<()> {
+pub(in super::super) async fn unschedule(db: &mut WriteTx, configs: Configs, names: &[&str]) -> Result<()> {
     const SQL: &str = concat!(
         "DELETE FROM pipeline_task WHERE kind = 'schedule' \
          AND config_id IN (SELECT c.id FROM pipeline_config c WHERE ",
@@ -299,7 +299,7 @@ pub(in super::super) async fn next_with_secrets(
 /// Those of the app's own organization that may have a value of a field that becomes a secret, or is one no longer. Which secrets one has
 /// is itself encrypted, and may be known.
 pub(in super::super) async fn concerned(
-    db: &mut Writing,
+    db: &mut WriteTx,
     app: &App,
     secrets: &SecretChange,
     known: &KnownSecrets,
@@ -330,7 +330,7 @@ pub(in super::super) async fn concerned(
 }
 
 /// Others who change configurations of the organization wait. Workers, who only refer to it, do not.
-pub(in super::super) async fn lock_organization(db: &mut Writing, id: OrganizationId) -> Result<()> {
+pub(in super::super) async fn lock_organization(db: &mut WriteTx, id: OrganizationId) -> Result<()> {
     let sql = db.pick(
         "SELECT 1 FROM organization WHERE id = $1",
         "SELECT 1 FROM organization WHERE id = $1 FOR NO KEY UPDATE",
@@ -379,7 +379,7 @@ pub(in super::super) async fn any(db: &mut Session, id: AppConfigId) -> Result<O
     row.map(AppConfig::try_from).transpose()
 }
 
-pub(in super::super) async fn lock(db: &mut Writing, id: AppConfigId) -> Result<Option<AppConfig>> {
+pub(in super::super) async fn lock(db: &mut WriteTx, id: AppConfigId) -> Result<Option<AppConfig>> {
     let sql = db.pick(
         select!("WHERE c.id = $1"),
         select!("WHERE c.id = $1 FOR NO KEY UPDATE OF c"),
@@ -423,7 +423,7 @@ pub(in super::super) async fn due(db: &mut Session, now: Time, after: &DueAfter,
     Ok(rows.into_iter().map(due).collect())
 }
 
-pub(in super::super) async fn insert(db: &mut Writing, config: &mut AppConfig) -> Result<()> {
+pub(in super::super) async fn insert(db: &mut WriteTx, config: &mut AppConfig) -> Result<()> {
     const SQL: &str = "INSERT INTO pipeline_config (organization_id, app_id, team_id, enabled, sort_order, config, \
         web_token, delivered_until, delivered_count, attempt, tries, failures, created_at, updated_at, version) \
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, 0, 0, 0, $9, $10, $11) RETURNING id";
@@ -444,7 +444,7 @@ pub(in super::super) async fn insert(db: &mut Writing, config: &mut AppConfig) -
 }
 
 /// What it tells its app, and where that may go.
-pub(in super::super) async fn save_values(db: &mut Writing, config: &AppConfig) -> Result<()> {
+pub(in super::super) async fn save_values(db: &mut WriteTx, config: &AppConfig) -> Result<()> {
     const SQL: &str =
         "UPDATE pipeline_config SET config = $2, secrets = $3, allowed_hosts = $4, size = $5 WHERE id = $1";
     changed!(
@@ -460,7 +460,7 @@ pub(in super::super) async fn save_values(db: &mut Writing, config: &AppConfig) 
 }
 
 /// Everything but that, which may be large, and who holds it.
-pub(in super::super) async fn save(db: &mut Writing, config: &AppConfig) -> Result<()> {
+pub(in super::super) async fn save(db: &mut WriteTx, config: &AppConfig) -> Result<()> {
     const SQL: &str = "UPDATE pipeline_config SET enabled = $2, sort_order = $3, delivered_until = $4, delivered_count = $5, \
         due_at = $6, attempt = $7, tries = $8, failures = $9, latest_error = $10, updated_at = $11, version = $12 WHERE id = $1";
     changed!(
@@ -483,7 +483,7 @@ pub(in super::super) async fn save(db: &mut Writing, config: &AppConfig) -> Resu
 }
 
 /// Who holds it from now on.
-pub(in super::super) async fn hold(db: &mut Writing, id: AppConfigId, worker: Option<WorkerId>) -> Result<()> {
+pub(in super::super) async fn hold(db: &mut WriteTx, id: AppConfigId, worker: Option<WorkerId>) -> Result<()> {
     const SQL: &str = "UPDATE pipeline_config SET worker = $2 WHERE id = $1";
     changed!(db, sqlx::query(SQL).bind(id).bind(worker))?;
     Ok(())
@@ -491,7 +491,7 @@ pub(in super::super) async fn hold(db: &mut Writing, id: AppConfigId, worker: Op
 
 /// A sign of life, and how far it has got. False: it is no longer held.
 pub(in super::super) async fn keep(
-    db: &mut Writing,
+    db: &mut WriteTx,
     id: AppConfigId,
     worker: WorkerId,
     attempt: i64,
@@ -513,14 +513,14 @@ pub(in super::super) async fn keep(
     Ok(kept > 0)
 }
 
-pub(in super::super) async fn delete(db: &mut Writing, config: &AppConfig) -> Result<()> {
+pub(in super::super) async fn delete(db: &mut WriteTx, config: &AppConfig) -> Result<()> {
     const SQL: &str = "DELETE FROM pipeline_config WHERE organization_id = $1 AND id = $2";
     changed!(db, sqlx::query(SQL).bind(config.organization_id).bind(config.id))?;
     Ok(())
 }
 
 /// How far ahead of time its jobs are; null if it never had one.
-pub(in super::super) async fn lock_jobs_until(db: &mut Writing, id: AppConfigId) -> Result<Option<Time>> {
+pub(in super::super) async fn lock_jobs_until(db: &mut WriteTx, id: AppConfigId) -> Result<Option<Time>> {
     let sql = db.pick(
         "SELECT jobs_until FROM pipeline_config WHERE id = $1",
         "SELECT jobs_until FROM pipeline_config WHERE id = $1 FOR NO KEY UPDATE",
@@ -529,7 +529,7 @@ pub(in super::super) async fn lock_jobs_until(db: &mut Writing, id: AppConfigId)
     Ok(found.flatten())
 }
 
-pub(in super::super) async fn save_jobs_until(db: &mut Writing, id: AppConfigId, until: Time) -> Result<()> {
+pub(in super::super) async fn save_jobs_until(db: &mut WriteTx, id: AppConfigId, until: Time) -> Result<()> {
     const SQL: &str = "UPDATE pipeline_config SET jobs_until = $2 WHERE id = $1";
     changed!(db, sqlx::query(SQL).bind(id).bind(until))?;
     Ok(())

@@ -1,6 +1,6 @@
 //! The hosts that apps reached are found by their configuration alone.
 
-use crate::db::{Session, Writing, changed, on};
+use crate::db::{Session, WriteTx, changed, on};
 use crate::error::Result;
 use crate::id::AppConfigId;
 use crate::page::{Page, Window};
@@ -27,14 +27,14 @@ pub(in super::super) async fn count(db: &mut Session, config: AppConfigId) -> Re
 }
 
 /// The one that was asked for longest ago; those that were refused first.
-pub(in super::super) async fn forget_one(db: &mut Writing, config: AppConfigId) -> Result<()> {
+pub(in super::super) async fn forget_one(db: &mut WriteTx, config: AppConfigId) -> Result<()> {
     const SQL: &str = "DELETE FROM pipeline_reached_host WHERE config_id = $1 AND host = (SELECT host FROM \
         pipeline_reached_host WHERE config_id = $1 ORDER BY is_allowed, last_at, host LIMIT 1)";
     changed!(db, sqlx::query(SQL).bind(config))?;
     Ok(())
 }
 
-pub(in super::super) async fn put(db: &mut Writing, config: AppConfigId, host: &str, is_allowed: bool) -> Result<()> {
+pub(in super::super) async fn put(db: &mut WriteTx, config: AppConfigId, host: &str, is_allowed: bool) -> Result<()> {
     const SQL: &str = "INSERT INTO pipeline_reached_host (config_id, host, is_allowed, first_at, last_at) \
         VALUES ($1, $2, $3, $4, $4) \
         ON CONFLICT (config_id, host) DO UPDATE SET is_allowed = excluded.is_allowed, last_at = excluded.last_at";

@@ -2,7 +2,7 @@
 
 use super::unknown;
 use crate::clock::Time;
-use crate::db::{Session, Writing, changed, log_page, on};
+use crate::db::{Session, WriteTx, changed, log_page, on};
 use crate::error::{Error, Result};
 use crate::id::AppConfigId;
 use crate::page::{Page, Window};
@@ -52,7 +52,7 @@ pub(in super::super) async fn page(
 }
 
 pub(in super::super) async fn insert(
-    db: &mut Writing,
+    db: &mut WriteTx,
     config: &AppConfig,
     entry: &AppLog,
     message: &str,
@@ -79,7 +79,7 @@ pub(in super::super) async fn count(db: &mut Session, config: AppConfigId) -> Re
     Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(config).fetch_one(conn))?)
 }
 
-pub(in super::super) async fn delete_oldest(db: &mut Writing, config: AppConfigId, lines: i64) -> Result<()> {
+pub(in super::super) async fn delete_oldest(db: &mut WriteTx, config: AppConfigId, lines: i64) -> Result<()> {
     const SQL: &str = "DELETE FROM pipeline_log WHERE id IN \
         (SELECT id FROM pipeline_log WHERE config_id = $1 ORDER BY created_at, id LIMIT $2)";
     changed!(db, sqlx::query(SQL).bind(config).bind(lines))?;

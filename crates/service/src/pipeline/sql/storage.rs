@@ -1,6 +1,6 @@
 //! What an app keeps is found by its configuration alone.
 
-use crate::db::{Session, Writing, changed, on};
+use crate::db::{Session, WriteTx, changed, on};
 use crate::error::Result;
 use crate::id::AppConfigId;
 
@@ -9,7 +9,7 @@ pub(in super::super) async fn find(db: &mut Session, config: AppConfigId, key: &
     Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(config).bind(key).fetch_optional(conn))?)
 }
 
-pub(in super::super) async fn put(db: &mut Writing, config: AppConfigId, key: &str, value: &str) -> Result<()> {
+pub(in super::super) async fn put(db: &mut WriteTx, config: AppConfigId, key: &str, value: &str) -> Result<()> {
     const SQL: &str = "INSERT INTO pipeline_storage (config_id, key, value, updated_at) VALUES ($1, $2, $3, $4) \
         ON CONFLICT (config_id, key) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at";
     let now = db.now;
@@ -17,7 +17,7 @@ pub(in super::super) async fn put(db: &mut Writing, config: AppConfigId, key: &s
     Ok(())
 }
 
-pub(in super::super) async fn delete(db: &mut Writing, config: AppConfigId, key: &str) -> Result<()> {
+pub(in super::super) async fn delete(db: &mut WriteTx, config: AppConfigId, key: &str) -> Result<()> {
     const SQL: &str = "DELETE FROM pipeline_storage WHERE config_id = $1 AND key = $2";
     changed!(db, sqlx::query(SQL).bind(config).bind(key))?;
     Ok(())

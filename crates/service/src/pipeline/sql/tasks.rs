@@ -2,7 +2,7 @@
 
 use super::unknown;
 use crate::clock::Time;
-use crate::db::{Session, Writing, changed, on};
+use crate::db::{Session, WriteTx, changed, on};
 use crate::error::Result;
 use crate::id::{AppConfigId, AppTaskId, OrganizationId, WorkerId};
 use crate::pipeline::AppConfig;
@@ -58,7 +58,7 @@ pub(in super::super) async fn next_organization(
 }
 
 /// What has waited longest for this organization, of the first of each configuration that is not busy.
-pub(in super::super) async fn lock_due(db: &mut Writing, organization: OrganizationId) -> Result<Option<Waiting>> {
+pub(in super::super) async fn lock_due(db: &mut WriteTx, organization: OrganizationId) -> Result<Option<Waiting>> {
     macro_rules! due {
         ($rest:literal) => {
             concat!(
@@ -87,7 +87,7 @@ pub(in super::super) async fn lock_due(db: &mut Writing, organization: Organizat
 }
 
 pub(in super::super) async fn hold(
-    db: &mut Writing,
+    db: &mut WriteTx,
     id: AppTaskId,
     worker: Option<WorkerId>,
     attempt: i64,
@@ -98,7 +98,7 @@ pub(in super::super) async fn hold(
     Ok(())
 }
 
-pub(in super::super) async fn is_held(db: &mut Writing, id: AppTaskId, worker: WorkerId, attempt: i64) -> Result<bool> {
+pub(in super::super) async fn is_held(db: &mut WriteTx, id: AppTaskId, worker: WorkerId, attempt: i64) -> Result<bool> {
     macro_rules! held {
         ($rest:literal) => {
             concat!(
@@ -119,7 +119,7 @@ pub(in super::super) async fn count_jobs(db: &mut Session, config: AppConfigId) 
 }
 
 pub(in super::super) async fn insert(
-    db: &mut Writing,
+    db: &mut WriteTx,
     id: AppTaskId,
     config: &AppConfig,
     kind: TaskKind,
@@ -145,7 +145,7 @@ pub(in super::super) async fn insert(
     Ok(())
 }
 
-pub(in super::super) async fn delete(db: &mut Writing, id: AppTaskId) -> Result<()> {
+pub(in super::super) async fn delete(db: &mut WriteTx, id: AppTaskId) -> Result<()> {
     const SQL: &str = "DELETE FROM pipeline_task WHERE id = $1";
     changed!(db, sqlx::query(SQL).bind(id))?;
     Ok(())

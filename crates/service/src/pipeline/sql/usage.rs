@@ -1,6 +1,6 @@
 //! How much the apps of configurations keep, have waiting and have said. A row is made when there is something to count.
 
-use crate::db::{Session, Writing, changed, on};
+use crate::db::{Session, WriteTx, changed, on};
 use crate::error::Result;
 use crate::id::{AppConfigId, OrganizationId};
 
@@ -13,7 +13,7 @@ pub(in super::super) struct Usage {
 }
 
 /// Of one configuration, whose writers wait for each other from here on. None: the configuration is gone.
-pub(in super::super) async fn lock(db: &mut Writing, config: AppConfigId) -> Result<Option<Usage>> {
+pub(in super::super) async fn lock(db: &mut WriteTx, config: AppConfigId) -> Result<Option<Usage>> {
     // The configuration before its usage: in this order whoever deletes it takes them, too.
     macro_rules! locked {
         ($lock:literal) => {
@@ -30,21 +30,21 @@ pub(in super::super) async fn lock(db: &mut Writing, config: AppConfigId) -> Res
     Ok(on!(db, conn => sqlx::query_as(sql).bind(config).fetch_optional(conn))?)
 }
 
-pub(in super::super) async fn add_storage(db: &mut Writing, config: AppConfigId, keys: i64, bytes: i64) -> Result<()> {
+pub(in super::super) async fn add_storage(db: &mut WriteTx, config: AppConfigId, keys: i64, bytes: i64) -> Result<()> {
     const SQL: &str = "UPDATE pipeline_usage SET storage_keys = storage_keys + $2, storage_bytes = storage_bytes + $3 \
         WHERE config_id = $1";
     changed!(db, sqlx::query(SQL).bind(config).bind(keys).bind(bytes))?;
     Ok(())
 }
 
-pub(in super::super) async fn add_payload(db: &mut Writing, config: AppConfigId, bytes: i64) -> Result<()> {
+pub(in super::super) async fn add_payload(db: &mut WriteTx, config: AppConfigId, bytes: i64) -> Result<()> {
     const SQL: &str = "UPDATE pipeline_usage SET payload_bytes = payload_bytes + $2 WHERE config_id = $1";
     changed!(db, sqlx::query(SQL).bind(config).bind(bytes))?;
     Ok(())
 }
 
 /// How many lines there are now, at most.
-pub(in super::super) async fn add_lines(db: &mut Writing, config: AppConfigId, lines: i64) -> Result<i64> {
+pub(in super::super) async fn add_lines(db: &mut WriteTx, config: AppConfigId, lines: i64) -> Result<i64> {
     const SQL: &str = "INSERT INTO pipeline_usage (organization_id, config_id, log_lines) \
         SELECT organization_id, id, $2 FROM pipeline_config WHERE id = $1 \
         ON CONFLICT (config_id) DO UPDATE SET log_lines = pipeline_usage.log_lines + excluded.log_lines \
@@ -53,7 +53,7 @@ pub(in super::super) async fn add_lines(db: &mut Writing, config: AppConfigId, l
     Ok(found.unwrap_or_default())
 }
 
-pub(in super::super) async fn set_lines(db: &mut Writing, config: AppConfigId, lines: i64) -> Result<()> {
+pub(in super::super) async fn set_lines(db: &mut WriteTx, config: AppConfigId, lines: i64) -> Result<()> {
     const SQL: &str = "UPDATE pipeline_usage SET log_lines = $2 WHERE config_id = $1";
     changed!(db, sqlx::query(SQL).bind(config).bind(lines))?;
     Ok(())

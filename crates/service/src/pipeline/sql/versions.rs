@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::clock::Time;
-use crate::db::{Session, Writing, changed, on};
+use crate::db::{Session, WriteTx, changed, on};
 use crate::error::{Error, Result};
 use crate::id::{AppId, OrganizationId};
 use crate::pipeline::sites::Script;
@@ -90,7 +90,7 @@ pub(in super::super) async fn manifest(db: &mut Session, app: AppId, number: i64
     row.map(read_row).transpose()
 }
 
-pub(in super::super) async fn save_manifest(db: &mut Writing, app: &App) -> Result<()> {
+pub(in super::super) async fn save_manifest(db: &mut WriteTx, app: &App) -> Result<()> {
     const SQL: &str = "UPDATE pipeline_version SET manifest = $3 WHERE app_id = $1 AND number = $2";
     let manifest = written(&Manifest::of(app));
     changed!(db, sqlx::query(SQL).bind(app.id).bind(app.version).bind(manifest))?;
@@ -98,7 +98,7 @@ pub(in super::super) async fn save_manifest(db: &mut Writing, app: &App) -> Resu
 }
 
 /// The same code as another version, with what is said of it now.
-pub(in super::super) async fn copy(db: &mut Writing, app: &App, from: i64) -> Result<()> {
+pub(in super::super) async fn copy(db: &mut WriteTx, app: &App, from: i64) -> Result<()> {
     const SQL: &str = "INSERT INTO pipeline_version (app_id, number, tag, sha256, files, code, offers, size, manifest, created_at) \
         SELECT app_id, $3, tag, sha256, files, code, offers, size, $4, $5 FROM pipeline_version WHERE app_id = $1 AND number = $2";
     const SCRIPTS: &str = "INSERT INTO pipeline_script (app_id, number, name, code) \
@@ -227,7 +227,7 @@ impl Packed {
 }
 
 /// The code that an app has from now on.
-pub(in super::super) async fn insert(db: &mut Writing, app: &App, packed: &Packed) -> Result<()> {
+pub(in super::super) async fn insert(db: &mut WriteTx, app: &App, packed: &Packed) -> Result<()> {
     const SQL: &str = "INSERT INTO pipeline_version (app_id, number, tag, files, code, offers, manifest, created_at, sha256, size) \
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
     let now = db.now;
@@ -297,14 +297,14 @@ pub(in super::super) async fn unused(db: &mut Session, app: &App) -> Result<Vec<
         .bind(app.organization_id).bind(app.id).bind(app.version).fetch_all(conn))?)
 }
 
-pub(in super::super) async fn delete(db: &mut Writing, version: &Unused) -> Result<()> {
+pub(in super::super) async fn delete(db: &mut WriteTx, version: &Unused) -> Result<()> {
     const SQL: &str = "DELETE FROM pipeline_version WHERE app_id = $1 AND number = $2";
     changed!(db, sqlx::query(SQL).bind(version.app_id).bind(version.number))?;
     Ok(())
 }
 
 /// Lets go of the oldest, but for those that somebody still runs.
-pub(in super::super) async fn prune(db: &mut Writing, app: AppId, newest: i64) -> Result<()> {
+pub(in super::super) async fn prune(db: &mut WriteTx, app: AppId, newest: i64) -> Result<()> {
     const SQL: &str = "DELETE FROM pipeline_version WHERE app_id = $1 AND number <= $2 AND NOT EXISTS \
         (SELECT 1 FROM pipeline_config c WHERE c.app_id = pipeline_version.app_id AND c.version = pipeline_version.number)";
     changed!(db, sqlx::query(SQL).bind(app).bind(newest - KEPT))?;

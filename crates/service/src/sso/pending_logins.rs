@@ -13,7 +13,7 @@ const GOOD_FOR: TimeDelta = TimeDelta::minutes(15);
 
 /// A sign-in on its way.
 #[derive(Debug, Clone)]
-pub struct Errand {
+pub struct PendingLogin {
     pub sso: Sso,
     pub domain: Option<(OrganizationId, DomainId)>,
     /// Whose account the browser is signed in to.
@@ -40,21 +40,21 @@ impl Details {
 
 impl Service {
     /// Notes a sign-in that is sent away under this id, from the browser that holds this secret.
-    pub async fn send_away(&self, id: &str, errand: &Errand, browser: &str) -> Result<()> {
+    pub async fn begin_login(&self, id: &str, login: &PendingLogin, browser: &str) -> Result<()> {
         let details = Details {
-            signed_in_as: errand.signed_in_as,
-            next: errand.next.clone(),
-            nonce: errand.nonce.clone(),
-            pkce_verifier: errand.pkce_verifier.clone(),
+            signed_in_as: login.signed_in_as,
+            next: login.next.clone(),
+            nonce: login.nonce.clone(),
+            pkce_verifier: login.pkce_verifier.clone(),
         };
         let plain = details.to_json();
         let mut db = self.write().await?;
         let sealed = db.seal(&self.core.instance.sealer, &place(id), &plain);
         let row = sql::Request {
             id: id.to_owned(),
-            organization_id: errand.domain.map(|(organization, _)| organization),
-            domain_id: errand.domain.map(|(_, domain)| domain),
-            method: errand.sso.to_string(),
+            organization_id: login.domain.map(|(organization, _)| organization),
+            domain_id: login.domain.map(|(_, domain)| domain),
+            method: login.sso.to_string(),
             details: sealed,
         };
         let expires_at = db.now + GOOD_FOR;
@@ -63,7 +63,7 @@ impl Service {
     }
 
     /// Takes a sign-in that comes back. `None` if it is unknown, too late, was taken, or left in another browser.
-    pub async fn come_back(&self, id: &str, browser: &str) -> Result<Option<Errand>> {
+    pub async fn complete_login(&self, id: &str, browser: &str) -> Result<Option<PendingLogin>> {
         let mut db = self.write().await?;
         let taken = sql::take_request(&mut db, id, &auth::key::hash(browser)).await?;
         db.commit_unrecorded().await?;
@@ -72,7 +72,7 @@ impl Service {
         let (Ok(sso), Ok(details)) = (row.method.parse(), serde_json::from_slice::<Details>(&plain)) else {
             return Ok(None);
         };
-        Ok(Some(Errand {
+        Ok(Some(PendingLogin {
             sso,
             domain: row.organization_id.zip(row.domain_id),
             signed_in_as: details.signed_in_as,

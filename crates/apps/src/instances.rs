@@ -23,10 +23,10 @@ const IDLE: Duration = Duration::from_mins(1);
 const MOST_KEPT: usize = 16;
 
 #[derive(Default)]
-pub(crate) struct Workshop(Mutex<HashMap<AppConfigId, Bench>>);
+pub(crate) struct InstancePool(Mutex<HashMap<AppConfigId, PooledInstance>>);
 
 /// A running app, and what it was made of.
-pub(crate) struct Bench {
+pub(crate) struct PooledInstance {
     pub(crate) instance: Instance,
     pub(crate) outlet: Arc<Outlet>,
     made_of: MadeOf,
@@ -51,9 +51,13 @@ impl MadeOf {
     }
 }
 
-impl Workshop {
+impl InstancePool {
     /// The app, running; it may not be set up yet. Whoever takes it has it alone, and puts it back if it is still good.
-    pub(crate) async fn take(&self, core: &Arc<Core>, runnable: &Runnable) -> Result<Bench, (Failure, Arc<Outlet>)> {
+    pub(crate) async fn take(
+        &self,
+        core: &Arc<Core>,
+        runnable: &Runnable,
+    ) -> Result<PooledInstance, (Failure, Arc<Outlet>)> {
         let kept = self.benches().remove(&runnable.config.id);
         let made_of = MadeOf::of(runnable);
         match kept {
@@ -68,7 +72,7 @@ impl Workshop {
             .sandbox
             .open_loading(runnable.code_bytes, load, meta, outlet.clone());
         let opened = Box::pin(opened).await;
-        Ok(Bench {
+        Ok(PooledInstance {
             instance: opened.map_err(failed)?,
             outlet: outlet.clone(),
             made_of,
@@ -76,7 +80,7 @@ impl Workshop {
         })
     }
 
-    pub(crate) fn put_back(&self, id: AppConfigId, mut bench: Bench) {
+    pub(crate) fn put_back(&self, id: AppConfigId, mut bench: PooledInstance) {
         if !bench.instance.is_open() {
             return;
         }
@@ -92,7 +96,7 @@ impl Workshop {
 
     /// Lets go of those that nobody has called for a while.
     pub(crate) async fn tidy(&self) {
-        let idle: Vec<Bench> = {
+        let idle: Vec<PooledInstance> = {
             let mut benches = self.benches();
             let ids: Vec<AppConfigId> = benches
                 .iter()
@@ -105,22 +109,22 @@ impl Workshop {
     }
 
     pub(crate) async fn close(&self) {
-        let all: Vec<Bench> = self.benches().drain().map(|(_, bench)| bench).collect();
+        let all: Vec<PooledInstance> = self.benches().drain().map(|(_, bench)| bench).collect();
         close(all).await;
     }
 
-    fn benches(&self) -> MutexGuard<'_, HashMap<AppConfigId, Bench>> {
+    fn benches(&self) -> MutexGuard<'_, HashMap<AppConfigId, PooledInstance>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// All at once: each may take as long as its teardown may.
-async fn close(benches: Vec<Bench>) {
+async fn close(benches: Vec<PooledInstance>) {
     let mut closing: JoinSet<()> = benches.into_iter().map(close_one).collect();
     while closing.join_next().await.is_some() {}
 }
 
-async fn close_one(bench: Bench) {
+async fn close_one(bench: PooledInstance) {
     if let Err(failure) = bench.instance.close().await {
         tracing::debug!(%failure, "an app did not end well");
     }

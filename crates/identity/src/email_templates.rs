@@ -2,7 +2,7 @@
 
 use askama::Template;
 use chrono::{DateTime, Utc};
-use service::mail::Letter;
+use service::mail::EmailMessage;
 
 pub(crate) struct Rendered {
     pub(crate) subject: String,
@@ -29,21 +29,21 @@ struct Button {
 }
 
 #[derive(Template)]
-#[template(path = "letter.txt")]
+#[template(path = "email.txt")]
 struct Text<'a> {
-    letter: &'a Parts,
+    email: &'a Parts,
 }
 
 #[derive(Template)]
-#[template(path = "letter.html")]
+#[template(path = "email.html")]
 struct Html<'a> {
-    letter: &'a Parts,
+    email: &'a Parts,
 }
 
-pub(crate) fn render(letter: &Letter) -> Rendered {
-    let parts = parts(letter);
-    let text = Text { letter: &parts }.render().expect("text has room");
-    let html = Html { letter: &parts }.render().expect("text has room");
+pub(crate) fn render(email: &EmailMessage) -> Rendered {
+    let parts = parts(email);
+    let text = Text { email: &parts }.render().expect("text has room");
+    let html = Html { email: &parts }.render().expect("text has room");
     Rendered {
         subject: parts.subject,
         text,
@@ -51,9 +51,9 @@ pub(crate) fn render(letter: &Letter) -> Rendered {
     }
 }
 
-fn parts(letter: &Letter) -> Parts {
-    match letter {
-        Letter::Invite {
+fn parts(email: &EmailMessage) -> Parts {
+    match email {
+        EmailMessage::Invite {
             organization,
             inviter,
             first_name,
@@ -71,14 +71,14 @@ fn parts(letter: &Letter) -> Parts {
                 day(*expires_at)
             ),
         },
-        Letter::Joined { organization, newcomer } => Parts {
+        EmailMessage::Joined { organization, newcomer } => Parts {
             subject: format!("{newcomer} joined {organization}"),
             greeting: hello(""),
             paragraphs: vec![format!("{newcomer} is a member of {organization} now.")],
             closing: "An administrator of the organization can switch these mails off.".to_owned(),
             ..Parts::default()
         },
-        Letter::PasswordReset { link, expires_at } => Parts {
+        EmailMessage::PasswordReset { link, expires_at } => Parts {
             subject: "Set a new password".to_owned(),
             greeting: hello(""),
             paragraphs: vec![
@@ -91,14 +91,14 @@ fn parts(letter: &Letter) -> Parts {
             ),
             ..Parts::default()
         },
-        Letter::PasswordChanged { address } => Parts {
+        EmailMessage::PasswordChanged { address } => Parts {
             subject: "Your password was changed".to_owned(),
             greeting: hello(""),
             paragraphs: vec![format!("The password of your account was changed{}.", from(address))],
             closing: "If it was not you, ask for a new password at once, and tell an administrator.".to_owned(),
             ..Parts::default()
         },
-        Letter::RecoveryCodeUsed {
+        EmailMessage::RecoveryCodeUsed {
             organization,
             owner,
             address,
@@ -118,7 +118,7 @@ fn parts(letter: &Letter) -> Parts {
             closing: "If this should not have happened, remove that owner and make new recovery codes.".to_owned(),
             ..Parts::default()
         },
-        Letter::DomainLost {
+        EmailMessage::DomainLost {
             organization,
             domain,
             record,
@@ -139,18 +139,18 @@ fn parts(letter: &Letter) -> Parts {
                 .to_owned(),
             ..Parts::default()
         },
-        Letter::ExportPaused {
+        EmailMessage::ExportPaused {
             organization,
             export,
             error,
             failures,
         } => export_paused(organization, export, error, *failures),
-        Letter::AppDisabled {
+        EmailMessage::AppDisabled {
             organization,
             app,
             error,
         } => app_disabled(organization, app, error),
-        Letter::DomainUnverified { organization, domain } => domain_unverified(organization, domain),
+        EmailMessage::DomainUnverified { organization, domain } => domain_unverified(organization, domain),
     }
 }
 
@@ -229,8 +229,8 @@ fn moment(time: DateTime<Utc>) -> String {
 mod tests {
     use super::*;
 
-    fn invite(message: &str) -> Letter {
-        Letter::Invite {
+    fn invite(message: &str) -> EmailMessage {
+        EmailMessage::Invite {
             organization: "Acme <b>".to_owned(),
             inviter: "Olga Owner".to_owned(),
             first_name: "Ann".to_owned(),
