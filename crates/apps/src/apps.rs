@@ -199,13 +199,13 @@ impl Apps {
             let app = service
                 .update_app(caller, collection, id, &change.patch, &service::no_precondition)
                 .await?;
-            return Ok(AppWithFiles { app, files });
+            return Ok(AppWithFiles { app, files, turn: None });
         }
         let package = self.read(caller, files.clone()).await?;
         let (app, _) = service
             .change_app_code(caller, &seen.app, &change.patch, package, Fetched::default())
             .await?;
-        Ok(AppWithFiles { app, files })
+        Ok(AppWithFiles { app, files, turn: None })
     }
 
     /// Asks where an app comes from what its newest tag is.

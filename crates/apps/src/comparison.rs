@@ -1,7 +1,7 @@
 //! Two versions of an app's code, side by side.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use service::pipeline::Files;
 use similar::TextDiff;
@@ -10,8 +10,10 @@ use similar::TextDiff;
 const LONGEST_FILE: usize = 200_000;
 /// So many lines around each change show where it is.
 const AROUND: usize = 3;
-/// After that, what is left of a file is compared less well.
-const TIME: Duration = Duration::from_millis(50);
+/// As many as somebody may look through.
+const MOST_FILES: usize = 40;
+/// After that, what is left is compared less well: whole parts are taken away and added.
+const TIME: Duration = Duration::from_millis(300);
 
 /// A file that is not the same in both. A side that does not have it has no text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,15 +23,24 @@ pub struct FileChange {
     pub after: Option<String>,
 }
 
+/// The differences of files in lines, as `diff -u` writes them. None: a side is too long to be compared, or there are too many before it.
+///
+/// This is much work, and not for a thread that others need.
+pub fn unified(changes: &[FileChange]) -> Vec<Option<String>> {
+    let deadline = Instant::now() + TIME;
+    let compared = changes.iter().take(MOST_FILES).map(|change| change.unified(deadline));
+    let left = changes.len().saturating_sub(MOST_FILES);
+    compared.chain(std::iter::repeat_n(None, left)).collect()
+}
+
 impl FileChange {
-    /// The difference in lines, as `diff -u` writes it. None: a side is too long to be compared.
-    pub fn unified(&self) -> Option<String> {
+    fn unified(&self, deadline: Instant) -> Option<String> {
         let before = self.before.as_deref().unwrap_or_default();
         let after = self.after.as_deref().unwrap_or_default();
         if before.len().max(after.len()) > LONGEST_FILE {
             return None;
         }
-        let diff = TextDiff::configure().timeout(TIME).diff_lines(before, after);
+        let diff = TextDiff::configure().deadline(deadline).diff_lines(before, after);
         Some(diff.unified_diff().context_radius(AROUND).to_string())
     }
 }
@@ -81,13 +92,29 @@ mod tests {
             after: Some("one\nthree\n".to_owned()),
         };
         assert_eq!(
-            change.unified().as_deref(),
+            unified(std::slice::from_ref(&change))[0].as_deref(),
             Some("@@ -1,2 +1,2 @@\n one\n-two\n+three\n")
         );
         let long = FileChange {
             after: Some("x".repeat(LONGEST_FILE + 1)),
-            ..change
+            ..change.clone()
         };
-        assert_eq!(long.unified(), None);
+        assert_eq!(unified(&[long]), [None]);
+        let many = vec![change; MOST_FILES + 2];
+        assert_eq!(unified(&many).iter().flatten().count(), MOST_FILES);
+    }
+
+    /// Security case A2: lines that are all different are what takes longest.
+    #[test]
+    fn many_files_take_no_longer_than_one() {
+        let numbered = |word: &str| (0..8_000).map(|n| format!("{word}{n}\n")).collect::<Vec<_>>().concat();
+        let change = FileChange {
+            name: "a.ts".to_owned(),
+            before: Some(numbered("a")),
+            after: Some(numbered("b")),
+        };
+        let began = Instant::now();
+        assert_eq!(unified(&vec![change; MOST_FILES]).len(), MOST_FILES);
+        assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
     }
 }

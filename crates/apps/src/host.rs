@@ -99,7 +99,10 @@ impl Outlet {
             asked: Mutex::default(),
         });
         let config = runnable.config.clone();
-        let (http, asked) = (core.http.clone().of(config.organization_id.0.as_u128()), hosts.clone());
+        let (http, asked) = (
+            core.http.clone().of_programs(config.organization_id.0.as_u128()),
+            hosts.clone(),
+        );
         Arc::new(Self {
             http: http.only_to(move |host| asked.allows(host)),
             core,

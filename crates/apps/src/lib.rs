@@ -17,7 +17,7 @@ mod worker;
 
 pub use apps::{Apps, Outside, SourceChange, Upgrade, Wanted};
 pub use catalogue::{Catalogue, Entry as CatalogueEntry};
-pub use comparison::{FileChange, different_files};
+pub use comparison::{FileChange, different_files, unified};
 pub use source::{AppUrl, Files, Limits, Sources};
 
 fn store_failed(cause: &events::Error) -> service::Error {

@@ -34,6 +34,16 @@ pub(crate) enum Owner {
 pub(crate) struct Turns<T> {
     sources: Shares<Source>,
     queues: HashMap<Source, Queues<T>>,
+    round: Round,
+}
+
+/// What is taken together.
+#[derive(Debug, Default)]
+struct Round {
+    /// What the first had cost.
+    least: u64,
+    first: Option<Source>,
+    are_several: bool,
 }
 
 /// What waits from one source.
@@ -48,6 +58,7 @@ impl<T> Default for Turns<T> {
         Self {
             sources: Shares::default(),
             queues: HashMap::new(),
+            round: Round::default(),
         }
     }
 }
@@ -82,9 +93,30 @@ impl<T> Turns<T> {
         queues.items.entry(owner).or_default()
     }
 
-    /// The next of those whose turn it is. What one of them sent stays in order.
+    /// The next of those whose turn it is, with which a round begins. What one of them sent stays in order.
     pub(crate) fn next(&mut self) -> Option<T> {
-        let source = self.sources.next()?;
+        let (least, source) = self.sources.first()?;
+        self.round = Round {
+            least,
+            first: Some(source),
+            are_several: false,
+        };
+        self.take(source)
+    }
+
+    /// The next one of the same round, unless it is from a source that has cost `apart` more than the first: nobody waits for that.
+    pub(crate) fn more(&mut self, apart: u64) -> Option<T> {
+        let (cost, source) = self.sources.first()?;
+        let is_other = self.round.first != Some(source);
+        if (is_other || self.round.are_several) && cost > self.round.least.saturating_add(apart) {
+            return None;
+        }
+        self.round.are_several |= is_other;
+        self.take(source)
+    }
+
+    fn take(&mut self, source: Source) -> Option<T> {
+        self.sources.next()?;
         let queues = self.queues.get_mut(&source)?;
         let owner = queues.owners.next()?;
         let queue = queues.items.get_mut(&owner)?;
@@ -154,6 +186,11 @@ impl<K: Copy + Ord + Hash> Shares<K> {
             share.number = Some(self.entered);
             self.waiting.insert((share.cost, self.entered, key));
         }
+    }
+
+    /// Who is next, and what they have cost.
+    fn first(&self) -> Option<(u64, K)> {
+        self.waiting.first().map(|&(cost, _, key)| (cost, key))
     }
 
     /// Whose turn it is. A turn costs something by itself, so that they alternate even if nothing else does.
@@ -259,6 +296,28 @@ mod tests {
         turns.charge(cheap, 2_000);
         turns.push(cheap, "cheap");
         assert_eq!((turns.next(), turns.next()), (Some("dear"), Some("dear")));
+    }
+
+    #[test]
+    fn nobody_waits_in_a_round_for_those_who_cost_much() {
+        let (dear, cheap) = (sender(1, 1), sender(2, 2));
+        let mut turns = Turns::default();
+        for _ in 0..4 {
+            turns.push(dear, "dear");
+        }
+        assert_eq!(turns.next(), Some("dear"));
+        turns.charge(dear, 1_000);
+        assert_eq!(turns.more(100), Some("dear"), "nobody else is there");
+        turns.charge(dear, 1_000);
+        for _ in 0..2 {
+            turns.push(cheap, "cheap");
+        }
+        assert_eq!(turns.next(), Some("cheap"));
+        turns.charge(cheap, 10);
+        assert_eq!(turns.more(100), Some("cheap"));
+        turns.charge(cheap, 10);
+        assert_eq!(turns.more(100), None);
+        assert_eq!(turns.next(), Some("dear"));
     }
 
     #[test]

@@ -67,11 +67,19 @@ pub struct Http {
     meter: Option<BodyMeter>,
 }
 
+/// Whether connections stay open for the next exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Idle {
+    Kept,
+    /// Whoever decides how many there are must not be able to keep them all, each with what was read last in its buffer.
+    Closed,
+}
+
 /// What clients of single callers are made of, and those that were made.
 struct Callers {
     dialer: Dialer,
     tls: rustls::ClientConfig,
-    clients: Mutex<HashMap<u128, (reqwest::Client, Instant)>>,
+    clients: Mutex<HashMap<(u128, Idle), (reqwest::Client, Instant)>>,
 }
 
 impl fmt::Debug for Callers {
@@ -81,13 +89,13 @@ impl fmt::Debug for Callers {
 }
 
 impl Callers {
-    fn client(&self, caller: u128) -> Result<reqwest::Client, reqwest::Error> {
+    fn client(&self, caller: u128, idle: Idle) -> Result<reqwest::Client, reqwest::Error> {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((client, used_at)) = clients.get_mut(&caller) {
+        if let Some((client, used_at)) = clients.get_mut(&(caller, idle)) {
             *used_at = Instant::now();
             return Ok(client.clone());
         }
-        let client = build(self.dialer.of(caller), self.tls.clone())?;
+        let client = build(self.dialer.of(caller), self.tls.clone(), idle)?;
         let oldest = clients.iter().min_by_key(|(_, (_, used_at))| *used_at);
         let oldest = oldest
             .map(|(caller, _)| *caller)
@@ -95,7 +103,7 @@ impl Callers {
         if let Some(oldest) = oldest {
             clients.remove(&oldest);
         }
-        clients.insert(caller, (client.clone(), Instant::now()));
+        clients.insert((caller, idle), (client.clone(), Instant::now()));
         Ok(client)
     }
 }
@@ -152,7 +160,7 @@ impl Http {
     pub fn new(dialer: Dialer, roots: &Roots) -> Result<Self, BadCertificates> {
         let policy = dialer.policy().clone();
         let tls = roots.client_config()?;
-        let client = build(dialer.clone(), tls.clone()).map_err(BadCertificates::from_client)?;
+        let client = build(dialer.clone(), tls.clone(), Idle::Kept).map_err(BadCertificates::from_client)?;
         let callers = Callers {
             dialer,
             tls,
@@ -173,8 +181,18 @@ impl Http {
     /// The same client for one caller: it has connections of its own, and whatever it looks up, others can look up
     /// names, too.
     #[must_use]
-    pub fn of(mut self, caller: u128) -> Self {
-        match self.callers.client(caller) {
+    pub fn of(self, caller: u128) -> Self {
+        self.of_caller(caller, Idle::Kept)
+    }
+
+    /// The same for a caller whose own programs decide what is asked, and how often: no connection outlasts its exchange.
+    #[must_use]
+    pub fn of_programs(self, caller: u128) -> Self {
+        self.of_caller(caller, Idle::Closed)
+    }
+
+    fn of_caller(mut self, caller: u128, idle: Idle) -> Self {
+        match self.callers.client(caller, idle) {
             Ok(client) => self.client = client,
             Err(error) => tracing::error!(
                 error = &error as &dyn StdError,
@@ -445,7 +463,7 @@ impl Ask {
     }
 }
 
-fn build(dialer: Dialer, tls: rustls::ClientConfig) -> Result<reqwest::Client, reqwest::Error> {
+fn build(dialer: Dialer, tls: rustls::ClientConfig, idle: Idle) -> Result<reqwest::Client, reqwest::Error> {
     reqwest::Client::builder()
         .user_agent(concat!("hedgerow/", env!("CARGO_PKG_VERSION")))
         .tls_backend_preconfigured(tls)
@@ -465,6 +483,10 @@ fn build(dialer: Dialer, tls: rustls::ClientConfig) -> Result<reqwest::Client, r
         // Whoever reads nothing of what they are sent loses the connection.
         .tcp_user_timeout(UNREAD_TIME)
         .pool_idle_timeout(Duration::from_secs(30))
+        .pool_max_idle_per_host(match idle {
+            Idle::Kept => usize::MAX,
+            Idle::Closed => 0,
+        })
         .build()
 }
 

@@ -25,12 +25,33 @@ const UNCOUNTED: usize = 32 * 1024;
 /// What has not grown by so much in this time, or has not been read or sent, is ended if others wait.
 const STALLED: Duration = Duration::from_secs(2);
 const LEAST_GROWTH: usize = 64 * 1024;
-/// Whoever stands still for longer is slow, for a while, and waits in line as if they had come later.
-const SLOW_AFTER: Duration = Duration::from_millis(500);
-const SLOW_FOR: Duration = Duration::from_mins(5);
-const LATER: Duration = Duration::from_secs(30);
-/// Past this many those that are no longer slow are forgotten.
+/// Whoever had much of the memory for long waits in line as if they had come later: for each second that they had all of it, by so many
+/// seconds, and by no more than the most.
+const LATER: f64 = 6.0;
+const LATEST: f64 = 30.0;
+/// How much of that is forgiven in a second.
+const FORGIVEN: f64 = 0.1;
+/// Past this many those that are no longer late are forgotten.
 const REMEMBERED: usize = 1_000;
+
+/// By how many seconds somebody comes later, as of a time.
+#[derive(Debug, Clone, Copy)]
+struct Debt {
+    seconds: f64,
+    at: Instant,
+}
+
+impl Debt {
+    fn left(self, now: Instant) -> f64 {
+        let passed = now.saturating_duration_since(self.at).as_secs_f64();
+        (self.seconds - passed * FORGIVEN).max(0.0)
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "some megabytes")]
+fn part_of_all(bytes: usize) -> f64 {
+    bytes as f64 / OF_ALL as f64
+}
 
 /// Clones are the same.
 #[derive(Debug, Clone, Default)]
@@ -51,8 +72,8 @@ struct Used {
     organizations: HashMap<Uuid, BTreeMap<u64, Held>>,
     /// Who waits in line.
     line: BTreeMap<u64, Waiting>,
-    /// Until when an organization is slow.
-    slow: HashMap<Uuid, Instant>,
+    /// By how much an organization comes later.
+    debts: HashMap<Uuid, Debt>,
 }
 
 #[derive(Debug)]
@@ -158,32 +179,32 @@ impl Used {
     /// keeps nobody waiting.
     fn is_next(&self, number: u64, waiting: &Waiting) -> bool {
         let growth = |one: &Waiting| self.growth(one.organization, 0, one.bytes);
-        let place = self.place(number, waiting);
+        let now = Instant::now();
+        let place = self.place(number, waiting, now);
         let mut before = self
             .line
             .iter()
-            .filter(|(number, one)| self.place(**number, one) < place);
+            .filter(|(number, one)| self.place(**number, one, now) < place);
         growth(waiting) == Growth::Fits && before.all(|(_, one)| growth(one) == Growth::TooMuch)
     }
 
-    /// In the line: those who are slow get there later.
-    fn place(&self, number: u64, waiting: &Waiting) -> (Instant, u64) {
-        let until = self.slow.get(&waiting.organization);
-        let is_slow = until.is_some_and(|until| Instant::now() < *until);
-        let later = if is_slow { LATER } else { Duration::ZERO };
-        (waiting.since + later, number)
+    /// In the line: those who had much come later.
+    fn place(&self, number: u64, waiting: &Waiting, now: Instant) -> (Instant, u64) {
+        let debt = self.debts.get(&waiting.organization);
+        let later = debt.map_or(0.0, |debt| debt.left(now));
+        (waiting.since + Duration::from_secs_f64(later), number)
     }
 
     /// Something of the organization took from what all share, and is over.
     fn note(&mut self, organization: Uuid, over: &Held) {
-        if over.since.elapsed() < SLOW_AFTER {
-            return;
-        }
         let now = Instant::now();
-        if self.slow.len() >= REMEMBERED {
-            self.slow.retain(|_, until| now < *until);
+        if self.debts.len() >= REMEMBERED {
+            self.debts.retain(|_, debt| debt.left(now) > 0.0);
         }
-        self.slow.insert(organization, now + SLOW_FOR);
+        let before = self.debts.get(&organization).map_or(0.0, |debt| debt.left(now));
+        let more = part_of_all(over.bytes) * over.since.elapsed().as_secs_f64() * LATER;
+        let seconds = (before + more).min(LATEST);
+        self.debts.insert(organization, Debt { seconds, at: now });
     }
 
     /// Ends the largest answer that stands still, of others that take from what all share. Those who wait themselves are ended only
@@ -730,6 +751,25 @@ mod tests {
         assert!(quick.try_take(LARGE, LARGE));
         drop(quick);
         assert!(slow.try_take(LARGE, LARGE));
+    }
+
+    #[test]
+    fn a_slow_receiver_of_little_does_not_count_as_much_for_a_moment_often() {
+        let now = Instant::now();
+        let held = |bytes: usize, milliseconds: u64| Held {
+            bytes,
+            since: now.checked_sub(Duration::from_millis(milliseconds)).unwrap(),
+            ..Held::new(&Arc::default())
+        };
+        let budget = Budget::default();
+        let mut used = budget.used();
+        for _ in 0..10 {
+            used.note(of(1), &held(8 * MIB, 300));
+        }
+        used.note(of(2), &held(2 * MIB, 700));
+        let later = |organization: u128| used.debts[&of(organization)].left(Instant::now());
+        assert!(later(1) > 2.0 && later(2) < 0.3, "{} {}", later(1), later(2));
+        assert!(used.debts[&of(1)].left(now + Duration::from_mins(5)) <= 0.0);
     }
 
     #[tokio::test]

@@ -89,8 +89,14 @@ struct Core {
     founding: Founding,
     activity_budget: activity::Budget,
     kept_answers: KeptBytes,
+    /// Whoever has read the code of an app, which can be long.
+    code_in_memory: FairSemaphore,
     instance: Instance,
 }
+
+/// How many read the code of apps, and look at it, at a time: all together, and of one organization.
+const CODE_AT_ONCE: usize = 8;
+const CODE_AT_ONCE_OF_ONE: usize = 2;
 
 impl Service {
     pub fn new(store: Store, clock: Clock, chance: RandomSource, instance: Instance) -> Self {
@@ -108,6 +114,8 @@ impl Service {
             founding: Founding::new(instance.hourly_limits),
             activity_budget: activity::Budget::new(instance.hourly_limits),
             kept_answers: KeptBytes::default(),
+            code_in_memory: FairSemaphore::new("the code of apps", CODE_AT_ONCE, Slow::half_of(CODE_AT_ONCE))
+                .with_most_of_one(CODE_AT_ONCE_OF_ONE),
             instance,
         };
         Self { core: Arc::new(core) }

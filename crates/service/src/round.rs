@@ -51,6 +51,11 @@ impl<K: Eq + Hash + Copy, Q: Queue + Default> Round<K, Q> {
         })
     }
 
+    /// The queue of one, if it has any.
+    pub fn get(&self, key: K) -> Option<&Q> {
+        self.queues.get(&key)
+    }
+
     /// The next of one of them, out of turn.
     pub fn pop_of(&mut self, key: K) -> Option<Q::Item> {
         let queue = self.queues.get_mut(&key)?;

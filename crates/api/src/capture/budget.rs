@@ -29,7 +29,8 @@ use crate::bodies::{Bodies, Place};
 pub(super) const DEFAULT_BYTES: usize = 768 * 1024 * 1024;
 /// Who needs more than this gets it from the part for large bodies.
 const LARGE: usize = 1024 * 1024;
-/// How many requests of one network, and for one organization, may be under way.
+/// How many requests of one network, and for one organization, may be under way. Of the latter no neighborhood has more than half of what
+/// others leave: anybody can use the organization's token.
 const MOST_OF_NETWORK: usize = 2_000;
 const MOST_OF_ORGANIZATION: usize = 5_000;
 /// Who finds no memory within this is asked to come back.
@@ -64,6 +65,8 @@ struct Used {
     unproven: usize,
     networks: HashMap<IpAddr, Share>,
     organizations: HashMap<OrganizationId, Share>,
+    /// The requests for an organization from a neighborhood.
+    senders: HashMap<(OrganizationId, IpAddr), usize>,
     /// What neighborhoods have of the part for large bodies.
     neighborhoods: HashMap<IpAddr, usize>,
     /// Those without a token that stay, by neighborhood.
@@ -252,9 +255,9 @@ impl Reservation {
             return Ok(());
         }
         let mut used = self.shared.lock();
-        let requests = used.organizations.get(&organization).map_or(0, |share| share.requests);
-        let has_room = requests < MOST_OF_ORGANIZATION
-            && used.has_room_for(self, organization, self.bytes, large_part(self.bytes));
+        let sender = (organization, neighborhood(self.network));
+        let has_room =
+            used.may_have_one_more(sender) && used.has_room_for(self, organization, self.bytes, large_part(self.bytes));
         // Who has made room for others cannot go on.
         if !has_room || self.place.is_some_and(|place| !used.bodies.has(place)) {
             return Err(Refused::Busy);
@@ -265,6 +268,7 @@ impl Reservation {
         used.forget(self.place.take());
         self.organization = Some(organization);
         used.organizations.entry(organization).or_default().requests += 1;
+        *used.senders.entry(sender).or_default() += 1;
         used.change(self, bytes);
         drop(used);
         self.bytes = bytes;
@@ -322,6 +326,7 @@ impl Drop for Reservation {
         leave(&mut used.networks, self.network);
         if let Some(organization) = self.organization {
             leave(&mut used.organizations, organization);
+            used.forget_sender((organization, neighborhood(self.network)));
         }
         used.waiters.wake(self.network);
     }
@@ -368,6 +373,21 @@ impl Used {
         if let Some(place) = place {
             self.bodies.remove(place);
         }
+    }
+
+    fn forget_sender(&mut self, sender: (OrganizationId, IpAddr)) {
+        if let Entry::Occupied(mut requests) = self.senders.entry(sender) {
+            *requests.get_mut() -= 1;
+            if *requests.get() == 0 {
+                requests.remove();
+            }
+        }
+    }
+
+    fn may_have_one_more(&self, sender: (OrganizationId, IpAddr)) -> bool {
+        let all = self.organizations.get(&sender.0).map_or(0, |share| share.requests);
+        let own = self.senders.get(&sender).copied().unwrap_or_default();
+        own < MOST_OF_ORGANIZATION.saturating_sub(all - own) / 2
     }
 
     /// Counts a reservation as one of so many bytes.
@@ -631,6 +651,32 @@ mod tests {
         let mut one = proven(&Budget::new(ALL), 1, 1, 0);
         assert!(matches!(one.grow(ALL / 2), Err(Refused::TooMuchMemory)));
         assert!(matches!(one.grow(usize::MAX), Err(Refused::TooMuchMemory)));
+    }
+
+    #[test]
+    fn no_neighborhood_keeps_others_from_using_a_token() {
+        let budget = Budget::new(ALL);
+        let ask = |neighborhood: u8, network: u8| {
+            let mut one = budget.enter([192, 0, neighborhood, network].into()).unwrap();
+            one.prove(organization(1)).map(|()| one)
+        };
+        let mut held = Vec::new();
+        for neighborhood in 1..=6 {
+            for number in 0..=MOST_OF_ORGANIZATION {
+                let network = u8::try_from(number / 1000).unwrap();
+                match ask(neighborhood, network) {
+                    Ok(one) => held.push(one),
+                    Err(_) => break,
+                }
+            }
+        }
+        assert!(held.len() > MOST_OF_ORGANIZATION / 2 && is_busy(&ask(1, 9)));
+        for _ in 0..20 {
+            held.push(ask(7, 1).expect("a few are left"));
+        }
+        drop(held);
+        let used = budget.0.lock();
+        assert!(used.senders.is_empty() && used.organizations.is_empty());
     }
 
     #[test]

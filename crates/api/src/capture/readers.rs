@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use service::OrganizationId;
 use service::round::{Queue, Round};
+use service::sign_in::neighborhood;
 use tokio::sync::oneshot;
 
 use super::answers::Refused;
@@ -40,9 +41,12 @@ pub(super) struct Readers(Arc<Mutex<[Line; 3]>>);
 struct Line {
     places: usize,
     taken: usize,
-    /// Organizations take turns, and in each its networks. Those without a token are one organization here.
-    waiting: Round<Option<OrganizationId>, Round<IpAddr, VecDeque<oneshot::Sender<Turn>>>>,
+    /// Neighborhoods take turns, as tokens are public; in each the organizations that it sends for, and in these its networks. Those
+    /// without a token are one organization here.
+    waiting: Round<IpAddr, Round<Option<OrganizationId>, Networks>>,
 }
+
+type Networks = Round<IpAddr, VecDeque<oneshot::Sender<Turn>>>;
 
 /// The right to work, for as long as it is held: by the thread that works, as whoever asked may have gone.
 #[derive(Debug)]
@@ -113,7 +117,8 @@ impl Readers {
 impl Line {
     fn push(&mut self, sender: Sender) -> Result<oneshot::Receiver<Turn>, Refused> {
         let (turn, waiting) = oneshot::channel();
-        let networks = self.waiting.of(sender.organization);
+        let organizations = self.waiting.of(neighborhood(sender.network));
+        let networks = organizations.of(sender.organization);
         let line = networks.of(sender.network);
         line.retain(|other| !other.is_closed());
         if line.len() >= MOST_WAITING {
@@ -191,6 +196,17 @@ mod tests {
     async fn organizations_take_turns_however_many_networks_send_for_one() {
         let of_one: Vec<Sender> = (1..10).map(|number| from(number, Some(1))).collect();
         let other = from(99, Some(2));
+        let order = order(Task::Read, &[of_one.as_slice(), &[other]].concat()).await;
+        assert_eq!(order[1], other, "{order:?}");
+    }
+
+    #[tokio::test]
+    async fn neighborhoods_take_turns_however_many_tokens_one_uses() {
+        let of_one: Vec<Sender> = (1..10).map(|token| from(1, Some(token))).collect();
+        let other = Sender {
+            network: [198, 51, 100, 1].into(),
+            ..from(1, Some(99))
+        };
         let order = order(Task::Read, &[of_one.as_slice(), &[other]].concat()).await;
         assert_eq!(order[1], other, "{order:?}");
     }

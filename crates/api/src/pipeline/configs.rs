@@ -1,6 +1,6 @@
 //! Configurations of apps, and what is logged while they run.
 
-use apps::{FileChange, different_files};
+use apps::{FileChange, different_files, unified};
 use axum::extract::State;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,6 +9,7 @@ use service::pipeline::{
     AppConfig, AppLog, AppLogFilter, AppLogLevel, AppLogSource, ConfigPatch, ConfigUpgrade, NewConfig, ReachedHost,
 };
 use service::{AppConfigId, AppId, Service, Time};
+use tokio::task::spawn_blocking;
 
 use super::In;
 use super::views::{ChangesView, ConfigView};
@@ -176,7 +177,13 @@ pub(super) async fn preview_upgrade<C: In>(
     Id(id): Id<AppConfigId>,
 ) -> Result<Reply<ConfigUpgradeView>, Problem> {
     let upgrade = service.preview_config_upgrade(&caller, C::COLLECTION, app, id).await?;
-    Ok(Reply::new(&ConfigUpgradeView::from(&upgrade)))
+    // Comparing files would keep others from their turns.
+    let compared = spawn_blocking(move || {
+        let files = different_files(&upgrade.files_before, &upgrade.files_after);
+        ConfigUpgradeView::new(&upgrade, &files)
+    });
+    let view = compared.await.map_err(|_| Problem::Panicked)?;
+    Ok(Reply::new(&view))
 }
 
 pub(super) async fn upgrade<C: In>(
@@ -218,7 +225,7 @@ struct FileChangeView {
     name: String,
     #[schemars(extend("enum" = ["added", "changed", "deleted"]))]
     action: &'static str,
-    /// In lines, as `diff -u` writes it; null where a file is too long to be compared.
+    /// In lines, as `diff -u` writes it; null where a file is too long to be compared, and after the fortieth file.
     diff: Option<String>,
 }
 
@@ -226,20 +233,22 @@ impl View for ConfigUpgradeView {
     type Doc = Self;
 }
 
-impl From<&ConfigUpgrade> for ConfigUpgradeView {
-    fn from(upgrade: &ConfigUpgrade) -> Self {
-        let files = different_files(&upgrade.files_before, &upgrade.files_after);
+impl ConfigUpgradeView {
+    fn new(upgrade: &ConfigUpgrade, files: &[FileChange]) -> Self {
+        let differences = files.iter().zip(unified(files));
         Self {
             version: upgrade.config.version,
             latest_version: upgrade.latest.version,
             changes: ChangesView::from(&upgrade.difference),
-            files: files.iter().map(FileChangeView::from).collect(),
+            files: differences
+                .map(|(change, diff)| FileChangeView::new(change, diff))
+                .collect(),
         }
     }
 }
 
-impl From<&FileChange> for FileChangeView {
-    fn from(change: &FileChange) -> Self {
+impl FileChangeView {
+    fn new(change: &FileChange, diff: Option<String>) -> Self {
         Self {
             name: change.name.clone(),
             action: match (&change.before, &change.after) {
@@ -247,7 +256,7 @@ impl From<&FileChange> for FileChangeView {
                 (_, None) => "deleted",
                 _ => "changed",
             },
-            diff: change.unified(),
+            diff,
         }
     }
 }

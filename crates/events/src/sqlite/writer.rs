@@ -17,6 +17,9 @@ use crate::{Error, Result};
 /// How many callers wait before the next is held back.
 const WAITING: usize = 1024;
 
+/// Nobody who is in a transaction waits for another whose work took so many nanoseconds more lately.
+const APART: u64 = 10_000_000;
+
 /// Where callers leave work.
 #[derive(Debug, Clone)]
 pub(super) struct Writer {
@@ -171,7 +174,7 @@ impl Desk {
             let Some(waiting) = &mut waiting else { continue };
             waiting.charge(turn, nanoseconds_since(began));
             if count == group.len() && !store.is_full(are_several || !self.jobs.is_empty()) {
-                group.extend(waiting.next());
+                group.extend(waiting.more(APART));
             }
         }
         transaction.commit()

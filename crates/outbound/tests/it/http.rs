@@ -62,6 +62,44 @@ fn rule(outcome: Result<http::Response<Vec<u8>>, HttpError>) -> Rule {
     }
 }
 
+/// Security case A1: whoever writes an app could open as many connections as they like, and have them all kept.
+#[tokio::test]
+async fn connections_of_somebodys_programs_end_with_the_exchange() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let ended = Arc::new(AtomicUsize::new(0));
+    let seen = ended.clone();
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let seen = seen.clone();
+            tokio::spawn(async move {
+                while stream.read(&mut [0; 1024]).await.is_ok_and(|read| read > 0) {
+                    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+                    stream.write_all(answer).await.unwrap();
+                }
+                seen.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+    });
+    let ask = async |client: Http| {
+        let request = Request::get(&url).body(Vec::new()).unwrap();
+        assert_eq!(client.send(request).await.unwrap().status(), 200);
+    };
+    let (programs, server) = (client().of_programs(1), client().of(1));
+    for _ in 0..3 {
+        ask(programs.clone()).await;
+        ask(server.clone()).await;
+    }
+    for _ in 0..200 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        if ended.load(Ordering::Relaxed) == 3 {
+            break;
+        }
+    }
+    assert_eq!(ended.load(Ordering::Relaxed), 3);
+}
+
 #[tokio::test]
 async fn a_request_arrives_as_written_but_for_headers_that_steer_it() {
     let echo = any(async |headers: HeaderMap, body: String| {

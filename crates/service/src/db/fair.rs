@@ -19,8 +19,9 @@ use crate::round::{Queue, Round};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// When to come back without one.
 const BUSY: Duration = Duration::from_secs(2);
-/// So many of one tenant may wait; those beyond are asked to come back at once.
-const MOST_WAITING: usize = 256;
+/// So many of one tenant may wait; those beyond are asked to come back immediately. None of its people has more than half of what
+/// the others leave, or one could keep all others out.
+const MOST_WAITING: usize = 512;
 /// How long somebody is slow.
 const SLOW_FOR: Duration = Duration::from_secs(10);
 /// Past this many tenants those that are neither here nor slow are forgotten.
@@ -116,9 +117,14 @@ impl FairSemaphore {
             after: Duration::MAX,
             permits: usize::MAX,
         };
-        let semaphore = Self::new(what, usize::MAX, slow);
-        semaphore.lock().most_of_one = most_of_one;
-        semaphore
+        Self::new(what, usize::MAX, slow).with_most_of_one(most_of_one)
+    }
+
+    /// The same, of which one tenant holds no more than so many.
+    #[must_use]
+    pub fn with_most_of_one(self, permits: usize) -> Self {
+        self.lock().most_of_one = permits;
+        self
     }
 
     /// For whom the task at hand works.
@@ -189,8 +195,10 @@ impl State {
 
     fn wait(&mut self, tenant: Tenant, user: Option<UserId>) -> Result<oneshot::Receiver<Permit>> {
         let one = self.tenants.entry(tenant).or_default();
+        let own = one.waiting.get(user).map_or(0, VecDeque::len);
+        let left = MOST_WAITING.saturating_sub(one.waiters - own);
         // Nobody makes the server itself come back later.
-        if one.waiters >= MOST_WAITING && tenant != Tenant::System {
+        if own >= left.div_ceil(2) && tenant != Tenant::System {
             return Err(Error::Throttled(BUSY));
         }
         if one.waiters == 0 {
@@ -421,11 +429,11 @@ mod tests {
         let semaphore = semaphore(1);
         let held = acquire(&semaphore, 1).await.unwrap();
         let mut tasks = tokio::task::JoinSet::new();
-        for _ in 0..MOST_WAITING {
+        for _ in 0..MOST_WAITING / 2 {
             let semaphore = semaphore.clone();
             tasks.spawn(async move { acquire(&semaphore, 1).await.map(drop) });
         }
-        while waiting(&semaphore) < MOST_WAITING {
+        while waiting(&semaphore) < MOST_WAITING / 2 {
             tokio::task::yield_now().await;
         }
         assert!(matches!(acquire(&semaphore, 1).await, Err(Error::Throttled(_))));
@@ -433,9 +441,19 @@ mod tests {
             let semaphore = semaphore.clone();
             async move { acquire(&semaphore, 2).await.map(drop) }
         });
+        // Nor do others of the same tenant.
+        let colleague = tokio::spawn({
+            let semaphore = semaphore.clone();
+            let caller = Caller {
+                tenant: ONE,
+                user: Some(UserId(7)),
+            };
+            async move { semaphore.acquire_by(caller).await.map(drop) }
+        });
         settle().await;
         drop(held);
         other.await.unwrap().unwrap();
+        colleague.await.unwrap().unwrap();
         tasks.abort_all();
     }
 }

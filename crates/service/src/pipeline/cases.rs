@@ -43,11 +43,12 @@ impl Service {
         collection: Collection,
         id: AppId,
     ) -> Result<AppWithFiles> {
+        let turn = Some(self.core.code_in_memory.acquire().await?);
         let mut db = self.core.store.read().await?;
         allow(&mut db, caller, CONFIGURE).await?;
         let app = find(&mut db, caller, collection, id).await?;
         let files = sql::versions::files(&mut db, &app).await?.unwrap_or_default();
-        Ok(AppWithFiles { app, files })
+        Ok(AppWithFiles { app, files, turn })
     }
 
     /// Whether the caller's organization may look at apps at all.
@@ -80,7 +81,8 @@ impl Service {
         own(caller, &app)?;
         let token = self.private_token(&app)?;
         let files = sql::versions::files(&mut db, &app).await?.unwrap_or_default();
-        Ok((AppWithFiles { app, files }, token))
+        let turn = None;
+        Ok((AppWithFiles { app, files, turn }, token))
     }
 
     /// `found` is what its code offers, if it brought any; `tag` is what that code is called where it comes from.

@@ -45,6 +45,7 @@ use serde_json::{Map, Value};
 
 use crate::activity::Recorded;
 use crate::clock::Time;
+use crate::db::Permit;
 use crate::id::{AppId, OrganizationId};
 use crate::text::Line;
 
@@ -188,10 +189,12 @@ pub enum Derived {
 }
 
 /// An app and the files it consists of.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct AppWithFiles {
     pub app: App,
     pub files: Files,
+    /// For as long as the files are in memory. None where something else limits how many are.
+    pub turn: Option<Permit>,
 }
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]

@@ -11,12 +11,12 @@ use super::{App, AppConfig, Collection, Derived, Difference, Files, empty_object
 use crate::Service;
 use crate::access::{Caller, ChangeApps, ReadApps};
 use crate::activity::{Change, Entry};
-use crate::db::{Session, WriteTx};
+use crate::db::{Permit, Session, WriteTx};
 use crate::error::{Error, Result};
 use crate::id::{AppConfigId, AppId};
 
 /// What a configuration would run if it took the version that its app has now.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct ConfigUpgrade {
     pub config: AppConfig,
     /// The app as the configuration runs it.
@@ -26,6 +26,8 @@ pub struct ConfigUpgrade {
     pub difference: Difference,
     pub files_before: Files,
     pub files_after: Files,
+    /// For as long as the files are in memory.
+    pub turn: Permit,
 }
 
 impl Service {
@@ -56,6 +58,7 @@ impl Service {
         app: AppId,
         id: AppConfigId,
     ) -> Result<ConfigUpgrade> {
+        let turn = self.core.code_in_memory.acquire().await?;
         let mut db = self.core.store.read().await?;
         allow(&mut db, caller, CONFIGURE).await?;
         let latest = find(&mut db, caller, collection, app).await?;
@@ -68,6 +71,7 @@ impl Service {
             config,
             approved,
             latest,
+            turn,
         })
     }
 

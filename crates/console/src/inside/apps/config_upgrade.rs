@@ -64,7 +64,7 @@ async fn shown(
         .preview_config_upgrade(&reader, at.at.collection(), at.at.app, at.config)
         .await?;
     let (config, latest) = (&found.config, &found.latest);
-    let files = different_files(&found.files_before, &found.files_after);
+    let (files, diff) = Diff::of(different_files(&found.files_before, &found.files_after)).await;
     let is_newest = config.version == latest.version;
     let path = inside.api(&format!("{}upgrade/", at.api()));
     let look = Call::get::<ReadApps>("See what the newest version would change", path.clone());
@@ -86,7 +86,7 @@ async fn shown(
             )
         },
         changes: (!is_newest).then(|| Changes::new(&found.difference, &files)),
-        diff: Diff::new(&files),
+        diff,
         button: (!is_newest).then_some("Update"),
         seen: vec![("version", latest.version.to_string())],
         back: inside.path(&at.path()),

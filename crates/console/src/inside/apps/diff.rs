@@ -7,6 +7,7 @@ use apps::FileChange;
 use askama::Template;
 use askama::filters::HtmlSafe;
 use similar::{Change, ChangeTag, DiffOp, TextDiff, TextDiffConfig};
+use tokio::task::spawn_blocking;
 
 use crate::show;
 
@@ -52,8 +53,16 @@ enum Line {
 }
 
 impl Diff {
-    /// None: no file is different.
-    pub(super) fn new(changes: &[FileChange]) -> Option<Self> {
+    /// Made on a thread that nobody else needs, as it is much work. None: no file is different.
+    pub(super) async fn of(changes: Vec<FileChange>) -> (Vec<FileChange>, Option<Self>) {
+        let compared = spawn_blocking(move || {
+            let diff = Self::new(&changes);
+            (changes, diff)
+        });
+        compared.await.unwrap_or_default()
+    }
+
+    fn new(changes: &[FileChange]) -> Option<Self> {
         if changes.is_empty() {
             return None;
         }

@@ -60,10 +60,11 @@ async fn preview(State(apps): State<Apps>, inside: Inside<ChangeApps>, at: AtApp
         .preview_upgrade(&inside.caller, at.collection(), at.app, &Wanted::default())
         .await
     {
-        Ok((_, found)) => Ok(page_again(
-            &Problems::default(),
-            &update_page(service, &inside, at, &app, found.as_ref()),
-        )),
+        Ok((_, found)) => {
+            let mut page = update_page(service, &inside, at, &app, found.as_ref());
+            page.diff = Diff::of(found.map(|found| found.files).unwrap_or_default()).await.1;
+            Ok(page_again(&Problems::default(), &page))
+        }
         Err(error) => refused(service, &inside, at, &app, error),
     }
 }
@@ -141,7 +142,7 @@ fn update_page(
         },
         text,
         changes: found.map(|found| Changes::new(&found.difference, &found.files)),
-        diff: found.and_then(|found| Diff::new(&found.files)),
+        diff: None,
         button: found.map(|_| "Take it over"),
         curl: AsCurl::new(
             service,
@@ -196,7 +197,8 @@ async fn back_page(
     let wanted = service
         .app_version(&inside.caller, at.collection(), at.app, number)
         .await?;
-    let (app, files) = (&found.app, different_files(&found.files, &wanted.files));
+    let (files, diff) = Diff::of(different_files(&found.files, &wanted.files)).await;
+    let app = &found.app;
     let path = inside.api(&format!("{}rollback/", at.api()));
     let call = Call::post::<ChangeApps>("Go to this version", path).sending(json!({ "version": number }));
     let shown = NewerPage {
@@ -208,7 +210,7 @@ async fn back_page(
             None => "The version it has now is kept, so you can come back.".to_owned(),
         },
         changes: Some(Changes::new(&app.difference_with(&wanted.offers), &files)),
-        diff: Diff::new(&files),
+        diff,
         button: (number != app.version).then_some("Go to this version"),
         seen: vec![("version", number.to_string())],
         back: inside.path(&at.path()),
