@@ -141,7 +141,7 @@ impl<T> Turns<T> {
     }
 }
 
-/// Who waits, and what each has cost. Whoever has cost least is next; those who come anew start with what that one has cost, so that
+/// Who waits, and what each has cost. Whoever has cost least is next; those who come later start with what that one has cost, so that
 /// nobody saves turns up. Once nobody waits, all are even again.
 #[derive(Debug)]
 struct Shares<K> {
@@ -193,7 +193,7 @@ impl<K: Copy + Ord + Hash> Shares<K> {
         self.waiting.first().map(|&(cost, _, key)| (cost, key))
     }
 
-    /// Whose turn it is. A turn costs something by itself, so that they alternate even if nothing else does.
+    /// Whose turn it is. Every turn costs something, so that they alternate even if nothing else does.
     fn next(&mut self) -> Option<K> {
         let &(cost, _, key) = self.waiting.first()?;
         self.least = cost;
@@ -290,7 +290,7 @@ mod tests {
             assert_eq!(turns.next(), Some("cheap"));
             turns.charge(cheap, 10);
         }
-        // Also when it comes anew.
+        // Also when it comes again.
         turns.push(cheap, "cheap");
         assert_eq!(turns.next(), Some("cheap"));
         turns.charge(cheap, 2_000);

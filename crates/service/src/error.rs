@@ -77,7 +77,7 @@ impl From<sqlx::Error> for Error {
     }
 }
 
-/// Marks an answer to a change that met another in the database and was undone: it may be tried again at once.
+/// Marks an answer to a change that met another in the database and was undone: it may be tried again immediately.
 #[derive(Debug, Clone, Copy)]
 pub struct Undone;
 
