@@ -187,7 +187,7 @@ pub(crate) async fn post(db: &mut WriteTx, instance: &Instance, emails: Vec<Outb
             ..
         } = email;
         let id = MailId(db.uuid());
-        let content = serde_json::to_vec(&Content { reply_to, email }).expect("a letter is plain text");
+        let content = serde_json::to_vec(&Content { reply_to, email }).expect("an email is plain text");
         let waiting = sql::Waiting { id, class, source };
         let sealed = db.seal(&instance.sealer, &place(id), &content);
         sql::insert(db, &waiting, &to, &sealed, invite).await?;
