@@ -20,7 +20,7 @@ use service::sessions::SignedIn;
 use service::{KeyId, UserId};
 
 use crate::Api;
-use crate::edge::Notes;
+use crate::edge::RequestContext;
 use crate::error::Problem;
 use crate::limits::Counted;
 use crate::{idempotency, path};
@@ -36,7 +36,7 @@ pub(crate) const RIGHT: &str = "x-required-right";
 pub(crate) struct Allowed<P>(pub(crate) Caller<P>);
 
 /// A user whose credential allows `P`, outside of any organization.
-pub(crate) struct Known<P>(pub(crate) access::Known<P>);
+pub(crate) struct Principal<P>(pub(crate) access::Principal<P>);
 
 /// A person who has signed in; no key will do.
 pub(crate) struct Person(pub(crate) SignedIn);
@@ -76,7 +76,7 @@ impl<P: Permission> FromRequestParts<Api> for Allowed<P> {
         let (credential, request) = (credential(parts)?, request(parts));
         let allowed = api.service.allowed::<P>(credential, organization, request).await;
         let mut caller = allowed.map_err(|error| api.refuse(parts, error))?;
-        let (user, key) = (caller.user, caller.who.key);
+        let (user, key) = (caller.user, caller.actor.key);
         let (organization, reach) = (caller.organization, caller.reach.clone());
         let place = move || format!("{organization} {}", limits(&reach));
         admit(parts, api, user, key, place, &mut caller.who_mut().request).await?;
@@ -84,16 +84,16 @@ impl<P: Permission> FromRequestParts<Api> for Allowed<P> {
     }
 }
 
-impl<P: Permission> FromRequestParts<Api> for Known<P> {
+impl<P: Permission> FromRequestParts<Api> for Principal<P> {
     type Rejection = Halt;
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Halt> {
         let (credential, request) = (credential(parts)?, request(parts));
-        let known = api.service.known::<P>(credential, request).await;
-        let mut known = known.map_err(|error| api.refuse(parts, error))?;
-        let (user, key, reach) = (known.user, known.who.key, known.reach.clone());
-        admit(parts, api, user, key, || limits(&reach), &mut known.who.request).await?;
-        Ok(Self(known))
+        let principal = api.service.principal::<P>(credential, request).await;
+        let mut principal = principal.map_err(|error| api.refuse(parts, error))?;
+        let (user, key, reach) = (principal.user, principal.actor.key, principal.reach.clone());
+        admit(parts, api, user, key, || limits(&reach), &mut principal.actor.request).await?;
+        Ok(Self(principal))
     }
 }
 
@@ -112,7 +112,7 @@ impl FromRequestParts<Api> for Person {
             Credential::Session(token) => {
                 let signed_in = api.service.signed_in(token, request(parts)).await;
                 let mut person = signed_in.map_err(|error| api.refuse(parts, error))?;
-                admit(parts, api, person.user, None, String::new, &mut person.who.request).await?;
+                admit(parts, api, person.user, None, String::new, &mut person.actor.request).await?;
                 Ok(Self(person))
             }
         }
@@ -143,26 +143,26 @@ impl FromRequestParts<Api> for Anybody {
             }
         };
         let (key, user) = found.map_err(|error| api.refuse(parts, error))?;
-        api.count(key, user, &Notes::of(parts))?;
+        api.count(key, user, &RequestContext::of(parts))?;
         Ok(Self(user))
     }
 }
 
 impl Api {
     /// Counts a request for its key, or for the person who is signed in.
-    pub(crate) fn count(&self, key: Option<KeyId>, user: UserId, notes: &Notes) -> Result<(), Problem> {
+    pub(crate) fn count(&self, key: Option<KeyId>, user: UserId, context: &RequestContext) -> Result<(), Problem> {
         let counted = key.map_or(Counted::Sessions(user), Counted::Key);
-        self.limits.count(counted, notes).map_err(Problem::Throttled)?;
-        notes.prove(user);
+        self.limits.count(counted, context).map_err(Problem::Throttled)?;
+        context.prove(user);
         Ok(())
     }
 
     /// The same count, for pages that are served beside the API.
-    pub(crate) fn session_limit(&self, notes: &Arc<Notes>) -> SessionLimit {
-        let (limits, notes) = (self.limits.clone(), notes.clone());
+    pub(crate) fn session_limit(&self, context: &Arc<RequestContext>) -> SessionLimit {
+        let (limits, context) = (self.limits.clone(), context.clone());
         let count = move |user| {
-            limits.count(Counted::Sessions(user), &notes)?;
-            notes.prove(user);
+            limits.count(Counted::Sessions(user), &context)?;
+            context.prove(user);
             Ok(())
         };
         SessionLimit::new(count)
@@ -193,10 +193,10 @@ async fn admit(
     place: impl FnOnce() -> String,
     request: &mut Request,
 ) -> Result<(), Halt> {
-    let notes = Notes::of(parts);
-    api.count(key, user, &notes)?;
+    let context = RequestContext::of(parts);
+    api.count(key, user, &context)?;
     request.is_dry_run = is_dry_run(parts)?;
-    request.claim = idempotency::claim(parts, api, user, place, &notes).await?;
+    request.claim = idempotency::claim(parts, api, user, place, &context).await?;
     Ok(())
 }
 
@@ -249,7 +249,7 @@ pub(crate) fn is_dry_run(parts: &Parts) -> Result<bool, Problem> {
         None => Ok(false),
         Some((_, text)) => match &*text {
             "true" => {
-                Notes::of(parts)
+                RequestContext::of(parts)
                     .dry_run
                     .store(true, std::sync::atomic::Ordering::Relaxed);
                 Ok(true)
@@ -268,7 +268,7 @@ impl<P: Permission> OperationInput for Allowed<P> {
     }
 }
 
-impl<P: Permission> OperationInput for Known<P> {
+impl<P: Permission> OperationInput for Principal<P> {
     fn operation_input(_: &mut GenContext, operation: &mut Operation) {
         note(operation, CREDENTIAL, "user");
         note(operation, SCOPE, P::SCOPE.to_string());

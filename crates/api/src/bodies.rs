@@ -10,20 +10,20 @@ use tokio::sync::oneshot;
 /// `W` says whose they are.
 #[derive(Debug)]
 pub(crate) struct Bodies<W> {
-    holders: HashMap<W, Holder>,
+    holders: HashMap<W, Usage>,
     bytes: usize,
 }
 
 /// Where one of them is. Those with lower numbers were there before.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place<W> {
+pub(crate) struct BodyRef<W> {
     pub(crate) whose: W,
     pub(crate) network: IpAddr,
     pub(crate) number: u64,
 }
 
 #[derive(Debug, Default)]
-struct Holder {
+struct Usage {
     bytes: usize,
     bodies: BTreeMap<u64, Body>,
 }
@@ -48,7 +48,7 @@ impl<W> Default for Bodies<W> {
 }
 
 impl<W: Copy + Eq + Hash> Bodies<W> {
-    pub(crate) fn add(&mut self, place: Place<W>, bytes: usize, end: Option<End>) {
+    pub(crate) fn add(&mut self, place: BodyRef<W>, bytes: usize, end: Option<End>) {
         let holder = self.holders.entry(place.whose).or_default();
         let network = place.network;
         holder.bodies.insert(place.number, Body { network, bytes, end });
@@ -56,7 +56,7 @@ impl<W: Copy + Eq + Hash> Bodies<W> {
         self.bytes += bytes;
     }
 
-    pub(crate) fn remove(&mut self, place: Place<W>) -> Option<Body> {
+    pub(crate) fn remove(&mut self, place: BodyRef<W>) -> Option<Body> {
         let holder = self.holders.get_mut(&place.whose)?;
         let body = holder.bodies.remove(&place.number)?;
         holder.bytes -= body.bytes;
@@ -68,13 +68,13 @@ impl<W: Copy + Eq + Hash> Bodies<W> {
     }
 
     /// Whether it did not have to make room.
-    pub(crate) fn has(&self, place: Place<W>) -> bool {
+    pub(crate) fn has(&self, place: BodyRef<W>) -> bool {
         let holder = self.holders.get(&place.whose);
         holder.is_some_and(|holder| holder.bodies.contains_key(&place.number))
     }
 
     /// Counts it as one of so many bytes, if it is still there.
-    pub(crate) fn resize(&mut self, place: Place<W>, bytes: usize) -> bool {
+    pub(crate) fn resize(&mut self, place: BodyRef<W>, bytes: usize) -> bool {
         let body = self.remove(place);
         let is_there = body.is_some();
         if let Some(body) = body {
@@ -84,7 +84,7 @@ impl<W: Copy + Eq + Hash> Bodies<W> {
     }
 
     /// Whom to tell from now on, if it is there.
-    pub(crate) fn set_end(&mut self, place: Place<W>, end: Option<End>) {
+    pub(crate) fn set_end(&mut self, place: BodyRef<W>, end: Option<End>) {
         let holder = self.holders.get_mut(&place.whose);
         if let Some(body) = holder.and_then(|holder| holder.bodies.get_mut(&place.number)) {
             body.end = end;
@@ -106,7 +106,7 @@ impl<W: Copy + Eq + Hash> Bodies<W> {
     }
 
     /// Ends a body of whoever holds most, if that is more than the one at this place would with so many bytes more.
-    pub(crate) fn end_any(&mut self, place: Place<W>, bytes: usize) -> Option<Body> {
+    pub(crate) fn end_any(&mut self, place: BodyRef<W>, bytes: usize) -> Option<Body> {
         let holders = self.holders.iter().filter(|(_, holder)| holder.may_lose());
         let (&whose, most) = holders.max_by_key(|(_, holder)| holder.bytes)?;
         if whose == place.whose {
@@ -116,7 +116,7 @@ impl<W: Copy + Eq + Hash> Bodies<W> {
             return None;
         }
         let (network, _) = most.largest_network()?;
-        self.end_oldest(Place {
+        self.end_oldest(BodyRef {
             whose,
             network,
             ..place
@@ -124,19 +124,19 @@ impl<W: Copy + Eq + Hash> Bodies<W> {
     }
 
     /// The same among the networks of whoever has this place.
-    pub(crate) fn end_beside(&mut self, place: Place<W>, bytes: usize) -> Option<Body> {
+    pub(crate) fn end_beside(&mut self, place: BodyRef<W>, bytes: usize) -> Option<Body> {
         let holder = self.holders.get(&place.whose)?;
         let mine = holder.of_networks().remove(&place.network).unwrap_or_default();
         let (network, most) = holder.largest_network()?;
-        (most > mine + bytes).then(|| self.end_oldest(Place { network, ..place }))?
+        (most > mine + bytes).then(|| self.end_oldest(BodyRef { network, ..place }))?
     }
 
     /// Ends the one that has been there for longest, of the same holder and network as this place.
-    pub(crate) fn end_oldest(&mut self, place: Place<W>) -> Option<Body> {
+    pub(crate) fn end_oldest(&mut self, place: BodyRef<W>) -> Option<Body> {
         let bodies = &self.holders.get(&place.whose)?.bodies;
         let mut those = bodies.iter().filter(|(_, body)| body.network == place.network);
         let (&number, _) = those.find(|(_, body)| body.end.is_some())?;
-        let mut body = self.remove(Place { number, ..place })?;
+        let mut body = self.remove(BodyRef { number, ..place })?;
         if let Some(end) = body.end.take() {
             // Whoever does not listen has gone.
             let _ = end.send(());
@@ -145,7 +145,7 @@ impl<W: Copy + Eq + Hash> Bodies<W> {
     }
 }
 
-impl Holder {
+impl Usage {
     fn may_lose(&self) -> bool {
         self.bodies.values().any(|body| body.end.is_some())
     }

@@ -18,7 +18,7 @@ use service::Invalid;
 
 use crate::body_memory::{MOST_UNPROVEN_BYTES, Reservation, capacity};
 use crate::capture::{Receiver, Refused};
-use crate::edge::Notes;
+use crate::edge::RequestContext;
 use crate::error::Problem;
 use crate::{body_memory, json, schema};
 
@@ -131,7 +131,7 @@ async fn read_json(parts: &Parts, body: axum::body::Body) -> Result<Value, Probl
 }
 
 fn memory(parts: &Parts) -> Option<&Reservation> {
-    parts.extensions.get::<Arc<Notes>>()?.body()
+    parts.extensions.get::<Arc<RequestContext>>()?.body()
 }
 
 /// What of a body stays until the request is answered, if that is worth a thought. Fields that nobody asked for are gone
@@ -250,16 +250,16 @@ mod tests {
     }
 
     /// A request with this body, whose memory is noted.
-    fn request(body: String, user: Option<UserId>) -> (Request, Arc<Notes>) {
+    fn request(body: String, user: Option<UserId>) -> (Request, Arc<RequestContext>) {
         let reservation = Arc::new(BodyMemory::default()).enter(IpAddr::from([192, 0, 2, 1]));
         if let Some(user) = user {
             reservation.prove(user);
         }
-        let notes = Arc::new(Notes::with_body(reservation));
+        let context = Arc::new(RequestContext::with_body(reservation));
         let request = Request::post("/")
             .header("content-type", "application/json")
-            .extension(notes.clone());
-        (request.body(body.into()).expect("a plain request"), notes)
+            .extension(context.clone());
+        (request.body(body.into()).expect("a plain request"), context)
     }
 
     fn objects(count: usize) -> String {
@@ -269,20 +269,20 @@ mod tests {
     #[tokio::test]
     async fn what_nobody_asked_for_is_given_back_once_it_is_read() {
         let held = async |body: String| {
-            let (request, notes) = request(body, Some(UserId(1)));
+            let (request, context) = request(body, Some(UserId(1)));
             let read = Body::<Wish>::from_request(request, &()).await;
             assert!(read.is_ok());
-            notes.body().map_or(0, Reservation::bytes)
+            context.body().map_or(0, Reservation::bytes)
         };
         let least = 7_500 * 640;
         assert!(held(format!(r#"{{"junk":{}}}"#, objects(7_500))).await <= 4096);
         assert!(held(format!(r#"{{"config":{{"kept":{}}}}}"#, objects(7_500))).await >= least);
-        let (request, notes) = request(
+        let (request, context) = request(
             format!("[{}]", vec![r#"{"junk":[{},{},{}]}"#; 50].join(",")),
             Some(UserId(1)),
         );
         assert!(OneOrMany::<Wish>::from_request(request, &()).await.is_ok());
-        assert!(notes.body().is_some_and(|memory| memory.bytes() <= 4096));
+        assert!(context.body().is_some_and(|memory| memory.bytes() <= 4096));
     }
 
     #[tokio::test]

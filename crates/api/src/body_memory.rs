@@ -21,7 +21,7 @@ use service::UserId;
 use service::sign_in::{neighborhood, network};
 use tokio::sync::oneshot;
 
-use crate::bodies::{Bodies, Place};
+use crate::bodies::{Bodies, BodyRef};
 
 const MB: usize = 1024 * 1024;
 /// The longest body of somebody who has shown no credential. To sign in takes a quarter of it at most.
@@ -124,7 +124,7 @@ impl Parts {
 
 impl Part {
     /// Whether there is room for a body, once others have made some.
-    fn make_room(&mut self, place: Place<Whose>, bytes: usize) -> bool {
+    fn make_room(&mut self, place: BodyRef<Whose>, bytes: usize) -> bool {
         let is_stranger = matches!(place.whose, Whose::Stranger(_));
         loop {
             let (all, mine) = (self.bodies.bytes(), self.bodies.bytes_of(place.whose));
@@ -206,12 +206,12 @@ impl Reservation {
         has_room
     }
 
-    fn place(&self) -> Place<Whose> {
+    fn place(&self) -> BodyRef<Whose> {
         let whose = match self.user.get() {
             Some(user) => Whose::User(*user),
             None => Whose::Stranger(neighborhood(self.network)),
         };
-        Place {
+        BodyRef {
             whose,
             network: self.network,
             number: self.number,

@@ -37,7 +37,7 @@ const PROBLEM_JSON: &str = "application/problem+json";
 
 /// What is learned on a request's way in and needed on its way out.
 #[derive(Debug)]
-pub(crate) struct Notes {
+pub(crate) struct RequestContext {
     pub(crate) request_id: Arc<str>,
     pub(crate) dry_run: AtomicBool,
     rate: OnceLock<Rate>,
@@ -55,7 +55,7 @@ struct Rate {
     reset: Duration,
 }
 
-impl Notes {
+impl RequestContext {
     fn new(request_id: Arc<str>) -> Self {
         Self {
             request_id,
@@ -69,9 +69,9 @@ impl Notes {
 
     #[cfg(test)]
     pub(crate) fn with_body(reservation: Reservation) -> Self {
-        let notes = Self::new("".into());
-        notes.body.get_or_init(|| Arc::new(reservation));
-        notes
+        let context = Self::new("".into());
+        context.body.get_or_init(|| Arc::new(reservation));
+        context
     }
 
     pub(crate) fn of(parts: &Parts) -> Arc<Self> {
@@ -115,25 +115,25 @@ impl Notes {
 
 pub(crate) async fn layer(State(api): State<Api>, mut request: Request, next: Next) -> Response {
     let started = Instant::now();
-    let notes = Arc::new(Notes::new(request_id(&api.service, request.headers())));
-    request.extensions_mut().insert(notes.clone());
+    let context = Arc::new(RequestContext::new(request_id(&api.service, request.headers())));
+    request.extensions_mut().insert(context.clone());
     let (parts, body) = request.into_parts();
     let asks = access::Request {
-        id: notes.request_id.clone(),
+        id: context.request_id.clone(),
         origin: origin(&api, &parts),
         ..access::Request::default()
     };
     let refusal = refusal(&api, &parts);
     let is_https = api.settings.is_https(&parts);
     let address = asks.origin.address;
-    let body = counted(&api, &parts, body, address, &notes);
+    let body = counted(&api, &parts, body, address, &context);
     let mut request = Request::from_parts(parts, body);
     request.extensions_mut().insert(asks);
     if !request.uri().path().starts_with("/api/") {
-        request.extensions_mut().insert(api.session_limit(&notes));
+        request.extensions_mut().insert(api.session_limit(&context));
     }
-    let asked = Asked::about(&request);
-    let span = asked.span(&api, &notes);
+    let asked = RequestSummary::about(&request);
+    let span = asked.span(&api, &context);
     let answer = AssertUnwindSafe(caller::on_behalf_of(address, carry_out(&api, request, next, refusal)))
         .catch_unwind()
         .instrument(span);
@@ -142,14 +142,14 @@ pub(crate) async fn layer(State(api): State<Api>, mut request: Request, next: Ne
         Ok(Err(_)) => Problem::Panicked.into_response(),
         Err(_) => Problem::TimedOut.into_response(),
     };
-    let response = rendered(response, asked.accept.as_ref(), &notes);
+    let response = rendered(response, asked.accept.as_ref(), &context);
     let response = conditional::not_modified(response, &asked.method, asked.if_none_match.as_ref());
-    let mut response = held(&api, response, address, &asked, &notes).await;
-    add_headers(response.headers_mut(), &notes);
+    let mut response = held(&api, response, address, &asked, &context).await;
+    add_headers(response.headers_mut(), &context);
     if is_https {
         response.headers_mut().insert(header::STRICT_TRANSPORT_SECURITY, A_YEAR);
     }
-    asked.record(&api, response.status(), started.elapsed(), &notes);
+    asked.record(&api, response.status(), started.elapsed(), &context);
     response
 }
 
@@ -164,11 +164,11 @@ fn origin(api: &Api, parts: &Parts) -> Origin {
 }
 
 /// A body that reserves memory as it arrives. Most requests have none.
-fn counted(api: &Api, parts: &Parts, body: Body, address: Option<IpAddr>, notes: &Notes) -> Body {
+fn counted(api: &Api, parts: &Parts, body: Body, address: Option<IpAddr>, context: &RequestContext) -> Body {
     let Some(address) = address.filter(|_| !body.is_end_stream()) else {
         return body;
     };
-    let reservation = notes
+    let reservation = context
         .body
         .get_or_init(|| Arc::new(api.body_memory.enter(address)))
         .clone();
@@ -179,12 +179,18 @@ fn counted(api: &Api, parts: &Parts, body: Body, address: Option<IpAddr>, notes:
 }
 
 /// An answer whose memory is reserved until it was taken, if it is large.
-async fn held(api: &Api, response: Response, address: Option<IpAddr>, asked: &Asked, notes: &Notes) -> Response {
+async fn held(
+    api: &Api,
+    response: Response,
+    address: Option<IpAddr>,
+    asked: &RequestSummary,
+    context: &RequestContext,
+) -> Response {
     let Some(address) = address else { return response };
-    let user = notes.user.get().copied();
+    let user = context.user.get().copied();
     match api.answer_memory.hold(response, address, user).await {
         Ok(response) => response,
-        Err(busy) => rendered(Problem::from(busy).into_response(), asked.accept.as_ref(), notes),
+        Err(busy) => rendered(Problem::from(busy).into_response(), asked.accept.as_ref(), context),
     }
 }
 
@@ -242,7 +248,7 @@ async fn carry_out(api: &Api, request: Request, next: Next, refusal: Option<Prob
 }
 
 /// What the log and the metrics say about a request, and what the answer depends on.
-struct Asked {
+struct RequestSummary {
     method: Method,
     uri: Uri,
     route: Option<MatchedPath>,
@@ -250,7 +256,7 @@ struct Asked {
     if_none_match: Option<HeaderValue>,
 }
 
-impl Asked {
+impl RequestSummary {
     fn about(request: &Request) -> Self {
         Self {
             method: request.method().clone(),
@@ -276,18 +282,18 @@ impl Asked {
     }
 
     /// Costs time, so only if somebody collects it.
-    fn span(&self, api: &Api, notes: &Notes) -> Span {
+    fn span(&self, api: &Api, context: &RequestContext) -> Span {
         if !api.settings.traces_requests {
             return Span::none();
         }
         let (method, route) = (self.method.as_str(), self.route());
-        tracing::info_span!("http", method, route, request_id = &*notes.request_id)
+        tracing::info_span!("http", method, route, request_id = &*context.request_id)
     }
 
-    fn record(&self, api: &Api, status: StatusCode, took: Duration, notes: &Notes) {
+    fn record(&self, api: &Api, status: StatusCode, took: Duration, context: &RequestContext) {
         // The query is left out: it may hold what people searched for.
         tracing::info!(
-            request_id = &*notes.request_id,
+            request_id = &*context.request_id,
             method = self.method.as_str(),
             path = &*self.path(),
             route = self.route(),
@@ -318,23 +324,23 @@ pub(crate) fn request_id(service: &Service, headers: &HeaderMap) -> Arc<str> {
         .filter(is_harmless)
     {
         Some(text) => text.into(),
-        None => format!("{:032x}", u128::from_be_bytes(service.chance().bytes())).into(),
+        None => format!("{:032x}", u128::from_be_bytes(service.random().bytes())).into(),
     }
 }
 
 /// Gives a problem its body. Answers that are no problem stay as they are.
-pub(crate) fn rendered(mut response: Response, accept: Option<&HeaderValue>, notes: &Notes) -> Response {
+pub(crate) fn rendered(mut response: Response, accept: Option<&HeaderValue>, context: &RequestContext) -> Response {
     let Some(problem) = response.extensions_mut().remove::<Problem>() else {
         return response;
     };
-    problem.log(&notes.request_id);
+    problem.log(&context.request_id);
     let accept = accept.and_then(|value| value.to_str().ok()).unwrap_or_default();
     let content_type = if accepts_problem_json(accept) {
         PROBLEM_JSON
     } else {
         "application/json"
     };
-    let body = serde_json::to_vec(&problem.body(&notes.request_id)).expect("a problem is plain text");
+    let body = serde_json::to_vec(&problem.body(&context.request_id)).expect("a problem is plain text");
     response.headers_mut().remove(header::CONTENT_LENGTH);
     response
         .headers_mut()
@@ -368,11 +374,11 @@ pub(crate) async fn identify(State(service): State<Service>, request: Request, n
     response
 }
 
-fn add_headers(headers: &mut HeaderMap, notes: &Notes) {
-    if let Ok(id) = HeaderValue::from_str(&notes.request_id) {
+fn add_headers(headers: &mut HeaderMap, context: &RequestContext) {
+    if let Ok(id) = HeaderValue::from_str(&context.request_id) {
         headers.insert(REQUEST_ID, id);
     }
-    if notes.dry_run.load(Ordering::Relaxed) {
+    if context.dry_run.load(Ordering::Relaxed) {
         headers.insert(DRY_RUN, HeaderValue::from_static("true"));
         // What was undone must not be remembered by the browser.
         headers.remove(header::SET_COOKIE);
@@ -381,7 +387,7 @@ fn add_headers(headers: &mut HeaderMap, notes: &Notes) {
         policy,
         remaining,
         reset,
-    }) = notes.rate.get()
+    }) = context.rate.get()
     {
         let seconds = reset.as_secs() + u64::from(reset.subsec_nanos() > 0);
         insert_text(headers, "ratelimit-policy", policy);

@@ -107,7 +107,7 @@ impl Problem {
                 | Error::Database(_)
                 | Error::Migration(_)
                 | Error::Password(_)
-                | Error::Sealed(_) => (StatusCode::INTERNAL_SERVER_ERROR, SERVER, "error"),
+                | Error::Encrypted(_) => (StatusCode::INTERNAL_SERVER_ERROR, SERVER, "error"),
             },
         }
     }

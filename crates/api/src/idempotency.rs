@@ -19,7 +19,7 @@ use sha2::{Digest, Sha256};
 
 use crate::access::Halt;
 use crate::conditional::hash;
-use crate::edge::{self, Notes, TIME_LIMIT};
+use crate::edge::{self, RequestContext, TIME_LIMIT};
 use crate::error::Problem;
 use crate::limits::UnderWay;
 use crate::{Api, body};
@@ -135,13 +135,13 @@ pub(crate) async fn once(api: Api, request: Request, next: Next) -> Response {
 
 async fn answer(api: Api, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
-    let (notes, accept) = (Notes::of(&parts), parts.headers.get(header::ACCEPT).cloned());
+    let (context, accept) = (RequestContext::of(&parts), parts.headers.get(header::ACCEPT).cloned());
     // The request counts for as long as this goes on, and not only until somebody is answered.
     let _under_way = parts.extensions.get::<UnderWay>().cloned();
     let answer = AssertUnwindSafe(next.run(Request::from_parts(parts, body))).catch_unwind();
     let response = answer.await.unwrap_or_else(|_| Problem::Panicked.into_response());
-    match notes.take_claim() {
-        Some(claim) => keep(&api, &claim, edge::rendered(response, accept.as_ref(), &notes)).await,
+    match context.take_claim() {
+        Some(claim) => keep(&api, &claim, edge::rendered(response, accept.as_ref(), &context)).await,
         None => response,
     }
 }
@@ -169,7 +169,7 @@ pub(crate) async fn claim(
     api: &Api,
     user: UserId,
     place: impl FnOnce() -> String,
-    notes: &Notes,
+    context: &RequestContext,
 ) -> Result<Option<Claim>, Halt> {
     let Some(wanted) = parts.extensions.get::<Wanted>() else {
         return Ok(None);
@@ -185,7 +185,7 @@ pub(crate) async fn claim(
     };
     match api.service.claim(&claim, &body_hash).await? {
         Claimed::Now => {
-            notes.put_claim(claim.clone());
+            context.put_claim(claim.clone());
             Ok(Some(claim))
         }
         Claimed::Before(answer) => Err(Halt::Replay(replay(answer))),

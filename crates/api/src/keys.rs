@@ -13,7 +13,7 @@ use crate::Api;
 use crate::access::{self, Halt, Person};
 use crate::body::Body;
 use crate::conditional::IfMatch;
-use crate::edge::Notes;
+use crate::edge::RequestContext;
 use crate::error::Problem;
 use crate::openapi::operation;
 use crate::page::{Listed, Paging};
@@ -132,7 +132,7 @@ impl FromRequestParts<Api> for OwnKey {
                 .own_key(secret)
                 .await
                 .map_err(|error| api.refuse(parts, error))?;
-            api.count(Some(key.id), key.user_id, &Notes::of(parts))?;
+            api.count(Some(key.id), key.user_id, &RequestContext::of(parts))?;
             let is_itself = wanted.is_ok_and(|Id(wanted)| wanted == KeyRef::Current || wanted == KeyRef::Id(key.id));
             return if is_itself {
                 Ok(Self(key))

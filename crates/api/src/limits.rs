@@ -17,7 +17,7 @@ use service::sign_in::network;
 use service::{KeyId, UserId};
 
 use crate::Settings;
-use crate::edge::Notes;
+use crate::edge::RequestContext;
 
 /// Failures an address may have at once, and how fast they are forgiven.
 const FAILURES: NonZeroU32 = NonZeroU32::new(60).expect("not zero");
@@ -114,7 +114,7 @@ impl Limits {
     }
 
     /// Counts a request and notes what is left for the answer's headers.
-    pub(crate) fn count(&self, counted: Counted, notes: &Notes) -> Result<(), Duration> {
+    pub(crate) fn count(&self, counted: Counted, context: &RequestContext) -> Result<(), Duration> {
         let Some((limit, requests)) = &self.requests else {
             return Ok(());
         };
@@ -133,12 +133,12 @@ impl Limits {
                 let refill = limit
                     .period
                     .mul_f64(f64::from(all - remaining.min(all)) / f64::from(all));
-                notes.put_rate(policy, remaining, refill);
+                context.put_rate(policy, remaining, refill);
                 Ok(())
             }
             Err(not_until) => {
                 let wait = not_until.wait_time_from(DefaultClock::default().now());
-                notes.put_rate(policy, 0, wait);
+                context.put_rate(policy, 0, wait);
                 Err(wait)
             }
         }

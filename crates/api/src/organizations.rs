@@ -9,7 +9,7 @@ use service::organizations::{FEATURES, Feature, NewOrganization, OrganizationPat
 use uuid::Uuid;
 
 use crate::Api;
-use crate::access::{Allowed, Known};
+use crate::access::{Allowed, Principal};
 use crate::body::Body;
 use crate::conditional::IfMatch;
 use crate::error::Problem;
@@ -57,19 +57,19 @@ pub(crate) fn routes() -> ApiRouter<Api> {
 
 async fn list(
     State(service): State<Service>,
-    Known(known): Known<ReadOrganization>,
+    Principal(principal): Principal<ReadOrganization>,
     paging: Paging,
 ) -> Result<Listed<OrganizationView>, Problem> {
-    let page = service.organizations(&known, paging.window).await?;
+    let page = service.organizations(&principal, paging.window).await?;
     Ok(paging.reply(page.map(OrganizationView::from)).await)
 }
 
 async fn create(
     State(service): State<Service>,
-    Known(known): Known<CreateOrganization>,
+    Principal(principal): Principal<CreateOrganization>,
     Body(new): Body<NewOrganization>,
 ) -> Result<Created<OrganizationView>, Problem> {
-    let seen = service.create_organization(&known, &new).await?;
+    let seen = service.create_organization(&principal, &new).await?;
     let location = format!("/api/organizations/{}/", seen.organization.id);
     Ok(Created::new(&OrganizationView::from(&seen)).at(location))
 }

@@ -249,7 +249,7 @@ async fn confirm(
     Person(person): Person,
     Body(proof): Body<Confirmation>,
 ) -> Result<WithCookies<NoContent>, Problem> {
-    let is_dry_run = person.who.request.is_dry_run;
+    let is_dry_run = person.actor.request.is_dry_run;
     let session = service.confirm_person(&person, &proof).await?;
     let cookie = (!is_dry_run).then(|| session_cookie(&session));
     Ok(WithCookies(NoContent, cookie.into_iter().collect()))

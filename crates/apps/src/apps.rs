@@ -57,7 +57,7 @@ pub(crate) struct Core {
 }
 
 /// What [`Apps`] needs of the outside.
-pub struct Outside {
+pub struct AppsDeps {
     pub sandbox: Sandbox,
     pub sources: Sources,
     pub catalogue: Catalogue,
@@ -100,17 +100,17 @@ const MOST_FILES: usize = 1000;
 const LONGEST_NAME: usize = 200;
 
 impl Apps {
-    pub fn new(service: Service, events: Events, outside: Outside) -> Self {
-        let id = uuid::Builder::from_random_bytes(service.chance().bytes()).into_uuid();
+    pub fn new(service: Service, events: Events, deps: AppsDeps) -> Self {
+        let id = uuid::Builder::from_random_bytes(service.random().bytes()).into_uuid();
         Self {
             core: Arc::new(Core {
                 service,
                 events,
-                sandbox: outside.sandbox,
-                sources: outside.sources,
-                catalogue: outside.catalogue,
-                http: outside.http,
-                slots: outside.slots,
+                sandbox: deps.sandbox,
+                sources: deps.sources,
+                catalogue: deps.catalogue,
+                http: deps.http,
+                slots: deps.slots,
                 worker: WorkerId(id),
                 caches: Caches::default(),
                 captured: Budget::default(),
@@ -133,7 +133,7 @@ impl Apps {
         let service = &self.core.service;
         service.may_change_apps(caller).await?;
         let mut new = new.clone();
-        let is_dry_run = caller.who.request.is_dry_run;
+        let is_dry_run = caller.actor.request.is_dry_run;
         let mut token = None;
         let mut files = new.source.clone().map(|files| (files, None));
         match (&new.url, new.plugin_type) {
@@ -282,7 +282,7 @@ impl Apps {
         let service = &self.core.service;
         let (seen, token) = service.app_to_change(caller, collection, id).await?;
         let app = seen.app;
-        if caller.who.request.is_dry_run {
+        if caller.actor.request.is_dry_run {
             return Ok((app, None));
         }
         let Some((files, found)) = self.elsewhere(&app, token.as_ref(), tag).await? else {

@@ -66,7 +66,7 @@ fn community() -> String {
 /// The list, read when somebody asks for it. Cheap to clone; clones share what was read.
 #[derive(Debug, Clone)]
 pub struct Catalogue {
-    place: Option<Place>,
+    place: Option<CatalogSource>,
     operator: Http,
     fresh_for: Duration,
     /// Held while a new one is read, so that it is read once however many ask.
@@ -74,7 +74,7 @@ pub struct Catalogue {
 }
 
 #[derive(Debug, Clone)]
-enum Place {
+enum CatalogSource {
     Url(Url),
     File(PathBuf),
 }
@@ -110,8 +110,8 @@ impl Catalogue {
     /// The list at an http(s) URL or in a file (`HEDGEROW_APP_CATALOGUE`), or else the built-in one.
     pub fn new(setting: Option<&str>, operator: Http) -> Self {
         let place = setting.map(|setting| match Url::parse(setting) {
-            Ok(url) if matches!(url.scheme(), "http" | "https") => Place::Url(url),
-            _ => Place::File(setting.into()),
+            Ok(url) if matches!(url.scheme(), "http" | "https") => CatalogSource::Url(url),
+            _ => CatalogSource::File(setting.into()),
         });
         Self {
             place,
@@ -158,10 +158,10 @@ impl Catalogue {
         entries
     }
 
-    async fn read(&self, place: &Place) -> Result<Arc<[Entry]>, Unusable> {
+    async fn read(&self, place: &CatalogSource) -> Result<Arc<[Entry]>, Unusable> {
         let json = match place {
-            Place::Url(url) => self.fetch(url).await?,
-            Place::File(path) => {
+            CatalogSource::Url(url) => self.fetch(url).await?,
+            CatalogSource::File(path) => {
                 let path = path.clone();
                 tokio::task::spawn_blocking(move || read_file(path)).await??
             }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use events::{Most, Stored, StoredEvents};
 use sandbox::{Failure, Instance, Json};
-use service::pipeline::{AppJob, AppLogLevel, MOST_FAILURES, Place, Step, Stop};
+use service::pipeline::{AppJob, AppLogLevel, Cursor, MOST_FAILURES, Step, Stop};
 use service::{AppConfigId, Result, Service, Time};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -31,16 +31,16 @@ const WEBHOOK_TIME: Duration = Duration::from_secs(10);
 const WEBHOOK_ANSWER: usize = 64 * 1024;
 
 /// One turn of one configuration.
-struct Turn<'a> {
+struct Batch<'a> {
     apps: &'a Apps,
     job: &'a AppJob,
-    place: Place,
+    place: Cursor,
     /// For whoever writes down how far it has got.
-    tell: watch::Sender<Place>,
+    tell: watch::Sender<Cursor>,
     failures: i64,
     error: Option<String>,
     /// Where it would go on if the event that has to wait were given up.
-    beyond: Option<Place>,
+    beyond: Option<Cursor>,
     handed: meters::Handed,
     begun: Instant,
     /// When the app is stopped, whatever it is at; none before it is there.
@@ -72,7 +72,7 @@ impl Apps {
             return Ok(true);
         }
         let (tell, told) = watch::channel(job.place());
-        let mut turn = Turn::new(self, &job, tell, permit, stop);
+        let mut turn = Batch::new(self, &job, tell, permit, stop);
         let stop = tokio::select! {
             stop = turn.take() => stop?,
             () = send_heartbeats(service, &job, told) => {
@@ -93,7 +93,7 @@ impl Apps {
     }
 
     /// Whether there is anything for it.
-    pub(crate) async fn has_events(&self, team: i64, place: &Place) -> Result<bool> {
+    pub(crate) async fn has_events(&self, team: i64, place: &Cursor) -> Result<bool> {
         let end = self.readable_until();
         let skip = usize::try_from(place.count).unwrap_or_default();
         let one = Most { events: 1, bytes: 0 };
@@ -107,7 +107,7 @@ impl Apps {
 }
 
 /// Says how far it has got, again and again, and ends when the configuration is no longer ours.
-async fn send_heartbeats(service: &Service, job: &AppJob, told: watch::Receiver<Place>) {
+async fn send_heartbeats(service: &Service, job: &AppJob, told: watch::Receiver<Cursor>) {
     loop {
         tokio::time::sleep(HEARTBEAT).await;
         let place = *told.borrow();
@@ -117,11 +117,11 @@ async fn send_heartbeats(service: &Service, job: &AppJob, told: watch::Receiver<
     }
 }
 
-impl<'a> Turn<'a> {
+impl<'a> Batch<'a> {
     fn new(
         apps: &'a Apps,
         job: &'a AppJob,
-        tell: watch::Sender<Place>,
+        tell: watch::Sender<Cursor>,
         permit: &'a Permit,
         stop: &'a CancellationToken,
     ) -> Self {
@@ -389,9 +389,9 @@ impl<'a> Turn<'a> {
     }
 
     /// How far it has got when this event is done.
-    fn beyond(&self, event: &Stored) -> Place {
+    fn beyond(&self, event: &Stored) -> Cursor {
         let is_same_moment = event.ingested_at == self.place.until;
-        Place {
+        Cursor {
             until: event.ingested_at,
             count: if is_same_moment { self.place.count + 1 } else { 1 },
         }

@@ -44,10 +44,10 @@ pub(crate) struct Outlet {
 /// The hosts that the app can reach, and those that it asked for.
 struct Hosts {
     allowed: AllowedHosts,
-    asked: Mutex<HashMap<String, Asked>>,
+    asked: Mutex<HashMap<String, HostState>>,
 }
 
-struct Asked {
+struct HostState {
     is_allowed: bool,
     /// When it was written down; none: not yet.
     noted_at: Option<Instant>,
@@ -64,7 +64,7 @@ impl Hosts {
         let is_allowed = self.allowed.allows(host);
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         if asked.len() < MOST_ASKED && !asked.contains_key(host) {
-            let unnoted = Asked {
+            let unnoted = HostState {
                 is_allowed,
                 noted_at: None,
             };
@@ -76,7 +76,7 @@ impl Hosts {
     /// What has not been written down yet, or not for a while.
     fn to_note(&self) -> Vec<(String, bool)> {
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_due = |one: &Asked| one.noted_at.is_none_or(|at| at.elapsed() > NOTED_FOR);
+        let is_due = |one: &HostState| one.noted_at.is_none_or(|at| at.elapsed() > NOTED_FOR);
         let due = asked.iter_mut().filter(|(_, one)| is_due(one));
         due.map(|(host, one)| {
             one.noted_at = Some(Instant::now());

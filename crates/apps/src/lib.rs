@@ -15,7 +15,7 @@ mod scheduler;
 pub mod source;
 mod worker;
 
-pub use apps::{Apps, Outside, SourceChange, Upgrade, Wanted};
+pub use apps::{Apps, AppsDeps, SourceChange, Upgrade, Wanted};
 pub use catalogue::{Catalogue, Entry as CatalogueEntry};
 pub use comparison::{FileChange, different_files, unified};
 pub use source::{AppUrl, Files, Limits, Sources};

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use sandbox::{Failure, Json};
-use service::pipeline::{AppTask, DueAfter, DueApp, Place as Reached, TaskKind};
+use service::pipeline::{AppTask, Cursor as Reached, DueAfter, DueApp, TaskKind};
 use service::{AppConfigId, OrganizationId, Result, Service, TeamId, Time, caller};
 use tokio::sync::Mutex;
 use tokio::task::{JoinHandle, JoinSet};

@@ -13,9 +13,9 @@ use service::sign_in::Confirmation;
 use crate::Console;
 use crate::failure::{Failure, Problems};
 use crate::field::Field;
-use crate::login::{Way, ways};
+use crate::login::{SignInMethod, ways};
 use crate::page::{go_to, page_again, with_cookie};
-use crate::visitor::{Account, Asked, Sent};
+use crate::visitor::{Account, PageQuery, Sent};
 
 pub(crate) fn routes() -> Router<Console> {
     Router::new().route("/login/confirm/", get(ask).post(confirm))
@@ -30,7 +30,7 @@ struct ConfirmPage {
     password: Option<Field>,
     code: Option<Field>,
     /// For those who have neither: signing in again is the proof.
-    ways: Vec<Way>,
+    ways: Vec<SignInMethod>,
     next: String,
 }
 
@@ -44,7 +44,7 @@ struct ConfirmForm {
     next: String,
 }
 
-async fn ask(State(service): State<Service>, account: Account, asked: Asked) -> Result<Response, Failure> {
+async fn ask(State(service): State<Service>, account: Account, asked: PageQuery) -> Result<Response, Failure> {
     confirm_page(&service, &account, &asked.next, &Problems::default()).await
 }
 

@@ -15,7 +15,7 @@ use crate::Console;
 use crate::failure::{Failure, Problems};
 use crate::field::Field;
 use crate::page::{go_to, opened, page, page_again, with_cookie, with_next};
-use crate::visitor::{Asked, Sent, Visitor};
+use crate::visitor::{PageQuery, Sent, Visitor};
 
 pub(crate) fn routes() -> Router<Console> {
     Router::new()
@@ -24,7 +24,7 @@ pub(crate) fn routes() -> Router<Console> {
 }
 
 /// Another way in than a password.
-pub(crate) struct Way {
+pub(crate) struct SignInMethod {
     pub(crate) title: &'static str,
     pub(crate) path: String,
 }
@@ -36,7 +36,7 @@ struct AddressPage {
     alerts: Vec<String>,
     email: Field,
     next: String,
-    ways: Vec<Way>,
+    ways: Vec<SignInMethod>,
 }
 
 #[derive(Template)]
@@ -46,14 +46,14 @@ struct PasswordPage {
     email: Field,
     password: Field,
     next: String,
-    ways: Vec<Way>,
+    ways: Vec<SignInMethod>,
 }
 
 /// A form must not lead to another site, so a page of ours stands between.
 #[derive(Template)]
 #[template(path = "login/hand_off.html")]
 pub(crate) struct HandOff {
-    way: Way,
+    way: SignInMethod,
     domain: String,
 }
 
@@ -66,7 +66,7 @@ struct Credentials {
     next: String,
 }
 
-async fn show(State(service): State<Service>, visitor: Visitor, asked: Asked) -> Result<Response, Failure> {
+async fn show(State(service): State<Service>, visitor: Visitor, asked: PageQuery) -> Result<Response, Failure> {
     if visitor.person(&service).await?.is_some() {
         return Ok(go_to(identity::own_path(&asked.next)));
     }
@@ -145,24 +145,24 @@ fn password_page(service: &Service, precheck: &Precheck, sent: &Credentials, pro
 }
 
 /// The only way in, where a domain has one.
-pub(crate) fn enforced(precheck: &Precheck, next: &str) -> Option<Way> {
+pub(crate) fn enforced(precheck: &Precheck, next: &str) -> Option<SignInMethod> {
     way(precheck.enforced?, precheck, next)
 }
 
 /// Every way in but a password: the domain's own, then those of the instance.
-pub(crate) fn ways(service: &Service, precheck: &Precheck, next: &str) -> Vec<Way> {
+pub(crate) fn ways(service: &Service, precheck: &Precheck, next: &str) -> Vec<SignInMethod> {
     let own = [(Sso::Saml, precheck.has_saml), (Sso::Oidc, precheck.has_oidc)];
     let own = own.into_iter().filter(|(_, is_set_up)| *is_set_up).map(|(sso, _)| sso);
     let shared = service.instance().providers.iter().copied();
     own.chain(shared).filter_map(|sso| way(sso, precheck, next)).collect()
 }
 
-fn way(sso: Sso, precheck: &Precheck, next: &str) -> Option<Way> {
+fn way(sso: Sso, precheck: &Precheck, next: &str) -> Option<SignInMethod> {
     let path = match sso {
         Sso::Saml | Sso::Oidc => format!("/{sso}/{}/login/", precheck.domain?),
         Sso::Google | Sso::GitHub | Sso::GitLab => format!("/sso/{sso}/login/"),
     };
-    Some(Way {
+    Some(SignInMethod {
         title: sso.title(),
         path: with_next(&path, next),
     })

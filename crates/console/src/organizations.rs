@@ -19,7 +19,7 @@ use crate::failure::{Failure, Problems};
 use crate::field::Field;
 use crate::inside::{self, Belonging, belongings_in};
 use crate::page::{go_to, page, page_again};
-use crate::paging::{Pages, Place};
+use crate::paging::{PageNumber, Pages};
 use crate::visitor::{Account, InQuery, Sent, Visitor};
 
 const HERE: &str = "/organizations/";
@@ -83,7 +83,7 @@ async fn list(
     account: Account,
     InQuery(part): InQuery<Part>,
 ) -> Result<Response, Failure> {
-    let place = Place::read(&part.page);
+    let place = PageNumber::read(&part.page);
     let belongings = belongings_in(&service, &account, place.window()).await?;
     let standing = service.standing(account.person.user).await?;
     let row = |belonging: Belonging| Row {
@@ -166,10 +166,10 @@ async fn found(service: &Service, account: &Account, wanted: &Wanted) -> Result<
         enforce_2fa: None,
     };
     let credential = Credential::Session(&account.session);
-    let known = service
-        .known::<CreateOrganization>(credential, account.request())
+    let principal = service
+        .principal::<CreateOrganization>(credential, account.request())
         .await?;
-    service.create_organization(&known, &new).await
+    service.create_organization(&principal, &new).await
 }
 
 fn form(service: &Service, account: &Account, wanted: Wanted, problems: &Problems) -> Response {

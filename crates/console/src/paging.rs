@@ -12,9 +12,9 @@ const LAST: i64 = 1_000_000;
 
 /// Which page is wanted; the first unless told otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place(i64);
+pub(crate) struct PageNumber(i64);
 
-impl Place {
+impl PageNumber {
     pub(crate) fn read(text: &str) -> Self {
         Self(text.parse().unwrap_or(1).clamp(1, LAST))
     }
@@ -44,7 +44,7 @@ impl HtmlSafe for Pages {}
 
 impl Pages {
     /// `filters` go along from page to page; empty ones say nothing.
-    pub(crate) fn new(path: &str, filters: &[(&str, &str)], place: Place, count: i64) -> Self {
+    pub(crate) fn new(path: &str, filters: &[(&str, &str)], place: PageNumber, count: i64) -> Self {
         let at = |page: i64| {
             let number = (page > 1).then(|| page.to_string());
             let number = number.as_deref().map(|number| ("page", number));
@@ -78,19 +78,19 @@ mod tests {
     #[test]
     fn whatever_is_no_number_is_the_first_page() {
         for text in ["", "x", "0", "-3", "1"] {
-            assert_eq!(Place::read(text), Place(1), "{text}");
+            assert_eq!(PageNumber::read(text), PageNumber(1), "{text}");
         }
-        assert_eq!(Place::read("3").window(), Window::new(Some(50), Some(100)));
-        assert_eq!(Place::read("9223372036854775807"), Place(LAST));
+        assert_eq!(PageNumber::read("3").window(), Window::new(Some(50), Some(100)));
+        assert_eq!(PageNumber::read("9223372036854775807"), PageNumber(LAST));
     }
 
     #[test]
     fn filters_go_along() {
-        let pages = Pages::new("/m/", &[("search", "a b"), ("level", "")], Place(2), 120);
+        let pages = Pages::new("/m/", &[("search", "a b"), ("level", "")], PageNumber(2), 120);
         assert_eq!((pages.first, pages.last), (51, 100));
         assert_eq!(pages.previous.as_deref(), Some("/m/?search=a+b"));
         assert_eq!(pages.next.as_deref(), Some("/m/?search=a+b&page=3"));
-        let only = Pages::new("/m/", &[], Place(1), 50);
+        let only = Pages::new("/m/", &[], PageNumber(1), 50);
         assert_eq!((only.previous, only.next), (None, None));
     }
 }

@@ -13,7 +13,7 @@ use crate::Console;
 use crate::failure::{Failure, Problems};
 use crate::field::Field;
 use crate::page::{go_to, opened, page, page_again, with_cookie};
-use crate::visitor::{Asked, Sent, Visitor};
+use crate::visitor::{PageQuery, Sent, Visitor};
 
 pub(crate) fn routes() -> Router<Console> {
     Router::new()
@@ -36,7 +36,7 @@ struct Code {
     next: String,
 }
 
-async fn ask_for_code(visitor: Visitor, asked: Asked) -> Response {
+async fn ask_for_code(visitor: Visitor, asked: PageQuery) -> Response {
     if visitor.challenge.is_none() {
         return go_to("/login/");
     }

@@ -12,9 +12,9 @@ use service::invites::{Invited, NewAccount};
 use crate::Console;
 use crate::failure::{Failure, Problems};
 use crate::field::Field;
-use crate::login::{Way, enforced};
+use crate::login::{SignInMethod, enforced};
 use crate::page::{go_to, opened, page, page_again, with_next};
-use crate::visitor::{Asked, Sent, Visitor};
+use crate::visitor::{PageQuery, Sent, Visitor};
 
 pub(crate) fn routes() -> Router<Console> {
     Router::new().route("/signup/{token}/", get(show).post(accept))
@@ -51,7 +51,7 @@ struct JoinPage {
 #[template(path = "signup/single_sign_on.html")]
 struct SingleSignOnPage {
     invitation: Invitation,
-    way: Way,
+    way: SignInMethod,
 }
 
 /// An invite that leads nowhere, why, and the way on.
@@ -80,7 +80,7 @@ async fn show(
     State(service): State<Service>,
     visitor: Visitor,
     Path(token): Path<String>,
-    asked: Asked,
+    asked: PageQuery,
 ) -> Result<Response, Failure> {
     let person = visitor.person(&service).await?;
     let invited = match service.invitation(&token, person.as_ref()).await {

@@ -14,7 +14,7 @@ use service::{DomainId, Error, Service, UserId};
 use crate::Console;
 use crate::failure::Failure;
 use crate::page::{go_to, opened, page, with_cookie, with_next};
-use crate::visitor::{Asked, Id, Sent, Visitor};
+use crate::visitor::{Id, PageQuery, Sent, Visitor};
 
 /// What the verifier reads, in base64; in a form, it takes more room.
 const MOST_ASSERTION: usize = auth::saml::MAX_RESPONSE / 2 * 3;
@@ -38,7 +38,7 @@ async fn start_saml(
     State(identity): State<Identity>,
     visitor: Visitor,
     Id(domain): Id<DomainId>,
-    asked: Asked,
+    asked: PageQuery,
 ) -> Result<Response, Failure> {
     let path = format!("/saml/{domain}/login/");
     if let Some(question) = ask_first(&visitor, Sso::Saml, &path, &asked) {
@@ -54,7 +54,7 @@ async fn start_oidc(
     State(identity): State<Identity>,
     visitor: Visitor,
     Id(domain): Id<DomainId>,
-    asked: Asked,
+    asked: PageQuery,
 ) -> Result<Response, Failure> {
     let path = format!("/oidc/{domain}/login/");
     if let Some(question) = ask_first(&visitor, Sso::Oidc, &path, &asked) {
@@ -67,12 +67,12 @@ async fn start_shared(
     State(identity): State<Identity>,
     visitor: Visitor,
     Id(Provider(sso)): Id<Provider>,
-    asked: Asked,
+    asked: PageQuery,
 ) -> Result<Response, Failure> {
     start(&identity, Target::Instance(sso), visitor, &asked).await
 }
 
-async fn start(identity: &Identity, target: Target, visitor: Visitor, asked: &Asked) -> Result<Response, Failure> {
+async fn start(identity: &Identity, target: Target, visitor: Visitor, asked: &PageQuery) -> Result<Response, Failure> {
     let (browser, signed_in_as) = setting_out(identity, &visitor).await?;
     let departure = departure(&visitor, &browser, signed_in_as, asked);
     let url = identity.start_oidc(target, &departure).await.map_err(refused)?;
@@ -88,7 +88,7 @@ struct Question {
 
 /// A domain's own provider can sign anybody in as whom it likes. So another site cannot send people there behind their
 /// back, and have them work in an account that is not theirs.
-fn ask_first(visitor: &Visitor, sso: Sso, path: &str, asked: &Asked) -> Option<Response> {
+fn ask_first(visitor: &Visitor, sso: Sso, path: &str, asked: &PageQuery) -> Option<Response> {
     visitor.is_sent_by_another_site.then(|| {
         page(&Question {
             title: sso.title(),
@@ -101,7 +101,7 @@ fn ask_first(visitor: &Visitor, sso: Sso, path: &str, asked: &Asked) -> Option<R
 /// must come back to it.
 async fn setting_out(identity: &Identity, visitor: &Visitor) -> Result<(String, Option<UserId>), Failure> {
     let known = visitor.browser.clone().filter(|browser| browser.len() <= MOST_BROWSER);
-    let browser = known.unwrap_or_else(|| auth::key::new_token("hgb_", identity.service().chance().bytes()));
+    let browser = known.unwrap_or_else(|| auth::key::new_token("hgb_", identity.service().random().bytes()));
     let person = visitor.person(identity.service()).await?;
     Ok((browser, person.and_then(|person| person.by_own_proof())))
 }
@@ -110,7 +110,7 @@ fn departure<'a>(
     visitor: &'a Visitor,
     browser: &'a str,
     signed_in_as: Option<UserId>,
-    asked: &'a Asked,
+    asked: &'a PageQuery,
 ) -> Departure<'a> {
     Departure {
         next: &asked.next,

@@ -83,7 +83,7 @@ pub(crate) struct Account {
 
 impl Account {
     pub(crate) fn request(&self) -> Request {
-        self.person.who.request.clone()
+        self.person.actor.request.clone()
     }
 }
 
@@ -205,7 +205,7 @@ impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequestParts<S> for InQu
 
 /// What the address of a page may carry.
 #[derive(Debug, Default, Deserialize)]
-pub(crate) struct Asked {
+pub(crate) struct PageQuery {
     /// Where to go after signing in.
     #[serde(default)]
     pub(crate) next: String,
@@ -214,7 +214,7 @@ pub(crate) struct Asked {
     pub(crate) done: String,
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Asked {
+impl<S: Send + Sync> FromRequestParts<S> for PageQuery {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {

@@ -65,7 +65,7 @@ fn size(pieces: &[Piece]) -> usize {
 }
 
 /// Numbers that look like chance and are the same each time.
-fn chance(seed: u64) -> u64 {
+fn random(seed: u64) -> u64 {
     let mut x = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -81,12 +81,12 @@ fn batch(first: u64) -> RecordBatch {
         ))
     };
     let columns = schema.fields().iter().map(|field| match field.name().as_str() {
-        "uuid" => text(&|number| uuid::Uuid::from_u64_pair(chance(number), chance(number + 1)).to_string()),
+        "uuid" => text(&|number| uuid::Uuid::from_u64_pair(random(number), random(number + 1)).to_string()),
         "event" => text(&|number| ["$pageview", "$autocapture", "signed up", "paid"][index(number, 4)].to_owned()),
-        "distinct_id" => text(&|number| format!("user_{}", chance(number) % 100_000)),
-        "person_id" => text(&|number| uuid::Uuid::from_u64_pair(7, chance(number) % 100_000).to_string()),
+        "distinct_id" => text(&|number| format!("user_{}", random(number) % 100_000)),
+        "person_id" => text(&|number| uuid::Uuid::from_u64_pair(7, random(number) % 100_000).to_string()),
         "properties" => text(&properties),
-        "person_properties" => text(&|number| format!(r#"{{"plan":"free","seen":{}}}"#, chance(number) % 1000)),
+        "person_properties" => text(&|number| format!(r#"{{"plan":"free","seen":{}}}"#, random(number) % 1000)),
         "elements_chain" => text(&|_| String::new()),
         _ => {
             let times = numbers
@@ -101,7 +101,7 @@ fn batch(first: u64) -> RecordBatch {
 
 /// About 300 bytes.
 fn properties(number: u64) -> String {
-    let value = chance(number);
+    let value = random(number);
     format!(
         r#"{{"$browser":"{}","$os":"{}","$current_url":"https://example.com/products/{}?ref={:x}","$screen_width":{},"$lib":"web","$lib_version":"1.{}.0","$session_id":"{:016x}{:016x}","amount":{}.{:02},"$ip":"{}.{}.{}.{}","is_first":{},"tags":["a","b{}"]}}"#,
         ["Chrome", "Firefox", "Safari"][index(number, 3)],
@@ -110,8 +110,8 @@ fn properties(number: u64) -> String {
         value >> 40,
         1024 + value % 900,
         value % 200,
-        chance(value),
-        chance(value + 1),
+        random(value),
+        random(value + 1),
         value % 500,
         value % 100,
         value % 223,
@@ -124,7 +124,7 @@ fn properties(number: u64) -> String {
 }
 
 fn index(number: u64, of: u64) -> usize {
-    usize::try_from(chance(number) % of).expect("small")
+    usize::try_from(random(number) % of).expect("small")
 }
 
 #[expect(clippy::cast_precision_loss, reason = "it is printed without fractions")]

@@ -16,7 +16,7 @@ use crate::Error;
 
 /// The ways out that destinations may take.
 #[derive(Debug, Clone)]
-pub struct Outside {
+pub struct ExportsDeps {
     pub http: Http,
     pub dialer: Dialer,
     pub roots: Roots,
@@ -24,7 +24,7 @@ pub struct Outside {
     pub export_root: Option<PathBuf>,
 }
 
-impl Outside {
+impl ExportsDeps {
     /// The same for one organization: its files are in a folder of its own, and its look-ups of names count together.
     #[must_use]
     pub fn of(&self, organization: OrganizationId) -> Self {
@@ -166,13 +166,13 @@ mod tests {
     fn whatever_an_organization_uses_names_are_looked_up_for_it() {
         let callers = Arc::new(Callers::default());
         let dialer = Dialer::with_names(Policy::default(), callers.clone());
-        let outside = Outside {
+        let deps = ExportsDeps {
             http: Http::new(dialer.clone(), &Roots::public()).unwrap(),
             dialer,
             roots: Roots::public(),
             export_root: None,
         };
-        let _own = outside.of(OrganizationId(uuid::Uuid::from_u128(7)));
+        let _own = deps.of(OrganizationId(uuid::Uuid::from_u128(7)));
         assert_eq!(*callers.0.lock().unwrap(), [7, 7], "over HTTP and otherwise");
     }
 }

@@ -21,7 +21,7 @@ pub struct Error {
 }
 
 impl Error {
-    pub fn lasting(sentence: impl Into<String>, cause: impl Into<Cause>) -> Self {
+    pub fn permanent(sentence: impl Into<String>, cause: impl Into<Cause>) -> Self {
         Self {
             sentence: sentence.into(),
             is_lasting: true,
@@ -31,7 +31,7 @@ impl Error {
     }
 
     /// It may well work later.
-    pub fn passing(sentence: impl Into<String>, cause: impl Into<Cause>) -> Self {
+    pub fn retryable(sentence: impl Into<String>, cause: impl Into<Cause>) -> Self {
         Self {
             sentence: sentence.into(),
             is_lasting: false,
@@ -90,9 +90,9 @@ const _: () = assert!(events::MOST_ROW_BYTES == 16 << 20, "TOO_LARGE says so");
 impl From<events::Error> for Error {
     fn from(cause: events::Error) -> Self {
         if matches!(cause, events::Error::TooLarge) {
-            return Self::lasting(TOO_LARGE, cause);
+            return Self::permanent(TOO_LARGE, cause);
         }
-        Self::passing(
+        Self::retryable(
             "the events could not be read; the operator of this server finds the reason in its log",
             cause,
         )

@@ -13,7 +13,7 @@ use url::Url;
 
 use crate::shares::Shares;
 use crate::turns::Turns;
-use crate::{Deliver, Outside, Step, Verdict, destinations};
+use crate::{Deliver, ExportsDeps, Step, Verdict, destinations};
 
 /// A test ends before the request does that asked for it.
 const MOST_TESTING: Duration = Duration::from_secs(25);
@@ -38,7 +38,7 @@ pub struct Exports {
 pub(crate) struct Core {
     pub(crate) service: Service,
     pub(crate) events: Events,
-    pub(crate) outside: Outside,
+    pub(crate) deps: ExportsDeps,
     /// How many runs this process carries out at once.
     pub(crate) slots: usize,
     pub(crate) worker: WorkerId,
@@ -51,13 +51,13 @@ pub(crate) struct Core {
 }
 
 impl Exports {
-    pub fn new(service: Service, events: Events, outside: Outside, slots: usize) -> Self {
-        let id = uuid::Builder::from_random_bytes(service.chance().bytes()).into_uuid();
+    pub fn new(service: Service, events: Events, deps: ExportsDeps, slots: usize) -> Self {
+        let id = uuid::Builder::from_random_bytes(service.random().bytes()).into_uuid();
         Self {
             core: Arc::new(Core {
                 service,
                 events,
-                outside,
+                deps,
                 slots,
                 worker: WorkerId(id),
                 turns: Turns::new(slots),
@@ -79,7 +79,7 @@ impl Exports {
 
     /// Whether the operator has set a folder aside that exports may write to.
     pub fn takes_files(&self) -> bool {
-        self.core.outside.export_root.is_some()
+        self.core.deps.export_root.is_some()
     }
 
     /// Looks at where it would go before it is written down; a name that is not in DNS yet is fine.
@@ -117,7 +117,7 @@ impl Exports {
         caller: &Caller<ChangeExports>,
         destination: &Destination,
     ) -> Result<Vec<Step>> {
-        let is_dry_run = caller.who.request.is_dry_run;
+        let is_dry_run = caller.actor.request.is_dry_run;
         let opened = self.check(caller, destination).await?;
         if is_dry_run {
             return Ok(vec![not_tried()]);
@@ -133,12 +133,12 @@ impl Exports {
 
     /// The address policy, and whatever can be said without reaching out.
     async fn check(&self, caller: &Caller<ChangeExports>, destination: &Destination) -> Result<Box<dyn Deliver>> {
-        let is_dry_run = caller.who.request.is_dry_run;
-        let outside = self.core.outside.of(caller.organization);
+        let is_dry_run = caller.actor.request.is_dry_run;
+        let deps = self.core.deps.of(caller.organization);
         for target in destination.targets() {
-            check_target(&outside.dialer, &target, is_dry_run).await?;
+            check_target(&deps.dialer, &target, is_dry_run).await?;
         }
-        destinations::open(destination, &outside).map_err(|error| unusable(&error))
+        destinations::open(destination, &deps).map_err(|error| unusable(&error))
     }
 }
 

@@ -16,7 +16,7 @@ mod turns;
 pub mod verify;
 mod worker;
 
-pub use delivery::{Acknowledged, Deliver, Delivery, Outside, Receipt, Step, Upload, Verdict};
+pub use delivery::{Acknowledged, Deliver, Delivery, ExportsDeps, Receipt, Step, Upload, Verdict};
 pub use destinations::check_prefix;
 pub use error::Error;
 pub use exporter::Exports;

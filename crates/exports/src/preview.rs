@@ -37,7 +37,7 @@ impl Exports {
         let export = core.service.batch_export(caller, id).await?.export;
         let config = export.destination(core.service.instance())?;
         let destination =
-            destinations::open(&config, &core.outside.of(export.organization_id)).map_err(|error| unusable(&error))?;
+            destinations::open(&config, &core.deps.of(export.organization_id)).map_err(|error| unusable(&error))?;
         let scan = Scan {
             team: export.team_id.0,
             query: query_of(&export, destination.layout(export.model)),

@@ -9,7 +9,7 @@ use service::batch_exports::{Job, LogLevel, Outcome, Progress};
 use tokio_util::sync::CancellationToken;
 
 use crate::exporter::{Exports, query_of, without_secret_hosts};
-use crate::turns::Turn;
+use crate::turns::Slot;
 use crate::worker::Heartbeat;
 use crate::{Delivery, Error, Receipt, Upload, destinations};
 
@@ -17,7 +17,7 @@ use crate::{Delivery, Error, Receipt, Upload, destinations};
 #[derive(Clone)]
 pub(crate) struct Course {
     pub(crate) heartbeat: Arc<Heartbeat>,
-    pub(crate) turn: Arc<Turn>,
+    pub(crate) turn: Arc<Slot>,
     pub(crate) cancel: CancellationToken,
 }
 
@@ -49,7 +49,7 @@ pub(crate) async fn deliver(exports: Exports, job: Job, course: Course) -> Outco
 async fn try_to_deliver(exports: &Exports, job: &Job, course: &Course) -> Result<Receipt, Error> {
     let core = &exports.core;
     let config = job.export.destination(core.service.instance());
-    let config = config.map_err(|cause| Error::lasting("the destination's configuration cannot be used", cause))?;
+    let config = config.map_err(|cause| Error::permanent("the destination's configuration cannot be used", cause))?;
     let delivered = deliver_to(&config, exports, job, course).await;
     delivered.map_err(|mut error| {
         error.sentence = without_secret_hosts(error.sentence, &config);
@@ -64,7 +64,7 @@ async fn deliver_to(config: &Destination, exports: &Exports, job: &Job, course: 
         turn,
         cancel,
     } = course;
-    let destination = destinations::open(config, &core.outside.of(job.export.organization_id))?;
+    let destination = destinations::open(config, &core.deps.of(job.export.organization_id))?;
     let layout = destination.layout(job.export.model);
     let scan = Scan {
         team: job.export.team_id.0,
@@ -143,8 +143,8 @@ async fn send(
 
 /// The last look before the commit: whoever lost the run must not deliver it.
 async fn still_ours(exports: &Exports, job: &Job, heartbeat: &Heartbeat) -> Result<bool, Error> {
-    let kept = exports.core.service.keep_run(job, &heartbeat.read()).await;
-    kept.map_err(|cause| Error::passing("the run could not be kept: the database is away", cause))
+    let kept = exports.core.service.renew_lease(job, &heartbeat.read()).await;
+    kept.map_err(|cause| Error::retryable("the run could not be kept: the database is away", cause))
 }
 
 async fn unless_cancelled<T>(
@@ -159,7 +159,7 @@ async fn unless_cancelled<T>(
 }
 
 fn cancelled() -> Error {
-    Error::passing("the run was interrupted", "cancelled")
+    Error::retryable("the run was interrupted", "cancelled")
 }
 
 fn delivery(job: &Job, scan: &Scan, resumes: bool) -> Delivery {

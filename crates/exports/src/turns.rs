@@ -100,7 +100,7 @@ struct Run {
 
 /// One run under way.
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub(crate) struct Slot {
     turns: Turns,
     number: u64,
     end: CancellationToken,
@@ -154,17 +154,17 @@ impl Turns {
         choice
     }
 
-    pub(crate) fn begin(&self, job: &Job) -> Turn {
+    pub(crate) fn begin(&self, job: &Job) -> Slot {
         let tries = u32::try_from(job.run.tries).unwrap_or(u32::MAX);
         self.begin_run(job.run.organization_id, &job.run.place, tries)
     }
 
-    fn begin_run(&self, organization: OrganizationId, place: &str, tries: u32) -> Turn {
+    fn begin_run(&self, organization: OrganizationId, place: &str, tries: u32) -> Slot {
         let end = CancellationToken::new();
         let number = self
             .state()
             .begin(organization, place, tries, end.clone(), Instant::now());
-        Turn {
+        Slot {
             turns: self.clone(),
             number,
             end,
@@ -505,7 +505,7 @@ impl Run {
     }
 }
 
-impl Turn {
+impl Slot {
     /// Ends when others need the room and this run has to go.
     pub(crate) async fn ended(&self) {
         self.end.cancelled().await;
@@ -588,7 +588,7 @@ impl Turn {
 }
 
 /// A run in line for a slot, until it has one or no longer wants it.
-struct Wanting<'a>(&'a Turn);
+struct Wanting<'a>(&'a Slot);
 
 impl Drop for Wanting<'_> {
     fn drop(&mut self) {
@@ -600,7 +600,7 @@ impl Drop for Wanting<'_> {
     }
 }
 
-impl Drop for Turn {
+impl Drop for Slot {
     fn drop(&mut self) {
         self.turns.state().leave(self.number, Instant::now());
         self.turns.0.changed.notify_waiters();

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::exporter::Exports;
 use crate::run::Course;
-use crate::turns::Turn;
+use crate::turns::Slot;
 use crate::{Acknowledged, meters, run};
 
 const POLL: Duration = Duration::from_secs(1);
@@ -163,7 +163,7 @@ impl Exports {
         Ok(true)
     }
 
-    async fn claim(&self) -> Result<Option<(Job, Turn)>> {
+    async fn claim(&self) -> Result<Option<(Job, Slot)>> {
         let core = &self.core;
         if !core.turns.may_look() {
             return Ok(None);
@@ -181,7 +181,7 @@ impl Exports {
     }
 
     /// Carries a run out and writes down how it ended.
-    async fn carry_through(&self, job: &Job, turn: Turn, stop: &CancellationToken) -> Result<()> {
+    async fn carry_through(&self, job: &Job, turn: Slot, stop: &CancellationToken) -> Result<()> {
         let service = &self.core.service;
         let heartbeat = Arc::new(Heartbeat::default());
         let outcome = match self.carry_out(job, &heartbeat, turn, stop).await {
@@ -207,7 +207,7 @@ impl Exports {
         &self,
         job: &Job,
         heartbeat: &Arc<Heartbeat>,
-        turn: Turn,
+        turn: Slot,
         stop: &CancellationToken,
     ) -> Result<Outcome, Interruption> {
         let course = Course {
@@ -248,7 +248,7 @@ async fn send_heartbeats(service: &Service, job: &Job, heartbeat: &Heartbeat) {
     tick.tick().await;
     loop {
         tick.tick().await;
-        match service.keep_run(job, &heartbeat.read()).await {
+        match service.renew_lease(job, &heartbeat.read()).await {
             Ok(true) => {}
             Ok(false) => return,
             // The database is away for a moment; the lease says for how long that is fine.

@@ -64,7 +64,7 @@ impl Identity {
     pub async fn test_domain(&self, caller: &Caller<ChangeDomains>, id: DomainId) -> Result<Vec<Step>> {
         let domain = self.service.domain(caller, id).await?;
         let mut steps = Vec::new();
-        if caller.who.request.is_dry_run {
+        if caller.actor.request.is_dry_run {
             // No outbound call in a dry run.
             steps.push(Step::skipped("dns", "a dry run asks nobody"));
         } else {
@@ -146,7 +146,7 @@ impl Identity {
 
     async fn clock_step(&self, domain: &Domain) -> Step {
         const NAME: &str = "clock";
-        let answer = self.outside.http.get(&domain.saml_acs_url, "*/*", 64 * 1024).await;
+        let answer = self.deps.http.get(&domain.saml_acs_url, "*/*", 64 * 1024).await;
         let answer = match answer {
             Ok(answer) => answer,
             Err(error) => {
@@ -189,7 +189,7 @@ impl Identity {
             return Step::skipped(NAME, "SAML is not set up");
         };
         let us = domain.service_provider(self.service.instance());
-        let id = auth::saml::new_request_id(self.service.chance().bytes());
+        let id = auth::saml::new_request_id(self.service.random().bytes());
         match auth::saml::sign_in_url(&us, &provider, &id, "", self.service.clock().now()) {
             Ok(url) => Step::new(
                 NAME,

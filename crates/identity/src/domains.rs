@@ -29,17 +29,17 @@ impl Identity {
     /// Looks for the record and decides. A dry run asks nobody, so it tells what is known already.
     pub async fn verify_domain(&self, caller: &Caller<ChangeDomains>, id: DomainId) -> Result<Domain> {
         let domain = self.service.domain(caller, id).await?;
-        if caller.who.request.is_dry_run {
+        if caller.actor.request.is_dry_run {
             return Ok(domain);
         }
-        let sighting = self.look_for_record(&domain).await;
+        let lookup = self.look_for_record(&domain).await;
         self.service
-            .settle_domain(&caller.who, caller.organization, id, &sighting)
+            .settle_domain(&caller.actor, caller.organization, id, &lookup)
             .await
     }
 
     pub(crate) async fn look_for_record(&self, domain: &Domain) -> DnsLookup {
-        match self.outside.dns.txt(&domain.record()).await {
+        match self.deps.dns.txt(&domain.record()).await {
             Ok(texts) => DnsLookup::Texts(texts),
             Err(DnsError::NoRecord(_) | DnsError::NoSuchName(_)) => DnsLookup::NoRecord,
             Err(DnsError::Timeout(_)) => DnsLookup::Timeout,
@@ -58,7 +58,7 @@ impl Identity {
         let (provider, url) = match (&source.xml, &source.url) {
             (Some(xml), None) => (read("xml", xml.as_bytes())?, ""),
             // No outbound call in a dry run.
-            (None, Some(_)) if caller.who.request.is_dry_run => return Ok(domain),
+            (None, Some(_)) if caller.actor.request.is_dry_run => return Ok(domain),
             (None, Some(url)) => (self.fetch_metadata(url).await?, url.as_str()),
             _ => {
                 let detail = "send either the address of the metadata (url) or the document itself (xml)";
@@ -70,7 +70,7 @@ impl Identity {
 
     pub(crate) async fn fetch_metadata(&self, url: &str) -> Result<IdentityProvider> {
         let accept = "application/samlmetadata+xml, application/xml, text/xml";
-        let answer = self.outside.http.get(url, accept, MOST_METADATA).await;
+        let answer = self.deps.http.get(url, accept, MOST_METADATA).await;
         let answer = answer.map_err(|error| {
             tracing::info!(error = &error as &dyn std::error::Error, "metadata could not be read");
             Error::invalid("url", "unreachable", error.to_string())

@@ -27,11 +27,11 @@ use service::{Service, UserId};
 #[derive(Clone)]
 pub struct Identity {
     service: Service,
-    outside: Arc<Outside>,
+    deps: Arc<IdentityDeps>,
 }
 
 /// The ways out.
-pub struct Outside {
+pub struct IdentityDeps {
     pub http: Http,
     pub dns: Dns,
     /// None: no mail is sent.
@@ -62,10 +62,10 @@ pub struct Entered {
 }
 
 impl Identity {
-    pub fn new(service: Service, outside: Outside) -> Self {
+    pub fn new(service: Service, deps: IdentityDeps) -> Self {
         Self {
             service,
-            outside: Arc::new(outside),
+            deps: Arc::new(deps),
         }
     }
 

@@ -48,7 +48,7 @@ impl Sending {
 impl Identity {
     /// Sends one mail, if one is due. Tells whether there was one, so that the next can follow at once.
     pub async fn deliver_mail(&self) -> Result<bool> {
-        let Some(mailer) = &self.outside.mailer else {
+        let Some(mailer) = &self.deps.mailer else {
             return Ok(false);
         };
         let Some(outgoing) = self.service.next_mail().await? else {
@@ -61,7 +61,7 @@ impl Identity {
     /// Sends mail until told to stop, several at a time, so that one that is slow to hand over delays no others. What is under
     /// way is finished first.
     pub(crate) async fn deliver_all_mail(&self, stop: &CancellationToken) {
-        let Some(mailer) = &self.outside.mailer else { return };
+        let Some(mailer) = &self.deps.mailer else { return };
         let sending = Sending::default();
         // All of them go on at the same time: one may wait for the database while another holds it.
         join_all((0..InFlight::MOST).map(|_| self.deliver_in_turn(mailer, &sending, stop))).await;

@@ -82,13 +82,13 @@ impl Identity {
         };
         let id = domain.map(|(_, id)| id);
         let client = self.client(sso, id).await?;
-        let chance = self.service.chance();
+        let random = self.service.random();
         let start = match &client {
             Client::Oidc(client) => {
-                let random = [chance.bytes(), chance.bytes(), chance.bytes()];
+                let random = [random.bytes(), random.bytes(), random.bytes()];
                 oidc::start(client, &|request| self.fetch(request), random).await
             }
-            Client::GitHub(client) => github::start(client, [chance.bytes(), chance.bytes()]),
+            Client::GitHub(client) => github::start(client, [random.bytes(), random.bytes()]),
         };
         let start = match start {
             Ok(start) => start,
@@ -208,7 +208,7 @@ impl Identity {
         }
         let redirect_url = self.service.instance().sso_redirect_url(sso);
         let provider = self
-            .outside
+            .deps
             .providers
             .of(sso)
             .ok_or(Error::NotFound("identity provider"))?;
@@ -259,14 +259,14 @@ impl Identity {
     }
 
     pub(crate) async fn fetch(&self, request: HttpRequest<Vec<u8>>) -> Result<HttpResponse<Vec<u8>>, FetchError> {
-        self.outside.http.send(request).await.map_err(FetchError::new)
+        self.deps.http.send(request).await.map_err(FetchError::new)
     }
 
     /// Whether an OpenID provider says of itself what it should, for the doctor.
     pub(crate) async fn discover(&self, domain: &Domain) -> Result<Result<(), Refusal>> {
         let client = self.own_client(domain)?;
-        let chance = self.service.chance();
-        let random = [chance.bytes(), chance.bytes(), chance.bytes()];
+        let random = self.service.random();
+        let random = [random.bytes(), random.bytes(), random.bytes()];
         Ok(oidc::start(&client, &|request| self.fetch(request), random)
             .await
             .map(drop))

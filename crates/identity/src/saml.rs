@@ -17,7 +17,7 @@ impl Identity {
         let domain = service.domain_for_sign_in(domain).await?;
         let provider = domain.identity_provider().ok_or(Error::NotFound("identity provider"))?;
         let us = domain.service_provider(service.instance());
-        let id = new_request_id(service.chance().bytes());
+        let id = new_request_id(service.random().bytes());
         let url = sign_in_url(&us, &provider, &id, "", service.clock().now())
             .map_err(|error| Error::refused("sso_not_ready", error.to_string()))?;
         let login = PendingLogin {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use service::Result;
-use service::access::Who;
+use service::access::Actor;
 use service::domains::Domain;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
@@ -56,9 +56,9 @@ impl Identity {
     }
 
     async fn look_at(&self, domain: &Domain) -> Result<()> {
-        let sighting = self.look_for_record(domain).await;
+        let lookup = self.look_for_record(domain).await;
         self.service
-            .settle_domain(&Who::system(), domain.organization_id, domain.id, &sighting)
+            .settle_domain(&Actor::system(), domain.organization_id, domain.id, &lookup)
             .await?;
         Ok(())
     }

@@ -82,7 +82,7 @@ impl Turns {
     }
 
     /// Waits for a turn, for so long. None: there was none.
-    pub(crate) async fn take(&self, whose: Uuid, longest: Duration) -> Option<Turn> {
+    pub(crate) async fn take(&self, whose: Uuid, longest: Duration) -> Option<Slot> {
         let (call, called) = oneshot::channel();
         let mut turn = {
             let mut state = self.state();
@@ -92,7 +92,7 @@ impl Turns {
             let number = state.next;
             state.next += 1;
             state.waiting.push(Waiting { number, whose, call });
-            Turn {
+            Slot {
                 turns: self.clone(),
                 number,
                 ended: None,
@@ -200,14 +200,14 @@ impl State {
 
 /// A turn, or a wait for one. Dropped, it is over.
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub(crate) struct Slot {
     turns: Turns,
     number: u64,
     /// None: it has not come yet.
     ended: Option<oneshot::Receiver<()>>,
 }
 
-impl Turn {
+impl Slot {
     /// Waits until the turn is taken away, as it took long and others wait.
     pub(crate) async fn is_ended(&mut self) {
         match &mut self.ended {
@@ -217,7 +217,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for Slot {
     fn drop(&mut self) {
         self.turns.state().end(self.number, Instant::now());
     }

@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use self::activity::Activity;
 use self::activity::Busy;
 use self::unread::Unread;
-use crate::networks::{Networks, Place, Requests};
+use crate::networks::{ConnectionPermit, Networks, Requests};
 use crate::write_limit::WriteLimit;
 
 const DRAIN_LIMIT: Duration = Duration::from_secs(30);
@@ -155,7 +155,7 @@ fn protocol(limits: &Limits) -> auto::Builder<TokioExecutor> {
 fn converse(
     stream: TcpStream,
     peer: IpAddr,
-    place: &Place,
+    place: &ConnectionPermit,
     app: Router,
     builder: &auto::Builder<TokioExecutor>,
     limits: &Arc<Limits>,

@@ -5,11 +5,11 @@ mod commands;
 mod connections;
 mod data_folder;
 mod deleted_teams;
+mod deps;
 mod modes;
 mod networks;
 mod open_files;
 mod operation;
-mod outside;
 mod secret_key;
 mod serve;
 mod settings;
@@ -94,7 +94,7 @@ fn main() -> anyhow::Result<()> {
     // Before anything else is read or opened: whoever runs in there shall find nothing.
     if std::env::args_os()
         .nth(1)
-        .is_some_and(|command| command == outside::SANDBOX)
+        .is_some_and(|command| command == deps::SANDBOX)
     {
         sandbox::child();
     }

@@ -81,7 +81,7 @@ enum NoPlace {
 
 /// The place of one connection, given back when dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct ConnectionPermit {
     networks: Networks,
     /// None: of a proxy, which has no limit of its own and is never told to close.
     network: Option<IpAddr>,
@@ -107,7 +107,7 @@ impl Networks {
     }
 
     /// A place for a connection from this address, as soon as there is one. None: its network has enough.
-    pub(crate) async fn place(&self, address: IpAddr) -> Option<Place> {
+    pub(crate) async fn place(&self, address: IpAddr) -> Option<ConnectionPermit> {
         loop {
             match self.enter(address) {
                 Ok(place) => return Some(place),
@@ -128,7 +128,7 @@ impl Networks {
         self.0.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn enter(&self, address: IpAddr) -> Result<Place, NoPlace> {
+    fn enter(&self, address: IpAddr) -> Result<ConnectionPermit, NoPlace> {
         let limits = &self.0.limits;
         let is_proxy = |proxies: &IpNet| proxies.contains(&address.to_canonical());
         let network = (!limits.proxies.iter().any(is_proxy)).then(|| network(address));
@@ -148,7 +148,7 @@ impl Networks {
         let activity = Arc::new(Activity::new());
         open.all += 1;
         let requests = Requests(network.map(|network| open.add(network, activity.clone(), limits)));
-        Ok(Place {
+        Ok(ConnectionPermit {
             networks: self.clone(),
             network,
             activity,
@@ -301,7 +301,7 @@ fn longest_idle<'a>(
     idle.min_by_key(|(since, _)| *since).map(|(_, found)| found)
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let mut open = self.networks.lock();
         open.all -= 1;

@@ -6,20 +6,20 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use auth::seal::Sealer;
+use auth::encryption::Encryptor;
 use service::RandomSource;
 
 use crate::settings::Settings;
 
 const FILE: &str = "secret.key";
 
-pub(crate) fn sealer(settings: &Settings) -> anyhow::Result<Sealer> {
+pub(crate) fn encryptor(settings: &Settings) -> anyhow::Result<Encryptor> {
     if settings.secret_key.is_empty() {
         let keys = kept(&settings.data_dir.join(FILE))?;
-        return Ok(Sealer::new(lines(&keys))?);
+        return Ok(Encryptor::new(lines(&keys))?);
     }
     let given = settings.secret_key.iter().map(|key| key.trim());
-    Sealer::new(given).context("HEDGEROW_SECRET_KEY cannot be used")
+    Encryptor::new(given).context("HEDGEROW_SECRET_KEY cannot be used")
 }
 
 /// Whether there is a key, given or kept. None is made.

@@ -20,7 +20,7 @@ use url::Position;
 use crate::connections::{self, Limits};
 use crate::operation::{self, Audience, Readiness};
 use crate::settings::Settings;
-use crate::{commands, data_folder, deleted_teams, open_files, outside, store, telemetry};
+use crate::{commands, data_folder, deleted_teams, deps, open_files, store, telemetry};
 
 /// Stopping ends by then, whatever is under way: draining, and taking back what runs have sent, each in its own time.
 const STOP_LIMIT: Duration = Duration::from_mins(1);
@@ -38,17 +38,17 @@ pub(crate) async fn serve(settings: Settings) -> anyhow::Result<()> {
     let _lock = data_folder::lock(&settings)?;
     let service = commands::open(&settings, settings.site_url(address)).await?;
     service.follow_database_clock().await?;
-    let identity = Identity::new(service.clone(), outside::outside(&settings)?);
+    let identity = Identity::new(service.clone(), deps::deps(&settings)?);
     service.store().check().await?;
     let events = store::open(&settings, &service).await?;
     store::check(&events).await?;
     let exports = Exports::new(
         service.clone(),
         events.clone(),
-        outside::far_sides(&settings)?,
+        deps::exports_deps(&settings)?,
         settings.data.workers.into(),
     );
-    let apps = Apps::new(service.clone(), events.clone(), outside::apps(&settings)?);
+    let apps = Apps::new(service.clone(), events.clone(), deps::apps(&settings)?);
     let metrics = telemetry::count(service.store().kind())?;
     if let Some(welcome) = service.bootstrap(&wishes(&settings)).await? {
         greet(&welcome, &settings, address)?;

@@ -9,7 +9,7 @@ use events::sqlite::Embedded;
 use outbound::{Dialer, Http, Policy};
 use service::Service;
 
-use crate::outside;
+use crate::deps;
 use crate::settings::Settings;
 
 const FILE: &str = "events.sqlite";
@@ -60,7 +60,7 @@ pub(crate) async fn clickhouse(settings: &Settings) -> anyhow::Result<ClickHouse
         "HEDGEROW_EVENTS_URL must look like clickhouse://user:password@host:8123/database"
     );
     // The operator chose this server; it may well be at a private address.
-    let http = Http::new(Dialer::new(Policy::for_the_operator()), &outside::roots(settings)?)?;
+    let http = Http::new(Dialer::new(Policy::for_the_operator()), &deps::roots(settings)?)?;
     ClickHouse::open(url, http)
         .await
         .context("cannot use HEDGEROW_EVENTS_URL")

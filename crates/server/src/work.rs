@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::operation::{self, Audience, Readiness};
 use crate::settings::Settings;
-use crate::{commands, outside, serve, store, telemetry};
+use crate::{commands, deps, serve, store, telemetry};
 
 pub(crate) async fn work(settings: Settings) -> anyhow::Result<()> {
     ensure!(
@@ -18,10 +18,15 @@ pub(crate) async fn work(settings: Settings) -> anyhow::Result<()> {
     let service = commands::service(&settings).await?;
     service.follow_database_clock().await?;
     let events = store::open(&settings, &service).await?;
-    let far_sides = outside::far_sides(&settings)?;
-    let exports = Exports::new(service.clone(), events.clone(), far_sides, settings.data.workers.into());
+    let exports_deps = deps::exports_deps(&settings)?;
+    let exports = Exports::new(
+        service.clone(),
+        events.clone(),
+        exports_deps,
+        settings.data.workers.into(),
+    );
     let stop = CancellationToken::new();
-    let apps = Apps::new(service.clone(), events.clone(), outside::apps(&settings)?);
+    let apps = Apps::new(service.clone(), events.clone(), deps::apps(&settings)?);
     let readiness = Readiness::default();
     if let Some(at) = settings.health_listen {
         let metrics = telemetry::count(service.store().kind())?;

@@ -117,13 +117,13 @@ impl SessionLimit {
 
 /// A person who has shown a valid credential, or nobody: the system itself.
 #[derive(Debug, Clone)]
-pub struct Who {
+pub struct Actor {
     pub user: Option<UserId>,
     pub key: Option<KeyId>,
     pub request: Request,
 }
 
-impl Who {
+impl Actor {
     /// Somebody who has proven to be this user in the course of the request.
     pub fn user(user: UserId, request: Request) -> Self {
         Self {
@@ -157,8 +157,8 @@ impl Who {
 
 /// A user whose credential allows `P`, outside of any organization.
 #[derive(Debug, Clone)]
-pub struct Known<P> {
-    pub who: Who,
+pub struct Principal<P> {
+    pub actor: Actor,
     pub user: UserId,
     pub person: Arc<Person>,
     pub reach: Arc<KeyRestrictions>,
@@ -173,26 +173,26 @@ pub struct Known<P> {
 /// A member of `organization` whose credential and level allow `P` there.
 #[derive(Debug, Clone)]
 pub struct Caller<P> {
-    pub(crate) known: Known<P>,
+    pub(crate) principal: Principal<P>,
     pub organization: OrganizationId,
     pub level: Level,
 }
 
 impl<P> Caller<P> {
-    pub fn who_mut(&mut self) -> &mut Who {
-        &mut self.known.who
+    pub fn who_mut(&mut self) -> &mut Actor {
+        &mut self.principal.actor
     }
 }
 
 impl<P> Deref for Caller<P> {
-    type Target = Known<P>;
+    type Target = Principal<P>;
 
-    fn deref(&self) -> &Known<P> {
-        &self.known
+    fn deref(&self) -> &Principal<P> {
+        &self.principal
     }
 }
 
-impl<P> Known<P> {
+impl<P> Principal<P> {
     pub fn may_see_team(&self, team: TeamId) -> bool {
         self.reach.teams.is_empty() || self.reach.teams.contains(&team)
     }

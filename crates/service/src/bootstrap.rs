@@ -1,7 +1,7 @@
 //! The first start: one owner, one organization, one key.
 
 use crate::Service;
-use crate::access::Who;
+use crate::access::Actor;
 use crate::activity::Entry;
 use crate::db::Session;
 use crate::error::{Error, Result};
@@ -62,7 +62,7 @@ impl Service {
         let fresh = keys::cases::insert(&mut db, owner.id, &first_key(), welcome.api_key.clone(), false).await?;
         let operator = operators::bootstrap(&mut db, &owner).await?;
         entries.extend([Entry::created(&owner), operator, Entry::created(&fresh.key)]);
-        db.commit(&Who::system(), &entries).await?;
+        db.commit(&Actor::system(), &entries).await?;
         welcome.project_token = seen
             .teams
             .into_iter()
@@ -73,8 +73,8 @@ impl Service {
     }
 
     fn welcome(&self, wishes: &Wishes) -> Result<Welcome> {
-        let made_up_password = || auth::key::new_token("", self.core.chance.bytes())[..20].to_owned();
-        let made_up_key = || auth::key::new_key(self.core.chance.bytes());
+        let made_up_password = || auth::key::new_token("", self.core.random.bytes())[..20].to_owned();
+        let made_up_key = || auth::key::new_key(self.core.random.bytes());
         let api_key = wishes.api_key.clone().unwrap_or_else(made_up_key);
         if !auth::key::is_well_formed(&api_key) {
             let detail = "use 16 to 512 printable ASCII characters without spaces; keys that begin with hgr_ need a \

@@ -24,7 +24,7 @@ pub(crate) trait Weigh {
 
 /// What a remembered value answers. Everything it depends on is part of the key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Question {
+pub(crate) enum CacheKey {
     Key(SecretHash, Option<OrganizationId>),
     Organization(OrganizationId, UserId),
     Members(OrganizationId, MemberFilter, Window),
@@ -33,40 +33,40 @@ pub(crate) enum Question {
     SiteApps(TeamId),
 }
 
-type Answer = Arc<dyn Any + Send + Sync>;
+type CacheValue = Arc<dyn Any + Send + Sync>;
 
 #[derive(Debug)]
-pub(crate) struct Cache(RwLock<Copy>);
+pub(crate) struct Cache(RwLock<Snapshot>);
 
 #[derive(Debug)]
-struct Copy {
+struct Snapshot {
     version: Version,
-    answers: HashMap<Question, Answer>,
+    values: HashMap<CacheKey, CacheValue>,
     rows: usize,
 }
 
 impl Default for Cache {
     fn default() -> Self {
-        let (version, answers) = (Version::Unknown, HashMap::new());
-        Self(RwLock::new(Copy {
+        let (version, values) = (Version::Unknown, HashMap::new());
+        Self(RwLock::new(Snapshot {
             version,
-            answers,
+            values,
             rows: 0,
         }))
     }
 }
 
 impl Cache {
-    fn find<T: Send + Sync + 'static>(&self, seen: Version, question: &Question) -> Option<Arc<T>> {
+    fn find<T: Send + Sync + 'static>(&self, seen: Version, key: &CacheKey) -> Option<Arc<T>> {
         let copy = self.0.read().unwrap_or_else(PoisonError::into_inner);
         if copy.version != seen {
             return None;
         }
-        copy.answers.get(question)?.clone().downcast().ok()
+        copy.values.get(key)?.clone().downcast().ok()
     }
 
     /// Keeps an answer that was read after `seen` was.
-    fn keep(&self, seen: Version, question: Question, answer: Answer, rows: usize) {
+    fn keep(&self, seen: Version, key: CacheKey, value: CacheValue, rows: usize) {
         if seen == Version::Unknown {
             return;
         }
@@ -74,10 +74,10 @@ impl Cache {
         if copy.version != seen || copy.rows + rows > MOST_ROWS {
             copy.version = seen;
             copy.rows = 0;
-            copy.answers.clear();
+            copy.values.clear();
         }
         copy.rows += rows;
-        copy.answers.insert(question, answer);
+        copy.values.insert(key, value);
     }
 }
 
@@ -89,14 +89,14 @@ impl Service {
     pub(crate) async fn remembered<'a, T: Weigh + Send + Sync + 'static>(
         &self,
         seen: Version,
-        question: Question,
+        key: CacheKey,
         load: impl FnOnce() -> Load<'a, T>,
     ) -> Result<Arc<T>> {
-        if let Some(answer) = self.core.cache.find(seen, &question) {
-            return Ok(answer);
+        if let Some(value) = self.core.cache.find(seen, &key) {
+            return Ok(value);
         }
-        let answer = Arc::new(load().await?);
-        self.core.cache.keep(seen, question, answer.clone(), answer.rows());
-        Ok(answer)
+        let value = Arc::new(load().await?);
+        self.core.cache.keep(seen, key, value.clone(), value.rows());
+        Ok(value)
     }
 }

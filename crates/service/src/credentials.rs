@@ -4,8 +4,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use crate::Service;
-use crate::access::{Caller, Known, Permission, Request, Who};
-use crate::cache::{Load, Question, Weigh};
+use crate::access::{Actor, Caller, Permission, Principal, Request};
+use crate::cache::{CacheKey, Load, Weigh};
 use crate::db::{Version, caller};
 use crate::error::{Error, Result};
 use crate::id::{KeyId, OrganizationId};
@@ -25,7 +25,7 @@ pub enum Credential<'a> {
 
 /// Whom the credential belongs to, and the level in the organization that was asked about.
 #[derive(Debug)]
-struct Holder {
+struct ResolvedCredential {
     person: Arc<Person>,
     key: Option<KeyId>,
     reach: Arc<KeyRestrictions>,
@@ -45,13 +45,13 @@ struct Holder {
 
 impl Service {
     /// A user who may do `P`, outside of any organization.
-    pub async fn known<P: Permission>(&self, credential: Credential<'_>, request: Request) -> Result<Known<P>> {
+    pub async fn principal<P: Permission>(&self, credential: Credential<'_>, request: Request) -> Result<Principal<P>> {
         let seen = self.core.store.version(matches!(P::SCOPE, Scope::Write(_))).await;
-        let holder = self.holder(credential, None, seen).await?;
-        holder.may::<P>()?;
-        self.note_scope::<P>(&holder);
-        caller::identify(holder.person.id, None);
-        Ok(holder.known(request, seen))
+        let resolved = self.resolved(credential, None, seen).await?;
+        resolved.may::<P>()?;
+        self.note_scope::<P>(&resolved);
+        caller::identify(resolved.person.id, None);
+        Ok(resolved.principal(request, seen))
     }
 
     /// A member of the organization who may do `P` there.
@@ -66,21 +66,21 @@ impl Service {
             Some(OrganizationRef::Id(id)) => Some(id),
             _ => None,
         };
-        let mut holder = self.holder(credential, asked, seen).await?;
-        holder.may::<P>()?;
+        let mut resolved = self.resolved(credential, asked, seen).await?;
+        resolved.may::<P>()?;
         let target = match organization {
-            Some(OrganizationRef::Current) => holder.current_organization(),
+            Some(OrganizationRef::Current) => resolved.current_organization(),
             _ => asked,
         };
         let target = target.ok_or(Error::NotFound("organization"))?;
         if asked.is_none() {
-            holder = self.holder(credential, Some(target), seen).await?;
+            resolved = self.resolved(credential, Some(target), seen).await?;
         }
-        let level = holder
+        let level = resolved
             .level
-            .filter(|_| holder.reach.reaches(target))
+            .filter(|_| resolved.reach.reaches(target))
             .ok_or(Error::NotFound("organization"))?;
-        if holder.lacks_second_factor && holder.needs_second_factor {
+        if resolved.lacks_second_factor && resolved.needs_second_factor {
             return Err(Error::SecondFactorNeeded);
         }
         if level < P::LEVEL {
@@ -89,52 +89,52 @@ impl Service {
                 "this needs the level {needed} or higher, and yours is {level}"
             )));
         }
-        self.note_scope::<P>(&holder);
-        caller::identify(holder.person.id, Some(target));
+        self.note_scope::<P>(&resolved);
+        caller::identify(resolved.person.id, Some(target));
         Ok(Caller {
-            known: holder.known(request, seen),
+            principal: resolved.principal(request, seen),
             organization: target,
             level,
         })
     }
 
-    async fn holder(
+    async fn resolved(
         &self,
         credential: Credential<'_>,
         organization: Option<OrganizationId>,
         seen: Version,
-    ) -> Result<Arc<Holder>> {
-        let holder = match credential {
+    ) -> Result<Arc<ResolvedCredential>> {
+        let resolved = match credential {
             Credential::Key(key) if !auth::key::is_well_formed(key) => return Err(Error::BadCredential),
             Credential::Key(key) => {
                 let hash = auth::key::hash(key);
-                let load = || -> Load<'_, Holder> { Box::pin(self.key_holder(&hash, organization)) };
-                self.remembered(seen, Question::Key(hash, organization), load).await?
+                let load = || -> Load<'_, ResolvedCredential> { Box::pin(self.resolve_key(&hash, organization)) };
+                self.remembered(seen, CacheKey::Key(hash, organization), load).await?
             }
             Credential::Session(token) => {
                 let hash = auth::key::hash(token);
-                Arc::new(Box::pin(self.session_holder(&hash, organization)).await?)
+                Arc::new(Box::pin(self.resolve_session(&hash, organization)).await?)
             }
         };
         let now = self.core.clock.now();
-        if holder.is_valid_until.is_some_and(|end| end <= now) {
+        if resolved.is_valid_until.is_some_and(|end| end <= now) {
             return Err(Error::BadCredential);
         }
-        if let Some(key) = holder.key {
-            self.core.key_use.note(key, holder.last_used_at, now);
+        if let Some(key) = resolved.key {
+            self.core.key_use.note(key, resolved.last_used_at, now);
         }
-        Ok(holder)
+        Ok(resolved)
     }
 
-    fn note_scope<P: Permission>(&self, holder: &Holder) {
-        if let Some(key) = holder.key {
-            self.core.key_use.note_scope(key, &holder.used_scopes, P::SCOPE);
+    fn note_scope<P: Permission>(&self, resolved: &ResolvedCredential) {
+        if let Some(key) = resolved.key {
+            self.core.key_use.note_scope(key, &resolved.used_scopes, P::SCOPE);
         }
     }
 
-    async fn key_holder(&self, hash: &[u8; 32], organization: Option<OrganizationId>) -> Result<Holder> {
+    async fn resolve_key(&self, hash: &[u8; 32], organization: Option<OrganizationId>) -> Result<ResolvedCredential> {
         let mut db = self.core.store.read().await?;
-        let found = keys::sql::holder(&mut db, hash, organization).await?;
+        let found = keys::sql::owner(&mut db, hash, organization).await?;
         let row = found.ok_or(Error::BadCredential)?;
         let mut reach = KeyRestrictions {
             scopes: row.scopes.0,
@@ -144,7 +144,7 @@ impl Service {
         if reach.organizations.is_empty() && !reach.teams.is_empty() {
             reach.organizations = teams::sql::organizations_of(&mut db, &reach.teams).await?;
         }
-        Ok(Holder {
+        Ok(ResolvedCredential {
             person: Arc::new(Person {
                 id: row.user_id,
                 uuid: row.uuid,
@@ -164,13 +164,17 @@ impl Service {
         })
     }
 
-    async fn session_holder(&self, hash: &[u8; 32], organization: Option<OrganizationId>) -> Result<Holder> {
-        let found = sessions::sql::holder(&mut self.core.store.read().await?, hash, organization).await?;
+    async fn resolve_session(
+        &self,
+        hash: &[u8; 32],
+        organization: Option<OrganizationId>,
+    ) -> Result<ResolvedCredential> {
+        let found = sessions::sql::owner(&mut self.core.store.read().await?, hash, organization).await?;
         let row = found
             .filter(|row| row.is_valid(self.core.clock.now()))
             .ok_or(Error::BadCredential)?;
         self.touch(&row).await?;
-        Ok(Holder {
+        Ok(ResolvedCredential {
             person: Arc::new(Person {
                 id: row.user_id,
                 uuid: row.uuid,
@@ -193,13 +197,13 @@ impl Service {
     }
 }
 
-impl Weigh for Holder {
+impl Weigh for ResolvedCredential {
     fn rows(&self) -> usize {
         1
     }
 }
 
-impl Holder {
+impl ResolvedCredential {
     fn may<P: Permission>(&self) -> Result<()> {
         if !self.reach.covers(P::SCOPE) {
             return Err(Error::Forbidden(format!("this key lacks the scope {}", P::SCOPE)));
@@ -220,9 +224,9 @@ impl Holder {
         }
     }
 
-    fn known<P>(&self, request: Request, seen: Version) -> Known<P> {
-        Known {
-            who: Who {
+    fn principal<P>(&self, request: Request, seen: Version) -> Principal<P> {
+        Principal {
+            actor: Actor {
                 user: Some(self.person.id),
                 key: self.key,
                 request,

@@ -11,7 +11,7 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection as _, PgConnection, SqliteConnection};
 
-use crate::access::Who;
+use crate::access::Actor;
 use crate::activity::{self, Entry};
 use crate::clock::{RandomSource, Time};
 use crate::error::{Error, Result};
@@ -35,7 +35,7 @@ pub(crate) use postgres::answered;
 use postgres::{Lease, Pool};
 pub(crate) use readers::Reader;
 use readers::Readers;
-use turns::{Turn, Writer};
+use turns::{WriteGuard, Writer};
 pub(crate) use version::Version;
 use version::{PostgresVersion, SqliteVersion, lock_set_up};
 
@@ -224,7 +224,7 @@ impl Store {
     }
 
     /// A transaction for one use case. Dropped without [`WriteTx::commit`], it leaves no trace.
-    pub(crate) async fn write(&self, now: Time, chance: &RandomSource, budget: activity::Budget) -> Result<WriteTx> {
+    pub(crate) async fn write(&self, now: Time, random: &RandomSource, budget: activity::Budget) -> Result<WriteTx> {
         let session = match self {
             Self::Sqlite { writer, .. } => Session::SqliteWrite(writer.turn().await?),
             Self::Postgres { pool, .. } => Session::PostgresWrite(pool.begin().await?),
@@ -232,7 +232,7 @@ impl Store {
         Ok(WriteTx {
             session,
             now,
-            chance: chance.clone(),
+            random: random.clone(),
             budget,
             made: AtomicU16::new(0),
         })
@@ -288,7 +288,7 @@ impl Store {
 /// One use of one database connection.
 pub(crate) enum Session {
     SqliteRead(Reader),
-    SqliteWrite(Turn),
+    SqliteWrite(WriteGuard),
     PostgresRead(Lease),
     PostgresWrite(Lease),
 }
@@ -330,7 +330,7 @@ impl Session {
 pub(crate) struct WriteTx {
     session: Session,
     pub(crate) now: Time,
-    pub(crate) chance: RandomSource,
+    pub(crate) random: RandomSource,
     pub(crate) budget: activity::Budget,
     made: AtomicU16,
 }
@@ -353,19 +353,19 @@ impl WriteTx {
     pub(crate) fn uuid(&self) -> uuid::Uuid {
         // What is made in one transaction, at one moment, sorts in the order it was made in.
         let number = self.made.fetch_add(1, Ordering::Relaxed);
-        crate::clock::time_ordered_uuid(self.now, number, self.chance.bytes())
+        crate::clock::time_ordered_uuid(self.now, number, self.random.bytes())
     }
 
     /// Ends the use case: its activity entries and idempotency claim are written with it or not at all.
     ///
     /// Bookkeeping aside there is no other way to commit, so no deed goes unrecorded. A dry run goes through all of
     /// it and is then undone.
-    pub(crate) async fn commit(mut self, who: &Who, entries: &[Entry]) -> Result<()> {
-        activity::record(&mut self, who, entries).await?;
-        if let Some(claim) = &who.request.claim {
+    pub(crate) async fn commit(mut self, actor: &Actor, entries: &[Entry]) -> Result<()> {
+        activity::record(&mut self, actor, entries).await?;
+        if let Some(claim) = &actor.request.claim {
             idempotency::settle(&mut self, claim).await?;
         }
-        match (self.session, who.request.is_dry_run) {
+        match (self.session, actor.request.is_dry_run) {
             (Session::SqliteWrite(turn), false) => turn.commit().await?,
             (Session::PostgresWrite(tx), false) => tx.commit().await?,
             (Session::SqliteWrite(turn), true) => turn.undo().await?,
@@ -379,7 +379,7 @@ impl WriteTx {
 
     /// Commits bookkeeping that is nobody's deed: leases, time stamps of use, clearing away.
     pub(crate) async fn commit_unrecorded(self) -> Result<()> {
-        self.commit(&Who::system(), &[]).await
+        self.commit(&Actor::system(), &[]).await
     }
 }
 

@@ -53,7 +53,7 @@ pub enum Error {
     #[error(transparent)]
     Password(#[from] auth::password::HashError),
     #[error(transparent)]
-    Sealed(#[from] auth::seal::SealError),
+    Encrypted(#[from] auth::encryption::EncryptionError),
 }
 
 /// One thing that is wrong with the input.

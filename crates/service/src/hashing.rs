@@ -116,7 +116,7 @@ impl Failures {
 }
 
 /// A place in the queue, taken before anything is done for the request.
-pub(crate) struct Place {
+pub(crate) struct QueueTicket {
     queue: HashQueue,
     rank: Rank,
     parties: Parties,
@@ -143,7 +143,7 @@ impl HashQueue {
 
     /// Takes a place, or refuses immediately where there are too many of the same kind. `None` is the command line. `known_as`:
     /// the account that was signed in to from there before, or is signed in.
-    pub(crate) fn enter(&self, from: Option<IpAddr>, known_as: Option<&Email>) -> Result<Place> {
+    pub(crate) fn enter(&self, from: Option<IpAddr>, known_as: Option<&Email>) -> Result<QueueTicket> {
         let network = from.map_or(IpAddr::from([0, 0, 0, 0]), neighborhood);
         let account = known_as.map(|email| Party::Account(email.key().into()));
         let parties: Parties = [Party::Neighborhood(network)].into_iter().chain(account).collect();
@@ -157,7 +157,7 @@ impl HashQueue {
         if !state.line(rank).enter(&parties, rank.limits()) {
             return Err(Error::Throttled(BUSY));
         }
-        Ok(Place {
+        Ok(QueueTicket {
             queue: self.clone(),
             rank,
             parties,
@@ -241,7 +241,7 @@ impl State {
     }
 }
 
-impl Place {
+impl QueueTicket {
     /// Waits for its turn and works. What was begun is finished, even if nobody waits for it any more. Fails if there was no
     /// room left for whoever has many places.
     pub(crate) async fn run<T: Send + 'static>(self, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
@@ -260,7 +260,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for QueueTicket {
     fn drop(&mut self) {
         self.queue.state().line(self.rank).leave(&self.parties);
     }

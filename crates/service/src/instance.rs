@@ -1,6 +1,6 @@
 //! What this installation is, as told by whoever starts it.
 
-use auth::seal::Sealer;
+use auth::encryption::Encryptor;
 use uuid::Uuid;
 
 use crate::Service;
@@ -20,7 +20,7 @@ pub struct Instance {
     pub invite_days: i64,
     /// The providers that anybody may sign in with, as far as the instance has set them up.
     pub providers: Vec<Sso>,
-    pub sealer: Sealer,
+    pub encryptor: Encryptor,
     pub hourly_limits: HourlyLimits,
 }
 
@@ -28,13 +28,13 @@ impl Instance {
     pub const INVITE_DAYS: i64 = 3;
 
     /// One without mail, for tests and for commands that need none.
-    pub fn plain(sealer: Sealer) -> Self {
+    pub fn plain(encryptor: Encryptor) -> Self {
         Self {
             site_url: "http://127.0.0.1:8000".to_owned(),
             sends_mail: false,
             invite_days: Self::INVITE_DAYS,
             providers: Vec::new(),
-            sealer,
+            encryptor,
             hourly_limits: HourlyLimits::default(),
         }
     }
@@ -63,18 +63,18 @@ impl Service {
     pub async fn check_secret_key(&self) -> Result<()> {
         const SQL: &str = "INSERT INTO instance (id, secret_id) VALUES (1, $1) \
             ON CONFLICT (id) DO UPDATE SET secret_id = excluded.secret_id";
-        let sealer = &self.core.instance.sealer;
+        let encryptor = &self.core.instance.encryptor;
         // Every start asks, and hardly any has to write.
-        match sealed_with(&mut self.core.store.read().await?).await? {
-            Some(id) if !sealer.knows(&id) => return Err(wrong_key()),
-            Some(id) if id == sealer.id() => return Ok(()),
+        match encrypted_with(&mut self.core.store.read().await?).await? {
+            Some(id) if !encryptor.knows(&id) => return Err(wrong_key()),
+            Some(id) if id == encryptor.id() => return Ok(()),
             Some(_) => {
                 self.rotate_secret_key().await?;
             }
             None => {}
         }
         let mut db = self.write().await?;
-        changed!(db, sqlx::query(SQL).bind(sealer.id().as_slice()))?;
+        changed!(db, sqlx::query(SQL).bind(encryptor.id().as_slice()))?;
         db.commit_unrecorded().await
     }
 
@@ -99,25 +99,25 @@ async fn instance_uuid(db: &mut Session) -> Result<Option<Uuid>> {
     Ok(uuid.flatten())
 }
 
-async fn sealed_with(db: &mut Session) -> Result<Option<Vec<u8>>> {
+async fn encrypted_with(db: &mut Session) -> Result<Option<Vec<u8>>> {
     const SQL: &str = "SELECT secret_id FROM instance WHERE id = 1";
     Ok(on!(db, conn => sqlx::query_scalar(SQL).fetch_optional(conn))?)
 }
 
 fn wrong_key() -> Error {
-    let detail = "the secrets in this database were sealed with another key: give HEDGEROW_SECRET_KEY the one they were \
-                  sealed with, or both, the new one first, with a comma between";
+    let detail = "the secrets in this database were encrypted with another key: give HEDGEROW_SECRET_KEY the one they were \
+                  encrypted with, or both, the new one first, with a comma between";
     Error::invalid("secret_key", "invalid_input", detail)
 }
 
 impl WriteTx {
-    /// Seals a secret for the one place it is kept in.
-    pub(crate) fn seal(&self, sealer: &Sealer, place: &str, plain: &[u8]) -> Vec<u8> {
-        sealer.seal(place, plain, self.chance.bytes())
+    /// Encrypts a secret for the one place it is kept in.
+    pub(crate) fn encrypt(&self, encryptor: &Encryptor, place: &str, plain: &[u8]) -> Vec<u8> {
+        encryptor.encrypt(place, plain, self.random.bytes())
     }
 
     /// Codes for people to print out and keep, as they are compared.
     pub(crate) fn recovery_codes(&self) -> Vec<String> {
-        auth::totp::recovery::recovery_codes(std::array::from_fn(|_| self.chance.bytes()))
+        auth::totp::recovery::recovery_codes(std::array::from_fn(|_| self.random.bytes()))
     }
 }

@@ -1,6 +1,6 @@
 //! Everything that is encrypted, under another key: row by row, while replicas go on working.
 
-use auth::seal::Sealer;
+use auth::encryption::Encryptor;
 use uuid::Uuid;
 
 use crate::Service;
@@ -37,7 +37,7 @@ impl Service {
     /// Encrypts with the newest key whatever an older one encrypted, and says how much that was. A row that somebody else
     /// changes meanwhile keeps the change. A secret that no key at hand decrypts ends it, with an error.
     pub async fn rotate_secret_key(&self) -> Result<u64> {
-        let sealer = &self.core.instance.sealer;
+        let encryptor = &self.core.instance.encryptor;
         let mut changed = 0;
         macro_rules! each {
             ($id:ty, $table:literal, $column:literal) => {{
@@ -61,7 +61,7 @@ impl Service {
                 );
                 loop {
                     let mut db = self.write().await?;
-                    let newest = sealer.id().to_vec();
+                    let newest = encryptor.id().to_vec();
                     let rows: Vec<($id, Vec<u8>)> =
                         on!(db, conn => sqlx::query_as(READ).bind(&newest).bind(BATCH).fetch_all(conn))?;
                     if rows.is_empty() {
@@ -69,7 +69,7 @@ impl Service {
                     }
                     for (id, encrypted) in rows {
                         let place = format!(concat!($table, "/{}/", $column), id);
-                        let again = encrypted_again(&db, sealer, &place, &encrypted)?;
+                        let again = encrypted_again(&db, encryptor, &place, &encrypted)?;
                         changed += changed!(db, sqlx::query(WRITE).bind(&id).bind(&encrypted).bind(&again))?;
                     }
                     db.commit_unrecorded().await?;
@@ -84,7 +84,7 @@ impl Service {
     pub async fn secret_key_use(&self) -> Result<SecretKeyUse> {
         let mut db = self.core.store.read().await?;
         let mut used = SecretKeyUse::default();
-        let id = self.core.instance.sealer.id().to_vec();
+        let id = self.core.instance.encryptor.id().to_vec();
         macro_rules! each {
             ($id:ty, $table:literal, $column:literal) => {{
                 const SQL: &str = concat!(
@@ -111,12 +111,12 @@ async fn count(db: &mut Session, sql: &'static str, id: &[u8], used: &mut Secret
     Ok(())
 }
 
-fn encrypted_again(db: &WriteTx, sealer: &Sealer, place: &str, encrypted: &[u8]) -> Result<Vec<u8>> {
-    let plain = sealer.open(place, encrypted).inspect_err(|_| {
+fn encrypted_again(db: &WriteTx, encryptor: &Encryptor, place: &str, encrypted: &[u8]) -> Result<Vec<u8>> {
+    let plain = encryptor.decrypt(place, encrypted).inspect_err(|_| {
         tracing::error!(
             place,
             "this secret was encrypted with a key that is not given, or for another row"
         );
     })?;
-    Ok(db.seal(sealer, place, &plain))
+    Ok(db.encrypt(encryptor, place, &plain))
 }

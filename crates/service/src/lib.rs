@@ -75,7 +75,7 @@ pub struct Service {
 struct Core {
     store: Store,
     clock: Clock,
-    chance: RandomSource,
+    random: RandomSource,
     cache: Cache,
     key_use: KeyUse,
     attempts: Attempts,
@@ -99,11 +99,11 @@ const CODE_AT_ONCE: usize = 8;
 const CODE_AT_ONCE_OF_ONE: usize = 2;
 
 impl Service {
-    pub fn new(store: Store, clock: Clock, chance: RandomSource, instance: Instance) -> Self {
+    pub fn new(store: Store, clock: Clock, random: RandomSource, instance: Instance) -> Self {
         let core = Core {
             store,
             clock,
-            chance,
+            random,
             cache: Cache::default(),
             key_use: KeyUse::default(),
             attempts: Attempts::default(),
@@ -129,14 +129,14 @@ impl Service {
         &self.core.clock
     }
 
-    pub fn chance(&self) -> &RandomSource {
-        &self.core.chance
+    pub fn random(&self) -> &RandomSource {
+        &self.core.random
     }
 
     async fn write(&self) -> Result<WriteTx> {
         let core = &self.core;
         let budget = core.activity_budget.clone();
-        core.store.write(core.clock.now(), &core.chance, budget).await
+        core.store.write(core.clock.now(), &core.random, budget).await
     }
 }
 

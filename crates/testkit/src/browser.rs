@@ -10,7 +10,7 @@ use axum::body::Body;
 use axum::http::Request;
 use axum::http::request::Builder;
 use serde_json::{Value, json};
-use service::access::Who;
+use service::access::Actor;
 use service::{Email, Time};
 use totp_rs::{Builder as Codes, Secret};
 
@@ -49,7 +49,7 @@ impl Kit {
     /// Ends all sessions of the person.
     pub async fn give_password(&self, person: &Person) {
         let email = Email::new(&person.user.email).expect("an address");
-        let set = self.service.set_password(&Who::system(), &email, PASSWORD).await;
+        let set = self.service.set_password(&Actor::system(), &email, PASSWORD).await;
         set.expect("a password is set");
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apps::{Apps, Catalogue, Sources};
-use auth::seal::Sealer;
+use auth::encryption::Encryptor;
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Request};
@@ -13,11 +13,11 @@ use events::Events;
 use events::sqlite::Embedded;
 use exports::Exports;
 use http_body_util::BodyExt;
-use identity::{Identity, Outside, Providers};
+use identity::{Identity, IdentityDeps, Providers};
 use outbound::{Dialer, Dns, Http, Policy, Roots};
 use sandbox::{Limits, Program, Sandbox};
 use serde_json::Value;
-use service::access::Who;
+use service::access::Actor;
 use service::keys::{Label, NewKey};
 use service::mail::EmailMessage;
 use service::operators::{NewOperator, Operator};
@@ -57,7 +57,7 @@ pub struct Kit {
 pub struct Surroundings {
     pub start: Time,
     pub instance: Instance,
-    pub outside: Outside,
+    pub deps: IdentityDeps,
 }
 
 impl Default for Surroundings {
@@ -65,7 +65,7 @@ impl Default for Surroundings {
         Self {
             start: NOW.parse().expect("a time"),
             instance: instance(),
-            outside: outside(),
+            deps: deps(),
         }
     }
 }
@@ -114,11 +114,7 @@ impl Kit {
     }
 
     pub async fn of(backend: Backend, settings: api::Settings, surroundings: Surroundings) -> Self {
-        let Surroundings {
-            start,
-            instance,
-            outside,
-        } = surroundings;
+        let Surroundings { start, instance, deps } = surroundings;
         let database = Database::migrated(backend).await;
         let service = Service::new(
             database.open().await,
@@ -134,11 +130,11 @@ impl Kit {
         let (other, other_team) = organization_of(&service, "Elsewhere", &outsider).await;
         for (person, level) in [(&admin, Level::Admin), (&member, Level::Member)] {
             let added = service
-                .add_member(&Who::system(), organization, &person.user, level)
+                .add_member(&Actor::system(), organization, &person.user, level)
                 .await;
             added.expect("a member is added");
         }
-        let identity = Identity::new(service.clone(), outside);
+        let identity = Identity::new(service.clone(), deps);
         let folder = Folder::new();
         let events = Events::Embedded(Embedded::open(&folder.join("events.sqlite")).expect("a store of events"));
         let exports = exporting(&service, &events, &folder);
@@ -168,7 +164,7 @@ impl Kit {
     pub async fn restarted(mut self, settings: api::Settings, instance: Instance) -> Self {
         let (store, clock) = (self.database.open().await, self.service.clock().clone());
         self.service = Service::new(store, clock, RandomSource::System, instance);
-        self.identity = Identity::new(self.service.clone(), outside());
+        self.identity = Identity::new(self.service.clone(), deps());
         self.exports = exporting(&self.service, &self.events, &self.folder);
         self.apps = running(&self.service, &self.events, self.local_apps());
         self.app = api::router(
@@ -216,9 +212,9 @@ impl Kit {
     /// The same, with another place to take apps from.
     #[must_use]
     pub fn with_app_mirror(mut self, mirror: &str) -> Self {
-        let mut outside = apps_outside(self.local_apps());
-        outside.sources.mirror = Some(mirror.parse().expect("an address"));
-        self.apps = Apps::new(self.service.clone(), self.events.clone(), outside);
+        let mut deps = apps_deps(self.local_apps());
+        deps.sources.mirror = Some(mirror.parse().expect("an address"));
+        self.apps = Apps::new(self.service.clone(), self.events.clone(), deps);
         self.app = api::router(
             self.identity.clone(),
             self.exports.clone(),
@@ -231,18 +227,18 @@ impl Kit {
 
     /// The same on a server that may reach public addresses only, and to which every name is at a private one.
     #[must_use]
-    pub fn behind_a_lying_name_server(mut self, asked: &Asked) -> Self {
+    pub fn behind_a_lying_name_server(mut self, asked: &RecordingResolver) -> Self {
         let dialer = Dialer::with_names(Policy::default(), Arc::new(asked.clone()));
         let http = Http::new(dialer.clone(), &Roots::public()).expect("a client");
-        let theirs = exports::Outside {
+        let theirs = exports::ExportsDeps {
             http: http.clone(),
             dialer,
-            ..far_sides()
+            ..exports_deps()
         };
-        let mut apps = apps_outside(self.local_apps());
+        let mut apps = apps_deps(self.local_apps());
         apps.sources = Sources::new(http.clone(), http.clone());
         apps.http = http.clone();
-        self.identity = Identity::new(self.service.clone(), Outside { http, ..outside() });
+        self.identity = Identity::new(self.service.clone(), IdentityDeps { http, ..deps() });
         self.exports = Exports::new(self.service.clone(), self.events.clone(), theirs, 4);
         self.apps = Apps::new(self.service.clone(), self.events.clone(), apps);
         self.app = api::router(
@@ -297,7 +293,7 @@ impl Kit {
         let person = self.someone(email).await;
         let added = self
             .service
-            .add_member(&Who::system(), self.organization, &person.user, level)
+            .add_member(&Actor::system(), self.organization, &person.user, level)
             .await;
         added.expect("a member is added");
         person
@@ -378,28 +374,28 @@ impl Kit {
 fn exporting(service: &Service, events: &Events, folder: &Folder) -> Exports {
     let root = folder.join("exports");
     std::fs::create_dir_all(&root).expect("a folder for exports");
-    let outside = exports::Outside {
+    let deps = exports::ExportsDeps {
         export_root: Some(root),
-        ..far_sides()
+        ..exports_deps()
     };
-    Exports::new(service.clone(), events.clone(), outside, 4)
+    Exports::new(service.clone(), events.clone(), deps, 4)
 }
 
 /// Apps that run in real processes, and reach nothing but this machine.
 pub fn running(service: &Service, events: &Events, local_apps: PathBuf) -> Apps {
-    Apps::new(service.clone(), events.clone(), apps_outside(local_apps))
+    Apps::new(service.clone(), events.clone(), apps_deps(local_apps))
 }
 
 /// What these have of the outside.
-pub fn apps_outside(local: PathBuf) -> apps::Outside {
+pub fn apps_deps(local: PathBuf) -> apps::AppsDeps {
     std::fs::create_dir_all(&local).expect("a folder for apps");
-    let http = far_sides().http;
+    let http = exports_deps().http;
     let limits = Limits {
         load_time: Duration::from_secs(8),
         call_time: Duration::from_secs(3),
         ..Limits::default()
     };
-    apps::Outside {
+    apps::AppsDeps {
         sandbox: Sandbox::new(Program::new(sandbox_program()), limits),
         sources: Sources {
             local_root: Some(local),
@@ -422,10 +418,10 @@ fn sandbox_program() -> PathBuf {
 }
 
 /// What destinations may reach in tests: this machine. No name is looked up: nobody out there hears of tests.
-pub fn far_sides() -> exports::Outside {
+pub fn exports_deps() -> exports::ExportsDeps {
     let loopback = ["127.0.0.0/8", "::1/128"].map(|network| network.parse().expect("a network"));
     let dialer = Dialer::with_names(Policy::new(loopback.to_vec()), Arc::new(NoNames));
-    exports::Outside {
+    exports::ExportsDeps {
         http: Http::new(dialer.clone(), &Roots::public()).expect("a client"),
         dialer,
         roots: Roots::public(),
@@ -435,9 +431,9 @@ pub fn far_sides() -> exports::Outside {
 
 /// A name server that gives the same private address for every name, and remembers what it was asked for.
 #[derive(Debug, Clone, Default)]
-pub struct Asked(Arc<std::sync::Mutex<Vec<String>>>);
+pub struct RecordingResolver(Arc<std::sync::Mutex<Vec<String>>>);
 
-impl Asked {
+impl RecordingResolver {
     /// What it says of every name.
     pub const ADDRESS: &str = "10.1.2.3";
 
@@ -448,7 +444,7 @@ impl Asked {
 }
 
 #[async_trait::async_trait]
-impl outbound::Resolve for Asked {
+impl outbound::Resolve for RecordingResolver {
     async fn resolve(&self, name: &str) -> std::io::Result<Vec<std::net::IpAddr>> {
         self.0.lock().expect("nobody panics here").push(name.to_owned());
         Ok(vec![Self::ADDRESS.parse().expect("an address")])
@@ -467,15 +463,15 @@ impl outbound::Resolve for NoNames {
 
 /// An instance without mail.
 pub fn instance() -> Instance {
-    let sealer = Sealer::new(["a secret key for tests, long enough to be one"]).expect("a key");
-    Instance::plain(sealer)
+    let encryptor = Encryptor::new(["a secret key for tests, long enough to be one"]).expect("a key");
+    Instance::plain(encryptor)
 }
 
 /// Ways out that lead nowhere but to this machine.
-pub fn outside() -> Outside {
+pub fn deps() -> IdentityDeps {
     let loopback = ["127.0.0.0/8", "::1/128"].map(|network| network.parse().expect("a network"));
     let dialer = Dialer::new(Policy::new(loopback.to_vec()));
-    Outside {
+    IdentityDeps {
         http: Http::new(dialer, &Roots::public()).expect("a client"),
         // Nobody listens there.
         dns: Dns::new(&[([127, 0, 0, 1], 9).into()]).expect("a resolver"),
@@ -523,7 +519,10 @@ fn new_user(email: &str, first_name: &str, last_name: &str) -> NewUser {
 }
 
 async fn person_of(service: &Service, new: NewUser) -> Person {
-    let user = service.create_user(&Who::system(), &new).await.expect("a user is made");
+    let user = service
+        .create_user(&Actor::system(), &new)
+        .await
+        .expect("a user is made");
     let fresh = service
         .create_key(&SignedIn::on_behalf_of(&user), &everything())
         .await
@@ -542,7 +541,9 @@ pub async fn organization_of(service: &Service, name: &str, owner: &Person) -> (
         is_member_join_email_enabled: None,
         enforce_2fa: None,
     };
-    let seen = service.create_organization_for(&Who::system(), &new, &owner.user).await;
+    let seen = service
+        .create_organization_for(&Actor::system(), &new, &owner.user)
+        .await;
     let seen = seen.expect("an organization is made");
     (seen.organization.id, seen.teams[0].id)
 }

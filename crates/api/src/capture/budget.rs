@@ -23,7 +23,7 @@ use tokio::time::{Instant, timeout_at};
 use super::answers::Refused;
 use super::readers::Sender;
 use super::waiters::Waiters;
-use crate::bodies::{Bodies, Place};
+use crate::bodies::{Bodies, BodyRef};
 
 /// Unless the operator says otherwise.
 pub(super) const DEFAULT_BYTES: usize = 768 * 1024 * 1024;
@@ -92,7 +92,7 @@ pub(super) struct Reservation {
     network: IpAddr,
     organization: Option<OrganizationId>,
     /// Where it stands among those that may have to make room.
-    place: Option<Place<IpAddr>>,
+    place: Option<BodyRef<IpAddr>>,
     bytes: usize,
 }
 
@@ -232,7 +232,7 @@ impl Reservation {
         used.change(self, 0);
         let bytes = std::mem::take(&mut self.bytes);
         used.stayed += 1;
-        let place = Place {
+        let place = BodyRef {
             whose: neighborhood(self.network),
             network: self.network,
             number: used.stayed,
@@ -369,7 +369,7 @@ impl Used {
     }
 
     /// It no longer stays, if it did.
-    fn forget(&mut self, place: Option<Place<IpAddr>>) {
+    fn forget(&mut self, place: Option<BodyRef<IpAddr>>) {
         if let Some(place) = place {
             self.bodies.remove(place);
         }

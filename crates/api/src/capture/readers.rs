@@ -46,11 +46,11 @@ struct Line {
     waiting: Round<IpAddr, Round<Option<OrganizationId>, Networks>>,
 }
 
-type Networks = Round<IpAddr, VecDeque<oneshot::Sender<Turn>>>;
+type Networks = Round<IpAddr, VecDeque<oneshot::Sender<ReaderPermit>>>;
 
 /// The right to work, for as long as it is held: by the thread that works, as whoever asked may have gone.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(super) struct ReaderPermit {
     readers: Readers,
     task: Task,
     is_free: bool,
@@ -68,7 +68,7 @@ impl Readers {
     }
 
     /// Waits for a turn. Where too many of the same network wait, nobody else does.
-    pub(super) async fn turn(&self, task: Task, sender: Sender) -> Result<Turn, Refused> {
+    pub(super) async fn turn(&self, task: Task, sender: Sender) -> Result<ReaderPermit, Refused> {
         let waiting = {
             let mut lines = self.lock();
             let line = &mut lines[task as usize];
@@ -84,8 +84,8 @@ impl Readers {
         waiting.await.map_err(|_| Refused::Failed)
     }
 
-    fn taken(&self, task: Task) -> Turn {
-        Turn {
+    fn taken(&self, task: Task) -> ReaderPermit {
+        ReaderPermit {
             readers: self.clone(),
             task,
             is_free: false,
@@ -115,7 +115,7 @@ impl Readers {
 }
 
 impl Line {
-    fn push(&mut self, sender: Sender) -> Result<oneshot::Receiver<Turn>, Refused> {
+    fn push(&mut self, sender: Sender) -> Result<oneshot::Receiver<ReaderPermit>, Refused> {
         let (turn, waiting) = oneshot::channel();
         let organizations = self.waiting.of(neighborhood(sender.network));
         let networks = organizations.of(sender.organization);
@@ -129,7 +129,7 @@ impl Line {
     }
 }
 
-impl Turn {
+impl ReaderPermit {
     fn free(&mut self) {
         self.readers.lock()[self.task as usize].taken -= 1;
         self.is_free = true;
@@ -141,7 +141,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for ReaderPermit {
     fn drop(&mut self) {
         if !self.is_free {
             self.free();

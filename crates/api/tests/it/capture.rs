@@ -42,7 +42,7 @@ const PATHS: [&str; 12] = [
 ];
 
 /// A kit with a store of events beside it.
-struct Place {
+struct CaptureKit {
     kit: Kit,
     events: Events,
     app: Router,
@@ -50,7 +50,7 @@ struct Place {
     folder: PathBuf,
 }
 
-impl Place {
+impl CaptureKit {
     async fn new(backend: Backend) -> Self {
         Self::with(backend, api::Settings::default()).await
     }
@@ -103,7 +103,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for CaptureKit {
     fn drop(&mut self) {
         // A folder that stays behind in the temporary folder hurts nobody.
         let _ = std::fs::remove_dir_all(&self.folder);
@@ -111,7 +111,7 @@ impl Drop for Place {
 }
 
 on_both! {
-    async fn every_path_takes_events(place: Place) {
+    async fn every_path_takes_events(place: CaptureKit) {
         for path in PATHS {
             let reply = place.post(path, place.event(path).to_string()).await;
             assert_eq!((reply.status, &reply.body), (200, &json!({ "status": 1 })), "{path}");
@@ -122,7 +122,7 @@ on_both! {
         assert_eq!(names, PATHS);
     }
 
-    async fn a_row_holds_what_was_sent(place: Place) {
+    async fn a_row_holds_what_was_sent(place: CaptureKit) {
         let uuid = "0198c2f6-a9b4-7c01-8000-0123456789ab";
         let mut event = place.event("bought");
         event["uuid"] = json!(uuid);
@@ -143,7 +143,7 @@ on_both! {
         assert_eq!(persons[0]["properties"]["plan"], json!("free"));
     }
 
-    async fn an_unknown_token_is_refused(place: Place) {
+    async fn an_unknown_token_is_refused(place: CaptureKit) {
         let mut event = place.event("e");
         event["api_key"] = json!("hgp_unknown");
         let reply = place.capture(&event).await;
@@ -157,7 +157,7 @@ on_both! {
         assert_eq!(place.rows(Model::Events).await.len(), 0);
     }
 
-    async fn a_token_lets_nothing_in_once_its_team_is_gone(place: Place) {
+    async fn a_token_lets_nothing_in_once_its_team_is_gone(place: CaptureKit) {
         let kit = &place.kit;
         let made = kit.post(&kit.admin.key, &kit.at("teams/"), json!({ "name": "Web" })).await;
         let mut event = place.event("e");
@@ -172,15 +172,15 @@ on_both! {
         assert_eq!(place.capture(&event).await.status, 200, "a new one is known at once");
     }
 
-    async fn teams_do_not_see_each_other(place: Place) {
+    async fn teams_do_not_see_each_other(place: CaptureKit) {
         assert_eq!(place.capture(&place.event("e")).await.status, 200);
         assert_eq!(stored::rows(&place.events, place.kit.other_team, Model::Events).await.len(), 0);
         assert_eq!(place.rows(Model::Events).await.len(), 1);
     }
 }
 
-async fn plain() -> Place {
-    Place::new(Backend::Sqlite).await
+async fn plain() -> CaptureKit {
+    CaptureKit::new(Backend::Sqlite).await
 }
 
 #[tokio::test]
@@ -327,7 +327,7 @@ async fn a_body_of_too_many_values_is_refused_before_they_are_read() {
         capture_memory: Some(64 * 1024 * 1024),
         ..api::Settings::default()
     };
-    let place = Place::with(Backend::Sqlite, settings).await;
+    let place = CaptureKit::with(Backend::Sqlite, settings).await;
     let body = |each: &str, count: usize| {
         let values = vec![each; count].join(",");
         format!(
@@ -424,7 +424,7 @@ async fn the_address_of_a_browser_is_noted() {
         trusted_proxies: vec!["192.0.2.0/24".parse().unwrap()],
         ..api::Settings::default()
     };
-    let place = Place::with(Backend::Sqlite, settings).await;
+    let place = CaptureKit::with(Backend::Sqlite, settings).await;
     let request = Request::post("/e/")
         .extension(api::Peer([192, 0, 2, 1].into()))
         .header("x-forwarded-for", "203.0.113.5");
@@ -442,16 +442,16 @@ async fn the_address_of_a_browser_is_noted() {
 }
 
 /// A place with so little memory that senders without a token have a megabyte, and each network a quarter of it.
-async fn small_place() -> Place {
+async fn small_place() -> CaptureKit {
     let settings = api::Settings {
         trusted_proxies: vec!["192.0.2.0/24".parse().unwrap()],
         capture_memory: Some(8 * 1024 * 1024),
         ..api::Settings::default()
     };
-    Place::with(Backend::Sqlite, settings).await
+    CaptureKit::with(Backend::Sqlite, settings).await
 }
 
-async fn send_from(place: &Place, address: &str, path: &str, body: Body) -> Reply {
+async fn send_from(place: &CaptureKit, address: &str, path: &str, body: Body) -> Reply {
     let request = Request::post(path)
         .extension(api::Peer([192, 0, 2, 1].into()))
         .header("x-forwarded-for", address);
@@ -459,7 +459,7 @@ async fn send_from(place: &Place, address: &str, path: &str, body: Body) -> Repl
 }
 
 /// Bodies without a token, one from each address, that begin and never end. What one is given of memory, they hold.
-async fn hold<'a>(place: &'a Place, addresses: &[&'a str]) -> impl Future<Output = Vec<Reply>> + use<'a> {
+async fn hold<'a>(place: &'a CaptureKit, addresses: &[&'a str]) -> impl Future<Output = Vec<Reply>> + use<'a> {
     let asked = Arc::new(AtomicU32::new(0));
     let bodies: Vec<_> = addresses
         .iter()
@@ -484,7 +484,7 @@ async fn hold<'a>(place: &'a Place, addresses: &[&'a str]) -> impl Future<Output
 }
 
 /// An event of 60 kB that arrives in two pieces.
-fn in_two_pieces(place: &Place) -> Body {
+fn in_two_pieces(place: &CaptureKit) -> Body {
     let mut event = place.event("in two pieces");
     event["properties"] = json!({ "text": "x".repeat(60_000) });
     let text = event.to_string().into_bytes();

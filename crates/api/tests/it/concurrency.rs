@@ -63,8 +63,8 @@ on_both! {
 
     async fn many_joins_make_one_membership(kit: Kit) {
         let person = kit.someone("new@example.com").await;
-        let who = service::access::Who::system();
-        let joins = (0..20).map(|_| kit.service.add_member(&who, kit.organization, &person.user, Level::Member));
+        let actor = service::access::Actor::system();
+        let joins = (0..20).map(|_| kit.service.add_member(&actor, kit.organization, &person.user, Level::Member));
         let joined = join_all(joins).await.iter().filter(|result| result.is_ok()).count();
         assert_eq!(joined, 1);
         assert_eq!(kit.get(&kit.owner.key, &kit.at("")).await.text("/member_count"), "4");

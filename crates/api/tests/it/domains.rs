@@ -1,7 +1,7 @@
 use axum::body::Body;
 use chrono::TimeDelta;
 use serde_json::{Value, json};
-use service::access::Who;
+use service::access::Actor;
 use service::domains::DnsLookup;
 use service::{DomainId, Level, Object, OrganizationId, Scope};
 use testkit::browser::PASSWORD;
@@ -37,7 +37,7 @@ pub(crate) async fn see(
 ) -> service::domains::Domain {
     let id: DomainId = domain.text("/id").parse().unwrap();
     kit.service
-        .settle_domain(&Who::system(), organization, id, &sighting)
+        .settle_domain(&Actor::system(), organization, id, &sighting)
         .await
         .unwrap()
 }
@@ -444,7 +444,7 @@ on_both! {
         assert!(blank.status == 400 || back.status == 400, "{blank:?} {back:?}");
     }
 
-    async fn a_sealed_secret_opens_in_its_own_row_only(kit: Kit) {
+    async fn an_encrypted_secret_decrypts_for_its_own_row_only(kit: Kit) {
         let oidc = |name: &str, secret: &str| json!({
             "domain": name, "oidc_issuer": "https://login.acme.example", "oidc_client_id": "x",
             "oidc_client_secret": secret,
@@ -519,7 +519,7 @@ on_both! {
         assert_eq!(kit.post(&kit.owner.key, &format!("{path}verify/"), json!({})).await.code(), (404, "not_found"));
         assert_eq!(kit.delete(&kit.owner.key, &path).await.code(), (404, "not_found"));
         let id: DomainId = foreign.text("/id").parse().unwrap();
-        assert!(kit.service.settle_domain(&Who::system(), kit.organization, id, &texts(&[&foreign])).await.is_err());
+        assert!(kit.service.settle_domain(&Actor::system(), kit.organization, id, &texts(&[&foreign])).await.is_err());
         let there = format!("/api/organizations/{}/domains/{}/", kit.other, foreign.text("/id"));
         assert_eq!(kit.get(&kit.outsider.key, &there).await.body, foreign.body);
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
-use service::access::{Origin, Request, Who};
+use service::access::{Actor, Origin, Request};
 use service::{Email, Error, RandomSource, Service};
 use testkit::browser::{PASSWORD, code};
 use testkit::kit::instance;
@@ -148,7 +148,7 @@ on_both! {
             assert_eq!((reply.code(), reply.text("/attr")), ((400, "password_too_common"), "password"), "{weak}");
             assert!(reply.text("/detail").contains("password manager"), "{reply:?}");
             let email = Email::new("mia@example.com").unwrap();
-            assert!(kit.service.set_password(&Who::system(), &email, weak).await.is_err(), "{weak}");
+            assert!(kit.service.set_password(&Actor::system(), &email, weak).await.is_err(), "{weak}");
         }
         let made = kit.post(&kit.owner.key, &kit.at("invites/"), json!({ "target_email": "ann.lee@example.net" })).await;
         let token = made.text("/invite_link").trim_end_matches('/').rsplit('/').next().unwrap().to_owned();

@@ -3,7 +3,7 @@ use axum::http::Request;
 use chrono::TimeDelta;
 use serde_json::{Value, json};
 use service::Email;
-use service::access::Who;
+use service::access::Actor;
 use testkit::kit::{everything, with_json};
 use testkit::{Kit, Reply, on_both};
 
@@ -11,7 +11,7 @@ use testkit::{Kit, Reply, on_both};
 async fn sign_in(kit: &Kit) -> String {
     let email = Email::new("olga@example.com").unwrap();
     kit.service
-        .set_password(&Who::system(), &email, "correct horse battery")
+        .set_password(&Actor::system(), &email, "correct horse battery")
         .await
         .unwrap();
     let reply = log_in(kit, "Olga@Example.com", "correct horse battery").await;

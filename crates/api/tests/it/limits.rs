@@ -144,7 +144,7 @@ on_both! {
         let mut organizations = Vec::new();
         for person in &people {
             let (organization, _) = testkit::kit::organization_of(&kit.service, &person.user.email, &founder).await;
-            kit.service.add_member(&service::access::Who::system(), organization, &person.user, Level::Member).await.unwrap();
+            kit.service.add_member(&service::access::Actor::system(), organization, &person.user, Level::Member).await.unwrap();
             organizations.push(format!("/api/organizations/{organization}/invites/bulk/"));
         }
         assert_eq!(kit.post(&people[0].key, &organizations[0], invites(0..12)).await.status, 200);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
-use service::access::Who;
+use service::access::Actor;
 use service::{Error, Level, OrganizationId};
 use testkit::databases::Backend;
 use testkit::kit::{Person, organization_of};
@@ -162,8 +162,8 @@ async fn circles(kit: &Kit) -> i64 {
 async fn organization(kit: &Kit, guests: &[&Person]) -> OrganizationId {
     let (id, _) = organization_of(&kit.service, "Brief", &kit.owner).await;
     for guest in guests {
-        let who = Who::system();
-        let added = kit.service.add_member(&who, id, &guest.user, Level::Member).await;
+        let actor = Actor::system();
+        let added = kit.service.add_member(&actor, id, &guest.user, Level::Member).await;
         added.expect("a member is added");
     }
     id

@@ -49,7 +49,7 @@ mod takeover;
 mod teams;
 
 use serde_json::{Value, json};
-use service::access::Who;
+use service::access::Actor;
 use service::domains::DnsLookup;
 use testkit::{Kit, Reply};
 
@@ -78,7 +78,7 @@ async fn prove(kit: &Kit, domain: &Reply) -> service::domains::Domain {
     let seen = DnsLookup::Texts(vec![domain.text("/verification_challenge").to_owned()]);
     let id = domain.text("/id").parse().unwrap();
     kit.service
-        .settle_domain(&Who::system(), kit.organization, id, &seen)
+        .settle_domain(&Actor::system(), kit.organization, id, &seen)
         .await
         .unwrap()
 }

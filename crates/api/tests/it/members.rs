@@ -130,7 +130,7 @@ on_both! {
         assert_eq!(column(&rest, "id"), vec![second.text("/id")]);
         // Joining again does not bring the old key's reach back.
         let added = kit.service.add_member(
-            &service::access::Who::system(), kit.organization, &kit.member.user, Level::Member,
+            &service::access::Actor::system(), kit.organization, &kit.member.user, Level::Member,
         ).await;
         added.unwrap();
         assert_eq!(kit.get(&both, &kit.at("")).await.status, 404);

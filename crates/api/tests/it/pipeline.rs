@@ -134,8 +134,8 @@ on_both! {
         let broken = json!({ "plugin_type": "source", "source": { "plugin.json": "{" } });
         let reply = kit.post(&kit.admin.key, &kit.at("pipeline_destinations/"), broken).await;
         assert_eq!((reply.code(), reply.text("/attr")), ((400, "does_not_load"), "source__plugin.json"));
-        let outside = json!({ "plugin_type": "source", "source": { "../index.ts": "" } });
-        let reply = kit.post(&kit.admin.key, &kit.at("pipeline_destinations/"), outside).await;
+        let deps = json!({ "plugin_type": "source", "source": { "../index.ts": "" } });
+        let reply = kit.post(&kit.admin.key, &kit.at("pipeline_destinations/"), deps).await;
         assert_eq!((reply.code(), reply.text("/attr")), ((400, "invalid_input"), "source"));
     }
 
@@ -271,8 +271,8 @@ on_both! {
         let refused = kit.post(&kit.admin.key, &format!("{path}upgrade/"), json!({})).await;
         assert_eq!(refused.code(), (400, "does_not_load"));
         assert_eq!(kit.get(&kit.admin.key, &path).await.body["version"], 2);
-        let outside = json!({ "plugin_type": "local", "url": "file:../../etc" });
-        let reply = kit.post(&kit.admin.key, &kit.at("pipeline_destinations/"), outside).await;
+        let deps = json!({ "plugin_type": "local", "url": "file:../../etc" });
+        let reply = kit.post(&kit.admin.key, &kit.at("pipeline_destinations/"), deps).await;
         assert_eq!(reply.code(), (400, "invalid_input"));
     }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use service::batch_exports::destination::Kind;
-use testkit::kit::Asked;
+use testkit::kit::RecordingResolver;
 use testkit::{Kit, Reply, on_both};
 
 use crate::configs::config;
@@ -126,7 +126,7 @@ async fn name(kit: &Kit, site: &Site, host: &str, domain: &str) -> (String, Stri
 
 on_both! {
     async fn the_same_address_is_refused_wherever_it_can_be_named(kit: Kit) {
-        let asked = Asked::default();
+        let asked = RecordingResolver::default();
         let kit = kit.behind_a_lying_name_server(&asked);
         let domain = domain(&kit, json!({ "domain": "acme.example" })).await;
         let domain = kit.at(&format!("domains/{}/", domain.text("/id")));
@@ -134,7 +134,7 @@ on_both! {
             for host in HOSTS {
                 let (site, said) = name(&kit, site, host, &domain).await;
                 assert!(said.contains("HEDGEROW_ALLOW_PRIVATE_NETWORKS"), "{site} {host}: {said}");
-                assert!(!said.contains(Asked::ADDRESS), "{site} {host}: {said}");
+                assert!(!said.contains(RecordingResolver::ADDRESS), "{site} {host}: {said}");
                 let looked_up = asked.take();
                 let is_name = host == "inside.example.com";
                 assert_eq!(!looked_up.is_empty(), is_name, "{site} {host}: {looked_up:?}");
@@ -144,13 +144,13 @@ on_both! {
 
     /// An app's source is at hosts that we know, whose names may still lead inside.
     async fn the_source_of_an_app_is_not_fetched_from_a_private_address(kit: Kit) {
-        let asked = Asked::default();
+        let asked = RecordingResolver::default();
         let kit = kit.behind_a_lying_name_server(&asked);
         for url in ["https://github.com/acme/app", "https://gitlab.com/acme/app"] {
             let body = json!({ "plugin_type": "custom", "url": url });
             let reply = kit.post(&kit.admin.key, &kit.at("pipeline_destinations/"), body).await;
             assert!((400..500).contains(&reply.status), "{url}: {reply:?}");
-            assert!(!reply.body.to_string().contains(Asked::ADDRESS), "{url}: {reply:?}");
+            assert!(!reply.body.to_string().contains(RecordingResolver::ADDRESS), "{url}: {reply:?}");
             assert!(!asked.take().is_empty(), "{url}: {reply:?}");
         }
         for host in HOSTS {

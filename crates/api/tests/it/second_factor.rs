@@ -1,7 +1,7 @@
 use chrono::TimeDelta;
 use serde_json::{Value, json};
 use service::Level;
-use service::access::Who;
+use service::access::Actor;
 use service::mail::EmailMessage;
 use testkit::browser::{PASSWORD, code};
 use testkit::kit::Person;
@@ -375,7 +375,7 @@ on_both! {
         assert_eq!(kit.delete(&kit.owner.key, &member).await.status, 204);
         assert_eq!(recover(&kit.browser(), "second@example.com", &made[0]).await.status, 400);
         // Whoever comes back makes new ones: who knows where the old ones lie.
-        let added = kit.service.add_member(&Who::system(), kit.organization, &second.user, Level::Owner).await;
+        let added = kit.service.add_member(&Actor::system(), kit.organization, &second.user, Level::Owner).await;
         added.unwrap();
         assert_eq!(recover(&kit.browser(), "second@example.com", &made[0]).await.status, 400);
     }

@@ -2,7 +2,7 @@ use chrono::TimeDelta;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use service::Level;
-use service::access::Who;
+use service::access::Actor;
 use service::mail::EmailMessage;
 use service::sessions::SignedIn;
 use testkit::browser::PASSWORD;
@@ -151,7 +151,7 @@ on_both! {
 
     async fn a_member_is_not_made_a_member_again(kit: Kit) {
         let path = invited(&kit, json!({ "target_email": "otto@elsewhere.example", "level": 15 })).await;
-        kit.service.add_member(&Who::system(), kit.organization, &kit.outsider.user, Level::Member).await.unwrap();
+        kit.service.add_member(&Actor::system(), kit.organization, &kit.outsider.user, Level::Member).await.unwrap();
         let browser = kit.signed_in(&kit.outsider).await;
         is_refused(&browser, &path, "user_already_member").await;
         assert_eq!(browser.get(&kit.at("")).await.body["membership_level"], 1);

@@ -1,7 +1,7 @@
 //! Administrators choose the identity provider, so it speaks for no owner who did not ask for that.
 
 use serde_json::{Value, json};
-use service::access::{Request, Who};
+use service::access::{Actor, Request};
 use service::sso::Vouched;
 use service::{DomainId, Error, Level};
 use testkit::kit::{Person, everything};
@@ -17,7 +17,7 @@ async fn vera(kit: &Kit) -> Person {
     let vera = kit.proven(VERA).await;
     let added = kit
         .service
-        .add_member(&Who::system(), kit.organization, &vera.user, Level::Member)
+        .add_member(&Actor::system(), kit.organization, &vera.user, Level::Member)
         .await;
     added.unwrap();
     vera
@@ -103,7 +103,7 @@ on_both! {
         let vera = vera(&kit).await;
         vouch(&kit, domain).await;
         remove(&kit, &vera).await;
-        kit.service.add_member(&Who::system(), kit.organization, &vera.user, Level::Owner).await.unwrap();
+        kit.service.add_member(&Actor::system(), kit.organization, &vera.user, Level::Owner).await.unwrap();
         expect_not_linked(&kit, domain).await;
 
         remove(&kit, &vera).await;

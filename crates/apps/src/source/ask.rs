@@ -6,7 +6,7 @@ use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
 use super::fetch::Sources;
-use super::{Error, Place};
+use super::{Error, RemoteSource};
 
 /// GitHub sends archives from another host.
 const REDIRECTS: u8 = 3;
@@ -33,7 +33,7 @@ impl Host {
 
 /// One thing to ask for.
 pub(super) struct Question {
-    pub(super) place: Place,
+    pub(super) place: RemoteSource,
     pub(super) url: Url,
     /// For sentences.
     pub(super) what: String,
@@ -111,7 +111,7 @@ impl Question {
     }
 }
 
-fn too_often(place: Place, answer: &Response<Vec<u8>>) -> Error {
+fn too_often(place: RemoteSource, answer: &Response<Vec<u8>>) -> Error {
     let header = answer.headers().get(header::RETRY_AFTER);
     let seconds = header.and_then(|value| value.to_str().ok()?.parse().ok());
     Error::TooOften { place, seconds }
@@ -146,25 +146,25 @@ impl Sources {
     }
 
     /// Who is asked for a host, and the address below which everything of that host is.
-    fn base(&self, host: Host) -> Result<(Place, Url), Error> {
+    fn base(&self, host: Host) -> Result<(RemoteSource, Url), Error> {
         if let Some(mirror) = &self.mirror {
-            return Ok((Place::Mirror, below(mirror.clone(), [host.name()])));
+            return Ok((RemoteSource::Mirror, below(mirror.clone(), [host.name()])));
         }
         Ok(match host {
-            Host::GitHub => (Place::Host(host.name()), self.hosts.github.clone()),
-            Host::GitHubApi => (Place::Host(host.name()), self.hosts.github_api.clone()),
-            Host::GitLab => (Place::Host(host.name()), self.hosts.gitlab.clone()),
+            Host::GitHub => (RemoteSource::Host(host.name()), self.hosts.github.clone()),
+            Host::GitHubApi => (RemoteSource::Host(host.name()), self.hosts.github_api.clone()),
+            Host::GitLab => (RemoteSource::Host(host.name()), self.hosts.gitlab.clone()),
             Host::Npm => {
                 let registry = self.npm_registry.clone();
-                (Place::Registry, registry.ok_or(Error::NoRegistry)?)
+                (RemoteSource::Registry, registry.ok_or(Error::NoRegistry)?)
             }
         })
     }
 
     pub(super) async fn ask(&self, question: &Question, token: Option<&SecretString>) -> Result<Vec<u8>, Error> {
         let answer = match question.place {
-            Place::Host(_) => self.ask_host(question, token).await,
-            Place::Mirror | Place::Registry => self.ask_operators(question, token).await,
+            RemoteSource::Host(_) => self.ask_host(question, token).await,
+            RemoteSource::Mirror | RemoteSource::Registry => self.ask_operators(question, token).await,
         };
         question.understand(answer?, token.is_some())
     }

@@ -8,7 +8,7 @@ use outbound::HttpError;
 
 /// Who was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum RemoteSource {
     /// The host itself.
     Host(&'static str),
     /// The operator's mirror, whose address is nobody else's business.
@@ -17,7 +17,7 @@ pub enum Place {
     Registry,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for RemoteSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Host(name) => name,
@@ -54,33 +54,33 @@ pub enum Error {
     #[error(
         "{place} has no {what}; check the URL, and if it is private, add ?private_token= and a token that may read it"
     )]
-    NotFound { place: Place, what: String },
+    NotFound { place: RemoteSource, what: String },
     #[error("{place} does not accept the private token; it may be mistyped, have ended, or be one of another host")]
-    BadToken { place: Place },
+    BadToken { place: RemoteSource },
     #[error("{place} does not let us read {what}; a private token with the right to read it would help")]
-    Forbidden { place: Place, what: String },
+    Forbidden { place: RemoteSource, what: String },
     #[error("{place} was asked too often and wants a pause{}; a private token allows more", pause(*.seconds))]
-    TooOften { place: Place, seconds: Option<u64> },
+    TooOften { place: RemoteSource, seconds: Option<u64> },
     #[error("{place} answered with status {status}; try again later")]
-    Status { place: Place, status: u16 },
+    Status { place: RemoteSource, status: u16 },
     #[error("{place} sends us on to another place, and we do not follow; its operator should serve the answer itself")]
-    SentOn { place: Place },
+    SentOn { place: RemoteSource },
     #[error("{}", unreached(*.place, .source))]
-    Unreached { place: Place, source: HttpError },
+    Unreached { place: RemoteSource, source: HttpError },
     #[error("the answer of {place} about {what} makes no sense; try again later")]
     Unclear {
-        place: Place,
+        place: RemoteSource,
         what: String,
         source: Option<serde_json::Error>,
     },
     #[error("{place} has no version {version} of {package}")]
     NoVersion {
-        place: Place,
+        place: RemoteSource,
         package: String,
         version: String,
     },
     #[error("what {place} sent for {what} is not what its checksum promised, so it was thrown away; try again later")]
-    Checksum { place: Place, what: String },
+    Checksum { place: RemoteSource, what: String },
 
     #[error("the archive is larger than {limit} bytes; an app should be its source, without what it was built from")]
     PackedTooLarge { limit: usize },
@@ -154,10 +154,10 @@ fn pause(seconds: Option<u64>) -> String {
 }
 
 /// What the client says names the host it dialled, which is not told of the operator's own.
-fn unreached(place: Place, source: &HttpError) -> String {
+fn unreached(place: RemoteSource, source: &HttpError) -> String {
     match place {
-        Place::Host(_) => source.to_string(),
-        Place::Mirror | Place::Registry => {
+        RemoteSource::Host(_) => source.to_string(),
+        RemoteSource::Mirror | RemoteSource::Registry => {
             format!("{place} gave no usable answer; this server's operator finds the reason in its log")
         }
     }
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn a_pause_is_told_in_a_unit_that_fits() {
         let told = |seconds| {
-            let place = Place::Host("github.com");
+            let place = RemoteSource::Host("github.com");
             Error::TooOften { place, seconds }.to_string()
         };
         assert!(told(None).contains("wants a pause;"));

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 
 pub use app_url::{AppUrl, Checksum};
 pub use archive::unpack;
-pub use error::{Error, Place};
+pub use error::{Error, RemoteSource};
 pub use fetch::{Hosts, Sources};
 pub use gather::Unpacked;
 pub use origin::Origin;

@@ -159,9 +159,9 @@ mod tests {
             at("https://packages.example/", elsewhere).unwrap(),
             "https://packages.example/@a/b/-/b-1.0.0.tgz"
         );
-        let outside = "http://127.0.0.1:9000/npm/../../secret";
+        let deps = "http://127.0.0.1:9000/npm/../../secret";
         assert_eq!(
-            at("http://127.0.0.1:9000/npm", outside).unwrap(),
+            at("http://127.0.0.1:9000/npm", deps).unwrap(),
             "http://127.0.0.1:9000/npm/secret"
         );
         assert_eq!(at("http://127.0.0.1:9000/npm", "b-1.0.0.tgz"), None);

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use apps::{Apps, Outside};
+use apps::{Apps, AppsDeps};
 use chrono::TimeDelta;
 use events::Incoming;
 use outbound::{Dialer, Http, Policy, Resolve, Roots};
@@ -154,18 +154,14 @@ struct Working(tokio::task::JoinHandle<()>);
 
 /// Apps whose calls may take so long.
 fn apps_with(kit: &Kit, slots: usize, call_time: Duration) -> Apps {
-    let outside = testkit::kit::apps_outside(kit.local_apps());
+    let deps = testkit::kit::apps_deps(kit.local_apps());
     let limits = Limits {
         call_time,
-        ..outside.sandbox.limits().clone()
+        ..deps.sandbox.limits().clone()
     };
-    let sandbox = Sandbox::new(outside.sandbox.program().clone(), limits);
-    let outside = Outside {
-        sandbox,
-        slots,
-        ..outside
-    };
-    Apps::new(kit.service.clone(), kit.events.clone(), outside)
+    let sandbox = Sandbox::new(deps.sandbox.program().clone(), limits);
+    let deps = AppsDeps { sandbox, slots, ..deps };
+    Apps::new(kit.service.clone(), kit.events.clone(), deps)
 }
 
 impl Working {
@@ -292,11 +288,11 @@ on_both! {
         own.happen("one", 0).await;
         let callers = Arc::new(Callers::default());
         let dialer = Dialer::with_names(Policy::default(), callers.clone());
-        let outside = Outside {
+        let deps = AppsDeps {
             http: Http::new(dialer, &Roots::public()).unwrap(),
-            ..testkit::kit::apps_outside(kit.local_apps())
+            ..testkit::kit::apps_deps(kit.local_apps())
         };
-        let apps = Apps::new(kit.service.clone(), kit.events.clone(), outside);
+        let apps = Apps::new(kit.service.clone(), kit.events.clone(), deps);
         assert!(apps.step().await.unwrap());
         assert_eq!(*callers.0.lock().unwrap(), [own.organization.0.as_u128()]);
     }

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-use apps::{Apps, Outside};
+use apps::{Apps, AppsDeps};
 use chrono::TimeDelta;
 use events::Incoming;
 use sandbox::{Layer, Program, Sandbox, Strictness};
@@ -274,9 +274,9 @@ on_both! {
         let report = r#"{"confined":{"no_new_privileges":"in_force","system_calls":"in_force"}}"#;
         std::fs::write(&script, format!("#!/bin/sh\nread limits\necho '{report}'\n")).unwrap();
         std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
-        let outside = testkit::kit::apps_outside(kit.local_apps());
-        let sandbox = Sandbox::new(Program::new(script), outside.sandbox.limits().clone()).with(Strictness::Strict);
-        let apps = Apps::new(kit.service.clone(), kit.events.clone(), Outside { sandbox, ..outside });
+        let deps = testkit::kit::apps_deps(kit.local_apps());
+        let sandbox = Sandbox::new(Program::new(script), deps.sandbox.limits().clone()).with(Strictness::Strict);
+        let apps = Apps::new(kit.service.clone(), kit.events.clone(), AppsDeps { sandbox, ..deps });
         let stop = CancellationToken::new();
         let work = tokio::spawn({
             let (apps, stop) = (apps.clone(), stop.clone());

@@ -16,7 +16,7 @@ use crate::curl::{self, Call};
 use crate::failure::Failure;
 use crate::page::page;
 use crate::show;
-use crate::visitor::{Account, Asked};
+use crate::visitor::{Account, PageQuery};
 
 pub(super) const HERE: &str = "/account/keys/";
 pub(super) const API: &str = "/api/personal_api_keys/";
@@ -113,7 +113,7 @@ fn reach(key: &Key, names: &HashMap<OrganizationId, String>) -> String {
     shown.collect::<Vec<_>>().join(", ")
 }
 
-async fn list(State(service): State<Service>, account: Account, asked: Asked) -> Result<Response, Failure> {
+async fn list(State(service): State<Service>, account: Account, asked: PageQuery) -> Result<Response, Failure> {
     let organizations = profile::organizations(&service, &account).await?.items;
     let names = organizations
         .into_iter()

@@ -16,7 +16,7 @@ use crate::curl::Call;
 use crate::failure::{Failure, Problems};
 use crate::field::Field;
 use crate::page::{go_to, page_again};
-use crate::visitor::{Account, Asked, Id, Sent};
+use crate::visitor::{Account, Id, PageQuery, Sent};
 
 const HERE: &str = "/account/operators/";
 
@@ -49,7 +49,7 @@ struct OperatorForm {
     email: String,
 }
 
-async fn list(State(service): State<Service>, account: Account, asked: Asked) -> Result<Response, Failure> {
+async fn list(State(service): State<Service>, account: Account, asked: PageQuery) -> Result<Response, Failure> {
     shown(&service, &account, "", &asked.done, &Problems::default()).await
 }
 

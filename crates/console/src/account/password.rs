@@ -16,7 +16,7 @@ use crate::curl::Call;
 use crate::failure::{Failure, Problems};
 use crate::field::Field;
 use crate::page::{go_to, page_again};
-use crate::visitor::{Account, Asked, Sent};
+use crate::visitor::{Account, PageQuery, Sent};
 
 const HERE: &str = "/account/password/";
 
@@ -42,7 +42,7 @@ struct Passwords {
     password: String,
 }
 
-async fn show(State(service): State<Service>, account: Account, asked: Asked) -> Result<Response, Failure> {
+async fn show(State(service): State<Service>, account: Account, asked: PageQuery) -> Result<Response, Failure> {
     password_page(&service, &account, &asked.done, &Problems::default()).await
 }
 

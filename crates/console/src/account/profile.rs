@@ -20,7 +20,7 @@ use crate::failure::{Failure, Problems};
 use crate::field::Field;
 use crate::page::{go_to, page_again};
 use crate::show;
-use crate::visitor::{Account, Asked, Sent};
+use crate::visitor::{Account, PageQuery, Sent};
 
 pub(super) fn routes() -> Router<Console> {
     Router::new().route("/account/", get(show_profile).post(save))
@@ -68,7 +68,7 @@ struct Names {
     last_name: String,
 }
 
-async fn show_profile(State(service): State<Service>, account: Account, asked: Asked) -> Result<Response, Failure> {
+async fn show_profile(State(service): State<Service>, account: Account, asked: PageQuery) -> Result<Response, Failure> {
     let names = Names {
         first_name: account.user.first_name.clone(),
         last_name: account.user.last_name.clone(),
@@ -128,6 +128,8 @@ fn calls(names: &Names) -> [Call; 2] {
 
 pub(super) async fn organizations(service: &Service, account: &Account) -> Result<Page<Seen>, Failure> {
     let credential = Credential::Session(&account.session);
-    let known = service.known::<ReadOrganization>(credential, account.request()).await?;
-    Ok(service.organizations(&known, Window::new(None, None)).await?)
+    let principal = service
+        .principal::<ReadOrganization>(credential, account.request())
+        .await?;
+    Ok(service.organizations(&principal, Window::new(None, None)).await?)
 }

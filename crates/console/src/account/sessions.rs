@@ -14,7 +14,7 @@ use crate::curl::Call;
 use crate::failure::Failure;
 use crate::page::{go_to, page};
 use crate::show;
-use crate::visitor::{Account, Asked, Id};
+use crate::visitor::{Account, Id, PageQuery};
 
 const HERE: &str = "/account/sessions/";
 
@@ -63,7 +63,7 @@ impl Row {
     }
 }
 
-async fn list(State(service): State<Service>, account: Account, asked: Asked) -> Result<Response, Failure> {
+async fn list(State(service): State<Service>, account: Account, asked: PageQuery) -> Result<Response, Failure> {
     let (now, current) = (service.clock().now(), account.person.session);
     let listed = service.sessions(&account.person).await?;
     let mut sessions: Vec<Row> = listed

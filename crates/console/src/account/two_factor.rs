@@ -16,7 +16,7 @@ use crate::curl::Call;
 use crate::failure::{Failure, Problems};
 use crate::field::Field;
 use crate::page::{encoded_text, go_to, page, page_again, with_cookie};
-use crate::visitor::{Account, Asked, Sent};
+use crate::visitor::{Account, PageQuery, Sent};
 
 const HERE: &str = "/account/two-factor/";
 
@@ -82,7 +82,7 @@ struct Code {
     token: String,
 }
 
-async fn show(State(service): State<Service>, account: Account, asked: Asked) -> Result<Response, Failure> {
+async fn show(State(service): State<Service>, account: Account, asked: PageQuery) -> Result<Response, Failure> {
     state_page(&service, &account, &asked.done, &Problems::default()).await
 }
 

@@ -21,7 +21,7 @@ use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::field::Field;
 use crate::page::page_again;
-use crate::paging::{Pages, Place, with_query};
+use crate::paging::{PageNumber, Pages, with_query};
 use crate::show;
 use crate::visitor::InQuery;
 
@@ -46,7 +46,7 @@ struct ActivityPage {
 
 /// The filters, as they stand in the address.
 #[derive(Debug, Default, Deserialize)]
-struct Asked {
+struct ActivityQuery {
     /// An e-mail address, or the user's id.
     #[serde(default)]
     user: String,
@@ -64,7 +64,7 @@ struct Asked {
     page: String,
 }
 
-impl Asked {
+impl ActivityQuery {
     fn filters(&self) -> [(&str, &str); 5] {
         [
             ("user", self.user.trim()),
@@ -83,7 +83,7 @@ impl Asked {
 async fn list(
     State(service): State<Service>,
     inside: Inside<ReadActivity>,
-    InQuery(asked): InQuery<Asked>,
+    InQuery(asked): InQuery<ActivityQuery>,
 ) -> Result<Response, Failure> {
     match filter(&service, &inside, &asked).await {
         Ok(filter) => activity_page(&service, &inside, &asked, &filter).await,
@@ -97,7 +97,11 @@ async fn list(
     }
 }
 
-async fn filter(service: &Service, inside: &Inside<ReadActivity>, asked: &Asked) -> Result<ActivityFilter, Error> {
+async fn filter(
+    service: &Service,
+    inside: &Inside<ReadActivity>,
+    asked: &ActivityQuery,
+) -> Result<ActivityFilter, Error> {
     let text = |text: &str| (!text.trim().is_empty()).then(|| text.trim().to_owned());
     let last_day = start_of_day("before", &asked.before)?;
     Ok(ActivityFilter {
@@ -149,10 +153,10 @@ async fn user_called(service: &Service, inside: &Inside<ReadActivity>, text: &st
 async fn activity_page(
     service: &Service,
     inside: &Inside<ReadActivity>,
-    asked: &Asked,
+    asked: &ActivityQuery,
     filter: &ActivityFilter,
 ) -> Result<Response, Failure> {
-    let place = Place::read(&asked.page);
+    let place = PageNumber::read(&asked.page);
     let found = service.activity(&inside.caller, filter, place.window()).await?;
     let now = service.clock().now();
     let user = shown_user(service, inside, asked, filter).await?;
@@ -170,7 +174,7 @@ async fn activity_page(
 async fn shown_user(
     service: &Service,
     inside: &Inside<ReadActivity>,
-    asked: &Asked,
+    asked: &ActivityQuery,
     filter: &ActivityFilter,
 ) -> Result<String, Failure> {
     let Some(uuid) = filter.user else {
@@ -187,7 +191,7 @@ async fn shown_user(
 fn empty_page(
     service: &Service,
     inside: &Inside<ReadActivity>,
-    asked: &Asked,
+    asked: &ActivityQuery,
     user: &str,
     problems: &Problems,
 ) -> ActivityPage {
@@ -204,7 +208,7 @@ fn empty_page(
         before: field(Field::date("before", "Last day"), &asked.before),
         is_filtered: asked.is_filtered(),
         deeds: Vec::new(),
-        pages: Pages::new("", &[], Place::read(""), 0),
+        pages: Pages::new("", &[], PageNumber::read(""), 0),
         curl: AsCurl::new(service, [call(inside, &ActivityFilter::default())]),
     }
 }

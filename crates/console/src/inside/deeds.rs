@@ -24,9 +24,9 @@ pub(super) const KINDS: [(&str, &str, &str); 11] = [
 ];
 
 pub(super) struct Deed {
-    pub(super) who: String,
+    pub(super) actor: String,
     /// Nobody: the server itself, or its command line.
-    pub(super) who_uuid: Option<UserUuid>,
+    pub(super) actor_uuid: Option<UserUuid>,
     pub(super) is_by_key: bool,
     pub(super) verb: String,
     pub(super) kind: String,
@@ -52,11 +52,11 @@ impl Deed {
         let changes: Vec<Changed> = activity.changes.iter().map(Changed::from).collect();
         let count = i64::try_from(changes.len()).unwrap_or(i64::MAX);
         Self {
-            who: activity
+            actor: activity
                 .user
                 .as_ref()
                 .map_or_else(|| "The server".to_owned(), service::users::User::called),
-            who_uuid: activity.user.as_ref().map(|user| user.uuid),
+            actor_uuid: activity.user.as_ref().map(|user| user.uuid),
             is_by_key: activity.key.is_some(),
             verb: verb(&activity.activity),
             kind: kind(&activity.scope),

@@ -89,8 +89,10 @@ pub(crate) async fn belongings_in(
     window: Window,
 ) -> Result<Page<Belonging>, Failure> {
     let credential = Credential::Session(&account.session);
-    let known = service.known::<ReadOrganization>(credential, account.request()).await?;
-    let seen = service.organizations(&known, window).await?;
+    let principal = service
+        .principal::<ReadOrganization>(credential, account.request())
+        .await?;
+    let seen = service.organizations(&principal, window).await?;
     Ok(seen.map(|seen| Belonging {
         id: seen.organization.id,
         name: seen.organization.name.to_string(),

@@ -16,7 +16,7 @@ use crate::Console;
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::page::{go_to, page, page_again, with_next};
-use crate::paging::{Pages, Place};
+use crate::paging::{PageNumber, Pages};
 use crate::show;
 use crate::visitor::{Id, InQuery};
 
@@ -82,7 +82,7 @@ impl Row {
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Asked {
+struct InvitesQuery {
     #[serde(default)]
     page: String,
     #[serde(default)]
@@ -92,7 +92,7 @@ struct Asked {
 async fn list(
     State(service): State<Service>,
     inside: Inside<ReadInvites>,
-    InQuery(asked): InQuery<Asked>,
+    InQuery(asked): InQuery<InvitesQuery>,
 ) -> Result<Response, Failure> {
     invites_page(&service, &inside, &asked, &Problems::default()).await
 }
@@ -100,10 +100,10 @@ async fn list(
 async fn invites_page<P: Permission>(
     service: &Service,
     inside: &Inside<P>,
-    asked: &Asked,
+    asked: &InvitesQuery,
     problems: &Problems,
 ) -> Result<Response, Failure> {
-    let place = Place::read(&asked.page);
+    let place = PageNumber::read(&asked.page);
     let reader = inside.also::<ReadInvites>(service).await?;
     let invites = service.invites(&reader, place.window()).await?;
     let now = service.clock().now();
@@ -215,5 +215,5 @@ async fn withdraw(
 
 async fn refused(service: &Service, inside: &Inside<WriteInvites>, error: Error) -> Result<Response, Failure> {
     let problems = Problems::try_from(error)?;
-    invites_page(service, inside, &Asked::default(), &problems).await
+    invites_page(service, inside, &InvitesQuery::default(), &problems).await
 }

@@ -22,7 +22,7 @@ use crate::page::{go_to, page_again};
 use crate::paging::with_query;
 use crate::seen::SeenAt;
 use crate::show;
-use crate::visitor::{Asked, Id, Sent};
+use crate::visitor::{Id, PageQuery, Sent};
 
 pub(super) fn routes() -> Router<Console> {
     Router::new()
@@ -66,7 +66,7 @@ async fn show_member(
     State(service): State<Service>,
     inside: Inside<ReadMembers>,
     Id(uuid): Id<UserUuid>,
-    asked: Asked,
+    asked: PageQuery,
 ) -> Result<Response, Failure> {
     let member = service.member(&inside.caller, MemberRef::Uuid(uuid)).await?;
     let chosen = (member.level, SeenAt::of(member.updated_at));

@@ -16,7 +16,7 @@ use crate::Console;
 use crate::curl::{AsCurl, Call};
 use crate::failure::Failure;
 use crate::page::page;
-use crate::paging::{Pages, Place, with_query};
+use crate::paging::{PageNumber, Pages, with_query};
 use crate::show;
 use crate::visitor::InQuery;
 
@@ -63,7 +63,7 @@ impl Row {
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Asked {
+struct MembersQuery {
     #[serde(default)]
     search: String,
     #[serde(default)]
@@ -78,9 +78,9 @@ const LONGEST_SEARCH: usize = 200;
 async fn list(
     State(service): State<Service>,
     inside: Inside<ReadMembers>,
-    InQuery(asked): InQuery<Asked>,
+    InQuery(asked): InQuery<MembersQuery>,
 ) -> Result<Response, Failure> {
-    let place = Place::read(&asked.page);
+    let place = PageNumber::read(&asked.page);
     let search: String = asked.search.trim().chars().take(LONGEST_SEARCH).collect();
     let filter = MemberFilter {
         email: None,

@@ -44,7 +44,7 @@ struct NewPage {
 }
 
 #[derive(Default, Deserialize)]
-struct Typed {
+struct InvitesForm {
     addresses: String,
     level: String,
     #[serde(default)]
@@ -53,7 +53,7 @@ struct Typed {
     send_email: String,
 }
 
-impl Typed {
+impl InvitesForm {
     fn is_mailed(&self) -> bool {
         self.send_email == "yes"
     }
@@ -117,9 +117,9 @@ impl Typed {
 }
 
 async fn ask(State(service): State<Service>, inside: Inside<WriteInvites>) -> Response {
-    let typed = Typed {
+    let typed = InvitesForm {
         send_email: "yes".to_owned(),
-        ..Typed::default()
+        ..InvitesForm::default()
     };
     form(&service, &inside, &typed, &Problems::default())
 }
@@ -127,7 +127,7 @@ async fn ask(State(service): State<Service>, inside: Inside<WriteInvites>) -> Re
 async fn create(
     State(service): State<Service>,
     inside: Inside<WriteInvites>,
-    Sent(typed): Sent<Typed>,
+    Sent(typed): Sent<InvitesForm>,
 ) -> Result<Response, Failure> {
     match invite(&service, &inside, &typed).await {
         Ok(fresh) => {
@@ -149,15 +149,15 @@ async fn create(
     }
 }
 
-async fn invite(service: &Service, inside: &Inside<WriteInvites>, typed: &Typed) -> service::Result<Vec<Fresh>> {
+async fn invite(service: &Service, inside: &Inside<WriteInvites>, typed: &InvitesForm) -> service::Result<Vec<Fresh>> {
     service.create_invites(&inside.caller, &typed.new_invites()?).await
 }
 
-fn bulk(inside: &Inside<WriteInvites>, typed: &Typed) -> Call {
+fn bulk(inside: &Inside<WriteInvites>, typed: &InvitesForm) -> Call {
     Call::post::<WriteInvites>("Invite all of them, or none", inside.api("invites/bulk/")).sending(typed.body())
 }
 
-fn form(service: &Service, inside: &Inside<WriteInvites>, typed: &Typed, problems: &Problems) -> Response {
+fn form(service: &Service, inside: &Inside<WriteInvites>, typed: &InvitesForm, problems: &Problems) -> Response {
     let hint = format!(
         "One to a line, or separated by commas. “Ann Lee <ann@example.com>” works, too. At most {MOST_AT_ONCE} at once. \
          Each invite is good for {}.",

@@ -23,7 +23,7 @@ use crate::Console;
 use crate::curl::{AsCurl, Call};
 use crate::failure::Failure;
 use crate::page::page;
-use crate::visitor::Asked;
+use crate::visitor::PageQuery;
 
 /// As many as fit beside everything else.
 const EXPORTS_SHOWN: i64 = 8;
@@ -166,7 +166,7 @@ fn number(count: usize) -> i64 {
 async fn overview(
     State(service): State<Service>,
     inside: Inside<ReadOrganization>,
-    asked: Asked,
+    asked: PageQuery,
 ) -> Result<Response, Failure> {
     let seen = Seen::read(&service, &inside).await?;
     let now = service.clock().now();

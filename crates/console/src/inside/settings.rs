@@ -21,7 +21,7 @@ use crate::field::Field;
 use crate::page::{go_to, page_again};
 use crate::seen::SeenAt;
 use crate::show;
-use crate::visitor::{Asked, Sent};
+use crate::visitor::{PageQuery, Sent};
 
 pub(super) fn routes() -> Router<Console> {
     Router::new().route("/organizations/{organization}/settings/", get(show_settings).post(save))
@@ -107,7 +107,7 @@ impl Settings {
     }
 }
 
-async fn show_settings(State(service): State<Service>, inside: Inside<ReadOrganization>, asked: Asked) -> Response {
+async fn show_settings(State(service): State<Service>, inside: Inside<ReadOrganization>, asked: PageQuery) -> Response {
     let settings = Settings::of(&inside);
     settings_page(&service, &inside, &settings, &asked.done, &Problems::default())
 }

@@ -14,7 +14,7 @@ use service::{Service, TeamId, Window};
 use super::Inside;
 use super::frame::{Frame, Section};
 use super::sure::{SurePage, is_confirmed, typed_name};
-use super::teams::Typed;
+use super::teams::TeamForm;
 use crate::Console;
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
@@ -22,7 +22,7 @@ use crate::field::Field;
 use crate::page::{go_to, page_again};
 use crate::seen::SeenAt;
 use crate::show;
-use crate::visitor::{Asked, Id, Sent};
+use crate::visitor::{Id, PageQuery, Sent};
 
 pub(super) fn routes() -> Router<Console> {
     Router::new()
@@ -54,10 +54,10 @@ async fn show_team(
     State(service): State<Service>,
     inside: Inside<ReadTeams>,
     Id(id): Id<TeamId>,
-    asked: Asked,
+    asked: PageQuery,
 ) -> Result<Response, Failure> {
     let team = service.team(&inside.caller, id).await?;
-    let typed = Typed {
+    let typed = TeamForm {
         name: team.name.to_string(),
         timezone: team.timezone.clone(),
         seen: SeenAt::of(team.updated_at),
@@ -76,7 +76,7 @@ async fn save(
     State(service): State<Service>,
     inside: Inside<ChangeTeams>,
     Id(id): Id<TeamId>,
-    Sent(typed): Sent<Typed>,
+    Sent(typed): Sent<TeamForm>,
 ) -> Result<Response, Failure> {
     match change(&service, &inside, id, &typed).await {
         Ok(_) => Ok(go_to(&inside.path(&format!("teams/{id}/?done=saved")))),
@@ -88,7 +88,12 @@ async fn save(
     }
 }
 
-async fn change(service: &Service, inside: &Inside<ChangeTeams>, id: TeamId, typed: &Typed) -> service::Result<Team> {
+async fn change(
+    service: &Service,
+    inside: &Inside<ChangeTeams>,
+    id: TeamId,
+    typed: &TeamForm,
+) -> service::Result<Team> {
     let patch = TeamPatch {
         name: Some(super::name(&typed.name)?),
         timezone: Some(typed.timezone.trim().to_owned().into()),
@@ -101,7 +106,7 @@ fn team_page<P: Permission>(
     service: &Service,
     inside: &Inside<P>,
     team: &Team,
-    typed: &Typed,
+    typed: &TeamForm,
     done: &str,
     problems: &Problems,
 ) -> Response {

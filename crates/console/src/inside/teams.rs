@@ -18,7 +18,7 @@ use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::field::Field;
 use crate::page::{go_to, page, page_again};
-use crate::paging::{Pages, Place};
+use crate::paging::{PageNumber, Pages};
 use crate::seen::SeenAt;
 use crate::show;
 use crate::visitor::{InQuery, Sent};
@@ -60,7 +60,7 @@ impl From<&Team> for Row {
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Asked {
+struct TeamsQuery {
     #[serde(default)]
     page: String,
     #[serde(default)]
@@ -70,9 +70,9 @@ struct Asked {
 async fn list(
     State(service): State<Service>,
     inside: Inside<ReadTeams>,
-    InQuery(asked): InQuery<Asked>,
+    InQuery(asked): InQuery<TeamsQuery>,
 ) -> Result<Response, Failure> {
-    let place = Place::read(&asked.page);
+    let place = PageNumber::read(&asked.page);
     let teams = service.teams(&inside.caller, place.window()).await?;
     let call = Call::get::<ReadTeams>("List the teams", inside.api("teams/"));
     Ok(page(&TeamsPage {
@@ -96,7 +96,7 @@ struct NewPage {
 
 /// What a team can be told, as it was typed.
 #[derive(Deserialize)]
-pub(super) struct Typed {
+pub(super) struct TeamForm {
     pub(super) name: String,
     pub(super) timezone: String,
     /// Of a team that is there already.
@@ -104,7 +104,7 @@ pub(super) struct Typed {
     pub(super) seen: SeenAt,
 }
 
-impl Typed {
+impl TeamForm {
     pub(super) fn name_field(&self, problems: &Problems) -> Field {
         let field = Field::text("name", "Name", "off").at_most(64);
         field.holding(self.name.clone()).judged(problems)
@@ -119,7 +119,7 @@ impl Typed {
 }
 
 async fn ask(State(service): State<Service>, inside: Inside<ChangeTeams>) -> Response {
-    let typed = Typed {
+    let typed = TeamForm {
         name: String::new(),
         timezone: "UTC".to_owned(),
         seen: SeenAt::default(),
@@ -130,7 +130,7 @@ async fn ask(State(service): State<Service>, inside: Inside<ChangeTeams>) -> Res
 async fn create(
     State(service): State<Service>,
     inside: Inside<ChangeTeams>,
-    Sent(typed): Sent<Typed>,
+    Sent(typed): Sent<TeamForm>,
 ) -> Result<Response, Failure> {
     match make(&service, &inside, &typed).await {
         Ok(team) => Ok(go_to(&inside.path(&format!("teams/{}/?done=team-created", team.id)))),
@@ -138,7 +138,7 @@ async fn create(
     }
 }
 
-async fn make(service: &Service, inside: &Inside<ChangeTeams>, typed: &Typed) -> service::Result<Team> {
+async fn make(service: &Service, inside: &Inside<ChangeTeams>, typed: &TeamForm) -> service::Result<Team> {
     let new = NewTeam {
         name: super::name(&typed.name)?,
         timezone: Some(typed.timezone.trim().to_owned().into()),
@@ -146,7 +146,7 @@ async fn make(service: &Service, inside: &Inside<ChangeTeams>, typed: &Typed) ->
     service.create_team(&inside.caller, &new).await
 }
 
-fn form(service: &Service, inside: &Inside<ChangeTeams>, typed: &Typed, problems: &Problems) -> Response {
+fn form(service: &Service, inside: &Inside<ChangeTeams>, typed: &TeamForm, problems: &Problems) -> Response {
     let name = if typed.name.is_empty() { "Web" } else { &typed.name };
     let body = json!({ "name": name, "timezone": typed.timezone });
     let call = Call::post::<ChangeTeams>("Create a team", inside.api("teams/")).sending(body);

@@ -1,7 +1,7 @@
 //! An app of others: what runs is what was approved, and what is newer is shown before it is taken.
 
 use service::Name;
-use service::access::Who;
+use service::access::Actor;
 use service::organizations::NewOrganization;
 
 use crate::apps::written;
@@ -21,7 +21,7 @@ async fn a_newer_version_of_an_app_of_others_is_reviewed_and_taken() {
         enforce_2fa: None,
     };
     let mia = kit.person("mia@example.net").await;
-    let other = kit.service.create_organization_for(&Who::system(), &new, &mia).await;
+    let other = kit.service.create_organization_for(&Actor::system(), &new, &mia).await;
     let other = other.unwrap().organization.id.to_string();
     let there = app.replace(&kit.organization.to_string(), &other);
     let mut mia = kit.signed_in("mia@example.net").await;

@@ -1,6 +1,6 @@
 //! Pipeline apps in the browser: written, installed, set up, changed, gone back with, deleted.
 
-use service::access::{Caller, ReadApps, Who};
+use service::access::{Actor, Caller, ReadApps};
 use service::organizations::NewOrganization;
 use service::pipeline::{App, AppConfig, AppLog, AppLogLevel, AppLogSource, Collection};
 use service::{AppId, Level, Name, Window};
@@ -401,7 +401,7 @@ async fn apps_of_others_are_not_found_unless_they_are_for_all() {
     };
     let other = kit
         .service
-        .create_organization_for(&Who::system(), &new, &mia)
+        .create_organization_for(&Actor::system(), &new, &mia)
         .await
         .unwrap();
     let (here, there) = (kit.organization.to_string(), other.organization.id.to_string());

@@ -1,6 +1,6 @@
 use chrono::TimeDelta;
 use events::Incoming;
-use service::access::{Caller, ChangeExports, ReadExports, Who};
+use service::access::{Actor, Caller, ChangeExports, ReadExports};
 use service::batch_exports::{
     Backfill, BackfillWish, Choice, DestinationInput, ExportName, ExportRest, Interval, Job, NewExport, Outcome,
     Progress, Run, RunFilter, RunStatus,
@@ -288,7 +288,7 @@ async fn a_run_under_way_is_followed_until_it_ends() {
         read: 500,
         total: Some(2000),
     };
-    assert!(kit.service.keep_run(&job, &progress).await.unwrap());
+    assert!(kit.service.renew_lease(&job, &progress).await.unwrap());
     let shown = owner.get(&path).await;
     assert_eq!(shown.h1(), "Run of 15 Nov 2026, 09:00 to 10:00");
     assert!(
@@ -403,7 +403,10 @@ async fn another_organization(kit: &Kit) -> service::OrganizationId {
         is_member_join_email_enabled: None,
         enforce_2fa: None,
     };
-    let made = kit.service.create_organization_for(&Who::system(), &new, &owner).await;
+    let made = kit
+        .service
+        .create_organization_for(&Actor::system(), &new, &owner)
+        .await;
     made.expect("the service does it").organization.id
 }
 

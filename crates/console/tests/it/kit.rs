@@ -5,14 +5,14 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use auth::seal::Sealer;
+use auth::encryption::Encryptor;
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Request};
 use http_body_util::BodyExt;
-use identity::{Identity, Outside, Providers};
+use identity::{Identity, IdentityDeps, Providers};
 use outbound::{Dialer, Dns, Http, Policy, Roots};
-use service::access::{Caller, ChangeDomains, ChangeOrganization, Who, WriteInvites};
+use service::access::{Actor, Caller, ChangeDomains, ChangeOrganization, WriteInvites};
 use service::credentials::Credential;
 use service::domains::{DnsLookup, DomainPatch, NewDomain};
 use service::invites::NewInvite;
@@ -104,7 +104,7 @@ impl Kit {
     }
 
     pub(crate) async fn starting_at(clock: Clock, site_url: &str) -> Self {
-        Self::reaching(outside(&[]), clock, site_url, api::Settings::default()).await
+        Self::reaching(deps(&[]), clock, site_url, api::Settings::default()).await
     }
 
     /// One where everybody may ask so often.
@@ -114,34 +114,28 @@ impl Kit {
             ..api::Settings::default()
         };
         let now: Time = "2026-11-15T09:30:00Z".parse().expect("a time");
-        Self::reaching(outside(&[]), Clock::manual(now), "http://127.0.0.1:8000", settings).await
+        Self::reaching(deps(&[]), Clock::manual(now), "http://127.0.0.1:8000", settings).await
     }
 
     /// One that asks this name server.
     pub(crate) async fn asking(server: SocketAddr) -> Self {
         let now: Time = "2026-11-15T09:30:00Z".parse().expect("a time");
         let settings = api::Settings::default();
-        Self::reaching(
-            outside(&[server]),
-            Clock::manual(now),
-            "http://127.0.0.1:8000",
-            settings,
-        )
-        .await
+        Self::reaching(deps(&[server]), Clock::manual(now), "http://127.0.0.1:8000", settings).await
     }
 
-    async fn reaching(outside: Outside, clock: Clock, site_url: &str, settings: api::Settings) -> Self {
+    async fn reaching(deps: IdentityDeps, clock: Clock, site_url: &str, settings: api::Settings) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("console-test-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder for events and apps");
         let database = Database::migrated(Backend::Sqlite).await;
         let store = database.open().await;
-        let sealer = Sealer::new(["a secret that is long enough to seal with"]).expect("a key");
+        let encryptor = Encryptor::new(["a secret that is long enough to encrypt with"]).expect("a key");
         let instance = Instance {
             site_url: site_url.to_owned(),
             providers: vec![Sso::GitHub],
-            ..Instance::plain(sealer)
+            ..Instance::plain(encryptor)
         };
         let service = Service::new(store, clock, RandomSource::System, instance);
         let owner = person(&service, "olga@example.com", "Olga", "Owner").await;
@@ -150,9 +144,9 @@ impl Kit {
             is_member_join_email_enabled: None,
             enforce_2fa: None,
         };
-        let made = service.create_organization_for(&Who::system(), &new, &owner).await;
+        let made = service.create_organization_for(&Actor::system(), &new, &owner).await;
         let organization = made.expect("an organization is made").organization.id;
-        let identity = Identity::new(service.clone(), outside);
+        let identity = Identity::new(service.clone(), deps);
         let exports = exports(&service, &folder);
         let apps = testkit::kit::running(&service, &store_of(&folder), folder.join("apps"));
         let pages = console::router(identity.clone(), exports.clone(), apps.clone());
@@ -194,7 +188,7 @@ impl Kit {
         let user = self.person(email).await;
         let added = self
             .service
-            .add_member(&Who::system(), self.organization, &user, level)
+            .add_member(&Actor::system(), self.organization, &user, level)
             .await;
         added.expect("a member is added");
         user
@@ -301,7 +295,7 @@ impl Kit {
         let seen = DnsLookup::Texts(vec![domain.verification_challenge.clone()]);
         let settled = self
             .service
-            .settle_domain(&Who::system(), self.organization, domain.id, &seen)
+            .settle_domain(&Actor::system(), self.organization, domain.id, &seen)
             .await;
         assert!(settled.expect("the domain is looked at").is_verified());
         domain.id
@@ -316,13 +310,16 @@ async fn person(service: &Service, email: &str, first_name: &str, last_name: &st
         password: Some(PASSWORD.to_owned()),
         is_email_verified: false,
     };
-    service.create_user(&Who::system(), &new).await.expect("a user is made")
+    service
+        .create_user(&Actor::system(), &new)
+        .await
+        .expect("a user is made")
 }
 
 /// Without a name server, nobody is asked.
-fn outside(servers: &[SocketAddr]) -> Outside {
+fn deps(servers: &[SocketAddr]) -> IdentityDeps {
     let http = Http::new(Dialer::new(Policy::default()), &Roots::public());
-    Outside {
+    IdentityDeps {
         http: http.expect("a client"),
         dns: Dns::new(servers).expect("a resolver"),
         mailer: None,
@@ -391,7 +388,7 @@ impl Browser<'_> {
 
 /// Exports that nobody carries out, unless a test does.
 fn exports(service: &Service, folder: &std::path::Path) -> exports::Exports {
-    exports::Exports::new(service.clone(), store_of(folder), testkit::kit::far_sides(), 0)
+    exports::Exports::new(service.clone(), store_of(folder), testkit::kit::exports_deps(), 0)
 }
 
 fn store_of(folder: &std::path::Path) -> events::Events {

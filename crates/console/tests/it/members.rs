@@ -1,5 +1,5 @@
 use chrono::TimeDelta;
-use service::access::Who;
+use service::access::Actor;
 use service::users::NewUser;
 use service::{Email, Level};
 
@@ -28,7 +28,7 @@ async fn sailor(kit: &Kit, number: usize) {
         password: None,
         is_email_verified: false,
     };
-    let who = Who::system();
+    let who = Actor::system();
     let user = kit.service.create_user(&who, &new).await.expect("the service does it");
     let added = kit.service.add_member(&who, kit.organization, &user, Level::Member);
     added.await.expect("the service does it");

@@ -87,7 +87,7 @@ async fn a_member_has_nothing_left_to_do() {
     let kit = Kit::new().await;
     let ann = kit.person("ann@example.org").await;
     let path = format!("/signup/{}/", kit.invite("ann@example.org").await);
-    let who = service::access::Who::system();
+    let who = service::access::Actor::system();
     let added = kit
         .service
         .add_member(&who, kit.organization, &ann, service::Level::Member)

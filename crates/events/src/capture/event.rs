@@ -175,7 +175,7 @@ impl Making<'_> {
         // Set by those who send what happened long ago, by a clock that was right.
         let keeps_clock = properties.get("$ignore_sent_at") == Some(&Value::Bool(true));
         let sent_at = raw.sent_at.as_ref().and_then(time::read).or(self.sent_at);
-        let sighting = time::Sighting {
+        let sighting = time::SenderTime {
             timestamp: raw.timestamp.as_ref().and_then(time::read),
             offset: raw.offset.as_ref().and_then(Value::as_i64),
             sent_at: sent_at.filter(|_| !keeps_clock),

@@ -14,7 +14,7 @@ const MOST_SECONDS: i64 = 100_000_000_000;
 
 /// What a sender knows about the time of an event.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Sighting {
+pub(super) struct SenderTime {
     pub(super) timestamp: Option<Time>,
     /// How many milliseconds ago it happened.
     pub(super) offset: Option<i64>,
@@ -22,7 +22,7 @@ pub(super) struct Sighting {
     pub(super) sent_at: Option<Time>,
 }
 
-impl Sighting {
+impl SenderTime {
     /// The time by our clock; `now` where the sender says nothing that makes sense.
     pub(super) fn by(self, now: Time) -> Time {
         let seen = match (self.timestamp, self.offset) {

@@ -20,22 +20,22 @@ use service::batch_exports::destination::Destination;
 
 pub use files::check_prefix;
 
-use crate::{Deliver, Error, Outside};
+use crate::{Deliver, Error, ExportsDeps};
 
 /// The destination that a configuration describes. Reaches out to nothing yet.
-pub fn open(destination: &Destination, outside: &Outside) -> Result<Box<dyn Deliver>, Error> {
+pub fn open(destination: &Destination, deps: &ExportsDeps) -> Result<Box<dyn Deliver>, Error> {
     match destination {
-        Destination::S3(config) => s3::open(config, outside),
-        Destination::Gcs(config) => gcs::open(config, outside),
-        Destination::AzureBlob(config) => azure_blob::open(config, outside),
-        Destination::File(config) => file::open(config, outside),
-        Destination::Http(config) => http::open(config, outside),
-        Destination::Postgres(config) => postgres::open(config, outside),
-        Destination::Redshift(config) => redshift::open(config, outside),
-        Destination::Snowflake(config) => snowflake::open(config, outside),
-        Destination::BigQuery(config) => bigquery::open(config, outside),
-        Destination::Databricks(config) => databricks::open(config, outside),
-        Destination::ClickHouse(config) => clickhouse::open(config, outside),
-        Destination::NoOp(config) => no_op::open(config, outside),
+        Destination::S3(config) => s3::open(config, deps),
+        Destination::Gcs(config) => gcs::open(config, deps),
+        Destination::AzureBlob(config) => azure_blob::open(config, deps),
+        Destination::File(config) => file::open(config, deps),
+        Destination::Http(config) => http::open(config, deps),
+        Destination::Postgres(config) => postgres::open(config, deps),
+        Destination::Redshift(config) => redshift::open(config, deps),
+        Destination::Snowflake(config) => snowflake::open(config, deps),
+        Destination::BigQuery(config) => bigquery::open(config, deps),
+        Destination::Databricks(config) => databricks::open(config, deps),
+        Destination::ClickHouse(config) => clickhouse::open(config, deps),
+        Destination::NoOp(config) => no_op::open(config, deps),
     }
 }

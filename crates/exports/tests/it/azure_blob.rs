@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use service::batch_exports::destination::Kind;
 use testkit::parts::{AZURE_ACCOUNT, ObjectStore};
 
-use super::files::{StorePeer, open, outside, uuids};
+use super::files::{StorePeer, deps, open, uuids};
 use super::suite::{self, Peer, delivery, events};
 
 fn config(store: &ObjectStore, over: &Value) -> Value {
@@ -39,13 +39,13 @@ async fn the_suite_passes_on_azurite() {
     let left = peer.fetch().files();
     assert!(left.iter().all(|file| !file.contains("hedgerow-test")), "{left:?}");
     let wrong = config(&peer.store, &json!({ "account_key": "d3Jvbmc=" }));
-    let steps = open(Kind::AzureBlob, &wrong, &outside(None)).unwrap().test().await;
+    let steps = open(Kind::AzureBlob, &wrong, &deps(None)).unwrap().test().await;
     // The container is public, for the sake of our reader, so that listing needs no key at all.
     let failed = steps.iter().find(|step| step.verdict == Verdict::Failed).unwrap();
     assert_eq!(failed.name, "write", "{steps:?}");
     assert!(failed.message.contains("check connection_string"), "{}", failed.message);
     let gone = config(&peer.store, &json!({ "container_name": "nowhere" }));
-    let steps = open(Kind::AzureBlob, &gone, &outside(None)).unwrap().test().await;
+    let steps = open(Kind::AzureBlob, &gone, &deps(None)).unwrap().test().await;
     assert!(steps[1].message.contains("\"nowhere\" does not exist"), "{steps:?}");
 }
 

@@ -12,7 +12,7 @@ use testkit::parts::warehouses::{BigQuery, rsa_key};
 
 use crate::by_model::ByModel;
 use crate::suite::{self, Peer};
-use crate::warehouse::{all_passed, failed, first, numbers, open, outside, refusal};
+use crate::warehouse::{all_passed, deps, failed, first, numbers, open, refusal};
 
 struct Project(BigQuery);
 
@@ -29,7 +29,7 @@ fn with(server: &BigQuery, table: &str, change: &Value) -> Box<dyn Deliver> {
     for (key, value) in change.as_object().unwrap() {
         config[key] = value.clone();
     }
-    open(Kind::BigQuery, &config, &outside(&Roots::public())).unwrap()
+    open(Kind::BigQuery, &config, &deps(&Roots::public())).unwrap()
 }
 
 #[async_trait]
@@ -169,7 +169,7 @@ async fn hostile_names_are_refused() {
             "token_uri": "https://127.0.0.1:1/token", "client_email": "", "endpoint_url": "https://127.0.0.1:1",
         });
         config[key] = value.into();
-        open(Kind::BigQuery, &config, &outside(&Roots::public()))
+        open(Kind::BigQuery, &config, &deps(&Roots::public()))
     };
     for (key, value) in [
         ("table_id", "x`; DROP TABLE y"),

@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use exports::{Deliver, Delivery, Error, Outside, Step, Verdict, destinations};
+use exports::{Deliver, Delivery, Error, ExportsDeps, Step, Verdict, destinations};
 use hogql::Model;
 use outbound::{Dialer, Http, Policy, Roots};
 use serde_json::{Value, json};
@@ -16,9 +16,9 @@ use testkit::parts::{ClickHouse, Cut};
 use crate::by_model::ByModel;
 use crate::suite::{self, Peer, delivery, events, ids, sorted};
 
-fn outside(policy: Policy) -> Outside {
+fn deps(policy: Policy) -> ExportsDeps {
     let (dialer, roots) = (Dialer::new(policy), Roots::default());
-    Outside {
+    ExportsDeps {
         http: Http::new(dialer.clone(), &roots).unwrap(),
         dialer,
         roots,
@@ -30,7 +30,7 @@ fn opened(config: &Value) -> Result<Box<dyn Deliver>, Error> {
     let config = json!({ "type": "ClickHouse", "config": config });
     let destination: Destination = serde_json::from_value(config).unwrap();
     let policy = Policy::new(vec!["127.0.0.0/8".parse().unwrap()]);
-    destinations::open(&destination, &outside(policy))
+    destinations::open(&destination, &deps(policy))
 }
 
 fn config(server: &ClickHouse, table: &str) -> Value {
@@ -103,11 +103,11 @@ async fn deliver(destination: &dyn Deliver, delivery: &Delivery) -> Result<(), E
 async fn survives(server: &ClickHouse, table: &str, cut: Cut) {
     let destination = to(server, table);
     let mut tried = 0;
-    for passing in 0.. {
+    for retryable in 0.. {
         let mut delivery = delivery(&*destination, Model::Events, 0);
         delivery.export.0 = uuid::Uuid::from_u128(1000 + u128::from(tried));
         delivery.is_resend = tried > 0;
-        server.cut(passing, cut);
+        server.cut(retryable, cut);
         let broken = deliver(&*destination, &delivery).await;
         if server.is_uncut(cut) {
             broken.unwrap();
@@ -115,8 +115,8 @@ async fn survives(server: &ClickHouse, table: &str, cut: Cut) {
         }
         assert!(!broken.expect_err("it was cut").is_lasting);
         deliver(&*destination, &delivery).await.unwrap();
-        assert_eq!(uuids(server, table), ids(0..100), "{cut:?} {passing}");
-        assert_eq!(leftovers(server), "", "{cut:?} {passing}");
+        assert_eq!(uuids(server, table), ids(0..100), "{cut:?} {retryable}");
+        assert_eq!(leftovers(server), "", "{cut:?} {retryable}");
         tried += 1u32;
     }
     assert!(tried > 6, "a delivery has more statements than {tried}");
@@ -145,13 +145,13 @@ async fn a_resend_of_two_partitions_may_break_off_after_every_statement() {
 async fn a_first_delivery_may_break_off_at_every_statement() {
     let server = ClickHouse::start();
     for cut in [Cut::Before, Cut::After] {
-        for passing in 0.. {
+        for retryable in 0.. {
             server.query("DROP TABLE IF EXISTS first");
             make_partitioned(&server, "first").await;
             server.query("DROP TABLE IF EXISTS hedgerow_ledger");
             let destination = to(&server, "first");
             let delivery = delivery(&*destination, Model::Events, 0);
-            server.cut(passing, cut);
+            server.cut(retryable, cut);
             let broken = deliver(&*destination, &delivery).await;
             if server.is_uncut(cut) {
                 broken.unwrap();
@@ -160,8 +160,8 @@ async fn a_first_delivery_may_break_off_at_every_statement() {
             broken.expect_err("it was cut");
             deliver(&*destination, &delivery).await.unwrap();
             deliver(&*destination, &delivery).await.unwrap();
-            assert_eq!(uuids(&server, "first"), ids(0..100), "{cut:?} {passing}");
-            assert_eq!(leftovers(&server), "", "{cut:?} {passing}");
+            assert_eq!(uuids(&server, "first"), ids(0..100), "{cut:?} {retryable}");
+            assert_eq!(leftovers(&server), "", "{cut:?} {retryable}");
         }
     }
 }

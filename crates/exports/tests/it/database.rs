@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use exports::{Deliver, Outside};
+use exports::{Deliver, ExportsDeps};
 use outbound::{Dialer, Http, Policy, Roots};
 use serde_json::{Value, json};
 use service::batch_exports::destination::{Kind, read};
@@ -12,9 +12,9 @@ use tokio_postgres::{Client, NoTls};
 use url::Url;
 
 /// Ways out that lead to this machine, which trusts these authorities too.
-pub(crate) fn outside(roots: Roots) -> Outside {
+pub(crate) fn deps(roots: Roots) -> ExportsDeps {
     let dialer = Dialer::new(Policy::new(vec!["127.0.0.0/8".parse().unwrap()]));
-    Outside {
+    ExportsDeps {
         http: Http::new(dialer.clone(), &roots).unwrap(),
         dialer,
         roots,
@@ -25,7 +25,7 @@ pub(crate) fn outside(roots: Roots) -> Outside {
 /// The destination that a configuration describes, read as users give it.
 pub(crate) fn destination(kind: Kind, config: &Value, roots: Roots) -> Box<dyn Deliver> {
     let destination = read(kind, config.as_object().unwrap()).unwrap();
-    exports::destinations::open(&destination, &outside(roots)).unwrap()
+    exports::destinations::open(&destination, &deps(roots)).unwrap()
 }
 
 /// A database of a test's own.

@@ -12,7 +12,7 @@ use testkit::parts::warehouses::{Databricks, PASSWORD};
 
 use crate::by_model::ByModel;
 use crate::suite::{self, Peer};
-use crate::warehouse::{all_passed, failed, first, numbers, open, outside, refusal};
+use crate::warehouse::{all_passed, deps, failed, first, numbers, open, refusal};
 
 struct Workspace(Databricks);
 
@@ -29,7 +29,7 @@ fn with(server: &Databricks, table: &str, change: &Value) -> Box<dyn Deliver> {
         config[key] = value.clone();
     }
     let roots = Roots::with_pem(server.ca_pem().as_bytes()).unwrap();
-    open(Kind::Databricks, &config, &outside(&roots)).unwrap()
+    open(Kind::Databricks, &config, &deps(&roots)).unwrap()
 }
 
 fn principal(secret: &str) -> Value {
@@ -182,7 +182,7 @@ async fn hostile_names_are_refused() {
             "table_name": "t", "access_token": "x",
         });
         config[key] = value.into();
-        open(Kind::Databricks, &config, &outside(&Roots::public()))
+        open(Kind::Databricks, &config, &deps(&Roots::public()))
     };
     for (key, value) in [
         ("table_name", "x`; DROP TABLE y"),

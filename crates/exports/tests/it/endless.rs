@@ -9,7 +9,7 @@ use serde_json::json;
 use service::batch_exports::destination::Kind;
 
 use crate::suite;
-use crate::warehouse::{open, outside};
+use crate::warehouse::{deps, open};
 
 /// Answers every request with a body that has no end.
 fn endless() -> String {
@@ -48,7 +48,7 @@ async fn an_endless_answer_is_cut_off_and_tried_again_later() {
         ),
     ];
     for (kind, config) in destinations {
-        let destination = open(kind, &config, &outside(&Roots::public())).unwrap();
+        let destination = open(kind, &config, &deps(&Roots::public())).unwrap();
         let delivery = suite::delivery(&*destination, Model::Events, 0);
         let error = destination.begin(&delivery).await.err().unwrap();
         assert!(

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use service::OrganizationId;
 use service::batch_exports::destination::Kind;
 
-use super::files::{Folder, open, outside, uuids};
+use super::files::{Folder, deps, open, uuids};
 use super::suite::{self, Peer, delivery, events, ids, sorted};
 
 struct FilePeer {
@@ -20,7 +20,7 @@ struct FilePeer {
 #[async_trait]
 impl Peer for FilePeer {
     fn destination(&self) -> Box<dyn Deliver> {
-        open(Kind::File, &self.config, &outside(Some(self.root.path()))).unwrap()
+        open(Kind::File, &self.config, &deps(Some(self.root.path()))).unwrap()
     }
 
     async fn uuids(&self) -> Vec<String> {
@@ -53,9 +53,9 @@ async fn the_suite_passes() {
 #[tokio::test]
 async fn an_attempt_that_made_more_files_leaves_none_of_them() {
     let root = Folder::new();
-    let outside = outside(Some(root.path()));
+    let deps = deps(Some(root.path()));
     let config = json!({ "prefix": "p", "max_file_size_mb": 1 });
-    let destination = open(Kind::File, &config, &outside).unwrap();
+    let destination = open(Kind::File, &config, &deps).unwrap();
     let delivery = delivery(&*destination, Model::Events, 0);
     let name = "2026-11-15T00:00:00+00:00-2026-11-15T01:00:00+00:00";
     // As if a worker had died between its files and its manifest; the last name is not one of ours.
@@ -73,9 +73,9 @@ async fn an_attempt_that_made_more_files_leaves_none_of_them() {
 #[tokio::test]
 async fn a_resend_in_another_format_replaces_the_files() {
     let root = Folder::new();
-    let outside = outside(Some(root.path()));
+    let deps = deps(Some(root.path()));
     for (format, is_resend) in [("JSONLines", false), ("Parquet", true)] {
-        let destination = open(Kind::File, &json!({ "file_format": format }), &outside).unwrap();
+        let destination = open(Kind::File, &json!({ "file_format": format }), &deps).unwrap();
         let mut delivery = delivery(&*destination, Model::Events, 0);
         delivery.is_resend = is_resend;
         let mut upload = destination.begin(&delivery).await.unwrap().unwrap();
@@ -93,8 +93,8 @@ async fn a_resend_in_another_format_replaces_the_files() {
 #[tokio::test]
 async fn another_exports_interval_is_not_touched() {
     let root = Folder::new();
-    let outside = outside(Some(root.path()));
-    let destination = open(Kind::File, &json!({}), &outside).unwrap();
+    let deps = deps(Some(root.path()));
+    let destination = open(Kind::File, &json!({}), &deps).unwrap();
     let mut delivery = delivery(&*destination, Model::Events, 0);
     let mut upload = destination.begin(&delivery).await.unwrap().unwrap();
     upload.write(events(&delivery, 0..10)).await.unwrap();
@@ -118,11 +118,11 @@ async fn another_exports_interval_is_not_touched() {
 #[tokio::test]
 async fn nothing_leaves_the_root() {
     let (root, elsewhere) = (Folder::new(), Folder::new());
-    let outside = outside(Some(root.path()));
+    let deps = deps(Some(root.path()));
     symlink(elsewhere.path(), root.path().join("out")).unwrap();
     symlink(elsewhere.path(), root.path().join(".hedgerow")).unwrap();
     for config in [json!({ "folder": "out" }), json!({ "prefix": "out" }), json!({})] {
-        let destination = open(Kind::File, &config, &outside).unwrap();
+        let destination = open(Kind::File, &config, &deps).unwrap();
         let delivery = delivery(&*destination, Model::Events, 0);
         let refused = match destination.begin(&delivery).await {
             Err(error) => error,
@@ -144,7 +144,7 @@ async fn nothing_leaves_the_root() {
     );
     for hostile in ["../x", "/../x", "a/../../x", "%2e%2e/x", "..\\x", "a\u{1}b"] {
         for key in ["folder", "prefix"] {
-            let refused = open(Kind::File, &json!({ key: hostile }), &outside).err().unwrap();
+            let refused = open(Kind::File, &json!({ key: hostile }), &deps).err().unwrap();
             assert!(refused.is_lasting, "{refused}");
         }
     }
@@ -156,8 +156,8 @@ async fn each_organization_has_a_folder_of_its_own_that_nobody_else_can_read() {
     let [one, other, trapped] = [1, 2, 3].map(|number| OrganizationId(uuid::Uuid::from_u128(number)));
     symlink(elsewhere.path(), root.path().join(trapped.to_string())).unwrap();
     for organization in [one, other, trapped] {
-        let outside = outside(Some(root.path())).of(organization);
-        let destination = open(Kind::File, &json!({ "folder": "same/place" }), &outside).unwrap();
+        let deps = deps(Some(root.path())).of(organization);
+        let destination = open(Kind::File, &json!({ "folder": "same/place" }), &deps).unwrap();
         let delivery = delivery(&*destination, Model::Events, 0);
         let begun = destination.begin(&delivery).await;
         if organization == trapped {
@@ -189,7 +189,7 @@ async fn each_organization_has_a_folder_of_its_own_that_nobody_else_can_read() {
 
 #[tokio::test]
 async fn without_a_root_there_are_no_files() {
-    let refused = open(Kind::File, &json!({}), &outside(None)).err().unwrap();
+    let refused = open(Kind::File, &json!({}), &deps(None)).err().unwrap();
     assert!(refused.is_lasting && refused.sentence.contains("HEDGEROW_EXPORT_ROOT"));
 }
 
@@ -204,7 +204,7 @@ async fn the_test_tries_everything_and_leaves_nothing() {
     let gone = open(
         Kind::File,
         &peer.config,
-        &outside(Some(&peer.root.path().join("gone/acme"))),
+        &deps(Some(&peer.root.path().join("gone/acme"))),
     )
     .unwrap();
     let steps = gone.test().await;

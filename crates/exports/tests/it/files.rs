@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use async_trait::async_trait;
-use exports::{Deliver, Outside, destinations};
+use exports::{Deliver, ExportsDeps, destinations};
 use outbound::{Dialer, Http, Policy, Roots};
 use serde_json::{Map, Value};
 use service::batch_exports::destination::{Kind, read};
@@ -58,10 +58,10 @@ impl Drop for Folder {
 }
 
 /// Only 127.0.0.1 may be reached.
-pub(crate) fn outside(export_root: Option<&Path>) -> Outside {
+pub(crate) fn deps(export_root: Option<&Path>) -> ExportsDeps {
     let dialer = Dialer::new(Policy::new(vec!["127.0.0.1/32".parse().unwrap()]));
     let roots = Roots::public();
-    Outside {
+    ExportsDeps {
         http: Http::new(dialer.clone(), &roots).unwrap(),
         dialer,
         roots,
@@ -70,9 +70,9 @@ pub(crate) fn outside(export_root: Option<&Path>) -> Outside {
 }
 
 /// A destination from the configuration that a user would give.
-pub(crate) fn open(kind: Kind, config: &Value, outside: &Outside) -> Result<Box<dyn Deliver>, exports::Error> {
+pub(crate) fn open(kind: Kind, config: &Value, deps: &ExportsDeps) -> Result<Box<dyn Deliver>, exports::Error> {
     let config: &Map<String, Value> = config.as_object().unwrap();
-    destinations::open(&read(kind, config).unwrap(), outside)
+    destinations::open(&read(kind, config).unwrap(), deps)
 }
 
 /// How `DuckDB` reads the files of a glob, by their format.
@@ -120,7 +120,7 @@ impl StorePeer {
 #[async_trait]
 impl Peer for StorePeer {
     fn destination(&self) -> Box<dyn Deliver> {
-        open(self.kind, &self.config, &outside(None)).unwrap()
+        open(self.kind, &self.config, &deps(None)).unwrap()
     }
 
     async fn uuids(&self) -> Vec<String> {

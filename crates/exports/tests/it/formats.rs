@@ -3,20 +3,20 @@
 use std::fs;
 use std::path::PathBuf;
 
-use exports::Outside;
+use exports::ExportsDeps;
 use exports::verify::verify;
 use hogql::Model;
 use serde_json::{Value, json};
 use service::batch_exports::destination::Kind;
 use testkit::parts::duckdb;
 
-use super::files::{Folder, open, outside, reader};
+use super::files::{Folder, deps, open, reader};
 use super::suite::{delivery, events};
 
 const STEM: &str = "2026-11-15T00:00:00+00:00-2026-11-15T01:00:00+00:00";
 
-async fn deliver(config: &Value, outside: &Outside, rows: u128, step: usize) {
-    let destination = open(Kind::File, config, outside).unwrap();
+async fn deliver(config: &Value, deps: &ExportsDeps, rows: u128, step: usize) {
+    let destination = open(Kind::File, config, deps).unwrap();
     let delivery = delivery(&*destination, Model::Events, 0);
     let mut upload = destination.begin(&delivery).await.unwrap().unwrap();
     for start in (0..rows).step_by(step) {
@@ -61,7 +61,7 @@ async fn is_read_by_duckdb(format: &str, extension: &str, compressions: &[(Value
     for (compression, suffix) in compressions {
         let root = Folder::new();
         let config = json!({ "file_format": format, "compression": compression });
-        deliver(&config, &outside(Some(root.path())), 3000, 700).await;
+        deliver(&config, &deps(Some(root.path())), 3000, 700).await;
         let file = format!("{STEM}.{extension}{suffix}");
         assert_eq!(root.files(), [file.clone(), format!("{STEM}_manifest.json")]);
         let is_parquet = extension == "parquet";
@@ -121,7 +121,7 @@ async fn duckdb_reads_parquet() {
 async fn split(format: &str, extension: &str) {
     let root = Folder::new();
     let config = json!({ "file_format": format, "compression": "zstd", "max_file_size_mb": 1 });
-    deliver(&config, &outside(Some(root.path())), 300_000, 8192).await;
+    deliver(&config, &deps(Some(root.path())), 300_000, 8192).await;
     let report = verify(&root.path().join(format!("{STEM}_manifest.json"))).unwrap();
     assert!(report.problems.is_empty(), "{:?}", report.problems);
     let files = &report.manifest.hedgerow.files;
@@ -170,7 +170,7 @@ async fn the_same_rows_make_the_same_bytes() {
     ] {
         let content = async |step| {
             let root = Folder::new();
-            deliver(&config, &outside(Some(root.path())), 4000, step).await;
+            deliver(&config, &deps(Some(root.path())), 4000, step).await;
             let read = |name: String| {
                 let bytes = fs::read(root.path().join(&name)).unwrap();
                 (name, bytes)

@@ -6,7 +6,7 @@ use serde_json::json;
 use service::batch_exports::destination::Kind;
 use testkit::parts::ObjectStore;
 
-use super::files::{StorePeer, open, outside, uuids};
+use super::files::{StorePeer, deps, open, uuids};
 use super::suite::{self, Peer, delivery, events};
 
 /// A service account's key, made here: the emulator does not look at tokens, but they are signed all the same.
@@ -79,7 +79,7 @@ async fn what_is_missing_is_named() {
         steps[1].message
     );
     peer.config["service_account_key"] = json!("{}");
-    let refused = open(Kind::Gcs, &peer.config, &outside(None)).err().unwrap();
+    let refused = open(Kind::Gcs, &peer.config, &deps(None)).err().unwrap();
     assert!(
         refused.is_lasting && refused.key == Some("service_account_key"),
         "{refused}"

@@ -10,7 +10,7 @@ use service::batch_exports::destination::Kind;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use super::files::{open, outside};
+use super::files::{deps, open};
 use super::suite::delivery;
 
 fn config(endpoint: &str) -> Value {
@@ -42,9 +42,9 @@ async fn peer(first: &'static str, again: &'static str, pause: Duration) -> Sock
 
 /// What becomes of a delivery to it, within a time that leaves room for the few retries.
 async fn refused(address: SocketAddr) -> Error {
-    let mut outside = outside(None);
-    outside.http = outside.http.within(Duration::from_millis(500));
-    let destination = open(Kind::S3, &config(&format!("http://{address}")), &outside).unwrap();
+    let mut deps = deps(None);
+    deps.http = deps.http.within(Duration::from_millis(500));
+    let destination = open(Kind::S3, &config(&format!("http://{address}")), &deps).unwrap();
     let delivery = delivery(&*destination, Model::Events, 0);
     let start = Instant::now();
     let error = destination.begin(&delivery).await.err().unwrap();
@@ -103,11 +103,11 @@ async fn addresses_that_are_not_allowed_are_refused() {
         "ftp://example.com",
         "https://user:pass@example.com",
     ] {
-        let s3 = open(Kind::S3, &config(endpoint), &outside(None));
+        let s3 = open(Kind::S3, &config(endpoint), &deps(None));
         let azure = json!({
             "container_name": "c", "account_name": "a", "account_key": "a2V5", "endpoint_url": endpoint,
         });
-        let azure = open(Kind::AzureBlob, &azure, &outside(None));
+        let azure = open(Kind::AzureBlob, &azure, &deps(None));
         for destination in [s3, azure] {
             let steps = destination.unwrap().test().await;
             assert_eq!(steps[0].verdict, Verdict::Failed, "{endpoint}: {steps:?}");
@@ -117,7 +117,7 @@ async fn addresses_that_are_not_allowed_are_refused() {
             );
         }
         let gcs = json!({ "bucket_name": "b", "service_account_key": service_account, "endpoint_url": endpoint });
-        assert!(open(Kind::Gcs, &gcs, &outside(None)).is_err());
+        assert!(open(Kind::Gcs, &gcs, &deps(None)).is_err());
     }
 }
 
@@ -131,14 +131,14 @@ async fn there_is_no_sign_in_but_by_keys() {
         let config = serde_json::from_value(whole).unwrap();
         let opened = exports::destinations::open(
             &service::batch_exports::destination::Destination::S3(config),
-            &outside(None),
+            &deps(None),
         );
         destination = Some(opened.err().unwrap());
     }
     assert!(destination.unwrap().sentence.contains("are needed"));
     let azure = serde_json::from_value(json!({ "container_name": "c", "account_name": "a" })).unwrap();
     let azure = service::batch_exports::destination::Destination::AzureBlob(azure);
-    let refused = exports::destinations::open(&azure, &outside(None)).err().unwrap();
+    let refused = exports::destinations::open(&azure, &deps(None)).err().unwrap();
     assert!(
         refused.is_lasting && refused.sentence.contains("is needed"),
         "{refused}"
@@ -156,7 +156,7 @@ async fn names_that_would_lead_to_another_host_are_refused() {
     ] {
         let mut config = config("https://example.com");
         config[key] = json!(value);
-        let refused = open(Kind::S3, &config, &outside(None)).err().unwrap();
+        let refused = open(Kind::S3, &config, &deps(None)).err().unwrap();
         assert!(refused.is_lasting, "{refused}");
     }
 }
@@ -234,7 +234,7 @@ async fn no_kind_repeats_what_the_far_side_answered() {
     for status in [302, 400, 403, 404] {
         let address = refusing(status).await;
         for (kind, config) in all_at(address) {
-            let destination = open(kind, &config, &outside(None)).unwrap();
+            let destination = open(kind, &config, &deps(None)).unwrap();
             let steps = destination.test().await;
             assert!(
                 steps.iter().any(|step| step.verdict == Verdict::Failed),

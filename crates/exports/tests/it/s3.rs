@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use service::batch_exports::destination::Kind;
 use testkit::parts::{ObjectStore, S3_KEY, duckdb};
 
-use super::files::{StorePeer, open, outside, reader};
+use super::files::{StorePeer, deps, open, reader};
 use super::suite::{self, Peer, delivery, events};
 
 fn config(store: &ObjectStore, over: &Value) -> Value {
@@ -46,7 +46,7 @@ async fn the_suite_passes_on_seaweedfs() {
     assert!(left.iter().all(|file| !file.contains("hedgerow-test")), "{left:?}");
     // A wrong secret, found by the server itself.
     let wrong = config(&peer.store, &json!({ "aws_secret_access_key": "wrong" }));
-    let destination = open(Kind::S3, &wrong, &outside(None)).unwrap();
+    let destination = open(Kind::S3, &wrong, &deps(None)).unwrap();
     let error = deliver(&*destination, 0..10).await.unwrap_err();
     assert!(
         error.is_lasting && error.sentence.contains("check aws_access_key_id"),
@@ -94,7 +94,7 @@ async fn moto_sees_encryption_and_names_its_errors() {
     for (encryption, key) in [("AES256", Value::Null), ("aws:kms", json!("alias/exports"))] {
         let prefix = encryption.replace(':', "-");
         let over = json!({ "encryption": encryption, "kms_key_id": key, "prefix": prefix });
-        let destination = open(Kind::S3, &config(&store, &over), &outside(None)).unwrap();
+        let destination = open(Kind::S3, &config(&store, &over), &deps(None)).unwrap();
         deliver(&*destination, 0..10).await.unwrap();
         let folder = super::files::Folder::new();
         let facts = store.fetch("exports", folder.path());
@@ -111,7 +111,7 @@ async fn moto_sees_encryption_and_names_its_errors() {
         }
     }
     let gone = config(&store, &json!({ "bucket_name": "nowhere" }));
-    let error = deliver(&*open(Kind::S3, &gone, &outside(None)).unwrap(), 0..10)
+    let error = deliver(&*open(Kind::S3, &gone, &deps(None)).unwrap(), 0..10)
         .await
         .unwrap_err();
     assert!(

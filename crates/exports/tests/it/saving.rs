@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use exports::{Exports, Outside};
+use exports::{Exports, ExportsDeps};
 use outbound::{Dialer, Http, Policy, Resolve, Roots};
 use serde_json::json;
 use service::access::{ChangeExports, Request};
@@ -27,13 +27,13 @@ impl Resolve for Silent {
 on_both! {
     async fn a_silent_name_server_does_not_hold_up_saving(kit: Kit) {
         let dialer = Dialer::with_names(Policy::new(Vec::new()), Arc::new(Silent));
-        let outside = Outside {
+        let deps = ExportsDeps {
             http: Http::new(dialer.clone(), &Roots::public()).unwrap(),
             dialer,
             roots: Roots::public(),
             export_root: None,
         };
-        let exports = Exports::new(kit.service.clone(), kit.events.clone(), outside, 1);
+        let exports = Exports::new(kit.service.clone(), kit.events.clone(), deps, 1);
         let organization = Some(OrganizationRef::Id(kit.organization));
         let credential = Credential::Key(&kit.admin.key);
         let caller = kit.service.allowed::<ChangeExports>(credential, organization, Request::default()).await.unwrap();

@@ -555,7 +555,7 @@ on_both! {
         advance(&kit, TimeDelta::seconds(59));
         assert!(kit.exports.step().await.unwrap(), "within a minute another takes over");
         assert_eq!(delivered(&kit), once([1]));
-        assert!(!kit.service.keep_run(&ghost, &Progress::default()).await.unwrap());
+        assert!(!kit.service.renew_lease(&ghost, &Progress::default()).await.unwrap());
         let late = Outcome::Failed { error: "a ghost's word".to_owned(), is_lasting: true, delivered: Progress::default() };
         assert!(!kit.service.finish_run(&ghost, &late).await.unwrap());
         assert_eq!(export.runs().await[0].2, "Completed");
@@ -642,7 +642,7 @@ on_both! {
         kit.exports.schedule().await.unwrap();
         let job = claim(&kit, WorkerId(Uuid::from_u128(7)), &[], &Rotation::default()).await.unwrap();
         let progress = Progress { records: 0, bytes: 0, read: 700, total: Some(900) };
-        assert!(kit.service.keep_run(&job, &progress).await.unwrap());
+        assert!(kit.service.renew_lease(&job, &progress).await.unwrap());
         let run = export.get("runs/").await["results"][0].clone();
         assert_eq!((run["records_completed"].as_u64(), run["records_read"].as_u64()), (Some(0), Some(700)), "{run}");
         export.post(&format!("runs/{}/cancel/", job.run.id), json!({})).await;
@@ -663,17 +663,17 @@ on_both! {
         // Nobody listens there: it may well be back soon.
         let away = json!({ "host": "127.0.0.1", "port": 9, "user": "u", "password": "p", "database": "d" });
         let away = json!({ "destination": { "type": "Postgres", "config": away } });
-        let passing = Export::new(&kit, away).await;
+        let retryable = Export::new(&kit, away).await;
         capture(&kit, 1).await;
         advance(&kit, TimeDelta::hours(1));
         kit.run_exports().await;
-        assert_eq!(passing.runs().await[0].2, "FailedRetryable");
+        assert_eq!(retryable.runs().await[0].2, "FailedRetryable");
         assert!(!kit.exports.step().await.unwrap(), "not at once");
         advance(&kit, TimeDelta::seconds(6));
         assert!(kit.exports.step().await.unwrap(), "a little later");
-        let error = passing.get("").await["latest_runs"][0]["latest_error"].as_str().unwrap().to_owned();
+        let error = retryable.get("").await["latest_runs"][0]["latest_error"].as_str().unwrap().to_owned();
         assert!(error.contains("check"), "a sentence to act on: {error}");
-        passing.patch(json!({ "paused": true })).await;
+        retryable.patch(json!({ "paused": true })).await;
         let broken = Export::new(&kit, json!({ "destination": { "type": "File", "config": { "folder": "blocked" } } })).await;
         // A file is where the folder should be.
         std::fs::write(export_folder(&kit).join("blocked"), "x").unwrap();
@@ -706,7 +706,7 @@ on_both! {
         let job = claim(&kit, WorkerId(Uuid::from_u128(7)), &[], &Rotation::default()).await.unwrap();
         let path = format!("runs/{}/", job.run.id);
         assert_eq!(export.post(&format!("{path}cancel/"), json!({})).await["status"], "Cancelled");
-        assert!(!kit.service.keep_run(&job, &Progress::default()).await.unwrap(), "its holder learns of it");
+        assert!(!kit.service.renew_lease(&job, &Progress::default()).await.unwrap(), "its holder learns of it");
         let again = kit.post(&kit.admin.key, &format!("{}{path}cancel/", export.path), json!({})).await;
         assert_eq!(again.status, 400);
         export.post(&format!("{path}retry/"), json!({})).await;

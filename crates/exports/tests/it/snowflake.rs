@@ -12,7 +12,7 @@ use testkit::parts::warehouses::{PASSWORD, Snowflake, USER};
 
 use crate::by_model::ByModel;
 use crate::suite::{self, Peer};
-use crate::warehouse::{all_passed, failed, first, numbers, open, outside, refusal};
+use crate::warehouse::{all_passed, deps, failed, first, numbers, open, refusal};
 
 struct Account(Snowflake);
 
@@ -28,7 +28,7 @@ fn with(server: &Snowflake, table: &str, change: &Value) -> Box<dyn Deliver> {
     for (key, value) in change.as_object().unwrap() {
         config[key] = value.clone();
     }
-    open(Kind::Snowflake, &config, &outside(&Roots::public())).unwrap()
+    open(Kind::Snowflake, &config, &deps(&Roots::public())).unwrap()
 }
 
 #[async_trait]
@@ -125,7 +125,7 @@ async fn keys_sign_in_plain_and_encrypted_and_wrong_ones_do_not() {
         config["authentication_type"] = "keypair".into();
         config["private_key"] = key.into();
         config["private_key_passphrase"] = passphrase;
-        open(Kind::Snowflake, &config, &outside(&Roots::public()))
+        open(Kind::Snowflake, &config, &deps(&Roots::public()))
             .err()
             .unwrap()
             .key
@@ -181,14 +181,14 @@ async fn hostile_names_are_quoted_or_refused() {
     for (key, value) in [("table_name", "a\0b"), ("database", ""), ("schema", &*"x".repeat(300))] {
         let mut config = config(&server, "t");
         config[key] = value.into();
-        let error = refusal(open(Kind::Snowflake, &config, &outside(&Roots::public())));
+        let error = refusal(open(Kind::Snowflake, &config, &deps(&Roots::public())));
         assert_eq!((error.is_lasting, error.key), (true, Some(key)), "{error}");
     }
     let account = |account: &str| {
         let mut config = config(&server, "t");
         config["endpoint_url"] = Value::Null;
         config["account"] = account.into();
-        open(Kind::Snowflake, &config, &outside(&Roots::public()))
+        open(Kind::Snowflake, &config, &deps(&Roots::public()))
     };
     for hostile in ["evil.example/x#", "a@b", "", "x:1"] {
         assert!(refusal(account(hostile)).is_lasting);

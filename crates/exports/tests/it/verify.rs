@@ -5,7 +5,7 @@ use hogql::Model;
 use serde_json::{Value, json};
 use service::batch_exports::destination::Kind;
 
-use super::files::{Folder, open, outside};
+use super::files::{Folder, deps, open};
 use super::suite::{delivery, events};
 
 const STEM: &str = "2026-11-15T00:00:00+00:00-2026-11-15T01:00:00+00:00";
@@ -13,9 +13,9 @@ const STEM: &str = "2026-11-15T00:00:00+00:00-2026-11-15T01:00:00+00:00";
 /// Two files of JSON lines and their manifest, as they come with a copy of the folder.
 async fn delivered() -> Folder {
     let root = Folder::new();
-    let outside = outside(Some(root.path()));
+    let deps = deps(Some(root.path()));
     let config = json!({ "prefix": "a/b", "max_file_size_mb": 1 });
-    let destination = open(Kind::File, &config, &outside).unwrap();
+    let destination = open(Kind::File, &config, &deps).unwrap();
     let delivery = delivery(&*destination, Model::Events, 0);
     let mut upload = destination.begin(&delivery).await.unwrap().unwrap();
     upload.write(events(&delivery, 0..5000)).await.unwrap();

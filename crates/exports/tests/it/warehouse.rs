@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use exports::{Deliver, Outside, Step, Verdict};
+use exports::{Deliver, ExportsDeps, Step, Verdict};
 use outbound::{Dialer, Http, Policy, Roots};
 use serde_json::Value;
 use service::batch_exports::destination::{Destination, Kind};
 
 /// The way out to this machine alone.
-pub(crate) fn outside(roots: &Roots) -> Outside {
+pub(crate) fn deps(roots: &Roots) -> ExportsDeps {
     let dialer = Dialer::new(Policy::new(vec!["127.0.0.0/8".parse().unwrap()]));
-    Outside {
+    ExportsDeps {
         http: Http::new(dialer.clone(), roots).unwrap(),
         dialer,
         roots: roots.clone(),
@@ -18,10 +18,10 @@ pub(crate) fn outside(roots: &Roots) -> Outside {
     }
 }
 
-pub(crate) fn open(kind: Kind, config: &Value, outside: &Outside) -> Result<Box<dyn Deliver>, exports::Error> {
+pub(crate) fn open(kind: Kind, config: &Value, deps: &ExportsDeps) -> Result<Box<dyn Deliver>, exports::Error> {
     let destination: Destination =
         serde_json::from_value(serde_json::json!({ "type": kind.name(), "config": config })).unwrap();
-    exports::destinations::open(&destination, outside)
+    exports::destinations::open(&destination, deps)
 }
 
 /// The first column of rows.

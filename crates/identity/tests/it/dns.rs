@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use chrono::TimeDelta;
-use identity::{Identity, Outside};
+use identity::{Identity, IdentityDeps};
 use outbound::{Mailer, Roots};
 use serde_json::json;
 use service::access::{ChangeDomains, Request};
@@ -12,7 +12,7 @@ use service::domains::Domain;
 use service::organizations::OrganizationRef;
 use service::{Instance, RandomSource, Service};
 use testkit::databases::Backend;
-use testkit::kit::{instance, outside};
+use testkit::kit::{deps, instance};
 use testkit::parts::{Dns, SilentDns, Smtp, SmtpOptions};
 use testkit::{Kit, Reply, on_both};
 
@@ -29,16 +29,16 @@ impl Scene {
     async fn new(backend: Backend) -> Self {
         let dns = Dns::start(&[OURS, "example.net"]);
         let smtp = Smtp::start(SmtpOptions::default());
-        let outside = Outside {
+        let deps = IdentityDeps {
             dns: outbound::Dns::new(&[dns.address()]).unwrap(),
             mailer: Some(Mailer::new(&smtp.url(), "hedgerow@example.com", &Roots::public()).unwrap()),
-            ..outside()
+            ..deps()
         };
         let instance = Instance {
             sends_mail: true,
             ..instance()
         };
-        let kit = kit_of(backend, instance, outside).await;
+        let kit = kit_of(backend, instance, deps).await;
         let domain = add(&kit, OURS).await;
         Self { kit, dns, smtp, domain }
     }
@@ -283,12 +283,12 @@ on_both! {
         dns.put_txt(&domain.record, &[&domain.challenge]);
         assert_eq!(scene.verify().await.body["is_verified"], true);
         let silent = SilentDns::start();
-        let outside = Outside {
+        let deps = IdentityDeps {
             dns: outbound::Dns::new(&[silent.address()]).unwrap(),
-            ..outside()
+            ..deps()
         };
         let service = Service::new(kit.database.open().await, kit.service.clock().clone(), RandomSource::System, instance());
-        let deaf = Identity::new(service, outside);
+        let deaf = Identity::new(service, deps);
         for _ in 0..2 {
             kit.service.clock().advance(TimeDelta::days(10));
             assert!(deaf.recheck_domain().await.unwrap());
@@ -320,11 +320,11 @@ on_both! {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_silent_name_server_is_waited_for_five_seconds_and_in_a_dry_run_not_asked() {
     let silent = SilentDns::start();
-    let outside = Outside {
+    let deps = IdentityDeps {
         dns: outbound::Dns::new(&[silent.address()]).unwrap(),
-        ..outside()
+        ..deps()
     };
-    let kit = kit_of(Backend::Sqlite, instance(), outside).await;
+    let kit = kit_of(Backend::Sqlite, instance(), deps).await;
     let domain = add(&kit, OURS).await;
     let start = Instant::now();
     let dry = kit
@@ -350,11 +350,11 @@ async fn a_name_server_that_refuses_or_is_not_there_is_no_failure_of_ours() {
         (dns.address(), "dns_error"),
         (([127, 0, 0, 1], 9).into(), "dns_timeout"),
     ] {
-        let outside = Outside {
+        let deps = IdentityDeps {
             dns: outbound::Dns::new(&[address]).unwrap(),
-            ..outside()
+            ..deps()
         };
-        let kit = kit_of(Backend::Sqlite, instance(), outside).await;
+        let kit = kit_of(Backend::Sqlite, instance(), deps).await;
         let domain = add(&kit, OURS).await;
         let reply = verify(&kit, &domain).await;
         assert_eq!(reply.body["is_verified"], false);

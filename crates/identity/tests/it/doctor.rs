@@ -1,10 +1,10 @@
 //! The doctor, at `POST domains/:id/test/`.
 
 use chrono::TimeDelta;
-use identity::Outside;
+use identity::IdentityDeps;
 use serde_json::{Value, json};
 use testkit::databases::Backend;
-use testkit::kit::{instance, outside};
+use testkit::kit::{deps, instance};
 use testkit::parts::{Dns, OidcProvider, Person, SamlIdp, SamlOptions};
 use testkit::{Kit, on_both};
 
@@ -21,11 +21,11 @@ struct Scene {
 impl Scene {
     async fn new(backend: Backend) -> Self {
         let dns = Dns::start(&[OURS]);
-        let outside = Outside {
+        let deps = IdentityDeps {
             dns: outbound::Dns::new(&[dns.address()]).unwrap(),
-            ..outside()
+            ..deps()
         };
-        let kit = kit_of(backend, instance(), outside).await;
+        let kit = kit_of(backend, instance(), deps).await;
         let domain = add(&kit, OURS).await;
         Self { kit, dns, domain }
     }

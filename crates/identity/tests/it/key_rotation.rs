@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use auth::seal::Sealer;
+use auth::encryption::Encryptor;
 use serde_json::json;
 use service::access::{ReadExports, Request};
 use service::credentials::Credential;
@@ -16,8 +16,11 @@ const NEW: &str = "the next secret key, as long as it has to be";
 
 /// Another replica on the same database, with these keys.
 fn replica(kit: &Kit, keys: &[&str]) -> Service {
-    let sealer = Sealer::new(keys.iter().copied()).unwrap();
-    let instance = Instance { sealer, ..instance() };
+    let encryptor = Encryptor::new(keys.iter().copied()).unwrap();
+    let instance = Instance {
+        encryptor,
+        ..instance()
+    };
     Service::new(
         kit.service.store().clone(),
         kit.service.clock().clone(),

@@ -1,12 +1,12 @@
 //! From the outbox to the mailbox, with a real mail server.
 
 use chrono::TimeDelta;
-use identity::{Identity, Outside};
+use identity::{Identity, IdentityDeps};
 use outbound::{Mailer, Roots};
 use serde_json::{Value, json};
 use service::{Instance, RandomSource, Service};
 use testkit::databases::Backend;
-use testkit::kit::{instance, outside};
+use testkit::kit::{deps, instance};
 use testkit::parts::{Mail, Smtp, SmtpOptions, Tls};
 use testkit::{Kit, Reply, on_both};
 
@@ -75,16 +75,16 @@ fn mailer(smtp: &Smtp, roots: &Roots, query: &str) -> Mailer {
     Mailer::new(&url, "Hedgerow <hedgerow@example.com>", roots).unwrap()
 }
 
-fn outside_with(smtp: &Smtp, query: &str) -> Outside {
+fn outside_with(smtp: &Smtp, query: &str) -> IdentityDeps {
     let is_encrypted = smtp.url().starts_with("smtps") || query.contains("required");
     let roots = if is_encrypted {
         Roots::with_pem(smtp.ca_pem().as_bytes()).unwrap()
     } else {
         Roots::public()
     };
-    Outside {
+    IdentityDeps {
         mailer: Some(mailer(smtp, &roots, query)),
-        ..outside()
+        ..deps()
     }
 }
 
@@ -108,7 +108,7 @@ on_both! {
         let reply = scene.invite(zoe()).await;
         assert_eq!(reply.body["emailing_attempt_made"], false);
         let secret = token(reply.text("/invite_link"));
-        // What waits is sealed.
+        // What waits is encrypted.
         for content in kit.database.column::<Vec<u8>>("SELECT content FROM mail").await {
             let text = String::from_utf8_lossy(&content);
             assert!(!text.contains(&secret) && !text.contains("hgi_") && !text.contains("signup"), "{text}");
@@ -334,12 +334,12 @@ async fn a_password_that_is_wrong_for_now_loses_no_mail() {
     let smtp = Smtp::start(options);
     let roots = Roots::with_pem(smtp.ca_pem().as_bytes()).unwrap();
     let wrong = smtp.url().replace("right", "wrong");
-    let outside = Outside {
+    let deps = IdentityDeps {
         mailer: Some(Mailer::new(&wrong, "hedgerow@example.com", &roots).unwrap()),
-        ..outside()
+        ..deps()
     };
     let scene = Scene {
-        kit: kit_of(Backend::Sqlite, sending(), outside).await,
+        kit: kit_of(Backend::Sqlite, sending(), deps).await,
         smtp,
     };
     scene.invite(zoe()).await;

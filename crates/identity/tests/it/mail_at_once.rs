@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use identity::Outside;
+use identity::IdentityDeps;
 use outbound::{Mailer, Roots};
 use serde_json::{Value, json};
 use service::{Instance, OrganizationId};
 use testkit::databases::Backend;
-use testkit::kit::{instance, outside};
+use testkit::kit::{deps, instance};
 use testkit::{Kit, on_both};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -101,15 +101,15 @@ impl Scene {
             go_on: CancellationToken::new(),
         };
         let url = format!("smtp://127.0.0.1:{}", server.start().await);
-        let outside = Outside {
+        let deps = IdentityDeps {
             mailer: Some(Mailer::new(&url, "hedgerow@example.com", &Roots::public()).unwrap()),
-            ..outside()
+            ..deps()
         };
         let sending = Instance {
             sends_mail: true,
             ..instance()
         };
-        let kit = kit_of(backend, sending, outside).await;
+        let kit = kit_of(backend, sending, deps).await;
         Self { kit, server }
     }
 

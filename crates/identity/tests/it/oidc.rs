@@ -1,12 +1,12 @@
 //! `OpenID` Connect, with a certified provider: as an organization's own, and as the whole instance's.
 
-use identity::{Entered, Outside, Provider, Providers, Target};
+use identity::{Entered, IdentityDeps, Provider, Providers, Target};
 use serde_json::json;
-use service::access::Who;
+use service::access::Actor;
 use service::sso::{Sso, Vouched};
 use service::{Error, Instance, Level, Result};
 use testkit::databases::Backend;
-use testkit::kit::{instance, outside};
+use testkit::kit::{deps, instance};
 use testkit::parts::{OidcOptions, OidcProvider, Person, SamlIdp, SamlOptions};
 use testkit::{Kit, on_both};
 use tokio::task::JoinSet;
@@ -136,11 +136,11 @@ on_both! {
             scene.expect_refused("foreign_address", &known_as("s", address)).await;
         }
         let person = kit.proven("yan@example.com").await;
-        kit.service.add_member(&Who::system(), kit.other, &person.user, Level::Admin).await.unwrap();
+        kit.service.add_member(&Actor::system(), kit.other, &person.user, Level::Admin).await.unwrap();
         scene.expect_refused("belongs_elsewhere", &known_as("y", "yan@example.com")).await;
 
         let person = kit.join("zoe@example.com", Level::Owner).await;
-        kit.service.add_member(&Who::system(), kit.other, &person.user, Level::Owner).await.unwrap();
+        kit.service.add_member(&Actor::system(), kit.other, &person.user, Level::Owner).await.unwrap();
         let session = scene.sign_in(&zoe()).await.unwrap().session;
         let path = format!("/api/organizations/{}/", kit.other);
         assert_eq!(get_as(kit, &session, &path).await.status, 404);
@@ -312,15 +312,15 @@ impl Shared {
             client_secret: provider.client_secret().into(),
             url: Some(provider.issuer().to_owned()),
         };
-        let outside = Outside {
+        let deps = IdentityDeps {
             providers: Providers {
                 google: Some(registered.clone()),
                 gitlab: Some(registered),
                 github: None,
             },
-            ..outside()
+            ..deps()
         };
-        let kit = kit_of(backend, instance, outside).await;
+        let kit = kit_of(backend, instance, deps).await;
         Self { kit, provider }
     }
 
@@ -401,7 +401,7 @@ on_both! {
         let theirs = add_elsewhere(kit, THEIRS).await;
         prove(kit, &theirs).await;
         let person = kit.someone("x@example.org").await;
-        kit.service.add_member(&Who::system(), kit.other, &person.user, Level::Member).await.unwrap();
+        kit.service.add_member(&Actor::system(), kit.other, &person.user, Level::Member).await.unwrap();
         shared.sign_in(Sso::GitLab, &known_as("x", "x@example.org")).await.unwrap();
         // Their owner's address is elsewhere, and a password gets him in.
         set_password(kit, "otto@elsewhere.example", PASSWORD).await;

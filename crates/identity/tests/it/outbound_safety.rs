@@ -2,13 +2,13 @@
 
 use std::net::TcpListener;
 
-use identity::{Identity, Outside, Target};
+use identity::{Identity, IdentityDeps, Target};
 use outbound::{Dialer, Http, Policy, Roots};
 use serde_json::json;
 use service::{RandomSource, Service};
 use testkit::Kit;
 use testkit::databases::Backend;
-use testkit::kit::{instance, outside};
+use testkit::kit::{deps, instance};
 use testkit::parts::{Dns, SamlIdp, SamlOptions};
 
 use crate::scene::{Added, OURS, add, change, kit_of, leaving, prove, rule};
@@ -57,7 +57,7 @@ impl Scene {
         let http = Http::new(Dialer::new(Policy::default()), &Roots::public()).unwrap();
         let server = Dns::start(&[OURS]);
         let dns = outbound::Dns::new(&[server.address()]).unwrap();
-        let kit = kit_of(Backend::Sqlite, instance(), Outside { http, dns, ..outside() }).await;
+        let kit = kit_of(Backend::Sqlite, instance(), IdentityDeps { http, dns, ..deps() }).await;
         let domain = add(&kit, OURS).await;
         prove(&kit, &domain).await;
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
@@ -157,7 +157,7 @@ async fn a_rule_that_was_tightened_holds_for_what_was_stored_before() {
     let service = Service::new(kit.database.open().await, clock, RandomSource::System, instance());
     let mut strict = kit;
     strict.app = api::router(
-        Identity::new(service, Outside { http, ..outside() }),
+        Identity::new(service, IdentityDeps { http, ..deps() }),
         strict.exports.clone(),
         strict.apps.clone(),
         api::Settings::default(),

@@ -2,10 +2,10 @@
 
 use identity::{Entered, Identity};
 use serde_json::json;
-use service::access::Who;
+use service::access::Actor;
 use service::{Level, RandomSource, Result, Service};
 use testkit::databases::Backend;
-use testkit::kit::{instance, outside};
+use testkit::kit::{deps, instance};
 use testkit::parts::{Person, SamlIdp, SamlOptions, Signed, SimpleSamlIdp, SimpleSamlOptions, Visitor};
 use testkit::{Kit, on_both};
 
@@ -89,7 +89,7 @@ async fn finish_in(browser: Option<&str>, identity: &Identity, domain: &Added, r
 async fn replica(kit: &Kit) -> Identity {
     let clock = kit.service.clock().clone();
     let service = Service::new(kit.database.open().await, clock, RandomSource::System, instance());
-    Identity::new(service, outside())
+    Identity::new(service, deps())
 }
 
 on_both! {
@@ -282,7 +282,7 @@ on_both! {
         }
         // Somebody with an address of ours who belongs to the other organization alone.
         let person = kit.proven("yan@example.com").await;
-        let joined = kit.service.add_member(&Who::system(), kit.other, &person.user, Level::Admin).await;
+        let joined = kit.service.add_member(&Actor::system(), kit.other, &person.user, Level::Admin).await;
         joined.unwrap();
         scene.expect_refused("belongs_elsewhere", &Person::new("yan@example.com", "Yan", "Y")).await;
         let path = format!("/api/organizations/{}/", kit.other);
@@ -300,7 +300,7 @@ on_both! {
         // Without another home, signing in is joining again.
         scene.sign_in(&zoe()).await.unwrap();
         assert_eq!(kit.delete(&kit.owner.key, &path).await.status, 204);
-        kit.service.add_member(&Who::system(), kit.other, &entered.user, Level::Member).await.unwrap();
+        kit.service.add_member(&Actor::system(), kit.other, &entered.user, Level::Member).await.unwrap();
         scene.expect_refused("belongs_elsewhere", &zoe()).await;
     }
 
@@ -309,7 +309,7 @@ on_both! {
         // Before the domain was verified, somebody elsewhere took the name, and founded an organization with it.
         let squatter = kit.someone("ceo@example.com").await;
         set_password(kit, "ceo@example.com", "squatted horse battery").await;
-        kit.service.add_member(&Who::system(), kit.other, &squatter.user, Level::Owner).await.unwrap();
+        kit.service.add_member(&Actor::system(), kit.other, &squatter.user, Level::Owner).await.unwrap();
         let ceo = Person::new("ceo@example.com", "Cleo", "Chief");
         let entered = scene.sign_in(&ceo).await.unwrap();
         assert_ne!(entered.user.id, squatter.user.id, "the account is the real person's own");
@@ -335,7 +335,7 @@ on_both! {
         let kit = &scene.kit;
         scene.change(json!({ "jit_provisioning_enabled": false })).await;
         let squatter = kit.someone("ceo@example.com").await;
-        kit.service.add_member(&Who::system(), kit.other, &squatter.user, Level::Member).await.unwrap();
+        kit.service.add_member(&Actor::system(), kit.other, &squatter.user, Level::Member).await.unwrap();
         let ceo = Person::new("ceo@example.com", "Cleo", "Chief");
         scene.expect_refused("jit_not_enabled", &ceo).await;
         let me = kit.get(&squatter.key, "/api/users/@me/").await;
@@ -350,7 +350,7 @@ on_both! {
     async fn a_provider_takes_nothing_from_whoever_is_signed_in(scene: Scene) {
         let kit = &scene.kit;
         let person = kit.someone("yan@example.com").await;
-        kit.service.add_member(&Who::system(), kit.other, &person.user, Level::Owner).await.unwrap();
+        kit.service.add_member(&Actor::system(), kit.other, &person.user, Level::Owner).await.unwrap();
         let departure = identity::Departure { signed_in_as: Some(person.user.id), ..leaving("/") };
         let url = kit.identity.start_saml(scene.domain.id, &departure).await.unwrap();
         let response = scene.idp.answer(url.as_str(), &Person::new("yan@example.com", "Yan", "Y")).response;
@@ -368,7 +368,7 @@ on_both! {
     async fn a_session_reaches_only_the_organization_that_vouched(scene: Scene) {
         let kit = &scene.kit;
         let person = kit.join("zoe@example.com", Level::Owner).await;
-        kit.service.add_member(&Who::system(), kit.other, &person.user, Level::Owner).await.unwrap();
+        kit.service.add_member(&Actor::system(), kit.other, &person.user, Level::Owner).await.unwrap();
         let session = scene.sign_in(&zoe()).await.unwrap().session;
         assert_eq!(get_as(kit, &session, &kit.at("")).await.status, 200);
         for path in ["", "members/", "domains/", "invites/", "activity/"] {

@@ -3,13 +3,13 @@
 use std::fmt::Debug;
 use std::sync::LazyLock;
 
-use identity::{Departure, Outside, cookies};
+use identity::{Departure, IdentityDeps, cookies};
 use serde_json::{Value, json};
-use service::access::{Request, Who};
+use service::access::{Actor, Request};
 use service::domains::DnsLookup;
 use service::{Clock, DomainId, Email, Error, Instance, OrganizationId};
 use testkit::databases::Backend;
-use testkit::kit::{Person as Somebody, Surroundings, instance, outside, with_json};
+use testkit::kit::{Person as Somebody, Surroundings, deps, instance, with_json};
 use testkit::parts::Person;
 use testkit::{Kit, Reply};
 
@@ -22,14 +22,14 @@ pub(crate) const BROWSER: &str = "the secret of one browser";
 
 /// A kit whose clock shows what the far sides' clocks show, until a test moves it.
 pub(crate) async fn kit(backend: Backend) -> Kit {
-    kit_of(backend, instance(), outside()).await
+    kit_of(backend, instance(), deps()).await
 }
 
-pub(crate) async fn kit_of(backend: Backend, instance: Instance, outside: Outside) -> Kit {
+pub(crate) async fn kit_of(backend: Backend, instance: Instance, deps: IdentityDeps) -> Kit {
     let surroundings = Surroundings {
         start: Clock::System.now(),
         instance,
-        outside,
+        deps,
     };
     Kit::of(backend, api::Settings::default(), surroundings).await
 }
@@ -101,7 +101,7 @@ pub(crate) async fn prove(kit: &Kit, domain: &Added) {
     let seen = DnsLookup::Texts(vec![domain.challenge.clone()]);
     let settled = kit
         .service
-        .settle_domain(&Who::system(), domain.organization, domain.id, &seen)
+        .settle_domain(&Actor::system(), domain.organization, domain.id, &seen)
         .await;
     assert!(settled.unwrap().is_verified());
 }
@@ -216,7 +216,7 @@ pub(crate) async fn fresh_key(kit: &Kit, session: &str) -> String {
 
 pub(crate) async fn set_password(kit: &Kit, email: &str, password: &str) {
     let email = service::Email::new(email).unwrap();
-    let set = kit.service.set_password(&Who::system(), &email, password).await;
+    let set = kit.service.set_password(&Actor::system(), &email, password).await;
     set.unwrap();
 }
 

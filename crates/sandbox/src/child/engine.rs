@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::bridge::{self, Bridge, mended};
 use super::natives;
-use super::position::{self, Place};
+use super::position::{self, Location};
 use crate::code::Target;
 use crate::wire::{Kind, Meta};
 use crate::{Capabilities, Code, Failure};
@@ -35,7 +35,7 @@ const OUT_OF_MEMORY: &str = "out of memory";
 /// A failure, and where in the source it happened.
 pub(crate) struct Trouble {
     pub(crate) failure: Failure,
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<Location>,
 }
 
 impl From<Failure> for Trouble {

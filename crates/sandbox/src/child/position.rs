@@ -9,10 +9,10 @@ const LINES_BEFORE: u32 = 1;
 pub(crate) const OURS: &str = "<sandbox>";
 
 /// Where something happened: file, line and column, counted from one.
-pub(crate) type Place = (String, (u32, u32));
+pub(crate) type Location = (String, (u32, u32));
 
 /// A stack in positions of the source, without frames of our own, and the place of its innermost frame.
-pub(crate) fn in_source(code: &Code, stack: &str) -> (String, Option<Place>) {
+pub(crate) fn in_source(code: &Code, stack: &str) -> (String, Option<Location>) {
     let mut first = None;
     let mut lines = Vec::new();
     for frame in stack.lines().filter_map(|line| Frame::parse(line.trim())) {

@@ -110,7 +110,7 @@ async fn copy(backup: &Backup, settings: &Settings, service: &Service, folder: &
         made_by: env!("CARGO_PKG_VERSION").to_owned(),
         made_at: service.clock().now().to_rfc3339(),
         instance: service.instance_uuid().await?,
-        secret_key_id: hex(&service.instance().sealer.id()),
+        secret_key_id: hex(&service.instance().encryptor.id()),
         database: service.store().kind().to_owned(),
         database_file,
         events_file,

@@ -48,7 +48,7 @@ fn check_key(manifest: &Manifest, settings: &Settings) -> anyhow::Result<()> {
         "the secret key is not in the backup: put your copy of secret.key into {}, or give HEDGEROW_SECRET_KEY",
         settings.data_dir.display()
     );
-    let known = secret_key::sealer(settings)?
+    let known = secret_key::encryptor(settings)?
         .ids()
         .any(|id| hex(&id) == manifest.secret_key_id);
     ensure!(

@@ -2,7 +2,7 @@ use std::io::{Write, stdout};
 
 use clap::Subcommand;
 use service::Service;
-use service::access::Who;
+use service::access::Actor;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -25,7 +25,7 @@ impl Command {
                 }
             }
             Self::StopEnforcing { domain } => {
-                let domain = service.stop_enforcing(&Who::system(), &domain).await?;
+                let domain = service.stop_enforcing(&Actor::system(), &domain).await?;
                 writeln!(stdout(), "people on {} may sign in as they like", domain.domain)?;
             }
         }

@@ -16,7 +16,7 @@ use service::{Clock, Instance, RandomSource, Service, Store, Window};
 
 use crate::secret_key as keys_at_hand;
 use crate::settings::Settings;
-use crate::{data_folder, modes, outside};
+use crate::{data_folder, deps, modes};
 
 /// How many rows a list shows unless told otherwise.
 const ROWS: i64 = 1000;
@@ -50,8 +50,8 @@ async fn prepare(settings: &Settings, site_url: String) -> anyhow::Result<Servic
         site_url,
         sends_mail: settings.smtp_url.is_some(),
         invite_days: settings.invite_days,
-        providers: outside::providers(&settings.providers)?.set_up(),
-        sealer: keys_at_hand::sealer(settings)?,
+        providers: deps::providers(&settings.providers)?.set_up(),
+        encryptor: keys_at_hand::encryptor(settings)?,
         hourly_limits: settings.hourly_limits,
     };
     Ok(Service::new(store, Clock::steady(), RandomSource::System, instance))

@@ -2,7 +2,7 @@ use std::io::{Write, stdout};
 
 use anyhow::Context;
 use clap::Subcommand;
-use service::access::Who;
+use service::access::Actor;
 use service::operators::{InstanceOrganizationPatch, Operator};
 use service::organizations::NewOrganization;
 use service::{Level, Name, OrganizationId, Service};
@@ -60,7 +60,7 @@ impl Command {
                     enforce_2fa: None,
                 };
                 let seen = service
-                    .create_organization_for(&Who::system(), &new, &user(&owner).await?)
+                    .create_organization_for(&Actor::system(), &new, &user(&owner).await?)
                     .await?;
                 writeln!(
                     stdout(),
@@ -88,7 +88,7 @@ impl Command {
                 level,
             } => {
                 service
-                    .add_member(&Who::system(), organization, &user(&email).await?, level)
+                    .add_member(&Actor::system(), organization, &user(&email).await?, level)
                     .await?;
                 writeln!(stdout(), "{email} is now {level} of {organization}")?;
             }

@@ -2,7 +2,7 @@ use std::io::{Write, stdout};
 
 use anyhow::Context;
 use clap::Subcommand;
-use service::access::Who;
+use service::access::Actor;
 use service::users::NewUser;
 use service::{Email, Service};
 
@@ -48,7 +48,7 @@ impl Command {
                     // Whoever has the machine says so.
                     is_email_verified: true,
                 };
-                let user = service.create_user(&Who::system(), &new).await?;
+                let user = service.create_user(&Actor::system(), &new).await?;
                 writeln!(stdout(), "created {} ({})", user.email, user.uuid)?;
             }
             Self::List => {
@@ -64,12 +64,14 @@ impl Command {
                 }
             }
             Self::ForgetSecondFactor { email } => {
-                let user = service.forget_second_factor(&Who::system(), &address(&email)?).await?;
+                let user = service
+                    .forget_second_factor(&Actor::system(), &address(&email)?)
+                    .await?;
                 writeln!(stdout(), "{} has no second factor, and no session", user.email)?;
             }
             Self::SetPassword { email, password } => {
                 let user = service
-                    .set_password(&Who::system(), &address(&email)?, &password)
+                    .set_password(&Actor::system(), &address(&email)?, &password)
                     .await?;
                 writeln!(stdout(), "{} has another password, and no session", user.email)?;
             }

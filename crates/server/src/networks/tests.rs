@@ -22,7 +22,7 @@ fn crowded() -> Networks {
     })
 }
 
-fn is_closing(networks: &Networks, place: &Place) -> bool {
+fn is_closing(networks: &Networks, place: &ConnectionPermit) -> bool {
     let open = networks.lock();
     open.closing
         .iter()

@@ -94,7 +94,7 @@ pub(crate) struct Settings {
     #[arg(long, global = true, env = "HEDGEROW_APPS_URL", value_name = "URL", value_parser = values::web_url)]
     pub(crate) apps_url: Option<Url>,
 
-    /// What secrets in the database are sealed with: at least 32 characters. Made and kept in the data folder unless
+    /// What secrets in the database are encrypted with: at least 32 characters. Made and kept in the data folder unless
     /// given; several replicas need the same. To replace it, give the new one and the old one, with a comma between.
     #[arg(
         long,

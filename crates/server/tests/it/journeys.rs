@@ -15,7 +15,7 @@ const DOMAIN: &str = "acme.test";
 const PASSWORD: &str = "the password of the owner";
 
 /// A server with everything around it that people meet on their way in.
-struct Place {
+struct Journey {
     server: Server,
     smtp: Smtp,
     dns: Dns,
@@ -23,7 +23,7 @@ struct Place {
     _home: Home,
 }
 
-impl Place {
+impl Journey {
     fn new(backend: Backend) -> Self {
         let home = Home::new(backend);
         let (smtp, dns) = (Smtp::start(SmtpOptions::default()), Dns::start(&[DOMAIN]));
@@ -118,7 +118,7 @@ fn text<'a>(value: &'a Value, field: &str) -> &'a str {
 
 #[test]
 fn an_invited_person_accepts_and_signs_in_with_an_authenticator() {
-    let place = Place::new(Backend::Sqlite);
+    let place = Journey::new(Backend::Sqlite);
     let email = "ann@elsewhere.test";
     let invited = place.post(
         "invites/",
@@ -138,7 +138,7 @@ fn an_invited_person_accepts_and_signs_in_with_an_authenticator() {
 
 #[test]
 fn a_company_signs_in_with_saml() {
-    let place = Place::new(Backend::Sqlite);
+    let place = Journey::new(Backend::Sqlite);
     let domain = place.proven_domain();
     let idp = SamlIdp::start(SamlOptions {
         audience: Some(text(&domain, "saml_sp_entity_id").to_owned()),
@@ -173,7 +173,7 @@ fn a_company_signs_in_with_saml() {
 
 #[test]
 fn a_company_signs_in_with_openid_connect() {
-    let place = Place::new(Backend::Postgres);
+    let place = Journey::new(Backend::Postgres);
     let domain = place.proven_domain();
     let provider = OidcProvider::start(text(&domain, "oidc_redirect_url"));
     let path = format!("domains/{}/", text(&domain, "id"));

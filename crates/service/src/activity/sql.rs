@@ -5,7 +5,7 @@ use sqlx::QueryBuilder;
 use sqlx::types::Json;
 
 use super::{Activity, ActivityFilter, Change, Entry};
-use crate::access::Who;
+use crate::access::Actor;
 use crate::clock::Time;
 use crate::db::{Connection, Session, WriteTx, answered};
 use crate::error::Result;
@@ -13,7 +13,7 @@ use crate::id::{ActivityId, KeyId, OrganizationId, TeamId, UserId};
 use crate::page::{self, Page, Window};
 use crate::users;
 
-pub(crate) async fn record(db: &mut WriteTx, who: &Who, entries: &[Entry]) -> Result<()> {
+pub(crate) async fn record(db: &mut WriteTx, actor: &Actor, entries: &[Entry]) -> Result<()> {
     const SQL: &str = "INSERT INTO activity \
         (id, organization_id, team_id, user_id, key_id, scope, item_id, activity, name, changes, request_id, created_at) ";
     let now = db.now;
@@ -25,14 +25,14 @@ pub(crate) async fn record(db: &mut WriteTx, who: &Who, entries: &[Entry]) -> Re
                 row.push_bind(*id)
                     .push_bind(entry.organization.unwrap_or(OrganizationId::NONE))
                     .push_bind(entry.team)
-                    .push_bind(who.user)
-                    .push_bind(who.key);
+                    .push_bind(actor.user)
+                    .push_bind(actor.key);
                 row.push_bind(entry.scope)
                     .push_bind(&entry.item)
                     .push_bind(entry.activity)
                     .push_bind(&entry.name);
                 row.push_bind(Json(&entry.changes))
-                    .push_bind(&*who.request.id)
+                    .push_bind(&*actor.request.id)
                     .push_bind(now);
             });
             query.build().execute($conn).await?;
@@ -42,7 +42,7 @@ pub(crate) async fn record(db: &mut WriteTx, who: &Who, entries: &[Entry]) -> Re
         return Ok(());
     }
     // What the server does by itself is never refused.
-    if let Some(user) = who.user {
+    if let Some(user) = actor.user {
         db.budget.take(user, entries)?;
     }
     match db.connection() {

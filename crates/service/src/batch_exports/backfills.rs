@@ -138,7 +138,7 @@ impl Service {
         let seen = cases::lock(&mut db, caller, id, &crate::no_precondition).await?;
         let range = range(&seen.export, wish, earliest, db.now)?;
         let (backfill, entry) = begin(&mut db, &seen.export, range).await?;
-        db.commit(&caller.who, &[entry]).await?;
+        db.commit(&caller.actor, &[entry]).await?;
         Ok((seen, backfill))
     }
 
@@ -206,7 +206,7 @@ impl Service {
         backfill.end_with(BackfillStatus::Cancelled, now);
         sql::backfills::save(&mut db, &backfill).await?;
         let entry = Entry::happened(&backfill, "cancelled");
-        db.commit(&caller.who, &[entry]).await?;
+        db.commit(&caller.actor, &[entry]).await?;
         Ok(backfill)
     }
 }

@@ -85,7 +85,7 @@ impl Service {
         };
         self.apply(&db, &mut export, &whole)?;
         sql::exports::insert(&mut db, &export).await?;
-        db.commit(&caller.who, &[Entry::created(&export)]).await?;
+        db.commit(&caller.actor, &[Entry::created(&export)]).await?;
         Ok(ExportSeen {
             export,
             latest_runs: Vec::new(),
@@ -109,7 +109,7 @@ impl Service {
         };
         export.updated_at = db.now;
         sql::exports::save(&mut db, &export).await?;
-        db.commit(&caller.who, &[entry]).await?;
+        db.commit(&caller.actor, &[entry]).await?;
         Ok(ExportSeen { export, ..before })
     }
 
@@ -122,8 +122,8 @@ impl Service {
     ) -> Result<BatchExport> {
         let mut export = find(&mut self.core.store.read().await?, caller, id).await?;
         let instance = &self.core.instance;
-        let seal = |place: &str, plain: &[u8]| instance.sealer.seal(place, plain, self.core.chance.bytes());
-        export.change(patch, self.core.clock.now(), instance, &seal)?;
+        let encrypt = |place: &str, plain: &[u8]| instance.encryptor.encrypt(place, plain, self.core.random.bytes());
+        export.change(patch, self.core.clock.now(), instance, &encrypt)?;
         Ok(export)
     }
 
@@ -137,13 +137,13 @@ impl Service {
         let seen = lock(&mut db, caller, id, precondition).await?;
         // Runs go with it: whoever carries one out finds that it no longer holds it, and takes back what it sent.
         sql::exports::delete(&mut db, &seen.export).await?;
-        db.commit(&caller.who, &[Entry::deleted(&seen.export)]).await
+        db.commit(&caller.actor, &[Entry::deleted(&seen.export)]).await
     }
 
     fn apply(&self, db: &WriteTx, export: &mut BatchExport, patch: &ExportPatch) -> Result<()> {
         let instance = &self.core.instance;
-        let seal = |place: &str, plain: &[u8]| db.seal(&instance.sealer, place, plain);
-        export.change(patch, db.now, instance, &seal)
+        let encrypt = |place: &str, plain: &[u8]| db.encrypt(&instance.encryptor, place, plain);
+        export.change(patch, db.now, instance, &encrypt)
     }
 }
 

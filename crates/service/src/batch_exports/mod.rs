@@ -57,7 +57,7 @@ pub struct BatchExport {
     /// What may be shown of it.
     #[serde(rename = "destination_config")]
     pub config: Map<String, Value>,
-    /// The rest, sealed. A change of it is recorded; what it is, is not.
+    /// The rest, encrypted. A change of it is recorded; what it is, is not.
     #[serde(rename = "destination_secrets")]
     pub(crate) secrets: Option<Vec<u8>>,
     pub paused: bool,
@@ -93,7 +93,7 @@ pub struct DestinationInput {
     /// `ClickHouse`, `NoOp`, however it is capitalized.
     #[serde(rename = "type")]
     pub kind: Option<String>,
-    /// What the destination must be told. Secrets are kept sealed and never shown; in a change they may be left out.
+    /// What the destination must be told. Secrets are stored encrypted and never shown; in a change they may be left out.
     pub config: Option<Map<String, Value>>,
 }
 
@@ -171,10 +171,10 @@ impl BatchExport {
     }
 
     fn open_secrets(&self, instance: &Instance) -> Result<Map<String, Value>> {
-        let Some(sealed) = &self.secrets else {
+        let Some(encrypted) = &self.secrets else {
             return Ok(Map::new());
         };
-        let plain = instance.sealer.open(&self.secret_place(), sealed)?;
+        let plain = instance.encryptor.decrypt(&self.secret_place(), encrypted)?;
         Ok(serde_json::from_slice(&plain).unwrap_or_default())
     }
 

@@ -50,7 +50,7 @@ impl Service {
         if backfill && let Some(range) = missed(&mut db, &before.export, now).await? {
             entries.push(backfills::begin(&mut db, &export, range).await?.1);
         }
-        db.commit(&caller.who, &entries).await?;
+        db.commit(&caller.actor, &entries).await?;
         Ok(ExportSeen { export, ..before })
     }
 }

@@ -12,15 +12,21 @@ use crate::Instance;
 use crate::clock::Time;
 use crate::error::{Error, Result};
 
-/// Seals a secret for the place it is kept in.
-pub(super) type Seal<'a> = &'a dyn Fn(&str, &[u8]) -> Vec<u8>;
+/// Encrypts a secret for the place it is kept in.
+pub(super) type Encrypt<'a> = &'a dyn Fn(&str, &[u8]) -> Vec<u8>;
 
 /// Far enough from where times end that every interval has a next one, and all are written alike.
 const YEARS: RangeInclusive<i32> = 1970..=9000;
 
 impl BatchExport {
     /// Applies a change and makes sure that the whole still makes sense.
-    pub(super) fn change(&mut self, patch: &ExportPatch, now: Time, instance: &Instance, seal: Seal<'_>) -> Result<()> {
+    pub(super) fn change(
+        &mut self,
+        patch: &ExportPatch,
+        now: Time,
+        instance: &Instance,
+        encrypt: Encrypt<'_>,
+    ) -> Result<()> {
         let ExportPatch {
             name,
             destination,
@@ -48,7 +54,7 @@ impl BatchExport {
             self.hogql_query.clone_from(query);
         }
         if let Some(input) = destination {
-            self.go_to(input, instance, seal)?;
+            self.go_to(input, instance, encrypt)?;
         }
         self.set_paused(rest.paused.unwrap_or(self.paused), now);
         if let Some(last_paused_at) = rest.last_paused_at {
@@ -61,7 +67,7 @@ impl BatchExport {
 
     /// Takes over another destination, or another configuration of the same kind. Secrets that are left out stay, unless
     /// the place has changed: whoever may change where data goes must not be able to send old secrets there.
-    fn go_to(&mut self, input: &DestinationInput, instance: &Instance, seal: Seal<'_>) -> Result<()> {
+    fn go_to(&mut self, input: &DestinationInput, instance: &Instance, encrypt: Encrypt<'_>) -> Result<()> {
         let kind = input.named_kind()?.unwrap_or(self.kind);
         let given = input.config.clone().unwrap_or_default();
         let old_secrets = self.open_secrets(instance)?;
@@ -76,7 +82,7 @@ impl BatchExport {
         let (config, secrets) = destination::split(kind, config);
         if secrets != old_secrets {
             let plain = serde_json::to_vec(&secrets).expect("a map of JSON is JSON");
-            self.secrets = (!secrets.is_empty()).then(|| seal(&self.secret_place(), &plain));
+            self.secrets = (!secrets.is_empty()).then(|| encrypt(&self.secret_place(), &plain));
         }
         (self.kind, self.config) = (kind, config);
         Ok(())

@@ -255,7 +255,7 @@ impl Service {
         sql::runs::save(&mut db, run).await?;
         logs::write(&mut db, run, Level::Info, &format!("The run was {deed}.")).await?;
         let entry = Entry::happened(&*run, deed);
-        db.commit(&caller.who, &[entry]).await?;
+        db.commit(&caller.actor, &[entry]).await?;
         Ok(run.clone())
     }
 }

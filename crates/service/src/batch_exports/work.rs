@@ -6,7 +6,7 @@ use super::logs::{self, Level as LogLevel};
 use super::runs::{Run, RunStatus};
 use super::{BatchExport, sql};
 use crate::Service;
-use crate::access::Who;
+use crate::access::Actor;
 use crate::activity::Entry;
 use crate::db::WriteTx;
 use crate::error::Result;
@@ -153,7 +153,7 @@ impl Service {
     }
 
     /// A sign of life. False: the run is no longer held, and must be let go.
-    pub async fn keep_run(&self, job: &Job, progress: &Progress) -> Result<bool> {
+    pub async fn renew_lease(&self, job: &Job, progress: &Progress) -> Result<bool> {
         let mut db = self.write().await?;
         let until = db.now + LEASE;
         let is_held = sql::runs::keep(&mut db, job.run.id, job.worker, job.attempt, until, progress).await?;
@@ -194,7 +194,7 @@ impl Service {
         let (level, message) = tell(&run, outcome);
         logs::write(&mut db, &run, level, &message).await?;
         let entries = self.count_failures(&mut db, &mut export, &run).await?;
-        db.commit(&Who::system(), &entries).await?;
+        db.commit(&Actor::system(), &entries).await?;
         Ok(true)
     }
 

@@ -51,12 +51,12 @@ impl Writer {
     }
 
     /// Waits for the turn and begins it.
-    pub(super) async fn turn(&self) -> Result<Turn> {
+    pub(super) async fn turn(&self) -> Result<WriteGuard> {
         let (mut place, state) = self.lock().await?;
         place.restart();
         let writer = self.clone();
         // From here on, whatever happens is undone unless it is committed: also a beginning that is abandoned.
-        let mut turn = Turn(Some(Held { writer, state, place }));
+        let mut turn = WriteGuard(Some(Held { writer, state, place }));
         if let Some(held) = &mut turn.0 {
             // The first turn of a transaction is undone by undoing the whole.
             let is_first = held.state.open.is_none();
@@ -100,7 +100,7 @@ impl Writer {
 
 /// The right to write, from when it is one's turn until it is committed or dropped.
 #[derive(Debug)]
-pub(crate) struct Turn(Option<Held>);
+pub(crate) struct WriteGuard(Option<Held>);
 
 #[derive(Debug)]
 struct Held {
@@ -109,7 +109,7 @@ struct Held {
     place: Permit,
 }
 
-impl Turn {
+impl WriteGuard {
     /// Ends the turn, and returns when what it did is on the disk.
     pub(super) async fn commit(mut self) -> Result<()> {
         let Some(held) = self.0.take() else { return Ok(()) };
@@ -145,7 +145,7 @@ impl Held {
 }
 
 /// Abandoned: the next turn begins where this one did.
-impl Drop for Turn {
+impl Drop for WriteGuard {
     fn drop(&mut self) {
         let Some(mut held) = self.0.take() else { return };
         tokio::spawn(async move {
@@ -160,7 +160,7 @@ impl Drop for Turn {
     }
 }
 
-impl Deref for Turn {
+impl Deref for WriteGuard {
     type Target = SqliteConnection;
 
     fn deref(&self) -> &SqliteConnection {
@@ -168,7 +168,7 @@ impl Deref for Turn {
     }
 }
 
-impl DerefMut for Turn {
+impl DerefMut for WriteGuard {
     fn deref_mut(&mut self) -> &mut SqliteConnection {
         &mut self.0.as_mut().expect("a turn is held until it ends").state.connection
     }

@@ -2,7 +2,7 @@ use auth::saml::IdentityProvider;
 
 use super::verification::{AWAITED, GRACE, Outcome, RECHECK, WAITING};
 use super::{DnsLookup, Domain, DomainPatch, Finding, NewDomain, name, sql};
-use crate::access::{Caller, ChangeDomains, ReadDomains, Who};
+use crate::access::{Actor, Caller, ChangeDomains, ReadDomains};
 use crate::activity::Entry;
 use crate::db::WriteTx;
 use crate::error::{Error, Invalid, Result};
@@ -36,7 +36,7 @@ impl Service {
         let mut domain = fresh(&db, caller.organization, name);
         domain.change(&new.settings, &db, &self.core.instance)?;
         sql::insert(&mut db, &domain).await?;
-        db.commit(&caller.who, &[Entry::created(&domain)]).await?;
+        db.commit(&caller.actor, &[Entry::created(&domain)]).await?;
         Ok(domain)
     }
 
@@ -57,7 +57,7 @@ impl Service {
         };
         self.put_into_effect(&mut db, &before, &mut domain, caller.level)
             .await?;
-        db.commit(&caller.who, &[entry]).await?;
+        db.commit(&caller.actor, &[entry]).await?;
         Ok(domain)
     }
 
@@ -83,7 +83,7 @@ impl Service {
         let entries: Vec<Entry> = Entry::updated(&before, &domain).into_iter().collect();
         self.put_into_effect(&mut db, &before, &mut domain, caller.level)
             .await?;
-        db.commit(&caller.who, &entries).await?;
+        db.commit(&caller.actor, &entries).await?;
         Ok(domain)
     }
 
@@ -111,21 +111,21 @@ impl Service {
         let domain = lock(&mut db, caller.organization, id, precondition).await?;
         sql::delete(&mut db, &domain).await?;
         sso::forget_domain(&mut db, id).await?;
-        db.commit(&caller.who, &[Entry::deleted(&domain)]).await
+        db.commit(&caller.actor, &[Entry::deleted(&domain)]).await
     }
 
     /// Decides on what was seen in DNS. Of two organizations that prove one domain at once, one wins.
     pub async fn settle_domain(
         &self,
-        who: &Who,
+        actor: &Actor,
         organization: OrganizationId,
         id: DomainId,
-        sighting: &DnsLookup,
+        lookup: &DnsLookup,
     ) -> Result<Domain> {
-        match self.try_to_settle(who, organization, id, sighting).await {
+        match self.try_to_settle(actor, organization, id, lookup).await {
             // Somebody else was faster by the blink of an eye: now they are there to be seen.
             Err(Error::Database(sqlx::Error::Database(cause))) if cause.is_unique_violation() => {
-                self.try_to_settle(who, organization, id, sighting).await
+                self.try_to_settle(actor, organization, id, lookup).await
             }
             settled => settled,
         }
@@ -133,29 +133,29 @@ impl Service {
 
     async fn try_to_settle(
         &self,
-        who: &Who,
+        actor: &Actor,
         organization: OrganizationId,
         id: DomainId,
-        sighting: &DnsLookup,
+        lookup: &DnsLookup,
     ) -> Result<Domain> {
         let mut db = self.write().await?;
         let before = lock(&mut db, organization, id, &crate::no_precondition).await?;
         let mut domain = before.clone();
         let mut entries = Vec::new();
-        if sighting.shows(&domain.verification_challenge) && !domain.is_verified() {
+        if lookup.shows(&domain.verification_challenge) && !domain.is_verified() {
             match sql::holder(&mut db, &domain.domain).await? {
-                Some(holder) if sighting.shows(&holder.verification_challenge) => {
+                Some(holder) if lookup.shows(&holder.verification_challenge) => {
                     domain.verification_error = Some(sqlx::types::Json(taken(&domain)));
                     domain.checked_at = Some(db.now);
                     sql::save(&mut db, &domain).await?;
-                    db.commit(who, &[]).await?;
+                    db.commit(actor, &[]).await?;
                     return Ok(domain);
                 }
                 Some(holder) => entries.push(self.unseat(&mut db, holder).await?),
                 None => {}
             }
         }
-        let outcome = domain.see(sighting, db.now);
+        let outcome = domain.see(lookup, db.now);
         if outcome == Outcome::Proven && !before.is_verified() {
             self.drop_what_would_lock_out(&mut db, &mut domain).await?;
             end_other_ways(&mut db, &before, &domain).await?;
@@ -163,7 +163,7 @@ impl Service {
         self.tell_owners(&mut db, &domain, &outcome).await?;
         entries.extend(Entry::updated(&before, &domain));
         sql::save(&mut db, &domain).await?;
-        db.commit(who, &entries).await?;
+        db.commit(actor, &entries).await?;
         Ok(domain)
     }
 
@@ -217,7 +217,7 @@ impl Service {
     }
 
     /// Lets people sign in as they like again, for whoever runs the machine: the last way out.
-    pub async fn stop_enforcing(&self, who: &Who, name: &str) -> Result<Domain> {
+    pub async fn stop_enforcing(&self, actor: &Actor, name: &str) -> Result<Domain> {
         let mut db = self.write().await?;
         let holder = sql::holder(&mut db, &name::normalize(name)?).await?;
         let holder = holder.ok_or(Error::NotFound("verified domain"))?;
@@ -229,7 +229,7 @@ impl Service {
         };
         domain.updated_at = db.now;
         sql::save(&mut db, &domain).await?;
-        db.commit(who, &[entry]).await?;
+        db.commit(actor, &[entry]).await?;
         Ok(domain)
     }
 
@@ -310,7 +310,7 @@ fn fresh(db: &WriteTx, organization: OrganizationId, domain: String) -> Domain {
         id: DomainId(db.uuid()),
         organization_id: organization,
         domain,
-        verification_challenge: auth::key::new_token("", db.chance.bytes()),
+        verification_challenge: auth::key::new_token("", db.random.bytes()),
         verified_at: None,
         checked_at: None,
         lost_at: None,

@@ -49,7 +49,7 @@ pub struct Domain {
     pub saml_idp_initiated: bool,
     pub oidc_issuer: String,
     pub oidc_client_id: String,
-    /// Sealed.
+    /// Encrypted.
     pub oidc_client_secret: Option<Vec<u8>>,
     pub created_at: Time,
     pub updated_at: Time,
@@ -96,7 +96,7 @@ pub struct DomainPatch {
     #[serde(default, deserialize_with = "crate::text::nullable")]
     #[schemars(length(max = 512), extend("x-nullable" = true))]
     pub oidc_client_id: Option<String>,
-    /// Kept sealed and never shown again. Left out, it stays as it is.
+    /// Stored encrypted and never shown again. Left out, it stays as it is.
     #[serde(default, deserialize_with = "crate::text::nullable")]
     #[schemars(length(max = 2048), extend("x-nullable" = true, "format" = "password", "writeOnly" = true))]
     pub oidc_client_secret: Option<String>,
@@ -148,10 +148,10 @@ impl Domain {
 
     /// What the provider of this domain may be asked with.
     pub fn oidc_secret(&self, instance: &Instance) -> Result<Option<String>> {
-        let Some(sealed) = &self.oidc_client_secret else {
+        let Some(encrypted) = &self.oidc_client_secret else {
             return Ok(None);
         };
-        let plain = instance.sealer.open(&self.secret_place(), sealed)?;
+        let plain = instance.encryptor.decrypt(&self.secret_place(), encrypted)?;
         Ok(String::from_utf8(plain).ok())
     }
 

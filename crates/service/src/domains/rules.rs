@@ -40,8 +40,8 @@ impl Domain {
             Some("") => self.oidc_client_secret = None,
             Some(secret) => {
                 at_most("oidc_client_secret", secret, LONGEST_SECRET)?;
-                let sealed = db.seal(&instance.sealer, &self.secret_place(), secret.as_bytes());
-                self.oidc_client_secret = Some(sealed);
+                let encrypted = db.encrypt(&instance.encryptor, &self.secret_place(), secret.as_bytes());
+                self.oidc_client_secret = Some(encrypted);
             }
             // Whoever may change where the secret is sent could otherwise read it there.
             None if had_secret && self.oidc_issuer != issuer_before => {

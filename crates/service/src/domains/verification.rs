@@ -114,15 +114,15 @@ impl Domain {
     }
 
     /// Decides what a sighting means. A verified domain survives silence, and a missing record for a while.
-    pub(super) fn see(&mut self, sighting: &DnsLookup, now: Time) -> Outcome {
+    pub(super) fn see(&mut self, lookup: &DnsLookup, now: Time) -> Outcome {
         self.checked_at = Some(now);
-        self.verification_error = sighting.problem(self).map(sqlx::types::Json);
+        self.verification_error = lookup.problem(self).map(sqlx::types::Json);
         if self.verification_error.is_none() {
             self.verified_at = self.verified_at.or(Some(now));
             self.lost_at = None;
             return Outcome::Proven;
         }
-        if !self.is_verified() || sighting.is_silence() {
+        if !self.is_verified() || lookup.is_silence() {
             return Outcome::Unproven;
         }
         match self.lost_at {

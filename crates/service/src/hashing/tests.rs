@@ -252,7 +252,7 @@ fn newcomers_do_not_put_anybody_off_forever() {
 async fn a_suspect_is_refused_before_anything_is_hashed() {
     let queue = HashQueue::default();
     make_suspect(&queue, "192.0.2.1");
-    let places: Vec<Place> = (0..Rank::Suspect.limits().of_neighborhood)
+    let places: Vec<QueueTicket> = (0..Rank::Suspect.limits().of_neighborhood)
         .map(|n| {
             queue
                 .enter(address(&format!("192.0.2.{n}")), None)

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Invite, cases, sql};
-use crate::access::{Request, Who};
+use crate::access::{Actor, Request};
 use crate::activity::Entry;
 use crate::db::{Session, WriteTx};
 use crate::error::{Error, Result};
@@ -79,7 +79,7 @@ impl Service {
         let user = self.may_join(&mut db, &invite, person).await?;
         self.use_up(&mut db, &invite).await?;
         let entries = self.join_by(&mut db, &invite, &user).await?;
-        db.commit(&person.who, &entries).await?;
+        db.commit(&person.actor, &entries).await?;
         Ok(Accepted {
             user,
             organization: invite.organization_id,
@@ -163,7 +163,7 @@ impl Service {
         let mut entries = self.join_by(&mut db, &invite, &user).await?;
         let session = sessions::open(&mut db, &user, Opening::with_password(&request)).await?;
         entries.extend([Entry::created(&user), Entry::happened(&user, "logged_in")]);
-        db.commit(&Who::user(user.id, request), &entries).await?;
+        db.commit(&Actor::user(user.id, request), &entries).await?;
         Ok(Accepted {
             user,
             organization: invite.organization_id,
@@ -196,7 +196,7 @@ impl Service {
             claim: None,
             ..request.clone()
         };
-        db.commit(&Who::nobody(request), &[entry]).await?;
+        db.commit(&Actor::nobody(request), &[entry]).await?;
         Err(refusal)
     }
 
@@ -208,7 +208,7 @@ impl Service {
         };
         let user = users::cases::insert(&mut db, &stand_in, None).await?;
         let session = sessions::open(&mut db, &user, Opening::with_password(&request)).await?;
-        db.commit(&Who::user(user.id, request), &[]).await?;
+        db.commit(&Actor::user(user.id, request), &[]).await?;
         Ok(Accepted {
             user: User {
                 email: new.email.to_string(),

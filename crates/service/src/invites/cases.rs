@@ -63,7 +63,7 @@ impl Service {
         mail::post(&mut db, &self.core.instance, emails).await?;
         // Last, for everybody who invites somebody waits for the count of the instance from here on.
         self.count_invites(&mut db, caller, &targets).await?;
-        db.commit(&caller.who, &entries).await?;
+        db.commit(&caller.actor, &entries).await?;
         Ok(made)
     }
 
@@ -86,7 +86,7 @@ impl Service {
         sql::renew(&mut db, &fresh, sender.id).await?;
         let email = self.email(&fresh, organization.name.as_str(), &sender);
         mail::post(&mut db, &self.core.instance, vec![email]).await?;
-        db.commit(&caller.who, &[Entry::happened(&fresh.invite, "resent")])
+        db.commit(&caller.actor, &[Entry::happened(&fresh.invite, "resent")])
             .await?;
         Ok(fresh)
     }
@@ -105,7 +105,7 @@ impl Service {
         }
         invite.may_be_withdrawn_by(caller)?;
         withdraw(&mut db, &invite).await?;
-        db.commit(&caller.who, &[Entry::deleted(&invite)]).await
+        db.commit(&caller.actor, &[Entry::deleted(&invite)]).await
     }
 
     fn expect_may_invite(&self, caller: &Caller<WriteInvites>, level: Level) -> Result<()> {
@@ -185,7 +185,7 @@ impl Service {
 
 impl Fresh {
     fn new(invite: Invite, db: &WriteTx) -> Self {
-        let secret = || auth::key::new_token(TOKEN_PREFIX, db.chance.bytes());
+        let secret = || auth::key::new_token(TOKEN_PREFIX, db.random.bytes());
         Self {
             invite,
             token: secret(),

@@ -42,13 +42,13 @@ impl Service {
     pub async fn create_key(&self, person: &SignedIn, new: &NewKey) -> Result<Fresh> {
         person.is_fully_proven()?;
         person.expect_recent_proof(self.core.clock.now())?;
-        let secret = auth::key::new_key(self.core.chance.bytes());
+        let secret = auth::key::new_key(self.core.random.bytes());
         let new = &within_reach(person, new)?;
         let mut db = self.write().await?;
         expect_still_vouched(&mut db, person).await?;
         self.count_key(&mut db, person).await?;
         let fresh = insert(&mut db, person.user, new, secret, person.provider_of.is_some()).await?;
-        db.commit(&person.who, &[Entry::created(&fresh.key)]).await?;
+        db.commit(&person.actor, &[Entry::created(&fresh.key)]).await?;
         Ok(fresh)
     }
 
@@ -74,7 +74,7 @@ impl Service {
         };
         key.updated_at = db.now;
         sql::save(&mut db, &key).await?;
-        db.commit(&person.who, &[entry]).await?;
+        db.commit(&person.actor, &[entry]).await?;
         Ok(key)
     }
 
@@ -82,7 +82,7 @@ impl Service {
     pub async fn roll_key(&self, person: &SignedIn, id: KeyId) -> Result<Fresh> {
         person.is_fully_proven()?;
         person.expect_recent_proof(self.core.clock.now())?;
-        let secret = auth::key::new_key(self.core.chance.bytes());
+        let secret = auth::key::new_key(self.core.random.bytes());
         let mut db = self.write().await?;
         expect_still_vouched(&mut db, person).await?;
         let mut key = sql::lock(&mut db, person.user, id).await?;
@@ -93,7 +93,7 @@ impl Service {
         key.last_rolled_at = Some(db.now);
         key.updated_at = db.now;
         sql::set_secret(&mut db, &key, &auth::key::hash(&secret)).await?;
-        db.commit(&person.who, &[Entry::happened(&key, "rolled")]).await?;
+        db.commit(&person.actor, &[Entry::happened(&key, "rolled")]).await?;
         Ok(Fresh { key, secret })
     }
 
@@ -102,7 +102,7 @@ impl Service {
         let mut db = self.write().await?;
         let key = lock(&mut db, person, id, precondition).await?;
         sql::delete(&mut db, &key).await?;
-        db.commit(&person.who, &[Entry::deleted(&key)]).await
+        db.commit(&person.actor, &[Entry::deleted(&key)]).await
     }
 }
 

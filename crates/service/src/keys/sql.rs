@@ -177,7 +177,7 @@ pub(super) async fn is_member(db: &mut Session, user: UserId, organization: Orga
 
 /// Everything a request needs to know about the key it carries, in one look-up by index.
 #[derive(Debug, Clone, sqlx::FromRow)]
-pub(crate) struct Holder {
+pub(crate) struct KeyOwner {
     pub(crate) key_id: KeyId,
     pub(crate) user_id: UserId,
     pub(crate) uuid: UserUuid,
@@ -193,11 +193,11 @@ pub(crate) struct Holder {
     pub(crate) level: Option<Level>,
 }
 
-pub(crate) async fn holder(
+pub(crate) async fn owner(
     db: &mut Session,
     hash: &SecretHash,
     organization: Option<OrganizationId>,
-) -> Result<Option<Holder>> {
+) -> Result<Option<KeyOwner>> {
     const SQL: &str = "SELECT k.id AS key_id, k.user_id, u.uuid, u.email, u.current_organization_id, k.scopes, \
         k.scoped_organizations, k.scoped_teams, k.last_used_at, k.used_scopes, k.expires_at, m.level \
         FROM api_key k JOIN app_user u ON u.id = k.user_id \

@@ -9,7 +9,7 @@ use crate::users::User;
 use crate::users::cases::RELEASED_DOMAIN;
 use crate::{Instance, Service, invites};
 
-/// What is sealed: links in mail let people in.
+/// What is encrypted: links in mail let people in.
 #[derive(Serialize, Deserialize)]
 struct Content {
     reply_to: Option<String>,
@@ -66,7 +66,7 @@ impl Service {
             return Ok(None);
         }
         db.commit_unrecorded().await?;
-        let plain = self.core.instance.sealer.open(&place(row.id), &row.content)?;
+        let plain = self.core.instance.encryptor.decrypt(&place(row.id), &row.content)?;
         let Ok(Content { reply_to, email }) = serde_json::from_slice(&plain) else {
             // Written by a later version; it will have to send it.
             tracing::warn!(mail = %row.id, "a mail cannot be read");
@@ -189,8 +189,8 @@ pub(crate) async fn post(db: &mut WriteTx, instance: &Instance, emails: Vec<Outb
         let id = MailId(db.uuid());
         let content = serde_json::to_vec(&Content { reply_to, email }).expect("an email is plain text");
         let waiting = sql::Waiting { id, class, source };
-        let sealed = db.seal(&instance.sealer, &place(id), &content);
-        sql::insert(db, &waiting, &to, &sealed, invite).await?;
+        let encrypted = db.encrypt(&instance.encryptor, &place(id), &content);
+        sql::insert(db, &waiting, &to, &encrypted, invite).await?;
     }
     Ok(())
 }

@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
 use super::{Joined, Member, MemberFilter, MemberPatch, MemberRef, sql};
-use crate::access::{Caller, ChangeMembers, Known, ReadMembers, RemoveMembers, Who};
+use crate::access::{Actor, Caller, ChangeMembers, Principal, ReadMembers, RemoveMembers};
 use crate::activity::Entry;
-use crate::cache::{Load, Question};
+use crate::cache::{CacheKey, Load};
 use crate::db::WriteTx;
 use crate::error::{Error, Result};
 use crate::id::{OrganizationId, UserUuid};
@@ -21,11 +21,11 @@ impl Service {
         filter: &MemberFilter,
         window: Window,
     ) -> Result<Arc<Page<Member>>> {
-        let question = Question::Members(caller.organization, filter.clone(), window);
+        let key = CacheKey::Members(caller.organization, filter.clone(), window);
         let load = || -> Load<'_, Page<Member>> {
             Box::pin(async { sql::page(&mut self.core.store.read().await?, caller.organization, filter, window).await })
         };
-        self.remembered(caller.seen, question, load).await
+        self.remembered(caller.seen, key, load).await
     }
 
     pub async fn member(&self, caller: &Caller<ReadMembers>, member: MemberRef) -> Result<Member> {
@@ -67,7 +67,7 @@ impl Service {
             entries.extend(keys::forget_vouched(&mut db, member.user.id, caller.organization).await?);
         }
         entries.push(entry);
-        db.commit(&caller.who, &entries).await?;
+        db.commit(&caller.actor, &entries).await?;
         Ok(member)
     }
 
@@ -92,16 +92,22 @@ impl Service {
         entries.extend(take_back(&mut db, &member, None).await?);
         entries.extend(operators::forget(&mut db, &member.user).await?);
         entries.push(Entry::deleted(&member));
-        db.commit(&caller.who, &entries).await
+        db.commit(&caller.actor, &entries).await
     }
 
     /// Adds an existing user, for whoever runs the machine.
-    pub async fn add_member(&self, who: &Who, organization: OrganizationId, user: &User, level: Level) -> Result<()> {
+    pub async fn add_member(
+        &self,
+        actor: &Actor,
+        organization: OrganizationId,
+        user: &User,
+        level: Level,
+    ) -> Result<()> {
         let mut db = self.write().await?;
         organizations::sql::lock(&mut db, organization).await?;
         let person = Person::from(user);
         let entry = join(&mut db, self, organization, &person, level, JoinSource::CommandLine).await?;
-        db.commit(who, &[entry]).await
+        db.commit(actor, &[entry]).await
     }
 }
 
@@ -198,7 +204,7 @@ async fn lock<P>(
     Ok(member)
 }
 
-fn uuid_of<P>(member: MemberRef, known: &Known<P>) -> UserUuid {
+fn uuid_of<P>(member: MemberRef, known: &Principal<P>) -> UserUuid {
     match member {
         MemberRef::Uuid(uuid) => uuid,
         MemberRef::Me => known.person.uuid,

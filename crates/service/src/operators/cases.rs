@@ -19,7 +19,7 @@ impl Service {
         }
         person.acts_for_the_instance()?;
         Ok(Operator {
-            who: person.who.clone(),
+            actor: person.actor.clone(),
             person: Some(person.clone()),
         })
     }
@@ -53,7 +53,8 @@ impl Service {
             return Ok(user);
         }
         sql::save(&mut db, user.uuid, true).await?;
-        db.commit(&by.who, &[Entry::happened(&user, "operator_added")]).await?;
+        db.commit(&by.actor, &[Entry::happened(&user, "operator_added")])
+            .await?;
         Ok(user)
     }
 
@@ -69,7 +70,7 @@ impl Service {
             return Err(Error::refused("last_operator", detail));
         }
         sql::save(&mut db, uuid, false).await?;
-        db.commit(&by.who, &[Entry::happened(user, "operator_removed")]).await
+        db.commit(&by.actor, &[Entry::happened(user, "operator_removed")]).await
     }
 
     /// Every organization of the instance, newest first.
@@ -102,7 +103,7 @@ impl Service {
         };
         organization.updated_at = db.now;
         organizations::sql::save_apps_level(&mut db, &organization).await?;
-        db.commit(&by.who, &[entry]).await?;
+        db.commit(&by.actor, &[entry]).await?;
         Ok(organization)
     }
 }

@@ -8,14 +8,14 @@ pub(crate) use cases::{bootstrap, forget, may_publish};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::access::Who;
+use crate::access::Actor;
 use crate::id::UserId;
 use crate::sessions::SignedIn;
 
 /// Somebody who acts for the whole instance: an operator who has signed in, or whoever can run commands on the machine.
 #[derive(Debug, Clone)]
 pub struct Operator {
-    pub who: Who,
+    pub actor: Actor,
     /// None: the command line.
     person: Option<SignedIn>,
 }
@@ -23,7 +23,7 @@ pub struct Operator {
 impl Operator {
     pub fn of_the_machine() -> Self {
         Self {
-            who: Who::system(),
+            actor: Actor::system(),
             person: None,
         }
     }

@@ -3,9 +3,11 @@ use std::sync::Arc;
 
 use super::sql::Membership;
 use super::{NewOrganization, Organization, OrganizationPatch, PLUGINS_ROOT, Seen, slug, sql};
-use crate::access::{Caller, ChangeOrganization, CreateOrganization, DeleteOrganization, Known, ReadOrganization, Who};
+use crate::access::{
+    Actor, Caller, ChangeOrganization, CreateOrganization, DeleteOrganization, Principal, ReadOrganization,
+};
 use crate::activity::Entry;
-use crate::cache::{Load, Question};
+use crate::cache::{CacheKey, Load};
 use crate::db::WriteTx;
 use crate::error::{Error, Result};
 use crate::id::{OrganizationId, UserId};
@@ -22,22 +24,22 @@ const SLUG_TRIES: usize = 10;
 
 impl Service {
     /// The organizations the caller belongs to and the key reaches, newest first.
-    pub async fn organizations(&self, known: &Known<ReadOrganization>, window: Window) -> Result<Page<Seen>> {
+    pub async fn organizations(&self, principal: &Principal<ReadOrganization>, window: Window) -> Result<Page<Seen>> {
         let mut db = self.core.store.read().await?;
-        let page = if known.lacks_second_factor {
-            let all = sql::page(&mut db, known.user, Window::ALL).await?.items;
+        let page = if principal.lacks_second_factor {
+            let all = sql::page(&mut db, principal.user, Window::ALL).await?.items;
             let reached =
-                |item: &Membership| !item.organization.enforce_2fa && known.reach.reaches(item.organization.id);
+                |item: &Membership| !item.organization.enforce_2fa && principal.reach.reaches(item.organization.id);
             Page::cut(all.into_iter().filter(reached).collect(), window)
-        } else if known.reach.organizations.is_empty() {
-            sql::page(&mut db, known.user, window).await?
+        } else if principal.reach.organizations.is_empty() {
+            sql::page(&mut db, principal.user, window).await?
         } else {
-            sql::page_among(&mut db, known.user, &known.reach.organizations, window).await?
+            sql::page_among(&mut db, principal.user, &principal.reach.organizations, window).await?
         };
         let ids: Vec<OrganizationId> = page.items.iter().map(|item| item.organization.id).collect();
         let mut teams: HashMap<OrganizationId, Vec<Team>> = HashMap::new();
         for team in teams::sql::of_organizations(&mut db, &ids).await? {
-            if known.may_see_team(team.id) {
+            if principal.may_see_team(team.id) {
                 teams.entry(team.organization_id).or_default().push(team);
             }
         }
@@ -56,9 +58,9 @@ impl Service {
     }
 
     pub async fn organization(&self, caller: &Caller<ReadOrganization>) -> Result<Arc<Seen>> {
-        let question = Question::Organization(caller.organization, caller.user);
+        let key = CacheKey::Organization(caller.organization, caller.user);
         let load = || -> Load<'_, Seen> { Box::pin(self.load(caller.user, caller.organization)) };
-        let seen = self.remembered(caller.seen, question, load).await?;
+        let seen = self.remembered(caller.seen, key, load).await?;
         if caller.reach.teams.is_empty() {
             return Ok(seen);
         }
@@ -80,27 +82,31 @@ impl Service {
     }
 
     /// Makes an organization with one team, owned by the caller.
-    pub async fn create_organization(&self, known: &Known<CreateOrganization>, new: &NewOrganization) -> Result<Seen> {
-        if !known.reach.organizations.is_empty() {
+    pub async fn create_organization(
+        &self,
+        principal: &Principal<CreateOrganization>,
+        new: &NewOrganization,
+    ) -> Result<Seen> {
+        if !principal.reach.organizations.is_empty() {
             let detail = "this key is limited to some organizations and cannot create another";
             return Err(Error::Forbidden(detail.to_owned()));
         }
-        if let Err(limit) = self.core.founding.count(known.user)
-            && !self.is_operator(known.user).await?
+        if let Err(limit) = self.core.founding.count(principal.user)
+            && !self.is_operator(principal.user).await?
         {
             return Err(limit);
         }
         let mut db = self.write().await?;
-        let (seen, entries) = create(&mut db, self, new, &known.person).await?;
-        db.commit(&known.who, &entries).await?;
+        let (seen, entries) = create(&mut db, self, new, &principal.person).await?;
+        db.commit(&principal.actor, &entries).await?;
         Ok(seen)
     }
 
     /// The same for whoever runs the machine.
-    pub async fn create_organization_for(&self, who: &Who, new: &NewOrganization, owner: &User) -> Result<Seen> {
+    pub async fn create_organization_for(&self, actor: &Actor, new: &NewOrganization, owner: &User) -> Result<Seen> {
         let mut db = self.write().await?;
         let (seen, entries) = create(&mut db, self, new, &Person::from(owner)).await?;
-        db.commit(who, &entries).await?;
+        db.commit(actor, &entries).await?;
         Ok(seen)
     }
 
@@ -120,7 +126,7 @@ impl Service {
         };
         seen.organization.updated_at = db.now;
         sql::save(&mut db, &seen.organization).await?;
-        db.commit(&caller.who, &[entry]).await?;
+        db.commit(&caller.actor, &[entry]).await?;
         Ok(seen)
     }
 
@@ -137,7 +143,7 @@ impl Service {
         sso::forget_organization(&mut db, caller.organization).await?;
         teams::sql::record_deletion_of_all(&mut db, caller.organization).await?;
         sql::delete(&mut db, caller.organization).await?;
-        db.commit(&caller.who, &[Entry::deleted(&seen.organization)]).await
+        db.commit(&caller.actor, &[Entry::deleted(&seen.organization)]).await
     }
 
     /// Every organization of the instance.
@@ -213,7 +219,7 @@ async fn insert_with_free_slug(db: &mut WriteTx, organization: &mut Organization
         if sql::insert(db, organization, founder).await? {
             return Ok(());
         }
-        organization.slug = slug::slug_with_suffix(&plain, &db.chance);
+        organization.slug = slug::slug_with_suffix(&plain, &db.random);
     }
     Err(Error::Conflict {
         code: "conflict",

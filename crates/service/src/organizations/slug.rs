@@ -19,9 +19,9 @@ pub(super) fn slug(name: &str) -> String {
 }
 
 /// The same with a random end, for a name that is taken.
-pub(super) fn slug_with_suffix(slug: &str, chance: &RandomSource) -> String {
+pub(super) fn slug_with_suffix(slug: &str, random: &RandomSource) -> String {
     const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
-    let suffix: String = chance
+    let suffix: String = random
         .bytes::<SUFFIX_LENGTH>()
         .iter()
         .map(|byte| char::from(LETTERS[usize::from(byte % 32)]))

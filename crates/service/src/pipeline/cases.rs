@@ -120,13 +120,14 @@ impl Service {
         limits::fit_apps(&mut db, None, &app).await?;
         if let Some(token) = token {
             let place = app.token_place();
-            app.private_token = Some(db.seal(&self.core.instance.sealer, &place, token.expose_secret().as_bytes()));
+            app.private_token =
+                Some(db.encrypt(&self.core.instance.encryptor, &place, token.expose_secret().as_bytes()));
             sql::apps::save(&mut db, &app).await?;
         }
         if let Some((packed, _)) = found {
             store(&mut db, &app, &packed).await?;
         }
-        db.commit(&caller.who, &[Entry::created(&app)]).await?;
+        db.commit(&caller.actor, &[Entry::created(&app)]).await?;
         Ok(app)
     }
 
@@ -171,10 +172,10 @@ impl Service {
         }
         sql::apps::save(&mut db, &app).await?;
         limits::fit_apps(&mut db, Some(&before), &app).await?;
-        self.settle_configs(&mut db, &caller.who, (&before, &app), &known)
+        self.settle_configs(&mut db, &caller.actor, (&before, &app), &known)
             .await?;
         let entries: Vec<Entry> = Entry::updated(&before, &app).into_iter().collect();
-        db.commit(&caller.who, &entries).await?;
+        db.commit(&caller.actor, &entries).await?;
         Ok(app)
     }
 
@@ -192,7 +193,7 @@ impl Service {
             return Err(Error::refused("is_global", detail));
         }
         sql::apps::delete(&mut db, &app).await?;
-        db.commit(&caller.who, &[Entry::deleted(&app)]).await
+        db.commit(&caller.actor, &[Entry::deleted(&app)]).await
     }
 
     /// Gives an app other code, and changes what else was asked for. `seen` is the version that the new code was made from.
@@ -245,10 +246,11 @@ impl Service {
         app.updated_at = db.now;
         sql::apps::save(&mut db, &app).await?;
         limits::fit_apps(&mut db, Some(before), &app).await?;
-        self.settle_configs(&mut db, &caller.who, (before, &app), known).await?;
+        self.settle_configs(&mut db, &caller.actor, (before, &app), known)
+            .await?;
         let difference = Difference::between(before, &app);
         let entries: Vec<Entry> = Entry::updated(before, &app).into_iter().collect();
-        db.commit(&caller.who, &entries).await?;
+        db.commit(&caller.actor, &entries).await?;
         Ok((app, difference))
     }
 
@@ -285,10 +287,10 @@ impl Service {
     }
 
     pub fn private_token(&self, app: &App) -> Result<Option<SecretString>> {
-        let Some(sealed) = &app.private_token else {
+        let Some(encrypted) = &app.private_token else {
             return Ok(None);
         };
-        let plain = self.core.instance.sealer.open(&app.token_place(), sealed)?;
+        let plain = self.core.instance.encryptor.decrypt(&app.token_place(), encrypted)?;
         Ok(Some(String::from_utf8_lossy(&plain).into_owned().into()))
     }
 }

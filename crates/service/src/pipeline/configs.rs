@@ -12,7 +12,7 @@ use super::schema::{KnownSecrets, SecretChange};
 use super::sql::configs::Configs;
 use super::targets::{Target, need_again};
 use super::{App, Collection, hosts, limits, schema, sql};
-use crate::access::{Caller, ChangeApps, ReadApps, Who};
+use crate::access::{Actor, Caller, ChangeApps, ReadApps};
 use crate::activity::{self, Entry, Recorded};
 use crate::batch_exports::destination::merge;
 use crate::clock::Time;
@@ -39,7 +39,7 @@ pub struct AppConfig {
     pub order: i64,
     /// What may be shown of it.
     pub config: Map<String, Value>,
-    /// The rest, sealed. A change of it is recorded; what it is, is not.
+    /// The rest, encrypted. A change of it is recorded; what it is, is not.
     pub(crate) secrets: Option<Vec<u8>>,
     /// The hosts that it can reach; none: it is not limited.
     pub allowed_hosts: Option<Vec<String>>,
@@ -203,7 +203,7 @@ impl Service {
             config: Map::new(),
             secrets: None,
             allowed_hosts: None,
-            web_token: auth::key::new_token("", db.chance.bytes()),
+            web_token: auth::key::new_token("", db.random.bytes()),
             delivered_until: now,
             delivered_count: 0,
             due_at: None,
@@ -216,7 +216,7 @@ impl Service {
             created_at: now,
             updated_at: now,
         };
-        // Secrets are sealed for their place, and the place has a name only now.
+        // Secrets are encrypted for their place, and the place has a name only now.
         sql::configs::insert(&mut db, &mut config).await?;
         self.change_config(&mut db, &app, &mut config, &new.rest)?;
         limits::room_on_pages(&mut db, &config).await?;
@@ -224,7 +224,7 @@ impl Service {
         limits::fit_configs(&mut db, None, &config).await?;
         self.follow_code(&mut db, &app, &mut config).await?;
         let entry = Entry::created(&config).named("config_created");
-        db.commit(&caller.who, &[entry]).await?;
+        db.commit(&caller.actor, &[entry]).await?;
         Ok(config)
     }
 
@@ -263,7 +263,7 @@ impl Service {
             (true, false) => "disabled",
             _ => "config_updated",
         };
-        db.commit(&caller.who, &[entry.named(activity)]).await?;
+        db.commit(&caller.actor, &[entry.named(activity)]).await?;
         Ok(config)
     }
 
@@ -281,7 +281,7 @@ impl Service {
         let config = lock(&mut db, caller, app.id, id, precondition).await?;
         sql::configs::delete(&mut db, &config).await?;
         let entry = Entry::deleted(&config).named("config_deleted");
-        db.commit(&caller.who, &[entry]).await
+        db.commit(&caller.actor, &[entry]).await
     }
 
     /// Applies a change and makes sure that the whole fits what the app asks for.
@@ -333,11 +333,15 @@ impl Service {
     }
 
     fn config_secrets(&self, config: &AppConfig) -> Result<Map<String, Value>> {
-        let Some(sealed) = &config.secrets else {
+        let Some(encrypted) = &config.secrets else {
             return Ok(Map::new());
         };
-        let plain = self.core.instance.sealer.open(&config.secret_place(), sealed)?;
-        serde_json::from_slice(&plain).map_err(|_| Error::Sealed(auth::seal::SealError::Unreadable))
+        let plain = self
+            .core
+            .instance
+            .encryptor
+            .decrypt(&config.secret_place(), encrypted)?;
+        serde_json::from_slice(&plain).map_err(|_| Error::Encrypted(auth::encryption::EncryptionError::Unreadable))
     }
 
     /// The keys of the secrets that are kept. What the secrets are is told to the app alone.
@@ -391,7 +395,7 @@ impl Service {
     pub(super) async fn settle_configs(
         &self,
         db: &mut WriteTx,
-        who: &Who,
+        actor: &Actor,
         (before, app): (&App, &App),
         known: &KnownSecrets,
     ) -> Result<()> {
@@ -423,9 +427,9 @@ impl Service {
         if !is_run_alike {
             super::tasks::schedule(db, own, &run.scheduled_tasks()).await?;
         }
-        activity::record(db, who, &of_ours).await?;
+        activity::record(db, actor, &of_ours).await?;
         // Recorded where they see it, but not by whom: people of one organization are nobody to another.
-        activity::record(db, &Who::nobody(who.request.clone()), &of_others).await
+        activity::record(db, &Actor::nobody(actor.request.clone()), &of_others).await
     }
 
     /// What the app calls a secret now is kept as one from now on. What it no longer calls one is deleted: it must not be shown.
@@ -474,8 +478,8 @@ impl Service {
         let (open, secrets) = schema::split(&app.config_schema, open, secrets);
         if secrets != *stored {
             let plain = serde_json::to_vec(&secrets).expect("a map of JSON is JSON");
-            let sealed = db.seal(&self.core.instance.sealer, &config.secret_place(), &plain);
-            config.secrets = (!secrets.is_empty()).then_some(sealed);
+            let encrypted = db.encrypt(&self.core.instance.encryptor, &config.secret_place(), &plain);
+            config.secrets = (!secrets.is_empty()).then_some(encrypted);
         }
         config.config.clone_from(&open);
         open.into_iter().chain(secrets).collect()

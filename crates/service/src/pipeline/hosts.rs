@@ -9,7 +9,7 @@ use url::Url;
 use super::logs::{self, Level};
 use super::{App, AppConfig, Collection, sql};
 use crate::Service;
-use crate::access::{Caller, Who};
+use crate::access::{Actor, Caller};
 use crate::activity::Entry as ActivityEntry;
 use crate::clock::Time;
 use crate::error::{Error, Result};
@@ -183,7 +183,7 @@ impl Service {
                 entries.push(ActivityEntry::happened(config, "host_refused").noting("host", host));
             }
         }
-        db.commit(&Who::system(), &entries).await
+        db.commit(&Actor::system(), &entries).await
     }
 }
 

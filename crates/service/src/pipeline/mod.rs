@@ -33,7 +33,7 @@ pub use sites::{Script, SiteApp};
 pub use tasks::{AppTask, TaskKind};
 pub use uses::{AppUse, AppsSeen, UseCount};
 pub use versions::{Fetched, Offers, Package, Version, VersionName, VersionSeen, check_source};
-pub use work::{AppJob, DueAfter, DueApp, MOST_FAILURES, Place, Runnable, Step, Stop};
+pub use work::{AppJob, Cursor, DueAfter, DueApp, MOST_FAILURES, Runnable, Step, Stop};
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -151,7 +151,7 @@ pub struct App {
     pub name: AppName,
     pub description: String,
     pub url: Option<String>,
-    /// Sealed. A change of it is recorded; what it is, is not.
+    /// Encrypted. A change of it is recorded; what it is, is not.
     pub(crate) private_token: Option<Vec<u8>>,
     pub icon: Option<String>,
     pub config_schema: Value,
@@ -204,7 +204,7 @@ pub struct NewApp {
     /// `repository` are fetched from GitHub, GitLab or npm.
     pub plugin_type: PluginType,
     /// Where its code is: the page of a repository or a package, or `file:` and a folder. A `private_token` in its query is
-    /// kept sealed and never shown.
+    /// stored encrypted and never shown.
     #[schemars(length(max = 800), extend("x-nullable" = true))]
     pub url: Option<String>,
     /// Its files by name, for apps that carry their code themselves.

@@ -103,7 +103,7 @@ impl Service {
         self.follow_code(&mut db, &app, &mut config).await?;
         let upgraded = Entry::updated(&before, &config).map(|entry| entry.named("config_upgraded"));
         let entries: Vec<Entry> = upgraded.into_iter().chain(deleted).collect();
-        db.commit(&caller.who, &entries).await?;
+        db.commit(&caller.actor, &entries).await?;
         Ok(config)
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::pins::as_approved;
 use super::{App, AppConfig, schema, sql};
 use crate::Service;
-use crate::cache::{Load, Question, Weigh};
+use crate::cache::{CacheKey, Load, Weigh};
 use crate::error::Result;
 use crate::id::{AppConfigId, TeamId};
 
@@ -77,7 +77,7 @@ impl Service {
                 Ok(SiteApps(each.collect()))
             })
         };
-        let found = self.remembered(seen, Question::SiteApps(team), load).await?;
+        let found = self.remembered(seen, CacheKey::SiteApps(team), load).await?;
         Ok(found.0.clone())
     }
 }

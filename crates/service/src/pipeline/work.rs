@@ -8,7 +8,7 @@ use super::pins::{as_approved, as_run};
 use super::sql::configs::Configs;
 use super::{AllowedHosts, App, AppConfig, sql};
 use crate::Service;
-use crate::access::Who;
+use crate::access::Actor;
 use crate::activity::Entry;
 use crate::clock::Time;
 use crate::db::WriteTx;
@@ -33,7 +33,7 @@ const LAST_SECOND: i64 = 253_402_300_799;
 
 /// How far a configuration has got in its team's events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct Cursor {
     /// Every event before this moment was handed over,
     pub until: Time,
     /// and so many of those at this very moment.
@@ -47,7 +47,7 @@ pub struct DueApp {
     pub organization: OrganizationId,
     pub(super) due_at: Time,
     pub team: TeamId,
-    pub place: Place,
+    pub place: Cursor,
 }
 
 /// Where to go on in the list of those that are due: by organization, and there by how long they have waited.
@@ -98,13 +98,13 @@ pub struct AppJob {
 }
 
 impl AppJob {
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> Cursor {
         let AppConfig {
             delivered_until,
             delivered_count,
             ..
         } = self.runnable.config;
-        Place {
+        Cursor {
             until: delivered_until,
             count: delivered_count,
         }
@@ -115,13 +115,13 @@ impl AppJob {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
     /// How far it got; the event there is the next.
-    pub place: Place,
+    pub place: Cursor,
     /// How many events failed one after the other, up to there.
     pub failures: i64,
     /// What the latest of them said.
     pub error: Option<String>,
     /// Where it would go on if the event that has to wait were given up.
-    pub beyond: Option<Place>,
+    pub beyond: Option<Cursor>,
     pub stop: Stop,
 }
 
@@ -177,7 +177,7 @@ impl Service {
     }
 
     /// A sign of life, and how far it has got. False: it is no longer held, and must be let go.
-    pub async fn keep_app(&self, job: &AppJob, place: &Place) -> Result<bool> {
+    pub async fn keep_app(&self, job: &AppJob, place: &Cursor) -> Result<bool> {
         let mut db = self.write().await?;
         let until = db.now + LEASE;
         let id = job.runnable.config.id;
@@ -208,7 +208,7 @@ impl Service {
             super::tasks::schedule(&mut db, Configs::one(&config), &[]).await?;
         }
         sql::configs::hold(&mut db, id, None).await?;
-        db.commit(&Who::system(), &entries).await?;
+        db.commit(&Actor::system(), &entries).await?;
         Ok(true)
     }
 
@@ -281,7 +281,7 @@ impl AppConfig {
                 self.due_at = Some(now + wait(self.tries));
                 if self.tries >= MOST_TRIES {
                     // This one is given up; the next may do better.
-                    let Place { until, count } = step.beyond.unwrap_or(step.place);
+                    let Cursor { until, count } = step.beyond.unwrap_or(step.place);
                     (self.delivered_until, self.delivered_count) = (until, count);
                     self.failures += 1;
                     (self.tries, self.due_at) = (0, Some(now));

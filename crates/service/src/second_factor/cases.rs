@@ -1,7 +1,7 @@
 use auth::totp::{self, Secret};
 
 use super::{Confirmed, SetUp, sql};
-use crate::access::Who;
+use crate::access::Actor;
 use crate::activity::Entry;
 use crate::db::WriteTx;
 use crate::error::{Error, Result};
@@ -21,13 +21,13 @@ impl Service {
         person.expect_recent_proof(self.core.clock.now())?;
         let mut db = self.write().await?;
         let user = oneself(&mut db, person).await?;
-        let secret = Secret::new(db.chance.bytes());
-        let sealed = db.seal(&self.core.instance.sealer, &place(user.id), secret.as_bytes());
-        if !sql::put_secret(&mut db, user.id, &sealed).await? {
+        let secret = Secret::new(db.random.bytes());
+        let encrypted = db.encrypt(&self.core.instance.encryptor, &place(user.id), secret.as_bytes());
+        if !sql::put_secret(&mut db, user.id, &encrypted).await? {
             let detail = "you have a second factor already: remove it first to set up another";
             return Err(Error::refused("already_set_up", detail));
         }
-        db.commit(&person.who, &[Entry::happened(&user, "second_factor_begun")])
+        db.commit(&person.actor, &[Entry::happened(&user, "second_factor_begun")])
             .await?;
         let uri = totp::provisioning_uri(&secret, &user.email, ISSUER);
         Ok(SetUp {
@@ -40,7 +40,7 @@ impl Service {
     /// The first code: from now on one is asked for at every sign-in with a password.
     pub async fn confirm_second_factor(&self, person: &SignedIn, code: &str) -> Result<Confirmed> {
         person.acts_for_themselves()?;
-        self.core.attempts.count(&person.who.request)?;
+        self.core.attempts.count(&person.actor.request)?;
         let mut db = self.write().await?;
         let user = oneself(&mut db, person).await?;
         if sql::is_set_up(&mut db, user.id).await? {
@@ -59,7 +59,7 @@ impl Service {
             }
             None => None,
         };
-        db.commit(&person.who, &[Entry::happened(&user, "second_factor_added")])
+        db.commit(&person.actor, &[Entry::happened(&user, "second_factor_added")])
             .await?;
         Ok(Confirmed { backup_codes, session })
     }
@@ -67,7 +67,7 @@ impl Service {
     /// Makes new backup codes; the old ones stop working.
     pub async fn replace_backup_codes(&self, person: &SignedIn, code: &str) -> Result<Vec<String>> {
         person.is_fully_proven()?;
-        self.core.attempts.count(&person.who.request)?;
+        self.core.attempts.count(&person.actor.request)?;
         let mut db = self.write().await?;
         let user = oneself(&mut db, person).await?;
         count_attempt(&mut db, &Tried::inside(&address(&user)?)).await?;
@@ -77,20 +77,20 @@ impl Service {
         }
         uncount_attempt(&mut db, &Tried::inside(&address(&user)?)).await?;
         let codes = replace_backup_codes(&mut db, user.id).await?;
-        db.commit(&person.who, &[Entry::happened(&user, "backup_codes_replaced")])
+        db.commit(&person.actor, &[Entry::happened(&user, "backup_codes_replaced")])
             .await?;
         Ok(codes)
     }
 
     /// Takes a second factor away from somebody who has lost it, for whoever runs the machine. Ends all their sessions.
-    pub async fn forget_second_factor(&self, who: &Who, email: &Email) -> Result<User> {
+    pub async fn forget_second_factor(&self, actor: &Actor, email: &Email) -> Result<User> {
         let mut db = self.write().await?;
         let user = users::sql::by_email(&mut db, email)
             .await?
             .ok_or(Error::NotFound("user"))?;
         sql::remove(&mut db, user.id).await?;
         sessions::sql::delete_of_user(&mut db, user.id).await?;
-        db.commit(who, &[Entry::happened(&user, "second_factor_removed")])
+        db.commit(actor, &[Entry::happened(&user, "second_factor_removed")])
             .await?;
         Ok(user)
     }
@@ -98,7 +98,7 @@ impl Service {
     /// Goes back to the password alone, unless an organization asks for more. A code proves who asks.
     pub async fn remove_second_factor(&self, person: &SignedIn, code: &str) -> Result<()> {
         person.is_fully_proven()?;
-        self.core.attempts.count(&person.who.request)?;
+        self.core.attempts.count(&person.actor.request)?;
         if person.needs_second_factor {
             let detail = "an organization you belong to asks for a second factor";
             return Err(Error::refused("second_factor_enforced", detail));
@@ -112,7 +112,7 @@ impl Service {
         }
         uncount_attempt(&mut db, &Tried::inside(&address(&user)?)).await?;
         sql::remove(&mut db, user.id).await?;
-        db.commit(&person.who, &[Entry::happened(&user, "second_factor_removed")])
+        db.commit(&person.actor, &[Entry::happened(&user, "second_factor_removed")])
             .await
     }
 }
@@ -138,7 +138,7 @@ async fn accept_code(db: &mut WriteTx, instance: &Instance, user: UserId, code: 
     let Some(sql::Totp { secret, last_step }) = sql::lock(db, user).await? else {
         return Ok(false);
     };
-    let secret = instance.sealer.open(&place(user), &secret)?;
+    let secret = instance.encryptor.decrypt(&place(user), &secret)?;
     let Ok(secret) = <[u8; 20]>::try_from(secret).map(Secret::new) else {
         return Ok(false);
     };

@@ -11,10 +11,10 @@ pub(crate) async fn is_set_up(db: &mut Session, user: UserId) -> Result<bool> {
 }
 
 /// Tells whether there was none yet that counts.
-pub(super) async fn put_secret(db: &mut WriteTx, user: UserId, sealed: &[u8]) -> Result<bool> {
+pub(super) async fn put_secret(db: &mut WriteTx, user: UserId, encrypted: &[u8]) -> Result<bool> {
     const SQL: &str = "UPDATE app_user SET totp_secret = $2, totp_last_step = NULL \
         WHERE id = $1 AND totp_confirmed_at IS NULL";
-    Ok(changed!(db, sqlx::query(SQL).bind(user).bind(sealed))? > 0)
+    Ok(changed!(db, sqlx::query(SQL).bind(user).bind(encrypted))? > 0)
 }
 
 #[derive(sqlx::FromRow)]

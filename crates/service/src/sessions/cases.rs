@@ -2,7 +2,7 @@ use chrono::TimeDelta;
 
 use super::{ABSOLUTE, IDLE, Listed, MOST, SignedIn, sql};
 use crate::Service;
-use crate::access::{Origin, Request, Who};
+use crate::access::{Actor, Origin, Request};
 use crate::activity::Entry;
 use crate::clock::Time;
 use crate::db::{WriteTx, caller};
@@ -42,7 +42,7 @@ impl SignedIn {
     /// For the command line: whoever has the machine may act for any user.
     pub fn on_behalf_of(user: &User) -> Self {
         Self {
-            who: Who::system(),
+            actor: Actor::system(),
             user: user.id,
             user_uuid: user.uuid,
             session: None,
@@ -93,42 +93,42 @@ pub(crate) async fn confirm(db: &mut WriteTx, session: SessionId) -> Result<Stri
 }
 
 fn new_token(db: &WriteTx) -> String {
-    auth::key::new_token("hgs_", db.chance.bytes())
+    auth::key::new_token("hgs_", db.random.bytes())
 }
 
 impl Service {
     /// The person a session token belongs to.
     pub async fn signed_in(&self, token: &str, request: Request) -> Result<SignedIn> {
         let mut db = self.core.store.read().await?;
-        let found = sql::holder(&mut db, &auth::key::hash(token), None).await?;
-        let holder = found
-            .filter(|holder| holder.is_valid(self.core.clock.now()))
+        let found = sql::owner(&mut db, &auth::key::hash(token), None).await?;
+        let owner = found
+            .filter(|owner| owner.is_valid(self.core.clock.now()))
             .ok_or(Error::BadCredential)?;
-        let ties = sql::ties(&mut db, holder.user_id, holder.vouched_by).await?;
+        let ties = sql::ties(&mut db, owner.user_id, owner.vouched_by).await?;
         drop(db);
-        caller::identify(holder.user_id, None);
-        self.touch(&holder).await?;
+        caller::identify(owner.user_id, None);
+        self.touch(&owner).await?;
         Ok(SignedIn {
-            who: Who::user(holder.user_id, request),
-            user: holder.user_id,
-            user_uuid: holder.uuid,
-            session: Some(holder.session_id),
-            has_second_factor: holder.has_second_factor,
-            vouched_by: holder.vouched_by,
-            provider_of: holder.provider_of,
+            actor: Actor::user(owner.user_id, request),
+            user: owner.user_id,
+            user_uuid: owner.uuid,
+            session: Some(owner.session_id),
+            has_second_factor: owner.has_second_factor,
+            vouched_by: owner.vouched_by,
+            provider_of: owner.provider_of,
             belongs_elsewhere: ties.belongs_elsewhere,
             needs_second_factor: ties.needs_second_factor,
-            proven_at: Some(holder.proven_at),
+            proven_at: Some(owner.proven_at),
         })
     }
 
     /// Keeps a session that is used from idling out.
-    pub(crate) async fn touch(&self, holder: &sql::Holder) -> Result<()> {
-        if self.core.clock.now() - holder.last_used_at < PRECISION {
+    pub(crate) async fn touch(&self, owner: &sql::SessionOwner) -> Result<()> {
+        if self.core.clock.now() - owner.last_used_at < PRECISION {
             return Ok(());
         }
         let mut db = self.write().await?;
-        sql::touch(&mut db, holder.session_id).await?;
+        sql::touch(&mut db, owner.session_id).await?;
         db.commit_unrecorded().await
     }
 
@@ -147,7 +147,7 @@ impl Service {
             return Err(Error::NotFound("session"));
         }
         let entries = ended(&mut db, person).await?;
-        db.commit(&person.who, &entries).await
+        db.commit(&person.actor, &entries).await
     }
 
     /// Ends all of one's sessions but the present one.
@@ -156,20 +156,20 @@ impl Service {
         let mut db = self.write().await?;
         sql::delete_others(&mut db, person.user, person.session).await?;
         let entries = ended(&mut db, person).await?;
-        db.commit(&person.who, &entries).await
+        db.commit(&person.actor, &entries).await
     }
 
     /// Ends a session. One that has ended already is no mistake.
     pub async fn sign_out(&self, token: &str, request: Request) -> Result<()> {
         let hash = auth::key::hash(token);
         let mut db = self.write().await?;
-        let Some(holder) = sql::holder(&mut db, &hash, None).await? else {
+        let Some(owner) = sql::owner(&mut db, &hash, None).await? else {
             return Ok(());
         };
         sql::delete(&mut db, &hash).await?;
-        let user = users::sql::by_ids(&mut db, &[holder.user_id]).await?;
+        let user = users::sql::by_ids(&mut db, &[owner.user_id]).await?;
         let entries: Vec<Entry> = user.iter().map(|user| Entry::happened(user, "logged_out")).collect();
-        db.commit(&Who::user(holder.user_id, request), &entries).await
+        db.commit(&Actor::user(owner.user_id, request), &entries).await
     }
 }
 
@@ -178,7 +178,7 @@ async fn ended(db: &mut WriteTx, person: &SignedIn) -> Result<Vec<Entry>> {
     Ok(user.iter().map(|user| Entry::happened(user, "session_ended")).collect())
 }
 
-impl sql::Holder {
+impl sql::SessionOwner {
     pub(crate) fn is_valid(&self, now: Time) -> bool {
         now < self.expires_at && now - self.last_used_at < IDLE
     }

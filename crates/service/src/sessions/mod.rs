@@ -7,7 +7,7 @@ pub(crate) use cases::{Opening, confirm, open, renew};
 
 use chrono::TimeDelta;
 
-use crate::access::Who;
+use crate::access::Actor;
 use crate::clock::Time;
 use crate::error::{Error, Result};
 use crate::id::{OrganizationId, SessionId, UserId, UserUuid};
@@ -34,7 +34,7 @@ pub(crate) fn expect_recent(proven_at: Option<Time>, now: Time) -> Result<()> {
 /// A person, proven by a session or by having the machine; never by a key.
 #[derive(Debug, Clone)]
 pub struct SignedIn {
-    pub who: Who,
+    pub actor: Actor,
     pub user: UserId,
     pub user_uuid: UserUuid,
     /// None: the command line.

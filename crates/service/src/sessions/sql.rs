@@ -42,7 +42,7 @@ pub(super) async fn insert(db: &mut WriteTx, row: &Row) -> Result<()> {
 }
 
 #[derive(Debug, Clone, sqlx::FromRow)]
-pub(crate) struct Holder {
+pub(crate) struct SessionOwner {
     pub(crate) session_id: SessionId,
     pub(crate) user_id: UserId,
     pub(crate) uuid: UserUuid,
@@ -60,11 +60,11 @@ pub(crate) struct Holder {
     pub(crate) enforce_2fa: Option<bool>,
 }
 
-pub(crate) async fn holder(
+pub(crate) async fn owner(
     db: &mut Session,
     hash: &SecretHash,
     organization: Option<OrganizationId>,
-) -> Result<Option<Holder>> {
+) -> Result<Option<SessionOwner>> {
     const SQL: &str = "SELECT s.id AS session_id, s.user_id, u.uuid, u.email, u.current_organization_id, s.last_used_at, \
         s.expires_at, s.has_second_factor, s.organization_id AS vouched_by, \
         CASE WHEN s.method <> 'recovery_code' THEN s.organization_id END AS provider_of, \

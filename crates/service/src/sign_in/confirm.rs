@@ -29,7 +29,7 @@ impl Service {
     /// Confirms that it is the person. The session goes on under another secret, which is told; whoever knew the old one is
     /// left behind.
     pub async fn confirm_person(&self, person: &SignedIn, proof: &Confirmation) -> Result<String> {
-        self.core.attempts.count(&person.who.request)?;
+        self.core.attempts.count(&person.actor.request)?;
         let session = person.session.ok_or(Error::BadCredential)?;
         let user = self.user(person.user).await?;
         let mut db = match (&proof.password, &proof.token) {
@@ -44,7 +44,7 @@ impl Service {
             }
         };
         let token = sessions::confirm(&mut db, session).await?;
-        db.commit(&person.who, &[Entry::happened(&user, "identity_confirmed")])
+        db.commit(&person.actor, &[Entry::happened(&user, "identity_confirmed")])
             .await?;
         Ok(token)
     }
@@ -52,7 +52,7 @@ impl Service {
     /// Makes sure that somebody knows their password.
     pub(super) async fn expect_password(&self, person: &SignedIn, field: &'static str, given: &str) -> Result<()> {
         let email = address(&self.user(person.user).await?)?;
-        let from = person.who.request.origin.address;
+        let from = person.actor.request.origin.address;
         let place = self.core.hashing.enter(from, Some(&email))?;
         let mut db = self.write().await?;
         let Some(stored) = users::sql::password_hash_of(&mut db, person.user).await? else {

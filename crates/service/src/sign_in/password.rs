@@ -2,7 +2,7 @@ use std::net::IpAddr;
 
 use super::attempts::network;
 use super::{CHALLENGE, KNOWN_FOR, LOCK, MEMORY, MOST_FAILURES, MOST_FROM_ANYWHERE, MOST_TRIES, SignIn, sql};
-use crate::access::{Request, Who};
+use crate::access::{Actor, Request};
 use crate::activity::Entry;
 use crate::clock::Time;
 use crate::db::WriteTx;
@@ -75,17 +75,17 @@ impl Service {
             .await?
             .ok_or_else(wrong_credentials)?;
         if second_factor::is_set_up(&mut db, user.id).await? {
-            let challenge = auth::key::new_token("hgc_", db.chance.bytes());
+            let challenge = auth::key::new_token("hgc_", db.random.bytes());
             let expires_at = db.now + CHALLENGE;
             sql::insert_challenge(&mut db, &auth::key::hash(&challenge), user.id, expires_at).await?;
             uncount_attempt(&mut db, tried).await?;
-            db.commit(&Who::nobody(request), &[]).await?;
+            db.commit(&Actor::nobody(request), &[]).await?;
             return Ok(SignIn::SecondFactor { challenge });
         }
         unlock(&mut db, email, request.origin.address).await?;
         let session = sessions::open(&mut db, &user, Opening::with_password(&request)).await?;
         let entry = Entry::happened(&user, "logged_in");
-        db.commit(&Who::user(user.id, request), &[entry]).await?;
+        db.commit(&Actor::user(user.id, request), &[entry]).await?;
         Ok(SignIn::Done { user, session })
     }
 
@@ -117,7 +117,7 @@ impl Service {
         };
         let session = sessions::open(&mut db, &user, opening).await?;
         let entry = Entry::happened(&user, kind);
-        db.commit(&Who::user(user.id, request), &[entry]).await?;
+        db.commit(&Actor::user(user.id, request), &[entry]).await?;
         Ok((user, session))
     }
 

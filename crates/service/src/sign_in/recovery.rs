@@ -3,7 +3,7 @@
 use super::password::wrong_credentials;
 use super::sql;
 use crate::Service;
-use crate::access::{Caller, MakeRecoveryCodes, Request, Who};
+use crate::access::{Actor, Caller, MakeRecoveryCodes, Request};
 use crate::activity::Entry;
 use crate::error::{Error, Result};
 use crate::mail::{self, EmailMessage};
@@ -19,7 +19,7 @@ pub struct RecoveryCodes(pub Vec<String>);
 impl Service {
     /// Makes a new set for the caller; the old ones stop working. To be printed and locked away.
     pub async fn create_recovery_codes(&self, caller: &Caller<MakeRecoveryCodes>) -> Result<RecoveryCodes> {
-        if caller.who.key.is_some() {
+        if caller.actor.key.is_some() {
             let detail = "recovery codes are made by an owner who has signed in, not with a key";
             return Err(Error::Forbidden(detail.to_owned()));
         }
@@ -32,7 +32,7 @@ impl Service {
             sql::insert_recovery_code(&mut db, caller.organization, caller.user, &auth::key::hash(code)).await?;
         }
         let entry = Entry::happened(&organization, "recovery_codes_created");
-        db.commit(&caller.who, &[entry]).await?;
+        db.commit(&caller.actor, &[entry]).await?;
         Ok(RecoveryCodes(codes))
     }
 
@@ -76,7 +76,7 @@ impl Service {
             Entry::happened(&organization, "recovery_code_used"),
             Entry::happened(&user, "logged_in"),
         ];
-        db.commit(&Who::user(user.id, request), &entries).await?;
+        db.commit(&Actor::user(user.id, request), &entries).await?;
         Ok((user, session))
     }
 }

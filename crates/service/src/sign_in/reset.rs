@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::password::{unlock, wrong_credentials};
 use super::sql;
-use crate::access::{Request, Who};
+use crate::access::{Actor, Request};
 use crate::activity::Entry;
 use crate::db::WriteTx;
 use crate::error::{Error, Result};
@@ -52,9 +52,9 @@ impl Service {
         limits::take(&mut db, limits, Action::PasswordReset, 1, &networks).await?;
         limits::take_of(&mut db, limits, Action::PasswordReset, Subject::Address(&email)).await?;
         let id = db.uuid();
-        let encrypted = db.seal(&self.core.instance.sealer, &place(id), email.as_str().as_bytes());
+        let encrypted = db.encrypt(&self.core.instance.encryptor, &place(id), email.as_str().as_bytes());
         sql::insert_reset_request(&mut db, id, &encrypted, &request.id).await?;
-        db.commit(&Who::nobody(request), &[]).await
+        db.commit(&Actor::nobody(request), &[]).await
     }
 
     /// Writes the emails that were asked for, each with a link. Tells whether anybody asked.
@@ -67,7 +67,7 @@ impl Service {
             return Ok(false);
         };
         // One that was encrypted with a key that is gone is forgotten: whoever asked will ask again.
-        let opened = self.core.instance.sealer.open(&place(asked.id), &asked.email);
+        let opened = self.core.instance.encryptor.decrypt(&place(asked.id), &asked.email);
         let email = opened.ok().and_then(|bytes| String::from_utf8(bytes).ok());
         let entry = self.post_reset(&mut db, email.as_deref().unwrap_or_default()).await?;
         let entries: Vec<Entry> = entry.into_iter().collect();
@@ -75,7 +75,7 @@ impl Service {
             id: asked.request_id.into(),
             ..Request::default()
         };
-        db.commit(&Who::nobody(request), &entries).await?;
+        db.commit(&Actor::nobody(request), &entries).await?;
         Ok(true)
     }
 
@@ -90,7 +90,7 @@ impl Service {
         if is_on_its_way || sso::refuse_enforced(db, &email).await.is_err() {
             return Ok(None);
         }
-        let token = auth::key::new_token(TOKEN_PREFIX, db.chance.bytes());
+        let token = auth::key::new_token(TOKEN_PREFIX, db.random.bytes());
         sql::delete_resets(db, user.id).await?;
         sql::insert_reset(db, &auth::key::hash(&token), user.id, expires_at).await?;
         let link = format!("{}/reset/{token}/", self.core.instance.site_url);
@@ -136,14 +136,14 @@ impl Service {
         sessions::sql::delete_of_user(&mut db, user.id).await?;
         entries.push(Entry::happened(&user, "password_changed"));
         mail::notify_person(&mut db, &self.core.instance, &user, changed(&request)).await?;
-        db.commit(&Who::user(user.id, request), &entries).await?;
+        db.commit(&Actor::user(user.id, request), &entries).await?;
         Ok(user)
     }
 
     /// Sets another password for oneself. Ends all other sessions.
     pub async fn change_password(&self, person: &SignedIn, new: &NewPassword) -> Result<()> {
         person.acts_for_themselves()?;
-        self.core.attempts.count(&person.who.request)?;
+        self.core.attempts.count(&person.actor.request)?;
         if self.standing(person.user).await?.has_password {
             let current = new.current_password.as_deref();
             let current = current
@@ -156,7 +156,7 @@ impl Service {
         }
         let user = self.user(person.user).await?;
         let email = Email::new(&user.email).map_err(|_| wrong_credentials())?;
-        let from = person.who.request.origin.address;
+        let from = person.actor.request.origin.address;
         let hash = self
             .hash_password(&new.password, &user.about(), from, Some(&email))
             .await?;
@@ -168,9 +168,9 @@ impl Service {
         users::sql::set_password(&mut db, user.id, &hash).await?;
         sql::delete_pending(&mut db, user.id).await?;
         sessions::sql::delete_others(&mut db, user.id, person.session).await?;
-        let notice = changed(&person.who.request);
+        let notice = changed(&person.actor.request);
         mail::notify_person(&mut db, &self.core.instance, &user, notice).await?;
-        db.commit(&person.who, &[Entry::happened(&user, "password_changed")])
+        db.commit(&person.actor, &[Entry::happened(&user, "password_changed")])
             .await
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Sso, sql};
 use crate::Service;
-use crate::access::{Caller, ReadAttempts, Request, Who};
+use crate::access::{Actor, Caller, ReadAttempts, Request};
 use crate::activity::Entry;
 use crate::clock::Time;
 use crate::db::WriteTx;
@@ -66,7 +66,7 @@ impl Service {
         note(&mut db, &domain, sso, email, Some(refused), request).await?;
         let entry = || Entry::happened(&domain, "sign_in_refused").noting("rule", refused.rule);
         let entries: Vec<Entry> = refused.is_vouched.then(entry).into_iter().collect();
-        db.commit(&Who::nobody(request.clone()), &entries).await
+        db.commit(&Actor::nobody(request.clone()), &entries).await
     }
 }
 

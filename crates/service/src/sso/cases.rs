@@ -3,7 +3,7 @@ use super::rules::{
     refuse_unasked_owner, take_assertion, vouching_domain,
 };
 use super::{Precheck, Refused, Vouched, attempts, sql};
-use crate::access::{Request, Who};
+use crate::access::{Actor, Request};
 use crate::activity::Entry;
 use crate::db::WriteTx;
 use crate::domains::{self, Domain};
@@ -110,7 +110,7 @@ impl Service {
             attempts::note(&mut db, domain, vouched.sso, &user.email, None, request).await?;
         }
         entries.push(Entry::happened(&user, "logged_in").noting("method", vouched.sso.as_str()));
-        db.commit(&Who::user(user.id, request.clone()), &entries).await?;
+        db.commit(&Actor::user(user.id, request.clone()), &entries).await?;
         Ok((user, session))
     }
 

@@ -49,13 +49,13 @@ impl Service {
         };
         let plain = details.to_json();
         let mut db = self.write().await?;
-        let sealed = db.seal(&self.core.instance.sealer, &place(id), &plain);
+        let encrypted = db.encrypt(&self.core.instance.encryptor, &place(id), &plain);
         let row = sql::Request {
             id: id.to_owned(),
             organization_id: login.domain.map(|(organization, _)| organization),
             domain_id: login.domain.map(|(_, domain)| domain),
             method: login.sso.to_string(),
-            details: sealed,
+            details: encrypted,
         };
         let expires_at = db.now + GOOD_FOR;
         sql::insert_request(&mut db, &row, &auth::key::hash(browser), expires_at).await?;
@@ -68,7 +68,7 @@ impl Service {
         let taken = sql::take_request(&mut db, id, &auth::key::hash(browser)).await?;
         db.commit_unrecorded().await?;
         let Some(row) = taken else { return Ok(None) };
-        let plain = self.core.instance.sealer.open(&place(id), &row.details)?;
+        let plain = self.core.instance.encryptor.decrypt(&place(id), &row.details)?;
         let (Ok(sso), Ok(details)) = (row.method.parse(), serde_json::from_slice::<Details>(&plain)) else {
             return Ok(None);
         };

@@ -1,7 +1,7 @@
 use super::{NewTeam, TOKEN_PREFIX, Team, TeamPatch, TeamToken, sql};
 use crate::access::{Caller, ChangeTeams, ReadTeams};
 use crate::activity::Entry;
-use crate::cache::{Load, Question};
+use crate::cache::{CacheKey, Load};
 use crate::db::WriteTx;
 use crate::error::{Error, Result};
 use crate::id::{OrganizationId, TeamId};
@@ -38,8 +38,8 @@ impl Service {
                 found.ok_or(Error::NotFound("team"))
             })
         };
-        let question = Question::Team(auth::key::hash(token));
-        match self.remembered(seen, question, load).await {
+        let key = CacheKey::Team(auth::key::hash(token));
+        match self.remembered(seen, key, load).await {
             Ok(found) => Ok(Some(*found)),
             Err(Error::NotFound(_)) => Ok(None),
             Err(error) => Err(error),
@@ -66,7 +66,7 @@ impl Service {
         let mut team = fresh(&db, caller.organization, new.name.clone());
         team.timezone = timezone.unwrap_or(team.timezone);
         sql::insert(&mut db, &mut team).await?;
-        db.commit(&caller.who, &[Entry::created(&team)]).await?;
+        db.commit(&caller.actor, &[Entry::created(&team)]).await?;
         Ok(team)
     }
 
@@ -88,7 +88,7 @@ impl Service {
         };
         team.updated_at = db.now;
         sql::save(&mut db, &team).await?;
-        db.commit(&caller.who, &[entry]).await?;
+        db.commit(&caller.actor, &[entry]).await?;
         Ok(team)
     }
 
@@ -108,7 +108,7 @@ impl Service {
             ));
         }
         sql::delete(&mut db, &team).await?;
-        db.commit(&caller.who, &[Entry::deleted(&team)]).await
+        db.commit(&caller.actor, &[Entry::deleted(&team)]).await
     }
 }
 
@@ -145,7 +145,7 @@ pub(crate) fn fresh(db: &WriteTx, organization_id: OrganizationId, name: Name) -
         uuid: db.uuid(),
         organization_id,
         name,
-        api_token: auth::key::new_token(TOKEN_PREFIX, db.chance.bytes()),
+        api_token: auth::key::new_token(TOKEN_PREFIX, db.random.bytes()),
         timezone: "UTC".to_owned(),
         created_at: db.now,
         updated_at: db.now,

@@ -5,7 +5,7 @@ use sqlx::types::Json;
 use uuid::Uuid;
 
 use super::{Standing, User, sql};
-use crate::access::Who;
+use crate::access::Actor;
 use crate::activity::Entry;
 use crate::db::WriteTx;
 use crate::error::{Error, Result};
@@ -43,11 +43,11 @@ pub struct UserPatch {
 pub(crate) const RELEASED_DOMAIN: &str = "released.invalid";
 
 impl Service {
-    pub async fn create_user(&self, who: &Who, new: &NewUser) -> Result<User> {
+    pub async fn create_user(&self, actor: &Actor, new: &NewUser) -> Result<User> {
         let hash = self.hash_of_new(new, None).await?;
         let mut db = self.write().await?;
         let user = insert(&mut db, new, hash).await?;
-        db.commit(who, &[Entry::created(&user)]).await?;
+        db.commit(actor, &[Entry::created(&user)]).await?;
         Ok(user)
     }
 
@@ -99,7 +99,7 @@ impl Service {
         }
         let after = account(&mut db, person.user).await?;
         let entries: Vec<Entry> = Entry::updated(&before, &user).into_iter().collect();
-        db.commit(&person.who, &entries).await?;
+        db.commit(&person.actor, &entries).await?;
         Ok(after)
     }
 
@@ -131,7 +131,7 @@ impl Service {
     }
 
     /// Sets another password, for someone who has lost theirs. Ends all their sessions.
-    pub async fn set_password(&self, who: &Who, email: &Email, password: &str) -> Result<User> {
+    pub async fn set_password(&self, actor: &Actor, email: &Email, password: &str) -> Result<User> {
         let user = self.user_by_email(email).await?;
         let hash = self.hash_password(password, &user.about(), None, None).await?;
         let mut db = self.write().await?;
@@ -139,7 +139,7 @@ impl Service {
         sessions::sql::delete_of_user(&mut db, user.id).await?;
         sign_in::sql::delete_pending(&mut db, user.id).await?;
         sign_in::unlock(&mut db, email, None).await?;
-        db.commit(who, &[Entry::happened(&user, "password_changed")]).await?;
+        db.commit(actor, &[Entry::happened(&user, "password_changed")]).await?;
         Ok(user)
     }
 }
@@ -153,7 +153,7 @@ async fn account(db: &mut WriteTx, id: UserId) -> Result<(User, Standing)> {
 /// Makes an account inside a larger use case, with the hash of [`Service::hash_of_new`].
 pub(crate) async fn insert(db: &mut WriteTx, new: &NewUser, password_hash: Option<String>) -> Result<User> {
     let uuid = UserUuid(db.uuid());
-    let distinct_id = auth::key::new_token("", db.chance.bytes());
+    let distinct_id = auth::key::new_token("", db.random.bytes());
     let row = sql::Row {
         uuid,
         distinct_id: distinct_id.clone(),

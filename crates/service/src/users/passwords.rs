@@ -8,7 +8,7 @@ use zxcvbn::{Score, zxcvbn};
 use super::{NewUser, User};
 use crate::Service;
 use crate::error::{Error, Result};
-use crate::hashing::Place;
+use crate::hashing::QueueTicket;
 use crate::text::Email;
 
 /// What a password must not be made of, whoever it belongs to.
@@ -60,7 +60,7 @@ impl Service {
 }
 
 /// Whether a password is the one that was stored.
-pub(crate) async fn password_fits(place: Place, password: &str, stored: String) -> Result<bool> {
+pub(crate) async fn password_fits(place: QueueTicket, password: &str, stored: String) -> Result<bool> {
     let password = password.to_owned();
     place.run(move || verify(&password, &stored)).await
 }

@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::rows::{TEAM, end, start};
 use super::usage::{cpu_seconds, peak_megabytes};
-use crate::kit::far_sides;
+use crate::kit::exports_deps;
 use crate::parts::{ObjectStore, S3_KEY};
 
 /// How the rows are written.
@@ -27,12 +27,12 @@ pub enum Form {
 
 /// Delivers all rows of a store to files below `root`, or to an S3 server of its own, and says what it took.
 pub async fn deliver(store: &Path, root: &Path, form: Form, is_s3: bool) -> anyhow::Result<Value> {
-    let outside = exports::Outside {
+    let deps = exports::ExportsDeps {
         export_root: Some(root.to_owned()),
-        ..far_sides()
+        ..exports_deps()
     };
     let objects = is_s3.then(ObjectStore::seaweedfs);
-    let destination = destinations::open(&destination(form, objects.as_ref())?, &outside)?;
+    let destination = destinations::open(&destination(form, objects.as_ref())?, &deps)?;
     let events = Events::Embedded(Embedded::open(store)?);
     let scan = Scan {
         team: TEAM,

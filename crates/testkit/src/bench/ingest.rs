@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use super::rows::{chance, distinct_id, name, properties};
+use super::rows::{distinct_id, name, properties, random};
 
 /// Where to send, and how much.
 #[derive(Debug, Clone, clap::Args)]
@@ -55,11 +55,11 @@ async fn send(load: Load, number: u64, end: Instant) -> anyhow::Result<Vec<Durat
     stream.set_nodelay(true)?;
     let (mut request, ids) = request(&load, number);
     let mut waits = Vec::new();
-    let mut id = chance(number) ^ chance(u64::from(std::process::id()));
+    let mut id = random(number) ^ random(u64::from(std::process::id()));
     while Instant::now() < end {
         for place in &ids {
-            id = chance(id);
-            let uuid = uuid::Builder::from_random_bytes(Uuid::from_u64_pair(id, chance(!id)).into_bytes()).into_uuid();
+            id = random(id);
+            let uuid = uuid::Builder::from_random_bytes(Uuid::from_u64_pair(id, random(!id)).into_bytes()).into_uuid();
             uuid.hyphenated().encode_lower(&mut request[place.clone()]);
         }
         let sent = Instant::now();

@@ -73,12 +73,12 @@ pub(super) fn name(number: u64) -> &'static str {
 }
 
 pub(super) fn distinct_id(number: u64) -> String {
-    format!("user_{}", chance(number) % PEOPLE)
+    format!("user_{}", random(number) % PEOPLE)
 }
 
 /// About 300 bytes of JSON.
 pub(super) fn properties(number: u64) -> String {
-    let value = chance(number);
+    let value = random(number);
     format!(
         r#"{{"$browser":"{}","$os":"{}","$current_url":"https://example.com/products/{}?ref={:x}","$screen_width":{},"$lib":"web","$lib_version":"1.{}.0","$session_id":"{:016x}{:016x}","amount":{}.{:02},"$ip":"{}.{}.{}.{}","is_first":{},"tags":["a","b{}"]}}"#,
         ["Chrome", "Firefox", "Safari"][index(number, 3)],
@@ -87,8 +87,8 @@ pub(super) fn properties(number: u64) -> String {
         value >> 40,
         1024 + value % 900,
         value % 200,
-        chance(value),
-        chance(value.wrapping_add(1)),
+        random(value),
+        random(value.wrapping_add(1)),
         value % 500,
         value % 100,
         value % 223,
@@ -101,7 +101,7 @@ pub(super) fn properties(number: u64) -> String {
 }
 
 /// Numbers that look like chance and are the same each time.
-pub(super) fn chance(seed: u64) -> u64 {
+pub(super) fn random(seed: u64) -> u64 {
     let mut x = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -109,7 +109,7 @@ pub(super) fn chance(seed: u64) -> u64 {
 }
 
 fn index(number: u64, of: u64) -> usize {
-    usize::try_from(chance(number) % of).expect("it is small")
+    usize::try_from(random(number) % of).expect("it is small")
 }
 
 #[cfg(test)]

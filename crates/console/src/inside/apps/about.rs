@@ -48,7 +48,7 @@ struct AboutPage {
 
 /// A switch that is off is not sent at all.
 #[derive(Deserialize)]
-struct Typed {
+struct AboutForm {
     name: String,
     #[serde(default)]
     description: String,
@@ -59,7 +59,7 @@ struct Typed {
     offers_is_global: String,
 }
 
-impl Typed {
+impl AboutForm {
     fn of(app: &App) -> Self {
         Self {
             name: app.name.to_string(),
@@ -96,14 +96,14 @@ impl Typed {
 
 async fn ask(State(service): State<Service>, inside: Inside<ChangeApps>, at: AtApp) -> Result<Response, Failure> {
     let app = service.app(&inside.caller, at.collection(), at.app).await?;
-    form(&service, &inside, at, &app, &Typed::of(&app), &Problems::default()).await
+    form(&service, &inside, at, &app, &AboutForm::of(&app), &Problems::default()).await
 }
 
 async fn save(
     State(service): State<Service>,
     inside: Inside<ChangeApps>,
     at: AtApp,
-    Sent(typed): Sent<Typed>,
+    Sent(typed): Sent<AboutForm>,
 ) -> Result<Response, Failure> {
     match change(&service, &inside, at, typed.patch()).await {
         Ok(_) => Ok(go_to(&inside.path(&format!("{}?done=app-saved", at.path())))),
@@ -137,7 +137,7 @@ async fn form(
     inside: &Inside<ChangeApps>,
     at: AtApp,
     app: &App,
-    typed: &Typed,
+    typed: &AboutForm,
     problems: &Problems,
 ) -> Result<Response, Failure> {
     let offers_switch = if app.is_global {

@@ -20,7 +20,7 @@ use crate::inside::Inside;
 use crate::inside::frame::Frame;
 use crate::page::{go_to, page_again};
 use crate::show;
-use crate::visitor::Asked;
+use crate::visitor::PageQuery;
 
 pub(super) fn routes() -> Router<Console> {
     Router::new()
@@ -127,7 +127,7 @@ async fn show_app(
     State(service): State<Service>,
     inside: Inside<ReadApps>,
     at: AtApp,
-    asked: Asked,
+    asked: PageQuery,
 ) -> Result<Response, Failure> {
     app_page(&service, &inside, at, &asked.done, &Problems::default()).await
 }

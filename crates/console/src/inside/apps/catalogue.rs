@@ -20,7 +20,7 @@ use crate::failure::{Failure, Problems};
 use crate::inside::Inside;
 use crate::inside::frame::Frame;
 use crate::page::{go_to, page_again};
-use crate::paging::{Pages, Place};
+use crate::paging::{PageNumber, Pages};
 use crate::visitor::{InQuery, Sent};
 
 pub(super) fn routes() -> Router<Console> {
@@ -69,7 +69,7 @@ impl Row {
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Asked {
+struct CatalogQuery {
     #[serde(default)]
     page: String,
 }
@@ -78,9 +78,9 @@ async fn show_catalogue(
     State(apps): State<Apps>,
     inside: Inside<ReadApps>,
     shelf: Shelf,
-    InQuery(asked): InQuery<Asked>,
+    InQuery(asked): InQuery<CatalogQuery>,
 ) -> Result<Response, Failure> {
-    let place = Place::read(&asked.page);
+    let place = PageNumber::read(&asked.page);
     catalogue_page(&apps, &inside, shelf, place, &Problems::default()).await
 }
 
@@ -108,7 +108,7 @@ async fn install(
         }
         Err(error) => {
             let problems = Problems::try_from(error)?;
-            catalogue_page(&apps, &inside, shelf, Place::read(""), &problems).await
+            catalogue_page(&apps, &inside, shelf, PageNumber::read(""), &problems).await
         }
     }
 }
@@ -117,7 +117,7 @@ async fn catalogue_page<P: Permission>(
     apps: &Apps,
     inside: &Inside<P>,
     shelf: Shelf,
-    place: Place,
+    place: PageNumber,
     problems: &Problems,
 ) -> Result<Response, Failure> {
     let service = apps.service();

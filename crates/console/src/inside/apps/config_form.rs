@@ -7,12 +7,12 @@ use axum::response::Response;
 use axum::routing::get;
 use serde_json::{Map, Value, json};
 use service::access::{ChangeApps, Permission, ReadApps};
-use service::pipeline::schema::{self, Field as Asked};
+use service::pipeline::schema::{self, Field as PageQuery};
 use service::pipeline::{App, AppConfig, Collection, ConfigPatch, ReachedHost};
 use service::{AppConfigId, Error, Service, Window};
 
 use super::shelf::{AtApp, AtConfig};
-use super::told::{Told, Typed, name, open_values};
+use super::told::{ConfigForm, Told, name, open_values};
 use super::{frame_below, name_of, teams};
 use crate::Console;
 use crate::choices::{Area, Select, Switch};
@@ -23,7 +23,7 @@ use crate::inside::Inside;
 use crate::inside::frame::Frame;
 use crate::page::{go_to, page_again};
 use crate::show;
-use crate::visitor::{Asked as InAddress, Sent};
+use crate::visitor::{PageQuery as InAddress, Sent};
 
 pub(super) fn routes() -> Router<Console> {
     Router::new().route(
@@ -140,8 +140,8 @@ fn listed_hosts(text: &str) -> Option<Vec<String>> {
 
 /// What a form changes.
 pub(super) fn patch(
-    typed: &Typed,
-    fields: &[Asked],
+    typed: &ConfigForm,
+    fields: &[PageQuery],
     before: &Map<String, Value>,
     hosts: Option<&[String]>,
 ) -> Result<ConfigPatch, Error> {
@@ -176,7 +176,7 @@ async fn save(
     at: AtConfig,
     Sent(pairs): Sent<Vec<(String, String)>>,
 ) -> Result<Response, Failure> {
-    let typed = Typed::sent(pairs);
+    let typed = ConfigForm::sent(pairs);
     match change(&service, &inside, at, &typed).await {
         Ok(_) => Ok(go_to(&inside.path(&format!("{}?done=saved", at.path())))),
         Err(error) => {
@@ -190,7 +190,7 @@ async fn change(
     service: &Service,
     inside: &Inside<ChangeApps>,
     at: AtConfig,
-    typed: &Typed,
+    typed: &ConfigForm,
 ) -> service::Result<AppConfig> {
     let (caller, collection, app) = (&inside.caller, at.at.collection(), at.at.app);
     let (approved, before) = service.approved_app(caller, collection, app, at.config).await?;
@@ -205,7 +205,7 @@ async fn config_page<P: Permission>(
     service: &Service,
     inside: &Inside<P>,
     at: AtConfig,
-    typed: Option<&Typed>,
+    typed: Option<&ConfigForm>,
     done: &str,
     problems: &Problems,
 ) -> Result<Response, Failure> {
@@ -217,7 +217,7 @@ async fn config_page<P: Permission>(
     kept.extend(config.config.keys().cloned());
     let present = || {
         let switch = if config.enabled { "yes" } else { "" };
-        let typed = Typed::default()
+        let typed = ConfigForm::default()
             .with("enabled", switch)
             .with("order", config.order.to_string())
             .with(
@@ -254,7 +254,7 @@ async fn config_page<P: Permission>(
     Ok(page_again(problems, &shown))
 }
 
-pub(super) fn form(typed: &Typed, fields: &[Asked], kept: &[String], problems: &Problems) -> Form {
+pub(super) fn form(typed: &ConfigForm, fields: &[PageQuery], kept: &[String], problems: &Problems) -> Form {
     let order = Field::text("order", "Order", "off").at_most(12).keyboard("numeric");
     Form {
         team: None,
@@ -280,7 +280,7 @@ pub(super) fn form(typed: &Typed, fields: &[Asked], kept: &[String], problems: &
 }
 
 /// What is wrong with none of the fields.
-pub(super) fn besides(problems: &Problems, fields: &[Asked]) -> Vec<String> {
+pub(super) fn besides(problems: &Problems, fields: &[PageQuery]) -> Vec<String> {
     let mut names: Vec<String> = fields.iter().map(name).collect();
     names.extend(["team_id", "order", "allowed_hosts"].map(str::to_owned));
     let names: Vec<&str> = names.iter().map(String::as_str).collect();

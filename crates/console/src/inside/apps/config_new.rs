@@ -12,7 +12,7 @@ use service::{Error, Service, TeamId};
 
 use super::config_form::{ConfigPage, Form, besides, form, patch};
 use super::shelf::{AtApp, AtConfig};
-use super::told::Typed;
+use super::told::ConfigForm;
 use super::{frame_below, teams};
 use crate::Console;
 use crate::choices::Select;
@@ -30,7 +30,7 @@ pub(super) fn routes() -> Router<Console> {
 }
 
 async fn ask(State(service): State<Service>, inside: Inside<ChangeApps>, at: AtApp) -> Result<Response, Failure> {
-    let typed = Typed::default().with("enabled", "yes").with("order", "0");
+    let typed = ConfigForm::default().with("enabled", "yes").with("order", "0");
     new_page(&service, &inside, at, &typed, &Problems::default()).await
 }
 
@@ -40,7 +40,7 @@ async fn create(
     at: AtApp,
     Sent(pairs): Sent<Vec<(String, String)>>,
 ) -> Result<Response, Failure> {
-    let typed = Typed::sent(pairs);
+    let typed = ConfigForm::sent(pairs);
     match make(&service, &inside, at, &typed).await {
         Ok(config) => {
             let there = AtConfig { at, config: config.id };
@@ -50,7 +50,12 @@ async fn create(
     }
 }
 
-async fn make(service: &Service, inside: &Inside<ChangeApps>, at: AtApp, typed: &Typed) -> service::Result<AppConfig> {
+async fn make(
+    service: &Service,
+    inside: &Inside<ChangeApps>,
+    at: AtApp,
+    typed: &ConfigForm,
+) -> service::Result<AppConfig> {
     let app = service.app(&inside.caller, at.collection(), at.app).await?;
     let fields = schema::fields(&app.config_schema);
     let team: Option<TeamId> = typed.get("team_id").parse().ok();
@@ -69,7 +74,7 @@ async fn new_page(
     service: &Service,
     inside: &Inside<ChangeApps>,
     at: AtApp,
-    typed: &Typed,
+    typed: &ConfigForm,
     problems: &Problems,
 ) -> Result<Response, Failure> {
     let app = service.app(&inside.caller, at.collection(), at.app).await?;

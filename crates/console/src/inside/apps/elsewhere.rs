@@ -64,7 +64,7 @@ struct NewPage {
 }
 
 #[derive(Default, Deserialize)]
-struct Typed {
+struct InstallForm {
     url: String,
     #[serde(default)]
     private_token: String,
@@ -72,7 +72,7 @@ struct Typed {
     tag: String,
 }
 
-impl Typed {
+impl InstallForm {
     /// What is behind the question mark, or before the host, may be a secret, and is not shown again.
     fn shown_url(&self) -> String {
         let address = self.url.split(['?', '#']).next().unwrap_or_default().trim();
@@ -120,7 +120,7 @@ impl Typed {
             .judged(problems),
             token
                 .optional()
-                .hint("For what is not public. It is kept sealed, sent to that host alone, and never shown.")
+                .hint("For what is not public. It is stored encrypted, sent to that host alone, and never shown.")
                 .judged(problems),
             tag.optional()
                 .hint("The newest, if you leave it out.")
@@ -131,14 +131,14 @@ impl Typed {
 }
 
 async fn ask_for_address(State(apps): State<Apps>, inside: Inside<ChangeApps>, shelf: Shelf) -> Response {
-    address_page(&apps, &inside, shelf, &Typed::default(), &Problems::default())
+    address_page(&apps, &inside, shelf, &InstallForm::default(), &Problems::default())
 }
 
 async fn fetch(
     State(apps): State<Apps>,
     inside: Inside<ChangeApps>,
     shelf: Shelf,
-    Sent(typed): Sent<Typed>,
+    Sent(typed): Sent<InstallForm>,
 ) -> Result<Response, Failure> {
     match apps.create(&inside.caller, shelf.0, &typed.new_app()).await {
         Ok(app) => Ok(made(&inside, shelf, &app)),
@@ -156,7 +156,7 @@ fn address_page(
     apps: &Apps,
     inside: &Inside<ChangeApps>,
     shelf: Shelf,
-    typed: &Typed,
+    typed: &InstallForm,
     problems: &Problems,
 ) -> Response {
     let mut url = typed.shown_url();

@@ -130,7 +130,7 @@ struct DeletionPage {
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Asked {
+struct FileQuery {
     #[serde(default)]
     file: String,
     /// Of the code that whoever asks has looked at.
@@ -142,7 +142,7 @@ async fn ask(
     State(service): State<Service>,
     inside: Inside<ChangeApps>,
     at: AtApp,
-    InQuery(asked): InQuery<Asked>,
+    InQuery(asked): InQuery<FileQuery>,
 ) -> Result<Response, Failure> {
     let seen = asked.version.parse().ok();
     sure(&service, &inside, at, &asked.file, seen, &Problems::default()).await

@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::inside::Inside;
 use crate::inside::frame::{Frame, Section};
 use crate::page::page;
-use crate::paging::{Pages, Place};
+use crate::paging::{PageNumber, Pages};
 use crate::show;
 use crate::visitor::InQuery;
 
@@ -77,14 +77,18 @@ impl Row {
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Asked {
+struct AppsQuery {
     #[serde(default)]
     page: String,
     #[serde(default)]
     done: String,
 }
 
-async fn first(state: State<Service>, inside: Inside<ReadApps>, asked: InQuery<Asked>) -> Result<Response, Failure> {
+async fn first(
+    state: State<Service>,
+    inside: Inside<ReadApps>,
+    asked: InQuery<AppsQuery>,
+) -> Result<Response, Failure> {
     list(state, inside, Shelf(Collection::Destinations), asked).await
 }
 
@@ -92,9 +96,9 @@ async fn list(
     State(service): State<Service>,
     inside: Inside<ReadApps>,
     shelf: Shelf,
-    InQuery(asked): InQuery<Asked>,
+    InQuery(asked): InQuery<AppsQuery>,
 ) -> Result<Response, Failure> {
-    let place = Place::read(&asked.page);
+    let place = PageNumber::read(&asked.page);
     let apps = service.apps(&inside.caller, shelf.0, place.window()).await?;
     let ids: Vec<AppId> = apps.items.iter().map(|app| app.id).collect();
     let counts = service.app_use_counts(&inside.caller, &ids).await?;

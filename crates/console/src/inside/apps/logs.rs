@@ -20,7 +20,7 @@ use crate::field::Field;
 use crate::inside::Inside;
 use crate::inside::frame::Frame;
 use crate::page::page;
-use crate::paging::{Pages, Place, with_query};
+use crate::paging::{PageNumber, Pages, with_query};
 use crate::show;
 use crate::visitor::InQuery;
 
@@ -64,7 +64,7 @@ struct Row {
     exactly: String,
     level: &'static str,
     class: &'static str,
-    who: &'static str,
+    source: &'static str,
     message: String,
 }
 
@@ -79,7 +79,7 @@ impl Row {
                 AppLogLevel::Warn => "tag-warning",
                 AppLogLevel::Debug | AppLogLevel::Log | AppLogLevel::Info => "",
             },
-            who: match entry.source {
+            source: match entry.source {
                 AppLogSource::System => "The server",
                 AppLogSource::Console => "The app",
             },
@@ -89,7 +89,7 @@ impl Row {
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Asked {
+struct LogsQuery {
     #[serde(default)]
     level: String,
     #[serde(default)]
@@ -102,12 +102,12 @@ async fn list(
     State(service): State<Service>,
     inside: Inside<ReadApps>,
     at: AtConfig,
-    InQuery(asked): InQuery<Asked>,
+    InQuery(asked): InQuery<LogsQuery>,
 ) -> Result<Response, Failure> {
     let (caller, collection, id) = (&inside.caller, at.at.collection(), at.at.app);
     let app = service.app(caller, collection, id).await?;
     let config = service.app_config(caller, collection, id, at.config).await?;
-    let place = Place::read(&asked.page);
+    let place = PageNumber::read(&asked.page);
     let search: String = asked.search.trim().chars().take(LONGEST_SEARCH).collect();
     let filter = AppLogFilter {
         level: asked.level.parse().ok(),

@@ -61,7 +61,7 @@ struct FileTab {
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Asked {
+struct SourceQuery {
     #[serde(default)]
     file: String,
     #[serde(default)]
@@ -82,7 +82,7 @@ async fn show_source(
     State(service): State<Service>,
     inside: Inside<ReadApps>,
     at: AtApp,
-    InQuery(asked): InQuery<Asked>,
+    InQuery(asked): InQuery<SourceQuery>,
 ) -> Result<Response, Failure> {
     let shown = Shown {
         file: &asked.file,
@@ -94,7 +94,7 @@ async fn show_source(
 }
 
 #[derive(Deserialize)]
-struct Typed {
+struct SourceForm {
     file: String,
     version: i64,
     text: String,
@@ -104,7 +104,7 @@ async fn save(
     State(apps): State<Apps>,
     inside: Inside<ChangeApps>,
     at: AtApp,
-    Sent(typed): Sent<Typed>,
+    Sent(typed): Sent<SourceForm>,
 ) -> Result<Response, Failure> {
     match change(&apps, &inside, at, &typed).await {
         Ok(()) => Ok(go_to(&at_file(&inside, at, &typed.file, "source-saved"))),
@@ -120,7 +120,7 @@ async fn save(
     }
 }
 
-async fn change(apps: &Apps, inside: &Inside<ChangeApps>, at: AtApp, typed: &Typed) -> Result<(), Error> {
+async fn change(apps: &Apps, inside: &Inside<ChangeApps>, at: AtApp, typed: &SourceForm) -> Result<(), Error> {
     let text = editor::typed(&typed.text)?;
     put(apps, inside, at, &typed.file, Some(text), typed.version).await
 }

@@ -11,9 +11,9 @@ use crate::failure::Problems;
 
 /// A form as it was sent, or as it would be if nobody changed anything.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Typed(Vec<(String, String)>);
+pub(super) struct ConfigForm(Vec<(String, String)>);
 
-impl Typed {
+impl ConfigForm {
     pub(super) fn sent(pairs: Vec<(String, String)>) -> Self {
         let plain = pairs.into_iter().map(|(name, text)| (name, text.replace("\r\n", "\n")));
         Self(plain.collect())
@@ -153,7 +153,7 @@ impl HtmlSafe for Told {}
 
 impl Told {
     /// A field for each, in the app's order. `kept` are the keys of which something is kept that is not shown.
-    pub(super) fn all(fields: &[Field], typed: &Typed, kept: &[String], problems: &Problems) -> Vec<Self> {
+    pub(super) fn all(fields: &[Field], typed: &ConfigForm, kept: &[String], problems: &Problems) -> Vec<Self> {
         let each = fields.iter().zip(1..);
         each.map(|(field, place): (&Field, usize)| {
             let is_kept = is_hidden(field) && kept.contains(&field.key);
@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn what_nobody_touches_stays_what_it_is() {
         let before = object(json!({ "url": 5, "map": { "a": 1 }, "file": { "contents": "eA==" } }));
-        let typed = Typed::default().holding(&asked(), &before);
+        let typed = ConfigForm::default().holding(&asked(), &before);
         assert_eq!(typed.get("config__url"), "5");
         assert_eq!(typed.get("config__file"), "", "files are not shown");
         assert_eq!(typed.values(&asked(), &before), Map::new());
@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn only_what_changes_is_sent() {
         let before = object(json!({ "url": "a", "map": { "a": 1 }, "gone": true }));
-        let typed = Typed::default()
+        let typed = ConfigForm::default()
             .with("config__url", "")
             .with("config__map", "{\"a\": 2}")
             .with("config__token", "t")
@@ -275,12 +275,14 @@ mod tests {
 
     #[test]
     fn a_secret_goes_only_if_somebody_says_so() {
-        let typed = Typed::default().with("config__token", "").with("forget__token", "yes");
+        let typed = ConfigForm::default()
+            .with("config__token", "")
+            .with("forget__token", "yes");
         assert_eq!(
             Value::Object(typed.values(&asked(), &Map::new())),
             json!({ "token": null })
         );
-        let typed = Typed::sent(vec![("config__token".to_owned(), String::new())]);
+        let typed = ConfigForm::sent(vec![("config__token".to_owned(), String::new())]);
         assert!(typed.values(&asked(), &Map::new()).is_empty());
     }
 }

@@ -68,14 +68,14 @@ struct WrittenPage {
 }
 
 #[derive(Deserialize)]
-struct Typed {
+struct NewAppForm {
     name: String,
     code: String,
     #[serde(default)]
     manifest: String,
 }
 
-impl Typed {
+impl NewAppForm {
     fn new_app(&self, collection: Shelf) -> Result<NewApp, Error> {
         let mut files = Files::from([(first_file(collection).to_owned(), editor::typed(&self.code)?)]);
         if !self.manifest.trim().is_empty() {
@@ -124,7 +124,7 @@ const fn example(shelf: Shelf) -> &'static str {
 }
 
 async fn ask(State(apps): State<Apps>, inside: Inside<ChangeApps>, shelf: Shelf) -> Response {
-    let typed = Typed {
+    let typed = NewAppForm {
         name: String::new(),
         code: example(shelf).to_owned(),
         manifest: FIELDS.to_owned(),
@@ -136,7 +136,7 @@ async fn create(
     State(apps): State<Apps>,
     inside: Inside<ChangeApps>,
     shelf: Shelf,
-    Sent(typed): Sent<Typed>,
+    Sent(typed): Sent<NewAppForm>,
 ) -> Result<Response, Failure> {
     match make(&apps, &inside, shelf, &typed).await {
         Ok(app) => Ok(made(&inside, shelf, &app)),
@@ -144,11 +144,11 @@ async fn create(
     }
 }
 
-async fn make(apps: &Apps, inside: &Inside<ChangeApps>, shelf: Shelf, typed: &Typed) -> service::Result<App> {
+async fn make(apps: &Apps, inside: &Inside<ChangeApps>, shelf: Shelf, typed: &NewAppForm) -> service::Result<App> {
     apps.create(&inside.caller, shelf.0, &typed.new_app(shelf)?).await
 }
 
-fn form(apps: &Apps, inside: &Inside<ChangeApps>, shelf: Shelf, typed: &Typed, problems: &Problems) -> Response {
+fn form(apps: &Apps, inside: &Inside<ChangeApps>, shelf: Shelf, typed: &NewAppForm, problems: &Problems) -> Response {
     let first = first_file(shelf);
     let (of_manifest, others): (Vec<Fault>, Vec<Fault>) = Fault::all(problems)
         .into_iter()

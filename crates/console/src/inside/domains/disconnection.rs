@@ -29,7 +29,7 @@ pub(super) fn routes() -> Router<Console> {
 
 /// Which one, in the address: the form is sent to where it stands.
 #[derive(Debug, Default, Deserialize)]
-struct Asked {
+struct DisconnectForm {
     #[serde(default)]
     way: String,
 }
@@ -44,7 +44,7 @@ struct Connection {
 
 impl Connection {
     /// Only a domain's own providers can be disconnected here.
-    fn read(asked: &Asked) -> Result<Self, Failure> {
+    fn read(asked: &DisconnectForm) -> Result<Self, Failure> {
         let nothing = || Some(String::new());
         match asked.way.parse() {
             Ok(sso @ Sso::Saml) => Ok(Self {
@@ -79,7 +79,7 @@ async fn ask(
     State(service): State<Service>,
     inside: Inside<ChangeDomains>,
     Id(id): Id<DomainId>,
-    InQuery(asked): InQuery<Asked>,
+    InQuery(asked): InQuery<DisconnectForm>,
 ) -> Result<Response, Failure> {
     sure(&service, &inside, id, Connection::read(&asked)?, &Problems::default()).await
 }
@@ -88,7 +88,7 @@ async fn disconnect(
     State(service): State<Service>,
     inside: Inside<ChangeDomains>,
     Id(id): Id<DomainId>,
-    InQuery(asked): InQuery<Asked>,
+    InQuery(asked): InQuery<DisconnectForm>,
 ) -> Result<Response, Failure> {
     let connection = Connection::read(&asked)?;
     let changed = service

@@ -26,7 +26,7 @@ use crate::inside::frame::{Frame, Section};
 use crate::page::{go_to, page_again};
 use crate::seen::SeenAt;
 use crate::show;
-use crate::visitor::{Asked, Id, Sent};
+use crate::visitor::{Id, PageQuery, Sent};
 
 pub(super) fn routes() -> Router<Console> {
     Router::new()
@@ -46,7 +46,7 @@ struct DomainPage {
     name: String,
     added: String,
     proof: Proof,
-    ways: Vec<Way>,
+    ways: Vec<ProviderLink>,
     joining: Option<(SeenAt, Switch)>,
     takes_newcomers: bool,
     enforced: Option<&'static str>,
@@ -57,7 +57,7 @@ struct DomainPage {
 }
 
 /// A provider of the domain's own.
-struct Way {
+struct ProviderLink {
     title: &'static str,
     /// Below the domain's page.
     path: &'static str,
@@ -66,8 +66,8 @@ struct Way {
     provider: String,
 }
 
-fn ways(domain: &Domain) -> Vec<Way> {
-    let way = |sso: Sso, path, is_set_up, provider: &str| Way {
+fn ways(domain: &Domain) -> Vec<ProviderLink> {
+    let way = |sso: Sso, path, is_set_up, provider: &str| ProviderLink {
         title: sso.title(),
         path,
         is_set_up,
@@ -84,7 +84,7 @@ async fn show_domain(
     inside: Inside<ReadDomains>,
     Id(id): Id<DomainId>,
     headers: HeaderMap,
-    asked: Asked,
+    asked: PageQuery,
 ) -> Result<Response, Failure> {
     let domain = service.domain(&inside.caller, id).await?;
     let joining = Joining::of(&domain);

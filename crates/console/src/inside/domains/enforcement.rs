@@ -148,7 +148,7 @@ struct Plan {
     /// Where it is set up, below the domain; the server's own providers are not set up here.
     set_up: Option<&'static str>,
     refusal: Option<String>,
-    who: String,
+    affected: String,
     named: Vec<Affected>,
     more: i64,
     is_about_you: bool,
@@ -177,7 +177,7 @@ impl Plan {
         let own = Email::new(&inside.account.user.email);
         let named = i64::try_from(found.named.len()).unwrap_or(i64::MAX);
         Self {
-            who: who(domain, way, &found),
+            affected: affected(domain, way, &found),
             way,
             title: way.title(),
             set_up: match way {
@@ -194,7 +194,7 @@ impl Plan {
     }
 }
 
-fn who(domain: &Domain, way: Sso, found: &Consequences) -> String {
+fn affected(domain: &Domain, way: Sso, found: &Consequences) -> String {
     let (name, title) = (&domain.domain, way.title());
     let members = match found.members {
         0 => return format!("No member has an address on {name} yet."),

@@ -20,7 +20,7 @@ use crate::field::Field;
 use crate::inside::Inside;
 use crate::inside::frame::{Frame, Section};
 use crate::page::{go_to, page, page_again};
-use crate::paging::{Pages, Place};
+use crate::paging::{PageNumber, Pages};
 use crate::visitor::{InQuery, Sent};
 
 pub(super) fn routes() -> Router<Console> {
@@ -72,7 +72,7 @@ fn ways(domain: &Domain) -> String {
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Asked {
+struct DomainsQuery {
     #[serde(default)]
     page: String,
     #[serde(default)]
@@ -82,9 +82,9 @@ struct Asked {
 async fn list(
     State(service): State<Service>,
     inside: Inside<ReadDomains>,
-    InQuery(asked): InQuery<Asked>,
+    InQuery(asked): InQuery<DomainsQuery>,
 ) -> Result<Response, Failure> {
-    let place = Place::read(&asked.page);
+    let place = PageNumber::read(&asked.page);
     let domains = service.domains(&inside.caller, place.window()).await?;
     let call = Call::get::<ReadDomains>("List the domains", inside.api("domains/"));
     Ok(page(&DomainsPage {
@@ -106,7 +106,7 @@ struct NewPage {
 }
 
 #[derive(Deserialize)]
-struct Typed {
+struct DomainForm {
     domain: String,
 }
 
@@ -117,7 +117,7 @@ async fn ask(State(service): State<Service>, inside: Inside<ChangeDomains>) -> R
 async fn add(
     State(service): State<Service>,
     inside: Inside<ChangeDomains>,
-    Sent(Typed { domain }): Sent<Typed>,
+    Sent(DomainForm { domain }): Sent<DomainForm>,
 ) -> Result<Response, Failure> {
     let new = NewDomain {
         domain: domain.clone(),

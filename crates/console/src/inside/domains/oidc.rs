@@ -20,7 +20,7 @@ use crate::inside::Inside;
 use crate::inside::frame::Frame;
 use crate::page::{go_to, page_again};
 use crate::seen::SeenAt;
-use crate::visitor::{Asked, Id, Sent};
+use crate::visitor::{Id, PageQuery, Sent};
 
 pub(super) fn routes() -> Router<Console> {
     Router::new().route(
@@ -48,7 +48,7 @@ struct OidcPage {
 }
 
 #[derive(Deserialize)]
-struct Typed {
+struct OidcForm {
     oidc_issuer: String,
     oidc_client_id: String,
     /// Empty: it stays as it is.
@@ -62,10 +62,10 @@ async fn show_oidc(
     State(service): State<Service>,
     inside: Inside<ChangeDomains>,
     Id(id): Id<DomainId>,
-    asked: Asked,
+    asked: PageQuery,
 ) -> Result<Response, Failure> {
     let domain = service.domain(&inside.caller, id).await?;
-    let typed = Typed {
+    let typed = OidcForm {
         oidc_issuer: domain.oidc_issuer.clone(),
         oidc_client_id: domain.oidc_client_id.clone(),
         oidc_client_secret: String::new(),
@@ -85,7 +85,7 @@ async fn save(
     State(service): State<Service>,
     inside: Inside<ChangeDomains>,
     Id(id): Id<DomainId>,
-    Sent(typed): Sent<Typed>,
+    Sent(typed): Sent<OidcForm>,
 ) -> Result<Response, Failure> {
     let secret = typed.oidc_client_secret.trim();
     let patch = DomainPatch {
@@ -109,7 +109,7 @@ fn oidc_page(
     service: &Service,
     inside: &Inside<ChangeDomains>,
     domain: &Domain,
-    typed: &Typed,
+    typed: &OidcForm,
     done: &str,
     problems: &Problems,
 ) -> Response {
@@ -155,8 +155,8 @@ fn secret_field(is_kept: bool) -> Field {
     if is_kept {
         field
             .of_filter()
-            .hint("One is kept, sealed. Left empty, it stays. If the issuer changes, type it again.")
+            .hint("One is kept, encrypted. Left empty, it stays. If the issuer changes, type it again.")
     } else {
-        field.hint("It is kept sealed and never shown again.")
+        field.hint("It is stored encrypted and never shown again.")
     }
 }

@@ -23,7 +23,7 @@ use crate::inside::frame::Frame;
 use crate::page::{go_to, page_again};
 use crate::seen::SeenAt;
 use crate::show;
-use crate::visitor::{Asked, Id, Sent};
+use crate::visitor::{Id, PageQuery, Sent};
 
 /// Metadata has at most 512 KiB; in a form, it takes more room.
 const MOST_BYTES: usize = 1024 * 1024;
@@ -68,7 +68,7 @@ struct SamlPage {
 
 /// The settings, as they were typed. A switch that is off is not sent at all.
 #[derive(Deserialize)]
-struct Typed {
+struct SamlForm {
     saml_entity_id: String,
     saml_acs_url: String,
     saml_x509_cert: String,
@@ -78,7 +78,7 @@ struct Typed {
     seen: SeenAt,
 }
 
-impl Typed {
+impl SamlForm {
     fn of(domain: &Domain) -> Self {
         Self {
             saml_entity_id: domain.saml_entity_id.clone(),
@@ -122,11 +122,11 @@ async fn show_saml(
     State(service): State<Service>,
     inside: Inside<ChangeDomains>,
     Id(id): Id<DomainId>,
-    asked: Asked,
+    asked: PageQuery,
 ) -> Result<Response, Failure> {
     let domain = service.domain(&inside.caller, id).await?;
     let form = Form {
-        typed: Typed::of(&domain),
+        typed: SamlForm::of(&domain),
         source: Source::default(),
         done: asked.done,
     };
@@ -137,7 +137,7 @@ async fn save(
     State(service): State<Service>,
     inside: Inside<ChangeDomains>,
     Id(id): Id<DomainId>,
-    Sent(typed): Sent<Typed>,
+    Sent(typed): Sent<SamlForm>,
 ) -> Result<Response, Failure> {
     let patch = DomainPatch {
         saml_entity_id: Some(typed.saml_entity_id.clone()),
@@ -173,7 +173,7 @@ async fn import(
             let service = identity.service();
             let domain = service.domain(&inside.caller, id).await?;
             let form = Form {
-                typed: Typed::of(&domain),
+                typed: SamlForm::of(&domain),
                 source,
                 done: String::new(),
             };
@@ -188,7 +188,7 @@ fn saved(inside: &Inside<ChangeDomains>, id: DomainId) -> String {
 
 /// What the page holds besides the domain.
 struct Form {
-    typed: Typed,
+    typed: SamlForm,
     source: Source,
     done: String,
 }
@@ -267,7 +267,7 @@ fn facts(domain: &Domain) -> Vec<(&'static str, String)> {
     facts
 }
 
-fn calls(inside: &Inside<ChangeDomains>, domain: &Domain, typed: &Typed) -> [Call; 2] {
+fn calls(inside: &Inside<ChangeDomains>, domain: &Domain, typed: &SamlForm) -> [Call; 2] {
     let api = inside.api(&below(domain.id));
     let url = match domain.saml_metadata_url.as_str() {
         "" => "https://login.example.com/metadata",

@@ -20,7 +20,7 @@ use crate::inside::frame::Frame;
 use crate::inside::sure::SurePage;
 use crate::page::{go_to, page, page_again};
 use crate::show;
-use crate::visitor::{Asked, Ids};
+use crate::visitor::{Ids, PageQuery};
 
 macro_rules! backfill {
     ($rest:literal) => {
@@ -59,7 +59,7 @@ async fn show_backfill(
     State(service): State<Service>,
     inside: Inside<ReadExports>,
     Ids(export, id): Ids<ExportId, BackfillId>,
-    asked: Asked,
+    asked: PageQuery,
 ) -> Result<Response, Failure> {
     let export = service.batch_export(&inside.caller, export).await?.export;
     let backfill = service.backfill(&inside.caller, export.id, id).await?;

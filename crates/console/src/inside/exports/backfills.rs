@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::inside::Inside;
 use crate::inside::frame::Frame;
 use crate::page::page;
-use crate::paging::{Pages, Place};
+use crate::paging::{PageNumber, Pages};
 use crate::show;
 use crate::visitor::{Id, InQuery};
 
@@ -72,7 +72,7 @@ pub(super) fn range(backfill: &Backfill) -> String {
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Asked {
+struct BackfillsQuery {
     #[serde(default)]
     page: String,
     #[serde(default)]
@@ -83,10 +83,10 @@ async fn list(
     State(service): State<Service>,
     inside: Inside<ReadExports>,
     Id(id): Id<ExportId>,
-    InQuery(asked): InQuery<Asked>,
+    InQuery(asked): InQuery<BackfillsQuery>,
 ) -> Result<Response, Failure> {
     let export = service.batch_export(&inside.caller, id).await?.export;
-    let place = Place::read(&asked.page);
+    let place = PageNumber::read(&asked.page);
     let backfills = service.backfills(&inside.caller, id, place.window()).await?;
     let now = service.clock().now();
     let api = inside.api(&format!("batch_exports/{id}/backfills/"));

@@ -11,8 +11,8 @@ use service::access::ChangeExports;
 use service::batch_exports::{BatchExport, ExportSeen};
 use service::{ExportId, Service};
 
-use super::form::{Asked, Form, Secrets};
-use super::typed::Typed;
+use super::form::{Form, FormInput, Secrets};
+use super::typed::ExportForm;
 use super::values;
 use crate::Console;
 use crate::curl::{AsCurl, Call};
@@ -49,7 +49,7 @@ async fn ask(
     Id(id): Id<ExportId>,
 ) -> Result<Response, Failure> {
     let export = service.batch_export(&inside.caller, id).await?.export;
-    let mut typed = Typed::of(&export);
+    let mut typed = ExportForm::of(&export);
     typed.set("seen", SeenAt::of(export.updated_at).text());
     Ok(edit_page(&service, &inside, &export, &typed, &Problems::default()))
 }
@@ -62,7 +62,7 @@ async fn save(
     Sent(sent): Sent<Vec<(String, String)>>,
 ) -> Result<Response, Failure> {
     let export = service.batch_export(&inside.caller, id).await?.export;
-    let typed = Typed::from(sent);
+    let typed = ExportForm::from(sent);
     let saved = match typed.patch(&export) {
         Ok(patch) => {
             let seen = SeenAt::from(typed.get("seen"));
@@ -84,11 +84,11 @@ fn edit_page(
     service: &Service,
     inside: &Inside<ChangeExports>,
     export: &BatchExport,
-    typed: &Typed,
+    typed: &ExportForm,
     problems: &Problems,
 ) -> Response {
     let below = format!("exports/{}/", export.id);
-    let form = Form::new(&Asked {
+    let form = Form::new(&FormInput {
         kind: export.kind,
         typed,
         problems,
@@ -113,8 +113,8 @@ fn edit_page(
 }
 
 /// What was typed that is not so yet; as long as that is nothing, the name as an example.
-fn body(export: &BatchExport, typed: &Typed) -> Value {
-    let before = Typed::of(export);
+fn body(export: &BatchExport, typed: &ExportForm) -> Value {
+    let before = ExportForm::of(export);
     let mut body = typed.said(Some(&before));
     let change = values::changed(export.kind, &export.config, typed, &before);
     if !change.is_empty() {

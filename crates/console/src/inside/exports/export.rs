@@ -23,7 +23,7 @@ use crate::inside::frame::{Frame, Section};
 use crate::inside::runs_picture::{Legend, RunsPicture};
 use crate::page::page;
 use crate::show;
-use crate::visitor::{Asked, Id};
+use crate::visitor::{Id, PageQuery};
 
 pub(super) fn routes() -> Router<Console> {
     Router::new().route("/organizations/{organization}/exports/{export}/", get(show_export))
@@ -88,7 +88,7 @@ async fn show_export(
     Shared(service): Shared<Service>,
     inside: Inside<ReadExports>,
     Id(id): Id<ExportId>,
-    asked: Asked,
+    asked: PageQuery,
 ) -> Result<Response, Failure> {
     let seen = service.batch_export(&inside.caller, id).await?;
     let export = &seen.export;

@@ -7,7 +7,7 @@ use service::batch_exports::Interval;
 use service::batch_exports::destination::{Kind, Part};
 
 use super::inputs::{Input, Inputs};
-use super::typed::Typed;
+use super::typed::ExportForm;
 use super::words;
 use crate::choices::{Area, Select, Switch};
 use crate::failure::Problems;
@@ -27,10 +27,10 @@ pub(super) enum Secrets {
 impl Secrets {
     fn note(self) -> &'static str {
         match self {
-            Self::New => "Secrets are kept sealed, and are never shown again.",
+            Self::New => "Secrets are stored encrypted, and are never shown again.",
             Self::Again => "Secrets are never shown again, so these fields are empty now: type them once more.",
             Self::Kept => {
-                "Secrets are kept sealed and never shown. Leave a field empty to keep what is there. If you change where \
+                "Secrets are stored encrypted and never shown. Leave a field empty to keep what is there. If you change where \
                  it goes, all of them are asked for again."
             }
         }
@@ -71,9 +71,9 @@ impl Panel {
     }
 }
 
-pub(super) struct Asked<'a> {
+pub(super) struct FormInput<'a> {
     pub(super) kind: Kind,
-    pub(super) typed: &'a Typed,
+    pub(super) typed: &'a ExportForm,
     pub(super) problems: &'a Problems,
     pub(super) secrets: Secrets,
     /// To choose from, for a new export.
@@ -81,7 +81,7 @@ pub(super) struct Asked<'a> {
 }
 
 impl Form {
-    pub(super) fn new(asked: &Asked<'_>) -> Self {
+    pub(super) fn new(asked: &FormInput<'_>) -> Self {
         let inputs = Inputs {
             kind: asked.kind,
             typed: asked.typed,
@@ -95,7 +95,7 @@ impl Form {
         };
         let panels = [
             Panel::new("what", "What it is", asked.what()),
-            Panel::new("place", "Where it goes", inputs.of(Part::Place)),
+            Panel::new("place", "Where it goes", inputs.of(Part::Location)),
             access,
             Panel::new("shape", "How it is written", inputs.of(Part::Shape)),
             asked.rows(inputs.of(Part::Rows)),
@@ -121,7 +121,7 @@ impl Form {
     }
 }
 
-impl Asked<'_> {
+impl FormInput<'_> {
     fn text(&self, name: &str) -> &str {
         self.typed.get(name)
     }

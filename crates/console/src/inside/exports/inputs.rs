@@ -4,7 +4,7 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 use service::batch_exports::destination::{ConfigField, FieldKind, Kind, Part};
 
-use super::typed::Typed;
+use super::typed::ExportForm;
 use super::values::{name_below, name_of};
 use crate::choices::{Area, Select, Switch};
 use crate::failure::Problems;
@@ -71,7 +71,7 @@ impl Input {
 /// What all inputs of a form are made from.
 pub(super) struct Inputs<'a> {
     pub(super) kind: Kind,
-    pub(super) typed: &'a Typed,
+    pub(super) typed: &'a ExportForm,
     pub(super) problems: &'a Problems,
     /// Secrets are there already, and need not be typed.
     pub(super) are_secrets_kept: bool,
@@ -81,7 +81,7 @@ impl Inputs<'_> {
     /// Those of one part, in the table's order, but what must be said first.
     pub(super) fn of(&self, part: Part) -> Vec<Input> {
         let mut fields: Vec<&'static ConfigField> = self.kind.fields().filter(|field| field.part == part).collect();
-        if part == Part::Place {
+        if part == Part::Location {
             fields.sort_by_key(|field| !field.is_required);
         }
         fields

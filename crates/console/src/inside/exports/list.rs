@@ -20,7 +20,7 @@ use crate::inside::Inside;
 use crate::inside::frame::{Frame, Section};
 use crate::inside::runs_picture::{Legend, RunsPicture};
 use crate::page::page;
-use crate::paging::{Pages, Place};
+use crate::paging::{PageNumber, Pages};
 use crate::show;
 use crate::visitor::InQuery;
 
@@ -73,7 +73,7 @@ impl Row {
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Asked {
+struct ExportsQuery {
     #[serde(default)]
     page: String,
     #[serde(default)]
@@ -83,9 +83,9 @@ struct Asked {
 async fn list(
     Shared(service): Shared<Service>,
     inside: Inside<ReadExports>,
-    InQuery(asked): InQuery<Asked>,
+    InQuery(asked): InQuery<ExportsQuery>,
 ) -> Result<Response, Failure> {
-    let place = Place::read(&asked.page);
+    let place = PageNumber::read(&asked.page);
     let exports = service.batch_exports(&inside.caller, place.window()).await?;
     let teams: HashMap<TeamId, String> = teams(&service, &inside).await?.into_iter().collect();
     let now = service.clock().now();

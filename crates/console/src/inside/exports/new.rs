@@ -13,11 +13,11 @@ use service::access::ChangeExports;
 use service::batch_exports::destination::Kind;
 use service::{Service, TeamId};
 
-use super::form::{Asked, Form, Secrets};
+use super::form::{Form, FormInput, Secrets};
 use super::kinds::slug;
 use super::list::teams;
 use super::tested::Tested;
-use super::typed::Typed;
+use super::typed::ExportForm;
 use super::values;
 use crate::Console;
 use crate::curl::{AsCurl, Call};
@@ -69,7 +69,7 @@ async fn ask(
     inside: Inside<ChangeExports>,
     Id(Chosen(kind)): Id<Chosen>,
 ) -> Result<Response, Failure> {
-    let wizard = Wizard::new(service, inside, kind, Typed::fresh(kind)).await?;
+    let wizard = Wizard::new(service, inside, kind, ExportForm::fresh(kind)).await?;
     Ok(wizard.page(Secrets::New, &Problems::default(), None))
 }
 
@@ -80,7 +80,7 @@ async fn create(
     Id(Chosen(kind)): Id<Chosen>,
     Sent(sent): Sent<Vec<(String, String)>>,
 ) -> Result<Response, Failure> {
-    let typed = Typed::from(sent);
+    let typed = ExportForm::from(sent);
     let made = match typed.new_export(kind) {
         Ok(new) => exports.create(&inside.caller, &new).await,
         Err(error) => Err(error),
@@ -110,7 +110,7 @@ async fn test(
     Id(Chosen(kind)): Id<Chosen>,
     Sent(sent): Sent<Vec<(String, String)>>,
 ) -> Result<Response, Failure> {
-    let typed = Typed::from(sent);
+    let typed = ExportForm::from(sent);
     let tried = match typed.destination(kind).read() {
         Ok(destination) => exports.test_destination(&inside.caller, &destination).await,
         Err(error) => Err(error),
@@ -138,12 +138,17 @@ struct Wizard {
     service: Service,
     inside: Inside<ChangeExports>,
     kind: Kind,
-    typed: Typed,
+    typed: ExportForm,
     teams: Vec<(TeamId, String)>,
 }
 
 impl Wizard {
-    async fn new(service: Service, inside: Inside<ChangeExports>, kind: Kind, typed: Typed) -> Result<Self, Failure> {
+    async fn new(
+        service: Service,
+        inside: Inside<ChangeExports>,
+        kind: Kind,
+        typed: ExportForm,
+    ) -> Result<Self, Failure> {
         Ok(Self {
             teams: teams(&service, &inside).await?,
             service,
@@ -154,7 +159,7 @@ impl Wizard {
     }
 
     fn form(&self, secrets: Secrets, problems: &Problems) -> Form {
-        Form::new(&Asked {
+        Form::new(&FormInput {
             kind: self.kind,
             typed: &self.typed,
             problems,

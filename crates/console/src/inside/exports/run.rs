@@ -20,7 +20,7 @@ use crate::failure::{Failure, Problems};
 use crate::inside::Inside;
 use crate::inside::frame::Frame;
 use crate::page::{go_to, page_again};
-use crate::paging::{Pages, Place, with_query};
+use crate::paging::{PageNumber, Pages, with_query};
 use crate::show;
 use crate::visitor::{Ids, InQuery};
 
@@ -115,7 +115,7 @@ impl From<&LogEntry> for Line {
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Asked {
+struct RunQuery {
     /// Which log entries.
     #[serde(default)]
     level: String,
@@ -129,7 +129,7 @@ async fn show_run(
     State(service): State<Service>,
     inside: Inside<ReadExports>,
     Ids(export, run): Ids<ExportId, RunId>,
-    InQuery(asked): InQuery<Asked>,
+    InQuery(asked): InQuery<RunQuery>,
 ) -> Result<Response, Failure> {
     run_page(&service, &inside, (export, run), &asked, &Problems::default()).await
 }
@@ -163,7 +163,7 @@ async fn after(
         Ok(_) => Ok(go_to(
             &inside.path(&format!("exports/{}/runs/{}/?done={done}", ids.0, ids.1)),
         )),
-        Err(error) => run_page(service, inside, ids, &Asked::default(), &Problems::try_from(error)?).await,
+        Err(error) => run_page(service, inside, ids, &RunQuery::default(), &Problems::try_from(error)?).await,
     }
 }
 
@@ -171,13 +171,13 @@ async fn run_page<P: Permission>(
     service: &Service,
     inside: &Inside<P>,
     (export, id): (ExportId, RunId),
-    asked: &Asked,
+    asked: &RunQuery,
     problems: &Problems,
 ) -> Result<Response, Failure> {
     let reader = inside.also::<ReadExports>(service).await?;
     let export = service.batch_export(&reader, export).await?.export;
     let run = service.run(&reader, export.id, id).await?;
-    let (level, place): (Option<LogLevel>, _) = (asked.level.parse().ok(), Place::read(&asked.page));
+    let (level, place): (Option<LogLevel>, _) = (asked.level.parse().ok(), PageNumber::read(&asked.page));
     let filter = LogFilter {
         run: Some(id),
         level,

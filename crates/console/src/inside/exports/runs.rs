@@ -20,7 +20,7 @@ use crate::failure::Failure;
 use crate::inside::Inside;
 use crate::inside::frame::{Frame, Section};
 use crate::page::page;
-use crate::paging::{Pages, Place, with_query};
+use crate::paging::{PageNumber, Pages, with_query};
 use crate::show;
 use crate::visitor::{Id, InQuery};
 
@@ -77,7 +77,7 @@ impl From<&Run> for Row {
 
 /// The filters, as they stand in the address.
 #[derive(Debug, Default, Deserialize)]
-struct Asked {
+struct RunsQuery {
     #[serde(default)]
     status: String,
     #[serde(default)]
@@ -88,7 +88,7 @@ struct Asked {
     done: String,
 }
 
-impl Asked {
+impl RunsQuery {
     /// What cannot be read says nothing.
     fn filter(&self) -> RunFilter {
         RunFilter {
@@ -103,11 +103,11 @@ async fn list(
     State(service): State<Service>,
     inside: Inside<ReadExports>,
     Id(id): Id<ExportId>,
-    InQuery(asked): InQuery<Asked>,
+    InQuery(asked): InQuery<RunsQuery>,
 ) -> Result<Response, Failure> {
     let export = service.batch_export(&inside.caller, id).await?.export;
     let newest = service.newest_runs(&inside.caller, id, runs_chart::SHOWN).await?;
-    let (filter, place) = (asked.filter(), Place::read(&asked.page));
+    let (filter, place) = (asked.filter(), PageNumber::read(&asked.page));
     let runs = service.runs(&inside.caller, id, &filter, place.window()).await?;
     let status = filter.status.map(RunStatus::as_str).unwrap_or_default();
     let backfill = filter.backfill.map(|id| id.to_string()).unwrap_or_default();

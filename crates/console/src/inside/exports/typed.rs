@@ -30,9 +30,9 @@ const KEYS: [&str; 8] = [
 
 /// Each field as it was typed. Switches that are off are not sent at all.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Typed(BTreeMap<String, String>);
+pub(super) struct ExportForm(BTreeMap<String, String>);
 
-impl From<Vec<(String, String)>> for Typed {
+impl From<Vec<(String, String)>> for ExportForm {
     fn from(sent: Vec<(String, String)>) -> Self {
         // Browsers end lines with two characters.
         Self(
@@ -43,7 +43,7 @@ impl From<Vec<(String, String)>> for Typed {
     }
 }
 
-impl Typed {
+impl ExportForm {
     pub(super) fn get(&self, name: &str) -> &str {
         self.0.get(name).map(String::as_str).unwrap_or_default()
     }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 use service::batch_exports::destination::{self, ConfigField, FieldKind, Kind};
 
-use super::typed::Typed;
+use super::typed::ExportForm;
 
 /// Where the service says that something is wrong with a configuration.
 const CONFIG: &str = "destination__config";
@@ -20,27 +20,32 @@ pub(super) fn name_of(key: &str) -> String {
 }
 
 /// Whether a key counts, given what it depends on.
-pub(super) fn counts(field: &ConfigField, typed: &Typed) -> bool {
+pub(super) fn counts(field: &ConfigField, typed: &ExportForm) -> bool {
     field
         .only_with
         .is_none_or(|(key, value)| typed.get(&name_of(key)) == value)
 }
 
 /// The whole configuration that was typed.
-pub(super) fn whole(kind: Kind, typed: &Typed) -> Map<String, Value> {
+pub(super) fn whole(kind: Kind, typed: &ExportForm) -> Map<String, Value> {
     Reader { typed, before: None }.object(kind.fields(), CONFIG)
 }
 
 /// Only what is another than before. Secrets that were not typed stay; what does not count any more goes.
-pub(super) fn changed(kind: Kind, kept: &Map<String, Value>, typed: &Typed, before: &Typed) -> Map<String, Value> {
+pub(super) fn changed(
+    kind: Kind,
+    kept: &Map<String, Value>,
+    typed: &ExportForm,
+    before: &ExportForm,
+) -> Map<String, Value> {
     let before = Some((kept, before));
     Reader { typed, before }.object(kind.fields(), CONFIG)
 }
 
 struct Reader<'a> {
-    typed: &'a Typed,
+    typed: &'a ExportForm,
     /// What is kept, and how the form shows it.
-    before: Option<(&'a Map<String, Value>, &'a Typed)>,
+    before: Option<(&'a Map<String, Value>, &'a ExportForm)>,
 }
 
 impl Reader<'_> {
@@ -95,7 +100,7 @@ fn read(field: &ConfigField, text: &str) -> Value {
 }
 
 /// Fills in what may be shown of a configuration, and what is usual where it says nothing.
-pub(super) fn show(kind: Kind, config: &Map<String, Value>, typed: &mut Typed) {
+pub(super) fn show(kind: Kind, config: &Map<String, Value>, typed: &mut ExportForm) {
     show_object(kind.fields(), CONFIG, config, typed);
 }
 
@@ -103,7 +108,7 @@ fn show_object(
     fields: impl Iterator<Item = &'static ConfigField>,
     above: &str,
     config: &Map<String, Value>,
-    typed: &mut Typed,
+    typed: &mut ExportForm,
 ) {
     for field in fields {
         let name = name_below(above, field.key);
@@ -170,8 +175,8 @@ mod tests {
 
     use super::*;
 
-    fn typed(pairs: &[(&str, &str)]) -> Typed {
-        let mut typed = Typed::fresh(Kind::Redshift);
+    fn typed(pairs: &[(&str, &str)]) -> ExportForm {
+        let mut typed = ExportForm::fresh(Kind::Redshift);
         for (key, text) in pairs {
             typed.set(name_of(key), *text);
         }
@@ -212,7 +217,7 @@ mod tests {
     #[test]
     fn a_form_that_was_left_alone_changes_nothing() {
         let kept = object(&json!({ "host": "h", "port": "5439", "database": "d", "exclude_events": ["a", "b"] }));
-        let mut before = Typed::default();
+        let mut before = ExportForm::default();
         show(Kind::Redshift, &kept, &mut before);
         assert!(changed(Kind::Redshift, &kept, &before, &before).is_empty());
         let mut after = before.clone();
@@ -227,7 +232,7 @@ mod tests {
     #[test]
     fn what_does_not_count_any_more_is_taken_away() {
         let kept = object(&json!({ "account": "a", "authentication_type": "keypair" }));
-        let mut before = Typed::default();
+        let mut before = ExportForm::default();
         show(Kind::Snowflake, &kept, &mut before);
         let mut after = before.clone();
         after.set(name_of("authentication_type"), "password");

@@ -5,22 +5,22 @@ use secrecy::{ExposeSecret, SecretString};
 use service::batch_exports::destination::AzureBlob as Config;
 
 use super::files::{Files, Guarded, Objects, Words, few_retries};
-use crate::{Deliver, Error, Outside};
+use crate::{Deliver, Error, ExportsDeps};
 
 const PERMISSIONS: &str = "to read, write, delete and list blobs of it (the role Storage Blob Data Contributor, or a \
                            SAS token with the permissions racwdl)";
 
-pub(super) fn open(config: &Config, outside: &Outside) -> Result<Box<dyn Deliver>, Error> {
+pub(super) fn open(config: &Config, deps: &ExportsDeps) -> Result<Box<dyn Deliver>, Error> {
     let words = Words {
         place: format!("the container \"{}\"", config.container_name),
         credentials: "connection_string, or account_name with account_key or sas_token",
         permissions: PERMISSIONS,
         region: None,
     };
-    Files::open(Objects::new(store(config, outside)?, words), &config.files)
+    Files::open(Objects::new(store(config, deps)?, words), &config.files)
 }
 
-fn store(config: &Config, outside: &Outside) -> Result<MicrosoftAzure, Error> {
+fn store(config: &Config, deps: &ExportsDeps) -> Result<MicrosoftAzure, Error> {
     let is_part_of_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'$');
     if config.container_name.is_empty() || !config.container_name.bytes().all(is_part_of_name) {
         return Err(
@@ -35,7 +35,7 @@ fn store(config: &Config, outside: &Outside) -> Result<MicrosoftAzure, Error> {
         .with_allow_http(true)
         .with_disable_tagging(true)
         .with_retry(few_retries())
-        .with_http_connector(Guarded::new(&outside.http));
+        .with_http_connector(Guarded::new(&deps.http));
     // One of them, always: without them the store would ask the metadata address for a token.
     let builder = match (account.key, account.sas) {
         (Some(key), _) => builder.with_access_key(key),
@@ -48,7 +48,7 @@ fn store(config: &Config, outside: &Outside) -> Result<MicrosoftAzure, Error> {
     };
     builder.build().map_err(|cause| {
         let sentence = "this makes no connection to Azure; check the account's name, key and endpoint";
-        Error::lasting(sentence, cause).in_key(key)
+        Error::permanent(sentence, cause).in_key(key)
     })
 }
 

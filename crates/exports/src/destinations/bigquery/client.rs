@@ -19,8 +19,8 @@ use uuid::Uuid;
 use super::errors::{self, Reason, unreadable};
 use super::tables::Table;
 use super::token::Tokens;
-use crate::destinations::staging::Patience;
-use crate::{Error, Outside};
+use crate::destinations::staging::Backoff;
+use crate::{Error, ExportsDeps};
 
 const GOOGLE: &str = "https://bigquery.googleapis.com";
 const EXCHANGE_TIME: Duration = Duration::from_mins(1);
@@ -86,12 +86,12 @@ struct Cell {
 type Row = Vec<Option<String>>;
 
 impl Client {
-    pub(super) fn new(config: &Config, outside: &Outside) -> Result<Self, Error> {
+    pub(super) fn new(config: &Config, deps: &ExportsDeps) -> Result<Self, Error> {
         let base = config.endpoint_url.as_deref().unwrap_or(GOOGLE);
         let base = Url::parse(base).map_err(|cause| {
-            Error::lasting("this is not a URL, such as https://bigquery.example.com", cause).in_key("endpoint_url")
+            Error::permanent("this is not a URL, such as https://bigquery.example.com", cause).in_key("endpoint_url")
         })?;
-        let http = outside.http.clone().within(EXCHANGE_TIME);
+        let http = deps.http.clone().within(EXCHANGE_TIME);
         Ok(Self {
             tokens: Tokens::new(config, http.clone()),
             http,
@@ -182,12 +182,12 @@ impl Client {
         });
         let answer = self.call(Method::POST, self.url(&["queries"]), Some(&ask)).await?;
         let mut results: Results = serde_json::from_slice(&answer).map_err(unreadable)?;
-        let mut patience = Patience::new(JOB_TIME);
+        let mut backoff = Backoff::new(JOB_TIME);
         while !results.job_complete {
             let job = results
                 .job_reference
                 .ok_or_else(|| unreadable("unfinished, without a job"))?;
-            patience.pause("BigQuery").await?;
+            backoff.pause("BigQuery").await?;
             let mut url = self.url(&["queries", &job.job_id]);
             url.query_pairs_mut().append_pair("location", self.location());
             let answer = self.call(Method::GET, url, None).await?;
@@ -274,9 +274,9 @@ impl Client {
 
     async fn wait(&self, job: &str, first: &[u8]) -> Result<(), Error> {
         let mut answer: Job = serde_json::from_slice(first).map_err(unreadable)?;
-        let mut patience = Patience::new(JOB_TIME);
+        let mut backoff = Backoff::new(JOB_TIME);
         while answer.status.state != "DONE" {
-            patience.pause("BigQuery").await?;
+            backoff.pause("BigQuery").await?;
             let mut url = self.url(&["jobs", job]);
             url.query_pairs_mut().append_pair("location", self.location());
             let body = self.call(Method::GET, url, None).await?;

@@ -62,42 +62,44 @@ pub(super) fn response(status: StatusCode, body: &[u8]) -> Error {
 /// A reason, of a response or of a job that failed.
 pub(super) fn refused(Reason { reason, message }: Reason) -> Error {
     let cause = Refused { reason, message };
-    let lasting = |sentence: &str| (sentence.to_owned(), true);
-    let passing = |sentence: &str| (sentence.to_owned(), false);
+    let permanent = |sentence: &str| (sentence.to_owned(), true);
+    let retryable = |sentence: &str| (sentence.to_owned(), false);
     let (sentence, is_lasting) = match cause.reason.as_str() {
-        _ if cause.message.contains(OVERTAKEN) => passing("another worker delivers the same interval"),
+        _ if cause.message.contains(OVERTAKEN) => retryable("another worker delivers the same interval"),
         // Two transactions changed the same table, and this one lost.
         _ if cause.message.contains("concurrent update") => {
-            passing("BigQuery was busy with the same table; it is tried again")
+            retryable("BigQuery was busy with the same table; it is tried again")
         }
-        "authError" | "required" => lasting("BigQuery does not accept the service account; check its key"),
-        "accessDenied" => lasting(
+        "authError" | "required" => permanent("BigQuery does not accept the service account; check its key"),
+        "accessDenied" => permanent(
             "the service account lacks a permission; it needs BigQuery Data Editor on the dataset and BigQuery Job User on \
              the project",
         ),
-        "notFound" => lasting("the project, the dataset or the table does not exist; check project_id and dataset_id"),
+        "notFound" => {
+            permanent("the project, the dataset or the table does not exist; check project_id and dataset_id")
+        }
         "billingNotEnabled" | "billingTierLimitExceeded" => {
-            lasting("the project has no billing, which BigQuery needs for this")
+            permanent("the project has no billing, which BigQuery needs for this")
         }
         "rateLimitExceeded" | "jobRateLimitExceeded" | "quotaExceeded" | "userRateLimitExceeded" => {
-            passing("a quota of the project is used up for now; it is tried again later")
+            retryable("a quota of the project is used up for now; it is tried again later")
         }
         "backendError" | "internalError" | "jobBackendError" | "jobInternalError" | "tableUnavailable" | "timeout"
-        | "stopped" => passing("BigQuery has trouble of its own; it is tried again later"),
+        | "stopped" => retryable("BigQuery has trouble of its own; it is tried again later"),
         "invalid" | "invalidQuery" | "badRequest" | "parseError" => {
-            lasting("the table does not fit the rows; compare its columns and their types with the export's")
+            permanent("the table does not fit the rows; compare its columns and their types with the export's")
         }
-        _ => passing("BigQuery refused a request; it is tried again later"),
+        _ => retryable("BigQuery refused a request; it is tried again later"),
     };
     if is_lasting {
-        Error::lasting(sentence, cause)
+        Error::permanent(sentence, cause)
     } else {
-        Error::passing(sentence, cause)
+        Error::retryable(sentence, cause)
     }
 }
 
 pub(super) fn unreadable(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
-    Error::passing(
+    Error::retryable(
         "the answer of BigQuery cannot be understood; check the endpoint_url",
         cause,
     )

@@ -19,16 +19,16 @@ use self::sql::Names;
 use self::tables::Table;
 use self::upload::{Loading, Plan};
 use super::staging::{
-    Claim, Column, FILE_SIZE, LEDGER, Spool, Steps, Way, columns, is_attempt, private_key, stage_name,
+    Claim, Column, FILE_SIZE, LEDGER, Spool, Steps, WriteMode, columns, is_attempt, private_key, stage_name,
 };
-use crate::{Deliver, Delivery, Error, Outside, Step, Upload, layout};
+use crate::{Deliver, Delivery, Error, ExportsDeps, Step, Upload, layout};
 
-pub(super) fn open(config: &Config, outside: &Outside) -> Result<Box<dyn Deliver>, Error> {
+pub(super) fn open(config: &Config, deps: &ExportsDeps) -> Result<Box<dyn Deliver>, Error> {
     // BigQuery knows no passphrases.
     private_key(&config.private_key, None).map_err(|error| error.in_key("private_key"))?;
     Ok(Box::new(Dataset {
         names: Names::new(config)?,
-        client: Arc::new(Client::new(config, outside)?),
+        client: Arc::new(Client::new(config, deps)?),
         config: config.clone(),
     }))
 }
@@ -74,7 +74,7 @@ impl Deliver for Dataset {
             .filter(|column| table.has(&column.name))
             .cloned()
             .collect();
-        let way = Way::of(delivery, &written)?;
+        let mode = WriteMode::of(delivery, &written)?;
         self.client.run(&self.names.claim(&claim)).await?;
         if let Some(attempt) = entry
             .and_then(|(attempt, _)| attempt)
@@ -88,7 +88,7 @@ impl Deliver for Dataset {
         let spool = Spool::new(&delivery.schema, &staged, FILE_SIZE);
         let plan = Plan {
             claim,
-            way,
+            mode,
             written,
             table,
             is_custom: delivery.is_custom,

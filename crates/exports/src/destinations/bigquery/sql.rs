@@ -7,7 +7,7 @@ use super::errors::OVERTAKEN;
 use super::tables::{INGESTED, Table};
 use super::upload::Plan;
 use crate::Error;
-use crate::destinations::staging::{Claim, Column, LEDGER, PERSON_COLUMNS, Way, stage_name};
+use crate::destinations::staging::{Claim, Column, LEDGER, PERSON_COLUMNS, WriteMode, stage_name};
 
 /// The export's table and the dataset it is in, quoted.
 #[derive(Debug, Clone)]
@@ -60,10 +60,10 @@ impl Names {
         } else {
             " AND committed_attempt IS NULL"
         };
-        let moves: Vec<String> = match plan.way {
-            Way::Append => vec![self.insert(plan)],
-            Way::ReplaceByUuid => vec![self.delete(plan), self.insert(plan)],
-            Way::Persons => vec![self.merge(plan)],
+        let moves: Vec<String> = match plan.mode {
+            WriteMode::Append => vec![self.insert(plan)],
+            WriteMode::ReplaceByUuid => vec![self.delete(plan), self.insert(plan)],
+            WriteMode::Persons => vec![self.merge(plan)],
         };
         format!(
             "BEGIN TRANSACTION;\n\

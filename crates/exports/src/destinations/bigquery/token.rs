@@ -69,12 +69,12 @@ impl Tokens {
             .uri(self.config.token_uri.expose_secret())
             .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
             .body(body.into_bytes())
-            .map_err(|cause| Error::lasting("the token_uri is not a URL", cause))?;
+            .map_err(|cause| Error::permanent("the token_uri is not a URL", cause))?;
         let response = self.http.send(request).await?;
         let status = response.status();
         if status.is_success() {
             return serde_json::from_slice(response.body()).map_err(|cause| {
-                Error::lasting(
+                Error::permanent(
                     "the token_uri does not answer with a token; check it in the service account's key",
                     cause,
                 )
@@ -82,12 +82,12 @@ impl Tokens {
         }
         let cause = format!("the token server answered {status}");
         if status.is_server_error() || status == http::StatusCode::TOO_MANY_REQUESTS {
-            return Err(Error::passing(
+            return Err(Error::retryable(
                 "the token server has trouble of its own; it is tried again later",
                 cause,
             ));
         }
-        Err(Error::lasting(
+        Err(Error::permanent(
             "the service account's key is not accepted; check private_key, private_key_id and client_email, and that the \
              key was not deleted",
             cause,

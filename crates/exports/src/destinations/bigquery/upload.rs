@@ -9,13 +9,13 @@ use bytes::Bytes;
 use super::client::Client;
 use super::sql::Names;
 use super::tables::Table;
-use crate::destinations::staging::{Claim, Column, Spool, Way, stage_name};
+use crate::destinations::staging::{Claim, Column, Spool, WriteMode, stage_name};
 use crate::{Error, Receipt, Upload};
 
 /// What is to happen.
 pub(super) struct Plan {
     pub(super) claim: Claim,
-    pub(super) way: Way,
+    pub(super) mode: WriteMode,
     /// The columns that the table has.
     pub(super) written: Vec<Column>,
     pub(super) table: Table,
@@ -68,7 +68,7 @@ impl Loading {
             return Ok(());
         }
         let cause = format!("{sent} rows were sent, {counted:?} are on the stage");
-        Err(Error::passing(
+        Err(Error::retryable(
             "not all rows have reached BigQuery; it is tried again",
             cause,
         ))
@@ -83,7 +83,7 @@ impl Loading {
             .unwrap_or_default();
         match rows.first().and_then(|row| row.first()) {
             Some(Some(attempt)) if *attempt != self.plan.claim.attempt => {
-                Error::passing("another worker delivers the same interval", error)
+                Error::retryable("another worker delivers the same interval", error)
             }
             _ => error,
         }

@@ -76,7 +76,7 @@ pub(super) async fn count(session: &Session, table: &str) -> Result<u64, Error> 
     let sql = format!("SELECT count() FROM {}", identifier(table));
     let rows = session.rows("count rows", Statement::new(sql)).await?;
     let count = rows.first().and_then(|row| row.first()?.parse().ok());
-    count.ok_or_else(|| Error::passing("ClickHouse did not count its rows", "not a number"))
+    count.ok_or_else(|| Error::retryable("ClickHouse did not count its rows", "not a number"))
 }
 
 async fn tables(session: &Session, prefix: &str) -> Result<Vec<String>, Error> {

@@ -11,28 +11,28 @@ pub(super) fn explained(what: &str, session: &Session, cause: Cause) -> Error {
     match cause {
         Cause::Unreachable(cause) => cause.into(),
         Cause::Refused { code, .. } => {
-            let lasting = |sentence: String| Err(sentence);
+            let permanent = |sentence: String| Err(sentence);
             let sentence = match code {
                 192..=194 | 516 => {
-                    lasting("ClickHouse does not accept the user and the password; check both".to_owned())
+                    permanent("ClickHouse does not accept the user and the password; check both".to_owned())
                 }
-                81 => lasting(format!(
+                81 => permanent(format!(
                     "ClickHouse has no database {database}, or the user may not see it; create it, or choose another"
                 )),
-                497 => lasting(format!(
+                497 => permanent(format!(
                     "the user of ClickHouse lacks the right to {what}; grant CREATE TABLE, DROP TABLE, SELECT, INSERT \
                      and ALTER on the database {database}"
                 )),
-                164 => lasting("the user of ClickHouse may only read; choose one who may write".to_owned()),
-                16 | 20 | 44 => lasting(
+                164 => permanent("the user of ClickHouse may only read; choose one who may write".to_owned()),
+                16 | 20 | 44 => permanent(
                     "the table lacks a column that the export has; add it, or let another table be created".to_owned(),
                 ),
-                6 | 26 | 27 | 38 | 41 | 53 | 70 | 72 | 131 | 349 => lasting(
+                6 | 26 | 27 | 38 | 41 | 53 | 70 | 72 | 131 | 349 => permanent(
                     "a column of the table has a type that does not take what the export has; change it, or let \
                      another table be created"
                         .to_owned(),
                 ),
-                36 | 48 | 62 | 80 => lasting(format!(
+                36 | 48 | 62 | 80 => permanent(format!(
                     "this table of ClickHouse does not allow to {what} (code {code}); let the export create its own"
                 )),
                 60 => Ok(
@@ -51,12 +51,12 @@ pub(super) fn explained(what: &str, session: &Session, cause: Cause) -> Error {
                 )),
             };
             match sentence {
-                Ok(passing) => Error::passing(passing, cause),
-                Err(lasting) => Error::lasting(lasting, cause),
+                Ok(retryable) => Error::retryable(retryable, cause),
+                Err(permanent) => Error::permanent(permanent, cause),
             }
         }
-        cause @ Cause::TooSlow => Error::passing(format!("ClickHouse took too long to {what}"), cause),
-        cause => Error::passing(
+        cause @ Cause::TooSlow => Error::retryable(format!("ClickHouse took too long to {what}"), cause),
+        cause => Error::retryable(
             format!("ClickHouse's answer could not be read when it was to {what}"),
             cause,
         ),

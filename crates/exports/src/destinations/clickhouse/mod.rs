@@ -21,19 +21,18 @@ use url::Url;
 use self::names::{Names, checked};
 use self::session::Session;
 use self::upload::Staged;
-use crate::{Deliver, Delivery, Error, Outside, Step, Upload, layout};
+use crate::{Deliver, Delivery, Error, ExportsDeps, Step, Upload, layout};
 
-pub(super) fn open(config: &Config, outside: &Outside) -> Result<Box<dyn Deliver>, Error> {
+pub(super) fn open(config: &Config, deps: &ExportsDeps) -> Result<Box<dyn Deliver>, Error> {
     let url = Url::parse(&config.url)
         .map_err(|_| Error::plain("this is not a URL, such as https://clickhouse.example.com:8443").in_key("url"))?;
-    outside
-        .http
+    deps.http
         .policy()
         .check_url(&url)
         .map_err(|refusal| Error::from(outbound::HttpError::Refused(refusal)).in_key("url"))?;
     let (user, password) = (config.user.expose_secret(), config.password.expose_secret());
-    let client = Client::new(outside.http.clone(), url, user, password, &config.database).map_err(|cause| {
-        Error::lasting("the user and the password must not contain control characters", cause).in_key("user")
+    let client = Client::new(deps.http.clone(), url, user, password, &config.database).map_err(|cause| {
+        Error::permanent("the user and the password must not contain control characters", cause).in_key("user")
     })?;
     Ok(Box::new(ClickHouse {
         session: Session::new(client),

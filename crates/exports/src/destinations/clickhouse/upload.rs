@@ -66,7 +66,7 @@ impl Staged {
         if rows == 0 {
             return Ok(());
         }
-        let body = packed(&waiting).map_err(|cause| Error::passing("the rows could not be put together", cause))?;
+        let body = packed(&waiting).map_err(|cause| Error::retryable("the rows could not be put together", cause))?;
         self.receipt.rows += rows as u64;
         self.receipt.bytes += body.len() as u64;
         insert(&self.session, &self.names.stage, &self.delivery, body).await
@@ -90,7 +90,7 @@ impl Upload for Staged {
         let staged = commit::count(&self.session, &self.names.stage).await?;
         let sent = self.receipt.rows;
         if staged > sent || (staged < sent && !self.target.is_replacing) {
-            return Err(Error::passing(
+            return Err(Error::retryable(
                 "the stage in ClickHouse does not hold the rows that were sent; it is tried again",
                 format!("{staged} instead of {sent}"),
             ));

@@ -17,8 +17,8 @@ use tokio::sync::Mutex;
 use url::Url;
 
 use super::errors::{self, Refused, unreadable};
-use crate::destinations::staging::Patience;
-use crate::{Error, Outside};
+use crate::destinations::staging::Backoff;
+use crate::{Error, ExportsDeps};
 
 /// A statement is answered after 30 seconds at the latest, finished or not.
 const EXCHANGE_TIME: Duration = Duration::from_secs(90);
@@ -76,7 +76,7 @@ struct Rows {
 pub(super) type Row = Vec<Option<String>>;
 
 impl Client {
-    pub(super) fn new(config: &Config, outside: &Outside) -> Result<Self, Error> {
+    pub(super) fn new(config: &Config, deps: &ExportsDeps) -> Result<Self, Error> {
         let credentials = match (&config.access_token, &config.client_id, &config.client_secret) {
             (Some(token), ..) => Credentials::Token(token.clone()),
             (None, Some(id), Some(secret)) => Credentials::Principal {
@@ -91,7 +91,7 @@ impl Client {
             }
         };
         Ok(Self {
-            http: outside.http.clone().within(EXCHANGE_TIME),
+            http: deps.http.clone().within(EXCHANGE_TIME),
             base: base(&config.server_hostname).map_err(|error| error.in_key("server_hostname"))?,
             warehouse: warehouse(&config.http_path).map_err(|error| error.in_key("http_path"))?,
             catalog: config.catalog.clone(),
@@ -121,10 +121,10 @@ impl Client {
         let mut answer = self
             .ask(Method::POST, &["api", "2.0", "sql", "statements"], Some(&ask))
             .await?;
-        let mut patience = Patience::new(STATEMENT_TIME);
+        let mut backoff = Backoff::new(STATEMENT_TIME);
         let running = Running::new(self, &answer.id).await?;
         while matches!(answer.status.state.as_str(), "PENDING" | "RUNNING") {
-            patience.pause("Databricks").await?;
+            backoff.pause("Databricks").await?;
             let path = ["api", "2.0", "sql", "statements", &answer.id];
             answer = self.ask(Method::GET, &path, None).await?;
         }
@@ -132,7 +132,7 @@ impl Client {
         match answer.status.state.as_str() {
             "SUCCEEDED" => Ok(answer.result.map(|rows| rows.data_array).unwrap_or_default()),
             "FAILED" => Err(errors::refused(answer.status.error.unwrap_or_default())),
-            state => Err(Error::passing(
+            state => Err(Error::retryable(
                 "somebody has stopped the statement at Databricks; it is tried again",
                 state.to_owned(),
             )),
@@ -203,7 +203,7 @@ impl Client {
         let status = response.status();
         if status.is_client_error() && status != http::StatusCode::TOO_MANY_REQUESTS {
             let cause = format!("the token server answered {status}");
-            return Err(Error::lasting(
+            return Err(Error::permanent(
                 "Databricks does not accept the service principal; check client_id and client_secret",
                 cause,
             ));

@@ -28,20 +28,20 @@ pub(super) fn response(status: StatusCode, body: &[u8]) -> Error {
         cause.error_code = format!("status {status}");
     }
     match status {
-        StatusCode::UNAUTHORIZED => Error::lasting(
+        StatusCode::UNAUTHORIZED => Error::permanent(
             "Databricks does not accept the token or the service principal's secret",
             cause,
         ),
-        StatusCode::FORBIDDEN => Error::lasting(DENIED, cause),
-        StatusCode::NOT_FOUND => Error::lasting(
+        StatusCode::FORBIDDEN => Error::permanent(DENIED, cause),
+        StatusCode::NOT_FOUND => Error::permanent(
             "there is no such SQL warehouse or volume; check http_path, catalog and schema",
             cause,
         ),
         StatusCode::TOO_MANY_REQUESTS => {
-            Error::passing("Databricks asks for fewer requests; it is tried again later", cause)
+            Error::retryable("Databricks asks for fewer requests; it is tried again later", cause)
         }
         status if status.is_server_error() => {
-            Error::passing("Databricks has trouble of its own; it is tried again later", cause)
+            Error::retryable("Databricks has trouble of its own; it is tried again later", cause)
         }
         _ => refused(cause),
     }
@@ -59,16 +59,16 @@ pub(super) fn refused(cause: Refused) -> Error {
         || is("INTERNAL_ERROR")
         || is("IO_ERROR")
     {
-        return Error::passing("Databricks has trouble of its own; it is tried again later", cause);
+        return Error::retryable("Databricks has trouble of its own; it is tried again later", cause);
     }
     if is("DELTA_CONCURRENT") || is("CONCURRENT_") {
-        return Error::passing("Databricks was busy with the same table; it is tried again", cause);
+        return Error::retryable("Databricks was busy with the same table; it is tried again", cause);
     }
     if is("PERMISSION_DENIED") || is("INSUFFICIENT_PERMISSIONS") {
-        return Error::lasting(DENIED, cause);
+        return Error::permanent(DENIED, cause);
     }
     if NOT_FOUND.into_iter().any(is) {
-        return Error::lasting(
+        return Error::permanent(
             "the catalog, the schema or the table does not exist; check their names",
             cause,
         );
@@ -78,12 +78,12 @@ pub(super) fn refused(cause: Refused) -> Error {
         || is("CAST_INVALID_INPUT")
         || is("DELTA_FAILED_TO_MERGE_FIELDS")
     {
-        return Error::lasting(
+        return Error::permanent(
             "the table does not fit the rows; compare its columns and their types with the export's",
             cause,
         );
     }
-    Error::passing("Databricks refused a statement; it is tried again later", cause)
+    Error::retryable("Databricks refused a statement; it is tried again later", cause)
 }
 
 pub(super) fn is_missing(error: &Error) -> bool {
@@ -92,7 +92,7 @@ pub(super) fn is_missing(error: &Error) -> bool {
 }
 
 pub(super) fn unreadable(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
-    Error::passing(
+    Error::retryable(
         "the answer of Databricks cannot be understood; check server_hostname",
         cause,
     )

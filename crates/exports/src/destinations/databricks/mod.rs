@@ -19,13 +19,13 @@ use self::client::Client;
 use self::errors::is_missing;
 use self::sql::Names;
 use self::upload::{Loading, Plan};
-use super::staging::{Claim, Column, FILE_SIZE, Spool, Steps, Way, columns, is_attempt};
-use crate::{Deliver, Delivery, Error, Outside, Step, Upload, layout};
+use super::staging::{Claim, Column, FILE_SIZE, Spool, Steps, WriteMode, columns, is_attempt};
+use crate::{Deliver, Delivery, Error, ExportsDeps, Step, Upload, layout};
 
-pub(super) fn open(config: &Config, outside: &Outside) -> Result<Box<dyn Deliver>, Error> {
+pub(super) fn open(config: &Config, deps: &ExportsDeps) -> Result<Box<dyn Deliver>, Error> {
     Ok(Box::new(Workspace {
         names: Names::new(config)?,
-        client: Arc::new(Client::new(config, outside)?),
+        client: Arc::new(Client::new(config, deps)?),
         config: config.clone(),
     }))
 }
@@ -153,8 +153,8 @@ impl Workspace {
             .filter(|column| evolves || has(&column.name))
             .cloned()
             .collect();
-        let way = Way::of(delivery, &written)?;
-        if way != Way::Persons && !written.iter().any(|column| column.name == "uuid") {
+        let mode = WriteMode::of(delivery, &written)?;
+        if mode != WriteMode::Persons && !written.iter().any(|column| column.name == "uuid") {
             return Err(Error::plain(
                 "Databricks cannot write rows and ledger at once, so rows need a uuid to arrive just once; add uuid to the query",
             ));
@@ -173,7 +173,7 @@ impl Workspace {
                 .collect(),
             is_stamped: has(sql::INGESTED) && !delivery.is_custom,
             claim,
-            way,
+            mode,
             written,
             evolves,
         })

@@ -5,7 +5,7 @@ use service::batch_exports::destination::Databricks as Config;
 
 use super::upload::Plan;
 use crate::Error;
-use crate::destinations::staging::{Claim, Column, LEDGER, PERSON_COLUMNS, Way, stage_name};
+use crate::destinations::staging::{Claim, Column, LEDGER, PERSON_COLUMNS, WriteMode, stage_name};
 
 /// When the row arrived, by the warehouse's own clock.
 pub(super) const INGESTED: &str = "databricks_ingested_timestamp";
@@ -162,10 +162,10 @@ impl Names {
         let inserted: Vec<String> = names.iter().map(|name| format!("s.{name}")).collect();
         let (key, order) = keys(plan);
         let update = format!(" THEN UPDATE SET {}", updates.join(", "));
-        let (on, update) = match plan.way {
-            Way::Persons => (SAME_PERSON, format!("{NEWER}{update}")),
-            Way::ReplaceByUuid => (SAME_EVENT, format!(" WHEN MATCHED{update}")),
-            Way::Append => (SAME_EVENT, String::new()),
+        let (on, update) = match plan.mode {
+            WriteMode::Persons => (SAME_PERSON, format!("{NEWER}{update}")),
+            WriteMode::ReplaceByUuid => (SAME_EVENT, format!(" WHEN MATCHED{update}")),
+            WriteMode::Append => (SAME_EVENT, String::new()),
         };
         format!(
             "MERGE {evolution}INTO {table} AS t USING (SELECT {selected} FROM {stage} QUALIFY ROW_NUMBER() OVER (PARTITION BY {key} ORDER BY {order}) = 1) AS s ON {on}{update} WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({inserted})",
@@ -207,12 +207,12 @@ fn keys(plan: &Plan) -> (String, String) {
         let column = plan.written.iter().find(|column| column.name == name);
         column.map_or_else(|| "NULL".to_owned(), |column| column.stage.clone())
     };
-    match plan.way {
-        Way::Persons => {
+    match plan.mode {
+        WriteMode::Persons => {
             let [team, id, version, id_version] = PERSON_COLUMNS.map(staged);
             (format!("{team}, {id}"), format!("{version} DESC, {id_version} DESC"))
         }
-        Way::Append | Way::ReplaceByUuid => (staged("uuid"), staged("uuid")),
+        WriteMode::Append | WriteMode::ReplaceByUuid => (staged("uuid"), staged("uuid")),
     }
 }
 

@@ -8,13 +8,13 @@ use bytes::Bytes;
 
 use super::client::Client;
 use super::sql::Names;
-use crate::destinations::staging::{Claim, Column, Spool, Way};
+use crate::destinations::staging::{Claim, Column, Spool, WriteMode};
 use crate::{Error, Receipt, Upload};
 
 /// What is to happen.
 pub(super) struct Plan {
     pub(super) claim: Claim,
-    pub(super) way: Way,
+    pub(super) mode: WriteMode,
     pub(super) written: Vec<Column>,
     /// Those that hold JSON in the table.
     pub(super) variants: Vec<String>,
@@ -90,7 +90,7 @@ impl Loading {
             return Ok(());
         }
         let cause = format!("{sent} rows were sent, {counted:?} are on the stage");
-        Err(Error::passing(
+        Err(Error::retryable(
             "not all rows have reached Databricks; it is tried again",
             cause,
         ))
@@ -136,5 +136,5 @@ impl Upload for Loading {
 }
 
 fn overtaken(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
-    Error::passing("another worker delivers the same interval", cause)
+    Error::retryable("another worker delivers the same interval", cause)
 }

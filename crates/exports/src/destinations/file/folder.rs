@@ -48,7 +48,7 @@ impl Folder {
     }
 
     /// The folder and the name of a key. The folders on the way are made, if they are to be; none of them leads out.
-    fn place(&self, key: &str, is_made: bool) -> io::Result<Place> {
+    fn place(&self, key: &str, is_made: bool) -> io::Result<FilePath> {
         let root = self.own_root(is_made)?;
         let mut folder = root.clone();
         let (above, name) = key.rsplit_once('/').unwrap_or(("", key));
@@ -67,7 +67,7 @@ impl Folder {
                 return Err(io::Error::other(LeadsOut));
             }
         }
-        Ok(Place {
+        Ok(FilePath {
             folder,
             name: name.to_owned(),
         })
@@ -78,12 +78,12 @@ impl Folder {
 #[error("a symbolic link leads out of the export root")]
 struct LeadsOut;
 
-struct Place {
+struct FilePath {
     folder: PathBuf,
     name: String,
 }
 
-impl Place {
+impl FilePath {
     fn path(&self) -> PathBuf {
         self.folder.join(&self.name)
     }
@@ -115,7 +115,7 @@ impl Place {
 
 /// A file in the hidden folder.
 struct Draft {
-    place: Place,
+    place: FilePath,
     path: PathBuf,
     file: Option<File>,
 }
@@ -223,7 +223,7 @@ fn read(folder: &Folder, key: &str) -> io::Result<Option<Bytes>> {
     Ok(Some(content.into()))
 }
 
-fn list(place: &Place, beginning: &str) -> io::Result<Vec<String>> {
+fn list(place: &FilePath, beginning: &str) -> io::Result<Vec<String>> {
     let above = beginning
         .rsplit_once('/')
         .map_or(String::new(), |(above, _)| format!("{above}/"));
@@ -238,7 +238,7 @@ fn list(place: &Place, beginning: &str) -> io::Result<Vec<String>> {
 }
 
 /// Removes drafts whose names begin like this.
-fn sweep(place: &Place) -> io::Result<()> {
+fn sweep(place: &FilePath) -> io::Result<()> {
     if !fs::symlink_metadata(place.hidden())?.is_dir() {
         return Err(io::Error::other(LeadsOut));
     }
@@ -272,7 +272,7 @@ impl Writing {
         work: impl FnOnce(&mut Draft) -> io::Result<()> + Send + 'static,
     ) -> Result<(), Error> {
         let Some(mut draft) = self.0.take() else {
-            return Err(Error::passing(
+            return Err(Error::retryable(
                 "writing was broken off; it is tried again later",
                 "no draft",
             ));
@@ -313,7 +313,7 @@ impl Unfinished for Writing {
 
 async fn on_disk<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> Result<T, Error> {
     let done = tokio::task::spawn_blocking(work).await;
-    let done = done.map_err(|cause| Error::passing("the server broke off while it wrote files", cause))?;
+    let done = done.map_err(|cause| Error::retryable("the server broke off while it wrote files", cause))?;
     done.map_err(explain)
 }
 
@@ -321,25 +321,27 @@ async fn on_disk<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send 
 fn explain(error: io::Error) -> Error {
     let leads_out = error.get_ref().and_then(|cause| cause.downcast_ref::<LeadsOut>());
     if leads_out.is_some() {
-        return Error::lasting(
+        return Error::permanent(
             "the folder leads out of the export root by a symbolic link; choose another",
             error,
         );
     }
     match error.kind() {
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Error::lasting(
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Error::permanent(
             "this server may not write to the folder; its operator can change the permissions of the export root",
             error,
         ),
-        io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory | io::ErrorKind::InvalidFilename => Error::lasting(
-            "a file is where a folder should be, or the other way round; choose another folder",
-            error,
-        ),
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => Error::passing(
+        io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory | io::ErrorKind::InvalidFilename => {
+            Error::permanent(
+                "a file is where a folder should be, or the other way round; choose another folder",
+                error,
+            )
+        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => Error::retryable(
             "there is no room left for files; the operator of this server can make some",
             error,
         ),
-        _ => Error::passing(
+        _ => Error::retryable(
             "a file could not be written; the operator of this server finds the reason in its log",
             error,
         ),

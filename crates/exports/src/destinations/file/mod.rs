@@ -5,11 +5,11 @@ mod folder;
 use service::batch_exports::destination::File as Config;
 
 use super::files::Files;
-use crate::{Deliver, Error, Outside, check_prefix};
+use crate::{Deliver, Error, ExportsDeps, check_prefix};
 use folder::Folder;
 
-pub(super) fn open(config: &Config, outside: &Outside) -> Result<Box<dyn Deliver>, Error> {
-    let Some(root) = &outside.export_root else {
+pub(super) fn open(config: &Config, deps: &ExportsDeps) -> Result<Box<dyn Deliver>, Error> {
+    let Some(root) = &deps.export_root else {
         return Err(Error::plain(
             "this server writes no files: its operator would have to set HEDGEROW_EXPORT_ROOT to a folder for them",
         ));

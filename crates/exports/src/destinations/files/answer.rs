@@ -117,46 +117,46 @@ impl Words {
         let place = &self.place;
         match answer.meaning() {
             Meaning::NoPlace => {
-                Error::lasting(format!("{place} does not exist; create it, or correct its name"), cause)
+                Error::permanent(format!("{place} does not exist; create it, or correct its name"), cause)
             }
             Meaning::WrongKey => {
                 let fields = self.credentials;
-                Error::lasting(
+                Error::permanent(
                     format!("{place} does not accept the credentials; check {fields}"),
                     cause,
                 )
             }
             Meaning::Denied => {
                 let needed = self.permissions;
-                Error::lasting(format!("{place} denies access; the credentials need {needed}"), cause)
+                Error::permanent(format!("{place} denies access; the credentials need {needed}"), cause)
             }
             Meaning::WrongRegion => {
                 let region = self.region.as_deref().unwrap_or("this region");
                 let sentence =
                     format!("{place} is not in {region}, or not at this endpoint; correct region or endpoint_url");
-                Error::lasting(sentence, cause)
+                Error::permanent(sentence, cause)
             }
             Meaning::ClockSkew => {
                 let sentence =
                     "the clock of this server is wrong, so its signatures are refused; its operator can set it";
-                Error::lasting(sentence, cause)
+                Error::permanent(sentence, cause)
             }
             Meaning::EncryptionKey => {
                 let sentence = "the encryption key cannot be used; check kms_key_id, and that the credentials may call \
                                 kms:GenerateDataKey and kms:Decrypt with it";
-                Error::lasting(sentence, cause)
+                Error::permanent(sentence, cause)
             }
-            Meaning::Busy => Error::passing(
+            Meaning::Busy => Error::retryable(
                 format!("{place} is busy or out of order; it is tried again later"),
                 cause,
             ),
-            Meaning::GoneUpload => Error::passing(
+            Meaning::GoneUpload => Error::retryable(
                 format!("{place} has lost the upload half-way; it is tried again later"),
                 cause,
             ),
             Meaning::Refused => {
                 let status = answer.status.as_u16();
-                Error::lasting(
+                Error::permanent(
                     format!("{place} refuses what it was asked, with status {status}; check the settings"),
                     cause,
                 )

@@ -164,7 +164,7 @@ impl Parts {
             return Ok(());
         };
         let (number, part) =
-            ended.map_err(|cause| Error::passing("the server broke off while it sent the rows", cause))?;
+            ended.map_err(|cause| Error::retryable("the server broke off while it sent the rows", cause))?;
         let part = part.map_err(|error| explain(&self.words, error))?;
         self.done.push((number, part));
         Ok(())
@@ -218,7 +218,8 @@ impl Unfinished for Parts {
 }
 
 fn path(key: &str) -> Result<Path, Error> {
-    Path::parse(key).map_err(|cause| Error::lasting("the prefix makes no valid name of a file; choose another", cause))
+    Path::parse(key)
+        .map_err(|cause| Error::permanent("the prefix makes no valid name of a file; choose another", cause))
 }
 
 fn is_no_file(error: &object_store::Error) -> bool {
@@ -233,12 +234,12 @@ fn explain(words: &Words, error: object_store::Error) -> Error {
         let sentence = unsent.to_string();
         let is_lasting = matches!(unsent, HttpError::Refused(_) | HttpError::Malformed(_));
         return if is_lasting {
-            Error::lasting(sentence, error)
+            Error::permanent(sentence, error)
         } else {
-            Error::passing(sentence, error)
+            Error::retryable(sentence, error)
         };
     }
-    Error::passing(
+    Error::retryable(
         format!(
             "{} gave an answer that makes no sense; it is tried again later",
             words.place

@@ -15,7 +15,7 @@ use service::batch_exports::destination::Gcs as Config;
 use url::Url;
 
 use super::files::{Bucket, Files, Guarded, Unfinished, Words, answer, few_retries};
-use crate::{Deliver, Error, Outside};
+use crate::{Deliver, Error, ExportsDeps};
 use session::Session;
 
 const GOOGLE: &str = "https://storage.googleapis.com";
@@ -23,8 +23,8 @@ const PERMISSIONS: &str = "storage.objects.create, .get, .list and .delete (the 
 /// Beyond this the whole delivery is tried again.
 const TRIES: u32 = 3;
 
-pub(super) fn open(config: &Config, outside: &Outside) -> Result<Box<dyn Deliver>, Error> {
-    Files::open(Gcs::new(config, outside)?, &config.files)
+pub(super) fn open(config: &Config, deps: &ExportsDeps) -> Result<Box<dyn Deliver>, Error> {
+    Files::open(Gcs::new(config, deps)?, &config.files)
 }
 
 /// A bucket.
@@ -51,7 +51,7 @@ struct Item {
 }
 
 impl Gcs {
-    fn new(config: &Config, outside: &Outside) -> Result<Self, Error> {
+    fn new(config: &Config, deps: &ExportsDeps) -> Result<Self, Error> {
         let is_part_of_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
         if config.bucket_name.is_empty() || !config.bucket_name.bytes().all(is_part_of_name) {
             return Err(
@@ -60,9 +60,9 @@ impl Gcs {
             );
         }
         let base = Url::parse(config.endpoint_url.as_deref().unwrap_or(GOOGLE)).map_err(|cause| {
-            Error::lasting("this is not a URL, such as https://storage.example.com", cause).in_key("endpoint_url")
+            Error::permanent("this is not a URL, such as https://storage.example.com", cause).in_key("endpoint_url")
         })?;
-        let http = Guarded::new(&outside.http);
+        let http = Guarded::new(&deps.http);
         // The key is given, always: without it the store would ask the metadata address for a token. With it, tokens
         // are signed right here.
         let signer = GoogleCloudStorageBuilder::new()
@@ -73,7 +73,7 @@ impl Gcs {
             .build()
             .map_err(|cause| {
                 let sentence = "this is not the JSON of a service account's key, as Google hands it out";
-                Error::lasting(sentence, cause).in_key("service_account_key")
+                Error::permanent(sentence, cause).in_key("service_account_key")
             })?;
         Ok(Self {
             http,
@@ -145,10 +145,10 @@ impl Gcs {
             error,
         };
         let mut request =
-            request.map_err(|cause| unsent(Error::lasting("the settings make no valid address", cause)))?;
+            request.map_err(|cause| unsent(Error::permanent("the settings make no valid address", cause)))?;
         let token = self.credentials.get_credential().await;
         let token = token.map_err(|cause| {
-            unsent(Error::lasting(
+            unsent(Error::permanent(
                 "service_account_key cannot sign; make a new key and put it there",
                 cause,
             ))
@@ -156,7 +156,7 @@ impl Gcs {
         if !token.bearer.is_empty() {
             let value = format!("Bearer {}", token.bearer).parse();
             let mut value: http::HeaderValue =
-                value.map_err(|cause| unsent(Error::lasting("service_account_key makes no valid token", cause)))?;
+                value.map_err(|cause| unsent(Error::permanent("service_account_key makes no valid token", cause)))?;
             value.set_sensitive(true);
             request.headers_mut().insert(header::AUTHORIZATION, value);
         }
@@ -221,7 +221,7 @@ impl Bucket for Gcs {
             let response = response.map_err(|refusal| match refusal.status {
                 Some(StatusCode::NOT_FOUND) => {
                     let sentence = format!("{} does not exist; create it, or correct its name", self.words.place);
-                    Error::lasting(sentence, refusal.error)
+                    Error::permanent(sentence, refusal.error)
                 }
                 _ => refusal.error,
             })?;
@@ -230,7 +230,7 @@ impl Bucket for Gcs {
                     "{} gave an answer that makes no sense; check endpoint_url",
                     self.words.place
                 );
-                Error::passing(sentence, cause)
+                Error::retryable(sentence, cause)
             })?;
             keys.extend(page.items.into_iter().map(|item| item.name));
             token = page.next_page_token;

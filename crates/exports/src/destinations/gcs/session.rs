@@ -105,7 +105,7 @@ impl Session {
 
     fn lost(&self) -> Error {
         let place = &self.bucket.words.place;
-        Error::passing(
+        Error::retryable(
             format!("{place} has lost the upload half-way; it is tried again later"),
             "the session does not go on",
         )

@@ -142,7 +142,7 @@ fn properties(given: &str, chain: Option<&str>) -> Result<String, Error> {
         "" => "{}",
         given => given,
     };
-    let unread = |cause| Error::lasting("some event has properties that are no JSON object", cause);
+    let unread = |cause| Error::permanent("some event has properties that are no JSON object", cause);
     if given.contains("$geoip_disable") || given.contains("$elements_chain") {
         let mut whole: Map<String, Value> = serde_json::from_str(given).map_err(unread)?;
         let added: Map<String, Value> = serde_json::from_str(&format!("{{{ours}}}")).map_err(unread)?;

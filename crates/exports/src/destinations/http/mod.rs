@@ -14,7 +14,7 @@ use service::RunId;
 use service::batch_exports::destination::Http as Config;
 
 use super::sql::{Plan, Trial};
-use crate::{Acknowledged, Deliver, Delivery, Error, Outside, Receipt, Step, Upload};
+use crate::{Acknowledged, Deliver, Delivery, Error, ExportsDeps, Receipt, Step, Upload};
 use batch::{Batch, Columns};
 use send::Receiver;
 
@@ -24,9 +24,9 @@ const PLAN: Plan = &[
 ];
 
 #[expect(clippy::unnecessary_wraps, reason = "others can fail to open")]
-pub(super) fn open(config: &Config, outside: &Outside) -> Result<Box<dyn Deliver>, Error> {
+pub(super) fn open(config: &Config, deps: &ExportsDeps) -> Result<Box<dyn Deliver>, Error> {
     Ok(Box::new(Http {
-        receiver: Receiver::new(config, outside),
+        receiver: Receiver::new(config, deps),
     }))
 }
 

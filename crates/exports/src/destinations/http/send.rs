@@ -9,7 +9,7 @@ use secrecy::{ExposeSecret, SecretString};
 use service::batch_exports::destination::Http as Config;
 use url::Url;
 
-use crate::{Error, Outside};
+use crate::{Error, ExportsDeps};
 
 const TIME: Duration = Duration::from_mins(1);
 /// Of an answer so much is read, and only to use the connection again.
@@ -42,9 +42,9 @@ struct Refused {
 }
 
 impl Receiver {
-    pub(super) fn new(config: &Config, outside: &Outside) -> Self {
+    pub(super) fn new(config: &Config, deps: &ExportsDeps) -> Self {
         Self {
-            http: outside.http.clone().within(TIME),
+            http: deps.http.clone().within(TIME),
             url: config.url.clone(),
             token: config.token.clone(),
             time: TIME,
@@ -58,11 +58,11 @@ impl Receiver {
 
     /// Whether the URL may be asked, as far as that can be told without asking.
     pub(super) fn check(&self) -> Result<(), Error> {
-        let url = Url::parse(&self.url).map_err(|cause| Error::lasting("the url is not a URL", cause))?;
+        let url = Url::parse(&self.url).map_err(|cause| Error::permanent("the url is not a URL", cause))?;
         self.http
             .policy()
             .check_url(&url)
-            .map_err(|refusal| Error::lasting(refusal.to_string(), refusal))
+            .map_err(|refusal| Error::permanent(refusal.to_string(), refusal))
     }
 
     /// Sends a body, and again after a while if that may help. `key` tells the receiver that it is the same.
@@ -99,7 +99,7 @@ impl Receiver {
         }
         let request = request
             .body(body)
-            .map_err(|cause| plain(Error::lasting("the url is not a URL", cause)))?;
+            .map_err(|cause| plain(Error::permanent("the url is not a URL", cause)))?;
         let asking = async {
             let answer = self.http.open(request).await?;
             let (parts, body) = answer.into_parts();
@@ -109,7 +109,7 @@ impl Receiver {
         };
         let too_slow = |cause| {
             let sentence = format!("the endpoint took longer than {} seconds", self.time.as_secs());
-            plain(Error::passing(sentence, cause))
+            plain(Error::retryable(sentence, cause))
         };
         let answered: Result<_, outbound::HttpError> =
             tokio::time::timeout(self.time, asking).await.map_err(too_slow)?;
@@ -127,9 +127,9 @@ fn judge(status: StatusCode, headers: &HeaderMap) -> Result<(), Refused> {
             .map(Duration::from_secs);
         let cause = format!("the endpoint answered {code}");
         let error = if is_lasting {
-            Error::lasting(sentence, cause)
+            Error::permanent(sentence, cause)
         } else {
-            Error::passing(sentence, cause)
+            Error::retryable(sentence, cause)
         };
         Err(Refused { error, pause })
     };

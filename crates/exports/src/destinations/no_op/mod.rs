@@ -5,10 +5,10 @@ use async_trait::async_trait;
 use hogql::{Model, Query};
 use service::batch_exports::destination::NoOp;
 
-use crate::{Deliver, Delivery, Error, Outside, Receipt, Step, Upload, layout};
+use crate::{Deliver, Delivery, Error, ExportsDeps, Receipt, Step, Upload, layout};
 
 #[expect(clippy::unnecessary_wraps, reason = "others can fail to open")]
-pub(super) fn open(_: &NoOp, _: &Outside) -> Result<Box<dyn Deliver>, Error> {
+pub(super) fn open(_: &NoOp, _: &ExportsDeps) -> Result<Box<dyn Deliver>, Error> {
     Ok(Box::new(Nowhere))
 }
 

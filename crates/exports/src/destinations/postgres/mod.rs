@@ -11,28 +11,28 @@ use hogql::{Model, Query};
 use service::batch_exports::destination::Postgres as Config;
 use tokio_postgres::types::Type;
 
-use super::sql::{Limits, Place, Session, Table};
-use crate::{Deliver, Delivery, Error, Outside, Step, Upload, layout};
+use super::sql::{Endpoint, Limits, Session, Table};
+use crate::{Deliver, Delivery, Error, ExportsDeps, Step, Upload, layout};
 use encode::Encoder;
 use statements::{BEGIN, Shape, delivery_lock};
 use upload::Rows;
 
-pub(super) fn open(config: &Config, outside: &Outside) -> Result<Box<dyn Deliver>, Error> {
+pub(super) fn open(config: &Config, deps: &ExportsDeps) -> Result<Box<dyn Deliver>, Error> {
     let secrets = (&config.user, &config.password);
-    let mut place = Place::new(&config.host, config.port, &config.database, secrets)?;
+    let mut place = Endpoint::new(&config.host, config.port, &config.database, secrets)?;
     if config.has_self_signed_cert {
         place = place.unverified();
     }
     Ok(Box::new(Postgres {
         place,
-        outside: outside.clone(),
+        deps: deps.clone(),
         table: Table::target(&config.schema, &config.table_name)?,
     }))
 }
 
 struct Postgres {
-    place: Place,
-    outside: Outside,
+    place: Endpoint,
+    deps: ExportsDeps,
     table: Table,
 }
 
@@ -43,7 +43,7 @@ impl Deliver for Postgres {
     }
 
     async fn begin(&self, delivery: &Delivery) -> Result<Option<Box<dyn Upload>>, Error> {
-        let mut session = Session::open(&self.place, &self.outside, Limits::default()).await?;
+        let mut session = Session::open(&self.place, &self.deps, Limits::default()).await?;
         session.columns = delivery
             .schema
             .fields()

@@ -129,7 +129,7 @@ pub(super) async fn columns(session: &Session, table: &Table) -> Result<Vec<Colu
         (&table.name.bare() as _, Type::TEXT),
     ];
     let rows = session.ask("describe the table", sql, names).await?;
-    let unread = |cause| Error::passing("the database describes the table in an unknown way", cause);
+    let unread = |cause| Error::retryable("the database describes the table in an unknown way", cause);
     let mut columns = Vec::new();
     for row in rows {
         let kind: u32 = row.try_get(1).map_err(unread)?;

@@ -22,7 +22,7 @@ const PLAN: Plan = &[
 
 pub(super) async fn run(postgres: &Postgres) -> Vec<Step> {
     let mut trial = Trial::new(PLAN);
-    let opened = Session::open_by_stages(&postgres.place, &postgres.outside, Limits::default()).await;
+    let opened = Session::open_by_stages(&postgres.place, &postgres.deps, Limits::default()).await;
     let session = match opened {
         Ok(session) => session,
         Err((stage, error)) => return trial.opened_to(stage).failed(&error),

@@ -17,21 +17,21 @@ use hogql::{Expr, Model, Query, Value};
 use service::batch_exports::destination::{PropertiesType, Redshift as Config, RedshiftMode};
 
 use super::files::Bucket;
-use super::sql::{Limits, Place, Session, Table};
-use crate::{Deliver, Delivery, Error, Outside, Step, Upload, layout};
+use super::sql::{Endpoint, Limits, Session, Table};
+use crate::{Deliver, Delivery, Error, ExportsDeps, Step, Upload, layout};
 use files::Files;
 use insert::Block;
 use source::Source;
 use statements::{BEGIN, Shape};
-use upload::{Rows, Way};
+use upload::{LoadMethod, Rows};
 use values::Values;
 
-pub(super) fn open(config: &Config, outside: &Outside) -> Result<Box<dyn Deliver>, Error> {
+pub(super) fn open(config: &Config, deps: &ExportsDeps) -> Result<Box<dyn Deliver>, Error> {
     let copy = match (config.mode, &config.copy_inputs) {
         (RedshiftMode::Insert, _) => None,
         (RedshiftMode::Copy, Some(inputs)) => {
             let source = Source::new(inputs)?;
-            let bucket = super::s3::bucket(&source.s3(), outside).map_err(in_copy_inputs)?;
+            let bucket = super::s3::bucket(&source.s3(), deps).map_err(in_copy_inputs)?;
             let bucket: Arc<dyn Bucket> = Arc::new(bucket);
             Some((bucket, source))
         }
@@ -41,8 +41,8 @@ pub(super) fn open(config: &Config, outside: &Outside) -> Result<Box<dyn Deliver
     };
     let secrets = (&config.user, &config.password);
     Ok(Box::new(Redshift {
-        place: Place::new(&config.host, config.port, &config.database, secrets)?,
-        outside: outside.clone(),
+        place: Endpoint::new(&config.host, config.port, &config.database, secrets)?,
+        deps: deps.clone(),
         table: Table::target(&config.schema, &config.table_name)?,
         json: config.properties_data_type,
         copy,
@@ -61,8 +61,8 @@ fn in_copy_inputs(error: Error) -> Error {
 }
 
 struct Redshift {
-    place: Place,
-    outside: Outside,
+    place: Endpoint,
+    deps: ExportsDeps,
     table: Table,
     /// What JSON is kept as in tables that we make.
     json: PropertiesType,
@@ -71,10 +71,10 @@ struct Redshift {
 }
 
 impl Redshift {
-    fn way(&self, delivery: &Delivery) -> Way {
+    fn mode(&self, delivery: &Delivery) -> LoadMethod {
         match &self.copy {
-            Some((bucket, source)) => Way::Copy(Box::new(Files::new(bucket.clone(), source.clone(), delivery))),
-            None => Way::Insert(Block::default()),
+            Some((bucket, source)) => LoadMethod::Copy(Box::new(Files::new(bucket.clone(), source.clone(), delivery))),
+            None => LoadMethod::Insert(Block::default()),
         }
     }
 }
@@ -91,7 +91,7 @@ impl Deliver for Redshift {
     }
 
     async fn begin(&self, delivery: &Delivery) -> Result<Option<Box<dyn Upload>>, Error> {
-        let mut session = Session::open(&self.place, &self.outside, Limits::default()).await?;
+        let mut session = Session::open(&self.place, &self.deps, Limits::default()).await?;
         session.columns = delivery
             .schema
             .fields()
@@ -115,7 +115,7 @@ impl Deliver for Redshift {
         let values = Values::new(&delivery.schema, &columns)?;
         let shape = Shape::new(&self.table, delivery, values.names(), was_delivered)?;
         Ok(Some(Box::new(
-            Rows::begin(session, delivery, shape, values, self.way(delivery)).await?,
+            Rows::begin(session, delivery, shape, values, self.mode(delivery)).await?,
         )))
     }
 

@@ -107,7 +107,7 @@ pub(super) async fn columns(session: &Session, table: &Table) -> Result<Vec<Colu
         (&table.schema.bare(), Type::VARCHAR),
         (&table.name.bare(), Type::VARCHAR),
     ];
-    let unread = |cause| Error::passing("the database describes the table in an unknown way", cause);
+    let unread = |cause| Error::retryable("the database describes the table in an unknown way", cause);
     let mut columns = Vec::new();
     for row in session.ask("describe the table", sql, names).await? {
         let kind: String = row.try_get(1).map_err(unread)?;

@@ -26,7 +26,7 @@ const PLAN: Plan = &[
 
 pub(super) async fn run(redshift: &Redshift) -> Vec<Step> {
     let mut trial = Trial::new(PLAN);
-    let opened = Session::open_by_stages(&redshift.place, &redshift.outside, Limits::default()).await;
+    let opened = Session::open_by_stages(&redshift.place, &redshift.deps, Limits::default()).await;
     let session = match opened {
         Ok(session) => session,
         Err((stage, error)) => return trial.opened_to(stage).failed(&error),
@@ -55,8 +55,8 @@ async fn write(session: Session, redshift: &Redshift, delivery: &Delivery) -> Re
     let columns = table::columns(&session, &redshift.table).await?;
     let values = Values::new(&delivery.schema, &columns)?;
     let shape = Shape::new(&redshift.table, delivery, values.names(), false)?;
-    let way = redshift.way(delivery);
-    Rows::begin(session, delivery, shape, values, way)
+    let mode = redshift.mode(delivery);
+    Rows::begin(session, delivery, shape, values, mode)
         .await?
         .rehearse()
         .await

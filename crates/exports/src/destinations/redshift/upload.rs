@@ -15,7 +15,7 @@ use super::values::{Kind, Values};
 use crate::{Delivery, Error, Receipt, Upload};
 
 /// How rows get in.
-pub(super) enum Way {
+pub(super) enum LoadMethod {
     Insert(Block),
     Copy(Box<Files>),
 }
@@ -26,7 +26,7 @@ pub(super) struct Rows {
     shape: Shape,
     values: Values,
     kinds: Vec<Kind>,
-    way: Way,
+    mode: LoadMethod,
     /// The row at hand.
     row: Vec<Option<String>>,
     receipt: Receipt,
@@ -38,7 +38,7 @@ impl Rows {
         delivery: &Delivery,
         shape: Shape,
         values: Values,
-        way: Way,
+        mode: LoadMethod,
     ) -> Result<Self, Error> {
         if let Some(sql) = shape.stage() {
             session.run("make a temporary table", &sql).await?;
@@ -49,7 +49,7 @@ impl Rows {
             shape,
             kinds: values.kinds(),
             values,
-            way,
+            mode,
             row: Vec::new(),
             receipt: Receipt::default(),
         })
@@ -57,7 +57,7 @@ impl Rows {
 
     /// Goes all the way but for the commit, without a row.
     pub(super) async fn rehearse(mut self) -> Result<(), Error> {
-        if let Way::Copy(files) = &mut self.way {
+        if let LoadMethod::Copy(files) = &mut self.mode {
             files.rehearse().await?;
         }
         self.session.run("take rows", &self.shape.rehearsal()).await?;
@@ -69,15 +69,15 @@ impl Rows {
 
     async fn add(&mut self) -> Result<(), Error> {
         self.receipt.rows += 1;
-        match &mut self.way {
-            Way::Insert(block) => {
+        match &mut self.mode {
+            LoadMethod::Insert(block) => {
                 block.add(&mut self.row);
                 if block.is_full(self.kinds.len()) {
                     self.insert().await?;
                 }
                 Ok(())
             }
-            Way::Copy(files) => {
+            LoadMethod::Copy(files) => {
                 files.add(&self.row).await?;
                 self.row.clear();
                 Ok(())
@@ -86,7 +86,7 @@ impl Rows {
     }
 
     async fn insert(&mut self) -> Result<(), Error> {
-        let Way::Insert(block) = &mut self.way else {
+        let LoadMethod::Insert(block) = &mut self.mode else {
             return Ok(());
         };
         let block = std::mem::take(block);
@@ -106,7 +106,7 @@ impl Rows {
     }
 
     async fn copy(&mut self) -> Result<(), Error> {
-        let Way::Copy(files) = &mut self.way else {
+        let LoadMethod::Copy(files) = &mut self.mode else {
             return Ok(());
         };
         let statement = files.finish(&self.shape.first()).await?;
@@ -128,7 +128,7 @@ impl Rows {
     }
 
     async fn clear(&mut self) {
-        if let Way::Copy(files) = &mut self.way {
+        if let LoadMethod::Copy(files) = &mut self.mode {
             files.clear().await;
         }
     }
@@ -151,7 +151,7 @@ impl Rows {
     async fn now(&mut self) -> Result<String, Error> {
         let sql = "SELECT CAST(CURRENT_TIMESTAMP AS VARCHAR(64))";
         let rows = self.session.ask("tell the time", sql, &[]).await?;
-        let unread = |cause| Error::passing("the database does not tell the time", cause);
+        let unread = |cause| Error::retryable("the database does not tell the time", cause);
         rows.first()
             .map_or(Ok(String::new()), |row| row.try_get(0).map_err(unread))
     }

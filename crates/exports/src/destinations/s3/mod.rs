@@ -9,27 +9,27 @@ use service::batch_exports::destination::S3 as Config;
 use url::Url;
 
 use super::files::{Files, Guarded, Objects, Words, few_retries};
-use crate::{Deliver, Error, Outside};
+use crate::{Deliver, Error, ExportsDeps};
 
 const PERMISSIONS: &str = "s3:PutObject, s3:GetObject, s3:DeleteObject, s3:AbortMultipartUpload on its objects, and \
                            s3:ListBucket on itself (with aws:kms also kms:GenerateDataKey and kms:Decrypt on the key)";
 
-pub(super) fn open(config: &Config, outside: &Outside) -> Result<Box<dyn Deliver>, Error> {
-    Files::open(bucket(config, outside)?, &config.files)
+pub(super) fn open(config: &Config, deps: &ExportsDeps) -> Result<Box<dyn Deliver>, Error> {
+    Files::open(bucket(config, deps)?, &config.files)
 }
 
 /// The bucket alone, for those who put other files there.
-pub(super) fn bucket(config: &Config, outside: &Outside) -> Result<Objects, Error> {
+pub(super) fn bucket(config: &Config, deps: &ExportsDeps) -> Result<Objects, Error> {
     let words = Words {
         place: format!("the bucket \"{}\"", config.bucket_name),
         credentials: "aws_access_key_id and aws_secret_access_key",
         permissions: PERMISSIONS,
         region: Some(config.region.clone()),
     };
-    Ok(Objects::new(store(config, outside)?, words))
+    Ok(Objects::new(store(config, deps)?, words))
 }
 
-fn store(config: &Config, outside: &Outside) -> Result<AmazonS3, Error> {
+fn store(config: &Config, deps: &ExportsDeps) -> Result<AmazonS3, Error> {
     let is_part_of_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
     // Both become parts of a host's name.
     if config.bucket_name.is_empty() || !config.bucket_name.bytes().all(is_part_of_name) {
@@ -50,7 +50,7 @@ fn store(config: &Config, outside: &Outside) -> Result<AmazonS3, Error> {
         // Which addresses may be reached in the clear is for the policy to say.
         .with_allow_http(true)
         .with_retry(few_retries())
-        .with_http_connector(Guarded::new(&outside.http));
+        .with_http_connector(Guarded::new(&deps.http));
     if let Some(endpoint) = &config.endpoint_url {
         builder = builder.with_endpoint(endpoint_of(endpoint, config)?);
     }
@@ -78,7 +78,7 @@ fn credential(config: &Config) -> Result<AwsCredential, Error> {
 /// With virtual addressing the bucket stands before the host.
 fn endpoint_of(endpoint: &str, config: &Config) -> Result<String, Error> {
     let not_a_url =
-        |cause| Error::lasting("this is not a URL, such as https://s3.example.com", cause).in_key("endpoint_url");
+        |cause| Error::permanent("this is not a URL, such as https://s3.example.com", cause).in_key("endpoint_url");
     let mut url = Url::parse(endpoint).map_err(not_a_url)?;
     if config.use_virtual_style_addressing {
         let host = format!("{}.{}", config.bucket_name, url.host_str().unwrap_or_default());
@@ -88,7 +88,7 @@ fn endpoint_of(endpoint: &str, config: &Config) -> Result<String, Error> {
 }
 
 fn unbuilt(cause: object_store::Error) -> Error {
-    Error::lasting(
+    Error::permanent(
         "the settings make no connection to S3; check region, endpoint_url and encryption",
         cause,
     )

@@ -21,13 +21,13 @@ use self::errors::is_missing;
 use self::session::Session;
 use self::sql::Names;
 use self::upload::{Loading, Plan};
-use super::staging::{Claim, Column, FILE_SIZE, Spool, Steps, Way, columns, stage_name};
-use crate::{Deliver, Delivery, Error, Outside, Step, Upload, layout};
+use super::staging::{Claim, Column, FILE_SIZE, Spool, Steps, WriteMode, columns, stage_name};
+use crate::{Deliver, Delivery, Error, ExportsDeps, Step, Upload, layout};
 
 /// The server holds an answer back for up to 45 seconds before it says that it is still busy.
 const EXCHANGE_TIME: Duration = Duration::from_secs(90);
 
-pub(super) fn open(config: &Config, outside: &Outside) -> Result<Box<dyn Deliver>, Error> {
+pub(super) fn open(config: &Config, deps: &ExportsDeps) -> Result<Box<dyn Deliver>, Error> {
     let base = base_url(config)?;
     let names = Names::new(config)?;
     sql::word("warehouse", &config.warehouse).map_err(|error| error.in_key("warehouse"))?;
@@ -39,7 +39,7 @@ pub(super) fn open(config: &Config, outside: &Outside) -> Result<Box<dyn Deliver
     }
     Ok(Box::new(Warehouse {
         config: config.clone(),
-        http: outside.http.clone().within(EXCHANGE_TIME),
+        http: deps.http.clone().within(EXCHANGE_TIME),
         base,
         names,
     }))
@@ -207,7 +207,7 @@ impl Warehouse {
             .filter(|column| existing.contains(&column.name))
             .cloned()
             .collect();
-        let way = Way::of(delivery, &written)?;
+        let mode = WriteMode::of(delivery, &written)?;
         session.run(&self.names.claim(&claim)).await?;
         if let Some((Some(attempt), _)) = earlier {
             self.clear(session, &attempt).await;
@@ -216,7 +216,7 @@ impl Warehouse {
         session.run(&sql::create_stage(&claim)).await?;
         Ok(Some(Plan {
             claim,
-            way,
+            mode,
             staged,
             written,
             variants: table.variant_names(),

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::answer::{Outcome, Reply, unreadable};
 use super::{errors, key};
 use crate::Error;
-use crate::destinations::staging::Patience;
+use crate::destinations::staging::Backoff;
 
 /// How long one statement may run. The server is told, too.
 const STATEMENT_TIME: Duration = Duration::from_hours(1);
@@ -84,7 +84,7 @@ impl Session {
         let running = Running::new(self, request);
         let url = format!("{}/queries/v1/query-request?requestId={request}", self.base);
         let body = json!({ "sqlText": sql, "asyncExec": false, "sequenceId": self.sequence });
-        let mut patience = Patience::new(STATEMENT_TIME);
+        let mut backoff = Backoff::new(STATEMENT_TIME);
         let mut reply: Reply<Outcome> = exchange(&self.http, Method::POST, &url, Some(&self.token), &body).await?;
         while BUSY.contains(&reply.code()) {
             let again = reply.data.and_then(|data| data.get_result_url);
@@ -93,7 +93,7 @@ impl Session {
             if !again.starts_with('/') {
                 return Err(unreadable("asked to go elsewhere for the result"));
             }
-            patience.pause("Snowflake").await?;
+            backoff.pause("Snowflake").await?;
             let url = format!("{}{again}", self.base);
             reply = exchange(&self.http, Method::GET, &url, Some(&self.token), &Value::Null).await?;
         }
@@ -192,7 +192,7 @@ async fn exchange<T: DeserializeOwned>(
     };
     let request = request
         .body(body)
-        .map_err(|cause| Error::lasting("the account or its endpoint_url is not a URL", cause))?;
+        .map_err(|cause| Error::permanent("the account or its endpoint_url is not a URL", cause))?;
     let response = http.send(request).await?;
     let status = response.status();
     // An ended session is told with 401 and a code in the body.

@@ -4,7 +4,7 @@ use hogql::Type;
 use service::batch_exports::destination::Snowflake as Config;
 
 use crate::Error;
-use crate::destinations::staging::{Claim, Column, LEDGER, PERSON_COLUMNS, Way, stage_name};
+use crate::destinations::staging::{Claim, Column, LEDGER, PERSON_COLUMNS, WriteMode, stage_name};
 
 /// Names are at most this long.
 const LONGEST: usize = 255;
@@ -113,11 +113,11 @@ impl Names {
     }
 
     /// The statements that bring rows from the stage into the table.
-    pub(super) fn load(&self, claim: &Claim, way: Way, columns: &[Column], variants: &[String]) -> Vec<String> {
-        match way {
-            Way::Append => vec![self.insert(claim, columns, variants)],
-            Way::ReplaceByUuid => vec![self.delete(claim, columns), self.insert(claim, columns, variants)],
-            Way::Persons => vec![
+    pub(super) fn load(&self, claim: &Claim, mode: WriteMode, columns: &[Column], variants: &[String]) -> Vec<String> {
+        match mode {
+            WriteMode::Append => vec![self.insert(claim, columns, variants)],
+            WriteMode::ReplaceByUuid => vec![self.delete(claim, columns), self.insert(claim, columns, variants)],
+            WriteMode::Persons => vec![
                 self.delete_older(claim, columns),
                 self.insert_absent(claim, columns, variants),
             ],

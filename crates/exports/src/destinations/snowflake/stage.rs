@@ -208,7 +208,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn unopened(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
-    Error::passing(
+    Error::retryable(
         "a file could not be brought to Snowflake's stage; it is tried again",
         cause,
     )

@@ -7,13 +7,13 @@ use bytes::Bytes;
 use super::session::Session;
 use super::sql::Names;
 use super::{sql, stage};
-use crate::destinations::staging::{Claim, Column, Spool, Way, stage_name};
+use crate::destinations::staging::{Claim, Column, Spool, WriteMode, stage_name};
 use crate::{Error, Receipt, Upload};
 
 /// What is to happen.
 pub(super) struct Plan {
     pub(super) claim: Claim,
-    pub(super) way: Way,
+    pub(super) mode: WriteMode,
     /// All columns of the delivery.
     pub(super) staged: Vec<Column>,
     /// Those that the table has.
@@ -76,7 +76,7 @@ impl Loading {
             return Ok(());
         }
         let cause = format!("{sent} rows were sent, {counted} are on the stage");
-        Err(Error::passing(
+        Err(Error::retryable(
             "not all rows have reached Snowflake's stage; it is tried again",
             cause,
         ))
@@ -85,7 +85,7 @@ impl Loading {
     async fn move_rows(&mut self) -> Result<(), Error> {
         let Plan {
             claim,
-            way,
+            mode,
             written,
             variants,
             ..
@@ -100,7 +100,7 @@ impl Loading {
         if claimed != 1 {
             return Err(overtaken("the claim was taken over"));
         }
-        for statement in self.names.load(claim, *way, written, variants) {
+        for statement in self.names.load(claim, *mode, written, variants) {
             self.session.run(&statement).await?;
         }
         self.session.run("COMMIT").await?;
@@ -158,5 +158,5 @@ impl Upload for Loading {
 }
 
 fn overtaken(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
-    Error::passing("another worker delivers the same interval", cause)
+    Error::retryable("another worker delivers the same interval", cause)
 }

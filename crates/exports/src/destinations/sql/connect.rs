@@ -18,14 +18,14 @@ use url::Host;
 
 use super::error::{failure, tls_failure};
 use super::metered::Metered;
-use crate::{Error, Outside};
+use crate::{Error, ExportsDeps};
 
 /// How a client asks whether the server speaks TLS: the length, and a number that is no version.
 const TLS_PLEASE: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 
 /// Who is where.
 #[derive(Debug, Clone)]
-pub(in crate::destinations) struct Place {
+pub(in crate::destinations) struct Endpoint {
     host: Host,
     port: u16,
     user: SecretString,
@@ -73,7 +73,7 @@ pub(in crate::destinations) struct Session {
 /// The parameters of a statement, with their types, so that no statement has to be prepared under a name.
 pub(in crate::destinations) type Parameters<'a> = &'a [(&'a (dyn ToSql + Sync), Type)];
 
-impl Place {
+impl Endpoint {
     pub(in crate::destinations) fn new(
         host: &str,
         port: u16,
@@ -96,13 +96,13 @@ impl Place {
         self
     }
 
-    fn tls(&self, outside: &Outside) -> Result<MakeRustlsConnect, Error> {
+    fn tls(&self, deps: &ExportsDeps) -> Result<MakeRustlsConnect, Error> {
         let config = if self.is_verified {
-            outside.roots.client_config()
+            deps.roots.client_config()
         } else {
             outbound::tls::encrypted_but_unverified()
         };
-        let config = config.map_err(|cause| Error::passing("TLS cannot be set up on this server", cause))?;
+        let config = config.map_err(|cause| Error::retryable("TLS cannot be set up on this server", cause))?;
         Ok(MakeRustlsConnect::new(config))
     }
 
@@ -139,28 +139,32 @@ fn read_host(host: &str) -> Result<Host, Error> {
 }
 
 impl Session {
-    pub(in crate::destinations) async fn open(place: &Place, outside: &Outside, limits: Limits) -> Result<Self, Error> {
-        Self::open_by_stages(place, outside, limits)
+    pub(in crate::destinations) async fn open(
+        place: &Endpoint,
+        deps: &ExportsDeps,
+        limits: Limits,
+    ) -> Result<Self, Error> {
+        Self::open_by_stages(place, deps, limits)
             .await
             .map_err(|(_, error)| error)
     }
 
     /// As [`Session::open`]; a failure says how far it came.
     pub(in crate::destinations) async fn open_by_stages(
-        place: &Place,
-        outside: &Outside,
+        place: &Endpoint,
+        deps: &ExportsDeps,
         limits: Limits,
     ) -> Result<Self, (Stage, Error)> {
         let at = |stage: Stage| move |error: Error| (stage, error);
-        let tls = place.tls(outside).map_err(at(Stage::Encrypt))?;
-        let dialled = outside.dialer.connect(&place.host.to_string(), place.port).await;
+        let tls = place.tls(deps).map_err(at(Stage::Encrypt))?;
+        let dialled = deps.dialer.connect(&place.host.to_string(), place.port).await;
         let mut stream = dialled.map_err(|cause| (Stage::Reach, cause.into()))?;
         let too_slow = |cause| {
             let sentence = format!(
                 "the server did not let us in within {} seconds; check that it is a database, and not overloaded",
                 limits.sign_in.as_secs()
             );
-            (Stage::SignIn, Error::passing(sentence, cause))
+            (Stage::SignIn, Error::retryable(sentence, cause))
         };
         let opening = async {
             let is_encrypted = agree_on_tls(&mut stream).await.map_err(at(Stage::Encrypt))?;
@@ -206,9 +210,9 @@ impl Session {
         let cause = "the server's words may hold secrets";
         done.map(drop).map_err(|error| {
             if error.is_lasting {
-                Error::lasting(error.sentence, cause)
+                Error::permanent(error.sentence, cause)
             } else {
-                Error::passing(error.sentence, cause)
+                Error::retryable(error.sentence, cause)
             }
         })
     }
@@ -248,7 +252,7 @@ impl Session {
             let seconds = self.limits.answer.as_secs();
             let sentence =
                 format!("the database took longer than {seconds} seconds to {doing}; it will be tried again");
-            Error::passing(sentence, cause)
+            Error::retryable(sentence, cause)
         })?;
         done.map_err(|cause| failure(doing, &self.columns, cause))
     }
@@ -284,7 +288,7 @@ where
 async fn agree_on_tls(stream: &mut TcpStream) -> Result<bool, Error> {
     let broken = |cause: std::io::Error| {
         let sentence = "the server closed the connection before anything was said; check that it is a database";
-        Error::passing(sentence, cause)
+        Error::retryable(sentence, cause)
     };
     stream.write_all(&TLS_PLEASE).await.map_err(broken)?;
     let answer = stream.read_u8().await.map_err(broken)?;
@@ -302,7 +306,7 @@ async fn agree_on_tls(stream: &mut TcpStream) -> Result<bool, Error> {
 }
 
 async fn sign_in(
-    place: &Place,
+    place: &Endpoint,
     mut tls: MakeRustlsConnect,
     stream: TcpStream,
     is_encrypted: bool,
@@ -340,9 +344,9 @@ mod tests {
 
     use super::*;
 
-    fn outside() -> Outside {
+    fn deps() -> ExportsDeps {
         let dialer = Dialer::new(Policy::new(vec!["127.0.0.0/8".parse().unwrap()]));
-        Outside {
+        ExportsDeps {
             http: Http::new(dialer.clone(), &Roots::public()).unwrap(),
             dialer,
             roots: Roots::public(),
@@ -350,9 +354,9 @@ mod tests {
         }
     }
 
-    fn place(host: &str, port: u16) -> Result<Place, Error> {
+    fn place(host: &str, port: u16) -> Result<Endpoint, Error> {
         let secret = SecretString::from("secret");
-        Place::new(host, port, "postgres", (&secret, &secret))
+        Endpoint::new(host, port, "postgres", (&secret, &secret))
     }
 
     const QUICK: Limits = Limits {
@@ -405,7 +409,7 @@ mod tests {
     async fn private_addresses_are_not_dialled() {
         for host in ["10.0.0.1", "169.254.169.254", "::1", "0x0a.1", "::ffff:10.0.0.1"] {
             let place = place(host, 5432).unwrap();
-            let (stage, error) = Session::open_by_stages(&place, &outside(), QUICK).await.err().unwrap();
+            let (stage, error) = Session::open_by_stages(&place, &deps(), QUICK).await.err().unwrap();
             assert_eq!(stage, Stage::Reach);
             assert!(error.is_lasting, "{host}");
         }
@@ -422,19 +426,19 @@ mod tests {
             (b'S', b"", true),
         ] {
             let port = peer(first, then, is_endless).await;
-            let opened = Session::open(&place("127.0.0.1", port).unwrap(), &outside(), QUICK).await;
+            let opened = Session::open(&place("127.0.0.1", port).unwrap(), &deps(), QUICK).await;
             let error = opened.err().unwrap();
             assert!(!error.is_lasting, "{error}");
         }
         let port = peer(b'H', b"TTP/1.1 400", false).await;
-        let opened = Session::open(&place("127.0.0.1", port).unwrap(), &outside(), QUICK).await;
+        let opened = Session::open(&place("127.0.0.1", port).unwrap(), &deps(), QUICK).await;
         assert!(opened.err().unwrap().is_lasting);
     }
 
     #[tokio::test]
     async fn a_server_that_falls_silent_after_signing_in_is_given_up() {
         let port = peer(b'N', READY, false).await;
-        let session = Session::open(&place("127.0.0.1", port).unwrap(), &outside(), QUICK)
+        let session = Session::open(&place("127.0.0.1", port).unwrap(), &deps(), QUICK)
             .await
             .unwrap();
         let error = session.run("take rows", "SELECT 1").await.unwrap_err();

@@ -13,9 +13,9 @@ pub(in crate::destinations) fn failure(doing: &str, columns: &[String], cause: t
     };
     let (is_lasting, sentence) = judge(doing, columns, answer);
     if is_lasting {
-        Error::lasting(sentence, cause)
+        Error::permanent(sentence, cause)
     } else {
-        Error::passing(sentence, cause)
+        Error::retryable(sentence, cause)
     }
 }
 
@@ -28,16 +28,16 @@ pub(in crate::destinations) fn unsuited(column: &str, value: &str) -> Error {
 
 fn broken(doing: &str, cause: tokio_postgres::Error) -> Error {
     match tls_failure(&cause) {
-        Some(rustls::Error::InvalidCertificate(_)) => Error::lasting(
+        Some(rustls::Error::InvalidCertificate(_)) => Error::permanent(
             "the server's certificate is not trusted; use one of a known authority for the host's name, or set \
              has_self_signed_cert if the server vouches for itself",
             cause,
         ),
-        Some(_) => Error::passing(
+        Some(_) => Error::retryable(
             "the server could not agree with us on how to encrypt the connection",
             cause,
         ),
-        None => Error::passing(
+        None => Error::retryable(
             format!("the connection to the database broke while it was to {doing}; it will be tried again"),
             cause,
         ),

@@ -7,7 +7,7 @@ mod metered;
 mod name;
 mod trial;
 
-pub(super) use connect::{Copy, Limits, Parameters, Place, Session, Stage};
+pub(super) use connect::{Copy, Endpoint, Limits, Parameters, Session, Stage};
 pub(super) use error::unsuited;
 pub(super) use name::{Name, Table};
 pub(super) use trial::{Plan, Trial, sample};

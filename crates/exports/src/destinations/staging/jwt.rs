@@ -30,7 +30,7 @@ pub(crate) fn private_key(pem: &SecretString, passphrase: Option<&SecretString>)
         ("ENCRYPTED PRIVATE KEY", None) => return Err(Error::plain(NO_PASSPHRASE).in_key("private_key_passphrase")),
         ("ENCRYPTED PRIVATE KEY", Some(passphrase)) => EncryptedPrivateKeyInfo::try_from(document.as_bytes())
             .and_then(|key| key.decrypt(passphrase.expose_secret()))
-            .map_err(|cause| Error::lasting(WRONG_PASSPHRASE, cause.to_string()).in_key("private_key_passphrase"))?,
+            .map_err(|cause| Error::permanent(WRONG_PASSPHRASE, cause.to_string()).in_key("private_key_passphrase"))?,
         _ => document,
     };
     let pair = RsaKeyPair::from_pkcs8(decrypted.as_bytes());
@@ -38,7 +38,7 @@ pub(crate) fn private_key(pem: &SecretString, passphrase: Option<&SecretString>)
 }
 
 fn not_a_key(cause: String) -> Error {
-    Error::lasting(NOT_A_KEY, cause).in_key("private_key")
+    Error::permanent(NOT_A_KEY, cause).in_key("private_key")
 }
 
 impl Signer {
@@ -51,7 +51,7 @@ impl Signer {
         let mut signature = vec![0; self.0.public().modulus_len()];
         self.0
             .sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), text.as_bytes(), &mut signature)
-            .map_err(|_| Error::passing("the sign-in token could not be signed", "signing failed"))?;
+            .map_err(|_| Error::retryable("the sign-in token could not be signed", "signing failed"))?;
         Ok(format!("{text}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
 

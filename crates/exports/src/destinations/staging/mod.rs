@@ -1,15 +1,15 @@
 //! What the warehouses share: rows as Parquet files on their way to a stage, the ledger's key, signed tokens, and the
 //! steps of a test.
 
+mod backoff;
 mod columns;
 mod jwt;
-mod patience;
 mod spool;
 mod steps;
 
+pub(super) use backoff::Backoff;
 pub(super) use columns::{Column, columns};
 pub(super) use jwt::private_key;
-pub(super) use patience::Patience;
 pub(super) use spool::{FILE_SIZE, Spool};
 pub(super) use steps::Steps;
 
@@ -57,7 +57,7 @@ pub(super) fn is_attempt(text: &str) -> bool {
 
 /// How rows get from the stage into the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum WriteMode {
     /// Added as they are.
     Append,
     /// What has the same `uuid` is taken away first.
@@ -66,7 +66,7 @@ pub(super) enum Way {
     Persons,
 }
 
-impl Way {
+impl WriteMode {
     /// The way for a delivery, given the columns that go into the table.
     pub(super) fn of(delivery: &Delivery, columns: &[Column]) -> Result<Self, Error> {
         let has = |name: &str| columns.iter().any(|column| column.name == name);

@@ -90,7 +90,7 @@ impl Spool {
 }
 
 fn unwritable(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
-    Error::passing(
+    Error::retryable(
         "the rows could not be written as Parquet; the operator of this server finds the reason in its log",
         cause,
     )

@@ -11,17 +11,17 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use events::sqlite::Embedded;
 use events::{Events, Incoming};
-use exports::{Exports, Outside};
+use exports::{Exports, ExportsDeps};
 use outbound::{Http, Roots};
 use serde_json::{Value, json};
 use service::{Clock, RandomSource, Service, Store, Time};
 use testkit::Kit;
 use testkit::databases::Backend;
-use testkit::kit::{far_sides, instance};
+use testkit::kit::{exports_deps, instance};
 use uuid::Uuid;
 
 use crate::files::Folder;
-use places::Place;
+use places::Target;
 
 const DATABASE: &str = "CRASH_DATABASE";
 const EVENTS: &str = "CRASH_EVENTS";
@@ -50,7 +50,7 @@ async fn each_event_arrives_once_in_other_stores_and_warehouses() {
 }
 
 /// A kill comes after `most` milliseconds at most.
-async fn rows_in_are_rows_out(kit: Kit, places: Vec<Box<dyn Place>>, kills: u32, most: u32) {
+async fn rows_in_are_rows_out(kit: Kit, places: Vec<Box<dyn Target>>, kills: u32, most: u32) {
     let scene = Scene::new(kit, places);
     // Some of it is there before any export is.
     for _ in 0..5 {
@@ -92,12 +92,12 @@ impl Drop for Worker {
 struct Scene {
     kit: Kit,
     clock: Folder,
-    places: Vec<Box<dyn Place>>,
+    places: Vec<Box<dyn Target>>,
     captured: std::sync::atomic::AtomicU32,
 }
 
 impl Scene {
-    fn new(kit: Kit, places: Vec<Box<dyn Place>>) -> Self {
+    fn new(kit: Kit, places: Vec<Box<dyn Target>>) -> Self {
         let scene = Self {
             kit,
             clock: Folder::new(),
@@ -230,15 +230,15 @@ impl Scene {
 }
 
 fn exporting(service: Service, events: Events, root: PathBuf, authorities: &str) -> Exports {
-    let mut outside = Outside {
+    let mut deps = ExportsDeps {
         export_root: Some(root),
-        ..far_sides()
+        ..exports_deps()
     };
     if !authorities.is_empty() {
-        outside.roots = Roots::with_pem(authorities.as_bytes()).unwrap();
-        outside.http = Http::new(outside.dialer.clone(), &outside.roots).unwrap();
+        deps.roots = Roots::with_pem(authorities.as_bytes()).unwrap();
+        deps.http = Http::new(deps.dialer.clone(), &deps.roots).unwrap();
     }
-    Exports::new(service, events, outside, 4)
+    Exports::new(service, events, deps, 4)
 }
 
 fn counted(ids: Vec<String>) -> BTreeMap<String, usize> {

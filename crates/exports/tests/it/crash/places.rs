@@ -14,7 +14,7 @@ use crate::gcs::service_account;
 use crate::warehouse::first;
 
 #[async_trait]
-pub(super) trait Place: Send + Sync {
+pub(super) trait Target: Send + Sync {
     fn name(&self) -> &'static str;
 
     /// As the API is told.
@@ -41,7 +41,7 @@ pub(super) trait Place: Send + Sync {
 }
 
 /// What runs on both databases.
-pub(super) async fn near(kit: &Kit) -> Vec<Box<dyn Place>> {
+pub(super) async fn near(kit: &Kit) -> Vec<Box<dyn Target>> {
     let bucket = ObjectStore::seaweedfs();
     bucket.make("exports");
     vec![
@@ -55,7 +55,7 @@ pub(super) async fn near(kit: &Kit) -> Vec<Box<dyn Place>> {
 }
 
 /// The rest: other stores, and warehouses as far as somebody plays them here.
-pub(super) async fn far() -> Vec<Box<dyn Place>> {
+pub(super) async fn far() -> Vec<Box<dyn Target>> {
     let container = ObjectStore::azurite();
     container.make("exports");
     vec![
@@ -104,7 +104,7 @@ impl Files {
 }
 
 #[async_trait]
-impl Place for Files {
+impl Target for Files {
     fn name(&self) -> &'static str {
         self.name
     }
@@ -167,7 +167,7 @@ impl Bucket {
 }
 
 #[async_trait]
-impl Place for Bucket {
+impl Target for Bucket {
     fn name(&self) -> &'static str {
         self.name
     }
@@ -205,7 +205,7 @@ impl Database {
 }
 
 #[async_trait]
-impl Place for Database {
+impl Target for Database {
     fn name(&self) -> &'static str {
         self.name
     }
@@ -220,7 +220,7 @@ impl Place for Database {
 }
 
 #[async_trait]
-impl Place for ClickHouse {
+impl Target for ClickHouse {
     fn name(&self) -> &'static str {
         "ClickHouse"
     }
@@ -236,7 +236,7 @@ impl Place for ClickHouse {
 }
 
 #[async_trait]
-impl Place for Receiver {
+impl Target for Receiver {
     fn name(&self) -> &'static str {
         "HTTP"
     }
@@ -261,7 +261,7 @@ impl Place for Receiver {
 }
 
 #[async_trait]
-impl Place for Snowflake {
+impl Target for Snowflake {
     fn name(&self) -> &'static str {
         "Snowflake"
     }
@@ -283,7 +283,7 @@ impl Place for Snowflake {
 }
 
 #[async_trait]
-impl Place for BigQuery {
+impl Target for BigQuery {
     fn name(&self) -> &'static str {
         "BigQuery"
     }
@@ -302,7 +302,7 @@ impl Place for BigQuery {
 }
 
 #[async_trait]
-impl Place for Databricks {
+impl Target for Databricks {
     fn name(&self) -> &'static str {
         "Databricks"
     }

@@ -10,7 +10,7 @@ pub struct ConfigField {
     pub kind: FieldKind,
     pub part: Part,
     pub is_required: bool,
-    /// Kept sealed and never shown.
+    /// Stored encrypted and never shown.
     pub is_secret: bool,
     /// Says where the destination is, or how sure one is that it is the right one: whoever changes it must give the secrets
     /// again.
@@ -45,7 +45,7 @@ pub enum FieldKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// Where is it?
-    Place,
+    Location,
     /// How does one get in?
     Access,
     /// What do rows look like there?
@@ -61,7 +61,7 @@ impl ConfigField {
             label,
             about,
             kind,
-            part: Part::Place,
+            part: Part::Location,
             is_required: false,
             is_secret: false,
             is_address: false,

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::id::{AppConfigId, AppId, OrganizationId, TeamId, WorkerId};
 use crate::page::{self, Page, Window};
 use crate::pipeline::schema::{KnownSecrets, SecretChange};
-use crate::pipeline::{App, AppConfig, Collection, DueAfter, DueApp, Place, limits};
+use crate::pipeline::{App, AppConfig, Collection, Cursor, DueAfter, DueApp, limits};
 
 macro_rules! select {
     ($rest:literal) => {
@@ -415,7 +415,7 @@ pub(in super::super) async fn due(db: &mut Session, now: Time, after: &DueAfter,
         organization: row.organization_id,
         due_at: row.due_at,
         team: row.team_id,
-        place: Place {
+        place: Cursor {
             until: row.delivered_until,
             count: row.delivered_count,
         },
@@ -495,7 +495,7 @@ pub(in super::super) async fn keep(
     id: AppConfigId,
     worker: WorkerId,
     attempt: i64,
-    place: &Place,
+    place: &Cursor,
     until: Time,
 ) -> Result<bool> {
     const SQL: &str = "UPDATE pipeline_config SET delivered_until = $4, delivered_count = $5, due_at = $6 \

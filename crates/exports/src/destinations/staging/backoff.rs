@@ -11,13 +11,13 @@ const LONGEST: Duration = Duration::from_secs(5);
 
 /// Grows longer from pause to pause, and comes to an end.
 #[derive(Debug)]
-pub(crate) struct Patience {
+pub(crate) struct Backoff {
     end: Instant,
     limit: Duration,
     next: Duration,
 }
 
-impl Patience {
+impl Backoff {
     pub(crate) fn new(limit: Duration) -> Self {
         Self {
             end: Instant::now() + limit,
@@ -31,7 +31,7 @@ impl Patience {
         if Instant::now() + self.next > self.end {
             let minutes = self.limit.as_secs_f32() / 60.0;
             let sentence = format!("{whom} did not finish within {minutes:.0} minutes; it is tried again later");
-            return Err(Error::passing(sentence, "out of patience"));
+            return Err(Error::retryable(sentence, "out of patience"));
         }
         tokio::time::sleep(self.next).await;
         self.next = (self.next * 2).min(LONGEST);
@@ -46,9 +46,9 @@ mod tests {
     #[tokio::test]
     async fn pauses_grow_and_end() {
         let start = Instant::now();
-        let mut patience = Patience::new(Duration::from_secs(1));
+        let mut backoff = Backoff::new(Duration::from_secs(1));
         let mut pauses = 0;
-        while patience.pause("somebody").await.is_ok() {
+        while backoff.pause("somebody").await.is_ok() {
             pauses += 1;
         }
         // A tenth of a second, two, four; eight would be too many.

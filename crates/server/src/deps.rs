@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use apps::{Catalogue, Outside as AppsOutside, Sources};
-use exports::Outside as FarSides;
-use identity::{Outside, Provider, Providers};
+use apps::{AppsDeps, Catalogue, Sources};
+use exports::ExportsDeps;
+use identity::{IdentityDeps, Provider, Providers};
 use outbound::{Dialer, Dns, Http, Mailer, Policy, Roots};
 use sandbox::{Limits, Program, Sandbox};
 use url::Url;
 
 use crate::settings::{ProviderSettings, Settings};
 
-pub(crate) fn outside(settings: &Settings) -> anyhow::Result<Outside> {
+pub(crate) fn deps(settings: &Settings) -> anyhow::Result<IdentityDeps> {
     let roots = roots(settings)?;
     let policy = Policy::new(settings.allow_private_networks.clone());
     let dns = if settings.dns.is_empty() {
@@ -24,7 +24,7 @@ pub(crate) fn outside(settings: &Settings) -> anyhow::Result<Outside> {
         .smtp_url
         .as_deref()
         .map(|url| Mailer::new(url, &settings.mail_from, &roots));
-    Ok(Outside {
+    Ok(IdentityDeps {
         http: Http::new(Dialer::new(policy), &roots)?,
         dns,
         mailer: mailer.transpose().context("no mail can be sent as set up")?,
@@ -36,10 +36,10 @@ pub(crate) fn outside(settings: &Settings) -> anyhow::Result<Outside> {
 const UPLOAD_TIME: Duration = Duration::from_mins(2);
 
 /// What exports may reach.
-pub(crate) fn far_sides(settings: &Settings) -> anyhow::Result<FarSides> {
+pub(crate) fn exports_deps(settings: &Settings) -> anyhow::Result<ExportsDeps> {
     let roots = roots(settings)?;
     let dialer = Dialer::new(Policy::new(settings.allow_private_networks.clone()));
-    Ok(FarSides {
+    Ok(ExportsDeps {
         http: Http::new(dialer.clone(), &roots)?.within(UPLOAD_TIME),
         dialer,
         roots,
@@ -51,7 +51,7 @@ pub(crate) fn far_sides(settings: &Settings) -> anyhow::Result<FarSides> {
 pub(crate) const SANDBOX: &str = "sandbox";
 
 /// What apps may reach, and where they come from.
-pub(crate) fn apps(settings: &Settings) -> anyhow::Result<AppsOutside> {
+pub(crate) fn apps(settings: &Settings) -> anyhow::Result<AppsDeps> {
     let roots = roots(settings)?;
     // Two of them: however many names apps look up, their code can still be fetched.
     let policy = Policy::new(settings.allow_private_networks.clone());
@@ -59,7 +59,7 @@ pub(crate) fn apps(settings: &Settings) -> anyhow::Result<AppsOutside> {
     // A mirror, a registry and a catalogue are chosen by the operator, and may well be at private addresses.
     let operator = Http::new(Dialer::new(Policy::for_the_operator()), &roots)?;
     let named = &settings.apps;
-    Ok(AppsOutside {
+    Ok(AppsDeps {
         sandbox: Sandbox::new(Program::this_with(SANDBOX), Limits::default()).with(named.sandbox),
         sources: Sources {
             mirror: named.app_mirror.clone(),

@@ -1,4 +1,4 @@
-//! Secrets that must be read again: sealed with the instance's key, each for the one place it is kept in.
+//! Secrets that must be read again: encrypted with the instance's key, each for the one place it is kept in.
 
 use std::fmt;
 
@@ -12,9 +12,9 @@ const KEY_ID: usize = 4;
 /// The shortest text that can be an instance's secret key.
 pub const MIN_LENGTH: usize = 32;
 
-/// Seals with the newest key and opens with any of them, so that keys can be replaced one after the other.
+/// Encrypts with the newest key and opens with any of them, so that keys can be replaced one after the other.
 #[derive(Clone)]
-pub struct Sealer {
+pub struct Encryptor {
     keys: Vec<Key>,
 }
 
@@ -25,19 +25,19 @@ struct Key {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum SealError {
+pub enum EncryptionError {
     #[error("a secret key has at least {MIN_LENGTH} characters")]
     TooShort,
-    #[error("this was sealed with another key, or for another place")]
+    #[error("this was encrypted with another key, or for another place")]
     Unreadable,
 }
 
-impl Sealer {
+impl Encryptor {
     /// `secrets`: the newest first. Older ones only open.
-    pub fn new<'a>(secrets: impl IntoIterator<Item = &'a str>) -> Result<Self, SealError> {
+    pub fn new<'a>(secrets: impl IntoIterator<Item = &'a str>) -> Result<Self, EncryptionError> {
         let keys = secrets.into_iter().map(Key::new).collect::<Result<Vec<_>, _>>()?;
         if keys.is_empty() {
-            return Err(SealError::TooShort);
+            return Err(EncryptionError::TooShort);
         }
         Ok(Self { keys })
     }
@@ -58,40 +58,44 @@ impl Sealer {
 
     /// `place` says where the secret is kept, such as `domain/ID/oidc_client_secret`: moved elsewhere, it does not open.
     #[expect(clippy::missing_panics_doc, reason = "encrypting fails only beyond 256 GiB")]
-    pub fn seal(&self, place: &str, plain: &[u8], nonce: [u8; NONCE]) -> Vec<u8> {
+    pub fn encrypt(&self, place: &str, plain: &[u8], nonce: [u8; NONCE]) -> Vec<u8> {
         let key = &self.keys[0];
         let payload = Payload {
             msg: plain,
             aad: place.as_bytes(),
         };
-        let sealed = key
+        let encrypted = key
             .cipher
             .encrypt(&XNonce::from(nonce), payload)
             .expect("memory holds what it already held");
-        [key.id.as_slice(), nonce.as_slice(), &sealed].concat()
+        [key.id.as_slice(), nonce.as_slice(), &encrypted].concat()
     }
 
-    pub fn open(&self, place: &str, sealed: &[u8]) -> Result<Vec<u8>, SealError> {
-        let (id, rest) = sealed.split_at_checked(KEY_ID).ok_or(SealError::Unreadable)?;
-        let (nonce, sealed) = rest.split_first_chunk::<NONCE>().ok_or(SealError::Unreadable)?;
+    pub fn decrypt(&self, place: &str, encrypted: &[u8]) -> Result<Vec<u8>, EncryptionError> {
+        let (id, rest) = encrypted.split_at_checked(KEY_ID).ok_or(EncryptionError::Unreadable)?;
+        let (nonce, encrypted) = rest.split_first_chunk::<NONCE>().ok_or(EncryptionError::Unreadable)?;
         let payload = Payload {
-            msg: sealed,
+            msg: encrypted,
             aad: place.as_bytes(),
         };
-        let key = self.keys.iter().find(|key| key.id == id).ok_or(SealError::Unreadable)?;
+        let key = self
+            .keys
+            .iter()
+            .find(|key| key.id == id)
+            .ok_or(EncryptionError::Unreadable)?;
         key.cipher
             .decrypt(&XNonce::from(*nonce), payload)
-            .map_err(|_| SealError::Unreadable)
+            .map_err(|_| EncryptionError::Unreadable)
     }
 }
 
 impl Key {
-    fn new(secret: &str) -> Result<Self, SealError> {
+    fn new(secret: &str) -> Result<Self, EncryptionError> {
         if secret.len() < MIN_LENGTH {
-            return Err(SealError::TooShort);
+            return Err(EncryptionError::TooShort);
         }
-        let key: [u8; 32] = Sha256::digest(format!("hedgerow sealing key\n{secret}")).into();
-        let id: [u8; 32] = Sha256::digest(format!("hedgerow sealing key id\n{secret}")).into();
+        let key: [u8; 32] = Sha256::digest(format!("hedgerow encrypting key\n{secret}")).into();
+        let id: [u8; 32] = Sha256::digest(format!("hedgerow encrypting key id\n{secret}")).into();
         Ok(Self {
             id: [id[0], id[1], id[2], id[3]],
             cipher: XChaCha20Poly1305::new(&key.into()),
@@ -99,7 +103,7 @@ impl Key {
     }
 }
 
-impl fmt::Debug for Sealer {
+impl fmt::Debug for Encryptor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sealer").finish_non_exhaustive()
     }
@@ -113,33 +117,33 @@ mod tests {
     const NEW: &str = "a new secret key of thirty-two characters!";
 
     #[test]
-    fn what_is_sealed_opens_only_in_its_place() {
-        let sealer = Sealer::new([NEW]).expect("a key");
-        let secret = sealer.seal("domain/1/secret", b"hush", [7; 24]);
+    fn a_ciphertext_decrypts_only_for_its_own_row() {
+        let encryptor = Encryptor::new([NEW]).expect("a key");
+        let secret = encryptor.encrypt("domain/1/secret", b"hush", [7; 24]);
         assert!(!secret.windows(4).any(|window| window == b"hush"));
-        assert_eq!(sealer.open("domain/1/secret", &secret).expect("opens"), b"hush");
-        assert!(sealer.open("domain/2/secret", &secret).is_err());
+        assert_eq!(encryptor.decrypt("domain/1/secret", &secret).expect("opens"), b"hush");
+        assert!(encryptor.decrypt("domain/2/secret", &secret).is_err());
         for place in 0..secret.len() {
             let mut changed = secret.clone();
             changed[place] ^= 1;
-            assert!(sealer.open("domain/1/secret", &changed).is_err(), "byte {place}");
+            assert!(encryptor.decrypt("domain/1/secret", &changed).is_err(), "byte {place}");
         }
-        assert!(sealer.open("domain/1/secret", b"short").is_err());
+        assert!(encryptor.decrypt("domain/1/secret", b"short").is_err());
     }
 
     #[test]
-    fn an_older_key_still_opens_and_never_seals() {
-        let old = Sealer::new([OLD]).expect("a key");
-        let both = Sealer::new([NEW, OLD]).expect("keys");
-        let sealed = old.seal("here", b"hush", [1; 24]);
-        assert_eq!(both.open("here", &sealed).expect("opens"), b"hush");
-        assert!(old.open("here", &both.seal("here", b"hush", [1; 24])).is_err());
+    fn an_older_key_decrypts_and_never_encrypts() {
+        let old = Encryptor::new([OLD]).expect("a key");
+        let both = Encryptor::new([NEW, OLD]).expect("keys");
+        let encrypted = old.encrypt("here", b"hush", [1; 24]);
+        assert_eq!(both.decrypt("here", &encrypted).expect("opens"), b"hush");
+        assert!(old.decrypt("here", &both.encrypt("here", b"hush", [1; 24])).is_err());
         assert!(both.knows(&old.id()) && !old.knows(&both.id()));
     }
 
     #[test]
     fn a_short_key_is_refused() {
-        assert!(Sealer::new(["short"]).is_err());
-        assert!(Sealer::new([]).is_err());
+        assert!(Encryptor::new(["short"]).is_err());
+        assert!(Encryptor::new([]).is_err());
     }
 }
