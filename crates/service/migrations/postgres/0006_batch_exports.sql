@@ -6,18 +6,20 @@ CREATE TABLE batch_export (
     model           TEXT NOT NULL,
     frequency       TEXT NOT NULL,
     kind            TEXT NOT NULL,
-    config          JSONB NOT NULL,              -- what may be shown
-    secrets         BYTEA,                       -- the rest, sealed
+    -- The settings that can be shown.
+    config          JSONB NOT NULL,
+    -- The other settings, encrypted.
+    secrets         BYTEA,
     paused          BOOLEAN NOT NULL,
     last_paused_at  TIMESTAMPTZ,
     start_at        TIMESTAMPTZ,
     end_at          TIMESTAMPTZ,
     hogql_query     TEXT,
-    -- Runs exist for everything before this moment that the schedule covers; the next begins here.
+    -- All scheduled runs before this time have been created; the next interval starts here.
     scheduled_until TIMESTAMPTZ NOT NULL,
-    -- When the next run is made; null while paused, and after the end.
+    -- When the next run is created. Null while paused, and after the end date.
     next_run_at     TIMESTAMPTZ,
-    -- Runs that failed for good, one after the other.
+    -- Consecutive runs that failed permanently.
     failures        BIGINT NOT NULL DEFAULT 0,
     created_at      TIMESTAMPTZ NOT NULL,
     updated_at      TIMESTAMPTZ NOT NULL
@@ -34,11 +36,13 @@ CREATE TABLE export_backfill (
     end_at          TIMESTAMPTZ NOT NULL,
     status          TEXT NOT NULL,
     is_resend       BOOLEAN NOT NULL,
-    -- Runs have been made for everything before this moment.
+    -- All runs before this time have been created.
     scheduled_until TIMESTAMPTZ NOT NULL,
     total_runs      BIGINT NOT NULL,
-    -- Intervals that were delivered already.
+    -- Intervals that had already been delivered.
     skipped_runs    BIGINT NOT NULL,
+    -- Runs that retention has deleted.
+    forgotten_runs  BIGINT NOT NULL DEFAULT 0,
     created_at      TIMESTAMPTZ NOT NULL,
     finished_at     TIMESTAMPTZ,
     updated_at      TIMESTAMPTZ NOT NULL
@@ -47,7 +51,7 @@ CREATE INDEX export_backfill_of_export ON export_backfill (batch_export_id, crea
 CREATE INDEX export_backfill_of_organization ON export_backfill (organization_id);
 CREATE INDEX export_backfill_open ON export_backfill (created_at) WHERE finished_at IS NULL;
 
--- One interval of one export. A second scheduler cannot make a second run of it.
+-- One run for each interval of an export. The unique key makes concurrent schedulers harmless.
 CREATE TABLE export_run (
     id                  UUID PRIMARY KEY,
     organization_id     UUID NOT NULL REFERENCES organization (id) ON DELETE CASCADE,
@@ -57,20 +61,25 @@ CREATE TABLE export_run (
     data_interval_end   TIMESTAMPTZ NOT NULL,
     status              TEXT NOT NULL,
     is_resend           BOOLEAN NOT NULL,
+    -- Rows that were read and passed to the destination.
+    records_read        BIGINT,
+    -- Rows that the destination has acknowledged.
     records_completed   BIGINT,
     records_total_count BIGINT,
     bytes_exported      BIGINT,
     latest_error        TEXT,
-    -- Runs to the same place take turns.
+    -- Identifies the destination. Runs to the same one take turns, so that a broken one delays no others.
     place               TEXT NOT NULL,
-    -- When somebody should take it: when it is due, and while it is held, when its holder is given up. Null at the end.
+    -- When a worker can claim the run. While it is claimed, when its lease expires. Null once it has finished.
     due_at              TIMESTAMPTZ,
     worker              UUID,
-    -- Goes up each time the run is taken; whoever took it earlier can no longer write.
+    -- Incremented with each claim. A worker whose lease has expired can no longer write.
     attempt             BIGINT NOT NULL,
-    -- Since it was last queued: how often it was tried, and since when.
+    -- Attempts since it was last queued.
     tries               BIGINT NOT NULL,
     queued_at           TIMESTAMPTZ NOT NULL,
+    -- When the current or the last attempt started: throughput is computed from it.
+    started_at          TIMESTAMPTZ,
     created_at          TIMESTAMPTZ NOT NULL,
     finished_at         TIMESTAMPTZ,
     updated_at          TIMESTAMPTZ NOT NULL,
@@ -80,6 +89,10 @@ CREATE INDEX export_run_newest ON export_run (batch_export_id, created_at, id);
 CREATE INDEX export_run_due ON export_run (due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX export_run_of_backfill ON export_run (backfill_id) WHERE backfill_id IS NOT NULL;
 CREATE INDEX export_run_of_organization ON export_run (organization_id);
+-- Organizations take turns: finds the next one that has runs due without reading all of them.
+CREATE INDEX export_run_by_turn ON export_run (organization_id, due_at, id) WHERE due_at IS NOT NULL;
+-- The unfinished runs of a backfill are counted every second.
+CREATE INDEX export_run_open_of_backfill ON export_run (backfill_id) WHERE backfill_id IS NOT NULL AND due_at IS NOT NULL;
 
 CREATE TABLE export_log (
     id              UUID PRIMARY KEY,
@@ -90,7 +103,16 @@ CREATE TABLE export_log (
     message         TEXT NOT NULL,
     created_at      TIMESTAMPTZ NOT NULL
 );
-CREATE INDEX export_log_of_run ON export_log (run_id, id);
-CREATE INDEX export_log_of_export ON export_log (batch_export_id, id);
 CREATE INDEX export_log_of_organization ON export_log (organization_id);
 CREATE INDEX export_log_by_age ON export_log (created_at);
+-- The order logs are read in: those of an export, and those of one of its runs.
+CREATE INDEX export_log_of_export ON export_log (batch_export_id, created_at, id);
+CREATE INDEX export_log_of_run ON export_log (run_id, batch_export_id, created_at, id);
+
+-- The intervals delivered by runs that retention has deleted, merged: they neither touch nor overlap.
+CREATE TABLE export_delivered (
+    batch_export_id UUID NOT NULL REFERENCES batch_export (id) ON DELETE CASCADE,
+    starts_at       TIMESTAMPTZ NOT NULL,
+    ends_at         TIMESTAMPTZ NOT NULL,
+    PRIMARY KEY (batch_export_id, starts_at)
+);
