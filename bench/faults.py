@@ -8,7 +8,7 @@ Two set-ups, one after the other, all on loopback and in folders that are delete
 - one machine: a server with SQLite, with kills, a clock that jumps, and backups that are restored, under load.
 Fails if something acknowledged is lost, delivered twice, or shown to somebody else, or if a recovery takes longer than 30 seconds.
 
-Needs what `cargo xtask parts` installs, and PostgreSQL's programs.
+Needs what `cargo xtask components` installs, and PostgreSQL's programs.
 """
 
 import atexit
@@ -33,7 +33,7 @@ import time
 import uuid
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PARTS = ROOT / ".components" / "parts"
+COMPONENTS = ROOT / ".components"
 KEY = "faults-key-of-the-first-owner"
 SECRET = "a secret key that all processes were given"
 CLICKHOUSE = ("hedge", "row")
@@ -347,7 +347,7 @@ class ClickHouse:
         folder = folder / "clickhouse"
         folder.mkdir()
         options = {"folder": str(folder), "user": CLICKHOUSE[0], "password": CLICKHOUSE[1]}
-        command = [PARTS / "clickhouse/bin/python", ROOT / "crates/testkit/parts/clickhouse.py", json.dumps(options)]
+        command = [COMPONENTS / "clickhouse/bin/python", ROOT / "crates/testkit/external/clickhouse.py", json.dumps(options)]
         self.process = started(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=open(folder / "log", "ab"))
         self.port = json.loads(self.process.stdout.readline().removeprefix(b"ready "))["port"]
 
@@ -498,7 +498,7 @@ def check_several(tenants, clickhouse, root, last):
 
 
 def faketime():
-    return next((PARTS / "faketime/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
+    return next((COMPONENTS / "faketime/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
 
 
 def one_machine(binary, folder):

@@ -1,10 +1,10 @@
 // Every page there is, in the light and in the dark, on a phone and on a desk.
 import assert from 'node:assert/strict';
-import { world } from './around.mjs';
+import { environment } from './helpers.mjs';
 import { crawl, kindOf } from './crawl.mjs';
-import { settled } from './garden.mjs';
+import { settled } from './seed.mjs';
 import { heading, journey, says, signIn } from './journey.mjs';
-import { LOOKS, accessible, keyboard, layout, lookAt, shape, unfold, weight } from './look.mjs';
+import { LOOKS, accessible, keyboard, layout, lookAt, shape, unfold, weight } from './page_checks.mjs';
 
 /** What the first page may weigh, with all that belongs to it. */
 const MOST_BYTES = 100_000;
@@ -15,7 +15,7 @@ const NEEDED = [
   'teams/{n}/delete/', 'domains/', 'domains/new/', 'domains/{id}/', 'domains/{id}/saml/', 'domains/{id}/oidc/', 'domains/{id}/checks/',
   'exports/', 'exports/new/', 'exports/new/s3/', 'exports/{id}/', 'exports/{id}/edit/', 'exports/{id}/test/', 'exports/{id}/preview/',
   'exports/{id}/runs/', 'exports/{id}/runs/{id}/', 'exports/{id}/backfills/', 'exports/{id}/backfills/new/',
-  'exports/{id}/backfills/{id}/', 'apps/destinations/', 'apps/frontend/', 'apps/imports/', 'apps/destinations/catalogue/',
+  'exports/{id}/backfills/{id}/', 'apps/destinations/', 'apps/frontend/', 'apps/imports/', 'apps/destinations/catalog/',
   'apps/destinations/new/', 'apps/destinations/new/written/', 'apps/destinations/{n}/', 'apps/destinations/{n}/source/',
   'apps/destinations/{n}/configurations/{n}/', 'apps/destinations/{n}/configurations/{n}/logs/', 'activity/', 'settings/', 'delete/',
 ];
@@ -40,10 +40,10 @@ const faults = async (page, kind) => {
 const LONG = { limit: 1_200_000 };
 
 journey('every page inside holds at every width, in the light and in the dark', async (visitor) => {
-  const place = await settled('Garden');
-  const page = await visitor(world.owner);
+  const place = await settled('Northwind');
+  const page = await visitor(environment.owner);
   const found = [];
-  const kinds = await crawl(page, [place.page(), `${world.site}/organizations/`, `${world.site}/account/`], async ({ kind, url, status }) => {
+  const kinds = await crawl(page, [place.page(), `${environment.site}/organizations/`, `${environment.site}/account/`], async ({ kind, url, status }) => {
     if (status >= 400) found.push(`${kind}: ${status} at ${url}`);
     found.push(...await faults(page, kind));
   });
@@ -58,14 +58,14 @@ const ID = '00000000-0000-0000-0000-000000000000';
 journey('every page on the way in holds, too', async (visitor) => {
   const page = await visitor();
   const found = [];
-  const kinds = await crawl(page, [`${world.site}/login/`, `${world.site}/reset/`], async ({ kind }) => found.push(...await faults(page, kind)));
+  const kinds = await crawl(page, [`${environment.site}/login/`, `${environment.site}/reset/`], async ({ kind }) => found.push(...await faults(page, kind)));
   for (const kind of BEFORE.filter((kind) => !kinds.includes(kind))) found.push(`no link leads to ${kind}`);
   assert.deepEqual(found, []);
 }, LONG);
 
 journey('menus open over the page, one at a time, and stay within the window', async (visitor) => {
-  const place = await settled('Garden');
-  const page = await visitor(world.owner);
+  const place = await settled('Northwind');
+  const page = await visitor(environment.owner);
   await page.goto(place.page());
   for (const look of LOOKS) {
     await lookAt(page, look);
@@ -83,14 +83,14 @@ journey('menus open over the page, one at a time, and stay within the window', a
 });
 
 journey('the keyboard reaches everything on the main pages', async (visitor) => {
-  const place = await settled('Garden');
-  const page = await visitor(world.owner);
+  const place = await settled('Northwind');
+  const page = await visitor(environment.owner);
   const found = [];
   for (const below of ['', 'members/', 'invites/new/', 'exports/', 'exports/new/s3/', 'domains/', 'apps/destinations/', 'apps/destinations/new/written/', 'activity/', 'settings/']) {
     await page.goto(place.page(below));
     found.push(...(await keyboard(page)).map((fault) => `${below}: ${fault}`));
   }
-  await page.goto(`${world.site}/account/keys/new/`);
+  await page.goto(`${environment.site}/account/keys/new/`);
   found.push(...(await keyboard(page)).map((fault) => `keys: ${fault}`));
   assert.deepEqual(found, []);
   await page.goto(place.page('members/'));
@@ -100,8 +100,8 @@ journey('the keyboard reaches everything on the main pages', async (visitor) => 
 });
 
 journey('what was just done has the focus, and the way past the menu stays', async (visitor) => {
-  const place = await settled('Garden');
-  const page = await visitor(world.owner);
+  const place = await settled('Northwind');
+  const page = await visitor(environment.owner);
   await page.goto(place.page('settings/'));
   await page.getByRole('button', { name: 'Save settings' }).click();
   await says(page, 'Saved.');
@@ -114,10 +114,10 @@ journey('what was just done has the focus, and the way past the menu stays', asy
 
 journey('the first page weighs little', async (visitor) => {
   const stranger = await visitor();
-  const login = await weight(stranger, `${world.site}/login/`);
-  const place = await settled('Garden');
+  const login = await weight(stranger, `${environment.site}/login/`);
+  const place = await settled('Northwind');
   const owner = await visitor();
-  await signIn(owner, world.owner);
+  await signIn(owner, environment.owner);
   const overview = await weight(owner, place.page());
   await heading(owner, place.name);
   assert.ok(login > 1000 && login < MOST_BYTES, `signing in: ${login} bytes`);
@@ -125,9 +125,9 @@ journey('the first page weighs little', async (visitor) => {
 });
 
 journey('what cannot be found says so on a page that holds', async (visitor) => {
-  const page = await visitor(world.owner);
+  const page = await visitor(environment.owner);
   for (const path of ['/nothing/here/', '/organizations/00000000-0000-0000-0000-000000000000/members/']) {
-    assert.equal((await page.goto(`${world.site}${path}`)).status(), 404);
+    assert.equal((await page.goto(`${environment.site}${path}`)).status(), 404);
     assert.deepEqual(await faults(page, path), []);
   }
 }, { allow: [/status of 404/] });

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { launch, page as opened } from '../crates/testkit/parts/browser.mjs';
-import { PASSWORD, world } from './around.mjs';
+import { launch, page as opened } from '../crates/testkit/external/browser.mjs';
+import { PASSWORD, environment } from './helpers.mjs';
 
 /** Long enough for a busy machine. */
 const LIMIT = 180_000;
@@ -14,7 +14,7 @@ export const REFUSED = /status of 4\d\d/;
 
 /** Signs in without the pages, for journeys that begin inside. */
 export const signIn = async (page, { email, password = PASSWORD }) => {
-  await page.goto(`${world.site}/login/`);
+  await page.goto(`${environment.site}/login/`);
   const status = await page.evaluate(async (who) => {
     const answer = await fetch('/api/login/', {
       method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(who),

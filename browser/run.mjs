@@ -4,7 +4,7 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { run } from 'node:test';
 import { spec } from 'node:test/reporters';
-import { begin } from './world.mjs';
+import { begin } from './environment.mjs';
 
 const here = new URL('.', import.meta.url).pathname;
 const named = process.argv.slice(2);
@@ -13,9 +13,9 @@ const tests = (folder) => readdirSync(folder).filter((name) => name.endsWith('.t
 const files = [...tests(here), ...tests(join(here, 'journeys'))].filter(isWanted);
 if (files.length === 0) throw new Error(`there is no journey called ${named.join(' or ')}`);
 
-const { world, end, log } = await begin();
+const { environment, end, log } = await begin();
 process.on('SIGTERM', () => process.exit(1));
-process.env.BROWSER_WORLD = JSON.stringify(world);
+process.env.BROWSER_ENVIRONMENT = JSON.stringify(environment);
 
 const counted = { passed: 0, failed: 0 };
 const report = run({ files, concurrency: 2 })

@@ -1,8 +1,8 @@
 // Pictures of the main pages for the README and the docs, of an organization in which a good deal has happened.
 import { mkdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { launch, page as opened } from '../crates/testkit/parts/browser.mjs';
-import { begin } from './world.mjs';
+import { launch, page as opened } from '../crates/testkit/external/browser.mjs';
+import { begin } from './environment.mjs';
 
 const FOLDER = process.env.BROWSER_PICTURES;
 /** A picture that is larger makes the README slow. */
@@ -33,7 +33,7 @@ const PICTURES = [
   { name: 'overview-dark', below: '', colorScheme: 'dark' },
   { name: 'overview-phone', below: '', look: PHONE },
   { name: 'members', below: 'members/' },
-  { name: 'invites', below: 'invites/new/', act: (page) => page.getByLabel('E-mail addresses').fill('Ann Lee <ann@example.com>\nben@example.com, cia@example.com') },
+  { name: 'invites', below: 'invites/new/', act: (page) => page.getByLabel('Email addresses').fill('Ann Lee <ann@example.com>\nben@example.com, cia@example.com') },
   { name: 'domains', below: 'domains/' },
   { name: 'domain', below: 'domains/', act: through(/^shop\./) },
   { name: 'exports', below: 'exports/' },
@@ -44,27 +44,27 @@ const PICTURES = [
   { name: 'export-backfill', below: 'exports/', act: calendar },
   { name: 'export-run', below: 'exports/', act: through('Events to the lake', 'All runs', /\d{2}:\d{2}/) },
   { name: 'apps', below: 'apps/' },
-  { name: 'app-source', below: 'apps/', act: through('Tell the chat', 'Source', 'index.ts') },
+  { name: 'app-source', below: 'apps/', act: through('Tell the chat', 'Source code', 'index.ts') },
   { name: 'app-dark', below: 'apps/', act: through('Tell the chat'), colorScheme: 'dark' },
   { name: 'activity', below: 'activity/' },
   { name: 'keys', at: '/account/keys/' },
   { name: 'key-phone', at: '/account/keys/new/', look: PHONE, colorScheme: 'dark' },
 ];
 
-const { world, end } = await begin();
-process.env.BROWSER_WORLD = JSON.stringify(world);
+const { environment, end } = await begin();
+process.env.BROWSER_ENVIRONMENT = JSON.stringify(environment);
 let browser;
 try {
   // These look for the server when they are loaded.
-  const [{ settled }, { signIn }] = await Promise.all([import('./garden.mjs'), import('./journey.mjs')]);
+  const [{ settled }, { signIn }] = await Promise.all([import('./seed.mjs'), import('./journey.mjs')]);
   const place = await settled('Field and Fern');
   browser = await launch();
   mkdirSync(FOLDER, { recursive: true });
   const failures = [];
   for (const { name, below, at, look = DESK, colorScheme = 'light', act } of PICTURES) {
     const page = await opened(browser, { ...look, colorScheme, reducedMotion: 'reduce', failures });
-    await signIn(page, world.owner);
-    await page.goto(at ? `${world.site}${at}` : place.page(below));
+    await signIn(page, environment.owner);
+    await page.goto(at ? `${environment.site}${at}` : place.page(below));
     await act?.(page);
     const path = join(FOLDER, `${name}.png`);
     await page.screenshot({ path });

@@ -1,20 +1,20 @@
 // A batch export to a bucket, from the wizard to the rows that arrive.
 import assert from 'node:assert/strict';
-import { capture, delivered, organization, spread, world } from '../around.mjs';
-import { shopping } from '../garden.mjs';
+import { capture, delivered, organization, spread, environment } from '../helpers.mjs';
+import { shopping } from '../seed.mjs';
 import { REFUSED, heading, journey, says } from '../journey.mjs';
 
 const EVENTS = 120;
 
 const fillIn = async (page, { secret }) => {
-  const { endpoint, bucket, key } = world.objects;
+  const { endpoint, bucket, key } = environment.objects;
   await page.getByLabel('Name', { exact: true }).fill('To the lake');
-  await page.getByLabel('How often').selectOption('hour');
+  await page.getByLabel('Frequency').selectOption('hour');
   await page.getByLabel('Bucket', { exact: true }).fill(bucket);
   await page.getByLabel('Region', { exact: true }).fill('us-east-1');
   await page.getByLabel('Prefix', { exact: true }).fill('journey');
   await page.getByLabel(/^Endpoint/).fill(endpoint);
-  await page.getByLabel(/^Access key id/).fill(key);
+  await page.getByLabel(/^Access key ID/).fill(key);
   await page.getByLabel(/^Secret access key/).fill(secret);
 };
 
@@ -22,24 +22,24 @@ journey('an export to S3 is set up, tested, filled from the calendar, and delive
   const place = await organization('Lake');
   await capture(place, shopping(EVENTS));
   spread(place, 6);
-  const page = await visitor(world.owner);
+  const page = await visitor(environment.owner);
   await page.goto(place.page());
   await page.getByRole('link', { name: 'Batch exports', exact: true }).first().click();
   await page.getByRole('link', { name: 'New export' }).click();
   await page.getByRole('link', { name: 'Amazon S3' }).click();
   await heading(page, 'New export: Amazon S3');
   await fillIn(page, { secret: 'not the secret' });
-  await page.getByRole('button', { name: 'Test the connection' }).click();
-  await page.getByText('The destination does not work yet.').waitFor({ timeout: 60_000 });
-  await page.getByLabel(/^Secret access key/).fill(world.objects.secret);
-  await page.getByRole('button', { name: 'Test the connection' }).click();
-  await page.getByText('The destination works.').waitFor({ timeout: 60_000 });
-  await page.getByRole('button', { name: 'Create the export' }).click();
-  await says(page, 'The export is there');
+  await page.getByRole('button', { name: 'Test connection' }).click();
+  await page.getByText('Connection test failed.').waitFor({ timeout: 60_000 });
+  await page.getByLabel(/^Secret access key/).fill(environment.objects.secret);
+  await page.getByRole('button', { name: 'Test connection' }).click();
+  await page.getByText('Connection test passed.').waitFor({ timeout: 60_000 });
+  await page.getByRole('button', { name: 'Create export' }).click();
+  await says(page, 'Export created');
   const overview = page.url().split('?')[0];
 
   await page.getByRole('link', { name: 'Preview' }).click();
-  await page.getByRole('region', { name: 'The first rows' }).getByText('order placed').first().waitFor();
+  await page.getByRole('region', { name: 'First rows' }).getByText('order placed').first().waitFor();
   await page.goto(overview);
 
   // The range is picked with two clicks: the first gap, and the last.
@@ -52,13 +52,13 @@ journey('an export to S3 is set up, tested, filled from the calendar, and delive
   await page.locator('.cell-chosen').first().waitFor();
   await page.locator('.calendar a.cell-gap').last().click();
   await page.getByRole('status').filter({ hasText: /\d/ }).waitFor();
-  await page.getByRole('button', { name: 'Begin the backfill' }).click();
-  await says(page, 'The backfill has begun');
+  await page.getByRole('button', { name: 'Start backfill' }).click();
+  await says(page, 'Backfill started');
   // It goes on by itself, and so does the page.
-  await page.locator('#progress').getByText('Done', { exact: true }).waitFor({ timeout: 90_000 });
+  await page.locator('#progress').getByText('Completed', { exact: true }).waitFor({ timeout: 90_000 });
 
-  await page.getByRole('link', { name: 'Its runs' }).click();
-  const rows = page.getByRole('row').filter({ hasText: 'Delivered' });
+  await page.getByRole('link', { name: 'Runs', exact: true }).click();
+  const rows = page.getByRole('row').filter({ hasText: 'Succeeded' });
   assert.ok((await rows.count()) >= 2);
   const sent = (await rows.locator('td[data-label="Rows"]').allInnerTexts()).map((text) => Number(text.replace(/\D/g, '')));
   await rows.getByRole('link').first().click();
@@ -74,7 +74,7 @@ journey('an export to S3 is set up, tested, filled from the calendar, and delive
   await page.getByRole('heading', { name: /^Run of / }).waitFor();
   await page.goto(overview);
   await page.getByRole('button', { name: 'Pause', exact: true }).click();
-  await says(page, 'The export is paused');
-  await page.getByRole('button', { name: 'Unpause' }).click();
-  await says(page, 'The export goes on');
+  await says(page, 'Export paused');
+  await page.getByRole('button', { name: 'Resume' }).click();
+  await says(page, 'Export resumed');
 }, { allow: [REFUSED] });

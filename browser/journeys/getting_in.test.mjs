@@ -1,12 +1,12 @@
 // Signing in, with a password alone and with a code from an authenticator app.
 import assert from 'node:assert/strict';
 import { code } from '../../crates/server/tests/journeys/totp.mjs';
-import { organization, person, world } from '../around.mjs';
+import { organization, person, environment } from '../helpers.mjs';
 import { REFUSED, heading, journey } from '../journey.mjs';
 
 const typeIn = async (page, { email, password }) => {
-  await page.goto(world.site);
-  await page.getByLabel('E-mail address').fill(email);
+  await page.goto(environment.site);
+  await page.getByLabel('Email').fill(email);
   await page.getByRole('button', { name: 'Continue' }).click();
   await page.getByLabel('Password').fill(password);
   await page.getByRole('button', { name: 'Sign in' }).click();
@@ -47,7 +47,7 @@ journey('somebody switches on an authenticator and signs in with it', async (vis
 
   const again = await visitor();
   await typeIn(again, cora);
-  await heading(again, 'One more step');
+  await heading(again, 'Two-factor authentication');
   // The present code was used already, and each is good once.
   await again.getByLabel('Code').fill(code(secret, 1));
   await again.getByRole('button', { name: 'Sign in' }).click();

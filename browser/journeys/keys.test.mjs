@@ -1,9 +1,9 @@
 // A key is made by picking what it should do, and does that and no more.
 import assert from 'node:assert/strict';
-import { organization, person, world } from '../around.mjs';
+import { organization, person, environment } from '../helpers.mjs';
 import { REFUSED, heading, journey, says } from '../journey.mjs';
 
-const ask = (key, method, path) => fetch(`${world.site}${path}`, { method, headers: { authorization: `Bearer ${key}` } });
+const ask = (key, method, path) => fetch(`${environment.site}${path}`, { method, headers: { authorization: `Bearer ${key}` } });
 
 journey('a key that only reads is made, reads, changes nothing, and is deleted', async (visitor) => {
   const place = await organization('Library');
@@ -12,19 +12,19 @@ journey('a key that only reads is made, reads, changes nothing, and is deleted',
   await page.goto(place.page());
   await page.locator('summary').filter({ hasText: 'Your account' }).click();
   await page.getByRole('link', { name: 'API keys' }).click();
-  await page.getByText('You have no keys.').waitFor();
+  await page.getByText('No API keys yet.').waitFor();
   await page.getByRole('link', { name: 'New key' }).click();
   // The safest purpose is chosen already, and what it does not need is out of sight.
-  assert.ok(await page.getByLabel('Read only').isChecked());
-  assert.ok(!(await page.getByText('how much of what?').isVisible()));
+  assert.ok(await page.getByLabel('Read-only').isChecked());
+  assert.ok(!(await page.getByText('Custom permissions').isVisible()));
   await page.getByLabel('Label').fill('Reports');
-  await page.getByLabel('How long is it good?').selectOption({ label: '30 days' });
-  await page.getByRole('button', { name: 'Make the key' }).click();
+  await page.getByLabel('Expiration').selectOption({ label: '30 days' });
+  await page.getByRole('button', { name: 'Create key' }).click();
   await heading(page, 'Your new API key');
   const key = (await page.locator('code.secret').innerText()).trim();
   assert.match(key, /^hgr_/);
   const first = await page.locator('#first-request').innerText();
-  assert.ok(first.startsWith(`export HEDGEROW_API_KEY='${key}'\ncurl '${world.site}/api/organizations/'`), first);
+  assert.ok(first.startsWith(`export HEDGEROW_API_KEY='${key}'\ncurl '${environment.site}/api/organizations/'`), first);
 
   const below = `/api/organizations/${place.id}/`;
   for (const path of ['', 'members/', 'batch_exports/', 'pipeline_destinations/']) {
@@ -32,14 +32,14 @@ journey('a key that only reads is made, reads, changes nothing, and is deleted',
   }
   assert.equal((await ask(key, 'DELETE', below)).status, 403, 'it only reads');
 
-  await page.getByRole('link', { name: 'I have kept it' }).click();
+  await page.getByRole('link', { name: "I've saved it" }).click();
   const row = page.getByRole('listitem').filter({ hasText: 'Reports' });
   assert.ok(!(await row.innerText()).includes(key));
   await row.getByText('organization:read').first().waitFor();
   await row.getByRole('link', { name: 'Delete Reports' }).click();
   await heading(page, 'Delete this key?');
-  await page.getByRole('button', { name: 'Delete the key' }).click();
-  await says(page, 'The key is deleted');
+  await page.getByRole('button', { name: 'Delete key' }).click();
+  await says(page, 'Key deleted');
   assert.equal((await ask(key, 'GET', below)).status, 401, 'it is gone');
   await page.getByRole('link', { name: 'Your organization' }).click();
   await heading(page, 'Library');
@@ -51,14 +51,14 @@ journey('a key for one kind of thing is put together by hand, also without a scr
   const signedIn = await visitor(kim);
   const state = await signedIn.context().storageState();
   const page = await visitor(null, { javaScriptEnabled: false, storageState: state });
-  await page.goto(`${world.site}/account/keys/new/`);
+  await page.goto(`${environment.site}/account/keys/new/`);
   await page.getByLabel('Label').fill('Backups');
-  await page.getByLabel('Something else').check();
-  await page.getByRole('button', { name: 'Make the key' }).click();
-  await page.getByText('Choose at least one thing').waitFor();
+  await page.getByLabel('Custom', { exact: true }).check();
+  await page.getByRole('button', { name: 'Create key' }).click();
+  await page.getByText('Choose at least one permission').waitFor();
   assert.equal(await page.getByLabel('Label').inputValue(), 'Backups');
   await page.getByRole('group', { name: 'Batch exports' }).getByLabel('Write').check();
-  await page.getByRole('button', { name: 'Make the key' }).click();
+  await page.getByRole('button', { name: 'Create key' }).click();
   await heading(page, 'Your new API key');
   const key = (await page.locator('code.secret').innerText()).trim();
   assert.equal((await ask(key, 'GET', `/api/organizations/${place.id}/batch_exports/`)).status, 200);

@@ -1,25 +1,25 @@
 // Inviting, joining, levels, leaving.
 import assert from 'node:assert/strict';
-import { LEVELS, PASSWORD, mailTo, organization, person, world } from '../around.mjs';
+import { LEVELS, PASSWORD, mailTo, organization, person, environment } from '../helpers.mjs';
 import { REFUSED, heading, journey, says } from '../journey.mjs';
 
 const CLIPBOARD = { permissions: ['clipboard-read', 'clipboard-write'] };
 
 journey('five people are invited at once, and one of them joins', async (visitor) => {
   const place = await organization('Orchard');
-  const page = await visitor(world.owner, CLIPBOARD);
+  const page = await visitor(environment.owner, CLIPBOARD);
   await page.goto(place.page());
   await page.getByRole('link', { name: 'Invite people' }).click();
   // As addresses are pasted from a mail or a sheet, with a mistake among them.
-  await page.getByLabel('E-mail addresses').fill('Ann Lee <ann@orchard.test>, ben@orchard.test\ncia@orchard.test; dan at orchard\n');
+  await page.getByLabel('Email addresses').fill('Ann Lee <ann@orchard.test>, ben@orchard.test\ncia@orchard.test; dan at orchard\n');
   await page.getByRole('button', { name: 'Invite', exact: true }).click();
   await page.locator('.problem').first().waitFor();
-  const typed = await page.getByLabel('E-mail addresses').inputValue();
+  const typed = await page.getByLabel('Email addresses').inputValue();
   assert.match(typed, /ben@orchard\.test/, 'what was typed is still there');
-  await page.getByLabel('E-mail addresses').fill(
+  await page.getByLabel('Email addresses').fill(
     'Ann Lee <ann@orchard.test>, ben@orchard.test\ncia@orchard.test; dan@orchard.test\neve@orchard.test');
   await page.getByRole('button', { name: 'Invite', exact: true }).click();
-  await heading(page, '5 people are invited');
+  await heading(page, '5 invitations sent');
   await page.getByRole('button', { name: 'Copy link for ann@orchard.test' }).click();
   await page.getByText('Copied').waitFor();
   const link = await page.evaluate(() => navigator.clipboard.readText());
@@ -33,30 +33,30 @@ journey('five people are invited at once, and one of them joins', async (visitor
   await ann.getByLabel('Last name').fill('Lee');
   await ann.getByLabel('Password').fill(PASSWORD);
   await ann.getByRole('button', { name: 'Create account and join' }).click();
-  await says(ann, 'You have joined the organization');
+  await says(ann, "You've joined the organization");
 
   await page.getByRole('link', { name: 'Done' }).click();
   await heading(page, 'Invites');
   assert.equal(await page.getByRole('row').count(), 1 + 4, 'four are still open');
-  await page.getByRole('button', { name: 'Withdraw the invite for eve@orchard.test' }).click();
-  await says(page, 'The invite is withdrawn');
+  await page.getByRole('button', { name: 'Revoke the invite for eve@orchard.test' }).click();
+  await says(page, 'Invite revoked');
   await page.getByRole('link', { name: 'Members', exact: true }).click();
   await page.getByRole('row').filter({ hasText: 'ann@orchard.test' }).waitFor();
 }, { allow: [REFUSED] });
 
-journey('a member gets another level, and is removed', async (visitor) => {
+journey('a member gets another role, and is removed', async (visitor) => {
   const place = await organization('Ladder');
   const mia = await person(place, { email: 'mia@ladder.test', first_name: 'Mia', last_name: 'Moss' });
   await person(place, { email: 'max@ladder.test', first_name: 'Max', last_name: 'Moor' });
-  const page = await visitor(world.owner);
+  const page = await visitor(environment.owner);
   await page.goto(place.page('members/'));
-  await page.getByLabel('Name or e-mail address').fill('moss');
+  await page.getByLabel('Name or email').fill('moss');
   await page.getByRole('button', { name: 'Search' }).click();
   await page.getByText('1 member found').waitFor();
   await page.getByRole('link', { name: 'Mia Moss' }).click();
-  await page.getByLabel('Level').selectOption(String(LEVELS.administrator));
-  await page.getByRole('button', { name: 'Change level' }).click();
-  await says(page, 'The level is changed');
+  await page.getByRole('combobox', { name: 'Role' }).selectOption(String(LEVELS.administrator));
+  await page.getByRole('button', { name: 'Change role' }).click();
+  await says(page, 'Role updated');
   const member = await place.api('GET', `members/?email=${mia.email}`);
   assert.equal(member.results[0].level, LEVELS.administrator);
 
@@ -64,14 +64,14 @@ journey('a member gets another level, and is removed', async (visitor) => {
   await hers.goto(place.page('settings/'));
   await hers.getByRole('button', { name: 'Save settings' }).waitFor();
 
-  await page.getByRole('link', { name: 'What was changed' }).click();
+  await page.getByRole('link', { name: 'Change history' }).click();
   await heading(page, 'Activity');
   await page.getByText('Mia Moss').first().waitFor();
   await page.goBack();
   await page.getByRole('link', { name: 'Remove…' }).click();
   await heading(page, 'Remove Mia Moss?');
-  await page.getByRole('button', { name: 'Remove the member' }).click();
-  await says(page, 'The member is removed');
+  await page.getByRole('button', { name: 'Remove member' }).click();
+  await says(page, 'Member removed');
   await hers.goto(place.page('settings/'));
   assert.notEqual(await hers.getByRole('heading', { level: 1 }).innerText(), 'Settings', 'she is out at once');
 }, { allow: [REFUSED] });

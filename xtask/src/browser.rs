@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::{cargo, checks, parts, process, root, target};
+use crate::{cargo, checks, components, process, root, target};
 
 /// Goes through all journeys and looks at every page; or only those that are named.
 pub(crate) fn journeys(names: &[String]) -> Result<()> {
@@ -11,14 +11,14 @@ pub(crate) fn journeys(names: &[String]) -> Result<()> {
 
 /// `cargo xtask browser`: builds and installs only what the journeys need.
 pub(crate) fn journeys_alone(names: &[String]) -> Result<()> {
-    parts::for_browsing()?;
+    components::for_browsing()?;
     checks::run(cargo().args(["build", "--workspace", "--quiet"]))?;
     journeys(names)
 }
 
 /// `cargo xtask screenshots`
 pub(crate) fn screenshots() -> Result<()> {
-    parts::for_browsing()?;
+    components::for_browsing()?;
     checks::run(cargo().args(["build", "--workspace", "--quiet"]))?;
     node("screenshots.mjs", &[])
 }
@@ -29,7 +29,7 @@ fn node(script: &str, arguments: &[String]) -> Result<()> {
     node.arg(root().join("browser").join(script))
         .args(arguments)
         .env("BROWSER_SERVER", target().join("debug/hedgerow"))
-        .env("TESTKIT_PARTS", parts::folder())
+        .env("TESTKIT_COMPONENTS", components::folder())
         .env("TESTKIT_SCREENSHOTS", target().join("screenshots"))
         .env("BROWSER_PICTURES", root().join("docs/screenshots"));
     checks::run(&mut node)

@@ -24,7 +24,7 @@ pub(crate) fn lints() -> Result<()> {
     ]))
 }
 
-/// Licences, sources and banned crates.
+/// Licenses, sources and banned crates.
 pub(crate) fn dependencies() -> Result<()> {
     run(tools::cargo_deny()?.args(["--log-level", "error", "check", "bans", "licenses", "sources"]))
 }

@@ -1,12 +1,15 @@
-//! What developers and CI run: `cargo xtask test`, `parts`, `browser`, `screenshots`, `check`, `bench`.
+//! What developers and CI run: `cargo xtask test`, `components`, `browser`, `screenshots`, `check`, `packaging`, `dist`, `bench`.
 
 mod bench;
 mod browser;
 mod cargo_test;
 mod checks;
+mod components;
+mod dist;
+mod docs;
 mod http;
 mod live;
-mod parts;
+mod packaging;
 mod postgres;
 mod process;
 mod test;
@@ -19,10 +22,12 @@ use std::process::{Command, ExitCode};
 use anyhow::{Result, bail};
 
 const USAGE: &str = "cargo xtask test    install what the tests need, start the real components, run everything
-cargo xtask parts   install the real mail, name and identity servers and the browser, and nothing else
+cargo xtask components   install the real mail, name and identity servers and the browser, and nothing else
 cargo xtask browser [NAME]…    the console in a real browser: all journeys and pages, or those of these names
 cargo xtask screenshots        pictures of the console, into docs/screenshots
-cargo xtask check   format, lints, licences: what needs no component
+cargo xtask check   format, lints, licenses, documentation: what needs no component
+cargo xtask packaging          units, container files, chart, dashboard and alerts, each checked by the program it is for
+cargo xtask dist [--binary FILE] [--target TRIPLE] [--check]    packages into target/dist; --check installs one (as root)
 cargo xtask bench api [--growth] [--quick] [--only NAME]    measure, and write docs/benchmarks.md
 cargo xtask bench exports [--rows NUMBER] [--only NAME]     the same for events in and rows out
 cargo xtask bench apps                                      the same for apps
@@ -43,10 +48,12 @@ fn run() -> Result<()> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["test"] => test::everything(),
-        ["parts"] => test::parts_only(),
+        ["components"] => test::components_only(),
         ["browser", ..] => browser::journeys_alone(&arguments[1..]),
         ["screenshots"] => browser::screenshots(),
         ["check"] => test::checks_only(),
+        ["packaging"] => test::packaging_only(),
+        ["dist", ..] => dist::dist(&arguments[1..]),
         ["bench", "api", ..] => bench::api(&arguments[2..]),
         ["bench", "exports", ..] => bench::exports(&arguments[2..]),
         ["bench", "apps"] => bench::apps(),
@@ -72,7 +79,7 @@ fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |target| root().join(target))
 }
 
-/// Cargo, as if called from a shell: what it told us about ourselves would make it build some crates anew.
+/// Cargo, as if called from a shell: what it told us about ourselves would make it build some crates again.
 fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     for (name, _) in std::env::vars_os() {

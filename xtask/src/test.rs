@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 
 use crate::postgres::Cluster;
 use crate::process::WorkDir;
-use crate::{browser, cargo, cargo_test, checks, live, parts, say, target};
+use crate::{browser, cargo, cargo_test, checks, components, docs, live, packaging, say, target};
 
 /// Databases of tests need not survive a power cut.
 const FAST: [&str; 4] = [
@@ -42,11 +42,12 @@ pub(crate) fn everything() -> Result<()> {
     let work = WorkDir::new("test")?;
     let cluster = Cluster::start(&work.0, &FAST)?;
     let mut done = checks();
+    done.extend(packaging_steps());
     done.push(step("build", build));
-    done.push(step("real parts, installed", parts::install));
+    done.push(step("external services, installed", components::install));
     done.push(step("tests, on SQLite and PostgreSQL", || tests(&cluster)));
     done.push(step("the console, in a browser", || browser::journeys(&[])));
-    done.push(step("the document, linted", checks::document));
+    done.push(step("the OpenAPI spec, linted", checks::document));
     done.push(step("schemathesis, on SQLite", || live::on_sqlite(&work.0)));
     done.push(step("schemathesis, on PostgreSQL", || {
         live::on_postgres(&work.0, &cluster)
@@ -63,8 +64,24 @@ fn checks() -> Vec<Done> {
     vec![
         step("format", checks::format),
         step("lints", checks::lints),
-        step("licences and sources of dependencies", checks::dependencies),
+        step("links, pages and tests of the documentation", docs::check),
+        step("licenses and sources of dependencies", checks::dependencies),
         step("known vulnerabilities of dependencies", checks::advisories),
+    ]
+}
+
+/// `cargo xtask packaging`
+pub(crate) fn packaging_only() -> Result<()> {
+    summary(&packaging_steps())
+}
+
+fn packaging_steps() -> Vec<Done> {
+    vec![
+        step("systemd units", packaging::units),
+        step("scripts of packages", packaging::scripts),
+        step("Dockerfile and Compose file", packaging::containers),
+        step("Helm chart", packaging::chart),
+        step("dashboard and alerts", packaging::monitoring),
     ]
 }
 
@@ -76,16 +93,16 @@ fn tests(cluster: &Cluster) -> Result<Outcome> {
     cargo_test::run(|command| {
         command
             .env("TESTKIT_POSTGRES", cluster.url())
-            .env("TESTKIT_PARTS", parts::folder())
+            .env("TESTKIT_COMPONENTS", components::folder())
             .env("TESTKIT_SCREENSHOTS", target().join("screenshots"))
             .env("CARGO_TARGET_DIR", target());
     })
 }
 
-/// `cargo xtask parts`
-pub(crate) fn parts_only() -> Result<()> {
-    summary(&[step("real parts, installed", parts::install)])?;
-    say(&format!("export TESTKIT_PARTS={}", parts::folder().display()));
+/// `cargo xtask components`
+pub(crate) fn components_only() -> Result<()> {
+    summary(&[step("external services, installed", components::install)])?;
+    say(&format!("export TESTKIT_COMPONENTS={}", components::folder().display()));
     Ok(())
 }
 

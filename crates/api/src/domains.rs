@@ -11,14 +11,14 @@ use service::{DomainId, Instance, Page, Service};
 use uuid::Uuid;
 
 use crate::Api;
-use crate::access::Allowed;
-use crate::body::Body;
-use crate::conditional::IfMatch;
-use crate::error::Problem;
+use crate::http::access::Allowed;
+use crate::http::body::Body;
+use crate::http::conditional::IfMatch;
+use crate::http::error::Problem;
+use crate::http::page::{Listed, Paging};
+use crate::http::path::Id;
+use crate::http::reply::{Created, NoContent, Reply, View};
 use crate::openapi::operation;
-use crate::page::{Listed, Paging};
-use crate::path::Id;
-use crate::reply::{Created, NoContent, Reply, View};
 use crate::user::Stamp;
 
 const TAG: &str = "Domains";
@@ -27,19 +27,15 @@ pub(crate) fn routes() -> ApiRouter<Api> {
     ApiRouter::new()
         .api_route(
             "/api/organizations/{organization_id}/domains/",
-            get_with(list, operation("domains_list", TAG, "List domains, by name"))
+            get_with(list, operation("domains_list", TAG, "List domains by name"))
                 .post_with(create, operation("domains_create", TAG, "Add a domain")),
         )
         .api_route(
             "/api/organizations/{organization_id}/domains/{id}/",
-            get_with(retrieve, operation("domains_retrieve", TAG, "Read a domain"))
+            get_with(retrieve, operation("domains_retrieve", TAG, "Retrieve a domain"))
                 .patch_with(
                     update,
-                    operation(
-                        "domains_partial_update",
-                        TAG,
-                        "Change how people sign in through a domain",
-                    ),
+                    operation("domains_partial_update", TAG, "Update a domain's sign-in settings"),
                 )
                 .delete_with(destroy, operation("domains_destroy", TAG, "Remove a domain")),
         )
@@ -47,18 +43,14 @@ pub(crate) fn routes() -> ApiRouter<Api> {
             "/api/organizations/{organization_id}/domains/{id}/verify/",
             post_with(
                 verify,
-                operation("domains_verify", TAG, "Look for the DNS record that proves a domain"),
+                operation("domains_verify", TAG, "Verify a domain by its DNS record"),
             ),
         )
         .api_route(
             "/api/organizations/{organization_id}/domains/{id}/test/",
             post_with(
                 test,
-                operation(
-                    "domains_test",
-                    TAG,
-                    "Look at everything that signing in through a domain needs",
-                ),
+                operation("domains_test", TAG, "Run diagnostics on a domain's sign-in setup"),
             ),
         )
         .api_route(
@@ -68,7 +60,7 @@ pub(crate) fn routes() -> ApiRouter<Api> {
                 operation(
                     "domains_import_metadata",
                     TAG,
-                    "Take over a SAML identity provider's metadata",
+                    "Import a SAML identity provider's metadata",
                 ),
             ),
         )
@@ -79,7 +71,7 @@ pub(crate) fn routes() -> ApiRouter<Api> {
                 operation(
                     "domains_attempts_list",
                     TAG,
-                    "The last twenty sign-ins through a domain, newest first",
+                    "List the last 20 sign-ins through a domain, newest first",
                 ),
             ),
         )
@@ -90,7 +82,7 @@ pub(crate) fn routes() -> ApiRouter<Api> {
                 operation(
                     "recovery_codes_create",
                     TAG,
-                    "Make recovery codes for yourself, for when single sign-on does not work",
+                    "Create your recovery codes, for signing in when SSO is unavailable",
                 ),
             ),
         )
@@ -197,7 +189,7 @@ async fn recovery_codes(
     Ok(Created::new(&CodesView { codes }).kept_as(&CodesView { codes: Vec::new() }))
 }
 
-/// A domain of an organization, and how people with addresses there sign in.
+/// An organization's domain and its sign-in settings.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "OrganizationDomain")]
 #[expect(clippy::struct_excessive_bools, reason = "the interface has them")]
@@ -216,41 +208,42 @@ pub(crate) struct DomainView<'a> {
     domain: &'a str,
     is_verified: bool,
     verified_at: Option<Stamp>,
-    /// The value of the TXT record that proves the domain.
+    /// The value of the TXT record that verifies the domain.
     verification_challenge: &'a str,
-    /// The name of that record.
+    /// The name of the TXT record.
     verification_record: String,
-    /// What was seen when the domain was last looked at, if it was not what it should be.
+    /// Why the last verification failed, if it did.
     verification_error: Option<FindingView<'a>>,
-    /// Since when the record of a verified domain has been missing. After seven days it is no longer verified.
+    /// Since when the DNS record of a verified domain has been missing. After seven days the domain becomes unverified.
     verification_lost_at: Option<Stamp>,
     jit_provisioning_enabled: bool,
-    /// How people with addresses here must sign in: `saml`, `oidc`, `google-oauth2`, `github`, `gitlab`, or empty.
+    /// The sign-in method that users of this domain must use: `saml`, `oidc`, `google-oauth2`, `github`, `gitlab`, or
+    /// empty for any.
     sso_enforcement: &'a str,
     has_saml: bool,
-    /// The identity provider's entity id.
+    /// The identity provider's entity ID.
     saml_entity_id: &'a str,
-    /// The identity provider's address to send people to.
+    /// The identity provider's SSO URL.
     saml_acs_url: &'a str,
     /// The identity provider's certificates.
     saml_x509_cert: &'a str,
     saml_idp_initiated: bool,
-    /// Where the three were read from, if they were.
+    /// The metadata URL that the three were imported from, if any.
     saml_metadata_url: &'a str,
-    /// What the identity provider must know us by (entity id, audience).
+    /// The service provider's entity ID (audience) to configure at the identity provider.
     saml_sp_entity_id: String,
-    /// Where the identity provider must send its answers (ACS URL, reply URL).
+    /// The ACS URL (reply URL) to configure at the identity provider.
     saml_sp_acs_url: String,
     has_oidc: bool,
     oidc_issuer: &'a str,
     oidc_client_id: &'a str,
-    /// Where the OpenID provider must send people back to.
+    /// The redirect URI to configure at the OpenID provider.
     oidc_redirect_url: String,
     created_at: Stamp,
     updated_at: Stamp,
 }
 
-/// What was seen, and what would help.
+/// The result, and how to fix it.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "VerificationError")]
 struct FindingView<'a> {
@@ -297,11 +290,11 @@ impl<'a> DomainView<'a> {
     }
 }
 
-/// What the doctor saw, step by step.
+/// The results of the diagnostics, step by step.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "DomainTest")]
 pub(crate) struct DoctorView {
-    /// Whether nothing failed.
+    /// Whether no check failed.
     is_ok: bool,
     steps: Vec<Step>,
 }
@@ -316,10 +309,10 @@ impl View for DoctorView {
 pub(crate) struct AttemptView {
     id: Uuid,
     method: String,
-    /// As far as one got to know.
+    /// The email, if known.
     email: String,
     is_success: bool,
-    /// The rule that was broken; null if the person got in.
+    /// The rule that rejected the sign-in; null if it succeeded.
     rule: Option<String>,
     detail: String,
     address: String,
@@ -347,7 +340,7 @@ impl From<&Attempt> for AttemptView {
     }
 }
 
-/// Codes to be printed and locked away; shown once.
+/// Recovery codes to store securely; shown once.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "RecoveryCodes")]
 pub(crate) struct CodesView {

@@ -13,16 +13,16 @@ use service::{BackfillId, ExportId, RunId, Service, Time};
 use uuid::Uuid;
 
 use crate::Api;
-use crate::access::Allowed;
 use crate::batch_exports::{Nothing, TAG};
-use crate::body::Body;
-use crate::error::Problem;
 use crate::export_views::RunView;
+use crate::http::access::Allowed;
+use crate::http::body::Body;
+use crate::http::error::Problem;
+use crate::http::page::{Listed, Paging};
+use crate::http::path::Id;
+use crate::http::query::Query;
+use crate::http::reply::{Created, Reply, View};
 use crate::openapi::operation;
-use crate::page::{Listed, Paging};
-use crate::path::Id;
-use crate::query::Query;
-use crate::reply::{Created, Reply, View};
 use crate::user::Stamp;
 
 macro_rules! export {
@@ -42,21 +42,18 @@ pub(crate) fn routes() -> ApiRouter<Api> {
         )
         .api_route(
             export!("runs/{run_id}/"),
-            get_with(retrieve, operation("batch_export_runs_retrieve", TAG, "Read a run")),
+            get_with(retrieve, operation("batch_export_runs_retrieve", TAG, "Retrieve a run")),
         )
         .api_route(
             export!("runs/{run_id}/retry/"),
             post_with(
                 retry,
-                operation("batch_export_runs_retry", TAG, "Deliver a run's interval again"),
+                operation("batch_export_runs_retry", TAG, "Re-run a run's interval"),
             ),
         )
         .api_route(
             export!("runs/{run_id}/cancel/"),
-            post_with(
-                cancel,
-                operation("batch_export_runs_cancel", TAG, "Cancel a run that is not over"),
-            ),
+            post_with(cancel, operation("batch_export_runs_cancel", TAG, "Cancel a run")),
         )
         .api_route(
             export!("runs/{run_id}/logs/"),
@@ -65,7 +62,7 @@ pub(crate) fn routes() -> ApiRouter<Api> {
                 operation(
                     "batch_export_runs_logs_list",
                     TAG,
-                    "What happened in a run, newest first",
+                    "List a run's log entries, newest first",
                 ),
             ),
         )
@@ -76,7 +73,7 @@ pub(crate) fn routes() -> ApiRouter<Api> {
                 operation(
                     "batch_exports_logs_list",
                     TAG,
-                    "What happened in all runs, newest first",
+                    "List log entries of all runs, newest first",
                 ),
             ),
         )
@@ -96,7 +93,7 @@ fn backfill_routes() -> ApiRouter<Api> {
                 operation(
                     "batch_export_backfills_create",
                     TAG,
-                    "Begin a backfill; like `backfill/`, with the backfill as the answer",
+                    "Start a backfill; like `backfill/`, but returns the backfill",
                 ),
             ),
         )
@@ -107,7 +104,7 @@ fn backfill_routes() -> ApiRouter<Api> {
                 operation(
                     "batch_export_backfills_retrieve",
                     TAG,
-                    "Read a backfill and how far it has got",
+                    "Retrieve a backfill and its progress",
                 ),
             ),
         )
@@ -118,7 +115,7 @@ fn backfill_routes() -> ApiRouter<Api> {
                 operation(
                     "batch_export_backfills_cancel",
                     TAG,
-                    "Cancel a backfill and its open runs",
+                    "Cancel a backfill and its unfinished runs",
                 ),
             ),
         )
@@ -126,13 +123,13 @@ fn backfill_routes() -> ApiRouter<Api> {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 struct RunQuery {
-    /// Only runs of this status.
+    /// Only runs with this status.
     status: Option<RunStatus>,
     /// Only intervals that end after this time.
     after: Option<Time>,
-    /// Only intervals that begin before this time.
+    /// Only intervals that start before this time.
     before: Option<Time>,
-    /// Only runs that this backfill asked for.
+    /// Only runs of this backfill.
     backfill: Option<BackfillId>,
 }
 
@@ -140,7 +137,7 @@ struct RunQuery {
 struct LogQuery {
     /// Only entries of this level.
     level: Option<LogLevel>,
-    /// Only messages with this text in them.
+    /// Only entries that contain this text.
     #[schemars(length(max = 200))]
     search: Option<String>,
     /// Only entries from this time on.
@@ -267,7 +264,7 @@ async fn cancel_backfill(
     Ok(Reply::new(&BackfillView::from(&backfill)))
 }
 
-/// Something that happened in a run.
+/// A log entry of a run.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "BatchExportLogEntry")]
 pub(crate) struct LogView {
@@ -280,7 +277,7 @@ pub(crate) struct LogView {
     message: String,
 }
 
-/// Runs for time that the schedule has left behind.
+/// Runs for past intervals.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "BatchExportBackfill")]
 pub(crate) struct BackfillView {
@@ -289,7 +286,7 @@ pub(crate) struct BackfillView {
     start_at: Stamp,
     end_at: Stamp,
     status: BackfillStatus,
-    /// Whether intervals that were delivered already are delivered again.
+    /// Whether delivered intervals are exported again.
     resend: bool,
     progress: ProgressView,
     created_at: Stamp,
@@ -301,7 +298,7 @@ pub(crate) struct BackfillView {
 #[schemars(rename = "BatchExportBackfillProgress")]
 struct ProgressView {
     total_runs: i64,
-    /// Those that were delivered already included.
+    /// Including runs that were already delivered.
     finished_runs: i64,
     /// From 0 to 1.
     progress: f64,

@@ -8,7 +8,7 @@ use service::BackfillId;
 use service::batch_exports::{ExportSeen, Interval, Run, RunStatus};
 use uuid::Uuid;
 
-use crate::reply::View;
+use crate::http::reply::View;
 use crate::user::Stamp;
 
 /// A batch export.
@@ -32,18 +32,18 @@ pub(crate) struct ExportView<'a> {
     created_at: Stamp,
     last_updated_at: Stamp,
     last_paused_at: Option<Stamp>,
-    /// No runs are made before this time.
+    /// No runs are scheduled before this time.
     start_at: Option<Stamp>,
-    /// No runs are made after this time.
+    /// No runs are scheduled after this time.
     end_at: Option<Stamp>,
-    /// The ten newest.
+    /// The ten most recent runs.
     latest_runs: Vec<RunView<'a>>,
     hogql_query: Option<&'a str>,
-    /// What the query selects: `fields` with `expression` and `alias`, `values`, and the query as it was read.
+    /// What the query selects: `fields` with `expression` and `alias`, `values`, and the parsed query.
     schema: Option<Map<String, Value>>,
 }
 
-/// Where an export goes. Secrets are left out.
+/// The destination of an export, without secrets.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "BatchExportDestination")]
 struct DestinationView<'a> {
@@ -52,7 +52,7 @@ struct DestinationView<'a> {
     config: &'a Map<String, Value>,
 }
 
-/// An export, and the backfill that was just begun.
+/// A batch export, and the backfill that was started.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "BackfilledBatchExport")]
 #[schemars(extend("examples" = [{
@@ -68,13 +68,13 @@ pub(crate) struct BackfilledView<'a> {
     backfill_id: Uuid,
 }
 
-/// One interval of one export.
+/// A run: one interval of a batch export.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "BatchExportRun")]
 pub(crate) struct RunView<'a> {
     id: Uuid,
     status: RunStatus,
-    /// Rows that the destination has acknowledged for good.
+    /// Rows that the destination has acknowledged.
     records_completed: Option<i32>,
     latest_error: Option<&'a str>,
     data_interval_start: Stamp,
@@ -84,20 +84,20 @@ pub(crate) struct RunView<'a> {
     finished_at: Option<Stamp>,
     last_updated_at: Stamp,
     records_total_count: Option<i32>,
-    /// Rows handed to the destination, acknowledged or not: most make rows visible at the end, all at once.
+    /// Rows sent to the destination, acknowledged or not. Most destinations commit all rows at the end.
     records_read: Option<i32>,
     /// The bytes of `records_completed`, as they were sent.
     bytes_exported: Option<i64>,
     batch_export: Uuid,
-    /// The backfill that asked for it, if one did.
+    /// The backfill that the run belongs to, if any.
     backfill: Option<Uuid>,
 }
 
-/// What was tried, in order.
+/// The steps, in order.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "DestinationTest")]
 pub(crate) struct TestView {
-    /// Whether everything was tried and passed.
+    /// Whether all steps passed.
     is_ok: bool,
     steps: Vec<StepView>,
 }
@@ -115,11 +115,11 @@ struct StepView {
 struct ResultView {
     #[schemars(extend("enum" = ["Passed", "Failed", "Skipped"]))]
     status: &'static str,
-    /// What was seen, and what would help.
+    /// The result, and how to fix it.
     message: String,
 }
 
-/// The first rows of an export.
+/// A preview of an export's first rows.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "BatchExportPreview")]
 pub(crate) struct PreviewView {

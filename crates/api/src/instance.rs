@@ -11,14 +11,14 @@ use service::{OrganizationId, Service, UserUuid};
 use uuid::Uuid;
 
 use crate::Api;
-use crate::access::Operator;
-use crate::body::Body;
-use crate::conditional::IfMatch;
-use crate::error::Problem;
+use crate::http::access::Operator;
+use crate::http::body::Body;
+use crate::http::conditional::IfMatch;
+use crate::http::error::Problem;
+use crate::http::page::{Listed, Paging};
+use crate::http::path::Id;
+use crate::http::reply::{Created, NoContent, Reply, View};
 use crate::openapi::operation;
-use crate::page::{Listed, Paging};
-use crate::path::Id;
-use crate::reply::{Created, NoContent, Reply, View};
 use crate::user::{Stamp, UserView};
 
 const TAG: &str = "Instance";
@@ -33,18 +33,14 @@ pub(crate) fn routes() -> ApiRouter<Api> {
             )
             .post_with(
                 add_operator,
-                operation("instance_operators_create", TAG, "Make somebody an operator"),
+                operation("instance_operators_create", TAG, "Add an operator"),
             ),
         )
         .api_route(
             "/api/instance/operators/{user__uuid}/",
             delete_with(
                 remove_operator,
-                operation(
-                    "instance_operators_destroy",
-                    TAG,
-                    "Take the right of an operator from somebody",
-                ),
+                operation("instance_operators_destroy", TAG, "Remove an operator"),
             ),
         )
         .api_route(
@@ -65,7 +61,7 @@ pub(crate) fn routes() -> ApiRouter<Api> {
                 operation(
                     "instance_organizations_partial_update",
                     TAG,
-                    "Change what an organization can do with pipeline apps",
+                    "Update an organization's access to pipeline apps",
                 ),
             ),
         )
@@ -122,7 +118,7 @@ async fn update_organization(
     Ok(Reply::new(&InstanceOrganizationView::from(&organization)))
 }
 
-/// An organization as the operators of the instance see it.
+/// An organization, as operators of the instance see it.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "InstanceOrganization")]
 #[schemars(extend("examples" = [{
@@ -133,9 +129,9 @@ struct InstanceOrganizationView {
     id: Uuid,
     name: String,
     slug: String,
-    /// What its members can do with pipeline apps: 0 nothing, 3 configure, 6 install, 9 root.
+    /// Its members' access to pipeline apps: 0 none, 3 configure, 6 install, 9 root.
     plugins_access_level: i16,
-    /// A decimal number as text.
+    /// A decimal number as a string.
     member_count: String,
     created_at: Stamp,
     updated_at: Stamp,

@@ -10,14 +10,14 @@ use service::{InviteId, Level, Service, Time};
 use uuid::Uuid;
 
 use crate::Api;
-use crate::access::Allowed;
-use crate::body::{Body, OneOrMany};
-use crate::conditional::IfMatch;
-use crate::error::Problem;
+use crate::http::access::Allowed;
+use crate::http::body::{Body, OneOrMany};
+use crate::http::conditional::IfMatch;
+use crate::http::error::Problem;
+use crate::http::page::{Listed, Paging};
+use crate::http::path::Id;
+use crate::http::reply::{Created, NoContent, Reply, View};
 use crate::openapi::operation;
-use crate::page::{Listed, Paging};
-use crate::path::Id;
-use crate::reply::{Created, NoContent, Reply, View};
 use crate::user::{Stamp, UserView};
 
 const TAG: &str = "Invites";
@@ -27,28 +27,24 @@ pub(crate) fn routes() -> ApiRouter<Api> {
         .api_route(
             "/api/organizations/{organization_id}/invites/",
             get_with(list, operation("invites_list", TAG, "List invites, newest first"))
-                .post_with(create, operation("invites_create", TAG, "Invite somebody")),
+                .post_with(create, operation("invites_create", TAG, "Create an invite")),
         )
         .api_route(
             "/api/organizations/{organization_id}/invites/bulk/",
             post_with(
                 bulk,
-                operation("invites_bulk", TAG, "Invite several people, all or none"),
+                operation("invites_bulk", TAG, "Create several invites, all or none"),
             ),
         )
         .api_route(
             "/api/organizations/{organization_id}/invites/{id}/",
-            delete_with(destroy, operation("invites_destroy", TAG, "Withdraw an invite")),
+            delete_with(destroy, operation("invites_destroy", TAG, "Revoke an invite")),
         )
         .api_route(
             "/api/organizations/{organization_id}/invites/{id}/resend/",
             post_with(
                 resend,
-                operation(
-                    "invites_resend",
-                    TAG,
-                    "Send an invite again, with a new link and its whole time",
-                ),
+                operation("invites_resend", TAG, "Resend an invite with a new link and expiration"),
             ),
         )
 }
@@ -138,7 +134,7 @@ impl Base {
     }
 }
 
-/// Somebody who was asked to join.
+/// An invite to join an organization.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[schemars(rename = "OrganizationInvite")]
 #[schemars(extend("examples" = [{
@@ -152,9 +148,9 @@ pub(crate) struct InviteView<'a> {
     #[schemars(email)]
     target_email: &'a str,
     first_name: &'a str,
-    /// Whether a mail has been tried.
+    /// Whether sending an email was attempted.
     emailing_attempt_made: bool,
-    /// Why the mail has not been delivered, if it has not.
+    /// Why the email was not delivered, if it was not.
     emailing_error: Option<&'a str>,
     level: Level,
     is_expired: bool,
@@ -163,7 +159,7 @@ pub(crate) struct InviteView<'a> {
     updated_at: Stamp,
     expires_at: Stamp,
     message: &'a str,
-    /// What to open to accept it: only in the answer that makes or resends it, else null.
+    /// The link to accept it: only in the response that creates or resends it, otherwise null.
     invite_link: Option<String>,
 }
 
@@ -191,7 +187,7 @@ impl<'a> InviteView<'a> {
     }
 }
 
-/// The first of the invites that were made, and all of them in the order of the request.
+/// The first of the created invites, and all of them in the order of the request.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "OrganizationInvites")]
 #[schemars(extend("examples" = [{

@@ -10,15 +10,17 @@ use service::{KeyId, Scope, Service};
 use uuid::Uuid;
 
 use crate::Api;
-use crate::access::{self, Halt, Person};
-use crate::body::Body;
-use crate::conditional::IfMatch;
-use crate::edge::RequestContext;
-use crate::error::Problem;
+use crate::http::access::{self, Person};
+use crate::http::body::Body;
+use crate::http::conditional::IfMatch;
+use crate::http::context::RequestContext;
+use crate::http::error::Problem;
+use crate::http::halt::Halt;
+use crate::http::operation::note;
+use crate::http::page::{Listed, Paging};
+use crate::http::path::{Id, KeyRef};
+use crate::http::reply::{Created, NoContent, Reply, View};
 use crate::openapi::operation;
-use crate::page::{Listed, Paging};
-use crate::path::{Id, KeyRef};
-use crate::reply::{Created, NoContent, Reply, View};
 use crate::user::Stamp;
 
 const TAG: &str = "Personal API keys";
@@ -29,24 +31,35 @@ pub(crate) fn routes() -> ApiRouter<Api> {
             "/api/personal_api_keys/",
             get_with(
                 list,
-                operation("personal_api_keys_list", TAG, "List your keys, newest first"),
+                operation("personal_api_keys_list", TAG, "List your API keys, newest first"),
             )
             .post_with(
                 create,
-                operation("personal_api_keys_create", TAG, "Create a key; its value is shown once"),
+                operation(
+                    "personal_api_keys_create",
+                    TAG,
+                    "Create an API key; its value is shown once",
+                ),
             ),
         )
         .api_route(
             "/api/personal_api_keys/{id}/",
             get_with(
                 retrieve,
-                operation("personal_api_keys_retrieve", TAG, "Read a key; a key may read itself"),
+                operation(
+                    "personal_api_keys_retrieve",
+                    TAG,
+                    "Retrieve an API key; a key can retrieve itself",
+                ),
             )
             .patch_with(
                 update,
-                operation("personal_api_keys_partial_update", TAG, "Change a key"),
+                operation("personal_api_keys_partial_update", TAG, "Update an API key"),
             )
-            .delete_with(destroy, operation("personal_api_keys_destroy", TAG, "Delete a key")),
+            .delete_with(
+                destroy,
+                operation("personal_api_keys_destroy", TAG, "Delete an API key"),
+            ),
         )
         .api_route(
             "/api/personal_api_keys/{id}/roll/",
@@ -55,7 +68,7 @@ pub(crate) fn routes() -> ApiRouter<Api> {
                 operation(
                     "personal_api_keys_roll",
                     TAG,
-                    "Give a key another value; the old one stops",
+                    "Roll an API key; the old value stops working",
                 ),
             ),
         )
@@ -151,7 +164,7 @@ impl FromRequestParts<Api> for OwnKey {
 impl aide::OperationInput for OwnKey {
     fn operation_input(context: &mut aide::generate::GenContext, operation: &mut aide::openapi::Operation) {
         Id::<KeyRef>::operation_input(context, operation);
-        access::note(operation, access::CREDENTIAL, "own key");
+        note(operation, access::CREDENTIAL, "own key");
     }
 }
 
@@ -167,7 +180,7 @@ impl aide::OperationInput for OwnKey {
 pub(crate) struct KeyView {
     id: Uuid,
     label: String,
-    /// The key itself: only in the answer that makes or rolls it, else null.
+    /// The key itself: only in the response that creates or rolls it, otherwise null.
     value: Option<String>,
     /// The first and last characters, to tell keys apart.
     mask_value: String,
@@ -175,9 +188,10 @@ pub(crate) struct KeyView {
     scoped_organizations: Vec<Uuid>,
     scoped_teams: Vec<i64>,
     created_at: Stamp,
-    /// To within ten minutes.
+    /// Accurate to ten minutes.
     last_used_at: Option<Stamp>,
-    /// Those of `scopes` that nothing was ever done with. Where only reading was, `…:write` is here, too: `…:read` would do.
+    /// The `scopes` that were never used. If only the read access of a scope was used, its `…:write` is listed:
+    /// `…:read` would be enough.
     unused_scopes: Vec<Scope>,
     last_rolled_at: Option<Stamp>,
     expires_at: Option<Stamp>,

@@ -1,38 +1,20 @@
 //! The JSON API. Takes requests apart, asks the service once, puts answers together; decides nothing.
 
-mod access;
 mod account;
 mod activity;
-mod answer_memory;
 mod batch_exports;
-mod bodies;
-mod body;
-mod body_memory;
 mod capture;
-mod conditional;
 mod domains;
-mod edge;
-mod error;
 mod export_runs;
 mod export_views;
-mod host;
-mod idempotency;
+mod http;
 mod instance;
 mod invites;
-mod json;
 mod keys;
-mod limits;
 mod members;
-mod meters;
 mod openapi;
 mod organizations;
-mod page;
-mod path;
 mod pipeline;
-mod query;
-mod repeat;
-mod reply;
-mod schema;
 mod sign_in;
 mod signup;
 mod teams;
@@ -50,7 +32,7 @@ use identity::Identity;
 use service::Service;
 
 pub use capture::capture_router;
-pub use limits::{Peer, RateLimit, UnderWay};
+pub use http::limits::{Peer, RateLimit, UnderWay};
 pub use openapi::document;
 
 /// What the API is told by the one who starts it.
@@ -80,11 +62,11 @@ pub(crate) struct Api {
     exports: Exports,
     apps: Apps,
     settings: Arc<Settings>,
-    limits: Arc<limits::Limits>,
-    body_memory: Arc<body_memory::BodyMemory>,
-    answer_memory: Arc<answer_memory::AnswerMemory>,
-    pages: page::Pages,
-    meters: Arc<meters::Meters>,
+    limits: Arc<http::limits::Limits>,
+    body_memory: Arc<http::body_memory::BodyMemory>,
+    answer_memory: Arc<http::answer_memory::AnswerMemory>,
+    pages: http::page::Pages,
+    meters: Arc<http::meters::Meters>,
 }
 
 impl axum::extract::FromRef<Api> for Service {
@@ -147,8 +129,8 @@ pub fn end_path_with_slash<B>(request: &mut Request<B>) {
 /// The whole API, ready to be served, with the pages for people beside it: what happens to every request happens to
 /// theirs, too.
 pub fn router(identity: Identity, exports: Exports, apps: Apps, settings: Settings, pages: Option<Router>) -> Router {
-    let limits = Arc::new(limits::Limits::new(settings.rate_limit));
-    let cors = edge::cors(&settings.cors_origins);
+    let limits = Arc::new(http::limits::Limits::new(settings.rate_limit));
+    let cors = http::middleware::cors(&settings.cors_origins);
     let api = Api {
         service: identity.service().clone(),
         identity,
@@ -158,23 +140,26 @@ pub fn router(identity: Identity, exports: Exports, apps: Apps, settings: Settin
         limits,
         body_memory: Arc::default(),
         answer_memory: Arc::default(),
-        pages: page::Pages::default(),
+        pages: http::page::Pages::default(),
         meters: Arc::default(),
     };
     let router = Router::from(routes())
         .route("/api/schema/", get(openapi::serve))
         .route("/api/docs/", get(openapi::page))
-        .method_not_allowed_fallback(edge::method_not_allowed)
+        .method_not_allowed_fallback(http::middleware::method_not_allowed)
         .with_state(api.clone());
     let router = match pages {
         Some(pages) => router
-            .route("/api", any(edge::not_found))
-            .route("/api/", any(edge::not_found))
-            .route("/api/{*rest}", any(edge::not_found))
+            .route("/api", any(http::middleware::not_found))
+            .route("/api/", any(http::middleware::not_found))
+            .route("/api/{*rest}", any(http::middleware::not_found))
             .merge(pages.layer(axum::middleware::map_request(capture::at_a_rate))),
-        None => router.fallback(edge::not_found),
+        None => router.fallback(http::middleware::not_found),
     };
-    let router = router.layer(axum::middleware::from_fn_with_state(api.clone(), edge::layer));
+    let router = router.layer(axum::middleware::from_fn_with_state(
+        api.clone(),
+        http::middleware::layer,
+    ));
     match cors {
         Some(cors) => with_request_ids(router.layer(cors), api.service),
         None => router,
@@ -183,5 +168,8 @@ pub fn router(identity: Identity, exports: Exports, apps: Apps, settings: Settin
 
 /// Gives an id to the answers that have none yet.
 pub fn with_request_ids(router: Router, service: Service) -> Router {
-    router.layer(axum::middleware::from_fn_with_state(service, edge::identify))
+    router.layer(axum::middleware::from_fn_with_state(
+        service,
+        http::middleware::identify,
+    ))
 }

@@ -9,15 +9,15 @@ use service::{Level, Service};
 use uuid::Uuid;
 
 use crate::Api;
-use crate::access::Allowed;
-use crate::body::Body;
-use crate::conditional::IfMatch;
-use crate::error::Problem;
+use crate::http::access::Allowed;
+use crate::http::body::Body;
+use crate::http::conditional::IfMatch;
+use crate::http::error::Problem;
+use crate::http::page::{Listed, Paging};
+use crate::http::path::Id;
+use crate::http::query::Query;
+use crate::http::reply::{NoContent, Reply, View};
 use crate::openapi::operation;
-use crate::page::{Listed, Paging};
-use crate::path::Id;
-use crate::query::Query;
-use crate::reply::{NoContent, Reply, View};
 use crate::user::{Stamp, UserView};
 
 const TAG: &str = "Members";
@@ -35,18 +35,21 @@ pub(crate) fn routes() -> ApiRouter<Api> {
             "/api/organizations/{organization_id}/members/{user__uuid}/",
             patch_with(
                 update,
-                operation("members_partial_update", TAG, "Change a member's level"),
+                operation("members_partial_update", TAG, "Update a member's role"),
             )
-            .delete_with(destroy, operation("members_destroy", TAG, "Remove a member, or leave")),
+            .delete_with(
+                destroy,
+                operation("members_destroy", TAG, "Remove a member, or leave the organization"),
+            ),
         )
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 struct FilterQuery {
-    /// Only the member with exactly this address.
+    /// Only the member with exactly this email.
     #[schemars(length(max = 254))]
     email: Option<String>,
-    /// Only members whose names or address contain this.
+    /// Only members whose name or email contains this.
     #[schemars(length(max = 200))]
     search: Option<String>,
 }
@@ -85,7 +88,7 @@ async fn destroy(
     Ok(NoContent)
 }
 
-/// Somebody who belongs to an organization.
+/// A member of an organization.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "OrganizationMember")]
 #[schemars(extend("examples" = [{

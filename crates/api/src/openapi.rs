@@ -10,10 +10,10 @@ use axum::response::{Html, IntoResponse, Response};
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use crate::access::{CREDENTIAL, RIGHT, SCOPE};
-use crate::answer_memory::Shared;
-use crate::error::ProblemView;
-use crate::path;
+use crate::http::access::{CREDENTIAL, RIGHT, SCOPE};
+use crate::http::answer_memory::Shared;
+use crate::http::error::ProblemView;
+use crate::http::path;
 
 const METHODS: [&str; 5] = ["get", "post", "patch", "put", "delete"];
 
@@ -56,7 +56,7 @@ fn complete(document: &mut Value, definitions: Map<String, Value>) {
     document["info"] = json!({
         "title": "Hedgerow",
         "version": env!("CARGO_PKG_VERSION"),
-        "summary": "Administer organizations and what belongs to them.",
+        "summary": "Manage organizations, members, domains, batch exports and pipeline apps.",
         "description": include_str!("openapi.md"),
         "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
     });
@@ -83,42 +83,33 @@ fn complete(document: &mut Value, definitions: Map<String, Value>) {
 }
 
 const TAGS: [(&str, &str); 12] = [
-    ("Organizations", "What everything else belongs to."),
-    (
-        "Teams",
-        "The projects of an organization, each with a token of its own.",
-    ),
-    (
-        "Members",
-        "Who belongs to an organization, and how much they may do there.",
-    ),
-    ("Invites", "How an organization asks somebody to join, and how they do."),
+    ("Organizations", "Top-level accounts that own all other resources."),
+    ("Teams", "The projects of an organization, each with its own API token."),
+    ("Members", "The members of an organization and their roles."),
+    ("Invites", "Invitations to join an organization, and accepting them."),
     (
         "Domains",
-        "Proven in DNS; how people with addresses there sign in and join.",
+        "Email domains verified by DNS, with single sign-on and automatic provisioning.",
     ),
     (
         "Batch exports",
-        "Events and persons, delivered to warehouses and object stores every interval, each exactly once.",
+        "Scheduled exports of events and persons to warehouses and object storage, delivered exactly once.",
     ),
     (
         "Pipeline apps",
-        "Code that is handed events, runs in browsers, or brings events in: destinations, frontend apps, import apps.",
+        "Apps that process events, run in browsers or import events: destinations, frontend apps and import apps.",
     ),
-    ("Activity", "What was done, by whom, and what it changed."),
-    (
-        "Instance",
-        "What concerns all organizations of this server, for its operators.",
-    ),
-    (
-        "Personal API keys",
-        "Credentials for programs, managed by the people they belong to.",
-    ),
+    ("Activity", "The audit log: who did what, and what changed."),
+    ("Instance", "Instance-wide administration, for operators."),
+    ("Personal API keys", "API keys, managed by the users they belong to."),
     (
         "Sign-in",
-        "Passwords, codes, reset links and recovery codes: how people get in.",
+        "Authentication with passwords, two-factor codes, reset links and recovery codes.",
     ),
-    ("Account", "Oneself: names, password, second factor, sessions."),
+    (
+        "Account",
+        "Your own account: name, password, two-factor authentication and sessions.",
+    ),
 ];
 
 fn security_schemes() -> Value {
@@ -133,46 +124,46 @@ fn security_schemes() -> Value {
             "type": "apiKey",
             "in": "cookie",
             "name": identity::cookies::SESSION,
-            "description": "The session of a person who has signed in.",
+            "description": "The session cookie of a signed-in user.",
         },
     })
 }
 
 /// Every refusal there is, by status.
 const PROBLEMS: [(u16, &str, &str); 13] = [
-    (400, "BadRequest", "The input is not valid; `attr` names the field."),
-    (401, "Unauthorized", "There is no credential, or it is not valid."),
+    (400, "BadRequest", "Invalid input. `attr` names the field."),
+    (401, "Unauthorized", "Missing or invalid credentials."),
     (
         403,
         "Forbidden",
-        "The credential lacks the scope, or the member the level.",
+        "Permission denied: the API key lacks the scope, or the member's role is too low.",
     ),
-    (404, "NotFound", "There is no such thing, or not for you."),
-    (408, "TooSlow", "The body arrives too slowly."),
+    (404, "NotFound", "Not found, or you do not have access."),
+    (408, "TooSlow", "The request body is arriving too slowly."),
     (
         409,
         "Conflict",
-        "Something else is in the way, such as the same request still running.",
+        "Conflict with the current state, such as an identical request that is still running.",
     ),
-    (412, "PreconditionFailed", "The resource has changed since you read it."),
+    (
+        412,
+        "PreconditionFailed",
+        "The resource has changed since you last read it.",
+    ),
     (
         413,
         "TooLarge",
-        "The body has more than 1 MiB, or more than 64 KiB without a credential.",
+        "The request body is larger than 1 MiB, or 64 KiB without credentials.",
     ),
-    (415, "UnsupportedMediaType", "The body is not JSON."),
+    (415, "UnsupportedMediaType", "The request body is not JSON."),
     (
         422,
         "IdempotencyKeyReused",
         "The Idempotency-Key was used for another request.",
     ),
-    (429, "Throttled", "Too many requests; see the header Retry-After."),
-    (500, "ServerError", "Something went wrong on our side."),
-    (
-        503,
-        "Unavailable",
-        "The request took too long and was given up, or too much is being sent at once.",
-    ),
+    (429, "Throttled", "Too many requests. See the Retry-After header."),
+    (500, "ServerError", "Internal server error."),
+    (503, "Unavailable", "The request timed out, or the server is busy."),
 ];
 
 fn problem_responses() -> Value {
@@ -200,12 +191,12 @@ fn problem_responses() -> Value {
 fn headers() -> Value {
     let text = |description: &str| json!({ "description": description, "schema": { "type": "string" } });
     json!({
-        "X-Request-Id": text("Names the request in our log and in the activity entry."),
-        "ETag": text("Names this state of the resource, for If-Match and If-None-Match."),
-        "Location": text("Where the new resource is to be found."),
-        "Link": text("The pages beside this one (RFC 8288)."),
+        "X-Request-Id": text("Identifies the request in the server's log and in the activity log."),
+        "ETag": text("The version of the resource, for If-Match and If-None-Match."),
+        "Location": text("The URL of the new resource."),
+        "Link": text("The next and previous pages (RFC 8288)."),
         "WWW-Authenticate": text("`Bearer`."),
-        "Retry-After": { "description": "How many seconds to wait.", "schema": { "type": "integer" } },
+        "Retry-After": { "description": "Seconds to wait before the next request.", "schema": { "type": "integer" } },
     })
 }
 
@@ -232,10 +223,10 @@ fn complete_operation(path: &str, method: &str, operation: &mut Value) {
 
     operation["security"] = security(operation, &credential);
     if let Some(right) = operation[RIGHT].as_str() {
-        operation["description"] = json!(format!("Needs the right `{right}` of this instance."));
+        operation["description"] = json!(format!("Requires the instance permission `{right}`."));
     }
     if let Some(scope) = operation[SCOPE].as_str() {
-        operation["description"] = json!(format!("Needs the scope `{scope}`."));
+        operation["description"] = json!(format!("Requires the scope `{scope}`."));
     }
     add_parameters(path, method, operation, honours_if_match);
 
@@ -259,7 +250,7 @@ fn complete_operation(path: &str, method: &str, operation: &mut Value) {
         }
     }
     if can_be_unmodified(method, operation) {
-        operation["responses"]["304"] = json!({ "description": "Not modified since you read it; there is no body." });
+        operation["responses"]["304"] = json!({ "description": "Not modified. There is no body." });
     }
     describe_success(operation, is_list);
 }
@@ -288,20 +279,20 @@ fn add_parameters(path: &str, method: &str, operation: &mut Value, honours_if_ma
         parameters.push(json!({ "name": name, "in": place, "description": description, "schema": schema }));
     };
     if method != "get" {
-        let text = "Do everything, answer as usual, then undo it.";
+        let text = "Run the request, return its response, then roll it back.";
         add("dry_run", "query", text, json!({ "type": "boolean", "default": false }));
     }
     if matches!(method, "post" | "patch") && !is_public {
-        let text = "Repeat the request safely: the same key gives the same answer for 24 hours.";
+        let text = "Retry the request safely: the same key returns the same response for 24 hours.";
         let schema = json!({ "type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$" });
         add("Idempotency-Key", "header", text, schema);
     }
     if can_be_unmodified(method, operation) {
-        let text = "Answer 304 without a body if the resource still has this ETag.";
+        let text = "Return 304 without a body if the resource still has this ETag.";
         add("If-None-Match", "header", text, json!({ "type": "string" }));
     }
     if honours_if_match {
-        let text = "Only if the resource still has this ETag.";
+        let text = "Apply the change only if the resource still has this ETag.";
         add("If-Match", "header", text, json!({ "type": "string" }));
     }
     operation["parameters"] = parameters.into();
@@ -321,10 +312,10 @@ fn path_parameters(path: &str, described: &Value) -> Vec<Value> {
         .filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
     let parameter = |name: &str| {
         let (schema, text) = match described.get(name) {
-            Some(schema) => (schema.clone(), "Which one."),
+            Some(schema) => (schema.clone(), "The resource's ID."),
             None => (
                 path::organization_schema().to_value(),
-                "The organization's id, or `@current`.",
+                "The organization's ID, or `@current`.",
             ),
         };
         json!({ "name": name, "in": "path", "required": true, "description": text, "schema": schema })

@@ -9,13 +9,13 @@ use service::organizations::{FEATURES, Feature, NewOrganization, OrganizationPat
 use uuid::Uuid;
 
 use crate::Api;
-use crate::access::{Allowed, Principal};
-use crate::body::Body;
-use crate::conditional::IfMatch;
-use crate::error::Problem;
+use crate::http::access::{Allowed, Principal};
+use crate::http::body::Body;
+use crate::http::conditional::IfMatch;
+use crate::http::error::Problem;
+use crate::http::page::{Listed, Paging};
+use crate::http::reply::{Created, NoContent, Reply, View};
 use crate::openapi::operation;
-use crate::page::{Listed, Paging};
-use crate::reply::{Created, NoContent, Reply, View};
 use crate::teams::TeamView;
 use crate::user::Stamp;
 
@@ -31,25 +31,29 @@ pub(crate) fn routes() -> ApiRouter<Api> {
             )
             .post_with(
                 create,
-                operation("organizations_create", TAG, "Create an organization that you own"),
+                operation(
+                    "organizations_create",
+                    TAG,
+                    "Create an organization with you as its owner",
+                ),
             ),
         )
         .api_route(
             "/api/organizations/{id}/",
             get_with(
                 retrieve,
-                operation("organizations_retrieve", TAG, "Read an organization"),
+                operation("organizations_retrieve", TAG, "Retrieve an organization"),
             )
             .patch_with(
                 update,
-                operation("organizations_partial_update", TAG, "Change an organization"),
+                operation("organizations_partial_update", TAG, "Update an organization"),
             )
             .delete_with(
                 destroy,
                 operation(
                     "organizations_destroy",
                     TAG,
-                    "Delete an organization and everything below it",
+                    "Delete an organization and everything in it",
                 ),
             ),
         )
@@ -103,7 +107,7 @@ async fn destroy(
     Ok(NoContent)
 }
 
-/// An organization as you see it.
+/// An organization.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Organization")]
 #[schemars(extend("examples" = [{
@@ -117,22 +121,22 @@ async fn destroy(
 pub(crate) struct OrganizationView {
     id: Uuid,
     name: String,
-    /// Made once from the name; stays when the name changes.
+    /// Created from the name; does not change when the name changes.
     slug: String,
     created_at: Stamp,
     updated_at: Stamp,
-    /// Your level: 1 member, 8 administrator, 15 owner.
+    /// Your role: 1 member, 8 administrator, 15 owner.
     membership_level: i16,
-    /// What may be done with pipeline apps: 0 nothing, 3 configure, 6 install, 9 everything.
+    /// Access to pipeline apps: 0 none, 3 configure, 6 install, 9 root.
     plugins_access_level: i16,
     teams: Vec<TeamView>,
     available_product_features: &'static [Feature],
     is_member_join_email_enabled: bool,
-    /// A JSON object as text.
+    /// A JSON object as a string.
     metadata: String,
     customer_id: Option<String>,
     enforce_2fa: bool,
-    /// A decimal number as text.
+    /// A decimal number as a string.
     member_count: String,
 }
 

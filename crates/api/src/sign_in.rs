@@ -14,12 +14,13 @@ use service::sign_in::{Confirmation, SignIn};
 use service::users::User;
 
 use crate::Api;
-use crate::access::{self, CREDENTIAL, Person, note};
-use crate::body::Body;
-use crate::error::Problem;
+use crate::http::access::{self, CREDENTIAL, Person};
+use crate::http::body::Body;
+use crate::http::error::Problem;
+use crate::http::operation::note;
+use crate::http::path::{Id, Token};
+use crate::http::reply::{NoContent, Reply, View};
 use crate::openapi::operation;
-use crate::path::{Id, Token};
-use crate::reply::{NoContent, Reply, View};
 use crate::user::UserView;
 
 const TAG: &str = "Sign-in";
@@ -34,14 +35,18 @@ pub(crate) fn routes() -> ApiRouter<Api> {
             "/api/login/token/",
             post_with(
                 second_factor,
-                operation("login_token", TAG, "Give the code that a sign-in still lacks"),
+                operation("login_token", TAG, "Complete a sign-in with a two-factor code"),
             ),
         )
         .api_route(
             "/api/login/precheck/",
             post_with(
                 precheck,
-                operation("login_precheck", TAG, "How an address signs in, by its domain alone"),
+                operation(
+                    "login_precheck",
+                    TAG,
+                    "Look up how an email address signs in, by its domain only",
+                ),
             ),
         )
         .api_route(
@@ -55,23 +60,23 @@ pub(crate) fn routes() -> ApiRouter<Api> {
             "/api/login/confirm/",
             post_with(
                 confirm,
-                operation("login_confirm", TAG, "Confirm that it is you, before sensitive changes"),
+                operation("login_confirm", TAG, "Reauthenticate before sensitive changes"),
             ),
         )
         .api_route(
             "/api/logout/",
-            post_with(sign_out, operation("logout", TAG, "End your session")),
+            post_with(sign_out, operation("logout", TAG, "Sign out")),
         )
         .api_route(
             "/api/reset/",
-            post_with(
-                ask_for_reset,
-                operation("reset", TAG, "Ask for a link to set a new password"),
-            ),
+            post_with(ask_for_reset, operation("reset", TAG, "Request a password reset email")),
         )
         .api_route(
             "/api/reset/{token}/",
-            post_with(reset, operation("reset_password", TAG, "Set a new password by a link")),
+            post_with(
+                reset,
+                operation("reset_password", TAG, "Reset a password with a reset link"),
+            ),
         )
 }
 
@@ -87,7 +92,7 @@ struct Credentials {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(extend("examples" = [{ "token": "123456" }]))]
 pub(crate) struct Code {
-    /// Six digits of an authenticator, or a backup code.
+    /// A six-digit code from an authenticator app, or a backup code.
     #[schemars(length(min = 6, max = 40))]
     pub(crate) token: String,
 }
@@ -142,7 +147,7 @@ impl OperationInput for Anyone {
     }
 }
 
-/// Who has signed in. The session itself is in the cookie.
+/// The signed-in user. The session is in the cookie.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "SignedIn")]
 #[schemars(extend("examples" = [{ "success": true, "user": {
@@ -158,11 +163,11 @@ impl View for SignedInView<'_> {
     type Doc = SignedInView<'static>;
 }
 
-/// How an address signs in.
+/// How an email address signs in.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Precheck")]
 struct PrecheckView {
-    /// The only way in, if there is one that is enforced; else null.
+    /// The enforced sign-in method; null if none is enforced.
     sso_enforcement: Option<&'static str>,
     saml_available: bool,
     oidc_available: bool,
@@ -284,7 +289,7 @@ pub(crate) fn session_cookie(session: &str) -> String {
 
 pub(crate) struct WithCookies<R>(pub(crate) R, pub(crate) Vec<String>);
 
-/// A dry run leaves the browser as it is: see [`crate::edge`].
+/// A dry run leaves the browser as it is: see [`crate::http::middleware`].
 impl<R: IntoResponse> IntoResponse for WithCookies<R> {
     fn into_response(self) -> Response {
         let mut response = self.0.into_response();

@@ -9,11 +9,11 @@ use service::{Level, Service};
 use uuid::Uuid;
 
 use crate::Api;
-use crate::body::Body;
-use crate::error::Problem;
+use crate::http::body::Body;
+use crate::http::error::Problem;
+use crate::http::path::{Id, Token};
+use crate::http::reply::{Created, Reply, View};
 use crate::openapi::operation;
-use crate::path::{Id, Token};
-use crate::reply::{Created, Reply, View};
 use crate::sign_in::{Anyone, WithCookies, session_cookie};
 use crate::user::UserView;
 
@@ -24,7 +24,7 @@ pub(crate) fn routes() -> ApiRouter<Api> {
         "/api/signup/{token}/",
         get_with(
             retrieve,
-            operation("signup_retrieve", TAG, "Read what an invite's link says"),
+            operation("signup_retrieve", TAG, "Retrieve an invite by its link"),
         )
         .post_with(accept, operation("signup_create", TAG, "Accept an invite")),
     )
@@ -73,7 +73,7 @@ async fn person(service: &Service, anyone: &Anyone) -> Result<Option<SignedIn>, 
     }
 }
 
-/// What an invite says to whoever holds its link.
+/// An invite, as seen by the holder of its link.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Invitation")]
 struct InvitedView {
@@ -101,13 +101,13 @@ impl From<&Invited> for InvitedView {
     }
 }
 
-/// Who has joined.
+/// The user who joined.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Accepted")]
 struct AcceptedView<'a> {
     #[serde(flatten)]
     user: UserView<'a>,
-    /// Where to go next.
+    /// The URL to open next.
     redirect_url: &'static str,
 }
 

@@ -9,14 +9,14 @@ use service::{Service, TeamId};
 use uuid::Uuid;
 
 use crate::Api;
-use crate::access::Allowed;
-use crate::body::Body;
-use crate::conditional::IfMatch;
-use crate::error::Problem;
+use crate::http::access::Allowed;
+use crate::http::body::Body;
+use crate::http::conditional::IfMatch;
+use crate::http::error::Problem;
+use crate::http::page::{Listed, Paging};
+use crate::http::path::Id;
+use crate::http::reply::{Created, NoContent, Reply, View};
 use crate::openapi::operation;
-use crate::page::{Listed, Paging};
-use crate::path::Id;
-use crate::reply::{Created, NoContent, Reply, View};
 use crate::user::Stamp;
 
 const TAG: &str = "Teams";
@@ -33,11 +33,11 @@ pub(crate) fn routes() -> ApiRouter<Api> {
         )
         .api_route(
             "/api/organizations/{organization_id}/teams/{id}/",
-            get_with(retrieve, operation("teams_retrieve", TAG, "Read a team"))
-                .patch_with(update, operation("teams_partial_update", TAG, "Change a team"))
+            get_with(retrieve, operation("teams_retrieve", TAG, "Retrieve a team"))
+                .patch_with(update, operation("teams_partial_update", TAG, "Update a team"))
                 .delete_with(
                     destroy,
-                    operation("teams_destroy", TAG, "Delete a team; the last one stays"),
+                    operation("teams_destroy", TAG, "Delete a team; the last one cannot be deleted"),
                 ),
         )
 }
@@ -106,7 +106,7 @@ pub(crate) struct TeamView {
     uuid: Uuid,
     organization: Uuid,
     name: String,
-    /// What programs send along with events for this team.
+    /// The API token that clients send with events for this team.
     api_token: String,
     timezone: String,
     created_at: Stamp,

@@ -8,7 +8,7 @@ use service::Time;
 use service::users::User;
 use uuid::Uuid;
 
-use crate::reply::View;
+use crate::http::reply::View;
 
 /// A time: RFC 3339, in UTC, with microseconds.
 #[derive(Debug, Clone, Copy)]
@@ -38,7 +38,7 @@ impl JsonSchema for Stamp {
     }
 }
 
-/// A user as others see one.
+/// A user, as seen by others.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[schemars(rename = "User")]
 pub(crate) struct UserView<'a> {

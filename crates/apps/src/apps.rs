@@ -14,7 +14,7 @@ use service::pipeline::{
 use service::{AppId, Error, FairSemaphore, Page, Result, Rotation, Service, Slow, Window, WorkerId};
 
 use crate::cache::Caches;
-use crate::catalogue::{Catalogue, Entry, Kind};
+use crate::catalog::{Catalog, Entry, Kind};
 use crate::comparison::{FileChange, different_files};
 use crate::instances::InstancePool;
 use crate::reading::{BUSY_FOR, fetched, package, unread};
@@ -35,7 +35,7 @@ pub(crate) struct Core {
     pub(crate) events: Events,
     pub(crate) sandbox: Sandbox,
     sources: Sources,
-    catalogue: Catalogue,
+    catalog: Catalog,
     /// What apps reach the outside with.
     pub(crate) http: Http,
     /// How many apps this process runs at once.
@@ -60,7 +60,7 @@ pub(crate) struct Core {
 pub struct AppsDeps {
     pub sandbox: Sandbox,
     pub sources: Sources,
-    pub catalogue: Catalogue,
+    pub catalog: Catalog,
     pub http: Http,
     pub slots: usize,
 }
@@ -108,7 +108,7 @@ impl Apps {
                 events,
                 sandbox: deps.sandbox,
                 sources: deps.sources,
-                catalogue: deps.catalogue,
+                catalog: deps.catalog,
                 http: deps.http,
                 slots: deps.slots,
                 worker: WorkerId(id),
@@ -152,13 +152,12 @@ impl Apps {
                 (new.url, token) = (Some(url.to_string()), url.token);
             }
             (None, plugin_type) if plugin_type.is_remote() => {
-                let detail = "this kind of app comes from somewhere: give the address of its repository or package";
+                let detail = "apps of this type need the URL of a repository or package";
                 return Err(Error::invalid("url", "required", detail));
             }
             (Some(url), _) if url.contains("#sha256=") => {
                 // It would look like code that was verified.
-                let detail =
-                    "code that is not fetched from this URL cannot be pinned there: leave out what is behind the #";
+                let detail = "only downloaded code can be pinned to a checksum: remove the #sha256= fragment";
                 return Err(Error::invalid("url", "invalid_input", detail));
             }
             _ => {}
@@ -305,14 +304,14 @@ impl Apps {
     }
 
     /// What can be installed into a collection.
-    pub async fn catalogue(
+    pub async fn catalog(
         &self,
         caller: &Caller<ReadApps>,
         collection: Collection,
         window: Window,
     ) -> Result<Page<Entry>> {
         self.core.service.may_read_apps(caller).await?;
-        let entries = self.core.catalogue.entries().await;
+        let entries = self.core.catalog.entries().await;
         let fitting = entries.iter().filter(|entry| belongs(entry.r#type, collection));
         Ok(Page::cut(fitting.cloned().collect(), window))
     }
@@ -381,7 +380,7 @@ impl Apps {
 /// Files may be long: nobody waits for this thread while they are written, or their checksum is made.
 async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
     let broken = |_| Error::Unavailable {
-        detail: "the server is about to stop".to_owned(),
+        detail: "the server is shutting down".to_owned(),
         wait: BUSY_FOR,
     };
     tokio::task::spawn_blocking(work).await.map_err(broken)
@@ -413,7 +412,13 @@ fn url_of(app: &App) -> Result<Option<AppUrl>> {
 }
 
 fn checksum(wanted: &Wanted) -> Result<Option<Checksum>> {
-    let wrong = || Error::invalid("sha256", "invalid_input", "a checksum has 64 hexadecimal digits");
+    let wrong = || {
+        Error::invalid(
+            "sha256",
+            "invalid_input",
+            "a SHA-256 checksum has 64 hexadecimal digits",
+        )
+    };
     let parse = |text: &String| Checksum::parse(text).ok_or_else(wrong);
     wanted.sha256.as_ref().map(parse).transpose()
 }
@@ -426,8 +431,8 @@ fn expect(field: &'static str, pinned: Option<&Checksum>, files: &Files) -> Resu
         return Ok(());
     }
     let detail = format!(
-        "the files there have the checksum {found}, not {pinned}, so nothing was changed: review them, and pin their \
-         checksum if they are good"
+        "checksum mismatch: the files have {found}, not {pinned}, so nothing was changed. Review them, then pin the new \
+         checksum"
     );
     Err(Error::invalid(field, "checksum_mismatch", detail))
 }
@@ -435,8 +440,7 @@ fn expect(field: &'static str, pinned: Option<&Checksum>, files: &Files) -> Resu
 /// The code of an app that is pinned is its publisher's, not edited here.
 fn not_pinned(app: &App) -> Result<()> {
     if app.is_pinned() {
-        let detail =
-            "this app is pinned to a checksum, so its files cannot be edited; copy them into an app of your own";
+        let detail = "this app is pinned to a checksum, so its files cannot be edited; copy them into a new app";
         return Err(Error::refused("pinned", detail));
     }
     Ok(())
@@ -451,7 +455,7 @@ fn check_names(files: &Files) -> Result<()> {
         let is_plain = |part: &str| !part.is_empty() && part != "." && part != "..";
         if name.chars().count() > LONGEST_NAME || !name.split('/').all(is_plain) || name.contains(['\\', '\0']) {
             return wrong(format!(
-                "{name:?} is no name for a file of an app: use names such as index.ts or lib/send.ts"
+                "{name:?} is not a valid file name: use names such as index.ts or lib/send.ts"
             ));
         }
     }

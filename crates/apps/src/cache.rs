@@ -90,7 +90,7 @@ impl Caches {
     pub(crate) fn call(&self, whose: Whose, call: &HostCall, now: Instant) -> Option<Answer> {
         let key = key_of(call)?;
         if key.chars().count() > LONGEST_KEY {
-            return Some(Err(format!("a key in the cache has at most {LONGEST_KEY} characters")));
+            return Some(Err(format!("cache keys have at most {LONGEST_KEY} characters")));
         }
         let mut all = self.all();
         all.begin(whose, now);
@@ -235,13 +235,13 @@ impl All {
         let of_config = self.owned.get(&whose.config).map_or(0, |owned| owned.bytes);
         if after > before && grown(of_config) > OF_CONFIG {
             return Err(format!(
-                "the cache of this app is full: it holds {OF_CONFIG} bytes, keys and what they take in memory included"
+                "the cache of this app is full: the limit is {OF_CONFIG} bytes, including keys and overhead"
             ));
         }
         let of_organization = self.organizations.get(&whose.organization).copied().unwrap_or_default();
         if after > before && grown(of_organization) > OF_ORGANIZATION {
             return Err(format!(
-                "the caches of this organization's apps are full: together they hold {OF_ORGANIZATION} bytes"
+                "the caches of this organization's apps are full: the limit is {OF_ORGANIZATION} bytes in total"
             ));
         }
         while after > before && grown(self.bytes) > OF_ALL {
@@ -306,7 +306,7 @@ impl All {
 
     fn set(&mut self, whose: Whose, key: &str, value: &Json, until: Option<Instant>) -> Answer {
         if value.text().len() > LARGEST_VALUE {
-            return Err(format!("a value in the cache has at most {LARGEST_VALUE} bytes"));
+            return Err(format!("cache values have at most {LARGEST_VALUE} bytes"));
         }
         self.put(whose, key, Held::One(value.clone()), until)?;
         Ok(Json::null())
@@ -336,7 +336,7 @@ impl All {
             Some(Held::One(value)) => whole_number(value),
             Some(Held::List(_)) => None,
         };
-        let next = number.ok_or("only whole numbers can be counted up")?.saturating_add(1);
+        let next = number.ok_or("only whole numbers can be incremented")?.saturating_add(1);
         self.put(whose, key, Held::One(written(&next)), until)?;
         Ok(written(&next))
     }
@@ -353,7 +353,7 @@ impl All {
         let new_length = length.unwrap_or_default() + values.len();
         if new_length > MOST_ITEMS || values.iter().any(|value| value.len() > LARGEST_VALUE) {
             return Err(format!(
-                "a list in the cache has at most {MOST_ITEMS} items of {LARGEST_VALUE} bytes"
+                "lists in the cache have at most {MOST_ITEMS} items of {LARGEST_VALUE} bytes"
             ));
         }
         if length.is_none() {

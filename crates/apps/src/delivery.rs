@@ -316,7 +316,7 @@ impl<'a> Batch<'a> {
     }
 
     async fn note_no_start(&mut self, failure: &Failure, outlet: Option<&Outlet>) {
-        let error = format!("The app could not be started: {failure}");
+        let error = format!("Failed to start the app: {failure}");
         if let Some(outlet) = outlet {
             outlet.say(AppLogLevel::Error, error.clone());
             self.permit.timed(outlet.flush()).await;
@@ -359,7 +359,7 @@ impl<'a> Batch<'a> {
             return Ok(());
         }
         let is_passing = status.is_server_error() || [408, 425, 429].contains(&status.as_u16());
-        Err(wrong(format!("the receiver answered with status {status}"), is_passing))
+        Err(wrong(format!("the webhook returned status {status}"), is_passing))
     }
 
     /// Writes down how it went with an event. True: it is to be tried again, and nothing after it before that.

@@ -150,7 +150,7 @@ impl Outlet {
             waiting.push(AppLog {
                 source: AppLogSource::System,
                 level: AppLogLevel::Warn,
-                message: format!("{dropped} more lines were left out: the app says too much at once."),
+                message: format!("{dropped} more lines were dropped: the app logs too much."),
                 created_at: self.core.service.clock().now(),
             });
         }
@@ -177,14 +177,14 @@ impl Outlet {
         properties: &Json,
     ) -> Result<Json, String> {
         if event.is_empty() || event.chars().count() > LONGEST_EVENT {
-            return Err(format!("an event has a name of at most {LONGEST_EVENT} characters"));
+            return Err(format!("an event name must have 1 to {LONGEST_EVENT} characters"));
         }
         let now = self.core.service.clock().now();
         let said = timestamp.map_or(Some(now), |text| text.parse::<Time>().ok());
-        let timestamp = said.ok_or("the timestamp of an event is written like 2026-11-15T09:30:00Z")?;
+        let timestamp = said.ok_or("the timestamp must be in the format 2026-11-15T09:30:00Z")?;
         let memory = self.memory_for(memory_of(properties)?).await;
         let read = serde_json::from_str(properties.text());
-        let mut properties: Map<String, Value> = read.map_err(|_| "the properties of an event are an object")?;
+        let mut properties: Map<String, Value> = read.map_err(|_| "event properties must be an object")?;
         properties.entry("$lib").or_insert_with(|| "hedgerow-apps".into());
         let incoming = Incoming {
             uuid: None,
@@ -202,7 +202,7 @@ impl Outlet {
                 error = &error as &dyn std::error::Error,
                 "an app's event could not be stored"
             );
-            "the event could not be stored at the moment".to_owned()
+            "the event could not be stored: try again later".to_owned()
         })?;
         Ok(Json::null())
     }
@@ -231,7 +231,7 @@ impl Outlet {
             .ok()
             .and_then(chrono::TimeDelta::try_milliseconds);
         let at = delay.and_then(|delay| self.core.service.clock().now().checked_add_signed(delay));
-        let at = at.ok_or("a job cannot wait that long")?;
+        let at = at.ok_or("the delay of the job is too long")?;
         let queued = self
             .core
             .service
@@ -338,8 +338,7 @@ fn number(value: f64) -> Json {
 /// What properties take once they are values, in bytes; an error if that is more than they may.
 fn memory_of(properties: &Json) -> Result<usize, String> {
     let text = properties.text();
-    let heavy =
-        || format!("the properties of an event have at most {LARGEST_PROPERTIES} bytes, and not too many parts");
+    let heavy = || format!("event properties are too large or too complex: the limit is {LARGEST_PROPERTIES} bytes");
     if text.len() > LARGEST_PROPERTIES {
         return Err(heavy());
     }
@@ -361,16 +360,13 @@ fn cut(mut text: String, most: usize) -> String {
 }
 
 pub(crate) fn outgoing(request: FetchRequest) -> Result<Request<Vec<u8>>, String> {
-    let method: Method = request
-        .method
-        .parse()
-        .map_err(|_| "this is no method of HTTP".to_owned())?;
+    let method: Method = request.method.parse().map_err(|_| "invalid HTTP method".to_owned())?;
     let mut made = Request::builder().method(method).uri(request.url.as_str());
     for (name, value) in &request.headers {
         made = made.header(name.as_str(), value.as_str());
     }
     made.body(request.body.unwrap_or_default())
-        .map_err(|_| "the address or a header of this request is malformed".to_owned())
+        .map_err(|_| "invalid URL or header".to_owned())
 }
 
 /// What an app may know of a failure of ours.
@@ -379,7 +375,7 @@ fn sentence(error: &service::Error) -> String {
         service::Error::Invalid(_) => error.to_string(),
         error => {
             tracing::error!(error = error as &dyn std::error::Error, "an app could not be served");
-            "this did not work at the moment: try again later".to_owned()
+            "temporary error: try again later".to_owned()
         }
     }
 }

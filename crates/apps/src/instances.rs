@@ -33,7 +33,7 @@ pub(crate) struct PooledInstance {
     used_at: Instant,
 }
 
-/// When one of these changes, the app is started anew.
+/// When one of these changes, the app is started again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct MadeOf {
     version: i64,
@@ -134,9 +134,10 @@ async fn close_one(bench: PooledInstance) {
 /// The code, as it is passed on to the process that runs it.
 async fn load(core: &Core, runnable: &Runnable) -> Result<Json, Failure> {
     match core.service.app_code(runnable).await {
-        Ok(Some(text)) => Json::from_text(text)
-            .ok_or_else(|| Failure::Crashed("its code is kept in a form that is not known".to_owned())),
-        Ok(None) => Err(Failure::Crashed("its code is no longer kept".to_owned())),
+        Ok(Some(text)) => {
+            Json::from_text(text).ok_or_else(|| Failure::Crashed("its stored code has an unknown format".to_owned()))
+        }
+        Ok(None) => Err(Failure::Crashed("its code is no longer stored".to_owned())),
         Err(error) => {
             log(&error);
             Err(Failure::Busy)

@@ -2,7 +2,7 @@
 
 mod apps;
 mod cache;
-pub mod catalogue;
+pub mod catalog;
 mod comparison;
 mod confinement;
 mod delivery;
@@ -16,7 +16,7 @@ pub mod source;
 mod worker;
 
 pub use apps::{Apps, AppsDeps, SourceChange, Upgrade, Wanted};
-pub use catalogue::{Catalogue, Entry as CatalogueEntry};
+pub use catalog::{Catalog, Entry as CatalogEntry};
 pub use comparison::{FileChange, different_files, unified};
 pub use source::{AppUrl, Files, Limits, Sources};
 
@@ -24,6 +24,6 @@ fn store_failed(cause: &events::Error) -> service::Error {
     tracing::error!(error = cause as &dyn std::error::Error, "the store of events failed");
     service::Error::Conflict {
         code: "events_unavailable",
-        detail: "the events cannot be read at the moment".to_owned(),
+        detail: "events cannot be read at the moment: try again later".to_owned(),
     }
 }

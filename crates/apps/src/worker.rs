@@ -75,7 +75,7 @@ impl Pauses {
         self.0.insert(id, Pause { until, length });
     }
 
-    /// Lets go of configurations that were switched off or deleted: what is due is looked at soon after its pause.
+    /// Lets go of configurations that were disabled or deleted: what is due is looked at soon after its pause.
     fn tidy(&mut self, now: Instant) {
         self.0.retain(|_, pause| now < pause.until + FORGOTTEN);
     }
@@ -463,7 +463,7 @@ async fn set_up_and_call(bench: &mut PooledInstance, task: &AppTask) -> Result<(
 pub(crate) fn preempted() -> Failure {
     Failure::Thrown {
         name: "Preempted".to_owned(),
-        message: "the app took longer than a second while others waited, and was stopped; it is tried again later"
+        message: "the app took longer than a second while others were waiting and was stopped; it will be retried"
             .to_owned(),
         stack: String::new(),
         is_retry: true,

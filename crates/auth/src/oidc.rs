@@ -123,7 +123,7 @@ pub async fn finish<H: Fetch>(
     check_authorized_party(client, claims)?;
     check_access_token(id_token, &verifier, claims, tokens.access_token())?;
     if claims.subject().is_empty() {
-        return Err(Refusal::new("no_subject", "the ID token names no subject".to_owned()));
+        return Err(Refusal::new("no_subject", "the ID token has no subject".to_owned()));
     }
     match claims.email() {
         Some(email) if !email.is_empty() => Ok(identity(claims, email)),
@@ -240,7 +240,7 @@ type Claims = IdTokenClaims<EmptyAdditionalClaims, CoreGenderClaim>;
 fn check_authorized_party(client: &Client, claims: &Claims) -> Result<(), Refusal> {
     match claims.authorized_party() {
         Some(party) if party.as_str() != client.client_id => {
-            let detail = format!("the ID token was made for {:?}, not for this client", party.as_str());
+            let detail = format!("the ID token was issued for {:?}, not for this client", party.as_str());
             Err(Refusal::new("wrong_authorized_party", detail))
         }
         _ => Ok(()),
@@ -260,7 +260,7 @@ fn check_access_token(
     let wrong = || {
         Refusal::new(
             "wrong_access_token",
-            "the access token is not the ID token's (at_hash)".to_owned(),
+            "the access token does not match the ID token (at_hash)".to_owned(),
         )
     };
     let algorithm = id_token.signing_alg().map_err(|_| wrong())?;

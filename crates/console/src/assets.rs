@@ -19,11 +19,6 @@ static SCRIPT: LazyLock<Asset> = LazyLock::new(|| {
     let contents = include_str!("../static/hedgerow.js");
     Asset::new("hedgerow", "js", "text/javascript; charset=utf-8", contents)
 });
-/// Keeps parts of a page up to date: <https://htmx.org>, as published, under its Zero-Clause BSD licence.
-static HTMX: LazyLock<Asset> = LazyLock::new(|| {
-    let contents = include_str!("../static/htmx-4.0.0.min.js");
-    Asset::new("htmx", "js", "text/javascript; charset=utf-8", contents)
-});
 static ICON: LazyLock<Asset> = LazyLock::new(|| {
     let contents = include_str!("../static/hedgerow.svg");
     Asset::new("hedgerow", "svg", "image/svg+xml", contents)
@@ -70,17 +65,13 @@ pub(crate) fn script() -> &'static str {
     &SCRIPT.path
 }
 
-pub(crate) fn htmx() -> &'static str {
-    &HTMX.path
-}
-
 pub(crate) fn icon() -> &'static str {
     &ICON.path
 }
 
 async fn serve(Path(file): Path<String>) -> Response {
     let asked = format!("/assets/{file}");
-    let assets: [&Asset; 4] = [&STYLE, &SCRIPT, &HTMX, &ICON];
+    let assets: [&Asset; 3] = [&STYLE, &SCRIPT, &ICON];
     let found = assets.into_iter().find(|asset| asset.path == asked);
     found.map_or_else(|| Failure::NoSuchPage.into_response(), Asset::answer)
 }

@@ -81,9 +81,9 @@ impl Select {
 
 fn what_a_level_may(level: Level) -> &'static str {
     match level {
-        Level::Member => "Member: runs exports and apps, invites members",
-        Level::Admin => "Administrator: also settings, members, teams, domains",
-        Level::Owner => "Owner: everything, also deleting the organization",
+        Level::Member => "Member: can manage exports and apps",
+        Level::Admin => "Admin: can also manage members, teams, domains and settings",
+        Level::Owner => "Owner: full access, including deleting the organization",
     }
 }
 

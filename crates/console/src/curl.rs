@@ -1,4 +1,4 @@
-//! "As curl": the API calls that do the same as a page, so that the console teaches the API.
+//! "API request": the API calls that do the same as a page, so that the console teaches the API.
 
 use askama::Template;
 use askama::filters::HtmlSafe;

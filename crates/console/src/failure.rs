@@ -102,21 +102,21 @@ impl Failure {
     }
 
     fn words(&self) -> (StatusCode, &'static str, String) {
-        let refused = "Your sign-in was not accepted. An administrator can see the reason under the domain's recent \
+        let refused = "Your sign-in was not accepted. An admin can see the reason under the domain's recent \
                        sign-ins.";
         match self {
             Self::NoSuchPage => missing(),
-            Self::NoSuchMethod => (StatusCode::METHOD_NOT_ALLOWED, "That does not work here", again()),
-            Self::Unreadable => (StatusCode::BAD_REQUEST, "We could not read that form", again()),
-            Self::TooSlow => (StatusCode::REQUEST_TIMEOUT, "That took too long", again()),
-            Self::NotVouchedFor => (StatusCode::FORBIDDEN, "You could not be signed in", refused.to_owned()),
+            Self::NoSuchMethod => (StatusCode::METHOD_NOT_ALLOWED, "Method not allowed", again()),
+            Self::Unreadable => (StatusCode::BAD_REQUEST, "Invalid form", again()),
+            Self::TooSlow => (StatusCode::REQUEST_TIMEOUT, "Request timed out", again()),
+            Self::NotVouchedFor => (StatusCode::FORBIDDEN, "Sign-in failed", refused.to_owned()),
             Self::Template(_) => ours(),
             Self::Service(error) => match &**error {
                 Error::NotFound(_) => missing(),
-                Error::Forbidden(why) => (StatusCode::FORBIDDEN, "You may not do this", show::sentence(why)),
+                Error::Forbidden(why) => (StatusCode::FORBIDDEN, "Permission denied", show::sentence(why)),
                 Error::Invalid(_) => (
                     StatusCode::BAD_REQUEST,
-                    "That did not work",
+                    "Request failed",
                     show::sentence(&first_detail(error)),
                 ),
                 Error::Throttled(wait) => (StatusCode::TOO_MANY_REQUESTS, "Too many attempts", patience(*wait)),
@@ -127,11 +127,11 @@ impl Failure {
                     (StatusCode::SERVICE_UNAVAILABLE, "Server busy", limited(detail, *wait))
                 }
                 Error::Outage(_) => {
-                    let text = "Something this page needs does not answer at the moment. Try again in a few seconds.";
+                    let text = "A service this page depends on is not responding. Try again in a few seconds.";
                     (StatusCode::SERVICE_UNAVAILABLE, "Server busy", text.to_owned())
                 }
                 Error::Conflict { .. } | Error::Stale(_) => {
-                    (StatusCode::CONFLICT, "Something changed meanwhile", again())
+                    (StatusCode::CONFLICT, "Something changed in the meantime", reload())
                 }
                 _ => ours(),
             },
@@ -165,25 +165,33 @@ fn first_detail(error: &Error) -> String {
 }
 
 fn missing() -> (StatusCode, &'static str, String) {
-    let text = "The address may be mistyped, or what was here is gone.";
-    (StatusCode::NOT_FOUND, "There is nothing here", text.to_owned())
+    let text = "Check the URL. The page may have been moved or deleted.";
+    (StatusCode::NOT_FOUND, "Page not found", text.to_owned())
 }
 
 fn ours() -> (StatusCode, &'static str, String) {
-    let text = "Something went wrong on our side. Nothing was changed. Try again in a moment.";
-    (StatusCode::INTERNAL_SERVER_ERROR, "This did not work", text.to_owned())
+    let text = "This is a problem on our side. Nothing was changed. Try again in a moment.";
+    (
+        StatusCode::INTERNAL_SERVER_ERROR,
+        "Something went wrong",
+        text.to_owned(),
+    )
 }
 
 fn again() -> String {
     "Go back and try again.".to_owned()
 }
 
+fn reload() -> String {
+    "Go back and reload to see the latest version.".to_owned()
+}
+
 fn limited(detail: &str, wait: Duration) -> String {
-    show::sentence(&format!("{detail}: try again in {}", show::duration(wait)))
+    show::sentence(&format!("{detail}. Try again in {}", show::duration(wait)))
 }
 
 fn patience(wait: Duration) -> String {
-    format!("There were too many attempts. Try again in {}.", show::duration(wait))
+    format!("Too many attempts. Try again in {}.", show::duration(wait))
 }
 
 /// What is wrong with a form, to be said beside it. None: nothing.
@@ -229,7 +237,7 @@ impl TryFrom<Error> for Problems {
             Error::Forbidden(why) => Ok(said(StatusCode::FORBIDDEN, why)),
             Error::Conflict { detail, .. } => Ok(said(StatusCode::CONFLICT, detail)),
             Error::Stale(_) => {
-                let detail = "somebody else has changed this meanwhile: open the page anew to see what they did";
+                let detail = "someone else changed this in the meantime. Reload to see the latest version";
                 Ok(said(StatusCode::CONFLICT, detail.to_owned()))
             }
             other => Err(other.into()),

@@ -12,7 +12,7 @@ use crate::failure::Problems;
 pub(crate) struct Field {
     /// As the service calls it, so that what it says of the field is said beside it.
     name: Cow<'static, str>,
-    label: &'static str,
+    label: Cow<'static, str>,
     kind: &'static str,
     autocomplete: &'static str,
     /// What kind of keyboard to show, if not the usual one.
@@ -23,6 +23,8 @@ pub(crate) struct Field {
     remark: Cow<'static, str>,
     problem: Option<String>,
     most: u16,
+    /// What browsers offer while somebody types; other text can be typed, too.
+    suggestions: Vec<&'static str>,
     is_optional: bool,
     is_focused: bool,
     is_fixed: bool,
@@ -32,10 +34,14 @@ pub(crate) struct Field {
 impl HtmlSafe for Field {}
 
 impl Field {
-    pub(crate) fn text(name: impl Into<Cow<'static, str>>, label: &'static str, autocomplete: &'static str) -> Self {
+    pub(crate) fn text(
+        name: impl Into<Cow<'static, str>>,
+        label: impl Into<Cow<'static, str>>,
+        autocomplete: &'static str,
+    ) -> Self {
         Self {
             name: name.into(),
-            label,
+            label: label.into(),
             kind: "text",
             autocomplete,
             most: 128,
@@ -47,7 +53,7 @@ impl Field {
         Self {
             kind: "email",
             most: 254,
-            ..Self::text("email", "E-mail address", "username")
+            ..Self::text("email", "Email", "username")
         }
     }
 
@@ -65,7 +71,8 @@ impl Field {
 
     /// A new password, with what is asked of it.
     pub(crate) fn new_password(label: &'static str) -> Self {
-        Self::password("password", label, "new-password").hint("At least 8 characters. A few random words do well.")
+        Self::password("password", label, "new-password")
+            .hint("At least 8 characters. Use a passphrase or a password manager.")
     }
 
     /// A day, for which browsers have a calendar.
@@ -106,6 +113,11 @@ impl Field {
 
     pub(crate) fn remark(mut self, remark: impl Into<Cow<'static, str>>) -> Self {
         self.remark = remark.into();
+        self
+    }
+
+    pub(crate) fn suggesting(mut self, suggestions: impl IntoIterator<Item = &'static str>) -> Self {
+        self.suggestions = suggestions.into_iter().collect();
         self
     }
 

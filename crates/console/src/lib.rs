@@ -6,6 +6,7 @@ mod assets;
 mod choices;
 mod confirm;
 mod curl;
+mod documentation;
 mod failure;
 mod field;
 mod inside;
@@ -84,6 +85,7 @@ pub fn router(identity: Identity, exports: Exports, apps: Apps) -> Router {
         .merge(sso::routes())
         .merge(inside::large_routes())
         .merge(assets::routes())
+        .merge(documentation::routes())
         .method_not_allowed_fallback(async || Failure::NoSuchMethod)
         .fallback(elsewhere)
         .layer(axum::middleware::from_fn(page::layer))

@@ -79,8 +79,8 @@ async fn show(State(service): State<Service>, visitor: Visitor, asked: PageQuery
 fn notice(done: &str) -> &'static str {
     match done {
         "signed-out" => "You are signed out.",
-        "password-set" => "Your new password is set. Sign in with it.",
-        "too-late" => "That took too long, or too many codes were tried. Sign in again.",
+        "password-set" => "Password reset. Sign in with your new password.",
+        "too-late" => "Your sign-in timed out or had too many incorrect codes. Sign in again.",
         _ => "",
     }
 }

@@ -176,12 +176,14 @@ fn form(service: &Service, account: &Account, wanted: Wanted, problems: &Problem
     let shown_name = if wanted.name.is_empty() { "Acme" } else { &wanted.name };
     let call = Call::post::<CreateOrganization>("Create an organization", API).sending(json!({ "name": shown_name }));
     let curl = AsCurl::new(service, [call]);
-    let name = Field::text("name", "Name", "organization").at_most(64).focused();
+    let name = Field::text("name", "Organization name", "organization")
+        .at_most(64)
+        .focused();
     let shown = NewPage {
         person: account.user.called(),
         alerts: problems.besides(&["name"]),
         name: name
-            .hint("What people call it. You can change it later.")
+            .hint("You can change it later.")
             .holding(wanted.name)
             .judged(problems),
         curl,

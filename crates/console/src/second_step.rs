@@ -62,7 +62,7 @@ async fn take_code(
 }
 
 fn code_page(next: &str, problems: &Problems) -> CodePage {
-    let hint = "The six digits your authenticator app shows now, or one of your backup codes.";
+    let hint = "The 6-digit code from your authenticator app, or a backup code.";
     CodePage {
         alerts: problems.besides(&["token"]),
         code: Field::code("Code").hint(hint).focused().judged(problems),

@@ -109,12 +109,20 @@ pub(crate) fn browser(user_agent: &str) -> String {
     }
 }
 
-/// A level that stands by itself, as on a tag. Within a sentence it is written small, as the service does.
+/// A level by the name of its role.
 pub(crate) const fn level(level: Level) -> &'static str {
     match level {
         Level::Member => "Member",
-        Level::Admin => "Administrator",
+        Level::Admin => "Admin",
         Level::Owner => "Owner",
+    }
+}
+
+/// What stands before that name in a sentence.
+pub(crate) const fn article(level: Level) -> &'static str {
+    match level {
+        Level::Member => "a",
+        Level::Admin | Level::Owner => "an",
     }
 }
 

@@ -14,6 +14,7 @@ use crate::failure::{Failure, Problems};
 use crate::field::Field;
 use crate::login::{SignInMethod, enforced};
 use crate::page::{go_to, opened, page, page_again, with_next};
+use crate::show::{article, level};
 use crate::visitor::{PageQuery, Sent, Visitor};
 
 pub(crate) fn routes() -> Router<Console> {
@@ -23,7 +24,8 @@ pub(crate) fn routes() -> Router<Console> {
 /// What every page about an open invite says.
 struct Invitation {
     organization: String,
-    level: String,
+    article: &'static str,
+    level: &'static str,
     email: String,
 }
 
@@ -185,7 +187,8 @@ fn new_account(form: &Form) -> NewAccount {
 fn invitation(invited: &Invited) -> Invitation {
     Invitation {
         organization: invited.organization_name.clone(),
-        level: invited.invite.level.to_string(),
+        article: article(invited.invite.level),
+        level: level(invited.invite.level),
         email: invited.invite.target_email.clone(),
     }
 }
@@ -201,24 +204,26 @@ fn closed(token: &str, is_signed_in: bool, problems: &Problems) -> Response {
         ("Go to sign-in", "/login/".to_owned())
     };
     let (heading, text, link) = if problems.has("account_exists") {
-        let text = "There is an account with the address this invite was sent to. Sign in to it, and you come back here to join.";
+        let text = "An account with the email this invite was sent to already exists. Sign in, then join.";
         ("Sign in first", text, Some(sign_in))
     } else if problems.has("email_proof_required") {
-        let text = "Open the link in the invitation email instead, or sign in first with an account that has this address. \
-                    Ask for the invite to be sent by email if you have none.";
+        let text = "Open the link in the invitation email instead, or sign in first with an account that has this email. \
+                    If you have neither, ask for the invite to be sent by email.";
         ("Use the link in your email", text, Some(sign_in))
     } else if problems.has("expired") {
-        let text = "Invites are good for a few days. Ask whoever sent it to send it again: the new one works at once.";
+        let text = "Invites expire after a few days. Ask the person who invited you to resend it.";
         ("This invite has expired", text, Some(elsewhere))
     } else if problems.has("invalid_recipient") {
-        let text = "You are signed in with another address than the one this invite was sent to. Sign out, and this page opens again.";
-        ("This invite is for somebody else", text, None)
+        let text =
+            "You're signed in with a different email than the one this invite was sent to. Sign out to open it again.";
+        ("This invite is for a different email", text, None)
     } else if problems.has("user_already_member") {
-        let text = "There is nothing left to do: you belong to this organization.";
-        ("You are a member already", text, Some(account))
+        let text = "There's nothing else to do: you already belong to this organization.";
+        ("You are already a member", text, Some(account))
     } else {
-        let text = "It may have been used, withdrawn, or replaced by a newer one. Look for a newer mail, or ask whoever invited you.";
-        ("This invite is not open", text, Some(elsewhere))
+        let text =
+            "It may have been used, revoked or replaced by a newer one. Ask the person who invited you to resend it.";
+        ("This invite is no longer valid", text, Some(elsewhere))
     };
     let closed = ClosedPage {
         heading,

@@ -44,27 +44,27 @@ pub enum Error {
     #[error("a row of the query is too large")]
     TooLarge,
     /// The event of this number is larger than any may be.
-    #[error("event {0} is larger than an event may be")]
+    #[error("event {0} is too large")]
     EventTooLarge(usize),
-    #[error("the file of events is damaged, restore a backup: {0}")]
+    #[error("the events file is corrupt, restore a backup: {0}")]
     Damaged(String),
     #[error("the event store's disk failed")]
     Io(#[from] std::io::Error),
     #[error("ClickHouse could not be reached")]
     Unreachable(#[from] outbound::HttpError),
     /// ClickHouse answered with an error; `code` is its own.
-    #[error("ClickHouse refused: {message}")]
+    #[error("ClickHouse returned an error: {message}")]
     Refused { code: u32, message: String },
-    #[error("ClickHouse took too long")]
+    #[error("ClickHouse timed out")]
     TooSlow,
-    #[error("the answer of ClickHouse is not whole")]
+    #[error("the response from ClickHouse is incomplete")]
     CutOff,
-    #[error("the address of ClickHouse {0}")]
+    #[error("the ClickHouse URL {0}")]
     Address(&'static str),
     /// What befell several callers at once.
     #[error("{0}")]
     Shared(#[source] std::sync::Arc<Error>),
-    #[error("the rows could not be put together")]
+    #[error("the rows could not be encoded")]
     Arrow(#[from] arrow::error::ArrowError),
     #[error("the event store has stopped")]
     Stopped,

@@ -64,7 +64,7 @@ fn size(pieces: &[Piece]) -> usize {
     pieces.iter().map(size).sum()
 }
 
-/// Numbers that look like chance and are the same each time.
+/// Numbers that look random and are the same each time.
 fn random(seed: u64) -> u64 {
     let mut x = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

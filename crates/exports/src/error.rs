@@ -7,13 +7,13 @@ use outbound::{DialError, HttpError};
 type Cause = Box<dyn StdError + Send + Sync>;
 
 /// The sentence is for the export's owner: what is wrong and what would help. It never holds a secret, an internal
-/// address, or the far side's words. Sources are for the log.
+/// address, or the other side's words. Sources are for the log.
 #[derive(Debug, thiserror::Error)]
 #[error("{sentence}")]
 pub struct Error {
     pub sentence: String,
     /// Trying again would not help: somebody has to change something.
-    pub is_lasting: bool,
+    pub is_permanent: bool,
     /// The key of the configuration that is wrong, if it is just one; below a group with its path, such as `a__b`.
     pub key: Option<&'static str>,
     #[source]
@@ -24,7 +24,7 @@ impl Error {
     pub fn permanent(sentence: impl Into<String>, cause: impl Into<Cause>) -> Self {
         Self {
             sentence: sentence.into(),
-            is_lasting: true,
+            is_permanent: true,
             key: None,
             cause: Some(cause.into()),
         }
@@ -34,7 +34,7 @@ impl Error {
     pub fn retryable(sentence: impl Into<String>, cause: impl Into<Cause>) -> Self {
         Self {
             sentence: sentence.into(),
-            is_lasting: false,
+            is_permanent: false,
             key: None,
             cause: Some(cause.into()),
         }
@@ -51,7 +51,7 @@ impl Error {
     pub fn plain(sentence: impl Into<String>) -> Self {
         Self {
             sentence: sentence.into(),
-            is_lasting: true,
+            is_permanent: true,
             key: None,
             cause: None,
         }
@@ -60,10 +60,10 @@ impl Error {
 
 impl From<HttpError> for Error {
     fn from(cause: HttpError) -> Self {
-        let is_lasting = matches!(cause, HttpError::Refused(_) | HttpError::Malformed(_));
+        let is_permanent = matches!(cause, HttpError::Refused(_) | HttpError::Malformed(_));
         Self {
             sentence: cause.to_string(),
-            is_lasting,
+            is_permanent,
             key: None,
             cause: Some(cause.into()),
         }
@@ -72,10 +72,10 @@ impl From<HttpError> for Error {
 
 impl From<DialError> for Error {
     fn from(cause: DialError) -> Self {
-        let is_lasting = matches!(cause, DialError::Refused(_));
+        let is_permanent = matches!(cause, DialError::Refused(_));
         Self {
             sentence: cause.to_string(),
-            is_lasting,
+            is_permanent,
             key: None,
             cause: Some(cause.into()),
         }
@@ -83,8 +83,8 @@ impl From<DialError> for Error {
 }
 
 /// What a query may not ask for.
-pub(crate) const TOO_LARGE: &str = "a row has more than 16 MiB, or the query makes a text of more than 4 MiB with concat or \
-                                    replaceAll: select less, or shorten the texts with substring";
+pub(crate) const TOO_LARGE: &str = "a row has more than 16 MiB, or the query creates a text of more than 4 MiB with concat or \
+                                    replaceAll: select less, or shorten texts with substring";
 const _: () = assert!(events::MOST_ROW_BYTES == 16 << 20, "TOO_LARGE says so");
 
 impl From<events::Error> for Error {
@@ -93,7 +93,7 @@ impl From<events::Error> for Error {
             return Self::permanent(TOO_LARGE, cause);
         }
         Self::retryable(
-            "the events could not be read; the operator of this server finds the reason in its log",
+            "the events could not be read; the server's operator can find details in its log",
             cause,
         )
     }

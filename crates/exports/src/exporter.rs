@@ -153,7 +153,7 @@ async fn check_target(dialer: &Dialer, target: &Target, is_dry_run: bool) -> Res
     let (field, host) = match target {
         Target::Host { field, host } => (*field, host.clone()),
         Target::Url { field, url } => {
-            let parsed = Url::parse(url).map_err(|_| refused(field, "no_host", "this is not a URL with a host"))?;
+            let parsed = Url::parse(url).map_err(|_| refused(field, "no_host", "enter a valid URL with a host"))?;
             let policy = dialer.policy();
             policy
                 .check_url(&parsed)
@@ -220,7 +220,7 @@ pub(crate) fn store_failed(cause: &events::Error) -> Error {
     tracing::error!(error = cause as &dyn std::error::Error, "the store of events failed");
     Error::Conflict {
         code: "events_unavailable",
-        detail: "the events cannot be read at the moment: try again".to_owned(),
+        detail: "the events are temporarily unavailable: try again".to_owned(),
     }
 }
 
@@ -243,19 +243,19 @@ fn refused(field: &str, code: &'static str, detail: impl Into<String>) -> Error 
 fn not_tried() -> Step {
     Step {
         name: "connection",
-        description: "Reach the destination".to_owned(),
+        description: "Connect to the destination".to_owned(),
         verdict: Verdict::Skipped,
-        message: "a dry run reaches out to nobody: nothing was tried".to_owned(),
+        message: "skipped because a dry run makes no connections".to_owned(),
     }
 }
 
 fn too_slow() -> Step {
     Step {
         name: "time",
-        description: "The destination answers in time".to_owned(),
+        description: "Finish within the time limit".to_owned(),
         verdict: Verdict::Failed,
         message: format!(
-            "it did not within {} seconds; check that it is up and can be reached from here",
+            "no response within {} seconds; check that the destination is up and can be reached from this server",
             MOST_TESTING.as_secs()
         ),
     }

@@ -81,7 +81,7 @@ fn too_large() -> Error {
     Error::Conflict {
         code: "query_too_large",
         detail: format!(
-            "the first {ROWS} rows have more than {} MiB, too much for a preview: select less, or shorten the texts with substring",
+            "the first {ROWS} rows are larger than {} MiB, too large for a preview: select less, or shorten texts with substring",
             MOST_BYTES >> 20
         ),
     }
@@ -91,7 +91,7 @@ fn too_slow() -> Error {
     Error::Conflict {
         code: "preview_timed_out",
         detail: format!(
-            "no {ROWS} rows were found within {} seconds, or fewer while many others look at theirs: make the query simpler or less \
+            "{ROWS} rows could not be found within {} seconds, or less while many previews run: make the query simpler or less \
              selective",
             MOST_TIME.as_secs()
         ),

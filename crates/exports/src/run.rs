@@ -39,7 +39,7 @@ pub(crate) async fn deliver(exports: Exports, job: Job, course: Course) -> Outco
             );
             Outcome::Failed {
                 error: error.sentence.clone(),
-                is_lasting: error.is_lasting,
+                is_permanent: error.is_permanent,
                 delivered: course.heartbeat.read(),
             }
         }
@@ -87,12 +87,7 @@ async fn deliver_to(config: &Destination, exports: &Exports, job: &Job, course: 
         return Ok(Receipt::default());
     };
     let Some(mut upload) = unless_cancelled(cancel, turn.sending(destination.begin(&delivery))).await? else {
-        note(
-            exports,
-            job,
-            "This interval had already been delivered by an earlier attempt.",
-        )
-        .await;
+        note(exports, job, "An earlier attempt already delivered this interval.").await;
         let rows = unless_cancelled(cancel, turn.reading(async { Ok(core.events.count(scan).await?) })).await?;
         return Ok(Receipt { rows, bytes: 0 });
     };
@@ -144,7 +139,7 @@ async fn send(
 /// The last look before the commit: whoever lost the run must not deliver it.
 async fn still_ours(exports: &Exports, job: &Job, heartbeat: &Heartbeat) -> Result<bool, Error> {
     let kept = exports.core.service.renew_lease(job, &heartbeat.read()).await;
-    kept.map_err(|cause| Error::retryable("the run could not be kept: the database is away", cause))
+    kept.map_err(|cause| Error::retryable("the database of this server is unavailable; it will be retried", cause))
 }
 
 async fn unless_cancelled<T>(

@@ -28,7 +28,7 @@ const SHORT_ABORT_TIME: Duration = Duration::from_secs(5);
 const TIDY_EVERY: Duration = Duration::from_mins(10);
 const TIDY_ON: Duration = Duration::from_secs(1);
 
-/// How a run stands, for its signs of life. Shared with whoever carries it out.
+/// How a run stands, for its heartbeat. Shared with whoever carries it out.
 #[derive(Debug, Default)]
 pub(crate) struct Heartbeat {
     progress: Mutex<Progress>,
@@ -260,8 +260,8 @@ async fn send_heartbeats(service: &Service, job: &Job, heartbeat: &Heartbeat) {
 /// It is tried again by itself, and is then left alone for longer.
 fn crowded(heartbeat: &Heartbeat) -> Outcome {
     Outcome::Failed {
-        error: "the destination takes long, and others wait for their turn; the run is tried again".to_owned(),
-        is_lasting: false,
+        error: "the destination is slow and other runs are waiting; it will be retried".to_owned(),
+        is_permanent: false,
         delivered: heartbeat.read(),
     }
 }
@@ -269,8 +269,8 @@ fn crowded(heartbeat: &Heartbeat) -> Outcome {
 fn broken(job: &Job, heartbeat: &Heartbeat, error: &tokio::task::JoinError) -> Outcome {
     tracing::error!(run = %job.run.id, %error, "a run broke down");
     Outcome::Failed {
-        error: "something went wrong on our side; the operator of this server finds the reason in its log".to_owned(),
-        is_lasting: false,
+        error: "internal error; the server's operator can find details in its log".to_owned(),
+        is_permanent: false,
         delivered: heartbeat.read(),
     }
 }

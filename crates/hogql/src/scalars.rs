@@ -16,7 +16,7 @@ pub const MOST_TEXT: usize = 4 << 20;
 
 /// A query would put together a text of more than [`MOST_TEXT`] bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a text that the query puts together is too long")]
+#[error("A string that the query builds is too long.")]
 pub struct TooLong;
 
 /// A function of SQLite, deterministic.

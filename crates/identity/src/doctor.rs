@@ -20,23 +20,23 @@ const SKEW: TimeDelta = TimeDelta::seconds(60);
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     Ok,
-    /// It works, but not for long, or not as one might think.
+    /// Passed with a warning.
     Warning,
     Failed,
-    /// There is nothing to look at.
+    /// Skipped: nothing to check.
     Skipped,
 }
 
-/// One thing that was looked at.
+/// One diagnostic check.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Step {
-    /// What was looked at: `dns`, `saml_settings`, `saml_metadata`, `saml_certificates`, `clock`, `saml_request`,
+    /// The check: `dns`, `saml_settings`, `saml_metadata`, `saml_certificates`, `clock`, `saml_request`,
     /// `oidc_discovery`, `joining`, `enforcement`.
     pub name: &'static str,
     pub verdict: Verdict,
-    /// What was seen.
+    /// The result.
     pub seen: String,
-    /// What to do about it; empty if nothing.
+    /// The recommended action; empty if there is none.
     pub todo: String,
 }
 
@@ -66,7 +66,7 @@ impl Identity {
         let mut steps = Vec::new();
         if caller.actor.request.is_dry_run {
             // No outbound call in a dry run.
-            steps.push(Step::skipped("dns", "a dry run asks nobody"));
+            steps.push(Step::skipped("dns", "not checked in a dry run"));
         } else {
             steps.push(self.dns_step(&domain).await);
             steps.extend(self.saml_network_steps(&domain).await);
@@ -84,18 +84,18 @@ impl Identity {
     async fn dns_step(&self, domain: &Domain) -> Step {
         let problem = self.look_for_record(domain).await.problem(domain);
         match (problem, domain.is_verified()) {
-            (None, true) => Step::ok("dns", format!("the record at {} is as it should be", domain.record())),
+            (None, true) => Step::ok("dns", format!("the record at {} is correct", domain.record())),
             (None, false) => Step::new(
                 "dns",
                 Verdict::Warning,
-                "the record is there, but the domain has not been verified yet",
+                "the record was found, but the domain is not verified yet",
                 "verify the domain",
             ),
             (Some(finding), true) => Step::new(
                 "dns",
                 Verdict::Warning,
                 finding.detail,
-                "put the record back: without it the domain stops counting as verified after seven days",
+                "restore the record: without it, the domain is no longer verified after seven days",
             ),
             (Some(finding), false) => Step::new("dns", Verdict::Failed, finding.detail, "add the record, then verify"),
         }
@@ -105,8 +105,8 @@ impl Identity {
     async fn saml_network_steps(&self, domain: &Domain) -> Vec<Step> {
         if !domain.has_saml() {
             return vec![
-                Step::skipped("saml_metadata", "SAML is not set up"),
-                Step::skipped("clock", "there is no identity provider to compare with"),
+                Step::skipped("saml_metadata", "SAML is not configured"),
+                Step::skipped("clock", "no identity provider to compare with"),
             ];
         }
         vec![self.metadata_step(domain).await, self.clock_step(domain).await]
@@ -117,7 +117,7 @@ impl Identity {
         if domain.saml_metadata_url.is_empty() {
             return Step::skipped(
                 NAME,
-                "the settings were typed in, not read from an address, so there is nothing to compare",
+                "the settings were not imported from a URL, so there is nothing to compare",
             );
         }
         let todo = "import the metadata again";
@@ -125,22 +125,22 @@ impl Identity {
             Err(error) => Step::new(
                 NAME,
                 Verdict::Warning,
-                format!("the metadata cannot be read: {error}"),
-                "check the address",
+                format!("the metadata could not be read: {error}"),
+                "check the metadata URL",
             ),
             Ok(now) if now.entity_id != domain.saml_entity_id || now.sso_url != domain.saml_acs_url => Step::new(
                 NAME,
                 Verdict::Failed,
-                "the metadata names another entity id or sign-in address",
+                "the metadata has a different entity ID or SSO URL",
                 todo,
             ),
             Ok(now) if has_other_certificates(domain, &now) => Step::new(
                 NAME,
                 Verdict::Warning,
-                "the metadata lists other certificates than were imported: the provider is changing them",
+                "the metadata lists different certificates than were imported: the identity provider is rotating them",
                 todo,
             ),
-            Ok(_) => Step::ok(NAME, "the metadata is what was imported"),
+            Ok(_) => Step::ok(NAME, "the metadata matches what was imported"),
         }
     }
 
@@ -155,18 +155,18 @@ impl Identity {
                     NAME,
                     Verdict::Warning,
                     error.to_string(),
-                    "nothing, if browsers can reach it",
+                    "none if browsers can reach it",
                 );
             }
         };
         let date = answer.headers().get("date").and_then(|value| value.to_str().ok());
         let Some(theirs) = date.and_then(|text| DateTime::parse_from_rfc2822(text).ok()) else {
-            return Step::skipped(NAME, "the identity provider does not tell the time");
+            return Step::skipped(NAME, "the identity provider sends no Date header");
         };
         let apart = (self.service.clock().now() - theirs.with_timezone(&Utc)).abs();
         let seen = format!("the clocks are {} seconds apart", apart.num_seconds());
         if apart > SKEW {
-            return Step::new(NAME, Verdict::Failed, seen, "set both clocks by a time server (NTP)");
+            return Step::new(NAME, Verdict::Failed, seen, "synchronize both clocks with NTP");
         }
         Step::ok(NAME, seen)
     }
@@ -174,10 +174,10 @@ impl Identity {
     async fn discovery_step(&self, domain: &Domain) -> Result<Step> {
         const NAME: &str = "oidc_discovery";
         if !domain.has_oidc() {
-            return Ok(Step::skipped(NAME, "OIDC is not set up"));
+            return Ok(Step::skipped(NAME, "OpenID Connect is not configured"));
         }
         Ok(match self.discover(domain).await? {
-            Ok(()) => Step::ok(NAME, "the provider answers, and says of itself what it should"),
+            Ok(()) => Step::ok(NAME, "the discovery document was read and is valid"),
             Err(refusal) => Step::new(NAME, Verdict::Failed, refusal.detail, "check oidc_issuer"),
         })
     }
@@ -186,7 +186,7 @@ impl Identity {
     fn request_step(&self, domain: &Domain) -> Step {
         const NAME: &str = "saml_request";
         let Some(provider) = domain.identity_provider() else {
-            return Step::skipped(NAME, "SAML is not set up");
+            return Step::skipped(NAME, "SAML is not configured");
         };
         let us = domain.service_provider(self.service.instance());
         let id = auth::saml::new_request_id(self.service.random().bytes());
@@ -194,9 +194,9 @@ impl Identity {
             Ok(url) => Step::new(
                 NAME,
                 Verdict::Ok,
-                format!("people would be sent to {}", url.host_str().unwrap_or_default()),
+                format!("users are redirected to {}", url.host_str().unwrap_or_default()),
                 format!(
-                    "the identity provider must know us by the entity id (audience) {} and send answers to {}",
+                    "in the identity provider, set the entity ID (audience) to {} and the ACS URL to {}",
                     us.entity_id, us.acs_url
                 ),
             ),
@@ -209,7 +209,7 @@ impl Identity {
         let Ok(sso) = domain.sso_enforcement.parse::<Sso>() else {
             return Ok(Step::skipped(
                 NAME,
-                "people with addresses here may sign in as they like",
+                "people with addresses on this domain can sign in with any method",
             ));
         };
         let (instance, now) = (self.service.instance(), self.service.clock().now());
@@ -218,18 +218,18 @@ impl Identity {
                 NAME,
                 Verdict::Failed,
                 reason,
-                "complete the set-up, or switch enforcement off",
+                "complete the configuration, or disable enforcement",
             ));
         }
         if !self.service.an_owner_would_get_in(domain, sso).await? {
-            let todo = "let an owner sign in this way once, or make recovery codes";
+            let todo = "have an owner sign in this way once, or create recovery codes";
             return Ok(Step::new(NAME, Verdict::Failed, "no owner could sign in", todo));
         }
         let seen = if domain.is_verified() {
-            format!("people with addresses here must sign in with {}", sso.title())
+            format!("people with addresses on this domain must sign in with {}", sso.title())
         } else {
             format!(
-                "people will have to sign in with {} once the domain is verified",
+                "people with addresses on this domain must sign in with {} once it is verified",
                 sso.title()
             )
         };
@@ -263,13 +263,13 @@ fn saml_settings_step(domain: &Domain) -> Step {
         .map(|(name, _)| *name)
         .collect();
     match missing.len() {
-        0 => Step::ok(NAME, "entity id, sign-in address and certificate are there"),
-        3 => Step::skipped(NAME, "SAML is not set up"),
+        0 => Step::ok(NAME, "the entity ID, SSO URL and certificate are set"),
+        3 => Step::skipped(NAME, "SAML is not configured"),
         _ => Step::new(
             NAME,
             Verdict::Failed,
             format!("missing: {}", missing.join(", ")),
-            "fill them in",
+            "set the missing fields",
         ),
     }
 }
@@ -283,10 +283,10 @@ fn has_other_certificates(domain: &Domain, now: &IdentityProvider) -> bool {
 fn certificates_step(domain: &Domain, now: DateTime<Utc>) -> Step {
     const NAME: &str = "saml_certificates";
     if domain.saml_x509_cert.is_empty() {
-        return Step::skipped(NAME, "there is no certificate");
+        return Step::skipped(NAME, "no certificate is configured");
     }
     let Some(provider) = domain.identity_provider() else {
-        return Step::skipped(NAME, "SAML is not set up");
+        return Step::skipped(NAME, "SAML is not configured");
     };
     let end = provider
         .certificates
@@ -294,10 +294,10 @@ fn certificates_step(domain: &Domain, now: DateTime<Utc>) -> Step {
         .map(|certificate| certificate.not_after)
         .max();
     let Some(end) = end else {
-        return Step::new(NAME, Verdict::Failed, "there is no certificate", "add one");
+        return Step::new(NAME, Verdict::Failed, "no certificate is configured", "add one");
     };
-    let seen = format!("good until {}", end.format("%-d %B %Y"));
-    let todo = "ask the identity provider for its next certificate and add it below the present one";
+    let seen = format!("expires on {}", end.format("%-d %B %Y"));
+    let todo = "get the next certificate from the identity provider and add it below the current one";
     if !provider.certificates.any_valid_at(now) {
         return Step::new(
             NAME,
@@ -315,13 +315,13 @@ fn certificates_step(domain: &Domain, now: DateTime<Utc>) -> Step {
 fn joining_step(domain: &Domain) -> Step {
     const NAME: &str = "joining";
     if domain.jit_provisioning_enabled {
-        return Step::ok(NAME, "whoever signs in for the first time becomes a member");
+        return Step::ok(NAME, "users are added automatically on first sign-in");
     }
-    let todo = "set jit_provisioning_enabled if newcomers shall join by signing in";
+    let todo = "to add users automatically on first sign-in, set jit_provisioning_enabled";
     Step::new(
         NAME,
         Verdict::Ok,
-        "newcomers need an invite before they can sign in",
+        "new users need an invite before they can sign in",
         todo,
     )
 }

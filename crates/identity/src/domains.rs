@@ -13,14 +13,14 @@ use crate::Identity;
 /// Larger metadata is a federation's, not one provider's.
 const MOST_METADATA: usize = 512 * 1024;
 
-/// Where the metadata of an identity provider is.
+/// The metadata of an identity provider.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(extend("examples" = [{ "url": "https://login.example.com/metadata" }]))]
 pub struct MetadataSource {
-    /// An https address to read it from.
+    /// The https URL of the metadata.
     #[schemars(length(max = 2000))]
     pub url: Option<String>,
-    /// The document itself.
+    /// The metadata XML itself.
     #[schemars(length(max = 524_288))]
     pub xml: Option<String>,
 }
@@ -61,7 +61,7 @@ impl Identity {
             (None, Some(_)) if caller.actor.request.is_dry_run => return Ok(domain),
             (None, Some(url)) => (self.fetch_metadata(url).await?, url.as_str()),
             _ => {
-                let detail = "send either the address of the metadata (url) or the document itself (xml)";
+                let detail = "Send either the metadata URL (url) or the metadata XML (xml).";
                 return Err(Error::refused("required", detail));
             }
         };
@@ -76,7 +76,7 @@ impl Identity {
             Error::invalid("url", "unreachable", error.to_string())
         })?;
         if !answer.status().is_success() {
-            let detail = format!("the address answered with status {}", answer.status().as_u16());
+            let detail = format!("The URL returned status {}.", answer.status().as_u16());
             return Err(Error::invalid("url", "unreachable", detail));
         }
         read("url", answer.body())

@@ -61,32 +61,35 @@ fn parts(email: &EmailMessage) -> Parts {
             link,
             expires_at,
         } => Parts {
-            subject: format!("{inviter} invites you to {organization}"),
+            subject: format!("{inviter} invited you to {organization}"),
             greeting: hello(first_name),
-            paragraphs: vec![format!("{inviter} invites you to join {organization} on Hedgerow.")],
+            paragraphs: vec![format!("{inviter} invited you to join {organization} on Hedgerow.")],
             quote: message.clone(),
-            button: button("Accept the invite", link),
+            button: button("Accept invite", link),
             closing: format!(
-                "The link is good until {}. If you expected no invite, leave it be.",
+                "This link expires on {}. If you weren't expecting this invite, you can ignore this email.",
                 day(*expires_at)
             ),
         },
-        EmailMessage::Joined { organization, newcomer } => Parts {
-            subject: format!("{newcomer} joined {organization}"),
+        EmailMessage::Joined {
+            organization,
+            new_member,
+        } => Parts {
+            subject: format!("{new_member} joined {organization}"),
             greeting: hello(""),
-            paragraphs: vec![format!("{newcomer} is a member of {organization} now.")],
-            closing: "An administrator of the organization can switch these mails off.".to_owned(),
+            paragraphs: vec![format!("{new_member} is now a member of {organization}.")],
+            closing: "An admin of the organization can turn these emails off.".to_owned(),
             ..Parts::default()
         },
         EmailMessage::PasswordReset { link, expires_at } => Parts {
-            subject: "Set a new password".to_owned(),
+            subject: "Reset your password".to_owned(),
             greeting: hello(""),
             paragraphs: vec![
-                "Somebody asked for a new password for your account. If it was you, choose one here.".to_owned(),
+                "We received a request to reset your password. Use this link to choose a new one.".to_owned(),
             ],
-            button: button("Choose a new password", link),
+            button: button("Reset password", link),
             closing: format!(
-                "The link is good once, until {}. If it was not you, do nothing: your password stays as it is.",
+                "This link works once and expires on {}. If you didn't request it, you can ignore this email.",
                 moment(*expires_at)
             ),
             ..Parts::default()
@@ -94,8 +97,8 @@ fn parts(email: &EmailMessage) -> Parts {
         EmailMessage::PasswordChanged { address } => Parts {
             subject: "Your password was changed".to_owned(),
             greeting: hello(""),
-            paragraphs: vec![format!("The password of your account was changed{}.", from(address))],
-            closing: "If it was not you, ask for a new password at once, and tell an administrator.".to_owned(),
+            paragraphs: vec![format!("The password for your account was changed{}.", from(address))],
+            closing: "If this wasn't you, reset your password immediately and tell an admin.".to_owned(),
             ..Parts::default()
         },
         EmailMessage::RecoveryCodeUsed {
@@ -103,21 +106,7 @@ fn parts(email: &EmailMessage) -> Parts {
             owner,
             address,
             at,
-        } => Parts {
-            subject: format!("A recovery code of {organization} was used"),
-            greeting: hello(""),
-            paragraphs: vec![
-                format!(
-                    "{owner} signed in to {organization} with a recovery code{}, on {}.",
-                    from(address),
-                    moment(*at)
-                ),
-                "Recovery codes get an owner in when single sign-on does not work. Owners are told of each use."
-                    .to_owned(),
-            ],
-            closing: "If this should not have happened, remove that owner and make new recovery codes.".to_owned(),
-            ..Parts::default()
-        },
+        } => recovery_code_used(organization, owner, address, *at),
         EmailMessage::DomainLost {
             organization,
             domain,
@@ -125,17 +114,17 @@ fn parts(email: &EmailMessage) -> Parts {
             value,
             until,
         } => Parts {
-            subject: format!("The DNS record of {domain} is missing"),
+            subject: format!("The DNS record for {domain} is missing"),
             greeting: hello(""),
             paragraphs: vec![
-                format!("The record that proves that {domain} belongs to {organization} is not there any more."),
+                format!("The DNS record that verifies {domain} for {organization} was not found."),
                 format!(
-                    "Put the TXT record {record} back, with the value {value}, before {}.",
+                    "Add the TXT record {record} with the value {value} again before {}.",
                     day(*until)
                 ),
             ],
-            closing: "After that day the domain counts as unproven: single sign-on, automatic joining and enforcement \
-                      stop for it."
+            closing: "After that, the domain is no longer verified: SSO, automatic provisioning and SSO enforcement \
+                      stop working for it."
                 .to_owned(),
             ..Parts::default()
         },
@@ -154,17 +143,34 @@ fn parts(email: &EmailMessage) -> Parts {
     }
 }
 
-fn app_disabled(organization: &str, app: &str, error: &str) -> Parts {
+fn recovery_code_used(organization: &str, owner: &str, address: &str, at: DateTime<Utc>) -> Parts {
     Parts {
-        subject: format!("{app} failed too often and was switched off"),
+        subject: format!("A recovery code for {organization} was used"),
         greeting: hello(""),
         paragraphs: vec![
-            format!("The app {app} of {organization} failed again and again, and is no longer run."),
-            format!("What went wrong last: {error}"),
-        ],
-        closing:
-            "When the cause is mended, switch its configuration on again. It then gets what comes in from that moment."
+            format!(
+                "{owner} signed in to {organization} with a recovery code{}, on {}.",
+                from(address),
+                moment(at)
+            ),
+            "Recovery codes let an owner sign in when SSO isn't working. All owners are notified of each use."
                 .to_owned(),
+        ],
+        closing: "If you don't recognize this, remove that owner and create new recovery codes.".to_owned(),
+        ..Parts::default()
+    }
+}
+
+fn app_disabled(organization: &str, app: &str, error: &str) -> Parts {
+    Parts {
+        subject: format!("{app} was disabled after repeated failures"),
+        greeting: hello(""),
+        paragraphs: vec![
+            format!("The app {app} in {organization} failed repeatedly and no longer runs."),
+            format!("Last error: {error}"),
+        ],
+        closing: "Fix the issue and enable its configuration again. It then receives events from that point on."
+            .to_owned(),
         ..Parts::default()
     }
 }
@@ -174,23 +180,24 @@ fn domain_unverified(organization: &str, domain: &str) -> Parts {
         subject: format!("{domain} is no longer verified"),
         greeting: hello(""),
         paragraphs: vec![format!(
-            "{domain} is no longer proven to belong to {organization}. Single sign-on, automatic joining and \
-                 enforcement have stopped for it."
+            "{domain} is no longer verified for {organization}. SSO, automatic provisioning and SSO enforcement \
+                 have stopped working for it."
         )],
-        closing: "To bring it back, add the DNS record again and verify the domain.".to_owned(),
+        closing: "To restore it, add the DNS record again and verify the domain.".to_owned(),
         ..Parts::default()
     }
 }
 
 fn export_paused(organization: &str, export: &str, error: &str, failures: i64) -> Parts {
     Parts {
-        subject: format!("The export {export} has paused itself"),
+        subject: format!("The export {export} was paused after repeated failures"),
         greeting: hello(""),
         paragraphs: vec![
-            format!("{failures} runs of the batch export {export} of {organization} failed, one after the other."),
-            format!("The last one said: {error}"),
+            format!("{failures} runs of the batch export {export} in {organization} failed in a row."),
+            format!("Last error: {error}"),
         ],
-        closing: "Mend what is wrong and unpause it; with a backfill, what was missed is delivered, too.".to_owned(),
+        closing: "Fix the issue and resume the export. Resume with a backfill to deliver what was missed, too."
+            .to_owned(),
         ..Parts::default()
     }
 }
@@ -243,7 +250,7 @@ mod tests {
     #[test]
     fn an_invite_says_who_where_and_until_when() {
         let Rendered { subject, text, html } = render(&invite("See you <soon>!"));
-        assert_eq!(subject, "Olga Owner invites you to Acme <b>");
+        assert_eq!(subject, "Olga Owner invited you to Acme <b>");
         for wanted in [
             "Hello Ann,",
             "See you <soon>!",

@@ -107,7 +107,7 @@ impl Identity {
             mail = %outgoing.id,
             attempts = outgoing.attempts,
             error = &error as &dyn std::error::Error,
-            "a mail was not sent"
+            "an email was not sent"
         );
         self.service.mail_is_undelivered(outgoing, &reason(&error)).await
     }
@@ -130,6 +130,6 @@ fn written(outgoing: &Outgoing) -> Mail {
 fn reason(error: &MailError) -> Undelivered {
     Undelivered {
         reason: error.to_string(),
-        is_lasting: error.is_lasting(),
+        is_permanent: error.is_permanent(),
     }
 }

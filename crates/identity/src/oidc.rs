@@ -122,7 +122,7 @@ impl Identity {
         self.service.count_return(request)?;
         let login = self.service.complete_login(state, browser).await?;
         let login = login.filter(|login| target.is_of(login)).ok_or_else(|| {
-            let detail = "this sign-in was not begun in this browser, took too long, or was finished before";
+            let detail = "This sign-in was not started in this browser, took too long, or was already finished.";
             Error::refused("unknown_state", detail)
         })?;
         let domain = login.domain.map(|(_, id)| id);
@@ -174,7 +174,7 @@ impl Identity {
         };
         if let Some((_, domain)) = login.domain {
             let shown: String = error.chars().filter(char::is_ascii_graphic).take(100).collect();
-            let detail = format!("the provider sent the person back with the error {shown}");
+            let detail = format!("The provider returned the error {shown}.");
             self.note_unvouched(domain, login.sso, "provider_error", &detail, request)
                 .await?;
         }
@@ -281,7 +281,7 @@ fn vouched(person: Person, login: &PendingLogin, domain: Option<DomainId>) -> Re
     if !is_sure {
         return Err(Refusal {
             rule: "email_not_verified",
-            detail: "the provider does not say that the address belongs to the person".to_owned(),
+            detail: "The provider did not confirm that the email address is verified.".to_owned(),
         });
     }
     Ok(Vouched {

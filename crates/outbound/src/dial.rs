@@ -39,11 +39,11 @@ pub struct Dialer {
 pub enum DialError {
     #[error("{0}")]
     Refused(Refusal),
-    #[error("the host name cannot be resolved; check its spelling and that it is in DNS")]
+    #[error("The host name could not be resolved. Check its spelling and its DNS records.")]
     Unknown(#[source] io::Error),
-    #[error("no connection could be made; check the host and port, and that the server accepts connections from here")]
+    #[error("The connection failed. Check the host and port, and that the server accepts connections from here.")]
     Unreachable(#[source] io::Error),
-    #[error("connecting took longer than {} seconds; check the host and port, and that no firewall is in the way", CONNECT_TIME.as_secs())]
+    #[error("The connection timed out after {} seconds. Check the host, the port and firewalls.", CONNECT_TIME.as_secs())]
     TooSlow,
 }
 

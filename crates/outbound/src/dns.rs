@@ -26,21 +26,19 @@ pub struct Dns {
 /// Why a look-up gave nothing: what was seen, and what to do about it.
 #[derive(Debug, thiserror::Error)]
 pub enum DnsError {
-    #[error("{0:?} is not a name that can be looked up")]
+    #[error("{0:?} is not a valid DNS name.")]
     BadName(String),
-    #[error("there is no TXT record at {0}; add it, and allow for the time DNS takes to spread it")]
+    #[error("No TXT record found at {0}. Add it, and allow time for DNS propagation.")]
     NoRecord(String),
-    #[error("the name {0} does not exist in DNS; check the domain's spelling and add the record")]
+    #[error("The name {0} does not exist in DNS. Check the domain's spelling and add the record.")]
     NoSuchName(String),
-    #[error("no name server answered for {0} within 5 seconds; try again later")]
+    #[error("The DNS lookup of {0} timed out after 5 seconds. Try again later.")]
     Timeout(String),
-    #[error("the name server refused to answer for {0}; check HEDGEROW_DNS, or ask who runs the server")]
+    #[error("The DNS server refused the lookup of {0}. Check HEDGEROW_DNS, or ask the server's operator.")]
     Refused(String),
-    #[error(
-        "the name servers failed to answer for {name}; check the domain's name servers and DNSSEC, or try again later"
-    )]
+    #[error("The DNS lookup of {name} failed. Check the domain's name servers and DNSSEC, or try again later.")]
     ServerFailure { name: String, source: NetError },
-    #[error("the name servers cannot be set up; check HEDGEROW_DNS, or /etc/resolv.conf if it is not set")]
+    #[error("The DNS resolver cannot be set up. Check HEDGEROW_DNS, or /etc/resolv.conf if it is not set.")]
     BadSettings(#[source] NetError),
 }
 

@@ -140,19 +140,20 @@ impl fmt::Debug for HostRule {
 pub enum HttpError {
     #[error("{0}")]
     Refused(Refusal),
-    #[error("{host} is not one of the hosts that may be reached from here")]
+    #[error("Requests to {host} are not allowed.")]
     HostNotAllowed { host: String },
-    #[error("the request is malformed")]
+    #[error("The request is malformed.")]
     Malformed(#[source] Box<dyn StdError + Send + Sync>),
     #[error(
-        "no connection to {host} could be made; check the host and port, its certificate, and that it accepts connections from here"
+        "The connection to {host} failed. Check the host, the port and its certificate, and that it accepts \
+         connections from here."
     )]
     Unreachable { host: String, source: reqwest::Error },
-    #[error("{host} took too long; the limit is {} seconds", limit.as_secs_f32())]
+    #[error("The request to {host} timed out after {} seconds.", limit.as_secs_f32())]
     TooSlow { host: String, limit: Duration },
-    #[error("the response of {host} is larger than {limit} bytes")]
+    #[error("The response from {host} is larger than {limit} bytes.")]
     TooLarge { host: String, limit: usize },
-    #[error("{host} closed the connection, or its response is not valid HTTP")]
+    #[error("{host} closed the connection, or its response is not valid HTTP.")]
     Broken { host: String, source: reqwest::Error },
 }
 

@@ -42,15 +42,15 @@ pub struct Mail {
 /// Why a mail was not handed over. What the server said is in the source.
 #[derive(Debug, thiserror::Error)]
 pub enum MailError {
-    #[error("the mail's {field} is not valid")]
+    #[error("The email's {field} is invalid.")]
     Malformed { field: &'static str },
-    #[error("the mail server does not accept mail for this recipient")]
+    #[error("The mail server does not accept email for this recipient.")]
     Recipient(#[source] SmtpError),
-    #[error("the mail server refused the {step}")]
+    #[error("The mail server rejected the {step}.")]
     Refused { step: Step, source: SmtpError },
-    #[error("the mail server could not be reached; check HEDGEROW_SMTP_URL")]
+    #[error("The mail server could not be reached. Check HEDGEROW_SMTP_URL.")]
     Unreachable(#[source] SmtpError),
-    #[error("the mail server took longer than {} seconds", SEND_TIME.as_secs())]
+    #[error("The mail server timed out after {} seconds.", SEND_TIME.as_secs())]
     TooSlow,
 }
 
@@ -78,7 +78,7 @@ impl fmt::Display for Step {
 
 impl MailError {
     /// Whether sending the same mail again is pointless. All else may pass, even if only after the operator acts.
-    pub fn is_lasting(&self) -> bool {
+    pub fn is_permanent(&self) -> bool {
         matches!(self, Self::Recipient(_) | Self::Malformed { .. })
     }
 
@@ -160,7 +160,7 @@ async fn deliver(connection: &mut AsyncSmtpConnection, message: &Message) -> Res
     {
         if !connection.server_info().supports_feature(Extension::SmtpUtfEight) {
             return Err(MailError::Malformed {
-                field: "recipient (the mail server takes ASCII addresses only)",
+                field: "recipient (the mail server accepts ASCII addresses only)",
             });
         }
         parameters.push(MailParameter::SmtpUtfEight);
@@ -191,7 +191,7 @@ fn answer(error: &SmtpError) -> String {
 /// Whether an answer says that mail to this recipient will never be taken.
 ///
 /// The enhanced code (RFC 3463) tells more than the plain one: 5.1 and 5.2 are about the address and its mailbox, 5.7 is
-/// policy, often a relay that does not know us yet, which an operator can mend.
+/// policy, often a relay that does not know us yet, which an operator can fix.
 fn is_about_recipient(step: Step, code: u16, answer: &str) -> bool {
     if !(500..600).contains(&code) || !matches!(step, Step::Recipient | Step::Content) {
         return false;

@@ -77,19 +77,22 @@ impl Rule {
 
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const REMEDY: &str = "the operator of this server can allow its range with HEDGEROW_ALLOW_PRIVATE_NETWORKS";
+        const REMEDY: &str = "The operator of this server can allow its range with HEDGEROW_ALLOW_PRIVATE_NETWORKS.";
         match self {
-            Self::NoHost => f.write_str("this is not a URL with a host"),
-            Self::Scheme => f.write_str("the URL must begin with https://"),
+            Self::NoHost => f.write_str("Enter a valid URL with a host."),
+            Self::Scheme => f.write_str("The URL must start with https://."),
             Self::PlainHttp => f.write_str(
-                "the URL must begin with https://; http:// is for loopback addresses, if the operator of this server \
-                 allowed them with HEDGEROW_ALLOW_PRIVATE_NETWORKS",
+                "The URL must start with https://. http:// is only for loopback addresses, if the operator of this \
+                 server allows them with HEDGEROW_ALLOW_PRIVATE_NETWORKS.",
             ),
-            Self::UserInfo => f.write_str("the URL must not contain a user name or password"),
-            Self::Address(network) => write!(f, "the address is {network}; {REMEDY}"),
-            Self::ResolvedAddress => write!(f, "the host has no address that this server may connect to; {REMEDY}"),
-            Self::Downgrade => f.write_str("the server redirects from https to http"),
-            Self::TooManyRedirects => f.write_str("the server redirects too often"),
+            Self::UserInfo => f.write_str("The URL must not contain a user name or password."),
+            Self::Address(network) => write!(f, "The address is {network}. {REMEDY}"),
+            Self::ResolvedAddress => write!(
+                f,
+                "The host has no address that this server is allowed to connect to. {REMEDY}"
+            ),
+            Self::Downgrade => f.write_str("The server redirects from https to http."),
+            Self::TooManyRedirects => f.write_str("Too many redirects."),
         }
     }
 }

@@ -33,7 +33,7 @@ pub struct BadCertificates {
 
 impl BadCertificates {
     pub(crate) fn from_client(cause: reqwest::Error) -> Self {
-        bad("the HTTP client cannot be set up", cause)
+        bad("The HTTP client cannot be set up.", cause)
     }
 }
 
@@ -47,9 +47,9 @@ impl Roots {
     pub fn with_pem(pem: &[u8]) -> Result<Self, BadCertificates> {
         let added: Vec<_> = CertificateDer::pem_slice_iter(pem)
             .collect::<Result<_, _>>()
-            .map_err(|cause| bad("the certificates are not PEM", cause))?;
+            .map_err(|cause| bad("The certificates are not PEM.", cause))?;
         if added.is_empty() {
-            let problem = "there is no certificate in the PEM text";
+            let problem = "No certificate found in the PEM file.";
             return Err(BadCertificates { problem, cause: None });
         }
         let roots = Self { added };
@@ -66,7 +66,7 @@ impl Roots {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
-            .map_err(|cause| bad("TLS cannot be set up", cause))?
+            .map_err(|cause| bad("TLS cannot be set up.", cause))?
             .with_root_certificates(self.store()?)
             .with_no_client_auth();
         Ok(config)
@@ -77,7 +77,7 @@ impl Roots {
         for certificate in &self.added {
             store
                 .add(certificate.clone())
-                .map_err(|cause| bad("a certificate cannot be used as an authority", cause))?;
+                .map_err(|cause| bad("A certificate cannot be used as a certificate authority.", cause))?;
         }
         Ok(store)
     }
@@ -90,7 +90,7 @@ pub fn encrypted_but_unverified() -> Result<ClientConfig, BadCertificates> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
-        .map_err(|cause| bad("TLS cannot be set up", cause))?
+        .map_err(|cause| bad("TLS cannot be set up.", cause))?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
         .with_no_client_auth();

@@ -60,7 +60,7 @@ impl std::error::Error for Fault {}
 #[derive(Debug, thiserror::Error)]
 pub enum Unread {
     /// Others are being read. It can be tried again soon.
-    #[error("too many apps are being read")]
+    #[error("too many apps are being validated")]
     Busy,
     #[error(transparent)]
     Fault(#[from] Fault),
@@ -79,27 +79,27 @@ pub enum Failure {
         /// Whether the app asks for the call to be repeated later (`RetryError`).
         is_retry: bool,
     },
-    #[error("the app took longer than it may, and was stopped")]
+    #[error("the app exceeded its time limit and was stopped")]
     TooSlow,
-    #[error("the app used more memory than it may, and was stopped")]
+    #[error("the app exceeded its memory limit and was stopped")]
     TooMuchMemory,
     #[error("the app returned more than {limit} bytes")]
     TooLarge { limit: usize },
-    #[error("the app waits for something that will never happen")]
+    #[error("the app waits for a promise that never resolves")]
     Stuck,
     #[error("the app has no {0}")]
     NoSuchMethod(String),
-    #[error("the app was stopped before it came to this")]
+    #[error("the app was stopped before this call")]
     NotRun,
-    #[error("the app is not running any more")]
+    #[error("the app is no longer running")]
     Closed,
     #[error("too many apps are running")]
     Busy,
-    #[error("the app tried to reach the system it runs on, and was stopped")]
+    #[error("the app tried to access the host system and was stopped")]
     Forbidden,
-    #[error("no app runs on this server, as the system does not keep it apart from the rest: {0}")]
+    #[error("apps cannot run on this server, because the sandbox is incomplete: {0}")]
     Unconfined(String),
-    #[error("the app broke off: {0}")]
+    #[error("the app crashed: {0}")]
     Crashed(String),
 }
 

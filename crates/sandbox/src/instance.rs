@@ -31,7 +31,7 @@ pub struct Instance {
     process: Option<Process>,
     capabilities: Capabilities,
     limits: Arc<Limits>,
-    errands: Errands,
+    host_calls: HostCalls,
     /// Whether a call is under way. One that was dropped halfway leaves this behind.
     is_busy: bool,
     is_set_up: bool,
@@ -49,15 +49,15 @@ impl Instance {
         place: OwnedSemaphorePermit,
     ) -> Result<Self, Failure> {
         process.send_lines(task);
-        let mut errands = Errands::new(host, limits.clone(), budgets);
-        process.count_in(errands.listen());
-        errands.allow(1);
+        let mut host_calls = HostCalls::new(host, limits.clone(), budgets);
+        process.count_in(host_calls.listen());
+        host_calls.allow(1);
         let capabilities = Capabilities::default();
         let mut instance = Self {
             process: Some(process),
             capabilities,
             limits,
-            errands,
+            host_calls,
             is_busy: false,
             is_set_up: false,
             most_unread: MOST_UNREAD,
@@ -67,7 +67,7 @@ impl Instance {
         match instance.next(Instant::now() + time + GRACE).await {
             Ok(Said::Ready(capabilities)) => instance.capabilities = capabilities,
             Ok(Said::Outcome(Err(failure))) | Err(failure) => return Err(failure),
-            Ok(Said::Outcome(Ok(_)) | Said::Held) => return Err(Failure::Crashed("it answered too early".to_owned())),
+            Ok(Said::Outcome(Ok(_)) | Said::Held) => return Err(Failure::Crashed("it responded too early".to_owned())),
         }
         Ok(instance)
     }
@@ -170,7 +170,7 @@ impl Instance {
             self.end().await;
         }
         self.is_busy = true;
-        self.errands.allow(count);
+        self.host_calls.allow(count);
         let order = ordered(kind, name, each);
         self.most_unread = MOST_UNREAD + order.len();
         if let Some(process) = &self.process {
@@ -180,7 +180,9 @@ impl Instance {
         let deadline = Instant::now() + time + GRACE;
         while outcomes.len() < count {
             match self.next(deadline).await {
-                Ok(Said::Outcome(outcome)) => outcomes.push(outcome.map_err(|failure| self.errands.explain(failure))),
+                Ok(Said::Outcome(outcome)) => {
+                    outcomes.push(outcome.map_err(|failure| self.host_calls.explain(failure)));
+                }
                 Ok(Said::Held) => {}
                 Ok(Said::Ready(_)) => outcomes.push(Err(self.fail(crashed()).await)),
                 Err(failure) => outcomes.push(Err(failure)),
@@ -190,12 +192,12 @@ impl Instance {
             }
         }
         // What is still under way are timers that nobody waits for.
-        self.errands.under_way.abort_all();
+        self.host_calls.under_way.abort_all();
         self.is_busy = false;
         outcomes
     }
 
-    /// Waits for what matters to a call, and does the app's errands meanwhile. A failure here ends the process.
+    /// Waits for what matters to a call, and does the app's errands in the meantime. A failure here ends the process.
     async fn next(&mut self, deadline: Instant) -> Result<Said, Failure> {
         loop {
             let Some(process) = &mut self.process else {
@@ -204,14 +206,14 @@ impl Instance {
             let said = tokio::select! {
                 report = process.report(deadline) => match report {
                     Ok(report) => {
-                        let sent = process.count_in(self.errands.listen());
-                        self.errands.take(report, sent)
+                        let sent = process.count_in(self.host_calls.listen());
+                        self.host_calls.take(report, sent)
                     }
                     Err(failure) => Err(failure),
                 },
                 () = sleep_until(deadline) => Err(Failure::TooSlow),
-                () = self.errands.is_ended.notified() => Err(unread()),
-                Some(answer) = self.errands.under_way.join_next() => {
+                () = self.host_calls.is_ended.notified() => Err(unread()),
+                Some(answer) = self.host_calls.under_way.join_next() => {
                     // One that was called off has no answer.
                     if let Ok((answer, memory)) = answer {
                         process.send_answer(answer, memory);
@@ -238,7 +240,7 @@ impl Instance {
     }
 
     async fn end(&mut self) {
-        self.errands.under_way.abort_all();
+        self.host_calls.under_way.abort_all();
         if let Some(mut process) = self.process.take() {
             process.kill().await;
         }
@@ -246,11 +248,11 @@ impl Instance {
 }
 
 fn unread() -> Failure {
-    Failure::Crashed("it does not read what it asked for".to_owned())
+    Failure::Crashed("it does not read the responses it requested".to_owned())
 }
 
 fn crashed() -> Failure {
-    Failure::Crashed("its process said something out of turn".to_owned())
+    Failure::Crashed("unexpected message from its process".to_owned())
 }
 
 /// The outcome of the only call.
@@ -282,7 +284,7 @@ enum Said {
 }
 
 /// What the app asked the host for. The child keeps to the limits by itself; one that does not is not to be trusted.
-struct Errands {
+struct HostCalls {
     host: Arc<dyn Host>,
     limits: Arc<Limits>,
     /// Answers, as lines, and the memory they take.
@@ -298,7 +300,7 @@ struct Errands {
     lines_left: usize,
 }
 
-impl Errands {
+impl HostCalls {
     fn new(host: Arc<dyn Host>, limits: Arc<Limits>, budgets: Budgets) -> Self {
         Self {
             host,
@@ -330,7 +332,7 @@ impl Errands {
     /// One less is left of what may be asked for or written.
     fn spend(left: &mut usize) -> Result<(), Failure> {
         let spent = left.checked_sub(1);
-        *left = spent.ok_or_else(|| Failure::Crashed("it asked for more than it may".to_owned()))?;
+        *left = spent.ok_or_else(|| Failure::Crashed("it exceeded its limit of requests".to_owned()))?;
         Ok(())
     }
 
@@ -362,7 +364,9 @@ impl Errands {
         }
         let calls_at_once = Arc::strong_count(&self.calling) - 1;
         if self.under_way.len() > MOST_ANSWERS || calls_at_once > self.limits.host_calls_at_once {
-            return Err(Failure::Crashed("it asked for too much at once".to_owned()));
+            return Err(Failure::Crashed(
+                "it made too many requests at the same time".to_owned(),
+            ));
         }
         Ok(None)
     }
@@ -394,7 +398,7 @@ impl Errands {
                 answered = answer(id, &*host, &limits, call, &memory) => answered,
                 () = is_ended(sent.as_ref()) => {
                     gave_way.store(true, Ordering::Relaxed);
-                    Err("this took long while others needed the memory for what they send: try again later".to_owned())
+                    Err("timed out while other apps needed the memory: try again later".to_owned())
                 }
             };
             let answer = answered.unwrap_or_else(|sentence| line(&Answer::new(id, Err(sentence))));
@@ -431,7 +435,7 @@ async fn answer(
         limits.host_call_bytes.min(LARGEST_CALL)
     };
     if call.text().len() > most {
-        return Err(format!("this is too much for one call: it may carry {most} bytes"));
+        return Err(format!("this is too large for one call: the limit is {most} bytes"));
     }
     let read = Call::read(&call)?;
     drop(call);
@@ -441,7 +445,7 @@ async fn answer(
             let json = host.call(call).await?;
             if json.text().len() > LARGEST_ANSWER {
                 return Err(format!(
-                    "there is more than {LARGEST_ANSWER} bytes to answer: ask for less"
+                    "the response is larger than {LARGEST_ANSWER} bytes: request less"
                 ));
             }
             Ok(line(&Answer::new(id, Ok(json))))
@@ -449,7 +453,7 @@ async fn answer(
         Call::Fetch(request) => tokio::select! {
             response = host.fetch(request, memory) => Ok(response_line(id, response?)),
             () = memory.is_ended() => {
-                Err("the response stopped halfway while others needed the memory: ask again later".to_owned())
+                Err("the response was interrupted because other apps needed the memory: try again later".to_owned())
             }
         },
     }

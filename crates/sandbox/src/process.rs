@@ -52,7 +52,7 @@ impl Process {
         process.send(limits);
         match process.report(Instant::now() + limits.load_time).await {
             Ok(Report::Confined(layers)) => Ok((process, layers)),
-            Ok(_) => Err(Failure::Crashed("its process said something out of turn".to_owned())),
+            Ok(_) => Err(Failure::Crashed("unexpected message from its process".to_owned())),
             Err(failure) => Err(failure),
         }
     }
@@ -132,13 +132,13 @@ impl Process {
         let report = serde_json::from_slice(&self.line);
         self.line.clear();
         self.line.shrink_to(LINE_KEPT);
-        report.map_err(|_| Failure::Crashed("its process wrote something that makes no sense".to_owned()))
+        report.map_err(|_| Failure::Crashed("its process sent an invalid message".to_owned()))
     }
 
     /// Reads to the end of a line; false at the end of the output.
     async fn read_line(&mut self) -> Result<bool, Failure> {
         let broken = |_| Failure::Crashed("its process cannot be read from".to_owned());
-        let stopped = || Failure::Crashed("it stopped halfway while others needed the memory".to_owned());
+        let stopped = || Failure::Crashed("it was stopped because other apps needed the memory".to_owned());
         loop {
             let chunk = tokio::select! {
                 chunk = self.output.fill_buf() => chunk.map_err(broken)?,
@@ -156,7 +156,7 @@ impl Process {
             self.line.extend_from_slice(&chunk[..taken]);
             self.output.consume(taken);
             if self.line.len() > self.longest {
-                return Err(Failure::Crashed("its process wrote more than it may".to_owned()));
+                return Err(Failure::Crashed("its process wrote too much output".to_owned()));
             }
             if end.is_some() {
                 return Ok(true);

@@ -132,7 +132,9 @@ impl Sandbox {
         match self.first_report(&task, Limits::LONGEST_READING).await {
             Ok((Report::Read(reading), _)) => Ok(*reading),
             Ok((Report::Fault(fault), _)) => Err(fault),
-            Ok(_) => Err(Fault::new("the app cannot be read: it confused the reader")),
+            Ok(_) => Err(Fault::new(
+                "the app cannot be validated: unexpected message from its process",
+            )),
             Err(failure) => Err(Fault::new(format!("the app cannot be loaded: {failure}"))),
         }
     }
@@ -212,7 +214,7 @@ fn check_size(files: &Files) -> Result<(), Fault> {
     }
     let is_odd = |name: &&String| name.is_empty() || name.len() > 400 || name.contains(|c: char| c.is_control());
     match files.keys().find(is_odd) {
-        Some(name) => Err(Fault::new(format!("{name:?} is not a name of a file"))),
+        Some(name) => Err(Fault::new(format!("{name:?} is not a valid file name"))),
         None => Ok(()),
     }
 }

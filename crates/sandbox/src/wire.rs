@@ -144,15 +144,11 @@ impl Call {
         }
         if !Self::is_fetch(call) {
             let other = serde_json::from_str(call.text());
-            return other
-                .map(Self::Other)
-                .map_err(|error| format!("this cannot be done: {error}"));
+            return other.map(Self::Other).map_err(|error| format!("invalid call: {error}"));
         }
-        let sent: Fetch = serde_json::from_str(call.text()).map_err(|error| format!("this is no request: {error}"))?;
+        let sent: Fetch = serde_json::from_str(call.text()).map_err(|error| format!("invalid request: {error}"))?;
         let request = sent.fetch.try_into();
-        request
-            .map(Self::Fetch)
-            .map_err(|_| "the body cannot be read".to_owned())
+        request.map(Self::Fetch).map_err(|_| "invalid body".to_owned())
     }
 }
 

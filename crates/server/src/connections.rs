@@ -124,7 +124,7 @@ pub(crate) async fn accept(listener: TcpListener, app: Router, limits: Limits, s
     }
     drop(listener);
     if timeout(DRAIN_LIMIT, networks.emptied()).await.is_err() {
-        tracing::warn!("some connections were still busy and are cut");
+        tracing::warn!("closing connections that are still busy");
     }
 }
 
@@ -244,11 +244,11 @@ fn answer(
 
 const TOO_MANY: (StatusCode, &str) = (
     StatusCode::TOO_MANY_REQUESTS,
-    r#"{"type":"throttled_error","code":"throttled","detail":"too many requests are under way from this address: try again when some are answered","attr":null}"#,
+    r#"{"type":"throttled_error","code":"throttled","detail":"Too many concurrent requests from this IP address. Try again when some have finished.","attr":null}"#,
 );
 const TOO_LONG: (StatusCode, &str) = (
     StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-    r#"{"type":"invalid_request","code":"too_large","detail":"the request has too many headers","attr":null}"#,
+    r#"{"type":"invalid_request","code":"too_large","detail":"The request has too many headers.","attr":null}"#,
 );
 
 /// Answers without asking the app, whose memory is what is spared.

@@ -14,7 +14,7 @@ pub(crate) fn make(settings: &Settings) -> anyhow::Result<()> {
     let folder = &settings.data_dir;
     // Others on the machine have no business in there.
     let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    made.with_context(|| format!("cannot make the data folder {}", folder.display()))
+    made.with_context(|| format!("cannot create the data folder {}", folder.display()))
 }
 
 /// Held for as long as a server uses the folder; the system ends it with the process. Workers and commands go without.
@@ -29,7 +29,7 @@ pub(crate) fn lock(settings: &Settings) -> anyhow::Result<Option<Lock>> {
     make(settings)?;
     let Some(folder) = hold(&settings.data_dir.join(LOCK))? else {
         bail!(
-            "another server uses the data folder {}: stop it first, or give this one a folder of its own with --data-dir",
+            "another server uses the data folder {}: stop it first, or set a different folder with --data-dir",
             settings.data_dir.display()
         )
     };

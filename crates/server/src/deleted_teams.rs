@@ -20,7 +20,7 @@ pub(crate) async fn forget(service: Service, events: Events, stop: CancellationT
             tick.tick().await;
             if let Err(error) = forget_once(&service, &events).await {
                 let error: &dyn std::error::Error = &*error;
-                tracing::error!(error, "the deleted teams could not be read");
+                tracing::error!(error, "could not read the deleted teams");
             }
         }
     };
@@ -32,10 +32,10 @@ async fn forget_once(service: &Service, events: &Events) -> anyhow::Result<()> {
     for team in service.deleted_teams().await? {
         // One that fails does not keep the others' events.
         match forget_team(service, events, team).await {
-            Ok(()) => tracing::info!(team = %team, "the events of a deleted team are deleted"),
+            Ok(()) => tracing::info!(team = %team, "deleted the events of a deleted team"),
             Err(error) => {
                 let error: &dyn std::error::Error = &*error;
-                tracing::error!(team = %team, error, "the events of a deleted team could not be deleted");
+                tracing::error!(team = %team, error, "could not delete the events of a deleted team");
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use apps::{AppsDeps, Catalogue, Sources};
+use apps::{AppsDeps, Catalog, Sources};
 use exports::ExportsDeps;
 use identity::{IdentityDeps, Provider, Providers};
 use outbound::{Dialer, Dns, Http, Mailer, Policy, Roots};
@@ -16,9 +16,9 @@ pub(crate) fn deps(settings: &Settings) -> anyhow::Result<IdentityDeps> {
     let roots = roots(settings)?;
     let policy = Policy::new(settings.allow_private_networks.clone());
     let dns = if settings.dns.is_empty() {
-        Dns::system().context("the system's name servers cannot be used: name others with --dns")?
+        Dns::system().context("the system's DNS servers cannot be used: set others with --dns")?
     } else {
-        Dns::new(&settings.dns).context("the name servers in --dns cannot be used")?
+        Dns::new(&settings.dns).context("the DNS servers in --dns cannot be used")?
     };
     let mailer = settings
         .smtp_url
@@ -27,7 +27,7 @@ pub(crate) fn deps(settings: &Settings) -> anyhow::Result<IdentityDeps> {
     Ok(IdentityDeps {
         http: Http::new(Dialer::new(policy), &roots)?,
         dns,
-        mailer: mailer.transpose().context("no mail can be sent as set up")?,
+        mailer: mailer.transpose().context("the email settings are invalid")?,
         providers: providers(&settings.providers)?,
     })
 }
@@ -56,7 +56,7 @@ pub(crate) fn apps(settings: &Settings) -> anyhow::Result<AppsDeps> {
     // Two of them: however many names apps look up, their code can still be fetched.
     let policy = Policy::new(settings.allow_private_networks.clone());
     let [http, hosts] = [policy.clone(), policy].map(|policy| Http::new(Dialer::new(policy), &roots));
-    // A mirror, a registry and a catalogue are chosen by the operator, and may well be at private addresses.
+    // A mirror, a registry and a catalog are chosen by the operator, and may well be at private addresses.
     let operator = Http::new(Dialer::new(Policy::for_the_operator()), &roots)?;
     let named = &settings.apps;
     Ok(AppsDeps {
@@ -67,7 +67,7 @@ pub(crate) fn apps(settings: &Settings) -> anyhow::Result<AppsDeps> {
             local_root: named.local_apps.clone(),
             ..Sources::new(hosts?, operator.clone())
         },
-        catalogue: Catalogue::new(named.app_catalogue.as_deref(), operator),
+        catalog: Catalog::new(named.app_catalogue.as_deref(), operator),
         http: http?,
         slots: settings.data.workers.into(),
     })

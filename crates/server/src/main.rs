@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use mimalloc::MiMalloc;
 use rustix::process::DumpableBehavior;
 
@@ -35,12 +35,12 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 /// What threads get to end when everything else has.
 const LAST_MOMENT: Duration = Duration::from_secs(1);
 
-/// A self-hosted server for administering organizations.
+/// Self-hosted event pipeline and organization management.
 ///
-/// Each setting is taken from its flag, else from the environment, else from the file that --config names
-/// (./hedgerow.toml unless given, if it is there).
+/// A setting is read from its flag, then from the environment (such as `HEDGEROW_DATA_DIR` for --data-dir), then from the
+/// file in --config (default: ./hedgerow.toml, if it exists).
 #[derive(Debug, Parser)]
-#[command(name = "hedgerow", version, max_term_width = 100)]
+#[command(name = "hedgerow", version = env!("BUILD_VERSION"), max_term_width = 100)]
 struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
@@ -50,42 +50,49 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serve the API (what happens without any command).
+    /// Run the server (default).
     Serve,
-    /// Carry out exports, run apps, and nothing else; any number of these share the work.
+    /// Run a worker: only exports and apps, without the API. Any number of workers share the work.
     Work,
-    /// Bring the database up to date and exit; `serve` does it by itself.
+    /// Migrate the database and exit; `serve` does this automatically.
     Migrate,
-    /// Make and list users.
+    /// Manage users.
     #[command(subcommand)]
     Users(commands::users::Command),
-    /// Make, list, roll and delete personal API keys.
+    /// Manage personal API keys.
     #[command(subcommand)]
     Keys(commands::keys::Command),
-    /// Make and list organizations, add members to them, and set what they can do with apps.
+    /// Manage organizations, their members and their access to apps.
     #[command(subcommand)]
     Organizations(commands::organizations::Command),
-    /// List, add and remove the operators of this instance.
+    /// Manage the operators of this instance.
     #[command(subcommand)]
     Operators(commands::operators::Command),
-    /// List verified domains, and end enforced single sign-on when nobody gets in.
+    /// List verified domains, and disable SSO enforcement after a lockout.
     #[command(subcommand)]
     Domains(commands::domains::Command),
-    /// Replace the key that secrets in the database are encrypted with.
+    /// Rotate the key that encrypts secrets in the database.
     #[command(subcommand)]
     SecretKey(commands::secret_key::Command),
-    /// Bring events in from files.
+    /// Import events from files.
     #[command(subcommand)]
     Events(commands::events::Command),
-    /// Copy the database and the events into a folder, while servers run, and read the copy back.
+    /// Back up the database and the events to a folder while servers run, and verify the backup.
     Backup(backup::Backup),
-    /// Bring a backup back, where nothing is yet.
+    /// Restore a backup into an empty installation.
     Restore(backup::Restore),
-    /// Check delivered files against the manifest beside them, offline.
+    /// Verify exported files against their manifest, offline.
     Verify { manifest: PathBuf },
-    /// Print the OpenAPI document.
+    /// Print the OpenAPI spec.
     Openapi,
-    /// Runs one app at arm's length; started by the server itself.
+    /// Check whether the local server is ready, using the same settings.
+    Health,
+    /// Print shell completions.
+    Completions { shell: clap_complete::Shell },
+    /// Write the man pages to a folder.
+    #[command(hide = true)]
+    Man { folder: PathBuf },
+    /// Runs one app in a sandbox; started by the server.
     #[command(hide = true)]
     Sandbox,
 }
@@ -101,7 +108,7 @@ fn main() -> anyhow::Result<()> {
     modes::restrict();
     // Secrets are in the memory and the environment of this process, and are not to be had from there.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
-        .context("the system does not let the server keep its memory to itself")?;
+        .context("cannot protect the server's memory from other processes")?;
     let arguments = settings::read::<Arguments>()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let outcome = runtime.block_on(run(arguments));
@@ -126,6 +133,11 @@ async fn run(Arguments { command, settings }: Arguments) -> anyhow::Result<()> {
         Command::Restore(restore) => restore.run(&settings).await,
         Command::Verify { manifest } => commands::verify::run(&manifest),
         Command::Openapi => commands::openapi(),
-        Command::Sandbox => anyhow::bail!("the server starts this by itself: `hedgerow sandbox` and nothing else"),
+        Command::Health => commands::health::run(&settings),
+        Command::Completions { shell } => commands::manual::completions(Arguments::command(), shell),
+        Command::Man { folder } => commands::manual::man_pages(Arguments::command(), &folder),
+        Command::Sandbox => {
+            anyhow::bail!("the server starts this automatically: `hedgerow sandbox` takes no arguments")
+        }
     }
 }

@@ -23,7 +23,7 @@ pub(crate) fn report(settings: &Settings) {
         tracing::warn!(
             path = %path.display(),
             mode = format!("{mode:o}"),
-            "other users of this machine can get at this: take the rights away with chmod go-rwx"
+            "other users of this machine have access to this file: remove it with chmod go-rwx"
         );
     }
 }

@@ -23,11 +23,7 @@ pub(crate) fn room_for_connections(most: usize) -> usize {
     };
     let room = room(files, most);
     if room < most {
-        tracing::warn!(
-            files,
-            connections = room,
-            "few files may be open: raise the limit of the system"
-        );
+        tracing::warn!(files, connections = room, "the limit of open files is low: raise it");
     }
     room
 }

@@ -104,7 +104,7 @@ async fn is_ready(State(operation): State<Health>) -> (StatusCode, String) {
         let jump = operation.service.clock().jump();
         return (StatusCode::OK, ready(&operation.apps.missing_layers(), jump));
     }
-    let why = "the database does not answer\n";
+    let why = "the database is unavailable\n";
     (StatusCode::SERVICE_UNAVAILABLE, why.to_owned())
 }
 
@@ -131,9 +131,14 @@ impl Health {
 fn ready(missing: &[Layer], jump: Option<TimeDelta>) -> String {
     let layers = (!missing.is_empty()).then(|| {
         let names: Vec<&str> = missing.iter().map(|layer| layer.name()).collect();
-        format!("the sandbox of apps lacks: {}\n", names.join(", "))
+        format!("the app sandbox lacks: {}\n", names.join(", "))
     });
-    let clock = jump.map(|jump| format!("the clock has jumped by {} s and is not followed\n", jump.num_seconds()));
+    let clock = jump.map(|jump| {
+        format!(
+            "the system clock has jumped by {} s and is not used\n",
+            jump.num_seconds()
+        )
+    });
     format!("ready\n{}{}", layers.unwrap_or_default(), clock.unwrap_or_default())
 }
 

@@ -19,7 +19,7 @@ pub(crate) fn encryptor(settings: &Settings) -> anyhow::Result<Encryptor> {
         return Ok(Encryptor::new(lines(&keys))?);
     }
     let given = settings.secret_key.iter().map(|key| key.trim());
-    Encryptor::new(given).context("HEDGEROW_SECRET_KEY cannot be used")
+    Encryptor::new(given).context("HEDGEROW_SECRET_KEY is invalid")
 }
 
 /// Whether there is a key, given or kept. None is made.
@@ -59,7 +59,7 @@ fn replace(file: &Path, keys: &[String]) -> anyhow::Result<()> {
 /// Reads the key, or makes one. Of several processes that start at once, one makes it and all read it.
 fn kept(file: &Path) -> anyhow::Result<String> {
     if !file.try_exists()? {
-        make(file).with_context(|| format!("cannot make {}", file.display()))?;
+        make(file).with_context(|| format!("cannot create {}", file.display()))?;
     }
     fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
 }

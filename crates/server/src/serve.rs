@@ -118,7 +118,7 @@ pub(crate) async fn serve(settings: Settings) -> anyhow::Result<()> {
     if let Err(error) = store::close(&events).await {
         tracing::error!(
             error = &error as &dyn std::error::Error,
-            "the event store did not close well"
+            "the event store did not close cleanly"
         );
     }
     tracing::info!("stopped");
@@ -127,9 +127,9 @@ pub(crate) async fn serve(settings: Settings) -> anyhow::Result<()> {
 }
 
 async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address)
-        .await
-        .with_context(|| format!("cannot listen at {address}: choose another with --listen, such as 127.0.0.1:8001"))
+    TcpListener::bind(address).await.with_context(|| {
+        format!("cannot listen on {address}: set another address with --listen, such as 127.0.0.1:8001")
+    })
 }
 
 /// Answers those who look after the server at an address of their own, where nobody else is in their way.
@@ -189,14 +189,17 @@ fn greet(welcome: &Welcome, settings: &Settings, address: SocketAddr) -> std::io
         .map_or_else(|| format!("http://{address}"), ToString::to_string);
     let base = base.trim_end_matches('/');
     let shown =
-        |given: &Option<String>, made: &str| given.as_ref().map_or(made.to_owned(), |_| "(as you set it)".to_owned());
+        |given: &Option<String>, made: &str| given.as_ref().map_or(made.to_owned(), |_| "(as configured)".to_owned());
     let key = match &settings.bootstrap_api_key {
         Some(_) => "$HEDGEROW_BOOTSTRAP_API_KEY",
         None => &welcome.api_key,
     };
     let mut out = std::io::stdout().lock();
-    writeln!(out, "\nWelcome to Hedgerow. This is shown once, so keep it:\n")?;
-    writeln!(out, "  e-mail    {}", welcome.email)?;
+    writeln!(
+        out,
+        "\nWelcome to Hedgerow. Save these credentials, they are shown only once:\n"
+    )?;
+    writeln!(out, "  email     {}", welcome.email)?;
     writeln!(
         out,
         "  password  {}",
@@ -218,8 +221,8 @@ fn greet(welcome: &Welcome, settings: &Settings, address: SocketAddr) -> std::io
         welcome.project_token
     );
     writeln!(out, "  curl {base}/capture/ -d '{event}'")?;
-    writeln!(out, "\nThe console, in a browser:   {base}/login/")?;
-    writeln!(out, "The API, to read and to try: {base}/api/docs/\n")?;
+    writeln!(out, "\nConsole:        {base}/login/")?;
+    writeln!(out, "API reference:  {base}/api/docs/\n")?;
     out.flush()
 }
 
@@ -249,13 +252,13 @@ async fn recover_from_clock(service: &Service) -> service::Result<()> {
     if left.recalled > 0 {
         tracing::warn!(
             count = left.recalled,
-            "work that a clock ahead of its time had put off goes on"
+            "resuming work that was delayed by a clock that was ahead"
         );
     }
     if left.ahead > 0 {
         tracing::error!(
             count = left.ahead,
-            "exports wait for a time to come: a clock was ahead, and intervals count as exported that are not over"
+            "exports are waiting: a clock was ahead, and future intervals are marked as exported"
         );
     }
     Ok(())
@@ -277,7 +280,7 @@ pub(crate) async fn keep_time(service: Service, stop: CancellationToken) {
             if let Err(error) = service.follow_database_clock().await {
                 tracing::warn!(
                     error = &error as &dyn std::error::Error,
-                    "the database did not tell the time"
+                    "could not read the time from the database"
                 );
             }
         }
@@ -287,7 +290,7 @@ pub(crate) async fn keep_time(service: Service, stop: CancellationToken) {
 
 fn log(result: service::Result<()>) {
     if let Err(error) = result {
-        tracing::error!(error = &error as &dyn std::error::Error, "upkeep failed");
+        tracing::error!(error = &error as &dyn std::error::Error, "maintenance failed");
     }
 }
 
@@ -316,6 +319,6 @@ async fn wait_to_stop(readiness: Readiness, delay: u64, stop: CancellationToken)
 /// Ends the process when stopping takes too long.
 pub(crate) async fn end_at_last() {
     tokio::time::sleep(STOP_LIMIT).await;
-    tracing::error!("something did not end in time; the process ends without it");
+    tracing::error!("shutdown timed out; exiting anyway");
     std::process::exit(1);
 }

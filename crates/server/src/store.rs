@@ -24,16 +24,14 @@ pub(crate) async fn open(settings: &Settings, service: &Service) -> anyhow::Resu
     let instance = service.instance_uuid().await?;
     ensure!(
         events.claim(instance).await? == instance,
-        "these events belong to another database: restore that one, or move {} away",
+        "these events belong to a different database: restore that one, or move {} away",
         settings.data.events_url.as_ref().map_or_else(
             || file(settings).display().to_string(),
             |_| "the tables in ClickHouse".to_owned()
         )
     );
     if service.skip_team_numbers(events.highest_team().await?).await? {
-        tracing::warn!(
-            "the database is older than the events beside it; what belongs to teams it does not know stays hidden"
-        );
+        tracing::warn!("the database is older than the event store; events of unknown teams stay hidden");
     }
     Ok(events)
 }
@@ -42,8 +40,8 @@ async fn connect(settings: &Settings) -> anyhow::Result<Events> {
     if settings.data.events_url.is_none() {
         if settings.database_url().starts_with("postgres") {
             tracing::warn!(
-                "events are kept in a file of this machine: replicas on other machines need HEDGEROW_EVENTS_URL, \
-                 or each exports only what it took in itself"
+                "events are stored in a local file: replicas on other machines need HEDGEROW_EVENTS_URL, or each \
+                 exports only its own events"
             );
         }
         let file = file(settings);
@@ -63,7 +61,7 @@ pub(crate) async fn clickhouse(settings: &Settings) -> anyhow::Result<ClickHouse
     let http = Http::new(Dialer::new(Policy::for_the_operator()), &deps::roots(settings)?)?;
     ClickHouse::open(url, http)
         .await
-        .context("cannot use HEDGEROW_EVENTS_URL")
+        .context("HEDGEROW_EVENTS_URL is invalid")
 }
 
 /// Lets the store finish what was begun.

@@ -39,7 +39,7 @@ impl Drop for Traces {
 pub(crate) fn start(settings: &Settings) -> anyhow::Result<Traces> {
     // PostgreSQL comments on what is normal here, such as tables that are there already.
     let filter = EnvFilter::try_new(format!("sqlx::postgres::notice=error,{}", settings.log))
-        .with_context(|| format!("{} is no log filter", settings.log))?;
+        .with_context(|| format!("{} is not a valid log filter", settings.log))?;
     let format = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let format = if std::io::stderr().is_terminal() {
         format.with_target(false).boxed()
@@ -84,39 +84,43 @@ pub(crate) fn count(database: &'static str) -> anyhow::Result<PrometheusHandle> 
     let handle = PrometheusBuilder::new()
         .set_buckets_for_metric(duration, &LATENCY_BUCKETS)?
         .install_recorder()?;
-    metrics::describe_counter!("hedgerow_http_requests_total", "Requests by method, route and status.");
-    metrics::describe_histogram!("hedgerow_http_request_duration_seconds", "How long requests took.");
-    metrics::describe_gauge!(
-        "hedgerow_database_connections",
-        "Connections to the database, open and idle."
+    metrics::describe_counter!(
+        "hedgerow_http_requests_total",
+        "HTTP requests by method, route and status."
     );
-    metrics::describe_counter!("hedgerow_captured_events_total", "Events that were sent and stored.");
+    metrics::describe_histogram!(
+        "hedgerow_http_request_duration_seconds",
+        "Duration of HTTP requests in seconds."
+    );
+    metrics::describe_gauge!("hedgerow_database_connections", "Open and idle database connections.");
+    metrics::describe_counter!("hedgerow_captured_events_total", "Events captured and stored.");
     metrics::describe_counter!(
         "hedgerow_capture_requests_refused_total",
-        "Requests with events that were refused, or that failed."
+        "Capture requests that were rejected or failed."
     );
     metrics::describe_counter!(
         "hedgerow_export_attempts_total",
-        "Attempts at runs that ended, by export and outcome."
+        "Finished run attempts by export and outcome."
     );
     metrics::describe_counter!(
         "hedgerow_export_rows_total",
-        "Rows that an export's destination acknowledged."
+        "Rows acknowledged by the export's destination."
     );
-    metrics::describe_counter!("hedgerow_export_bytes_total", "What these rows took, in bytes.");
+    metrics::describe_counter!("hedgerow_export_bytes_total", "Bytes of these rows.");
     metrics::describe_gauge!(
         "hedgerow_export_delivered_until_seconds",
-        "The end of the newest interval that was delivered on schedule, in seconds since 1970."
+        "End of the latest interval delivered on schedule, as a Unix timestamp."
     );
     metrics::describe_counter!(
         "hedgerow_app_events_total",
-        "Events that were handed to an app, by configuration and outcome."
+        "Events passed to an app, by configuration and outcome."
     );
     metrics::describe_gauge!(
         "hedgerow_sandbox_layer",
-        "1 if the layer keeps apps apart from the server here, 0 if this system does not have it."
+        "1 if the sandbox layer is available on this system, otherwise 0."
     );
-    metrics::describe_gauge!("hedgerow_build_info", "Always 1; the labels tell which build this is.");
-    metrics::gauge!("hedgerow_build_info", "version" => env!("CARGO_PKG_VERSION"), "database" => database).set(1.0);
+    metrics::describe_gauge!("hedgerow_build_info", "Build information in labels. Always 1.");
+    let (version, commit) = (env!("CARGO_PKG_VERSION"), env!("BUILD_COMMIT"));
+    metrics::gauge!("hedgerow_build_info", "version" => version, "commit" => commit, "database" => database).set(1.0);
     Ok(handle)
 }

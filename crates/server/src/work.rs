@@ -12,7 +12,7 @@ use crate::{commands, deps, serve, store, telemetry};
 pub(crate) async fn work(settings: Settings) -> anyhow::Result<()> {
     ensure!(
         settings.data.workers > 0,
-        "HEDGEROW_WORKERS is 0: there is nothing to work with"
+        "HEDGEROW_WORKERS is 0: set it to at least 1 to run workers"
     );
     let traces = telemetry::start(&settings)?;
     let service = commands::service(&settings).await?;

@@ -32,7 +32,7 @@ pub struct Welcome {
 
 const EMAIL: &str = "owner@hedgerow.local";
 const ORGANIZATION: &str = "My organization";
-const LABEL: &str = "First key";
+const LABEL: &str = "Initial key";
 
 impl Service {
     /// Fills an empty database. `None` if it is not empty.
@@ -77,8 +77,8 @@ impl Service {
         let made_up_key = || auth::key::new_key(self.core.random.bytes());
         let api_key = wishes.api_key.clone().unwrap_or_else(made_up_key);
         if !auth::key::is_well_formed(&api_key) {
-            let detail = "use 16 to 512 printable ASCII characters without spaces; keys that begin with hgr_ need a \
-                          right checksum";
+            let detail = "Must be 16 to 512 printable ASCII characters without spaces. Keys that start with hgr_ \
+                          need a valid checksum.";
             return Err(Error::invalid("bootstrap_api_key", "invalid_input", detail));
         }
         Ok(Welcome {

@@ -14,7 +14,7 @@ use crate::id::{OrganizationId, TeamId, UserId};
 use crate::members::MemberFilter;
 use crate::page::Window;
 
-/// Past this many rows the copy is dropped and begun anew: some tens of megabytes at the most.
+/// Past this many rows the copy is dropped and begun again: some tens of megabytes at the most.
 const MOST_ROWS: usize = 20_000;
 
 /// How much memory a remembered answer takes, in rows of about the same size.

@@ -1,4 +1,4 @@
-//! Time and chance, in one place, so that tests hold both in their hands.
+//! Time and randomness, in one place, so that tests hold both in their hands.
 
 pub(crate) mod steady;
 

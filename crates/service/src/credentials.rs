@@ -86,7 +86,7 @@ impl Service {
         if level < P::LEVEL {
             let needed = P::LEVEL;
             return Err(Error::Forbidden(format!(
-                "this needs the level {needed} or higher, and yours is {level}"
+                "This requires the role {needed} or higher. Your role is {level}."
             )));
         }
         self.note_scope::<P>(&resolved);
@@ -206,11 +206,14 @@ impl Weigh for ResolvedCredential {
 impl ResolvedCredential {
     fn may<P: Permission>(&self) -> Result<()> {
         if !self.reach.covers(P::SCOPE) {
-            return Err(Error::Forbidden(format!("this key lacks the scope {}", P::SCOPE)));
+            return Err(Error::Forbidden(format!(
+                "This API key is missing the required scope {}.",
+                P::SCOPE
+            )));
         }
         if !P::WITHIN_TEAMS && !self.reach.teams.is_empty() {
             return Err(Error::Forbidden(
-                "this key is limited to some teams, and this is not about a team".to_owned(),
+                "This API key is restricted to specific teams and cannot be used here.".to_owned(),
             ));
         }
         Ok(())

@@ -8,47 +8,49 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The key or session is unknown, expired or revoked.
-    #[error("this credential is not valid")]
+    #[error("Invalid credentials.")]
     BadCredential,
-    #[error("there is no such {0}")]
+    #[error("{} not found.", capitalized(.0))]
     NotFound(&'static str),
     #[error("{0}")]
     Forbidden(String),
     #[error("{}", summary(.0))]
     Invalid(Vec<Invalid>),
     /// The session needs a second factor to reach this.
-    #[error("this organization asks for a second factor: set one up at /account/two-factor/ and sign in with it")]
+    #[error(
+        "This organization requires two-factor authentication. Set it up at /account/two-factor/ and sign in with it."
+    )]
     SecondFactorNeeded,
     /// The session is fine, but the person must have shown lately that it is them.
     #[error(
-        "confirm that it is you: send your password, or a code of your authenticator, to /api/login/confirm/, or sign in \
-         again"
+        "Reauthentication required. Send your password, or a code from your authenticator app, to \
+         /api/login/confirm/, or sign in again."
     )]
     ReauthenticationNeeded,
     /// Too many attempts; the address or the account has to wait.
-    #[error("there were too many attempts: try again in {} seconds", .0.as_secs() + 1)]
+    #[error("Too many attempts. Try again in {} seconds.", .0.as_secs() + 1)]
     Throttled(Duration),
     /// As much was done in this hour as is allowed.
-    #[error("{detail}: try again in {} seconds", .wait.as_secs() + 1)]
+    #[error("{detail}. Try again in {} seconds.", .wait.as_secs() + 1)]
     LimitReached { detail: String, wait: Duration },
     /// There is no room for it at the moment.
-    #[error("{detail}: try again in {} seconds", .wait.as_secs())]
+    #[error("{detail}. Try again in {} seconds.", .wait.as_secs())]
     Unavailable { detail: String, wait: Duration },
     /// Something else happened at the same time, or is in the way.
     #[error("{detail}")]
     Conflict { code: &'static str, detail: String },
     /// The thing is no longer what the caller last saw.
-    #[error("this {0} has changed since you read it: read it again and repeat your change")]
+    #[error("This {0} has changed since you last read it. Fetch the latest version and try again.")]
     Stale(&'static str),
     /// It is away, full, or busy with something else: what was asked for can be asked for again.
-    #[error("the database does not answer at the moment")]
+    #[error("The database is unavailable.")]
     Outage(#[source] sqlx::Error),
     /// What is in the file cannot be what was written to it.
-    #[error("the database file is damaged: stop the server and restore a backup")]
+    #[error("The database file is corrupt. Stop the server and restore a backup.")]
     Damaged(#[source] sqlx::Error),
-    #[error("the database failed")]
+    #[error("Database error.")]
     Database(#[source] sqlx::Error),
-    #[error("the database could not be brought up to date")]
+    #[error("Database migration failed.")]
     Migration(#[from] sqlx::migrate::MigrateError),
     #[error(transparent)]
     Password(#[from] auth::password::HashError),
@@ -146,7 +148,13 @@ fn summary(problems: &[Invalid]) -> String {
             None => problem.detail.clone(),
         })
         .collect::<Vec<_>>()
-        .join("; ")
+        .join(" ")
+}
+
+fn capitalized(thing: &str) -> String {
+    let mut letters = thing.chars();
+    let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
+    format!("{first}{}", letters.as_str())
 }
 
 impl Invalid {

@@ -160,7 +160,8 @@ impl Row {
 
     fn replay(self, body_hash: &SecretHash, now: Time) -> Result<Answer> {
         if self.body_hash != body_hash {
-            let detail = "this Idempotency-Key was used for another request: use a new one for each request";
+            let detail = "This Idempotency-Key was already used for a different request. Use a new key for each \
+                          request.";
             return Err(Error::Conflict {
                 code: "idempotency_key_reused",
                 detail: detail.to_owned(),
@@ -173,7 +174,8 @@ impl Row {
                 body,
             }),
             _ if self.state == "answered" || (self.state == "committed" && now - self.created_at >= ABANDONED) => {
-                let detail = "this request was carried out, but its answer is not at hand: read the resource instead";
+                let detail = "This request was processed, but its response is no longer available. Retrieve the \
+                              resource instead.";
                 Err(Error::Conflict {
                     code: "idempotency_answer_lost",
                     detail: detail.to_owned(),
@@ -187,7 +189,7 @@ impl Row {
 fn in_progress() -> Error {
     Error::Conflict {
         code: "idempotency_in_progress",
-        detail: "a request with this Idempotency-Key is still running: try again in a moment".to_owned(),
+        detail: "A request with this Idempotency-Key is still in progress. Try again shortly.".to_owned(),
     }
 }
 
@@ -201,7 +203,7 @@ pub(crate) async fn settle(db: &mut WriteTx, claim: &Claim) -> Result<()> {
     )? {
         0 => Err(Error::Conflict {
             code: "idempotency_in_progress",
-            detail: "another request took over this Idempotency-Key".to_owned(),
+            detail: "Another request is using this Idempotency-Key.".to_owned(),
         }),
         _ => Ok(()),
     }

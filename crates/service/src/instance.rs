@@ -105,8 +105,8 @@ async fn encrypted_with(db: &mut Session) -> Result<Option<Vec<u8>>> {
 }
 
 fn wrong_key() -> Error {
-    let detail = "the secrets in this database were encrypted with another key: give HEDGEROW_SECRET_KEY the one they were \
-                  encrypted with, or both, the new one first, with a comma between";
+    let detail = "The secrets in this database were encrypted with a different key. Set HEDGEROW_SECRET_KEY to that \
+                  key, or to both keys separated by a comma, the new one first.";
     Error::invalid("secret_key", "invalid_input", detail)
 }
 

@@ -35,7 +35,7 @@ macro_rules! for_all_secrets {
 
 impl Service {
     /// Encrypts with the newest key whatever an older one encrypted, and says how much that was. A row that somebody else
-    /// changes meanwhile keeps the change. A secret that no key at hand decrypts ends it, with an error.
+    /// changes in the meantime keeps the change. A secret that no key at hand decrypts ends it, with an error.
     pub async fn rotate_secret_key(&self) -> Result<u64> {
         let encryptor = &self.core.instance.encryptor;
         let mut changed = 0;
@@ -115,7 +115,7 @@ fn encrypted_again(db: &WriteTx, encryptor: &Encryptor, place: &str, encrypted: 
     let plain = encryptor.decrypt(place, encrypted).inspect_err(|_| {
         tracing::error!(
             place,
-            "this secret was encrypted with a key that is not given, or for another row"
+            "This secret was encrypted with a missing key, or for a different row."
         );
     })?;
     Ok(db.encrypt(encryptor, place, &plain))

@@ -36,7 +36,7 @@ impl TryFrom<i16> for Level {
 
     fn try_from(number: i16) -> Result<Self, Self::Error> {
         let known = Self::ALL.into_iter().find(|&level| i16::from(level) == number);
-        known.ok_or_else(|| format!("{number} is no level: use 1 (member), 8 (administrator) or 15 (owner)"))
+        known.ok_or_else(|| format!("Invalid level {number}. Use 1 (member), 8 (administrator) or 15 (owner)."))
     }
 }
 

@@ -114,7 +114,7 @@ impl Service {
             founding: Founding::new(instance.hourly_limits),
             activity_budget: activity::Budget::new(instance.hourly_limits),
             kept_answers: KeptBytes::default(),
-            code_in_memory: FairSemaphore::new("the code of apps", CODE_AT_ONCE, Slow::half_of(CODE_AT_ONCE))
+            code_in_memory: FairSemaphore::new("The app loader", CODE_AT_ONCE, Slow::half_of(CODE_AT_ONCE))
                 .with_most_of_one(CODE_AT_ONCE_OF_ONE),
             instance,
         };

@@ -121,7 +121,7 @@ impl Action {
             Self::BatchExport => "new batch exports",
             Self::Team => "new teams",
             Self::JoinNotice | Self::Notice | Self::RecoveryNotice | Self::PasswordNotice => "notices",
-            Self::KnownAddress => "invites, by links that were passed on, for addresses that have an account",
+            Self::KnownAddress => "invites accepted through shared links for existing accounts",
         }
     }
 
@@ -169,13 +169,13 @@ impl Subject<'_> {
 
     fn called(self) -> &'static str {
         match self {
-            Self::User(_) => "each person",
-            Self::Network(_) => "each network",
-            Self::Organization(_) => "each organization",
-            Self::Founder(_) => "all organizations of one person",
-            Self::Instance => "this server",
-            Self::Recipient(..) | Self::Address(_) => "each address",
-            Self::Link(_) => "each link",
+            Self::User(_) => "Each user",
+            Self::Network(_) => "Each network",
+            Self::Organization(_) => "Each organization",
+            Self::Founder(_) => "All organizations of a user",
+            Self::Instance => "This server",
+            Self::Recipient(..) | Self::Address(_) => "Each email",
+            Self::Link(_) => "Each link",
         }
     }
 }
@@ -344,7 +344,7 @@ impl Used<'_> {
         }
         Err(Error::LimitReached {
             detail: format!(
-                "{} can have {most} {} an hour",
+                "{} can have at most {most} {} per hour",
                 self.subject.called(),
                 self.action.plural()
             ),
@@ -429,7 +429,8 @@ impl Founding {
         }
         let wait = |until: NotUntil<_>| until.wait_time_from(DefaultClock::default().now());
         limiter.check_key(&user).map_err(|until| Error::LimitReached {
-            detail: "each person can create some hundred organizations an hour; operators of the instance can create any number"
+            detail: "Each user can create a few hundred organizations per hour. Operators of the instance have no \
+                     limit"
                 .to_owned(),
             wait: wait(until),
         })

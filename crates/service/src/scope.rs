@@ -76,7 +76,7 @@ impl FromStr for Scope {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let known = Self::all().find(|scope| scope.to_string() == text);
-        known.ok_or_else(|| format!("{text} is no scope: use one of {}", names()))
+        known.ok_or_else(|| format!("Invalid scope {text}. Must be one of {}.", names()))
     }
 }
 
@@ -111,7 +111,7 @@ impl schemars::JsonSchema for Scope {
         schemars::json_schema!({
             "type": "string",
             "enum": names,
-            "description": "What a key may be used for. Writing includes reading; `*` is everything.",
+            "description": "What a key can be used for. Write includes read; `*` is full access.",
         })
     }
 }

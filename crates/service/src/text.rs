@@ -28,11 +28,11 @@ impl<const MOST: usize> Line<MOST> {
             })
         };
         match text.chars().count() {
-            0 => problem("blank", "this must not be blank".to_owned()),
-            length if length > MOST => problem("max_length", format!("this must have at most {MOST} characters")),
+            0 => problem("blank", "This field must not be blank.".to_owned()),
+            length if length > MOST => problem("max_length", format!("Must have at most {MOST} characters.")),
             _ if text.chars().any(char::is_control) => problem(
                 "invalid_input",
-                "this must be one line, without control characters".to_owned(),
+                "Must be a single line without control characters.".to_owned(),
             ),
             _ => Ok(Self(text.to_owned())),
         }
@@ -95,7 +95,7 @@ pub(crate) fn nullable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Opt
 
 /// What somebody is called by: one line, something, not endless.
 pub(crate) fn given_name(field: &'static str, text: Option<&str>) -> crate::Result<String> {
-    let text = text.ok_or_else(|| crate::Error::invalid(field, "required", "this is required"))?;
+    let text = text.ok_or_else(|| crate::Error::invalid(field, "required", "This field is required."))?;
     let line = Line::<128>::new(text).map_err(|invalid| crate::Error::invalid(field, invalid.code, invalid.detail))?;
     Ok(line.0)
 }
@@ -106,7 +106,7 @@ pub(crate) fn one_line(text: &str) -> String {
     clean.trim().to_owned()
 }
 
-/// An e-mail address. Two that differ in case alone are the same, and so are two whose domains are one name in DNS.
+/// An email address. Two that differ in case alone are the same, and so are two whose domains are one name in DNS.
 #[derive(Debug, Clone, Serialize, Deserialize, sqlx::Type)]
 #[serde(try_from = "String", into = "String")]
 #[sqlx(transparent)]
@@ -125,13 +125,13 @@ impl Email {
             })
         };
         if text.chars().count() > Self::MOST {
-            return problem("max_length", "an e-mail address has at most 254 characters");
+            return problem("max_length", "An email address can have at most 254 characters.");
         }
         match text.split_once('@') {
             Some((local, domain)) if is_local_part(local) && is_domain(domain) => Ok(Self(text.to_owned())),
             _ => problem(
                 "invalid_input",
-                "this is no e-mail address: it should look like name@example.com",
+                "Enter a valid email address, such as name@example.com.",
             ),
         }
     }

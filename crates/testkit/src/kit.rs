@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use apps::{Apps, Catalogue, Sources};
+use apps::{Apps, Catalog, Sources};
 use auth::encryption::Encryptor;
 use axum::Router;
 use axum::body::Body;
@@ -28,7 +28,7 @@ use service::{Clock, Email, Instance, Level, Name, OrganizationId, RandomSource,
 use tower::ServiceExt;
 
 use crate::databases::{Backend, Database};
-use crate::parts::Folder;
+use crate::external::Folder;
 
 /// When tests happen.
 pub const NOW: &str = "2026-11-15T09:30:00Z";
@@ -401,7 +401,7 @@ pub fn apps_deps(local: PathBuf) -> apps::AppsDeps {
             local_root: Some(local),
             ..Sources::new(http.clone(), http.clone())
         },
-        catalogue: Catalogue::new(None, http.clone()),
+        catalog: Catalog::new(None, http.clone()),
         http,
         slots: 2,
     }

@@ -6,8 +6,8 @@ pub mod alone;
 pub mod bench;
 pub mod browser;
 pub mod databases;
+pub mod external;
 pub mod kit;
-pub mod parts;
 pub mod seed;
 pub mod stored;
 

@@ -19,11 +19,11 @@ const LEAST_EVENTS: f64 = 1000.0;
 const MEASURED: [(&str, &str, &str); 5] = [
     ("read_ms", "read an app of 200 files", " ms"),
     ("open_ms", "start it", " ms"),
-    ("events_per_second", "`onEvent`, in batches of 1 000", "/s"),
+    ("events_per_second", "`onEvent`, in batches of 1,000", "/s"),
     ("webhooks_per_second", "`composeWebhook`", "/s"),
     (
         "events_with_a_request_per_second",
-        "`onEvent` with a request, to a host that answers at once",
+        "`onEvent` with a request, to a host that responds immediately",
         "/s",
     ),
 ];
@@ -92,7 +92,7 @@ fn markdown(facts: &[(&'static str, String)], sandbox: &Value, delivery: &Value)
     )?;
     writeln!(
         text,
-        "| 1 000 events/s and core through a simple `onEvent` | {per_core:.0}/s | {} |",
+        "| 1,000 events/s and core through a simple `onEvent` | {per_core:.0}/s | {} |",
         met(per_core >= LEAST_EVENTS)
     )?;
     Ok(text)

@@ -134,8 +134,8 @@ impl Report {
 
     fn growth(&self) -> String {
         let mut text = String::from(
-            "\n### Growth\n\n100 organizations with one of 100 members against 1 000 000 organizations with one of \
-             100 000 members. Cost is the time of a request, in multiples of the small database.\n\n",
+            "\n### Growth\n\n100 organizations with one of 100 members against 1,000,000 organizations with one of \
+             100,000 members. Cost is the time of a request, in multiples of the small database.\n\n",
         );
         if self.growth.is_empty() {
             return text + "Not measured in this run; `--growth` adds it.\n";
@@ -199,13 +199,13 @@ fn marks(benchmark: &str) -> (String, String) {
         .into()
 }
 
-/// A whole number with thin gaps between the thousands.
+/// A whole number with commas between the thousands.
 pub(super) fn grouped(number: f64) -> String {
     let digits = format!("{number:.0}");
     let mut text = String::new();
     for (place, digit) in digits.chars().enumerate() {
         if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push('\u{202f}');
+            text.push(',');
         }
         text.push(digit);
     }
@@ -234,6 +234,6 @@ mod tests {
     #[test]
     fn thousands_are_set_apart() {
         assert_eq!(grouped(999.4), "999");
-        assert_eq!(grouped(1_234_567.0), "1\u{202f}234\u{202f}567");
+        assert_eq!(grouped(1_234_567.0), "1,234,567");
     }
 }

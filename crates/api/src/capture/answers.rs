@@ -47,10 +47,7 @@ impl From<events::Error> for Refused {
 
 impl From<service::Error> for Refused {
     fn from(error: service::Error) -> Self {
-        tracing::error!(
-            error = &error as &dyn std::error::Error,
-            "a project could not be looked up"
-        );
+        tracing::error!(error = &error as &dyn std::error::Error, "could not look up a team");
         Self::Failed
     }
 }
@@ -91,15 +88,15 @@ impl Refused {
     fn detail(&self) -> String {
         match self {
             Self::Body(refusal) => refusal.to_string(),
-            Self::UnknownToken => "no project has this token: use the api_token of one of your teams".to_owned(),
-            Self::Broken => "the body ended too early".to_owned(),
-            Self::TooSlow => "the body arrives too slowly: send at least 10,000 bytes every 10 seconds".to_owned(),
-            Self::TooMuchMemory => {
-                "this body holds more values than this server reads at once: send fewer events in each".to_owned()
+            Self::UnknownToken => "Invalid project API key. Use the api_token of one of your teams.".to_owned(),
+            Self::Broken => "The request body ended too early.".to_owned(),
+            Self::TooSlow => {
+                "The request body is arriving too slowly. Send at least 10,000 bytes every 10 seconds.".to_owned()
             }
-            Self::Busy => "too much is being sent at once: try again".to_owned(),
-            Self::TimedOut => "this took too long and was given up: try again".to_owned(),
-            Self::Failed => "the events could not be stored: try again".to_owned(),
+            Self::TooMuchMemory => "The request body has too many values. Send fewer events per request.".to_owned(),
+            Self::Busy => "Too much data is being sent at the same time. Try again.".to_owned(),
+            Self::TimedOut => "The request timed out. Try again.".to_owned(),
+            Self::Failed => "The events could not be stored. Try again.".to_owned(),
         }
     }
 }

@@ -13,7 +13,7 @@ use service::caller;
 
 use super::Capture;
 use super::answers::Refused;
-use crate::edge::{REQUEST_ID, TIME_LIMIT, request_id};
+use crate::http::context::{REQUEST_ID, TIME_LIMIT, request_id};
 
 pub(super) async fn layer(State(capture): State<Arc<Capture>>, request: Request, next: Next) -> Response {
     let started = Instant::now();

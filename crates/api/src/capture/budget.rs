@@ -23,7 +23,7 @@ use tokio::time::{Instant, timeout_at};
 use super::answers::Refused;
 use super::readers::Sender;
 use super::waiters::Waiters;
-use crate::bodies::{Bodies, BodyRef};
+use crate::http::bodies::{Bodies, BodyRef};
 
 /// Unless the operator says otherwise.
 pub(super) const DEFAULT_BYTES: usize = 768 * 1024 * 1024;

@@ -22,8 +22,9 @@ use events::Events;
 use service::Service;
 use tower_http::cors::{AllowHeaders, Any, CorsLayer};
 
-use crate::answer_memory::AnswerMemory;
-use crate::{Settings, meters, with_request_ids};
+use crate::http::answer_memory::AnswerMemory;
+use crate::http::meters;
+use crate::{Settings, with_request_ids};
 use answers::Done;
 pub(crate) use answers::Refused;
 pub(crate) use receive::{Receiver, at_a_rate};

@@ -14,7 +14,7 @@ use http_body_util::BodyExt;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::answers::Refused;
-use crate::body_memory::{self, TooLarge};
+use crate::http::body_memory::{self, TooLarge};
 
 /// How fast a body has to arrive.
 #[derive(Debug, Clone, Copy)]

@@ -103,7 +103,7 @@ fn missing() -> Response {
     let body = json!({
         "type": "invalid_request",
         "code": "missing_site_app_source",
-        "detail": "there is no such frontend app, or it is switched off",
+        "detail": "Frontend app not found or disabled.",
         "attr": null,
     });
     (StatusCode::NOT_FOUND, axum::Json(body)).into_response()

@@ -1,4 +1,4 @@
-//! What SDKs ask for when they start. There are no feature flags here, and nothing is switched on from afar but the team's
+//! What SDKs ask for when they start. There are no feature flags here, and nothing is enabled from afar but the team's
 //! own frontend apps.
 
 use axum::Json;

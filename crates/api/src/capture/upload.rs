@@ -431,7 +431,7 @@ impl Upload<'_> {
     /// Why, when the search came to its end without a token that a team has.
     fn refused(&self, progress: Progress) -> Refused {
         if progress == Progress::Damaged {
-            return Refusal::Unreadable("it is damaged, or too deep".to_owned()).into();
+            return Refusal::Unreadable("corrupt data, or nested too deeply".to_owned()).into();
         }
         if self.has_candidate || self.reading.parameters.token().is_some() {
             Refused::UnknownToken

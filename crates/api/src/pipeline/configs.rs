@@ -13,14 +13,14 @@ use tokio::task::spawn_blocking;
 
 use super::In;
 use super::views::{ChangesView, ConfigView};
-use crate::access::Allowed;
-use crate::body::Body;
-use crate::conditional::IfMatch;
-use crate::error::Problem;
-use crate::page::{Listed, Paging};
-use crate::path::Id;
-use crate::query::Query;
-use crate::reply::{Created, NoContent, Reply, View};
+use crate::http::access::Allowed;
+use crate::http::body::Body;
+use crate::http::conditional::IfMatch;
+use crate::http::error::Problem;
+use crate::http::page::{Listed, Paging};
+use crate::http::path::Id;
+use crate::http::query::Query;
+use crate::http::reply::{Created, NoContent, Reply, View};
 use crate::user::Stamp;
 
 macro_rules! routes {
@@ -38,21 +38,25 @@ macro_rules! routes {
                 )
                 .post_with(
                     configs::create::<$in>,
-                    operation(concat!($name, "_configs_create"), TAG, "Set an app up for a team"),
+                    operation(
+                        concat!($name, "_configs_create"),
+                        TAG,
+                        "Create a configuration of an app for a team",
+                    ),
                 ),
             )
             .api_route(
                 below!($name, "{id}/configs/{config_id}/"),
                 get_with(
                     configs::retrieve::<$in>,
-                    operation(concat!($name, "_configs_retrieve"), TAG, "Read a configuration"),
+                    operation(concat!($name, "_configs_retrieve"), TAG, "Retrieve a configuration"),
                 )
                 .patch_with(
                     configs::update::<$in>,
                     operation(
                         concat!($name, "_configs_partial_update"),
                         TAG,
-                        "Change a configuration, switch it on or off",
+                        "Update, enable or disable a configuration",
                     ),
                 )
                 .delete_with(
@@ -67,7 +71,7 @@ macro_rules! routes {
                     operation(
                         concat!($name, "_configs_hosts_list"),
                         TAG,
-                        "List the hosts that the app reached, or tried to, by name",
+                        "List the hosts that the app reached or tried to reach, by name",
                     ),
                 ),
             )
@@ -78,7 +82,7 @@ macro_rules! routes {
                     operation(
                         concat!($name, "_configs_upgrade_retrieve"),
                         TAG,
-                        "What the app's newest version would change for a configuration",
+                        "Compare a configuration's version with the app's latest version",
                     ),
                 )
                 .post_with(
@@ -86,7 +90,7 @@ macro_rules! routes {
                     operation(
                         concat!($name, "_configs_upgrade_create"),
                         TAG,
-                        "Take the app's newest version for a configuration",
+                        "Upgrade a configuration to the app's latest version",
                     ),
                 ),
             )
@@ -97,7 +101,7 @@ macro_rules! routes {
                     operation(
                         concat!($name, "_configs_logs_list"),
                         TAG,
-                        "List what was logged while the app ran, newest first",
+                        "List a configuration's log entries, newest first",
                     ),
                 ),
             )
@@ -202,20 +206,21 @@ pub(super) async fn upgrade<C: In>(
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(extend("examples" = [{ "version": 2 }]))]
 pub(super) struct Consent {
-    /// The `latest_version` that was looked at. If the app has another by now, nothing changes: 409 `version_changed`.
+    /// The `latest_version` that you reviewed. If the app has a different version, nothing changes: 409
+    /// `version_changed`.
     version: i64,
 }
 
-/// What the newest version of an app would change for a configuration.
+/// What the app's latest version would change for a configuration.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "PipelineConfigUpgrade")]
 pub(super) struct ConfigUpgradeView {
     /// The version that the configuration runs.
     version: i64,
-    /// The version that it would run.
+    /// The version that it would run after the upgrade.
     latest_version: i64,
     changes: ChangesView,
-    /// The files that are not the same in both versions.
+    /// The files that differ between the versions.
     files: Vec<FileChangeView>,
 }
 
@@ -225,7 +230,7 @@ struct FileChangeView {
     name: String,
     #[schemars(extend("enum" = ["added", "changed", "deleted"]))]
     action: &'static str,
-    /// In lines, as `diff -u` writes it; null where a file is too long to be compared, and after the fortieth file.
+    /// A unified diff; null for files that are too long to compare, and after 40 files.
     diff: Option<String>,
 }
 
@@ -288,12 +293,12 @@ pub(super) async fn hosts<C: In>(
     Ok(paging.reply(page.map(ReachedHostView::from)).await)
 }
 
-/// A host that the app sent requests to, or tried to.
+/// A host that the app sent or tried to send requests to.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "PipelineReachedHost")]
 pub(super) struct ReachedHostView {
     host: String,
-    /// False: the latest request was refused.
+    /// False if the latest request was blocked.
     is_allowed: bool,
     first_at: Stamp,
     last_at: Stamp,
@@ -318,7 +323,7 @@ impl From<&ReachedHost> for ReachedHostView {
 pub(super) struct LogQuery {
     /// Only entries of this level.
     level: Option<AppLogLevel>,
-    /// Only entries with this text in them, however it is capitalized.
+    /// Only entries that contain this text, case-insensitive.
     #[schemars(length(max = 200))]
     search: Option<String>,
     /// Only entries at or after this time.
@@ -338,12 +343,12 @@ impl From<LogQuery> for AppLogFilter {
     }
 }
 
-/// Something that an app said, or that was said of it.
+/// A log entry of an app.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "PipelineLogEntry")]
 pub(super) struct LogView {
     timestamp: Stamp,
-    /// `CONSOLE` is the app itself, `SYSTEM` this server.
+    /// `CONSOLE` for the app, `SYSTEM` for this server.
     source: AppLogSource,
     level: AppLogLevel,
     message: String,

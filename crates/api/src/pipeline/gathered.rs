@@ -7,11 +7,12 @@ use service::Page;
 use service::pipeline::{App, PluginType};
 use uuid::Uuid;
 
-use super::views::CatalogueView;
-use crate::page::{PageLinks, PageView, Paging};
-use crate::reply::{Reply, View, to_json};
+use super::views::CatalogView;
+use crate::http::json::to_json;
+use crate::http::page::{PageLinks, PageView, Paging};
+use crate::http::reply::{Reply, View};
 
-/// A list, with the fields of a Pipeline item: those of its first result, null where there is none.
+/// A list with the fields of a pipeline item: those of the first result, null if there is none.
 #[derive(Debug, JsonSchema)]
 #[schemars(rename = "PipelineItemAnd{V}Page")]
 #[expect(dead_code, reason = "it describes what is written as a head and a page")]
@@ -84,8 +85,8 @@ impl From<&App> for FirstView {
     }
 }
 
-impl From<&CatalogueView> for FirstView {
-    fn from(entry: &CatalogueView) -> Self {
+impl From<&CatalogView> for FirstView {
+    fn from(entry: &CatalogView) -> Self {
         Self {
             name: Some(entry.name.clone()),
             description: Some(entry.description.clone()),

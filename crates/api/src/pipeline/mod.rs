@@ -18,18 +18,18 @@ use service::pipeline::{App, AppPatch, Collection, NewApp};
 use service::{AppId, Invalid, Service};
 
 use crate::Api;
-use crate::access::Allowed;
 use crate::activity::ActivityView;
-use crate::body::Body;
-use crate::conditional::IfMatch;
-use crate::error::Problem;
+use crate::http::access::Allowed;
+use crate::http::body::Body;
+use crate::http::conditional::IfMatch;
+use crate::http::error::Problem;
+use crate::http::page::{Listed, Paging};
+use crate::http::path::Id;
+use crate::http::query::Query;
+use crate::http::reply::{Created, NoContent, Reply};
 use crate::openapi::operation;
-use crate::page::{Listed, Paging};
-use crate::path::Id;
-use crate::query::Query;
-use crate::reply::{Created, NoContent, Reply};
 use gathered::{FirstView, Gathered, gathered};
-use views::{AppView, CatalogueView, ConfigView, SourceView, UpgradeView, VersionView};
+use views::{AppView, CatalogView, ConfigView, SourceView, UpgradeView, VersionView};
 
 pub(crate) const TAG: &str = "Pipeline apps";
 
@@ -83,18 +83,18 @@ macro_rules! items {
                 )
                 .post_with(
                     create::<$in>,
-                    operation(concat!($name, "_create"), TAG, "Install or write an app"),
+                    operation(concat!($name, "_create"), TAG, "Install or create an app"),
                 ),
             )
             .api_route(
                 below!($name, "{id}/"),
                 get_with(
                     retrieve::<$in>,
-                    operation(concat!($name, "_retrieve"), TAG, "Read an app"),
+                    operation(concat!($name, "_retrieve"), TAG, "Retrieve an app"),
                 )
                 .patch_with(
                     update::<$in>,
-                    operation(concat!($name, "_partial_update"), TAG, "Change an app"),
+                    operation(concat!($name, "_partial_update"), TAG, "Update an app"),
                 )
                 .delete_with(
                     destroy::<$in>,
@@ -115,7 +115,7 @@ macro_rules! lists {
                     operation(
                         concat!($name, "_activity_retrieve"),
                         TAG,
-                        "What was done to apps and their configurations, newest first",
+                        "List activity on apps and their configurations, newest first",
                     ),
                 ),
             )
@@ -126,7 +126,7 @@ macro_rules! lists {
                     operation(
                         concat!($name, "_unused_retrieve"),
                         TAG,
-                        "Apps that no team has switched on",
+                        "List apps that no team has enabled",
                     ),
                 ),
             )
@@ -137,7 +137,7 @@ macro_rules! lists {
                     operation(
                         concat!($name, "_repository_retrieve"),
                         TAG,
-                        "Apps that can be installed",
+                        "List apps that can be installed",
                     ),
                 ),
             )
@@ -148,7 +148,7 @@ macro_rules! lists {
                     operation(
                         concat!($name, "_exports_unsubscribe_configs_retrieve"),
                         TAG,
-                        "Configurations that are switched on",
+                        "List enabled configurations",
                     ),
                 ),
             )
@@ -163,18 +163,18 @@ macro_rules! code {
                 below!($name, "{id}/check_for_updates/"),
                 get_with(
                     check_for_updates::<$in>,
-                    operation(
-                        concat!($name, "_check_for_updates_retrieve"),
-                        TAG,
-                        "Look for a newer tag",
-                    ),
+                    operation(concat!($name, "_check_for_updates_retrieve"), TAG, "Check for updates"),
                 ),
             )
             .api_route(
                 below!($name, "{id}/source/"),
                 get_with(
                     source::<$in>,
-                    operation(concat!($name, "_source_retrieve"), TAG, "Read the files of an app"),
+                    operation(
+                        concat!($name, "_source_retrieve"),
+                        TAG,
+                        "Retrieve an app's source files",
+                    ),
                 ),
             )
             .api_route(
@@ -184,7 +184,7 @@ macro_rules! code {
                     operation(
                         concat!($name, "_update_source_partial_update"),
                         TAG,
-                        "Change the files of an app",
+                        "Update an app's source files",
                     ),
                 ),
             )
@@ -195,23 +195,23 @@ macro_rules! code {
                     operation(
                         concat!($name, "_upgrade_create"),
                         TAG,
-                        "Move to the newest tag, or to another",
+                        "Upgrade to the latest tag, or to a given tag",
                     ),
                 )
                 .get_with(
                     preview_upgrade::<$in>,
-                    operation(
-                        concat!($name, "_upgrade_retrieve"),
-                        TAG,
-                        "What an upgrade would make of an app",
-                    ),
+                    operation(concat!($name, "_upgrade_retrieve"), TAG, "Preview an upgrade"),
                 ),
             )
             .api_route(
                 below!($name, "{id}/rollback/"),
                 post_with(
                     roll_back::<$in>,
-                    operation(concat!($name, "_rollback_create"), TAG, "Go back to the code before"),
+                    operation(
+                        concat!($name, "_rollback_create"),
+                        TAG,
+                        "Roll back to an earlier version",
+                    ),
                 ),
             )
             .api_route(
@@ -221,7 +221,7 @@ macro_rules! code {
                     operation(
                         concat!($name, "_versions_list"),
                         TAG,
-                        "List the code that is kept, newest first",
+                        "List stored versions, newest first",
                     ),
                 ),
             )
@@ -374,9 +374,9 @@ async fn repository<C: In>(
     State(apps): State<Apps>,
     Allowed(caller): Allowed<ReadApps>,
     paging: Paging,
-) -> Result<Reply<Gathered<CatalogueView>>, Problem> {
-    let page = apps.catalogue(&caller, C::COLLECTION, paging.window).await?;
-    let view = page.map(CatalogueView::from);
+) -> Result<Reply<Gathered<CatalogView>>, Problem> {
+    let page = apps.catalog(&caller, C::COLLECTION, paging.window).await?;
+    let view = page.map(CatalogView::from);
     let first = view.items.first().map(FirstView::from);
     Ok(gathered(&paging, first, view).await)
 }
@@ -406,11 +406,11 @@ fn at(app: &App, rest: &str) -> String {
     "examples" = [{ "source": { "index.ts": "export function onEvent(event) { console.log(event.event) }", "old.ts": null } }],
     "patternProperties" = { "\\.": {
         "type": ["string", "null"], "x-nullable": true,
-        "description": "A file that stands beside `source` instead of in it, as PostHog's own clients send it; null deletes it."
+        "description": "A file sent next to `source` instead of inside it, as PostHog's clients do. Null deletes it."
     } }
 ))]
 struct SourceWish {
-    /// Files by name; null deletes a file. Files that are left out stay as they are.
+    /// Files by name; null deletes a file. Omitted files do not change.
     #[serde(default)]
     #[schemars(schema_with = "files_to_change")]
     source: Option<BTreeMap<String, Option<String>>>,
@@ -433,7 +433,7 @@ impl SourceWish {
                 return Err(Problem::Validation(vec![Invalid {
                     field: Some(name.into()),
                     code: "invalid_input",
-                    detail: "this file is given twice: send it in source or beside it".to_owned(),
+                    detail: "This file was sent twice. Send it either in source or next to it.".to_owned(),
                 }]));
             }
             files.insert(name, text.as_str().map(str::to_owned));
@@ -449,10 +449,11 @@ impl SourceWish {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(extend("examples" = [{ "tag": "v1.2.0" }]))]
 struct UpgradeWish {
-    /// The tag, branch or commit to move to; the newest tag unless given.
+    /// The tag, branch or commit to upgrade to. Defaults to the latest tag.
     #[schemars(length(max = 200), extend("x-nullable" = true))]
     tag: Option<String>,
-    /// The checksum that the files must have: 64 hexadecimal digits. Needed for an app whose URL pins one; the URL pins this one then.
+    /// The required SHA-256 checksum of the files, in hexadecimal. Required for an app that is pinned to a checksum;
+    /// the app is then pinned to this one.
     #[schemars(length(min = 64, max = 64), extend("pattern" = "^[0-9a-fA-F]{64}$", "x-nullable" = true))]
     sha256: Option<String>,
 }
@@ -466,6 +467,6 @@ impl From<UpgradeWish> for Wanted {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(extend("examples" = [{}]))]
 struct RollBackWish {
-    /// The version to go back to; the one before the current unless given.
+    /// The version to roll back to. Defaults to the previous version.
     version: Option<i64>,
 }

@@ -1,14 +1,14 @@
 //! What is shown of apps, their code and their configurations.
 
-use apps::catalogue::Kind;
-use apps::{CatalogueEntry, Upgrade};
+use apps::catalog::Kind;
+use apps::{CatalogEntry, Upgrade};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use service::pipeline::{App, AppConfig, AppWithFiles, Difference, FieldChange, Files, PluginType, VersionSeen};
 use uuid::Uuid;
 
-use crate::reply::View;
+use crate::http::reply::View;
 use crate::user::Stamp;
 
 /// A pipeline app.
@@ -38,15 +38,16 @@ pub(crate) struct AppView<'a> {
     capabilities: &'a Value,
     metrics: &'a Value,
     public_jobs: &'a Value,
-    /// The hosts that its code says it reaches, and no others; null: it does not say. An app for all organizations that does not say reaches none.
+    /// The only hosts that the app can reach, as its code declares; null if it declares none. A global app that
+    /// declares none cannot reach any host.
     hosts: Option<&'a [String]>,
-    /// Which code it has, counted from 1; 0 is none.
+    /// The version of its code, starting at 1; 0 if it has no code.
     version: i64,
     created_at: Stamp,
     updated_at: Stamp,
 }
 
-/// An app and its files.
+/// An app and its source files.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "PipelineItemWithSource")]
 #[schemars(extend("examples" = [{
@@ -65,7 +66,7 @@ pub(crate) struct SourceView<'a> {
     source: &'a Files,
 }
 
-/// An app that has other code now.
+/// An upgraded app.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "UpgradedPipelineItem")]
 #[schemars(extend("examples" = [{
@@ -85,12 +86,12 @@ pub(crate) struct SourceView<'a> {
 pub(crate) struct UpgradeView<'a> {
     #[serde(flatten)]
     app: AppView<'a>,
-    /// In a preview: the checksum of the files that would be taken. Send it with the upgrade, and no others are.
+    /// In a preview, the checksum of the new files. Send it with the upgrade to accept only these files.
     sha256: Option<String>,
     changes: ChangesView,
 }
 
-/// What the new code offers and asks for, against the one before.
+/// The changes between the new code and the previous version.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "PipelineItemChanges")]
 pub(super) struct ChangesView {
@@ -101,9 +102,9 @@ pub(super) struct ChangesView {
     added_fields: Vec<String>,
     removed_fields: Vec<String>,
     changed_fields: Vec<String>,
-    /// What is said of each of these fields, before and after.
+    /// The definition of each of these fields, before and after.
     field_changes: Vec<FieldChangeView>,
-    /// Hosts that it can reach; `*` is any. For a configuration, `config.url` is the host that its own value names.
+    /// Hosts that it can reach; `*` is any host. For a configuration, `config.url` is the host in that value.
     added_hosts: Vec<String>,
     removed_hosts: Vec<String>,
 }
@@ -112,21 +113,21 @@ pub(super) struct ChangesView {
 #[schemars(rename = "PipelineFieldChange")]
 struct FieldChangeView {
     key: String,
-    /// As `config_schema` describes it; null: it was not there.
+    /// As in `config_schema`; null if it did not exist.
     #[schemars(extend("type" = ["object", "null"]))]
     before: Value,
-    /// Null: it is gone.
+    /// Null if it was removed.
     #[schemars(extend("type" = ["object", "null"]))]
     after: Value,
 }
 
-/// One state of an app's code.
+/// A version of an app's code.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "PipelineItemVersion")]
 pub(crate) struct VersionView {
     version: i64,
     tag: Option<String>,
-    /// SHA-256 over all files, to pin the app to: `#sha256=` behind its URL.
+    /// The SHA-256 checksum of all files. Pin the app to it with `#sha256=` at the end of its URL.
     sha256: Option<String>,
     is_current: bool,
     files: Vec<String>,
@@ -136,8 +137,8 @@ pub(crate) struct VersionView {
 
 /// An app that can be installed: send its `url` and `plugin_type` `repository`.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
-#[schemars(rename = "CatalogueEntry")]
-pub(crate) struct CatalogueView {
+#[schemars(rename = "CatalogEntry")]
+pub(crate) struct CatalogView {
     pub(super) name: String,
     pub(super) url: String,
     pub(super) description: String,
@@ -150,7 +151,7 @@ pub(crate) struct CatalogueView {
     pub(super) image_link: Option<String>,
 }
 
-/// One team's use of an app.
+/// The configuration of an app for a team.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "PipelineConfig")]
 pub(crate) struct ConfigView<'a> {
@@ -160,19 +161,20 @@ pub(crate) struct ConfigView<'a> {
     team_id: i64,
     enabled: bool,
     order: i64,
-    /// What the app is told. Secrets are left out.
+    /// The app's configuration values, without secrets.
     config: &'a Map<String, Value>,
-    /// The hosts that the app is limited to for this team; null: not limited beyond what the app declares.
+    /// The hosts that the app can reach for this team; null for no limit beyond what the app declares.
     allowed_hosts: Option<&'a [String]>,
-    /// The latest thing that went wrong; null when all is well.
+    /// The latest error; null if there is none.
     error: Option<&'a str>,
-    /// Everything that came in before this time was handed over.
+    /// Events received before this time have been processed.
     delivered_until: Stamp,
-    /// When a page loads it: what stands in the address of a frontend app.
+    /// The token in the URL from which pages load a frontend app.
     web_token: &'a str,
-    /// The version of the app that it was approved with, and runs.
+    /// The approved version of the app, which the configuration runs.
     version: i64,
-    /// The version that the app has by now. Configurations of the app's own organization always run it; others once they take it.
+    /// The app's latest version. Configurations in the app's own organization always run it; others run it once they
+    /// upgrade.
     latest_version: i64,
     created_at: Stamp,
     updated_at: Stamp,
@@ -194,7 +196,7 @@ impl View for VersionView {
     type Doc = Self;
 }
 
-impl View for CatalogueView {
+impl View for CatalogView {
     type Doc = Self;
 }
 
@@ -301,8 +303,8 @@ impl From<&VersionSeen> for VersionView {
     }
 }
 
-impl From<&CatalogueEntry> for CatalogueView {
-    fn from(entry: &CatalogueEntry) -> Self {
+impl From<&CatalogEntry> for CatalogView {
+    fn from(entry: &CatalogEntry) -> Self {
         Self {
             name: entry.name.clone(),
             url: entry.url.clone(),

@@ -65,8 +65,8 @@ on_both! {
         let elsewhere = kit.signed_in(&below).await;
 
         let found = kit.service.consequences_of_enforcing(&caller(&kit).await, id, Sso::Saml).await.unwrap();
-        assert_eq!((found.members, found.newcomers), (4, 4));
-        let named: Vec<&str> = found.named.iter().map(|newcomer| newcomer.email.as_str()).collect();
+        assert_eq!((found.members, found.new_members), (4, 4));
+        let named: Vec<&str> = found.named.iter().map(|new_member| new_member.email.as_str()).collect();
         assert_eq!(named, WRITTEN);
 
         let path = kit.at(&format!("domains/{id}/"));

@@ -207,7 +207,7 @@ on_both! {
         assert_eq!(reply.body["schema"]["hogql_query"].as_str().map(|text| text.contains("browser")), Some(true));
         for (query, words) in [
             ("SELECT event FROM events UNION ALL SELECT event FROM events", "UNION"),
-            ("SELECT distinct_id FROM persons", "Query must SELECT FROM events"),
+            ("SELECT distinct_id FROM persons", "The query must SELECT FROM events"),
             ("SELECT password FROM app_user", "events"),
             ("DROP TABLE events", "SELECT"),
             ("SELECT (SELECT 1) AS x FROM events", "ubqueries"),

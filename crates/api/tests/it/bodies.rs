@@ -186,7 +186,10 @@ async fn strangers_who_never_end_make_room_for_their_neighbors() {
     // On a machine that took very long, they were too slow.
     let is_ended = |answer: &Reply| match answer.code() {
         (503, "server_busy") => {
-            answer.header("retry-after") == "5" && answer.text("/detail").starts_with("too much is being sent at once")
+            answer.header("retry-after") == "5"
+                && answer
+                    .text("/detail")
+                    .starts_with("Too much data is being sent at the same time")
         }
         code => code.0 == 408,
     };

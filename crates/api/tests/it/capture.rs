@@ -207,7 +207,7 @@ async fn what_cannot_be_read_is_refused_as_a_whole() {
         json!({ "api_key": place.token, "batch": [{ "event": "good", "distinct_id": "d" }, { "event": "bad" }] });
     let reply = place.post("/batch/", batch.to_string()).await;
     assert_eq!(reply.code(), (400, "required"));
-    assert!(reply.text("/detail").contains("event 1"));
+    assert!(reply.text("/detail").contains("Event 1"));
     let packed = Request::post("/batch/")
         .header("content-encoding", "br")
         .body(Body::from("x"))
@@ -368,7 +368,7 @@ async fn an_event_that_is_too_large_is_refused() {
     let batch = json!({ "api_key": place.token, "batch": [place.event("small"), event] });
     let reply = place.post("/batch/", batch.to_string()).await;
     assert_eq!(reply.code(), (413, "too_large"));
-    assert!(reply.text("/detail").contains("event 1"), "{reply:?}");
+    assert!(reply.text("/detail").contains("Event 1"), "{reply:?}");
     assert_eq!(place.rows(Model::Events).await.len(), 0);
 }
 

@@ -460,10 +460,10 @@ on_both! {
         };
         assert_eq!((open(&one).await.as_deref(), open(&two).await), (Some("of a"), None));
         assert_eq!(
-            kit.get(&kit.owner.key, &at(&kit, &two)).await.status, 200, "the domain can still be read and mended",
+            kit.get(&kit.owner.key, &at(&kit, &two)).await.status, 200, "the domain can still be read and fixed",
         );
-        let mended = kit.patch(&kit.admin.key, &at(&kit, &two), json!({ "oidc_client_secret": "new" })).await;
-        assert_eq!((mended.status, open(&two).await.as_deref()), (200, Some("new")));
+        let repaired = kit.patch(&kit.admin.key, &at(&kit, &two), json!({ "oidc_client_secret": "new" })).await;
+        assert_eq!((repaired.status, open(&two).await.as_deref()), (200, Some("new")));
     }
 
     async fn metadata_is_taken_over_from_a_document(kit: Kit) {

@@ -73,8 +73,8 @@ on_both! {
 
     async fn so_many_exports_and_teams_are_created_in_an_hour(kit: Kit) {
         for (path, body, words) in [
-            (kit.at("batch_exports/"), no_op(), "200 new batch exports an hour"),
-            (kit.at("teams/"), json!({ "name": "t" }), "200 new teams an hour"),
+            (kit.at("batch_exports/"), no_op(), "200 new batch exports per hour"),
+            (kit.at("teams/"), json!({ "name": "t" }), "200 new teams per hour"),
         ] {
             kit.post(&kit.admin.key, &path, body.clone()).await;
             kit.database.run("UPDATE hourly_count SET used = 200 WHERE subject LIKE 'user %'").await;

@@ -40,7 +40,7 @@ on_both! {
         let refused = invite(&kit, &kit.member.key, 190..201).await;
         expect_limited(&refused, 1800);
         assert_eq!(kit.get(&kit.owner.key, &kit.at("invites/")).await.body["count"], 190);
-        assert!(refused.text("/detail").contains("200 invites an hour"), "{refused:?}");
+        assert!(refused.text("/detail").contains("200 invites per hour"), "{refused:?}");
         let dry = format!("{}?dry_run=true", kit.at("invites/bulk/"));
         for _ in 0..3 {
             assert_eq!(kit.post(&kit.member.key, &dry, invites(190..200)).await.status, 200, "a dry run uses nothing up");
@@ -91,7 +91,7 @@ on_both! {
         assert_eq!(invite(&kit, &kit.member.key, 5000..5100).await.status, 200);
         let refused = invite(&kit, &kit.admin.key, 6000..6001).await;
         expect_limited(&refused, 1800);
-        assert!(refused.text("/detail").contains("each organization"), "{refused:?}");
+        assert!(refused.text("/detail").contains("Each organization"), "{refused:?}");
         // Elsewhere it goes on, until the instance has had enough.
         let elsewhere = format!("/api/organizations/{}/invites/", kit.other);
         let one = json!({ "target_email": "x@example.net" });
@@ -104,7 +104,7 @@ on_both! {
         kit.database.run("UPDATE hourly_count SET used = 20 WHERE subject <> 'instance' AND subject NOT LIKE 'address %'").await;
         let refused = kit.post(&kit.outsider.key, &elsewhere, one).await;
         expect_limited(&refused, 1800);
-        assert!(refused.text("/detail").contains("this server"), "{refused:?}");
+        assert!(refused.text("/detail").contains("This server"), "{refused:?}");
     }
 
     /// Otherwise whoever creates accounts has as many shares.
@@ -269,7 +269,7 @@ on_both! {
         }
         let refused = kit.post(&kit.admin.key, &again, json!({})).await;
         expect_limited(&refused, 1800);
-        assert!(refused.text("/detail").contains("each address"), "{refused:?}");
+        assert!(refused.text("/detail").contains("Each email"), "{refused:?}");
         assert_eq!(invite(&kit, &kit.member.key, 0..50).await.status, 200, "others are invited");
     }
 

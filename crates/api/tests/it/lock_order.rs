@@ -121,7 +121,7 @@ async fn apps(kit: &Kit) -> Vec<String> {
     failed
 }
 
-/// Makes runs and carries them out meanwhile, as workers do.
+/// Makes runs and carries them out in the meantime, as workers do.
 async fn workers(kit: &Kit) -> Vec<String> {
     let mut failed = Vec::new();
     for _ in 0..ROUNDS {
@@ -130,7 +130,7 @@ async fn workers(kit: &Kit) -> Vec<String> {
             failed.extend(
                 outcome
                     .err()
-                    .filter(is_lasting)
+                    .filter(is_permanent)
                     .map(|error| format!("worker: {error:?}")),
             );
         }
@@ -138,7 +138,7 @@ async fn workers(kit: &Kit) -> Vec<String> {
     failed
 }
 
-fn is_lasting(error: &Error) -> bool {
+fn is_permanent(error: &Error) -> bool {
     !matches!(error, Error::Outage(_) | Error::Unavailable { .. })
 }
 
@@ -193,7 +193,7 @@ on_both! {
                 kit.exports.schedule(),
             );
             assert!(gone.iter().all(|reply| [204, 503].contains(&reply.status)), "{gone:?}");
-            assert!(!scheduled.as_ref().is_err_and(is_lasting), "{scheduled:?}");
+            assert!(!scheduled.as_ref().is_err_and(is_permanent), "{scheduled:?}");
         }
         assert_eq!(circles(&kit).await, 0);
     }

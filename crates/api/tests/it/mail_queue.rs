@@ -110,7 +110,7 @@ on_both! {
         invite(&kit, true, &names("failing", 3)).await;
         for _ in 0..3 {
             let mail = kit.service.next_mail().await.unwrap().unwrap();
-            let problem = Undelivered { reason: "busy".to_owned(), is_lasting: false };
+            let problem = Undelivered { reason: "busy".to_owned(), is_permanent: false };
             kit.service.mail_is_undelivered(&mail, &problem).await.unwrap();
         }
         assert!(kit.service.next_mail().await.unwrap().is_none(), "it is too soon");

@@ -18,7 +18,7 @@ on_both! {
               "available_product_features": [
                 {
                   "key": "organizations_projects",
-                  "name": "Any number of organizations and teams"
+                  "name": "Unlimited organizations and teams"
                 },
                 {
                   "key": "audit_logs",
@@ -34,11 +34,11 @@ on_both! {
                 },
                 {
                   "key": "sso_enforcement",
-                  "name": "Enforced single sign-on"
+                  "name": "SSO enforcement"
                 },
                 {
                   "key": "2fa_enforcement",
-                  "name": "Enforced second factor"
+                  "name": "Required two-factor authentication"
                 }
               ],
               "created_at": "2026-11-15T09:30:00.000000Z",

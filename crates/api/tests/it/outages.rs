@@ -12,7 +12,7 @@ use service::organizations::{OrganizationPatch, OrganizationRef};
 use service::{Error, RandomSource, Service, Store};
 use testkit::Kit;
 use testkit::databases::Backend;
-use testkit::parts::Relay;
+use testkit::external::Relay;
 
 const CONNECTIONS: u32 = 4;
 

@@ -211,7 +211,7 @@ on_both! {
         assert_eq!(member.code(), (403, "permission_denied"), "{member:?}");
         let in_use = kit.patch(&kit.admin.key, &path, private.clone()).await;
         assert_eq!((in_use.code(), in_use.text("/attr")), ((400, "in_use"), "is_global"), "{in_use:?}");
-        assert!(in_use.text("/detail").contains("configurations there: 1."), "{in_use:?}");
+        assert!(in_use.text("/detail").contains("configurations first (1)"), "{in_use:?}");
         let deleted = kit.delete(&kit.owner.key, &kit.at("")).await;
         assert_eq!(deleted.code(), (400, "in_use"), "{deleted:?}");
         let theirs_still = format!("{theirs}{id}/configs/{}/", set_up.body["id"]);

@@ -81,7 +81,7 @@ on_both! {
             assert_eq!(changed.status, 200, "{changed:?}");
         }
         let log = kit.get(&kit.owner.key, &kit.at("activity/")).await.body.to_string();
-        assert!(log.len() < 60_000 && log.contains("bbb") && log.contains("[cut: 60008 bytes in all]"), "{} bytes", log.len());
+        assert!(log.len() < 60_000 && log.contains("bbb") && log.contains("[truncated: 60008 bytes in total]"), "{} bytes", log.len());
     }
 
     /// Each name was compared with all the others while nobody else could write.

@@ -136,7 +136,7 @@ on_both! {
         }
     }
 
-    /// Nobody else can write meanwhile.
+    /// Nobody else can write in the meantime.
     async fn configurations_are_settled_by_few_statements_however_many_there_are(kit: Kit) {
         let code = "export function onEvent() {}\nexport function runEveryHour() {}\nexport function runEveryDay() {}";
         let app = create(&kit, COLLECTION, json!({ "plugin_type": "source", "source": { "index.ts": code } })).await;

@@ -1,4 +1,4 @@
-//! What those who are not signed in are told: nothing about customers, members, or what is not switched on.
+//! What those who are not signed in are told: nothing about customers, members, or what is not enabled.
 
 use serde_json::{Value, json};
 use service::mail::EmailMessage;

@@ -365,6 +365,16 @@ on_both! {
         assert!(log.body.to_string().contains("recovery_code_used"), "{log:?}");
     }
 
+    async fn a_recovery_code_opens_an_account_that_is_locked(kit: Kit) {
+        let made = recovery_codes(&kit, &kit.signed_in(&kit.owner).await).await;
+        let browser = kit.browser();
+        for _ in 0..20 {
+            browser.log_in("olga@example.com", "incorrect horse").await;
+        }
+        assert_eq!(browser.log_in("olga@example.com", PASSWORD).await.status, 429);
+        assert_eq!(recover(&browser, "olga@example.com", &made[0]).await.status, 200);
+    }
+
     async fn a_recovery_code_of_somebody_who_is_no_owner_any_more_is_worth_nothing(kit: Kit) {
         let second = kit.join("second@example.com", Level::Owner).await;
         let browser = kit.signed_in(&second).await;

@@ -80,8 +80,8 @@ on_both! {
         assert_eq!(activities(&kit, "OrganizationInvite").await, ["accepted", "created"]);
 
         let mut told: Vec<String> = kit.emails().await.into_iter().map(|(to, email)| {
-            let newcomer = "ann@example.com".to_owned();
-            assert_eq!(email, EmailMessage::Joined { organization: "Acme".to_owned(), newcomer });
+            let new_member = "ann@example.com".to_owned();
+            assert_eq!(email, EmailMessage::Joined { organization: "Acme".to_owned(), new_member });
             to
         }).collect();
         told.sort();

@@ -8,8 +8,7 @@ use secrecy::SecretString;
 use super::npm::hex;
 use super::{Error, Files, Origin};
 
-const FRAGMENT: &str =
-    "behind the # of the URL only sha256= and the 64 hexadecimal digits of a checksum are understood";
+const FRAGMENT: &str = "the URL fragment can only be #sha256= with a checksum of 64 hexadecimal digits";
 
 /// Displays as the one URL that stands for it, with the checksum and without the token.
 #[derive(Debug, Clone)]

@@ -28,46 +28,48 @@ impl fmt::Display for RemoteSource {
 }
 
 /// Each displays a sentence for whoever asked for the app. It holds no token, no address inside the operator's network,
-/// and no words of the far side but the names of files. Sources are for the log.
+/// and no words of the other side but the names of files. Sources are for the log.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{0}")]
     Url(&'static str),
-    #[error("a tag is at most 200 letters, digits and . _ + @ - /, and does not begin with a - or a /; {0:?} is none")]
+    #[error("{0:?} is not a valid tag: use at most 200 letters, digits, and . _ + @ - /, and do not start with - or /")]
     Tag(String),
-    #[error("a private token has at most 500 characters, all of them letters, digits and signs of ASCII")]
+    #[error("a private token has at most 500 printable ASCII characters")]
     Token,
     #[error(
-        "this server has no npm registry to ask; its operator can name one with HEDGEROW_NPM_REGISTRY, or a mirror with \
+        "this server has no npm registry; its operator can set one with HEDGEROW_NPM_REGISTRY, or a mirror with \
          HEDGEROW_APP_MIRROR"
     )]
     NoRegistry,
-    #[error("this server reads no apps from its own disk; its operator can name their folder with HEDGEROW_LOCAL_APPS")]
+    #[error("local apps are disabled on this server; its operator can set their folder with HEDGEROW_LOCAL_APPS")]
     NoLocalApps,
-    #[error("{0:?} is not a folder below HEDGEROW_LOCAL_APPS; give its path below that folder, without \"..\"")]
+    #[error("{0:?} is not a folder in HEDGEROW_LOCAL_APPS; enter a path relative to it, without \"..\"")]
     NoFolder(String),
-    #[error("{0:?} is a link that leads out of HEDGEROW_LOCAL_APPS")]
+    #[error("{0:?} is a symbolic link that points outside HEDGEROW_LOCAL_APPS")]
     LeadsOut(String),
-    #[error("{name:?} cannot be read; this server's operator finds the reason in its log")]
+    #[error("{name:?} cannot be read; see the server log for the reason")]
     Unreadable { name: String, source: io::Error },
 
     #[error(
-        "{place} has no {what}; check the URL, and if it is private, add ?private_token= and a token that may read it"
+        "{what} not found on {place}; check the URL, and if it is private, add ?private_token= with a token that can read it"
     )]
     NotFound { place: RemoteSource, what: String },
-    #[error("{place} does not accept the private token; it may be mistyped, have ended, or be one of another host")]
+    #[error("{place} rejected the private token; check that it is correct, not expired, and issued by this host")]
     BadToken { place: RemoteSource },
-    #[error("{place} does not let us read {what}; a private token with the right to read it would help")]
+    #[error("access to {what} on {place} was denied; use a private token that can read it")]
     Forbidden { place: RemoteSource, what: String },
-    #[error("{place} was asked too often and wants a pause{}; a private token allows more", pause(*.seconds))]
+    #[error("rate limit of {place} exceeded; try again{}, or use a private token for a higher limit", pause(*.seconds))]
     TooOften { place: RemoteSource, seconds: Option<u64> },
-    #[error("{place} answered with status {status}; try again later")]
+    #[error("{place} returned status {status}; try again later")]
     Status { place: RemoteSource, status: u16 },
-    #[error("{place} sends us on to another place, and we do not follow; its operator should serve the answer itself")]
+    #[error(
+        "{place} redirects elsewhere, and redirects are not followed; its operator should serve the response directly"
+    )]
     SentOn { place: RemoteSource },
     #[error("{}", unreached(*.place, .source))]
     Unreached { place: RemoteSource, source: HttpError },
-    #[error("the answer of {place} about {what} makes no sense; try again later")]
+    #[error("invalid response from {place} for {what}; try again later")]
     Unclear {
         place: RemoteSource,
         what: String,
@@ -79,18 +81,20 @@ pub enum Error {
         package: String,
         version: String,
     },
-    #[error("what {place} sent for {what} is not what its checksum promised, so it was thrown away; try again later")]
+    #[error("checksum mismatch for {what} from {place}, so the download was discarded; try again later")]
     Checksum { place: RemoteSource, what: String },
 
-    #[error("the archive is larger than {limit} bytes; an app should be its source, without what it was built from")]
+    #[error(
+        "the archive is larger than {limit} bytes; include only the source, without dependencies or build artifacts"
+    )]
     PackedTooLarge { limit: usize },
     #[error("this is neither a zip nor a tar.gz archive")]
     NotAnArchive,
-    #[error("the archive is damaged, or made in a way that we do not read")]
+    #[error("the archive is corrupt or in an unsupported format")]
     Damaged(#[source] Box<dyn StdError + Send + Sync>),
-    #[error("the archive says it is larger than 4 GB or has more than 65 535 entries (zip64); pack it as a plain zip")]
+    #[error("zip64 archives (over 4 GB or 65,535 entries) are not supported; use a plain zip")]
     Zip64,
-    #[error("{0:?} is encrypted; pack it without a password")]
+    #[error("{0:?} is encrypted; remove the password")]
     Encrypted(String),
     #[error("{name:?} has a name that {problem}")]
     BadName { name: String, problem: &'static str },
@@ -98,11 +102,11 @@ pub enum Error {
     NameTooLong { name: String, limit: usize },
     #[error("{name:?} is more than {limit} folders deep")]
     TooDeep { name: String, limit: usize },
-    #[error("{0:?} is a link; put the file itself there")]
+    #[error("{0:?} is a symbolic link; include the file itself")]
     Link(String),
     #[error("{0:?} is neither a file nor a folder")]
     NotAFile(String),
-    #[error("{0:?} is there twice")]
+    #[error("{0:?} appears twice")]
     Twice(String),
     #[error("the archive has two entries with the same name")]
     TwoOfAName,
@@ -112,20 +116,20 @@ pub enum Error {
     TooLarge { name: String, limit: usize },
     #[error("with {name:?} the app has more than {limit} files")]
     TooManyFiles { name: String, limit: usize },
-    #[error("the app has more than {limit} entries; packages it depends on should not be packed with it")]
+    #[error("the app has more than {limit} entries; leave out node_modules")]
     TooManyEntries { limit: usize },
-    #[error("{0:?} is not in the archive's one top folder, in which everything should be")]
+    #[error("{0:?} is outside the archive's top-level folder; put all files in one folder")]
     NoTopFolder(String),
-    #[error("there is no folder {0:?} with text files in it")]
+    #[error("folder {0:?} not found, or it has no text files")]
     NoSubfolder(String),
-    #[error("there are no text files in it")]
+    #[error("no text files found")]
     Empty,
-    #[error("something went wrong on our side")]
+    #[error("internal error")]
     Crashed(#[source] tokio::task::JoinError),
 }
 
 impl Error {
-    /// Whether whoever asked can mend it, by asking for something else or changing their app. Otherwise the far side, the
+    /// Whether whoever asked can fix it, by asking for something else or changing their app. Otherwise the other side, the
     /// network or this server is to blame, and the same request may work another time.
     pub fn is_theirs(&self) -> bool {
         match self {
@@ -146,10 +150,10 @@ impl Error {
 
 fn pause(seconds: Option<u64>) -> String {
     match seconds {
-        None => String::new(),
-        Some(1) => " of 1 second".to_owned(),
-        Some(seconds) if seconds < 120 => format!(" of {seconds} seconds"),
-        Some(seconds) => format!(" of {} minutes", seconds.div_ceil(60)),
+        None => " later".to_owned(),
+        Some(1) => " in 1 second".to_owned(),
+        Some(seconds) if seconds < 120 => format!(" in {seconds} seconds"),
+        Some(seconds) => format!(" in {} minutes", seconds.div_ceil(60)),
     }
 }
 
@@ -158,7 +162,7 @@ fn unreached(place: RemoteSource, source: &HttpError) -> String {
     match place {
         RemoteSource::Host(_) => source.to_string(),
         RemoteSource::Mirror | RemoteSource::Registry => {
-            format!("{place} gave no usable answer; this server's operator finds the reason in its log")
+            format!("{place} is unavailable; see the server log for the reason")
         }
     }
 }
@@ -173,9 +177,9 @@ mod tests {
             let place = RemoteSource::Host("github.com");
             Error::TooOften { place, seconds }.to_string()
         };
-        assert!(told(None).contains("wants a pause;"));
-        assert!(told(Some(1)).contains("a pause of 1 second;"));
-        assert!(told(Some(90)).contains("a pause of 90 seconds;"));
-        assert!(told(Some(121)).contains("a pause of 3 minutes;"));
+        assert!(told(None).contains("try again later,"));
+        assert!(told(Some(1)).contains("try again in 1 second,"));
+        assert!(told(Some(90)).contains("try again in 90 seconds,"));
+        assert!(told(Some(121)).contains("try again in 3 minutes,"));
     }
 }

@@ -184,18 +184,18 @@ fn good_name(raw: &[u8]) -> Result<&str, Error> {
     };
     let name = str::from_utf8(raw).map_err(|_| bad("is not UTF-8"))?;
     if name.chars().any(char::is_control) {
-        return Err(bad("has control characters in it"));
+        return Err(bad("has control characters"));
     }
     if name.contains('\\') {
-        return Err(bad("has a backslash in it"));
+        return Err(bad("has a backslash"));
     }
     if name.starts_with('/') {
-        return Err(bad("begins at the root"));
+        return Err(bad("is an absolute path"));
     }
     let name = name.strip_prefix("./").unwrap_or(name);
     let name = name.strip_suffix('/').unwrap_or(name);
     if name.split('/').any(|part| matches!(part, "" | "." | "..")) {
-        return Err(bad("does not stay below its folder"));
+        return Err(bad("points outside its folder"));
     }
     Ok(name)
 }

@@ -25,18 +25,18 @@ const PACKAGE_LENGTH: usize = 214;
 /// The site on which people look for packages. What packages are fetched from is a setting.
 const NPM_SITE: &str = "npmjs.com";
 
-const HOSTS: &str = "use the https:// URL of a GitHub or GitLab repository, or of a package's page on the npm site, \
-                     without a port or a user name";
+const HOSTS: &str = "use the https:// URL of a GitHub or GitLab repository, or of a package on the npm site, \
+                     without a port or user name";
 const TOO_LONG: &str = "a URL has at most 800 characters";
-const CHARACTERS: &str = "the URL of an app has letters, digits and . _ ~ + @ - in it; nothing is percent-encoded, and \
-                          there are no empty parts and no \"..\"";
-const QUERY: &str = "behind the question mark of the URL only private_token= is understood, once; leave out the rest";
-const GITHUB: &str = "use https://github.com/OWNER/REPOSITORY, if you like with /tree/BRANCH, /commit/COMMIT or \
-                      /releases/tag/TAG and a folder behind it, or with /archive/TAG.zip";
-const GITLAB: &str = "use https://gitlab.com/GROUP/PROJECT, if you like with /-/tree/BRANCH and a folder behind it, or \
-                      with /-/tags/TAG or /-/commit/COMMIT";
-const NPM: &str = "use the page of a package on the npm site, /package/NAME or /package/@SCOPE/NAME, if you like with \
-                   /v/VERSION behind it";
+const CHARACTERS: &str = "the URL of an app can have only letters, digits, and . _ ~ + @ -, without percent-encoding, \
+                          empty segments, or \"..\"";
+const QUERY: &str = "private_token= is the only query parameter allowed in the URL, and only once; remove the others";
+const GITHUB: &str = "use https://github.com/OWNER/REPOSITORY, optionally followed by /tree/BRANCH, /commit/COMMIT, or \
+                      /releases/tag/TAG and a folder, or by /archive/TAG.zip";
+const GITLAB: &str = "use https://gitlab.com/GROUP/PROJECT, optionally followed by /-/tree/BRANCH and a folder, or by \
+                      /-/tags/TAG or /-/commit/COMMIT";
+const NPM: &str = "use the page of a package on the npm site, /package/NAME or /package/@SCOPE/NAME, optionally followed \
+                   by /v/VERSION";
 
 /// A place that apps come from. Displays as the one URL that stands for it, without a token.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -131,7 +131,7 @@ fn each_limit_names_the_file_that_broke_it() {
         ),
         (
             vec![file("a.ts", 1), file("./a.ts", 1)],
-            "has a name that does not stay below its folder",
+            "has a name that points outside its folder",
         ),
     ] {
         for packed in both(&bad) {

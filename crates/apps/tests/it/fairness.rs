@@ -12,8 +12,8 @@ use outbound::{Dialer, Http, Policy, Resolve, Roots};
 use sandbox::{Limits, Sandbox};
 use serde_json::{Map, Value, json};
 use service::{OrganizationId, Rotation, TeamId, WorkerId};
+use testkit::external::Receiver;
 use testkit::kit::{Person, organization_of};
-use testkit::parts::Receiver;
 use testkit::{Kit, on_both};
 use tokio_util::sync::CancellationToken;
 
@@ -246,7 +246,7 @@ on_both! {
             tokio::time::sleep(Duration::from_millis(200)).await;
             for one in &many {
                 let configs = one.configs().await;
-                let is_stopped = configs["error"].as_str().is_some_and(|error| error.contains("while others waited"));
+                let is_stopped = configs["error"].as_str().is_some_and(|error| error.contains("while others were waiting"));
                 stopped = stopped.or(is_stopped.then_some(configs));
             }
         }
@@ -304,7 +304,7 @@ on_both! {
         let apps = apps_with(&kit, 1, Duration::from_secs(1));
         assert!(apps.step().await.unwrap());
         let config = own.configs().await;
-        assert!(config["error"].as_str().unwrap_or_default().contains("took longer than it may"), "{config}");
+        assert!(config["error"].as_str().unwrap_or_default().contains("exceeded its time limit"), "{config}");
     }
 
     async fn code_that_does_not_end_keeps_nobody_else_from_changing_apps(kit: Kit) {

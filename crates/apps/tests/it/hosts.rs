@@ -1,7 +1,7 @@
 //! The hosts that an app can reach: what it declares, and what its configuration is limited to.
 
 use serde_json::{Value, json};
-use testkit::parts::Receiver;
+use testkit::external::Receiver;
 use testkit::{Kit, on_both};
 
 use crate::running::{bodies, happen, logged};
@@ -60,7 +60,7 @@ on_both! {
         assert_eq!(bodies(&receiver).len(), 2, "nothing more arrived");
         assert_eq!(reached(&kit, &config).await, [("127.0.0.1".to_owned(), false)]);
         let said = logged(&kit, &config).await;
-        assert!(said.iter().any(|line| line.contains("127.0.0.1 is not one of the hosts")), "{said:?}");
+        assert!(said.iter().any(|line| line.contains("Requests to 127.0.0.1 are not allowed")), "{said:?}");
         let deeds = kit.get(&kit.owner.key, &kit.at("pipeline_destinations/activity/")).await;
         assert_eq!(deeds.text("/results/0/activity"), "host_refused");
         assert_eq!(deeds.text("/results/0/detail/changes/0/after"), "127.0.0.1");

@@ -1,9 +1,9 @@
-//! Apps from archives, from a far side on this machine, and from a folder. Nothing here dials anything but loopback.
+//! Apps from archives, from a service on this machine, and from a folder. Nothing here dials anything but loopback.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod archives;
-mod catalogue;
+mod catalog;
 mod download;
 mod fairness;
 mod far_side;

@@ -3,7 +3,7 @@
 use chrono::TimeDelta;
 use events::Incoming;
 use serde_json::{Map, Value, json};
-use testkit::parts::Receiver;
+use testkit::external::Receiver;
 use testkit::{Kit, on_both};
 
 const APPROVED: &str = r"

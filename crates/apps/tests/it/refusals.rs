@@ -1,4 +1,4 @@
-//! What far sides say no with, and what is made of it.
+//! What external services say no with, and what is made of it.
 
 use std::io;
 use std::net::IpAddr;
@@ -42,44 +42,38 @@ async fn every_no_of_a_host_is_told_in_a_sentence_that_helps() {
             404,
             none,
             None,
-            "github.com has no o/r at v1; check the URL, and if it is private, add ?private_token=",
+            "o/r at v1 not found on github.com; check the URL, and if it is private, add ?private_token=",
             true,
         ),
-        (404, none, Some("t0ken"), "github.com has no o/r at v1", true),
-        (401, none, None, "github.com has no o/r at v1", true),
-        (
-            401,
-            none,
-            Some("t0ken"),
-            "github.com does not accept the private token",
-            true,
-        ),
-        (403, left, None, "github.com does not let us read o/r at v1", true),
+        (404, none, Some("t0ken"), "o/r at v1 not found on github.com", true),
+        (401, none, None, "o/r at v1 not found on github.com", true),
+        (401, none, Some("t0ken"), "github.com rejected the private token", true),
+        (403, left, None, "access to o/r at v1 on github.com was denied", true),
         (
             403,
             used_up,
             None,
-            "github.com was asked too often and wants a pause; a private token allows more",
+            "rate limit of github.com exceeded; try again later, or use a private token for a higher limit",
             false,
         ),
         (
             403,
             wait,
             None,
-            "github.com was asked too often and wants a pause of 90 seconds",
+            "rate limit of github.com exceeded; try again in 90 seconds",
             false,
         ),
-        (429, wait, Some("t0ken"), "github.com was asked too often", false),
+        (429, wait, Some("t0ken"), "rate limit of github.com exceeded", false),
         (
             500,
             none,
             None,
-            "github.com answered with status 500; try again later",
+            "github.com returned status 500; try again later",
             false,
         ),
-        (503, wait, None, "github.com answered with status 503", false),
+        (503, wait, None, "github.com returned status 503", false),
         (204, none, None, "this is neither a zip nor a tar.gz archive", false),
-        (304, none, None, "github.com sends us on to another place", false),
+        (304, none, None, "github.com redirects elsewhere", false),
     ] {
         far.answers_with(ARCHIVE, status, headers(headers_of), "");
         let error = refused(&far.direct(), token).await;
@@ -109,10 +103,7 @@ async fn a_mirror_that_is_down_is_not_named() {
     };
     let error = refused(&sources, Some("t0ken")).await;
     let told = error.to_string();
-    assert!(
-        told.contains("this server's mirror for apps gave no usable answer"),
-        "{told}"
-    );
+    assert!(told.contains("this server's mirror for apps is unavailable"), "{told}");
     assert!(!told.contains("127.0.0.1") && !format!("{error:?}").contains("t0ken"));
     assert!(!error.is_theirs());
 }

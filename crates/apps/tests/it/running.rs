@@ -8,7 +8,8 @@ use chrono::TimeDelta;
 use events::Incoming;
 use sandbox::{Layer, Program, Sandbox, Strictness};
 use serde_json::{Map, Value, json};
-use testkit::parts::Receiver;
+use service::WorkerId;
+use testkit::external::Receiver;
 use testkit::{Kit, on_both};
 use tokio_util::sync::CancellationToken;
 
@@ -91,7 +92,7 @@ on_both! {
         kit.run_apps().await;
         let sent = |name: &str| json!({ "what": name, "amount": 7, "shape": "plain" });
         assert_eq!(bodies(&receiver), ["a", "b", "c"].map(sent));
-        // Nothing is sent again, also by a server that was started anew, and nothing is lost.
+        // Nothing is sent again, also by a server that was started again, and nothing is lost.
         let kit = kit.restarted(api::Settings::default(), testkit::kit::instance()).await;
         kit.run_apps().await;
         happen(&kit, &["d"]).await;
@@ -122,6 +123,19 @@ on_both! {
         kit.run_apps().await;
         let names: Vec<Value> = bodies(&receiver).into_iter().map(|body| body["what"].clone()).collect();
         assert_eq!(names, ["seen"]);
+    }
+
+    async fn a_worker_that_lost_a_configuration_no_longer_moves_its_cursor(kit: Kit) {
+        let config = run(&kit, "pipeline_destinations", HOOK, json!({ "url": "https://example.com" })).await;
+        let id = config.trim_end_matches('/').rsplit('/').next().unwrap().parse().unwrap();
+        pass(&kit, 1);
+        let [slow, quick] = [1, 2].map(|number| WorkerId(uuid::Uuid::from_u128(number)));
+        let lost = kit.service.claim_app(slow, id).await.unwrap().unwrap();
+        assert!(kit.service.keep_app(&lost, &lost.place()).await.unwrap());
+        pass(&kit, 31);
+        let held = kit.service.claim_app(quick, id).await.unwrap().unwrap();
+        assert!(!kit.service.keep_app(&lost, &lost.place()).await.unwrap());
+        assert!(kit.service.keep_app(&held, &held.place()).await.unwrap());
     }
 
     async fn a_receiver_that_fails_is_tried_again_and_what_follows_waits(kit: Kit) {
@@ -191,7 +205,7 @@ on_both! {
         kit.run_apps().await;
         assert_eq!(bodies(&receiver).len(), 6);
         let lines = logged(&kit, &bad).await;
-        for said in ["took longer", "more memory", "Error: no luck\nat onEvent index.ts:5:", "power", "https://", "LOG fine"] {
+        for said in ["time limit", "memory limit", "Error: no luck\nat onEvent index.ts:5:", "power", "https://", "LOG fine"] {
             assert!(lines.iter().any(|line| line.contains(said)), "{said}: {lines:?}");
         }
         assert_eq!(lines.len(), 6, "{lines:?}");
@@ -213,7 +227,7 @@ on_both! {
         let activity = kit.get(&kit.member.key, &kit.at("pipeline_destinations/activity/")).await;
         let newest = &activity.body["results"].as_array().unwrap().iter().find(|deed| deed["activity"] == "disabled");
         assert!(newest.is_some_and(|deed| deed["is_system"] == true), "{activity:?}");
-        assert!(logged(&kit, &config).await.iter().any(|line| line.contains("switched off")));
+        assert!(logged(&kit, &config).await.iter().any(|line| line.contains("disabled after repeated failures")));
     }
 
     async fn an_app_that_does_not_start_is_tried_a_few_times(kit: Kit) {
@@ -256,7 +270,7 @@ on_both! {
         assert_eq!(names.len(), 2, "{names:?} {:?}", logged(&kit, &config).await);
         assert_eq!((names[0].0, &names[0].1["from"]), ("imported", &json!("there")));
         assert_eq!((names[1].0, &names[1].1["n"]), ("later", &json!(1)));
-        // Switched off, it waits for nothing any more.
+        // Disabled, it waits for nothing any more.
         kit.patch(&kit.admin.key, &config, json!({ "enabled": false })).await;
         pass(&kit, 120);
         kit.run_apps().await;

@@ -99,7 +99,7 @@ on_both! {
 
         let few = seen(&kit, 1).await;
         assert_eq!((few.given_up.count, names(&few)), (2, vec!["Broken"]), "no more than asked for, and how many");
-        // Other changes leave it where it is; who switches it on has looked at it, also if it is switched off again.
+        // Other changes leave it where it is; who enables it has looked at it, also if it is disabled again.
         kit.patch(&kit.admin.key, &fails, json!({ "order": 3 })).await;
         kit.patch(&kit.admin.key, &starts, json!({ "enabled": true })).await;
         assert_eq!(names(&seen(&kit, 10).await), ["Failing"]);

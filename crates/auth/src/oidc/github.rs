@@ -56,7 +56,7 @@ pub async fn finish<H: Fetch>(client: &Client, http: &H, code: &str, pkce_verifi
         .into_iter()
         .find(|address| address.primary && address.verified);
     let Some(address) = address else {
-        let detail = "the GitHub account has no primary, verified e-mail address".to_owned();
+        let detail = "the GitHub account has no primary, verified email address".to_owned();
         return Err(Refusal::new("no_email", detail));
     };
     Ok(Identity {
@@ -106,7 +106,7 @@ async fn exchange<H: Fetch>(client: &Client, http: &H, code: &str, pkce_verifier
         (Some(token), None) => Ok(token),
         (_, Some("incorrect_client_credentials")) => Err(Refusal::new(
             "client_refused",
-            "GitHub does not accept the client; check the client id and secret".to_owned(),
+            "GitHub does not accept the client; check the client ID and secret".to_owned(),
         )),
         _ => Err(Refusal::new(
             "code_refused",
@@ -132,7 +132,7 @@ async fn fetch<H: Fetch>(http: &H, request: Request<Vec<u8>>) -> Result<Response
 fn read<T: DeserializeOwned>(response: &Response<Vec<u8>>) -> Result<T, Refusal> {
     if response.status() != StatusCode::OK {
         let detail = format!(
-            "GitHub answered {}; check its URLs and the client's rights",
+            "GitHub returned {}; check its URLs and the client's permissions",
             response.status()
         );
         return Err(Refusal::new("provider_failed", detail));
@@ -143,7 +143,7 @@ fn read<T: DeserializeOwned>(response: &Response<Vec<u8>>) -> Result<T, Refusal>
 fn unusable() -> Refusal {
     Refusal::new(
         "provider_failed",
-        "GitHub's answer cannot be read; check its URLs".to_owned(),
+        "GitHub's response cannot be read; check its URLs".to_owned(),
     )
 }
 

@@ -23,12 +23,12 @@ impl Refusal {
     }
 
     pub(super) fn no_id_token() -> Self {
-        let detail = "the provider sent no ID token; check that the client may use the scope openid";
+        let detail = "the provider sent no ID token; check that the client can use the scope openid";
         Self::new("no_id_token", detail.to_owned())
     }
 
     pub(super) fn no_email() -> Self {
-        let detail = "the provider told no e-mail address; allow the client the scope email";
+        let detail = "the provider sent no email address; allow the client the scope email";
         Self::new("no_email", detail.to_owned())
     }
 
@@ -44,7 +44,8 @@ impl Refusal {
             DiscoveryError::Request(error) => Self::from_fetch(error),
             DiscoveryError::Validation(_) => Self::new(
                 "wrong_issuer",
-                "the discovery document names another issuer; write the issuer exactly as the provider does".to_owned(),
+                "the discovery document has a different issuer; enter the issuer exactly as the provider shows it"
+                    .to_owned(),
             ),
             DiscoveryError::Response(status, ..) => Self::new(
                 "discovery_failed",
@@ -63,7 +64,7 @@ impl Refusal {
             RequestTokenError::ServerResponse(response) => Self::from_error_code(response.error()),
             _ => Self::new(
                 "token_response_malformed",
-                "the provider's answer to the exchange of the code cannot be read".to_owned(),
+                "the provider's token response cannot be read".to_owned(),
             ),
         }
     }
@@ -72,7 +73,7 @@ impl Refusal {
         match code {
             CoreErrorResponseType::InvalidClient | CoreErrorResponseType::UnauthorizedClient => Self::new(
                 "client_refused",
-                "the provider does not accept the client; check the client id and secret".to_owned(),
+                "the provider does not accept the client; check the client ID and secret".to_owned(),
             ),
             // Not quoted: a text of the provider's choice.
             CoreErrorResponseType::Extension(_) => {
@@ -98,12 +99,12 @@ impl Refusal {
             ),
             ClaimsVerificationError::InvalidSubject(_) => (
                 "wrong_subject",
-                "the user-info endpoint told of somebody else".to_owned(),
+                "the user-info endpoint returned a different subject".to_owned(),
             ),
             ClaimsVerificationError::SignatureVerification(error) => return Self::from_signature(&error),
             _ => (
                 "token_not_supported",
-                "the ID token is of a kind that is not supported".to_owned(),
+                "this kind of ID token is not supported".to_owned(),
             ),
         };
         Self::new(rule, detail)
@@ -121,7 +122,7 @@ impl Refusal {
                 "unknown_key",
                 "the ID token is signed with a key that the provider does not publish".to_owned(),
             ),
-            _ => Self::new("bad_signature", "the ID token's signature is wrong".to_owned()),
+            _ => Self::new("bad_signature", "the ID token's signature is invalid".to_owned()),
         }
     }
 
@@ -131,7 +132,7 @@ impl Refusal {
             UserInfoError::ClaimsVerification(error) => Self::from_claims(error.clone()),
             _ => Self::new(
                 "user_info_malformed",
-                "the provider's user-info endpoint gave no usable answer".to_owned(),
+                "the response of the provider's user-info endpoint is invalid".to_owned(),
             ),
         }
     }

@@ -197,15 +197,11 @@ fn required_end(node: Node<'_, '_>, now: DateTime<Utc>) -> Result<DateTime<Utc>,
     if let Some(start) = time(node, "NotBefore")?
         && now < start - SKEW
     {
-        let detail = format!("the assertion counts from {start} on, but it is {now}; check the clocks");
+        let detail = format!("the assertion is valid from {start}, but it is {now}; check the clocks");
         return Err(Refusal::new(Rule::NotYetValid, detail));
     }
-    let end = time(node, "NotOnOrAfter")?.ok_or_else(|| {
-        Refusal::new(
-            Rule::Expired,
-            "the assertion does not say until when it counts (NotOnOrAfter)",
-        )
-    })?;
+    let end = time(node, "NotOnOrAfter")?
+        .ok_or_else(|| Refusal::new(Rule::Expired, "the assertion has no expiration (NotOnOrAfter)"))?;
     must_not_be_over(end, now)?;
     Ok(end)
 }
@@ -214,7 +210,7 @@ fn must_not_be_over(end: DateTime<Utc>, now: DateTime<Utc>) -> Result<(), Refusa
     if now < end + SKEW {
         return Ok(());
     }
-    let detail = format!("the assertion counted until {end}, but it is {now}; sign in again, or check the clocks");
+    let detail = format!("the assertion expired at {end}, and it is {now}; sign in again, or check the clocks");
     Err(Refusal::new(Rule::Expired, detail))
 }
 
@@ -225,7 +221,7 @@ fn time(node: Node<'_, '_>, name: &str) -> Result<Option<DateTime<Utc>>, Refusal
 }
 
 pub(super) fn parse_time(node: Node<'_, '_>, text: &str) -> Result<DateTime<Utc>, Refusal> {
-    let time = DateTime::parse_from_rfc3339(text).map_err(|_| xml::malformed(node, "has a time that is none"))?;
+    let time = DateTime::parse_from_rfc3339(text).map_err(|_| xml::malformed(node, "has an invalid time"))?;
     Ok(time.to_utc())
 }
 

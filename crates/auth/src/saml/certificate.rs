@@ -71,7 +71,7 @@ impl std::fmt::Display for KeyKind {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CertificateError {
-    #[error("there is no certificate in the text")]
+    #[error("the text has no certificate")]
     Empty,
     #[error("the text is longer than {MAX_TEXT} characters")]
     TooLong,
@@ -79,7 +79,7 @@ pub enum CertificateError {
     TooMany,
     #[error("the text has a block {0:?}, but only CERTIFICATE belongs here")]
     NotACertificate(String),
-    #[error("a PEM block does not end as it began")]
+    #[error("a PEM block has no matching end")]
     Unfinished,
     #[error("the text is neither PEM nor base64")]
     NotBase64,
@@ -157,7 +157,7 @@ impl Certificates {
         }
         Err(Refusal::new(
             Rule::SignatureInvalid,
-            "the signature was made by none of the configured certificates, or the signed part was changed; \
+            "the signature matches none of the configured certificates, or the signed part was changed; \
              compare the certificate at the identity provider with the one configured here",
         ))
     }

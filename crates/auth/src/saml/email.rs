@@ -22,11 +22,11 @@ pub(super) fn choose(attributes: &Attributes, name_id: &str) -> Result<String, R
         .map(|(_, value)| value.as_str());
     let address = addresses.next().unwrap_or(name_id);
     if addresses.any(|other| !other.eq_ignore_ascii_case(address)) {
-        let detail = "the assertion has several different e-mail addresses; send one";
+        let detail = "the assertion has several different email addresses; send one";
         return Err(Refusal::new(Rule::SeveralEmails, detail));
     }
     if !looks_like_address(address) {
-        let detail = "the assertion has no e-mail address; send it as the attribute \"email\" or as the NameID";
+        let detail = "the assertion has no email address; send it as the attribute \"email\" or as the NameID";
         return Err(Refusal::new(Rule::NoEmail, detail));
     }
     Ok(address.to_owned())

@@ -23,7 +23,7 @@ pub struct IdentityProviderMetadata {
     /// Where the HTTP-Redirect binding ends, the only one that [`super::sign_in_url`] speaks.
     pub sso_url: String,
     pub certificates: Certificates,
-    /// After this the provider wants its metadata to be read anew.
+    /// After this the provider wants its metadata to be read again.
     pub valid_until: Option<DateTime<Utc>>,
 }
 
@@ -76,7 +76,7 @@ fn only_provider<'a, 'i>(root: Node<'a, 'i>) -> Result<(Node<'a, 'i>, Node<'a, '
         },
         _ => Err(Refusal::new(
             Rule::SeveralProviders,
-            "the metadata describes several identity providers; give one",
+            "the metadata describes several identity providers; provide one",
         )),
     }
 }
@@ -84,7 +84,7 @@ fn only_provider<'a, 'i>(root: Node<'a, 'i>) -> Result<(Node<'a, 'i>, Node<'a, '
 fn sso_url(provider: Node<'_, '_>) -> Result<String, Refusal> {
     let speaks_saml = xml::attribute(provider, "protocolSupportEnumeration").unwrap_or_default();
     if !speaks_saml.split_ascii_whitespace().any(|protocol| protocol == SAMLP) {
-        return Err(not_metadata("the identity provider does not speak SAML 2.0"));
+        return Err(not_metadata("the identity provider does not support SAML 2.0"));
     }
     xml::children(provider, MD, "SingleSignOnService")?
         .into_iter()

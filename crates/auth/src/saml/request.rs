@@ -19,7 +19,7 @@ const MAX_RELAY_STATE: usize = 80;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    #[error("the sign-in address of the identity provider is not an http or https URL")]
+    #[error("the SSO URL of the identity provider is not an http or https URL")]
     SsoUrl,
     #[error("the relay state is longer than {MAX_RELAY_STATE} bytes")]
     RelayState,

@@ -146,7 +146,8 @@ fn must_be_success(response: Node<'_, '_>) -> Result<(), Refusal> {
         None => String::new(),
     };
     let (value, reason, message) = (shown(value), shown(reason), shown(&message));
-    let detail = format!("the identity provider refused: status {value}, reason {reason}, message {message}");
+    let detail =
+        format!("the identity provider denied the sign-in: status {value}, reason {reason}, message {message}");
     Err(Refusal::new(Rule::StatusNotSuccess, detail))
 }
 
@@ -156,7 +157,7 @@ pub(super) fn must_be_issuer(issuer: Node<'_, '_>, expected: &Expected<'_>) -> R
         return Ok(());
     }
     let (found, wanted) = (shown(&found), shown(&expected.idp.entity_id));
-    let detail = format!("the issuer is {found}, but the configured entity id of the identity provider is {wanted}");
+    let detail = format!("the issuer is {found}, but the configured entity ID of the identity provider is {wanted}");
     Err(Refusal::new(Rule::IssuerMismatch, detail))
 }
 
@@ -181,13 +182,13 @@ pub(super) fn must_answer(in_response_to: Option<&str>, expected: &Expected<'_>)
         (Some(found), Some(wanted)) if found == wanted => Ok(()),
         (None, None) if expected.allows_unsolicited => Ok(()),
         (None, None) => {
-            let detail = "the response answers no request; begin at our sign-in page, or allow sign-in that begins at \
+            let detail = "the response matches no request; start at our sign-in page, or allow sign-in that starts at \
                           the identity provider";
             Err(Refusal::new(Rule::Unsolicited, detail))
         }
         (found, _) => {
             let found = shown(found.unwrap_or_default());
-            let detail = format!("the response answers the request {found}, which this browser did not start");
+            let detail = format!("the response is for the request {found}, which this browser did not start");
             Err(Refusal::new(Rule::InResponseToMismatch, detail))
         }
     }

@@ -60,7 +60,7 @@ fn refuse_equal_ids(document: &Document<'_>) -> Result<(), Refusal> {
     let attributes = document.descendants().flat_map(|node| node.attributes());
     for id in attributes.filter(|attribute| attribute.name().eq_ignore_ascii_case("id")) {
         if !seen.insert(id.value()) {
-            let detail = format!("the id {} occurs twice", shown(id.value()));
+            let detail = format!("the ID {} occurs twice", shown(id.value()));
             return Err(Refusal::new(Rule::DuplicateId, detail));
         }
     }
@@ -100,7 +100,7 @@ fn refuse_stray_signatures(response: Node<'_, '_>, assertion: Node<'_, '_>) -> R
     for signature in named(response, "Signature") {
         let is_placed = [Some(response), Some(assertion)].contains(&signature.parent());
         if !is_placed || !xml::is(signature, DS, "Signature") {
-            let detail = "a signature stands elsewhere than directly in the response or in the assertion";
+            let detail = "a signature is not directly in the response or in the assertion";
             return Err(Refusal::new(Rule::SignatureMalformed, detail));
         }
         if parents.contains(&signature.parent()) {

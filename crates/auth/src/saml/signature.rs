@@ -155,7 +155,7 @@ impl Reference {
             return Ok(());
         }
         let (uri, id) = (shown(&self.uri), shown(id));
-        let detail = format!("the signature covers {uri}, but it stands in the element with the ID {id}");
+        let detail = format!("the signature covers {uri}, but it is in the element with the ID {id}");
         Err(Refusal::new(Rule::ReferenceMismatch, detail))
     }
 }

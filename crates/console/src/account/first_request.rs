@@ -12,7 +12,7 @@ pub(super) fn of(key: &Key, organization: Option<OrganizationId>) -> (&'static s
     let may = |scope: Scope| key.scopes.iter().any(|held| held.covers(scope));
     if may(ReadOrganization::SCOPE) {
         let call = Call::get::<ReadOrganization>("List your organizations", "/api/organizations/");
-        return ("It lists the organizations that the key reaches.", call);
+        return ("It lists the organizations the key can access.", call);
     }
     let reached = key.scoped_organizations.first().copied().or(organization);
     // A key for some teams does not reach everything of their organization.
@@ -32,5 +32,5 @@ pub(super) fn of(key: &Key, organization: Option<OrganizationId>) -> (&'static s
         }
     }
     let call = Call::get::<ReadOrganization>("Read the key", format!("{}@current/", keys::API));
-    ("It tells what the key may do.", call)
+    ("It shows what the key can do.", call)
 }

@@ -6,8 +6,8 @@ use service::{Object, Scope};
 const PURPOSES: [(&str, &str, &str, &[Scope]); 5] = [
     (
         "read",
-        "Read only",
-        "Reads everything that you can see, and changes nothing.",
+        "Read-only",
+        "Read everything you can see, change nothing.",
         &[
             Scope::Read(Object::Organization),
             Scope::Read(Object::OrganizationMember),
@@ -17,26 +17,26 @@ const PURPOSES: [(&str, &str, &str, &[Scope]); 5] = [
     ),
     (
         "exports",
-        "Run batch exports",
-        "Make and change them, start backfills, retry runs.",
+        "Manage batch exports",
+        "Create and edit exports, start backfills, retry runs.",
         &[Scope::Write(Object::BatchExport)],
     ),
     (
         "members",
         "Manage members and invites",
-        "Invite, change levels, remove.",
+        "Invite and remove people, change roles.",
         &[Scope::Write(Object::OrganizationMember)],
     ),
     (
         "apps",
         "Manage apps",
-        "Install, configure and update them, read their logs.",
+        "Install, configure and update apps, read their logs.",
         &[Scope::Write(Object::Plugin)],
     ),
     (
         "everything",
-        "Everything you may do",
-        "Now and later, in every organization that it reaches.",
+        "Full access",
+        "Everything you can do, now and later, in every organization it can access.",
         &[Scope::Everything],
     ),
 ];
@@ -86,7 +86,7 @@ pub(super) fn scopes<'a>(purpose: &str, chosen: impl Fn(&str) -> &'a str) -> Vec
 pub(super) fn purposes(sent: Option<&str>) -> Vec<Purpose> {
     let chosen = sent.unwrap_or(FIRST);
     let usual = PURPOSES.map(|(name, title, hint, _)| (name, title, hint));
-    let own = (OWN, "Something else", "Choose for each kind of thing.");
+    let own = (OWN, "Custom", "Choose permissions for each resource.");
     let is_usual = usual.iter().any(|(name, ..)| *name == chosen);
     let all = usual.into_iter().chain([own]);
     all.map(|(name, title, hint)| Purpose {
@@ -114,7 +114,7 @@ pub(super) fn in_words(scope: Scope) -> String {
         found.map_or("", |(.., title)| title)
     };
     match scope {
-        Scope::Everything => "do everything you may do".to_owned(),
+        Scope::Everything => "do everything you can do".to_owned(),
         Scope::Read(object) => format!("read {}", title(object).to_lowercase()),
         Scope::Write(object) => format!("read and change {}", title(object).to_lowercase()),
     }

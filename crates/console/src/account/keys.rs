@@ -67,9 +67,9 @@ impl Row {
             unused: unused(key),
             needed: (!is_expired && can_be_narrowed(key)).then(|| written(&key.needed_scopes())),
             organizations: reach(key, names),
-            used: key
-                .last_used_at
-                .map_or("Never used".to_owned(), |time| format!("Used {}", show::ago(time, now))),
+            used: key.last_used_at.map_or("Never used".to_owned(), |time| {
+                format!("Last used {}", show::ago(time, now))
+            }),
             created: show::day(key.created_at),
             expires,
             is_expired,
@@ -108,7 +108,7 @@ fn reach(key: &Key, names: &HashMap<OrganizationId, String>) -> String {
     }
     let shown = key.scoped_organizations.iter().map(|id| match names.get(id) {
         Some(name) => name,
-        None => "an organization you do not see now",
+        None => "an organization you can't see right now",
     });
     shown.collect::<Vec<_>>().join(", ")
 }
@@ -133,7 +133,7 @@ async fn list(State(service): State<Service>, account: Account, asked: PageQuery
 
 /// A key's one sight.
 #[derive(Template)]
-#[template(path = "account/key_made.html")]
+#[template(path = "account/key_created.html")]
 pub(super) struct MadePage {
     frame: Frame,
     label: String,

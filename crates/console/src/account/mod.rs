@@ -1,7 +1,7 @@
 //! One's own account.
 
 mod first_request;
-mod key_deeds;
+mod key_actions;
 mod key_scopes;
 mod keys;
 mod new_key;
@@ -26,7 +26,7 @@ pub(crate) fn routes() -> Router<Console> {
         .merge(two_factor::routes())
         .merge(sessions::routes())
         .merge(keys::routes())
-        .merge(key_deeds::routes())
+        .merge(key_actions::routes())
         .merge(new_key::routes())
         .merge(operators::routes())
 }
@@ -99,15 +99,13 @@ impl Frame {
 fn notice(done: &str) -> &'static str {
     match done {
         "saved" => "Saved.",
-        "password-changed" => "Your password is changed. You are signed out everywhere else.",
-        "needed" => {
-            "An organization you belong to asks for two-factor sign-in. Set it up here; everything else opens afterwards."
-        }
-        "removed" => "Two-factor sign-in is off. Your password alone lets you in.",
-        "ended" => "The session has ended.",
-        "others-ended" => "You are signed out everywhere else.",
-        "key-narrowed" => "The key may do less now: what it needed so far, and no more.",
-        "key-deleted" => "The key is deleted. Whatever used it gets no answer any more.",
+        "password-changed" => "Password changed. All your other sessions were signed out.",
+        "needed" => "An organization you belong to requires two-factor authentication. Set it up to continue.",
+        "removed" => "Two-factor authentication is off. You now sign in with your password alone.",
+        "ended" => "Session revoked.",
+        "others-ended" => "All your other sessions were signed out.",
+        "key-narrowed" => "Unused scopes removed.",
+        "key-deleted" => "Key deleted. Requests with it now fail.",
         "operator-added" => "Operator added.",
         "operator-removed" => "Operator removed.",
         _ => "",

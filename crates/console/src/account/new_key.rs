@@ -31,7 +31,7 @@ const LIFETIMES: [(&str, &str); 5] = [
     ("30", "30 days"),
     ("90", "90 days"),
     ("365", "1 year"),
-    ("", "It never expires"),
+    ("", "No expiration"),
 ];
 /// Chosen until another is.
 const USUAL_LIFETIME: &str = "90";
@@ -107,14 +107,14 @@ impl Chosen {
             missing.push(Invalid {
                 field: Some("scopes".into()),
                 code: "min_length",
-                detail: "choose at least one thing that the key is for".to_owned(),
+                detail: "choose at least one permission".to_owned(),
             });
         }
         if !LIFETIMES.iter().any(|(days, _)| *days == self.lifetime()) {
             missing.push(Invalid {
                 field: Some("expires_at".into()),
                 code: "invalid_choice",
-                detail: "choose one of these".to_owned(),
+                detail: "choose one of the options".to_owned(),
             });
         }
         let (Ok(label), true) = (label, missing.is_empty()) else {
@@ -144,7 +144,7 @@ impl Chosen {
             "scoped_organizations": self.organizations(),
             "expires_at": self.expires_at(now).map(show::exactly),
         });
-        Call::in_session("POST", "Make a key", API).sending(body)
+        Call::in_session("POST", "Create a key", API).sending(body)
     }
 }
 
@@ -193,9 +193,7 @@ async fn form(service: &Service, account: &Account, chosen: &Chosen, problems: &
             .below()
             .teaching(service, account, [chosen.call(service.clock().now())]),
         alerts: problems.besides(&["label", "scopes", "expires_at"]),
-        label: label
-            .hint("What you will know it by, such as “CI” or “Backup script”.")
-            .judged(problems),
+        label: label.hint("For example “CI” or “Backup script”.").judged(problems),
         purposes: key_scopes::purposes(chosen.purpose()),
         subjects: key_scopes::subjects(|name| chosen.one(name)),
         scopes_problem: problems.of("scopes"),

@@ -68,7 +68,7 @@ async fn password_page(
     problems: &Problems,
 ) -> Result<Response, Failure> {
     let standing = service.standing(account.person.user).await?;
-    let current = Field::password("current_password", "Present password", "current-password").judged(problems);
+    let current = Field::password("current_password", "Current password", "current-password").judged(problems);
     let body = json!({ "current_password": "YOUR PASSWORD", "password": "A NEW PASSWORD" });
     let call = Call::in_session("POST", "Change your password", "/api/users/@me/password/").sending(body);
     let shown = PasswordPage {

@@ -85,7 +85,7 @@ fn calls() -> [Call; 2] {
     const API: &str = "/api/users/@me/sessions/";
     [
         Call::in_session("GET", "List your sessions", API),
-        Call::in_session("DELETE", "End all others", API),
+        Call::in_session("DELETE", "Revoke all other sessions", API),
     ]
 }
 

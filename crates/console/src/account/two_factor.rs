@@ -110,13 +110,13 @@ fn calls(is_on: bool) -> Vec<Call> {
     let code = json!({ "token": "123456" });
     if is_on {
         vec![
-            call("Make new backup codes", "backup_codes/").sending(code.clone()),
-            call("Turn it off", "remove/").sending(code),
+            call("Create new backup codes", "backup_codes/").sending(code.clone()),
+            call("Turn off two-factor authentication", "remove/").sending(code),
         ]
     } else {
         vec![
-            call("Begin to set it up", ""),
-            call("Give the first code", "confirm/").sending(code),
+            call("Start setup", ""),
+            call("Confirm with a code", "confirm/").sending(code),
         ]
     }
 }
@@ -206,8 +206,8 @@ fn codes_proof(account: &Account, problems: &Problems) -> ProofPage {
         frame: Frame::new(account, HERE).below(),
         alerts: problems.besides(&["token"]),
         heading: "New backup codes",
-        text: "You get ten new codes. The old ones stop working at once.",
-        button: "Make new codes",
+        text: "You'll get ten new codes. The old ones stop working immediately.",
+        button: "Create new codes",
         is_dangerous: false,
         code: Field::code("Code from your authenticator app")
             .keyboard("numeric")
@@ -220,9 +220,9 @@ fn removal_proof(account: &Account, problems: &Problems) -> ProofPage {
     ProofPage {
         frame: Frame::new(account, HERE).below(),
         alerts: problems.besides(&["token"]),
-        heading: "Turn two-factor sign-in off",
-        text: "Your password alone will let you in, and your backup codes are deleted.",
-        button: "Turn it off",
+        heading: "Turn off two-factor authentication",
+        text: "You'll sign in with your password alone. Your backup codes will be deleted.",
+        button: "Turn off",
         is_dangerous: true,
         code: Field::code("Code from your authenticator app, or a backup code")
             .focused()

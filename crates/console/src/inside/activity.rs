@@ -13,7 +13,7 @@ use service::members::{MemberFilter, MemberRef};
 use service::{Error, Service, Time, UserUuid, Window};
 
 use super::Inside;
-use super::deeds::{Deed, KINDS};
+use super::activity_entry::{ActivityEntry, KINDS};
 use super::frame::{Frame, Section};
 use crate::Console;
 use crate::choices::Select;
@@ -39,7 +39,7 @@ struct ActivityPage {
     after: Field,
     before: Field,
     is_filtered: bool,
-    deeds: Vec<Deed>,
+    entries: Vec<ActivityEntry>,
     pages: Pages,
     curl: AsCurl,
 }
@@ -47,7 +47,7 @@ struct ActivityPage {
 /// The filters, as they stand in the address.
 #[derive(Debug, Default, Deserialize)]
 struct ActivityQuery {
-    /// An e-mail address, or the user's id.
+    /// An email address, or the user's id.
     #[serde(default)]
     user: String,
     #[serde(default)]
@@ -122,13 +122,7 @@ fn start_of_day(field: &'static str, text: &str) -> Result<Option<Time>, Error> 
         return Ok(None);
     }
     let day: Option<NaiveDate> = text.parse().ok();
-    let wrong = || {
-        Error::invalid(
-            field,
-            "invalid_input",
-            "this is no date: it should look like 2026-11-15",
-        )
-    };
+    let wrong = || Error::invalid(field, "invalid_input", "enter a valid date, such as 2026-11-15");
     let day = day.ok_or_else(wrong)?;
     Ok(Some(day.and_time(NaiveTime::MIN).and_utc()))
 }
@@ -144,7 +138,7 @@ async fn user_called(service: &Service, inside: &Inside<ReadActivity>, text: &st
     let reader = inside.also::<ReadMembers>(service).await?;
     let found = service.members(&reader, &filter, Window::new(Some(1), None)).await?;
     let member = found.items.first();
-    let detail = "no member has this address: somebody who has left can be found by their id";
+    let detail = "no member has this email: to find a former member, enter their user ID";
     member
         .map(|member| member.user.uuid)
         .ok_or_else(|| Error::invalid("user", "does_not_exist", detail))
@@ -162,7 +156,11 @@ async fn activity_page(
     let user = shown_user(service, inside, asked, filter).await?;
     let problems = Problems::default();
     let shown = ActivityPage {
-        deeds: found.items.iter().map(|activity| Deed::new(activity, now)).collect(),
+        entries: found
+            .items
+            .iter()
+            .map(|activity| ActivityEntry::new(activity, now))
+            .collect(),
         pages: Pages::new(&inside.path("activity/"), &asked.filters(), place, found.count),
         curl: AsCurl::new(service, [call(inside, filter)]),
         ..empty_page(service, inside, asked, &user, &problems)
@@ -195,19 +193,19 @@ fn empty_page(
     user: &str,
     problems: &Problems,
 ) -> ActivityPage {
-    let kinds = [("", "Everything")]
+    let kinds = [("", "All")]
         .into_iter()
         .chain(KINDS.iter().map(|&(scope, _, title)| (scope, title)));
     let field = |field: Field, value: &str| field.of_filter().holding(value).judged(problems);
     ActivityPage {
         frame: Frame::new(inside, Section::Activity),
-        user: field(Field::text("user", "Who, by e-mail address", "off").at_most(254), user),
-        scope: Select::new("scope", "What it was done to", kinds, &asked.scope),
-        item: field(Field::text("item", "Id of the thing", "off").at_most(100), &asked.item),
-        after: field(Field::date("after", "First day"), &asked.after),
-        before: field(Field::date("before", "Last day"), &asked.before),
+        user: field(Field::text("user", "User", "off").remark("email").at_most(254), user),
+        scope: Select::new("scope", "Resource", kinds, &asked.scope),
+        item: field(Field::text("item", "Resource ID", "off").at_most(100), &asked.item),
+        after: field(Field::date("after", "From"), &asked.after),
+        before: field(Field::date("before", "To"), &asked.before),
         is_filtered: asked.is_filtered(),
-        deeds: Vec::new(),
+        entries: Vec::new(),
         pages: Pages::new("", &[], PageNumber::read(""), 0),
         curl: AsCurl::new(service, [call(inside, &ActivityFilter::default())]),
     }
@@ -223,5 +221,5 @@ fn call(inside: &Inside<ReadActivity>, filter: &ActivityFilter) -> Call {
         ("after", after.as_deref().unwrap_or_default()),
         ("before", before.as_deref().unwrap_or_default()),
     ];
-    Call::get::<ReadActivity>("List what was done", with_query(&inside.api("activity/"), pairs))
+    Call::get::<ReadActivity>("List the activity", with_query(&inside.api("activity/"), pairs))
 }

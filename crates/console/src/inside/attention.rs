@@ -6,7 +6,7 @@ use service::domains::Domain;
 use service::invites::Invite;
 use service::pipeline::{App, AppUse, AppsSeen};
 
-use super::runs_picture::RunsPicture;
+use super::recent_runs::RecentRuns;
 use super::{apps, domains, exports};
 use crate::show;
 
@@ -18,7 +18,7 @@ pub(super) struct Item {
     pub(super) text: String,
     pub(super) more: String,
     pub(super) is_urgent: bool,
-    pub(super) picture: Option<RunsPicture>,
+    pub(super) picture: Option<RecentRuns>,
     /// A path below the organization, and what it is called.
     pub(super) link: Option<(String, &'static str)>,
 }
@@ -75,15 +75,15 @@ fn of_invites(invites: &[Invite], now: Time) -> Option<Item> {
             1 => "1 invite has expired".to_owned(),
             expired => format!("{expired} invites have expired"),
         };
-        Item::new(text, "Send them again, or withdraw them.").at("invites/", "Invites")
+        Item::new(text, "Resend or revoke them.").at("invites/", "Invites")
     })
 }
 
 fn undelivered(invites: &[Invite]) -> Option<Item> {
     let lost = count(invites.iter().filter(|invite| invite.emailing_error.is_some()));
     (lost > 0).then(|| {
-        let text = format!("{} did not arrive", show::counted(lost, "invitation mail"));
-        Item::new(text, "Check the addresses, or pass a new link on yourself.")
+        let text = format!("{} could not be delivered", show::counted(lost, "invitation email"));
+        Item::new(text, "Check the addresses, or share a new link yourself.")
             .urgent()
             .at("invites/", "Invites")
     })
@@ -92,59 +92,55 @@ fn undelivered(invites: &[Invite]) -> Option<Item> {
 fn of_domain(domain: &Domain) -> Option<Item> {
     let name = &domain.domain;
     if domain.lost_at.is_some() {
-        let more = "Its DNS record is gone. If it stays away, the domain stops being verified.";
-        let item = Item::new(format!("The record of {name} is missing"), more).urgent();
-        return Some(item.at(domains::below(domain.id), "Look at it"));
+        let more = "Restore it, or the domain will no longer be verified.";
+        let item = Item::new(format!("The DNS record for {name} is missing"), more).urgent();
+        return Some(item.at(domains::below(domain.id), "View"));
     }
-    let more = "Until its DNS record is found, the domain has no effect.";
-    (!domain.is_verified()).then(|| {
-        Item::new(format!("The domain {name} is not verified"), more).at(domains::below(domain.id), "Verify it")
-    })
+    let more = "The domain has no effect until its DNS record is found.";
+    (!domain.is_verified())
+        .then(|| Item::new(format!("{name} is not verified"), more).at(domains::below(domain.id), "Verify"))
 }
 
 fn of_export(seen: &ExportSeen) -> Option<Item> {
     let name = &seen.export.name;
     let item = if let Some(run) = exports::latest_failure(seen) {
         let why = run.latest_error.as_deref();
-        let why = why.unwrap_or("its last run did not get through");
+        let why = why.unwrap_or("the last run failed");
         let state = if seen.export.paused {
             "failed and is paused"
         } else {
-            "fails"
+            "is failing"
         };
-        Item::new(format!("The export {name} {state}"), show::sentence(why)).urgent()
+        Item::new(format!("{name} {state}"), show::sentence(why)).urgent()
     } else if seen.export.paused {
-        Item::new(
-            format!("The export {name} is paused"),
-            "Nothing is exported until it goes on.",
-        )
+        Item::new(format!("{name} is paused"), "Nothing is exported until you resume it.")
     } else {
         return None;
     };
     Some(Item {
-        picture: RunsPicture::new(&seen.latest_runs),
-        ..item.at(format!("exports/{}/", seen.export.id), "See the export")
+        picture: RecentRuns::new(&seen.latest_runs),
+        ..item.at(format!("exports/{}/", seen.export.id), "View export")
     })
 }
 
 fn of_use(used: &AppUse) -> Item {
-    let text = format!("The app {} was switched off for {}", used.app_name, used.team_name);
+    let text = format!("{} was disabled for {}", used.app_name, used.team_name);
     // Apps may say as much as they like.
     let error = used.latest_error.as_deref().unwrap_or_default();
     let mut why: String = error.chars().take(LONGEST_REASON).collect();
     if why.len() < error.len() {
         why.push('…');
     }
-    Item::new(text, format!("It failed again and again. {why}"))
+    Item::new(text, format!("It failed repeatedly. {why}"))
         .urgent()
-        .at(apps::configuration(used), "See the configuration")
+        .at(apps::configuration(used), "View configuration")
 }
 
 fn of_app(app: &App) -> Item {
     let latest = app.latest_tag.as_deref().unwrap_or_default();
     let more = match app.tag.as_deref() {
-        None | Some("") => format!("Its newest version is {latest}."),
-        Some(tag) => format!("It has {tag}, and the newest is {latest}."),
+        None | Some("") => format!("The latest version is {latest}."),
+        Some(tag) => format!("Installed: {tag}. Latest: {latest}."),
     };
-    Item::new(format!("The app {} can be updated", app.name), more).at(apps::update(app), "See the update")
+    Item::new(format!("An update is available for {}", app.name), more).at(apps::update(app), "View update")
 }

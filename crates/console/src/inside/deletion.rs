@@ -8,8 +8,8 @@ use serde::Deserialize;
 use service::access::{DeleteOrganization, ReadDomains, ReadExports, ReadInvites, ReadTeams};
 use service::{Service, Window};
 
+use super::confirm::{SurePage, is_confirmed, typed_name};
 use super::frame::{Frame, Section};
-use super::sure::{SurePage, is_confirmed, typed_name};
 use super::{Inside, apps};
 use crate::Console;
 use crate::curl::{AsCurl, Call};
@@ -61,10 +61,10 @@ async fn sure(
         frame: Frame::new(inside, Section::Settings).below(),
         alerts: problems.besides(&["confirmation"]),
         heading: format!("Delete {name}?"),
-        text: "This cannot be undone. At once, nobody reaches it any more, and with it go:".to_owned(),
+        text: "This can't be undone. Everyone loses access immediately. This will also delete:".to_owned(),
         losses: losses(service, inside).await?,
         typed: Some(typed_name(name, problems)),
-        button: "Delete the organization",
+        button: "Delete organization",
         back: inside.path("settings/"),
         curl: AsCurl::new(service, [call]),
     };
@@ -89,13 +89,13 @@ async fn losses(service: &Service, inside: &Inside<DeleteOrganization>) -> Resul
     let counts = [
         (inside.organization.member_count, "membership"),
         (teams.count, "team"),
-        (invites.count, "open invite"),
+        (invites.count, "pending invite"),
         (domains.count, "domain"),
         (exports.count, "batch export"),
         (apps.count, "pipeline app"),
     ];
     let there = counts.into_iter().filter(|(count, _)| *count > 0);
     let mut losses: Vec<String> = there.map(|(count, what)| show::counted(count, what)).collect();
-    losses.push("the access of every key to it".to_owned());
+    losses.push("the access of all API keys to it".to_owned());
     Ok(losses)
 }

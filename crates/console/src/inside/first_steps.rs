@@ -41,28 +41,28 @@ pub(super) async fn left(
         steps.push(Step {
             path: inside.path("invites/new/"),
             title: "Invite people",
-            text: "Paste the addresses of those you work with. Each gets a link, by mail or from you.",
+            text: "Paste the email addresses of the people you work with. Each gets an invitation link.",
         });
     }
     if present.domains == 0 && inside.may::<ChangeDomains>() {
         steps.push(Step {
             path: inside.path("domains/new/"),
             title: "Add a domain",
-            text: "Prove that it is yours, and people with addresses there can sign in through your identity provider.",
+            text: "Verify ownership to enable SSO for your domain.",
         });
     }
     if present.exports + present.apps == 0 && inside.may::<ChangeExports>() {
         steps.push(Step {
             path: inside.path("exports/new/"),
-            title: "Set up an export",
-            text: "Send events or persons to a bucket, a warehouse or a server, one interval after the other.",
+            title: "Create an export",
+            text: "Send events or persons to a bucket, a warehouse or a server on a schedule.",
         });
     }
     if makes_a_first_key(service, inside).await? {
         steps.push(Step {
             path: "/account/keys/new/".to_owned(),
-            title: "Make an API key",
-            text: "Let a program do what you do here. You pick how much, and get a first request to try it with.",
+            title: "Create an API key",
+            text: "Automate what you do here. You choose its permissions, and get a sample request to try it.",
         });
     }
     Ok(steps)

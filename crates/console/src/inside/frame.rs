@@ -53,6 +53,19 @@ impl Section {
         }
     }
 
+    /// The page of the documentation that explains it.
+    const fn docs(self) -> &'static str {
+        match self {
+            Self::Overview | Self::Activity => "/docs/console/",
+            Self::Members | Self::Invites => "/docs/invites/",
+            Self::Teams => "/docs/capture/",
+            Self::Domains => "/docs/domains/",
+            Self::Exports => "/docs/exports/",
+            Self::Apps => "/docs/apps/",
+            Self::Settings => "/docs/concepts/",
+        }
+    }
+
     const fn title(self) -> &'static str {
         match self {
             Self::Overview => "Overview",
@@ -194,6 +207,10 @@ impl Frame {
         })
     }
 
+    pub(super) const fn docs(&self) -> &'static str {
+        self.section.docs()
+    }
+
     pub(super) fn crumbs(&self) -> &[Crumb] {
         &self.crumbs
     }
@@ -201,48 +218,45 @@ impl Frame {
 
 fn notice(done: &str) -> &'static str {
     match done {
-        "created" => "The organization is there. Invite the people you work with.",
-        "joined" => "Welcome. You have joined the organization.",
+        "created" => "Organization created. Invite the people you work with.",
+        "joined" => "Welcome. You've joined the organization.",
         "saved" => "Saved.",
-        "level-changed" => "The level is changed, and holds from now on.",
-        "removed" => "The member is removed, and reaches nothing here any more.",
-        "withdrawn" => "The invite is withdrawn. Its link does not work any more.",
-        "team-created" => "The team is there. Its token is below.",
-        "team-deleted" => "The team is deleted.",
-        "domain-added" => "The domain is there. Prove that it is yours with the record below.",
-        "domain-seen" => "The record is there: the domain is verified. Next, connect your identity provider below.",
-        "domain-not-seen" => "We looked. What was seen stands below.",
-        "domain-removed" => "The domain is removed. Nothing is enforced for its addresses any more.",
-        "connected" => "Saved. Run the checks, then sign in once.",
-        "disconnected" => "The provider is disconnected. Nobody gets in through it any more.",
-        "enforced" => "Saved. People with addresses here sign in this way only.",
-        "not-enforced" => "Enforcement is off. People sign in as they like again.",
-        "app-installed" => "The app is there. Set it up for a team to have it run.",
-        "app-saved" => "The app is saved.",
-        "app-deleted" => "The app is deleted.",
-        "app-is-newest" => "Nothing newer was found.",
-        "app-can-be-updated" => "There is something newer.",
-        "config-upgraded" => "The configuration runs the newest version from now on.",
-        "app-updated" => "The app has its new code, and runs with it from now on.",
-        "app-rolled-back" => "The app has the other code again, and runs with it from now on.",
-        "source-saved" => "Saved. The code loads, and is run from now on.",
-        "file-deleted" => "The file is deleted. The version before still has it.",
-        "app-set-up" => "The configuration is there.",
-        "configuration-deleted" => "The configuration is deleted.",
-        "paused" => "The export is paused. A run that is under way goes on to its end.",
-        "unpaused" => "The export goes on with the interval that is under way.",
-        "unpaused-and-filling" => "The export goes on, and a backfill delivers what passed meanwhile.",
-        "retried" => "The run is queued again, and begins in a moment.",
-        "run-cancelled" => {
-            "The run is cancelled. What it had sent is taken back. Retry delivers the interval after all."
-        }
-        "backfill-begun" => "The backfill has begun. You may leave this page: it goes on by itself.",
-        "backfill-cancelled" => "The backfill is cancelled. What was delivered stays.",
-        "export-created" => {
-            "The export is there. Its first run comes by itself when the interval under way is over; the time is below."
-        }
-        "export-created-paused" => "The export is there, and paused. Unpause it to have it run.",
-        "export-deleted" => "The export is deleted. What it delivered stays where it is.",
+        "level-changed" => "Role updated.",
+        "removed" => "Member removed. They no longer have access.",
+        "withdrawn" => "Invite revoked. Its link no longer works.",
+        "team-created" => "Team created. Its token is below.",
+        "team-deleted" => "Team deleted.",
+        "domain-added" => "Domain added. Verify it with the DNS record below.",
+        "domain-seen" => "Domain verified. Next, connect your identity provider below.",
+        "domain-not-seen" => "Record not found. Details below.",
+        "domain-checked" => "Check finished. Details below.",
+        "domain-removed" => "Domain removed. SSO is no longer enforced for its addresses.",
+        "connected" => "Saved. Run diagnostics, then sign in once.",
+        "disconnected" => "Identity provider disconnected. Nobody can sign in with it.",
+        "enforced" => "Saved. People with addresses on this domain must sign in this way.",
+        "not-enforced" => "Enforcement disabled. People can sign in with any method.",
+        "app-installed" => "App created. Set it up for a team to run it.",
+        "app-saved" => "App saved.",
+        "app-deleted" => "App deleted.",
+        "app-is-newest" => "The app is up to date.",
+        "app-can-be-updated" => "An update is available.",
+        "config-upgraded" => "Configuration updated. It now runs the latest version.",
+        "app-updated" => "App updated. It now runs the new version.",
+        "app-rolled-back" => "Version restored. The app now runs it.",
+        "source-saved" => "Saved. The app now runs the new code.",
+        "file-deleted" => "File deleted. Earlier versions still have it.",
+        "app-set-up" => "Configuration created.",
+        "configuration-deleted" => "Configuration deleted.",
+        "paused" => "Export paused. A run in progress will finish.",
+        "unpaused" => "Export resumed, from the current interval on.",
+        "unpaused-and-filling" => "Export resumed. A backfill delivers the missed intervals.",
+        "retried" => "Run queued. It starts in a moment.",
+        "run-cancelled" => "Run cancelled. What it sent is rolled back. Retry it to deliver the interval.",
+        "backfill-begun" => "Backfill started. You can leave this page: it continues in the background.",
+        "backfill-cancelled" => "Backfill cancelled. What was delivered stays.",
+        "export-created" => "Export created.",
+        "export-created-paused" => "Export created and paused. Resume it to start exporting.",
+        "export-deleted" => "Export deleted. What it delivered stays at the destination.",
         _ => "",
     }
 }

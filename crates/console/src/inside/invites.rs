@@ -69,7 +69,7 @@ impl Row {
             sender: invite
                 .created_by
                 .as_ref()
-                .map_or_else(|| "somebody who is gone".to_owned(), service::users::User::called),
+                .map_or_else(|| "a former member".to_owned(), service::users::User::called),
             sent: show::ago(invite.updated_at, now),
             expires: show::until(invite.expires_at, now),
             expires_exactly: show::exactly(invite.expires_at),
@@ -125,17 +125,17 @@ fn calls<P: Permission>(inside: &Inside<P>, example: Option<&Invite>) -> Vec<Cal
     if let Some(invite) = example {
         let api = inside.api(&format!("invites/{}/", invite.id));
         calls.push(Call::post::<WriteInvites>(
-            "Send the first one again",
+            "Resend the first one",
             format!("{api}resend/"),
         ));
-        calls.push(Call::delete::<WriteInvites>("Withdraw the first one", api));
+        calls.push(Call::delete::<WriteInvites>("Revoke the first one", api));
     }
     calls
 }
 
 /// An invite's one sight of its link.
 #[derive(Template)]
-#[template(path = "inside/invites_made.html")]
+#[template(path = "inside/invites_created.html")]
 pub(super) struct MadePage {
     frame: Frame,
     heading: String,
@@ -166,10 +166,10 @@ impl MadePage {
             expires: show::day(invite.expires_at),
         });
         let text = if is_mailed && instance.sends_mail {
-            "Each of them gets a mail with the link. The links are shown here once, too, in case a mail gets lost. Each lets \
-             in only whom it is for."
+            "Each person gets an email with their link. The links are also shown here, only once. Each link works only for \
+             its recipient."
         } else {
-            "No mail is sent: pass each link on yourself. They are shown once, and each lets in only whom it is for."
+            "No email is sent: share each link yourself. They are shown only once. Each link works only for its recipient."
         };
         Self {
             frame: Frame::new(inside, Section::Invites).below(),
@@ -188,9 +188,8 @@ async fn resend(
 ) -> Result<Response, Failure> {
     match service.resend_invite(&inside.caller, id).await {
         Ok(fresh) => {
-            let call =
-                Call::post::<WriteInvites>("Send the invite again", inside.api(&format!("invites/{id}/resend/")));
-            let heading = format!("A new link for {}", fresh.invite.target_email);
+            let call = Call::post::<WriteInvites>("Resend the invite", inside.api(&format!("invites/{id}/resend/")));
+            let heading = format!("New link for {}", fresh.invite.target_email);
             Ok(page(&MadePage::new(&service, &inside, &[fresh], heading, true, call)))
         }
         // The button has no page of its own to come back to.

@@ -12,8 +12,8 @@ use service::members::{Member, MemberPatch, MemberRef};
 use service::{Error, Level, MemberId, Service, UserUuid};
 
 use super::Inside;
+use super::confirm::SurePage;
 use super::frame::{Frame, Section};
-use super::sure::SurePage;
 use crate::Console;
 use crate::choices::{self, Select};
 use crate::curl::{AsCurl, Call};
@@ -101,7 +101,7 @@ async fn change_level(
             let unchanged = |now: &Member| sent.seen.fits(now.updated_at);
             service.update_member(&inside.caller, member, &patch, &unchanged).await
         }
-        None => Err(Error::invalid("level", "invalid_choice", "choose one of these levels")),
+        None => Err(Error::invalid("level", "invalid_choice", "choose one of these roles")),
     };
     match changed {
         Ok(_) => Ok(go_to(&inside.path(&format!("members/{uuid}/?done=level-changed")))),
@@ -129,9 +129,9 @@ fn member_page<P: Permission>(
     let may_change = inside.may::<ChangeMembers>() && caller.level >= member.level;
     let found = with_query(&inside.api("members/"), [("email", member.user.email.as_str())]);
     let read = Call::get::<ReadMembers>("Find the member", found);
-    let write = Call::patch::<ChangeMembers>("Change the level", api_path(inside, member))
+    let write = Call::patch::<ChangeMembers>("Change the role", api_path(inside, member))
         .sending(json!({ "level": i16::from(chosen) }));
-    let levels = Select::level("Level", caller.level, chosen);
+    let levels = Select::level("Role", caller.level, chosen);
     let shown = MemberPage {
         frame: Frame::new(inside, Section::Members).below().noting(done),
         // Beside the field, unless there is none to change it with.
@@ -201,9 +201,9 @@ async fn sure(
         format!("Remove {name}?")
     };
     let text = if is_you {
-        "You reach nothing here any more until somebody invites you again. This ends at once:".to_owned()
+        "You'll lose access until someone invites you again. This will immediately remove:".to_owned()
     } else {
-        format!("{name} reaches nothing here any more until somebody invites them again. This ends at once:")
+        format!("{name} will lose access until someone invites them again. This will immediately remove:")
     };
     let below = format!("members/{uuid}/");
     let call = Call::delete::<RemoveMembers>("Remove the member", api_path(inside, &member));
@@ -214,7 +214,7 @@ async fn sure(
         text,
         losses: losses(),
         typed: None,
-        button: if is_you { "Leave" } else { "Remove the member" },
+        button: if is_you { "Leave" } else { "Remove member" },
         back: inside.path(&below),
         curl: AsCurl::new(service, [call]),
     };
@@ -223,10 +223,10 @@ async fn sure(
 
 fn losses() -> Vec<String> {
     [
-        "the membership, with its level",
-        "the access of their keys to this organization",
-        "the invites they sent that are still open",
-        "their sessions: they have to sign in again, also for other organizations",
+        "the membership and its role",
+        "the access of their API keys to this organization",
+        "the pending invites they sent",
+        "their sessions: they have to sign in again, also to other organizations",
     ]
     .map(str::to_owned)
     .into()

@@ -1,9 +1,10 @@
 //! Everything below an organization.
 
 mod activity;
+mod activity_entry;
 mod apps;
 mod attention;
-mod deeds;
+mod confirm;
 mod deletion;
 mod domains;
 mod exports;
@@ -15,9 +16,8 @@ mod members;
 mod new_invites;
 mod overview;
 mod pasted;
-mod runs_picture;
+mod recent_runs;
 mod settings;
-mod sure;
 mod team;
 mod teams;
 

@@ -73,16 +73,19 @@ impl InvitesForm {
             return Err(Error::invalid(
                 "addresses",
                 "required",
-                "type at least one e-mail address",
+                "enter at least one email address",
             ));
         }
         if people.len() > MOST_AT_ONCE {
-            let detail = format!("these are {}: invite at most {MOST_AT_ONCE} at once", people.len());
+            let detail = format!(
+                "this list has {} addresses: invite at most {MOST_AT_ONCE} at a time",
+                people.len()
+            );
             return Err(Error::invalid("addresses", "max_length", detail));
         }
         let message = self.message.replace("\r\n", "\n");
         if message.chars().count() > LONGEST_MESSAGE {
-            let detail = format!("this must have at most {LONGEST_MESSAGE} characters");
+            let detail = "use at most 2,000 characters";
             return Err(Error::invalid("message", "max_length", detail));
         }
         let invite = |person: Pasted| NewInvite {
@@ -131,10 +134,13 @@ async fn create(
 ) -> Result<Response, Failure> {
     match invite(&service, &inside, &typed).await {
         Ok(fresh) => {
-            let heading = match fresh.len() {
-                1 => "1 person is invited".to_owned(),
-                count => format!("{count} people are invited"),
-            };
+            let is_sent = typed.is_mailed() && service.instance().sends_mail;
+            let count = i64::try_from(fresh.len()).unwrap_or(i64::MAX);
+            let heading = format!(
+                "{} {}",
+                show::counted(count, "invitation"),
+                if is_sent { "sent" } else { "created" }
+            );
             let call = bulk(&inside, &typed);
             Ok(page(&MadePage::new(
                 &service,
@@ -154,18 +160,18 @@ async fn invite(service: &Service, inside: &Inside<WriteInvites>, typed: &Invite
 }
 
 fn bulk(inside: &Inside<WriteInvites>, typed: &InvitesForm) -> Call {
-    Call::post::<WriteInvites>("Invite all of them, or none", inside.api("invites/bulk/")).sending(typed.body())
+    Call::post::<WriteInvites>("Create the invites, all or none", inside.api("invites/bulk/")).sending(typed.body())
 }
 
 fn form(service: &Service, inside: &Inside<WriteInvites>, typed: &InvitesForm, problems: &Problems) -> Response {
     let hint = format!(
-        "One to a line, or separated by commas. “Ann Lee <ann@example.com>” works, too. At most {MOST_AT_ONCE} at once. \
-         Each invite is good for {}.",
+        "One per line or comma-separated. “Ann Lee <ann@example.com>” works, too. At most {MOST_AT_ONCE} at a time. \
+         Each invite expires in {}.",
         show::counted(service.instance().invite_days, "day")
     );
     let wrong = wrong_addresses(problems, &typed.people());
-    let addresses = Area::new("addresses", "E-mail addresses", 6, typed.addresses.clone()).hint(hint);
-    let message = Area::new("message", "A few words of yours", 3, typed.message.clone()).optional();
+    let addresses = Area::new("addresses", "Email addresses", 6, typed.addresses.clone()).hint(hint);
+    let message = Area::new("message", "Personal message", 3, typed.message.clone()).optional();
     let sends_mail = service.instance().sends_mail;
     let shown = NewPage {
         frame: Frame::new(inside, Section::Invites).below(),
@@ -175,15 +181,15 @@ fn form(service: &Service, inside: &Inside<WriteInvites>, typed: &InvitesForm, p
         } else {
             addresses.wrong(wrong)
         },
-        level: Select::level("Level", inside.caller.level, typed.level()),
+        level: Select::level("Role", inside.caller.level, typed.level()),
         message: message
-            .hint("They stand in the mail.")
+            .hint("Included in the email.")
             .wrong(problems.of("message").into_iter().collect()),
         send_email: sends_mail.then(|| {
             Switch::new(
                 "send_email",
-                "Send each of them a mail",
-                "You get the links in any case.",
+                "Send invitation emails",
+                "You'll also get shareable links.",
                 typed.is_mailed(),
             )
         }),
@@ -203,9 +209,10 @@ fn wrong_addresses(problems: &Problems, people: &[Pasted]) -> Vec<String> {
         let email = &people.get(place)?.email;
         let is_named = detail.contains(&email.to_lowercase());
         Some(if is_named {
-            format!("{detail}.")
+            // It may begin with the address, which stays as it is written.
+            format!("{}.", detail.trim_end_matches('.'))
         } else {
-            format!("{email}: {detail}.")
+            format!("{email}: {}", show::sentence(detail))
         })
     };
     problems.each().filter_map(about).collect()

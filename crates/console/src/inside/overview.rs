@@ -13,11 +13,11 @@ use service::invites::Invite;
 use service::pipeline::AppsSeen;
 use service::{ExportId, Page, Service, Window};
 
+use super::activity_entry::ActivityEntry;
 use super::attention::{self, Item};
-use super::deeds::Deed;
 use super::first_steps::{Present, Step};
 use super::frame::{Frame, Section};
-use super::runs_picture::{Legend, RunsPicture};
+use super::recent_runs::{Legend, RecentRuns};
 use super::{Inside, apps, exports, first_steps};
 use crate::Console;
 use crate::curl::{AsCurl, Call};
@@ -45,7 +45,7 @@ struct OverviewPage {
     figures: Vec<Figure>,
     exports: Vec<Export>,
     legend: Option<Legend>,
-    deeds: Vec<Deed>,
+    entries: Vec<ActivityEntry>,
     may_invite: bool,
     curl: AsCurl,
 }
@@ -63,7 +63,7 @@ struct Export {
     id: ExportId,
     name: String,
     state: exports::State,
-    picture: Option<RunsPicture>,
+    picture: Option<RecentRuns>,
 }
 
 impl From<&ExportSeen> for Export {
@@ -72,7 +72,7 @@ impl From<&ExportSeen> for Export {
             id: seen.export.id,
             name: seen.export.name.to_string(),
             state: exports::State::of(seen),
-            picture: RunsPicture::new(&seen.latest_runs),
+            picture: RecentRuns::new(&seen.latest_runs),
         }
     }
 }
@@ -126,7 +126,7 @@ impl Seen {
         };
         vec![
             figure(members, "Members", Some("members/")),
-            figure(self.invites.count, "Open invites", Some("invites/")),
+            figure(self.invites.count, "Pending invites", Some("invites/")),
             figure(self.teams, "Teams", Some("teams/")),
             Figure {
                 more: format!("{verified} verified"),
@@ -142,7 +142,7 @@ impl Seen {
             Figure {
                 more: match self.apps.given_up.count {
                     0 => String::new(),
-                    count => format!("{count} switched off by failures"),
+                    count => format!("{count} disabled after failures"),
                 },
                 ..figure(self.apps.count, "Pipeline apps", Some("apps/"))
             },
@@ -171,7 +171,7 @@ async fn overview(
     let seen = Seen::read(&service, &inside).await?;
     let now = service.clock().now();
     let reader = inside.also::<ReadActivity>(&service).await?;
-    let deeds = service
+    let entries = service
         .activity(&reader, &ActivityFilter::default(), few(DEEDS_SHOWN))
         .await?;
     let call = Call::get::<ReadOrganization>("Read the organization", inside.api(""));
@@ -200,7 +200,11 @@ async fn overview(
         more_attention,
         figures: seen.figures(members),
         exports,
-        deeds: deeds.items.iter().map(|deed| Deed::new(deed, now)).collect(),
+        entries: entries
+            .items
+            .iter()
+            .map(|entry| ActivityEntry::new(entry, now))
+            .collect(),
         may_invite: inside.may::<WriteInvites>() && !is_inviting_a_step,
         curl: AsCurl::new(&service, [call]),
     }))

@@ -92,15 +92,15 @@ impl Settings {
             name: name.holding(self.name.clone()).judged(problems),
             tells_of_joining: Switch::new(
                 "is_member_join_email_enabled",
-                "Tell members by mail when somebody joins",
+                "Email members when someone joins",
                 "",
                 self.tells_of_joining(),
             ),
             asks_for_second_factor: Switch::new(
                 "enforce_2fa",
-                "Ask for two-factor sign-in",
-                "Members who signed in with a password alone reach nothing here until they have set up a second factor. \
-                 That includes you. Keys go on working.",
+                "Require two-factor authentication",
+                "Members who signed in with only a password lose access until they set up two-factor authentication. \
+                 This includes you. API keys keep working.",
                 self.asks_for_second_factor(),
             ),
         }

@@ -12,8 +12,8 @@ use service::teams::{Team, TeamPatch};
 use service::{Service, TeamId, Window};
 
 use super::Inside;
+use super::confirm::{SurePage, is_confirmed, typed_name};
 use super::frame::{Frame, Section};
-use super::sure::{SurePage, is_confirmed, typed_name};
 use super::teams::TeamForm;
 use crate::Console;
 use crate::curl::{AsCurl, Call};
@@ -169,22 +169,22 @@ async fn sure(
 ) -> Result<Response, Failure> {
     let below = format!("teams/{}/", team.id);
     let call = Call::delete::<ChangeTeams>("Delete the team", inside.api(&below));
-    let mut losses = vec!["its token: programs that send events with it are turned away".to_owned()];
+    let mut losses = vec!["its token: events sent with it will be rejected".to_owned()];
     let exports = exports_of(service, inside, team.id).await?;
     if exports > 0 {
-        losses.push(format!("{}, with their runs", show::counted(exports, "batch export")));
+        losses.push(format!("{} and their runs", show::counted(exports, "batch export")));
     }
-    losses.push("what its pipeline apps are configured with".to_owned());
+    losses.push("the configurations of its pipeline apps".to_owned());
     let shown = SurePage {
         frame: Frame::new(inside, Section::Teams)
             .below()
             .through(&below, team.name.to_string()),
         alerts: problems.besides(&["confirmation"]),
         heading: format!("Delete the team {}?", team.name),
-        text: "This cannot be undone. With it go:".to_owned(),
+        text: "This can't be undone. This will also delete:".to_owned(),
         losses,
         typed: Some(typed_name(team.name.as_str(), problems)),
-        button: "Delete the team",
+        button: "Delete team",
         back: inside.path(&below),
         curl: AsCurl::new(service, [call]),
     };

@@ -111,9 +111,11 @@ impl TeamForm {
     }
 
     pub(super) fn timezone_field(&self, problems: &Problems) -> Field {
-        let field = Field::text("timezone", "Time zone", "off").holding(self.timezone.clone());
+        // Some browsers show no suggestions where they are not to complete anything.
+        let field = Field::text("timezone", "Time zone", "").suggesting(service::teams::timezones());
         field
-            .hint("As the time zone database names it, such as Europe/Berlin or UTC.")
+            .hint("Type to search, such as Europe/Berlin or UTC.")
+            .holding(self.timezone.clone())
             .judged(problems)
     }
 }

@@ -27,7 +27,7 @@ async fn an_account_shows_its_organizations_and_takes_another_name() {
         .post("/account/", &[("first_name", " "), ("last_name", "Lee")])
         .await;
     assert_eq!(blank.status, 400);
-    assert!(blank.says("id=\"first_name-problem\">This must not be blank.") && blank.says("value=\"Lee\""));
+    assert!(blank.says("id=\"first_name-problem\">This field must not be blank.") && blank.says("value=\"Lee\""));
 }
 
 #[tokio::test]
@@ -40,7 +40,7 @@ async fn another_password_takes_the_present_one() {
         ("password", "another horse battery"),
     ];
     let wrong = browser.post("/account/password/", &form).await;
-    assert!(wrong.says("id=\"current_password-problem\">This is not the password you have now."));
+    assert!(wrong.says("id=\"current_password-problem\">Incorrect password."));
     let form = [("current_password", PASSWORD), ("password", "another horse battery")];
     let changed = browser.post("/account/password/", &form).await;
     assert_eq!(changed.place(), (303, "/account/password/?done=password-changed"));
@@ -58,7 +58,7 @@ async fn set_up(kit: &Kit, browser: &mut Browser<'_>) -> (String, Vec<String>) {
     let wrong = browser
         .post("/account/two-factor/confirm/", &[("token", "000000")])
         .await;
-    assert!(wrong.says("id=\"token-problem\">This code is not right"));
+    assert!(wrong.says("id=\"token-problem\">This code is incorrect"));
     let confirmed = browser
         .post("/account/two-factor/confirm/", &[("token", &code(kit, &secret))])
         .await;
@@ -142,7 +142,7 @@ async fn an_organization_that_asks_for_a_second_factor_leads_to_it() {
         browser
             .get(sent.header("location"))
             .await
-            .says("asks for two-factor sign-in")
+            .says("requires two-factor authentication")
     );
 }
 
@@ -152,7 +152,7 @@ async fn sessions_are_listed_and_ended() {
     let mut browser = kit.signed_in("olga@example.com").await;
     let mut other = kit.signed_in("olga@example.com").await;
     let shown = browser.get("/account/sessions/").await;
-    assert!(shown.says("Firefox on Linux") && shown.says("This one"));
+    assert!(shown.says("Firefox on Linux") && shown.says(">Current<"));
     let end = between(&shown.html, "action=\"/account/sessions/", "/end/\"").filter(|id| id.len() == 36);
     let end = end.map_or_else(
         || shown.html.rsplit("action=\"/account/sessions/").next().expect("a form")[..36].to_owned(),

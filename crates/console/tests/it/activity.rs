@@ -13,7 +13,7 @@ async fn deeds_are_told_with_who_what_before_and_after() {
     assert!(shown.says("Olga Owner</a> created the team <a "), "{shown:?}");
     assert!(shown.says("<ins>Web</ins>") && shown.says("[redacted]") && !shown.says("hgp_"));
     assert!(
-        shown.says("The server created the team"),
+        shown.says("System created the team"),
         "what the command line did is there, too"
     );
 }
@@ -37,13 +37,13 @@ async fn filters_take_people_things_and_days() {
     }
     let team = made.header("location").split('/').nth(4).expect("an id").to_owned();
     let one = browser.get(&kit.at(&format!("activity/?scope=Team&item={team}"))).await;
-    assert_eq!(one.html.matches("<p class=\"deed\">").count(), 1);
+    assert_eq!(one.html.matches("<p class=\"entry-text\">").count(), 1);
     let today = browser
         .get(&kit.at("activity/?after=2026-11-15&before=2026-11-15"))
         .await;
     assert!(today.says(">Web</a>"));
     let earlier = browser.get(&kit.at("activity/?before=2026-11-14")).await;
-    assert!(earlier.says("Nothing that fits was done."));
+    assert!(earlier.says("No matching activity"));
 }
 
 #[tokio::test]
@@ -75,9 +75,9 @@ async fn a_filter_that_cannot_be_is_said_beside_it() {
     let mut owner = kit.signed_in("olga@example.com").await;
     let unknown = owner.get(&kit.at("activity/?user=nobody%40example.org")).await;
     assert_eq!(unknown.status, 400);
-    assert!(unknown.says("id=\"user-problem\">No member has this address"));
+    assert!(unknown.says("id=\"user-problem\">No member has this email"));
     let date = owner.get(&kit.at("activity/?after=yesterday")).await;
-    assert!(date.says("id=\"after-problem\">This is no date"));
+    assert!(date.says("id=\"after-problem\">Enter a valid date"));
 }
 
 #[tokio::test]

@@ -27,7 +27,7 @@ async fn code_that_does_not_load_comes_back_with_its_line_marked() {
     let form = [("name", ""), ("code", HOOK), ("manifest", "{")];
     let refused = owner.post(&kit.at("apps/destinations/new/written/"), &form).await;
     assert!(refused.says("id=\"manifest-problem\"") && !refused.says("id=\"code-problem\""));
-    assert!(owner.get(&kit.at("apps/")).await.says("There are none yet."));
+    assert!(owner.get(&kit.at("apps/")).await.says("No apps yet."));
 }
 
 #[tokio::test]
@@ -63,12 +63,12 @@ async fn files_are_changed_added_and_deleted() {
     assert!(refused.says("id=\"text-problem\"") && unescaped(&refused.html).contains("import './gone'"));
 
     let new = format!("{source}new/");
-    assert_eq!(owner.get(&new).await.h1(), "Add a file");
+    assert_eq!(owner.get(&new).await.h1(), "Add file");
     let there = owner.post(&new, &[("file", "index.ts"), ("text", "")]).await;
     assert_eq!(there.status, 400);
-    assert!(there.says("id=\"file-problem\">There is a file of this name"));
+    assert!(there.says("id=\"file-problem\">A file with this name already exists"));
     let odd = owner.post(&new, &[("file", "../x.ts"), ("text", "let a")]).await;
-    assert!(odd.status == 400 && odd.says("is no name for a file") && odd.says("value=\"../x.ts\""));
+    assert!(odd.status == 400 && odd.says("is not a valid file name") && odd.says("value=\"../x.ts\""));
     let added = owner
         .post(&new, &[("file", "lib/a b.ts"), ("text", "export const a = 1")])
         .await;
@@ -144,7 +144,7 @@ async fn code_may_be_long_but_not_without_end() {
     assert!(refused.says("This is too long"));
     let name = "x".repeat(100 * 1024);
     let edit = owner.post(&format!("{path}edit/"), &[("name", name.as_str())]).await;
-    assert_eq!((edit.status, edit.h1()), (400, "We could not read that form"));
+    assert_eq!((edit.status, edit.h1()), (400, "Invalid form"));
 }
 
 #[tokio::test]
@@ -158,9 +158,9 @@ async fn one_can_go_back_after_seeing_what_that_changes() {
     let back = format!("{path}roll-back/1/");
     assert!(owner.get(&path).await.says(&format!("href=\"{back}\"")));
     let shown = owner.get(&back).await;
-    assert_eq!(shown.h1(), "Go to version 1 of Hook");
-    assert!(shown.says("Cannot do any more") && shown.says("Has a job of its own: again"));
-    assert!(shown.says("Can do from now on") && shown.says("<li>index.ts</li>"));
+    assert_eq!(shown.h1(), "Restore version 1 of Hook");
+    assert!(shown.says("Removed capabilities") && shown.says("Job: again"));
+    assert!(shown.says("Added capabilities") && shown.says("<li>index.ts</li>"));
     assert!(shown.says(">− export function onEvent() {}\n</del>"), "{shown:?}");
     assert!(shown.says(">+ export function composeWebhook(event, { config }) {\n</ins>"));
     let done = owner.post(&back, &[("tag", "")]).await;
@@ -186,15 +186,15 @@ async fn an_update_shows_the_difference_before_it_happens() {
     assert!(owner.get(&path).await.says("Folder hook"));
     let update = format!("{path}update/");
     let none = owner.get(&update).await;
-    assert!(none.says("There is nothing newer") && !none.says("Line by line"));
+    assert!(none.says("Already up to date") && !none.says("Line-by-line changes"));
 
     std::fs::write(folder.join("index.ts"), "export function onEvent() {}").unwrap();
     std::fs::write(folder.join("plugin.json"), MANIFEST).unwrap();
     let shown = owner.get(&update).await;
-    assert!(shown.says("Gets each event as it comes in (onEvent)") && shown.says("Asks for, too"));
+    assert!(shown.says("Receives each event as it arrives (onEvent)") && shown.says("Added settings"));
     assert!(shown.says("<li>url: hint &#34;An address&#34;, ") && shown.says("<li>plugin.json</li>"));
-    assert!(shown.says("aria-label=\"What is different in index.ts\""), "{shown:?}");
-    assert!(shown.says("1 line added, 3 lines taken away") && shown.says("is new, 7 lines added"));
+    assert!(shown.says("aria-label=\"Changes in index.ts\""), "{shown:?}");
+    assert!(shown.says("1 line added, 3 lines removed") && shown.says("new file, 7 lines added"));
     assert!(shown.says("data-line=\"1\">+ export function onEvent() {}\n</ins>"));
     assert!(shown.says("data-line=\"3\">− }\n</del>") && shown.says("&#60;of&#62; each event"));
     assert_eq!(kept_app(&kit, &path).await.version, 1, "looking changes nothing");
@@ -205,5 +205,5 @@ async fn an_update_shows_the_difference_before_it_happens() {
     std::fs::write(folder.join("index.ts"), "export function (").unwrap();
     let broken = owner.get(&update).await;
     assert_eq!(broken.status, 400);
-    assert!(broken.says("The code cannot be used. index.ts:1") && !broken.says("Take it over"));
+    assert!(broken.says("Validation failed. index.ts:1") && !broken.says(">Reload</button>"));
 }

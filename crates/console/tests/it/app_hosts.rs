@@ -29,13 +29,13 @@ async fn a_configuration_is_limited_to_hosts_and_freed_again() {
     );
     let refused = owner.post(&config, &form("https://a.example/")).await;
     assert!(
-        refused.says("is not a host") && refused.says("https://a.example/</textarea>"),
+        refused.says("is not a valid host") && refused.says("https://a.example/</textarea>"),
         "{}",
         refused.html
     );
     let refused = owner.post(&config, &form("")).await;
     assert!(
-        refused.status == 400 && refused.says("A secret is needed again"),
+        refused.status == 400 && refused.says("enter A secret again"),
         "more hosts are allowed: {}",
         refused.html
     );

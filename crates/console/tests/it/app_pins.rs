@@ -42,7 +42,11 @@ async fn a_newer_version_of_an_app_of_others_is_reviewed_and_taken() {
     let config = made.header("location").strip_suffix("?done=app-set-up");
     let config = config.expect("it says what happened").to_owned();
     assert!(!mia.get(&config).await.says("New version available"));
-    assert!(mia.get(&format!("{config}update/")).await.says("the newest there is"));
+    assert!(
+        mia.get(&format!("{config}update/"))
+            .await
+            .says("already runs the latest version")
+    );
 
     let swapped = [
         ("file", "index.ts"),
@@ -51,7 +55,7 @@ async fn a_newer_version_of_an_app_of_others_is_reviewed_and_taken() {
     ];
     assert_eq!(olga.post(&format!("{app}source/"), &swapped).await.status, 303);
     let shown = mia.get(&config).await;
-    assert!(shown.says("New version available.") && shown.says("runs version 1 until you take version 2"));
+    assert!(shown.says("New version available.") && shown.says("runs version 1 until you update to version 2"));
     let late = mia.post(&format!("{there}configurations/new/"), &form).await;
     assert!(
         late.status == 409 && late.says("name=\"version\" value=\"2\""),

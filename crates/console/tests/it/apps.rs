@@ -77,15 +77,15 @@ async fn an_app_is_written_and_the_page_says_what_it_can_do() {
     kit.member("ann@example.org", Level::Member).await;
     let mut ann = kit.signed_in("ann@example.org").await;
     let empty = ann.get(&kit.at("apps/")).await;
-    assert!(empty.says("There are none yet.") && empty.says("Write one here"));
+    assert!(empty.says("No apps yet.") && empty.says("Write custom code"));
     let path = written(&kit, &mut ann).await;
     let shown = ann.get(&format!("{path}?done=app-installed")).await;
     assert_eq!(shown.h1(), "Hook");
-    assert!(shown.says("Has a request sent for each event (composeWebhook)") && shown.says("Written here"));
+    assert!(shown.says("Sends a webhook for each event (composeWebhook)") && shown.says("Custom code"));
     assert!(shown.says("Tells a server &#60;of&#62; each event"));
     assert!(!shown.says("Check for updates"), "there is nowhere to look");
     let list = ann.get(&kit.at("apps/destinations/")).await;
-    assert!(list.says(&format!("<a href=\"{path}\">Hook</a>")) && list.says("Not switched on"));
+    assert!(list.says(&format!("<a href=\"{path}\">Hook</a>")) && list.says("Not enabled"));
     assert!(
         !ann.get(&kit.at("apps/imports/")).await.says("Hook"),
         "each collection has its own"
@@ -101,13 +101,9 @@ async fn a_configuration_is_asked_for_what_the_app_wants_and_keeps_secrets() {
     let new = format!("{path}configurations/new/");
     let asked = owner.get(&new).await;
     assert_eq!(asked.h1(), "Set up Hook");
-    assert!(asked.says("Where to <span class=\"aside\">needed while it is on</span>") && asked.says("An address"));
-    assert!(
-        asked.says("type=\"password\"")
-            && asked.says("<option value=\"fast\">")
-            && asked.says("If this is empty: slow")
-    );
-    assert!(asked.says("Only used while Mode is fast.") && asked.says("Default project</option>"));
+    assert!(asked.says("Where to <span class=\"aside\">required when enabled</span>") && asked.says("An address"));
+    assert!(asked.says("type=\"password\"") && asked.says("<option value=\"fast\">") && asked.says("Defaults to slow"));
+    assert!(asked.says("Only used when Mode is fast.") && asked.says("Default project</option>"));
 
     let team = kit.first_team().await.to_string();
     let form = [
@@ -120,7 +116,7 @@ async fn a_configuration_is_asked_for_what_the_app_wants_and_keeps_secrets() {
     assert_eq!(refused.status, 400);
     assert!(
         refused.says("id=\"told-1-problem\">Where to is required.")
-            && refused.says("id=\"told-4-problem\">This must be JSON.")
+            && refused.says("id=\"told-4-problem\">This must be valid JSON.")
     );
     assert!(!refused.says("hush-hush"), "secrets are not shown again");
 
@@ -128,14 +124,14 @@ async fn a_configuration_is_asked_for_what_the_app_wants_and_keeps_secrets() {
     let shown = owner.get(&config).await;
     assert_eq!(shown.h1(), "Hook for Default project");
     assert!(shown.says("value=\"https://example.com/hook\"") && shown.says("<option value=\"fast\" selected>"));
-    assert!(!shown.says("hush-hush") && shown.says("Something is kept, and not shown."));
+    assert!(!shown.says("hush-hush") && shown.says("A value is saved but not shown."));
     let kept = kept_config(&kit, &path).await;
     assert!(kept.enabled && kept.order == 3);
     assert_eq!(kept.config["pem"]["file_name"], "key.pem");
     assert_eq!(kept.config["map"], "{\"a\": 1}");
     assert_eq!(kit.service.kept_secrets(&kept).unwrap(), ["token"]);
     let list = owner.get(&kit.at("apps/")).await;
-    assert!(list.says("1 configuration on") && list.says(">Running<"));
+    assert!(list.says("1 configuration enabled") && list.says(">Running<"));
 }
 
 #[tokio::test]
@@ -161,7 +157,7 @@ async fn what_is_left_empty_stays_and_what_is_forgotten_goes() {
     ];
     let refused = owner.post(&config, &form).await;
     assert!(
-        refused.status == 400 && refused.says("so A secret is needed again"),
+        refused.status == 400 && refused.says("so enter A secret again"),
         "it would go elsewhere: {}",
         refused.html
     );
@@ -212,7 +208,7 @@ async fn logs_are_shown_by_level() {
     let path = written(&kit, &mut owner).await;
     let config = set_up(&kit, &mut owner, &path).await;
     let logs = format!("{config}logs/");
-    assert!(owner.get(&logs).await.says("Nothing was said yet."));
+    assert!(owner.get(&logs).await.says("No log entries yet"));
     let now = kit.service.clock().now();
     let entry = |level, source, message: &str| AppLog {
         source,
@@ -227,7 +223,11 @@ async fn logs_are_shown_by_level() {
     let kept = kept_config(&kit, &path).await;
     kit.service.log_app(&kept, &said).await.unwrap();
     let all = owner.get(&logs).await;
-    assert!(all.says("all &#60;b&#62;well&#60;/b&#62;") && all.says("event failed") && all.says("The server"));
+    assert!(
+        all.says("all &#60;b&#62;well&#60;/b&#62;")
+            && all.says("event failed")
+            && all.says("<td data-label=\"Source\">System</td>")
+    );
     let errors = owner.get(&format!("{logs}?level=ERROR")).await;
     assert!(!errors.says("all &#60;b&#62;") && errors.says("event failed"));
     let found = owner.get(&format!("{logs}?search=WELL")).await;
@@ -236,19 +236,19 @@ async fn logs_are_shown_by_level() {
         owner
             .get(&format!("{logs}?level=DEBUG"))
             .await
-            .says("Nothing that fits was said.")
+            .says("No matching log entries")
     );
 }
 
 #[tokio::test]
-async fn the_catalogue_offers_and_what_cannot_be_fetched_is_said() {
+async fn the_catalog_offers_and_what_cannot_be_fetched_is_said() {
     let kit = Kit::new().await;
     let mut owner = kit.signed_in("olga@example.com").await;
-    let catalogue = kit.at("apps/destinations/catalogue/");
-    let shown = owner.get(&catalogue).await;
+    let catalog = kit.at("apps/destinations/catalog/");
+    let shown = owner.get(&catalog).await;
     assert!(shown.says("Customer.io") && shown.says("name=\"url\" value=\"https://github.com/"));
     assert!(!shown.says("GeoIP"), "that is of no collection");
-    let away = owner.post(&catalogue, &[("url", "https://github.com/acme/hook")]).await;
+    let away = owner.post(&catalog, &[("url", "https://github.com/acme/hook")]).await;
     assert_eq!(away.status, 409, "nobody out there is asked in tests");
     assert!(away.says("role=\"alert\"") && away.says("Customer.io"));
     let new = kit.at("apps/destinations/new/");
@@ -292,7 +292,7 @@ async fn an_app_is_renamed_and_deleted() {
         owner
             .get(&removal)
             .await
-            .says("1 configuration, with their secrets and logs")
+            .says("1 configuration, including secrets and logs")
     );
     assert_eq!(owner.post(&removal, &[("confirmation", "Hook")]).await.status, 400);
     let deleted = owner.post(&removal, &[("confirmation", "Ours")]).await;
@@ -321,12 +321,11 @@ async fn lists_count_configurations_without_reading_what_apps_are_told() {
     // An object is what would be read.
     kit.database.run("UPDATE pipeline_config SET config = '[]'").await;
     let list = owner.get(&kit.at("apps/destinations/")).await;
-    assert!(list.says("2 configurations on") && list.says(">Running<"), "{list:?}");
-    assert_eq!(
-        list.html.matches("Not switched on").count(),
-        1,
-        "the other app has none"
+    assert!(
+        list.says("2 configurations enabled") && list.says(">Running<"),
+        "{list:?}"
     );
+    assert_eq!(list.html.matches("Not enabled").count(), 1, "the other app has none");
     kit.database
         .run("UPDATE pipeline_config SET latest_error = 'no luck' WHERE sort_order = 7")
         .await;
@@ -335,7 +334,7 @@ async fn lists_count_configurations_without_reading_what_apps_are_told() {
     assert_eq!(shown.html.matches(">Default project</a>").count(), 3, "{shown:?}");
     assert!(shown.says("no luck") && shown.says("<td data-label=\"Order\">7</td>"));
     let removal = owner.get(&format!("{path}delete/")).await;
-    assert!(removal.says("3 configurations, with their secrets and logs"));
+    assert!(removal.says("3 configurations, including secrets and logs"));
 }
 
 #[tokio::test]
@@ -430,7 +429,7 @@ async fn apps_of_others_are_not_found_unless_they_are_for_all() {
     assert_eq!(owner.post(&format!("{path}edit/"), &form).await.status, 303);
     let seen = mia.get(&theirs).await;
     assert!(
-        seen.status == 200 && seen.says("Of Acme") && !seen.says("Delete…"),
+        seen.status == 200 && seen.says("Shared by Acme") && !seen.says("Delete…"),
         "to use, not to change"
     );
     assert!(
@@ -451,5 +450,5 @@ async fn apps_of_others_are_not_found_unless_they_are_for_all() {
         assert_eq!(mia.get(&path).await.status, 404, "{path}");
     }
     let refused = owner.post(&format!("{path}delete/"), &[("confirmation", "Hook")]).await;
-    assert!(refused.status == 400 && refused.says("for every organization"));
+    assert!(refused.status == 400 && refused.says("shared with all organizations"));
 }

@@ -196,7 +196,7 @@ async fn apps(kit: &Kit, owner: &mut Browser<'_>) -> Vec<(String, Answer)> {
     let mut seen = Vec::new();
     for below in [
         "apps/",
-        "apps/destinations/catalogue/",
+        "apps/destinations/catalog/",
         "apps/frontend/new/written/",
         "apps/imports/new/",
     ] {
@@ -362,7 +362,7 @@ async fn every_page_is_well_formed_and_loads_nothing_from_outside() {
 fn without_our_script(path: &str, html: &str) -> String {
     let mut rest = html.to_owned();
     while let Some(source) = between(&rest, "<script src=\"", "\" defer></script>") {
-        let is_ours = source.starts_with("/assets/hedgerow-") || source.starts_with("/assets/htmx-");
+        let is_ours = source.starts_with("/assets/hedgerow-");
         assert!(is_ours, "{path}: {source}");
         rest = rest.replacen(&format!("<script src=\"{source}\" defer></script>"), "", 1);
     }
@@ -414,17 +414,14 @@ fn labels(path: &str, html: &str) {
 async fn what_is_not_there_is_a_page_too() {
     let kit = Kit::new().await;
     let missing = kit.browser().get("/no/such/page/").await;
-    assert_eq!((missing.status, missing.h1()), (404, "There is nothing here"));
+    assert_eq!((missing.status, missing.h1()), (404, "Page not found"));
     let wrong = kit.browser().get("/logout/").await;
-    assert_eq!((wrong.status, wrong.h1()), (405, "That does not work here"));
+    assert_eq!((wrong.status, wrong.h1()), (405, "Method not allowed"));
     assert_eq!(wrong.header("allow"), "POST");
     let api = kit.browser().get("/api/no-such-thing/").await;
     assert!(api.header("content-type").contains("json"));
     let unreadable = kit.browser().post("/login/", &[("nothing", "x")]).await;
-    assert_eq!(
-        (unreadable.status, unreadable.h1()),
-        (400, "We could not read that form")
-    );
+    assert_eq!((unreadable.status, unreadable.h1()), (400, "Invalid form"));
     let huge = "x".repeat(100 * 1024);
     assert_eq!(kit.browser().post("/login/", &[("email", &huge)]).await.status, 400);
 }

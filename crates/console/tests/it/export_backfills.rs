@@ -34,10 +34,10 @@ async fn a_gap_is_picked_from_the_calendar_with_two_clicks() {
     assert!(calendar.says("15 Nov 2026, 09:00 to 13:00 UTC: 4 intervals."));
     let first = link(&calendar.html, "15 Nov 2026, 10:00 to 11:00: gap");
     let begun = owner.get(first.trim_end_matches("#calendar")).await;
-    assert!(begun.says("Now choose the last interval") && begun.says("10:00 to 11:00: gap, chosen"));
+    assert!(begun.says("Now choose the last interval") && begun.says("10:00 to 11:00: gap, selected"));
     let second = link(&begun.html, "15 Nov 2026, 11:00 to 12:00: gap");
     let whole = owner.get(second.trim_end_matches("#calendar")).await;
-    assert_eq!(whole.html.matches(": gap, chosen\"").count(), 2);
+    assert_eq!(whole.html.matches(": gap, selected\"").count(), 2);
     assert!(whole.says("15 Nov 2026, 10:00 to 12:00 UTC: 2 intervals."));
     let value = |name: &str| {
         let field = format!("name=\"{name}\" type=\"datetime-local\" value=\"");
@@ -103,7 +103,7 @@ async fn a_range_that_cannot_be_filled_comes_back_with_the_reason() {
     assert_eq!((around.status, around.says("id=\"start_at-problem\"")), (400, true));
     let unreadable = owner.get(&format!("{path}?start=soon")).await;
     assert_eq!(unreadable.status, 400);
-    assert!(unreadable.says("id=\"start_at-problem\">This is no time"));
+    assert!(unreadable.says("id=\"start_at-problem\">Enter a valid time"));
     let far = owner.get(&format!("{path}?start=%2B262142-12-31T23:59")).await;
     assert_eq!(far.status, 400, "no year is too far away to be refused");
     assert!(scene.backfills().await.is_empty());
@@ -114,16 +114,20 @@ async fn a_backfill_is_followed_to_its_end() {
     let kit = Kit::new().await;
     let scene = Scene::with_a_gap(&kit).await;
     let mut owner = kit.signed_in("olga@example.com").await;
-    assert!(owner.get(&scene.at("backfills/")).await.says("Nothing was filled yet."));
+    assert!(owner.get(&scene.at("backfills/")).await.says("No backfills yet."));
     let id = scene.backfill().await;
     let path = scene.at(&format!("backfills/{id}/"));
     let begun = owner.get(&path).await;
     assert_eq!(begun.h1(), "Backfill of 15 Nov 2026, 09:00 to 12:00");
-    assert!(begun.says("0 of 3") && begun.says("hx-trigger=\"every 2s\"") && begun.says("Cancel…"));
+    assert!(begun.says("0 of 3") && begun.says("data-every=\"2\"") && begun.says("Cancel…"));
     scene.work().await;
     let done = owner.get(&path).await;
-    assert!(done.says("3 of 3") && done.says(">Done</span>") && done.says("Everything in this range is delivered."));
-    assert!(!done.says("hx-trigger") && !done.says("Cancel…"));
+    assert!(
+        done.says("3 of 3")
+            && done.says(">Completed</span>")
+            && done.says("Everything in this range has been delivered.")
+    );
+    assert!(!done.says("data-every") && !done.says("Cancel…"));
     assert!(owner.get(&scene.at("backfills/")).await.says("3 of 3"));
     let runs = owner.get(&scene.at(&format!("runs/?backfill={id}"))).await;
     assert!(
@@ -141,7 +145,7 @@ async fn a_backfill_is_cancelled_after_asking() {
     let path = scene.at(&format!("backfills/{id}/cancel/"));
     let sure = owner.get(&path).await;
     assert_eq!(sure.h1(), "Cancel this backfill?");
-    assert!(sure.says("3 intervals, which are then not delivered"));
+    assert!(sure.says("3 intervals not delivered yet"));
     assert_eq!(
         scene.backfills().await[0].status,
         BackfillStatus::Running,

@@ -114,7 +114,7 @@ impl<'a> Scene<'a> {
     async fn fail(&self, job: &Job) {
         let outcome = Outcome::Failed {
             error: "the bucket is gone".to_owned(),
-            is_lasting: true,
+            is_permanent: true,
             delivered: Progress::default(),
         };
         assert!(
@@ -174,7 +174,8 @@ async fn runs_are_shown_as_a_picture_and_one_by_one() {
     let kit = Kit::new().await;
     let scene = Scene::new(&kit, Interval::Hour).await;
     let mut owner = kit.signed_in("olga@example.com").await;
-    assert!(owner.get(&scene.at("runs/")).await.says("There are no runs yet."));
+    let none = owner.get(&scene.at("runs/")).await;
+    assert!(none.says("No runs yet. The first run starts at 10:00 UTC."), "{none:?}");
     scene.wait(TimeDelta::hours(3));
     scene.schedule().await;
     let job = scene.claim().await;
@@ -190,10 +191,10 @@ async fn runs_are_shown_as_a_picture_and_one_by_one() {
     let shown = owner.get(&scene.at("runs/")).await;
     assert_eq!((shown.status, shown.h1()), (200, "Runs of Nowhere"));
     assert!(
-        shown.says("aria-label=\"The last 3 runs: 1 done, 1 failed, 1 under way\""),
+        shown.says("aria-label=\"Last 3 runs: 1 succeeded, 1 failed, 1 running\""),
         "{shown:?}"
     );
-    assert!(shown.says("<title>15 Nov 2026, 09:00 to 10:00: delivered, 1\u{a0}200 rows, in 20 seconds</title>"));
+    assert!(shown.says("<title>15 Nov 2026, 09:00 to 10:00: succeeded, 1,200 rows, in 20 seconds</title>"));
     assert!(shown.says("5.2 MB") && shown.says("The bucket is gone.") && shown.says("3 runs"));
     let link = format!("href=\"{}\"", scene.at(&format!("runs/{}/", job.run.id)));
     assert!(shown.says(&link));
@@ -239,28 +240,25 @@ async fn an_export_leads_to_its_latest_run_and_follows_it() {
     let mut owner = kit.signed_in("olga@example.com").await;
     let calm = owner.get(&scene.at("")).await;
     scene.capture().await;
-    assert!(!calm.says(">Latest run<") && !calm.says("hx-get") && calm.says("<dt>Next run</dt><dd>in 30 minutes"));
+    assert!(!calm.says(">Latest run<") && !calm.says("data-every") && calm.says("<dt>Next run</dt><dd>in 30 minutes"));
     scene.wait(TimeDelta::hours(1));
     scene.schedule().await;
     let link = |run: &Run| format!("href=\"{}\">Latest run</a>", scene.at(&format!("runs/{}/", run.id)));
     let first = scene.runs().await.remove(0);
     let live = format!(
-        "id=\"state\" aria-labelledby=\"runs\" hx-get=\"{}\" hx-trigger=\"every 5s\" hx-select=\"#state\"",
+        "id=\"state\" aria-labelledby=\"runs\" data-every=\"5\" data-from=\"{}\"",
         scene.at("")
     );
     let waiting = owner.get(&scene.at("")).await;
     assert!(waiting.says(&link(&first)) && waiting.says(&live), "{waiting:?}");
-    assert!(waiting.says("/assets/htmx-") && waiting.says("role=\"status\">Latest run: Waiting</p>"));
+    assert!(waiting.says("role=\"status\">Latest run: Queued</p>"));
     scene.work().await;
     let over = owner.get(&scene.at("")).await;
     assert!(
-        over.says(&link(&first)) && over.says("role=\"status\">Latest run: Delivered</p>"),
+        over.says(&link(&first)) && over.says("role=\"status\">Latest run: Succeeded</p>"),
         "{over:?}"
     );
-    assert!(
-        !over.says("hx-get") && !over.says("/assets/htmx-"),
-        "there is nothing to wait for"
-    );
+    assert!(!over.says("data-every"), "there is nothing to wait for");
     scene.wait(TimeDelta::hours(1));
     scene.schedule().await;
     let second = scene.runs().await.remove(0);
@@ -272,6 +270,50 @@ async fn an_export_leads_to_its_latest_run_and_follows_it() {
 }
 
 #[tokio::test]
+async fn an_export_without_runs_says_when_the_first_one_starts() {
+    let kit = Kit::new().await;
+    let mut owner = kit.signed_in("olga@example.com").await;
+    for (interval, first) in [
+        (Interval::FiveMinutes, "No runs yet. The first run starts at 09:35 UTC."),
+        (Interval::Hour, "No runs yet. The first run starts at 10:00 UTC."),
+        (
+            Interval::Day,
+            "No runs yet. The first run starts on 16 Nov 2026 at 00:00 UTC.",
+        ),
+    ] {
+        let scene = Scene::new(&kit, interval).await;
+        for below in ["", "runs/"] {
+            let shown = owner.get(&scene.at(below)).await;
+            assert!(shown.says(first), "{below}: {shown:?}");
+        }
+    }
+    let scene = Scene::new(&kit, Interval::Hour).await;
+    owner.post(&scene.at("pause/"), &[]).await;
+    for below in ["", "runs/"] {
+        let shown = owner.get(&scene.at(below)).await;
+        assert!(
+            shown.says("No runs yet.") && !shown.says("The first run starts"),
+            "{below}: {shown:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn short_runs_are_told_in_milliseconds() {
+    let kit = Kit::new().await;
+    let scene = Scene::new(&kit, Interval::Hour).await;
+    scene.wait(TimeDelta::hours(1));
+    scene.schedule().await;
+    let job = scene.claim().await;
+    scene.wait(TimeDelta::milliseconds(412));
+    let done = Outcome::Completed(Progress::default());
+    assert!(kit.service.finish_run(&job, &done).await.unwrap());
+    let mut owner = kit.signed_in("olga@example.com").await;
+    let shown = owner.get(&scene.at("runs/")).await;
+    assert!(shown.says("<td data-label=\"Duration\">412 ms</td>"), "{shown:?}");
+}
+
+#[tokio::test]
 async fn a_run_under_way_is_followed_until_it_ends() {
     let kit = Kit::new().await;
     let scene = Scene::new(&kit, Interval::Hour).await;
@@ -279,7 +321,12 @@ async fn a_run_under_way_is_followed_until_it_ends() {
     scene.schedule().await;
     let mut owner = kit.signed_in("olga@example.com").await;
     let path = scene.at(&format!("runs/{}/", scene.runs().await[0].id));
-    assert!(owner.get(&path).await.says("It begins as soon as a worker is free."));
+    assert!(
+        owner
+            .get(&path)
+            .await
+            .says("It starts as soon as a worker is available.")
+    );
     let job = scene.claim().await;
     scene.wait(TimeDelta::seconds(10));
     let mut progress = Progress {
@@ -292,22 +339,19 @@ async fn a_run_under_way_is_followed_until_it_ends() {
     let shown = owner.get(&path).await;
     assert_eq!(shown.h1(), "Run of 15 Nov 2026, 09:00 to 10:00");
     assert!(
-        shown.says(&format!("hx-get=\"{path}\" hx-trigger=\"every 2s\"")),
+        shown.says(&format!("data-every=\"2\" data-from=\"{path}\"")),
         "{shown:?}"
     );
     assert!(shown.says("<progress class=\"meter\" max=\"2000\" value=\"500\""));
-    assert!(shown.says("500 of 2\u{a0}000 read, 500 delivered") && shown.says("20.0 kB so far"));
-    assert!(shown.says("50 rows a second") && shown.says("About 30 seconds"));
-    assert!(shown.says("Cancel the run") && !shown.says("Deliver again"));
+    assert!(shown.says("500 of 2,000 read, 500 delivered") && shown.says("20.0 kB so far"));
+    assert!(shown.says("50 rows per second") && shown.says("About 30 seconds"));
+    assert!(shown.says(">Cancel run</button>") && !shown.says("Re-run"));
     progress.records = 2000;
     let done = Outcome::Completed(progress);
     assert!(kit.service.finish_run(&job, &done).await.unwrap());
     let over = owner.get(&path).await;
-    assert!(
-        !over.says("hx-trigger") && !over.says("/assets/htmx"),
-        "nothing is asked for any more"
-    );
-    assert!(over.says(">Delivered</span>") && over.says("Deliver again") && over.says("10 seconds"));
+    assert!(!over.says("data-every"), "nothing is asked for any more");
+    assert!(over.says(">Succeeded</span>") && over.says(">Re-run</button>") && over.says("10 seconds"));
 }
 
 #[tokio::test]
@@ -320,7 +364,7 @@ async fn what_is_not_counted_beforehand_is_said_to_be_unknown() {
     let mut owner = kit.signed_in("olga@example.com").await;
     let path = scene.at(&format!("runs/{}/", job.run.id));
     let shown = owner.get(&path).await;
-    assert!(shown.says("Not known: the rows are not counted beforehand") && shown.says("None yet"));
+    assert!(shown.says("Unknown: rows are not counted in advance") && shown.says("None yet"));
     assert!(!shown.says("<progress"));
 }
 
@@ -336,7 +380,7 @@ async fn a_run_is_cancelled_and_asked_for_again() {
     let early = owner.post(&format!("{path}retry/"), &[]).await;
     assert_eq!(early.status, 400);
     assert!(
-        early.says("role=\"alert\">Cannot retry a run that is in &#39;Starting&#39; status"),
+        early.says("role=\"alert\">Cannot retry a run with status &#39;Starting&#39;"),
         "{early:?}"
     );
     let cancelled = owner.post(&format!("{path}cancel/"), &[]).await;
@@ -368,12 +412,18 @@ async fn the_log_of_a_run_is_shown_by_level() {
     let path = scene.at(&format!("runs/{}/", job.run.id));
     let all = owner.get(&path).await;
     assert!(
-        all.says("Failed for good: the bucket is gone") && all.says("<p class=\"alert breakable\">The bucket is gone.")
+        all.says("Failed permanently: the bucket is gone")
+            && all.says("<p class=\"alert breakable\">The bucket is gone.")
     );
-    assert!(all.says("Change what the error names, then press Retry."));
-    assert!(owner.get(&format!("{path}?level=ERROR")).await.says("Failed for good"));
+    assert!(all.says("Fix the error, then press Retry."));
+    assert!(
+        owner
+            .get(&format!("{path}?level=ERROR"))
+            .await
+            .says("Failed permanently")
+    );
     let others = owner.get(&format!("{path}?level=INFO")).await;
-    assert!(!others.says("Failed for good") && others.says("Nothing of this kind was written."));
+    assert!(!others.says("Failed permanently") && others.says("No log entries match."));
 }
 
 #[tokio::test]

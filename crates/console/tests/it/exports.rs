@@ -78,17 +78,12 @@ fn has_no_secret(answer: &Answer) {
 async fn the_list_says_how_each_export_stands() {
     let kit = Kit::new().await;
     let mut owner = kit.signed_in("olga@example.com").await;
-    assert!(
-        owner
-            .get(&kit.at("exports/"))
-            .await
-            .says("There are no exports here yet.")
-    );
+    assert!(owner.get(&kit.at("exports/")).await.says("No exports yet."));
     let hourly = make(&kit, "Hourly", false).await;
     make(&kit, "Nightly", true).await;
     let shown = owner.get(&kit.at("exports/")).await;
     assert!(shown.says(&format!("exports/{hourly}/\">Hourly</a>")), "{shown:?}");
-    assert!(shown.says("<span class=\"tag tag-good\">On</span>") && shown.says("Events to Nowhere"));
+    assert!(shown.says("<span class=\"tag tag-good\">Active</span>") && shown.says("Events to No-op (testing)"));
     assert!(shown.says("<span class=\"tag tag-warning\">Paused</span>"));
     assert!(shown.says("title=\"2026-11-15T10:00:00Z\">in 30 minutes</time>"));
     assert!(!shown.says("<th scope=\"col\">Team</th>"), "there is one team only");
@@ -104,7 +99,7 @@ async fn long_lists_come_in_pages() {
     }
     let mut owner = kit.signed_in("olga@example.com").await;
     let first = owner.get(&kit.at("exports/")).await;
-    assert!(first.says("1 to 50 of 51") && first.says("Export 50.") && !first.says("Export 0."));
+    assert!(first.says("1–50 of 51") && first.says("Export 50.") && !first.says("Export 0."));
     let second = owner.get(&kit.at("exports/?page=2")).await;
     assert!(second.says("Export 0.") && !second.says("Export 1."));
 }
@@ -114,8 +109,8 @@ async fn every_kind_can_be_chosen_and_has_its_form() {
     let kit = Kit::new().await;
     let mut owner = kit.signed_in("olga@example.com").await;
     let shown = owner.get(&kit.at("exports/new/")).await;
-    assert!(shown.says("<h2 id=\"family-1\">Object stores</h2>"));
-    assert!(shown.says("Not on this server"), "no folder is set aside in tests");
+    assert!(shown.says("<h2 id=\"family-1\">Object storage</h2>"));
+    assert!(shown.says("Unavailable"), "no folder is set aside in tests");
     for kind in Kind::ALL {
         let path = kit.at(&format!("exports/new/{}/", kind.name().to_ascii_lowercase()));
         assert_eq!(shown.says(&path), kind != Kind::File, "{path}");
@@ -152,7 +147,7 @@ async fn what_counts_with_a_choice_only_says_so() {
     ];
     let refused = owner.post(&kit.at("exports/new/redshift/"), &copying).await;
     assert_eq!(refused.status, 400);
-    let problem = "id=\"destination__config__copy_inputs__s3_bucket-problem\">This must not be empty";
+    let problem = "id=\"destination__config__copy_inputs__s3_bucket-problem\">This field must not be blank";
     assert!(refused.says(problem), "{refused:?}");
     let mut inserting = copying.to_vec();
     inserting.retain(|(name, _)| !name.ends_with("mode"));
@@ -207,8 +202,8 @@ async fn an_export_is_made_as_the_form_says() {
 
     let shown = ann.get(&format!("{path}?done=export-created")).await;
     assert_eq!(shown.h1(), "Events to the bucket");
-    assert!(shown.says("The export is there.") && shown.says("<dt>Bucket</dt><dd>events</dd>"));
-    assert!(shown.says("<dt>Not before</dt><dd>1 Dec 2026, 08:00 UTC</dd>"));
+    assert!(shown.says("Export created.") && shown.says("<dt>Bucket</dt><dd>events</dd>"));
+    assert!(shown.says("<dt>Start date</dt><dd>1 Dec 2026, 08:00 UTC</dd>"));
     assert!(shown.says(&format!("action=\"{path}unpause/\"")) && shown.says("name=\"also_backfill\""));
     assert!(shown.says(&format!("{path}runs/")) && shown.says(&format!("{path}backfills/")));
     has_no_secret(&shown);
@@ -227,16 +222,20 @@ async fn a_refused_form_keeps_what_was_typed_but_no_secret() {
     let refused = owner.post(&kit.at("exports/new/s3/"), &form).await;
     assert_eq!(refused.status, 400);
     for problem in [
-        "id=\"name-problem\">This must not be blank.",
-        "id=\"end_at-problem\">This is no time",
-        "id=\"destination__config__region-problem\">This must not be empty",
-        "id=\"destination__config__max_file_size_mb-problem\">This must be a whole number",
+        "id=\"name-problem\">This field must not be blank.",
+        "id=\"end_at-problem\">Enter a valid time",
+        "id=\"destination__config__region-problem\">This field must not be blank",
+        "id=\"destination__config__max_file_size_mb-problem\">Must be a whole number",
     ] {
         assert!(refused.says(problem), "{problem} {refused:?}");
     }
     assert!(refused.says("value=\"acme/{year}\"") && refused.says("value=\"many\""));
+    assert!(
+        refused.says("<option value=\"JSONLines\">JSON Lines</option>"),
+        "{refused:?}"
+    );
     assert!(refused.says("<option value=\"Parquet\" selected>") && refused.says("signed up\n"));
-    assert!(refused.says("type them once more"));
+    assert!(refused.says("Enter them again"));
     has_no_secret(&refused);
     assert!(all(&kit).await.is_empty(), "nothing was made");
 }
@@ -277,12 +276,12 @@ async fn a_destination_is_tried_before_an_export_has_it() {
     let tried = owner.post(&path, &form).await;
     assert_eq!(tried.status, 200, "{tried:?}");
     let result = between(&tried.html, "id=\"tested-result\">", "</ol>").expect("steps");
-    assert!(result.contains("The destination does not work yet."), "{result}");
+    assert!(result.contains("Connection test failed."), "{result}");
     assert!(
-        result.contains("<span class=\"tag tag-danger\">Does not work</span>"),
+        result.contains("<span class=\"tag tag-danger\">Failed</span>"),
         "{result}"
     );
-    assert!(tried.says("value=\"127.0.0.1\"") && tried.says("type them once more"));
+    assert!(tried.says("value=\"127.0.0.1\"") && tried.says("Enter them again"));
     assert!(!tried.says("name-problem"), "the name does not matter yet");
     has_no_secret(&tried);
     assert!(all(&kit).await.is_empty(), "a test makes nothing");
@@ -290,7 +289,8 @@ async fn a_destination_is_tried_before_an_export_has_it() {
     let refused = owner.post(&path, &form[..3]).await;
     assert_eq!(refused.status, 400);
     let result = between(&refused.html, "id=\"tested-result\">", "</ul>").expect("what is wrong");
-    assert!(result.contains("<li>Host: This must not be empty"), "{result}");
+    assert!(result.contains("Fix these errors to run the test."), "{result}");
+    assert!(result.contains("<li>Host: This field must not be blank"), "{result}");
     let back = owner.get(&path).await;
     assert_eq!(back.place(), (303, kit.at("exports/new/postgres/").as_str()));
 }
@@ -302,7 +302,7 @@ async fn a_change_keeps_the_secrets_unless_the_place_changes() {
     let path = made(&kit, &mut owner, &s3(&[])).await;
     let edit = format!("{path}edit/");
     let shown = owner.get(&edit).await;
-    assert!(shown.says("value=\"acme/{year}\"") && shown.says("Leave a field empty to keep what is there."));
+    assert!(shown.says("value=\"acme/{year}\"") && shown.says("Leave a field empty to keep its value."));
     has_no_secret(&shown);
 
     let no_secrets = [
@@ -358,10 +358,13 @@ async fn an_export_is_tried_and_its_first_rows_are_shown() {
     let mut owner = kit.signed_in("olga@example.com").await;
     let id = make(&kit, "Hourly", false).await;
     let tried = owner.post(&kit.at(&format!("exports/{id}/test/")), &[]).await;
-    assert!(tried.says("There is nothing to try: this always works."), "{tried:?}");
+    assert!(
+        tried.says("Nothing to test: this destination always works."),
+        "{tried:?}"
+    );
 
     let path = kit.at(&format!("exports/{id}/preview/"));
-    assert!(owner.get(&path).await.says("There is nothing to export yet."));
+    assert!(owner.get(&path).await.says("No data to export yet."));
     let now = kit.service.clock().now();
     let event = events::Incoming {
         uuid: None,
@@ -378,7 +381,7 @@ async fn an_export_is_tried_and_its_first_rows_are_shown() {
         shown.says("1 row") && shown.says("<td>&#60;b&#62;signed up&#60;/b&#62;</td>"),
         "{shown:?}"
     );
-    assert!(shown.says("tabindex=\"0\" role=\"region\" aria-label=\"The first rows\""));
+    assert!(shown.says("tabindex=\"0\" role=\"region\" aria-label=\"First rows\""));
 }
 
 #[tokio::test]
@@ -389,7 +392,7 @@ async fn an_export_is_deleted_after_asking() {
     kit.service.clock().advance(chrono::TimeDelta::hours(1));
     kit.service.schedule_runs(chrono::TimeDelta::zero()).await.unwrap();
     let asked = owner.get(&format!("{path}delete/")).await;
-    assert_eq!(asked.h1(), "Delete the export Hourly?");
+    assert_eq!(asked.h1(), "Delete export Hourly?");
     assert!(asked.says("the history of 1 run"));
     let deleted = owner.post(&format!("{path}delete/"), &[]).await;
     assert_eq!(deleted.place(), (303, kit.at("exports/?done=export-deleted").as_str()));

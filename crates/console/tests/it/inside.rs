@@ -126,7 +126,7 @@ async fn no_form_is_taken_from_a_lower_level() {
             if level < *lowest {
                 let answer = browser.post(&kit.at(below), form).await;
                 assert_eq!(answer.status, 403, "{level} {below}: {answer:?}");
-                assert_eq!(answer.h1(), "You may not do this");
+                assert_eq!(answer.h1(), "Permission denied");
             }
         }
     }
@@ -145,7 +145,7 @@ async fn strangers_find_nothing_and_cannot_tell_what_there_is() {
         let nobodys = format!("/organizations/{}/{below}", uuid::Uuid::nil());
         let nobodys = eve.get(&nobodys).await;
         let garbled = eve.get(&format!("/organizations/no-id/{below}")).await;
-        assert_eq!((theirs.status, theirs.h1()), (404, "There is nothing here"), "{below}");
+        assert_eq!((theirs.status, theirs.h1()), (404, "Page not found"), "{below}");
         assert_eq!(theirs.html, nobodys.html, "{below}");
         assert_eq!((garbled.status, garbled.html), (404, theirs.html), "{below}");
     }
@@ -274,5 +274,5 @@ async fn an_organization_that_asks_for_a_second_factor_opens_with_one_only() {
     assert_eq!(asked.place(), (303, "/account/two-factor/?done=needed"));
     assert_eq!(ann.get("/").await.place(), (303, "/organizations/"));
     let listed = ann.get("/organizations/").await;
-    assert!(!listed.says("Acme") && listed.says("two-factor sign-in"));
+    assert!(!listed.says("Acme") && listed.says("two-factor authentication"));
 }

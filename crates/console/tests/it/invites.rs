@@ -15,20 +15,17 @@ async fn many_are_invited_at_once_and_each_has_a_link() {
     let pasted = "Ann Lee <ann@example.org>, ben@example.org\r\ncia@example.org; dan@example.org eve@example.org";
     let form = [("addresses", pasted), ("level", "8")];
     let made = owner.post(&kit.at("invites/new/"), &form).await;
-    assert_eq!((made.status, made.h1()), (200, "5 people are invited"));
+    assert_eq!((made.status, made.h1()), (200, "5 invitations created"));
     assert!(made.says("<pre id=\"links\">ann@example.org: http://127.0.0.1:8000/signup/hgi_"));
     let path = link(&made, 1).replace("http://127.0.0.1:8000", "");
     assert!(path.starts_with("/signup/hgi_"), "{path}");
     let join = kit.browser().get(&path).await;
     assert_eq!((join.status, join.h1()), (200, "Join Acme"));
-    assert!(join.says("ann@example.org") && join.says("value=\"Ann\"") && join.says("administrator"));
+    assert!(join.says("ann@example.org") && join.says("value=\"Ann\"") && join.says("an <strong>Admin</strong>"));
     let listed = owner.get(&kit.at("invites/")).await;
     assert_eq!(listed.html.matches("/withdraw/\"").count(), 5);
     assert!(listed.says("in 3 days") && !listed.says("hgi_"), "links are shown once");
-    assert_eq!(
-        listed.html.matches("<span class=\"tag\">Administrator</span>").count(),
-        5
-    );
+    assert_eq!(listed.html.matches("<span class=\"tag\">Admin</span>").count(), 5);
 }
 
 #[tokio::test]
@@ -41,19 +38,19 @@ async fn nobody_is_invited_if_one_address_is_wrong_and_each_mistake_is_named() {
     ];
     let refused = owner.post(&kit.at("invites/new/"), &form).await;
     assert_eq!(refused.status, 400);
-    assert!(refused.says("<li>nonsense: this is no e-mail address"));
+    assert!(refused.says("<li>nonsense: Enter a valid email address, such as name@example.com.</li>"));
     assert!(refused.says("ann@example.org, nonsense, olga@example.com</textarea>"));
-    assert!(owner.get(&kit.at("invites/")).await.says("Nobody is invited"));
+    assert!(owner.get(&kit.at("invites/")).await.says("No pending invites"));
     let form = [("addresses", "olga@example.com"), ("level", "1")];
     let member = owner.post(&kit.at("invites/new/"), &form).await;
     assert!(
-        member.says("<li>olga@example.com is a member of this organization already.</li>"),
+        member.says("<li>olga@example.com is already a member of this organization.</li>"),
         "{member:?}"
     );
     let empty = owner
         .post(&kit.at("invites/new/"), &[("addresses", " ,"), ("level", "1")])
         .await;
-    assert!(empty.says("<li>Type at least one e-mail address.</li>"));
+    assert!(empty.says("<li>Enter at least one email address.</li>"));
     let many: Vec<String> = (0..101).map(|number| format!("a{number}@example.org")).collect();
     let many = owner
         .post(
@@ -61,7 +58,7 @@ async fn nobody_is_invited_if_one_address_is_wrong_and_each_mistake_is_named() {
             &[("addresses", &many.join(" ")), ("level", "1")],
         )
         .await;
-    assert!(many.says("These are 101: invite at most 100 at once."));
+    assert!(many.says("This list has 101 addresses: invite at most 100 at a time."));
 }
 
 #[tokio::test]
@@ -74,7 +71,7 @@ async fn nobody_invites_above_themselves() {
     let form = [("addresses", "ben@example.org"), ("level", "15")];
     let refused = ann.post(&kit.at("invites/new/"), &form).await;
     assert_eq!(refused.status, 403);
-    assert!(refused.says("role=\"alert\">Your level (member) does not allow to invite somebody as owner."));
+    assert!(refused.says("role=\"alert\">Your role (member) does not allow inviting someone as owner."));
 }
 
 #[tokio::test]
@@ -94,9 +91,9 @@ async fn an_invite_is_sent_again_and_withdrawn() {
     let id = between(&listed.html, "invites/", "/resend/\"").expect("a form");
     let id = id[id.len() - 36..].to_owned();
     let sent = owner_again.post(&kit.at(&format!("invites/{id}/resend/")), &[]).await;
-    assert_eq!(sent.h1(), "A new link for ann@example.org");
+    assert_eq!(sent.h1(), "New link for ann@example.org");
     let fresh = link(&sent, 1).replace("http://127.0.0.1:8000", "");
-    assert_eq!(kit.browser().get(&old).await.h1(), "This invite is not open");
+    assert_eq!(kit.browser().get(&old).await.h1(), "This invite is no longer valid");
     assert_eq!(kit.browser().get(&fresh).await.h1(), "Join Acme");
     let withdrawn = owner_again.post(&kit.at(&format!("invites/{id}/withdraw/")), &[]).await;
     assert_eq!(withdrawn.place(), (303, kit.at("invites/?done=withdrawn").as_str()));
@@ -118,5 +115,5 @@ async fn who_may_not_withdraw_an_invite_is_told_on_the_list() {
     assert!(!ann.get(&kit.at("invites/")).await.says("/withdraw/"));
     let refused = ann.post(&kit.at(&format!("invites/{id}/withdraw/")), &[]).await;
     assert_eq!((refused.status, refused.h1()), (403, "Invites"));
-    assert!(refused.says("role=\"alert\">An invite is withdrawn by an administrator or by whoever sent it."));
+    assert!(refused.says("role=\"alert\">Only administrators and the sender can revoke an invite."));
 }

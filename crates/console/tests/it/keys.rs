@@ -11,7 +11,7 @@ use crate::kit::{Answer, Browser, Kit, between, unescaped};
 async fn a_key_is_made_shown_once_rolled_and_deleted() {
     let kit = Kit::new().await;
     let mut browser = kit.signed_in("olga@example.com").await;
-    assert!(browser.get("/account/keys/").await.says("You have no keys."));
+    assert!(browser.get("/account/keys/").await.says("No API keys yet."));
     let refused = browser
         .post("/account/keys/new/", &[("label", ""), ("expires_at", "7")])
         .await;
@@ -41,7 +41,7 @@ async fn a_key_is_made_shown_once_rolled_and_deleted() {
         browser
             .get(&format!("/account/keys/{id}/roll/"))
             .await
-            .says("stops working at once")
+            .says("stops working immediately")
     );
     let rolled = browser.post(&format!("/account/keys/{id}/roll/"), &[]).await;
     assert!(rolled.says("hgr_") && !rolled.says(&secret));
@@ -86,7 +86,7 @@ async fn an_old_session_is_asked_to_confirm_and_goes_on_to_what_was_wanted() {
         .post("/login/confirm/", &[("password", "incorrect horse"), next])
         .await;
     assert_eq!(wrong.status, 400);
-    assert!(wrong.says("This is not the password you have now"));
+    assert!(wrong.says("Incorrect password"));
     let confirmed = browser
         .post("/login/confirm/", &[("password", crate::kit::PASSWORD), next])
         .await;
@@ -167,7 +167,10 @@ async fn what_a_key_never_needed_is_named_and_taken_away() {
     assert_eq!(ask(&kit, "GET", "members/", &key).await, 200);
     kit.service.flush_key_use().await.unwrap();
     let listed = browser.get("/account/keys/").await;
-    assert!(listed.says("Used just now") && listed.says("/narrow/"), "{listed:?}");
+    assert!(
+        listed.says("Last used just now") && listed.says("/narrow/"),
+        "{listed:?}"
+    );
     let id = between(&listed.html, "/account/keys/", "/narrow/").expect("an id");
     let path = format!("/account/keys/{}/narrow/", &id[id.len() - 36..]);
     assert!(browser.get(&path).await.says("<li>read members and invites</li>"));
@@ -193,7 +196,7 @@ async fn a_scope_that_was_never_needed_stands_beside_the_key() {
     kit.service.flush_key_use().await.unwrap();
     let listed = browser.get("/account/keys/").await;
     assert!(
-        listed.says("<span>Never needed since it was made:</span> <code>batch_export:write</code>"),
+        listed.says("<span>Unused scopes:</span> <code>batch_export:write</code>"),
         "{listed:?}"
     );
 }
@@ -226,9 +229,9 @@ async fn a_key_that_may_do_everything_is_said_to_have_needed_little() {
     assert_eq!(ask(&kit, "GET", "members/", &key).await, 200);
     kit.service.flush_key_use().await.unwrap();
     let listed = browser.get("/account/keys/").await;
-    let needed = "<span>All that it needed since it was made:</span> <code>organization_member:read</code>";
-    assert!(listed.says(needed) && !listed.says("Never needed"), "{listed:?}");
-    assert!(listed.says("Narrow it to what it needed<span class=\"unseen\">: CI</span></a>"));
+    let needed = "<span>Used scopes:</span> <code>organization_member:read</code>";
+    assert!(listed.says(needed) && !listed.says("Unused scopes"), "{listed:?}");
+    assert!(listed.says("Remove unused scopes<span class=\"unseen\">: CI</span></a>"));
 }
 
 #[tokio::test]

@@ -36,7 +36,7 @@ async fn a_wrong_password_and_an_unknown_address_look_the_same() {
         .post("/login/", &[("email", "olga@example.com"), ("password", "wrong horse")])
         .await;
     assert_eq!(wrong.status, 400);
-    assert!(wrong.says("role=\"alert\"") && wrong.says("do not belong together."));
+    assert!(wrong.says("role=\"alert\"") && wrong.says("Incorrect email or password."));
     assert!(!wrong.says("wrong horse") && browser.cookies.is_empty());
     let unknown = browser
         .post("/login/", &[("email", "nina@example.com"), ("password", "wrong horse")])
@@ -51,7 +51,7 @@ async fn what_is_no_address_is_said_beside_the_field() {
     let answer = kit.browser().post("/login/", &[("email", "<olga>")]).await;
     assert_eq!(answer.status, 400);
     assert!(answer.says("aria-invalid=\"true\" aria-describedby=\"email-problem\" autofocus"));
-    assert!(answer.says("id=\"email-problem\">This is no e-mail address"));
+    assert!(answer.says("id=\"email-problem\">Enter a valid email address"));
     assert!(!answer.says("<olga>"));
 }
 
@@ -127,7 +127,7 @@ async fn a_recovery_code_that_is_none_is_refused() {
     let form = [("email", "olga@example.com"), ("code", "k7mw-3q9d-x2hf-8vbn-2c4m-p0rt")];
     let refused = kit.browser().post("/login/recovery/", &form).await;
     assert_eq!(refused.status, 400);
-    assert!(refused.says("This address and recovery code do not belong together"));
+    assert!(refused.says("Incorrect email or recovery code"));
 }
 
 #[tokio::test]
@@ -140,7 +140,7 @@ async fn a_reset_link_that_is_unknown_leads_to_another() {
     assert_eq!((refused.status, refused.h1()), (400, "This link has expired"));
     // This server sends no mail, and says so.
     let asked = browser.post("/reset/", &[("email", "olga@example.com")]).await;
-    assert!(asked.says("This server sends no mail"));
+    assert!(asked.says("This server does not send email"));
 }
 
 /// A page with this address typed in, without the address itself.

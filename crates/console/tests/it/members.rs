@@ -11,12 +11,12 @@ async fn members_are_listed_and_found() {
     kit.member("ann@example.org", Level::Admin).await;
     let mut owner = kit.signed_in("olga@example.com").await;
     let all = owner.get(&kit.at("members/")).await;
-    assert!(all.says("ann@example.org") && all.says("<span class=\"tag\">Administrator</span>") && all.says(">You<"));
+    assert!(all.says("ann@example.org") && all.says("<span class=\"tag\">Admin</span>") && all.says(">You<"));
     assert!(all.says("2 members") && !all.says("rel=\"next\""));
     let found = owner.get(&kit.at("members/?search=OLGA")).await;
     assert!(found.says("olga@example.com") && !found.says("ann@example.org") && found.says("1 member found"));
     let nobody = owner.get(&kit.at("members/?search=%3Cb%3E")).await;
-    assert!(nobody.says("Nobody here is called “&#60;b&#62;”."));
+    assert!(nobody.says("No members match “&#60;b&#62;”"));
 }
 
 /// Without a password, which would take its time to make.
@@ -42,10 +42,10 @@ async fn long_lists_come_in_pages_and_keep_the_search() {
     }
     let mut owner = kit.signed_in("olga@example.com").await;
     let first = owner.get(&kit.at("members/?search=crew")).await;
-    assert!(first.says("1 to 50 of 52"));
+    assert!(first.says("1–50 of 52"));
     assert!(first.says("?search=crew&#38;page=2\"") && !first.says("rel=\"prev\""));
     let second = owner.get(&kit.at("members/?search=crew&page=2")).await;
-    assert!(second.says("51 to 52 of 52") && second.says("?search=crew\"") && !second.says("rel=\"next\""));
+    assert!(second.says("51–52 of 52") && second.says("?search=crew\"") && !second.says("rel=\"next\""));
     assert_eq!(
         owner.get(&kit.at("members/?page=9999999999999999999")).await.status,
         200
@@ -62,10 +62,10 @@ async fn a_level_is_changed_and_recorded() {
     assert_eq!(changed.place(), (303, format!("{path}?done=level-changed").as_str()));
     assert!(owner.get(&path).await.says("value=\"8\" selected"));
     let activity = owner.get(&kit.at("activity/?scope=OrganizationMembership")).await;
-    assert!(activity.says("<del>member</del>") && activity.says("<ins>administrator</ins>"));
+    assert!(activity.says("<del>Member</del>") && activity.says("<ins>Admin"));
     let odd = owner.post(&path, &[("level", "7")]).await;
     assert_eq!(odd.status, 400);
-    assert!(odd.says("id=\"level-problem\">Choose one of these levels."));
+    assert!(odd.says("id=\"level-problem\">Choose one of these roles."));
 }
 
 #[tokio::test]
@@ -77,12 +77,12 @@ async fn refusals_stand_beside_the_level() {
     let path = kit.at(&format!("members/{olga}/"));
     let last = owner.post(&path, &[("level", "1")]).await;
     assert_eq!(last.status, 400);
-    assert!(last.says("id=\"level-problem\">An organization keeps at least one owner"));
+    assert!(last.says("id=\"level-problem\">An organization must have at least one owner"));
     kit.member("ann@example.org", Level::Admin).await;
     let mut admin = kit.signed_in("ann@example.org").await;
     let above = admin.post(&path, &[("level", "1")]).await;
     assert_eq!(above.status, 403);
-    assert!(above.says("role=\"alert\">Your level (administrator) does not allow"));
+    assert!(above.says("role=\"alert\">Your role (administrator) does not allow"));
     assert!(
         !admin.get(&path).await.says("name=\"level\""),
         "no form for whom one may not change"
@@ -111,7 +111,7 @@ async fn one_can_leave_but_not_remove_those_above() {
     let mut browser = kit.signed_in("ann@example.org").await;
     let refused = browser.post(&kit.at(&format!("members/{ben}/remove/")), &[]).await;
     assert_eq!(refused.status, 403);
-    assert!(refused.says("role=\"alert\">Your level (member) does not allow to remove"));
+    assert!(refused.says("role=\"alert\">Your role (member) does not allow removing"));
     let path = kit.at(&format!("members/{ann}/remove/"));
     assert_eq!(browser.get(&path).await.h1(), "Leave Acme?");
     assert_eq!(browser.post(&path, &[]).await.place(), (303, "/organizations/"));

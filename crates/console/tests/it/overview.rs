@@ -37,7 +37,7 @@ async fn a_calm_organization_says_so_and_counts_what_is_there() {
     let mut ann = kit.signed_in("ann@example.org").await;
     let shown = ann.get(&kit.at("")).await;
     assert_eq!((shown.status, shown.h1()), (200, "Acme"));
-    assert!(shown.says("Nothing. Everything here is as it should be."));
+    assert!(shown.says("All systems healthy."));
     let members = format!(
         "<a href=\"{}\"><span class=\"figure-number\">2</span>",
         kit.at("members/")
@@ -47,7 +47,7 @@ async fn a_calm_organization_says_so_and_counts_what_is_there() {
 
 /// The titles of the first steps, as far as they are shown.
 fn steps(shown: &Answer) -> Vec<String> {
-    let Some(section) = between(&shown.html, "<h2 id=\"steps\">First steps</h2>", "</section>") else {
+    let Some(section) = between(&shown.html, "<h2 id=\"steps\">Get started</h2>", "</section>") else {
         return Vec::new();
     };
     let links = section.split("<a href=\"").skip(1);
@@ -60,7 +60,7 @@ async fn an_empty_organization_says_how_to_begin() {
     let kit = Kit::new().await;
     let mut owner = kit.signed_in("olga@example.com").await;
     let shown = owner.get(&kit.at("")).await;
-    let all = ["Invite people", "Add a domain", "Set up an export", "Make an API key"];
+    let all = ["Invite people", "Add a domain", "Create an export", "Create an API key"];
     assert_eq!(steps(&shown), all, "{shown:?}");
     for path in [
         kit.at("invites/new/"),
@@ -80,7 +80,7 @@ async fn first_steps_go_as_they_are_taken() {
     let mut owner = kit.signed_in("olga@example.com").await;
     kit.invite("new@example.org").await;
     let shown = owner.get(&kit.at("")).await;
-    assert_eq!(steps(&shown), ["Add a domain", "Set up an export", "Make an API key"]);
+    assert_eq!(steps(&shown), ["Add a domain", "Create an export", "Create an API key"]);
     assert_eq!(
         shown.html.matches(">Invite people</a>").count(),
         1,
@@ -90,7 +90,7 @@ async fn first_steps_go_as_they_are_taken() {
     owner.post("/account/keys/new/", &form).await;
     assert_eq!(
         steps(&owner.get(&kit.at("")).await),
-        ["Add a domain", "Set up an export"]
+        ["Add a domain", "Create an export"]
     );
     export(&kit, "Nightly", false).await;
     assert_eq!(steps(&owner.get(&kit.at("")).await), ["Add a domain"]);
@@ -107,7 +107,7 @@ async fn nobody_is_shown_a_first_step_that_they_may_not_take() {
     let shown = steps(&ann.get(&kit.at("")).await);
     assert_eq!(
         shown,
-        ["Set up an export", "Make an API key"],
+        ["Create an export", "Create an API key"],
         "domains are for administrators"
     );
 }
@@ -127,11 +127,11 @@ async fn what_needs_somebody_comes_first() {
     kit.service.clock().advance(TimeDelta::days(4));
     let mut owner = kit.signed_in("olga@example.com").await;
     let shown = owner.get(&kit.at("")).await;
-    assert!(shown.says("1 invite has expired") && shown.says("The export Nightly is paused"));
-    assert!(shown.says("The domain bay.example.net is not verified"));
-    let link = format!("href=\"{}\">Verify it", kit.at(&format!("domains/{}/", added.id)));
+    assert!(shown.says("1 invite has expired") && shown.says("Nightly is paused"));
+    assert!(shown.says("bay.example.net is not verified"));
+    let link = format!("href=\"{}\">Verify<", kit.at(&format!("domains/{}/", added.id)));
     assert!(shown.says(&link), "{shown:?}");
-    assert!(!shown.says("The export Fine"));
+    assert!(!shown.says("row-title\">Fine"));
 }
 
 #[tokio::test]
@@ -145,11 +145,7 @@ async fn what_is_paused_is_found_behind_many_that_run() {
         export(&kit, &format!("Fine {number}"), false).await;
     }
     let shown = kit.signed_in("olga@example.com").await.get(&kit.at("")).await;
-    assert_eq!(
-        shown.html.matches("row-title\">The export Paused").count(),
-        12,
-        "{shown:?}"
-    );
+    assert_eq!(shown.html.matches("row-title\">Paused").count(), 12, "{shown:?}");
     assert!(shown.says("And 2 more.") && shown.says("14 paused or failing") && shown.says(">23<"));
     assert!(shown.says(">Fine 8</a>") && !shown.says(">Fine 0</a>"));
 }
@@ -165,12 +161,12 @@ async fn exports_show_their_last_runs_as_a_picture() {
         kit.service.schedule_runs(TimeDelta::zero()).await.unwrap();
     }
     let shown = owner.get(&kit.at("")).await;
-    assert!(shown.says("aria-label=\"The last 3 runs: 3 under way\""), "{shown:?}");
+    assert!(shown.says("aria-label=\"Last 3 runs: 3 running\""), "{shown:?}");
     let picture = between(&shown.html, "<svg class=\"runs\"", "</svg>").expect("a picture");
     assert_eq!(picture.matches("<rect class=\"run-under-way\"").count(), 3);
     let legend = between(&shown.html, "<ul class=\"legend hint\"", "</ul>").expect("a legend");
     assert!(
-        legend.contains("</svg> under way</li>") && legend.matches("<li>").count() == 1,
+        legend.contains("</svg> running</li>") && legend.matches("<li>").count() == 1,
         "{legend}"
     );
 }
@@ -193,16 +189,16 @@ async fn a_failing_export_comes_before_what_can_wait() {
         .expect("a run is due");
     let outcome = Outcome::Failed {
         error: "the bucket is gone".to_owned(),
-        is_lasting: true,
+        is_permanent: true,
         delivered: Progress::default(),
     };
     assert!(kit.service.finish_run(&job, &outcome).await.unwrap());
     let mut owner = kit.signed_in("olga@example.com").await;
     let shown = owner.get(&kit.at("")).await;
-    let failing = shown.html.find("The export Hourly fails").expect("it is named");
-    let paused = shown.html.find("The export Nightly is paused").expect("it is named");
+    let failing = shown.html.find("Hourly is failing").expect("it is named");
+    let paused = shown.html.find("Nightly is paused").expect("it is named");
     assert!(failing < paused, "what is urgent comes first");
-    assert!(shown.says("The bucket is gone.") && shown.says("The last 1 run: 1 failed"));
+    assert!(shown.says("The bucket is gone.") && shown.says("Last 1 run: 1 failed"));
 }
 
 /// An app of a repository, with a tag of its own.
@@ -229,15 +225,15 @@ async fn an_app_with_a_newer_tag_can_be_updated() {
     let kit = Kit::new().await;
     let app = tagged(&kit, "Look").await;
     let mut owner = kit.signed_in("olga@example.com").await;
-    assert!(!owner.get(&kit.at("")).await.says("can be updated"));
+    assert!(!owner.get(&kit.at("")).await.says("An update is available"));
     kit.service.note_latest_tag(&app, Some("v1.1.0")).await.unwrap();
     let shown = owner.get(&kit.at("")).await;
-    assert!(shown.says("The app Look can be updated") && shown.says("It has v1.0.0, and the newest is v1.1.0."));
+    assert!(shown.says("An update is available for Look") && shown.says("Installed: v1.0.0. Latest: v1.1.0."));
     let link = kit.at(&format!("apps/imports/{}/update/", app.id));
-    assert!(shown.says(&format!("href=\"{link}\">See the update")), "{shown:?}");
+    assert!(shown.says(&format!("href=\"{link}\">View update")), "{shown:?}");
 }
 
-/// Lets a configuration fail until it is switched off.
+/// Lets a configuration fail until it is disabled.
 async fn give_up(kit: &Kit, config: &str, error: &str) {
     let number = config.trim_end_matches('/').rsplit('/').next().expect("an id");
     let worker = WorkerId(uuid::Uuid::nil());
@@ -269,22 +265,22 @@ async fn an_app_that_was_switched_off_by_its_failures_is_urgent_until_somebody_l
     let mut owner = kit.signed_in("olga@example.com").await;
     let app = crate::apps::written(&kit, &mut owner).await;
     let config = crate::apps::set_up(&kit, &mut owner, &app).await;
-    assert!(!owner.get(&kit.at("")).await.says("was switched off"));
+    assert!(!owner.get(&kit.at("")).await.says("was disabled"));
     give_up(&kit, &config, &format!("<b>no luck</b> {}", "x".repeat(5000))).await;
     let shown = owner.get(&kit.at("")).await;
-    let off = shown.html.find("The app Hook was switched off for Default project");
-    let outdated = shown.html.find("The app Look can be updated").expect("it is named");
+    let off = shown.html.find("Hook was disabled for Default project");
+    let outdated = shown.html.find("An update is available for Look").expect("it is named");
     assert!(off.expect("it is named") < outdated, "what is urgent comes first");
-    assert!(shown.says("It failed again and again. &#60;b&#62;no luck&#60;/b&#62; xxx") && shown.says("x…"));
+    assert!(shown.says("It failed repeatedly. &#60;b&#62;no luck&#60;/b&#62; xxx") && shown.says("x…"));
     assert!(!shown.says(&"x".repeat(300)), "long words are cut");
     assert!(
-        shown.says(&format!("href=\"{config}\">See the configuration")),
+        shown.says(&format!("href=\"{config}\">View configuration")),
         "{shown:?}"
     );
-    assert!(shown.says("1 switched off by failures"));
+    assert!(shown.says("1 disabled after failures"));
     let settings = [("enabled", "yes"), ("config__url", "https://example.com/hook")];
     assert_eq!(owner.post(&config, &settings).await.status, 303);
-    assert!(!owner.get(&kit.at("")).await.says("was switched off"));
+    assert!(!owner.get(&kit.at("")).await.says("was disabled"));
 }
 
 #[tokio::test]
@@ -301,11 +297,7 @@ async fn no_more_apps_are_read_than_are_shown_and_all_are_counted() {
         kit.service.note_latest_tag(&app, Some("v1.1.0")).await.unwrap();
     }
     let shown = owner.get(&kit.at("")).await;
-    assert_eq!(
-        shown.html.matches("</span> The app Hook was switched off").count(),
-        12,
-        "{shown:?}"
-    );
-    assert!(!shown.says("can be updated"), "what is urgent takes the room");
-    assert!(shown.says("And 14 more.") && shown.says("13 switched off by failures") && shown.says(">14<"));
+    assert_eq!(shown.html.matches("</span> Hook was disabled").count(), 12, "{shown:?}");
+    assert!(!shown.says("An update is available"), "what is urgent takes the room");
+    assert!(shown.says("And 14 more.") && shown.says("13 disabled after failures") && shown.says(">14<"));
 }

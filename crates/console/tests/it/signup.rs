@@ -9,7 +9,7 @@ async fn a_stranger_makes_an_account_and_joins() {
     let mut browser = kit.browser();
     let shown = browser.get(&path).await;
     assert_eq!((shown.status, shown.h1()), (200, "Join Acme"));
-    assert!(shown.says("administrator") && shown.says("ann@example.org") && shown.says("value=\"Ann\""));
+    assert!(shown.says("an <strong>Admin</strong>") && shown.says("ann@example.org") && shown.says("value=\"Ann\""));
     let refused = browser
         .post(
             &path,
@@ -21,9 +21,9 @@ async fn a_stranger_makes_an_account_and_joins() {
     let form = [("first_name", "Ann"), ("last_name", "Lee"), ("password", PASSWORD)];
     let there = kit.at("?done=joined");
     assert_eq!(browser.post(&path, &form).await.place(), (303, there.as_str()));
-    assert!(browser.get(&there).await.says("You have joined the organization"));
+    assert!(browser.get(&there).await.says("You&#39;ve joined the organization"));
     let used = kit.browser().get(&path).await;
-    assert_eq!((used.status, used.h1()), (400, "This invite is not open"));
+    assert_eq!((used.status, used.h1()), (400, "This invite is no longer valid"));
 }
 
 #[tokio::test]
@@ -62,7 +62,10 @@ async fn an_invite_for_somebody_else_asks_to_sign_out() {
     let path = format!("/signup/{}/", kit.invite("ann@example.org").await);
     let mut browser = kit.signed_in("olga@example.com").await;
     let shown = browser.get(&path).await;
-    assert_eq!((shown.status, shown.h1()), (400, "This invite is for somebody else"));
+    assert_eq!(
+        (shown.status, shown.h1()),
+        (400, "This invite is for a different email")
+    );
     assert!(shown.says("action=\"/logout/\""));
     assert_eq!(
         browser.post("/logout/", &[("next", &path)]).await.place(),
@@ -94,7 +97,7 @@ async fn a_member_has_nothing_left_to_do() {
         .await;
     added.expect("a member is added");
     let shown = kit.signed_in("ann@example.org").await.get(&path).await;
-    assert_eq!((shown.status, shown.h1()), (400, "You are a member already"));
+    assert_eq!((shown.status, shown.h1()), (400, "You are already a member"));
     assert!(shown.says("href=\"/account/\""));
 }
 

@@ -88,8 +88,8 @@ async fn a_refused_answer_says_no_more_than_that() {
     let domain = kit.domain("sso.example.net", "").await;
     let path = format!("/saml/{domain}/acs/");
     let refused = kit.browser().post(&path, &[("SAMLResponse", "PHg+PC94Pg==")]).await;
-    assert_eq!((refused.status, refused.h1()), (403, "You could not be signed in"));
-    assert!(refused.says("An administrator can see the reason under the domain&#39;s recent sign-ins."));
+    assert_eq!((refused.status, refused.h1()), (403, "Sign-in failed"));
+    assert!(refused.says("An admin can see the reason under the domain&#39;s recent sign-ins."));
     assert!(refused.says(refused.header("x-request-id")));
     for (size, status) in [(400_000, 403), (460_000, 400)] {
         let huge = "x".repeat(size);
@@ -97,7 +97,7 @@ async fn a_refused_answer_says_no_more_than_that() {
         assert_eq!(answer.status, status, "no verifier reads as much");
     }
     let strange = kit.browser().get("/sso/gitlab/callback/?state=unknown&code=x").await;
-    assert_eq!((strange.status, strange.h1()), (403, "You could not be signed in"));
+    assert_eq!((strange.status, strange.h1()), (403, "Sign-in failed"));
     assert_eq!(
         kit.browser()
             .get("/sso/gitlab/callback/?state=x&error=access_denied")
@@ -137,7 +137,7 @@ async fn providers_and_domains_that_are_not_there_are_not_found() {
         "/sso/gitlab/login/".to_owned(),
     ] {
         let answer = kit.browser().get(&path).await;
-        assert_eq!((answer.status, answer.h1()), (404, "There is nothing here"), "{path}");
+        assert_eq!((answer.status, answer.h1()), (404, "Page not found"), "{path}");
     }
 }
 

@@ -10,7 +10,7 @@ async fn a_team_is_made_renamed_and_deleted() {
     let path = place.replace("?done=team-created", "");
     let shown = owner.get(&place).await;
     assert_eq!(shown.h1(), "Web");
-    assert!(shown.says("The team is there."));
+    assert!(shown.says("Team created."));
     let token = between(&shown.html, "<code class=\"secret\" id=\"token\">", "</code>").expect("a token");
     assert!(token.starts_with("hgp_") && shown.says("data-copies=\"token\""));
     assert!(owner.get(&kit.at("teams/")).await.says(token));
@@ -37,7 +37,7 @@ async fn what_the_service_refuses_is_said_beside_the_field() {
     let form = [("name", "Web"), ("timezone", "Middle/Earth")];
     let refused = owner.post(&kit.at("teams/new/"), &form).await;
     assert_eq!(refused.status, 400);
-    assert!(refused.says("id=\"timezone-problem\">Use a time zone&#39;s name, such as Europe/Berlin."));
+    assert!(refused.says("id=\"timezone-problem\">Invalid time zone. Use a name such as Europe/Berlin."));
     assert!(refused.says("value=\"Web\"") && refused.says("value=\"Middle/Earth\""));
 }
 
@@ -48,5 +48,5 @@ async fn the_last_team_stays_and_the_page_says_why() {
     let path = kit.at(&format!("teams/{}/delete/", kit.first_team().await));
     let refused = owner.post(&path, &[("confirmation", "Default project")]).await;
     assert_eq!(refused.status, 400);
-    assert!(refused.says("role=\"alert\">An organization keeps at least one team"));
+    assert!(refused.says("role=\"alert\">An organization must have at least one team"));
 }

@@ -14,7 +14,7 @@ use crate::{Incoming, Time};
 const MOST_CHARACTERS: usize = 200;
 /// How the parser's error begins when there are too many events.
 pub(super) const TOO_MANY: &str = "too many events";
-pub(super) const NESTED: &str = "a batch within a batch";
+pub(super) const NESTED: &str = "nested batch";
 /// What changes persons, at the top of an event or in its properties.
 const PERSON_CHANGES: [&str; 3] = ["$set", "$set_once", "$unset"];
 

@@ -50,30 +50,29 @@ pub struct Captured {
 /// Why a body was not taken. All of it is refused, never a part.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    #[error("the body is empty: send an event, or a batch of them, as JSON")]
+    #[error("The request body is empty. Send an event or a batch of events as JSON.")]
     Empty,
-    #[error("the body cannot be read: {0}")]
+    #[error("Invalid request body: {0}.")]
     Unreadable(String),
-    #[error("a body has at most {MOST_PACKED_BYTES} bytes, and {MOST_BYTES} when it is unpacked")]
-    TooLarge,
     #[error(
-        "there is no api_key in the part of this large body that is searched for it: put it before the events, or send \
-         it as ?token="
+        "The request body is too large. Send at most {MOST_PACKED_BYTES} bytes, and {MOST_BYTES} when uncompressed."
     )]
+    TooLarge,
+    #[error("No api_key found at the start of this large body. Put it before the events, or send it as ?token=.")]
     TokenTooFar,
-    #[error("event {0} is too large: an event has at most {MOST_EVENT_BYTES} bytes of properties")]
+    #[error("Event {0} is too large. An event can have at most {MOST_EVENT_BYTES} bytes of properties.")]
     EventTooLarge(usize),
-    #[error("a batch has at most {MOST_EVENTS} events")]
+    #[error("A batch can have at most {MOST_EVENTS} events.")]
     TooMany,
-    #[error("this packing is not known: use gzip, or none")]
+    #[error("Unsupported compression. Use gzip, or none.")]
     UnknownPacking,
-    #[error("send the project's token as api_key")]
+    #[error("Missing project API key. Send the team's token as api_key.")]
     NoToken,
-    #[error("all events of a batch must have the same token")]
+    #[error("All events in a batch must have the same token.")]
     ManyTokens,
-    #[error("event {0} has no name: set event")]
+    #[error("Event {0} has no name. Set event.")]
     NoName(usize),
-    #[error("event {0} has no distinct_id")]
+    #[error("Event {0} has no distinct_id.")]
     NoDistinctId(usize),
 }
 
@@ -104,11 +103,11 @@ fn unreadable(error: &serde_json::Error) -> Refusal {
     let (line, column) = (error.line(), error.column());
     let what = match error.classify() {
         _ if said.starts_with(event::NESTED) => event::NESTED,
-        Category::Eof => "it ends too early",
-        Category::Data => "this is not what an event has here",
-        Category::Syntax | Category::Io => "this is not valid JSON, or too deep",
+        Category::Eof => "incomplete input",
+        Category::Data => "invalid value in an event",
+        Category::Syntax | Category::Io => "invalid JSON, or nested too deeply",
     };
-    Refusal::Unreadable(format!("{what}, at line {line}, column {column}"))
+    Refusal::Unreadable(format!("{what} at line {line}, column {column}"))
 }
 
 /// The body's own token wins, then that of its events, then that of the address.

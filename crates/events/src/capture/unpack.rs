@@ -61,7 +61,7 @@ pub fn unpack<E: From<Refusal>>(
             bytes = field(&bytes).map_or_else(|| unbase64(&bytes), Ok)?;
         }
     }
-    Err(Refusal::Unreadable("it is packed too often".to_owned()).into())
+    Err(Refusal::Unreadable("compressed too many times".to_owned()).into())
 }
 
 /// Reads no further than it must to see that it is too much.
@@ -81,7 +81,7 @@ fn gunzip<E: From<Refusal>>(
         if unpacked.len() > most {
             return Err(Refusal::TooLarge.into());
         }
-        let count = read.map_err(|_| Refusal::Unreadable("the gzip is damaged".to_owned()))?;
+        let count = read.map_err(|_| Refusal::Unreadable("corrupt gzip data".to_owned()))?;
         if count < free {
             return Ok(unpacked);
         }
@@ -111,5 +111,5 @@ fn unbase64(bytes: &[u8]) -> Result<Vec<u8>, Refusal> {
     };
     let text: Vec<u8> = bytes.trim_ascii().iter().map(standard).collect();
     let decoded = BASE64.decode(text);
-    decoded.map_err(|_| Refusal::Unreadable("it is neither JSON, nor a form, nor base64".to_owned()))
+    decoded.map_err(|_| Refusal::Unreadable("neither JSON, form data nor base64".to_owned()))
 }

@@ -35,9 +35,9 @@ pub(super) struct Address {
 
 /// `clickhouse://user:password@host:8123/database?events_table=…&persons_table=…&distinct_ids_table=…&secure=true`.
 pub(super) fn read(text: &str, http: Http) -> Result<Address> {
-    let url = Url::parse(text).map_err(|_| Error::Address("is not a URL"))?;
+    let url = Url::parse(text).map_err(|_| Error::Address("is not a valid URL"))?;
     if url.scheme() != "clickhouse" {
-        return Err(Error::Address("must begin with clickhouse://"));
+        return Err(Error::Address("must start with clickhouse://"));
     }
     let host = url.host_str().filter(|host| !host.is_empty());
     let host = host.ok_or(Error::Address("has no host"))?;
@@ -45,7 +45,7 @@ pub(super) fn read(text: &str, http: Http) -> Result<Address> {
     let is_secure = flag(options.remove("secure").as_deref(), false)?;
     let (scheme, port) = if is_secure { ("https", 8443) } else { ("http", 8123) };
     let base = format!("{scheme}://{host}:{}/", url.port().unwrap_or(port));
-    let base = Url::parse(&base).map_err(|_| Error::Address("is not a URL"))?;
+    let base = Url::parse(&base).map_err(|_| Error::Address("is not a valid URL"))?;
     let decoded = |text: &str| {
         let decoded = percent_decode_str(text).decode_utf8();
         Ok::<_, Error>(decoded.map_err(|_| Error::Address("is not UTF-8"))?.into_owned())
@@ -70,8 +70,8 @@ pub(super) fn read(text: &str, http: Http) -> Result<Address> {
     let makes_tables = flag(options.remove("create_tables").as_deref(), !has_named)?;
     if options.keys().any(|name| !PASSED_ON.contains(&name.as_str())) {
         return Err(Error::Address(
-            "has an unknown option; there are events_table, persons_table, distinct_ids_table, create_tables, secure, \
-             insert_quorum, insert_quorum_parallel and select_sequential_consistency",
+            "has an unknown option; use events_table, persons_table, distinct_ids_table, create_tables, secure, \
+             insert_quorum, insert_quorum_parallel or select_sequential_consistency",
         ));
     }
     Ok(Address {

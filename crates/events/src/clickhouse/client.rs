@@ -122,13 +122,16 @@ impl Client {
 
     /// Whether a server answers, whoever asks.
     pub async fn ping(&self) -> Result<()> {
-        let url = self.url.join("ping").map_err(|_| Error::Address("is not a URL"))?;
+        let url = self
+            .url
+            .join("ping")
+            .map_err(|_| Error::Address("is not a valid URL"))?;
         let answer = self.http.get(url.as_str(), "*/*", ERROR_LIMIT).await?;
         match answer.status() {
             StatusCode::OK => Ok(()),
             status => Err(Error::Refused {
                 code: 0,
-                message: format!("/ping was answered with {status}"),
+                message: format!("/ping returned status {status}"),
             }),
         }
     }
@@ -172,7 +175,7 @@ impl Client {
             code: code.unwrap_or(0),
             // Somebody else than ClickHouse: a proxy, or no such thing at all.
             message: format!(
-                "an answer with status {} that is not ClickHouse's",
+                "a response with status {} that is not from ClickHouse",
                 head.status.as_u16()
             ),
         }))
@@ -212,7 +215,7 @@ impl Client {
                 sql.into()
             }
         };
-        let malformed = |_| Error::Address("makes no valid request");
+        let malformed = |_| Error::Address("does not make a valid request");
         request.uri(url.as_str()).body(body).map_err(malformed)
     }
 }

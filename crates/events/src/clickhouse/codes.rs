@@ -3,7 +3,7 @@
 use crate::Error;
 
 /// Time-outs, memory, too much at once, a node or its keeper away: ClickHouse's codes for what later may not be so.
-const PASSING: [u32; 23] = [
+const RETRYABLE: [u32; 23] = [
     159, 160, 173, 202, 203, 209, 210, 225, 241, 242, 243, 252, 279, 285, 286, 319, 394, 425, 439, 473, 499, 745, 999,
 ];
 
@@ -12,7 +12,7 @@ impl Error {
     pub fn is_passing(&self) -> bool {
         match self {
             // 0: the answer is not ClickHouse's own, as from a proxy whose server is away.
-            Self::Refused { code, .. } => *code == 0 || PASSING.contains(code),
+            Self::Refused { code, .. } => *code == 0 || RETRYABLE.contains(code),
             Self::Unreachable(error) => !matches!(
                 error,
                 outbound::HttpError::Refused(_) | outbound::HttpError::Malformed(_)

@@ -53,7 +53,7 @@ impl Inserter {
             }
             match self.once(&sql, &body, token, left).await {
                 Err(error) if error.is_passing() && attempt < ATTEMPTS => {
-                    tracing::warn!(%error, attempt, "an insert is tried again");
+                    tracing::warn!(%error, attempt, "retrying an insert");
                     tokio::time::sleep(Duration::from_millis(100) * attempt).await;
                     attempt += 1;
                 }

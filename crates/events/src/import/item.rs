@@ -36,9 +36,9 @@ impl Item {
         if let Some(chain) = self.elements_chain.filter(|chain| !chain.is_empty()) {
             properties.insert("$elements_chain".to_owned(), Value::String(chain));
         }
-        let event = self.event.filter(|event| !event.is_empty()).ok_or("it has no event")?;
+        let event = self.event.filter(|event| !event.is_empty()).ok_or("missing event")?;
         let told = self.distinct_id.as_ref().or_else(|| properties.get("distinct_id"));
-        let distinct_id = told.and_then(name).ok_or("it has no distinct_id")?;
+        let distinct_id = told.and_then(name).ok_or("missing distinct_id")?;
         let incoming = Incoming {
             uuid: self.uuid.as_deref().map(uuid).transpose()?,
             event,
@@ -47,7 +47,7 @@ impl Item {
             properties,
         };
         if incoming.is_too_large() {
-            return Err("it is larger than an event may be".to_owned());
+            return Err("event too large".to_owned());
         }
         Ok(incoming)
     }
@@ -59,10 +59,8 @@ fn object(value: Value) -> Result<Map<String, Value>, String> {
         Value::Object(object) => Ok(object),
         Value::Null => Ok(Map::new()),
         Value::String(text) if text.is_empty() => Ok(Map::new()),
-        Value::String(text) => {
-            serde_json::from_str(&text).map_err(|_| "its properties are not a JSON object".to_owned())
-        }
-        _ => Err("its properties are not an object".to_owned()),
+        Value::String(text) => serde_json::from_str(&text).map_err(|_| "properties must be a JSON object".to_owned()),
+        _ => Err("properties must be an object".to_owned()),
     }
 }
 
@@ -75,7 +73,7 @@ fn name(value: &Value) -> Option<String> {
 }
 
 fn uuid(text: &str) -> Result<Uuid, String> {
-    text.parse().map_err(|_| "its uuid is none".to_owned())
+    text.parse().map_err(|_| "invalid uuid".to_owned())
 }
 
 /// With a zone, or, as databases write it, without one and in UTC.
@@ -85,7 +83,7 @@ fn time(text: &str) -> Result<Time, String> {
         let naive = NaiveDateTime::parse_from_str(&text.replacen('T', " ", 1), "%Y-%m-%d %H:%M:%S%.f");
         naive.map(|time| time.and_utc())
     });
-    parsed.map_err(|_| "its timestamp is not a time like 2026-01-31T12:00:00Z".to_owned())
+    parsed.map_err(|_| "invalid timestamp; use a format such as 2026-01-31T12:00:00Z".to_owned())
 }
 
 #[cfg(test)]

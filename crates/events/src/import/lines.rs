@@ -48,8 +48,8 @@ impl<R: BufRead> Lines<R> {
 
     fn parse(&self) -> Result<Incoming, String> {
         let item: Item = serde_json::from_slice(&self.line).map_err(|error| match error.classify() {
-            serde_json::error::Category::Data => format!("it is not an event: {error}"),
-            _ => format!("it is not JSON: {error}"),
+            serde_json::error::Category::Data => format!("not an event: {error}"),
+            _ => format!("not valid JSON: {error}"),
         })?;
         item.into_incoming(self.now)
     }
@@ -59,7 +59,7 @@ impl<R: BufRead> Lines<R> {
             self.number += 1;
             if self.is_cut() {
                 self.skip_rest()?;
-                return Ok(Some((self.number, Err("it is longer than 64 MB".to_owned()))));
+                return Ok(Some((self.number, Err("line longer than 64 MB".to_owned()))));
             }
             if !self.line.trim_ascii().is_empty() {
                 return Ok(Some((self.number, self.parse())));
@@ -80,7 +80,7 @@ impl<R: BufRead> Iterator for Lines<R> {
             self.has_failed = true;
             Some((
                 self.number + 1,
-                Err(format!("the file cannot be read further: {error}")),
+                Err(format!("the rest of the file cannot be read: {error}")),
             ))
         })
     }

@@ -17,7 +17,7 @@ use crate::{Incoming, Time};
 pub enum OpenError {
     #[error("the file cannot be read")]
     Io(#[from] io::Error),
-    #[error("the file is not a Parquet file that can be read")]
+    #[error("the file is not a valid Parquet file")]
     Parquet(#[from] parquet::errors::ParquetError),
     #[error("the file has no column {0}")]
     NoColumn(&'static str),

@@ -80,7 +80,7 @@ impl Iterator for Table {
                 Ok(batch) => rows(&batch, self.now),
                 Err(error) => {
                     self.has_failed = true;
-                    vec![Err(format!("the file cannot be read further: {error}"))]
+                    vec![Err(format!("the rest of the file cannot be read: {error}"))]
                 }
             };
             self.batch = rows.into_iter();
@@ -113,7 +113,7 @@ impl Columns {
             let column = batch.column_by_name(name).map(|column| cast(column, kind));
             column
                 .transpose()
-                .map_err(|_| format!("the column {name} is of a type that cannot be read"))
+                .map_err(|_| format!("the column {name} has an unsupported type"))
         };
         // A time with a zone is in UTC inside; without the zone's name nothing needs to be looked up.
         let time = DataType::Timestamp(TimeUnit::Microsecond, None);
@@ -150,7 +150,7 @@ impl Columns {
         let time = micros.and_then(DateTime::from_timestamp_micros);
         // Casting makes null of what it does not understand.
         if time.is_none() && present(self.timestamp_as_told.as_ref(), row).is_some() {
-            return Err("its timestamp is not a time like 2026-01-31T12:00:00Z".to_owned());
+            return Err("invalid timestamp; use a format such as 2026-01-31T12:00:00Z".to_owned());
         }
         Ok(time)
     }

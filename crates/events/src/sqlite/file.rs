@@ -208,10 +208,10 @@ fn make_tables(connection: &mut Connection) -> Result<()> {
     let version: i64 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     let unknown = |what: &'static str| Err(io::Error::new(io::ErrorKind::InvalidData, what).into());
     if version > VERSION {
-        return unknown("the file is of a newer version of this program");
+        return unknown("the file was written by a newer version of Hedgerow");
     }
     if (1..VERSION).contains(&version) {
-        return unknown("the file is of a version of this program from before its first release");
+        return unknown("the file was written by a pre-release version of Hedgerow");
     }
     if version < VERSION {
         make_all(&transaction)?;

@@ -1,4 +1,4 @@
-//! How long one read transaction goes on. As long as one is open, SQLite cannot start its log anew, and what a single row
+//! How long one read transaction goes on. As long as one is open, SQLite cannot start its log again, and what a single row
 //! costs is up to whoever wrote the query.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,5 +1,5 @@
 //! Reading. No read transaction is open while a batch waits to be taken: a slow reader would keep SQLite from ever
-//! starting its log anew, and none goes on for long: what a row costs is up to the query. Events never change, and persons that
+//! starting its log again, and none goes on for long: what a row costs is up to the query. Events never change, and persons that
 //! change come later, so a scan of many short transactions sees the same as one of a long one.
 
 use std::ops::Range;

@@ -292,9 +292,9 @@ impl<'a> Store<'a> {
         Uuid::new_v7(Timestamp::from_unix(&self.memory.uuids, micros / 1_000_000, nanos))
     }
 
-    /// Deletes what can be deleted in a moment: nobody else writes meanwhile. True: nothing is left.
+    /// Deletes what can be deleted in a moment: nobody else writes in the meantime. True: nothing is left.
     fn forget(&mut self, team: i64) -> rusqlite::Result<bool> {
-        // Of others everything is still known: they send on meanwhile, and some of it again.
+        // Of others everything is still known: they send on in the meantime, and some of it again.
         self.memory.people = People::default();
         self.memory.tables.remove(&team);
         let (began, mut statements) = (Instant::now(), 0);

@@ -9,7 +9,7 @@ use events::{Error, Events};
 use hogql::{Column, Expr, Model, Query, Value as Literal};
 use outbound::{Dialer, Http, Policy, Roots};
 use serde_json::json;
-use testkit::parts::{self, Cut, OldClickHouse};
+use testkit::external::{self, Cut, OldClickHouse};
 use tokio::io::AsyncReadExt;
 
 use crate::suite::{self, all_columns, batches, column, event, read, scan, time};
@@ -20,7 +20,7 @@ fn http() -> Http {
     Http::new(Dialer::new(Policy::for_the_operator()), &Roots::default()).unwrap()
 }
 
-async fn open(server: &parts::ClickHouse) -> Events {
+async fn open(server: &external::ClickHouse) -> Events {
     Events::ClickHouse(ClickHouse::open(&server.store_url(), http()).await.unwrap())
 }
 
@@ -30,7 +30,7 @@ fn client(url: &str, user: &str, password: &str) -> Client {
 
 #[tokio::test]
 async fn clickhouse_passes_the_suite() {
-    let server = parts::ClickHouse::start();
+    let server = external::ClickHouse::start();
     let store = open(&server).await;
     store.ping().await.unwrap();
     suite::all(&store, 100).await;
@@ -38,7 +38,7 @@ async fn clickhouse_passes_the_suite() {
 
 #[tokio::test]
 async fn a_repeated_batch_is_stored_once_and_two_processes_agree_on_a_person() {
-    let server = parts::ClickHouse::start();
+    let server = external::ClickHouse::start();
     let (one, two) = (open(&server).await, open(&server).await);
     let batch: Vec<_> = (0..50).map(|n| event("x", &n.to_string(), json!({}))).collect();
     one.append(TEAM, batch.clone(), time(1)).await.unwrap();
@@ -56,7 +56,7 @@ async fn a_repeated_batch_is_stored_once_and_two_processes_agree_on_a_person() {
 
 #[tokio::test]
 async fn many_callers_share_an_insert() {
-    let server = parts::ClickHouse::start();
+    let server = external::ClickHouse::start();
     let store = open(&server).await;
     let appends: Vec<_> = (0..200)
         .map(|n| {
@@ -79,7 +79,7 @@ async fn many_callers_share_an_insert() {
 /// An answer that gets lost is asked for again, and the second insert is known as the first.
 #[tokio::test]
 async fn a_lost_answer_stores_nothing_twice() {
-    let server = parts::ClickHouse::start();
+    let server = external::ClickHouse::start();
     let store = open(&server).await;
     for (at, cut) in (0..3).flat_map(|at| [(at, Cut::Before), (at, Cut::After)]) {
         server.cut(at, cut);
@@ -101,7 +101,7 @@ async fn a_lost_answer_stores_nothing_twice() {
 
 #[tokio::test]
 async fn a_forgotten_team_is_gone_and_may_come_again() {
-    let server = parts::ClickHouse::start();
+    let server = external::ClickHouse::start();
     let store = open(&server).await;
     let sent = event("x", "ada", json!({"$set": {"a": 1}}));
     for team in [TEAM, TEAM + 1] {
@@ -117,7 +117,7 @@ async fn a_forgotten_team_is_gone_and_may_come_again() {
 
 #[tokio::test]
 async fn many_rows_come_in_whole_batches_and_a_dropped_scan_ends() {
-    let server = parts::ClickHouse::start();
+    let server = external::ClickHouse::start();
     let store = open(&server).await;
     let filled = "INSERT INTO hedgerow_events SELECT 3, generateUUIDv7(), toString(number), 'ada', '{\"a\":1}', '', \
                   '2027-01-15 08:00:00', generateUUIDv4(), '{}', '2027-01-15 08:00:01', \
@@ -156,7 +156,7 @@ async fn scanned(body: Vec<u8>) -> Vec<Result<usize, Error>> {
     results
 }
 
-async fn recorded(server: &parts::ClickHouse, sql: &str) -> Vec<u8> {
+async fn recorded(server: &external::ClickHouse, sql: &str) -> Vec<u8> {
     let asked = Statement::new(sql).set("max_block_size", 8192);
     let chunks = client(&server.url(), server.user, server.password)
         .open(asked)
@@ -168,7 +168,7 @@ async fn recorded(server: &parts::ClickHouse, sql: &str) -> Vec<u8> {
 /// The engine fails when half of the rows are out: whoever reads must hear of it.
 #[tokio::test]
 async fn an_error_in_the_middle_is_no_short_result() {
-    let server = parts::ClickHouse::start();
+    let server = external::ClickHouse::start();
     let sql = "SELECT toString(throwIf(number = 500000)) AS event FROM numbers(1000000) FORMAT ArrowStream";
     let body = recorded(&server, sql).await;
     let results = scanned(body).await;
@@ -190,7 +190,7 @@ async fn an_error_in_the_middle_is_no_short_result() {
 /// A server that breaks off, as a proxy does, be it after a whole message: no end marker, no complaint.
 #[tokio::test]
 async fn a_stream_without_its_end_is_an_error() {
-    let server = parts::ClickHouse::start();
+    let server = external::ClickHouse::start();
     let sql = "SELECT toString(number) AS event FROM numbers(10) FORMAT ArrowStream";
     let whole = recorded(&server, sql).await;
     assert!(matches!(scanned(whole.clone()).await.as_slice(), [Ok(10)]));
@@ -213,7 +213,7 @@ async fn a_stream_without_its_end_is_an_error() {
 /// Values that try to be SQL stay values, also so many that they travel in a form.
 #[tokio::test]
 async fn values_are_bound_whatever_they_hold() {
-    let server = parts::ClickHouse::start();
+    let server = external::ClickHouse::start();
     let store = open(&server).await;
     let hostile = [
         "a' OR 1=1 --",
@@ -262,7 +262,7 @@ async fn values_are_bound_whatever_they_hold() {
 
 #[tokio::test]
 async fn named_tables_are_the_operators_and_nothing_is_made() {
-    let server = parts::ClickHouse::start();
+    let server = external::ClickHouse::start();
     let named = "?events_table=my%20events&persons_table=p%60s&distinct_ids_table=d";
     let url = format!("{}{named}", server.store_url());
     let store = Events::ClickHouse(ClickHouse::open(&url, http()).await.unwrap());
@@ -282,7 +282,7 @@ async fn named_tables_are_the_operators_and_nothing_is_made() {
 
 #[tokio::test]
 async fn a_wrong_password_is_told_and_never_shown() {
-    let server = parts::ClickHouse::start();
+    let server = external::ClickHouse::start();
     let url = server.url().replace("http://", "clickhouse://hedge:hunter2@");
     let Err(error) = ClickHouse::open(&url, http()).await else {
         panic!("let in")

@@ -10,7 +10,7 @@ use outbound::{Dialer, Http, Policy, Roots};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
-use testkit::parts;
+use testkit::external;
 
 use crate::folder::Folder;
 use crate::suite::{all_columns, time};
@@ -176,20 +176,20 @@ async fn the_embedded_store_runs_every_expression() {
     every_case_gives_what_it_should(&folder.open()).await;
 }
 
-async fn clickhouse(server: &parts::ClickHouse) -> Events {
+async fn clickhouse(server: &external::ClickHouse) -> Events {
     let http = Http::new(Dialer::new(Policy::for_the_operator()), &Roots::default()).unwrap();
     Events::ClickHouse(ClickHouse::open(&server.store_url(), http).await.unwrap())
 }
 
 #[tokio::test]
 async fn clickhouse_runs_every_expression() {
-    let server = parts::ClickHouse::start();
+    let server = external::ClickHouse::start();
     every_case_gives_what_it_should(&clickhouse(&server).await).await;
 }
 
 #[tokio::test]
 async fn both_engines_agree_on_what_chance_puts_together() {
-    let (server, folder) = (parts::ClickHouse::start(), Folder::new());
+    let (server, folder) = (external::ClickHouse::start(), Folder::new());
     let (one, other) = (folder.open(), clickhouse(&server).await);
     for store in [&one, &other] {
         store.append(TEAM, vec![incoming()], time(0)).await.unwrap();

@@ -71,7 +71,7 @@ fn good_lines_are_read_and_bad_ones_named() {
     assert_eq!(Value::Object(first.properties.clone()), json!({"a": 1}));
     assert_eq!(rows[1].as_ref().unwrap().timestamp, time(0));
     let message = rows[2].as_ref().unwrap_err().to_string();
-    assert!(message.contains("events.jsonl, line 4: it is not JSON"), "{message}");
+    assert!(message.contains("events.jsonl, line 4: not valid JSON"), "{message}");
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn a_file_that_ends_in_the_middle_says_so_once() {
     let whole = encoder.finish().unwrap();
     let rows = read(&write(&folder, "events.jsonl.gz", &whole[..whole.len() / 2]));
     let message = rows.last().unwrap().as_ref().unwrap_err().to_string();
-    assert!(message.contains("cannot be read further"), "{message}");
+    assert!(message.contains("the rest of the file cannot be read"), "{message}");
 }
 
 #[test]

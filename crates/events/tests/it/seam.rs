@@ -82,7 +82,7 @@ async fn send(store: &Events, clock: &Ticking, sender: usize) -> Vec<Uuid> {
     for batch in 0..BATCHES {
         let now = clock.now();
         if batch % 7 == sender % 7 {
-            // The others draw lines meanwhile, so this time is long past when it is used.
+            // The others draw lines in the meantime, so this time is long past when it is used.
             tokio::task::yield_now().await;
         }
         let events: Vec<Incoming> = (0..5)
@@ -145,7 +145,7 @@ async fn drawing_an_earlier_line_changes_nothing() {
 async fn a_clock_that_jumps_back_does_not_break_the_order() {
     let folder = Folder::new();
     for second in [10, 30, 20, 5, 40] {
-        // Opened anew each time: the order does not live in memory.
+        // Opened again each time: the order does not live in memory.
         let store = folder.open();
         store
             .append(TEAM, vec![event("x", "ada", json!({}))], time(second))

@@ -153,5 +153,5 @@ impl Encoder {
 
 /// Rows that a format cannot hold; who wrote the query can change them.
 fn unwritable(cause: impl std::error::Error + Send + Sync + 'static) -> Error {
-    Error::permanent("the rows could not be put into a file of this format", cause)
+    Error::permanent("the rows could not be written in this file format", cause)
 }

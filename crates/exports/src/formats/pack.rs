@@ -24,7 +24,7 @@ pub(super) fn pack(text: Vec<u8>, compression: Option<Compression>) -> Result<Ve
         Some(Compression::Zstd) => zstd::bulk::compress(&text, ZSTD_LEVEL).map_err(unwritable),
         None | Some(Compression::Brotli) => Ok(text),
         Some(Compression::Snappy | Compression::Lz4) => Err(Error::plain(
-            "this compression is for Parquet only; choose gzip, brotli or zstd",
+            "this compression works with Parquet only; choose gzip, brotli or zstd",
         )),
     }
 }

@@ -145,7 +145,7 @@ async fn on_a_thread<T: Send + 'static>(work: impl FnOnce() -> Result<T, Error> 
 }
 
 fn broken(cause: tokio::task::JoinError) -> Error {
-    Error::retryable("the server broke off while it wrote the rows", cause)
+    Error::retryable("the server was interrupted while it wrote the rows", cause)
 }
 
 /// All deliveries together encode on as many threads as there are cores.

@@ -43,7 +43,7 @@ fn column<'a>(field: &Field, array: &'a ArrayRef) -> Result<Column<'a>, Error> {
             Ok(Column::Time(array.as_primitive::<TimestampMicrosecondType>()))
         }
         _ => Err(Error::plain(format!(
-            "the column {} is of a type that files cannot hold",
+            "the column {} has a type that is not supported in files",
             field.name()
         ))),
     }
@@ -102,7 +102,7 @@ fn put_digits(place: &mut [u8], mut number: i64) {
     }
 }
 
-/// The civil date of a day counted from 1970, in the Gregorian calendar extended both ways. The count begins anew with
+/// The civil date of a day counted from 1970, in the Gregorian calendar extended both ways. The count begins again with
 /// a March, so that leap days come last in a year, and repeats every 400 years.
 fn write_date(day: i64, out: &mut Vec<u8>) {
     const DAYS_TO_1970: i64 = 719_468;

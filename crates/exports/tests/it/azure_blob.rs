@@ -2,7 +2,7 @@ use exports::Verdict;
 use hogql::Model;
 use serde_json::{Value, json};
 use service::batch_exports::destination::Kind;
-use testkit::parts::{AZURE_ACCOUNT, ObjectStore};
+use testkit::external::{AZURE_ACCOUNT, ObjectStore};
 
 use super::files::{StorePeer, deps, open, uuids};
 use super::suite::{self, Peer, delivery, events};

@@ -8,7 +8,7 @@ use hogql::Model;
 use outbound::Roots;
 use serde_json::{Value, json};
 use service::batch_exports::destination::Kind;
-use testkit::parts::warehouses::{BigQuery, rsa_key};
+use testkit::external::warehouses::{BigQuery, rsa_key};
 
 use crate::by_model::ByModel;
 use crate::suite::{self, Peer};
@@ -126,25 +126,25 @@ async fn one_token_serves_a_delivery_and_a_wrong_key_gets_none(server: &BigQuery
         let wrong = with(server, "t", &change);
         let error = refusal(wrong.begin(&delivery).await);
         assert!(
-            error.is_lasting && error.sentence.contains("key is not accepted"),
+            error.is_permanent && error.sentence.contains("key is not accepted"),
             "{error}"
         );
         assert_eq!(failed(&wrong.test().await).name, "sign in");
     }
     // The token server is a URL that a user chose.
     let inside = with(server, "t", &json!({ "token_uri": "http://10.0.0.1/token" }));
-    assert!(refusal(inside.begin(&delivery).await).is_lasting);
+    assert!(refusal(inside.begin(&delivery).await).is_permanent);
 }
 
 async fn what_bigquery_refuses_is_said_in_a_sentence(server: &BigQuery) {
     let nowhere = with(server, "t", &json!({ "dataset_id": "nowhere" }));
     let delivery = suite::delivery(&*nowhere, Model::Events, 0);
     let error = refusal(nowhere.begin(&delivery).await);
-    assert!(error.is_lasting && error.sentence.contains("dataset"), "{error}");
+    assert!(error.is_permanent && error.sentence.contains("dataset"), "{error}");
     assert_eq!(failed(&nowhere.test().await).name, "dataset");
 
     let destination = with(server, "t", &json!({}));
-    for (status, reason, is_lasting) in [
+    for (status, reason, is_permanent) in [
         (403, "accessDenied", true),
         (403, "rateLimitExceeded", false),
         (403, "quotaExceeded", false),
@@ -155,7 +155,7 @@ async fn what_bigquery_refuses_is_said_in_a_sentence(server: &BigQuery) {
         let secret = "far side's words";
         server.answer_with(status, &json!({ "error": { "code": status, "message": secret, "errors": [{ "reason": reason, "message": secret }] } }));
         let error = refusal(destination.begin(&delivery).await);
-        assert_eq!(error.is_lasting, is_lasting, "{reason}: {error}");
+        assert_eq!(error.is_permanent, is_permanent, "{reason}: {error}");
         assert!(!error.sentence.contains(secret));
     }
 }
@@ -180,7 +180,7 @@ async fn hostile_names_are_refused() {
         ("table_id", "a\0"),
     ] {
         let error = refusal(named(key, value));
-        assert_eq!((error.is_lasting, error.key), (true, Some(key)), "{error}");
+        assert_eq!((error.is_permanent, error.key), (true, Some(key)), "{error}");
     }
     let destination = named("table_id", "t").unwrap();
     let mut delivery = suite::delivery(&*destination, Model::Events, 0);
@@ -189,7 +189,7 @@ async fn hostile_names_are_refused() {
     delivery.is_custom = true;
     let error = refusal(destination.begin(&delivery).await);
     assert!(
-        error.is_lasting && error.sentence.contains("names of columns"),
+        error.is_permanent && error.sentence.contains("names of columns"),
         "{error}"
     );
 }
@@ -201,7 +201,7 @@ async fn an_attempt_that_was_overtaken_cannot_commit(server: &BigQuery) {
     first_attempt.write(suite::events(&delivery, 0..10)).await.unwrap();
     let mut second = destination.begin(&delivery).await.unwrap().unwrap();
     second.write(suite::events(&delivery, 0..10)).await.unwrap();
-    assert!(!refusal(first_attempt.commit().await).is_lasting);
+    assert!(!refusal(first_attempt.commit().await).is_permanent);
     second.commit().await.unwrap();
     assert_eq!(
         suite::sorted(first(server.read("SELECT uuid FROM exports.overtaken"))),

@@ -11,7 +11,7 @@ use hogql::Model;
 use outbound::{Dialer, Http, Policy, Roots};
 use serde_json::{Value, json};
 use service::batch_exports::destination::Destination;
-use testkit::parts::{ClickHouse, Cut};
+use testkit::external::{ClickHouse, Cut};
 
 use crate::by_model::ByModel;
 use crate::suite::{self, Peer, delivery, events, ids, sorted};
@@ -113,7 +113,7 @@ async fn survives(server: &ClickHouse, table: &str, cut: Cut) {
             broken.unwrap();
             break;
         }
-        assert!(!broken.expect_err("it was cut").is_lasting);
+        assert!(!broken.expect_err("it was cut").is_permanent);
         deliver(&*destination, &delivery).await.unwrap();
         assert_eq!(uuids(server, table), ids(0..100), "{cut:?} {retryable}");
         assert_eq!(leftovers(server), "", "{cut:?} {retryable}");
@@ -250,7 +250,7 @@ async fn hostile_names_are_names() {
         );
     }
     for name in ["", "  ", "a\nb", "a\0b", &"x".repeat(200)] {
-        assert!(opened(&config(&server, name)).err().unwrap().is_lasting, "{name:?}");
+        assert!(opened(&config(&server, name)).err().unwrap().is_permanent, "{name:?}");
     }
     let mut elsewhere = config(&server, "t");
     elsewhere["database"] = json!("no`such'; DROP TABLE victim");
@@ -259,7 +259,7 @@ async fn hostile_names_are_names() {
         .await
         .unwrap_err();
     assert!(
-        error.is_lasting && error.sentence.contains("has no database"),
+        error.is_permanent && error.sentence.contains("has no database"),
         "{}",
         error.sentence
     );
@@ -290,7 +290,7 @@ async fn a_test_says_which_step_failed_and_leaves_nothing() {
     )
     .await;
     let error = error.unwrap_err();
-    assert!(error.is_lasting);
+    assert!(error.is_permanent);
     assert!(!format!("{error:?}").contains("hunter2"));
 
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -313,7 +313,7 @@ async fn addresses_that_are_not_allowed_are_refused() {
     ] {
         let config = json!({ "url": url, "user": "u", "password": "p", "table_name": "t" });
         let error = opened(&config).err().unwrap_or_else(|| panic!("{url} was opened"));
-        assert!(error.is_lasting, "{url}");
+        assert!(error.is_permanent, "{url}");
         assert!(!error.sentence.contains("169.254"), "{url}");
     }
 }
@@ -340,7 +340,7 @@ async fn an_endless_answer_is_bounded() {
     let delivery = delivery(&*destination, Model::Events, 0);
     let error = deliver(&*destination, &delivery).await.unwrap_err();
     assert!(
-        !error.is_lasting && !error.sentence.contains("xxx"),
+        !error.is_permanent && !error.sentence.contains("xxx"),
         "{}",
         error.sentence
     );

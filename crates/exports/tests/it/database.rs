@@ -7,7 +7,7 @@ use outbound::{Dialer, Http, Policy, Roots};
 use serde_json::{Value, json};
 use service::batch_exports::destination::{Kind, read};
 use testkit::databases::{Backend, Database};
-use testkit::parts::{POSTGRES_PASSWORD, PostgresServer};
+use testkit::external::{POSTGRES_PASSWORD, PostgresServer};
 use tokio_postgres::{Client, NoTls};
 use url::Url;
 

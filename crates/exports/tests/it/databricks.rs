@@ -8,7 +8,7 @@ use hogql::Model;
 use outbound::Roots;
 use serde_json::{Value, json};
 use service::batch_exports::destination::Kind;
-use testkit::parts::warehouses::{Databricks, PASSWORD};
+use testkit::external::warehouses::{Databricks, PASSWORD};
 
 use crate::by_model::ByModel;
 use crate::suite::{self, Peer};
@@ -105,7 +105,7 @@ async fn what_databricks_refuses_is_said_in_a_sentence() {
         let wrong = with(&server, "t", &change);
         let error = refusal(wrong.begin(&delivery).await);
         assert!(
-            error.is_lasting && error.sentence.contains("does not accept"),
+            error.is_permanent && error.sentence.contains("does not accept"),
             "{error}"
         );
     }
@@ -118,7 +118,7 @@ async fn what_databricks_refuses_is_said_in_a_sentence() {
     assert_eq!(failed(&elsewhere.test().await).name, "warehouse");
 
     let secret = "far side's words";
-    for (status, code, is_lasting) in [
+    for (status, code, is_permanent) in [
         (403, "PERMISSION_DENIED", true),
         (429, "REQUEST_LIMIT_EXCEEDED", false),
         (503, "TEMPORARILY_UNAVAILABLE", false),
@@ -126,7 +126,7 @@ async fn what_databricks_refuses_is_said_in_a_sentence() {
     ] {
         server.answer_with(status, &json!({ "error_code": code, "message": secret }));
         let error = refusal(good.begin(&delivery).await);
-        assert_eq!(error.is_lasting, is_lasting, "{code}: {error}");
+        assert_eq!(error.is_permanent, is_permanent, "{code}: {error}");
         assert!(!error.sentence.contains(secret));
     }
 }
@@ -140,7 +140,7 @@ async fn an_attempt_that_was_overtaken_leaves_the_rest_to_the_other() {
     first_attempt.write(suite::events(&delivery, 0..10)).await.unwrap();
     let mut second = destination.begin(&delivery).await.unwrap().unwrap();
     second.write(suite::events(&delivery, 0..10)).await.unwrap();
-    assert!(!refusal(first_attempt.commit().await).is_lasting);
+    assert!(!refusal(first_attempt.commit().await).is_permanent);
     second.commit().await.unwrap();
     assert_eq!(
         suite::sorted(first(server.read("SELECT uuid FROM workspace.hedgerow.t"))),
@@ -195,12 +195,12 @@ async fn hostile_names_are_refused() {
         ("http_path", "/sql/1.0/warehouses/a?b"),
     ] {
         let error = refusal(named(key, value));
-        assert!(error.is_lasting && error.sentence.contains(key), "{error}");
+        assert!(error.is_permanent && error.sentence.contains(key), "{error}");
     }
     let destination = named("table_name", "t").unwrap();
     let mut delivery = suite::delivery(&*destination, Model::Events, 0);
     let hostile = arrow::datatypes::Field::new("a (b)", arrow::datatypes::DataType::Utf8, true);
     delivery.schema = std::sync::Arc::new(arrow::datatypes::Schema::new(vec![hostile]));
     delivery.is_custom = true;
-    assert!(refusal(destination.begin(&delivery).await).is_lasting);
+    assert!(refusal(destination.begin(&delivery).await).is_permanent);
 }

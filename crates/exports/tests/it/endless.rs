@@ -42,7 +42,7 @@ async fn an_endless_answer_is_cut_off_and_tried_again_later() {
         (
             Kind::BigQuery,
             json!({
-                "project_id": "p", "dataset_id": "d", "private_key": testkit::parts::warehouses::rsa_key(), "private_key_id": "k",
+                "project_id": "p", "dataset_id": "d", "private_key": testkit::external::warehouses::rsa_key(), "private_key_id": "k",
                 "token_uri": format!("{url}/token"), "client_email": "e", "endpoint_url": url,
             }),
         ),
@@ -52,7 +52,7 @@ async fn an_endless_answer_is_cut_off_and_tried_again_later() {
         let delivery = suite::delivery(&*destination, Model::Events, 0);
         let error = destination.begin(&delivery).await.err().unwrap();
         assert!(
-            !error.is_lasting && error.sentence.contains("larger than"),
+            !error.is_permanent && error.sentence.contains("larger than"),
             "{kind:?}: {error}"
         );
         assert!(

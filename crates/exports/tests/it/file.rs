@@ -108,7 +108,7 @@ async fn another_exports_interval_is_not_touched() {
         delivery.is_resend = is_resend;
         let refused = destination.begin(&delivery).await.err().unwrap();
         assert!(
-            refused.is_lasting && refused.sentence.contains("another export"),
+            refused.is_permanent && refused.sentence.contains("another export"),
             "{refused}"
         );
     }
@@ -133,7 +133,7 @@ async fn nothing_leaves_the_root() {
             }
         };
         assert!(
-            refused.is_lasting && refused.sentence.contains("symbolic link"),
+            refused.is_permanent && refused.sentence.contains("symbolic link"),
             "{refused}"
         );
     }
@@ -145,7 +145,7 @@ async fn nothing_leaves_the_root() {
     for hostile in ["../x", "/../x", "a/../../x", "%2e%2e/x", "..\\x", "a\u{1}b"] {
         for key in ["folder", "prefix"] {
             let refused = open(Kind::File, &json!({ key: hostile }), &deps).err().unwrap();
-            assert!(refused.is_lasting, "{refused}");
+            assert!(refused.is_permanent, "{refused}");
         }
     }
 }
@@ -190,7 +190,7 @@ async fn each_organization_has_a_folder_of_its_own_that_nobody_else_can_read() {
 #[tokio::test]
 async fn without_a_root_there_are_no_files() {
     let refused = open(Kind::File, &json!({}), &deps(None)).err().unwrap();
-    assert!(refused.is_lasting && refused.sentence.contains("HEDGEROW_EXPORT_ROOT"));
+    assert!(refused.is_permanent && refused.sentence.contains("HEDGEROW_EXPORT_ROOT"));
 }
 
 #[tokio::test]

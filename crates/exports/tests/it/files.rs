@@ -10,7 +10,7 @@ use exports::{Deliver, ExportsDeps, destinations};
 use outbound::{Dialer, Http, Policy, Roots};
 use serde_json::{Map, Value};
 use service::batch_exports::destination::{Kind, read};
-use testkit::parts::{ObjectStore, duckdb};
+use testkit::external::{ObjectStore, duckdb};
 
 use super::suite::Peer;
 

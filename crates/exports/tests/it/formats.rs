@@ -8,7 +8,7 @@ use exports::verify::verify;
 use hogql::Model;
 use serde_json::{Value, json};
 use service::batch_exports::destination::Kind;
-use testkit::parts::duckdb;
+use testkit::external::duckdb;
 
 use super::files::{Folder, deps, open, reader};
 use super::suite::{delivery, events};

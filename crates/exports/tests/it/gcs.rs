@@ -4,7 +4,7 @@ use exports::Verdict;
 use hogql::Model;
 use serde_json::json;
 use service::batch_exports::destination::Kind;
-use testkit::parts::ObjectStore;
+use testkit::external::ObjectStore;
 
 use super::files::{StorePeer, deps, open, uuids};
 use super::suite::{self, Peer, delivery, events};
@@ -81,7 +81,7 @@ async fn what_is_missing_is_named() {
     peer.config["service_account_key"] = json!("{}");
     let refused = open(Kind::Gcs, &peer.config, &deps(None)).err().unwrap();
     assert!(
-        refused.is_lasting && refused.key == Some("service_account_key"),
+        refused.is_permanent && refused.key == Some("service_account_key"),
         "{refused}"
     );
 }

@@ -1,4 +1,4 @@
-//! Far sides that are slow, endless, or not to be reached.
+//! External services that are slow, endless, or not to be reached.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -61,31 +61,34 @@ async fn refused(address: SocketAddr) -> Error {
 async fn a_slow_peer_is_given_up() {
     let silent = peer("", "", Duration::from_mins(1)).await;
     let error = refused(silent).await;
-    assert!(!error.is_lasting && error.sentence.contains("took too long"), "{error}");
+    assert!(!error.is_permanent && error.sentence.contains("timed out"), "{error}");
     let first = "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\nETag: \"1\"\r\nLast-Modified: Sun, 15 Nov 2026 00:00:00 GMT\r\n\r\n";
     let dripping = peer(first, "x", Duration::from_millis(50)).await;
     let error = refused(dripping).await;
-    assert!(!error.is_lasting, "{error}");
+    assert!(!error.is_permanent, "{error}");
 }
 
 #[tokio::test]
 async fn an_endless_peer_is_given_up() {
     let headers = peer("HTTP/1.1 200 OK\r\n", "X-More: and more\r\n", Duration::ZERO).await;
-    assert!(!refused(headers).await.is_lasting);
+    assert!(!refused(headers).await.is_permanent);
     let body = peer(
         "HTTP/1.1 200 OK\r\n\r\n",
         "and more and more and more and more ",
         Duration::ZERO,
     )
     .await;
-    assert!(!refused(body).await.is_lasting);
+    assert!(!refused(body).await.is_permanent);
 }
 
 #[tokio::test]
 async fn a_peers_own_words_are_not_repeated() {
     let said = "HTTP/1.1 403 Forbidden\r\nContent-Length: 58\r\n\r\n<Error><Code>AccessDenied</Code><M>at 10.1.2.3</M></Error>";
     let error = refused(peer(said, "", Duration::from_mins(1)).await).await;
-    assert!(error.is_lasting && error.sentence.contains("denies access"), "{error}");
+    assert!(
+        error.is_permanent && error.sentence.contains("denies access"),
+        "{error}"
+    );
     assert!(!error.sentence.contains("10.1.2.3"));
 }
 
@@ -135,12 +138,12 @@ async fn there_is_no_sign_in_but_by_keys() {
         );
         destination = Some(opened.err().unwrap());
     }
-    assert!(destination.unwrap().sentence.contains("are needed"));
+    assert!(destination.unwrap().sentence.contains("are required"));
     let azure = serde_json::from_value(json!({ "container_name": "c", "account_name": "a" })).unwrap();
     let azure = service::batch_exports::destination::Destination::AzureBlob(azure);
     let refused = exports::destinations::open(&azure, &deps(None)).err().unwrap();
     assert!(
-        refused.is_lasting && refused.sentence.contains("is needed"),
+        refused.is_permanent && refused.sentence.contains("is required"),
         "{refused}"
     );
 }
@@ -157,11 +160,11 @@ async fn names_that_would_lead_to_another_host_are_refused() {
         let mut config = config("https://example.com");
         config[key] = json!(value);
         let refused = open(Kind::S3, &config, &deps(None)).err().unwrap();
-        assert!(refused.is_lasting, "{refused}");
+        assert!(refused.is_permanent, "{refused}");
     }
 }
 
-/// Words that must not come back: the far side's own, which may be those of a machine that only this server can reach.
+/// Words that must not come back: the other side's own, which may be those of a machine that only this server can reach.
 const MARK: &str = "private-words-at-10.1.2.3";
 
 /// Refuses whatever is asked, in the words of all APIs at once.

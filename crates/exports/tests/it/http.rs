@@ -7,7 +7,7 @@ use hogql::Model;
 use outbound::Roots;
 use serde_json::json;
 use service::batch_exports::destination::Kind;
-use testkit::parts::Receiver;
+use testkit::external::Receiver;
 
 use crate::database::destination;
 use crate::suite::{delivery, events, ids};
@@ -122,7 +122,7 @@ async fn what_may_pass_is_tried_again_and_what_lasts_is_not() {
     let statuses: Vec<_> = receiver.requests().iter().map(|request| request.status).collect();
     assert_eq!(statuses, [500, 429, 200]);
     // Somebody who wants to be left alone for an hour is: the run is tried again later.
-    for (answer, is_lasting) in [
+    for (answer, is_permanent) in [
         ("503 3600", false),
         ("400", true),
         ("401", true),
@@ -133,7 +133,7 @@ async fn what_may_pass_is_tried_again_and_what_lasts_is_not() {
         receiver.answer(&[answer]);
         let before = receiver.requests().len();
         let error = deliver(&*to, 0..10).await.unwrap_err();
-        assert_eq!(error.is_lasting, is_lasting, "{answer}: {error}");
+        assert_eq!(error.is_permanent, is_permanent, "{answer}: {error}");
         assert!(error.sentence.contains(&answer[..3]), "{error}");
         assert_eq!(receiver.requests().len(), before + 1, "{answer}");
     }
@@ -157,7 +157,7 @@ async fn private_addresses_and_persons_are_refused() {
         "file:///etc/passwd",
     ] {
         let error = deliver(&*http(url), 0..1).await.unwrap_err();
-        assert!(error.is_lasting, "{url}: {error}");
+        assert!(error.is_permanent, "{url}: {error}");
         assert_eq!(http(url).test().await[0].verdict, Verdict::Failed);
     }
     let to = http("https://example.com/");
@@ -165,7 +165,7 @@ async fn private_addresses_and_persons_are_refused() {
         model: Model::Persons,
         ..delivery(&*to, Model::Events, 0)
     };
-    assert!(to.begin(&persons).await.err().unwrap().is_lasting);
+    assert!(to.begin(&persons).await.err().unwrap().is_permanent);
     assert!(!Kind::Http.takes_persons() && Kind::Postgres.takes_persons());
 }
 

@@ -8,7 +8,7 @@ use hogql::{Column, Model, Query};
 use outbound::Roots;
 use serde_json::{Value, json};
 use service::batch_exports::destination::Kind;
-use testkit::parts::{PostgresOptions, PostgresServer, PostgresVersion};
+use testkit::external::{PostgresOptions, PostgresServer, PostgresVersion};
 
 use crate::by_model::ByModel;
 use crate::database::{Home, destination};
@@ -99,7 +99,7 @@ async fn a_connection_that_is_lost_half_way_leaves_nothing_and_is_made_up_for() 
     upload.write(events(&delivery, 0..3000)).await.unwrap();
     home.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'hedgerow' AND datname = current_database()").await;
     let error = upload.commit().await.unwrap_err();
-    assert!(!error.is_lasting, "{error}");
+    assert!(!error.is_permanent, "{error}");
     assert!(home.uuids("product.events").await.is_empty());
     assert_eq!(deliver_ten(&*postgres).await.unwrap(), 10);
     assert_eq!(sorted(home.uuids("product.events").await), ids(0..10));
@@ -201,7 +201,7 @@ async fn an_owners_own_table_gets_the_columns_it_has_in_their_types() {
         .await;
     let mut delivery = delivery(&*postgres, Model::Events, 1);
     let error = postgres.begin(&delivery).await.err().unwrap();
-    assert!(error.is_lasting && error.sentence.contains("column event"), "{error}");
+    assert!(error.is_permanent && error.sentence.contains("column event"), "{error}");
 
     home.run(
         "DROP TABLE product.events; CREATE TABLE product.events (uuid text, event text NOT NULL CHECK (event <> ''))",
@@ -209,12 +209,12 @@ async fn an_owners_own_table_gets_the_columns_it_has_in_their_types() {
     .await;
     let rows = with(&events(&delivery, 0..1), "event", vec![None]);
     let error = deliver(&*postgres, &delivery, rows).await.unwrap_err();
-    assert!(error.is_lasting && error.sentence.contains("column event"), "{error}");
+    assert!(error.is_permanent && error.sentence.contains("column event"), "{error}");
 
     home.run("DROP TABLE product.events; CREATE TABLE product.events (other text)")
         .await;
     delivery.is_resend = true;
-    assert!(postgres.begin(&delivery).await.err().unwrap().is_lasting);
+    assert!(postgres.begin(&delivery).await.err().unwrap().is_permanent);
 }
 
 #[tokio::test]
@@ -235,7 +235,7 @@ async fn a_query_of_the_owners_makes_a_table_of_its_types() {
     // Nothing tells its rows from others, so they cannot be replaced.
     delivery.is_resend = true;
     let error = postgres.begin(&delivery).await.err().unwrap();
-    assert!(error.is_lasting && error.sentence.contains("uuid"), "{error}");
+    assert!(error.is_permanent && error.sentence.contains("uuid"), "{error}");
 }
 
 #[tokio::test]
@@ -252,7 +252,7 @@ async fn persons_need_a_key_and_may_come_twice() {
     let error = deliver(&*postgres, &next, suite::persons(&next, &["ann"], 4))
         .await
         .unwrap_err();
-    assert!(error.is_lasting && error.sentence.contains("primary key"), "{error}");
+    assert!(error.is_permanent && error.sentence.contains("primary key"), "{error}");
 }
 
 /// A trigger says what a full disk or another writer would make the server say.
@@ -262,7 +262,7 @@ async fn errors_that_pass_are_told_from_errors_that_last() {
     let postgres = home.postgres(&json!({}));
     let delivery = delivery(&*postgres, Model::Events, 0);
     postgres.begin(&delivery).await.unwrap().unwrap().abort().await;
-    for (code, is_lasting) in [
+    for (code, is_permanent) in [
         ("53100", false),
         ("40001", false),
         ("40P01", false),
@@ -280,7 +280,7 @@ async fn errors_that_pass_are_told_from_errors_that_last() {
         ))
         .await;
         let error = deliver_ten(&*postgres).await.unwrap_err();
-        assert_eq!(error.is_lasting, is_lasting, "{code}: {error}");
+        assert_eq!(error.is_permanent, is_permanent, "{code}: {error}");
         assert!(!error.to_string().contains("secret"), "{error}");
     }
 }
@@ -313,7 +313,7 @@ async fn refusals_at_the_door_say_what_would_help() {
     let own = json!({ "has_self_signed_cert": true, "schema": "other" });
     assert_eq!(try_with(own, &Roots::public()).await.unwrap(), 10);
 
-    for (over, is_lasting, says) in [
+    for (over, is_permanent, says) in [
         (json!({ "password": "wrong" }), true, "password"),
         (json!({ "database": "nowhere" }), true, "no such database"),
         (json!({ "database": "frozen" }), false, "read-only"),
@@ -321,15 +321,15 @@ async fn refusals_at_the_door_say_what_would_help() {
         (
             json!({ "user": "guest", "password": "guest", "schema": "new" }),
             true,
-            "not allowed to make the schema",
+            "not allowed to create the schema",
         ),
     ] {
         let error = try_with(over, &trusting).await.unwrap_err();
-        assert_eq!(error.is_lasting, is_lasting, "{error}");
+        assert_eq!(error.is_permanent, is_permanent, "{error}");
         assert!(error.sentence.contains(says), "{error}");
     }
     let error = try_with(json!({}), &Roots::public()).await.unwrap_err();
-    assert!(error.is_lasting && error.sentence.contains("certificate"), "{error}");
+    assert!(error.is_permanent && error.sentence.contains("certificate"), "{error}");
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use hogql::Model;
 use outbound::Roots;
 use serde_json::{Value, json};
 use service::batch_exports::destination::Kind;
-use testkit::parts::{ObjectStore, S3_KEY};
+use testkit::external::{ObjectStore, S3_KEY};
 
 use crate::by_model::ByModel;
 use crate::database::{Home, destination};
@@ -128,7 +128,7 @@ async fn a_copy_that_is_refused_leaves_nothing_and_tells_no_secrets() {
     let mut upload = to.begin(&delivery).await.unwrap().unwrap();
     upload.write(events(&delivery, 0..1000)).await.unwrap();
     let error = upload.commit().await.unwrap_err();
-    assert!(error.is_lasting, "{error}");
+    assert!(error.is_permanent, "{error}");
     assert!(!format!("{error:?}").contains(S3_KEY.1), "{error:?}");
     assert!(home.uuids("product.events").await.is_empty());
     assert!(

@@ -2,7 +2,7 @@ use exports::{Deliver, Error, Verdict};
 use hogql::Model;
 use serde_json::{Value, json};
 use service::batch_exports::destination::Kind;
-use testkit::parts::{ObjectStore, S3_KEY, duckdb};
+use testkit::external::{ObjectStore, S3_KEY, duckdb};
 
 use super::files::{StorePeer, deps, open, reader};
 use super::suite::{self, Peer, delivery, events};
@@ -49,7 +49,7 @@ async fn the_suite_passes_on_seaweedfs() {
     let destination = open(Kind::S3, &wrong, &deps(None)).unwrap();
     let error = deliver(&*destination, 0..10).await.unwrap_err();
     assert!(
-        error.is_lasting && error.sentence.contains("check aws_access_key_id"),
+        error.is_permanent && error.sentence.contains("check aws_access_key_id"),
         "{error}"
     );
     let steps = destination.test().await;
@@ -115,7 +115,7 @@ async fn moto_sees_encryption_and_names_its_errors() {
         .await
         .unwrap_err();
     assert!(
-        error.is_lasting && error.sentence.contains("\"nowhere\" does not exist"),
+        error.is_permanent && error.sentence.contains("\"nowhere\" does not exist"),
         "{error}"
     );
 }

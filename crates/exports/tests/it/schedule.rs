@@ -15,8 +15,8 @@ use service::credentials::Credential;
 use service::mail::EmailMessage;
 use service::organizations::OrganizationRef;
 use testkit::databases::Backend;
+use testkit::external::Receiver;
 use testkit::kit::Surroundings;
-use testkit::parts::Receiver;
 use testkit::{Kit, on_both};
 use uuid::Uuid;
 
@@ -261,7 +261,7 @@ on_both! {
         let latest = export.get("").await;
         assert_eq!(latest["latest_runs"].as_array().unwrap().len(), 2);
         let logs = export.get("logs/").await;
-        assert!(logs["results"][0]["message"].as_str().unwrap().contains("Delivered 1 rows"), "{logs}");
+        assert!(logs["results"][0]["message"].as_str().unwrap().contains("Delivered 1 row ("), "{logs}");
     }
 
     async fn a_log_is_asked_for_by_run_level_text_and_time(kit: Kit) {
@@ -556,7 +556,7 @@ on_both! {
         assert!(kit.exports.step().await.unwrap(), "within a minute another takes over");
         assert_eq!(delivered(&kit), once([1]));
         assert!(!kit.service.renew_lease(&ghost, &Progress::default()).await.unwrap());
-        let late = Outcome::Failed { error: "a ghost's word".to_owned(), is_lasting: true, delivered: Progress::default() };
+        let late = Outcome::Failed { error: "a ghost's word".to_owned(), is_permanent: true, delivered: Progress::default() };
         assert!(!kit.service.finish_run(&ghost, &late).await.unwrap());
         assert_eq!(export.runs().await[0].2, "Completed");
     }
@@ -672,7 +672,7 @@ on_both! {
         advance(&kit, TimeDelta::seconds(6));
         assert!(kit.exports.step().await.unwrap(), "a little later");
         let error = retryable.get("").await["latest_runs"][0]["latest_error"].as_str().unwrap().to_owned();
-        assert!(error.contains("check"), "a sentence to act on: {error}");
+        assert!(error.contains("Check"), "a sentence to act on: {error}");
         retryable.patch(json!({ "paused": true })).await;
         let broken = Export::new(&kit, json!({ "destination": { "type": "File", "config": { "folder": "blocked" } } })).await;
         // A file is where the folder should be.

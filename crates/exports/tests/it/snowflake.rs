@@ -8,7 +8,7 @@ use hogql::Model;
 use outbound::Roots;
 use serde_json::{Value, json};
 use service::batch_exports::destination::Kind;
-use testkit::parts::warehouses::{PASSWORD, Snowflake, USER};
+use testkit::external::warehouses::{PASSWORD, Snowflake, USER};
 
 use crate::by_model::ByModel;
 use crate::suite::{self, Peer};
@@ -155,12 +155,12 @@ async fn what_snowflake_refuses_is_said_in_a_sentence() {
     let wrong = with(&server, "t", &json!({ "password": "wrong" }));
     let delivery = suite::delivery(&*wrong, Model::Events, 0);
     let error = refusal(wrong.begin(&delivery).await);
-    assert!(error.is_lasting && error.sentence.contains("password"), "{error}");
+    assert!(error.is_permanent && error.sentence.contains("password"), "{error}");
     assert!(failed(&wrong.test().await).name == "sign in");
 
     let nowhere = with(&server, "t", &json!({ "schema": "NOWHERE" }));
     let error = refusal(nowhere.begin(&delivery).await);
-    assert!(error.is_lasting && error.sentence.contains("schema"), "{error}");
+    assert!(error.is_permanent && error.sentence.contains("schema"), "{error}");
     assert!(failed(&nowhere.test().await).name == "schema");
 }
 
@@ -182,7 +182,7 @@ async fn hostile_names_are_quoted_or_refused() {
         let mut config = config(&server, "t");
         config[key] = value.into();
         let error = refusal(open(Kind::Snowflake, &config, &deps(&Roots::public())));
-        assert_eq!((error.is_lasting, error.key), (true, Some(key)), "{error}");
+        assert_eq!((error.is_permanent, error.key), (true, Some(key)), "{error}");
     }
     let account = |account: &str| {
         let mut config = config(&server, "t");
@@ -191,7 +191,7 @@ async fn hostile_names_are_quoted_or_refused() {
         open(Kind::Snowflake, &config, &deps(&Roots::public()))
     };
     for hostile in ["evil.example/x#", "a@b", "", "x:1"] {
-        assert!(refusal(account(hostile)).is_lasting);
+        assert!(refusal(account(hostile)).is_permanent);
     }
     assert!(account("my_org-acc.eu-west-1.aws").is_ok());
 }
@@ -205,7 +205,7 @@ async fn an_attempt_that_was_overtaken_cannot_commit() {
     first_attempt.write(suite::events(&delivery, 0..10)).await.unwrap();
     let mut second = destination.begin(&delivery).await.unwrap().unwrap();
     second.write(suite::events(&delivery, 0..10)).await.unwrap();
-    assert!(!refusal(first_attempt.commit().await).is_lasting);
+    assert!(!refusal(first_attempt.commit().await).is_permanent);
     second.commit().await.unwrap();
     assert_eq!(
         suite::sorted(first(server.read(r#"SELECT "uuid" FROM "t""#))),

@@ -59,7 +59,7 @@ pub(crate) fn failed(steps: &[Step]) -> &Step {
 /// The sentence of an error, which says nothing that it must not.
 pub(crate) fn refusal<T>(result: Result<T, exports::Error>) -> exports::Error {
     let error = result.err().expect("an error");
-    for secret in [testkit::parts::warehouses::PASSWORD, "127.0.0.1", "PRIVATE KEY"] {
+    for secret in [testkit::external::warehouses::PASSWORD, "127.0.0.1", "PRIVATE KEY"] {
         assert!(!error.sentence.contains(secret), "{}", error.sentence);
     }
     error

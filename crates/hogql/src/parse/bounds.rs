@@ -26,7 +26,7 @@ pub(super) const LEVELS: usize = 200;
 
 pub(super) fn check_size(text: &str) -> Result<()> {
     if text.len() > BYTES {
-        return Err(refuse(format!("the query is longer than {BYTES} bytes")));
+        return Err(refuse(format!("The query can have at most {BYTES} bytes.")));
     }
     Ok(())
 }
@@ -49,11 +49,14 @@ pub(super) fn check_tokens(tokens: &[TokenWithSpan]) -> Result<()> {
         }
     }
     if operators > OPERATORS {
-        return Err(refuse("the query has too many operators; IN takes a list of values"));
+        return Err(refuse(
+            "The query has too many operators. Use IN with a list of values.",
+        ));
     }
     if growing > GROWING_CALLS {
         return Err(refuse(format!(
-            "the query calls concat and replaceAll more than {GROWING_CALLS} times; concat takes any number of texts"
+            "The query calls concat and replaceAll more than {GROWING_CALLS} times. concat takes any number of \
+             strings."
         )));
     }
     Ok(())
@@ -71,7 +74,7 @@ fn is_growing(token: &Token) -> bool {
 pub(super) fn check_pattern(pattern: &str) -> Result<()> {
     if pattern.chars().count() > PATTERN_CHARS {
         return Err(refuse(format!(
-            "the pattern of a LIKE is longer than {PATTERN_CHARS} characters"
+            "A LIKE pattern can have at most {PATTERN_CHARS} characters."
         )));
     }
     let wildcards = pieces(pattern)
@@ -80,7 +83,7 @@ pub(super) fn check_pattern(pattern: &str) -> Result<()> {
         .count();
     if wildcards > WILDCARDS {
         return Err(refuse(format!(
-            "the pattern of a LIKE has more than {WILDCARDS} of % and _; use several patterns"
+            "A LIKE pattern can have at most {WILDCARDS} wildcards (% and _). Use several patterns."
         )));
     }
     Ok(())
@@ -105,13 +108,13 @@ pub(super) fn check_level(level: usize) -> Result<()> {
 
 pub(super) fn check_fields(fields: &[Field]) -> Result<()> {
     if fields.len() > FIELDS {
-        return Err(refuse(format!("the query selects more than {FIELDS} columns")));
+        return Err(refuse(format!("The query can select at most {FIELDS} columns.")));
     }
     let mut aliases: Vec<_> = fields.iter().map(|field| field.alias.as_str()).collect();
     aliases.sort_unstable();
     match aliases.windows(2).find(|pair| pair[0] == pair[1]) {
         Some(pair) => Err(refuse(format!(
-            "two columns are named `{}`; give one of them an alias",
+            "Two columns are named `{}`. Give one of them an alias.",
             pair[0]
         ))),
         None => fields.iter().try_for_each(|field| check_alias(&field.alias)),
@@ -120,20 +123,20 @@ pub(super) fn check_fields(fields: &[Field]) -> Result<()> {
 
 fn check_alias(alias: &str) -> Result<()> {
     if alias.is_empty() {
-        return Err(refuse("a column's alias is empty"));
+        return Err(refuse("A column alias must not be empty."));
     }
     if alias.len() > ALIAS_BYTES {
         let shown = &alias[..alias.floor_char_boundary(40)];
         return Err(refuse(format!(
-            "the column `{shown}…` has a name of more than {ALIAS_BYTES} bytes; give it a shorter alias with AS"
+            "The column name `{shown}…` is longer than {ALIAS_BYTES} bytes. Give it a shorter alias with AS."
         )));
     }
     if alias.chars().any(char::is_control) {
-        return Err(refuse("a column's alias contains a control character"));
+        return Err(refuse("A column alias must not contain control characters."));
     }
     if alias.starts_with(crate::render::RESERVED) {
         return Err(refuse(format!(
-            "an alias must not begin with {}",
+            "An alias must not start with {}.",
             crate::render::RESERVED
         )));
     }
@@ -142,10 +145,14 @@ fn check_alias(alias: &str) -> Result<()> {
 
 pub(super) fn too_deep() -> ParseError {
     refuse(format!(
-        "the query nests too deeply: at most {BRACKETS} brackets and {LEVELS} operators in a row; IN takes a list of values"
+        "The query is nested too deeply. Use at most {BRACKETS} brackets and {LEVELS} operators in a row, or IN with \
+         a list of values."
     ))
 }
 
 pub(super) fn no_placeholders() -> ParseError {
-    refuse("placeholders are not supported: write the value, and leave out the interval, which the export adds itself")
+    refuse(
+        "Placeholders are not supported. Write the value itself, and omit the interval, which the export adds \
+         automatically.",
+    )
 }

@@ -101,7 +101,9 @@ impl Reader<'_> {
     fn function(&self, function: &AstFunction, level: usize) -> Result<Expr> {
         let name = function.name.to_string();
         if function.over.is_some() {
-            return Err(refuse("window functions are not supported: each row is computed alone"));
+            return Err(refuse(
+                "Window functions are not supported. Each row is computed separately.",
+            ));
         }
         let arguments = match &function.args {
             FunctionArguments::List(list) if list.duplicate_treatment.is_none() && list.clauses.is_empty() => {
@@ -124,7 +126,7 @@ impl Reader<'_> {
             .iter()
             .map(|argument| match argument {
                 FunctionArg::Unnamed(FunctionArgExpr::Expr(ast)) => self.expr(ast, level),
-                _ => Err(refuse(format!("{} takes plain arguments", short(&name)))),
+                _ => Err(refuse(format!("{} takes plain arguments.", short(&name)))),
             })
             .collect::<Result<Vec<_>>>()?;
         match Function::named(&name) {
@@ -170,7 +172,7 @@ fn call(function: Function, arguments: Vec<Expr>) -> Result<Expr> {
 fn taken(argument: Expr, takes: Takes, name: &str) -> Result<Expr> {
     let kind = argument.kind();
     match (takes, kind) {
-        (_, None) => Err(refuse(format!("{name} of NULL is NULL: leave it out"))),
+        (_, None) => Err(refuse(format!("{name} of NULL is always NULL. Remove it."))),
         (Takes::Text | Takes::AsText, Some(Type::Text)) | (Takes::Time, Some(Type::Time)) | (Takes::Same, _) => {
             Ok(argument)
         }
@@ -180,21 +182,21 @@ fn taken(argument: Expr, takes: Takes, name: &str) -> Result<Expr> {
         (Takes::Literal(least, most), _) => match argument {
             Expr::Value(Value::Int(number)) if (least..=most).contains(&number) => Ok(argument),
             _ => Err(refuse(format!(
-                "{name} takes a whole number here, written in the query, from {least} on"
+                "{name} takes a literal integer here, at least {least}."
             ))),
         },
         (Takes::Time, Some(Type::Text)) => match &argument {
             Expr::Value(Value::Text(text)) => kinds::time(text),
             _ => Err(refuse(format!(
-                "{name} takes a time: write toDateTime(…) around the text"
+                "{name} takes a time. Wrap the string in toDateTime(…)."
             ))),
         },
         (Takes::Text, kind) => Err(refuse(format!(
-            "{name} takes text, not {}: write toString(…) around it",
+            "{name} takes a string, not {}. Wrap it in toString(…).",
             kinds::named(kind)
         ))),
-        (Takes::Time, kind) => Err(refuse(format!("{name} takes a time, not {}", kinds::named(kind)))),
-        (Takes::OneOf(_), kind) => Err(refuse(format!("{name} does not take {}", kinds::named(kind)))),
+        (Takes::Time, kind) => Err(refuse(format!("{name} takes a time, not {}.", kinds::named(kind)))),
+        (Takes::OneOf(_), kind) => Err(refuse(format!("{name} does not take {}.", kinds::named(kind)))),
     }
 }
 
@@ -208,28 +210,28 @@ fn short(name: &str) -> String {
 
 pub(super) fn wrong_count(name: &str, at_least: usize) -> ParseError {
     refuse(format!(
-        "{name} has too few or too many arguments; it takes at least {at_least}"
+        "Wrong number of arguments for {name}. It takes at least {at_least}."
     ))
 }
 
 fn no_subqueries() -> ParseError {
-    refuse("Subqueries are not supported")
+    refuse("Subqueries are not supported.")
 }
 
 pub(super) fn unknown(name: &str) -> ParseError {
     let shown = short(name);
     if is_one_of(name, UNSTEADY) {
         return refuse(format!(
-            "{shown} is not supported: a run that is repeated must give the same rows"
+            "{shown} is not supported. A repeated run must return the same rows."
         ));
     }
     if is_one_of(name, AGGREGATES) {
         return refuse(format!(
-            "aggregate functions are not supported ({shown}): an export has a row for each event or person"
+            "Aggregate functions are not supported ({shown}). An export has one row per event or person."
         ));
     }
     refuse(format!(
-        "there is no function {shown}; the documentation of queries lists those that there are"
+        "Unknown function {shown}. See the query documentation for supported functions."
     ))
 }
 
@@ -237,21 +239,23 @@ fn unsupported(ast: &Ast) -> ParseError {
     match ast {
         Ast::Subquery(_) | Ast::InSubquery { .. } | Ast::Exists { .. } => no_subqueries(),
         Ast::Cast { .. } | Ast::Convert { .. } => {
-            refuse("casts are not supported: write toString(…), toInt(…), toFloat(…), toBool(…) or toDateTime(…)")
+            refuse("Casts are not supported. Use toString(…), toInt(…), toFloat(…), toBool(…) or toDateTime(…).")
         }
-        Ast::TypedString(_) => refuse("write a time as toDateTime('2024-02-29 12:00:00')"),
-        Ast::Interval(_) => refuse("intervals are not supported: the export adds its interval itself"),
+        Ast::TypedString(_) => refuse("Write a time as toDateTime('2024-02-29 12:00:00')."),
+        Ast::Interval(_) => refuse("Intervals are not supported. The export adds its interval automatically."),
         Ast::Array(_) | Ast::Tuple(_) | Ast::Map(_) | Ast::Struct { .. } => {
-            refuse("arrays and tuples are not supported")
+            refuse("Arrays and tuples are not supported.")
         }
-        Ast::Lambda(_) => refuse("lambda functions are not supported"),
-        Ast::Like { .. } | Ast::ILike { .. } => refuse("LIKE takes one pattern, and no ESCAPE: the backslash is it"),
+        Ast::Lambda(_) => refuse("Lambda functions are not supported."),
+        Ast::Like { .. } | Ast::ILike { .. } => {
+            refuse("LIKE takes one pattern and no ESCAPE. The escape character is the backslash.")
+        }
         Ast::Trim { .. } | Ast::Substring { .. } | Ast::Ceil { .. } | Ast::Floor { .. } => {
-            refuse("trim, floor and ceil take one argument, substring two or three")
+            refuse("trim, floor and ceil take one argument, substring two or three.")
         }
         Ast::IsTrue(_) | Ast::IsFalse(_) | Ast::IsNotTrue(_) | Ast::IsNotFalse(_) => {
-            refuse("write a comparison with = instead of IS TRUE or IS FALSE")
+            refuse("Use a comparison with = instead of IS TRUE or IS FALSE.")
         }
-        _ => refuse("Unsupported HogQL query: one of its expressions is not known here"),
+        _ => refuse("Unsupported HogQL expression."),
     }
 }

@@ -26,7 +26,7 @@ impl<'a> Reader<'a> {
         match expr.kind() {
             Some(Type::Bool) => Ok(expr),
             kind => Err(refuse(format!(
-                "a condition must be true or false, not {}: compare it with something",
+                "A condition must be true or false, not {}. Compare it with a value.",
                 kinds::named(kind)
             ))),
         }
@@ -82,7 +82,7 @@ impl<'a> Reader<'a> {
     fn is_null(&self, ast: &Ast, is_negated: bool, level: usize) -> Result<Expr> {
         let expr = self.expr(ast, level)?;
         if expr.kind().is_none() {
-            return Err(refuse("NULL is always NULL: put a column before IS NULL"));
+            return Err(refuse("NULL is always NULL. Put a column before IS NULL."));
         }
         let expr = Box::new(expr);
         Ok(Expr::IsNull { expr, is_negated })
@@ -111,8 +111,8 @@ impl<'a> Reader<'a> {
             BinaryOperator::Multiply => computation(Operation::Multiply, left, right),
             BinaryOperator::Divide => computation(Operation::Divide, left, right),
             BinaryOperator::Modulo => computation(Operation::Modulo, left, right),
-            BinaryOperator::StringConcat => Err(refuse("|| is not supported: write concat(…)")),
-            other => Err(refuse(format!("the operator {other} is not supported"))),
+            BinaryOperator::StringConcat => Err(refuse("|| is not supported. Use concat(…).")),
+            other => Err(refuse(format!("The operator {other} is not supported."))),
         }
     }
 
@@ -128,7 +128,7 @@ impl<'a> Reader<'a> {
                 },
                 _ => negated(self.expr(ast, level)?),
             },
-            other => Err(refuse(format!("the operator {other} is not supported"))),
+            other => Err(refuse(format!("The operator {other} is not supported."))),
         }
     }
 
@@ -140,7 +140,9 @@ impl<'a> Reader<'a> {
 
     fn between(&self, ast: &Ast, low: &Ast, high: &Ast, is_negated: bool, level: usize) -> Result<Expr> {
         let expr = self.expr(ast, level)?;
-        let kind = expr.kind().ok_or_else(|| refuse("NULL is between nothing"))?;
+        let kind = expr
+            .kind()
+            .ok_or_else(|| refuse("NULL cannot be compared with BETWEEN."))?;
         Ok(Expr::Between {
             expr: Box::new(expr),
             low: Box::new(fitted(self.expr(low, level)?, kind, By::Order)?),
@@ -159,7 +161,7 @@ impl<'a> Reader<'a> {
                 Some(operand) => {
                     let kind = operand
                         .kind()
-                        .ok_or_else(|| refuse("nothing equals NULL: leave out the CASE"))?;
+                        .ok_or_else(|| refuse("Nothing equals NULL. Remove the CASE."))?;
                     fitted(self.expr(&when.condition, level)?, kind, By::Equality)?
                 }
             });
@@ -193,11 +195,13 @@ pub(super) fn case(
 }
 
 fn in_values(expr: Expr, items: Vec<Expr>, is_negated: bool) -> Result<Expr> {
-    let kind = expr.kind().ok_or_else(|| refuse("NULL is in no list: write IS NULL"))?;
+    let kind = expr
+        .kind()
+        .ok_or_else(|| refuse("NULL cannot be compared with IN. Use IS NULL."))?;
     let fit = |item| match item {
-        Expr::Value(Value::Null) => Err(refuse("NULL in a list matches nothing: write IS NULL")),
+        Expr::Value(Value::Null) => Err(refuse("NULL in a list matches nothing. Use IS NULL.")),
         Expr::Value(_) => fitted(item, kind, By::Equality),
-        _ => Err(refuse("IN takes a list of values; compare with a column by =")),
+        _ => Err(refuse("IN takes a list of values. To compare with a column, use =.")),
     };
     Ok(Expr::In {
         list: items.into_iter().map(fit).collect::<Result<_>>()?,
@@ -208,12 +212,12 @@ fn in_values(expr: Expr, items: Vec<Expr>, is_negated: bool) -> Result<Expr> {
 
 pub(super) fn like(expr: Expr, pattern: &Expr, ignores_case: bool, is_negated: bool) -> Result<Expr> {
     let Expr::Value(Value::Text(pattern)) = pattern else {
-        return Err(refuse("LIKE takes a pattern in quotes"));
+        return Err(refuse("LIKE takes a quoted pattern."));
     };
     if expr.kind() != Some(Type::Text) {
         let kind = kinds::named(expr.kind());
         return Err(refuse(format!(
-            "LIKE compares text, not {kind}: write toString(…) around it"
+            "LIKE compares strings, not {kind}. Wrap it in toString(…)."
         )));
     }
     bounds::check_pattern(pattern)?;
@@ -230,7 +234,7 @@ pub(super) fn computation(operation: Operation, left: Expr, right: Expr) -> Resu
     let (left, right) = (number(left, symbol)?, number(right, symbol)?);
     let is_whole = |side: &Expr| side.kind() == Some(Type::Int);
     if operation == Operation::Modulo && !(is_whole(&left) && is_whole(&right)) {
-        return Err(refuse("% takes whole numbers: write toInt(…) around both sides"));
+        return Err(refuse("% takes integers. Wrap both sides in toInt(…)."));
     }
     Ok(Expr::Compute(operation, Box::new(left), Box::new(right)))
 }
@@ -240,7 +244,7 @@ pub(super) fn negated(expr: Expr) -> Result<Expr> {
         Expr::Value(Value::Int(number)) => number
             .checked_neg()
             .map(|number| Expr::Value(Value::Int(number)))
-            .ok_or_else(|| refuse("the number is too large")),
+            .ok_or_else(|| refuse("The number is too large.")),
         Expr::Value(Value::Float(number)) => Ok(Expr::Value(Value::Float(-number))),
         Expr::Negate(twice) => Ok(*twice),
         other => Ok(Expr::Negate(Box::new(other))),
@@ -261,7 +265,7 @@ fn value(literal: &Literal) -> Result<Expr> {
         Literal::Boolean(is_true) => Value::Bool(*is_true),
         Literal::Null => Value::Null,
         Literal::Placeholder(_) => return Err(bounds::no_placeholders()),
-        _ => return Err(refuse("text is written in single quotes, without a letter before them")),
+        _ => return Err(refuse("Write strings in single quotes, without a prefix.")),
     };
     Ok(Expr::Value(value))
 }
@@ -274,6 +278,6 @@ fn number_value(digits: &str) -> Result<Expr> {
         Ok(number) if f64::is_finite(number) && digits.contains(['.', 'e', 'E']) => {
             Ok(Expr::Value(Value::Float(number)))
         }
-        _ => Err(refuse("a number is too large")),
+        _ => Err(refuse("A number is too large.")),
     }
 }

@@ -24,7 +24,7 @@ pub(super) fn named_form(name: &str, arguments: Vec<Expr>) -> Result<Expr> {
             let [only] = <[Expr; 1]>::try_from(arguments).map_err(|_| wrong_count(&name, 1))?;
             prefixed(&name, only)
         }
-        "in" | "notin" => Err(refuse("write IN with the values in brackets: event IN ('a', 'b')")),
+        "in" | "notin" => Err(refuse("Write the values of IN in brackets: event IN ('a', 'b').")),
         _ => match two_sided(&name) {
             Some(form) => {
                 let [left, right] = <[Expr; 2]>::try_from(arguments).map_err(|_| wrong_count(&name, 2))?;
@@ -62,7 +62,7 @@ fn prefixed(name: &str, only: Expr) -> Result<Expr> {
     match name {
         "not" => condition(only).map(not),
         "negate" => negated(only),
-        _ if only.kind().is_none() => Err(refuse("NULL is always NULL")),
+        _ if only.kind().is_none() => Err(refuse("NULL is always NULL.")),
         _ => Ok(Expr::IsNull {
             expr: Box::new(only),
             is_negated: name == "isnotnull",
@@ -83,7 +83,7 @@ fn condition(expr: Expr) -> Result<Expr> {
     match expr.kind() {
         Some(Type::Bool) => Ok(expr),
         kind => Err(refuse(format!(
-            "a condition must be true or false, not {}",
+            "A condition must be true or false, not {}.",
             kinds::named(kind)
         ))),
     }
@@ -94,7 +94,7 @@ fn branches(name: &str, mut arguments: Vec<Expr>) -> Result<Expr> {
     let count = arguments.len();
     if count < 3 || count.is_multiple_of(2) || (name == "if" && count != 3) {
         return Err(refuse(format!(
-            "{name} takes pairs of a condition and a result, and at the end the result for all else"
+            "{name} takes pairs of a condition and a result, then a default result."
         )));
     }
     let otherwise = arguments.pop();
@@ -121,7 +121,7 @@ fn below(arguments: Vec<Expr>) -> Result<(Column, Vec<String>)> {
         Some(Expr::Property { column, path } | Expr::Raw { column, path }) => (column, path),
         _ => {
             return Err(refuse(
-                "JSON functions take properties or person_properties, and then the keys in quotes",
+                "JSON functions take properties or person_properties, then quoted keys.",
             ));
         }
     };
@@ -130,13 +130,13 @@ fn below(arguments: Vec<Expr>) -> Result<(Column, Vec<String>)> {
             Expr::Value(Value::Text(key)) => path.push(key),
             _ => {
                 return Err(refuse(
-                    "the keys of a JSON function are written in quotes; items of arrays cannot be taken out",
+                    "The keys of a JSON function must be quoted. Array items are not supported.",
                 ));
             }
         }
     }
     if path.is_empty() {
-        return Err(refuse("a JSON function takes at least one key"));
+        return Err(refuse("A JSON function takes at least one key."));
     }
     Ok((column, check_path(path)?))
 }

@@ -15,9 +15,9 @@ pub(super) enum By {
 
 pub(super) fn named(kind: Option<Type>) -> &'static str {
     match kind {
-        Some(Type::Text) => "text",
+        Some(Type::Text) => "a string",
         Some(Type::Json) => "JSON",
-        Some(Type::Int) => "a whole number",
+        Some(Type::Int) => "an integer",
         Some(Type::Float) => "a number",
         Some(Type::Bool) => "true or false",
         Some(Type::Time) => "a time",
@@ -35,7 +35,7 @@ pub(super) fn comparison(comparison: Comparison, left: Expr, right: Expr) -> Res
         _ => By::Order,
     };
     let (left, right) = match (left.kind(), right.kind()) {
-        (None, _) | (_, None) => return Err(refuse("nothing equals NULL: write IS NULL or IS NOT NULL")),
+        (None, _) | (_, None) => return Err(refuse("Nothing equals NULL. Use IS NULL or IS NOT NULL.")),
         (Some(left_kind), Some(right_kind)) => match &left {
             // A value is fitted to what it is compared with, on whichever side it stands.
             Expr::Value(_) if !matches!(right, Expr::Value(_)) => (fitted(left, right_kind, by)?, right),
@@ -51,11 +51,11 @@ pub(super) fn comparison(comparison: Comparison, left: Expr, right: Expr) -> Res
 /// An expression to be compared with one of this kind. Literals are read as that kind where it can be done once for all.
 pub(super) fn fitted(expr: Expr, with: Type, by: By) -> Result<Expr> {
     let Some(kind) = expr.kind() else {
-        return Err(refuse("nothing equals NULL: write IS NULL or IS NOT NULL"));
+        return Err(refuse("Nothing equals NULL. Use IS NULL or IS NOT NULL."));
     };
     match (&expr, with) {
-        (_, Type::Json) => Err(refuse("JSON cannot be compared: compare one of its properties")),
-        (_, Type::Bool) if by == By::Order => Err(refuse("true and false have no order")),
+        (_, Type::Json) => Err(refuse("JSON cannot be compared. Compare one of its properties.")),
+        (_, Type::Bool) if by == By::Order => Err(refuse("Booleans cannot be ordered.")),
         (Expr::Value(Value::Text(text)), Type::Time) => time(text),
         (Expr::Value(value), Type::Text) if kind != Type::Text => match (by, value_text(value)) {
             (By::Equality, Some(text)) => Ok(Expr::Value(Value::Text(text))),
@@ -79,14 +79,14 @@ fn value_text(value: &Value) -> Option<String> {
 fn mismatch(one: Type, other: Type) -> super::ParseError {
     let hint = match (one, other) {
         (Type::Text, kind) | (kind, Type::Text) if is_number(kind) => {
-            "; properties are text: write toFloat(…) or toInt(…) around one"
+            " Properties are strings. Wrap them in toFloat(…) or toInt(…)."
         }
-        (Type::Text, Type::Time) | (Type::Time, Type::Text) => "; write toDateTime(…) around the text",
-        (Type::Text, Type::Bool) | (Type::Bool, Type::Text) => "; write toBool(…) around the text",
+        (Type::Text, Type::Time) | (Type::Time, Type::Text) => " Wrap the string in toDateTime(…).",
+        (Type::Text, Type::Bool) | (Type::Bool, Type::Text) => " Wrap the string in toBool(…).",
         _ => "",
     };
     refuse(format!(
-        "{} cannot be compared with {}{hint}",
+        "Cannot compare {} with {}.{hint}",
         named(Some(one)),
         named(Some(other))
     ))
@@ -96,7 +96,7 @@ pub(super) fn time(text: &str) -> Result<Expr> {
     let shown: String = text.chars().take(40).collect();
     let time = read_time(text).ok_or_else(|| {
         refuse(format!(
-            "'{shown}' is not a time: write it as 2024-02-29 or 2024-02-29 12:00:00, between 1901 and 2298, in UTC"
+            "'{shown}' is not a valid time. Use 2024-02-29 or 2024-02-29 12:00:00, between 1901 and 2298, in UTC."
         ))
     })?;
     Ok(Expr::Value(Value::Time(time)))
@@ -126,7 +126,7 @@ fn turned(expr: Expr, common: Type) -> Result<Expr> {
         (_, Some(Type::Int)) if common == Type::Float => Ok(fraction(expr)),
         (_, Some(kind)) if kind == common => Ok(expr),
         (_, Some(kind)) => Err(refuse(format!(
-            "one of the results is {}, another {}; turn them into the same kind, for example with toString(…)",
+            "One of the results is {}, another {}. Convert them to the same type, for example with toString(…).",
             named(Some(common)),
             named(Some(kind))
         ))),
@@ -148,8 +148,8 @@ pub(super) fn number(expr: Expr, by_whom: &str) -> Result<Expr> {
     match expr.kind() {
         Some(Type::Int | Type::Float) => Ok(expr),
         Some(Type::Text) => Err(refuse(format!(
-            "{by_whom} takes numbers, and properties are text: write toFloat(…) or toInt(…) around one"
+            "{by_whom} takes numbers, and properties are strings. Wrap them in toFloat(…) or toInt(…)."
         ))),
-        kind => Err(refuse(format!("{by_whom} takes numbers, not {}", named(kind)))),
+        kind => Err(refuse(format!("{by_whom} takes numbers, not {}.", named(kind)))),
     }
 }

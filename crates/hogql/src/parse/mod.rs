@@ -53,7 +53,7 @@ fn read(parser: &mut Parser<'_>) -> Result<ast::Query, ParserError> {
     match &parser.peek_token_ref().token {
         Token::EOF => Ok(query),
         more => Err(ParserError::ParserError(format!(
-            "one SELECT is expected, and after it comes {more}"
+            "Expected one SELECT, but found {more} after it."
         ))),
     }
 }

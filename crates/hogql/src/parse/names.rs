@@ -24,7 +24,7 @@ impl Reader<'_> {
                 let column = self.model.columns().find(|column| column.name() == *name);
                 self.below(column.ok_or_else(|| self.unknown(name))?, keys)
             }
-            [] => Err(refuse("a name is empty")),
+            [] => Err(refuse("A name must not be empty.")),
         }
     }
 
@@ -36,7 +36,7 @@ impl Reader<'_> {
         let names: Vec<_> = self.model.columns().map(Column::name).collect();
         let model = self.model.name();
         refuse(format!(
-            "there is no column `{}` in {model}; there are {} (conditions name columns, not aliases)",
+            "Unknown column `{}` in {model}. Available columns: {} (conditions use columns, not aliases).",
             name.chars().take(60).collect::<String>(),
             names.join(", ")
         ))
@@ -50,7 +50,7 @@ impl Reader<'_> {
             return Ok(Expr::Column(column));
         }
         if column.kind() != Type::Json {
-            return Err(refuse(format!("{} has no properties below it", column.name())));
+            return Err(refuse(format!("{} has no properties.", column.name())));
         }
         let path = keys.iter().map(|key| (*key).to_owned()).collect();
         check_path(path).map(|path| Expr::Property { column, path })
@@ -61,7 +61,7 @@ impl Reader<'_> {
         let mut parts = match root {
             Ast::Identifier(ident) => vec![ident.value.as_str()],
             Ast::CompoundIdentifier(idents) => idents.iter().map(|ident| ident.value.as_str()).collect(),
-            _ => return Err(refuse("only properties have values below them")),
+            _ => return Err(refuse("Only properties have nested values.")),
         };
         for step in chain {
             parts.push(key_of(step)?);
@@ -73,10 +73,10 @@ impl Reader<'_> {
 /// A key in SQLite's path is text without NUL.
 pub(super) fn check_path(path: Vec<String>) -> Result<Vec<String>> {
     if path.len() > KEYS {
-        return Err(refuse(format!("a property is at most {KEYS} keys deep")));
+        return Err(refuse(format!("A property path can have at most {KEYS} keys.")));
     }
     if path.iter().any(|key| key.contains('\0')) {
-        return Err(refuse("the name of a property contains a NUL character"));
+        return Err(refuse("A property name must not contain NUL characters."));
     }
     Ok(path)
 }
@@ -89,9 +89,9 @@ fn key_of(step: &AccessExpr) -> Result<&str> {
         }) => match &literal.value {
             Literal::SingleQuotedString(key) => Ok(key),
             _ => Err(refuse(
-                "in brackets after a property goes a name in quotes; items of arrays cannot be taken out",
+                "Use a quoted name in brackets after a property. Array items are not supported.",
             )),
         },
-        _ => Err(refuse("in brackets after a property goes a name in quotes")),
+        _ => Err(refuse("Use a quoted name in brackets after a property.")),
     }
 }

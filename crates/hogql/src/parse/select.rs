@@ -11,7 +11,9 @@ use crate::model::{Model, Type};
 
 pub(super) fn query(statement: &Statement) -> Result<Query> {
     if statement.with.is_some() {
-        return Err(refuse("CTEs are not supported: select from events or persons directly"));
+        return Err(refuse(
+            "CTEs are not supported. Select from events or persons directly.",
+        ));
     }
     let select = select_of(&statement.body)?;
     check_clauses_after(statement)?;
@@ -24,7 +26,7 @@ pub(super) fn query(statement: &Statement) -> Result<Query> {
         (Some(only), None) | (None, Some(only)) => Some(reader.condition(only, 0)?),
         (Some(_), Some(_)) => {
             return Err(refuse(
-                "PREWHERE is not supported: put both conditions into WHERE, with AND",
+                "PREWHERE is not supported. Combine both conditions in WHERE with AND.",
             ));
         }
     };
@@ -35,11 +37,11 @@ fn select_of(body: &SetExpr) -> Result<&Select> {
     match body {
         SetExpr::Select(select) => Ok(select),
         SetExpr::SetOperation { op, .. } => Err(match op {
-            SetOperator::Union => refuse("UNIONs are not supported: make an export for each SELECT"),
-            other => refuse(format!("{other} is not supported: the query must be one SELECT")),
+            SetOperator::Union => refuse("UNIONs are not supported. Create an export for each SELECT."),
+            other => refuse(format!("{other} is not supported. The query must be one SELECT.")),
         }),
         SetExpr::Query(_) => Err(refuse(
-            "Subqueries are not supported: leave out the brackets around the SELECT",
+            "Subqueries are not supported. Remove the brackets around the SELECT.",
         )),
         _ => Err(no_table()),
     }
@@ -50,36 +52,36 @@ fn check_clauses_after(statement: &Statement) -> Result<()> {
         (
             statement.order_by.is_some(),
             "ORDER BY",
-            "rows are exported in the order in which they arrived",
+            "Rows are exported in the order in which they arrived",
         ),
         (
             statement.limit_clause.is_some(),
             "LIMIT",
-            "all rows of an interval are exported",
+            "All rows of an interval are exported",
         ),
         (
             statement.fetch.is_some(),
             "FETCH",
-            "all rows of an interval are exported",
+            "All rows of an interval are exported",
         ),
-        (!statement.locks.is_empty(), "FOR", "an export only reads"),
+        (!statement.locks.is_empty(), "FOR", "An export is read-only"),
         (
             statement.for_clause.is_some(),
             "FOR",
-            "the destination has a setting for the format",
+            "Set the format in the destination",
         ),
-        (statement.settings.is_some(), "SETTINGS", "leave it out"),
+        (statement.settings.is_some(), "SETTINGS", "Remove it"),
         (
             statement.format_clause.is_some(),
             "FORMAT",
-            "the destination has a setting for the format",
+            "Set the format in the destination",
         ),
-        (!statement.pipe_operators.is_empty(), "|>", "leave it out"),
+        (!statement.pipe_operators.is_empty(), "|>", "Remove it"),
     ];
     first_of(&clauses)
 }
 
-const EACH: &str = "an export has a row for each event or person";
+const EACH: &str = "An export has one row per event or person";
 
 fn check_clauses_of(select: &Select) -> Result<()> {
     let groups = match &select.group_by {
@@ -90,19 +92,23 @@ fn check_clauses_of(select: &Select) -> Result<()> {
         (select.distinct.is_some(), "DISTINCT", EACH),
         (groups, "GROUP BY", EACH),
         (select.having.is_some(), "HAVING", EACH),
-        (select.top.is_some(), "TOP", "all rows of an interval are exported"),
+        (select.top.is_some(), "TOP", "All rows of an interval are exported"),
         (
             select.into.is_some(),
             "INTO",
-            "the export's destination says where the rows go",
+            "The export's destination determines where rows are delivered",
         ),
         (!select.lateral_views.is_empty(), "LATERAL VIEW", EACH),
-        (!select.named_window.is_empty(), "WINDOW", "each row is computed alone"),
-        (select.qualify.is_some(), "QUALIFY", "each row is computed alone"),
+        (
+            !select.named_window.is_empty(),
+            "WINDOW",
+            "Each row is computed separately",
+        ),
+        (select.qualify.is_some(), "QUALIFY", "Each row is computed separately"),
         (
             !select.sort_by.is_empty(),
             "SORT BY",
-            "rows are exported in the order in which they arrived",
+            "Rows are exported in the order in which they arrived",
         ),
         (!select.connect_by.is_empty(), "CONNECT BY", EACH),
         (
@@ -110,11 +116,11 @@ fn check_clauses_of(select: &Select) -> Result<()> {
             "CLUSTER BY",
             EACH,
         ),
-        (select.exclude.is_some(), "EXCLUDE", "name the columns"),
+        (select.exclude.is_some(), "EXCLUDE", "Name the columns"),
         (
             select.select_modifiers.is_some() || select.value_table_mode.is_some(),
-            "this form of SELECT",
-            "leave it out",
+            "This form of SELECT",
+            "Remove it",
         ),
     ];
     first_of(&clauses)
@@ -122,7 +128,7 @@ fn check_clauses_of(select: &Select) -> Result<()> {
 
 fn first_of(clauses: &[(bool, &str, &str)]) -> Result<()> {
     match clauses.iter().find(|(is_there, ..)| *is_there) {
-        Some((_, clause, why)) => Err(refuse(format!("{clause} is not supported: {why}"))),
+        Some((_, clause, why)) => Err(refuse(format!("{clause} is not supported. {why}."))),
         None => Ok(()),
     }
 }
@@ -155,14 +161,14 @@ fn source(from: &[TableWithJoins]) -> Result<(Model, Option<&Ident>)> {
         }
         TableFactor::Table { args: Some(_), .. } | TableFactor::TableFunction { .. } | TableFactor::Function { .. } => {
             Err(refuse(
-                "Query must SELECT FROM events or persons: table functions are not supported",
+                "The query must SELECT FROM events or persons. Table functions are not supported.",
             ))
         }
         TableFactor::Table { .. } => Err(refuse(
-            "Query must SELECT FROM events or persons, without anything after it",
+            "The query must SELECT FROM events or persons, without anything after it.",
         )),
         TableFactor::Derived { .. } => Err(refuse(
-            "Subqueries are not supported: select from events or persons directly",
+            "Subqueries are not supported. Select from events or persons directly.",
         )),
         TableFactor::NestedJoin { .. } => Err(no_joins()),
         _ => Err(no_table()),
@@ -170,7 +176,7 @@ fn source(from: &[TableWithJoins]) -> Result<(Model, Option<&Ident>)> {
 }
 
 fn no_table() -> super::ParseError {
-    refuse("Query must SELECT FROM events or persons")
+    refuse("The query must SELECT FROM events or persons.")
 }
 
 fn no_joins() -> super::ParseError {
@@ -194,11 +200,11 @@ fn fields(reader: &Reader<'_>, items: &[SelectItem]) -> Result<Vec<Field>> {
                         .map(|column| field(column.name().to_owned(), Expr::Column(column))),
                 );
             }
-            SelectItem::Wildcard(_) => return Err(refuse("EXCEPT and REPLACE are not supported: name the columns")),
+            SelectItem::Wildcard(_) => return Err(refuse("EXCEPT and REPLACE are not supported. Name the columns.")),
             SelectItem::QualifiedWildcard(..) => {
-                return Err(refuse("write * for all columns, without a name before it"));
+                return Err(refuse("Use * for all columns, without a name before it."));
             }
-            SelectItem::ExprWithAliases { .. } => return Err(refuse("a column takes one alias")),
+            SelectItem::ExprWithAliases { .. } => return Err(refuse("A column can have one alias.")),
         }
     }
     bounds::check_fields(&fields)?;

@@ -12,8 +12,8 @@ use service::domains::Domain;
 use service::organizations::OrganizationRef;
 use service::{Instance, RandomSource, Service};
 use testkit::databases::Backend;
+use testkit::external::{Dns, SilentDns, Smtp, SmtpOptions};
 use testkit::kit::{deps, instance};
-use testkit::parts::{Dns, SilentDns, Smtp, SmtpOptions};
 use testkit::{Kit, Reply, on_both};
 
 use crate::scene::{Added, OURS, add, add_elsewhere, deeds, kit_of};
@@ -249,7 +249,7 @@ on_both! {
         assert_eq!(lost.body["is_verified"], true, "{lost:?}");
         assert_ne!(lost.body["verification_lost_at"], json!(null));
         assert_eq!(lost.text("/verification_error/code"), "dns_no_record");
-        assert_eq!(scene.subjects().await, ["olga@example.com: The DNS record of example.com is missing"]);
+        assert_eq!(scene.subjects().await, ["olga@example.com: The DNS record for example.com is missing"]);
         let mail = &scene.smtp.mails().await[0];
         assert!(mail.text.as_ref().unwrap().contains(&domain.challenge), "{mail:?}");
 
@@ -267,8 +267,8 @@ on_both! {
         let over = scene.a_day_later().await;
         assert_eq!(over.body["is_verified"], false, "{over:?}");
         assert_eq!(scene.subjects().await, [
-            "olga@example.com: The DNS record of example.com is missing",
-            "olga@example.com: The DNS record of example.com is missing",
+            "olga@example.com: The DNS record for example.com is missing",
+            "olga@example.com: The DNS record for example.com is missing",
             "olga@example.com: example.com is no longer verified",
         ]);
         // What is not verified is not looked at any more; whoever wants it verifies it again.

@@ -4,8 +4,8 @@ use chrono::TimeDelta;
 use identity::IdentityDeps;
 use serde_json::{Value, json};
 use testkit::databases::Backend;
+use testkit::external::{Dns, OidcProvider, Person, SamlIdp, SamlOptions};
 use testkit::kit::{deps, instance};
-use testkit::parts::{Dns, OidcProvider, Person, SamlIdp, SamlOptions};
 use testkit::{Kit, on_both};
 
 use crate::scene::{
@@ -124,7 +124,7 @@ on_both! {
 async fn certificates_are_watched() {
     let scene = Scene::new(Backend::Sqlite).await;
     let idp = scene.connected().await;
-    scene.test().await.expect("saml_certificates", "warning", "good until");
+    scene.test().await.expect("saml_certificates", "warning", "expires on");
     scene.kit.service.clock().advance(TimeDelta::days(31));
     let report = scene.test().await;
     report.expect("saml_certificates", "failed", "no certificate is valid now");
@@ -142,7 +142,10 @@ async fn certificates_are_watched() {
         .filter(|line| !line.starts_with("---"))
         .collect();
     change(&scene.kit, &scene.domain, json!({ "saml_x509_cert": typed })).await;
-    scene.test().await.expect("saml_metadata", "ok", "is what was imported");
+    scene
+        .test()
+        .await
+        .expect("saml_metadata", "ok", "matches what was imported");
     change(
         &scene.kit,
         &scene.domain,
@@ -152,7 +155,7 @@ async fn certificates_are_watched() {
     scene
         .test()
         .await
-        .expect("saml_metadata", "failed", "another entity id");
+        .expect("saml_metadata", "failed", "a different entity ID");
     change(&scene.kit, &scene.domain, json!({ "saml_x509_cert": "" })).await;
     scene
         .test()
@@ -174,9 +177,9 @@ async fn clocks_and_absence_are_noticed() {
     scene.dns.remove(&scene.domain.record);
     drop(idp);
     let report = scene.test().await;
-    report.expect("dns", "warning", "put the record back");
-    report.expect("saml_metadata", "warning", "cannot be read");
-    report.expect("clock", "warning", "nothing, if browsers can reach it");
+    report.expect("dns", "warning", "restore the record");
+    report.expect("saml_metadata", "warning", "could not be read");
+    report.expect("clock", "warning", "none if browsers can reach it");
     // Our side is in order, and the provider may be in a private network.
     assert!(report.is_ok());
 }
@@ -195,17 +198,17 @@ async fn an_openid_provider_is_asked_who_it_is() {
     scene
         .test()
         .await
-        .expect("oidc_discovery", "ok", "says of itself what it should");
+        .expect("oidc_discovery", "ok", "the discovery document was read and is valid");
     prove(&scene.kit, &scene.domain).await;
     scene
         .test()
         .await
-        .expect("oidc_discovery", "ok", "says of itself what it should");
+        .expect("oidc_discovery", "ok", "the discovery document was read and is valid");
     change(&scene.kit, &scene.domain, settings(&format!("{}/", provider.issuer()))).await;
     scene
         .test()
         .await
-        .expect("oidc_discovery", "failed", "names another issuer");
+        .expect("oidc_discovery", "failed", "has a different issuer");
     change(&scene.kit, &scene.domain, settings("http://127.0.0.1:9")).await;
     let report = scene.test().await;
     report.expect("oidc_discovery", "failed", "check oidc_issuer");
@@ -218,12 +221,12 @@ async fn enforcement_without_a_way_in_is_found() {
     let (kit, domain) = (&scene.kit, &scene.domain);
     // Before the proof anything may be stored; the doctor says what would come of it.
     change(kit, domain, json!({ "sso_enforcement": "saml" })).await;
-    scene.test().await.expect("enforcement", "failed", "SAML needs");
+    scene.test().await.expect("enforcement", "failed", "SAML requires");
     change(kit, domain, json!({ "sso_enforcement": "github" })).await;
     scene
         .test()
         .await
-        .expect("enforcement", "failed", "not set up on this server");
+        .expect("enforcement", "failed", "not configured on this server");
     change(kit, domain, json!({ "sso_enforcement": "" })).await;
     let idp = scene.connected().await;
     set_password(kit, "olga@example.com", "correct horse battery").await;
@@ -249,5 +252,9 @@ async fn enforcement_without_a_way_in_is_found() {
     kit.service.clock().advance(TimeDelta::days(31));
     let report = scene.test_with(&key).await;
     assert_eq!(report.step("enforcement")["verdict"], "failed");
-    report.expect("enforcement", "failed", "no certificate in saml_x509_cert is valid now");
+    report.expect(
+        "enforcement",
+        "failed",
+        "No certificate in saml_x509_cert is currently valid",
+    );
 }

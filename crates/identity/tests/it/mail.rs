@@ -6,8 +6,8 @@ use outbound::{Mailer, Roots};
 use serde_json::{Value, json};
 use service::{Instance, RandomSource, Service};
 use testkit::databases::Backend;
+use testkit::external::{Mail, Smtp, SmtpOptions, Tls};
 use testkit::kit::{deps, instance};
-use testkit::parts::{Mail, Smtp, SmtpOptions, Tls};
 use testkit::{Kit, Reply, on_both};
 
 use crate::scene::{kit_of, level};
@@ -115,7 +115,7 @@ on_both! {
         }
         scene.work().await;
         let mail = scene.smtp.wait_for(|mail| mail.to == ["zoe@example.net"]).await;
-        assert_eq!(mail.subject, "Mia Member invites you to Acme");
+        assert_eq!(mail.subject, "Mia Member invited you to Acme");
         assert_eq!(mail.reply_to.as_deref(), Some("mia@example.com"));
         assert_eq!((mail.from.as_str(), mail.header("from")), ("hedgerow@example.com", Some("Hedgerow <hedgerow@example.com>")));
         let (text, html) = (mail.text.as_deref().unwrap(), mail.html.as_deref().unwrap());
@@ -232,7 +232,7 @@ on_both! {
         let shown = scene.shown().await;
         assert_eq!(shown["emailing_attempt_made"], true);
         let reason = shown["emailing_error"].as_str().unwrap();
-        assert!(reason.contains("does not accept mail for this recipient"), "{reason}");
+        assert!(reason.contains("does not accept email for this recipient"), "{reason}");
         for _ in 0..5 {
             scene.work_later(TimeDelta::hours(1)).await;
         }
@@ -243,7 +243,7 @@ on_both! {
         scene.invite(json!({ "target_email": "yan@example.net" })).await;
         scene.work().await;
         let shown = scene.shown().await;
-        assert!(shown["emailing_error"].as_str().unwrap().contains("refused the sender"), "{shown}");
+        assert!(shown["emailing_error"].as_str().unwrap().contains("rejected the sender"), "{shown}");
         scene.work_later(TimeDelta::seconds(10)).await;
         assert!(scene.recipients().await.is_empty());
         scene.work_later(TimeDelta::seconds(30)).await;
@@ -350,15 +350,15 @@ async fn a_password_that_is_wrong_for_now_loses_no_mail() {
         reason.contains("user name and password") && !reason.contains("wrong"),
         "{reason}"
     );
-    // The operator mends it and starts anew.
+    // The operator fixes it and starts again.
     let service = Service::new(
         scene.kit.database.open().await,
         scene.kit.service.clock().clone(),
         RandomSource::System,
         sending(),
     );
-    let mended = Identity::new(service, outside_with(&scene.smtp, ""));
+    let repaired = Identity::new(service, outside_with(&scene.smtp, ""));
     scene.kit.service.clock().advance(TimeDelta::minutes(1));
-    assert!(mended.step().await.unwrap());
+    assert!(repaired.step().await.unwrap());
     assert_eq!(scene.recipients().await, ["zoe@example.net"]);
 }

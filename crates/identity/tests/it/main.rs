@@ -1,4 +1,4 @@
-//! Identity with real far sides: name server, mail server, identity providers. Everything stays on this machine.
+//! Identity with external services: name server, mail server, identity providers. Everything stays on this machine.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -8,8 +8,8 @@ use serde_json::json;
 use service::{RandomSource, Service};
 use testkit::Kit;
 use testkit::databases::Backend;
+use testkit::external::{Dns, SamlIdp, SamlOptions};
 use testkit::kit::{deps, instance};
-use testkit::parts::{Dns, SamlIdp, SamlOptions};
 
 use crate::scene::{Added, OURS, add, change, kit_of, leaving, prove, rule};
 

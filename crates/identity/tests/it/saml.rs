@@ -5,8 +5,8 @@ use serde_json::json;
 use service::access::Actor;
 use service::{Level, RandomSource, Result, Service};
 use testkit::databases::Backend;
+use testkit::external::{Person, SamlIdp, SamlOptions, Signed, SimpleSamlIdp, SimpleSamlOptions, Visitor};
 use testkit::kit::{deps, instance};
-use testkit::parts::{Person, SamlIdp, SamlOptions, Signed, SimpleSamlIdp, SimpleSamlOptions, Visitor};
 use testkit::{Kit, on_both};
 
 use crate::scene::{

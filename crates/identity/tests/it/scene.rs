@@ -1,4 +1,4 @@
-//! What the tests share: a kit at the time of the real far sides, domains, and what is left behind by a sign-in.
+//! What the tests share: a kit at the time of the external services, domains, and what is left behind by a sign-in.
 
 use std::fmt::Debug;
 use std::sync::LazyLock;
@@ -9,8 +9,8 @@ use service::access::{Actor, Request};
 use service::domains::DnsLookup;
 use service::{Clock, DomainId, Email, Error, Instance, OrganizationId};
 use testkit::databases::Backend;
+use testkit::external::Person;
 use testkit::kit::{Person as Somebody, Surroundings, deps, instance, with_json};
-use testkit::parts::Person;
 use testkit::{Kit, Reply};
 
 /// A domain of Acme, where the kit's own people have their addresses.
@@ -20,7 +20,7 @@ pub(crate) const THEIRS: &str = "example.org";
 /// The secret of a browser, as its cookie holds it.
 pub(crate) const BROWSER: &str = "the secret of one browser";
 
-/// A kit whose clock shows what the far sides' clocks show, until a test moves it.
+/// A kit whose clock shows what the clocks of external services show, until a test moves it.
 pub(crate) async fn kit(backend: Backend) -> Kit {
     kit_of(backend, instance(), deps()).await
 }
@@ -34,7 +34,7 @@ pub(crate) async fn kit_of(backend: Backend, instance: Instance, deps: IdentityD
     Kit::of(backend, api::Settings::default(), surroundings).await
 }
 
-/// Keys and certificates of a far side that was just started are not valid before it was.
+/// Keys and certificates of an external service that was just started are not valid before it was.
 pub(crate) fn catch_up(kit: &Kit) {
     let clock = kit.service.clock();
     clock.advance(Clock::System.now() - clock.now());

@@ -148,7 +148,7 @@ mod tests {
                 },
             ] {
                 let refused = built(&mail).unwrap_err();
-                assert!(refused.is_lasting(), "{mail:?}");
+                assert!(refused.is_permanent(), "{mail:?}");
             }
         }
     }

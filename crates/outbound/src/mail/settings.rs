@@ -13,17 +13,17 @@ use crate::tls::Roots;
 /// What is wrong with the settings for mail. Never quotes the URL: it may hold the password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadMailSettings {
-    #[error("HEDGEROW_SMTP_URL must look like smtps://user:password@host or smtp://host:port")]
+    #[error("HEDGEROW_SMTP_URL must look like smtps://user:password@host or smtp://host:port.")]
     Url,
-    #[error("HEDGEROW_SMTP_URL may end in ?starttls=required or ?starttls=never, and nothing else")]
+    #[error("HEDGEROW_SMTP_URL may end in ?starttls=required or ?starttls=never, and nothing else.")]
     Option,
-    #[error("HEDGEROW_SMTP_URL would send the password unencrypted; use smtps:// or leave out ?starttls=never")]
+    #[error("HEDGEROW_SMTP_URL would send the password unencrypted. Use smtps:// or remove ?starttls=never.")]
     PasswordInClear,
-    #[error("the user name or password in HEDGEROW_SMTP_URL is not valid; write special characters as %XX")]
+    #[error("The user name or password in HEDGEROW_SMTP_URL is invalid. Percent-encode special characters.")]
     Credentials,
-    #[error("the host in HEDGEROW_SMTP_URL, or an added certificate, cannot be used for TLS")]
+    #[error("The host in HEDGEROW_SMTP_URL, or an added certificate, cannot be used for TLS.")]
     Tls,
-    #[error("HEDGEROW_MAIL_FROM must look like hedgerow@example.com or Hedgerow <hedgerow@example.com>")]
+    #[error("HEDGEROW_MAIL_FROM must look like hedgerow@example.com or Hedgerow <hedgerow@example.com>.")]
     Sender,
 }
 

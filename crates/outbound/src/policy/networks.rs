@@ -22,15 +22,15 @@ pub enum Network {
 impl fmt::Display for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Unspecified => "an unspecified one (0.0.0.0 or ::)",
-            Self::Loopback => "a loopback one",
+            Self::Unspecified => "unspecified (0.0.0.0 or ::)",
+            Self::Loopback => "a loopback address",
             Self::Private => "in a private network",
             Self::Shared => "in a provider's internal network (100.64.0.0/10)",
             Self::LinkLocal => "link-local",
-            Self::Multicast => "a multicast or broadcast one",
-            Self::Documentation => "in a range for documentation",
+            Self::Multicast => "a multicast or broadcast address",
+            Self::Documentation => "in a documentation range",
             Self::Reserved => "in a reserved range",
-            Self::Embedded => "an IPv6 address that wraps an IPv4 one",
+            Self::Embedded => "an IPv6 address that embeds an IPv4 address",
         })
     }
 }

@@ -60,7 +60,7 @@ impl Bridge {
         })
     }
 
-    /// Begins a call: its time and its counts start anew.
+    /// Begins a call: its time and its counts start again.
     pub(crate) fn begin(&self, time: Duration) {
         let now = Instant::now();
         self.deadline.set(now + time);
@@ -92,7 +92,7 @@ impl Bridge {
     }
 
     /// Whether an answer will come that is not a timer's.
-    pub(crate) fn awaits_errands(&self) -> bool {
+    pub(crate) fn awaits_host_calls(&self) -> bool {
         self.counts.borrow().open.values().any(|is_timer| !is_timer)
     }
 
@@ -150,7 +150,7 @@ impl Bridge {
 
     pub(crate) fn log_rejections(&self) {
         for error in self.rejections.take() {
-            self.log(Level::Error, &format!("an error that nobody waited for: {error}"));
+            self.log(Level::Error, &format!("Unhandled promise rejection: {error}"));
         }
     }
 
@@ -165,10 +165,7 @@ impl Bridge {
             return;
         }
         let (level, message) = if count > most {
-            (
-                Level::Warn,
-                "there is more, but a call may write no more lines than these",
-            )
+            (Level::Warn, "log limit reached: further lines of this call are dropped")
         } else {
             (level, cut(message, self.limits.log_line_bytes))
         };
@@ -182,13 +179,13 @@ impl Bridge {
     fn ask(&self, ctx: &Ctx<'_>, bytes: usize, is_timer: bool) -> Result<u64> {
         let mut counts = self.counts.borrow_mut();
         let refusal = if self.is_closed {
-            "nothing can be reached while the app is being read"
+            "network and storage are not available while the app is being loaded"
         } else if counts.open.len() >= self.limits.host_calls_at_once {
-            "too many calls are under way; wait for some before the next"
+            "too many concurrent calls; wait for some to finish"
         } else if counts.calls >= self.limits.host_calls {
-            "too many calls were made"
+            "too many calls"
         } else if bytes > self.limits.host_call_bytes {
-            "this is too much for one call"
+            "this is too large for one call"
         } else {
             counts.calls += 1;
             counts.last += 1;
@@ -205,7 +202,7 @@ impl Bridge {
     )]
     fn send(&self, ctx: &Ctx<'_>, call: &str) -> Result<f64> {
         let id = self.ask(ctx, call.len(), false)?;
-        self.write(&format!("{{\"asked\":{{\"id\":{id},\"call\":{}}}}}\n", mended(call)));
+        self.write(&format!("{{\"asked\":{{\"id\":{id},\"call\":{}}}}}\n", repaired(call)));
         Ok(id as f64)
     }
 
@@ -276,22 +273,22 @@ fn cut(text: &str, most: usize) -> &str {
 }
 
 /// JSON in which halves of characters are replaced. The engine writes them as escapes, which other parsers refuse.
-pub(crate) fn mended(json: &str) -> String {
+pub(crate) fn repaired(json: &str) -> String {
     if !json.contains("\\ud") {
         return json.to_owned();
     }
-    let mut mended = String::with_capacity(json.len());
+    let mut repaired = String::with_capacity(json.len());
     let mut rest = json;
     while let Some(place) = rest.find('\\') {
         let (before, escape) = rest.split_at(place);
-        mended.push_str(before);
+        repaired.push_str(before);
         let is_half = escape.starts_with("\\ud") && escape.len() >= 6;
         let length = if is_half { 6 } else { 2.min(escape.len()) };
-        mended.push_str(if is_half { "\\ufffd" } else { &escape[..length] });
+        repaired.push_str(if is_half { "\\ufffd" } else { &escape[..length] });
         rest = &escape[length..];
     }
-    mended.push_str(rest);
-    mended
+    repaired.push_str(rest);
+    repaired
 }
 
 #[cfg(test)]
@@ -300,8 +297,8 @@ mod tests {
 
     #[test]
     fn halves_of_characters_are_replaced_and_nothing_else() {
-        assert_eq!(mended(r#"{"a":"\ud83d!"}"#), r#"{"a":"\ufffd!"}"#);
-        assert_eq!(mended(r#""\\ud83d \n \ud800""#), r#""\\ud83d \n \ufffd""#);
+        assert_eq!(repaired(r#"{"a":"\ud83d!"}"#), r#"{"a":"\ufffd!"}"#);
+        assert_eq!(repaired(r#""\\ud83d \n \ud800""#), r#""\\ud83d \n \ufffd""#);
     }
 
     #[test]

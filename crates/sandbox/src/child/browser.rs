@@ -27,7 +27,7 @@ fn transpiled(files: &Files, file: &str, importable: &[&str]) -> Result<Option<S
         .find(|import| !importable.contains(&import.specifier.as_str()));
     if let Some(import) = foreign {
         let message = format!(
-            "Cannot import '{}': this file runs in browsers, on its own",
+            "Cannot import '{}': this file runs in browsers and cannot import other files",
             import.specifier
         );
         return Err(import.fault(file, text, message));

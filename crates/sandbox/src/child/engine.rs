@@ -8,7 +8,7 @@ use rquickjs::promise::PromiseState;
 use rquickjs::{Context, Ctx, Error, Function, Object, Promise, Runtime, TypedArray, Value};
 use serde::Deserialize;
 
-use super::bridge::{self, Bridge, mended};
+use super::bridge::{self, Bridge, repaired};
 use super::natives;
 use super::position::{self, Location};
 use crate::code::Target;
@@ -88,7 +88,7 @@ fn unprepared(ctx: &Ctx<'_>, error: &Error) -> Failure {
     } else {
         error.to_string()
     };
-    Failure::Crashed(format!("its engine was not made ready: {reason}"))
+    Failure::Crashed(format!("its engine failed to initialize: {reason}"))
 }
 
 fn prelude<'js>(ctx: &Ctx<'js>, code: &Rc<Code>, bridge: &Rc<Bridge>) -> rquickjs::Result<Object<'js>> {
@@ -148,7 +148,7 @@ fn summary(reason: &Value<'_>) -> String {
     let of_text = || reason.as_string().and_then(|text| text.to_string().ok());
     of_error
         .or_else(of_text)
-        .unwrap_or_else(|| "something without a message".to_owned())
+        .unwrap_or_else(|| "an error without a message".to_owned())
 }
 
 /// An app in its engine.
@@ -171,7 +171,7 @@ impl<'js> App<'js> {
         let found = loaded.map_err(|error| self.trouble(error))?;
         self.run_jobs()?;
         self.drain()?;
-        serde_json::from_str(&found).map_err(|_| Failure::Crashed("it cannot be made out".to_owned()).into())
+        serde_json::from_str(&found).map_err(|_| Failure::Crashed("its exports cannot be read".to_owned()).into())
     }
 
     /// Calls one of the app's functions with the arguments in this line, and gives what it returned, as JSON.
@@ -243,7 +243,7 @@ impl<'js> App<'js> {
 
     /// Waits for what the app did not wait for, so that nothing goes on between calls.
     fn drain(&self) -> Result<(), Failure> {
-        while self.bridge.awaits_errands() {
+        while self.bridge.awaits_host_calls() {
             self.take_answer()?;
             self.run_jobs()?;
         }
@@ -284,7 +284,7 @@ impl<'js> App<'js> {
         if text.len() > limit {
             Err(Failure::TooLarge { limit })
         } else {
-            Ok(mended(&text))
+            Ok(repaired(&text))
         }
     }
 
@@ -305,7 +305,7 @@ impl<'js> App<'js> {
         let has_room = TypedArray::new_copy(self.ctx.clone(), some).is_ok();
         drop(self.ctx.catch());
         if has_room {
-            thrown("null was thrown, by the app itself or for lack of memory")
+            thrown("null was thrown, by the app or for lack of memory")
         } else {
             Failure::TooMuchMemory
         }
@@ -359,7 +359,7 @@ fn undescribed(error: &Value<'_>) -> Failure {
     if error.is_null() || summary(error) == OUT_OF_MEMORY {
         return Failure::TooMuchMemory;
     }
-    thrown("something that cannot be shown was thrown")
+    thrown("a value that cannot be shown was thrown")
 }
 
 fn thrown(message: &str) -> Failure {

@@ -48,7 +48,7 @@ fn entry<'a>(files: &'a Files, manifest: &Manifest) -> Result<Option<&'a str>, F
         Some(file) => Ok(Some(file)),
         None => Err(Fault::in_file(
             manifest::FILE,
-            format!("\"main\" names '{main}', which is not there"),
+            format!("\"main\" names '{main}', which does not exist"),
         )),
     }
 }
@@ -104,7 +104,7 @@ fn target(files: &Files, importer: &str, import: &Import) -> Result<Target, Stri
     let folder = importer.rsplit_once('/').map_or("", |(folder, _)| folder);
     let file = join(folder, specifier).and_then(|path| find_file(files, &path));
     file.map(|file| Target::File(file.to_owned()))
-        .ok_or_else(|| format!("Cannot import '{specifier}': there is no such file"))
+        .ok_or_else(|| format!("Cannot import '{specifier}': file not found"))
 }
 
 /// A path below the app's root; none if it leads out.

@@ -1,4 +1,4 @@
-//! What the engine lacks: encodings, hashes, chance and URLs. Bytes come in as text with a character for each.
+//! What the engine lacks: encodings, hashes, random numbers and URLs. Bytes come in as text with a character for each.
 
 use base64::Engine as _;
 use base64::alphabet;
@@ -103,7 +103,7 @@ fn install_urls<'js>(ctx: &Ctx<'js>, native: &Object<'js>) -> Result<()> {
 }
 
 fn unknown(ctx: &Ctx<'_>, algorithm: &str) -> rquickjs::Error {
-    let message = format!("unknown algorithm '{algorithm}'; known are md5, sha1, sha256, sha384 and sha512");
+    let message = format!("unknown algorithm '{algorithm}'; use md5, sha1, sha256, sha384, or sha512");
     Exception::throw_message(ctx, &message)
 }
 
@@ -201,7 +201,7 @@ fn random(ctx: Ctx<'_>, count: f64) -> Result<Bytes<'_>> {
     if !(0.0..=MOST_RANDOM).contains(&count) {
         return Err(Exception::throw_range(
             &ctx,
-            "at most 65536 random bytes can be had at once",
+            "at most 65,536 random bytes can be requested per call",
         ));
     }
     let mut bytes = vec![0; count as usize];

@@ -56,7 +56,7 @@ pub(crate) fn find(specifier: &str) -> Option<Target> {
 /// The sentence for any other.
 pub(crate) fn refusal(specifier: &str) -> String {
     let provided = PROVIDED.join(", ");
-    format!("Cannot import '{specifier}': this package is not provided to apps; what is: {provided}")
+    format!("Cannot import '{specifier}': this package is not available to apps; available packages: {provided}")
 }
 
 #[cfg(test)]

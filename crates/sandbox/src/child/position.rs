@@ -55,7 +55,7 @@ impl<'a> Frame<'a> {
 
 /// The position in the source of one in the code; both count from one.
 fn look_up(mappings: &str, line: u32, column: u32) -> Option<(u32, u32)> {
-    // What a segment says of the source builds on all segments before it; the column in the code begins anew each line.
+    // What a segment says of the source builds on all segments before it; the column in the code begins again each line.
     let (mut source_line, mut source_column) = (0_i64, 0_i64);
     let mut found = None;
     for (index, segments) in mappings.split(';').enumerate() {

@@ -54,7 +54,7 @@ impl Import {
 /// Transpiles a file by the language its name tells.
 pub(crate) fn transpile(file: &str, text: &str) -> Result<Transpiled, Fault> {
     let path = Path::new(file);
-    let language = SourceType::from_path(path).map_err(|_| Fault::in_file(file, "this is no file of code"))?;
+    let language = SourceType::from_path(path).map_err(|_| Fault::in_file(file, "this is not a source file"))?;
     let allocator = Allocator::default();
     let options = ParseOptions {
         allow_return_outside_function: true,

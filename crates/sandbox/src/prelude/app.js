@@ -36,7 +36,7 @@
 
     function imported(importer, specifier) {
         const target = native.resolve(importer, String(specifier))
-        if (target === undefined) throw new Error(`Cannot import '${specifier}': apps import by names that stand in their code`)
+        if (target === undefined) throw new Error(`Cannot import '${specifier}': apps can only import literal names`)
         const [kind, name] = [target.slice(0, target.indexOf(':')), target.slice(target.indexOf(':') + 1)]
         if (kind === 'file') return load(name).exports
         return kind === 'package' ? shared.packages[name] : shared.absent(name)

@@ -55,7 +55,7 @@
                 throw new TypeError('cache.lpush expects a string or an array of strings')
             }
             const values = typeof value === 'string' ? [value] : value.map(text)
-            if (values.length > 1000) throw new Error('cache.lpush takes at most 1000 values')
+            if (values.length > 1000) throw new Error('cache.lpush takes at most 1,000 values')
             return ask({ type: 'cache_lpush', key: keyOf(key), values })
         },
         lrange: async (key, start, end) =>
@@ -127,7 +127,7 @@
             })
         },
         get api() {
-            throw new Error('posthog.api is not provided to apps')
+            throw new Error('posthog.api is not available to apps')
         },
     })
 

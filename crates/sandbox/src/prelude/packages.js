@@ -116,7 +116,7 @@
     // Can be imported, taken apart and extended, so that an app can be read; not called.
     shared.absent = (name) => {
         const fail = () => {
-            throw new Error(`The package '${name}' is not provided to apps, so this cannot be used here`)
+            throw new Error(`The package '${name}' is not available to apps`)
         }
         const known = { __proto__: null, prototype: {}, then: undefined, __esModule: undefined, [Symbol.toPrimitive]: () => name }
         const standIn = new Proxy(function () {}, {

@@ -55,7 +55,7 @@ async fn imports_are_refused() {
     let said = refusal([("site.ts", "import { x } from './lib'\nexport const inject = () => x")]).await;
     assert_eq!(
         said,
-        "site.ts:1:19: Cannot import './lib': this file runs in browsers, on its own"
+        "site.ts:1:19: Cannot import './lib': this file runs in browsers and cannot import other files"
     );
     assert!(
         refusal([("site.ts", "export const inject = (")])

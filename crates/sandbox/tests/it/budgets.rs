@@ -59,7 +59,7 @@ impl Host for Counting {
         let bytes = request.body.map_or(0, |body| body.len());
         let now = self.under_way.fetch_add(bytes, Ordering::SeqCst) + bytes;
         self.most.fetch_max(now, Ordering::SeqCst);
-        // The others come meanwhile, if they may.
+        // The others come in the meantime, if they may.
         let mut begun = self.begun.subscribe();
         begun.wait_for(|begun| *begun >= self.begins_with).await.unwrap();
         tokio::time::sleep(Duration::from_millis(if bytes > 0 { 500 } else { 0 })).await;
@@ -164,7 +164,7 @@ async fn what_all_organizations_send_at_once_is_bounded() {
 }
 
 fn gave_way(failure: &Failure) -> bool {
-    message(failure).contains("others needed the memory")
+    message(failure).contains("other apps needed the memory")
 }
 
 /// What organizations send to somebody who does not read it keeps the memory for as long as nobody else needs it.
@@ -212,7 +212,7 @@ async fn code_is_loaded_when_there_is_room_for_it() {
         let load = async move {
             let now = under_way.fetch_add(CODE, Ordering::SeqCst) + CODE;
             most.fetch_max(now, Ordering::SeqCst);
-            // The others come meanwhile, if they may.
+            // The others come in the meantime, if they may.
             tokio::time::sleep(Duration::from_millis(200)).await;
             under_way.fetch_sub(CODE, Ordering::SeqCst);
             Ok(code)
@@ -286,5 +286,5 @@ async fn an_answer_that_stops_halfway_gives_way_to_others() {
     let large = open(&sandbox, &text("large"), Counting::of(3)).await;
     assert_eq!(call(large).await.unwrap(), json!("answered"));
     let ended = stuck.join_next().await.unwrap().unwrap().unwrap_err();
-    assert!(message(&ended).contains("stopped halfway"), "{ended}");
+    assert!(message(&ended).contains("was interrupted"), "{ended}");
 }

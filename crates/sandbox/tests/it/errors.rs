@@ -59,7 +59,7 @@ async fn anything_can_be_thrown() {
     assert_eq!(
         shown,
         [
-            "null was thrown, by the app itself or for lack of memory",
+            "null was thrown, by the app or for lack of memory",
             "undefined",
             "5",
             "text",
@@ -80,7 +80,7 @@ async fn waiting_for_nothing_is_noticed_at_once() {
 async fn an_absent_package_says_so_when_it_is_used() {
     let text = "import { S3 } from 'aws-sdk'\nexport const setupPlugin = () => { new S3({}) }\nexport const onEvent = () => S3.copy.deep()";
     let (mut app, _) = open(text).await;
-    let expected = "The package 'aws-sdk' is not provided to apps, so this cannot be used here";
+    let expected = "The package 'aws-sdk' is not available to apps";
     assert_eq!(message(&app.setup().await.unwrap_err()), expected);
     assert_eq!(message(&app.call("onEvent", vec![]).await.unwrap_err()), expected);
 }

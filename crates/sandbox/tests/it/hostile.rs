@@ -129,7 +129,7 @@ async fn the_log_is_bounded_for_each_call() {
     let lines = host.lines();
     assert_eq!(lines.len(), 202);
     assert!(lines.iter().all(|line| line.len() <= 8192));
-    assert!(lines[100].starts_with("there is more"), "{}", lines[100]);
+    assert!(lines[100].starts_with("log limit reached"), "{}", lines[100]);
 }
 
 #[tokio::test]
@@ -139,7 +139,7 @@ async fn calls_to_the_host_are_bounded() {
         .unwrap_err();
     assert_eq!(
         message(&failure),
-        "request to http://example.com/ failed, reason: too many calls are under way; wait for some before the next"
+        "request to http://example.com/ failed, reason: too many concurrent calls; wait for some to finish"
     );
     let limits = Limits {
         host_calls: 50,
@@ -150,13 +150,13 @@ async fn calls_to_the_host_are_bounded() {
     let (mut app, host) = open_with(sandbox_with(limits), text, Meta::default()).await;
     assert_eq!(
         message(&app.call("onEvent", vec![json!({})]).await.unwrap_err()),
-        "too many calls were made"
+        "too many calls"
     );
     assert_eq!(host.calls.lock().unwrap().len(), 50);
     let failure = outcome("await meta.storage.set('x', 'x'.repeat(5 << 20))")
         .await
         .unwrap_err();
-    assert_eq!(message(&failure), "this is too much for one call");
+    assert_eq!(message(&failure), "this is too large for one call");
 }
 
 /// The memory of this process, in bytes.
@@ -362,7 +362,7 @@ async fn a_child_that_talks_nonsense_is_stopped() {
         .read(&files([("index.js", "")]))
         .await
         .unwrap_err();
-    assert!(fault.message.contains("makes no sense"), "{fault}");
+    assert!(fault.message.contains("invalid message"), "{fault}");
     let program = sandbox::Program::new("/bin/true");
     let fault = sandbox::Sandbox::new(program, limits())
         .read(&files([("index.js", "")]))
@@ -455,7 +455,7 @@ async fn what_a_call_carries_is_measured_before_anything_is_built_from_it() {
     };
     let (mut app, host) = open_with(sandbox_with(limits), text, Meta::default()).await;
     let failure = app.call("onEvent", vec![json!({})]).await.unwrap_err();
-    assert!(message(&failure).contains("too much for one call"), "{failure}");
+    assert!(message(&failure).contains("too large for one call"), "{failure}");
     assert!(host.calls.lock().unwrap().is_empty());
     let nothing: [(); 0] = [];
     let webhook = app.call_with("composeWebhook", &nothing).await.unwrap();

@@ -238,7 +238,7 @@ async fn strictly_no_app_is_read_while_a_layer_is_missing() {
         .read(&files([("index.ts", "")]))
         .await
         .unwrap_err();
-    assert!(fault.message.contains("no app runs on this server"), "{fault}");
+    assert!(fault.message.contains("apps cannot run on this server"), "{fault}");
     assert!(fault.message.contains("landlock_files"), "{fault}");
 }
 

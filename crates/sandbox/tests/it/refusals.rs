@@ -22,7 +22,8 @@ async fn a_mistake_in_the_syntax_is_shown_where_it_stands() {
 
 #[tokio::test]
 async fn an_unknown_package_is_refused_where_it_is_imported() {
-    let expected = "index.ts:2:22: Cannot import 'left-pad': this package is not provided to apps; what is: ";
+    let expected =
+        "index.ts:2:22: Cannot import 'left-pad': this package is not available to apps; available packages: ";
     let said = refusal([(
         "index.ts",
         "// first\nimport { pad } from  'left-pad'\nexport const onEvent = () => pad()",
@@ -40,12 +41,9 @@ async fn an_unknown_package_is_refused_where_it_is_imported() {
 #[tokio::test]
 async fn a_missing_file_is_refused_where_it_is_imported() {
     let said = refusal([("index.ts", "import { a } from './a'\nexport const onEvent = () => a")]).await;
-    assert_eq!(said, "index.ts:1:19: Cannot import './a': there is no such file");
+    assert_eq!(said, "index.ts:1:19: Cannot import './a': file not found");
     let said = refusal([("index.js", "require('../../etc/passwd')")]).await;
-    assert_eq!(
-        said,
-        "index.js:1:9: Cannot import '../../etc/passwd': there is no such file"
-    );
+    assert_eq!(said, "index.js:1:9: Cannot import '../../etc/passwd': file not found");
 }
 
 #[tokio::test]
@@ -74,7 +72,7 @@ async fn what_only_the_engine_refuses_is_shown_where_it_stands() {
 async fn a_wrong_manifest_is_refused() {
     assert_eq!(
         refusal([("plugin.json", "{ \"main\": \"dist/index.js\" }")]).await,
-        "plugin.json: \"main\" names 'dist/index.js', which is not there"
+        "plugin.json: \"main\" names 'dist/index.js', which does not exist"
     );
     assert!(
         refusal([("plugin.json", "{\n \"name\": \n}")])
@@ -107,5 +105,5 @@ async fn absurd_apps_are_refused_unread() {
         sandbox_with(limits()).read(&large).await.unwrap_err().message,
         "an app has at most 16777216 bytes"
     );
-    assert_eq!(refusal([("a\nb", "")]).await, "\"a\\nb\" is not a name of a file");
+    assert_eq!(refusal([("a\nb", "")]).await, "\"a\\nb\" is not a valid file name");
 }

@@ -129,7 +129,7 @@ async fn what_nobody_waited_for_is_done_before_the_call_is_over() {
     app.call("onEvent", vec![json!({})]).await.unwrap();
     assert_eq!(host.urls(), ["http://example.com/a", "http://example.com/b"]);
     app.call("onAction", vec![json!({})]).await.unwrap();
-    assert_eq!(host.lines(), ["an error that nobody waited for: lost"]);
+    assert_eq!(host.lines(), ["Unhandled promise rejection: lost"]);
 }
 
 #[tokio::test]

@@ -40,7 +40,7 @@ impl Copied {
         let (bytes, sha256) = digest(&path).with_context(|| format!("cannot read {}", path.display()))?;
         ensure!(
             bytes == self.bytes && sha256 == self.sha256,
-            "{} is not as it was when the backup was made: it is damaged, or was changed",
+            "{} differs from when the backup was made: it is corrupt or was changed",
             path.display()
         );
         Ok(())
@@ -96,7 +96,7 @@ impl Draft {
 
     pub(super) fn put_in_place(&mut self) -> anyhow::Result<()> {
         let moved = fs::rename(&self.copy, &self.place);
-        moved.with_context(|| format!("cannot make {}", self.place.display()))?;
+        moved.with_context(|| format!("cannot create {}", self.place.display()))?;
         self.state = State::Placed;
         Ok(sync_folder(&self.place)?)
     }

@@ -24,22 +24,23 @@ pub(super) async fn run(backup: &Backup, settings: &Settings) -> anyhow::Result<
     let folder = &backup.folder;
     ensure!(
         !folder.try_exists()?,
-        "{} is there already: name another folder",
+        "{} already exists: choose another folder",
         folder.display()
     );
     if settings.data.events_url.is_some() {
         ensure!(
             backup.events_to.is_some() || backup.without_events,
-            "the events are in ClickHouse, which copies them itself: say where to with --events-to, or --without-events"
+            "the events are in ClickHouse, which backs them up itself: set the destination with --events-to, or use \
+             --without-events"
         );
     } else {
         ensure!(
             backup.events_to.is_none(),
-            "--events-to is for events in ClickHouse: here they are a file, and go into the folder"
+            "--events-to is for events in ClickHouse: here they are in a file and are backed up to the folder"
         );
     }
     if let Some(file) = settings.sqlite_file() {
-        ensure!(file.try_exists()?, "there is no database at {}", file.display());
+        ensure!(file.try_exists()?, "database not found at {}", file.display());
     }
     let service = commands::connect(settings).await?;
     service.check_secret_key().await?;
@@ -52,7 +53,7 @@ pub(super) async fn run(backup: &Backup, settings: &Settings) -> anyhow::Result<
     fs::write(draft.join(MANIFEST), text)?;
     File::open(draft.join(MANIFEST))?.sync_all()?;
     sync_folder(&draft.join(MANIFEST))?;
-    fs::rename(&draft, folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    fs::rename(&draft, folder).with_context(|| format!("cannot create {}", folder.display()))?;
     fs::remove_file(folder.join(LOCK))?;
     sync_folder(folder)?;
     report(&manifest, folder, settings)
@@ -65,7 +66,7 @@ fn make_draft(draft: &Path) -> anyhow::Result<File> {
         fs::remove_dir_all(draft).with_context(|| format!("cannot replace {}", draft.display()))?;
     }
     let made = DirBuilder::new().mode(0o700).create(draft);
-    made.with_context(|| format!("cannot make {}", draft.display()))?;
+    made.with_context(|| format!("cannot create {}", draft.display()))?;
     hold_draft(draft)
 }
 
@@ -75,7 +76,7 @@ fn hold_draft(draft: &Path) -> anyhow::Result<File> {
     // Somebody else may have finished or replaced the folder since the file was opened.
     held.filter(|file| is_at(file, &path)).with_context(|| {
         format!(
-            "another backup is being made in {}: wait for it, or name another folder",
+            "another backup is running in {}: wait for it, or choose another folder",
             draft.display()
         )
     })
@@ -101,7 +102,7 @@ async fn copy(backup: &Backup, settings: &Settings, service: &Service, folder: &
                 .await?
                 .copy_to(to)
                 .await
-                .context("ClickHouse did not copy the events")?;
+                .context("ClickHouse failed to back up the events")?;
             (None, None)
         }
     };
@@ -140,7 +141,7 @@ async fn copy_events(settings: &Settings, to: PathBuf) -> anyhow::Result<(Option
     let from = store::file(settings);
     if !from.try_exists()? {
         bail!(
-            "there are no events at {}: --without-events leaves them out",
+            "events not found at {}: use --without-events to leave them out",
             from.display()
         );
     }
@@ -157,17 +158,13 @@ fn report(manifest: &Manifest, folder: &Path, settings: &Settings) -> anyhow::Re
     let mut out = stdout().lock();
     let events = match manifest.events {
         Some(count) => format!("{count} events"),
-        None if settings.data.events_url.is_some() => "no events: they are ClickHouse's".to_owned(),
+        None if settings.data.events_url.is_some() => "no events (they are in ClickHouse)".to_owned(),
         None => "no events".to_owned(),
     };
+    writeln!(out, "created and verified {}: the database, {events}", folder.display())?;
     writeln!(
         out,
-        "made {} and read it back: the database, {events}",
-        folder.display()
-    )?;
-    writeln!(
-        out,
-        "The secret key is not in it: keep a copy of it elsewhere, for without it this cannot be restored."
+        "The secret key is not included. Store a copy of it elsewhere: the backup cannot be restored without it."
     )?;
     Ok(())
 }

@@ -23,21 +23,22 @@ const FORMAT: u32 = 1;
 
 #[derive(Debug, Args)]
 pub(crate) struct Backup {
-    /// The folder to make; it must not be there yet.
+    /// The folder to create; it must not exist.
     folder: PathBuf,
-    /// Where ClickHouse puts the events, as it writes it itself: `Disk('backups', 'name.zip')` or `S3('https://…', 'id', 'secret')`.
+    /// Where ClickHouse backs up the events to, in its own syntax: `Disk('backups', 'name.zip')` or `S3('https://…',
+    /// 'id', 'secret')`.
     #[arg(long, value_name = "DESTINATION")]
     events_to: Option<String>,
-    /// Leave the events out.
+    /// Do not include the events.
     #[arg(long, conflicts_with = "events_to")]
     without_events: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Restore {
-    /// A folder that `hedgerow backup` made.
+    /// A folder created by `hedgerow backup`.
     folder: PathBuf,
-    /// Where ClickHouse finds the events, as `--events-to` said.
+    /// Where ClickHouse restores the events from, as in `--events-to`.
     #[arg(long, value_name = "SOURCE")]
     events_from: Option<String>,
 }
@@ -75,8 +76,8 @@ impl Manifest {
     fn read(folder: &Path) -> anyhow::Result<Self> {
         let path = folder.join(MANIFEST);
         let text = std::fs::read(&path)
-            .with_context(|| format!("{} is no backup: cannot read its manifest", folder.display()))?;
-        let manifest: Self = serde_json::from_slice(&text).context("the manifest cannot be understood")?;
+            .with_context(|| format!("{} is not a backup: cannot read its manifest", folder.display()))?;
+        let manifest: Self = serde_json::from_slice(&text).context("the manifest is invalid")?;
         ensure!(
             manifest.format == FORMAT,
             "this backup was made by Hedgerow {}: restore it with that version, then upgrade",
@@ -87,7 +88,7 @@ impl Manifest {
                 Path::new(&file.name)
                     .file_name()
                     .is_some_and(|name| *name == *file.name),
-                "the manifest names {:?}, which is no file of the backup's folder",
+                "the manifest lists {:?}, which is not in the backup folder",
                 file.name
             );
         }

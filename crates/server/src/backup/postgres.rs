@@ -35,7 +35,7 @@ pub(super) fn restore(url: &str, file: &Path) -> anyhow::Result<()> {
 fn program(name: &str, url: Option<&str>) -> anyhow::Result<Command> {
     let mut command = Command::new(name);
     let Some(url) = url else { return Ok(command) };
-    let mut url = Url::parse(url).context("the address of the database is not a URL")?;
+    let mut url = Url::parse(url).context("the database URL is invalid")?;
     if let Some(password) = take_password(&mut url)? {
         command.env("PGPASSWORD", password);
     }
@@ -48,10 +48,7 @@ fn take_password(url: &mut Url) -> anyhow::Result<Option<String>> {
     let mut password = None;
     if let Some(before_host) = url.password() {
         password = Some(percent_decode_str(before_host).decode_utf8()?.into_owned());
-        ensure!(
-            url.set_password(None).is_ok(),
-            "the address of the database is not a URL"
-        );
+        ensure!(url.set_password(None).is_ok(), "the database URL is invalid");
     }
     let Some(query) = url.query().map(str::to_owned) else {
         return Ok(password);
@@ -71,7 +68,7 @@ fn take_password(url: &mut Url) -> anyhow::Result<Option<String>> {
 fn run(command: &mut Command) -> anyhow::Result<()> {
     let name = command.get_program().to_string_lossy().into_owned();
     let ended = command.stdin(Stdio::null()).output().with_context(|| {
-        format!("cannot start {name}: it comes with PostgreSQL's own programs (postgresql-client in Debian)")
+        format!("cannot start {name}: install the PostgreSQL client tools (postgresql-client on Debian)")
     })?;
     if !ended.status.success() {
         bail!("{name} failed: {}", String::from_utf8_lossy(&ended.stderr).trim());

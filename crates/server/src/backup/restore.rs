@@ -45,7 +45,7 @@ async fn check_files(manifest: Manifest, folder: PathBuf) -> anyhow::Result<Mani
 fn check_key(manifest: &Manifest, settings: &Settings) -> anyhow::Result<()> {
     ensure!(
         secret_key::is_there(settings)?,
-        "the secret key is not in the backup: put your copy of secret.key into {}, or give HEDGEROW_SECRET_KEY",
+        "the secret key is not in the backup: put your copy of secret.key into {}, or set HEDGEROW_SECRET_KEY",
         settings.data_dir.display()
     );
     let known = secret_key::encryptor(settings)?
@@ -53,7 +53,7 @@ fn check_key(manifest: &Manifest, settings: &Settings) -> anyhow::Result<()> {
         .any(|id| hex(&id) == manifest.secret_key_id);
     ensure!(
         known,
-        "the secrets in this backup were encrypted with another secret key than the one at hand"
+        "the secrets in this backup were encrypted with a different secret key"
     );
     Ok(())
 }
@@ -70,15 +70,16 @@ fn check_place(manifest: &Manifest, restore: &Restore, settings: &Settings) -> a
     );
     ensure!(
         made == wanted,
-        "this is a backup of {made}, and the settings name {wanted}: it can be restored only as it was"
+        "this is a backup of {made}, but the settings use {wanted}: restore it to the same database type"
     );
     ensure!(
         manifest.events_file.is_none() || settings.data.events_url.is_none(),
-        "the events of this backup are a file, and the settings name ClickHouse: restore without HEDGEROW_EVENTS_URL"
+        "the events of this backup are in a file, but the settings use ClickHouse: restore without \
+         HEDGEROW_EVENTS_URL"
     );
     ensure!(
         restore.events_from.is_none() || settings.data.events_url.is_some(),
-        "--events-from is for events in ClickHouse: give HEDGEROW_EVENTS_URL, too"
+        "--events-from is for events in ClickHouse: set HEDGEROW_EVENTS_URL too"
     );
     let events = manifest.events_file.as_ref().map(|_| store::file(settings));
     let places: Vec<_> = settings.sqlite_file().into_iter().chain(events).collect();
@@ -86,7 +87,7 @@ fn check_place(manifest: &Manifest, restore: &Restore, settings: &Settings) -> a
     for file in places.iter().flat_map(|place| files::with_logs(place)) {
         ensure!(
             !file.try_exists()?,
-            "{} is there already: move the old file and all beside it (-wal, -shm, -journal) away first",
+            "{} already exists: move the old file and its -wal, -shm and -journal files away first",
             file.display()
         );
     }
@@ -111,7 +112,7 @@ async fn copy_files(manifest: &Manifest, folder: &Path, settings: &Settings) -> 
 async fn restore_servers(manifest: &Manifest, restore: &Restore, settings: &Settings) -> anyhow::Result<()> {
     if let Some(from) = &restore.events_from {
         let restored = store::clickhouse(settings).await?.restore_from(from).await;
-        restored.context("ClickHouse did not restore the events")?;
+        restored.context("ClickHouse failed to restore the events")?;
     }
     if settings.sqlite_file().is_some() {
         return Ok(());

@@ -6,10 +6,10 @@ use service::access::Actor;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// List the domains that organizations have proven, and how people must sign in there.
+    /// List verified domains and their SSO enforcement.
     List,
-    /// Let people with addresses on a domain sign in as they like again. For when nobody gets in.
-    StopEnforcing { domain: String },
+    /// Disable SSO enforcement for a domain after a lockout. Users can then sign in with any method.
+    DisableSsoEnforcement { domain: String },
 }
 
 impl Command {
@@ -18,15 +18,19 @@ impl Command {
             Self::List => {
                 for domain in service.verified_domains().await? {
                     let enforced = match domain.sso_enforcement.as_str() {
-                        "" => "as they like",
+                        "" => "any method",
                         sso => sso,
                     };
                     writeln!(stdout(), "{}\t{}\t{enforced}", domain.domain, domain.organization_id)?;
                 }
             }
-            Self::StopEnforcing { domain } => {
-                let domain = service.stop_enforcing(&Actor::system(), &domain).await?;
-                writeln!(stdout(), "people on {} may sign in as they like", domain.domain)?;
+            Self::DisableSsoEnforcement { domain } => {
+                let domain = service.disable_sso_enforcement(&Actor::system(), &domain).await?;
+                writeln!(
+                    stdout(),
+                    "disabled SSO enforcement for {}: users can sign in with any method",
+                    domain.domain
+                )?;
             }
         }
         Ok(())

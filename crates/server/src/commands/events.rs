@@ -19,30 +19,30 @@ const SHOWN: usize = 5;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Bring in events from JSONL or Parquet files, each as it would be sent.
+    /// Import events from JSONL or Parquet files, in the format of the capture API.
     Import {
         #[command(flatten)]
         target: Target,
-        /// Succeed even if some rows could not be read.
+        /// Skip invalid rows instead of failing.
         #[arg(long)]
         lenient: bool,
-        /// Files that end with .jsonl or .parquet.
+        /// The files to import (.jsonl or .parquet).
         #[arg(required = true)]
         files: Vec<PathBuf>,
     },
 }
 
-/// Whose events they are.
+/// The team to import into.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct Target {
-    /// The organization whose first team they belong to.
+    /// Import into the first team of this organization.
     #[arg(long, value_name = "ID")]
     organization: Option<OrganizationId>,
-    /// The team they belong to.
+    /// Import into this team.
     #[arg(long, value_name = "ID")]
     team: Option<TeamId>,
-    /// The token of the team they belong to.
+    /// Import into the team with this API token.
     #[arg(long, value_name = "TOKEN")]
     token: Option<String>,
 }
@@ -63,7 +63,7 @@ impl Command {
                 tally.report()?;
                 ensure!(
                     lenient || tally.bad == 0,
-                    "some rows could not be read; --lenient makes this no failure"
+                    "some rows could not be read; use --lenient to ignore them"
                 );
             }
         }
@@ -81,7 +81,7 @@ impl Target {
             let token = self.token.as_deref().unwrap_or_default();
             service.team_by_token(token).await?.map(|found| found.team)
         };
-        found.context("there is no such team")
+        found.context("team not found")
     }
 }
 
@@ -121,7 +121,11 @@ impl Tally {
         for line in &self.first_bad {
             writeln!(out, "{line}")?;
         }
-        writeln!(out, "imported {} events, could not read {}", self.stored, self.bad)
+        writeln!(
+            out,
+            "imported {} events, skipped {} invalid rows",
+            self.stored, self.bad
+        )
     }
 }
 

@@ -10,30 +10,30 @@ use super::users::address;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Make a key for a user and print it, once.
+    /// Create an API key for a user and print it. It is shown only once.
     Create {
-        /// The user's e-mail address.
+        /// The user's email.
         email: String,
-        #[arg(long, default_value = "Made on the command line")]
+        #[arg(long, default_value = "Created on the command line")]
         label: String,
-        /// What it may be used for, separated by commas.
+        /// The scopes, separated by commas.
         #[arg(long, value_delimiter = ',', default_value = "*")]
         scopes: Vec<Scope>,
-        /// The organizations it reaches, separated by commas; all of the user's unless given.
+        /// The organizations it can access, separated by commas. Defaults to all of the user's.
         #[arg(long, value_delimiter = ',')]
         organizations: Vec<OrganizationId>,
-        /// The teams it reaches, separated by commas; all unless given.
+        /// The teams it can access, separated by commas. Defaults to all.
         #[arg(long, value_delimiter = ',')]
         teams: Vec<TeamId>,
-        /// When it stops working, such as 2027-01-31T00:00:00Z.
+        /// When it expires, such as 2027-01-31T00:00:00Z. Never by default.
         #[arg(long)]
         expires_at: Option<chrono::DateTime<chrono::Utc>>,
     },
-    /// List a user's keys, newest first.
+    /// List a user's API keys, newest first.
     List { email: String },
-    /// Give a key another value and print it, once. The old one stops working.
+    /// Roll an API key and print the new value. It is shown only once, and the old value stops working.
     Roll { email: String, key: KeyId },
-    /// Delete a key. It stops working at once.
+    /// Delete an API key. It stops working immediately.
     Delete { email: String, key: KeyId },
 }
 
@@ -50,7 +50,7 @@ impl Command {
             } => {
                 let label = Label::new(&label).map_err(|invalid| anyhow::anyhow!(invalid.detail));
                 let new = NewKey {
-                    label: label.context("cannot use this label")?,
+                    label: label.context("invalid label")?,
                     scopes,
                     scoped_organizations: Some(organizations),
                     scoped_teams: Some(teams),

@@ -2,7 +2,9 @@
 
 pub(crate) mod domains;
 pub(crate) mod events;
+pub(crate) mod health;
 pub(crate) mod keys;
+pub(crate) mod manual;
 pub(crate) mod operators;
 pub(crate) mod organizations;
 pub(crate) mod secret_key;

@@ -11,9 +11,9 @@ use super::users::address;
 pub(crate) enum Command {
     /// List the operators of this instance.
     List,
-    /// Make a user an operator.
+    /// Add an operator.
     Add { email: String },
-    /// Take the right of an operator from a user. The last operator stays.
+    /// Remove an operator. The last operator cannot be removed.
     Remove { email: String },
 }
 
@@ -28,7 +28,7 @@ impl Command {
             }
             Self::Add { email } => {
                 let user = service.add_operator(&machine, &NewOperator { email }).await?;
-                writeln!(stdout(), "{} is an operator of this instance", user.email)?;
+                writeln!(stdout(), "{} is now an operator of this instance", user.email)?;
             }
             Self::Remove { email } => {
                 let user = service.user_by_email(&address(&email)?).await;

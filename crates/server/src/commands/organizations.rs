@@ -11,34 +11,34 @@ use super::users::address;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Make an organization.
+    /// Create an organization.
     Create {
         name: String,
-        /// The e-mail address of the user who is to own it.
+        /// The email of its owner.
         #[arg(long)]
         owner: String,
     },
     /// List all organizations, newest first.
     List,
-    /// Make an existing user a member.
+    /// Add an existing user as a member.
     AddMember {
         organization: OrganizationId,
-        /// The user's e-mail address.
+        /// The user's email.
         email: String,
-        /// 1 member, 8 administrator, 15 owner.
+        /// The role: 1 member, 8 administrator, 15 owner.
         #[arg(long, default_value = "1", value_parser = level)]
         level: Level,
     },
-    /// Set what an organization can do with pipeline apps.
+    /// Set an organization's access to pipeline apps.
     SetPluginsAccessLevel {
         organization: OrganizationId,
-        /// 0 none, 3 configure, 6 install, 9 root.
+        /// The access level: 0 none, 3 configure, 6 install, 9 root.
         level: i16,
     },
 }
 
 fn level(text: &str) -> Result<Level, String> {
-    let number: i16 = text.parse().map_err(|_| format!("{text} is no number"))?;
+    let number: i16 = text.parse().map_err(|_| format!("{text} is not a number"))?;
     Level::try_from(number)
 }
 
@@ -53,7 +53,7 @@ impl Command {
         match self {
             Self::Create { name, owner } => {
                 let name = Name::new(&name).map_err(|invalid| anyhow::anyhow!(invalid.detail));
-                let name = name.context("cannot use this name")?;
+                let name = name.context("invalid name")?;
                 let new = NewOrganization {
                     name,
                     is_member_join_email_enabled: None,

@@ -8,13 +8,13 @@ use crate::settings::Settings;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Show how many secrets are encrypted with the newest key, and how many with older ones.
+    /// Show how many secrets are encrypted with the newest key and with older keys.
     Status,
-    /// Put a new key in front of those in `secret.key`; running servers know it after a restart.
+    /// Add a new key to `secret.key`. Restart running servers to load it.
     Add,
-    /// Encrypt everything with the newest key. It can be interrupted, and started again.
+    /// Re-encrypt all secrets with the newest key. It can be interrupted and restarted.
     Rotate,
-    /// Take the older keys out of `secret.key`, if nothing is encrypted with them any more.
+    /// Remove older keys from `secret.key`, if nothing is encrypted with them anymore.
     Prune,
 }
 
@@ -33,7 +33,7 @@ impl Command {
             }
             Self::Rotate => {
                 let changed = super::service(settings).await?.rotate_secret_key().await?;
-                writeln!(out, "encrypted {changed} secrets again")?;
+                writeln!(out, "re-encrypted {changed} secrets")?;
             }
             Self::Prune => {
                 let file = in_file(settings)?;
@@ -57,7 +57,7 @@ impl Command {
 
 fn in_file(settings: &Settings) -> anyhow::Result<&std::path::Path> {
     if !settings.secret_key.is_empty() {
-        bail!("HEDGEROW_SECRET_KEY is set, so keys are changed there: the newest first, with commas between");
+        bail!("HEDGEROW_SECRET_KEY is set, so change the keys there: the newest first, separated by commas");
     }
     Ok(&settings.data_dir)
 }

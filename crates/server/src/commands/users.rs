@@ -8,22 +8,23 @@ use service::{Email, Service};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Make a user.
+    /// Create a user.
     Create {
         email: String,
         #[arg(long, default_value = "")]
         first_name: String,
         #[arg(long, default_value = "")]
         last_name: String,
-        /// Without one the user cannot sign in with a password.
+        /// The password. Without it, the user cannot sign in with a password.
         #[arg(long, env = "HEDGEROW_USER_PASSWORD", hide_env_values = true)]
         password: Option<String>,
     },
     /// List users, oldest first.
     List,
-    /// Take away the second factor of a user who has lost it, and end all their sessions.
-    ForgetSecondFactor { email: String },
-    /// Give a user another password, and end all their sessions.
+    /// Reset a user's two-factor authentication and revoke all their sessions.
+    #[command(name = "reset-2fa")]
+    ResetTwoFactor { email: String },
+    /// Set a user's password and revoke all their sessions.
     SetPassword {
         email: String,
         #[arg(long, env = "HEDGEROW_USER_PASSWORD", hide_env_values = true)]
@@ -63,17 +64,23 @@ impl Command {
                     )?;
                 }
             }
-            Self::ForgetSecondFactor { email } => {
-                let user = service
-                    .forget_second_factor(&Actor::system(), &address(&email)?)
-                    .await?;
-                writeln!(stdout(), "{} has no second factor, and no session", user.email)?;
+            Self::ResetTwoFactor { email } => {
+                let user = service.reset_two_factor(&Actor::system(), &address(&email)?).await?;
+                writeln!(
+                    stdout(),
+                    "reset two-factor authentication for {} and revoked all sessions",
+                    user.email
+                )?;
             }
             Self::SetPassword { email, password } => {
                 let user = service
                     .set_password(&Actor::system(), &address(&email)?, &password)
                     .await?;
-                writeln!(stdout(), "{} has another password, and no session", user.email)?;
+                writeln!(
+                    stdout(),
+                    "changed the password of {} and revoked all sessions",
+                    user.email
+                )?;
             }
         }
         Ok(())
@@ -83,5 +90,5 @@ impl Command {
 pub(super) fn address(text: &str) -> anyhow::Result<Email> {
     Email::new(text)
         .map_err(|invalid| anyhow::anyhow!(invalid.detail))
-        .with_context(|| format!("cannot use {text}"))
+        .with_context(|| format!("invalid email {text}"))
 }

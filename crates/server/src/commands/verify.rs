@@ -11,9 +11,9 @@ pub(crate) fn run(manifest: &Path) -> anyhow::Result<()> {
         writeln!(stdout(), "{problem}")?;
     }
     let count = report.problems.len();
-    ensure!(count == 0, "the delivery is not what was delivered: {count} problems");
+    ensure!(count == 0, "verification failed: {count} problems");
     let record = &report.manifest.hedgerow;
     let (rows, files) = (record.rows, record.files.len());
-    writeln!(stdout(), "{rows} rows in {files} files are as they were delivered")?;
+    writeln!(stdout(), "verified {rows} rows in {files} files")?;
     Ok(())
 }

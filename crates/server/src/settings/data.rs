@@ -7,8 +7,7 @@ use clap::Args;
 /// Where events and persons are kept, and how they are exported.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DataSettings {
-    /// Where events and persons are kept: `clickhouse://user:password@host:8123/database`; a file in the data folder
-    /// unless given.
+    /// The event store: `clickhouse://user:password@host:8123/database`. Defaults to a file in the data folder.
     #[arg(
         long,
         global = true,
@@ -18,8 +17,7 @@ pub(crate) struct DataSettings {
     )]
     pub(crate) events_url: Option<String>,
 
-    /// How many megabytes of memory requests that send events may use together. One sender gets five sixteenths of it at
-    /// most.
+    /// The memory for all capture requests together, in megabytes. One sender can use up to five sixteenths of it.
     #[arg(
         long,
         global = true,
@@ -30,11 +28,11 @@ pub(crate) struct DataSettings {
     )]
     pub(crate) capture_memory: usize,
 
-    /// The folder below which exports may write files on this machine; none may unless given.
+    /// The folder for exports to local files. Disabled by default.
     #[arg(long, global = true, env = "HEDGEROW_EXPORT_ROOT", value_name = "FOLDER")]
     pub(crate) export_root: Option<PathBuf>,
 
-    /// How many runs of exports this process carries out at once; none if 0.
+    /// The number of export runs that this process executes concurrently; 0 for none.
     #[arg(
         long,
         global = true,

@@ -21,21 +21,21 @@ pub(crate) use read::read;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Settings")]
 pub(crate) struct Settings {
-    /// A TOML file with settings, each named like its flag with `_` for `-`.
+    /// A TOML file with settings, each named like its flag with `_` instead of `-`.
     #[arg(long, global = true, env = "HEDGEROW_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
-    /// The address to listen at.
+    /// The address and port to listen on.
     #[arg(long, global = true, env = "HEDGEROW_LISTEN", default_value = "127.0.0.1:8000")]
     pub(crate) listen: SocketAddr,
 
-    /// An address of its own for `/healthz`, `/readyz` and `/metrics`, such as 127.0.0.1:8001. With it, `/metrics` is
-    /// served nowhere else.
+    /// A separate address for `/healthz`, `/readyz` and `/metrics`, such as 127.0.0.1:8001. If set, `/metrics` is
+    /// served only there.
     #[arg(long, global = true, env = "HEDGEROW_HEALTH_LISTEN", value_name = "ADDRESS")]
     pub(crate) health_listen: Option<SocketAddr>,
 
-    /// How many connections one address may have open, or one /56 network of IPv6. Those of trusted proxies are not
-    /// counted.
+    /// The maximum number of open connections per IP address, or per /56 network of IPv6. Those of trusted proxies are
+    /// not counted.
     #[arg(
         long,
         global = true,
@@ -46,7 +46,7 @@ pub(crate) struct Settings {
     )]
     pub(crate) connections_per_address: usize,
 
-    /// The folder for what is kept on this machine; made if it is not there.
+    /// The folder for local data. Created if it does not exist.
     #[arg(
         long,
         global = true,
@@ -56,8 +56,8 @@ pub(crate) struct Settings {
     )]
     pub(crate) data_dir: PathBuf,
 
-    /// The database: `postgres://user:password@host/name` or `sqlite:FILE`; an SQLite file in the data folder
-    /// unless given.
+    /// The database: `postgres://user:password@host/name` or `sqlite:FILE`. Defaults to an SQLite file in the data
+    /// folder.
     #[arg(
         long,
         global = true,
@@ -67,7 +67,7 @@ pub(crate) struct Settings {
     )]
     pub(crate) database_url: Option<String>,
 
-    /// How many connections to PostgreSQL this process may have open.
+    /// The maximum number of PostgreSQL connections of this process.
     #[arg(
         long,
         global = true,
@@ -84,18 +84,19 @@ pub(crate) struct Settings {
     #[command(flatten)]
     pub(crate) apps: AppSettings,
 
-    /// Where people and programs find this server, such as `https://hedgerow.example.com`; links begin with it.
-    /// Without it they begin with the host of the request.
+    /// The public URL of this server, such as `https://hedgerow.example.com`, used in links. Defaults to the host of
+    /// the request.
     #[arg(long, global = true, env = "HEDGEROW_SITE_URL", value_name = "URL")]
     pub(crate) site_url: Option<Url>,
 
-    /// Where scripts of frontend apps are served, such as `https://apps.example.net`: another host than the console's,
-    /// which leads here, too. With it they are served nowhere else, and nothing else for people is served there.
+    /// A separate URL for the scripts of frontend apps, such as `https://apps.example.net`: a different host than the
+    /// console's that also points to this server. If set, scripts are served only there, and the console and API are
+    /// not.
     #[arg(long, global = true, env = "HEDGEROW_APPS_URL", value_name = "URL", value_parser = values::web_url)]
     pub(crate) apps_url: Option<Url>,
 
-    /// What secrets in the database are encrypted with: at least 32 characters. Made and kept in the data folder unless
-    /// given; several replicas need the same. To replace it, give the new one and the old one, with a comma between.
+    /// The key that encrypts secrets in the database: at least 32 characters, the same on all replicas. Defaults to a
+    /// generated key in the data folder. To rotate it, set the new and the old key, separated by a comma.
     #[arg(
         long,
         global = true,
@@ -106,8 +107,8 @@ pub(crate) struct Settings {
     )]
     pub(crate) secret_key: Vec<String>,
 
-    /// The mail server, such as `smtps://user:password@mail.example.com` or `smtp://mail.example.com:587`; no mail is
-    /// sent unless given.
+    /// The mail server, such as `smtps://user:password@mail.example.com` or `smtp://mail.example.com:587`. Email is
+    /// disabled by default.
     #[arg(
         long,
         global = true,
@@ -117,7 +118,7 @@ pub(crate) struct Settings {
     )]
     pub(crate) smtp_url: Option<String>,
 
-    /// Whom mail is from.
+    /// The sender of emails.
     #[arg(
         long,
         global = true,
@@ -127,8 +128,8 @@ pub(crate) struct Settings {
     )]
     pub(crate) mail_from: String,
 
-    /// The name servers to ask about domains, such as 9.9.9.9 or 127.0.0.1:5353, separated by commas; the system's
-    /// unless given.
+    /// The DNS servers for verifying domains, such as 9.9.9.9 or 127.0.0.1:5353, separated by commas. Defaults to the
+    /// system's.
     #[arg(
         long,
         global = true,
@@ -139,7 +140,7 @@ pub(crate) struct Settings {
     )]
     pub(crate) dns: Vec<SocketAddr>,
 
-    /// For how many days an invite is good.
+    /// The number of days until an invite expires.
     #[arg(
         long,
         global = true,
@@ -150,8 +151,8 @@ pub(crate) struct Settings {
     )]
     pub(crate) invite_days: i64,
 
-    /// Private networks that users may have this server connect to, such as 10.1.0.0/16, separated by commas; none
-    /// unless given.
+    /// Private networks that users can make this server connect to, such as 10.1.0.0/16, separated by commas. None by
+    /// default.
     #[arg(
         long,
         global = true,
@@ -161,15 +162,15 @@ pub(crate) struct Settings {
     )]
     pub(crate) allow_private_networks: Vec<ipnet::IpNet>,
 
-    /// A PEM file with certificate authorities to trust beside the public ones.
+    /// A PEM file with certificate authorities to trust in addition to the public ones.
     #[arg(long, global = true, env = "HEDGEROW_CA_FILE", value_name = "FILE")]
     pub(crate) ca_file: Option<PathBuf>,
 
     #[command(flatten)]
     pub(crate) providers: ProviderSettings,
 
-    /// The networks of your proxies, such as 10.0.0.0/8, separated by commas. Only their forwarded headers are
-    /// believed.
+    /// The networks of your proxies, such as 10.0.0.0/8, separated by commas. Forwarded headers are trusted only from
+    /// them.
     #[arg(
         long,
         global = true,
@@ -179,7 +180,7 @@ pub(crate) struct Settings {
     )]
     pub(crate) trusted_proxies: Vec<ipnet::IpNet>,
 
-    /// The origins whose pages may call the API from a browser, separated by commas; none unless given.
+    /// The allowed CORS origins for the API, separated by commas. None by default.
     #[arg(
         long,
         global = true,
@@ -190,12 +191,12 @@ pub(crate) struct Settings {
     )]
     pub(crate) cors_origins: Vec<String>,
 
-    /// How often one key, or one person who is signed in, may ask, such as 480/minute or 10/second; as often as it likes unless given.
+    /// The rate limit per API key or signed-in user, such as 480/minute or 10/second. Unlimited by default.
     #[arg(long, global = true, env = "HEDGEROW_RATE_LIMIT", value_name = "RATE")]
     pub(crate) rate_limit: Option<RateLimit>,
 
-    /// The limits on invites, new accounts, password resets and new API keys in an hour, for each person, each organization
-    /// and the whole server: on, off, or a number to multiply them by.
+    /// The hourly limits on invites, new accounts, password resets, API keys, batch exports and teams, per user,
+    /// organization and server: on, off, or a number to multiply them by.
     #[arg(
         long,
         global = true,
@@ -205,7 +206,8 @@ pub(crate) struct Settings {
     )]
     pub(crate) hourly_limits: service::HourlyLimits,
 
-    /// How many seconds to go on serving after being told to stop, with readiness already false. Being told twice ends it.
+    /// The number of seconds to keep serving after a stop signal, with readiness already false. A second signal stops
+    /// immediately.
     #[arg(
         long,
         global = true,
@@ -215,7 +217,7 @@ pub(crate) struct Settings {
     )]
     pub(crate) shutdown_delay: u64,
 
-    /// What to log: error, warn, info, debug or trace, also by module (info,sqlx=warn).
+    /// The log filter: error, warn, info, debug or trace, also by module (info,sqlx=warn).
     #[arg(
         long,
         global = true,
@@ -225,15 +227,15 @@ pub(crate) struct Settings {
     )]
     pub(crate) log: String,
 
-    /// Where to send traces, such as `http://127.0.0.1:4318`; nowhere unless given.
+    /// The OTLP endpoint for traces, such as `http://127.0.0.1:4318`. Disabled by default.
     #[arg(long, global = true, env = "HEDGEROW_OTLP_ENDPOINT", value_name = "URL")]
     pub(crate) otlp_endpoint: Option<Url>,
 
-    /// The e-mail address of the first owner, made on an empty database.
+    /// The email of the first owner, created on an empty database.
     #[arg(long, global = true, env = "HEDGEROW_BOOTSTRAP_EMAIL", value_name = "ADDRESS")]
     pub(crate) bootstrap_email: Option<String>,
 
-    /// The password of the first owner; made up unless given.
+    /// The password of the first owner. Generated by default.
     #[arg(
         long,
         global = true,
@@ -243,7 +245,7 @@ pub(crate) struct Settings {
     )]
     pub(crate) bootstrap_password: Option<String>,
 
-    /// The key of the first owner, 16 or more printable characters; made up unless given.
+    /// The API key of the first owner, 16 or more printable characters. Generated by default.
     #[arg(
         long,
         global = true,

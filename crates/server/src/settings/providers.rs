@@ -6,10 +6,10 @@ use url::Url;
 /// Whom anybody may sign in with, once this server is registered there. Each needs an id and a secret.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ProviderSettings {
-    /// What Google knows this server by, so that people may sign in with Google; they may not unless given.
+    /// The Google OAuth client ID. Enables sign-in with Google.
     #[arg(long, global = true, env = "HEDGEROW_GOOGLE_CLIENT_ID", value_name = "ID")]
     pub(crate) google_client_id: Option<String>,
-    /// The secret that Google gave with it.
+    /// The Google OAuth client secret.
     #[arg(
         long,
         global = true,
@@ -18,13 +18,13 @@ pub(crate) struct ProviderSettings {
         value_name = "SECRET"
     )]
     pub(crate) google_client_secret: Option<String>,
-    /// Where Google is, if not at accounts.google.com.
+    /// The URL of Google. Defaults to accounts.google.com.
     #[arg(long, global = true, env = "HEDGEROW_GOOGLE_URL", value_name = "URL")]
     pub(crate) google_url: Option<Url>,
-    /// What GitHub knows this server by, so that people may sign in with GitHub; they may not unless given.
+    /// The GitHub OAuth client ID. Enables sign-in with GitHub.
     #[arg(long, global = true, env = "HEDGEROW_GITHUB_CLIENT_ID", value_name = "ID")]
     pub(crate) github_client_id: Option<String>,
-    /// The secret that GitHub gave with it.
+    /// The GitHub OAuth client secret.
     #[arg(
         long,
         global = true,
@@ -33,13 +33,13 @@ pub(crate) struct ProviderSettings {
         value_name = "SECRET"
     )]
     pub(crate) github_client_secret: Option<String>,
-    /// Where your own GitHub Enterprise Server is.
+    /// The URL of your GitHub Enterprise Server.
     #[arg(long, global = true, env = "HEDGEROW_GITHUB_URL", value_name = "URL")]
     pub(crate) github_url: Option<Url>,
-    /// What GitLab knows this server by, so that people may sign in with GitLab; they may not unless given.
+    /// The GitLab OAuth client ID. Enables sign-in with GitLab.
     #[arg(long, global = true, env = "HEDGEROW_GITLAB_CLIENT_ID", value_name = "ID")]
     pub(crate) gitlab_client_id: Option<String>,
-    /// The secret that GitLab gave with it.
+    /// The GitLab OAuth client secret.
     #[arg(
         long,
         global = true,
@@ -48,7 +48,7 @@ pub(crate) struct ProviderSettings {
         value_name = "SECRET"
     )]
     pub(crate) gitlab_client_secret: Option<String>,
-    /// Where your own GitLab is.
+    /// The URL of your GitLab server.
     #[arg(long, global = true, env = "HEDGEROW_GITLAB_URL", value_name = "URL")]
     pub(crate) gitlab_url: Option<Url>,
 }

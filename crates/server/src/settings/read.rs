@@ -29,7 +29,7 @@ fn refuse_unknown_variables(command: &clap::Command) -> anyhow::Result<()> {
         let text = name.to_string_lossy();
         if text.starts_with(PREFIX) && !is_of_kubernetes(&text) && !known.contains(&name) {
             bail!(
-                "{} is no setting: see hedgerow --help for those there are",
+                "unknown setting {}: see hedgerow --help for all settings",
                 name.display()
             );
         }
@@ -89,11 +89,12 @@ fn with_file(mut command: clap::Command, file: &Path) -> anyhow::Result<clap::Co
         let is_setting = |argument: &clap::Arg| argument.get_id() == name.as_str() && argument.get_env().is_some();
         if name == "config" || !command.get_arguments().any(is_setting) {
             bail!(
-                "{name} in {} is no setting: see hedgerow --help for those there are",
+                "unknown setting {name} in {}: see hedgerow --help for all settings",
                 file.display()
             );
         }
-        let value = plain(&value).with_context(|| format!("{name} in {} has no simple value", file.display()))?;
+        let value = plain(&value)
+            .with_context(|| format!("{name} in {} must be a string, number or boolean", file.display()))?;
         command = command.mut_arg(name, |argument| {
             let is_secret = argument.is_hide_env_values_set();
             argument.default_value(value).hide_default_value(is_secret)

@@ -11,7 +11,7 @@ pub(super) fn name_server(text: &str) -> Result<SocketAddr, String> {
     let bare = text.parse::<IpAddr>().map(|address| SocketAddr::new(address, 53));
     with_port
         .or(bare)
-        .map_err(|_| "use the address of a name server, such as 9.9.9.9 or 127.0.0.1:5353".to_owned())
+        .map_err(|_| "use the address of a DNS server, such as 9.9.9.9 or 127.0.0.1:5353".to_owned())
 }
 
 /// An origin as browsers send it: scheme and host, no path.
@@ -35,6 +35,6 @@ pub(super) fn strictness(text: &str) -> Result<Strictness, String> {
     match text {
         "best-effort" => Ok(Strictness::BestEffort),
         "strict" => Ok(Strictness::Strict),
-        _ => Err("it is best-effort or strict".to_owned()),
+        _ => Err("use best-effort or strict".to_owned()),
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use testkit::parts::Receiver;
+use testkit::external::Receiver;
 
 use crate::client::Request;
 use crate::home::{Home, KEY, Server, until};

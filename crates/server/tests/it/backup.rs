@@ -133,7 +133,7 @@ on_each! {
             });
             let said = home.run(&["backup", &path(home, "copy")]);
             is_over.store(true, Ordering::Relaxed);
-            assert!(said.contains("read it back") && said.contains("secret key"), "{said}");
+            assert!(said.contains("created and verified") && said.contains("secret key"), "{said}");
         });
         stop(server);
         let copied = events_in(&home.folder.join("copy"));
@@ -173,7 +173,7 @@ on_each! {
         fs::copy(home.folder.join("data/events.sqlite"), other.folder.join("data/events.sqlite")).expect("somebody's events");
         let ended = other.spawn(&mut other.keyed()).end();
         assert_eq!(ended.code, Some(1), "{ended:?}");
-        assert!(ended.stderr.contains("these events belong to another database"), "{ended:?}");
+        assert!(ended.stderr.contains("these events belong to a different database"), "{ended:?}");
     }
 
     fn a_restore_takes_only_what_is_whole_and_replaces_nothing(home: Home) {
@@ -184,29 +184,29 @@ on_each! {
             let ended = try_to(home, arguments);
             assert!(ended.code == Some(1) && ended.stderr.contains(why), "{why}: {ended:?}");
         };
-        refused(home, &["backup", &copy], "is there already");
+        refused(home, &["backup", &copy], "already exists");
         refused(home, &["restore", &copy], "another server uses the data folder");
         stop(server);
-        refused(home, &["restore", &copy], if backend(home) == Backend::Sqlite { "is there already" } else { "events.sqlite is there already" });
+        refused(home, &["restore", &copy], if backend(home) == Backend::Sqlite { "already exists" } else { "events.sqlite already exists" });
 
         let other = elsewhere(home);
         let key = other.folder.join("data/secret.key");
         fs::remove_file(&key).expect("the key goes");
         refused(&other, &["restore", &copy], "the secret key is not in the backup");
         fs::write(&key, "another secret key that is long enough to be one").expect("another key");
-        refused(&other, &["restore", &copy], "another secret key");
+        refused(&other, &["restore", &copy], "a different secret key");
         fs::copy(home.folder.join("data/secret.key"), &key).expect("the right key");
         for name in ["../copy/events.sqlite", &format!("{copy}/events.sqlite"), "..", ""] {
             let other_names = changed_copy(home, &format!("named {}", name.len()), |manifest, _| manifest["events_file"]["name"] = json!(name));
-            refused(&other, &["restore", &other_names], "which is no file of the backup's folder");
+            refused(&other, &["restore", &other_names], "which is not in the backup folder");
         }
         let log = other.folder.join("data/events.sqlite-wal");
         fs::write(&log, "of a file that was moved away").expect("a log");
-        refused(&other, &["restore", &copy], "events.sqlite-wal is there already");
+        refused(&other, &["restore", &copy], "events.sqlite-wal already exists");
         fs::remove_file(&log).expect("the log goes");
         damage(&home.folder.join("copy/events.sqlite"));
-        refused(&other, &["restore", &copy], "is damaged");
-        refused(&other, &["restore", &path(home, "data")], "is no backup");
+        refused(&other, &["restore", &copy], "is corrupt");
+        refused(&other, &["restore", &path(home, "data")], "is not a backup");
     }
 
     fn a_restore_that_fails_leaves_nothing_and_can_be_repeated(home: Home) {
@@ -240,7 +240,7 @@ on_each! {
         let lock = fs::File::create(left.join("lock")).expect("a lock");
         lock.lock().expect("it is free");
         let ended = try_to(home, &["backup", &path(home, "copy.1")]);
-        assert!(ended.code == Some(1) && ended.stderr.contains("another backup is being made"), "{ended:?}");
+        assert!(ended.code == Some(1) && ended.stderr.contains("another backup is running"), "{ended:?}");
         home.run(&["backup", &path(home, "copy.2")]);
         drop(lock);
         home.run(&["backup", &format!("{}/", path(home, "copy.1"))]);
@@ -274,7 +274,7 @@ fn a_log_beside_the_database_is_not_taken_for_one_of_the_restored() {
         let log = format!("{}{end}", sqlite_file(&other).display());
         fs::write(&log, "of a file that was moved away").expect("a log");
         let ended = try_to(&other, &["restore", &path(&home, "copy")]);
-        let why = format!("hedgerow.sqlite{end} is there already: move the old file");
+        let why = format!("hedgerow.sqlite{end} already exists: move the old file");
         assert!(ended.code == Some(1) && ended.stderr.contains(&why), "{ended:?}");
         fs::remove_file(&log).expect("the log goes");
     }
@@ -301,7 +301,7 @@ fn damaged_files_are_refused_at_the_start() {
         damage(&file);
         let ended = home.spawn(&mut home.keyed()).end();
         assert_eq!(ended.code, Some(1), "{ended:?}");
-        assert!(ended.stderr.contains("damaged"), "{ended:?}");
+        assert!(ended.stderr.contains("corrupt"), "{ended:?}");
     }
 }
 

@@ -10,7 +10,7 @@ use serde_json::json;
 use service::Clock;
 use testkit::Reply;
 use testkit::databases::Backend;
-use testkit::parts::Relay;
+use testkit::external::Relay;
 
 use crate::client::Request;
 use crate::home::{Home, KEY, PATIENCE, Server, until};
@@ -47,8 +47,8 @@ impl FakeClock {
 }
 
 fn library() -> PathBuf {
-    let libraries = testkit::parts::folder().join("faketime/usr/lib");
-    let mut machines = fs::read_dir(&libraries).expect("cargo xtask parts installs libfaketime");
+    let libraries = testkit::external::folder().join("faketime/usr/lib");
+    let mut machines = fs::read_dir(&libraries).expect("cargo xtask components installs libfaketime");
     let machine = machines
         .next()
         .expect("a folder for this machine")
@@ -87,7 +87,10 @@ fn a_clock_that_jumps_for_some_seconds_changes_nothing() {
         until("the jump is noticed", PATIENCE, || {
             let said = server.ask("GET", "/readyz");
             assert_eq!(said.status, 200, "{said:?}");
-            said.body.to_string().contains("the clock has jumped").then_some(())
+            said.body
+                .to_string()
+                .contains("the system clock has jumped")
+                .then_some(())
         });
         let seen = Instant::now();
         while seen.elapsed() < Duration::from_secs(3) {

@@ -53,7 +53,7 @@ on_each! {
     fn the_printed_password_signs_in(home: Home) {
         let server = home.spawn(&mut home.command()).ready();
         let printed = server.process.stdout();
-        let (email, password) = (after(&printed, "e-mail"), after(&printed, "password"));
+        let (email, password) = (after(&printed, "email"), after(&printed, "password"));
         let reply = server.sign_in(email, password);
         assert_eq!((reply.status, reply.text("/user/email")), (200, email));
         assert_eq!(server.sign_in(email, "something else").status, 400);
@@ -81,7 +81,7 @@ on_each! {
         assert_eq!(server.sign_in("ada@example.com", PASSWORD).status, 200);
 
         let printed = server.process.stdout();
-        assert_eq!(after(&printed, "e-mail"), "ada@example.com");
+        assert_eq!(after(&printed, "email"), "ada@example.com");
         for text in [printed, server.process.log()] {
             assert!(!text.contains(KEY) && !text.contains(PASSWORD), "{text}");
         }

@@ -37,7 +37,7 @@ impl Home {
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("hedgerow_it_{}_{count}", std::process::id());
         let folder = std::env::temp_dir().join(name);
-        fs::create_dir_all(&folder).expect("a folder of its own");
+        fs::create_dir_all(&folder).expect("a different folder");
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let database = runtime.expect("a runtime").block_on(Database::empty(backend));
         Self { database, folder }

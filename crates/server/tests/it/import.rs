@@ -20,7 +20,7 @@ fn files_are_brought_in_next_to_a_server_that_runs() {
     let said = project
         .home
         .run(&["events", "import", "--token", &project.token, "old.jsonl", "more.jsonl"]);
-    assert_eq!(said, "imported 25001 events, could not read 0\n");
+    assert_eq!(said, "imported 25001 events, skipped 0 invalid rows\n");
     let stored = project.stored();
     assert_eq!((stored.events("old").len(), stored.events("more").len()), (25_000, 1));
     assert_eq!(stored.event("more")["properties"]["number"], json!(1));
@@ -47,7 +47,7 @@ fn bad_rows_are_shown_and_make_it_fail_unless_told_otherwise() {
     assert!(strict.code.is_some_and(|code| code != 0), "{strict:?}");
     assert!(strict.stdout.contains("mixed.jsonl, line 2: "), "{strict:?}");
     assert!(
-        strict.stdout.ends_with("imported 2 events, could not read 1\n"),
+        strict.stdout.ends_with("imported 2 events, skipped 1 invalid rows\n"),
         "{strict:?}"
     );
     assert!(strict.stderr.contains("--lenient"), "{strict:?}");
@@ -66,7 +66,7 @@ fn a_target_is_needed_and_must_exist() {
     };
     assert!(import(&[]).stderr.contains("--token"));
     let unknown = import(&["--token", "hgp_unknown"]);
-    assert!(unknown.stderr.contains("there is no such team"), "{unknown:?}");
+    assert!(unknown.stderr.contains("team not found"), "{unknown:?}");
     assert_ne!(import(&["--team", "1", "--token", "x"]).code, Some(0), "one is enough");
     let team = server.get(KEY, "/api/organizations/@current/teams/").body["results"][0].clone();
     assert_eq!(import(&["--team", &team["id"].to_string()]).code, Some(0));

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 use testkit::databases::Backend;
-use testkit::parts::{Dns, OidcProvider, SamlIdp, SamlOptions, Smtp, SmtpOptions, browser};
+use testkit::external::{Dns, OidcProvider, SamlIdp, SamlOptions, Smtp, SmtpOptions, browser};
 use tokio::runtime::Runtime;
 
 use crate::client::Request;

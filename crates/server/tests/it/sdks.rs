@@ -10,7 +10,7 @@ use events::sqlite::Embedded;
 use hogql::Model;
 use serde_json::{Map, Value, json};
 use service::TeamId;
-use testkit::parts::browser;
+use testkit::external::browser;
 use testkit::stored;
 use tokio::runtime::Runtime;
 
@@ -58,7 +58,7 @@ impl Project {
         program
             .env("SITE", self.site())
             .env("TOKEN", &self.token)
-            .env("TESTKIT_PARTS", parts());
+            .env("TESTKIT_COMPONENTS", parts());
         let ended = self.home.spawn(&mut program).end_within(PATIENCE);
         assert_eq!(ended.code, Some(0), "{ended:?}");
     }
@@ -102,8 +102,8 @@ impl Stored {
 }
 
 fn parts() -> PathBuf {
-    let folder = std::env::var_os("TESTKIT_PARTS").map(PathBuf::from);
-    folder.expect("run `cargo xtask test`, or set TESTKIT_PARTS")
+    let folder = std::env::var_os("TESTKIT_COMPONENTS").map(PathBuf::from);
+    folder.expect("run `cargo xtask test`, or set TESTKIT_COMPONENTS")
 }
 
 fn script(name: &str) -> PathBuf {

@@ -1,5 +1,5 @@
 // An invited person accepts, sets up an authenticator, signs out, and signs in with both.
-import { axe, journey } from '../../../testkit/parts/browser.mjs';
+import { axe, journey } from '../../../testkit/external/browser.mjs';
 import { code } from './totp.mjs';
 
 const { LINK, EMAIL, SITE } = process.env;
@@ -32,11 +32,11 @@ await journey(async (page) => {
   await page.getByRole('button', { name: 'Sign out' }).click();
   await page.goto(`${SITE}/login/`);
   await expectAccessible(page);
-  await page.getByLabel('E-mail address').fill(EMAIL);
+  await page.getByLabel('Email').fill(EMAIL);
   await page.getByRole('button', { name: 'Continue' }).click();
   await page.getByLabel('Password').fill(PASSWORD);
   await page.getByRole('button', { name: 'Sign in' }).click();
-  await page.getByRole('heading', { name: 'One more step' }).waitFor();
+  await page.getByRole('heading', { name: 'Two-factor authentication' }).waitFor();
   await expectAccessible(page);
   // The present code was used already, and each is good once.
   await page.getByLabel('Code').fill(code(secret, 1));

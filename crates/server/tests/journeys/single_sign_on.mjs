@@ -1,11 +1,11 @@
 // Somebody signs in through the identity provider of their company, whatever its form asks for.
-import { axe, journey } from '../../../testkit/parts/browser.mjs';
+import { axe, journey } from '../../../testkit/external/browser.mjs';
 
 const { SITE, EMAIL, WAY, IS_ENFORCED } = process.env;
 
 await journey(async (page) => {
   await page.goto(`${SITE}/login/`);
-  await page.getByLabel('E-mail address').fill(EMAIL);
+  await page.getByLabel('Email').fill(EMAIL);
   await page.getByRole('button', { name: 'Continue' }).click();
   if (IS_ENFORCED === 'yes') {
     // The page goes on by itself; there is no password to type.

@@ -2,10 +2,10 @@
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
-import { journey } from '../../../testkit/parts/browser.mjs';
+import { journey } from '../../../testkit/external/browser.mjs';
 
-const { SITE, TOKEN, TESTKIT_PARTS } = process.env;
-const sdk = readFileSync(join(TESTKIT_PARTS, 'sdk-node/node_modules/posthog-js/dist/array.full.no-external.js'), 'utf8');
+const { SITE, TOKEN, TESTKIT_COMPONENTS } = process.env;
+const sdk = readFileSync(join(TESTKIT_COMPONENTS, 'sdk-node/node_modules/posthog-js/dist/array.full.no-external.js'), 'utf8');
 
 /** How many events the server has stored. */
 const stored = async () => {

@@ -2,7 +2,7 @@
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 
-const require = createRequire(join(process.env.TESTKIT_PARTS, 'sdk-node', 'x.js'));
+const require = createRequire(join(process.env.TESTKIT_COMPONENTS, 'sdk-node', 'x.js'));
 const { PostHog } = require('posthog-node');
 
 const client = new PostHog(process.env.TOKEN, { host: process.env.SITE, flushAt: 20, flushInterval: 100 });

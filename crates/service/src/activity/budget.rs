@@ -57,7 +57,7 @@ impl Budget {
             // More than there can be at once is refused for an hour; nothing is that large.
             if let Ok(Err(until)) = limiter.check_key_n(&subject, kilobytes) {
                 return Err(Error::LimitReached {
-                    detail: "so much was changed in the last hour that the activity log has no room".to_owned(),
+                    detail: "Too many changes in the last hour for the activity log".to_owned(),
                     wait: until.wait_time_from(DefaultClock::default().now()),
                 });
             }

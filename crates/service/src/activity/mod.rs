@@ -185,7 +185,11 @@ fn cut(value: &Value) -> Value {
         return value.clone();
     }
     let text = value.as_str().unwrap_or(&json);
-    Value::from(format!("{}… [cut: {} bytes in all]", beginning(text), text.len()))
+    Value::from(format!(
+        "{}… [truncated: {} bytes in total]",
+        beginning(text),
+        text.len()
+    ))
 }
 
 /// As much of a text as is not too long in JSON.
@@ -246,7 +250,7 @@ mod tests {
         ] {
             let cut = cut(&long);
             let text = cut.as_str().expect("a text");
-            assert!(text.len() < LONGEST + 50 && text.contains("[cut: 200"), "{text}");
+            assert!(text.len() < LONGEST + 50 && text.contains("[truncated: 200"), "{text}");
         }
     }
 

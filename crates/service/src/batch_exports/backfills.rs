@@ -21,7 +21,7 @@ use crate::page::{Page, Window};
 pub enum BackfillStatus {
     Running,
     Completed,
-    /// Some of its runs failed for good.
+    /// Some of its runs failed permanently.
     Failed,
     Cancelled,
 }
@@ -49,19 +49,19 @@ pub struct Backfill {
     pub finished_runs: i64,
 }
 
-/// What somebody wants filled.
+/// The range to backfill.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[schemars(extend("examples" = [{ "start_at": "2026-11-01T00:00:00Z", "end_at": "2026-11-08T00:00:00Z" }]))]
 pub struct BackfillWish {
-    /// From when, RFC 3339 with a zone, moved back to the interval's boundary; the earliest data unless given.
+    /// The start, in RFC 3339 with a time zone, rounded down to the interval. Defaults to the earliest data.
     #[serde(default)]
     #[schemars(extend("x-nullable" = true))]
     pub start_at: Option<Time>,
-    /// Until when, moved on to the interval's boundary; the last complete interval unless given.
+    /// The end, rounded up to the interval. Defaults to the last complete interval.
     #[serde(default)]
     #[schemars(extend("x-nullable" = true))]
     pub end_at: Option<Time>,
-    /// Whether intervals that were delivered already are delivered again.
+    /// Whether delivered intervals are exported again.
     #[serde(default)]
     pub resend: Option<bool>,
 }
@@ -71,7 +71,7 @@ pub struct BackfillWish {
 pub struct BackfillPlan {
     pub start_at: Time,
     pub end_at: Time,
-    /// Those that were delivered already included.
+    /// Including runs that were already delivered.
     pub intervals: i64,
 }
 
@@ -192,10 +192,7 @@ impl Service {
         let found = sql::backfills::find(&mut db, export, id).await?;
         let mut backfill = found.ok_or(Error::NotFound("backfill"))?;
         if backfill.status != BackfillStatus::Running {
-            let detail = format!(
-                "Cannot cancel a backfill that is in '{}' status",
-                backfill.status.as_str()
-            );
+            let detail = format!("Cannot cancel a backfill with status '{}'.", backfill.status.as_str());
             return Err(Error::refused("invalid_input", detail));
         }
         let now = db.now;
@@ -225,13 +222,13 @@ fn range(export: &BatchExport, wish: &BackfillWish, earliest: Option<Time>, now:
     {
         return invalid(
             "end_at",
-            format!("The provided 'end_at' ({}) is in the future", end.to_rfc3339()),
+            format!("The provided 'end_at' ({}) is in the future.", end.to_rfc3339()),
         );
     }
     if let (Some(start), Some(end)) = (wish.start_at, wish.end_at)
         && start >= end
     {
-        let detail = "The initial backfill datetime 'start_at' happens after 'end_at'";
+        let detail = "'start_at' must be before 'end_at'.";
         return invalid("start_at", detail.to_owned());
     }
     let interval = export.interval;
@@ -241,7 +238,7 @@ fn range(export: &BatchExport, wish: &BackfillWish, earliest: Option<Time>, now:
     let first = earliest.map_or(end, |earliest| interval.floor(earliest));
     let start = wish.start_at.map_or(first, |start| interval.floor(start).max(first));
     if wish.start_at.is_some_and(|start| start > now) {
-        return invalid("start_at", "this is in the future".to_owned());
+        return invalid("start_at", "Must not be in the future.".to_owned());
     }
     Ok(Range {
         start: start.min(end),

@@ -51,7 +51,7 @@ impl Service {
     pub async fn create_batch_export(&self, caller: &Caller<ChangeExports>, new: &NewExport) -> Result<ExportSeen> {
         let kind = new.destination.kind()?;
         let mut db = self.write().await?;
-        // Keeps the team from being deleted meanwhile.
+        // Keeps the team from being deleted in the meantime.
         organizations::sql::lock(&mut db, caller.organization).await?;
         limits::room_for_export(&mut db, caller.organization).await?;
         self.count_created(&mut db, caller, Action::BatchExport).await?;

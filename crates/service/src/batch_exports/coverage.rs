@@ -62,7 +62,7 @@ impl Service {
         earliest: Option<Time>,
     ) -> Result<Vec<Covered>> {
         if span.end - span.start > LONGEST {
-            let detail = format!("choose at most {} days", LONGEST.num_days());
+            let detail = format!("Choose at most {} days.", LONGEST.num_days());
             return Err(Error::refused("invalid_input", detail));
         }
         let mut db = self.core.store.read().await?;

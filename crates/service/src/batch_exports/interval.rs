@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Time;
 
-/// Aligned to UTC; weeks begin on Monday.
+/// Aligned to UTC; weeks start on Monday.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[schemars(inline)]
 pub enum Interval {

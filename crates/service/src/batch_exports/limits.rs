@@ -14,7 +14,7 @@ pub(super) async fn room_for_export(db: &mut Session, organization: Organization
     if sql::exports::count(db, organization).await? < MOST_EXPORTS {
         return Ok(());
     }
-    let detail = format!("an organization may have at most {MOST_EXPORTS} batch exports: delete one first");
+    let detail = format!("An organization can have at most {MOST_EXPORTS} batch exports. Delete one first.");
     Err(Error::refused("too_many_exports", detail))
 }
 
@@ -24,7 +24,8 @@ pub(super) async fn room_for_backfill(db: &mut WriteTx, export: ExportId) -> Res
         return Ok(());
     }
     let detail = format!(
-        "a batch export may have at most {MOST_BACKFILLS} backfills that are not finished: wait for one, or cancel it"
+        "A batch export can have at most {MOST_BACKFILLS} unfinished backfills. Wait for one to finish, or cancel \
+         one."
     );
     Err(Error::refused("too_many_backfills", detail))
 }

@@ -85,15 +85,15 @@ pub struct ExportSeen {
     pub latest_runs: Vec<Run>,
 }
 
-/// Where it goes, as clients say it.
+/// The destination, as clients send it.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub struct DestinationInput {
     /// One of `S3`, `GCS`, `AzureBlob`, `File`, `HTTP`, `Postgres`, `Redshift`, `Snowflake`, `BigQuery`, `Databricks`,
-    /// `ClickHouse`, `NoOp`, however it is capitalized.
+    /// `ClickHouse`, `NoOp`; case-insensitive.
     #[serde(rename = "type")]
     pub kind: Option<String>,
-    /// What the destination must be told. Secrets are stored encrypted and never shown; in a change they may be left out.
+    /// The destination's configuration. Secrets are encrypted and never returned; omit them in an update to keep them.
     pub config: Option<Map<String, Value>>,
 }
 
@@ -110,14 +110,14 @@ pub enum ModelInput {
     "name": "Events to the warehouse", "interval": "hour", "destination": { "type": "NoOp", "config": {} }
 }]))]
 pub struct NewExport {
-    /// What people call it.
+    /// A human-readable name.
     pub name: ExportName,
-    /// Where it goes.
+    /// The destination.
     #[schemars(extend("required" = ["type"]))]
     pub destination: DestinationInput,
-    /// How often it runs, aligned to UTC; weeks begin on Monday.
+    /// The frequency, aligned to UTC; weeks start on Monday.
     pub interval: Interval,
-    /// The team whose data it is; the organization's oldest unless given.
+    /// The team whose data is exported. Defaults to the organization's oldest team.
     pub team_id: Option<TeamId>,
     #[serde(flatten)]
     pub rest: ExportRest,
@@ -126,23 +126,23 @@ pub struct NewExport {
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[schemars(extend("examples" = [{ "name": "Events to the warehouse", "interval": "day" }]))]
 pub struct ExportPatch {
-    /// What people call it.
+    /// A human-readable name.
     pub name: Option<ExportName>,
-    /// Where it goes. The configuration is merged with what is there; null takes a key away.
+    /// The destination. Its configuration is merged with the existing one; null removes a key.
     pub destination: Option<DestinationInput>,
-    /// How often it runs, aligned to UTC; weeks begin on Monday.
+    /// The frequency, aligned to UTC; weeks start on Monday.
     pub interval: Option<Interval>,
     #[serde(flatten)]
     pub rest: ExportRest,
 }
 
-/// What may be said of an export, and need not be.
+/// The optional fields of a batch export.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 pub struct ExportRest {
-    /// What is exported; events unless given.
+    /// The data to export. Defaults to events.
     pub model: Option<ModelInput>,
     pub paused: Option<bool>,
-    /// When it was last paused; pausing sets it.
+    /// When it was last paused. Set automatically.
     #[serde(default, deserialize_with = "crate::text::given")]
     #[schemars(extend("x-nullable" = true))]
     pub last_paused_at: Option<Option<Time>>,
@@ -154,7 +154,7 @@ pub struct ExportRest {
     #[serde(default, deserialize_with = "crate::text::given")]
     #[schemars(extend("x-nullable" = true))]
     pub end_at: Option<Option<Time>>,
-    /// One SELECT over `events` or `persons`: columns, property paths, functions, WHERE. Null: all columns.
+    /// One SELECT over `events` or `persons`: columns, property paths, functions, WHERE. Null for all columns.
     #[serde(default, deserialize_with = "crate::text::given")]
     #[schemars(length(max = 20_000), extend("x-nullable" = true))]
     pub hogql_query: Option<Option<String>>,
@@ -220,7 +220,7 @@ impl DestinationInput {
     }
 
     fn kind(&self) -> Result<Kind> {
-        let missing = || Error::invalid("destination__type", "required", "this is required");
+        let missing = || Error::invalid("destination__type", "required", "This field is required.");
         self.named_kind()?.ok_or_else(missing)
     }
 
@@ -231,7 +231,7 @@ impl DestinationInput {
             Error::invalid(
                 "destination__type",
                 "invalid_choice",
-                format!("choose one of {}", names.join(", ")),
+                format!("Must be one of {}.", names.join(", ")),
             )
         };
         Kind::named(name).map(Some).ok_or_else(known)

@@ -91,17 +91,17 @@ impl BatchExport {
     fn check(&self) -> Result<()> {
         for (field, time) in [("start_at", self.start_at), ("end_at", self.end_at)] {
             if time.is_some_and(|time| !YEARS.contains(&time.year())) {
-                let detail = format!("this must be between the years {} and {}", YEARS.start(), YEARS.end());
+                let detail = format!("Must be between the years {} and {}.", YEARS.start(), YEARS.end());
                 return Err(Error::invalid(field, "invalid_input", detail));
             }
         }
         if let (Some(start), Some(end)) = (self.start_at, self.end_at)
             && end <= start
         {
-            return Err(Error::invalid("end_at", "invalid_input", "this must be after start_at"));
+            return Err(Error::invalid("end_at", "invalid_input", "Must be after start_at."));
         }
         if self.model == Model::Persons && !self.kind.takes_persons() {
-            let detail = format!("{} batch exports only support the events model", self.kind.name());
+            let detail = format!("{} batch exports support the events model only.", self.kind.name());
             return Err(Error::invalid("model", "invalid_choice", detail));
         }
         self.check_query()
@@ -114,15 +114,12 @@ impl BatchExport {
             return Err(Error::invalid(
                 "hogql_query",
                 "blank",
-                "this must not be blank: send null for an export without a query",
+                "This field must not be blank. Send null for an export without a query.",
             ));
         }
         let query = hogql::parse(text).map_err(|error| wrong(error.to_string()))?;
         if query.model != self.model {
-            let detail = format!(
-                "Query must SELECT FROM {}: that is the export's model",
-                self.model.name()
-            );
+            let detail = format!("The query must SELECT FROM {}, the export's model.", self.model.name());
             return Err(wrong(detail));
         }
         Ok(())

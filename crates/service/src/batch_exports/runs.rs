@@ -19,13 +19,13 @@ use crate::page::{Page, Window};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[schemars(inline)]
 pub enum RunStatus {
-    /// Waits for a worker.
+    /// Waiting for a worker.
     Starting,
     Running,
     Completed,
-    /// Failed for good: somebody has to change something.
+    /// Failed permanently. The cause must be fixed.
     Failed,
-    /// Failed, and is tried again by itself.
+    /// Failed, and is retried automatically.
     FailedRetryable,
     Cancelled,
     TimedOut,
@@ -35,7 +35,7 @@ pub enum RunStatus {
     FailedBilling,
 }
 
-/// One interval of one export.
+/// A run: one interval of a batch export.
 #[derive(Debug, Clone, Serialize, PartialEq)]
 pub struct Run {
     pub id: RunId,
@@ -158,7 +158,11 @@ impl Run {
         if !self.status.may_become(next) {
             return Err(Error::Conflict {
                 code: "conflict",
-                detail: format!("a run that is {} cannot become {}", self.status.as_str(), next.as_str()),
+                detail: format!(
+                    "A run with status {} cannot become {}.",
+                    self.status.as_str(),
+                    next.as_str()
+                ),
             });
         }
         self.status = next;
@@ -215,7 +219,7 @@ impl Service {
     pub async fn retry_run(&self, caller: &Caller<ChangeExports>, export: ExportId, id: RunId) -> Result<Run> {
         self.change_run(caller, export, id, "retried", |run, now| {
             let detail = format!(
-                "Cannot retry a run that is in '{}' status: it is still to be done",
+                "Cannot retry a run with status '{}' because it has not finished.",
                 run.status.as_str()
             );
             run.queue(now).map_err(|_| refused(detail))
@@ -226,7 +230,7 @@ impl Service {
     /// Whoever carries it out notices at its next sign of life, and takes back what it sent.
     pub async fn cancel_run(&self, caller: &Caller<ChangeExports>, export: ExportId, id: RunId) -> Result<Run> {
         self.change_run(caller, export, id, "cancelled", |run, now| {
-            let detail = format!("Cannot cancel a run that is in '{}' status", run.status.as_str());
+            let detail = format!("Cannot cancel a run with status '{}'.", run.status.as_str());
             run.become_(RunStatus::Cancelled, now).map_err(|_| refused(detail))
         })
         .await
@@ -265,13 +269,13 @@ async fn check_that_nothing_else_covers(db: &mut WriteTx, run: &Run) -> Result<(
     let others = sql::runs::overlapping(db, run.batch_export, run.span()).await?;
     let delivered = |other: &&Run| other.id != run.id && other.status == RunStatus::Completed;
     if let Some(other) = others.iter().find(delivered) {
-        let detail = format!("Cannot retry: the run {} has delivered the same time", other.id);
+        let detail = format!("Cannot retry: run {} has delivered the same interval.", other.id);
         return Err(refused(detail));
     }
     let overlaps = |span: &Span| span.start < run.data_interval_end && span.end > run.data_interval_start;
     let earlier = sql::delivered::touching(db, run.batch_export, run.span()).await?;
     if earlier.iter().any(overlaps) {
-        let detail = "Cannot retry: a run that is no longer kept has delivered the same time";
+        let detail = "Cannot retry: a run that has since been deleted delivered the same interval.";
         return Err(refused(detail.to_owned()));
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Carrying runs out: taken with a lease, kept by signs of life, ended by whoever holds them.
+//! Carrying runs out: taken with a lease, kept by heartbeats, ended by whoever holds them.
 
 use chrono::TimeDelta;
 
@@ -66,7 +66,7 @@ pub enum Outcome {
         /// For the export's owner.
         error: String,
         /// Trying again would not help.
-        is_lasting: bool,
+        is_permanent: bool,
         delivered: Progress,
     },
     TimedOut(Progress),
@@ -103,7 +103,7 @@ impl Service {
                 &mut db,
                 &run,
                 LogLevel::Warning,
-                "The worker was not heard of any more; another takes over.",
+                "The worker stopped responding; another one takes over.",
             )
             .await?;
         }
@@ -229,7 +229,7 @@ impl Service {
     }
 
     async fn tell_of_pause(&self, db: &mut WriteTx, export: &BatchExport, run: &Run) -> Result<()> {
-        let message = format!("The export pauses itself after {MOST_FAILURES} failed runs in a row.");
+        let message = format!("The export was paused after {MOST_FAILURES} failed runs in a row.");
         logs::write(db, run, LogLevel::Warning, &message).await?;
         let email = EmailMessage::ExportPaused {
             organization: organizations::sql::name(db, export.organization_id).await?,
@@ -255,15 +255,15 @@ fn end(run: &mut Run, outcome: &Outcome, db: &WriteTx) -> Result<()> {
         Outcome::TimedOut(delivered) => {
             run.become_(RunStatus::TimedOut, now)?;
             note(run, delivered);
-            run.latest_error = Some("The run took too long and was ended.".to_owned());
+            run.latest_error = Some("The run exceeded its time limit and was stopped.".to_owned());
         }
         Outcome::Failed {
             error,
-            is_lasting,
+            is_permanent,
             delivered,
         } => {
             note(run, delivered);
-            let is_over = *is_lasting || now - run.queued_at > RETRIED_FOR;
+            let is_over = *is_permanent || now - run.queued_at > RETRIED_FOR;
             run.become_(
                 if is_over {
                     RunStatus::Failed
@@ -304,13 +304,18 @@ fn tell(run: &Run, outcome: &Outcome) -> (LogLevel, String) {
     match (outcome, run.due_at) {
         (Outcome::Completed(progress), _) => (
             LogLevel::Info,
-            format!("Delivered {} rows in {} bytes.", progress.records, progress.bytes),
+            format!(
+                "Delivered {} {} ({} bytes).",
+                progress.records,
+                if progress.records == 1 { "row" } else { "rows" },
+                progress.bytes
+            ),
         ),
         (_, Some(next)) => {
             let next = next.format("%H:%M:%S");
-            (LogLevel::Warning, format!("Failed: {error} Tried again at {next} UTC."))
+            (LogLevel::Warning, format!("Failed, retrying at {next} UTC: {error}"))
         }
-        (_, None) => (LogLevel::Error, format!("Failed for good: {error}")),
+        (_, None) => (LogLevel::Error, format!("Failed permanently: {error}")),
     }
 }
 

@@ -94,14 +94,14 @@ impl SteadyClock {
         let mut known = self.jump.lock().unwrap_or_else(PoisonError::into_inner);
         *known = match (*known, seen) {
             (Some(_), None) => {
-                tracing::info!("the clock is back at the right time");
+                tracing::info!("the system clock is correct again");
                 None
             }
             (Some(old), Some(new)) if (old.offset - new.offset).abs() <= TOLERANCE => {
                 if new.since - old.since < ACCEPTED_AFTER {
                     Some(old)
                 } else {
-                    tracing::error!("the clock has kept to its new time for five minutes, and is followed");
+                    tracing::error!("the system clock has been stable for five minutes after a jump; using its time");
                     self.offset.store(new.offset, Ordering::Relaxed);
                     None
                 }
@@ -110,7 +110,7 @@ impl SteadyClock {
                 let seconds = (new.offset - self.offset.load(Ordering::Relaxed)) / 1_000_000;
                 tracing::error!(
                     seconds,
-                    "the clock has jumped; its new time is used once it has lasted for five minutes"
+                    "the system clock jumped; its new time will be used after it has been stable for five minutes"
                 );
                 Some(new)
             }
@@ -180,7 +180,7 @@ mod tests {
         for jump in [DAY, -DAY] {
             let clock = trial();
             assert_eq!(clock.after(SECOND, jump), SECOND);
-            // Another jump in between begins anew.
+            // Another jump in between begins again.
             assert_eq!(clock.after(200 * SECOND, 2 * jump), 200 * SECOND);
             assert_eq!(clock.after(499 * SECOND, 2 * jump), 499 * SECOND);
             assert_eq!(clock.after(501 * SECOND, 2 * jump), 501 * SECOND + 2 * jump);

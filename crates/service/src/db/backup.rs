@@ -73,7 +73,7 @@ fn said_ok(found: &str) -> Result<()> {
         return Ok(());
     }
     let detail = format!(
-        "the database file is damaged, restore a backup: {}",
+        "the database file is corrupt, restore a backup: {}",
         found.replace('\n', " ")
     );
     Err(Error::refused("damaged", detail))
@@ -87,7 +87,7 @@ pub(super) async fn check_schema(connection: &mut SqliteConnection) -> Result<()
         .fetch_one(connection)
         .await?;
     if found > newest {
-        let detail = "a newer version of Hedgerow has changed this database: use that version, or restore a backup";
+        let detail = "a newer version of Hedgerow has migrated this database: use that version, or restore a backup";
         return Err(Error::refused("newer_schema", detail));
     }
     Ok(())

@@ -303,7 +303,7 @@ mod tests {
     }
 
     fn semaphore(permits: usize) -> FairSemaphore {
-        FairSemaphore::new("the database", permits, Slow::half_of(permits))
+        FairSemaphore::new("The database", permits, Slow::half_of(permits))
     }
 
     async fn acquire(semaphore: &FairSemaphore, number: u128) -> Result<Permit> {

@@ -65,9 +65,9 @@ impl Service {
 
 fn tell(is_silent: bool) {
     if is_silent {
-        tracing::error!("the database does not answer; requests are refused until it does");
+        tracing::error!("the database is unavailable; requests are refused until it responds");
     } else {
-        tracing::info!("the database answers again");
+        tracing::info!("the database is available again");
     }
 }
 

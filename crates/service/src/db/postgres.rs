@@ -53,9 +53,9 @@ impl Pool {
         let pool = managed::Pool::builder(manager).max_size(connections).build();
         Self {
             connections: pool.expect("a pool without time limits of its own needs no runtime"),
-            turns: FairSemaphore::new("the database", connections, Slow::half_of(connections)),
+            turns: FairSemaphore::new("The database", connections, Slow::half_of(connections)),
             writers: FairSemaphore::new(
-                "the database",
+                "The database",
                 writers(connections),
                 Slow::half_of(writers(connections)),
             ),
@@ -312,7 +312,7 @@ fn unless_silent<'a, T: 'a, E: From<sqlx::Error> + 'a>(
 }
 
 fn too_late() -> sqlx::Error {
-    let why = "the database did not answer in time";
+    let why = "the database timed out";
     sqlx::Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, why))
 }
 

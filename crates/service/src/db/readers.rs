@@ -32,7 +32,7 @@ impl Readers {
             .build();
         Self {
             connections: pool.expect("a pool without time limits of its own needs no runtime"),
-            turns: FairSemaphore::new("the database", CONNECTIONS, Slow::half_of(CONNECTIONS)),
+            turns: FairSemaphore::new("The database", CONNECTIONS, Slow::half_of(CONNECTIONS)),
         }
     }
 

@@ -46,7 +46,7 @@ impl Writer {
         let connection = options.connect().await?;
         Ok(Self {
             state: Arc::new(Mutex::new(State { connection, open: None })),
-            places: FairSemaphore::new("the database", AT_THE_LOCK, SLOW),
+            places: FairSemaphore::new("The database", AT_THE_LOCK, SLOW),
         })
     }
 
@@ -153,7 +153,7 @@ impl Drop for WriteGuard {
             if let Err(error) = undo(&mut held.state).await {
                 tracing::debug!(
                     error = &error as &dyn std::error::Error,
-                    "an abandoned write had not begun"
+                    "an abandoned write had not started"
                 );
             }
         });

@@ -1,7 +1,7 @@
 //! Knowing, cheaply and exactly, that nothing has changed.
 //!
 //! A copy in memory is as good as the database while the version it was read at is still the
-//! current one. The version is read anew for every request, so a removal or revocation by anybody,
+//! current one. The version is read again for every request, so a removal or revocation by anybody,
 //! in this process or another, holds from the very next one.
 
 use std::fs::File;
@@ -74,7 +74,7 @@ pub(super) async fn lock_set_up(database: &Path) -> std::io::Result<File> {
 /// Opens a file that this process must never close again.
 ///
 /// Closing any handle of a file drops all POSIX locks the process holds on it, SQLite's among them. So each
-/// index is opened once and kept to the end; one that was made anew in the meantime is another file.
+/// index is opened once and kept to the end; one that was made again in the meantime is another file.
 fn opened_for_good(path: &Path) -> std::io::Result<&'static File> {
     static OPENED: Mutex<Vec<(u64, u64, &'static File)>> = Mutex::new(Vec::new());
     let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -157,7 +157,7 @@ async fn snapshot(pool: &Pool) -> Version {
         Err(error) => {
             tracing::warn!(
                 error = &error as &dyn std::error::Error,
-                "could not ask for the database's snapshot"
+                "could not read the database's snapshot"
             );
             Version::Unknown
         }

@@ -184,7 +184,7 @@ impl Service {
             other => return other,
         };
         let Invalid { code, detail, .. } = &problems[0];
-        let detail = format!("the domain is verified, but enforcement was switched off: {detail}");
+        let detail = format!("The domain is verified, but enforcement was disabled. {detail}");
         domain.sso_enforcement.clear();
         domain.verification_error = Some(sqlx::types::Json(Finding::new(code, detail)));
         Ok(())
@@ -217,7 +217,7 @@ impl Service {
     }
 
     /// Lets people sign in as they like again, for whoever runs the machine: the last way out.
-    pub async fn stop_enforcing(&self, actor: &Actor, name: &str) -> Result<Domain> {
+    pub async fn disable_sso_enforcement(&self, actor: &Actor, name: &str) -> Result<Domain> {
         let mut db = self.write().await?;
         let holder = sql::holder(&mut db, &name::normalize(name)?).await?;
         let holder = holder.ok_or(Error::NotFound("verified domain"))?;
@@ -266,7 +266,7 @@ async fn room_for_domain(db: &mut WriteTx, organization: OrganizationId) -> Resu
     if sql::count(db, organization).await? < MOST_DOMAINS {
         return Ok(());
     }
-    let detail = format!("an organization may have at most {MOST_DOMAINS} domains: delete one first");
+    let detail = format!("An organization can have at most {MOST_DOMAINS} domains. Delete one first.");
     Err(Error::refused("too_many_domains", detail))
 }
 
@@ -299,7 +299,7 @@ fn news(domain: &Domain, organization: &Organization, outcome: &Outcome, until: 
 
 fn taken(domain: &Domain) -> Finding {
     let detail = format!(
-        "another organization on this server has proven {} and its record is still there: remove that record first",
+        "Another organization on this server has verified {}, and its record still exists. Remove that record first.",
         domain.domain
     );
     Finding::new("domain_taken", detail)

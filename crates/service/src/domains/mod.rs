@@ -33,7 +33,7 @@ pub struct Domain {
     pub checked_at: Option<Time>,
     /// Since when the record of a verified domain has been missing.
     pub lost_at: Option<Time>,
-    /// What was seen when the domain was last looked at, if it was not what it should be.
+    /// Why the last verification failed, if it did.
     #[serde(skip)]
     pub verification_error: Option<Json<Finding>>,
     pub jit_provisioning_enabled: bool,
@@ -43,7 +43,7 @@ pub struct Domain {
     /// Where people are sent to sign in. The name is the interface's.
     pub saml_acs_url: String,
     pub saml_x509_cert: String,
-    /// Where the three were read from, if they were.
+    /// The metadata URL that the three were imported from, if any.
     pub saml_metadata_url: String,
     /// Whether the identity provider may begin a sign-in that nobody asked for here.
     pub saml_idp_initiated: bool,
@@ -55,11 +55,11 @@ pub struct Domain {
     pub updated_at: Time,
 }
 
-/// What can be set when a domain is added.
+/// The fields of a new domain.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[schemars(extend("examples" = [{ "domain": "example.com" }]))]
 pub struct NewDomain {
-    /// A name that was registered, or one below it. It cannot be changed later.
+    /// A registered domain name or a subdomain. It cannot be changed later.
     #[schemars(length(min = 1, max = 253))]
     pub domain: String,
     #[serde(flatten)]
@@ -69,25 +69,26 @@ pub struct NewDomain {
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[schemars(extend("examples" = [{ "jit_provisioning_enabled": true, "sso_enforcement": "saml" }]))]
 pub struct DomainPatch {
-    /// Whether people who sign in through this domain for the first time become members.
+    /// Whether users are added automatically on their first sign-in through this domain.
     pub jit_provisioning_enabled: Option<bool>,
-    /// How people with addresses here must sign in: `saml`, `oidc`, `google-oauth2`, `github`, `gitlab`, or empty.
+    /// The sign-in method that users of this domain must use: `saml`, `oidc`, `google-oauth2`, `github`, `gitlab`, or
+    /// empty for any.
     #[serde(default, deserialize_with = "crate::text::nullable")]
     #[schemars(extend("x-nullable" = true, "enum" = ["", "saml", "oidc", "google-oauth2", "github", "gitlab", null]))]
     pub sso_enforcement: Option<String>,
-    /// The identity provider's entity id (issuer).
+    /// The identity provider's entity ID (issuer).
     #[serde(default, deserialize_with = "crate::text::nullable")]
     #[schemars(length(max = 512), extend("x-nullable" = true))]
     pub saml_entity_id: Option<String>,
-    /// The identity provider's address to send people to (single sign-on URL); https.
+    /// The identity provider's SSO URL (https).
     #[serde(default, deserialize_with = "crate::text::nullable")]
     #[schemars(length(max = 512), extend("x-nullable" = true))]
     pub saml_acs_url: Option<String>,
-    /// The identity provider's certificate, PEM or bare base64; several for roll-over.
+    /// The identity provider's certificate, PEM or bare base64. Several are allowed for rotation.
     #[serde(default, deserialize_with = "crate::text::nullable")]
     #[schemars(length(max = 32_768), extend("x-nullable" = true))]
     pub saml_x509_cert: Option<String>,
-    /// Whether the identity provider may begin a sign-in by itself; no unless told otherwise.
+    /// Whether IdP-initiated sign-in is allowed. Defaults to false.
     pub saml_idp_initiated: Option<bool>,
     /// The issuer of an OpenID provider, such as `https://login.example.com`.
     #[serde(default, deserialize_with = "crate::text::nullable")]
@@ -96,7 +97,7 @@ pub struct DomainPatch {
     #[serde(default, deserialize_with = "crate::text::nullable")]
     #[schemars(length(max = 512), extend("x-nullable" = true))]
     pub oidc_client_id: Option<String>,
-    /// Stored encrypted and never shown again. Left out, it stays as it is.
+    /// Encrypted and never returned. Omit it to keep the current value.
     #[serde(default, deserialize_with = "crate::text::nullable")]
     #[schemars(length(max = 2048), extend("x-nullable" = true, "format" = "password", "writeOnly" = true))]
     pub oidc_client_secret: Option<String>,

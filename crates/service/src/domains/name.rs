@@ -64,11 +64,11 @@ pub(super) fn normalize(text: &str) -> Result<String> {
         return Err(no_domain());
     }
     if PUBLIC_MAIL.binary_search(&name.as_str()).is_ok() {
-        let detail = format!("{name} gives addresses to everybody: nobody can have it for themselves");
+        let detail = format!("{name} is a public email provider. Use a domain that your organization owns.");
         return Err(Error::invalid("domain", "public_domain", detail));
     }
     if psl::domain_str(&name).is_none() {
-        let detail = format!("{name} is a public suffix: use a name that was registered below it");
+        let detail = format!("{name} is a public suffix. Use a domain registered under it.");
         return Err(Error::invalid("domain", "public_domain", detail));
     }
     Ok(name)
@@ -84,7 +84,7 @@ fn is_label(label: &str) -> bool {
 }
 
 fn no_domain() -> Error {
-    let detail = "this is no domain: it should look like example.com, without a scheme, a path or an @";
+    let detail = "Invalid domain. Use a name such as example.com, without a scheme, path or @.";
     Error::invalid("domain", "invalid_input", detail)
 }
 

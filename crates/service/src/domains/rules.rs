@@ -45,7 +45,7 @@ impl Domain {
             }
             // Whoever may change where the secret is sent could otherwise read it there.
             None if had_secret && self.oidc_issuer != issuer_before => {
-                let detail = "the issuer changes, so send its client secret along";
+                let detail = "Enter the client secret again. The issuer has changed.";
                 return Err(Error::invalid("oidc_client_secret", "required", detail));
             }
             None => {}
@@ -64,24 +64,24 @@ impl Domain {
     pub fn is_ready(&self, sso: Sso, instance: &Instance, now: Time) -> Result<(), String> {
         match sso {
             Sso::Saml if !self.has_saml() => {
-                Err("SAML needs saml_entity_id, saml_acs_url and saml_x509_cert".to_owned())
+                Err("SAML requires saml_entity_id, saml_acs_url and saml_x509_cert.".to_owned())
             }
             Sso::Saml => match self.identity_provider() {
                 Some(idp) if idp.certificates.any_valid_at(now) => Ok(()),
                 Some(_) => Err(
-                    "no certificate in saml_x509_cert is valid now: ask the identity provider for its current \
-                                one"
-                    .to_owned(),
+                    "No certificate in saml_x509_cert is currently valid. Get the current one from the identity \
+                                provider"
+                        .to_owned(),
                 ),
-                None => Err("saml_x509_cert cannot be read".to_owned()),
+                None => Err("Invalid certificate in saml_x509_cert.".to_owned()),
             },
             Sso::Oidc if !self.has_oidc() => {
-                Err("OIDC needs oidc_issuer, oidc_client_id and oidc_client_secret".to_owned())
+                Err("OIDC requires oidc_issuer, oidc_client_id and oidc_client_secret.".to_owned())
             }
             Sso::Oidc => Ok(()),
             social if instance.providers.contains(&social) => Ok(()),
             social => Err(format!(
-                "sign-in with {social} is not set up on this server: whoever runs it has to give it a client id and secret"
+                "Sign-in with {social} is not configured on this server. The operator has to set its client ID and secret."
             )),
         }
     }
@@ -99,14 +99,14 @@ fn take(field: &mut String, given: Option<&str>, rule: impl FnOnce(&str) -> Resu
 
 fn choice(text: &str) -> Result<String> {
     text.parse::<Sso>().map(|sso| sso.to_string()).map_err(|()| {
-        let detail = "use saml, oidc, google-oauth2, github, gitlab, or nothing";
+        let detail = "Must be saml, oidc, google-oauth2, github, gitlab or empty.";
         Error::invalid("sso_enforcement", "invalid_choice", detail)
     })
 }
 
 fn at_most(field: &'static str, text: &str, most: usize) -> Result<()> {
     if text.chars().count() > most {
-        let detail = format!("this must have at most {most} characters");
+        let detail = format!("Must have at most {most} characters.");
         return Err(Error::invalid(field, "max_length", detail));
     }
     Ok(())
@@ -118,7 +118,7 @@ fn one_line(field: &'static str, text: &str) -> Result<String> {
         return Err(Error::invalid(
             field,
             "invalid_input",
-            "this must be one line, without control characters",
+            "Must be a single line without control characters.",
         ));
     }
     Ok(text.to_owned())
@@ -130,10 +130,10 @@ fn address(field: &'static str, text: &str) -> Result<String> {
     // Parsing would overlook line breaks, and the text is kept as it is.
     one_line(field, text)?;
     let Ok(url) = Url::parse(text) else {
-        return refuse("this is no address: it should look like https://login.example.com/sso");
+        return refuse("Enter a valid URL, such as https://login.example.com/sso.");
     };
     if !url.username().is_empty() || url.password().is_some() {
-        return refuse("an address here holds no user name or password");
+        return refuse("The URL can't contain a username or password.");
     }
     let is_loopback = match url.host() {
         Some(Host::Domain(name)) => name == "localhost",
@@ -144,7 +144,7 @@ fn address(field: &'static str, text: &str) -> Result<String> {
     match url.scheme() {
         "https" => Ok(text.to_owned()),
         "http" if is_loopback => Ok(text.to_owned()),
-        _ => refuse("use https (http only for this machine itself)"),
+        _ => refuse("Use https (http is allowed only for localhost)."),
     }
 }
 

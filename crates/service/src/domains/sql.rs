@@ -93,7 +93,7 @@ pub(super) async fn insert(db: &mut WriteTx, domain: &Domain) -> Result<()> {
     );
     done.map_err(|error| {
         Error::from(error)
-            .on_unique(|| Error::invalid("domain", "unique", "your organization has this domain already"))
+            .on_unique(|| Error::invalid("domain", "unique", "Your organization already has this domain."))
             .on_dangling(|| Error::NotFound("organization"))
     })?;
     Ok(())
@@ -182,7 +182,7 @@ pub(super) async fn take_awaited(
         };
     }
     // First what the index finds: SQLite would walk all domains, in the order of organizations. And PostgreSQL looks again at
-    // what it locks: another replica may have taken it meanwhile.
+    // what it locks: another replica may have taken it in the meantime.
     let sql = db.pick(
         concat!(
             "UPDATE domain SET checked_at = $3 WHERE id IN (",

@@ -54,25 +54,25 @@ impl DnsLookup {
     /// What was seen, if it is not the proof.
     pub fn problem(&self, domain: &Domain) -> Option<Finding> {
         let (record, value) = (domain.record(), &domain.verification_challenge);
-        let to_do = format!("add a TXT record named {record} with the value {value}");
+        let to_do = format!("Add a TXT record named {record} with the value {value}.");
         match self {
             seen if seen.shows(value) => None,
             Self::Texts(texts) => {
                 let seen = texts.iter().map(|text| shortened(text)).collect::<Vec<_>>().join(", ");
-                let detail = format!("at {record} there is {seen}, not the value that proves the domain: {to_do}");
+                let detail = format!("The TXT record at {record} is {seen}, which is not the expected value. {to_do}");
                 Some(Finding::new("dns_mismatch", detail))
             }
             Self::NoRecord => {
                 let detail =
-                    format!("there is no TXT record at {record}: {to_do}; new records can take an hour to show");
+                    format!("No TXT record was found at {record}. {to_do} New records can take up to an hour to show.");
                 Some(Finding::new("dns_no_record", detail))
             }
             Self::Timeout => {
-                let detail = format!("the name servers did not answer in time when asked for {record}: try again");
+                let detail = format!("The DNS lookup of {record} timed out. Try again.");
                 Some(Finding::new("dns_timeout", detail))
             }
             Self::Failed(reason) => {
-                let detail = format!("the name servers could not be asked for {record}: {reason}");
+                let detail = format!("The DNS lookup of {record} failed: {reason}");
                 Some(Finding::new("dns_error", detail))
             }
         }

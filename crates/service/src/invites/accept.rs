@@ -20,23 +20,23 @@ use crate::{Service, domains, members, organizations, sso};
 /// For how long one request has an invite to itself. Hashing takes less, unless the server is overrun.
 const SIGN_UP: TimeDelta = TimeDelta::seconds(30);
 
-/// What an invite says to whoever holds its link.
+/// An invite, as seen by the holder of its link.
 #[derive(Debug, Clone)]
 pub struct Invited {
     pub invite: Invite,
     pub organization_name: String,
 }
 
-/// Who joins without having an account yet.
+/// A new account for a user who accepts an invite.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(extend("examples" = [{ "first_name": "Ann", "last_name": "Lee", "password": "correct horse battery" }]))]
 pub struct NewAccount {
-    /// Needed unless you are signed in.
+    /// Required unless you are signed in.
     #[schemars(length(max = 128))]
     pub first_name: Option<String>,
     #[schemars(length(max = 128))]
     pub last_name: Option<String>,
-    /// Needed unless you are signed in.
+    /// Required unless you are signed in.
     #[schemars(length(max = 256), extend("format" = "password"))]
     pub password: Option<String>,
 }
@@ -120,13 +120,13 @@ impl Service {
             password: Some(
                 new.password
                     .clone()
-                    .ok_or_else(|| Error::invalid("password", "required", "choose a password"))?,
+                    .ok_or_else(|| Error::invalid("password", "required", "Choose a password."))?,
             ),
             is_email_verified: invite.is_from_mail,
         };
         let until = db.now + SIGN_UP;
         if !sql::claim(&mut db, &invite, until).await? {
-            return Err(Error::refused("expired", "this invite is being used at this moment"));
+            return Err(Error::refused("expired", "this invite is being accepted right now"));
         }
         // A dry run, and a password that is refused, leave the invite as it is.
         let link = invite.id.to_string();
@@ -221,7 +221,7 @@ impl Service {
 
     fn refuse_expired(&self, invite: &Invite) -> Result<()> {
         if invite.is_expired(self.core.clock.now()) {
-            let detail = "this invite has expired: ask whoever sent it to send it again";
+            let detail = "this invite has expired: ask the person who invited you to resend it";
             return Err(Error::refused("expired", detail));
         }
         Ok(())
@@ -233,7 +233,7 @@ impl Service {
         let email = Email::new(&user.email).map_err(|_| unknown())?;
         let target = Email::new(&invite.target_email).map_err(|_| unknown())?;
         if email.key() != target.key() {
-            let detail = "this invite is for another address than that of your account: sign out, then open it again";
+            let detail = "this invite is for a different email than that of your account: sign out, then open it again";
             return Err(Error::refused("invalid_recipient", detail));
         }
         self.refuse_expired(invite)?;
@@ -249,7 +249,7 @@ impl Service {
         // First the organization, then the invite: in this order others lock them, too.
         organizations::sql::lock(db, invite.organization_id).await?;
         if !cases::withdraw(db, invite).await? {
-            return Err(Error::refused("expired", "this invite has just been used"));
+            return Err(Error::refused("expired", "this invite was just used"));
         }
         Ok(())
     }
@@ -288,7 +288,7 @@ async fn by_token(db: &mut Session, token: &str) -> Result<Invite> {
 }
 
 fn unknown() -> Error {
-    let detail = "this invite is not known: it may have been used, withdrawn or replaced by a newer one";
+    let detail = "this invite is no longer valid: it may have been used, revoked or replaced by a newer one";
     Error::refused("invalid_input", detail)
 }
 
@@ -303,7 +303,7 @@ async fn refuse_unproven_address(db: &mut Session, invite: &Invite) -> Result<()
         Some(domain) if domain.organization_id != invite.organization_id => {
             let detail = format!(
                 "addresses on {} belong to an organization that has verified the domain: open the link in the invitation \
-                 email instead, or sign in first with an account that has this address",
+                 email instead, or sign in first with an account that has this email",
                 email.domain()
             );
             Err(Error::refused("email_proof_required", detail))
@@ -315,7 +315,7 @@ async fn refuse_unproven_address(db: &mut Session, invite: &Invite) -> Result<()
 async fn refuse_existing(db: &mut Session, invite: &Invite) -> Result<()> {
     let email = Email::new(&invite.target_email).map_err(|_| unknown())?;
     if users::sql::by_email(db, &email).await?.is_some() {
-        let detail = "you have an account already: sign in, or reset your password if you never chose one, then open the link again";
+        let detail = "you already have an account: sign in, or reset your password if you never chose one, then open the link again";
         return Err(Error::refused("account_exists", detail));
     }
     Ok(())

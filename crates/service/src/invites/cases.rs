@@ -45,7 +45,7 @@ impl Service {
                 if !replaced.may_be_replaced_by(caller, db.now) {
                     let level = replaced.level;
                     let detail = format!(
-                        "{email} has a pending invite as {level}: ask an administrator, or whoever sent it, to replace it"
+                        "{email} has a pending invite as {level}. Ask an administrator or the sender to replace it."
                     );
                     return Err(Error::Invalid(vec![problem(place, "invite_pending", detail)]));
                 }
@@ -200,7 +200,7 @@ fn targets(new: &[NewInvite]) -> Result<Vec<Email>> {
     for (place, invite) in new.iter().enumerate() {
         match target(&invite.target_email) {
             Ok(email) if found.iter().any(|earlier| earlier.key() == email.key()) => {
-                let detail = format!("{email} is in this list already");
+                let detail = format!("{email} is already in this list.");
                 problems.push(problem(place, "unique", detail));
             }
             Ok(email) => found.push(email),
@@ -227,7 +227,7 @@ async fn refuse_members(db: &mut WriteTx, organization: OrganizationId, targets:
     let mut problems = Vec::new();
     for (place, email) in targets.iter().enumerate() {
         if members::has_address(db, organization, email).await? {
-            let detail = format!("{email} is a member of this organization already");
+            let detail = format!("{email} is already a member of this organization.");
             problems.push(problem(place, "user_already_member", detail));
         }
     }

@@ -64,19 +64,19 @@ pub struct Fresh {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(extend("examples" = [{ "target_email": "ann@example.com", "first_name": "Ann", "level": 1 }]))]
 pub struct NewInvite {
-    /// Whom to invite.
+    /// The email to invite.
     #[schemars(length(min = 3, max = 254), extend("format" = "email"))]
     pub target_email: String,
-    /// What to call them.
+    /// The recipient's first name.
     #[schemars(length(max = 30), regex(pattern = r"^[^\u0000-\u001f\u007f-\u009f]*$"))]
     pub first_name: Option<String>,
-    /// How much they may do: 1 member, 8 administrator, 15 owner. Not above your own.
+    /// The role: 1 member, 8 administrator, 15 owner. At most your own.
     pub level: Option<Level>,
-    /// A few words of yours, for the mail.
+    /// A personal message, included in the email.
     #[serde(default, deserialize_with = "crate::text::nullable")]
     #[schemars(length(max = 2000), extend("x-nullable" = true))]
     pub message: Option<String>,
-    /// Whether to send a mail; yes unless told otherwise. The link is in the answer either way.
+    /// Whether to send an email. Defaults to true. The link is in the response either way.
     pub send_email: Option<bool>,
 }
 
@@ -97,7 +97,7 @@ impl Invite {
             return Ok(());
         }
         Err(Error::Forbidden(
-            "an invite is withdrawn by an administrator or by whoever sent it".to_owned(),
+            "Only administrators and the sender can revoke an invite.".to_owned(),
         ))
     }
 }
@@ -108,7 +108,7 @@ fn may_invite(own: Level, level: Level) -> Result<()> {
         return Ok(());
     }
     Err(Error::Forbidden(format!(
-        "your level ({own}) does not allow to invite somebody as {level}"
+        "Your role ({own}) does not allow inviting someone as {level}."
     )))
 }
 

@@ -134,7 +134,7 @@ async fn expect_still_vouched(db: &mut WriteTx, person: &SignedIn) -> Result<()>
 fn refuse_wider(person: &SignedIn, key: &Key) -> Result<()> {
     match person.vouched_by {
         Some(organization) if *key.scoped_organizations != [organization] => Err(Error::Forbidden(
-            "you signed in through one organization, and this key would reach further: sign in with your password"
+            "you signed in through one organization, and this key would have access to others: sign in with your password"
                 .to_owned(),
         )),
         _ => Ok(()),
@@ -148,7 +148,7 @@ fn within_reach(person: &SignedIn, new: &NewKey) -> Result<NewKey> {
     };
     let wanted = new.scoped_organizations.as_deref().unwrap_or_default();
     if wanted.iter().any(|wanted| *wanted != organization) {
-        let detail = "you signed in through one organization, so the key can reach that one only";
+        let detail = "you signed in through one organization, so the key can only have access to that one";
         return Err(Error::invalid("scoped_organizations", "invalid_input", detail));
     }
     Ok(NewKey {
@@ -174,7 +174,7 @@ pub(crate) async fn insert(
     is_vouched: bool,
 ) -> Result<Fresh> {
     if sql::count(db, user).await? >= MOST_KEYS {
-        let detail = format!("you have {MOST_KEYS} keys already: delete one first");
+        let detail = format!("you already have {MOST_KEYS} keys: delete one first");
         return Err(Error::refused("too_many_keys", detail));
     }
     let key = Key {
@@ -242,11 +242,11 @@ impl Key {
             return Err(Error::invalid(
                 "expires_at",
                 "invalid_input",
-                "use a time that is still to come",
+                "use a time in the future",
             ));
         }
         if self.expires_at.is_some_and(|end| end.year() > 9999) {
-            let detail = "use a time before the year 10000, or none";
+            let detail = "Must be before the year 10000, or null.";
             return Err(Error::invalid("expires_at", "invalid_input", detail));
         }
         let known = before
@@ -273,7 +273,7 @@ impl Key {
 async fn check_organizations(db: &mut Session, user: UserId, organizations: &[OrganizationId]) -> Result<()> {
     for organization in organizations {
         if !sql::is_member(db, user, *organization).await? {
-            let detail = format!("you belong to no organization {organization}");
+            let detail = format!("you are not a member of organization {organization}");
             return Err(Error::invalid("scoped_organizations", "does_not_exist", detail));
         }
     }
@@ -283,7 +283,7 @@ async fn check_organizations(db: &mut Session, user: UserId, organizations: &[Or
 async fn check_teams(db: &mut Session, user: UserId, teams: &[TeamId]) -> Result<()> {
     for team in teams {
         if sql::team_of_user(db, user, *team).await?.is_none() {
-            let detail = format!("none of your organizations has a team {team}");
+            let detail = format!("None of your organizations has the team {team}.");
             return Err(Error::invalid("scoped_teams", "does_not_exist", detail));
         }
     }

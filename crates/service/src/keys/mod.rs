@@ -108,18 +108,18 @@ impl KeyRestrictions {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(extend("examples" = [{ "label": "CI", "scopes": ["organization:read"] }]))]
 pub struct NewKey {
-    /// What you call it.
+    /// A label to recognize the key.
     pub label: Label,
-    /// What it may be used for.
+    /// Its scopes.
     #[schemars(length(min = 1, max = 20))]
     pub scopes: Vec<Scope>,
-    /// The organizations it reaches; all of yours when empty.
+    /// The organizations that it can access; all of yours if empty.
     #[schemars(length(max = 100))]
     pub scoped_organizations: Option<Vec<OrganizationId>>,
-    /// The teams it reaches; all of them when empty.
+    /// The teams that it can access; all of them if empty.
     #[schemars(length(max = 100))]
     pub scoped_teams: Option<Vec<TeamId>>,
-    /// When it stops working; never when left out.
+    /// When it expires. Omit it for no expiration.
     #[schemars(extend("x-nullable" = true))]
     pub expires_at: Option<Time>,
 }
@@ -127,18 +127,18 @@ pub struct NewKey {
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[schemars(extend("examples" = [{ "label": "CI", "scopes": ["organization:write"] }]))]
 pub struct KeyPatch {
-    /// What you call it.
+    /// A label to recognize the key.
     pub label: Option<Label>,
-    /// What it may be used for.
+    /// Its scopes.
     #[schemars(length(min = 1, max = 20))]
     pub scopes: Option<Vec<Scope>>,
-    /// The organizations it reaches; all of yours when empty.
+    /// The organizations that it can access; all of yours if empty.
     #[schemars(length(max = 100))]
     pub scoped_organizations: Option<Vec<OrganizationId>>,
-    /// The teams it reaches; all of them when empty.
+    /// The teams that it can access; all of them if empty.
     #[schemars(length(max = 100))]
     pub scoped_teams: Option<Vec<TeamId>>,
-    /// When it stops working; null for never.
+    /// When it expires; null for no expiration.
     #[serde(default, deserialize_with = "crate::text::given")]
     #[schemars(extend("x-nullable" = true))]
     pub expires_at: Option<Option<Time>>,

@@ -69,7 +69,7 @@ impl Service {
         let plain = self.core.instance.encryptor.decrypt(&place(row.id), &row.content)?;
         let Ok(Content { reply_to, email }) = serde_json::from_slice(&plain) else {
             // Written by a later version; it will have to send it.
-            tracing::warn!(mail = %row.id, "a mail cannot be read");
+            tracing::warn!(mail = %row.id, "an email in the outbox cannot be read");
             return Ok(None);
         };
         Ok(Some(Outgoing {
@@ -105,7 +105,7 @@ impl Service {
     /// Tries again later, unless there is no point in it.
     pub async fn mail_is_undelivered(&self, mail: &Outgoing, problem: &Undelivered) -> Result<()> {
         let mut db = self.write().await?;
-        let is_over = problem.is_lasting || db.now - mail.created_at > PATIENCE;
+        let is_over = problem.is_permanent || db.now - mail.created_at > PATIENCE;
         let next = (!is_over).then(|| db.now + wait(mail.attempts));
         sql::put_off(&mut db, mail.id, next, &problem.reason).await?;
         db.commit_unrecorded().await

@@ -26,7 +26,7 @@ pub enum EmailMessage {
     },
     Joined {
         organization: String,
-        newcomer: String,
+        new_member: String,
     },
     PasswordReset {
         link: String,
@@ -227,7 +227,7 @@ impl InFlight {
 pub struct Undelivered {
     pub reason: String,
     /// Trying again would not help.
-    pub is_lasting: bool,
+    pub is_permanent: bool,
 }
 
 /// For as long as a mail is tried. A mail server may be away for a weekend.
@@ -263,7 +263,7 @@ mod tests {
     fn one_source_and_one_class_never_take_all_connections() {
         let joined = EmailMessage::Joined {
             organization: String::new(),
-            newcomer: String::new(),
+            new_member: String::new(),
         };
         let changed = EmailMessage::PasswordChanged { address: String::new() };
         let mut in_flight = InFlight::default();

@@ -151,16 +151,16 @@ const MOST_TOLD: i64 = 100;
 
 /// Tells others who has joined, if the organization wants it and there is a way to: owners and administrators first, and only
 /// those whose address is known to be theirs, as anybody can be made a member under any address.
-async fn announce(db: &mut WriteTx, service: &Service, id: OrganizationId, newcomer: &Person) -> Result<()> {
+async fn announce(db: &mut WriteTx, service: &Service, id: OrganizationId, new_member: &Person) -> Result<()> {
     let organization = organizations::sql::lock(db, id).await?;
     if !(organization.is_member_join_email_enabled && service.instance().sends_mail) {
         return Ok(());
     }
     let email = EmailMessage::Joined {
         organization: organization.name.to_string(),
-        newcomer: newcomer.email.clone(),
+        new_member: new_member.email.clone(),
     };
-    let others = sql::proven_addresses(db, id, newcomer.id, MOST_TOLD).await?;
+    let others = sql::proven_addresses(db, id, new_member.id, MOST_TOLD).await?;
     mail::notify(db, service.instance(), id, &email, others).await
 }
 
@@ -182,7 +182,7 @@ pub(crate) async fn address_released(db: &mut WriteTx, user: &User) -> Result<Ve
 pub(crate) fn already_member() -> Error {
     Error::refused(
         "user_already_member",
-        "this user is a member of the organization already",
+        "This user is already a member of the organization.",
     )
 }
 
@@ -227,7 +227,8 @@ async fn an_owner_still_gets_in(db: &mut WriteTx, organization: OrganizationId, 
     }
     Err(Error::refused(
         "would_lock_out",
-        "no other owner could sign in: let another owner sign in once first, or make recovery codes for them",
+        "No other owner would be able to sign in. Have another owner sign in once first, or have them create \
+         recovery codes.",
     ))
 }
 
@@ -237,6 +238,6 @@ async fn another_owner_remains(db: &mut WriteTx, organization: OrganizationId) -
     }
     Err(Error::refused(
         "last_owner",
-        "an organization keeps at least one owner: make another member owner first",
+        "An organization must have at least one owner. Make another member an owner first.",
     ))
 }

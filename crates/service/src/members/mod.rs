@@ -67,12 +67,12 @@ impl Member {
     fn change(&mut self, level: Level, caller: &Caller<ChangeMembers>, now: Time) -> Result<()> {
         if self.is(caller.user) && level > self.level {
             return Err(Error::Forbidden(
-                "you cannot raise your own level: ask another administrator".to_owned(),
+                "You cannot raise your own role. Ask another administrator.".to_owned(),
             ));
         }
         if !caller.level.may_change(self.level, level) {
             return Err(Error::Forbidden(format!(
-                "your level ({}) does not allow to make a member of level {} one of level {level}",
+                "Your role ({}) does not allow changing a member's role from {} to {level}.",
                 caller.level, self.level
             )));
         }
@@ -90,7 +90,7 @@ impl Member {
         }
         let (own, theirs) = (caller.level, self.level);
         Err(Error::Forbidden(format!(
-            "your level ({own}) does not allow to remove a member of level {theirs}"
+            "Your role ({own}) does not allow removing a member with the role {theirs}."
         )))
     }
 }

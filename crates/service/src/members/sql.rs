@@ -139,13 +139,13 @@ pub(super) async fn of_user(db: &mut Session, user: UserId) -> Result<Vec<(Membe
 pub(super) async fn proven_addresses(
     db: &mut Session,
     organization: OrganizationId,
-    newcomer: UserId,
+    new_member: UserId,
     most: i64,
 ) -> Result<Vec<String>> {
     const SQL: &str = "SELECT u.email FROM member m JOIN app_user u ON u.id = m.user_id \
         WHERE m.organization_id = $1 AND m.user_id <> $2 AND u.is_email_verified = $4 ORDER BY m.level DESC LIMIT $3";
     Ok(on!(db, conn => sqlx::query_scalar(SQL)
-        .bind(organization).bind(newcomer).bind(most).bind(true).fetch_all(conn))?)
+        .bind(organization).bind(new_member).bind(most).bind(true).fetch_all(conn))?)
 }
 
 pub(super) async fn insert(

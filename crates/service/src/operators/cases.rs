@@ -42,10 +42,9 @@ impl Service {
         let mut db = self.write().await?;
         let known = lock(&mut db, by).await?;
         let user = users::sql::by_email(&mut db, &email).await?;
-        let user =
-            user.ok_or_else(|| Error::invalid("email", "does_not_exist", "nobody has an account with this email"))?;
+        let user = user.ok_or_else(|| Error::invalid("email", "does_not_exist", "no user has this email"))?;
         if by.person.is_some() && !user.is_email_verified {
-            let detail = "nobody has proven that this email is theirs: let them sign in with SSO or reset their password first, or \
+            let detail = "this email is not verified: let them sign in with SSO or reset their password first, or \
                           use hedgerow operators add on the server";
             return Err(Error::invalid("email", "unverified", detail));
         }
@@ -66,7 +65,7 @@ impl Service {
             return Err(Error::NotFound("operator"));
         };
         if known.len() == 1 {
-            let detail = "this is the last operator of the instance: add another one first";
+            let detail = "This is the last operator of the instance. Add another one first.";
             return Err(Error::refused("last_operator", detail));
         }
         sql::save(&mut db, uuid, false).await?;
@@ -87,7 +86,7 @@ impl Service {
     ) -> Result<Organization> {
         let level = patch.plugins_access_level;
         if level.is_some_and(|level| !APPS_LEVELS.contains(&level)) {
-            let detail = "use 0 (none), 3 (configure), 6 (install) or 9 (root)";
+            let detail = "Must be 0 (none), 3 (configure), 6 (install) or 9 (root).";
             return Err(Error::invalid("plugins_access_level", "invalid_choice", detail));
         }
         let mut db = self.write().await?;
@@ -131,14 +130,14 @@ pub(crate) async fn forget(db: &mut WriteTx, user: &User) -> Result<Option<Entry
 pub(crate) async fn may_publish<P>(db: &mut Session, caller: &Caller<P>) -> Result<()> {
     if !sql::is_operator(db, caller.user).await? {
         return Err(Error::Forbidden(
-            "publishing an app for all organizations takes the right of an operator of this instance, which you do not have: an \
-             operator can give it to you"
+            "Only operators of this instance can publish an app for all organizations. Ask an operator for access."
                 .to_owned(),
         ));
     }
     if !caller.reach.organizations.is_empty() || !caller.reach.teams.is_empty() {
         return Err(Error::Forbidden(
-            "publishing an app for all organizations takes a key that is limited to none of them, or a sign-in with a password"
+            "Publishing an app for all organizations requires an API key without organization restrictions, or \
+             signing in with a password."
                 .to_owned(),
         ));
     }
@@ -155,5 +154,5 @@ async fn lock(db: &mut WriteTx, by: &Operator) -> Result<Vec<User>> {
 }
 
 fn not_an_operator() -> Error {
-    Error::Forbidden("this takes the right of an operator of this instance, which you do not have".to_owned())
+    Error::Forbidden("only operators of this instance can do this".to_owned())
 }

@@ -36,7 +36,7 @@ impl Operator {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(extend("examples" = [{ "email": "olga@example.com" }]))]
 pub struct NewOperator {
-    /// The email address of somebody who has an account.
+    /// The email of a user with an account.
     #[schemars(length(min = 3, max = 254), extend("format" = "email"))]
     pub email: String,
 }
@@ -44,11 +44,11 @@ pub struct NewOperator {
 /// What `plugins_access_level` can be: none, configure, install, root.
 pub const APPS_LEVELS: [i16; 4] = [0, 3, 6, 9];
 
-/// What operators change of an organization.
+/// The fields that operators can change.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(extend("examples" = [{ "plugins_access_level": 6 }]))]
 pub struct InstanceOrganizationPatch {
-    /// What its members can do with pipeline apps: 0 nothing, 3 configure, 6 install and write, 9 also publish for all
+    /// Its members' access to pipeline apps: 0 none, 3 configure, 6 install and write, 9 also publish for all
     /// organizations, if they are operators.
     #[schemars(extend("enum" = APPS_LEVELS))]
     pub plugins_access_level: Option<i16>,

@@ -88,7 +88,7 @@ impl Service {
         new: &NewOrganization,
     ) -> Result<Seen> {
         if !principal.reach.organizations.is_empty() {
-            let detail = "this key is limited to some organizations and cannot create another";
+            let detail = "This API key is restricted to specific organizations and cannot create new ones.";
             return Err(Error::Forbidden(detail.to_owned()));
         }
         if let Err(limit) = self.core.founding.count(principal.user)
@@ -223,6 +223,6 @@ async fn insert_with_free_slug(db: &mut WriteTx, organization: &mut Organization
     }
     Err(Error::Conflict {
         code: "conflict",
-        detail: format!("no free slug was found for {plain}: try another name"),
+        detail: format!("No unused slug found for {plain}. Try another name."),
     })
 }

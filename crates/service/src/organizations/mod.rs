@@ -26,7 +26,7 @@ pub struct Organization {
     pub plugins_access_level: i16,
     pub is_member_join_email_enabled: bool,
     pub enforce_2fa: bool,
-    /// A JSON object as text.
+    /// A JSON object as a string.
     pub metadata: String,
     pub customer_id: Option<String>,
     pub member_count: i64,
@@ -34,7 +34,7 @@ pub struct Organization {
     pub updated_at: Time,
 }
 
-/// Something the organization may use. There is no billing here: what is built is available.
+/// A feature available to the organization. There is no billing: all features are available.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Feature {
     pub key: &'static str,
@@ -44,7 +44,7 @@ pub struct Feature {
 pub const FEATURES: [Feature; 6] = [
     Feature {
         key: "organizations_projects",
-        name: "Any number of organizations and teams",
+        name: "Unlimited organizations and teams",
     },
     Feature {
         key: "audit_logs",
@@ -60,11 +60,11 @@ pub const FEATURES: [Feature; 6] = [
     },
     Feature {
         key: "sso_enforcement",
-        name: "Enforced single sign-on",
+        name: "SSO enforcement",
     },
     Feature {
         key: "2fa_enforcement",
-        name: "Enforced second factor",
+        name: "Required two-factor authentication",
     },
 ];
 
@@ -93,22 +93,22 @@ pub enum OrganizationRef {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(extend("examples" = [{ "name": "Acme" }]))]
 pub struct NewOrganization {
-    /// What people call it.
+    /// The organization's name.
     pub name: Name,
-    /// Whether members get a mail when somebody joins; yes unless told otherwise.
+    /// Whether members get an email when someone joins. Defaults to true.
     pub is_member_join_email_enabled: Option<bool>,
-    /// Whether members must have a second factor to sign in; no unless told otherwise.
+    /// Whether members must use two-factor authentication. Defaults to false.
     pub enforce_2fa: Option<bool>,
 }
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(extend("examples" = [{ "name": "Acme, Inc.", "enforce_2fa": true }]))]
 pub struct OrganizationPatch {
-    /// What people call it. The slug stays as it is.
+    /// The organization's name. The slug does not change.
     pub name: Option<Name>,
-    /// Whether members get a mail when somebody joins.
+    /// Whether members get an email when someone joins.
     pub is_member_join_email_enabled: Option<bool>,
-    /// Whether members must have a second factor to sign in.
+    /// Whether members must use two-factor authentication.
     pub enforce_2fa: Option<bool>,
 }
 

@@ -122,7 +122,7 @@ pub(crate) async fn lock(db: &mut WriteTx, id: OrganizationId) -> Result<Organiz
     found.ok_or(Error::NotFound("organization"))
 }
 
-/// The same for whoever deletes it: nobody refers to it meanwhile. Its members are locked in one order, as two organizations
+/// The same for whoever deletes it: nobody refers to it in the meantime. Its members are locked in one order, as two organizations
 /// that are deleted at once may have the same.
 pub(super) async fn lock_to_delete(db: &mut WriteTx, id: OrganizationId) -> Result<Organization> {
     const MEMBERS: &str = "SELECT u.id FROM app_user u JOIN member m ON m.user_id = u.id WHERE m.organization_id = $1 \

@@ -189,7 +189,7 @@ impl Service {
         let mut db = self.write().await?;
         let (app, _) = lock(&mut db, caller, collection, id, precondition).await?;
         if app.is_global {
-            let detail = "this app is there for every organization: set is_global to false first";
+            let detail = "this app is shared with all organizations: set is_global to false first";
             return Err(Error::refused("is_global", detail));
         }
         sql::apps::delete(&mut db, &app).await?;
@@ -299,7 +299,7 @@ impl Service {
 pub fn source_changed() -> Error {
     Error::Conflict {
         code: "source_changed",
-        detail: "somebody else changed the code of this app meanwhile: read it again and repeat".to_owned(),
+        detail: "somebody else changed the code of this app in the meantime: reload it and try again".to_owned(),
     }
 }
 
@@ -389,12 +389,12 @@ async fn take_back(db: &mut WriteTx, caller: &Caller<ChangeApps>, app: &App) -> 
 pub(crate) async fn not_in_use(db: &mut Session, organization: OrganizationId) -> Result<()> {
     match sql::configs::count_of_others(db, organization, None).await? {
         0 => Ok(()),
-        count => Err(Error::refused("in_use", in_use("apps of this one", count))),
+        count => Err(Error::refused("in_use", in_use("apps of this organization", count))),
     }
 }
 
 fn in_use(what: &str, count: i64) -> String {
-    format!("other organizations still use {what}; configurations there: {count}. They have to delete them first")
+    format!("other organizations still use {what}: they must delete their configurations first ({count})")
 }
 
 /// What the organization is allowed to do with apps.
@@ -407,7 +407,7 @@ fn grant(level: i16, needed: i16) -> Result<()> {
         return Ok(());
     }
     Err(Error::Forbidden(format!(
-        "this organization's plugins_access_level is {level}, and this takes {needed}"
+        "this organization's plugins_access_level is {level}, but this requires {needed}"
     )))
 }
 
@@ -423,7 +423,7 @@ pub(super) fn own(caller: &Caller<ChangeApps>, app: &App) -> Result<()> {
         return Ok(());
     }
     Err(Error::Forbidden(
-        "this app belongs to another organization, which alone may change it".to_owned(),
+        "this app belongs to another organization: only that organization can change it".to_owned(),
     ))
 }
 

@@ -63,7 +63,7 @@ pub struct AppConfig {
     pub failures: i64,
     #[serde(skip)]
     pub latest_error: Option<String>,
-    /// The version of the app that it was approved with, and runs.
+    /// The approved version of the app, which the configuration runs.
     pub version: i64,
     /// The version that the app has by now.
     #[serde(skip)]
@@ -75,9 +75,10 @@ pub struct AppConfig {
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[schemars(extend("examples" = [{ "enabled": true, "config": { "url": "https://example.com/hook" } }]))]
 pub struct NewConfig {
-    /// The team whose events it gets; the organization's oldest unless given.
+    /// The team whose events it gets. Defaults to the organization's oldest team.
     pub team_id: Option<TeamId>,
-    /// The version of the app that you have looked at. If the app has another by now, nothing is created: 409 `version_changed`.
+    /// The version of the app that you reviewed. If the app has a different version, nothing is created: 409
+    /// `version_changed`.
     pub version: Option<i64>,
     #[serde(flatten)]
     pub rest: ConfigPatch,
@@ -86,15 +87,16 @@ pub struct NewConfig {
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[schemars(extend("examples" = [{ "enabled": false }]))]
 pub struct ConfigPatch {
-    /// Whether the app is run for the team. From then on it gets what comes in.
+    /// Whether the app is enabled for the team. It gets the events received from then on.
     pub enabled: Option<bool>,
-    /// Where it stands among the team's apps.
+    /// The position among the team's apps.
     pub order: Option<i64>,
-    /// What the app is told, as its `config_schema` asks for. Merged with what is there; null takes a key away. Secrets are
-    /// kept encrypted and never shown; in a change they may be left out.
+    /// The app's configuration values, as in its `config_schema`. Merged with the existing ones; null removes a key.
+    /// Secrets are encrypted and never returned; omit them in an update to keep them.
     pub config: Option<Map<String, Value>>,
-    /// The hosts that the app can reach for this team: names such as `api.example.com`, `*.example.com`, or `config.url` for the host in
-    /// that field of the configuration. Null lifts the limit; what the app itself declares holds in any case.
+    /// The hosts that the app can reach for this team: names such as `api.example.com`, `*.example.com`, or
+    /// `config.url` for the host in that field of the configuration. Null removes the limit; the limit that the app
+    /// declares always applies.
     #[serde(default, deserialize_with = "crate::text::given")]
     #[schemars(extend("x-nullable" = true))]
     pub allowed_hosts: Option<Option<Vec<String>>>,
@@ -176,7 +178,7 @@ impl Service {
         new: &NewConfig,
     ) -> Result<AppConfig> {
         let mut db = self.write().await?;
-        // Keeps the team from being deleted meanwhile.
+        // Keeps the team from being deleted in the meantime.
         organizations::sql::lock(&mut db, caller.organization).await?;
         allow(&mut db, caller, CONFIGURE).await?;
         limits::room_for_config(&mut db, caller.organization).await?;
@@ -455,8 +457,8 @@ impl Service {
         }
         let dropped = dropped.join(", ");
         let message = format!(
-            "The app no longer calls these fields secret, so their stored values were deleted: {dropped}. Enter them again if the \
-             app still asks for them."
+            "The app no longer marks these fields as secret, so their stored values were deleted: {dropped}. Enter them again if the \
+             app still needs them."
         );
         logs::say(db, config, Level::Warn, &message).await?;
         config.updated_at = db.now;

@@ -70,7 +70,7 @@ impl Service {
         else {
             return Err(Error::refused(
                 "no_such_version",
-                "there is no such version of this app's code to go back to",
+                "version not found: the app has no such version to roll back to",
             ));
         };
         if let Some(kept) = sql::versions::kept_bytes(&mut db, id, number).await? {

@@ -72,7 +72,7 @@ pub(super) fn check(field: &'static str, list: &[String]) -> Result<()> {
         return Err(Error::invalid(
             field,
             "max_length",
-            format!("at most {MOST} hosts can be listed"),
+            format!("At most {MOST} hosts can be listed."),
         ));
     }
     match list.iter().find(|text| Entry::parse(text).is_none()) {
@@ -80,7 +80,7 @@ pub(super) fn check(field: &'static str, list: &[String]) -> Result<()> {
         Some(text) => Err(Error::invalid(
             field,
             "invalid_input",
-            format!("{text:?} is not a host: use a name such as api.example.com, *.example.com, or config.url"),
+            format!("{text:?} is not a valid host. Use a name such as api.example.com, *.example.com or config.url."),
         )),
     }
 }
@@ -178,7 +178,7 @@ impl Service {
             }
             sql::hosts::put(&mut db, config.id, host, *is_allowed).await?;
             if !is_allowed && known.is_none_or(|known| known.is_allowed) {
-                let message = format!("The app tried to reach {host}, which it is not allowed to.");
+                let message = format!("Request to {host} blocked: the host is not allowed.");
                 logs::say(&mut db, config, Level::Warn, &message).await?;
                 entries.push(ActivityEntry::happened(config, "host_refused").noting("host", host));
             }

@@ -67,10 +67,10 @@ pub(super) fn check_config(schema: &Value, config: &Map<String, Value>) -> Resul
 fn check(what: &str, field: &'static str, value: &Value, longest: usize) -> Result<()> {
     let wrong = |detail: String| Err(Error::invalid(field, "max_length", detail));
     if count(value) > MOST_VALUES {
-        return wrong(format!("this may have at most {MOST_VALUES} values"));
+        return wrong(format!("this can have at most {MOST_VALUES} values"));
     }
     if value.to_string().len() > longest {
-        return wrong(format!("this may have at most {} kB{what}, as JSON", longest >> 10));
+        return wrong(format!("this can have at most {} kB{what}, as JSON", longest >> 10));
     }
     Ok(())
 }
@@ -139,7 +139,7 @@ pub(super) async fn fit_apps(db: &mut WriteTx, before: Option<&App>, app: &App) 
         return Ok(());
     }
     let detail = format!(
-        "what is said of all apps of an organization may take at most {} MB, as it is in memory: delete an app first",
+        "the metadata of all apps of an organization can take at most {} MB in memory: delete an app first",
         MOST_APP_BYTES >> 20
     );
     Err(Error::refused("apps_too_large", detail))
@@ -152,7 +152,7 @@ pub(super) async fn fit_configs(db: &mut WriteTx, before: Option<&AppConfig>, co
         return Ok(());
     }
     let detail = format!(
-        "all configurations of an organization may take at most {} MB together, as they are in memory: delete one first",
+        "all configurations of an organization can take at most {} MB in memory: delete one first",
         MOST_CONFIG_BYTES >> 20
     );
     Err(Error::refused("configs_too_large", detail))
@@ -172,19 +172,19 @@ pub(super) async fn fit_code(db: &mut WriteTx, app: &App) -> Result<()> {
         }
     }
     let detail = format!(
-        "the code of all apps of an organization may have at most {} MB, versions that are in use included: delete an app first",
+        "the code of all apps of an organization can have at most {} MB, including versions in use: delete an app first",
         MOST_CODE_BYTES >> 20
     );
     Err(Error::refused("code_too_large", detail))
 }
 
-/// For a configuration that is being switched on and not saved yet.
+/// For a configuration that is being enabled and not saved yet.
 pub(super) async fn room_on_pages(db: &mut Session, config: &AppConfig) -> Result<()> {
     let is_loaded = config.enabled && config.collection == Collection::FrontendApps;
     if !is_loaded || sql::sites::count(db, config.team_id).await? < MOST_ON_PAGES {
         return Ok(());
     }
-    let detail = format!("a team may have at most {MOST_ON_PAGES} frontend apps switched on: switch one off first");
+    let detail = format!("a team can have at most {MOST_ON_PAGES} frontend apps enabled: disable one first");
     Err(Error::refused("too_many_frontend_apps", detail))
 }
 
@@ -193,7 +193,7 @@ pub(super) async fn room_for_app(db: &mut Session, organization: OrganizationId)
     if sql::apps::count_own(db, organization).await? < MOST_APPS {
         return Ok(());
     }
-    let detail = format!("an organization may have at most {MOST_APPS} apps: delete one first");
+    let detail = format!("an organization can have at most {MOST_APPS} apps: delete one first");
     Err(Error::refused("too_many_apps", detail))
 }
 
@@ -201,7 +201,7 @@ pub(super) async fn room_for_config(db: &mut Session, organization: Organization
     if sql::configs::count(db, organization).await? < MOST_CONFIGS {
         return Ok(());
     }
-    let detail = format!("an organization may have at most {MOST_CONFIGS} configurations of apps: delete one first");
+    let detail = format!("an organization can have at most {MOST_CONFIGS} app configurations: delete one first");
     Err(Error::refused("too_many_configs", detail))
 }
 

@@ -10,7 +10,7 @@ use crate::id::AppId;
 use crate::page::{Page, Window};
 
 impl Service {
-    /// Apps that no team of the organization has switched on, newest first.
+    /// Apps that no team of the organization has enabled, newest first.
     pub async fn unused_apps(
         &self,
         caller: &Caller<ReadApps>,
@@ -22,7 +22,7 @@ impl Service {
         sql::apps::page_of_unused(&mut db, caller.organization, collection, window).await
     }
 
-    /// Configurations that are switched on, in their order, with the app of the first: what a team would have to switch off
+    /// Configurations that are enabled, in their order, with the app of the first: what a team would have to disable
     /// to stop sending anything.
     pub async fn enabled_app_configs(
         &self,

@@ -200,14 +200,14 @@ pub struct AppWithFiles {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(extend("examples" = [{ "plugin_type": "local" }]))]
 pub struct NewApp {
-    /// Where its code comes from: `source` and `inline` carry it themselves, `local` is a folder of the server, `custom` and
+    /// Where the code comes from: `source` and `inline` include it, `local` is a folder on the server, `custom` and
     /// `repository` are fetched from GitHub, GitLab or npm.
     pub plugin_type: PluginType,
-    /// Where its code is: the page of a repository or a package, or `file:` and a folder. A `private_token` in its query is
-    /// stored encrypted and never shown.
+    /// The URL of the code: the page of a repository or a package, or `file:` and a folder. A `private_token` in its query
+    /// is encrypted and never returned.
     #[schemars(length(max = 800), extend("x-nullable" = true))]
     pub url: Option<String>,
-    /// Its files by name, for apps that carry their code themselves.
+    /// The app's source files by name, for apps that include their code.
     #[schemars(extend("x-nullable" = true))]
     pub source: Option<Files>,
     #[serde(flatten)]
@@ -217,45 +217,45 @@ pub struct NewApp {
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[schemars(extend("examples" = [{ "name": "Tell the chat", "description": "Posts each order to the chat" }]))]
 pub struct AppPatch {
-    /// Where its code comes from.
+    /// Where the code comes from.
     pub plugin_type: Option<PluginType>,
     #[serde(flatten)]
     pub rest: AppFields,
 }
 
-/// What may be said of an app, and need not be. Null takes back what was written: the code says it again.
+/// The optional fields of an app. Null resets a field to the value from the app's code.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 pub struct AppFields {
-    /// What people call it.
+    /// The app's name.
     #[serde(default, deserialize_with = "crate::text::given")]
     #[schemars(extend("x-nullable" = true))]
     pub name: Option<Option<AppName>>,
     #[serde(default, deserialize_with = "crate::text::given")]
     #[schemars(length(max = 2000), extend("x-nullable" = true))]
     pub description: Option<Option<String>>,
-    /// The address of a picture.
+    /// The URL of an icon.
     #[serde(default, deserialize_with = "crate::text::given")]
     #[schemars(length(max = 800), extend("x-nullable" = true))]
     pub icon: Option<Option<String>>,
-    /// What has to be told to a configuration: a list of fields.
+    /// The fields of a configuration, as a list.
     #[serde(default, deserialize_with = "crate::text::given")]
     #[schemars(with = "Option<Value>", extend("type" = ["array", "object", "null"], "x-nullable" = true))]
     pub config_schema: Option<Value>,
-    /// Which tag, branch or commit its code is of.
+    /// The tag, branch or commit of the code.
     #[serde(default, deserialize_with = "crate::text::given")]
     #[schemars(length(max = 200), extend("x-nullable" = true))]
     pub tag: Option<Option<String>>,
-    /// Whether every organization of this server may use it.
+    /// Whether all organizations on this server can use it.
     pub is_global: Option<bool>,
-    /// The methods, jobs and scheduled tasks it has.
+    /// The app's methods, jobs and scheduled tasks.
     #[serde(default, deserialize_with = "crate::text::given")]
     #[schemars(with = "Option<Map<String, Value>>", extend("x-nullable" = true))]
     pub capabilities: Option<Value>,
-    /// The figures it counts, and how each is summed up.
+    /// The app's metrics and how each is aggregated.
     #[serde(default, deserialize_with = "crate::text::given")]
     #[schemars(with = "Option<Map<String, Value>>", extend("x-nullable" = true))]
     pub metrics: Option<Value>,
-    /// The jobs that people may start, and what each has to be told.
+    /// The jobs that users can start, and their parameters.
     #[serde(default, deserialize_with = "crate::text::given")]
     #[schemars(with = "Option<Map<String, Value>>", extend("x-nullable" = true))]
     pub public_jobs: Option<Value>,

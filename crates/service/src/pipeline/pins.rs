@@ -171,8 +171,8 @@ pub(super) async fn tell(
 
 async fn tell_version(db: &mut WriteTx, app: &App, config: &AppConfig) -> Result<Entry> {
     let message = format!(
-        "The app has version {} now. This configuration goes on with version {}, which was approved here, until somebody reviews and \
-         takes the other one.",
+        "The app now has version {}. This configuration keeps running version {}, which was approved here, until somebody reviews and \
+         accepts the update.",
         app.version, config.version
     );
     logs::say(db, config, Level::Info, &message).await?;
@@ -183,7 +183,7 @@ async fn tell_version(db: &mut WriteTx, app: &App, config: &AppConfig) -> Result
 pub(super) fn version_changed(latest: i64) -> Error {
     Error::Conflict {
         code: "version_changed",
-        detail: format!("the app has version {latest} by now: review it and repeat"),
+        detail: format!("version {latest} of the app was published in the meantime: review it and try again"),
     }
 }
 

@@ -121,7 +121,7 @@ impl App {
         let before = self.clone();
         if let Some(plugin_type) = patch.plugin_type.filter(|given| *given != self.plugin_type) {
             if self.is_pinned() {
-                let detail = "this app is pinned to a checksum, so its code comes from there and nowhere else";
+                let detail = "this app is pinned to a checksum, so its type cannot change";
                 return Err(Error::invalid("plugin_type", "pinned", detail));
             }
             self.plugin_type = plugin_type;
@@ -209,7 +209,7 @@ fn object(field: &'static str, given: &Value) -> Result<Value> {
     match given {
         Value::Null => Ok(empty_object()),
         Value::Object(_) => Ok(given.clone()),
-        _ => Err(Error::invalid(field, "invalid_input", "this must be an object")),
+        _ => Err(Error::invalid(field, "invalid_input", "Must be an object.")),
     }
 }
 

@@ -85,17 +85,20 @@ pub fn check(schema: &Value) -> Result<()> {
         Value::Null => {}
         Value::Array(list) if list.iter().all(Value::is_object) => {}
         Value::Object(map) if map.values().all(Value::is_object) => {}
-        _ => return wrong("this must be a list of fields, each an object with key, name and type".to_owned()),
+        _ => return wrong("Must be a list of fields, each an object with key, name and type.".to_owned()),
     }
     check_count(schema)?;
     let fields = fields(schema);
     for (place, field) in fields.iter().enumerate() {
         if !KINDS.contains(&field.kind.as_str()) {
             let known = KINDS.join(", ");
-            return wrong(format!("{}: {} is no type: use one of {known}", field.key, field.kind));
+            return wrong(format!(
+                "{}: invalid type {}: use one of {known}",
+                field.key, field.kind
+            ));
         }
         if fields[..place].iter().any(|earlier| earlier.key == field.key) {
-            return wrong(format!("{}: there are two fields of this key", field.key));
+            return wrong(format!("{}: duplicate key", field.key));
         }
     }
     Ok(())
@@ -109,7 +112,7 @@ pub(super) fn check_count(schema: &Value) -> Result<()> {
         _ => 0,
     };
     if count > MOST_FIELDS {
-        let detail = format!("there may be at most {MOST_FIELDS} fields");
+        let detail = format!("there can be at most {MOST_FIELDS} fields");
         return Err(Error::invalid("config_schema", "invalid_input", detail));
     }
     Ok(())
@@ -204,7 +207,7 @@ pub fn check_config(schema: &Value, config: &Map<String, Value>, is_enabled: boo
             wrong.push(invalid(
                 key,
                 "unknown_field",
-                format!("the app has no such field; it has: {known}"),
+                format!("unknown field; the app has: {known}"),
             ));
         }
     }
@@ -212,7 +215,7 @@ pub fn check_config(schema: &Value, config: &Map<String, Value>, is_enabled: boo
         match config.get(&field.key).filter(|value| !is_blank(value)) {
             Some(value) => wrong.extend(misfit(field, value)),
             None if is_enabled && field.is_missed_in(config) => {
-                wrong.push(invalid(&field.key, "required", format!("{} is required", field.name)));
+                wrong.push(invalid(&field.key, "required", format!("{} is required.", field.name)));
             }
             None => {}
         }
@@ -244,20 +247,20 @@ fn misfit(field: &Field, value: &Value) -> Option<Invalid> {
                 .as_str()
                 .is_some_and(|text| field.choices.iter().any(|one| one == text)) =>
         {
-            let detail = format!("this must be one of {}", field.choices.join(", "));
+            let detail = format!("Must be one of {}.", field.choices.join(", "));
             Some(invalid(&field.key, "invalid_choice", detail))
         }
         "string" if value.is_object() || value.is_array() => {
-            Some(invalid(&field.key, "invalid_input", "this must be a text".to_owned()))
+            Some(invalid(&field.key, "invalid_input", "this must be a string".to_owned()))
         }
         "json" => {
             let fits = value
                 .as_str()
                 .is_none_or(|text| serde_json::from_str::<Value>(text).is_ok());
-            (!fits).then(|| invalid(&field.key, "invalid_input", "this must be JSON".to_owned()))
+            (!fits).then(|| invalid(&field.key, "invalid_input", "this must be valid JSON".to_owned()))
         }
         "attachment" if value.get("contents").and_then(Value::as_str).is_none() => {
-            let detail = "this must be an object with file_name, content_type and contents (in base64)".to_owned();
+            let detail = "Must be an object with file_name, content_type and contents (base64).".to_owned();
             Some(invalid(&field.key, "invalid_input", detail))
         }
         _ => None,

@@ -25,13 +25,13 @@ impl Service {
         if key.chars().count() > LONGEST_KEY || key.contains('\0') {
             return Err(Error::refused(
                 "storage_key",
-                format!("a key has at most {LONGEST_KEY} characters"),
+                format!("storage keys have at most {LONGEST_KEY} characters"),
             ));
         }
         if value.len() > LARGEST_VALUE {
             return Err(Error::refused(
                 "storage_value",
-                format!("a value has at most {LARGEST_VALUE} bytes"),
+                format!("stored values have at most {LARGEST_VALUE} bytes"),
             ));
         }
         let mut db = self.write().await?;
@@ -55,20 +55,22 @@ impl Service {
 async fn check_room(db: &mut WriteTx, usage: &Usage, keys: i64, bytes: i64) -> Result<()> {
     let full = |detail: String| Err(Error::refused("storage_full", detail));
     if keys > 0 && usage.storage_keys + keys > MOST_KEYS {
-        return full(format!("an app keeps at most {MOST_KEYS} keys"));
+        return full(format!("an app can store at most {MOST_KEYS} keys"));
     }
     if bytes <= 0 {
         return Ok(());
     }
     if usage.storage_bytes + bytes > MOST_BYTES {
         return full(format!(
-            "an app keeps at most {} MB for a configuration",
+            "an app can store at most {} MB per configuration",
             MOST_BYTES >> 20
         ));
     }
     if sql::usage::storage_of_all(db, usage.organization_id).await? + bytes > MOST_OF_ORGANIZATION {
         let most = MOST_OF_ORGANIZATION >> 20;
-        return full(format!("the apps of an organization keep at most {most} MB together"));
+        return full(format!(
+            "the apps of an organization can store at most {most} MB in total"
+        ));
     }
     Ok(())
 }

@@ -63,10 +63,7 @@ pub(super) fn need_again(app: &App, kept: &[String]) -> Result<()> {
     let again = needed.map(|field| Invalid {
         field: Some(format!("config__{}", field.key).into()),
         code: "required",
-        detail: format!(
-            "this changes where the app connects to, so {} is needed again",
-            field.name
-        ),
+        detail: format!("this changes where the app connects to, so enter {} again", field.name),
     });
     match again.collect::<Vec<_>>() {
         none if none.is_empty() => Ok(()),

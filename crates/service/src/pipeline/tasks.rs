@@ -196,14 +196,14 @@ impl Service {
         if payload.len() > LARGEST_PAYLOAD || name.len() > LONGEST_JOB_NAME {
             return Err(Error::refused(
                 "job_size",
-                format!("the payload of a job has at most {LARGEST_PAYLOAD} bytes"),
+                format!("job payloads have at most {LARGEST_PAYLOAD} bytes"),
             ));
         }
         let mut db = self.write().await?;
         if sql::tasks::count_jobs(&mut db, config.id).await? >= MOST_WAITING {
             return Err(Error::refused(
                 "jobs_full",
-                format!("at most {MOST_WAITING} jobs may wait"),
+                format!("at most {MOST_WAITING} jobs can be queued"),
             ));
         }
         let earliest = count_job(&mut db, config).await?;
@@ -235,7 +235,7 @@ async fn check_room(db: &mut WriteTx, config: &AppConfig, bytes: i64) -> Result<
     let usage = sql::usage::lock(db, config.id).await?;
     let usage = usage.ok_or(Error::NotFound("configuration"))?;
     let full = |whose: &str, most: i64| {
-        let detail = format!("the jobs of {whose} that wait have at most {} MB together", most >> 20);
+        let detail = format!("the queued jobs of {whose} can have at most {} MB in total", most >> 20);
         Err(Error::refused("jobs_full", detail))
     };
     if usage.payload_bytes + bytes > MOST_BYTES {

@@ -40,7 +40,7 @@ pub struct AppsSeen {
     pub count: i64,
     /// Those of them that something newer is known of, newest first.
     pub outdated: Page<App>,
-    /// Configurations, of whoever's apps, that failed so often that they were switched off, the latest first.
+    /// Configurations, of whoever's apps, that failed so often that they were disabled, the latest first.
     pub given_up: Page<AppUse>,
 }
 

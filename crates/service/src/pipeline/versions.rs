@@ -25,9 +25,9 @@ impl KeptBytes {
     pub(super) fn check(self) -> Result<()> {
         let most = MOST_BYTES >> 20;
         let detail = if self.files > MOST_BYTES {
-            format!("the files of an app may have at most {most} MB together, as JSON")
+            format!("the files of an app can have at most {most} MB in total, as JSON")
         } else if self.code > MOST_BYTES {
-            format!("what is run of an app's files may have at most {most} MB together, as JSON")
+            format!("the compiled code of an app can have at most {most} MB in total, as JSON")
         } else {
             return Ok(());
         };
@@ -179,7 +179,7 @@ impl App {
         let Some((address, _)) = self.url.as_ref().and_then(|url| url.split_once(PIN)) else {
             return Ok(());
         };
-        let detail = "this app is pinned to a checksum, and no checksum of that version is kept";
+        let detail = "this app is pinned to a checksum, and that version has no stored checksum";
         let sha256 = sha256.ok_or_else(|| Error::refused("pinned", detail))?;
         self.url = Some(format!("{address}{PIN}{sha256}"));
         Ok(())

@@ -23,9 +23,9 @@ const FIRST_WAIT: TimeDelta = TimeDelta::seconds(5);
 const LONGEST_WAIT: TimeDelta = TimeDelta::minutes(10);
 /// How often one event is tried when the app asks for it; after that it is given up.
 const MOST_TRIES: i64 = 10;
-/// How often an app may fail to start before it is switched off.
+/// How often an app may fail to start before it is disabled.
 pub(super) const MOST_STARTS: i64 = 5;
-/// After so many events in a row that failed, the configuration is switched off.
+/// After so many events in a row that failed, the configuration is disabled.
 pub const MOST_FAILURES: i64 = 20;
 
 /// Of the year 9999: later than anything is due.
@@ -143,7 +143,7 @@ impl Service {
         sql::configs::due(&mut self.core.store.read().await?, now, after, limit).await
     }
 
-    /// Which of these configurations are there and switched on.
+    /// Which of these configurations are there and enabled.
     pub async fn app_configs_in_use(&self, ids: &[AppConfigId]) -> Result<Vec<AppConfigId>> {
         let mut db = self.core.store.read().await?;
         let mut enabled = Vec::new();
@@ -219,7 +219,7 @@ impl Service {
 
     async fn tell_of_end(&self, db: &mut WriteTx, config: &AppConfig) -> Result<()> {
         let error = config.latest_error.clone().unwrap_or_default();
-        let message = format!("The app failed again and again and was switched off. The latest error: {error}");
+        let message = format!("The app was disabled after repeated failures. Latest error: {error}");
         logs::say(db, config, Level::Error, &message).await?;
         let email = EmailMessage::AppDisabled {
             organization: organizations::sql::name(db, config.organization_id).await?,
@@ -254,7 +254,7 @@ impl Service {
 }
 
 impl AppConfig {
-    /// True: it failed too often, and is to be switched off.
+    /// True: it failed too often, and is to be disabled.
     fn end_turn(&mut self, step: &Step, has_moved: bool, now: Time) -> bool {
         (self.delivered_until, self.delivered_count) = (step.place.until, step.place.count);
         self.failures = step.failures;

@@ -24,7 +24,7 @@ impl Service {
         let secret = Secret::new(db.random.bytes());
         let encrypted = db.encrypt(&self.core.instance.encryptor, &place(user.id), secret.as_bytes());
         if !sql::put_secret(&mut db, user.id, &encrypted).await? {
-            let detail = "you have a second factor already: remove it first to set up another";
+            let detail = "two-factor authentication is already on: turn it off first to set it up again";
             return Err(Error::refused("already_set_up", detail));
         }
         db.commit(&person.actor, &[Entry::happened(&user, "second_factor_begun")])
@@ -44,7 +44,7 @@ impl Service {
         let mut db = self.write().await?;
         let user = oneself(&mut db, person).await?;
         if sql::is_set_up(&mut db, user.id).await? {
-            let detail = "you have a second factor already";
+            let detail = "two-factor authentication is already on";
             return Err(Error::refused("already_set_up", detail));
         }
         if !accept_code(&mut db, &self.core.instance, user.id, code).await? {
@@ -83,7 +83,7 @@ impl Service {
     }
 
     /// Takes a second factor away from somebody who has lost it, for whoever runs the machine. Ends all their sessions.
-    pub async fn forget_second_factor(&self, actor: &Actor, email: &Email) -> Result<User> {
+    pub async fn reset_two_factor(&self, actor: &Actor, email: &Email) -> Result<User> {
         let mut db = self.write().await?;
         let user = users::sql::by_email(&mut db, email)
             .await?
@@ -100,7 +100,7 @@ impl Service {
         person.is_fully_proven()?;
         self.core.attempts.count(&person.actor.request)?;
         if person.needs_second_factor {
-            let detail = "an organization you belong to asks for a second factor";
+            let detail = "an organization you belong to requires two-factor authentication";
             return Err(Error::refused("second_factor_enforced", detail));
         }
         let mut db = self.write().await?;
@@ -178,5 +178,5 @@ fn place(user: UserId) -> String {
 }
 
 fn wrong_code() -> Error {
-    Error::invalid("token", "2fa_invalid", "this code is not right, or was used before")
+    Error::invalid("token", "2fa_invalid", "this code is incorrect or was already used")
 }

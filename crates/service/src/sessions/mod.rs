@@ -58,8 +58,8 @@ impl SignedIn {
     pub(crate) fn acts_for_themselves(&self) -> Result<()> {
         if self.vouched_by.is_some() && self.belongs_elsewhere {
             return Err(Error::Forbidden(
-                "you signed in through one organization and belong to others too: sign in with your password to \
-                 change what concerns all of them"
+                "You signed in through one organization but belong to several. Sign in with your password to change \
+                 settings that affect all of them."
                     .to_owned(),
             ));
         }
@@ -71,8 +71,8 @@ impl SignedIn {
     pub(crate) fn acts_for_the_instance(&self) -> Result<()> {
         if self.vouched_by.is_some() {
             return Err(Error::Forbidden(
-                "you signed in through one organization's identity provider: sign in with your password to act as an operator \
-                 of this instance"
+                "You signed in through an organization's identity provider. Sign in with your password to act as an \
+                 operator of this instance."
                     .to_owned(),
             ));
         }
@@ -84,8 +84,7 @@ impl SignedIn {
     pub(crate) fn acts_without_provider(&self) -> Result<()> {
         if self.vouched_by.is_some() {
             return Err(Error::Forbidden(
-                "you signed in through one organization: to choose a first password, ask for the link to reset it, which is sent \
-                 to your address"
+                "You signed in through an organization. To set a first password, request a password reset email."
                     .to_owned(),
             ));
         }

@@ -14,13 +14,13 @@ use crate::users::passwords::password_fits;
 use crate::users::{self, User};
 use crate::{Service, second_factor};
 
-/// One of the two.
+/// Send either this or `token`.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[schemars(extend("examples" = [{ "password": "correct horse battery" }]))]
 pub struct Confirmation {
     #[schemars(length(min = 1, max = 256), extend("format" = "password"))]
     pub password: Option<String>,
-    /// Six digits of an authenticator, or a backup code.
+    /// A six-digit code from an authenticator app, or a backup code.
     #[schemars(length(min = 6, max = 40))]
     pub token: Option<String>,
 }
@@ -39,7 +39,7 @@ impl Service {
             }
             (None, Some(token)) => self.expect_code(&user, token).await?,
             (None, None) => {
-                let detail = "type your password, or send a token";
+                let detail = "enter your password, or send a token";
                 return Err(Error::invalid("password", "required", detail));
             }
         };
@@ -56,14 +56,14 @@ impl Service {
         let place = self.core.hashing.enter(from, Some(&email))?;
         let mut db = self.write().await?;
         let Some(stored) = users::sql::password_hash_of(&mut db, person.user).await? else {
-            let detail = "you have no password: sign in again the way you did, or send a token";
+            let detail = "you have no password: sign in again with SSO, or send a token";
             return Err(Error::invalid(field, "no_password", detail));
         };
         count_attempt(&mut db, &Tried::inside(&email)).await?;
         db.commit_unrecorded().await?;
         let fits = password_fits(place, given, stored).await;
         if let Ok(false) = fits {
-            let detail = "this is not the password you have now";
+            let detail = "incorrect password";
             return Err(Error::invalid(field, "invalid_credentials", detail));
         }
         let mut db = self.write().await?;
@@ -85,7 +85,7 @@ impl Service {
             return Ok(db);
         }
         db.commit_unrecorded().await?;
-        let detail = "this code is not right, or was used before";
+        let detail = "this code is incorrect or was already used";
         Err(Error::invalid("token", "2fa_invalid", detail))
     }
 }

@@ -62,7 +62,7 @@ impl Service {
 
     /// The password was right: a session, or a challenge for the second factor.
     ///
-    /// Hashing takes its time: the password may have been changed meanwhile, or become not enough.
+    /// Hashing takes its time: the password may have been changed in the meantime, or become not enough.
     async fn go_on(&self, tried: &Tried<'_>, hash: &str, request: Request) -> Result<SignIn> {
         let email = tried.email;
         let mut db = self.write().await?;
@@ -98,7 +98,7 @@ impl Service {
         let email = Email::new(&user.email).map_err(|_| wrong_credentials())?;
         // Whoever knows the password could gather challenges and try a few codes with each.
         count_attempt(&mut db, &Tried::inside(&email)).await?;
-        // Enforcement may have been switched on since the password was typed.
+        // Enforcement may have been enabled since the password was typed.
         sso::refuse_enforced(&mut db, &email).await?;
         let Some(kind) = second_factor::accept(&mut db, &self.core.instance, &user, code).await? else {
             sql::count_try(&mut db, &hash, MOST_TRIES).await?;
@@ -106,7 +106,7 @@ impl Service {
             return Err(Error::invalid(
                 "token",
                 "2fa_invalid",
-                "this code is not right, or was used before",
+                "this code is incorrect or was already used",
             ));
         };
         sql::delete_challenge(&mut db, &hash).await?;
@@ -245,15 +245,12 @@ fn inside(email: &Email) -> SecretHash {
 
 /// The same for an unknown address and for a wrong password.
 pub(super) fn wrong_credentials() -> Error {
-    Error::refused(
-        "invalid_credentials",
-        "this e-mail address and password do not belong together",
-    )
+    Error::refused("invalid_credentials", "incorrect email or password")
 }
 
 fn expired_challenge() -> Error {
     Error::refused(
         "2fa_expired",
-        "this took too long, or too many codes were tried: sign in again",
+        "this sign-in timed out or had too many incorrect codes: sign in again",
     )
 }

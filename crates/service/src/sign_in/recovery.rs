@@ -20,7 +20,7 @@ impl Service {
     /// Makes a new set for the caller; the old ones stop working. To be printed and locked away.
     pub async fn create_recovery_codes(&self, caller: &Caller<MakeRecoveryCodes>) -> Result<RecoveryCodes> {
         if caller.actor.key.is_some() {
-            let detail = "recovery codes are made by an owner who has signed in, not with a key";
+            let detail = "recovery codes can only be created by an owner who has signed in, not with an API key";
             return Err(Error::Forbidden(detail.to_owned()));
         }
         caller.expect_recent_proof(self.core.clock.now())?;
@@ -100,6 +100,6 @@ fn normalize(typed: &str) -> Option<String> {
 fn wrong_code() -> Error {
     Error::refused(
         "invalid_credentials",
-        "this address and recovery code do not belong together, or the code was used before",
+        "incorrect email or recovery code, or the code was already used",
     )
 }

@@ -28,7 +28,7 @@ const PAUSE: TimeDelta = TimeDelta::minutes(2);
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(extend("examples" = [{ "current_password": "correct horse", "password": "correct horse battery" }]))]
 pub struct NewPassword {
-    /// The one you have now; not needed if you have none.
+    /// The current password. Not required if you have none.
     #[schemars(length(max = 256), extend("format" = "password"))]
     pub current_password: Option<String>,
     #[schemars(length(max = 256), extend("format" = "password"))]
@@ -42,7 +42,8 @@ impl Service {
         self.core.attempts.count(&request)?;
         let email = Email::new(email).map_err(|invalid| Error::invalid("email", invalid.code, invalid.detail))?;
         if !self.core.instance.sends_mail {
-            let detail = "this server sends no mail: ask whoever runs it to set a new password with `hedgerow users`";
+            let detail =
+                "this server does not send email: ask its operator to set a new password with `hedgerow users`";
             return Err(Error::refused("mail_not_configured", detail));
         }
         let mut db = self.write().await?;
@@ -146,8 +147,8 @@ impl Service {
         self.core.attempts.count(&person.actor.request)?;
         if self.standing(person.user).await?.has_password {
             let current = new.current_password.as_deref();
-            let current = current
-                .ok_or_else(|| Error::invalid("current_password", "required", "type the password you have now"))?;
+            let current =
+                current.ok_or_else(|| Error::invalid("current_password", "required", "enter your current password"))?;
             self.expect_password(person, "current_password", current).await?;
         } else {
             // A password opens more than the organization that vouches: its identity provider cannot have one set.
@@ -185,5 +186,8 @@ fn changed(request: &Request) -> EmailMessage {
 }
 
 fn expired() -> Error {
-    Error::refused("expired", "this link has expired or was used: ask for another")
+    Error::refused(
+        "expired",
+        "this link has expired or was already used: request a new one",
+    )
 }

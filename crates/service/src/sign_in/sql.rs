@@ -89,7 +89,7 @@ pub(super) async fn insert_challenge(
     Ok(())
 }
 
-/// Whose password was right, if the challenge still stands. Keeps others from using it meanwhile.
+/// Whose password was right, if the challenge still stands. Keeps others from using it in the meantime.
 pub(super) async fn challenged(db: &mut WriteTx, hash: &SecretHash) -> Result<Option<User>> {
     let sql = db.pick(
         concat!(

@@ -91,7 +91,7 @@ impl Service {
 
     async fn try_to_enter(&self, vouched: &Vouched, request: &Request) -> Result<(User, String)> {
         let email = Email::new(&vouched.email.to_lowercase())
-            .map_err(|_| Error::refused("no_email", "the identity provider named no valid e-mail address"))?;
+            .map_err(|_| Error::refused("no_email", "The identity provider sent no valid email address."))?;
         let mut db = self.write().await?;
         take_assertion(&mut db, vouched).await?;
         let domain = vouching_domain(&mut db, vouched, &email).await?;
@@ -171,7 +171,7 @@ impl Service {
         email: &Email,
     ) -> Result<(User, Vec<Entry>)> {
         let Some(domain) = domain else {
-            let detail = "there is no account with this address: ask somebody to invite you";
+            let detail = "No account has this email. Ask for an invite.";
             return Err(Error::refused("no_account", detail));
         };
         // Whoever has a provider of their own can have it vouch for anybody.
@@ -214,8 +214,8 @@ impl Service {
             None if vouched.domain.is_none() && sql::belongs_somewhere(db, user.id).await? => return Ok(Vec::new()),
             None => {
                 let detail = format!(
-                    "{own} is not a member, and the domain does not take in new people by itself: invite them, or set \
-                     jit_provisioning_enabled"
+                    "{own} is not a member, and automatic provisioning is off. Invite them, or set \
+                     jit_provisioning_enabled."
                 );
                 return Err(Error::refused("jit_not_enabled", detail));
             }

@@ -17,7 +17,7 @@ pub struct Consequences {
     /// How many members have addresses on the domain.
     pub members: i64,
     /// How many of them have never signed in this way.
-    pub newcomers: i64,
+    pub new_members: i64,
     /// Some of those, the highest levels first.
     pub named: Vec<Newcomer>,
 }
@@ -50,8 +50,8 @@ impl Service {
         Ok(Consequences {
             refusal,
             members: sql::count_on_domain(&mut db, organization, name).await?,
-            newcomers: sql::count_newcomers(&mut db, organization, name, &provider).await?,
-            named: sql::newcomers(&mut db, organization, name, &provider, NAMED).await?,
+            new_members: sql::count_new_members(&mut db, organization, name, &provider).await?,
+            named: sql::new_members(&mut db, organization, name, &provider, NAMED).await?,
         })
     }
 }

@@ -118,7 +118,7 @@ pub(crate) async fn refuse_enforced(db: &mut Session, email: &Email) -> Result<(
     let holder = domains::sql::holder(db, &email.domain()).await?;
     match holder.and_then(|domain| domain.enforced()) {
         Some(sso) => {
-            let detail = format!("addresses on {} sign in with {}", email.domain(), sso.title());
+            let detail = format!("Addresses on {} must sign in with {}.", email.domain(), sso.title());
             Err(Error::refused("sso_enforced", detail))
         }
         None => Ok(()),
@@ -126,8 +126,8 @@ pub(crate) async fn refuse_enforced(db: &mut Session, email: &Email) -> Result<(
 }
 
 /// Why an enforcement is refused that would leave no owner a way in.
-pub(crate) const LOCKS_OUT: &str = "no owner could sign in any more: let an owner sign in this way once first, make \
-    somebody with an address on another domain owner, or make recovery codes";
+pub(crate) const LOCKS_OUT: &str = "No owner could sign in any more. Have an owner sign in this way first, make someone \
+    with an address on another domain an owner, or create recovery codes.";
 
 /// Whether some owner could still sign in with this enforcement: one who has done so this way before, one whose
 /// address is elsewhere and who has another way, or one with a recovery code.

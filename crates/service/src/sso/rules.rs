@@ -20,7 +20,7 @@ pub(super) async fn take_assertion(db: &mut WriteTx, vouched: &Vouched) -> Resul
     }
     Err(Error::refused(
         "replayed",
-        "this assertion was used before: each is good once",
+        "This assertion was already used. Each works once.",
     ))
 }
 
@@ -36,7 +36,7 @@ pub(super) async fn vouching_domain(db: &mut WriteTx, vouched: &Vouched, email: 
     };
     let domain = domains::sql::by_id(db, id).await?.filter(Domain::is_verified);
     let domain = domain.ok_or_else(|| {
-        let detail = "the domain is not verified, so its identity provider has no say here";
+        let detail = "The domain is not verified, so its identity provider can't sign anyone in.";
         Error::refused("domain_not_verified", detail)
     })?;
     organizations::sql::lock(db, domain.organization_id).await?;
@@ -48,7 +48,7 @@ pub(super) async fn vouching_domain(db: &mut WriteTx, vouched: &Vouched, email: 
 pub(super) fn expect_method(domain: &Domain, sso: Sso) -> Result<()> {
     match domain.enforced() {
         Some(enforced) if enforced != sso => {
-            let detail = format!("addresses on {} sign in with {}", domain.domain, enforced.title());
+            let detail = format!("Addresses on {} must sign in with {}.", domain.domain, enforced.title());
             Err(Error::refused("sso_enforced", detail))
         }
         _ => Ok(()),
@@ -79,7 +79,7 @@ pub(super) async fn expect_way_of(
         expect_method(holder, vouched.sso)?;
         if holder.enforced().is_some_and(Sso::is_of_domain) && vouched.domain != Some(holder.id) {
             let detail = format!(
-                "addresses on {} sign in through that domain's own provider",
+                "Addresses on {} must sign in through that domain's own provider.",
                 holder.domain
             );
             return Err(Error::refused("sso_enforced", detail));
@@ -101,17 +101,16 @@ pub(super) async fn refuse_unasked_owner(
         return Ok(());
     }
     let detail = format!(
-        "{} is an owner and has not signed in this way since becoming one: the first time, an owner does so while signed in \
-         with their password or a recovery code",
+        "{} is an owner and has not signed in this way since becoming one. The first time, owners must do so while signed \
+         in with their password or a recovery code.",
         user.email
     );
     Err(Error::refused("owner_not_linked", detail))
 }
 
 pub(super) fn foreign_address(email: &str) -> Error {
-    let detail = format!(
-        "{email} is not on a verified domain of this organization, so its identity provider cannot vouch for it"
-    );
+    let detail =
+        format!("{email} is not on a verified domain of this organization, so its identity provider cannot be used.");
     Error::refused("foreign_address", detail)
 }
 
@@ -127,9 +126,8 @@ pub(super) async fn refuse_elsewhere(db: &mut WriteTx, domain: &Domain, user: &U
     if invite.is_some_and(|invite| !invite.is_expired(db.now)) {
         return Ok(());
     }
-    let detail = format!(
-        "{email} has an account that belongs to other organizations only: invite it by mail, so that the person can join"
-    );
+    let detail =
+        format!("{email} has an account in other organizations only. Invite them by email so that they can join.");
     Err(Error::refused("belongs_elsewhere", detail))
 }
 
@@ -159,8 +157,8 @@ pub(super) async fn refuse_other_subject(db: &mut WriteTx, user: &User, provider
         return Ok(());
     }
     let detail = format!(
-        "the identity provider knows {} by another name (subject) than it did before: if it names everybody anew, clear \
-         saml_entity_id or oidc_issuer and set it again, and each account is found by its address once more",
+        "The identity provider sent a different subject (NameID) for {} than before. If all subjects changed, clear \
+         saml_entity_id or oidc_issuer and set it again to link accounts by email once more.",
         user.email
     );
     Err(Error::refused("other_subject", detail))

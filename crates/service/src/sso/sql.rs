@@ -70,7 +70,7 @@ pub(super) async fn link(db: &mut WriteTx, user: UserId, provider: &str, subject
             .bind(subject)
             .bind(now)
     );
-    let taken = || Error::refused("unique", "this identity was linked at the same time: try again");
+    let taken = || Error::refused("unique", "This identity was linked at the same time. Try again.");
     done.map_err(|error| Error::from(error).on_unique(taken))?;
     Ok(())
 }
@@ -233,7 +233,7 @@ pub(super) async fn count_on_domain(db: &mut Session, organization: Organization
     Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(organization).bind(&addresses).fetch_one(conn))?)
 }
 
-macro_rules! newcomers {
+macro_rules! new_members {
     ($what:literal, $rest:literal) => {
         concat!(
             "SELECT ",
@@ -246,26 +246,26 @@ macro_rules! newcomers {
 }
 
 /// Members on a domain whom the provider has never vouched for.
-pub(super) async fn count_newcomers(
+pub(super) async fn count_new_members(
     db: &mut Session,
     organization: OrganizationId,
     domain: &str,
     provider: &str,
 ) -> Result<i64> {
-    const SQL: &str = newcomers!("count(*)", "");
+    const SQL: &str = new_members!("count(*)", "");
     let addresses = Email::keys_on(domain);
     Ok(on!(db, conn => sqlx::query_scalar(SQL)
         .bind(organization).bind(&addresses).bind(provider).fetch_one(conn))?)
 }
 
-pub(super) async fn newcomers(
+pub(super) async fn new_members(
     db: &mut Session,
     organization: OrganizationId,
     domain: &str,
     provider: &str,
     most: i64,
 ) -> Result<Vec<Newcomer>> {
-    const SQL: &str = newcomers!(
+    const SQL: &str = new_members!(
         "u.uuid, u.email, m.level",
         "ORDER BY m.level DESC, u.email_key LIMIT $4"
     );

@@ -104,7 +104,7 @@ impl Service {
         if sql::of_organization(&mut db, caller.organization).await?.len() == 1 {
             return Err(Error::refused(
                 "last_team",
-                "an organization keeps at least one team: create another first",
+                "An organization must have at least one team. Create another one first.",
             ));
         }
         sql::delete(&mut db, &team).await?;
@@ -117,7 +117,7 @@ async fn room_for_team(db: &mut WriteTx, organization: OrganizationId) -> Result
     if sql::count(db, organization).await? < MOST_TEAMS {
         return Ok(());
     }
-    let detail = format!("an organization may have at most {MOST_TEAMS} teams: delete one first");
+    let detail = format!("An organization can have at most {MOST_TEAMS} teams. Delete one first.");
     Err(Error::refused("too_many_teams", detail))
 }
 
@@ -157,11 +157,5 @@ pub(crate) async fn choose<P>(db: &mut WriteTx, caller: &Caller<P>, wanted: Opti
     let all = sql::of_organization(db, caller.organization).await?;
     let mut seen = all.iter().map(|team| team.id).filter(|&team| caller.may_see_team(team));
     let found = seen.find(|&team| wanted.is_none_or(|wanted| wanted == team));
-    found.ok_or_else(|| {
-        Error::invalid(
-            "team_id",
-            "does_not_exist",
-            "there is no such team in this organization",
-        )
-    })
+    found.ok_or_else(|| Error::invalid("team_id", "does_not_exist", "Team not found in this organization."))
 }

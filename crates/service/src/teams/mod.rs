@@ -50,19 +50,24 @@ impl Weigh for TeamToken {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(extend("examples" = [{ "name": "Web", "timezone": "Europe/Berlin" }]))]
 pub struct NewTeam {
-    /// What people call the team.
+    /// The team's name.
     pub name: Name,
-    /// A name of the IANA time zone database; `UTC` unless given.
+    /// An IANA time zone name. Defaults to `UTC`.
     pub timezone: Option<Timezone>,
 }
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(extend("examples" = [{ "name": "Site" }]))]
 pub struct TeamPatch {
-    /// What people call the team.
+    /// The team's name.
     pub name: Option<Name>,
-    /// A name of the IANA time zone database.
+    /// An IANA time zone name.
     pub timezone: Option<Timezone>,
+}
+
+/// The names of all time zones there are, as the IANA time zone database has them.
+pub fn timezones() -> impl Iterator<Item = &'static str> {
+    chrono_tz::TZ_VARIANTS.iter().map(|zone| zone.name())
 }
 
 /// The name of a time zone that exists.
@@ -84,7 +89,7 @@ impl Timezone {
             Err(_) => Err(Error::invalid(
                 "timezone",
                 "invalid_choice",
-                "use a time zone's name, such as Europe/Berlin",
+                "Invalid time zone. Use a name such as Europe/Berlin.",
             )),
         }
     }
@@ -100,7 +105,7 @@ impl JsonSchema for Timezone {
     }
 
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        let names: Vec<&str> = chrono_tz::TZ_VARIANTS.iter().map(|zone| zone.name()).collect();
+        let names: Vec<&str> = timezones().collect();
         schemars::json_schema!({ "type": "string", "enum": names })
     }
 }

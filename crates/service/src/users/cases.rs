@@ -27,7 +27,7 @@ pub struct NewUser {
     pub is_email_verified: bool,
 }
 
-/// What people may change about themselves.
+/// The fields that users can change in their account.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[schemars(extend("examples" = [{ "first_name": "Olga", "last_name": "Owner" }]))]
 pub struct UserPatch {
@@ -35,7 +35,7 @@ pub struct UserPatch {
     pub first_name: Option<String>,
     #[schemars(length(max = 128))]
     pub last_name: Option<String>,
-    /// The organization that `@current` stands for; one you belong to.
+    /// The organization that `@current` refers to. You must be a member.
     pub current_organization: Option<OrganizationId>,
 }
 
@@ -51,7 +51,7 @@ impl Service {
         Ok(user)
     }
 
-    /// Oneself.
+    /// Your account.
     pub async fn user(&self, id: UserId) -> Result<User> {
         sql::by_ids(&mut self.core.store.read().await?, &[id])
             .await?
@@ -94,7 +94,7 @@ impl Service {
         if let Some(organization) = patch.current_organization
             && !sql::set_current(&mut db, user.id, organization).await?
         {
-            let detail = "you do not belong to this organization";
+            let detail = "you are not a member of this organization";
             return Err(Error::invalid("current_organization", "does_not_exist", detail));
         }
         let after = account(&mut db, person.user).await?;
@@ -124,7 +124,7 @@ impl Service {
         let mut db = self.write().await?;
         for (id, email, key) in sql::keys_beyond_ascii(&mut db).await? {
             if email.key() != key && !sql::set_key(&mut db, id, &email.key()).await? {
-                tracing::warn!(user = %id, "another account has the same address: this one is not found by it");
+                tracing::warn!(user = %id, "another account has the same email; this one cannot be found by it");
             }
         }
         db.commit_unrecorded().await

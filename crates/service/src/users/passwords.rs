@@ -83,11 +83,11 @@ fn words(email: &str, first_name: &str, last_name: &str) -> Vec<String> {
 
 fn expect_length(password: &str) -> Result<()> {
     if password.chars().count() < MIN_LENGTH {
-        let detail = format!("a password has at least {MIN_LENGTH} characters");
+        let detail = format!("use at least {MIN_LENGTH} characters");
         return Err(Error::invalid("password", "password_too_short", detail));
     }
     if password.len() > MAX_LENGTH {
-        let detail = format!("a password has at most {MAX_LENGTH} bytes");
+        let detail = format!("use at most {MAX_LENGTH} bytes");
         return Err(Error::invalid("password", "max_length", detail));
     }
     Ok(())
@@ -134,7 +134,7 @@ fn unrepeated(text: &[char]) -> &[char] {
 }
 
 fn easy_to_guess() -> Error {
-    let detail = "this password is easy to guess: use a passphrase of a few random words, or a password manager";
+    let detail = "this password is easy to guess: use a passphrase or a password manager";
     Error::invalid("password", "password_too_common", detail)
 }
 

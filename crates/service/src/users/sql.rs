@@ -94,7 +94,7 @@ pub(super) async fn insert(db: &mut WriteTx, row: &Row<'_>) -> Result<UserId> {
         .fetch_one(conn))
     .map_err(Error::from);
     id.map_err(|error: Error| {
-        error.on_unique(|| Error::invalid("email", "unique", "there is a user with this e-mail address already"))
+        error.on_unique(|| Error::invalid("email", "unique", "a user with this email already exists"))
     })
 }
 

@@ -15,8 +15,8 @@ use uuid::Uuid;
 
 use super::rows::{TEAM, end, start};
 use super::usage::{cpu_seconds, peak_megabytes};
+use crate::external::{ObjectStore, S3_KEY};
 use crate::kit::exports_deps;
-use crate::parts::{ObjectStore, S3_KEY};
 
 /// How the rows are written.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]

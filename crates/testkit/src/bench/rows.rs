@@ -100,7 +100,7 @@ pub(super) fn properties(number: u64) -> String {
     )
 }
 
-/// Numbers that look like chance and are the same each time.
+/// Numbers that look random and are the same each time.
 pub(super) fn random(seed: u64) -> u64 {
     let mut x = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

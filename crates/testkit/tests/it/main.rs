@@ -1,7 +1,8 @@
-//! What keeps the house in order, and the real parts of tests.
+//! Rules of the code base, and the external services of tests.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod directions;
-mod parts;
+mod external;
+mod layers;
 mod tables;

@@ -1,5 +1,5 @@
 // Does everything that must make a journey fail.
-import { axe, journey } from '../../parts/browser.mjs';
+import { axe, journey } from '../../external/browser.mjs';
 
 await journey(async (page) => {
   await page.goto(process.env.SSO_URL);

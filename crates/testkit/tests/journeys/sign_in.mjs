@@ -1,5 +1,5 @@
 // Fills in the identity provider's form, as somebody would.
-import { axe, journey } from '../../parts/browser.mjs';
+import { axe, journey } from '../../external/browser.mjs';
 
 await journey(async (page) => {
   await page.goto(process.env.SSO_URL);

@@ -40,7 +40,7 @@ pub(crate) fn exports(arguments: &[String]) -> Result<()> {
         ..Report::default()
     };
     let bench = Bench {
-        parts: parts(),
+        components: components(),
         rows: &rows.0,
         disk: &disk.0,
     };
@@ -64,7 +64,7 @@ pub(crate) fn exports(arguments: &[String]) -> Result<()> {
 /// What every measurement needs.
 struct Bench<'a> {
     /// Where `DuckDB`, chDB and the S3 server are installed.
-    parts: PathBuf,
+    components: PathBuf,
     rows: &'a Path,
     disk: &'a Path,
 }
@@ -72,7 +72,7 @@ struct Bench<'a> {
 impl Bench<'_> {
     fn versions(&self) -> Result<Vec<(&'static str, String)>> {
         let said = |part: &str, program: &str| {
-            process::output(Command::new(self.parts.join(part).join("bin/python")).args(["-c", program]))
+            process::output(Command::new(self.components.join(part).join("bin/python")).args(["-c", program]))
                 .map(|said| said.trim().to_owned())
         };
         Ok(vec![
@@ -81,10 +81,10 @@ impl Bench<'_> {
         ])
     }
 
-    /// The testkit's program, with the parts where they are.
+    /// The testkit's program, with the external services where they are.
     fn helper(&self) -> Command {
         let mut command = process::command(crate::target().join("release/bench"));
-        command.env("TESTKIT_PARTS", &self.parts);
+        command.env("TESTKIT_COMPONENTS", &self.components);
         command
     }
 }
@@ -108,8 +108,8 @@ fn kept<T>(what: &str, measured: Result<T>) -> Option<T> {
         .ok()
 }
 
-fn parts() -> PathBuf {
-    std::env::var_os("TESTKIT_PARTS").map_or_else(|| crate::root().join(".components/parts"), PathBuf::from)
+fn components() -> PathBuf {
+    std::env::var_os("TESTKIT_COMPONENTS").map_or_else(|| crate::root().join(".components"), PathBuf::from)
 }
 
 /// A folder that is on a disk even where temporary files are kept in memory; gone when dropped. The database server,

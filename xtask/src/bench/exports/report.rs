@@ -52,11 +52,11 @@ impl Report {
 
     fn how(&self) -> String {
         let mut text = format!(
-            "## Exports\n\nMeasured by `{}`: each engine reads the same made-up events from its own table, all of them into \
+            "## Exports\n\nMeasured by `{}`: each engine reads the same generated events from its own table, all of them into \
              one file, one engine after the other, each time in a process of its own; of what takes under 30 s, the middle one of three. DuckDB and \
              chDB are held to two threads. Ours reads SQLite, makes a manifest besides and flushes the file; theirs do not. Stores and files \
              were on the file system named below, ingest and the schedule on the disk. *Others* is the share of the \
-             processor that other programs took meanwhile (for S3 that includes the S3 server).\n\n| | |\n| --- | --- |\n",
+             processor that other programs took in the meantime (for S3 that includes the S3 server).\n\n| | |\n| --- | --- |\n",
             self.command
         );
         for (name, value) in &self.facts {
@@ -131,7 +131,7 @@ impl Report {
         let all = format!("all {} ticks until every run is made", tick.count);
         for (name, Cost { wall, ours, database }) in [
             (all.as_str(), &tick.all),
-            ("the dearest of them", &tick.due),
+            ("the most expensive of them", &tick.due),
             ("the next, with nothing due", &tick.idle),
         ] {
             let _ = writeln!(text, "| {name} | {wall:.2} s | {ours:.2} s | {database:.2} s |");

@@ -72,7 +72,7 @@ pub(super) struct Copied {
     /// Megabytes: the most memory it had, and what it wrote.
     pub(super) peak: f64,
     pub(super) written: f64,
-    /// The share of the processor that other programs took meanwhile.
+    /// The share of the processor that other programs took in the meantime.
     pub(super) others: f64,
 }
 
@@ -137,7 +137,7 @@ impl Bench<'_> {
     ) -> Result<()> {
         let store = self.rows.join(name);
         let run = || {
-            let mut command = process::command(self.parts.join(part).join("bin/python"));
+            let mut command = process::command(self.components.join(part).join("bin/python"));
             command.arg(crate::root().join("bench/exports").join(script));
             command
         };
@@ -168,7 +168,7 @@ fn middle(mut copy: impl FnMut() -> Result<Copied>) -> Result<Copied> {
     Ok(copies.swap_remove(1))
 }
 
-/// Runs what prints its own measurements, and looks at what others do meanwhile.
+/// Runs what prints its own measurements, and looks at what others do in the meantime.
 fn measured(engine: &'static str, form: Form, command: &mut Command) -> Result<Copied> {
     let before = machine::times()?;
     let took = json(command)?;

@@ -11,8 +11,8 @@ use service::access::ChangeApps;
 use service::pipeline::{App, AppFields, AppPatch};
 use service::{Error, Service};
 
-use super::shelf::AtApp;
-use super::{frame_below, may_share, written};
+use super::collection::AtApp;
+use super::{frame_below, may_share, new_source_app};
 use crate::Console;
 use crate::choices::{Area, Switch};
 use crate::curl::{AsCurl, Call};
@@ -85,7 +85,7 @@ impl AboutForm {
         Ok(AppPatch {
             plugin_type: None,
             rest: AppFields {
-                name: Some(written::name(&self.name)?),
+                name: Some(new_source_app::name(&self.name)?),
                 description: Some((!description.is_empty()).then(|| description.to_owned())),
                 is_global: (self.offers_is_global == "yes" || self.is_for_all()).then_some(self.is_for_all()),
                 ..AppFields::default()
@@ -149,7 +149,7 @@ async fn form(
     if offers_switch {
         body["is_global"] = json!(typed.is_for_all());
     }
-    let call = Call::patch::<ChangeApps>("Change the app", inside.api(&at.api())).sending(body);
+    let call = Call::patch::<ChangeApps>("Edit the app", inside.api(&at.api())).sending(body);
     let name = Field::text("name", "Name", "off")
         .at_most(200)
         .holding(typed.name.clone());
@@ -157,8 +157,8 @@ async fn form(
     let switch = || {
         Switch::new(
             "is_global",
-            "Every organization of this server may use it",
-            "Its code is given what they tell it, secrets included. It can be taken back while no other organization has set it up.",
+            "Share with all organizations",
+            "Its code receives the settings they enter, including secrets. You can stop sharing while no other organization has set it up.",
             typed.is_for_all(),
         )
     };
@@ -168,7 +168,7 @@ async fn form(
         base: inside.path(&at.path()),
         name: name
             .optional()
-            .hint("What you leave empty is what the code says.")
+            .hint("Leave a field empty to use the value from plugin.json.")
             .judged(problems),
         description: description.wrong(problems.of("description").into_iter().collect()),
         is_for_all: offers_switch.then(switch),

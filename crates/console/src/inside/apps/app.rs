@@ -11,7 +11,7 @@ use service::pipeline::{App, AppUse, PluginType, VersionName};
 use service::{AppConfigId, Service, Time, Window};
 
 use super::capabilities::offers;
-use super::shelf::AtApp;
+use super::collection::AtApp;
 use super::{frame, may_change, newer_tag, origin, version};
 use crate::Console;
 use crate::curl::{AsCurl, Call};
@@ -158,7 +158,7 @@ async fn app_page(
     let now = service.clock().now();
     let may_change = may_change(service, inside, &app).await?;
     let shown = AppPage {
-        frame: frame(inside, at.shelf).noting(done),
+        frame: frame(inside, at.collection).noting(done),
         alerts: problems.besides(&[]),
         base: inside.path(&at.path()),
         scope: collection.scope(),
@@ -177,15 +177,15 @@ fn calls<P: Permission>(inside: &Inside<P>, at: AtApp, app: &App, may_change: bo
     let mut calls = vec![
         Call::get::<ReadApps>("Read the app", &api),
         Call::get::<ReadApps>("List its configurations", format!("{api}configs/")),
-        Call::get::<ReadApps>("List the code that is kept", format!("{api}versions/")),
+        Call::get::<ReadApps>("List its versions", format!("{api}versions/")),
     ];
     if app.plugin_type.is_remote() {
         let path = format!("{api}check_for_updates/");
-        calls.push(Call::get::<ReadApps>("Look for something newer", path));
+        calls.push(Call::get::<ReadApps>("Check for updates", path));
     }
     if may_change && (app.plugin_type.is_remote() || app.plugin_type == PluginType::Local) {
         let path = format!("{api}upgrade/");
-        calls.push(Call::post::<ChangeApps>("Take the newest code over", path));
+        calls.push(Call::post::<ChangeApps>("Update to the latest version", path));
     }
     calls
 }

@@ -23,21 +23,21 @@ pub(super) fn told(capability: &str) -> String {
 
 fn sentence(list: &str, name: &str) -> String {
     if list == "jobs" {
-        return format!("Has a job of its own: {name}");
+        return format!("Job: {name}");
     }
     let known = match name {
-        "onEvent" => "Gets each event as it comes in (onEvent)",
-        "composeWebhook" => "Has a request sent for each event (composeWebhook)",
-        "exportEvents" => "Gets events many at a time (exportEvents)",
-        "setupPlugin" => "Prepares itself when it starts (setupPlugin)",
-        "teardownPlugin" => "Tidies up before it ends (teardownPlugin)",
+        "onEvent" => "Receives each event as it arrives (onEvent)",
+        "composeWebhook" => "Sends a webhook for each event (composeWebhook)",
+        "exportEvents" => "Receives events in batches (exportEvents)",
+        "setupPlugin" => "Runs setup when it starts (setupPlugin)",
+        "teardownPlugin" => "Cleans up before it stops (teardownPlugin)",
         "runEveryMinute" => "Runs every minute (runEveryMinute)",
         "runEveryHour" => "Runs every hour (runEveryHour)",
         "runEveryDay" => "Runs every day (runEveryDay)",
         "processEvent" | "processEventBatch" | "onAction" | "onSnapshot" | "getSettings" => {
-            return format!("Has {name}, which is never called here");
+            return format!("Defines {name}, which is never called here");
         }
-        _ => return format!("Has {name}"),
+        _ => return format!("Defines {name}"),
     };
     known.to_owned()
 }
@@ -48,11 +48,11 @@ mod tests {
 
     #[test]
     fn capabilities_are_told_in_words() {
-        assert_eq!(told("methods.onEvent"), "Gets each event as it comes in (onEvent)");
-        assert_eq!(told("jobs.again"), "Has a job of its own: again");
+        assert_eq!(told("methods.onEvent"), "Receives each event as it arrives (onEvent)");
+        assert_eq!(told("jobs.again"), "Job: again");
         assert_eq!(
             told("methods.processEvent"),
-            "Has processEvent, which is never called here"
+            "Defines processEvent, which is never called here"
         );
         assert_eq!(told("odd"), "odd");
     }

@@ -33,31 +33,27 @@ impl Changes {
     pub(super) fn new(difference: &Difference, files: &[FileChange]) -> Self {
         let words = |names: &[String]| names.iter().map(|name| told(name)).collect();
         let all = [
-            ("Can do from now on", "tag-good", words(&difference.added_capabilities)),
+            ("Added capabilities", "tag-good", words(&difference.added_capabilities)),
             (
-                "Cannot do any more",
+                "Removed capabilities",
                 "tag-warning",
                 words(&difference.removed_capabilities),
             ),
             (
-                "Asks for, too",
+                "Added settings",
                 "tag-good",
                 fields(difference, &difference.added_fields),
             ),
+            ("Removed settings", "tag-warning", difference.removed_fields.clone()),
             (
-                "Does not ask for any more",
-                "tag-warning",
-                difference.removed_fields.clone(),
-            ),
-            (
-                "Asks for in another way",
+                "Changed settings",
                 "tag-warning",
                 fields(difference, &difference.changed_fields),
             ),
-            ("Can reach, too", "tag-warning", difference.added_hosts.clone()),
-            ("Can no longer reach", "", difference.removed_hosts.clone()),
+            ("Added hosts", "tag-warning", difference.added_hosts.clone()),
+            ("Removed hosts", "", difference.removed_hosts.clone()),
             (
-                "Files that are different",
+                "Changed files",
                 "",
                 files.iter().map(|file| file.name.clone()).collect(),
             ),
@@ -86,7 +82,7 @@ fn told_of(change: &FieldChange) -> String {
         .flat_map(|entry| entry.keys())
         .filter(|name| *name != "key")
         .collect();
-    let side = |entry: &Value, name: &str| entry.get(name).map_or_else(|| "nothing".to_owned(), Value::to_string);
+    let side = |entry: &Value, name: &str| entry.get(name).map_or_else(|| "not set".to_owned(), Value::to_string);
     let parts = names.into_iter().filter_map(|name| {
         let (before, after) = (side(&change.before, name), side(&change.after, name));
         match change.before {
@@ -109,7 +105,7 @@ pub(super) fn said_besides(problems: &Problems, fields: &[&str]) -> Vec<String> 
         .each()
         .filter(|(field, _)| field.is_none_or(|field| !fields.contains(&field)));
     let words = |(field, detail): (Option<&str>, &str)| match field {
-        Some(field) if field.starts_with("source") => format!("The code cannot be used. {detail}"),
+        Some(field) if field.starts_with("source") => format!("Validation failed. {detail}"),
         _ => show::sentence(detail),
     };
     others.map(words).collect()
@@ -134,7 +130,7 @@ mod tests {
         assert_eq!(told(a.clone(), b), r#"url: default "a" → "b""#);
         assert_eq!(
             told(a, json!({ "key": "url", "type": "string" })),
-            r#"url: default "a" → nothing"#
+            r#"url: default "a" → not set"#
         );
         assert_eq!(
             told(Value::Null, json!({ "key": "url", "secret": true })),

@@ -1,4 +1,4 @@
-//! A team's use of an app: looked at, changed, switched on and off.
+//! A team's use of an app: looked at, changed, enabled and off.
 
 use askama::Template;
 use axum::Router;
@@ -11,8 +11,8 @@ use service::pipeline::schema::{self, Field as PageQuery};
 use service::pipeline::{App, AppConfig, Collection, ConfigPatch, ReachedHost};
 use service::{AppConfigId, Error, Service, Window};
 
-use super::shelf::{AtApp, AtConfig};
-use super::told::{ConfigForm, Told, name, open_values};
+use super::collection::{AtApp, AtConfig};
+use super::config_fields::{ConfigForm, Told, name, open_values};
 use super::{frame_below, name_of, teams};
 use crate::Console;
 use crate::choices::{Area, Select, Switch};
@@ -114,7 +114,7 @@ impl Facts {
             version: config.version,
             newer: (config.version != config.latest_version).then(|| {
                 let (version, latest) = (config.version, config.latest_version);
-                format!("This configuration runs version {version} until you take version {latest}.")
+                format!("This configuration runs version {version} until you update to version {latest}.")
             }),
             made: show::day(config.created_at),
         }
@@ -124,9 +124,9 @@ impl Facts {
 /// The hosts that an app says it reaches, where it is held to them.
 fn declared(app: &App) -> Option<String> {
     match app.hosts.as_deref() {
-        None if app.is_global => Some("none".to_owned()),
+        None if app.is_global => Some("None".to_owned()),
         None => None,
-        Some([]) => Some("none".to_owned()),
+        Some([]) => Some("None".to_owned()),
         Some(hosts) => Some(hosts.join(", ")),
     }
 }
@@ -240,7 +240,7 @@ async fn config_page<P: Permission>(
         .await?;
     let api = inside.api(&at.api());
     let read = Call::get::<ReadApps>("Read the configuration", &api);
-    let write = Call::patch::<ChangeApps>("Change the configuration", &api).sending(body);
+    let write = Call::patch::<ChangeApps>("Edit the configuration", &api).sending(body);
     let shown = ConfigPage {
         frame: frame_below(inside, at.at, app.name.to_string()).noting(done),
         alerts: besides(problems, &fields),
@@ -261,13 +261,13 @@ pub(super) fn form(typed: &ConfigForm, fields: &[PageQuery], kept: &[String], pr
         version: None,
         enabled: Switch::new(
             "enabled",
-            "On",
-            "While it is on, the app is run for the team, with what comes in from then on.",
+            "Enabled",
+            "While enabled, the app runs for this team. It receives only events that arrive from then on.",
             typed.get("enabled") == "yes",
         ),
         order: order
             .of_filter()
-            .hint("Where it stands among the team's apps: smaller numbers come first.")
+            .hint("Position among the team's apps. Lower numbers come first.")
             .holding(typed.get("order"))
             .judged(problems),
         told: Told::all(fields, typed, kept, problems),

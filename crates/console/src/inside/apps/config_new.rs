@@ -10,9 +10,9 @@ use service::pipeline::schema::{self, Field};
 use service::pipeline::{AppConfig, NewConfig};
 use service::{Error, Service, TeamId};
 
+use super::collection::{AtApp, AtConfig};
+use super::config_fields::ConfigForm;
 use super::config_form::{ConfigPage, Form, besides, form, patch};
-use super::shelf::{AtApp, AtConfig};
-use super::told::ConfigForm;
 use super::{frame_below, teams};
 use crate::Console;
 use crate::choices::Select;
@@ -89,7 +89,7 @@ async fn new_page(
     let shown_values: Map<String, Value> = fields.iter().map(|field| (field.key.clone(), example(field))).collect();
     let body = json!({ "team_id": teams.first().map(|(id, _)| id.0), "enabled": false, "config": shown_values });
     let path = inside.api(&format!("{}configs/", at.api()));
-    let call = Call::post::<ChangeApps>("Set the app up for a team", path).sending(body);
+    let call = Call::post::<ChangeApps>("Set up the app for a team", path).sending(body);
     let shown = ConfigPage {
         frame: frame_below(inside, at, app.name.to_string()),
         alerts: besides(problems, &fields),

@@ -7,13 +7,13 @@ use axum::routing::get;
 use service::Service;
 use service::access::ChangeApps;
 
-use super::shelf::AtConfig;
+use super::collection::AtConfig;
 use super::{frame_below, name_of, teams};
 use crate::Console;
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::inside::Inside;
-use crate::inside::sure::SurePage;
+use crate::inside::confirm::SurePage;
 use crate::page::{go_to, page_again};
 
 pub(super) fn routes() -> Router<Console> {
@@ -48,10 +48,10 @@ async fn sure(
     let app = service.app(&inside.caller, collection, id).await?;
     let config = service.app_config(&inside.caller, collection, id, at.config).await?;
     let team = name_of(config.team_id, &teams(service, inside).await?);
-    let call = Call::delete::<ChangeApps>("Delete the configuration", inside.api(&at.api()));
+    let call = Call::delete::<ChangeApps>("Delete configuration", inside.api(&at.api()));
     let losses = [
-        "what the app was told, secrets included",
-        "what the app has stored for this team, and the jobs that wait",
+        "its settings, including secrets",
+        "the app's stored data and queued jobs for this team",
         "its logs",
     ];
     let shown = SurePage {
@@ -59,12 +59,12 @@ async fn sure(
         alerts: problems.besides(&[]),
         heading: format!("Delete the configuration for {team}?"),
         text: format!(
-            "{} is no longer run for {team}. This cannot be undone. With it go:",
+            "{} will stop running for {team}. This can't be undone. This will also delete:",
             app.name
         ),
         losses: losses.map(str::to_owned).into(),
         typed: None,
-        button: "Delete the configuration",
+        button: "Delete configuration",
         back: inside.path(&at.path()),
         curl: AsCurl::new(service, [call]),
     };

@@ -11,10 +11,10 @@ use service::Service;
 use service::access::{ChangeApps, ReadApps};
 
 use super::changes::{Changes, said};
+use super::collection::AtConfig;
 use super::diff::Diff;
 use super::frame_below;
-use super::newer::NewerPage;
-use super::shelf::AtConfig;
+use super::upgrade::NewerPage;
 use crate::Console;
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
@@ -67,21 +67,22 @@ async fn shown(
     let (files, diff) = Diff::of(different_files(&found.files_before, &found.files_after)).await;
     let is_newest = config.version == latest.version;
     let path = inside.api(&format!("{}upgrade/", at.api()));
-    let look = Call::get::<ReadApps>("See what the newest version would change", path.clone());
-    let take = Call::post::<ChangeApps>("Take the newest version", path).sending(json!({ "version": latest.version }));
+    let look = Call::get::<ReadApps>("Preview the update", path.clone());
+    let take =
+        Call::post::<ChangeApps>("Update to the latest version", path).sending(json!({ "version": latest.version }));
     let shown = NewerPage {
         frame: frame_below(inside, at.at, latest.name.to_string()),
         alerts: said(problems),
         heading: format!("Update {}", latest.name),
         text: if is_newest {
             format!(
-                "This configuration runs version {}, the newest there is.",
+                "This configuration already runs the latest version ({}).",
                 config.version
             )
         } else {
             format!(
-                "This configuration runs version {}. {} has published version {}, which will be given this configuration's values, \
-                 secrets included, and your events.",
+                "This configuration runs version {}. {} has published version {}, which will receive this configuration's values, \
+                 including secrets, and your events.",
                 config.version, latest.organization_name, latest.version
             )
         },

@@ -74,8 +74,8 @@ impl Diff {
         let files = shown.map(|change| File::new(change, &config, &mut room)).collect();
         let left_out = match i64::try_from(changes.len().saturating_sub(MOST_FILES)).unwrap_or(i64::MAX) {
             0 => None,
-            1 => Some("1 more file is different, and not shown line by line.".to_owned()),
-            count => Some(format!("{count} more files are different, and not shown line by line.")),
+            1 => Some("1 more changed file is not shown line by line.".to_owned()),
+            count => Some(format!("{count} more changed files are not shown line by line.")),
         };
         Some(Self { files, left_out })
     }
@@ -87,21 +87,21 @@ impl File {
         let before = change.before.as_deref().unwrap_or_default();
         let after = change.after.as_deref().unwrap_or_default();
         let mut told = match (&change.before, &change.after) {
-            (None, _) => vec!["is new".to_owned()],
-            (_, None) => vec!["is taken away".to_owned()],
+            (None, _) => vec!["new file".to_owned()],
+            (_, None) => vec!["deleted".to_owned()],
             _ => Vec::new(),
         };
         let (mut shown, mut note) = (Vec::new(), None);
         if before.len().max(after.len()) > LONGEST_FILE {
-            note = Some("The file is too long to be compared here.");
+            note = Some("This file is too large to compare here.");
         } else {
             let (old, new): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
             let diff = config.diff_slices(&old, &new);
             told.extend(counted(diff.ops()));
             if told.is_empty() {
-                note = Some("No line is different, but for how it ends.");
+                note = Some("Only line endings changed.");
             } else if !lines(&diff, room, &mut shown) {
-                note = Some("There is more that is different. It is not shown here.");
+                note = Some("There are more changes, which are not shown here.");
             }
         }
         Self {
@@ -123,7 +123,7 @@ fn counted(ops: &[DiffOp]) -> Vec<String> {
         let count = i64::try_from(count).unwrap_or(i64::MAX);
         (count > 0).then(|| format!("{} {what}", show::counted(count, "line")))
     };
-    let told = [words(added, "added"), words(removed, "taken away")];
+    let told = [words(added, "added"), words(removed, "removed")];
     told.into_iter().flatten().collect()
 }
 
@@ -158,7 +158,7 @@ fn lines(diff: &TextDiff<'_, '_, '_, str>, room: &mut usize, shown: &mut Vec<Lin
 
 fn gap(count: usize) -> Line {
     let count = i64::try_from(count).unwrap_or(i64::MAX);
-    Line::Gap(format!("{} as before", show::counted(count, "line")))
+    Line::Gap(format!("{} unchanged", show::counted(count, "line")))
 }
 
 impl Line {
@@ -230,7 +230,7 @@ mod tests {
         let found = file(Some(&before), Some(&after));
         let same = |number: usize, old: usize| Line::Same(number, format!("line {old}"));
         let expected = [
-            Line::Gap("6 lines as before".to_owned()),
+            Line::Gap("6 lines unchanged".to_owned()),
             same(7, 7),
             same(8, 8),
             same(9, 9),
@@ -240,10 +240,10 @@ mod tests {
             same(12, 11),
             same(13, 12),
             same(14, 13),
-            Line::Gap("7 lines as before".to_owned()),
+            Line::Gap("7 lines unchanged".to_owned()),
         ];
         assert_eq!(found.lines, expected);
-        assert_eq!(found.summary, "2 lines added, 1 line taken away");
+        assert_eq!(found.summary, "2 lines added, 1 line removed");
         assert_eq!(found.note, None);
     }
 
@@ -252,21 +252,21 @@ mod tests {
         let before = numbered("", 20);
         let found = file(Some(&before), Some(&format!("first\n{before}last\n")));
         let gaps = found.lines.iter().filter(|line| matches!(line, Line::Gap(_)));
-        assert_eq!(gaps.collect::<Vec<_>>(), [&Line::Gap("14 lines as before".to_owned())]);
+        assert_eq!(gaps.collect::<Vec<_>>(), [&Line::Gap("14 lines unchanged".to_owned())]);
         assert_eq!(found.lines.last(), Some(&Line::Added(22, "last".to_owned())));
     }
 
     #[test]
     fn files_come_and_go() {
         let new = file(None, Some("one\ntwo"));
-        assert_eq!(new.summary, "is new, 2 lines added");
+        assert_eq!(new.summary, "new file, 2 lines added");
         assert_eq!(new.lines[1], Line::Added(2, "two".to_owned()));
         let gone = file(Some("one\n"), None);
-        assert_eq!(gone.summary, "is taken away, 1 line taken away");
+        assert_eq!(gone.summary, "deleted, 1 line removed");
         assert_eq!(gone.lines, [Line::Removed(1, "one".to_owned())]);
         let empty = file(None, Some(""));
         assert!(
-            empty.summary == "is new" && empty.lines.is_empty() && empty.note.is_none(),
+            empty.summary == "new file" && empty.lines.is_empty() && empty.note.is_none(),
             "{empty:?}"
         );
         let ends = file(Some("one\r\ntwo\r\n"), Some("one\ntwo"));
@@ -278,7 +278,7 @@ mod tests {
     fn there_is_an_end_to_what_is_shown() {
         let long = "x\n".repeat(LONGEST_FILE / 2 + 1);
         let found = file(Some(""), Some(&long));
-        assert!(found.lines.is_empty() && found.note.is_some_and(|note| note.contains("too long")));
+        assert!(found.lines.is_empty() && found.note.is_some_and(|note| note.contains("too large")));
 
         let many = numbered("", MOST_LINES + 5);
         let found = Diff::new(&[change(None, Some(&many)), change(None, Some("one more\n"))]).unwrap();
@@ -287,7 +287,7 @@ mod tests {
         assert!(found.files.iter().all(|file| file.note.is_some()));
         assert_eq!(
             found.files[0].summary,
-            format!("is new, {} lines added", MOST_LINES + 5),
+            format!("new file, {} lines added", MOST_LINES + 5),
             "all are counted"
         );
 
@@ -296,7 +296,7 @@ mod tests {
         assert_eq!(found.files.len(), MOST_FILES);
         let html = found.render().unwrap();
         assert!(
-            html.contains("2 more files are different, and not shown line by line."),
+            html.contains("2 more changed files are not shown line by line."),
             "{html}"
         );
 
@@ -327,9 +327,7 @@ mod tests {
             "{html}"
         );
         assert!(html.contains("data-line=\"1\">  kept\n</span>"), "{html}");
-        assert!(
-            html.contains("tabindex=\"0\" role=\"region\" aria-label=\"What is different in a&#60;b&#62;&#34;.ts\"")
-        );
+        assert!(html.contains("tabindex=\"0\" role=\"region\" aria-label=\"Changes in a&#60;b&#62;&#34;.ts\""));
     }
 
     #[test]

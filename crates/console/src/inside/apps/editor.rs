@@ -107,7 +107,7 @@ pub(super) fn besides(problems: &Problems, fields: &[&str]) -> Vec<String> {
 pub(super) fn typed(text: &str) -> Result<String, Error> {
     let text = text.replace("\r\n", "\n");
     if text.len() > MOST_SOURCE {
-        let detail = format!("this is too long: send at most {MOST_SOURCE} bytes at once");
+        let detail = format!("this is too long: the limit is {MOST_SOURCE} bytes");
         return Err(Error::invalid("source", "max_length", detail));
     }
     Ok(text)

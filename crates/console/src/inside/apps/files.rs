@@ -11,9 +11,9 @@ use serde_json::json;
 use service::access::ChangeApps;
 use service::{Error, Service};
 
+use super::collection::AtApp;
 use super::editor::{self, Editor, Fault};
 use super::frame_below;
-use super::shelf::AtApp;
 use super::source::{at_file, calls, put};
 use crate::Console;
 use crate::curl::{AsCurl, Call};
@@ -83,7 +83,7 @@ async fn make(apps: &Apps, inside: &Inside<ChangeApps>, at: AtApp, typed: &NewFi
     let service = apps.service();
     let found = service.app_with_files(&inside.caller, at.collection(), at.app).await?;
     if found.files.contains_key(name) {
-        let detail = "there is a file of this name: open it to change it, or choose another name";
+        let detail = "a file with this name already exists: edit it, or choose another name";
         return Err(Error::invalid("file", "unique", detail));
     }
     let text = editor::typed(&typed.text)?;
@@ -99,15 +99,15 @@ async fn new_file_page(
 ) -> Result<Response, Failure> {
     let app = service.app(&inside.caller, at.collection(), at.app).await?;
     let below = format!("{}source/", at.path());
-    let field = Field::text("file", "Name of the file", "off").at_most(200);
+    let field = Field::text("file", "File name", "off").at_most(200);
     let name = typed.file.trim();
-    let label = if name.is_empty() { "Text of the file" } else { name };
+    let label = if name.is_empty() { "File contents" } else { name };
     let page = NewFilePage {
-        frame: frame_below(inside, at, app.name.to_string()).through(&below, "Source"),
+        frame: frame_below(inside, at, app.name.to_string()).through(&below, "Source code"),
         alerts: editor::besides(problems, &["file"]),
         action: inside.path(&format!("{below}new/")),
         file: field
-            .hint("Such as plugin.json or lib/send.ts.")
+            .hint("For example plugin.json or lib/send.ts.")
             .holding(typed.file.clone())
             .judged(problems),
         text: Editor::new("text", label, typed.text.clone(), Fault::all(problems)),
@@ -185,9 +185,9 @@ async fn sure(
     let below = format!("{}source/", at.path());
     let body = json!({ "source": { file: null } });
     let path = inside.api(&format!("{}update_source/", at.api()));
-    let call = Call::patch::<ChangeApps>("Take the file away", path).sending(body);
+    let call = Call::patch::<ChangeApps>("Delete the file", path).sending(body);
     let page = DeletionPage {
-        frame: frame_below(inside, at, found.app.name.to_string()).through(&below, "Source"),
+        frame: frame_below(inside, at, found.app.name.to_string()).through(&below, "Source code"),
         alerts: super::changes::said(problems),
         action: inside.path(&format!("{below}delete/")),
         file: file.to_owned(),

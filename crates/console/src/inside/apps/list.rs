@@ -10,7 +10,7 @@ use service::access::ReadApps;
 use service::pipeline::{App, Collection, UseCount};
 use service::{AppId, Service};
 
-use super::shelf::{Shelf, Tab};
+use super::collection::{CollectionPages, Tab};
 use super::{may_install, newer_tag, origin, version};
 use crate::Console;
 use crate::curl::{AsCurl, Call};
@@ -89,27 +89,27 @@ async fn first(
     inside: Inside<ReadApps>,
     asked: InQuery<AppsQuery>,
 ) -> Result<Response, Failure> {
-    list(state, inside, Shelf(Collection::Destinations), asked).await
+    list(state, inside, CollectionPages(Collection::Destinations), asked).await
 }
 
 async fn list(
     State(service): State<Service>,
     inside: Inside<ReadApps>,
-    shelf: Shelf,
+    collection: CollectionPages,
     InQuery(asked): InQuery<AppsQuery>,
 ) -> Result<Response, Failure> {
     let place = PageNumber::read(&asked.page);
-    let apps = service.apps(&inside.caller, shelf.0, place.window()).await?;
+    let apps = service.apps(&inside.caller, collection.0, place.window()).await?;
     let ids: Vec<AppId> = apps.items.iter().map(|app| app.id).collect();
     let counts = service.app_use_counts(&inside.caller, &ids).await?;
-    let base = inside.path(&shelf.path());
+    let base = inside.path(&collection.path());
     let row = |app: &App| Row::new(app, &counts, &inside);
-    let call = Call::get::<ReadApps>("List the apps", inside.api(&shelf.api()));
+    let call = Call::get::<ReadApps>("List the apps", inside.api(&collection.api()));
     Ok(page(&ListPage {
         frame: Frame::new(&inside, Section::Apps).noting(&asked.done),
-        tabs: shelf.tabs(),
-        about: shelf.about(),
-        scope: shelf.0.scope(),
+        tabs: collection.tabs(),
+        about: collection.about(),
+        scope: collection.0.scope(),
         apps: apps.items.iter().map(row).collect(),
         pages: Pages::new(&base, &[], place, apps.count),
         may_install: may_install(&service, &inside).await?,

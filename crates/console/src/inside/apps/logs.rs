@@ -10,7 +10,7 @@ use service::access::ReadApps;
 use service::pipeline::{AppLog, AppLogFilter, AppLogLevel, AppLogSource};
 use service::{Service, Time};
 
-use super::shelf::AtConfig;
+use super::collection::AtConfig;
 use super::{frame_below, name_of, teams};
 use crate::Console;
 use crate::choices::Select;
@@ -80,8 +80,8 @@ impl Row {
                 AppLogLevel::Debug | AppLogLevel::Log | AppLogLevel::Info => "",
             },
             source: match entry.source {
-                AppLogSource::System => "The server",
-                AppLogSource::Console => "The app",
+                AppLogSource::System => "System",
+                AppLogSource::Console => "App",
             },
             message: entry.message.clone(),
         }
@@ -128,7 +128,7 @@ async fn list(
         frame: frame_below(&inside, at.at, app.name.to_string()).through(&at.path(), title.as_str()),
         title,
         level: Select::new("level", "Level", LEVELS, level),
-        search: Field::text("search", "Text", "off")
+        search: Field::text("search", "Search", "off")
             .at_most(200)
             .of_filter()
             .holding(search.as_str()),
@@ -137,7 +137,7 @@ async fn list(
         is_on: config.enabled,
         entries: entries.items.iter().map(|entry| Row::new(entry, now)).collect(),
         pages: Pages::new(&here, &filters, place, entries.count),
-        curl: AsCurl::new(&service, [Call::get::<ReadApps>("List the log", path)]),
+        curl: AsCurl::new(&service, [Call::get::<ReadApps>("List the logs", path)]),
         here,
     }))
 }

@@ -3,26 +3,26 @@
 mod about;
 mod app;
 mod capabilities;
-mod catalogue;
+mod catalog;
 mod changes;
+mod collection;
+mod config_fields;
 mod config_form;
 mod config_new;
 mod config_removal;
 mod config_upgrade;
 mod diff;
 mod editor;
-mod elsewhere;
 mod files;
 mod highlight;
+mod install_from_url;
 mod lexer;
 mod list;
 mod logs;
-mod newer;
+mod new_source_app;
 mod removal;
-mod shelf;
 mod source;
-mod told;
-mod written;
+mod upgrade;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -34,7 +34,7 @@ use super::Inside;
 use super::frame::{Frame, Section};
 use crate::Console;
 use crate::failure::Failure;
-use shelf::{AtApp, AtConfig, Shelf};
+use collection::{AtApp, AtConfig, CollectionPages};
 
 /// As much as the API takes.
 const MOST_SOURCE: usize = 1024 * 1024;
@@ -44,11 +44,11 @@ const MOST_BYTES: usize = 3 * MOST_SOURCE + 64 * 1024;
 pub(super) fn routes() -> Router<Console> {
     Router::new()
         .merge(list::routes())
-        .merge(catalogue::routes())
-        .merge(elsewhere::routes())
+        .merge(catalog::routes())
+        .merge(install_from_url::routes())
         .merge(app::routes())
         .merge(about::routes())
-        .merge(newer::routes())
+        .merge(upgrade::routes())
         .merge(removal::routes())
         .merge(config_removal::routes())
         .merge(config_upgrade::routes())
@@ -70,13 +70,13 @@ pub(super) async fn seen<P: Permission>(
 
 /// Where what is newer of an app is shown, below the organization.
 pub(super) fn update(app: &App) -> String {
-    format!("{}{}/update/", Shelf(app.collection).path(), app.id)
+    format!("{}{}/update/", CollectionPages(app.collection).path(), app.id)
 }
 
 /// Where what an app was told for a team is shown, below the organization.
 pub(super) fn configuration(used: &AppUse) -> String {
     let at = AtApp {
-        shelf: Shelf(used.collection),
+        collection: CollectionPages(used.collection),
         app: used.app_id,
     };
     AtConfig { at, config: used.id }.path()
@@ -85,7 +85,7 @@ pub(super) fn configuration(used: &AppUse) -> String {
 /// Forms that hold code or files.
 pub(super) fn large_routes() -> Router<Console> {
     Router::new()
-        .merge(written::routes())
+        .merge(new_source_app::routes())
         .merge(source::routes())
         .merge(files::routes())
         .merge(config_form::routes())
@@ -94,14 +94,14 @@ pub(super) fn large_routes() -> Router<Console> {
 }
 
 /// What stands around a page below a collection.
-fn frame<P>(inside: &Inside<P>, shelf: Shelf) -> Frame {
+fn frame<P>(inside: &Inside<P>, collection: CollectionPages) -> Frame {
     let frame = Frame::new(inside, Section::Apps).below();
-    frame.through(&shelf.path(), shelf.title())
+    frame.through(&collection.path(), collection.title())
 }
 
 /// The same for a page below an app.
 fn frame_below<P>(inside: &Inside<P>, at: AtApp, name: impl Into<String>) -> Frame {
-    frame(inside, at.shelf).through(&at.path(), name)
+    frame(inside, at.collection).through(&at.path(), name)
 }
 
 /// Whether to offer what changes apps: the organization may not be allowed to.
@@ -131,11 +131,11 @@ async fn may_change<P: Permission>(service: &Service, inside: &Inside<P>, app: &
 /// Where the code of an app comes from, as people would say it.
 fn origin(app: &App) -> String {
     match (app.plugin_type, &app.url) {
-        (PluginType::Source | PluginType::Inline, _) => "Written here".to_owned(),
+        (PluginType::Source | PluginType::Inline, _) => "Custom code".to_owned(),
         (PluginType::Local, Some(url)) => format!("Folder {}", url.trim_start_matches("file:")),
-        (PluginType::Local, None) => "A folder of the server".to_owned(),
+        (PluginType::Local, None) => "Local folder".to_owned(),
         (_, Some(url)) => url.trim_start_matches("https://").to_owned(),
-        (_, None) => "Elsewhere".to_owned(),
+        (_, None) => "Unknown".to_owned(),
     }
 }
 

@@ -9,13 +9,13 @@ use service::access::{ChangeApps, ReadApps};
 use service::pipeline::App;
 use service::{Service, Window};
 
+use super::collection::AtApp;
 use super::frame_below;
-use super::shelf::AtApp;
 use crate::Console;
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::inside::Inside;
-use crate::inside::sure::{SurePage, is_confirmed, typed_name};
+use crate::inside::confirm::{SurePage, is_confirmed, typed_name};
 use crate::page::{go_to, page_again};
 use crate::show;
 use crate::visitor::Sent;
@@ -53,7 +53,9 @@ async fn delete(
         Err(error) => Err(error),
     };
     match deleted {
-        Ok(()) => Ok(go_to(&inside.path(&format!("{}?done=app-deleted", at.shelf.path())))),
+        Ok(()) => Ok(go_to(
+            &inside.path(&format!("{}?done=app-deleted", at.collection.path())),
+        )),
         Err(error) => sure(&service, &inside, at, &app, &Problems::try_from(error)?).await,
     }
 }
@@ -65,15 +67,15 @@ async fn sure(
     app: &App,
     problems: &Problems,
 ) -> Result<Response, Failure> {
-    let call = Call::delete::<ChangeApps>("Delete the app", inside.api(&at.api()));
+    let call = Call::delete::<ChangeApps>("Delete app", inside.api(&at.api()));
     let shown = SurePage {
         frame: frame_below(inside, at, app.name.to_string()),
         alerts: problems.besides(&["confirmation"]),
-        heading: format!("Delete the app {}?", app.name),
-        text: "This cannot be undone. With it go:".to_owned(),
+        heading: format!("Delete {}?", app.name),
+        text: "This can't be undone. This will also delete:".to_owned(),
         losses: losses(service, inside, at).await?,
         typed: Some(typed_name(app.name.as_str(), problems)),
-        button: "Delete the app",
+        button: "Delete app",
         back: inside.path(&at.path()),
         curl: AsCurl::new(service, [call]),
     };
@@ -84,13 +86,13 @@ async fn losses(service: &Service, inside: &Inside<ChangeApps>, at: AtApp) -> Re
     let reader = inside.also::<ReadApps>(service).await?;
     let one = Window::new(Some(1), None);
     let configs = service.app_uses(&reader, at.collection(), at.app, one).await?.count;
-    let mut losses = vec!["its code, with all versions that are kept".to_owned()];
+    let mut losses = vec!["its code and all saved versions".to_owned()];
     if configs > 0 {
         losses.push(format!(
-            "{}, with their secrets and logs",
+            "{}, including secrets and logs",
             show::counted(configs, "configuration")
         ));
-        losses.push("what the app has stored, and the jobs that wait".to_owned());
+        losses.push("the app's stored data and queued jobs".to_owned());
     }
     Ok(losses)
 }

@@ -14,9 +14,9 @@ use service::access::{ChangeApps, Permission, ReadApps};
 use service::pipeline::{AppPatch, AppWithFiles};
 use service::{Error, Service};
 
+use super::collection::AtApp;
 use super::editor::{self, Editor, Fault};
 use super::highlight::Listing;
-use super::shelf::AtApp;
 use super::{frame_below, may_change};
 use crate::Console;
 use crate::curl::{AsCurl, Call};
@@ -207,9 +207,9 @@ async fn source_page<P: Permission>(
 
 pub(super) fn calls<P: Permission>(inside: &Inside<P>, at: AtApp, file: &str, may_change: bool) -> Vec<Call> {
     let api = inside.api(&at.api());
-    let read = Call::get::<ReadApps>("Read the files", format!("{api}source/"));
+    let read = Call::get::<ReadApps>("Read the source code", format!("{api}source/"));
     let file = if file.is_empty() { "index.ts" } else { file };
-    let body = json!({ "source": { file: "// What the file is to hold" } });
+    let body = json!({ "source": { file: "// The new contents of the file" } });
     let write = Call::patch::<ChangeApps>("Change a file", format!("{api}update_source/")).sending(body);
     [read].into_iter().chain(may_change.then_some(write)).collect()
 }

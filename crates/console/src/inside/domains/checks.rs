@@ -71,23 +71,23 @@ impl From<&Step> for Shown {
 
 fn in_words(verdict: Verdict) -> (&'static str, &'static str) {
     match verdict {
-        Verdict::Ok => (" tag-good", "Good"),
+        Verdict::Ok => (" tag-good", "Passed"),
         Verdict::Warning => (" tag-warning", "Warning"),
-        Verdict::Failed => (" tag-danger", "Bad"),
-        Verdict::Skipped => ("", "Nothing to check"),
+        Verdict::Failed => (" tag-danger", "Failed"),
+        Verdict::Skipped => ("", "Skipped"),
     }
 }
 
 fn title(step: &'static str) -> &'static str {
     match step {
-        "dns" => "The DNS record",
-        "saml_settings" => "The SAML settings",
-        "saml_metadata" => "What the SAML provider says of itself",
-        "saml_certificates" => "Its certificates",
-        "clock" => "Its clock",
-        "saml_request" => "A sign-in as it would begin",
-        "oidc_discovery" => "The OpenID provider",
-        "joining" => "Newcomers",
+        "dns" => "DNS record",
+        "saml_settings" => "SAML settings",
+        "saml_metadata" => "IdP metadata",
+        "saml_certificates" => "Signing certificate",
+        "clock" => "Clock skew",
+        "saml_request" => "Sign-in request",
+        "oidc_discovery" => "OpenID Connect discovery",
+        "joining" => "Automatic provisioning (JIT)",
         "enforcement" => "Enforcement",
         other => other,
     }
@@ -98,11 +98,11 @@ impl From<&[Step]> for Found {
         let has = |verdict| steps.iter().any(|step| step.verdict == verdict);
         let is_ok = !has(Verdict::Failed);
         let verdict = if has(Verdict::Failed) {
-            "Something is in the way of signing in: begin with what is bad."
+            "Sign-in won't work yet. Fix the failed checks first."
         } else if has(Verdict::Warning) {
-            "Nothing is in the way, but look at the warnings."
+            "No checks failed. Review the warnings."
         } else {
-            "Everything that can be seen from here is as it should be."
+            "All checks passed."
         };
         Self {
             verdict,
@@ -135,7 +135,7 @@ async fn run(
 
 fn checks_page(service: &Service, inside: &Inside<ChangeDomains>, domain: &Domain, found: Option<Found>) -> Response {
     let path = inside.api(&format!("{}test/", below(domain.id)));
-    let call = Call::post::<ChangeDomains>("Run the checks", path);
+    let call = Call::post::<ChangeDomains>("Run diagnostics", path);
     page(&ChecksPage {
         frame: frame_below(inside, domain),
         id: domain.id,

@@ -15,7 +15,7 @@ use crate::Console;
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::inside::Inside;
-use crate::inside::sure::{SurePage, is_confirmed, typed_name};
+use crate::inside::confirm::{SurePage, is_confirmed, typed_name};
 use crate::page::{go_to, page_again};
 use crate::visitor::{Id, Sent};
 
@@ -68,12 +68,12 @@ fn sure(service: &Service, inside: &Inside<ChangeDomains>, domain: &Domain, prob
         frame: frame_below(inside, domain),
         alerts: problems.besides(&["confirmation"]),
         heading: format!("Remove {}?", domain.domain),
-        text: "This cannot be undone: added again, it needs another record and other values at the identity provider. \
-               Members stay members, and open sessions stay open. With it go:"
+        text: "This can't be undone. If you add it again, it needs a new DNS record and new values at the identity provider. \
+               Members stay members, and open sessions stay open. This will also delete:"
             .to_owned(),
         losses: losses(domain),
         typed: Some(typed_name(&domain.domain, problems)),
-        button: "Remove the domain",
+        button: "Remove domain",
         back: inside.path(&below),
         curl: AsCurl::new(service, [call]),
     };
@@ -84,18 +84,16 @@ fn sure(service: &Service, inside: &Inside<ChangeDomains>, domain: &Domain, prob
 fn losses(domain: &Domain) -> Vec<String> {
     let mut losses = Vec::new();
     if domain.is_verified() {
-        losses.push("its proof: whoever proves it next has it".to_owned());
+        losses.push("its verification: another organization can then verify it".to_owned());
     }
     let set_up = [(Sso::Saml, domain.has_saml()), (Sso::Oidc, domain.has_oidc())];
     for (sso, _) in set_up.into_iter().filter(|(_, is)| *is) {
         let title = sso.title();
-        losses.push(format!(
-            "the {title} set-up, and which account is whose at the provider"
-        ));
+        losses.push(format!("the {title} configuration and its linked accounts"));
     }
     if let Some(sso) = domain.enforced() {
         let title = sso.title();
-        losses.push(format!("the enforcement of {title}: passwords work again at once"));
+        losses.push(format!("the enforcement of {title}: passwords work again immediately"));
     }
     losses.push("the list of its recent sign-ins".to_owned());
     losses

@@ -16,7 +16,7 @@ use crate::Console;
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::inside::Inside;
-use crate::inside::sure::SurePage;
+use crate::inside::confirm::SurePage;
 use crate::page::{go_to, page_again};
 use crate::visitor::{Id, InQuery};
 
@@ -57,7 +57,7 @@ impl Connection {
                     ..DomainPatch::default()
                 },
                 body: json!({ "saml_entity_id": "", "saml_acs_url": "", "saml_x509_cert": "", "saml_idp_initiated": false }),
-                loss: "its entity id, sign-in address and certificate",
+                loss: "its entity ID, SSO URL and certificate",
             }),
             Ok(sso @ Sso::Oidc) => Ok(Self {
                 sso,
@@ -68,7 +68,7 @@ impl Connection {
                     ..DomainPatch::default()
                 },
                 body: json!({ "oidc_issuer": "", "oidc_client_id": "", "oidc_client_secret": "" }),
-                loss: "its issuer, client id and client secret",
+                loss: "its issuer, client ID and client secret",
             }),
             _ => Err(Failure::NoSuchPage),
         }
@@ -114,12 +114,12 @@ async fn sure(
         frame: frame_below(inside, &domain),
         alerts: problems.besides(&[]),
         heading: format!("Disconnect {title} from {}?", domain.domain),
-        text: "Nobody gets in through this provider any more. Members stay members, and open sessions stay open. \
-               These are forgotten:"
+        text: "Nobody can sign in with this provider any more. Members stay members, and open sessions stay open. \
+               This will also delete:"
             .to_owned(),
         losses: vec![
             connection.loss.to_owned(),
-            "which account is whose at the provider: owners have to connect theirs again".to_owned(),
+            "the linked accounts: owners have to link theirs again".to_owned(),
         ],
         typed: None,
         button: "Disconnect",

@@ -3,7 +3,6 @@
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
 use axum::routing::get;
 use serde::Deserialize;
@@ -83,18 +82,11 @@ async fn show_domain(
     State(service): State<Service>,
     inside: Inside<ReadDomains>,
     Id(id): Id<DomainId>,
-    headers: HeaderMap,
     asked: PageQuery,
 ) -> Result<Response, Failure> {
     let domain = service.domain(&inside.caller, id).await?;
     let joining = Joining::of(&domain);
-    let mut page = domain_page(&service, &inside, &domain, &joining, &asked.done, &Problems::default()).await?;
-    // Whoever was waiting for it sees the whole page change, not only the part that waits.
-    if domain.is_verified() && headers.contains_key("hx-request") {
-        page.headers_mut()
-            .insert("hx-refresh", HeaderValue::from_static("true"));
-    }
-    Ok(page)
+    domain_page(&service, &inside, &domain, &joining, &asked.done, &Problems::default()).await
 }
 
 /// A switch that is off is not sent at all.
@@ -122,15 +114,15 @@ impl Joining {
     fn switch(&self) -> Switch {
         Switch::new(
             "jit_provisioning_enabled",
-            "Whoever signs in for the first time becomes a member",
-            "Without it, newcomers need an invite first. It works for people whom your identity provider lets in, with \
-             addresses on this domain, and makes them members of the lowest level.",
+            "Automatically add users on first sign-in",
+            "Applies to users with addresses on this domain who sign in through your identity provider. They join as \
+             Members. When this is off, new users need an invite.",
             self.is_on(),
         )
     }
 }
 
-/// What was refused stands at this address; who opens it anew is led to the page.
+/// What was refused stands at this address; who opens it again is led to the page.
 async fn back_to_domain(inside: Inside<ChangeDomains>, Id(id): Id<DomainId>) -> Response {
     go_to(&inside.path(&below(id)))
 }
@@ -191,10 +183,10 @@ fn calls<P: Permission>(inside: &Inside<P>, domain: &Domain) -> Vec<Call> {
     if inside.may::<ChangeDomains>() {
         let body = json!({ "jit_provisioning_enabled": domain.jit_provisioning_enabled });
         calls.push(Call::post::<ChangeDomains>(
-            "Look for the record",
+            "Verify the domain",
             format!("{api}verify/"),
         ));
-        calls.push(Call::patch::<ChangeDomains>("Say whether newcomers join", &api).sending(body));
+        calls.push(Call::patch::<ChangeDomains>("Change automatic provisioning", &api).sending(body));
         calls.push(Call::get::<ReadAttempts>(
             "List the recent sign-ins",
             format!("{api}attempts/"),

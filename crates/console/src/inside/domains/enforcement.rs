@@ -40,22 +40,17 @@ pub(super) fn choice(service: &Service, domain: &Domain) -> Select {
     };
     let ways = Sso::ALL.into_iter().filter(is_offered);
     let options = ways.map(|sso| (sso.as_str(), with_this_alone(sso)));
-    let all = [("", "As they like")].into_iter().chain(options);
-    Select::new(
-        "sso_enforcement",
-        "How people must sign in",
-        all,
-        &domain.sso_enforcement,
-    )
+    let all = [("", "Any method")].into_iter().chain(options);
+    Select::new("sso_enforcement", "Sign-in method", all, &domain.sso_enforcement)
 }
 
 fn with_this_alone(sso: Sso) -> &'static str {
     match sso {
-        Sso::Saml => "With SAML only",
-        Sso::Oidc => "With OpenID Connect only",
-        Sso::Google => "With Google only",
-        Sso::GitHub => "With GitHub only",
-        Sso::GitLab => "With GitLab only",
+        Sso::Saml => "Require SAML",
+        Sso::Oidc => "Require OpenID Connect",
+        Sso::Google => "Require Google",
+        Sso::GitHub => "Require GitHub",
+        Sso::GitLab => "Require GitLab",
     }
 }
 
@@ -136,7 +131,7 @@ struct EnforcementPage {
     name: String,
     is_verified: bool,
     seen: SeenAt,
-    /// None: it is to be switched off.
+    /// None: it is to be disabled.
     plan: Option<Plan>,
     curl: AsCurl,
 }
@@ -186,7 +181,7 @@ impl Plan {
                 _ => None,
             },
             refusal: found.refusal.map(|reason| show::sentence(&reason)),
-            more: found.newcomers - named,
+            more: found.new_members - named,
             named: found.named.into_iter().map(Affected::from).collect(),
             is_about_you: own.is_ok_and(|own| own.domain() == domain.domain),
             may_make_codes: inside.may::<MakeRecoveryCodes>(),
@@ -201,9 +196,9 @@ fn affected(domain: &Domain, way: Sso, found: &Consequences) -> String {
         1 => "1 member has".to_owned(),
         members => format!("{members} members have"),
     };
-    let rest = match found.newcomers {
+    let rest = match found.new_members {
         0 => format!("All of them have signed in with {title} before."),
-        newcomers => format!("Of these, {newcomers} never signed in with {title}. Let them try it first."),
+        new_members => format!("Of these, {new_members} never signed in with {title}. Have them try it first."),
     };
     format!("{members} an address on {name}. {rest}")
 }
@@ -220,9 +215,9 @@ async fn sure(
         Decision::Only(way) => {
             let caller = &inside.caller;
             let found = service.consequences_of_enforcing(caller, domain.id, way).await?;
-            (Some(Plan::new(inside, domain, way, found)), "Enforce it", way.as_str())
+            (Some(Plan::new(inside, domain, way, found)), "Enforce SSO", way.as_str())
         }
-        Decision::AsTheyLike => (None, "Stop enforcing", ""),
+        Decision::AsTheyLike => (None, "Stop enforcing SSO", ""),
     };
     let body = json!({ "sso_enforcement": word });
     let call = Call::patch::<ChangeDomains>(title, inside.api(&below(domain.id))).sending(body);

@@ -141,7 +141,7 @@ fn form(service: &Service, inside: &Inside<ChangeDomains>, typed: &str, problems
         frame: Frame::new(inside, Section::Domains).below(),
         alerts: problems.besides(&["domain"]),
         domain: field
-            .hint("What stands behind the @ in your addresses, such as example.com. It cannot be changed later.")
+            .hint("The part after the @ in your email addresses, such as example.com. It can't be changed later.")
             .holding(typed)
             .judged(problems),
         curl: AsCurl::new(service, [call]),

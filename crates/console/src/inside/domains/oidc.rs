@@ -119,7 +119,7 @@ fn oidc_page(
         "oidc_client_id": or(&typed.oidc_client_id, "hedgerow"),
         "oidc_client_secret": "…",
     });
-    let call = Call::patch::<ChangeDomains>("Type in the settings", inside.api(&below(domain.id))).sending(body);
+    let call = Call::patch::<ChangeDomains>("Update the settings", inside.api(&below(domain.id))).sending(body);
     let redirect_url = service.instance().oidc_redirect_url(domain.id);
     let shown = OidcPage {
         frame: frame_below(inside, domain).noting(done),
@@ -132,13 +132,13 @@ fn oidc_page(
             .keyboard("url")
             .at_most(512)
             .hint(
-                "Exactly as the provider writes it, such as https://login.example.com, with or without the last slash.",
+                "Exactly as the provider shows it, such as https://login.example.com, including the trailing slash if it has one.",
             )
             .holding(typed.oidc_issuer.clone())
             .judged(problems),
-        client_id: Field::text("oidc_client_id", "Client id", "off")
+        client_id: Field::text("oidc_client_id", "Client ID", "off")
             .at_most(512)
-            .hint("If it or the issuer changes, every account has to be connected anew.")
+            .hint("If this or the issuer changes, every account must be linked again.")
             .holding(typed.oidc_client_id.clone())
             .judged(problems),
         client_secret: secret_field(domain.oidc_client_secret.is_some()).judged(problems),
@@ -155,8 +155,8 @@ fn secret_field(is_kept: bool) -> Field {
     if is_kept {
         field
             .of_filter()
-            .hint("One is kept, encrypted. Left empty, it stays. If the issuer changes, type it again.")
+            .hint("Stored encrypted. Leave empty to keep it. If the issuer changes, enter it again.")
     } else {
-        field.hint("It is stored encrypted and never shown again.")
+        field.hint("Stored encrypted and never shown again.")
     }
 }

@@ -67,15 +67,15 @@ fn standing(domain: &Domain, now: Time) -> (&'static str, &'static str, String) 
         (Some(_), Some(end)) => {
             let end = show::until(end, now);
             let words =
-                format!("The record is gone. Put it back: if it stays away, the domain stops being verified {end}.");
+                format!("The DNS record is missing. Restore it, or the domain will no longer be verified {end}.");
             ("tag-warning", "Record missing", words)
         }
         (Some(since), None) => {
-            let words = format!("Since {}. Leave the record in place.", show::day(since));
+            let words = format!("Since {}. Keep the record in place.", show::day(since));
             ("tag-good", "Verified", words)
         }
         (None, _) => {
-            let words = "Until the record is found, the domain has no effect.".to_owned();
+            let words = "The domain has no effect until the record is found.".to_owned();
             ("tag-warning", "Not verified", words)
         }
     }
@@ -83,13 +83,14 @@ fn standing(domain: &Domain, now: Time) -> (&'static str, &'static str, String) 
 
 fn looks(domain: &Domain, now: Time) -> String {
     let Some(checked_at) = domain.checked_at else {
-        return "We have not looked yet. Add the record, then press Check now; from then on we look again by ourselves.".to_owned();
+        return "Not checked yet. Add the record, then select Check now. After that, we check automatically."
+            .to_owned();
     };
-    let last = format!("We last looked {}.", show::ago(checked_at, now));
+    let last = format!("Last checked {}.", show::ago(checked_at, now));
     match domain.next_look(now).map(|next| show::until(next, now)) {
-        Some(next) if domain.is_verified() => format!("{last} We look again {next}."),
-        Some(next) => format!("{last} We look again {next}, whether this page is open or not."),
-        None => format!("{last} We do not look by ourselves any more: ask us when the record is there."),
+        Some(next) if domain.is_verified() => format!("{last} Next check {next}."),
+        Some(next) => format!("{last} Next check {next}, even if you close this page."),
+        None => format!("{last} Automatic checks have stopped. Select Check now when you've added the record."),
     }
 }
 
@@ -99,7 +100,11 @@ async fn verify(
     Id(id): Id<DomainId>,
 ) -> Result<Response, Failure> {
     let domain = identity.verify_domain(&inside.caller, id).await?;
-    let is_seen = domain.is_verified() && domain.verification_error.is_none();
-    let done = if is_seen { "domain-seen" } else { "domain-not-seen" };
+    let done = match domain.verification_error.as_ref().map(|finding| finding.code.as_str()) {
+        None if domain.is_verified() => "domain-seen",
+        None | Some("dns_no_record" | "dns_mismatch") => "domain-not-seen",
+        // Nobody answered, somebody else has it, or it is verified but something else is wrong.
+        Some(_) => "domain-checked",
+    };
     Ok(go_to(&inside.path(&format!("{}?done={done}", below(id)))))
 }

@@ -42,7 +42,7 @@ async fn offer(inside: Inside<MakeRecoveryCodes>) -> Response {
 async fn make(State(service): State<Service>, inside: Inside<MakeRecoveryCodes>) -> Result<Response, Failure> {
     let codes = service.create_recovery_codes(&inside.caller).await?.0;
     let text = format!(
-        "Recovery codes of {} for {} at Hedgerow. Each works once.\n\n{}\n",
+        "Hedgerow recovery codes of {} for {}. Each works once.\n\n{}\n",
         inside.account.user.email,
         inside.organization.name,
         codes.join("\n")

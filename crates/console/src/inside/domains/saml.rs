@@ -205,25 +205,33 @@ impl Form {
             seen: typed.seen.clone(),
             ours: ours(service, domain),
             is_pasting: !source.xml.is_empty(),
-            url: Field::text("url", "Address of the metadata", "off").keyboard("url").at_most(2000)
-                .hint("An https address that the provider shows, such as https://login.example.com/metadata.")
-                .holding(source.url).judged(problems),
-            xml: Area::new("xml", "The document itself", 4, source.xml)
-                .hint("If there is no address to read it from: open the file and paste all of it.")
+            url: Field::text("url", "Metadata URL", "off")
+                .keyboard("url")
+                .at_most(2000)
+                .hint("An https URL from your identity provider, such as https://login.example.com/metadata.")
+                .holding(source.url)
+                .judged(problems),
+            xml: Area::new("xml", "Metadata XML", 4, source.xml)
+                .hint("If there's no URL, open the file and paste all of it.")
                 .wrong(problems.of("xml").into_iter().collect()),
-            entity_id: Field::text("saml_entity_id", "Entity id", "off").at_most(512)
-                .hint("Also called issuer. If it changes, every account has to be connected anew.")
-                .holding(typed.saml_entity_id.clone()).judged(problems),
-            sign_in_url: Field::text("saml_acs_url", "Sign-in address", "off").keyboard("url").at_most(512)
-                .hint("Also called single sign-on URL: where people are sent to sign in.")
-                .holding(typed.saml_acs_url.clone()).judged(problems),
+            entity_id: Field::text("saml_entity_id", "Entity ID", "off")
+                .at_most(512)
+                .hint("Also called issuer. If it changes, every account must be linked again.")
+                .holding(typed.saml_entity_id.clone())
+                .judged(problems),
+            sign_in_url: Field::text("saml_acs_url", "SSO URL", "off")
+                .keyboard("url")
+                .at_most(512)
+                .hint("Also called sign-in URL: where users are redirected to sign in.")
+                .holding(typed.saml_acs_url.clone())
+                .judged(problems),
             certificate: Area::new("saml_x509_cert", "Certificate", 6, typed.certificate())
-                .hint("The one it signs with, as PEM or bare base64. While it changes, put the new one below the old one.")
+                .hint("The signing certificate, as PEM or base64. To rotate it, add the new one below the old one.")
                 .wrong(problems.of("saml_x509_cert").into_iter().collect()),
             may_begin_there: Switch::new(
                 "saml_idp_initiated",
-                "Sign-in may begin at the identity provider",
-                "For tiles and app launchers there. Without it, somebody could not be signed in unasked, which is safer.",
+                "Allow IdP-initiated sign-in",
+                "For app launchers of your identity provider. It's safer to leave this off: nobody can then be signed in without asking for it.",
                 typed.may_begin_there(),
             ),
             is_set_up: domain.has_saml(),
@@ -241,14 +249,14 @@ fn ours(service: &Service, domain: &Domain) -> Vec<Value> {
         Value::new("our-acs-url", "ACS URL", "reply URL, single sign-on URL", us.acs_url),
         Value::new(
             "our-entity-id",
-            "Entity id",
+            "Entity ID",
             "audience, identifier",
             us.entity_id.clone(),
         ),
         Value::new(
             "our-metadata",
             "Metadata",
-            "the same address; both of the above are in it",
+            "the same URL; includes both of the above",
             us.entity_id,
         ),
     ]
@@ -257,12 +265,12 @@ fn ours(service: &Service, domain: &Domain) -> Vec<Value> {
 fn facts(domain: &Domain) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     if !domain.saml_metadata_url.is_empty() {
-        facts.push(("Read from", domain.saml_metadata_url.clone()));
+        facts.push(("Imported from", domain.saml_metadata_url.clone()));
     }
     let provider = domain.identity_provider();
     let ends = provider.iter().flat_map(|provider| provider.certificates.iter());
     if let Some(end) = ends.map(|certificate| certificate.not_after).max() {
-        facts.push(("Certificate good until", show::day(end)));
+        facts.push(("Certificate expires", show::day(end)));
     }
     facts
 }
@@ -282,6 +290,6 @@ fn calls(inside: &Inside<ChangeDomains>, domain: &Domain, typed: &SamlForm) -> [
     [
         Call::post::<ChangeDomains>("Import the metadata", format!("{api}import_metadata/"))
             .sending(json!({ "url": url })),
-        Call::patch::<ChangeDomains>("Type in the settings", api).sending(body),
+        Call::patch::<ChangeDomains>("Update the settings", api).sending(body),
     ]
 }

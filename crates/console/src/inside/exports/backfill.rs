@@ -16,8 +16,8 @@ use crate::Console;
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::inside::Inside;
+use crate::inside::confirm::SurePage;
 use crate::inside::frame::Frame;
-use crate::inside::sure::SurePage;
 use crate::page::{go_to, page, page_again};
 use crate::show;
 use crate::visitor::{Ids, PageQuery};
@@ -67,7 +67,7 @@ async fn show_backfill(
     let may_cancel = is_live && inside.may::<ChangeExports>();
     let api = api_path(&inside, &backfill);
     let read = Call::get::<ReadExports>("Read the backfill", api.as_str());
-    let cancel = Call::post::<ChangeExports>("Cancel it", format!("{api}cancel/"));
+    let cancel = Call::post::<ChangeExports>("Cancel the backfill", format!("{api}cancel/"));
     Ok(page(&BackfillPage {
         frame: runs::frame(&inside, &export)
             .through(&format!("exports/{}/backfills/", export.id), "Backfills")
@@ -88,15 +88,15 @@ async fn show_backfill(
 
 fn text(backfill: &Backfill) -> &'static str {
     match backfill.status {
-        BackfillStatus::Running => "It makes its runs a few at a time, so that the schedule is not held up.",
+        BackfillStatus::Running => "Runs are created a few at a time, so that scheduled runs are not delayed.",
         BackfillStatus::Completed if backfill.total_runs == 0 => {
-            "There was nothing to fill: there is no data in this range, or the schedule delivers it by itself."
+            "There was nothing to backfill: the range has no data, or scheduled runs deliver it."
         }
-        BackfillStatus::Completed => "Everything in this range is delivered.",
+        BackfillStatus::Completed => "Everything in this range has been delivered.",
         BackfillStatus::Failed => {
-            "Some intervals did not get through. The others were delivered. Look at what failed, mend it, and retry those runs."
+            "Some runs failed. The other intervals were delivered. Open the failed runs, fix the errors, and retry them."
         }
-        BackfillStatus::Cancelled => "It was called off. What was delivered until then stays.",
+        BackfillStatus::Cancelled => "The backfill was cancelled. What was delivered before stays.",
     }
 }
 
@@ -104,21 +104,21 @@ fn facts(backfill: &Backfill, now: Time) -> Vec<(&'static str, String)> {
     let of = |done: i64, total: i64| format!("{} of {}", figures::number(done), figures::number(total));
     let done = backfill.finished_runs.min(backfill.total_runs);
     let mut facts = vec![
-        ("Intervals done", of(done, backfill.total_runs)),
-        ("Skipped, as delivered before", figures::number(backfill.skipped_runs)),
+        ("Intervals completed", of(done, backfill.total_runs)),
+        ("Skipped, already delivered", figures::number(backfill.skipped_runs)),
         (
-            "Delivers",
+            "Scope",
             if backfill.is_resend {
-                "Everything again"
+                "All intervals"
             } else {
-                "Only what is missing"
+                "Missing intervals only"
             }
             .to_owned(),
         ),
-        ("Begun", show::ago(backfill.created_at, now)),
+        ("Started", show::ago(backfill.created_at, now)),
     ];
     if let Some(end) = backfill.finished_at {
-        facts.push(("Took", figures::took(end - backfill.created_at)));
+        facts.push(("Duration", figures::took(end - backfill.created_at)));
     }
     facts
 }
@@ -168,18 +168,21 @@ async fn sure(
             .through(&format!("{below}{id}/"), range(&backfill)),
         alerts: problems.besides(&[]),
         heading: "Cancel this backfill?".to_owned(),
-        text: "What was delivered stays. You can begin another backfill of the same range at any time. This ends:"
+        text: "What was delivered stays. You can start another backfill of the same range at any time. This cancels:"
             .to_owned(),
         losses: vec![
-            format!("{}, which are then not delivered", show::counted(left, "interval")),
-            "runs under way: what they sent is taken back".to_owned(),
+            format!("{} not delivered yet", show::counted(left, "interval")),
+            "runs in progress: what they sent is rolled back".to_owned(),
         ],
         typed: None,
-        button: "Cancel the backfill",
+        button: "Cancel backfill",
         back: inside.path(&format!("{below}{id}/")),
         curl: AsCurl::new(
             service,
-            [Call::post::<ChangeExports>("Cancel it", format!("{api}cancel/"))],
+            [Call::post::<ChangeExports>(
+                "Cancel the backfill",
+                format!("{api}cancel/"),
+            )],
         ),
     };
     Ok(page_again(problems, &shown))

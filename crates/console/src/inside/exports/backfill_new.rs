@@ -92,13 +92,7 @@ fn time(field: &'static str, text: &str) -> Result<Option<Time>, Error> {
         .find_map(|format| NaiveDateTime::parse_from_str(text, format).ok());
     // Years beyond these cannot be reckoned with, and are slips of the hand.
     let read = read.filter(|read| (1970..=9000).contains(&read.year()));
-    let wrong = || {
-        Error::invalid(
-            field,
-            "invalid_input",
-            "this is no time: it should look like 2026-11-15T09:00",
-        )
-    };
+    let wrong = || Error::invalid(field, "invalid_input", "enter a valid time, such as 2026-11-15T09:00");
     read.map(|read| Some(read.and_utc())).ok_or_else(wrong)
 }
 
@@ -172,12 +166,12 @@ async fn new_page(
         month: view.month.text(),
         start: Field::minute("start_at", "From")
             .optional()
-            .hint("Empty: from the first data on.")
+            .hint("Defaults to the earliest data.")
             .holding(wanted.start.as_str())
             .judged(&problems),
         end: Field::minute("end_at", "Until")
             .optional()
-            .hint("Empty: to the last interval that is over.")
+            .hint("Defaults to the last complete interval.")
             .holding(wanted.end.as_str())
             .judged(&problems),
         resend: resend(wanted.is_resend()),
@@ -190,30 +184,28 @@ async fn new_page(
 }
 
 fn resend(is_on: bool) -> Switch {
-    let hint = "What is at the destination is replaced, not doubled. Without this, only what is missing is delivered.";
-    Switch::new("resend", "Also deliver again what was delivered", hint, is_on)
+    let hint = "Data at the destination is replaced, not duplicated. When off, only missing intervals are exported.";
+    Switch::new("resend", "Re-export delivered intervals", hint, is_on)
 }
 
 fn hint(picked: Picked) -> &'static str {
     match (picked.start, picked.end) {
         (None, None) => "Choose the first interval of the range.",
-        (Some(_), None) => {
-            "Now choose the last interval of the range. Until then it goes to the last one that is over."
-        }
-        _ => "The range is marked. Begin the backfill above, or choose another first interval.",
+        (Some(_), None) => "Now choose the last interval of the range. By default, it is the last complete one.",
+        _ => "The range is selected. Start the backfill above, or choose a new first interval.",
     }
 }
 
 fn words(plan: &BackfillPlan, is_resend: bool) -> String {
     if plan.intervals == 0 {
-        return "There is nothing to fill: no data is in this range, or the schedule delivers it by itself.".to_owned();
+        return "Nothing to backfill: the range has no data, or scheduled runs deliver it.".to_owned();
     }
     let range = figures::interval(plan.start_at, plan.end_at);
     let count = show::counted(plan.intervals, "interval");
     let rest = if is_resend {
-        "All of it is delivered again"
+        "All of them are exported again"
     } else {
-        "What was delivered already is skipped"
+        "Intervals already delivered are skipped"
     };
     format!("{range} UTC: {count}. {rest}.")
 }
@@ -229,5 +221,5 @@ fn call(inside: &Inside<ChangeExports>, id: ExportId, picked: Picked, is_resend:
         body["resend"] = true.into();
     }
     let path = inside.api(&format!("batch_exports/{id}/backfills/"));
-    Call::post::<ChangeExports>("Begin the backfill", path).sending(body)
+    Call::post::<ChangeExports>("Start the backfill", path).sending(body)
 }

@@ -7,8 +7,8 @@ use chrono::Datelike;
 use service::Time;
 use service::batch_exports::{Coverage, Covered, Interval, Span};
 
+use super::calendar_style::{ALL, Look, summary};
 use super::figures;
-use super::look::{ALL, Look, summary};
 use super::month::Month;
 use crate::paging::with_query;
 
@@ -133,7 +133,7 @@ impl View<'_> {
             end: due.map_or(last.end, |one| one.span.end),
         };
         let is_chosen = self.has_chosen(first.start, last.end);
-        let chosen = if is_chosen { ", chosen" } else { "" };
+        let chosen = if is_chosen { ", selected" } else { "" };
         let interval = figures::interval(first.start, last.end);
         Some(Cell {
             link: is_pickable.then(|| self.pick(span)),
@@ -156,7 +156,7 @@ impl View<'_> {
         }
     }
 
-    /// Where a click leads: the first says from when, the second until when, and another begins anew.
+    /// Where a click leads: the first says from when, the second until when, and another begins again.
     fn pick(&self, cell: Span) -> String {
         let picked = match (self.picked.start, self.picked.end) {
             (Some(start), None) if cell.end > start => (start, Some(cell.end)),

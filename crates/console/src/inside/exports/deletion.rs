@@ -12,8 +12,8 @@ use crate::Console;
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::inside::Inside;
+use crate::inside::confirm::SurePage;
 use crate::inside::frame::{Frame, Section};
-use crate::inside::sure::SurePage;
 use crate::page::{go_to, page_again};
 use crate::show;
 use crate::visitor::Id;
@@ -61,11 +61,11 @@ async fn sure(
             .below()
             .through(&below, export.name.to_string()),
         alerts: problems.besides(&[]),
-        heading: format!("Delete the export {}?", export.name),
-        text: "This cannot be undone. What was delivered stays where it is. With the export go:".to_owned(),
+        heading: format!("Delete export {}?", export.name),
+        text: "This can't be undone. What was delivered stays at the destination. This will also delete:".to_owned(),
         losses: losses(service, inside, id).await?,
         typed: None,
-        button: "Delete the export",
+        button: "Delete export",
         back: inside.path(&below),
         curl: AsCurl::new(service, [call]),
     };
@@ -78,10 +78,10 @@ async fn losses(service: &Service, inside: &Inside<ChangeExports>, id: ExportId)
     let runs = service
         .runs(&reader, id, &RunFilter::default(), Window::new(Some(1), None))
         .await?;
-    let mut losses = vec!["its settings, with the secrets kept in them".to_owned()];
+    let mut losses = vec!["its settings, including secrets".to_owned()];
     if runs.count > 0 {
         let counted = show::counted(runs.count, "run");
-        losses.push(format!("the history of {counted}, with logs and backfills"));
+        losses.push(format!("the history of {counted}, including logs and backfills"));
     }
     Ok(losses)
 }

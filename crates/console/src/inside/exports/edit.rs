@@ -12,7 +12,7 @@ use service::batch_exports::{BatchExport, ExportSeen};
 use service::{ExportId, Service};
 
 use super::form::{Form, FormInput, Secrets};
-use super::typed::ExportForm;
+use super::form_values::ExportForm;
 use super::values;
 use crate::Console;
 use crate::curl::{AsCurl, Call};
@@ -96,7 +96,7 @@ fn edit_page(
         teams: &[],
     });
     let api = inside.api(&format!("batch_exports/{}/", export.id));
-    let call = Call::patch::<ChangeExports>("Change the export", api).sending(body(export, typed));
+    let call = Call::patch::<ChangeExports>("Update the export", api).sending(body(export, typed));
     let shown = EditPage {
         frame: Frame::new(inside, Section::Exports)
             .below()

@@ -12,15 +12,16 @@ use service::batch_exports::{BatchExport, ExportSeen, Run};
 use service::{ExportId, RunId, Service, Time};
 
 use super::figures;
+use super::inputs::option_title;
+use super::labels::{self, State};
 use super::list::teams;
 use super::status::{self, Tag};
-use super::words::{self, State};
 use crate::Console;
 use crate::curl::{AsCurl, Call};
 use crate::failure::Failure;
 use crate::inside::Inside;
 use crate::inside::frame::{Frame, Section};
-use crate::inside::runs_picture::{Legend, RunsPicture};
+use crate::inside::recent_runs::{Legend, RecentRuns};
 use crate::page::page;
 use crate::show;
 use crate::visitor::{Id, PageQuery};
@@ -38,10 +39,12 @@ struct ExportPage {
     state: State,
     is_paused: bool,
     failure: Option<Failed>,
-    picture: Option<RunsPicture>,
+    picture: Option<RecentRuns>,
     legend: Option<Legend>,
     latest: Option<Latest>,
     next: String,
+    /// When the first run starts, as long as there was none.
+    first_run: Option<String>,
     /// A run is under way.
     is_live: bool,
     facts: Vec<(&'static str, String)>,
@@ -58,8 +61,8 @@ struct Failed {
 
 impl Failed {
     fn of(seen: &ExportSeen) -> Option<Self> {
-        let run = words::latest_failure(seen)?;
-        let why = run.latest_error.as_deref().unwrap_or("it did not get through");
+        let run = labels::latest_failure(seen)?;
+        let why = run.latest_error.as_deref().unwrap_or("the run failed");
         Some(Self {
             run: run.id,
             text: show::sentence(why),
@@ -96,7 +99,7 @@ async fn show_export(
     let team = teams.into_iter().find(|(team, _)| *team == export.team_id);
     let team = team.map(|(_, name)| name).unwrap_or_default();
     let may_change = inside.may::<ChangeExports>();
-    let picture = RunsPicture::new(&seen.latest_runs);
+    let picture = RecentRuns::new(&seen.latest_runs);
     Ok(page(&ExportPage {
         frame: Frame::new(&inside, Section::Exports).below().noting(&asked.done),
         id,
@@ -108,6 +111,7 @@ async fn show_export(
         picture,
         latest: seen.latest_runs.first().map(Latest::from),
         next: next_run(export, service.clock().now()),
+        first_run: labels::first_run(export, service.clock().now()),
         is_live: seen.latest_runs.iter().any(|run| !run.status.is_over()),
         facts: facts(export, team),
         destination: settings(export),
@@ -119,36 +123,36 @@ async fn show_export(
 
 fn next_run(export: &BatchExport, now: Time) -> String {
     match export.next_run_at {
-        Some(time) => format!("{}, at {}", show::until(time, now), words::minute(time)),
-        None if export.paused => "Not while it is paused".to_owned(),
-        None => "None: its end has come".to_owned(),
+        Some(time) => format!("{}, at {}", show::until(time, now), labels::minute(time)),
+        None if export.paused => "None while paused".to_owned(),
+        None => "None: the end date has passed".to_owned(),
     }
 }
 
 fn facts(export: &BatchExport, team: String) -> Vec<(&'static str, String)> {
     let mut facts = vec![
-        ("What is exported", words::model(export.model.name()).to_owned()),
-        ("Of the team", team),
-        ("How often", words::interval(export.interval).to_owned()),
+        ("Data", labels::model(export.model.name()).to_owned()),
+        ("Team", team),
+        ("Frequency", labels::interval(export.interval).to_owned()),
     ];
     let times = [
-        ("Not before", export.start_at),
-        ("Not after", export.end_at),
+        ("Start date", export.start_at),
+        ("End date", export.end_at),
         ("Last paused", export.last_paused_at),
     ];
     facts.extend(
         times
             .into_iter()
-            .filter_map(|(label, time)| Some((label, words::minute(time?)))),
+            .filter_map(|(label, time)| Some((label, labels::minute(time?)))),
     );
-    facts.push(("Made", words::minute(export.created_at)));
-    facts.push(("Last changed", words::minute(export.updated_at)));
+    facts.push(("Created", labels::minute(export.created_at)));
+    facts.push(("Last updated", labels::minute(export.updated_at)));
     facts
 }
 
 /// What may be shown of where it goes, in the table's words and order.
 fn settings(export: &BatchExport) -> Vec<(&'static str, String)> {
-    let mut shown = vec![("Kind", export.kind.title().to_owned())];
+    let mut shown = vec![("Type", export.kind.title().to_owned())];
     settings_of(export.kind.fields(), &export.config, &mut shown);
     shown
 }
@@ -161,6 +165,9 @@ fn settings_of(
     for field in fields {
         match (field.kind, config.get(field.key)) {
             (FieldKind::Group(inner), Some(Value::Object(inside))) => settings_of(inner.iter(), inside, shown),
+            (FieldKind::Choice(_), Some(Value::String(chosen))) => {
+                shown.push((field.label, option_title(chosen).to_owned()));
+            }
             (_, Some(value)) => shown.extend(said(value).map(|text| (field.label, text))),
             (_, None) => {}
         }
@@ -185,7 +192,7 @@ fn calls(inside: &Inside<ReadExports>, export: &BatchExport, may_change: bool) -
     let api = inside.api(&format!("batch_exports/{}/", export.id));
     let mut calls = vec![Call::get::<ReadExports>("Read the export", &api)];
     if may_change && export.paused {
-        let unpause = Call::post::<ChangeExports>("Unpause the export", format!("{api}unpause/"));
+        let unpause = Call::post::<ChangeExports>("Resume the export", format!("{api}unpause/"));
         calls.push(unpause.sending(json!({ "backfill": true })));
     } else if may_change {
         let pause = Call::post::<ChangeExports>("Pause the export", format!("{api}pause/"));

@@ -5,13 +5,13 @@ use service::Time;
 
 use crate::show;
 
-/// `1234567` as `1 234 567`. The spaces do not break.
+/// `1234567` as `1,234,567`.
 pub(super) fn number(number: i64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (place, digit) in digits.chars().enumerate() {
         if place > 0 && (digits.len() - place).is_multiple_of(3) && !text.ends_with('-') {
-            text.push('\u{a0}');
+            text.push(',');
         }
         text.push(digit);
     }
@@ -39,7 +39,7 @@ pub(super) fn bytes(count: i64) -> String {
 /// How long something took or will take, in what people count in.
 pub(super) fn took(time: TimeDelta) -> String {
     match time.num_seconds() {
-        ..1 => "less than a second".to_owned(),
+        ..1 => format!("{} ms", time.num_milliseconds().max(0)),
         seconds @ 1..90 => show::counted(seconds, "second"),
         seconds @ 90..5400 => show::counted(seconds / 60, "minute"),
         seconds => show::counted(seconds / 3600, "hour"),
@@ -89,18 +89,20 @@ mod tests {
     #[test]
     fn figures_can_be_read_at_a_glance() {
         assert_eq!(number(7), "7");
-        assert_eq!(number(1_234_567), "1\u{a0}234\u{a0}567");
+        assert_eq!(number(1_234_567), "1,234,567");
         assert_eq!(number(-123), "-123");
         assert_eq!(rows(1), "1 row");
         assert_eq!(bytes(999), "999 bytes");
         assert_eq!(bytes(1500), "1.5 kB");
         assert_eq!(bytes(12_340_000), "12.3 MB");
-        assert_eq!(bytes(9_870_000_000_000_000), "9\u{a0}870.0 TB");
+        assert_eq!(bytes(9_870_000_000_000_000), "9,870.0 TB");
     }
 
     #[test]
     fn times_are_told_in_what_people_count_in() {
-        assert_eq!(took(TimeDelta::milliseconds(400)), "less than a second");
+        assert_eq!(took(TimeDelta::milliseconds(412)), "412 ms");
+        assert_eq!(took(TimeDelta::milliseconds(-3)), "0 ms");
+        assert_eq!(took(TimeDelta::milliseconds(1000)), "1 second");
         assert_eq!(took(TimeDelta::seconds(89)), "89 seconds");
         assert_eq!(took(TimeDelta::seconds(150)), "2 minutes");
         assert_eq!(took(TimeDelta::hours(5)), "5 hours");

@@ -6,9 +6,9 @@ use service::TeamId;
 use service::batch_exports::Interval;
 use service::batch_exports::destination::{Kind, Part};
 
+use super::form_values::ExportForm;
 use super::inputs::{Input, Inputs};
-use super::typed::ExportForm;
-use super::words;
+use super::labels;
 use crate::choices::{Area, Select, Switch};
 use crate::failure::Problems;
 use crate::field::Field;
@@ -27,11 +27,11 @@ pub(super) enum Secrets {
 impl Secrets {
     fn note(self) -> &'static str {
         match self {
-            Self::New => "Secrets are stored encrypted, and are never shown again.",
-            Self::Again => "Secrets are never shown again, so these fields are empty now: type them once more.",
+            Self::New => "Secrets are encrypted and never shown again.",
+            Self::Again => "Secrets are never shown again, so these fields are empty now. Enter them again.",
             Self::Kept => {
-                "Secrets are stored encrypted and never shown. Leave a field empty to keep what is there. If you change where \
-                 it goes, all of them are asked for again."
+                "Secrets are encrypted and never shown. Leave a field empty to keep its value. If you change the \
+                 destination's address, enter all of them again."
             }
         }
     }
@@ -91,13 +91,13 @@ impl Form {
         let access = Panel {
             note: asked.secrets.note(),
             is_urgent: asked.secrets == Secrets::Again,
-            ..Panel::new("access", "How we get in", inputs.of(Part::Access))
+            ..Panel::new("access", "Authentication", inputs.of(Part::Access))
         };
         let panels = [
-            Panel::new("what", "What it is", asked.what()),
-            Panel::new("place", "Where it goes", inputs.of(Part::Location)),
+            Panel::new("what", "General", asked.what()),
+            Panel::new("place", "Destination", inputs.of(Part::Location)),
             access,
-            Panel::new("shape", "How it is written", inputs.of(Part::Shape)),
+            Panel::new("shape", "Format", inputs.of(Part::Shape)),
             asked.rows(inputs.of(Part::Rows)),
         ];
         Self {
@@ -132,19 +132,19 @@ impl FormInput<'_> {
             .holding(self.text("name"));
         let interval = Select::new(
             "interval",
-            "How often",
-            INTERVALS.map(|interval| (interval.as_str(), words::interval(interval))),
+            "Frequency",
+            INTERVALS.map(|interval| (interval.as_str(), labels::interval(interval))),
             self.text("interval"),
         );
-        let interval = interval.hint("Intervals begin and end in UTC; weeks begin on Monday.");
+        let interval = interval.hint("Intervals are aligned to UTC; weeks start on Monday.");
         let mut inputs = vec![Input::field("name", "Name", name.judged(self.problems))];
         inputs.extend(self.team());
         inputs.push(self.model());
-        inputs.push(Input::select("interval", "How often", interval.judged(self.problems)));
+        inputs.push(Input::select("interval", "Frequency", interval.judged(self.problems)));
         if self.secrets != Secrets::Kept {
-            let hint = "Then nothing is exported until you unpause it.";
-            let switch = Switch::new("paused", "Begin paused", hint, self.text("paused") == "yes");
-            inputs.push(Input::switch("paused", "Begin paused", switch));
+            let hint = "Nothing is exported until you resume it.";
+            let switch = Switch::new("paused", "Create paused", hint, self.text("paused") == "yes");
+            inputs.push(Input::switch("paused", "Create paused", switch));
         }
         inputs
     }
@@ -166,16 +166,16 @@ impl FormInput<'_> {
         let offered = models
             .into_iter()
             .filter(|(model, _)| *model == "events" || self.kind.takes_persons());
-        let select = Select::new("model", "What is exported", offered, self.text("model"));
-        Input::select("model", "What is exported", select.judged(self.problems))
+        let select = Select::new("model", "Data", offered, self.text("model"));
+        Input::select("model", "Data", select.judged(self.problems))
     }
 
     /// Everything is exported, from now on, unless something here says otherwise.
     fn rows(&self, by_name: Vec<Input>) -> Panel {
         let mut inputs = by_name;
         for (name, label, hint) in [
-            ("start_at", "Not before", "In UTC. No runs before this time."),
-            ("end_at", "Not after", "In UTC. No runs after this time."),
+            ("start_at", "Start date", "In UTC. No runs before this time."),
+            ("end_at", "End date", "In UTC. No runs after this time."),
         ] {
             let field = Field::minute(name, label)
                 .optional()
@@ -186,7 +186,7 @@ impl FormInput<'_> {
         let query = Area::new("hogql_query", "Query", 4, self.text("hogql_query"))
             .optional()
             .code();
-        let hint = "One SELECT over events or persons, to choose columns and rows; all columns unless given. Such as: \
+        let hint = "One SELECT over events or persons, to choose columns and rows. Defaults to all columns. Example: \
                     SELECT event, timestamp, properties.$browser AS browser FROM events WHERE event != 'test'";
         inputs.push(Input::area(
             "hogql_query",
@@ -197,11 +197,7 @@ impl FormInput<'_> {
         Panel {
             is_rare: true,
             is_open: inputs.iter().any(is_said),
-            ..Panel::new(
-                "rows",
-                "Which rows, and when: everything from now on, unless you say otherwise",
-                inputs,
-            )
+            ..Panel::new("rows", "Filters and schedule (optional)", inputs)
         }
     }
 }

@@ -4,7 +4,7 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 use service::batch_exports::destination::{ConfigField, FieldKind, Kind, Part};
 
-use super::typed::ExportForm;
+use super::form_values::ExportForm;
 use super::values::{name_below, name_of};
 use crate::choices::{Area, Select, Switch};
 use crate::failure::Problems;
@@ -116,7 +116,7 @@ impl Inputs<'_> {
             FieldKind::Choice(of) => Control::Select(select(field, name, of, text).judged(self.problems)),
             FieldKind::Texts => {
                 let area = Area::new(name, field.label, 3, text).optional().code();
-                let hint = format!("{} One name on each line.", field.about);
+                let hint = format!("{} One per line.", field.about);
                 Control::Area(area.hint(hint).judged(self.problems))
             }
             FieldKind::Lines | FieldKind::Document => {
@@ -159,7 +159,7 @@ impl Inputs<'_> {
 
     fn hint(&self, field: &ConfigField) -> String {
         if field.is_secret && self.are_secrets_kept {
-            format!("{} Leave it empty to keep what is there.", field.about)
+            format!("{} Leave empty to keep the current value.", field.about)
         } else {
             field.about.to_owned()
         }
@@ -169,7 +169,7 @@ impl Inputs<'_> {
 /// A word beside the label. Of secrets it goes without saying: one of several ways in may be enough.
 fn remark(field: &ConfigField) -> String {
     match field.only_with {
-        Some((_, value)) => format!("only with {value}"),
+        Some((_, value)) => format!("only with {}", option_title(value)),
         None if field.is_secret || field.is_required => String::new(),
         None => "optional".to_owned(),
     }
@@ -177,7 +177,19 @@ fn remark(field: &ConfigField) -> String {
 
 fn select(field: &'static ConfigField, name: String, of: &'static [&'static str], chosen: &str) -> Select {
     // What is usual is one of the choices, or it is that nothing is said.
-    let nothing = field.usual.is_empty().then_some(("", "Not set"));
-    let options = nothing.into_iter().chain(of.iter().map(|&value| (value, value)));
+    let nothing = field.usual.is_empty().then_some(("", "None"));
+    let options = nothing
+        .into_iter()
+        .chain(of.iter().map(|&value| (value, option_title(value))));
     Select::new(name, field.label, options, chosen).hint(field.about)
+}
+
+/// What people call a value to choose.
+pub(super) fn option_title(value: &str) -> &str {
+    match value {
+        "JSONLines" => "JSON Lines",
+        "keypair" => "Key pair",
+        "password" => "Password",
+        other => other,
+    }
 }

@@ -51,7 +51,7 @@ async fn choose(
     State(exports): State<Exports>,
     inside: Inside<ChangeExports>,
 ) -> Response {
-    let body = json!({ "name": "Nowhere", "interval": "hour", "destination": { "type": "NoOp", "config": {} } });
+    let body = json!({ "name": "Test export", "interval": "hour", "destination": { "type": "NoOp", "config": {} } });
     let call = Call::post::<ChangeExports>("Create a batch export", inside.api("batch_exports/")).sending(body);
     let families = Family::ALL.into_iter().map(|family| Listed {
         title: family.title(),

@@ -12,13 +12,13 @@ use service::access::{ChangeExports, Permission, ReadExports, ReadTeams};
 use service::batch_exports::ExportSeen;
 use service::{ExportId, Service, TeamId, Time, Window};
 
-use super::words::{self, State};
+use super::labels::{self, State};
 use crate::Console;
 use crate::curl::{AsCurl, Call};
 use crate::failure::Failure;
 use crate::inside::Inside;
 use crate::inside::frame::{Frame, Section};
-use crate::inside::runs_picture::{Legend, RunsPicture};
+use crate::inside::recent_runs::{Legend, RecentRuns};
 use crate::page::page;
 use crate::paging::{PageNumber, Pages};
 use crate::show;
@@ -48,7 +48,7 @@ struct Row {
     model: &'static str,
     interval: &'static str,
     state: State,
-    picture: Option<RunsPicture>,
+    picture: Option<RecentRuns>,
     next: Option<(String, String)>,
     team: String,
 }
@@ -60,10 +60,10 @@ impl Row {
             id: export.id,
             name: export.name.to_string(),
             kind: export.kind.title(),
-            model: words::model(export.model.name()),
-            interval: words::interval(export.interval),
+            model: labels::model(export.model.name()),
+            interval: labels::interval(export.interval),
             state: State::of(seen),
-            picture: RunsPicture::new(&seen.latest_runs),
+            picture: RecentRuns::new(&seen.latest_runs),
             next: export
                 .next_run_at
                 .map(|time| (show::until(time, now), show::exactly(time))),

@@ -4,15 +4,17 @@ mod backfill;
 mod backfill_new;
 mod backfills;
 mod calendar;
+mod calendar_style;
 mod deletion;
 mod edit;
 mod export;
 mod figures;
 mod form;
+mod form_values;
 mod inputs;
 mod kinds;
+mod labels;
 mod list;
-mod look;
 mod month;
 mod new;
 mod pausing;
@@ -24,11 +26,9 @@ mod runs_chart;
 mod status;
 mod test;
 mod tested;
-mod typed;
 mod values;
-mod words;
 
-pub(super) use words::{State, latest_failure};
+pub(super) use labels::{State, latest_failure};
 
 use axum::Router;
 

@@ -14,10 +14,10 @@ use service::batch_exports::destination::Kind;
 use service::{Service, TeamId};
 
 use super::form::{Form, FormInput, Secrets};
+use super::form_values::ExportForm;
 use super::kinds::slug;
 use super::list::teams;
 use super::tested::Tested;
-use super::typed::ExportForm;
 use super::values;
 use crate::Console;
 use crate::curl::{AsCurl, Call};

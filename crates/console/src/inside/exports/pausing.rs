@@ -31,7 +31,7 @@ async fn pause(
 
 #[derive(Deserialize)]
 struct Wish {
-    /// Whether what passed meanwhile is delivered, too. Boxes that are not ticked send nothing.
+    /// Whether what passed in the meantime is delivered, too. Boxes that are not ticked send nothing.
     also_backfill: Option<String>,
 }
 

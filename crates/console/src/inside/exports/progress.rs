@@ -24,12 +24,12 @@ impl Progress {
         }
         if let Some(start) = run.started_at {
             facts.push((
-                "Last begun",
+                "Started",
                 format!("{} at {} UTC", show::ago(start, now), figures::clock(start)),
             ));
         }
         if let Some(took) = runs_chart::duration(run) {
-            facts.push(("Took", took));
+            facts.push(("Duration", took));
         }
         facts.push(("Attempts", run.attempt.to_string()));
         let total = run.records_total_count.filter(|total| is_running && *total > 0);
@@ -67,19 +67,19 @@ fn size(run: &Run) -> String {
 
 fn speed(run: &Run) -> String {
     match rate(run) {
-        Some(rate) => format!("{} a second", figures::rows(rate)),
-        None => "Not known yet".to_owned(),
+        Some(rate) => format!("{} per second", figures::rows(rate)),
+        None => "Calculating…".to_owned(),
     }
 }
 
 fn time_left(run: &Run) -> String {
     let Some(total) = run.records_total_count else {
-        return "Not known: the rows are not counted beforehand".to_owned();
+        return "Unknown: rows are not counted in advance".to_owned();
     };
     let left = total - run.records_read.unwrap_or_default();
     match rate(run) {
-        Some(rate) if rate > 0 => format!("About {}", figures::took(TimeDelta::seconds(left.max(0) / rate))),
-        _ => "Not known yet".to_owned(),
+        Some(rate) if rate > 0 => format!("About {}", figures::took(TimeDelta::seconds((left / rate).max(1)))),
+        _ => "Calculating…".to_owned(),
     }
 }
 

@@ -76,17 +76,17 @@ impl Act {
         if !status.is_over() {
             return Self {
                 path: "cancel/",
-                button: "Cancel the run",
+                button: "Cancel run",
                 class: "danger",
-                hint: "What it sent is taken back. You can retry it afterwards.",
+                hint: "What it sent is rolled back. You can retry it later.",
             };
         }
         let is_delivered = status == RunStatus::Completed;
         Self {
             path: "retry/",
-            button: if is_delivered { "Deliver again" } else { "Retry" },
+            button: if is_delivered { "Re-run" } else { "Retry" },
             class: if is_delivered { "" } else { "primary" },
-            hint: "Delivers the interval from the start. What is already there is replaced, not doubled.",
+            hint: "Exports the interval again from the start. Existing data is replaced, not duplicated.",
         }
     }
 }
@@ -214,12 +214,12 @@ async fn run_page<P: Permission>(
 
 fn select(chosen: &str) -> Select {
     let levels = [
-        ("", "Everything"),
+        ("", "All"),
         ("INFO", "Info"),
         ("WARNING", "Warnings"),
         ("ERROR", "Errors"),
     ];
-    Select::new("level", "What the log shows", levels, chosen)
+    Select::new("level", "Level", levels, chosen)
 }
 
 fn calls<P: Permission>(inside: &Inside<P>, run: &Run, level: &str) -> Vec<Call> {
@@ -231,7 +231,7 @@ fn calls<P: Permission>(inside: &Inside<P>, run: &Run, level: &str) -> Vec<Call>
     ];
     if inside.may::<ChangeExports>() {
         calls.push(if run.status.is_over() {
-            Call::post::<ChangeExports>("Deliver its interval again", format!("{api}retry/"))
+            Call::post::<ChangeExports>("Re-run the interval", format!("{api}retry/"))
         } else {
             Call::post::<ChangeExports>("Cancel the run", format!("{api}cancel/"))
         });

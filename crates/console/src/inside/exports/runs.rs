@@ -10,9 +10,9 @@ use service::access::{ChangeExports, ReadExports};
 use service::batch_exports::{BatchExport, Run, RunFilter, RunStatus};
 use service::{ExportId, RunId, Service};
 
-use super::figures;
 use super::runs_chart::{self, RunsChart};
 use super::status::{self, Tag};
+use super::{figures, labels};
 use crate::Console;
 use crate::choices::Select;
 use crate::curl::{AsCurl, Call};
@@ -43,6 +43,8 @@ struct RunsPage {
     is_filtered: bool,
     count: String,
     runs: Vec<Row>,
+    /// When the first run starts, as long as there was none.
+    first_run: Option<String>,
     pages: Pages,
     may_backfill: bool,
     curl: AsCurl,
@@ -125,6 +127,7 @@ async fn list(
         is_filtered: filters.iter().any(|(_, value)| !value.is_empty()),
         count: show::counted(runs.count, "run"),
         runs: runs.items.iter().map(Row::from).collect(),
+        first_run: labels::first_run(&export, service.clock().now()),
         pages: Pages::new(&inside.path(&below), &filters, place, runs.count),
         may_backfill: inside.may::<ChangeExports>(),
         curl: AsCurl::new(&service, [call]),
@@ -134,12 +137,7 @@ async fn list(
 
 fn select(chosen: &str) -> Select {
     let known = status::FILTERS.iter().map(|(status, title)| (status.as_str(), *title));
-    Select::new(
-        "status",
-        "How they stand",
-        [("", "All runs")].into_iter().chain(known),
-        chosen,
-    )
+    Select::new("status", "Status", [("", "All")].into_iter().chain(known), chosen)
 }
 
 /// What stands around the pages of an export's runs and backfills.

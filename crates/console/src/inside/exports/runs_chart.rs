@@ -5,7 +5,7 @@ use askama::filters::HtmlSafe;
 use service::batch_exports::Run;
 
 use super::{figures, status};
-use crate::inside::runs_picture::{RunsPicture, Standing};
+use crate::inside::recent_runs::{RecentRuns, RunState};
 use crate::show;
 
 /// How many runs fit side by side, also on a phone once the picture is made smaller.
@@ -49,17 +49,17 @@ struct Mark {
 }
 
 impl Mark {
-    const fn of(standing: Standing) -> Option<Self> {
+    const fn of(standing: RunState) -> Option<Self> {
         match standing {
-            Standing::Failed => Some(Self {
+            RunState::Failed => Some(Self {
                 class: "run-cross",
                 path: "l7 7m0-7l-7 7",
             }),
-            Standing::Stopped => Some(Self {
+            RunState::Stopped => Some(Self {
                 class: "run-dash",
                 path: "m0 4h7",
             }),
-            Standing::Done | Standing::UnderWay => None,
+            RunState::Done | RunState::UnderWay => None,
         }
     }
 }
@@ -82,14 +82,14 @@ impl HtmlSafe for RunsChart {}
 impl RunsChart {
     /// None if there were no runs. `runs` come newest first, as the service lists them.
     pub(super) fn new(runs: &[Run]) -> Option<Self> {
-        let words = RunsPicture::words_of(runs)?;
+        let words = RecentRuns::words_of(runs)?;
         let most = runs.iter().filter_map(|run| run.records_completed).max();
         let most = most.unwrap_or_default().max(1);
         let bars = (0..)
             .zip(runs.iter().rev())
             .map(|(place, run)| Bar::new(place, run, most));
-        let standings: Vec<Standing> = runs.iter().map(|run| Standing::of(run.status)).collect();
-        let kinds = Standing::ALL.into_iter().filter(|kind| standings.contains(kind));
+        let standings: Vec<RunState> = runs.iter().map(|run| RunState::of(run.status)).collect();
+        let kinds = RunState::ALL.into_iter().filter(|kind| standings.contains(kind));
         Some(Self {
             width: i64::try_from(runs.len()).unwrap_or(SHOWN) * STEP,
             bars: bars.collect(),
@@ -101,8 +101,8 @@ impl RunsChart {
     }
 }
 
-impl From<Standing> for Kind {
-    fn from(standing: Standing) -> Self {
+impl From<RunState> for Kind {
+    fn from(standing: RunState) -> Self {
         Self {
             class: standing.class(),
             word: standing.word(),
@@ -114,7 +114,7 @@ impl From<Standing> for Kind {
 
 impl Bar {
     fn new(place: i64, run: &Run, most: i64) -> Self {
-        let standing = Standing::of(run.status);
+        let standing = RunState::of(run.status);
         let rows = run.records_completed.unwrap_or_default();
         let height = (HEIGHT * rows.min(most) / most).max(LOWEST);
         Self {

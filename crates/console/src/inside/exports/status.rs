@@ -13,12 +13,12 @@ pub(super) struct Tag {
 
 pub(super) const fn tag(status: RunStatus) -> Tag {
     let (word, class) = match status {
-        RunStatus::Starting => ("Waiting", ""),
+        RunStatus::Starting => ("Queued", ""),
         RunStatus::Running => ("Running", ""),
-        RunStatus::Completed => ("Delivered", "tag-good"),
+        RunStatus::Completed => ("Succeeded", "tag-good"),
         RunStatus::Failed | RunStatus::FailedBilling => ("Failed", "tag-danger"),
-        RunStatus::FailedRetryable => ("Failed, tried again", "tag-warning"),
-        RunStatus::TimedOut => ("Took too long", "tag-danger"),
+        RunStatus::FailedRetryable => ("Retrying", "tag-warning"),
+        RunStatus::TimedOut => ("Timed out", "tag-danger"),
         RunStatus::Cancelled | RunStatus::Terminated | RunStatus::ContinuedAsNew => ("Cancelled", ""),
     };
     Tag { word, class }
@@ -27,7 +27,7 @@ pub(super) const fn tag(status: RunStatus) -> Tag {
 pub(super) const fn tag_of_backfill(status: BackfillStatus) -> Tag {
     let (word, class) = match status {
         BackfillStatus::Running => ("Running", ""),
-        BackfillStatus::Completed => ("Done", "tag-good"),
+        BackfillStatus::Completed => ("Completed", "tag-good"),
         BackfillStatus::Failed => ("Some runs failed", "tag-danger"),
         BackfillStatus::Cancelled => ("Cancelled", ""),
     };
@@ -36,12 +36,12 @@ pub(super) const fn tag_of_backfill(status: BackfillStatus) -> Tag {
 
 /// What runs can be filtered by: the states that runs here get into.
 pub(super) const FILTERS: [(RunStatus, &str); 7] = [
-    (RunStatus::Completed, "Delivered"),
+    (RunStatus::Completed, "Succeeded"),
     (RunStatus::Failed, "Failed"),
-    (RunStatus::FailedRetryable, "Failed, tried again"),
-    (RunStatus::TimedOut, "Took too long"),
+    (RunStatus::FailedRetryable, "Retrying"),
+    (RunStatus::TimedOut, "Timed out"),
     (RunStatus::Running, "Running"),
-    (RunStatus::Starting, "Waiting"),
+    (RunStatus::Starting, "Queued"),
     (RunStatus::Cancelled, "Cancelled"),
 ];
 
@@ -51,25 +51,25 @@ pub(super) fn advice(run: &Run, is_export_paused: bool) -> String {
     let is_held = is_export_paused && run.backfill.is_none();
     match run.status {
         RunStatus::Starting | RunStatus::FailedRetryable if is_held => {
-            "The export is paused. This run goes on when the export does.".to_owned()
+            "The export is paused. This run continues when you resume it.".to_owned()
         }
-        RunStatus::Starting => "It begins as soon as a worker is free.".to_owned(),
+        RunStatus::Starting => "It starts as soon as a worker is available.".to_owned(),
         RunStatus::Running => String::new(),
-        RunStatus::Completed => "Everything of this interval is at the destination.".to_owned(),
+        RunStatus::Completed => "All data of this interval is at the destination.".to_owned(),
         RunStatus::FailedRetryable => {
             let next = run.due_at.map(|due| format!(", next at {} UTC", figures::clock(due)));
             let next = next.unwrap_or_default();
-            format!("It is tried again by itself{next}. If the error stays, change what it names.")
+            format!("It is retried automatically{next}. If the error persists, fix it.")
         }
         RunStatus::Failed | RunStatus::FailedBilling => {
-            "Trying again by itself would not help. Change what the error names, then press Retry.".to_owned()
+            "It is not retried automatically. Fix the error, then press Retry.".to_owned()
         }
         RunStatus::TimedOut => {
-            "Press Retry to give it the same time once more. If it is too slow again, choose a shorter interval."
+            "Press Retry to run it again with the same time limit. If it times out again, choose a shorter interval."
                 .to_owned()
         }
         RunStatus::Cancelled | RunStatus::Terminated | RunStatus::ContinuedAsNew => {
-            "Nothing of this interval was delivered by this run. Retry delivers it after all.".to_owned()
+            "This run delivered nothing of this interval. Press Retry to deliver it.".to_owned()
         }
     }
 }

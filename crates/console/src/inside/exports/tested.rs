@@ -29,9 +29,9 @@ struct Tried {
 impl From<&Step> for Tried {
     fn from(step: &Step) -> Self {
         let (word, class) = match step.verdict {
-            Verdict::Passed => ("Works", "tag-good"),
-            Verdict::Failed => ("Does not work", "tag-danger"),
-            Verdict::Skipped => ("Not tried", ""),
+            Verdict::Passed => ("Passed", "tag-good"),
+            Verdict::Failed => ("Failed", "tag-danger"),
+            Verdict::Skipped => ("Skipped", ""),
         };
         let message = match step.message.as_str() {
             "" => String::new(),
@@ -50,9 +50,9 @@ impl Tested {
     pub(super) fn new(steps: &[Step]) -> Self {
         let is_ok = steps.iter().all(|step| step.verdict == Verdict::Passed);
         let summary = match steps {
-            [] => "There is nothing to try: this always works.",
-            _ if is_ok => "The destination works.",
-            _ => "The destination does not work yet.",
+            [] => "Nothing to test: this destination always works.",
+            _ if is_ok => "Connection test passed.",
+            _ => "Connection test failed.",
         };
         Self {
             summary,
@@ -65,7 +65,7 @@ impl Tested {
     /// Something has to be said differently before anything can be tried.
     pub(super) fn refused(problems: Vec<String>) -> Self {
         Self {
-            summary: "Nothing was tried yet.",
+            summary: "Fix these errors to run the test.",
             is_ok: false,
             steps: Vec::new(),
             problems,

@@ -24,7 +24,7 @@ fn store(config: &Config, deps: &ExportsDeps) -> Result<MicrosoftAzure, Error> {
     let is_part_of_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'$');
     if config.container_name.is_empty() || !config.container_name.bytes().all(is_part_of_name) {
         return Err(
-            Error::plain("this is no container's name: use letters, digits and hyphens").in_key("container_name"),
+            Error::plain("enter a valid container name: use letters, digits and hyphens").in_key("container_name"),
         );
     }
     let account = Account::of(config)?;
@@ -40,14 +40,15 @@ fn store(config: &Config, deps: &ExportsDeps) -> Result<MicrosoftAzure, Error> {
     let builder = match (account.key, account.sas) {
         (Some(key), _) => builder.with_access_key(key),
         (None, Some(sas)) => builder.with_config(AzureConfigKey::SasKey, sas),
-        (None, None) => return Err(Error::plain("an account key or a SAS token is needed").in_key("account_key")),
+        (None, None) => return Err(Error::plain("an account key or a SAS token is required").in_key("account_key")),
     };
     let key = match (&config.connection_string, &config.account_key) {
         (Some(_), None) => "connection_string",
         _ => "account_key",
     };
     builder.build().map_err(|cause| {
-        let sentence = "this makes no connection to Azure; check the account's name, key and endpoint";
+        let sentence =
+            "these settings do not form a valid connection to Azure; check the account's name, key and endpoint";
         Error::permanent(sentence, cause).in_key(key)
     })
 }
@@ -83,7 +84,7 @@ impl Account {
             } else {
                 "connection_string"
             };
-            let sentence = "the account's name is missing or holds characters that no account's name has";
+            let sentence = "the account name is missing or contains invalid characters";
             return Err(Error::plain(sentence).in_key(key));
         }
         if account.endpoint.is_empty() {

@@ -89,7 +89,7 @@ impl Client {
     pub(super) fn new(config: &Config, deps: &ExportsDeps) -> Result<Self, Error> {
         let base = config.endpoint_url.as_deref().unwrap_or(GOOGLE);
         let base = Url::parse(base).map_err(|cause| {
-            Error::permanent("this is not a URL, such as https://bigquery.example.com", cause).in_key("endpoint_url")
+            Error::permanent("enter a valid URL, such as https://bigquery.example.com", cause).in_key("endpoint_url")
         })?;
         let http = deps.http.clone().within(EXCHANGE_TIME);
         Ok(Self {

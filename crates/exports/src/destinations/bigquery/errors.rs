@@ -64,11 +64,11 @@ pub(super) fn refused(Reason { reason, message }: Reason) -> Error {
     let cause = Refused { reason, message };
     let permanent = |sentence: &str| (sentence.to_owned(), true);
     let retryable = |sentence: &str| (sentence.to_owned(), false);
-    let (sentence, is_lasting) = match cause.reason.as_str() {
-        _ if cause.message.contains(OVERTAKEN) => retryable("another worker delivers the same interval"),
+    let (sentence, is_permanent) = match cause.reason.as_str() {
+        _ if cause.message.contains(OVERTAKEN) => retryable("another worker is delivering the same interval"),
         // Two transactions changed the same table, and this one lost.
         _ if cause.message.contains("concurrent update") => {
-            retryable("BigQuery was busy with the same table; it is tried again")
+            retryable("BigQuery was busy with the same table; it will be retried")
         }
         "authError" | "required" => permanent("BigQuery does not accept the service account; check its key"),
         "accessDenied" => permanent(
@@ -79,19 +79,19 @@ pub(super) fn refused(Reason { reason, message }: Reason) -> Error {
             permanent("the project, the dataset or the table does not exist; check project_id and dataset_id")
         }
         "billingNotEnabled" | "billingTierLimitExceeded" => {
-            permanent("the project has no billing, which BigQuery needs for this")
+            permanent("BigQuery requires billing for this; enable it for the project")
         }
         "rateLimitExceeded" | "jobRateLimitExceeded" | "quotaExceeded" | "userRateLimitExceeded" => {
-            retryable("a quota of the project is used up for now; it is tried again later")
+            retryable("a project quota is exceeded; it will be retried")
         }
         "backendError" | "internalError" | "jobBackendError" | "jobInternalError" | "tableUnavailable" | "timeout"
-        | "stopped" => retryable("BigQuery has trouble of its own; it is tried again later"),
+        | "stopped" => retryable("BigQuery is temporarily unavailable; it will be retried"),
         "invalid" | "invalidQuery" | "badRequest" | "parseError" => {
-            permanent("the table does not fit the rows; compare its columns and their types with the export's")
+            permanent("the table does not match the rows; compare its columns and types with the export's")
         }
-        _ => retryable("BigQuery refused a request; it is tried again later"),
+        _ => retryable("BigQuery refused a request; it will be retried"),
     };
-    if is_lasting {
+    if is_permanent {
         Error::permanent(sentence, cause)
     } else {
         Error::retryable(sentence, cause)
@@ -100,7 +100,7 @@ pub(super) fn refused(Reason { reason, message }: Reason) -> Error {
 
 pub(super) fn unreadable(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::retryable(
-        "the answer of BigQuery cannot be understood; check the endpoint_url",
+        "the response from BigQuery could not be understood; check the endpoint_url",
         cause,
     )
 }

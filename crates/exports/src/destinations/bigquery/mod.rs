@@ -41,9 +41,9 @@ struct Dataset {
 }
 
 const SIGN_IN_STEP: &str = "Get a token for the service account";
-const DATASET_STEP: &str = "See the dataset";
-const TABLE_STEP: &str = "See the table, if it is there";
-const WRITE_STEP: &str = "Make a table, write to it by a query, and remove it";
+const DATASET_STEP: &str = "Read the dataset";
+const TABLE_STEP: &str = "Read the table, if it exists";
+const WRITE_STEP: &str = "Create a table, write to it with a query, and delete it";
 
 #[async_trait]
 impl Deliver for Dataset {
@@ -108,16 +108,19 @@ impl Deliver for Dataset {
             .take("sign in", SIGN_IN_STEP, "the service account signed in", token)
             .await;
         let dataset = self.client.locate(&self.config.dataset_id);
-        steps
-            .take("dataset", DATASET_STEP, "the dataset is there", dataset)
-            .await;
+        steps.take("dataset", DATASET_STEP, "the dataset exists", dataset).await;
         let table = self.client.find(&self.config.table_id);
         steps
-            .take("table", TABLE_STEP, "the table is there, or can be made", table)
+            .take("table", TABLE_STEP, "the table exists or can be created", table)
             .await;
         let write = self.write_and_remove();
         steps
-            .take("write", WRITE_STEP, "a table was made, written and removed", write)
+            .take(
+                "write",
+                WRITE_STEP,
+                "a table was created, written to and deleted",
+                write,
+            )
             .await;
         steps.done()
     }

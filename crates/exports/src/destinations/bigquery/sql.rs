@@ -151,7 +151,7 @@ pub(super) fn check_columns(columns: &[Column]) -> Result<(), Error> {
 
 fn check(what: &'static str, name: &str, is_good: impl Fn(char) -> bool) -> Result<(), Error> {
     if name.is_empty() || name.len() > 1024 || !name.chars().all(is_good) {
-        let sentence = format!("the {what} is empty, too long, or has characters that BigQuery does not take");
+        let sentence = format!("the {what} is empty, too long, or has characters that BigQuery does not accept");
         return Err(Error::plain(sentence).in_key(what));
     }
     Ok(())

@@ -69,13 +69,13 @@ impl Tokens {
             .uri(self.config.token_uri.expose_secret())
             .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
             .body(body.into_bytes())
-            .map_err(|cause| Error::permanent("the token_uri is not a URL", cause))?;
+            .map_err(|cause| Error::permanent("the token_uri is not a valid URL", cause))?;
         let response = self.http.send(request).await?;
         let status = response.status();
         if status.is_success() {
             return serde_json::from_slice(response.body()).map_err(|cause| {
                 Error::permanent(
-                    "the token_uri does not answer with a token; check it in the service account's key",
+                    "the token_uri does not return a token; check it in the service account's key",
                     cause,
                 )
             });
@@ -83,7 +83,7 @@ impl Tokens {
         let cause = format!("the token server answered {status}");
         if status.is_server_error() || status == http::StatusCode::TOO_MANY_REQUESTS {
             return Err(Error::retryable(
-                "the token server has trouble of its own; it is tried again later",
+                "the token server is temporarily unavailable; it will be retried",
                 cause,
             ));
         }

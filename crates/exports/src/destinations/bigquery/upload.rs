@@ -69,7 +69,7 @@ impl Loading {
         }
         let cause = format!("{sent} rows were sent, {counted:?} are on the stage");
         Err(Error::retryable(
-            "not all rows have reached BigQuery; it is tried again",
+            "not all rows reached BigQuery; it will be retried",
             cause,
         ))
     }
@@ -83,7 +83,7 @@ impl Loading {
             .unwrap_or_default();
         match rows.first().and_then(|row| row.first()) {
             Some(Some(attempt)) if *attempt != self.plan.claim.attempt => {
-                Error::retryable("another worker delivers the same interval", error)
+                Error::retryable("another worker is delivering the same interval", error)
             }
             _ => error,
         }

@@ -99,7 +99,7 @@ async fn move_parts(session: &Session, from: &str, to: &str) -> Result<(), Error
             .chars()
             .all(|sign| sign.is_ascii_alphanumeric() || "-_".contains(sign))
         {
-            return Err(Error::plain("ClickHouse names a partition in a way that is not known"));
+            return Err(Error::plain("ClickHouse returned an unknown partition format"));
         }
         let sql = format!(
             "ALTER TABLE {} MOVE PARTITION ID '{partition}' TO TABLE {}",

@@ -25,7 +25,7 @@ use crate::{Deliver, Delivery, Error, ExportsDeps, Step, Upload, layout};
 
 pub(super) fn open(config: &Config, deps: &ExportsDeps) -> Result<Box<dyn Deliver>, Error> {
     let url = Url::parse(&config.url)
-        .map_err(|_| Error::plain("this is not a URL, such as https://clickhouse.example.com:8443").in_key("url"))?;
+        .map_err(|_| Error::plain("enter a valid URL, such as https://clickhouse.example.com:8443").in_key("url"))?;
     deps.http
         .policy()
         .check_url(&url)

@@ -36,7 +36,7 @@ pub(super) async fn prepare(session: &Session, table: &str, delivery: &Delivery)
     }
     session.sql("create the table", create(table, delivery)).await?;
     find(session, table).await?.ok_or_else(|| {
-        Error::plain("the table was created, but ClickHouse does not show it; grant SHOW TABLES and SHOW COLUMNS on it")
+        Error::plain("the table was created, but the user cannot see it; grant SHOW TABLES and SHOW COLUMNS on it")
     })
 }
 
@@ -45,7 +45,7 @@ pub(super) async fn find(session: &Session, table: &str) -> Result<Option<Target
                AND table = {table:String} AND name = 'uuid') FROM system.tables \
                WHERE database = currentDatabase() AND name = {table:String}";
     let rows = session
-        .rows("say what the table is like", Statement::new(sql).bind("table", table))
+        .rows("describe the table", Statement::new(sql).bind("table", table))
         .await?;
     let target = |row: &Vec<String>| Target {
         // A replicated one would need a stage with a path of its own in the keeper; it is copied into instead.

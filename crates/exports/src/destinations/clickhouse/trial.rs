@@ -10,10 +10,10 @@ use super::target;
 use crate::{Error, Step, Verdict};
 
 const PLAN: [(&str, &str); 4] = [
-    ("reach", "Reach the server"),
-    ("sign_in", "Sign in, and find the database"),
-    ("table", "See the table, or be able to create it"),
-    ("write", "Insert a row into a stage, and remove it"),
+    ("reach", "Connect to the server"),
+    ("sign_in", "Sign in and find the database"),
+    ("table", "Find the table, or be able to create it"),
+    ("write", "Insert a row into a staging table, and delete it"),
 ];
 
 pub(super) async fn run(session: &Session, table: &str, layout: &Query) -> Vec<Step> {
@@ -25,10 +25,7 @@ pub(super) async fn run(session: &Session, table: &str, layout: &Query) -> Vec<S
             None => Some(step(at, session, table, layout).await),
         };
         let (verdict, message) = match outcome {
-            None => (
-                Verdict::Skipped,
-                "not tried, because something before it failed".to_owned(),
-            ),
+            None => (Verdict::Skipped, "skipped because an earlier step failed".to_owned()),
             Some(Ok(message)) => (Verdict::Passed, message.to_owned()),
             Some(Err(error)) => {
                 failure = Some(());
@@ -47,19 +44,19 @@ pub(super) async fn run(session: &Session, table: &str, layout: &Query) -> Vec<S
 
 async fn step(at: usize, session: &Session, table: &str, layout: &Query) -> Result<&'static str, Error> {
     match at {
-        0 => session.ping().await.map(|()| "the server answers"),
+        0 => session.ping().await.map(|()| "connected"),
         1 => {
             let sql = "SELECT 1".to_owned();
             session.sql("answer a query", sql).await.map(|()| "signed in")
         }
         2 => match target::find(session, table).await? {
-            None => Ok("the table is not there; the first run creates it"),
-            Some(target) if target.takes_parts => Ok("the table is there, and takes an interval at once"),
-            Some(_) => Ok("the table is there; rows are copied into it, which is not at once"),
+            None => Ok("the table doesn't exist yet; the first run creates it"),
+            Some(target) if target.takes_parts => Ok("the table exists, and intervals are delivered atomically"),
+            Some(_) => Ok("the table exists; rows are copied into it, which is not atomic"),
         },
         _ => write(session, table, layout)
             .await
-            .map(|()| "a row was written and removed"),
+            .map(|()| "a row was written and deleted"),
     }
 }
 
@@ -79,7 +76,7 @@ async fn try_row(session: &Session, stage: &str) -> Result<(), Error> {
     let row = Statement::new(format!("INSERT INTO {} (uuid) FORMAT JSONEachRow", identifier(stage)))
         .with("{\"uuid\":\"00000000-0000-0000-0000-000000000000\"}\n")
         .set("async_insert", 0);
-    session.run("take a row", row).await?;
+    session.run("insert a row", row).await?;
     let sql = format!("ALTER TABLE {} DELETE WHERE 1", identifier(stage));
     session
         .run("delete a row", Statement::new(sql).set("mutations_sync", 2))

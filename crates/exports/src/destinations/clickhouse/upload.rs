@@ -66,7 +66,7 @@ impl Staged {
         if rows == 0 {
             return Ok(());
         }
-        let body = packed(&waiting).map_err(|cause| Error::retryable("the rows could not be put together", cause))?;
+        let body = packed(&waiting).map_err(|cause| Error::retryable("the rows could not be encoded", cause))?;
         self.receipt.rows += rows as u64;
         self.receipt.bytes += body.len() as u64;
         insert(&self.session, &self.names.stage, &self.delivery, body).await
@@ -91,7 +91,7 @@ impl Upload for Staged {
         let sent = self.receipt.rows;
         if staged > sent || (staged < sent && !self.target.is_replacing) {
             return Err(Error::retryable(
-                "the stage in ClickHouse does not hold the rows that were sent; it is tried again",
+                "the staging table in ClickHouse does not contain all rows that were sent; it will be retried",
                 format!("{staged} instead of {sent}"),
             ));
         }
@@ -130,7 +130,7 @@ pub(super) async fn insert(session: &Session, table: &str, delivery: &Delivery, 
         .set("async_insert", 0)
         // Rows that are equal are not one row sent twice.
         .set("insert_deduplicate", 0);
-    session.run("take rows into a stage", statement).await
+    session.run("load rows into a staging table", statement).await
 }
 
 /// The batches as one block.

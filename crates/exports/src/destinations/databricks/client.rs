@@ -84,10 +84,7 @@ impl Client {
                 secret: secret.clone(),
             },
             _ => {
-                return Err(
-                    Error::plain("signing in needs access_token, or client_id and client_secret")
-                        .in_key("access_token"),
-                );
+                return Err(Error::plain("enter access_token, or client_id and client_secret").in_key("access_token"));
             }
         };
         Ok(Self {
@@ -133,7 +130,7 @@ impl Client {
             "SUCCEEDED" => Ok(answer.result.map(|rows| rows.data_array).unwrap_or_default()),
             "FAILED" => Err(errors::refused(answer.status.error.unwrap_or_default())),
             state => Err(Error::retryable(
-                "somebody has stopped the statement at Databricks; it is tried again",
+                "the statement was cancelled in Databricks; it will be retried",
                 state.to_owned(),
             )),
         }
@@ -247,7 +244,7 @@ fn warehouse(path: &str) -> Result<String, Error> {
         return Ok(id.to_owned());
     }
     Err(Error::plain(
-        "the http_path must be that of a SQL warehouse, such as /sql/1.0/warehouses/abc",
+        "the http_path must be the path of a SQL warehouse, such as /sql/1.0/warehouses/abc",
     ))
 }
 

@@ -29,26 +29,26 @@ pub(super) fn response(status: StatusCode, body: &[u8]) -> Error {
     }
     match status {
         StatusCode::UNAUTHORIZED => Error::permanent(
-            "Databricks does not accept the token or the service principal's secret",
+            "Databricks does not accept the token or the service principal's secret; check them",
             cause,
         ),
         StatusCode::FORBIDDEN => Error::permanent(DENIED, cause),
         StatusCode::NOT_FOUND => Error::permanent(
-            "there is no such SQL warehouse or volume; check http_path, catalog and schema",
+            "SQL warehouse or volume not found; check http_path, catalog and schema",
             cause,
         ),
         StatusCode::TOO_MANY_REQUESTS => {
-            Error::retryable("Databricks asks for fewer requests; it is tried again later", cause)
+            Error::retryable("Databricks is rate limiting requests; it will be retried", cause)
         }
         status if status.is_server_error() => {
-            Error::retryable("Databricks has trouble of its own; it is tried again later", cause)
+            Error::retryable("Databricks is temporarily unavailable; it will be retried", cause)
         }
         _ => refused(cause),
     }
 }
 
-const DENIED: &str = "a permission is missing in Databricks; what signs in needs CAN USE on the SQL warehouse, USE CATALOG, USE \
-                      SCHEMA, CREATE TABLE and CREATE VOLUME on the schema, and MODIFY and SELECT on the table";
+const DENIED: &str = "a permission is missing in Databricks; the user or service principal needs CAN USE on \
+                      the SQL warehouse, USE CATALOG, USE SCHEMA, CREATE TABLE and CREATE VOLUME on the schema, and MODIFY and SELECT on the table";
 
 /// A statement that failed. The class of the error stands in brackets at the head of its message.
 pub(super) fn refused(cause: Refused) -> Error {
@@ -59,10 +59,10 @@ pub(super) fn refused(cause: Refused) -> Error {
         || is("INTERNAL_ERROR")
         || is("IO_ERROR")
     {
-        return Error::retryable("Databricks has trouble of its own; it is tried again later", cause);
+        return Error::retryable("Databricks is temporarily unavailable; it will be retried", cause);
     }
     if is("DELTA_CONCURRENT") || is("CONCURRENT_") {
-        return Error::retryable("Databricks was busy with the same table; it is tried again", cause);
+        return Error::retryable("Databricks was busy with the same table; it will be retried", cause);
     }
     if is("PERMISSION_DENIED") || is("INSUFFICIENT_PERMISSIONS") {
         return Error::permanent(DENIED, cause);
@@ -79,11 +79,11 @@ pub(super) fn refused(cause: Refused) -> Error {
         || is("DELTA_FAILED_TO_MERGE_FIELDS")
     {
         return Error::permanent(
-            "the table does not fit the rows; compare its columns and their types with the export's",
+            "the table does not match the rows; compare its columns and types with the export's",
             cause,
         );
     }
-    Error::retryable("Databricks refused a statement; it is tried again later", cause)
+    Error::retryable("Databricks refused a statement; it will be retried", cause)
 }
 
 pub(super) fn is_missing(error: &Error) -> bool {
@@ -93,7 +93,7 @@ pub(super) fn is_missing(error: &Error) -> bool {
 
 pub(super) fn unreadable(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::retryable(
-        "the answer of Databricks cannot be understood; check server_hostname",
+        "the response from Databricks could not be understood; check server_hostname",
         cause,
     )
 }

@@ -37,10 +37,10 @@ struct Workspace {
     client: Arc<Client>,
 }
 
-const SIGN_IN_STEP: &str = "Reach the workspace and sign in";
+const SIGN_IN_STEP: &str = "Connect to the workspace and sign in";
 const WAREHOUSE_STEP: &str = "Run a statement on the SQL warehouse";
-const TABLE_STEP: &str = "See the table, if it is there";
-const WRITE_STEP: &str = "Make a table and a volume, write to them, and remove them";
+const TABLE_STEP: &str = "Read the table, if it exists";
+const WRITE_STEP: &str = "Create a table and a volume, write to them, and delete them";
 
 #[async_trait]
 impl Deliver for Workspace {
@@ -101,18 +101,18 @@ impl Deliver for Workspace {
         steps.take("sign in", SIGN_IN_STEP, "signed in", signed_in).await;
         let select = self.client.run("SELECT 1");
         steps
-            .take("warehouse", WAREHOUSE_STEP, "the warehouse answers", select)
+            .take("warehouse", WAREHOUSE_STEP, "the warehouse responds", select)
             .await;
         let table = self.table();
         steps
-            .take("table", TABLE_STEP, "the table is there, or can be made", table)
+            .take("table", TABLE_STEP, "the table exists or can be created", table)
             .await;
         let write = self.write_and_remove();
         steps
             .take(
                 "write",
                 WRITE_STEP,
-                "a table and a volume were made, written and removed",
+                "a table and a volume were created, written to and deleted",
                 write,
             )
             .await;
@@ -156,7 +156,7 @@ impl Workspace {
         let mode = WriteMode::of(delivery, &written)?;
         if mode != WriteMode::Persons && !written.iter().any(|column| column.name == "uuid") {
             return Err(Error::plain(
-                "Databricks cannot write rows and ledger at once, so rows need a uuid to arrive just once; add uuid to the query",
+                "Databricks cannot write rows and the ledger in one transaction, so rows need a uuid to be delivered exactly once; add uuid to the query",
             ));
         }
         let is_variant = |column: &Column| {

@@ -224,8 +224,8 @@ pub(super) fn check_columns(columns: &[Column]) -> Result<(), Error> {
         .find(|column| column.name.is_empty() || column.name.len() > LONGEST || column.name.contains(is_bad))
     {
         Some(_) => Err(Error::plain(
-            "Databricks takes no spaces, commas, semicolons, braces, parentheses and equals signs in names of columns; give \
-             the columns of the query other names with AS",
+            "Databricks does not accept spaces, commas, semicolons, braces, parentheses and equals signs in names of columns; \
+             rename the columns of the query with AS",
         )),
         None => Ok(()),
     }

@@ -91,7 +91,7 @@ impl Loading {
         }
         let cause = format!("{sent} rows were sent, {counted:?} are on the stage");
         Err(Error::retryable(
-            "not all rows have reached Databricks; it is tried again",
+            "not all rows reached Databricks; it will be retried",
             cause,
         ))
     }
@@ -136,5 +136,5 @@ impl Upload for Loading {
 }
 
 fn overtaken(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
-    Error::retryable("another worker delivers the same interval", cause)
+    Error::retryable("another worker is delivering the same interval", cause)
 }

@@ -150,7 +150,7 @@ impl Draft {
 #[async_trait]
 impl Bucket for Folder {
     fn name(&self) -> String {
-        format!("the folder \"{}\" of the export root", self.folder)
+        format!("the folder \"{}\" in the export root", self.folder)
     }
 
     async fn begin(&self, key: &str) -> Result<Box<dyn Unfinished>, Error> {
@@ -273,7 +273,7 @@ impl Writing {
     ) -> Result<(), Error> {
         let Some(mut draft) = self.0.take() else {
             return Err(Error::retryable(
-                "writing was broken off; it is tried again later",
+                "writing was interrupted; it will be retried",
                 "no draft",
             ));
         };
@@ -313,7 +313,7 @@ impl Unfinished for Writing {
 
 async fn on_disk<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> Result<T, Error> {
     let done = tokio::task::spawn_blocking(work).await;
-    let done = done.map_err(|cause| Error::retryable("the server broke off while it wrote files", cause))?;
+    let done = done.map_err(|cause| Error::retryable("the server was interrupted while it wrote files", cause))?;
     done.map_err(explain)
 }
 
@@ -322,27 +322,26 @@ fn explain(error: io::Error) -> Error {
     let leads_out = error.get_ref().and_then(|cause| cause.downcast_ref::<LeadsOut>());
     if leads_out.is_some() {
         return Error::permanent(
-            "the folder leads out of the export root by a symbolic link; choose another",
+            "the folder leads outside the export root through a symbolic link; choose another",
             error,
         );
     }
     match error.kind() {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Error::permanent(
-            "this server may not write to the folder; its operator can change the permissions of the export root",
+            "this server cannot write to the folder; its operator can change the permissions of the export root",
             error,
         ),
         io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory | io::ErrorKind::InvalidFilename => {
             Error::permanent(
-                "a file is where a folder should be, or the other way round; choose another folder",
+                "the path is a file instead of a folder, or a folder instead of a file; choose another folder",
                 error,
             )
         }
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => Error::retryable(
-            "there is no room left for files; the operator of this server can make some",
-            error,
-        ),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            Error::retryable("the server's disk is full; its operator can free up space", error)
+        }
         _ => Error::retryable(
-            "a file could not be written; the operator of this server finds the reason in its log",
+            "a file could not be written; the server's operator can find details in its log",
             error,
         ),
     }

@@ -11,7 +11,7 @@ use folder::Folder;
 pub(super) fn open(config: &Config, deps: &ExportsDeps) -> Result<Box<dyn Deliver>, Error> {
     let Some(root) = &deps.export_root else {
         return Err(Error::plain(
-            "this server writes no files: its operator would have to set HEDGEROW_EXPORT_ROOT to a folder for them",
+            "local folders are disabled on this server; its operator can set HEDGEROW_EXPORT_ROOT to enable them",
         ));
     };
     check_prefix(&config.folder)

@@ -138,26 +138,22 @@ impl Words {
             }
             Meaning::ClockSkew => {
                 let sentence =
-                    "the clock of this server is wrong, so its signatures are refused; its operator can set it";
+                    "this server's clock is wrong, so its signatures are rejected; its operator can fix the clock";
                 Error::permanent(sentence, cause)
             }
             Meaning::EncryptionKey => {
-                let sentence = "the encryption key cannot be used; check kms_key_id, and that the credentials may call \
+                let sentence = "the encryption key cannot be used; check kms_key_id, and that the credentials can call \
                                 kms:GenerateDataKey and kms:Decrypt with it";
                 Error::permanent(sentence, cause)
             }
-            Meaning::Busy => Error::retryable(
-                format!("{place} is busy or out of order; it is tried again later"),
-                cause,
-            ),
-            Meaning::GoneUpload => Error::retryable(
-                format!("{place} has lost the upload half-way; it is tried again later"),
-                cause,
-            ),
+            Meaning::Busy => Error::retryable(format!("{place} is busy or unavailable; it will be retried"), cause),
+            Meaning::GoneUpload => {
+                Error::retryable(format!("{place} lost the upload midway; it will be retried"), cause)
+            }
             Meaning::Refused => {
                 let status = answer.status.as_u16();
                 Error::permanent(
-                    format!("{place} refuses what it was asked, with status {status}; check the settings"),
+                    format!("{place} rejected the request with status {status}; check the settings"),
                     cause,
                 )
             }
@@ -190,16 +186,16 @@ mod tests {
             (429, "", false, "busy"),
             (500, "", false, "busy"),
             (400, "RequestTimeout", false, "busy"),
-            (404, "NoSuchUpload", false, "half-way"),
+            (404, "NoSuchUpload", false, "midway"),
             (401, "", true, "check the_key"),
             (418, "Teapot", true, "status 418"),
         ];
-        for (status, code, is_lasting, part) in cases {
+        for (status, code, is_permanent, part) in cases {
             let status = StatusCode::from_u16(status).expect("a status");
             let code = code.to_owned();
             let answer = Answer { status, code };
             let error = words.explain(&answer, answer.clone());
-            assert_eq!(error.is_lasting, is_lasting, "{answer}");
+            assert_eq!(error.is_permanent, is_permanent, "{answer}");
             assert!(error.sentence.contains(part), "{}", error.sentence);
         }
     }

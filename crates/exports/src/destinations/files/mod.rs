@@ -53,8 +53,8 @@ impl Files {
         match serde_json::from_slice::<Manifest>(&text) {
             Ok(manifest) if manifest.hedgerow.export == delivery.export.0 => Ok(Some(manifest)),
             _ => Err(Error::plain(
-                "another export has delivered this interval to the same place; give each export a prefix of its own, \
-                 or remove the other's files with their manifest",
+                "another export already delivered this interval to the same location; use a different prefix for each export, \
+                 or delete the other's files and their manifest",
             )),
         }
     }

@@ -91,14 +91,16 @@ pub fn check_prefix(prefix: &str) -> Result<(), Error> {
     }
     let lower = prefix.to_ascii_lowercase();
     if DISGUISED.iter().any(|disguised| lower.contains(disguised)) {
-        return refuse("contains an encoded dot, slash or NUL; write it as it is meant");
+        return refuse("contains an encoded dot, slash or NUL; write it unencoded");
     }
     for part in prefix.split('/') {
         if part == "." || part == ".." {
             return refuse("contains . or .. as a folder; name the folder itself");
         }
         if part.starts_with(".hedgerow") {
-            return refuse("contains a folder whose name begins with .hedgerow, where unfinished files are");
+            return refuse(
+                "contains a folder whose name starts with .hedgerow, which is reserved for unfinished files",
+            );
         }
         if part.len() > LONGEST_PART {
             return refuse(&format!(
@@ -267,7 +269,7 @@ mod tests {
             "\u{85}",
         ] {
             let refused = check_prefix(prefix).expect_err(prefix);
-            assert!(refused.is_lasting && refused.sentence.starts_with("the prefix "));
+            assert!(refused.is_permanent && refused.sentence.starts_with("the prefix "));
         }
         assert!(check_prefix(&"a".repeat(801)).is_err() && check_prefix(&"a".repeat(201)).is_err());
         for prefix in [

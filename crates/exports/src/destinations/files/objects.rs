@@ -164,7 +164,7 @@ impl Parts {
             return Ok(());
         };
         let (number, part) =
-            ended.map_err(|cause| Error::retryable("the server broke off while it sent the rows", cause))?;
+            ended.map_err(|cause| Error::retryable("the server was interrupted while it sent the rows", cause))?;
         let part = part.map_err(|error| explain(&self.words, error))?;
         self.done.push((number, part));
         Ok(())
@@ -219,7 +219,7 @@ impl Unfinished for Parts {
 
 fn path(key: &str) -> Result<Path, Error> {
     Path::parse(key)
-        .map_err(|cause| Error::permanent("the prefix makes no valid name of a file; choose another", cause))
+        .map_err(|cause| Error::permanent("the prefix does not form a valid file name; choose another", cause))
 }
 
 fn is_no_file(error: &object_store::Error) -> bool {
@@ -232,18 +232,15 @@ fn explain(words: &Words, error: object_store::Error) -> Error {
     }
     if let Some(unsent) = find::<HttpError>(&error) {
         let sentence = unsent.to_string();
-        let is_lasting = matches!(unsent, HttpError::Refused(_) | HttpError::Malformed(_));
-        return if is_lasting {
+        let is_permanent = matches!(unsent, HttpError::Refused(_) | HttpError::Malformed(_));
+        return if is_permanent {
             Error::permanent(sentence, error)
         } else {
             Error::retryable(sentence, error)
         };
     }
     Error::retryable(
-        format!(
-            "{} gave an answer that makes no sense; it is tried again later",
-            words.place
-        ),
+        format!("{} sent an unexpected response; it will be retried", words.place),
         error,
     )
 }

@@ -7,7 +7,7 @@ use super::bucket::Bucket;
 use super::names::{fixed_part, join};
 use crate::{Error, Step, Verdict};
 
-const CONTENT: &[u8] = b"Hedgerow tried whether it can write here. This file can be deleted.\n";
+const CONTENT: &[u8] = b"Hedgerow tested whether it can write here. This file can be deleted.\n";
 
 pub(super) async fn steps(bucket: &dyn Bucket, prefix: &str) -> Vec<Step> {
     let key = join(&fixed_part(prefix), &format!(".hedgerow-test-{}", Uuid::now_v7()));
@@ -17,29 +17,29 @@ pub(super) async fn steps(bucket: &dyn Bucket, prefix: &str) -> Vec<Step> {
     let is_reached = listed
         .as_ref()
         .err()
-        .is_none_or(|error| error.is_lasting && !is_refused(error));
+        .is_none_or(|error| error.is_permanent && !is_refused(error));
     let (reached, listed) = match listed {
         Err(error) if !is_reached => (Err(error), Ok(())),
         listed => (Ok(()), listed.map(drop)),
     };
-    steps.add("reach", format!("Reach {place}."), reached);
-    steps.add("sign_in", format!("Sign in and list files of {place}."), listed);
+    steps.add("reach", format!("Connect to {place}"), reached);
+    steps.add("sign_in", format!("Sign in and list the files in {place}"), listed);
     if steps.has_failed {
         steps.skip_rest();
         return steps.all;
     }
     let written = write(bucket, &key).await;
-    steps.add("write", "Write a small file under the prefix.".to_owned(), written);
+    steps.add("write", "Write a small file under the prefix".to_owned(), written);
     if steps.has_failed {
         steps.skip_rest();
         return steps.all;
     }
     let read = read_back(bucket, &key).await;
-    steps.add("read", "Read it back.".to_owned(), read);
+    steps.add("read", "Read it back".to_owned(), read);
     // Whatever the reading said: nothing is to be left behind.
     let deleted = bucket.delete(&key).await;
     steps.has_failed = false;
-    steps.add("delete", "Delete it.".to_owned(), deleted);
+    steps.add("delete", "Delete it".to_owned(), deleted);
     steps.all
 }
 
@@ -63,7 +63,7 @@ async fn read_back(bucket: &dyn Bucket, key: &str) -> Result<(), Error> {
     match bucket.read(key).await? {
         Some(content) if content == CONTENT => Ok(()),
         _ => Err(Error::plain(
-            "the file that was written is not what is there now; does something else write here?",
+            "the file changed after it was written; check whether something else writes here",
         )),
     }
 }
@@ -107,9 +107,9 @@ impl Steps {
 
     fn skip_rest(&mut self) {
         for (name, description) in [
-            ("write", "Write a small file under the prefix."),
-            ("read", "Read it back."),
-            ("delete", "Delete it."),
+            ("write", "Write a small file under the prefix"),
+            ("read", "Read it back"),
+            ("delete", "Delete it"),
         ] {
             if self.all.iter().all(|step| step.name != name) {
                 self.add(name, description.to_owned(), Ok(()));

@@ -55,12 +55,12 @@ impl Gcs {
         let is_part_of_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
         if config.bucket_name.is_empty() || !config.bucket_name.bytes().all(is_part_of_name) {
             return Err(
-                Error::plain("this is no bucket's name: use letters, digits, dots, hyphens and underscores")
+                Error::plain("enter a valid bucket name: use letters, digits, dots, hyphens and underscores")
                     .in_key("bucket_name"),
             );
         }
         let base = Url::parse(config.endpoint_url.as_deref().unwrap_or(GOOGLE)).map_err(|cause| {
-            Error::permanent("this is not a URL, such as https://storage.example.com", cause).in_key("endpoint_url")
+            Error::permanent("enter a valid URL, such as https://storage.example.com", cause).in_key("endpoint_url")
         })?;
         let http = Guarded::new(&deps.http);
         // The key is given, always: without it the store would ask the metadata address for a token. With it, tokens
@@ -72,7 +72,7 @@ impl Gcs {
             .with_http_connector(http.clone())
             .build()
             .map_err(|cause| {
-                let sentence = "this is not the JSON of a service account's key, as Google hands it out";
+                let sentence = "enter a valid service account key in JSON format, as downloaded from Google Cloud";
                 Error::permanent(sentence, cause).in_key("service_account_key")
             })?;
         Ok(Self {
@@ -114,7 +114,7 @@ impl Gcs {
                 .header(header::CONTENT_TYPE, "application/octet-stream")
                 .body(body.clone());
             match self.send(request).await {
-                Err(refusal) if !refusal.error.is_lasting && tried < TRIES => {
+                Err(refusal) if !refusal.error.is_permanent && tried < TRIES => {
                     tokio::time::sleep(few_retries().backoff.init_backoff * tried).await;
                     tried += 1;
                 }
@@ -145,18 +145,22 @@ impl Gcs {
             error,
         };
         let mut request =
-            request.map_err(|cause| unsent(Error::permanent("the settings make no valid address", cause)))?;
+            request.map_err(|cause| unsent(Error::permanent("the settings do not form a valid URL", cause)))?;
         let token = self.credentials.get_credential().await;
         let token = token.map_err(|cause| {
             unsent(Error::permanent(
-                "service_account_key cannot sign; make a new key and put it there",
+                "service_account_key cannot sign; create a new key and enter it",
                 cause,
             ))
         })?;
         if !token.bearer.is_empty() {
             let value = format!("Bearer {}", token.bearer).parse();
-            let mut value: http::HeaderValue =
-                value.map_err(|cause| unsent(Error::permanent("service_account_key makes no valid token", cause)))?;
+            let mut value: http::HeaderValue = value.map_err(|cause| {
+                unsent(Error::permanent(
+                    "service_account_key does not produce a valid token",
+                    cause,
+                ))
+            })?;
             value.set_sensitive(true);
             request.headers_mut().insert(header::AUTHORIZATION, value);
         }
@@ -226,10 +230,7 @@ impl Bucket for Gcs {
                 _ => refusal.error,
             })?;
             let page: Page = serde_json::from_slice(response.body()).map_err(|cause| {
-                let sentence = format!(
-                    "{} gave an answer that makes no sense; check endpoint_url",
-                    self.words.place
-                );
+                let sentence = format!("{} sent an unexpected response; check endpoint_url", self.words.place);
                 Error::retryable(sentence, cause)
             })?;
             keys.extend(page.items.into_iter().map(|item| item.name));

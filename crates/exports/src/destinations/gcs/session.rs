@@ -32,7 +32,7 @@ impl Session {
         let url = url.filter(|url| url.origin() == bucket.base.origin());
         let url = url.ok_or_else(|| {
             Error::plain(format!(
-                "{} sends uploads somewhere else; check endpoint_url",
+                "{} redirects uploads to another host; check endpoint_url",
                 bucket.words.place
             ))
         })?;
@@ -57,7 +57,7 @@ impl Session {
                 Ok(response) if !is_last && kept(&response) == Some(end) => break,
                 Ok(_) if tried < TRIES => {}
                 Ok(_) => return Err(self.lost()),
-                Err(refusal) if refusal.error.is_lasting || tried >= TRIES => return Err(refusal.error),
+                Err(refusal) if refusal.error.is_permanent || tried >= TRIES => return Err(refusal.error),
                 Err(_) => {}
             }
             // What of it has arrived?
@@ -106,7 +106,7 @@ impl Session {
     fn lost(&self) -> Error {
         let place = &self.bucket.words.place;
         Error::retryable(
-            format!("{place} has lost the upload half-way; it is tried again later"),
+            format!("{place} lost the upload midway; it will be retried"),
             "the session does not go on",
         )
     }

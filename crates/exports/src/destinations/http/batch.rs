@@ -142,7 +142,7 @@ fn properties(given: &str, chain: Option<&str>) -> Result<String, Error> {
         "" => "{}",
         given => given,
     };
-    let unread = |cause| Error::permanent("some event has properties that are no JSON object", cause);
+    let unread = |cause| Error::permanent("an event has properties that are not a JSON object", cause);
     if given.contains("$geoip_disable") || given.contains("$elements_chain") {
         let mut whole: Map<String, Value> = serde_json::from_str(given).map_err(unread)?;
         let added: Map<String, Value> = serde_json::from_str(&format!("{{{ours}}}")).map_err(unread)?;
@@ -153,7 +153,7 @@ fn properties(given: &str, chain: Option<&str>) -> Result<String, Error> {
     match inside.map(str::trim) {
         Some("") => Ok(format!("{{{ours}}}")),
         Some(inside) => Ok(format!("{{{inside},{ours}}}")),
-        None => Err(Error::plain("some event has properties that are no JSON object")),
+        None => Err(Error::plain("an event has properties that are not a JSON object")),
     }
 }
 
@@ -175,6 +175,6 @@ mod tests {
         ] {
             assert_eq!(properties(given, chain).unwrap(), sent);
         }
-        assert!(properties("[1]", None).unwrap_err().is_lasting);
+        assert!(properties("[1]", None).unwrap_err().is_permanent);
     }
 }

@@ -18,10 +18,7 @@ use crate::{Acknowledged, Deliver, Delivery, Error, ExportsDeps, Receipt, Step, 
 use batch::{Batch, Columns};
 use send::Receiver;
 
-const PLAN: Plan = &[
-    ("url", "The URL is one that may be asked."),
-    ("send", "The endpoint takes a batch without events."),
-];
+const PLAN: Plan = &[("url", "URL allowed"), ("send", "Send an empty batch")];
 
 #[expect(clippy::unnecessary_wraps, reason = "others can fail to open")]
 pub(super) fn open(config: &Config, deps: &ExportsDeps) -> Result<Box<dyn Deliver>, Error> {
@@ -52,7 +49,7 @@ impl Deliver for Http {
     async fn begin(&self, delivery: &Delivery) -> Result<Option<Box<dyn Upload>>, Error> {
         if delivery.model != Model::Events {
             return Err(Error::plain(
-                "HTTP takes events only; export persons to another kind of destination",
+                "HTTP supports events only; export persons to another type of destination",
             ));
         }
         Ok(Some(Box::new(Sending {
@@ -76,9 +73,9 @@ impl Deliver for Http {
         if let Err(error) = self.receiver.check() {
             return trial.failed(&error);
         }
-        trial.passed("it is");
+        trial.passed("");
         match self.receiver.try_once(Batch::new(self.receiver.token()).close()).await {
-            Ok(()) => trial.passed("it does"),
+            Ok(()) => trial.passed("the endpoint accepted it"),
             Err(error) => return trial.failed(&error),
         }
         trial.done()

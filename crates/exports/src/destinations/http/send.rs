@@ -58,7 +58,7 @@ impl Receiver {
 
     /// Whether the URL may be asked, as far as that can be told without asking.
     pub(super) fn check(&self) -> Result<(), Error> {
-        let url = Url::parse(&self.url).map_err(|cause| Error::permanent("the url is not a URL", cause))?;
+        let url = Url::parse(&self.url).map_err(|cause| Error::permanent("the url is not a valid URL", cause))?;
         self.http
             .policy()
             .check_url(&url)
@@ -72,7 +72,7 @@ impl Receiver {
             let Err(Refused { error, pause }) = self.post(body.clone(), Some(key)).await else {
                 return Ok(());
             };
-            let Some(usual) = pauses.next().filter(|_| !error.is_lasting) else {
+            let Some(usual) = pauses.next().filter(|_| !error.is_permanent) else {
                 return Err(error);
             };
             let pause = pause.unwrap_or(usual);
@@ -99,7 +99,7 @@ impl Receiver {
         }
         let request = request
             .body(body)
-            .map_err(|cause| plain(Error::permanent("the url is not a URL", cause)))?;
+            .map_err(|cause| plain(Error::permanent("the url is not a valid URL", cause)))?;
         let asking = async {
             let answer = self.http.open(request).await?;
             let (parts, body) = answer.into_parts();
@@ -120,13 +120,13 @@ impl Receiver {
 
 fn judge(status: StatusCode, headers: &HeaderMap) -> Result<(), Refused> {
     let code = status.as_u16();
-    let refused = |is_lasting: bool, sentence: String| {
+    let refused = |is_permanent: bool, sentence: String| {
         let pause = headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok());
         let pause = pause
             .and_then(|value| value.trim().parse().ok())
             .map(Duration::from_secs);
         let cause = format!("the endpoint answered {code}");
-        let error = if is_lasting {
+        let error = if is_permanent {
             Error::permanent(sentence, cause)
         } else {
             Error::retryable(sentence, cause)
@@ -137,22 +137,22 @@ fn judge(status: StatusCode, headers: &HeaderMap) -> Result<(), Refused> {
         200..300 => Ok(()),
         300..400 => refused(
             true,
-            format!("the endpoint answered {code}, which sends us elsewhere; give the URL where it ends"),
+            format!("the endpoint answered {code}, a redirect; enter the URL it redirects to"),
         ),
         401 | 403 => refused(true, format!("the endpoint answered {code}; check the token")),
         413 => refused(
             true,
-            "the endpoint answered 413: it takes no requests of this size".to_owned(),
+            "the endpoint answered 413: it does not accept requests of this size".to_owned(),
         ),
         408 | 425 | 429 => refused(
             false,
-            format!("the endpoint answered {code}: it wants fewer requests; it will be tried again"),
+            format!("the endpoint answered {code} and asked to retry later; it will be retried"),
         ),
         400..500 => refused(
             true,
             format!("the endpoint answered {code}; check the url and what it expects"),
         ),
-        _ => refused(false, format!("the endpoint answered {code}; it will be tried again")),
+        _ => refused(false, format!("the endpoint answered {code}; it will be retried")),
     }
 }
 
@@ -191,7 +191,7 @@ mod tests {
         };
         tokio::select! {
             () = silent => panic!("it was asked more than twice"),
-            sent = receiver.send("{}".into(), "key") => assert!(!sent.unwrap_err().is_lasting),
+            sent = receiver.send("{}".into(), "key") => assert!(!sent.unwrap_err().is_permanent),
         }
     }
 }

@@ -71,7 +71,7 @@ impl Encoder {
         }
         if columns.is_empty() {
             return Err(Error::plain(
-                "the table has none of the export's columns; choose another table_name, and it is made",
+                "the table has none of the export's columns; choose a new table_name to have the table created",
             ));
         }
         Ok(Self { columns, cut: 0 })
@@ -200,7 +200,7 @@ fn write_text(column: &Planned, text: &str, out: &mut BytesMut) -> Result<bool, 
     }
     match column.code {
         Code::Uuid => {
-            let id = Uuid::parse_str(text).map_err(|_| unsuited(name, "ids that are no UUIDs"))?;
+            let id = Uuid::parse_str(text).map_err(|_| unsuited(name, "IDs that are not UUIDs"))?;
             put(out, id.as_bytes());
         }
         // What an engine gives for JSON that is not there.

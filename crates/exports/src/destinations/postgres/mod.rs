@@ -52,7 +52,7 @@ impl Deliver for Postgres {
             .collect();
         table::make_missing(&session, &self.table, delivery).await?;
 
-        session.run("begin a transaction", BEGIN).await?;
+        session.run("start a transaction", BEGIN).await?;
         let lock = "SELECT pg_catalog.pg_advisory_xact_lock($1)";
         let key = delivery_lock(delivery);
         session

@@ -65,7 +65,7 @@ impl Shape {
             Path::Replaced
         } else if was_delivered {
             return Err(Error::plain(
-                "the interval was delivered before, and without a column uuid its rows cannot be told from others and \
+                "the interval was delivered before, and without a uuid column its rows cannot be identified and \
                  replaced; add uuid to the query and to the table",
             ));
         } else {

@@ -26,25 +26,25 @@ pub(super) async fn make_missing(session: &Session, table: &Table, delivery: &De
     if exists(session, table).await? && exists(session, &table.ledger()).await? {
         return Ok(());
     }
-    session.run("begin a transaction", BEGIN).await?;
+    session.run("start a transaction", BEGIN).await?;
     let lock = "SELECT pg_catalog.pg_advisory_xact_lock($1)";
     session
         .ask("wait for another delivery", lock, &[(&MAKING_LOCK, Type::INT8)])
         .await?;
     make(session, table, delivery).await?;
-    session.run("make the tables", "COMMIT").await
+    session.run("create the tables", "COMMIT").await
 }
 
 /// Makes what is not there, within the transaction that is open.
 pub(super) async fn make(session: &Session, table: &Table, delivery: &Delivery) -> Result<(), Error> {
     make_schema(session, table).await?;
     if !exists(session, table).await? {
-        session.run("make the table", &create(table, delivery)?).await?;
+        session.run("create the table", &create(table, delivery)?).await?;
     }
     let ledger = table.ledger();
     if !exists(session, &ledger).await? {
         session
-            .run("make the table hedgerow_ledger", &create_ledger(&ledger))
+            .run("create the table hedgerow_ledger", &create_ledger(&ledger))
             .await?;
     }
     Ok(())
@@ -53,11 +53,11 @@ pub(super) async fn make(session: &Session, table: &Table, delivery: &Delivery) 
 async fn make_schema(session: &Session, table: &Table) -> Result<(), Error> {
     let sql = "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1";
     let found = session
-        .ask("look for the schema", sql, &[(&table.schema.bare(), Type::TEXT)])
+        .ask("find the schema", sql, &[(&table.schema.bare(), Type::TEXT)])
         .await?;
     if found.is_empty() {
         let sql = format!("CREATE SCHEMA IF NOT EXISTS {}", table.schema);
-        session.run("make the schema", &sql).await?;
+        session.run("create the schema", &sql).await?;
     }
     Ok(())
 }
@@ -67,7 +67,7 @@ async fn exists(session: &Session, table: &Table) -> Result<bool, Error> {
                WHERE n.nspname = $1 AND c.relname = $2";
     let found = session
         .ask(
-            "look for the table",
+            "find the table",
             sql,
             &[(&table.schema.bare(), Type::TEXT), (&table.name.bare(), Type::TEXT)],
         )
@@ -129,7 +129,7 @@ pub(super) async fn columns(session: &Session, table: &Table) -> Result<Vec<Colu
         (&table.name.bare() as _, Type::TEXT),
     ];
     let rows = session.ask("describe the table", sql, names).await?;
-    let unread = |cause| Error::retryable("the database describes the table in an unknown way", cause);
+    let unread = |cause| Error::retryable("the database describes the table in an unexpected way", cause);
     let mut columns = Vec::new();
     for row in rows {
         let kind: u32 = row.try_get(1).map_err(unread)?;

@@ -10,14 +10,11 @@ use super::{Postgres, table};
 use crate::{Delivery, Error, Step, layout};
 
 const PLAN: Plan = &[
-    ("reach", "The server can be reached."),
-    ("encrypt", "The connection is encrypted, and the server is who it says."),
-    ("sign_in", "The user can sign in to the database."),
-    (
-        "tables",
-        "The schema, the table and the ledger are there or can be made.",
-    ),
-    ("write", "Rows can be written."),
+    ("reach", "Connect to the server"),
+    ("encrypt", "Encrypt the connection and verify the server"),
+    ("sign_in", "Sign in to the database"),
+    ("tables", "Find or create the schema, the table and the ledger"),
+    ("write", "Write rows"),
 ];
 
 pub(super) async fn run(postgres: &Postgres) -> Vec<Step> {
@@ -32,19 +29,19 @@ pub(super) async fn run(postgres: &Postgres) -> Vec<Step> {
     if let Err(error) = make(&session, postgres, &delivery).await {
         return trial.failed(&error);
     }
-    trial.passed("they are there, or could be made");
+    trial.passed("found or created");
     match write(session, postgres, &delivery).await {
-        Ok(()) => trial.passed("rows could be written; the trial was taken back"),
+        Ok(()) => trial.passed("test rows were written and rolled back"),
         Err(error) => return trial.failed(&error),
     }
     trial.done()
 }
 
 async fn make(session: &Session, postgres: &Postgres, delivery: &Delivery) -> Result<(), Error> {
-    session.run("begin a transaction", BEGIN).await?;
+    session.run("start a transaction", BEGIN).await?;
     // Nobody wants to wait for the result of a trial.
     session
-        .run("begin a transaction", "SET LOCAL lock_timeout = '5s'")
+        .run("start a transaction", "SET LOCAL lock_timeout = '5s'")
         .await?;
     table::make(session, &postgres.table, delivery).await
 }

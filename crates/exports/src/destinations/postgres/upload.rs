@@ -37,7 +37,7 @@ impl Rows {
         encoder: Encoder,
     ) -> Result<Self, Error> {
         if let Some(sql) = shape.stage() {
-            session.run("make a temporary table", &sql).await?;
+            session.run("create a temporary table", &sql).await?;
         }
         Ok(Self {
             session,
@@ -131,7 +131,7 @@ impl Upload for Rows {
         }
         self.finish().await?;
         if let Some(sql) = self.shape.unstage() {
-            self.session.run("put rows into the table", &sql).await?;
+            self.session.run("insert rows into the table", &sql).await?;
         }
         self.remember().await?;
         self.session.run("commit the rows", "COMMIT").await?;

@@ -139,7 +139,7 @@ fn packer() -> GzEncoder<Vec<u8>> {
 }
 
 fn unpacked(cause: std::io::Error) -> Error {
-    Error::retryable("the rows could not be packed", cause)
+    Error::retryable("the rows could not be compressed", cause)
 }
 
 /// Texts are quoted always, so that nothing in them means anything.

@@ -36,7 +36,7 @@ pub(super) fn open(config: &Config, deps: &ExportsDeps) -> Result<Box<dyn Delive
             Some((bucket, source))
         }
         (RedshiftMode::Copy, None) => {
-            return Err(Error::plain("mode COPY needs the bucket to copy from").in_key("copy_inputs"));
+            return Err(Error::plain("mode COPY requires a staging bucket").in_key("copy_inputs"));
         }
     };
     let secrets = (&config.user, &config.password);
@@ -98,10 +98,10 @@ impl Deliver for Redshift {
             .iter()
             .map(|field| field.name().clone())
             .collect();
-        session.run("set its time limit", statements::LIMITS).await?;
+        session.run("set a time limit", statements::LIMITS).await?;
         table::make_missing(&session, &self.table, delivery, self.json).await?;
 
-        session.run("begin a transaction", BEGIN).await?;
+        session.run("start a transaction", BEGIN).await?;
         // Before anything is read: what is seen from here on is what others have committed.
         let lock = statements::lock(&self.table);
         session.run("lock the table hedgerow_ledger", &lock).await?;

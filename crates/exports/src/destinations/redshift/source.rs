@@ -48,7 +48,7 @@ impl Source {
         }
     }
 
-    /// Where the files of one attempt are. Another attempt has another run, or writes the same names anew.
+    /// Where the files of one attempt are. Another attempt has another run, or writes the same names again.
     pub(super) fn folder(&self, delivery: &Delivery) -> String {
         let prefix = self.inputs.s3_key_prefix.trim_matches('/');
         let slash = if prefix.is_empty() { "" } else { "/" };
@@ -87,7 +87,7 @@ impl Source {
 fn check(key: &'static str, value: &str, signs: &str) -> Result<(), Error> {
     let is_fine = |sign: char| sign.is_ascii_alphanumeric() || signs.contains(sign);
     if value.is_empty() || !value.chars().all(is_fine) {
-        return Err(Error::plain("this is empty or holds characters that do not belong there").in_key(key));
+        return Err(Error::plain("this is empty or contains invalid characters").in_key(key));
     }
     Ok(())
 }

@@ -47,7 +47,7 @@ impl Shape {
             () if delivery.is_resend && has("uuid") => Path::Replaced,
             () if was_delivered => {
                 return Err(Error::plain(
-                    "the interval was delivered before, and without a column uuid its rows cannot be told from others \
+                    "the interval was delivered before, and without a uuid column its rows cannot be identified \
                      and replaced; add uuid to the query and to the table",
                 ));
             }
@@ -138,7 +138,7 @@ impl Shape {
         ]
     }
 
-    /// Forgets what was remembered of the interval, if it was, and remembers it anew. Both take the same first four.
+    /// Forgets what was remembered of the interval, if it was, and remembers it again. Both take the same first four.
     pub(super) fn remember(&self) -> [String; 2] {
         let ledger = self.table.ledger();
         [

@@ -26,21 +26,21 @@ pub(super) async fn make_missing(
 ) -> Result<(), Error> {
     let schema: Parameters<'_> = &[(&table.schema.bare(), Type::VARCHAR)];
     let look = "SELECT 1 FROM pg_catalog.pg_namespace WHERE lower(nspname) = lower($1)";
-    if session.ask("look for the schema", look, schema).await?.is_empty() {
+    if session.ask("find the schema", look, schema).await?.is_empty() {
         let sql = format!("CREATE SCHEMA IF NOT EXISTS {}", table.schema);
-        if let Err(error) = session.run("make the schema", &sql).await {
+        if let Err(error) = session.run("create the schema", &sql).await {
             // Somebody may have made it at the same moment.
-            let found = session.ask("look for the schema", look, schema).await;
+            let found = session.ask("find the schema", look, schema).await;
             if found.map_or(true, |found| found.is_empty()) {
                 return Err(error);
             }
         }
     }
-    make_table(session, "make the table", table, &create(table, delivery, json)?).await?;
+    make_table(session, "create the table", table, &create(table, delivery, json)?).await?;
     let ledger = table.ledger();
     make_table(
         session,
-        "make the table hedgerow_ledger",
+        "create the table hedgerow_ledger",
         &ledger,
         &create_ledger(&ledger),
     )
@@ -107,7 +107,7 @@ pub(super) async fn columns(session: &Session, table: &Table) -> Result<Vec<Colu
         (&table.schema.bare(), Type::VARCHAR),
         (&table.name.bare(), Type::VARCHAR),
     ];
-    let unread = |cause| Error::retryable("the database describes the table in an unknown way", cause);
+    let unread = |cause| Error::retryable("the database describes the table in an unexpected way", cause);
     let mut columns = Vec::new();
     for row in session.ask("describe the table", sql, names).await? {
         let kind: String = row.try_get(1).map_err(unread)?;

@@ -8,20 +8,11 @@ use super::{Redshift, table};
 use crate::{Deliver, Delivery, Error, Step};
 
 const PLAN: Plan = &[
-    ("reach", "The cluster can be reached."),
-    (
-        "encrypt",
-        "The connection is encrypted, and the cluster is who it says.",
-    ),
-    ("sign_in", "The user can sign in to the database."),
-    (
-        "tables",
-        "The schema, the table and the ledger are there or can be made.",
-    ),
-    (
-        "write",
-        "Rows can be written, and files into the bucket if rows go through one.",
-    ),
+    ("reach", "Connect to the cluster"),
+    ("encrypt", "Encrypt the connection and verify the cluster"),
+    ("sign_in", "Sign in to the database"),
+    ("tables", "Find or create the schema, the table and the ledger"),
+    ("write", "Write rows, and files to the staging bucket if there is one"),
 ];
 
 pub(super) async fn run(redshift: &Redshift) -> Vec<Step> {
@@ -36,9 +27,9 @@ pub(super) async fn run(redshift: &Redshift) -> Vec<Step> {
     if let Err(error) = make(&session, redshift, &delivery).await {
         return trial.failed(&error);
     }
-    trial.passed("they are there, or could be made");
+    trial.passed("found or created");
     match write(session, redshift, &delivery).await {
-        Ok(()) => trial.passed("rows could be written; the trial was taken back"),
+        Ok(()) => trial.passed("test rows were written and rolled back"),
         Err(error) => return trial.failed(&error),
     }
     trial.done()
@@ -46,8 +37,8 @@ pub(super) async fn run(redshift: &Redshift) -> Vec<Step> {
 
 /// Tables that are made within a transaction go with it.
 async fn make(session: &Session, redshift: &Redshift, delivery: &Delivery) -> Result<(), Error> {
-    session.run("set its time limit", LIMITS).await?;
-    session.run("begin a transaction", BEGIN).await?;
+    session.run("set a time limit", LIMITS).await?;
+    session.run("start a transaction", BEGIN).await?;
     table::make_missing(session, &redshift.table, delivery, redshift.json).await
 }
 

@@ -41,7 +41,7 @@ impl Rows {
         mode: LoadMethod,
     ) -> Result<Self, Error> {
         if let Some(sql) = shape.stage() {
-            session.run("make a temporary table", &sql).await?;
+            session.run("create a temporary table", &sql).await?;
         }
         Ok(Self {
             session,
@@ -60,7 +60,7 @@ impl Rows {
         if let LoadMethod::Copy(files) = &mut self.mode {
             files.rehearse().await?;
         }
-        self.session.run("take rows", &self.shape.rehearsal()).await?;
+        self.session.run("load rows", &self.shape.rehearsal()).await?;
         self.remember().await?;
         self.session.run("roll back", "ROLLBACK").await?;
         self.session.close().await;
@@ -100,7 +100,7 @@ impl Rows {
             .iter()
             .map(|value| (value as &(dyn ToSql + Sync), Type::VARCHAR));
         let parameters: Vec<_> = parameters.collect();
-        self.session.change("take rows", &sql, &parameters).await?;
+        self.session.change("load rows", &sql, &parameters).await?;
         self.receipt.bytes += block.bytes();
         Ok(())
     }
@@ -112,7 +112,7 @@ impl Rows {
         let statement = files.finish(&self.shape.first()).await?;
         self.receipt.bytes = files.bytes;
         match statement {
-            Some(sql) => self.session.run_secretly("take rows from the bucket", &sql).await,
+            Some(sql) => self.session.run_secretly("load rows from the bucket", &sql).await,
             None => Ok(()),
         }
     }
@@ -121,7 +121,7 @@ impl Rows {
         self.insert().await?;
         self.copy().await?;
         for sql in self.shape.unstage() {
-            self.session.run("put rows into the table", &sql).await?;
+            self.session.run("insert rows into the table", &sql).await?;
         }
         self.remember().await?;
         self.session.run("commit the rows", "COMMIT").await
@@ -150,8 +150,8 @@ impl Rows {
     /// Asked for by itself, because Redshift knows the time only in statements without tables.
     async fn now(&mut self) -> Result<String, Error> {
         let sql = "SELECT CAST(CURRENT_TIMESTAMP AS VARCHAR(64))";
-        let rows = self.session.ask("tell the time", sql, &[]).await?;
-        let unread = |cause| Error::retryable("the database does not tell the time", cause);
+        let rows = self.session.ask("read its clock", sql, &[]).await?;
+        let unread = |cause| Error::retryable("the database's clock could not be read", cause);
         rows.first()
             .map_or(Ok(String::new()), |row| row.try_get(0).map_err(unread))
     }

@@ -26,7 +26,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// By the name in the catalogue.
+    /// By the name in the catalog.
     pub(super) fn named(name: &str, longest: Option<usize>) -> Option<Self> {
         match name {
             "character varying" | "character" | "text" | "varchar" | "char" => {
@@ -99,8 +99,8 @@ impl Values {
         }
         if columns.is_empty() {
             return Err(Error::plain(
-                "the table has none of the export's columns, or the user may not see them; choose another table_name, \
-                 and it is made, or grant the user access",
+                "the table has none of the export's columns, or the user cannot see them; choose a new table_name to \
+                 have the table created, or grant the user access",
             ));
         }
         Ok(Self { columns, cut: 0 })

@@ -34,12 +34,12 @@ fn store(config: &Config, deps: &ExportsDeps) -> Result<AmazonS3, Error> {
     // Both become parts of a host's name.
     if config.bucket_name.is_empty() || !config.bucket_name.bytes().all(is_part_of_name) {
         return Err(
-            Error::plain("this is no bucket's name: use letters, digits, dots, hyphens and underscores")
+            Error::plain("enter a valid bucket name: use letters, digits, dots, hyphens and underscores")
                 .in_key("bucket_name"),
         );
     }
     if config.region.is_empty() || !config.region.bytes().all(|byte| is_part_of_name(byte) && byte != b'.') {
-        return Err(Error::plain("this is no region's name, such as eu-central-1").in_key("region"));
+        return Err(Error::plain("enter a valid region, such as eu-central-1").in_key("region"));
     }
     let mut builder = AmazonS3Builder::new()
         .with_bucket_name(&config.bucket_name)
@@ -67,7 +67,7 @@ fn store(config: &Config, deps: &ExportsDeps) -> Result<AmazonS3, Error> {
 
 fn credential(config: &Config) -> Result<AwsCredential, Error> {
     let secret = |given: &Option<SecretString>| given.as_ref().map(|secret| secret.expose_secret().to_owned());
-    let missing = || Error::plain("aws_access_key_id and aws_secret_access_key are needed");
+    let missing = || Error::plain("aws_access_key_id and aws_secret_access_key are required");
     Ok(AwsCredential {
         key_id: secret(&config.aws_access_key_id).ok_or_else(missing)?,
         secret_key: secret(&config.aws_secret_access_key).ok_or_else(missing)?,
@@ -78,7 +78,7 @@ fn credential(config: &Config) -> Result<AwsCredential, Error> {
 /// With virtual addressing the bucket stands before the host.
 fn endpoint_of(endpoint: &str, config: &Config) -> Result<String, Error> {
     let not_a_url =
-        |cause| Error::permanent("this is not a URL, such as https://s3.example.com", cause).in_key("endpoint_url");
+        |cause| Error::permanent("enter a valid URL, such as https://s3.example.com", cause).in_key("endpoint_url");
     let mut url = Url::parse(endpoint).map_err(not_a_url)?;
     if config.use_virtual_style_addressing {
         let host = format!("{}.{}", config.bucket_name, url.host_str().unwrap_or_default());
@@ -89,7 +89,7 @@ fn endpoint_of(endpoint: &str, config: &Config) -> Result<String, Error> {
 
 fn unbuilt(cause: object_store::Error) -> Error {
     Error::permanent(
-        "the settings make no connection to S3; check region, endpoint_url and encryption",
+        "the settings do not form a valid connection to S3; check region, endpoint_url and encryption",
         cause,
     )
 }

@@ -161,7 +161,7 @@ fn append(rows: &mut Vec<Row>, batch: &RecordBatch) -> Result<(), Error> {
 
 pub(super) fn unreadable(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::retryable(
-        "the answer of Snowflake cannot be understood; check the account, or its endpoint_url",
+        "the response from Snowflake could not be understood; check the account, or its endpoint_url",
         cause,
     )
 }

@@ -22,39 +22,35 @@ pub(super) fn refused(code: u32, message: Option<String>) -> Error {
     };
     let permanent = |sentence: &str| (sentence.to_owned(), true);
     let retryable = |sentence: &str| (sentence.to_owned(), false);
-    let (sentence, is_lasting) = match code {
-        390_100 | 390_101 => permanent("Snowflake does not accept the user name or the password"),
+    let (sentence, is_permanent) = match code {
+        390_100 | 390_101 => permanent("Snowflake does not accept the username or the password; check both"),
         390_102 | 390_103 => permanent("the user is locked or disabled in Snowflake"),
         390_144 | 394_300..=394_310 => permanent(
-            "Snowflake does not accept the key; check the user's name, and that the public key is set as its RSA_PUBLIC_KEY",
+            "Snowflake does not accept the key; check the username, and that the public key is set as its RSA_PUBLIC_KEY",
         ),
-        390_189 | 390_186 => permanent("the role cannot be taken; check its name, and that it was granted to the user"),
-        390_420..=390_433 => {
-            permanent("a network policy of Snowflake does not let this server in; allow its address there")
-        }
-        390_104 | 390_110..=390_115 | 390_195 => retryable("the Snowflake session has ended; it is tried again"),
-        606 | 57_014 => {
-            permanent("there is no warehouse to do the work; check its name, and grant USAGE on it to the role")
-        }
+        390_189 | 390_186 => permanent("the role cannot be used; check its name, and that it was granted to the user"),
+        390_420..=390_433 => permanent("a Snowflake network policy blocks this server; allow its IP address there"),
+        390_104 | 390_110..=390_115 | 390_195 => retryable("the Snowflake session has ended; it will be retried"),
+        606 | 57_014 => permanent("warehouse not found; check its name, and grant USAGE on it to the role"),
         2003 | 2043 => permanent(
-            "something that is needed does not exist in Snowflake, or the role may not use it; check the names, which are \
+            "an object does not exist in Snowflake, or the role cannot use it; check the names, which are \
              case-sensitive, and the role's grants",
         ),
         3001 => permanent(
             "the role lacks a permission in Snowflake; it needs USAGE on database and schema, CREATE TABLE and CREATE \
              STAGE on the schema, and INSERT, SELECT, UPDATE and DELETE on the table",
         ),
-        90_073 | 90_078 => permanent("a resource monitor of Snowflake holds the warehouse back; its quota is used up"),
+        90_073 | 90_078 => permanent("a Snowflake resource monitor suspended the warehouse; its quota is used up"),
         904 | 1003 | 2010..=2029 => {
-            permanent("the table does not fit the rows; compare its columns and their types with the export's")
+            permanent("the table does not match the rows; compare its columns and types with the export's")
         }
         100_000..=100_200 => {
             permanent("a value does not fit its column in Snowflake; compare the table's columns with the export's")
         }
-        625 | 626 | 630 | 603 | 604 => retryable("Snowflake gave up on a statement; it is tried again"),
-        code => (format!("Snowflake refused a statement with its error {code:06}"), false),
+        625 | 626 | 630 | 603 | 604 => retryable("Snowflake cancelled a statement; it will be retried"),
+        code => (format!("Snowflake rejected a statement with error {code:06}"), false),
     };
-    if is_lasting {
+    if is_permanent {
         Error::permanent(sentence, cause)
     } else {
         Error::retryable(sentence, cause)
@@ -66,16 +62,16 @@ pub(super) fn status(status: StatusCode) -> Error {
     let cause = format!("status {status}");
     match status {
         StatusCode::NOT_FOUND | StatusCode::FORBIDDEN => {
-            Error::permanent("there is no such account at Snowflake; check the account", cause)
+            Error::permanent("Snowflake account not found; check the account", cause)
         }
         StatusCode::TOO_MANY_REQUESTS => {
-            Error::retryable("Snowflake asks for fewer requests; it is tried again later", cause)
+            Error::retryable("Snowflake is rate limiting requests; it will be retried", cause)
         }
         status if status.is_server_error() => {
-            Error::retryable("Snowflake has trouble of its own; it is tried again later", cause)
+            Error::retryable("Snowflake is temporarily unavailable; it will be retried", cause)
         }
         _ => Error::retryable(
-            "the answer is not one of Snowflake; check the account, or its endpoint_url",
+            "the response is not from Snowflake; check the account, or its endpoint_url",
             cause,
         ),
     }

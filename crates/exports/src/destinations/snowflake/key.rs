@@ -17,14 +17,14 @@ const VALID_FOR: TimeDelta = TimeDelta::minutes(5);
 
 /// Whether there is a key that can be used.
 pub(super) fn check(config: &Config) -> Result<(), Error> {
-    let missing = || Error::plain("signing in with a key pair needs the private key").in_key("private_key");
+    let missing = || Error::plain("key pair authentication requires the private key").in_key("private_key");
     let pem = config.private_key.as_ref().ok_or_else(missing)?;
     private_key(pem, config.private_key_passphrase.as_ref()).map(drop)
 }
 
 /// A token that stands for the password.
 pub(super) fn token(config: &Config, now: Time) -> Result<String, Error> {
-    let missing = || Error::plain("signing in with a key pair needs the private key");
+    let missing = || Error::plain("key pair authentication requires the private key");
     let pem = config.private_key.as_ref().ok_or_else(missing)?;
     let signer = private_key(pem, config.private_key_passphrase.as_ref())?;
     let user = config.user.expose_secret().to_uppercase();

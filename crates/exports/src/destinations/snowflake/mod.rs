@@ -100,7 +100,7 @@ impl Deliver for Warehouse {
         let mut steps = Steps::default();
         let sign_in = Session::sign_in(&self.http, &self.base, &self.config);
         let session = steps
-            .take("sign in", "Reach the account and sign in", "signed in", sign_in)
+            .take("sign in", "Connect to the account and sign in", "signed in", sign_in)
             .await;
         let Some(mut session) = session else {
             steps.skip("warehouse", WAREHOUSE_STEP);
@@ -123,16 +123,21 @@ impl Deliver for Warehouse {
             .await;
         let write = self.write_and_remove(&mut session);
         steps
-            .take("write", WRITE_STEP, "a table was made, written and removed", write)
+            .take(
+                "write",
+                WRITE_STEP,
+                "a table was created, written to and deleted",
+                write,
+            )
             .await;
         session.close().await;
         steps.done()
     }
 }
 
-const WAREHOUSE_STEP: &str = "Take the role and use the warehouse";
+const WAREHOUSE_STEP: &str = "Use the role and the warehouse";
 const SCHEMA_STEP: &str = "Use the database and the schema";
-const WRITE_STEP: &str = "Make a table and a stage, write to them, remove them, and look at the export's table";
+const WRITE_STEP: &str = "Create a table and a stage, write to them, delete them, and read the export's table";
 
 impl Warehouse {
     /// A session that stands in the right place.
@@ -155,7 +160,7 @@ impl Warehouse {
             let refused = |error| {
                 errors::about(
                     error,
-                    "the role cannot be taken; check its name, and that it was granted to the user",
+                    "the role cannot be used; check its name, and that it was granted to the user",
                 )
             };
             session.run(&format!("USE ROLE {role}")).await.map_err(refused)?;

@@ -156,7 +156,7 @@ fn credentials(config: &Config) -> Result<Value, Error> {
     });
     match config.authentication_type {
         SnowflakeAuthentication::Password => {
-            let missing = || Error::plain("signing in with a password needs the password");
+            let missing = || Error::plain("password authentication requires the password");
             data["PASSWORD"] = config.password.as_ref().ok_or_else(missing)?.expose_secret().into();
         }
         SnowflakeAuthentication::Keypair => {
@@ -192,7 +192,7 @@ async fn exchange<T: DeserializeOwned>(
     };
     let request = request
         .body(body)
-        .map_err(|cause| Error::permanent("the account or its endpoint_url is not a URL", cause))?;
+        .map_err(|cause| Error::permanent("the account or its endpoint_url does not form a valid URL", cause))?;
     let response = http.send(request).await?;
     let status = response.status();
     // An ended session is told with 401 and a code in the body.

@@ -29,7 +29,7 @@ pub(super) async fn send(session: &Session, outcome: Outcome, file: &str, bytes:
     if outcome.encryption_material.as_ref().is_some_and(has_content) {
         // Only a stage that is not ours asks for this; see `sql::create_stage`.
         return Err(Error::plain(
-            "the stage wants files that are encrypted by their sender, which is not supported",
+            "the stage requires client-side encryption, which is not supported",
         ));
     }
     let info = outcome.stage_info.ok_or_else(|| unopened("no place for the file"))?;
@@ -209,7 +209,7 @@ fn hex(bytes: &[u8]) -> String {
 
 fn unopened(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::retryable(
-        "a file could not be brought to Snowflake's stage; it is tried again",
+        "a file could not be uploaded to Snowflake's stage; it will be retried",
         cause,
     )
 }

@@ -77,7 +77,7 @@ impl Loading {
         }
         let cause = format!("{sent} rows were sent, {counted} are on the stage");
         Err(Error::retryable(
-            "not all rows have reached Snowflake's stage; it is tried again",
+            "not all rows reached Snowflake's stage; it will be retried",
             cause,
         ))
     }
@@ -158,5 +158,5 @@ impl Upload for Loading {
 }
 
 fn overtaken(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
-    Error::retryable("another worker delivers the same interval", cause)
+    Error::retryable("another worker is delivering the same interval", cause)
 }

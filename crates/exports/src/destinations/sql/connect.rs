@@ -128,7 +128,7 @@ impl Endpoint {
 
 /// A name or an address, and nothing that a driver could take for a socket's path or for settings.
 fn read_host(host: &str) -> Result<Host, Error> {
-    let refused = || Error::plain("the host must be a name or an address, without anything around it");
+    let refused = || Error::plain("the host must be a hostname or an IP address only");
     if host.contains(|sign: char| sign.is_whitespace() || "/\\=,?#@%'\"".contains(sign)) {
         return Err(refused());
     }
@@ -161,7 +161,7 @@ impl Session {
         let mut stream = dialled.map_err(|cause| (Stage::Reach, cause.into()))?;
         let too_slow = |cause| {
             let sentence = format!(
-                "the server did not let us in within {} seconds; check that it is a database, and not overloaded",
+                "the server did not accept the sign-in within {} seconds; check that it is a database and not overloaded",
                 limits.sign_in.as_secs()
             );
             (Stage::SignIn, Error::retryable(sentence, cause))
@@ -209,7 +209,7 @@ impl Session {
         let done = self.change(doing, sql.expose_secret(), &[]).await;
         let cause = "the server's words may hold secrets";
         done.map(drop).map_err(|error| {
-            if error.is_lasting {
+            if error.is_permanent {
                 Error::permanent(error.sentence, cause)
             } else {
                 Error::retryable(error.sentence, cause)
@@ -219,18 +219,18 @@ impl Session {
 
     /// Begins a COPY.
     pub(in crate::destinations) async fn copy(&self, sql: &str) -> Result<Copy, Error> {
-        let sink = self.within("take rows", self.client.copy_in(sql)).await?;
+        let sink = self.within("load rows", self.client.copy_in(sql)).await?;
         Ok(Box::pin(sink))
     }
 
     /// Sends a piece of a COPY.
     pub(in crate::destinations) async fn send(&self, copy: &mut Copy, piece: bytes::Bytes) -> Result<(), Error> {
-        self.within("take rows", copy.as_mut().send(piece)).await
+        self.within("load rows", copy.as_mut().send(piece)).await
     }
 
     /// Ends a COPY. Only now does the server say what it thinks of the rows.
     pub(in crate::destinations) async fn finish(&self, copy: &mut Copy) -> Result<u64, Error> {
-        self.within("take rows", copy.as_mut().finish()).await
+        self.within("load rows", copy.as_mut().finish()).await
     }
 
     /// Says goodbye, so that the server's log holds no complaint.
@@ -250,8 +250,7 @@ impl Session {
     ) -> Result<T, Error> {
         let done = timeout(self.limits.answer, work).await.map_err(|cause| {
             let seconds = self.limits.answer.as_secs();
-            let sentence =
-                format!("the database took longer than {seconds} seconds to {doing}; it will be tried again");
+            let sentence = format!("the database took longer than {seconds} seconds to {doing}; it will be retried");
             Error::retryable(sentence, cause)
         })?;
         done.map_err(|cause| failure(doing, &self.columns, cause))
@@ -287,7 +286,7 @@ where
 /// Asks for TLS. Without it only this machine itself is spoken to.
 async fn agree_on_tls(stream: &mut TcpStream) -> Result<bool, Error> {
     let broken = |cause: std::io::Error| {
-        let sentence = "the server closed the connection before anything was said; check that it is a database";
+        let sentence = "the server closed the connection immediately; check that it is a database";
         Error::retryable(sentence, cause)
     };
     stream.write_all(&TLS_PLEASE).await.map_err(broken)?;
@@ -297,11 +296,9 @@ async fn agree_on_tls(stream: &mut TcpStream) -> Result<bool, Error> {
         b'S' => Ok(true),
         b'N' if is_loopback => Ok(false),
         b'N' => Err(Error::plain(
-            "the server offers no TLS; switch it on there, as nothing is sent in the clear",
+            "the server does not support TLS; enable TLS on it, as unencrypted connections are not allowed",
         )),
-        _ => Err(Error::plain(
-            "what answers there is no PostgreSQL server; check the host and port",
-        )),
+        _ => Err(Error::plain("this is not a PostgreSQL server; check the host and port")),
     }
 }
 
@@ -318,7 +315,7 @@ async fn sign_in(
         } else {
             Stage::SignIn
         };
-        (stage, failure("let us in", &[], cause))
+        (stage, failure("accept the sign-in", &[], cause))
     };
     let stream = Metered::new(stream);
     if is_encrypted {
@@ -411,7 +408,7 @@ mod tests {
             let place = place(host, 5432).unwrap();
             let (stage, error) = Session::open_by_stages(&place, &deps(), QUICK).await.err().unwrap();
             assert_eq!(stage, Stage::Reach);
-            assert!(error.is_lasting, "{host}");
+            assert!(error.is_permanent, "{host}");
         }
     }
 
@@ -428,11 +425,11 @@ mod tests {
             let port = peer(first, then, is_endless).await;
             let opened = Session::open(&place("127.0.0.1", port).unwrap(), &deps(), QUICK).await;
             let error = opened.err().unwrap();
-            assert!(!error.is_lasting, "{error}");
+            assert!(!error.is_permanent, "{error}");
         }
         let port = peer(b'H', b"TTP/1.1 400", false).await;
         let opened = Session::open(&place("127.0.0.1", port).unwrap(), &deps(), QUICK).await;
-        assert!(opened.err().unwrap().is_lasting);
+        assert!(opened.err().unwrap().is_permanent);
     }
 
     #[tokio::test]
@@ -441,7 +438,7 @@ mod tests {
         let session = Session::open(&place("127.0.0.1", port).unwrap(), &deps(), QUICK)
             .await
             .unwrap();
-        let error = session.run("take rows", "SELECT 1").await.unwrap_err();
-        assert!(!error.is_lasting && error.sentence.contains("took longer"), "{error}");
+        let error = session.run("load rows", "SELECT 1").await.unwrap_err();
+        assert!(!error.is_permanent && error.sentence.contains("took longer"), "{error}");
     }
 }

@@ -11,8 +11,8 @@ pub(in crate::destinations) fn failure(doing: &str, columns: &[String], cause: t
     let Some(answer) = cause.as_db_error() else {
         return broken(doing, cause);
     };
-    let (is_lasting, sentence) = judge(doing, columns, answer);
-    if is_lasting {
+    let (is_permanent, sentence) = judge(doing, columns, answer);
+    if is_permanent {
         Error::permanent(sentence, cause)
     } else {
         Error::retryable(sentence, cause)
@@ -22,23 +22,20 @@ pub(in crate::destinations) fn failure(doing: &str, columns: &[String], cause: t
 /// A column of the owner's table whose type does not take our values.
 pub(in crate::destinations) fn unsuited(column: &str, value: &str) -> Error {
     Error::plain(format!(
-        "the column {column} of the table does not take {value}; change its type, or let the export make a new table"
+        "the column {column} of the table does not accept {value}; change its type, or let the export create a new table"
     ))
 }
 
 fn broken(doing: &str, cause: tokio_postgres::Error) -> Error {
     match tls_failure(&cause) {
         Some(rustls::Error::InvalidCertificate(_)) => Error::permanent(
-            "the server's certificate is not trusted; use one of a known authority for the host's name, or set \
-             has_self_signed_cert if the server vouches for itself",
+            "the server's certificate is not trusted; use one issued by a trusted authority for the hostname, or set \
+             has_self_signed_cert if it is self-signed",
             cause,
         ),
-        Some(_) => Error::retryable(
-            "the server could not agree with us on how to encrypt the connection",
-            cause,
-        ),
+        Some(_) => Error::retryable("the TLS handshake with the server failed", cause),
         None => Error::retryable(
-            format!("the connection to the database broke while it was to {doing}; it will be tried again"),
+            format!("the connection to the database was lost while it tried to {doing}; it will be retried"),
             cause,
         ),
     }
@@ -68,52 +65,53 @@ fn judge(doing: &str, columns: &[String], answer: &DbError) -> (bool, String) {
     match (code, &code[..code.len().min(2)]) {
         (_, "28") => (
             true,
-            "the database refused the user or the password; check both, and that the user may connect from here".into(),
+            "the database refused the user or the password; check both, and that the user can connect from this server"
+                .into(),
         ),
         ("3D000", _) => (true, "the server has no such database; check its name".into()),
         ("42501", _) => (
             true,
-            format!("the user is not allowed to {doing}; grant it, or let someone else make it ready"),
+            format!("the user is not allowed to {doing}; grant the permission, or have someone else do it"),
         ),
         ("25006", _) => (
             false,
-            "the database is read-only at present; give the address of the one that takes writes".into(),
+            "the database is read-only at the moment; enter the host of the primary".into(),
         ),
-        ("53100", _) => (false, "the database's disk is full; make room".into()),
-        ("53300", _) => (false, "the database has no connection to spare; allow more".into()),
+        ("53100", _) => (false, "the database's disk is full; free up space".into()),
+        ("53300", _) => (false, "the database has too many connections; raise its limit".into()),
         (_, "53" | "54" | "57" | "58" | "XX" | "08") => (
             false,
-            format!("the database was not able to {doing} just now; it will be tried again"),
+            format!("the database was temporarily unable to {doing}; it will be retried"),
         ),
         (_, "40" | "55" | "25") => (
             false,
-            format!("something else in the database was in the way when it was to {doing}; it will be tried again"),
+            format!("the database could not {doing} because of a conflicting lock or transaction; it will be retried"),
         ),
         ("42P10", _) => (
             true,
-            "the table has no primary key or unique constraint on (team_id, distinct_id), by which persons are \
-             brought up to date; add one"
+            "the table has no primary key or unique constraint on (team_id, distinct_id), which is needed to \
+             update persons; add one"
                 .into(),
         ),
         ("42P01" | "42703" | "3F000", _) => (
             false,
-            format!("the table changed while the database was to {doing}; it will be tried again"),
+            format!("the table changed while the database tried to {doing}; it will be retried"),
         ),
         ("23505", _) => (
             true,
-            "the table has a unique constraint that some of the rows break; drop it, or choose another table".into(),
+            "some rows violate a unique constraint of the table; drop it, or choose another table".into(),
         ),
         (_, "22" | "23") => (
             true,
             format!(
-                "the table does not take some of the values{column}; check the types and constraints of its columns"
+                "the table does not accept some of the values{column}; check the types and constraints of its columns"
             ),
         ),
         (_, "42") => (
             true,
-            format!("the database could not {doing}{column}; check that the table is as the documentation says"),
+            format!("the database could not {doing}{column}; check that the table matches the documentation"),
         ),
-        _ => (false, format!("the database could not {doing}; it will be tried again")),
+        _ => (false, format!("the database could not {doing}; it will be retried")),
     }
 }
 

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// The driver keeps a message in memory until it is whole, and the far side says how long it is. Answers to what we ask
+/// The driver keeps a message in memory until it is whole, and the other side says how long it is. Answers to what we ask
 /// are short: whoever sends more than this has something else in mind.
 const MOST: usize = 16 * 1024 * 1024;
 

@@ -49,7 +49,7 @@ impl Table {
     /// The table that rows go to, which cannot be the ledger.
     pub(in crate::destinations) fn target(schema: &str, name: &str) -> Result<Self, Error> {
         if name.eq_ignore_ascii_case(LEDGER) {
-            let sentence = format!("the table {LEDGER} is where deliveries are noted; choose another table_name");
+            let sentence = format!("the table {LEDGER} is reserved for tracking deliveries; choose another table_name");
             return Err(Error::plain(sentence).in_key("table_name"));
         }
         Ok(Self {
@@ -83,7 +83,7 @@ mod tests {
         let name = Name::new("table", "a\"; DROP TABLE x; --").unwrap();
         assert_eq!(name.to_string(), "\"a\"\"; DROP TABLE x; --\"");
         for refused in ["", "a\0b", &"é".repeat(32)] {
-            assert!(Name::new("table", refused).unwrap_err().is_lasting);
+            assert!(Name::new("table", refused).unwrap_err().is_permanent);
         }
         assert!(Name::new("table", &"x".repeat(63)).is_ok());
         assert!(Table::target("public", "Hedgerow_Ledger").is_err());

@@ -28,7 +28,7 @@ impl Trial {
     /// Notes how far a connection came: its three steps are the first of every plan.
     pub(in crate::destinations) fn opened_to(mut self, stage: Stage) -> Self {
         let messages = [
-            (Stage::Reach, "the server answers"),
+            (Stage::Reach, "connected"),
             (Stage::Encrypt, "agreed"),
             (Stage::SignIn, "signed in"),
         ];
@@ -51,10 +51,7 @@ impl Trial {
 
     pub(in crate::destinations) fn done(mut self) -> Vec<Step> {
         while self.steps.len() < self.plan.len() {
-            self.note(
-                Verdict::Skipped,
-                "not tried, because something before it failed".to_owned(),
-            );
+            self.note(Verdict::Skipped, "skipped because an earlier step failed".to_owned());
         }
         self.steps
     }

@@ -30,7 +30,7 @@ impl Backoff {
     pub(crate) async fn pause(&mut self, whom: &str) -> Result<(), Error> {
         if Instant::now() + self.next > self.end {
             let minutes = self.limit.as_secs_f32() / 60.0;
-            let sentence = format!("{whom} did not finish within {minutes:.0} minutes; it is tried again later");
+            let sentence = format!("{whom} did not finish within {minutes:.0} minutes; it will be retried");
             return Err(Error::retryable(sentence, "out of patience"));
         }
         tokio::time::sleep(self.next).await;

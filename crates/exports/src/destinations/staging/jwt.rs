@@ -11,8 +11,8 @@ use serde_json::Value;
 use crate::Error;
 
 const NOT_A_KEY: &str = "the private key cannot be read; it must be an RSA key of at least 2048 bits in PEM, PKCS #8, \
-                         which begins with -----BEGIN PRIVATE KEY-----";
-const NO_PASSPHRASE: &str = "the private key is encrypted; give its passphrase in private_key_passphrase";
+                         which starts with -----BEGIN PRIVATE KEY-----";
+const NO_PASSPHRASE: &str = "the private key is encrypted; enter its passphrase in private_key_passphrase";
 const WRONG_PASSPHRASE: &str = "the private key cannot be decrypted with the passphrase; check private_key_passphrase, \
                                 and that the key is encrypted with AES or 3DES (PBES2)";
 
@@ -21,9 +21,9 @@ pub(crate) struct Signer(RsaKeyPair);
 
 /// Reads a key, decrypting it if need be.
 ///
-/// Pasted keys have often lost their line breaks, or kept them as `\n`, as in JSON; both are mended.
+/// Pasted keys have often lost their line breaks, or kept them as `\n`, as in JSON; both are repaired.
 pub(crate) fn private_key(pem: &SecretString, passphrase: Option<&SecretString>) -> Result<Signer, Error> {
-    let pem = SecretString::from(mended(pem.expose_secret()));
+    let pem = SecretString::from(repaired(pem.expose_secret()));
     let (label, document) =
         SecretDocument::from_pem(pem.expose_secret()).map_err(|cause| not_a_key(cause.to_string()))?;
     let decrypted = match (label, passphrase) {
@@ -87,7 +87,7 @@ fn der(tag: u8, value: &[u8]) -> Vec<u8> {
 }
 
 /// The same PEM with a line break wherever one belongs.
-fn mended(pem: &str) -> String {
+fn repaired(pem: &str) -> String {
     let pem = pem.trim().replace("\\n", "\n");
     let Some((begin, rest)) = pem
         .strip_prefix("-----BEGIN ")

@@ -75,15 +75,15 @@ impl WriteMode {
         }
         if delivery.model == Model::Persons && !delivery.is_custom {
             return Err(Error::plain(
-                "the table lacks columns that persons need; choose the name of a table that is not there yet",
+                "the table lacks columns that persons need; choose the name of a table that doesn't exist yet",
             ));
         }
         match (delivery.is_resend, has("uuid")) {
             (false, _) => Ok(Self::Append),
             (true, true) => Ok(Self::ReplaceByUuid),
             (true, false) => Err(Error::plain(
-                "rows without a uuid cannot be found again to be replaced; add uuid to the query, or empty the table \
-                 and use another one",
+                "rows without a uuid cannot be replaced; add uuid to the query, or use \
+                 another table",
             )),
         }
     }

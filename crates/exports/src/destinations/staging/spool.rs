@@ -91,7 +91,7 @@ impl Spool {
 
 fn unwritable(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::retryable(
-        "the rows could not be written as Parquet; the operator of this server finds the reason in its log",
+        "the rows could not be written as Parquet; the server's operator can find details in its log",
         cause,
     )
 }

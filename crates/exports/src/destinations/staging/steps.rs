@@ -23,7 +23,7 @@ impl Steps {
                 name,
                 description,
                 Verdict::Skipped,
-                "not tried, because something before it failed",
+                "skipped because an earlier step failed",
             );
             return None;
         }
@@ -51,7 +51,7 @@ impl Steps {
             name,
             description,
             Verdict::Skipped,
-            "not tried, because something before it failed",
+            "skipped because an earlier step failed",
         );
     }
 

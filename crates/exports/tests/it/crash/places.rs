@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use testkit::Kit;
-use testkit::parts::warehouses::{BigQuery, Databricks, PASSWORD, Snowflake, USER};
-use testkit::parts::{AZURE_ACCOUNT, ClickHouse, ObjectStore, Receiver, S3_KEY};
+use testkit::external::warehouses::{BigQuery, Databricks, PASSWORD, Snowflake, USER};
+use testkit::external::{AZURE_ACCOUNT, ClickHouse, ObjectStore, Receiver, S3_KEY};
 
 use crate::database::Home;
 use crate::files::{Folder, uuids};
@@ -120,7 +120,7 @@ impl Target for Files {
 
 fn read(pattern: &Path, reader: &str) -> Vec<String> {
     let pattern = pattern.to_str().unwrap();
-    let rows = testkit::parts::duckdb(&format!("SELECT uuid FROM {reader}('{pattern}')"), &[]);
+    let rows = testkit::external::duckdb(&format!("SELECT uuid FROM {reader}('{pattern}')"), &[]);
     let id = |row: Vec<Value>| row[0].as_str().unwrap().to_owned();
     rows.into_iter().map(id).collect()
 }

@@ -16,7 +16,7 @@ const FREE: [i64; 18] = [
     libc::SYS_munmap,
     libc::SYS_mremap,
     libc::SYS_madvise,
-    // time and chance
+    // time and random numbers
     libc::SYS_clock_gettime,
     libc::SYS_gettimeofday,
     libc::SYS_getrandom,

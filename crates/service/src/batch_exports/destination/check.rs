@@ -23,7 +23,7 @@ pub fn read(kind: Kind, config: &Map<String, Value>) -> Result<Destination> {
             None | Some(Value::Null) if field.is_required => problems.push(problem(
                 field.key,
                 "required",
-                format!("{} needs this: {}", kind.name(), field.about),
+                format!("Required by {}: {}", kind.name(), field.about),
             )),
             None | Some(Value::Null) => {}
             Some(value) => match coerce(field, field.key, value) {
@@ -44,14 +44,14 @@ pub fn read(kind: Kind, config: &Map<String, Value>) -> Result<Destination> {
         Error::Invalid(vec![Invalid {
             field: Some("destination__config".into()),
             code: "invalid_input",
-            detail: format!("this is not a configuration of {}", kind.name()),
+            detail: format!("Invalid {} configuration.", kind.name()),
         }])
     })
 }
 
 /// Numbers and flags may come as text, as they do from forms and from older clients. `path` is where it stands.
 fn coerce(field: &ConfigField, path: &str, value: &Value) -> Result<Value, Invalid> {
-    let wrong = |expected: &str| Err(problem(path, "invalid_input", format!("this must be {expected}")));
+    let wrong = |expected: &str| Err(problem(path, "invalid_input", format!("Must be {expected}.")));
     match (field.kind, value) {
         (
             FieldKind::Text | FieldKind::Password | FieldKind::Lines | FieldKind::Document | FieldKind::RoleOrKeys,
@@ -59,9 +59,9 @@ fn coerce(field: &ConfigField, path: &str, value: &Value) -> Result<Value, Inval
         ) => check_text(field, path, text).map(Value::from),
         (FieldKind::Text | FieldKind::Password | FieldKind::Lines, _) => wrong("text"),
         (FieldKind::Document, Value::Object(_)) => Ok(value.to_string().into()),
-        (FieldKind::Document, _) => wrong("an object, or its JSON as text"),
+        (FieldKind::Document, _) => wrong("an object, or its JSON as a string"),
         (FieldKind::RoleOrKeys, Value::Object(inner)) => check_group(KEYS, path, inner).map(Value::from),
-        (FieldKind::RoleOrKeys, _) => wrong("the ARN of a role, or an object with a pair of keys"),
+        (FieldKind::RoleOrKeys, _) => wrong("a role ARN, or an object with a key pair"),
         (FieldKind::Number(least, most), value) => {
             match whole(value).filter(|number| (least..=most).contains(number)) {
                 Some(number) => Ok(number.into()),
@@ -77,12 +77,12 @@ fn coerce(field: &ConfigField, path: &str, value: &Value) -> Result<Value, Inval
         (FieldKind::Choice(of), _) => Err(problem(
             path,
             "invalid_choice",
-            format!("choose one of {}", of.join(", ")),
+            format!("Must be one of {}.", of.join(", ")),
         )),
         (FieldKind::Texts, Value::Array(items)) if items.iter().all(Value::is_string) && items.len() <= 1000 => {
             Ok(value.clone())
         }
-        (FieldKind::Texts, _) => wrong("a list of texts, at most 1000"),
+        (FieldKind::Texts, _) => wrong("a list of at most 1,000 strings"),
         (FieldKind::Group(fields), Value::Object(inner)) => check_group(fields, path, inner).map(Value::from),
         (FieldKind::Group(_), _) => wrong("an object"),
     }
@@ -101,17 +101,21 @@ pub(in super::super) fn meant(field: &ConfigField, value: Option<&Value>) -> Val
 
 fn check_text(field: &ConfigField, path: &str, text: &str) -> Result<String, Invalid> {
     if text.len() > LONGEST_TEXT {
-        let detail = format!("this is longer than {LONGEST_TEXT} bytes");
+        let detail = format!("Must have at most {LONGEST_TEXT} bytes.");
         return Err(problem(path, "max_length", detail));
     }
     if text.contains('\0') {
-        return Err(problem(path, "invalid_input", "this must not contain NUL".to_owned()));
+        return Err(problem(
+            path,
+            "invalid_input",
+            "Must not contain NUL characters.".to_owned(),
+        ));
     }
     if !field.may_be_empty() && text.trim().is_empty() {
         return Err(problem(
             path,
             "blank",
-            format!("this must not be empty: {}", field.about),
+            format!("This field must not be blank: {}", field.about),
         ));
     }
     Ok(text.to_owned())
@@ -121,7 +125,7 @@ fn check_group(fields: &[ConfigField], path: &str, given: &Map<String, Value>) -
     for key in given.keys() {
         if !fields.iter().any(|field| field.key == key) {
             let known: Vec<&str> = fields.iter().map(|field| field.key).collect();
-            let detail = format!("this is not one of {}", known.join(", "));
+            let detail = format!("Unknown key. Must be one of {}.", known.join(", "));
             return Err(problem(&format!("{path}__{key}"), "invalid_input", detail));
         }
     }
@@ -130,7 +134,11 @@ fn check_group(fields: &[ConfigField], path: &str, given: &Map<String, Value>) -
         let path = format!("{path}__{}", field.key);
         match given.get(field.key) {
             None | Some(Value::Null) if field.is_required => {
-                return Err(problem(&path, "required", format!("this is needed: {}", field.about)));
+                return Err(problem(
+                    &path,
+                    "required",
+                    format!("This field is required: {}", field.about),
+                ));
             }
             None | Some(Value::Null) => {}
             Some(value) => drop(clean.insert(field.key.to_owned(), coerce(field, &path, value)?)),
@@ -160,11 +168,16 @@ fn rules(kind: Kind, config: &Map<String, Value>) -> Vec<Invalid> {
     match kind {
         Kind::S3 => {
             let needs_key = text("encryption") == Some("aws:kms") && !has("kms_key_id");
-            need(!needs_key, "kms_key_id", "required", "aws:kms needs the id of a key");
+            need(
+                !needs_key,
+                "kms_key_id",
+                "required",
+                "A key ID is required for aws:kms.",
+            );
         }
         Kind::AzureBlob => {
             let has_account = has("account_name") && (has("account_key") || has("sas_token"));
-            let detail = "give a connection string, or an account name with a key or a SAS token";
+            let detail = "Provide a connection string, or an account name with an account key or a SAS token.";
             need(
                 has("connection_string") || has_account,
                 "connection_string",
@@ -173,20 +186,20 @@ fn rules(kind: Kind, config: &Map<String, Value>) -> Vec<Invalid> {
             );
         }
         Kind::Snowflake if text("authentication_type") == Some("keypair") => {
-            let detail = "a private key is required if the authentication type is keypair";
+            let detail = "A private key is required for key pair authentication.";
             need(has("private_key"), "private_key", "required", detail);
         }
         Kind::Snowflake => {
-            let detail = "a password is required if the authentication type is password";
+            let detail = "A password is required for password authentication.";
             need(has("password"), "password", "required", detail);
         }
         Kind::Redshift if text("mode") == Some("COPY") => {
-            let detail = "COPY needs the bucket to copy from";
+            let detail = "COPY requires a bucket to copy from.";
             need(config.contains_key("copy_inputs"), "copy_inputs", "required", detail);
         }
         Kind::Databricks => {
             let is_met = has("access_token") || (has("client_id") && has("client_secret"));
-            let detail = "give an access token, or a service principal's client_id and client_secret";
+            let detail = "Provide an access token, or a service principal's client_id and client_secret.";
             need(is_met, "access_token", "required", detail);
         }
         _ => {}
@@ -206,7 +219,7 @@ fn check_compression(format: &str, compression: Option<&str>) -> Option<Invalid>
     let given = compression?;
     (!allowed.contains(&given)).then(|| {
         let detail = format!(
-            "Compression {given} is not supported for file format {format}. Supported compressions are {allowed:?}"
+            "Compression {given} is not supported for file format {format}. Supported compressions: {allowed:?}."
         );
         problem("compression", "invalid_choice", detail)
     })
@@ -214,7 +227,7 @@ fn check_compression(format: &str, compression: Option<&str>) -> Option<Invalid>
 
 fn unknown(kind: Kind, key: &str) -> Invalid {
     let known: Vec<&str> = kind.fields().map(|field| field.key).collect();
-    let detail = format!("{} knows no such key; it knows {}", kind.name(), known.join(", "));
+    let detail = format!("Unknown key for {}. Must be one of {}.", kind.name(), known.join(", "));
     problem(key, "invalid_input", detail)
 }
 

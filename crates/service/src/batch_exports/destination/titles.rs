@@ -15,9 +15,9 @@ impl Family {
 
     pub fn title(self) -> &'static str {
         match self {
-            Self::ObjectStores => "Object stores",
-            Self::Databases => "Warehouses and databases",
-            Self::Others => "Others",
+            Self::ObjectStores => "Object storage",
+            Self::Databases => "Data warehouses and databases",
+            Self::Others => "Other",
         }
     }
 }
@@ -41,7 +41,7 @@ impl Kind {
             Self::S3 => "Amazon S3",
             Self::Gcs => "Google Cloud Storage",
             Self::AzureBlob => "Azure Blob Storage",
-            Self::File => "Folder on the server",
+            Self::File => "Local folder",
             Self::Http => "HTTP endpoint",
             Self::Postgres => "PostgreSQL",
             Self::Redshift => "Amazon Redshift",
@@ -49,24 +49,24 @@ impl Kind {
             Self::BigQuery => "Google BigQuery",
             Self::Databricks => "Databricks",
             Self::ClickHouse => "ClickHouse",
-            Self::NoOp => "Nowhere",
+            Self::NoOp => "No-op (testing)",
         }
     }
 
     pub fn about(self) -> &'static str {
         match self {
-            Self::S3 => "Files in a bucket of Amazon S3, or of another server that speaks like it.",
-            Self::Gcs => "Files in a bucket of Google Cloud Storage.",
-            Self::AzureBlob => "Files in a container of Azure Blob Storage.",
-            Self::File => "Files in a folder that whoever runs this server has set aside for exports.",
-            Self::Http => "Batches of events, sent to an endpoint that takes them.",
-            Self::Postgres => "Rows in a table of PostgreSQL.",
-            Self::Redshift => "Rows in a table of Amazon Redshift.",
-            Self::Snowflake => "Rows in a table of Snowflake.",
-            Self::BigQuery => "Rows in a table of Google BigQuery.",
-            Self::Databricks => "Rows in a table of Databricks.",
-            Self::ClickHouse => "Rows in a table of ClickHouse.",
-            Self::NoOp => "Takes everything and keeps nothing, for trying things out.",
+            Self::S3 => "Files in a bucket of Amazon S3 or any S3-compatible service.",
+            Self::Gcs => "Files in a Google Cloud Storage bucket.",
+            Self::AzureBlob => "Files in an Azure Blob Storage container.",
+            Self::File => "Files in a folder below the server's export root.",
+            Self::Http => "Batches of events, sent to an HTTP endpoint.",
+            Self::Postgres => "Rows in a PostgreSQL table.",
+            Self::Redshift => "Rows in an Amazon Redshift table.",
+            Self::Snowflake => "Rows in a Snowflake table.",
+            Self::BigQuery => "Rows in a Google BigQuery table.",
+            Self::Databricks => "Rows in a Databricks table.",
+            Self::ClickHouse => "Rows in a ClickHouse table.",
+            Self::NoOp => "Accepts everything and stores nothing, for testing.",
         }
     }
 }

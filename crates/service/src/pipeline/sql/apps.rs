@@ -107,7 +107,7 @@ pub(in super::super) async fn page(
     })
 }
 
-/// Those that no team of the organization has switched on.
+/// Those that no team of the organization has enabled.
 pub(in super::super) async fn page_of_unused(
     db: &mut Session,
     organization: OrganizationId,

@@ -57,7 +57,7 @@ pub(in super::super) async fn insert(
     entry: &AppLog,
     message: &str,
 ) -> Result<()> {
-    // Whatever was said by an app that is deleted meanwhile is of no use to anybody.
+    // Whatever was said by an app that is deleted in the meantime is of no use to anybody.
     const SQL: &str = "INSERT INTO pipeline_log (id, organization_id, config_id, source, level, message, created_at) \
         SELECT $1, organization_id, id, $3, $4, $5, $6 FROM pipeline_config WHERE id = $2";
     let id = db.uuid();

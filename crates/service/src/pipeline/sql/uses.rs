@@ -84,8 +84,8 @@ pub(in super::super) async fn of_app(
     page(rows, count)
 }
 
-/// Those that failed so often that they were switched off, the latest first. Whoever switches one on or off by hand begins
-/// to count anew, so the counts tell who it was.
+/// Those that failed so often that they were disabled, the latest first. Whoever enables or disables one by hand begins
+/// to count again, so the counts tell who it was.
 pub(in super::super) async fn given_up(
     db: &mut Session,
     organization: OrganizationId,

@@ -5,33 +5,33 @@ use super::super::fields::{ConfigField, FieldKind, Part, choice, flag, password,
 const TABLE: ConfigField = text(
     "table_name",
     "Table",
-    "The table, made if it is not there; events unless given.",
+    "Created if it doesn't exist. Defaults to events.",
 )
 .usual("events");
-const USER: ConfigField = text("user", "User", "Who writes.").required().secret();
-const PASSWORD: ConfigField = password("password", "Password", "The password that goes with the user.").required();
-const DATABASE: ConfigField = text("database", "Database", "The database that has the table.").required();
+const USER: ConfigField = text("user", "User", "Database user.").required().secret();
+const PASSWORD: ConfigField = password("password", "Password", "The user's password.").required();
+const DATABASE: ConfigField = text("database", "Database", "The database that contains the table.").required();
 const SCHEMA: ConfigField = text(
     "schema",
     "Schema",
-    "The schema that has the table; public unless given.",
+    "The schema that contains the table. Defaults to public.",
 )
 .usual("public");
 
 pub(super) const POSTGRES: &[ConfigField] = &[
     USER,
     PASSWORD,
-    text("host", "Host", "The server's name or address.")
+    text("host", "Host", "The server's hostname or IP address.")
         .required()
         .address(),
-    port("port", "Port", "The server's port; 5432 unless given.").usual("5432"),
+    port("port", "Port", "The server's port. Defaults to 5432.").usual("5432"),
     DATABASE,
     SCHEMA,
     TABLE,
     flag(
         "has_self_signed_cert",
-        "Self-signed certificate",
-        "The server's certificate is its own; the connection is encrypted but not verified.",
+        "Allow self-signed certificates",
+        "The connection is encrypted, but the server's certificate is not verified.",
     )
     .part(Part::Access)
     // Whoever is in between would get the password.
@@ -42,35 +42,35 @@ pub(super) const POSTGRES: &[ConfigField] = &[
 const COPY_INPUTS: &[ConfigField] = &[
     text(
         "s3_bucket",
-        "Bucket to copy from",
-        "Files wait there until Redshift has read them.",
+        "Staging bucket",
+        "Files are staged there until Redshift has loaded them.",
     )
     .required(),
-    text("region_name", "Region of the bucket", "Such as eu-central-1.").required(),
+    text("region_name", "Staging bucket region", "Such as eu-central-1.").required(),
     text(
         "s3_key_prefix",
-        "Prefix in the bucket",
-        "Where the files begin; / unless given.",
+        "Staging bucket prefix",
+        "The folder for staged files. Defaults to /.",
     )
     .usual("/"),
     ConfigField::new(
         "authorization",
         FieldKind::RoleOrKeys,
-        "Role that reads the bucket",
-        "The ARN of a role that the cluster may assume. Over the API, also a pair of keys.",
+        "IAM role for COPY",
+        "The ARN of a role that the cluster can assume to read the bucket. The API also accepts an access key.",
     )
     .required(),
     ConfigField::new(
         "bucket_credentials",
         FieldKind::Group(KEYS),
-        "Keys that write to the bucket",
-        "How we write to the bucket.",
+        "Staging bucket credentials",
+        "The access key that writes to the staging bucket.",
     )
     .required(),
     text(
         "endpoint_url",
-        "Endpoint of the bucket",
-        "An S3-compatible server; Amazon's unless given.",
+        "Staging bucket endpoint",
+        "The URL of an S3-compatible service. Defaults to Amazon S3.",
     ),
 ];
 
@@ -78,15 +78,15 @@ const COPY_INPUTS: &[ConfigField] = &[
 pub(in super::super) const KEYS: &[ConfigField] = &[
     text(
         "aws_access_key_id",
-        "Access key id for the bucket",
-        "Says which key writes to the bucket.",
+        "Staging bucket access key ID",
+        "The access key that writes to the staging bucket.",
     )
     .required()
     .secret(),
     password(
         "aws_secret_access_key",
-        "Secret access key for the bucket",
-        "The secret that goes with the access key id.",
+        "Staging bucket secret access key",
+        "The secret of this access key.",
     )
     .required(),
 ];
@@ -94,32 +94,32 @@ pub(in super::super) const KEYS: &[ConfigField] = &[
 pub(super) const REDSHIFT: &[ConfigField] = &[
     USER,
     PASSWORD,
-    text("host", "Host", "The cluster's or workgroup's name.")
+    text("host", "Host", "The hostname of the cluster or workgroup.")
         .required()
         .address(),
-    port("port", "Port", "The cluster's port; 5439 unless given.").usual("5439"),
+    port("port", "Port", "The cluster's port. Defaults to 5439.").usual("5439"),
     DATABASE,
     SCHEMA,
     TABLE,
     choice(
         "properties_data_type",
         &["varchar", "super"],
-        "Type of properties",
-        "The type of columns that hold JSON; varchar unless given.",
+        "Properties type",
+        "The type of JSON columns. Defaults to varchar.",
     )
     .usual("varchar"),
     choice(
         "mode",
         &["INSERT", "COPY"],
-        "How rows get in",
-        "INSERT, or COPY from a bucket: faster for much data.",
+        "Load method",
+        "INSERT, or COPY from a staging bucket, which is faster for large amounts of data.",
     )
     .usual("INSERT"),
     ConfigField::new(
         "copy_inputs",
         FieldKind::Group(COPY_INPUTS),
-        "Bucket for COPY",
-        "The bucket to copy from, for COPY.",
+        "COPY settings",
+        "The staging bucket for COPY.",
     )
     .part(Part::Shape)
     .address()
@@ -127,130 +127,130 @@ pub(super) const REDSHIFT: &[ConfigField] = &[
 ];
 
 pub(super) const SNOWFLAKE: &[ConfigField] = &[
-    text(
-        "account",
-        "Account",
-        "The account's identifier, such as myorg-myaccount.",
-    )
-    .required()
-    .address(),
+    text("account", "Account", "The account identifier, such as myorg-myaccount.")
+        .required()
+        .address(),
     USER,
     DATABASE,
-    text("warehouse", "Warehouse", "The warehouse that does the work.").required(),
-    text("schema", "Schema", "The schema that has the table.").required(),
+    text("warehouse", "Warehouse", "The warehouse that runs the queries.").required(),
+    text("schema", "Schema", "The schema that contains the table.").required(),
     TABLE,
     choice(
         "authentication_type",
         &["password", "keypair"],
-        "How to sign in",
-        "With a password or a key pair; password unless given.",
+        "Authentication type",
+        "Password or key pair. Defaults to password.",
     )
     .part(Part::Access)
     .usual("password"),
-    password("password", "Password", "The password that goes with the user.")
-        .only_with("authentication_type", "password"),
+    password("password", "Password", "The user's password.").only_with("authentication_type", "password"),
     ConfigField::new(
         "private_key",
         FieldKind::Lines,
         "Private key",
-        "The user's private key: PEM, PKCS #8.",
+        "The user's private key, in PEM format (PKCS #8).",
     )
     .secret()
     .only_with("authentication_type", "keypair"),
     password(
         "private_key_passphrase",
-        "Passphrase of the private key",
+        "Private key passphrase",
         "Only if the private key is encrypted.",
     )
     .only_with("authentication_type", "keypair"),
-    text("role", "Role", "The role to take; the user's own unless given.").part(Part::Access),
+    text("role", "Role", "The role to use. Defaults to the user's default role.").part(Part::Access),
     text(
         "endpoint_url",
         "Endpoint",
-        "Another address of the account, such as a private link.",
+        "Another URL of the account, such as a private link.",
     )
     .address(),
 ];
 
 pub(super) const BIGQUERY: &[ConfigField] = &[
-    text("project_id", "Project", "The id of the project that has the dataset.").required(),
-    text("dataset_id", "Dataset", "The dataset that has the table.").required(),
+    text("project_id", "Project ID", "The project that contains the dataset.").required(),
+    text("dataset_id", "Dataset ID", "The dataset that contains the table.").required(),
     text("table_id", "Table", TABLE.about).usual("events"),
     ConfigField::new(
         "private_key",
         FieldKind::Lines,
         "Private key",
-        "private_key from the service account's key.",
+        "private_key from the service account key.",
     )
     .required()
     .secret(),
     text(
         "private_key_id",
-        "Private key id",
-        "private_key_id from the service account's key.",
+        "Private key ID",
+        "private_key_id from the service account key.",
     )
     .required()
     .secret(),
-    text("token_uri", "Token URI", "token_uri from the service account's key.")
+    text("token_uri", "Token URI", "token_uri from the service account key.")
         .required()
         .secret()
         .address(),
     text(
         "client_email",
-        "Client e-mail",
-        "client_email from the service account's key.",
+        "Client email",
+        "client_email from the service account key.",
     )
     .required()
     .secret(),
     flag(
         "use_json_type",
         "JSON columns",
-        "Properties are JSON rather than STRING.",
+        "Stores properties as JSON instead of STRING.",
     )
     .part(Part::Shape),
-    text("endpoint_url", "Endpoint", "Another server; Google's unless given.").address(),
+    text(
+        "endpoint_url",
+        "Endpoint",
+        "Only for another server. Defaults to Google's.",
+    )
+    .address(),
 ];
 
 pub(super) const DATABRICKS: &[ConfigField] = &[
     text(
         "server_hostname",
         "Host",
-        "The workspace, such as dbc-1234.cloud.databricks.com.",
+        "The workspace's hostname, such as dbc-1234.cloud.databricks.com.",
     )
     .required()
     .address(),
     text(
         "http_path",
         "HTTP path",
-        "Of the SQL warehouse, such as /sql/1.0/warehouses/abc.",
+        "The HTTP path of the SQL warehouse, such as /sql/1.0/warehouses/abc.",
     )
     .required(),
-    text("catalog", "Catalog", "The catalog that has the schema.").required(),
-    text("schema", "Schema", "The schema that has the table.").required(),
-    text("table_name", "Table", "The table, made if it is not there.").required(),
+    text("catalog", "Catalog", "The catalog that contains the schema.").required(),
+    text("schema", "Schema", "The schema that contains the table.").required(),
+    text("table_name", "Table", "Created if it doesn't exist.").required(),
     password(
         "access_token",
         "Access token",
-        "A personal access token; else a service principal's id and secret.",
+        "A personal access token. Or use a service principal's client ID and secret.",
     ),
     text(
         "client_id",
-        "Client id",
-        "A service principal's id, if there is no access token.",
+        "Client ID",
+        "The service principal's ID, if you don't use an access token.",
     )
     .part(Part::Access),
     password("client_secret", "Client secret", "The service principal's secret."),
     flag(
         "use_variant_type",
         "VARIANT columns",
-        "Properties are VARIANT rather than STRING; yes unless told otherwise.",
+        "Stores properties as VARIANT instead of STRING. On by default.",
     )
     .part(Part::Shape)
     .usual("true"),
     flag(
         "use_automatic_schema_evolution",
-        "New columns by themselves",
-        "New columns are added; yes unless told otherwise.",
+        "Automatic schema evolution",
+        "Adds new columns automatically. On by default.",
     )
     .part(Part::Shape)
     .usual("true"),
@@ -260,7 +260,7 @@ pub(super) const CLICKHOUSE: &[ConfigField] = &[
     text(
         "url",
         "URL",
-        "Of the HTTP interface, such as https://clickhouse.example.com:8443.",
+        "The URL of the HTTP interface, such as https://clickhouse.example.com:8443.",
     )
     .required()
     .address(),
@@ -269,7 +269,7 @@ pub(super) const CLICKHOUSE: &[ConfigField] = &[
     text(
         "database",
         "Database",
-        "The database that has the table; default unless given.",
+        "The database that contains the table. Defaults to \"default\".",
     )
     .usual("default"),
     TABLE,

@@ -14,15 +14,15 @@ const COMMON: [ConfigField; 2] = [
     ConfigField::new(
         "include_events",
         FieldKind::Texts,
-        "Only these events",
-        "Only events of these names; all unless given.",
+        "Include events",
+        "Names of the events to export. Defaults to all events.",
     )
     .part(Part::Rows),
     ConfigField::new(
         "exclude_events",
         FieldKind::Texts,
-        "None of these events",
-        "No events of these names.",
+        "Exclude events",
+        "Names of events that are not exported.",
     )
     .part(Part::Rows),
 ];
@@ -31,14 +31,14 @@ const HTTP: &[ConfigField] = &[
     text(
         "url",
         "URL",
-        "Where batches are sent, such as https://example.com/batch/.",
+        "The endpoint that batches are sent to, such as https://example.com/batch/.",
     )
     .required()
     .address(),
-    password("token", "Token", "The project token sent along.").required(),
+    password("token", "Token", "The project token sent with each batch.").required(),
 ];
 
-const NO_OP: &[ConfigField] = &[text("arg", "Note", "Anything; it is kept and not used.")];
+const NO_OP: &[ConfigField] = &[text("arg", "Note", "Any text. It is stored and not used.")];
 
 impl Kind {
     /// The keys of its configuration, the common ones last.

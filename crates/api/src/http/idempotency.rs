@@ -1,0 +1,286 @@
+//! `Idempotency-Key`: the answer of the first request is the answer of every repetition.
+
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use axum::body::{Body, BodyDataStream};
+use axum::extract::Request;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use futures_util::{FutureExt, StreamExt, stream};
+use service::idempotency::{Answer, Claim, Claimed};
+use service::{UserId, caller};
+use sha2::{Digest, Sha256};
+
+use crate::Api;
+use crate::http::body;
+use crate::http::conditional::hash;
+use crate::http::context::{RequestContext, TIME_LIMIT};
+use crate::http::error::Problem;
+use crate::http::halt::Halt;
+use crate::http::limits::UnderWay;
+use crate::http::rendering::rendered;
+
+const HEADER: &str = "idempotency-key";
+const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+/// What of an answer is worth keeping beside its body.
+const KEPT: [&str; 4] = ["content-type", "etag", "location", "x-dry-run"];
+const MOST_CHARACTERS: usize = 255;
+
+/// What the extractor claims once it knows the user: a token, or why there is none, for this body.
+#[derive(Debug, Clone)]
+struct Wanted {
+    token: Result<String, Problem>,
+    body: ReadAhead,
+}
+
+/// A body that can be read before the handler reads it.
+#[derive(Debug, Clone)]
+struct ReadAhead(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    body: Mutex<BodyDataStream>,
+    is_read: AtomicBool,
+}
+
+impl ReadAhead {
+    fn new(body: Body) -> Self {
+        Self(Arc::new(Shared {
+            body: Mutex::new(body.into_data_stream()),
+            is_read: AtomicBool::new(false),
+        }))
+    }
+
+    /// The body for the handler, which comes from here either way.
+    fn body(&self) -> Body {
+        let this = self.clone();
+        Body::from_stream(stream::poll_fn(move |cx| this.lock().poll_next_unpin(cx)))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BodyDataStream> {
+        self.0.body.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads all of it, and leaves it to be read again.
+    async fn hash(&self) -> Result<[u8; 32], Problem> {
+        let body = std::mem::replace(&mut *self.lock(), Body::empty().into_data_stream());
+        let bytes = body::collect(Body::from_stream(body)).await?;
+        let hash = Sha256::digest(&bytes).into();
+        *self.lock() = Body::from(bytes).into_data_stream();
+        self.0.is_read.store(true, Ordering::Relaxed);
+        Ok(hash)
+    }
+
+    fn is_read(&self) -> bool {
+        self.0.is_read.load(Ordering::Relaxed)
+    }
+}
+
+/// Work that goes on when nobody waits for it any more, from the time on when its body is there: the answer is kept for
+/// when the client asks again. Until then the client is needed, and the work ends with its connection or its time.
+struct Lasting<F: Future<Output = Response> + Send + 'static> {
+    body: ReadAhead,
+    work: Option<Pin<Box<F>>>,
+}
+
+impl<F: Future<Output = Response> + Send + 'static> Future for Lasting<F> {
+    type Output = Response;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Response> {
+        // Put back only if there is more to do: what has panicked must not go on.
+        let mut work = self.work.take().expect("nobody asks again after the end");
+        let polled = work.as_mut().poll(cx);
+        if polled.is_pending() {
+            self.work = Some(work);
+        }
+        polled
+    }
+}
+
+impl<F: Future<Output = Response> + Send + 'static> Drop for Lasting<F> {
+    fn drop(&mut self) {
+        let work = self.work.take().filter(|_| self.body.is_read());
+        if let (Some(work), Ok(runtime)) = (work, tokio::runtime::Handle::try_current()) {
+            // In the turn of whoever asked, who is known here because the work is dropped where it was done.
+            let work = caller::on_behalf_of_caller(caller::current(), work);
+            runtime.spawn(tokio::time::timeout(TIME_LIMIT, work));
+        }
+    }
+}
+
+/// What is kept of an answer that holds a secret: the same without it.
+#[derive(Debug, Clone)]
+pub(crate) struct KeptBody(pub(crate) Vec<u8>);
+
+pub(crate) fn is_wanted(request: &Request) -> bool {
+    matches!(*request.method(), Method::POST | Method::PATCH) && request.headers().contains_key(HEADER)
+}
+
+/// Has the token claimed on the way in, and keeps the answer afterwards.
+pub(crate) async fn once(api: Api, request: Request, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let body = ReadAhead::new(body);
+    parts.extensions.insert(Wanted {
+        token: token(&parts.headers),
+        body: body.clone(),
+    });
+    let request = Request::from_parts(parts, body.body());
+    let work = Some(Box::pin(answer(api, request, next)));
+    Lasting { body, work }.await
+}
+
+async fn answer(api: Api, request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    let (context, accept) = (RequestContext::of(&parts), parts.headers.get(header::ACCEPT).cloned());
+    // The request counts for as long as this goes on, and not only until somebody is answered.
+    let _under_way = parts.extensions.get::<UnderWay>().cloned();
+    let answer = AssertUnwindSafe(next.run(Request::from_parts(parts, body))).catch_unwind();
+    let response = answer.await.unwrap_or_else(|_| Problem::Panicked.into_response());
+    match context.take_claim() {
+        Some(claim) => keep(&api, &claim, rendered(response, accept.as_ref(), &context)).await,
+        None => response,
+    }
+}
+
+fn token(headers: &HeaderMap) -> Result<String, Problem> {
+    match headers.get(HEADER).map(HeaderValue::to_str) {
+        Some(Ok(text)) if is_token(text) => Ok(text.to_owned()),
+        _ => Err(Problem::invalid(
+            "Idempotency-Key",
+            "invalid_input",
+            "Must be 1 to 255 visible ASCII characters.",
+        )),
+    }
+}
+
+fn is_token(text: &str) -> bool {
+    (1..=MOST_CHARACTERS).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+/// Claims the token for this request, or finds the answer it got before.
+///
+/// `place` is what the credential reaches: an answer is never given to one that reaches less.
+pub(crate) async fn claim(
+    parts: &Parts,
+    api: &Api,
+    user: UserId,
+    place: impl FnOnce() -> String,
+    context: &RequestContext,
+) -> Result<Option<Claim>, Halt> {
+    let Some(wanted) = parts.extensions.get::<Wanted>() else {
+        return Ok(None);
+    };
+    let token = wanted.token.clone()?;
+    let body_hash = wanted.body.hash().await?;
+    let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
+    let claim = Claim {
+        user,
+        // Paths have no largest length, but keys of tables do.
+        route: hash(format!("{} {target} {}", parts.method, place()).as_bytes()),
+        token,
+    };
+    match api.service.claim(&claim, &body_hash).await? {
+        Claimed::Now => {
+            context.put_claim(claim.clone());
+            Ok(Some(claim))
+        }
+        Claimed::Before(answer) => Err(Halt::Replay(replay(answer))),
+    }
+}
+
+fn replay(answer: Answer) -> Response {
+    let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::OK);
+    let mut response = (status, answer.body).into_response();
+    response.headers_mut().remove("content-type");
+    for (name, value) in answer.headers {
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    response
+        .headers_mut()
+        .insert(REPLAYED, HeaderValue::from_static("true"));
+    response
+}
+
+/// Stores the answer; what failed on our side or came too early may be tried again.
+async fn keep(api: &Api, claim: &Claim, response: Response) -> Response {
+    let status = response.status();
+    if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
+        log(api.service.release(claim).await);
+        return response;
+    }
+    let (mut parts, body) = response.into_parts();
+    let kept_body = parts.extensions.remove::<KeptBody>();
+    let Ok(bytes) = axum::body::to_bytes(body, usize::MAX).await else {
+        return Problem::Panicked.into_response();
+    };
+    let kept = KEPT.iter().filter_map(|name| {
+        let value = parts.headers.get(*name)?.to_str().ok()?;
+        Some(((*name).to_owned(), value.to_owned()))
+    });
+    let answer = Answer {
+        status: status.as_u16(),
+        headers: kept.collect(),
+        body: kept_body.map_or_else(|| bytes.to_vec(), |kept| kept.0),
+    };
+    log(api.service.answer(claim, &answer).await);
+    Response::from_parts(parts, Body::from(bytes))
+}
+
+/// The write itself is done and settled; an answer that could not be kept is not the client's concern.
+fn log(result: service::Result<()>) {
+    if let Err(error) = result {
+        tracing::error!(
+            error = &error as &dyn std::error::Error,
+            "could not store an idempotent response"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn work_goes_on_without_the_client_once_its_body_is_there() {
+        for is_there in [false, true] {
+            let body = ReadAhead::new(Body::from("all of it"));
+            let (go_on, told) = oneshot::channel::<()>();
+            let (finished, end) = oneshot::channel::<()>();
+            let at_work = body.clone();
+            let work = async move {
+                if is_there {
+                    at_work.hash().await.expect("a short body");
+                }
+                let _ = told.await;
+                let _ = finished.send(());
+                StatusCode::OK.into_response()
+            };
+            let work = Some(Box::pin(work));
+            let waited = tokio::time::timeout(Duration::from_millis(1), Lasting { body, work }).await;
+            assert!(waited.is_err());
+            let _ = go_on.send(());
+            assert_eq!(end.await.is_ok(), is_there);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_that_was_read_ahead_is_read_again() {
+        let body = ReadAhead::new(Body::from("all of it"));
+        let hash = body.hash().await.expect("a short body");
+        assert_eq!(hash, <[u8; 32]>::from(Sha256::digest("all of it")));
+        let again = axum::body::to_bytes(body.body(), 100).await.expect("it is there");
+        assert_eq!(again, "all of it");
+    }
+}

@@ -1,0 +1,220 @@
+//! Other code for an app, newer or older, with what it changes shown first.
+
+use apps::{Apps, Upgrade, Wanted, different_files};
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::get;
+use serde::Deserialize;
+use serde_json::json;
+use service::access::{ChangeApps, ReadApps};
+use service::pipeline::{App, PluginType};
+use service::{Error, Service};
+
+use super::changes::{Changes, said};
+use super::collection::AtApp;
+use super::diff::Diff;
+use super::{frame_below, version};
+use crate::Console;
+use crate::curl::{AsCurl, Call};
+use crate::failure::{Failure, Problems};
+use crate::inside::Inside;
+use crate::inside::frame::Frame;
+use crate::page::{go_to, page_again};
+use crate::visitor::{Id, Sent};
+
+pub(super) fn routes() -> Router<Console> {
+    Router::new()
+        .route(
+            "/organizations/{organization}/apps/{collection}/{app}/update/",
+            get(preview).post(upgrade),
+        )
+        .route(
+            "/organizations/{organization}/apps/{collection}/{app}/roll-back/{version}/",
+            get(look_back).post(roll_back),
+        )
+}
+
+#[derive(Template)]
+#[template(path = "inside/apps/upgrade.html")]
+pub(super) struct NewerPage {
+    pub(super) frame: Frame,
+    pub(super) alerts: Vec<String>,
+    pub(super) heading: String,
+    pub(super) text: String,
+    pub(super) changes: Option<Changes>,
+    pub(super) diff: Option<Diff>,
+    /// None: there is nothing to do.
+    pub(super) button: Option<&'static str>,
+    /// What is shown, sent along so that nothing else is taken.
+    pub(super) seen: Vec<(&'static str, String)>,
+    pub(super) back: String,
+    pub(super) curl: AsCurl,
+}
+
+async fn preview(State(apps): State<Apps>, inside: Inside<ChangeApps>, at: AtApp) -> Result<Response, Failure> {
+    let service = apps.service();
+    let app = service.app(&inside.caller, at.collection(), at.app).await?;
+    match apps
+        .preview_upgrade(&inside.caller, at.collection(), at.app, &Wanted::default())
+        .await
+    {
+        Ok((_, found)) => {
+            let mut page = update_page(service, &inside, at, &app, found.as_ref());
+            page.diff = Diff::of(found.map(|found| found.files).unwrap_or_default()).await.1;
+            Ok(page_again(&Problems::default(), &page))
+        }
+        Err(error) => refused(service, &inside, at, &app, error),
+    }
+}
+
+#[derive(Deserialize)]
+struct Seen {
+    #[serde(default)]
+    tag: String,
+    #[serde(default)]
+    sha256: String,
+}
+
+/// What was shown is what is taken over, whatever has come out since.
+async fn upgrade(
+    State(apps): State<Apps>,
+    inside: Inside<ChangeApps>,
+    at: AtApp,
+    Sent(Seen { tag, sha256 }): Sent<Seen>,
+) -> Result<Response, Failure> {
+    let wanted = Wanted {
+        tag: Some(tag).filter(|tag| !tag.is_empty()),
+        sha256: Some(sha256).filter(|sha256| !sha256.is_empty()),
+    };
+    match apps.upgrade(&inside.caller, at.collection(), at.app, &wanted).await {
+        Ok(_) => Ok(go_to(&inside.path(&format!("{}?done=app-updated", at.path())))),
+        Err(error) => {
+            let app = apps.service().app(&inside.caller, at.collection(), at.app).await?;
+            refused(apps.service(), &inside, at, &app, error)
+        }
+    }
+}
+
+fn refused(
+    service: &Service,
+    inside: &Inside<ChangeApps>,
+    at: AtApp,
+    app: &App,
+    error: Error,
+) -> Result<Response, Failure> {
+    let problems = Problems::try_from(error)?;
+    let shown = NewerPage {
+        alerts: said(&problems),
+        text: "No changes were made.".to_owned(),
+        ..update_page(service, inside, at, app, None)
+    };
+    Ok(page_again(&problems, &shown))
+}
+
+fn update_page(
+    service: &Service,
+    inside: &Inside<ChangeApps>,
+    at: AtApp,
+    app: &App,
+    found: Option<&Upgrade>,
+) -> NewerPage {
+    let path = inside.api(&format!("{}upgrade/", at.api()));
+    let tag = found.and_then(|found| found.tag.clone()).unwrap_or_default();
+    let sha256 = found.map(|found| found.sha256.clone()).unwrap_or_default();
+    let look = Call::get::<ChangeApps>("Preview the update", path.clone());
+    let call = Call::post::<ChangeApps>("Update to the latest version", path);
+    let present = version(app.version, app.tag.as_deref());
+    let text = match found {
+        None => format!("Already up to date: {present}."),
+        Some(_) if tag.is_empty() => "The files in the folder have changed.".to_owned(),
+        Some(_) => format!("Current version: {present}. Latest version: {tag}."),
+    };
+    let is_folder = app.plugin_type == PluginType::Local;
+    NewerPage {
+        frame: frame_below(inside, at, app.name.to_string()),
+        alerts: Vec::new(),
+        heading: if is_folder {
+            format!("Reload {}", app.name)
+        } else {
+            format!("Update {}", app.name)
+        },
+        text,
+        changes: found.map(|found| Changes::new(&found.difference, &found.files)),
+        diff: None,
+        button: found.map(|_| if is_folder { "Reload" } else { "Update" }),
+        curl: AsCurl::new(
+            service,
+            [
+                look,
+                if tag.is_empty() {
+                    call
+                } else {
+                    call.sending(json!({ "tag": tag, "sha256": sha256 }))
+                },
+            ],
+        ),
+        seen: vec![("tag", tag), ("sha256", sha256)],
+        back: inside.path(&at.path()),
+    }
+}
+
+async fn look_back(
+    State(service): State<Service>,
+    inside: Inside<ChangeApps>,
+    at: AtApp,
+    Id(number): Id<i64>,
+) -> Result<Response, Failure> {
+    back_page(&service, &inside, at, number, &Problems::default()).await
+}
+
+async fn roll_back(
+    State(service): State<Service>,
+    inside: Inside<ChangeApps>,
+    at: AtApp,
+    Id(number): Id<i64>,
+) -> Result<Response, Failure> {
+    let wanted = Some(number);
+    match service
+        .roll_back_app(&inside.caller, at.collection(), at.app, wanted)
+        .await
+    {
+        Ok(_) => Ok(go_to(&inside.path(&format!("{}?done=app-rolled-back", at.path())))),
+        Err(error) => back_page(&service, &inside, at, number, &Problems::try_from(error)?).await,
+    }
+}
+
+async fn back_page(
+    service: &Service,
+    inside: &Inside<ChangeApps>,
+    at: AtApp,
+    number: i64,
+    problems: &Problems,
+) -> Result<Response, Failure> {
+    let reader = inside.also::<ReadApps>(service).await?;
+    let found = service.app_with_files(&reader, at.collection(), at.app).await?;
+    let wanted = service
+        .app_version(&inside.caller, at.collection(), at.app, number)
+        .await?;
+    let (files, diff) = Diff::of(different_files(&found.files, &wanted.files)).await;
+    let app = &found.app;
+    let path = inside.api(&format!("{}rollback/", at.api()));
+    let call = Call::post::<ChangeApps>("Restore the version", path).sending(json!({ "version": number }));
+    let shown = NewerPage {
+        frame: frame_below(inside, at, app.name.to_string()),
+        alerts: said(problems),
+        heading: format!("Restore version {number} of {}", app.name),
+        text: match &wanted.tag {
+            Some(tag) => format!("This is {tag}. The current version is kept, so you can switch back."),
+            None => "The current version is kept, so you can switch back.".to_owned(),
+        },
+        changes: Some(Changes::new(&app.difference_with(&wanted.offers), &files)),
+        diff,
+        button: (number != app.version).then_some("Restore this version"),
+        seen: vec![("version", number.to_string())],
+        back: inside.path(&at.path()),
+        curl: AsCurl::new(service, [call]),
+    };
+    Ok(page_again(problems, &shown))
+}
