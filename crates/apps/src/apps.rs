@@ -114,7 +114,7 @@ impl Apps {
                 worker: WorkerId(id),
                 caches: Caches::default(),
                 captured: Budget::default(),
-                updates: FairSemaphore::new("the code of apps", UPDATES_AT_ONCE, Slow::half_of(UPDATES_AT_ONCE)),
+                updates: FairSemaphore::new("the app loader", UPDATES_AT_ONCE, Slow::half_of(UPDATES_AT_ONCE)),
                 instances: InstancePool::default(),
                 tasks_of: Default::default(),
                 events_of: Default::default(),

@@ -55,7 +55,7 @@ pub(crate) fn unread(unread: &Unread) -> Error {
     match unread {
         Unread::Fault(fault) => unreadable(fault),
         Unread::Busy => Error::Unavailable {
-            detail: "too many apps are being validated at the moment: try again in a moment".to_owned(),
+            detail: "too many apps are being validated".to_owned(),
             wait: BUSY_FOR,
         },
     }

@@ -63,8 +63,8 @@ impl Exports {
                 turns: Turns::new(slots),
                 rotation: Rotation::default(),
                 wake: tokio::sync::Notify::new(),
-                previews: Shares::new("what looks at first rows", PREVIEWS_AT_ONCE, PREVIEWS_ASIDE),
-                tests: Shares::new("what tests destinations", TESTS_AT_ONCE, TESTS_ASIDE),
+                previews: Shares::new("the preview service", PREVIEWS_AT_ONCE, PREVIEWS_ASIDE),
+                tests: Shares::new("the connection tester", TESTS_AT_ONCE, TESTS_ASIDE),
             }),
         }
     }

@@ -213,7 +213,7 @@ impl ResolvedCredential {
         }
         if !P::WITHIN_TEAMS && !self.reach.teams.is_empty() {
             return Err(Error::Forbidden(
-                "This API key is restricted to specific teams and cannot be used here.".to_owned(),
+                "This API key is restricted to specific teams, and this request is not about a team.".to_owned(),
             ));
         }
         Ok(())

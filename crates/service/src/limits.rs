@@ -174,7 +174,7 @@ impl Subject<'_> {
             Self::Organization(_) => "Each organization",
             Self::Founder(_) => "All organizations of a user",
             Self::Instance => "This server",
-            Self::Recipient(..) | Self::Address(_) => "Each email",
+            Self::Recipient(..) | Self::Address(_) => "Each email address",
             Self::Link(_) => "Each link",
         }
     }

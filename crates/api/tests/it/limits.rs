@@ -269,7 +269,7 @@ on_both! {
         }
         let refused = kit.post(&kit.admin.key, &again, json!({})).await;
         expect_limited(&refused, 1800);
-        assert!(refused.text("/detail").contains("Each email"), "{refused:?}");
+        assert!(refused.text("/detail").contains("Each email address"), "{refused:?}");
         assert_eq!(invite(&kit, &kit.member.key, 0..50).await.status, 200, "others are invited");
     }
 

@@ -134,8 +134,8 @@ on_both! {
         let broken = json!({ "plugin_type": "source", "source": { "plugin.json": "{" } });
         let reply = kit.post(&kit.admin.key, &kit.at("pipeline_destinations/"), broken).await;
         assert_eq!((reply.code(), reply.text("/attr")), ((400, "does_not_load"), "source__plugin.json"));
-        let deps = json!({ "plugin_type": "source", "source": { "../index.ts": "" } });
-        let reply = kit.post(&kit.admin.key, &kit.at("pipeline_destinations/"), deps).await;
+        let outside = json!({ "plugin_type": "source", "source": { "../index.ts": "" } });
+        let reply = kit.post(&kit.admin.key, &kit.at("pipeline_destinations/"), outside).await;
         assert_eq!((reply.code(), reply.text("/attr")), ((400, "invalid_input"), "source"));
     }
 
@@ -211,7 +211,7 @@ on_both! {
         assert_eq!(member.code(), (403, "permission_denied"), "{member:?}");
         let in_use = kit.patch(&kit.admin.key, &path, private.clone()).await;
         assert_eq!((in_use.code(), in_use.text("/attr")), ((400, "in_use"), "is_global"), "{in_use:?}");
-        assert!(in_use.text("/detail").contains("configurations first (1)"), "{in_use:?}");
+        assert!(in_use.text("/detail").contains("configurations first, 1 in all"), "{in_use:?}");
         let deleted = kit.delete(&kit.owner.key, &kit.at("")).await;
         assert_eq!(deleted.code(), (400, "in_use"), "{deleted:?}");
         let theirs_still = format!("{theirs}{id}/configs/{}/", set_up.body["id"]);
@@ -271,8 +271,8 @@ on_both! {
         let refused = kit.post(&kit.admin.key, &format!("{path}upgrade/"), json!({})).await;
         assert_eq!(refused.code(), (400, "does_not_load"));
         assert_eq!(kit.get(&kit.admin.key, &path).await.body["version"], 2);
-        let deps = json!({ "plugin_type": "local", "url": "file:../../etc" });
-        let reply = kit.post(&kit.admin.key, &kit.at("pipeline_destinations/"), deps).await;
+        let outside = json!({ "plugin_type": "local", "url": "file:../../etc" });
+        let reply = kit.post(&kit.admin.key, &kit.at("pipeline_destinations/"), outside).await;
         assert_eq!(reply.code(), (400, "invalid_input"));
     }
 

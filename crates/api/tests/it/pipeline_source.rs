@@ -77,7 +77,7 @@ on_both! {
         assert_eq!((wrong.code(), wrong.text("/attr")), ((400, "invalid_input"), "index.ts"), "{wrong:?}");
         let twice = kit.patch(&kit.admin.key, &path, json!({ "index.ts": "", "source": { "index.ts": "" } })).await;
         assert_eq!((twice.code(), twice.text("/attr")), ((400, "invalid_input"), "index.ts"), "{twice:?}");
-        let deps = kit.patch(&kit.admin.key, &path, json!({ "../index.ts": "" })).await;
-        assert_eq!((deps.code(), deps.text("/attr")), ((400, "invalid_input"), "source"), "{deps:?}");
+        let outside = kit.patch(&kit.admin.key, &path, json!({ "../index.ts": "" })).await;
+        assert_eq!((outside.code(), outside.text("/attr")), ((400, "invalid_input"), "source"), "{outside:?}");
     }
 }

@@ -48,7 +48,7 @@ pub enum Error {
     NoFolder(String),
     #[error("{0:?} is a symbolic link that points outside HEDGEROW_LOCAL_APPS")]
     LeadsOut(String),
-    #[error("{name:?} cannot be read; see the server log for the reason")]
+    #[error("{name:?} cannot be read; the server's operator can find the reason in its log")]
     Unreadable { name: String, source: io::Error },
 
     #[error(
@@ -162,7 +162,7 @@ fn unreached(place: RemoteSource, source: &HttpError) -> String {
     match place {
         RemoteSource::Host(_) => source.to_string(),
         RemoteSource::Mirror | RemoteSource::Registry => {
-            format!("{place} is unavailable; see the server log for the reason")
+            format!("{place} could not be used; the server's operator can find the reason in its log")
         }
     }
 }

@@ -89,7 +89,7 @@ async fn nothing_outside_of_the_root_is_read_or_told_of() {
     let disk = Disk::new();
     disk.link(disk.path("outside"), "apps/linked");
     disk.write("apps-too/plugin.json", "{}");
-    let deps = disk.path("outside");
+    let outside = disk.path("outside");
     let too = disk.path("apps-too");
     for url in [
         "",
@@ -101,7 +101,7 @@ async fn nothing_outside_of_the_root_is_read_or_told_of() {
         "/etc",
         "file:///etc",
         "/",
-        deps.to_str().unwrap(),
+        outside.to_str().unwrap(),
         too.to_str().unwrap(),
         "linked",
         "nothing",

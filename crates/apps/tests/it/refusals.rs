@@ -103,7 +103,10 @@ async fn a_mirror_that_is_down_is_not_named() {
     };
     let error = refused(&sources, Some("t0ken")).await;
     let told = error.to_string();
-    assert!(told.contains("this server's mirror for apps is unavailable"), "{told}");
+    assert!(
+        told.contains("this server's mirror for apps could not be used"),
+        "{told}"
+    );
     assert!(!told.contains("127.0.0.1") && !format!("{error:?}").contains("t0ken"));
     assert!(!error.is_theirs());
 }

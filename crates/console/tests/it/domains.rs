@@ -87,7 +87,7 @@ async fn the_page_keeps_itself_up_to_date_until_there_is_nothing_to_wait_for() {
     owner.post(&kit.at(&below(id, "verify/")), &[]).await;
     let live = format!("id=\"state\" data-every=\"5\" data-from=\"{page}\"");
     let waiting = owner.get(&page).await;
-    assert!(waiting.says(&live) && waiting.says(">Refresh</a>"));
+    assert!(waiting.says(&live) && waiting.says("<script src=\"/assets/hedgerow-") && waiting.says(">Refresh</a>"));
     // A week later nobody looks by themselves any more.
     kit.service.clock().advance(TimeDelta::days(8));
     let mut owner = kit.signed_in("olga@example.com").await;

@@ -453,5 +453,5 @@ async fn a_failure_of_ours_names_the_request_and_nothing_else() {
     let failed = browser.get("/account/").await;
     assert_eq!((failed.status, failed.h1()), (503, "Server busy"));
     assert!(failed.says(failed.header("x-request-id")));
-    assert!(!failed.says("database") && !failed.says("pool"));
+    assert!(!failed.says("atabase") && !failed.says("pool"));
 }

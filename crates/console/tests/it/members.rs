@@ -62,7 +62,7 @@ async fn a_level_is_changed_and_recorded() {
     assert_eq!(changed.place(), (303, format!("{path}?done=level-changed").as_str()));
     assert!(owner.get(&path).await.says("value=\"8\" selected"));
     let activity = owner.get(&kit.at("activity/?scope=OrganizationMembership")).await;
-    assert!(activity.says("<del>Member</del>") && activity.says("<ins>Admin"));
+    assert!(activity.says("<del>Member</del>") && activity.says("<ins>Admin</ins>"));
     let odd = owner.post(&path, &[("level", "7")]).await;
     assert_eq!(odd.status, 400);
     assert!(odd.says("id=\"level-problem\">Choose one of these roles."));

@@ -103,11 +103,11 @@ async fn deliver(destination: &dyn Deliver, delivery: &Delivery) -> Result<(), E
 async fn survives(server: &ClickHouse, table: &str, cut: Cut) {
     let destination = to(server, table);
     let mut tried = 0;
-    for retryable in 0.. {
+    for allowed in 0.. {
         let mut delivery = delivery(&*destination, Model::Events, 0);
         delivery.export.0 = uuid::Uuid::from_u128(1000 + u128::from(tried));
         delivery.is_resend = tried > 0;
-        server.cut(retryable, cut);
+        server.cut(allowed, cut);
         let broken = deliver(&*destination, &delivery).await;
         if server.is_uncut(cut) {
             broken.unwrap();
@@ -115,8 +115,8 @@ async fn survives(server: &ClickHouse, table: &str, cut: Cut) {
         }
         assert!(!broken.expect_err("it was cut").is_permanent);
         deliver(&*destination, &delivery).await.unwrap();
-        assert_eq!(uuids(server, table), ids(0..100), "{cut:?} {retryable}");
-        assert_eq!(leftovers(server), "", "{cut:?} {retryable}");
+        assert_eq!(uuids(server, table), ids(0..100), "{cut:?} {allowed}");
+        assert_eq!(leftovers(server), "", "{cut:?} {allowed}");
         tried += 1u32;
     }
     assert!(tried > 6, "a delivery has more statements than {tried}");
@@ -145,13 +145,13 @@ async fn a_resend_of_two_partitions_may_break_off_after_every_statement() {
 async fn a_first_delivery_may_break_off_at_every_statement() {
     let server = ClickHouse::start();
     for cut in [Cut::Before, Cut::After] {
-        for retryable in 0.. {
+        for allowed in 0.. {
             server.query("DROP TABLE IF EXISTS first");
             make_partitioned(&server, "first").await;
             server.query("DROP TABLE IF EXISTS hedgerow_ledger");
             let destination = to(&server, "first");
             let delivery = delivery(&*destination, Model::Events, 0);
-            server.cut(retryable, cut);
+            server.cut(allowed, cut);
             let broken = deliver(&*destination, &delivery).await;
             if server.is_uncut(cut) {
                 broken.unwrap();
@@ -160,8 +160,8 @@ async fn a_first_delivery_may_break_off_at_every_statement() {
             broken.expect_err("it was cut");
             deliver(&*destination, &delivery).await.unwrap();
             deliver(&*destination, &delivery).await.unwrap();
-            assert_eq!(uuids(&server, "first"), ids(0..100), "{cut:?} {retryable}");
-            assert_eq!(leftovers(&server), "", "{cut:?} {retryable}");
+            assert_eq!(uuids(&server, "first"), ids(0..100), "{cut:?} {allowed}");
+            assert_eq!(leftovers(&server), "", "{cut:?} {allowed}");
         }
     }
 }

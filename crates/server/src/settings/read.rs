@@ -9,6 +9,8 @@ use clap::{CommandFactory, FromArgMatches};
 
 const PREFIX: &str = "HEDGEROW_";
 const DEFAULT_FILE: &str = "hedgerow.toml";
+/// For clients, not for the server: the console's examples of requests set it in the shell of whoever tries them.
+const API_KEY: &str = "HEDGEROW_API_KEY";
 
 /// Reads the command line, with the environment and the file behind it.
 pub(crate) fn read<A: CommandFactory + FromArgMatches>() -> anyhow::Result<A> {
@@ -27,7 +29,8 @@ fn refuse_unknown_variables(command: &clap::Command) -> anyhow::Result<()> {
     let known = variables(command);
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
-        if text.starts_with(PREFIX) && !is_of_kubernetes(&text) && !known.contains(&name) {
+        let is_foreign = is_of_kubernetes(&text) || text == API_KEY;
+        if text.starts_with(PREFIX) && !is_foreign && !known.contains(&name) {
             bail!(
                 "unknown setting {}: see hedgerow --help for all settings",
                 name.display()

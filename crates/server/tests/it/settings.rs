@@ -73,6 +73,16 @@ fn a_list_in_a_file_is_a_list() {
     assert_eq!(reply.header("access-control-allow-origin"), "");
 }
 
+/// The console's examples set it in the shell of whoever tries them.
+#[test]
+fn the_key_of_a_client_is_no_setting() {
+    let home = Home::any();
+    let ended = home
+        .spawn(home.command().env("HEDGEROW_API_KEY", "hgr_x").args(["users", "list"]))
+        .end();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+}
+
 #[test]
 fn an_unknown_setting_is_refused_by_name() {
     let home = Home::any();

@@ -394,7 +394,7 @@ pub(crate) async fn not_in_use(db: &mut Session, organization: OrganizationId) -
 }
 
 fn in_use(what: &str, count: i64) -> String {
-    format!("other organizations still use {what}: they must delete their configurations first ({count})")
+    format!("other organizations still use {what}: they must delete their configurations first, {count} in all")
 }
 
 /// What the organization is allowed to do with apps.
