@@ -112,6 +112,17 @@ mod tests {
         Ok(vec![[192, 0, 2, 1].into()])
     }
 
+    /// A thread that was started may not have begun to count yet.
+    async fn has_under_way(expected: usize) {
+        let settled = async {
+            while UNDER_WAY.load(Ordering::SeqCst) != expected {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let _ = timeout(Duration::from_secs(10), settled).await;
+        assert_eq!(UNDER_WAY.load(Ordering::SeqCst), expected);
+    }
+
     #[tokio::test(flavor = "multi_thread")]
     async fn silent_name_servers_take_few_threads_and_of_one_caller_fewer() {
         let names = SystemNames::by(look_up);
@@ -134,7 +145,7 @@ mod tests {
         for _ in 0..20 {
             ask(names.of(1).unwrap(), 10).await;
         }
-        assert_eq!(UNDER_WAY.load(Ordering::SeqCst), OF_CALLER);
+        has_under_way(OF_CALLER).await;
         assert_eq!(
             names.of(1).unwrap().resolve("fast").await.unwrap_err().kind(),
             io::ErrorKind::TimedOut
@@ -143,11 +154,11 @@ mod tests {
         for caller in 0..40 {
             ask(names.of(caller).unwrap(), 10).await;
         }
-        assert_eq!(UNDER_WAY.load(Ordering::SeqCst), 40 + FURTHER_ONES);
+        has_under_way(40 + FURTHER_ONES).await;
         names.of(50).unwrap().resolve("fast").await.unwrap();
         names.resolve("fast").await.unwrap();
         ask(Arc::new(names.clone()), 100).await;
-        assert_eq!(UNDER_WAY.load(Ordering::SeqCst), FIRST_ONES + FURTHER_ONES);
+        has_under_way(FIRST_ONES + FURTHER_ONES).await;
         silence.thread().unpark();
         silence.join().unwrap();
         names.of(1).unwrap().resolve("fast").await.unwrap();
