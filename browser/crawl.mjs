@@ -1,12 +1,13 @@
 // Finds every kind of page by following links, as somebody does who clicks on everything once.
 
-/** Paths that look alike are of one kind: ids and numbers are what differs. */
+/** Paths that look alike are of one kind: ids and numbers are what differs, and names in a folder of the documentation. */
 export const kindOf = (url) => {
   const { pathname, searchParams } = new URL(url);
   const path = pathname
     .replace(/[0-9a-f]{8}-[0-9a-f-]{27}/g, '{id}')
     .replace(/\/\d{4}-\d{2}-\d{2}(?=\/|$)/g, '/{day}')
-    .replace(/\/\d+(?=\/|$)/g, '/{n}');
+    .replace(/\/\d+(?=\/|$)/g, '/{n}')
+    .replace(/^\/docs\/(\w+)\/[^/]+\/$/, '/docs/$1/{page}/');
   // What the page says about what has just happened, and where in a list one is, make no other page.
   const asked = [...new Set(searchParams.keys())].filter((name) => !['done', 'page', 'next'].includes(name)).sort();
   return asked.length > 0 ? `${path}?${asked.join('&')}` : path;

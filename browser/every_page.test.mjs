@@ -21,7 +21,7 @@ const NEEDED = [
 ];
 const OUTSIDE = [
   '/organizations/', '/organizations/new/', '/account/', '/account/password/', '/account/two-factor/', '/account/sessions/',
-  '/account/keys/', '/account/keys/new/', '/account/keys/{id}/roll/', '/account/keys/{id}/delete/',
+  '/account/keys/', '/account/keys/new/', '/account/keys/{id}/roll/', '/account/keys/{id}/delete/', '/docs/', '/docs/saml/', '/docs/destinations/{page}/',
 ];
 const BEFORE = ['/login/', '/login/recovery/', '/reset/'];
 
