@@ -70,7 +70,7 @@ impl Service {
         else {
             return Err(Error::refused(
                 "no_such_version",
-                "version not found: the app has no such version to roll back to",
+                "version not found: choose one from the app's list of versions",
             ));
         };
         if let Some(kept) = sql::versions::kept_bytes(&mut db, id, number).await? {
