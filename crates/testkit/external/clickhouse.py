@@ -20,7 +20,11 @@ from chdb import _chdb
 
 options = json.loads(sys.argv[1])
 folder = Path(options["folder"])
-data = str(folder / "data")
+configuration = folder / "config.xml"
+# Backups go to the folders of tests, so that another server can restore them.
+allowed = f"<backups><allowed_path>{folder.parent}/</allowed_path></backups>"
+configuration.write_text(f"<clickhouse>{allowed}</clickhouse>")
+data = f"{folder / 'data'}?config-file={configuration}"
 # The engine ends with its last connection, so one is kept.
 anchor = _chdb.connect(data)
 

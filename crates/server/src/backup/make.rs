@@ -56,7 +56,7 @@ pub(super) async fn run(backup: &Backup, settings: &Settings) -> anyhow::Result<
     fs::rename(&draft, folder).with_context(|| format!("cannot create {}", folder.display()))?;
     fs::remove_file(folder.join(LOCK))?;
     sync_folder(folder)?;
-    report(&manifest, folder, settings)
+    report(&manifest, folder)
 }
 
 /// Makes a folder that is locked while it is written. What a backup left that came to no end is replaced.
@@ -116,6 +116,7 @@ async fn copy(backup: &Backup, settings: &Settings, service: &Service, folder: &
         database_file,
         events_file,
         events,
+        are_events_in_clickhouse: backup.events_to.is_some(),
     })
 }
 
@@ -154,14 +155,16 @@ async fn copy_events(settings: &Settings, to: PathBuf) -> anyhow::Result<(Option
     .await?
 }
 
-fn report(manifest: &Manifest, folder: &Path, settings: &Settings) -> anyhow::Result<()> {
+fn report(manifest: &Manifest, folder: &Path) -> anyhow::Result<()> {
     let mut out = stdout().lock();
     let events = match manifest.events {
         Some(count) => format!("{count} events"),
-        None if settings.data.events_url.is_some() => "no events (they are in ClickHouse)".to_owned(),
         None => "no events".to_owned(),
     };
     writeln!(out, "created and verified {}: the database, {events}", folder.display())?;
+    if manifest.are_events_in_clickhouse {
+        writeln!(out, "ClickHouse backed up the events. Restore them with --events-from.")?;
+    }
     writeln!(
         out,
         "The secret key is not included. Store a copy of it elsewhere: the backup cannot be restored without it."

@@ -41,6 +41,9 @@ pub(crate) struct Restore {
     /// Where ClickHouse restores the events from, as in `--events-to`.
     #[arg(long, value_name = "SOURCE")]
     events_from: Option<String>,
+    /// Do not restore the events that ClickHouse backed up.
+    #[arg(long, conflicts_with = "events_from")]
+    without_events: bool,
 }
 
 impl Backup {
@@ -67,9 +70,12 @@ struct Manifest {
     /// `sqlite` or `postgres`.
     database: String,
     database_file: Copied,
-    /// None: the events were left out, or ClickHouse keeps them.
+    /// None: the events were left out, or ClickHouse backed them up.
     events_file: Option<Copied>,
     events: Option<i64>,
+    /// Where to is not written down: it can hold credentials.
+    #[serde(default)]
+    are_events_in_clickhouse: bool,
 }
 
 impl Manifest {

@@ -81,6 +81,10 @@ fn check_place(manifest: &Manifest, restore: &Restore, settings: &Settings) -> a
         restore.events_from.is_none() || settings.data.events_url.is_some(),
         "--events-from is for events in ClickHouse: set HEDGEROW_EVENTS_URL too"
     );
+    ensure!(
+        !manifest.are_events_in_clickhouse || restore.events_from.is_some() || restore.without_events,
+        "ClickHouse backed up the events of this backup: say where to with --events-from, or use --without-events"
+    );
     let events = manifest.events_file.as_ref().map(|_| store::file(settings));
     let places: Vec<_> = settings.sqlite_file().into_iter().chain(events).collect();
     // A log beside a file that was moved away would be written into the one that is restored.

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use testkit::databases::Backend;
+use testkit::external::ClickHouse;
 
 use crate::client::Request;
 use crate::home::{Ended, Home, KEY, Server};
@@ -279,6 +280,48 @@ fn a_log_beside_the_database_is_not_taken_for_one_of_the_restored() {
         fs::remove_file(&log).expect("the log goes");
     }
     other.run(&["restore", &path(&home, "copy")]);
+}
+
+#[test]
+fn events_in_clickhouse_are_backed_up_and_restored_by_it() {
+    let (home, clickhouse) = (Home::any(), ClickHouse::start());
+    let server = home
+        .spawn(home.keyed().env("HEDGEROW_EVENTS_URL", clickhouse.store_url()))
+        .ready();
+    let team = new_organization(&server, "Kept");
+    assert!(send_events(&server, &team));
+    let (copy, events) = (path(&home, "copy"), format!("File('{}')", path(&home, "events")));
+    let with_events = |home: &Home, clickhouse: &ClickHouse, arguments: &[&str]| {
+        let mut command = home.command();
+        command
+            .env("HEDGEROW_EVENTS_URL", clickhouse.store_url())
+            .args(arguments);
+        home.spawn(&mut command).end()
+    };
+    let ended = with_events(&home, &clickhouse, &["backup", &copy, "--events-to", &events]);
+    assert!(
+        ended.code == Some(0) && ended.stdout.contains("ClickHouse backed up the events"),
+        "{ended:?}"
+    );
+    assert!(send_events(&server, &team), "more than is in the backup");
+    stop(server);
+
+    let (other, empty) = (elsewhere(&home), ClickHouse::start());
+    let ended = with_events(&other, &empty, &["restore", &copy]);
+    assert!(
+        ended.code == Some(1) && ended.stderr.contains("say where to with --events-from"),
+        "{ended:?}"
+    );
+    let ended = with_events(&other, &empty, &["restore", &copy, "--events-from", &events]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let count = || empty.query("SELECT count() FROM hedgerow_events").trim().to_owned();
+    assert_eq!(count(), BATCH.to_string());
+    let server = other
+        .spawn(other.keyed().env("HEDGEROW_EVENTS_URL", empty.store_url()))
+        .ready();
+    assert!(send_events(&server, &team), "it goes on where the backup was made");
+    assert_eq!(count(), (2 * BATCH).to_string());
+    stop(server);
 }
 
 #[test]
