@@ -70,9 +70,12 @@ def record(fault, count, outcome, held):
 
 
 def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
+    """One that stays free while its server is down: below those that the system gives to whoever connects."""
+    while True:
+        port = random.randrange(10_000, 30_000)
+        with socket.socket() as found, contextlib.suppress(OSError):
+            found.bind(("127.0.0.1", port))
+            return port
 
 
 def wait_until(what, condition, longest):
@@ -588,8 +591,8 @@ def restore(binary, server, tenants, folder):
             there = stored(place / "events.sqlite", tenant.team["id"])
             wrong += len(set(acknowledged) - {id for id, _ in there})
             wrong += sum(properties["tenant"] != tenant.name for _, properties in there)
-        newcomer = Tenant(lambda: [restored.port], f"new-{number}")
-        wrong += len(stored(place / "events.sqlite", newcomer.team["id"]))
+        new_tenant = Tenant(lambda: [restored.port], f"new-{number}")
+        wrong += len(stored(place / "events.sqlite", new_tenant.team["id"]))
         restored.stop()
         shutil.rmtree(backup)
         shutil.rmtree(place)

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 
 use crate::cargo;
-use crate::test::Outcome;
+use crate::outcome::Outcome;
 
 /// More than this many failures are no coincidence.
 const MOST_RERUN: usize = 3;

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Result, ensure};
 
-use crate::test::Outcome;
+use crate::outcome::Outcome;
 use crate::{cargo, process, root, tools};
 
 pub(crate) fn format() -> Result<()> {

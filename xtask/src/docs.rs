@@ -1,6 +1,7 @@
 //! The documentation as a whole: every page is in the table of contents, every link leads somewhere, and every test and file that
 //! a page names exists.
 
+mod files;
 mod invariants;
 mod page;
 
@@ -11,6 +12,7 @@ use std::path::{Component, Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 
 use crate::root;
+use files::files_of;
 use page::Page;
 
 /// The folder that mdBook builds the site from.
@@ -50,21 +52,6 @@ fn pages() -> Result<Pages> {
         Ok((path, Page::parse(&text)))
     };
     files.into_iter().map(read).collect()
-}
-
-/// The files of a folder that end like this, also those of the folders in it if wanted.
-fn files_of(folder: &Path, ending: &str, also_below: bool) -> Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
-    let mut files = Vec::new();
-    for entry in entries {
-        let path = entry?.path();
-        if path.is_dir() && also_below {
-            files.extend(files_of(&path, ending, true)?);
-        } else if path.extension().is_some_and(|found| found == ending) {
-            files.push(path);
-        }
-    }
-    Ok(files)
 }
 
 /// Pages of the site that nobody finds, since mdBook builds only what the summary lists.

@@ -9,15 +9,17 @@ mod dist;
 mod docs;
 mod http;
 mod live;
+mod outcome;
 mod packaging;
 mod postgres;
 mod process;
 mod test;
 mod tools;
+mod workspace;
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+pub(crate) use workspace::{cargo, root, say, target};
+
+use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
@@ -60,43 +62,4 @@ fn run() -> Result<()> {
         ["bench", "console"] => bench::console(),
         _ => bail!("use one of\n{USAGE}"),
     }
-}
-
-/// Progress goes to the error stream, so that nothing mixes with output someone may want to keep.
-fn say(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .map(Path::to_owned)
-        .unwrap_or_default()
-}
-
-/// Where cargo puts what it builds.
-fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |target| root().join(target))
-}
-
-/// Cargo, as if called from a shell: what it told us about ourselves would make it build some crates again.
-fn cargo() -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    for (name, _) in std::env::vars_os() {
-        let is_about_us = [
-            "CARGO_PKG_",
-            "CARGO_MANIFEST_",
-            "CARGO_BIN_",
-            "CARGO_CRATE_",
-            "CARGO_PRIMARY_",
-        ];
-        if is_about_us
-            .iter()
-            .any(|prefix| name.to_string_lossy().starts_with(prefix))
-        {
-            command.env_remove(name);
-        }
-    }
-    command.current_dir(root());
-    command
 }

@@ -6,8 +6,8 @@ use std::process::Command;
 
 use anyhow::Result;
 
+use crate::outcome::Outcome;
 use crate::process::WorkDir;
-use crate::test::Outcome;
 use crate::{process, root, tools};
 
 pub(crate) use metrics::compare_with_page;

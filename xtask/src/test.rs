@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
+use crate::outcome::Outcome;
 use crate::postgres::Cluster;
 use crate::process::WorkDir;
 use crate::{browser, cargo, cargo_test, checks, components, docs, live, packaging, say, target};
@@ -20,21 +21,6 @@ struct Done {
     name: &'static str,
     took: Duration,
     result: Result<Outcome>,
-}
-
-/// How a step ended that did not fail.
-pub(crate) enum Outcome {
-    Passed,
-    /// It could not be run on this machine, and this is why. The summary counts it apart: it did not pass.
-    Skipped(&'static str),
-    /// All passed, these only when they were run again by themselves. The summary names them.
-    PassedAlone(Vec<String>),
-}
-
-impl From<()> for Outcome {
-    fn from((): ()) -> Self {
-        Self::Passed
-    }
 }
 
 /// `cargo xtask test`

@@ -9,17 +9,17 @@ use service::users::{Standing, User, UserPatch};
 use service::{Page, Service, SessionId};
 use uuid::Uuid;
 
-use crate::Api;
-use crate::domains::CodesView;
+use crate::codes::{Code, CodesView};
 use crate::http::access::{Anybody, Person};
 use crate::http::body::Body;
 use crate::http::conditional::IfMatch;
+use crate::http::cookies::{WithCookies, session_cookie};
 use crate::http::error::Problem;
+use crate::http::operation::operation;
 use crate::http::page::{Listed, Paging};
 use crate::http::path::Id;
 use crate::http::reply::{NoContent, Reply, View};
-use crate::openapi::operation;
-use crate::sign_in::{Code, WithCookies, session_cookie};
+use crate::http::state::Api;
 use crate::user::{Stamp, UserView};
 
 const TAG: &str = "Account";

@@ -10,13 +10,13 @@ use service::activity::{Activity, ActivityFilter, ChangeKind};
 use service::{Service, Time, UserUuid};
 use uuid::Uuid;
 
-use crate::Api;
 use crate::http::access::Allowed;
 use crate::http::error::Problem;
+use crate::http::operation::operation;
 use crate::http::page::{Listed, Paging};
 use crate::http::query::Query;
 use crate::http::reply::View;
-use crate::openapi::operation;
+use crate::http::state::Api;
 use crate::user::{Stamp, UserView};
 
 pub(crate) fn routes() -> ApiRouter<Api> {

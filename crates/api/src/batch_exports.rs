@@ -8,16 +8,16 @@ use service::access::{ChangeExports, ReadExports};
 use service::batch_exports::{BackfillWish, BatchExport, DestinationInput, ExportPatch, ExportSeen, NewExport};
 use service::{ExportId, Service};
 
-use crate::Api;
 use crate::export_views::{BackfilledView, ExportView, PreviewView, TestView};
 use crate::http::access::Allowed;
 use crate::http::body::Body;
 use crate::http::conditional::IfMatch;
 use crate::http::error::Problem;
+use crate::http::operation::operation;
 use crate::http::page::{Listed, Paging};
 use crate::http::path::Id;
 use crate::http::reply::{Created, NoContent, Reply};
-use crate::openapi::operation;
+use crate::http::state::Api;
 
 pub(crate) const TAG: &str = "Batch exports";
 

@@ -10,15 +10,16 @@ use service::sso::Attempt;
 use service::{DomainId, Instance, Page, Service};
 use uuid::Uuid;
 
-use crate::Api;
+use crate::codes::CodesView;
 use crate::http::access::Allowed;
 use crate::http::body::Body;
 use crate::http::conditional::IfMatch;
 use crate::http::error::Problem;
+use crate::http::operation::operation;
 use crate::http::page::{Listed, Paging};
 use crate::http::path::Id;
 use crate::http::reply::{Created, NoContent, Reply, View};
-use crate::openapi::operation;
+use crate::http::state::Api;
 use crate::user::Stamp;
 
 const TAG: &str = "Domains";
@@ -338,15 +339,4 @@ impl From<&Attempt> for AttemptView {
             created_at: Stamp(attempt.created_at),
         }
     }
-}
-
-/// Recovery codes to store securely; shown once.
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "RecoveryCodes")]
-pub(crate) struct CodesView {
-    pub(crate) codes: Vec<String>,
-}
-
-impl View for CodesView {
-    type Doc = Self;
 }

@@ -12,17 +12,17 @@ use service::batch_exports::{
 use service::{BackfillId, ExportId, RunId, Service, Time};
 use uuid::Uuid;
 
-use crate::Api;
 use crate::batch_exports::{Nothing, TAG};
 use crate::export_views::RunView;
 use crate::http::access::Allowed;
 use crate::http::body::Body;
 use crate::http::error::Problem;
+use crate::http::operation::operation;
 use crate::http::page::{Listed, Paging};
 use crate::http::path::Id;
 use crate::http::query::Query;
 use crate::http::reply::{Created, Reply, View};
-use crate::openapi::operation;
+use crate::http::state::Api;
 use crate::user::Stamp;
 
 macro_rules! export {

@@ -9,15 +9,15 @@ use service::invites::{Fresh, Invite, NewInvite};
 use service::{InviteId, Level, Service, Time};
 use uuid::Uuid;
 
-use crate::Api;
 use crate::http::access::Allowed;
 use crate::http::body::{Body, OneOrMany};
 use crate::http::conditional::IfMatch;
 use crate::http::error::Problem;
+use crate::http::operation::operation;
 use crate::http::page::{Listed, Paging};
 use crate::http::path::Id;
 use crate::http::reply::{Created, NoContent, Reply, View};
-use crate::openapi::operation;
+use crate::http::state::Api;
 use crate::user::{Stamp, UserView};
 
 const TAG: &str = "Invites";

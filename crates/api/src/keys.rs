@@ -9,7 +9,6 @@ use service::keys::{Fresh, Key, KeyPatch, NewKey};
 use service::{KeyId, Scope, Service};
 use uuid::Uuid;
 
-use crate::Api;
 use crate::http::access::{self, Person};
 use crate::http::body::Body;
 use crate::http::conditional::IfMatch;
@@ -17,10 +16,11 @@ use crate::http::context::RequestContext;
 use crate::http::error::Problem;
 use crate::http::halt::Halt;
 use crate::http::operation::note;
+use crate::http::operation::operation;
 use crate::http::page::{Listed, Paging};
 use crate::http::path::{Id, KeyRef};
 use crate::http::reply::{Created, NoContent, Reply, View};
-use crate::openapi::operation;
+use crate::http::state::Api;
 use crate::user::Stamp;
 
 const TAG: &str = "Personal API keys";

@@ -8,16 +8,16 @@ use service::members::{Member, MemberFilter, MemberPatch, MemberRef};
 use service::{Level, Service};
 use uuid::Uuid;
 
-use crate::Api;
 use crate::http::access::Allowed;
 use crate::http::body::Body;
 use crate::http::conditional::IfMatch;
 use crate::http::error::Problem;
+use crate::http::operation::operation;
 use crate::http::page::{Listed, Paging};
 use crate::http::path::Id;
 use crate::http::query::Query;
 use crate::http::reply::{NoContent, Reply, View};
-use crate::openapi::operation;
+use crate::http::state::Api;
 use crate::user::{Stamp, UserView};
 
 const TAG: &str = "Members";

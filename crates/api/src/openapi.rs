@@ -3,7 +3,6 @@
 use std::sync::LazyLock;
 
 use aide::openapi::OpenApi;
-use aide::transform::TransformOperation;
 use axum::Extension;
 use axum::http::{HeaderValue, header};
 use axum::response::{Html, IntoResponse, Response};
@@ -14,17 +13,9 @@ use crate::http::access::{CREDENTIAL, RIGHT, SCOPE};
 use crate::http::answer_memory::Shared;
 use crate::http::error::ProblemView;
 use crate::http::path;
+use crate::routes::routes;
 
 const METHODS: [&str; 5] = ["get", "post", "patch", "put", "delete"];
-
-/// Names an operation. Everything else about it is read off the handler's signature.
-pub(crate) fn operation(
-    id: &'static str,
-    tag: &'static str,
-    summary: &'static str,
-) -> impl FnOnce(TransformOperation<'_>) -> TransformOperation<'_> {
-    move |operation| operation.id(id).tag(tag).summary(summary)
-}
 
 /// The document as JSON, made once.
 pub fn document() -> &'static Value {
@@ -41,7 +32,7 @@ fn generate() -> Value {
     });
     let mut api = OpenApi::default();
     // The router itself is not needed here; making it is what collects the operations.
-    drop(crate::routes().finish_api(&mut api));
+    drop(routes().finish_api(&mut api));
     let mut document = serde_json::to_value(api).expect("a document is plain data");
     let problem = aide::generate::in_context(|context| {
         context.schema.subschema_for::<ProblemView>();

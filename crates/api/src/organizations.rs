@@ -8,14 +8,14 @@ use service::access::{ChangeOrganization, CreateOrganization, DeleteOrganization
 use service::organizations::{FEATURES, Feature, NewOrganization, OrganizationPatch, Seen};
 use uuid::Uuid;
 
-use crate::Api;
 use crate::http::access::{Allowed, Principal};
 use crate::http::body::Body;
 use crate::http::conditional::IfMatch;
 use crate::http::error::Problem;
+use crate::http::operation::operation;
 use crate::http::page::{Listed, Paging};
 use crate::http::reply::{Created, NoContent, Reply, View};
-use crate::openapi::operation;
+use crate::http::state::Api;
 use crate::teams::TeamView;
 use crate::user::Stamp;
 

@@ -1,26 +1,24 @@
+use aide::OperationOutput;
 use aide::axum::ApiRouter;
 use aide::axum::routing::post_with;
-use aide::{OperationInput, OperationOutput};
-use axum::extract::{FromRequestParts, State};
-use axum::http::request::Parts;
-use axum::http::{HeaderValue, header};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use identity::cookies;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use service::Service;
-use service::access::Request;
 use service::sign_in::{Confirmation, SignIn};
 use service::users::User;
 
-use crate::Api;
-use crate::http::access::{self, CREDENTIAL, Person};
+use crate::codes::Code;
+use crate::http::access::{Anyone, Person};
 use crate::http::body::Body;
+use crate::http::cookies::{WithCookies, session_cookie};
 use crate::http::error::Problem;
-use crate::http::operation::note;
+use crate::http::operation::operation;
 use crate::http::path::{Id, Token};
 use crate::http::reply::{NoContent, Reply, View};
-use crate::openapi::operation;
+use crate::http::state::Api;
 use crate::user::UserView;
 
 const TAG: &str = "Sign-in";
@@ -90,14 +88,6 @@ struct Credentials {
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[schemars(extend("examples" = [{ "token": "123456" }]))]
-pub(crate) struct Code {
-    /// A six-digit code from an authenticator app, or a backup code.
-    #[schemars(length(min = 6, max = 40))]
-    pub(crate) token: String,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(extend("examples" = [{ "email": "olga@example.com" }]))]
 struct Address {
     #[schemars(length(min = 1, max = 254))]
@@ -118,33 +108,6 @@ struct Recovery {
 struct Password {
     #[schemars(length(min = 1, max = 256), extend("format" = "password"))]
     password: String,
-}
-
-/// A request from somebody who is not signed in, or does not need to be.
-pub(crate) struct Anyone {
-    pub(crate) request: Request,
-    pub(crate) session: Option<String>,
-    challenge: Option<String>,
-}
-
-impl FromRequestParts<Api> for Anyone {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
-        let mut request = access::request(parts);
-        request.is_dry_run = access::is_dry_run(parts)?;
-        Ok(Self {
-            request,
-            session: cookies::find(&parts.headers, cookies::SESSION).map(str::to_owned),
-            challenge: cookies::find(&parts.headers, cookies::CHALLENGE).map(str::to_owned),
-        })
-    }
-}
-
-impl OperationInput for Anyone {
-    fn operation_input(_: &mut aide::generate::GenContext, operation: &mut aide::openapi::Operation) {
-        note(operation, CREDENTIAL, "none");
-    }
 }
 
 /// The signed-in user. The session is in the cookie.
@@ -281,38 +244,6 @@ fn signed_in(user: &User, session: &str, is_dry_run: bool) -> WithCookies<Reply<
         return WithCookies(reply, Vec::new());
     }
     WithCookies(reply, vec![session_cookie(session), cookies::end(cookies::CHALLENGE)])
-}
-
-pub(crate) fn session_cookie(session: &str) -> String {
-    cookies::set(cookies::SESSION, session)
-}
-
-pub(crate) struct WithCookies<R>(pub(crate) R, pub(crate) Vec<String>);
-
-/// A dry run leaves the browser as it is: see [`crate::http::middleware`].
-impl<R: IntoResponse> IntoResponse for WithCookies<R> {
-    fn into_response(self) -> Response {
-        let mut response = self.0.into_response();
-        for cookie in self
-            .1
-            .into_iter()
-            .filter_map(|cookie| HeaderValue::try_from(cookie).ok())
-        {
-            response.headers_mut().append(header::SET_COOKIE, cookie);
-        }
-        response
-    }
-}
-
-impl<R: OperationOutput> OperationOutput for WithCookies<R> {
-    type Inner = R::Inner;
-
-    fn inferred_responses(
-        context: &mut aide::generate::GenContext,
-        operation: &mut aide::openapi::Operation,
-    ) -> Vec<(Option<aide::openapi::StatusCode>, aide::openapi::Response)> {
-        R::inferred_responses(context, operation)
-    }
 }
 
 /// A refusal that the browser must remember something of.

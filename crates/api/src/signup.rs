@@ -8,13 +8,14 @@ use service::sessions::SignedIn;
 use service::{Level, Service};
 use uuid::Uuid;
 
-use crate::Api;
+use crate::http::access::Anyone;
 use crate::http::body::Body;
+use crate::http::cookies::{WithCookies, session_cookie};
 use crate::http::error::Problem;
+use crate::http::operation::operation;
 use crate::http::path::{Id, Token};
 use crate::http::reply::{Created, Reply, View};
-use crate::openapi::operation;
-use crate::sign_in::{Anyone, WithCookies, session_cookie};
+use crate::http::state::Api;
 use crate::user::UserView;
 
 const TAG: &str = "Invites";

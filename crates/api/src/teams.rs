@@ -8,15 +8,15 @@ use service::teams::{NewTeam, Team, TeamPatch};
 use service::{Service, TeamId};
 use uuid::Uuid;
 
-use crate::Api;
 use crate::http::access::Allowed;
 use crate::http::body::Body;
 use crate::http::conditional::IfMatch;
 use crate::http::error::Problem;
+use crate::http::operation::operation;
 use crate::http::page::{Listed, Paging};
 use crate::http::path::Id;
 use crate::http::reply::{Created, NoContent, Reply, View};
-use crate::openapi::operation;
+use crate::http::state::Api;
 use crate::user::Stamp;
 
 const TAG: &str = "Teams";

@@ -16,7 +16,7 @@ use service::pipeline::{AllowedHosts, AppConfig, AppLog, AppLogLevel, AppLogSour
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
-use crate::apps::Core;
+use crate::shared::Core;
 
 const FETCH_TIME: Duration = Duration::from_secs(10);
 const LARGEST_ANSWER: usize = 4 * 1024 * 1024;

@@ -12,9 +12,9 @@ use service::pipeline::{Runnable, schema};
 use service::{AppConfigId, Time};
 use tokio::task::JoinSet;
 
-use crate::apps::Core;
+use crate::errors::log;
 use crate::host::Outlet;
-use crate::worker::log;
+use crate::shared::Core;
 
 /// An app that nobody has called for so long is let go.
 const IDLE: Duration = Duration::from_mins(1);

@@ -3,27 +3,28 @@
 mod apps;
 mod cache;
 pub mod catalog;
+mod code;
 mod comparison;
 mod confinement;
 mod delivery;
+mod errors;
 mod given;
 mod host;
+mod install;
 mod instances;
+mod lease;
 mod meters;
 mod reading;
 mod scheduler;
+mod shared;
 pub mod source;
+mod upgrade;
 mod worker;
 
-pub use apps::{Apps, AppsDeps, SourceChange, Upgrade, Wanted};
+pub use apps::Apps;
 pub use catalog::{Catalog, Entry as CatalogEntry};
 pub use comparison::{FileChange, different_files, unified};
+pub use install::SourceChange;
+pub use shared::AppsDeps;
 pub use source::{AppUrl, Files, Limits, Sources};
-
-fn store_failed(cause: &events::Error) -> service::Error {
-    tracing::error!(error = cause as &dyn std::error::Error, "the store of events failed");
-    service::Error::Conflict {
-        code: "events_unavailable",
-        detail: "events cannot be read at the moment: try again later".to_owned(),
-    }
-}
+pub use upgrade::{Upgrade, Wanted};

@@ -8,8 +8,8 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
-use crate::Console;
 use crate::failure::Failure;
+use crate::state::Console;
 
 static STYLE: LazyLock<Asset> = LazyLock::new(|| {
     let contents = include_str!("../static/hedgerow.css");

@@ -10,11 +10,11 @@ use serde::Deserialize;
 use service::Service;
 use service::sign_in::Confirmation;
 
-use crate::Console;
 use crate::failure::{Failure, Problems};
 use crate::field::Field;
 use crate::login::{SignInMethod, ways};
 use crate::page::{go_to, page_again, with_cookie};
+use crate::state::Console;
 use crate::visitor::{Account, PageQuery, Sent};
 
 pub(crate) fn routes() -> Router<Console> {

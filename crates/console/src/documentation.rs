@@ -13,9 +13,9 @@ use axum::routing::get;
 use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html};
 use url::Url;
 
-use crate::Console;
 use crate::failure::Failure;
 use crate::page::page;
+use crate::state::Console;
 
 /// Every page and picture, by its path below `docs/`.
 const FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/documents.rs"));

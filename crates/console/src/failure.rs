@@ -1,14 +1,12 @@
-//! The one place where what the service refuses becomes a page, or words beside a form.
+//! Why there is no page to show, and what is wrong with a form.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use askama::Template;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use service::{Error, Invalid, Undone};
+use service::{Error, Invalid};
 
-use crate::page::{go_to, page_with, with_next};
 use crate::show;
 
 /// Why there is no page to show but one that says so.
@@ -38,7 +36,7 @@ impl From<askama::Error> for Failure {
     }
 }
 
-/// Leaves the page to [`crate::page::layer`], which knows the request's id.
+/// Leaves the page to [`crate::layer::layer`], which knows the request's id.
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let mut response = StatusCode::INTERNAL_SERVER_ERROR.into_response();
@@ -47,53 +45,8 @@ impl IntoResponse for Failure {
     }
 }
 
-#[derive(Template)]
-#[template(path = "failure.html")]
-struct FailurePage<'a> {
-    heading: &'static str,
-    text: String,
-    /// Named where somebody may have to ask for help.
-    request_id: Option<&'a str>,
-}
-
 impl Failure {
-    /// `path` is where the browser wanted to be.
-    pub(crate) fn page(&self, request_id: &str, path: &str) -> Response {
-        match self.error() {
-            // A form cannot be sent again afterwards, so its page is shown instead.
-            Some(Error::ReauthenticationNeeded) => return go_to(&with_next("/login/confirm/", path)),
-            Some(Error::SecondFactorNeeded) => return go_to("/account/two-factor/?done=needed"),
-            Some(Error::BadCredential) => return go_to("/login/"),
-            _ => {}
-        }
-        let (status, heading, text) = self.words();
-        if status.is_server_error() {
-            tracing::error!(request_id, error = self.cause(), "page failed");
-        }
-        let needs_help = status.is_server_error() || matches!(self, Self::NotVouchedFor);
-        let mut response = page_with(
-            status,
-            &FailurePage {
-                heading,
-                text,
-                request_id: needs_help.then_some(request_id),
-            },
-        );
-        if status == StatusCode::REQUEST_TIMEOUT {
-            let close = HeaderValue::from_static("close");
-            response.headers_mut().insert(header::CONNECTION, close);
-        }
-        if let Some(wait) = self.wait() {
-            let wait = HeaderValue::from(show::whole_seconds(wait));
-            response.headers_mut().insert(header::RETRY_AFTER, wait);
-        }
-        if self.error().is_some_and(Error::is_undone) {
-            response.extensions_mut().insert(Undone);
-        }
-        response
-    }
-
-    fn wait(&self) -> Option<Duration> {
+    pub(crate) fn wait(&self) -> Option<Duration> {
         match self.error()? {
             Error::Throttled(wait) | Error::LimitReached { wait, .. } | Error::Unavailable { wait, .. } => Some(*wait),
             Error::Outage(_) => Some(Error::OUTAGE_WAIT),
@@ -101,51 +54,14 @@ impl Failure {
         }
     }
 
-    fn words(&self) -> (StatusCode, &'static str, String) {
-        let refused = "Your sign-in was not accepted. An admin can see the reason under the domain's recent \
-                       sign-ins.";
-        match self {
-            Self::NoSuchPage => missing(),
-            Self::NoSuchMethod => (StatusCode::METHOD_NOT_ALLOWED, "Method not allowed", again()),
-            Self::Unreadable => (StatusCode::BAD_REQUEST, "Invalid form", again()),
-            Self::TooSlow => (StatusCode::REQUEST_TIMEOUT, "Request timed out", again()),
-            Self::NotVouchedFor => (StatusCode::FORBIDDEN, "Sign-in failed", refused.to_owned()),
-            Self::Template(_) => ours(),
-            Self::Service(error) => match &**error {
-                Error::NotFound(_) => missing(),
-                Error::Forbidden(why) => (StatusCode::FORBIDDEN, "Permission denied", show::sentence(why)),
-                Error::Invalid(_) => (
-                    StatusCode::BAD_REQUEST,
-                    "Request failed",
-                    show::sentence(&first_detail(error)),
-                ),
-                Error::Throttled(wait) => (StatusCode::TOO_MANY_REQUESTS, "Too many attempts", patience(*wait)),
-                Error::LimitReached { detail, wait } => {
-                    (StatusCode::TOO_MANY_REQUESTS, "Limit reached", limited(detail, *wait))
-                }
-                Error::Unavailable { detail, wait } => {
-                    (StatusCode::SERVICE_UNAVAILABLE, "Server busy", limited(detail, *wait))
-                }
-                Error::Outage(_) => {
-                    let text = "A service this page depends on is not responding. Try again in a few seconds.";
-                    (StatusCode::SERVICE_UNAVAILABLE, "Server busy", text.to_owned())
-                }
-                Error::Conflict { .. } | Error::Stale(_) => {
-                    (StatusCode::CONFLICT, "Something changed in the meantime", reload())
-                }
-                _ => ours(),
-            },
-        }
-    }
-
-    fn error(&self) -> Option<&Error> {
+    pub(crate) fn error(&self) -> Option<&Error> {
         match self {
             Self::Service(error) => Some(error),
             _ => None,
         }
     }
 
-    fn cause(&self) -> Option<&(dyn std::error::Error + 'static)> {
+    pub(crate) fn cause(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Service(error) => Some(&**error),
             Self::Template(error) => Some(&**error),
@@ -154,43 +70,11 @@ impl Failure {
     }
 }
 
-fn first_detail(error: &Error) -> String {
-    match error {
-        Error::Invalid(problems) => problems
-            .first()
-            .map(|problem| problem.detail.clone())
-            .unwrap_or_default(),
-        _ => String::new(),
-    }
-}
-
-fn missing() -> (StatusCode, &'static str, String) {
-    let text = "Check the URL. The page may have been moved or deleted.";
-    (StatusCode::NOT_FOUND, "Page not found", text.to_owned())
-}
-
-fn ours() -> (StatusCode, &'static str, String) {
-    let text = "This is a problem on our side. Nothing was changed. Try again in a moment.";
-    (
-        StatusCode::INTERNAL_SERVER_ERROR,
-        "Something went wrong",
-        text.to_owned(),
-    )
-}
-
-fn again() -> String {
-    "Go back and try again.".to_owned()
-}
-
-fn reload() -> String {
-    "Go back and reload to see the latest version.".to_owned()
-}
-
-fn limited(detail: &str, wait: Duration) -> String {
+pub(crate) fn limited(detail: &str, wait: Duration) -> String {
     show::sentence(&format!("{detail}. Try again in {}", show::duration(wait)))
 }
 
-fn patience(wait: Duration) -> String {
+pub(crate) fn patience(wait: Duration) -> String {
     format!("Too many attempts. Try again in {}.", show::duration(wait))
 }
 

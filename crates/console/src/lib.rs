@@ -8,9 +8,12 @@ mod confirm;
 mod curl;
 mod documentation;
 mod failure;
+mod failure_page;
 mod field;
 mod inside;
+mod layer;
 mod login;
+mod new_session;
 mod organizations;
 mod page;
 mod paging;
@@ -20,53 +23,22 @@ mod seen;
 mod show;
 mod signup;
 mod sso;
+mod state;
 mod visitor;
 
 use apps::Apps;
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, FromRef};
+use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, Uri};
 use axum::response::Redirect;
 use exports::Exports;
 use identity::Identity;
-use service::Service;
 
 use failure::Failure;
+use state::Console;
 
 /// No form of ours needs more.
 const MOST_BYTES: usize = 64 * 1024;
-
-/// What handlers share.
-#[derive(Debug, Clone)]
-pub(crate) struct Console {
-    identity: Identity,
-    exports: Exports,
-    apps: Apps,
-}
-
-impl FromRef<Console> for Identity {
-    fn from_ref(console: &Console) -> Self {
-        console.identity.clone()
-    }
-}
-
-impl FromRef<Console> for Service {
-    fn from_ref(console: &Console) -> Self {
-        console.identity.service().clone()
-    }
-}
-
-impl FromRef<Console> for Exports {
-    fn from_ref(console: &Console) -> Self {
-        console.exports.clone()
-    }
-}
-
-impl FromRef<Console> for Apps {
-    fn from_ref(console: &Console) -> Self {
-        console.apps.clone()
-    }
-}
 
 /// All pages. What happens to every request, such as its id and the check where it comes from, is for whoever serves
 /// them to add.
@@ -88,7 +60,7 @@ pub fn router(identity: Identity, exports: Exports, apps: Apps) -> Router {
         .merge(documentation::routes())
         .method_not_allowed_fallback(async || Failure::NoSuchMethod)
         .fallback(elsewhere)
-        .layer(axum::middleware::from_fn(page::layer))
+        .layer(axum::middleware::from_fn(layer::layer))
         .with_state(Console {
             identity,
             exports,

@@ -11,10 +11,11 @@ use service::sign_in::SignIn;
 use service::sso::{Precheck, Sso};
 use service::{Email, Error, Service};
 
-use crate::Console;
 use crate::failure::{Failure, Problems};
 use crate::field::Field;
-use crate::page::{go_to, opened, page, page_again, with_cookie, with_next};
+use crate::new_session::opened;
+use crate::page::{go_to, page, page_again, with_cookie, with_next};
+use crate::state::Console;
 use crate::visitor::{PageQuery, Sent, Visitor};
 
 pub(crate) fn routes() -> Router<Console> {

@@ -13,13 +13,13 @@ use service::organizations::{NewOrganization, OrganizationRef, Seen};
 use service::users::UserPatch;
 use service::{Error, OrganizationId, Service};
 
-use crate::Console;
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::field::Field;
 use crate::inside::{self, Belonging, belongings_in};
 use crate::page::{go_to, page, page_again};
 use crate::paging::{PageNumber, Pages};
+use crate::state::Console;
 use crate::visitor::{Account, InQuery, Sent, Visitor};
 
 const HERE: &str = "/organizations/";

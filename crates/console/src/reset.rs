@@ -8,10 +8,10 @@ use axum::routing::get;
 use serde::Deserialize;
 use service::Service;
 
-use crate::Console;
 use crate::failure::{Failure, Problems};
 use crate::field::Field;
 use crate::page::{go_to, page, page_again};
+use crate::state::Console;
 use crate::visitor::{Sent, Visitor};
 
 pub(crate) fn routes() -> Router<Console> {

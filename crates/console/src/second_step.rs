@@ -9,10 +9,11 @@ use identity::cookies;
 use serde::Deserialize;
 use service::Service;
 
-use crate::Console;
 use crate::failure::{Failure, Problems};
 use crate::field::Field;
-use crate::page::{go_to, opened, page, page_again, with_cookie};
+use crate::new_session::opened;
+use crate::page::{go_to, page, page_again, with_cookie};
+use crate::state::Console;
 use crate::visitor::{PageQuery, Sent, Visitor};
 
 pub(crate) fn routes() -> Router<Console> {

@@ -9,12 +9,13 @@ use serde::Deserialize;
 use service::Service;
 use service::invites::{Invited, NewAccount};
 
-use crate::Console;
 use crate::failure::{Failure, Problems};
 use crate::field::Field;
 use crate::login::{SignInMethod, enforced};
-use crate::page::{go_to, opened, page, page_again, with_next};
+use crate::new_session::opened;
+use crate::page::{go_to, page, page_again, with_next};
 use crate::show::{article, level};
+use crate::state::Console;
 use crate::visitor::{PageQuery, Sent, Visitor};
 
 pub(crate) fn routes() -> Router<Console> {

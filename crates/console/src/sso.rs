@@ -11,9 +11,10 @@ use serde::Deserialize;
 use service::sso::Sso;
 use service::{DomainId, Error, Service, UserId};
 
-use crate::Console;
 use crate::failure::Failure;
-use crate::page::{go_to, opened, page, with_cookie, with_next};
+use crate::new_session::opened;
+use crate::page::{go_to, page, with_cookie, with_next};
+use crate::state::Console;
 use crate::visitor::{Id, PageQuery, Sent, Visitor};
 
 /// What the verifier reads, in base64; in a form, it takes more room.

@@ -17,9 +17,9 @@ use service::sessions::SignedIn;
 use service::users::User;
 use service::{Error, Service};
 
-use crate::Console;
 use crate::failure::Failure;
 use crate::page;
+use crate::state::Console;
 
 /// Anybody, and what their browser keeps for us.
 #[derive(Debug, Clone)]

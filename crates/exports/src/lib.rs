@@ -6,6 +6,7 @@ pub mod destinations;
 mod error;
 mod exporter;
 pub mod formats;
+mod heartbeat;
 pub mod layout;
 pub mod manifest;
 mod meters;

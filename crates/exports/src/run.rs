@@ -9,8 +9,8 @@ use service::batch_exports::{Job, LogLevel, Outcome, Progress};
 use tokio_util::sync::CancellationToken;
 
 use crate::exporter::{Exports, query_of, without_secret_hosts};
+use crate::heartbeat::Heartbeat;
 use crate::turns::Slot;
-use crate::worker::Heartbeat;
 use crate::{Delivery, Error, Receipt, Upload, destinations};
 
 /// What a run has while it is under way.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use crate::formats::{Format, Undecodable, count_rows, hexadecimal};
+use crate::formats::{Format, Undecodable, count_rows};
 use crate::manifest::{Entry, Manifest};
 
 const MANIFEST: &str = "_manifest.json";
@@ -136,7 +136,7 @@ fn hash(path: &Path) -> std::io::Result<String> {
     loop {
         let length = file.read(&mut piece)?;
         if length == 0 {
-            return Ok(hexadecimal(&hash.finalize()));
+            return Ok(hex::encode(hash.finalize()));
         }
         hash.update(&piece[..length]);
     }

@@ -1,18 +1,19 @@
 //! Carries out what is due, until told to stop.
 
 use std::pin::pin;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use service::batch_exports::{Job, Outcome, Progress};
+use service::batch_exports::{Job, Outcome};
 use service::{ExportId, OrganizationId, Result, Service};
 use tokio::time::{interval, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::exporter::Exports;
+use crate::heartbeat::Heartbeat;
 use crate::run::Course;
 use crate::turns::Slot;
-use crate::{Acknowledged, meters, run};
+use crate::{meters, run};
 
 const POLL: Duration = Duration::from_secs(1);
 /// A third of the lease: two may go missing.
@@ -27,33 +28,6 @@ const SHORT_ABORT_TIME: Duration = Duration::from_secs(5);
 /// How often old runs are looked for, and how often while there are some.
 const TIDY_EVERY: Duration = Duration::from_mins(10);
 const TIDY_ON: Duration = Duration::from_secs(1);
-
-/// How a run stands, for its heartbeat. Shared with whoever carries it out.
-#[derive(Debug, Default)]
-pub(crate) struct Heartbeat {
-    progress: Mutex<Progress>,
-    acknowledged: OnceLock<Acknowledged>,
-}
-
-impl Heartbeat {
-    pub(crate) fn note(&self, change: impl FnOnce(&mut Progress)) {
-        change(&mut self.progress.lock().unwrap_or_else(PoisonError::into_inner));
-    }
-
-    /// From now on, what counts as delivered is what this says.
-    pub(crate) fn follow(&self, acknowledged: &Acknowledged) {
-        self.acknowledged.get_or_init(|| acknowledged.clone());
-    }
-
-    pub(crate) fn read(&self) -> Progress {
-        let delivered = self.acknowledged.get().map(Acknowledged::read).unwrap_or_default();
-        Progress {
-            records: delivered.rows,
-            bytes: delivered.bytes,
-            ..*self.progress.lock().unwrap_or_else(PoisonError::into_inner)
-        }
-    }
-}
 
 /// Why a run was left before its end.
 enum Interruption {

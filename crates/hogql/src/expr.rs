@@ -1,6 +1,6 @@
 //! A checked query.
 
-use crate::function::Function;
+use crate::function::{Function, Gives};
 use crate::model::{Column, Model, Type};
 
 /// One SELECT, checked: every column exists, every function is known and gets what it takes.
@@ -175,6 +175,16 @@ impl Expr {
             | Self::Like { .. }
             | Self::Between { .. }
             | Self::IsNull { .. } => Some(Type::Bool),
+        }
+    }
+}
+
+impl Function {
+    /// What a call of it gives; none if that is always null.
+    fn gives(self, arguments: &[Expr]) -> Option<Type> {
+        match self.definition().gives {
+            Gives::Always(kind) => Some(kind),
+            Gives::First => arguments.first().and_then(Expr::kind),
         }
     }
 }

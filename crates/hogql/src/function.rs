@@ -1,6 +1,5 @@
 //! The functions a query may call: names, what they take, what they give. How an engine says them is in `render`.
 
-use crate::expr::Expr;
 use crate::model::Type;
 
 /// What a function takes at one place.
@@ -127,12 +126,5 @@ impl Function {
 
     pub fn name(self) -> &'static str {
         self.definition().names[0]
-    }
-
-    pub(crate) fn gives(self, arguments: &[Expr]) -> Option<Type> {
-        match self.definition().gives {
-            Always(kind) => Some(kind),
-            First => arguments.first().and_then(Expr::kind),
-        }
     }
 }

@@ -10,22 +10,11 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 use url::Host;
 
-use crate::names::SystemNames;
+use crate::names::{Resolve, SystemNames};
 use crate::policy::{Policy, Refusal, Rule};
 
 /// How long connecting may take, all addresses of the host together.
 pub const CONNECT_TIME: Duration = Duration::from_secs(10);
-
-/// Turns names into addresses.
-#[async_trait::async_trait]
-pub trait Resolve: Send + Sync {
-    async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>>;
-
-    /// The same for one caller, if callers are told from each other.
-    fn of(&self, _caller: u128) -> Option<Arc<dyn Resolve>> {
-        None
-    }
-}
 
 /// Dials hosts that the policy allows.
 #[derive(Clone)]

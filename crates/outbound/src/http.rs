@@ -1,18 +1,25 @@
 //! HTTP through the guarded dialer.
 
-use std::collections::HashMap;
+mod body;
+mod client;
+mod error;
+mod request;
+
 use std::error::Error as StdError;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use http::{Method, Request, Response, StatusCode};
-use reqwest::dns::{Addrs, Name, Resolving};
-use url::Url;
+use http::{Request, Response, header};
 
-use crate::dial::{CONNECT_TIME, DialError, Dialer};
+use self::body::BodyMeter;
+pub use self::body::{Chunks, Meter};
+use self::client::{Callers, Idle, build};
+pub use self::error::HttpError;
+use self::error::unanswered;
+use self::request::{Ask, redirect};
+use crate::dial::Dialer;
 use crate::outgoing::{Outgoing, SHORT};
 use crate::policy::{Policy, Refusal, Rule};
 use crate::tls::{BadCertificates, Roots};
@@ -25,34 +32,6 @@ pub const BODY_LIMIT: usize = 4 * 1024 * 1024;
 
 /// How large the response headers may be, together.
 const HEADER_LIMIT: usize = 64 * 1024;
-const HEADER_COUNT: usize = 100;
-
-/// Headers that decide where a request goes or ends; they follow from the URL and the body alone.
-const OURS: [HeaderName; 6] = [
-    header::CONNECTION,
-    header::CONTENT_LENGTH,
-    header::HOST,
-    header::TE,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-];
-
-/// The headers that follow a redirect to another origin, unless they were marked as sensitive. Any other may carry a
-/// credential, whatever it is called.
-const FOR_ANY_ORIGIN: [HeaderName; 6] = [
-    header::ACCEPT,
-    header::ACCEPT_ENCODING,
-    header::ACCEPT_LANGUAGE,
-    header::CACHE_CONTROL,
-    header::CONTENT_TYPE,
-    header::USER_AGENT,
-];
-
-/// How long a receiver may read nothing.
-const UNREAD_TIME: Duration = Duration::from_secs(15);
-
-/// Clients of single callers that are kept; beyond these, the one that was used longest ago goes.
-const MOST_CALLERS: usize = 200;
 
 /// An HTTP client that reaches only what the policy allows. Cheap to clone; clones share their connections.
 #[derive(Debug, Clone)]
@@ -67,63 +46,6 @@ pub struct Http {
     meter: Option<BodyMeter>,
 }
 
-/// Whether connections stay open for the next exchange.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Idle {
-    Kept,
-    /// Whoever decides how many there are must not be able to keep them all, each with what was read last in its buffer.
-    Closed,
-}
-
-/// What clients of single callers are made of, and those that were made.
-struct Callers {
-    dialer: Dialer,
-    tls: rustls::ClientConfig,
-    clients: Mutex<HashMap<(u128, Idle), (reqwest::Client, Instant)>>,
-}
-
-impl fmt::Debug for Callers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Callers")
-    }
-}
-
-impl Callers {
-    fn client(&self, caller: u128, idle: Idle) -> Result<reqwest::Client, reqwest::Error> {
-        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((client, used_at)) = clients.get_mut(&(caller, idle)) {
-            *used_at = Instant::now();
-            return Ok(client.clone());
-        }
-        let client = build(self.dialer.of(caller), self.tls.clone(), idle)?;
-        let oldest = clients.iter().min_by_key(|(_, (_, used_at))| *used_at);
-        let oldest = oldest
-            .map(|(caller, _)| *caller)
-            .filter(|_| clients.len() >= MOST_CALLERS);
-        if let Some(oldest) = oldest {
-            clients.remove(&oldest);
-        }
-        clients.insert((caller, idle), (client.clone(), Instant::now()));
-        Ok(client)
-    }
-}
-
-/// Counts what is kept of a response's body.
-#[async_trait::async_trait]
-pub trait Meter: Send + Sync {
-    /// Waits until there is room for this piece as well.
-    async fn take(&self, piece: &[u8]);
-}
-
-#[derive(Clone)]
-struct BodyMeter(Arc<dyn Meter>);
-
-impl fmt::Debug for BodyMeter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("BodyMeter")
-    }
-}
-
 /// Which hosts may be asked at all, beside what the policy says of their addresses.
 #[derive(Clone)]
 struct HostRule(Arc<dyn Fn(&str) -> bool + Send + Sync>);
@@ -134,42 +56,14 @@ impl fmt::Debug for HostRule {
     }
 }
 
-/// Why there is no response. What it displays may be shown to whoever chose the URL: it names no address and
-/// quotes nothing of the response. Its sources, and [`Refusal::detail`], are for the log.
-#[derive(Debug, thiserror::Error)]
-pub enum HttpError {
-    #[error("{0}")]
-    Refused(Refusal),
-    #[error("Requests to {host} are not allowed.")]
-    HostNotAllowed { host: String },
-    #[error("The request is malformed.")]
-    Malformed(#[source] Box<dyn StdError + Send + Sync>),
-    #[error(
-        "The connection to {host} failed. Check the host, the port and its certificate, and that it accepts \
-         connections from here."
-    )]
-    Unreachable { host: String, source: reqwest::Error },
-    #[error("The request to {host} timed out after {} seconds.", limit.as_secs_f32())]
-    TooSlow { host: String, limit: Duration },
-    #[error("The response from {host} is larger than {limit} bytes.")]
-    TooLarge { host: String, limit: usize },
-    #[error("{host} closed the connection, or its response is not valid HTTP.")]
-    Broken { host: String, source: reqwest::Error },
-}
-
 impl Http {
     pub fn new(dialer: Dialer, roots: &Roots) -> Result<Self, BadCertificates> {
         let policy = dialer.policy().clone();
         let tls = roots.client_config()?;
         let client = build(dialer.clone(), tls.clone(), Idle::Kept).map_err(BadCertificates::from_client)?;
-        let callers = Callers {
-            dialer,
-            tls,
-            clients: Mutex::default(),
-        };
         Ok(Self {
             client,
-            callers: Arc::new(callers),
+            callers: Arc::new(Callers::new(dialer, tls)),
             policy,
             total_time: TOTAL_TIME,
             body_limit: BODY_LIMIT,
@@ -244,15 +138,7 @@ impl Http {
 
     /// GETs a URL.
     pub async fn get(&self, url: &str, accept: &str, limit: usize) -> Result<Response<Vec<u8>>, HttpError> {
-        let url = parse(url)?;
-        let accept = accept.parse().map_err(malformed)?;
-        let headers = HeaderMap::from_iter([(header::ACCEPT, accept)]);
-        let ask = Ask {
-            method: Method::GET,
-            url,
-            headers,
-            body: Bytes::new(),
-        };
+        let ask = Ask::get(url, accept)?;
         self.clone().limited_to(limit).carry_out(ask).await
     }
 
@@ -330,7 +216,7 @@ impl Http {
             let request = request.header(header::CONTENT_LENGTH, ask.body.len()).body(body);
             (Some(outgoing), request)
         };
-        let response = request.send().await.map_err(|error| unanswered(ask, error))?;
+        let response = request.send().await.map_err(|error| unanswered(ask.host(), error))?;
         if let Some(outgoing) = outgoing {
             outgoing.sent().await;
         }
@@ -368,194 +254,4 @@ impl Http {
         *whole.headers_mut() = std::mem::take(response.headers_mut());
         Ok(whole)
     }
-}
-
-/// The body of a response on its way in. Dropped, it closes the connection.
-#[derive(Debug)]
-pub struct Chunks {
-    response: reqwest::Response,
-    host: String,
-    limit: Duration,
-}
-
-impl Chunks {
-    /// The next piece; none after the last.
-    pub async fn next(&mut self) -> Result<Option<Bytes>, HttpError> {
-        let next = tokio::time::timeout(self.limit, self.response.chunk()).await;
-        let read = next.map_err(|_| HttpError::TooSlow {
-            host: self.host.clone(),
-            limit: self.limit,
-        })?;
-        read.map_err(|source| HttpError::Broken {
-            host: self.host.clone(),
-            source,
-        })
-    }
-
-    /// The whole of it, unless it is larger than `limit` bytes.
-    pub async fn collect(mut self, limit: usize) -> Result<Vec<u8>, HttpError> {
-        let mut body = Vec::new();
-        while let Some(piece) = self.next().await? {
-            if body.len() + piece.len() > limit {
-                return Err(HttpError::TooLarge { host: self.host, limit });
-            }
-            body.extend_from_slice(&piece);
-        }
-        Ok(body)
-    }
-}
-
-/// A request whose URL was parsed once, by the parser whose reading is checked and dialled.
-struct Ask {
-    method: Method,
-    url: Url,
-    headers: HeaderMap,
-    body: Bytes,
-}
-
-impl Ask {
-    fn new(request: Request<Bytes>) -> Result<Self, HttpError> {
-        let (parts, body) = request.into_parts();
-        let url = parse(&parts.uri.to_string())?;
-        let mut headers = parts.headers;
-        for name in OURS {
-            headers.remove(name);
-        }
-        Ok(Self {
-            method: parts.method,
-            url,
-            headers,
-            body,
-        })
-    }
-
-    fn host(&self) -> String {
-        self.url.host_str().unwrap_or_default().to_owned()
-    }
-
-    fn too_large(&self, limit: usize) -> HttpError {
-        HttpError::TooLarge {
-            host: self.host(),
-            limit,
-        }
-    }
-
-    /// A request that changes something is never sent a second time on the word of its receiver.
-    fn may_be_redirected(&self) -> bool {
-        matches!(self.method, Method::GET | Method::HEAD)
-    }
-
-    fn moved_to(mut self, url: Url) -> Result<Self, HttpError> {
-        if self.url.scheme() == "https" && url.scheme() == "http" {
-            return Err(HttpError::Refused(Refusal::new(Rule::Downgrade, url.as_str())));
-        }
-        if self.url.origin() != url.origin() {
-            let may_travel = |name: &HeaderName| {
-                let is_sensitive = self.headers.get_all(name).iter().any(HeaderValue::is_sensitive);
-                FOR_ANY_ORIGIN.contains(name) && !is_sensitive
-            };
-            let kept: Vec<HeaderName> = self.headers.keys().filter(|name| !may_travel(name)).cloned().collect();
-            for name in kept {
-                self.headers.remove(name);
-            }
-        }
-        self.url = url;
-        Ok(self)
-    }
-}
-
-fn build(dialer: Dialer, tls: rustls::ClientConfig, idle: Idle) -> Result<reqwest::Client, reqwest::Error> {
-    reqwest::Client::builder()
-        .user_agent(concat!("hedgerow/", env!("CARGO_PKG_VERSION")))
-        .tls_backend_preconfigured(tls)
-        .dns_resolver(CheckedNames(dialer))
-        // A proxy from the environment would do the dialling, unguarded.
-        .no_proxy()
-        // Followed above, where each is checked.
-        .redirect(reqwest::redirect::Policy::none())
-        // Another crate may switch these on for the whole build; a small body must not unfold into a large one.
-        .no_gzip()
-        .no_brotli()
-        .no_deflate()
-        .no_zstd()
-        .http1_only()
-        .http1_max_headers(HEADER_COUNT)
-        .connect_timeout(CONNECT_TIME)
-        // Whoever reads nothing of what they are sent loses the connection.
-        .tcp_user_timeout(UNREAD_TIME)
-        .pool_idle_timeout(Duration::from_secs(30))
-        .pool_max_idle_per_host(match idle {
-            Idle::Kept => usize::MAX,
-            Idle::Closed => 0,
-        })
-        .build()
-}
-
-/// Where a response sends us, if it does.
-fn redirect(from: &Url, response: &reqwest::Response) -> Option<Url> {
-    let moves = [
-        StatusCode::MOVED_PERMANENTLY,
-        StatusCode::FOUND,
-        StatusCode::SEE_OTHER,
-        StatusCode::TEMPORARY_REDIRECT,
-        StatusCode::PERMANENT_REDIRECT,
-    ];
-    if !moves.contains(&response.status()) {
-        return None;
-    }
-    let location = response.headers().get(header::LOCATION)?.to_str().ok()?;
-    from.join(location).ok()
-}
-
-/// The dialer, as reqwest asks it: only for names, never for literal addresses, which [`Policy::check_url`] has seen.
-struct CheckedNames(Dialer);
-
-impl reqwest::dns::Resolve for CheckedNames {
-    fn resolve(&self, name: Name) -> Resolving {
-        let dialer = self.0.clone();
-        Box::pin(async move {
-            let found = dialer.addresses(name.as_str()).await?;
-            // Port 0: reqwest puts in the URL's.
-            let addresses: Addrs = Box::new(found.into_iter().map(|address| (address, 0).into()));
-            Ok(addresses)
-        })
-    }
-}
-
-fn parse(url: &str) -> Result<Url, HttpError> {
-    Url::parse(url).map_err(|_| HttpError::Refused(Refusal::new(Rule::NoHost, "not a URL")))
-}
-
-fn malformed(cause: impl StdError + Send + Sync + 'static) -> HttpError {
-    HttpError::Malformed(Box::new(cause))
-}
-
-/// Finds our own refusal inside reqwest's error.
-fn unanswered(ask: &Ask, error: reqwest::Error) -> HttpError {
-    let host = ask.host();
-    if let Some(refusal) = refusal_in(&error) {
-        return HttpError::Refused(refusal);
-    }
-    // The URL may carry a token, and the log need not know it.
-    let source = error.without_url();
-    match source {
-        source if source.is_timeout() => HttpError::TooSlow {
-            host,
-            limit: CONNECT_TIME,
-        },
-        source if source.is_connect() => HttpError::Unreachable { host, source },
-        source if source.is_builder() => malformed(source),
-        source => HttpError::Broken { host, source },
-    }
-}
-
-fn refusal_in(error: &(dyn StdError + 'static)) -> Option<Refusal> {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(DialError::Refused(refusal)) = error.downcast_ref::<DialError>() {
-            return Some(refusal.clone());
-        }
-        next = error.source();
-    }
-    None
 }

@@ -12,9 +12,10 @@ mod outgoing;
 pub mod policy;
 pub mod tls;
 
-pub use dial::{DialError, Dialer, Resolve};
+pub use dial::{DialError, Dialer};
 pub use dns::{Dns, DnsError};
 pub use http::{Chunks, Http, HttpError, Meter};
 pub use mail::{BadMailSettings, Mail, MailError, Mailer};
+pub use names::Resolve;
 pub use policy::{Policy, Refusal, Rule};
 pub use tls::{BadCertificates, Roots};

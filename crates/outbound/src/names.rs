@@ -1,4 +1,4 @@
-//! The system's own look-up of names, so that `/etc/hosts`, search domains and the operator's other settings hold.
+//! Looking up names: the system's own way, so that `/etc/hosts`, search domains and the operator's other settings hold.
 //!
 //! It takes a thread until it ends, and a name server that says nothing keeps it for many seconds, whether or not anybody
 //! still waits. The whole process shares its threads, so only a few are for look-ups.
@@ -12,8 +12,6 @@ use std::time::Duration;
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use crate::dial::Resolve;
-
 /// How many look-ups one dialer has under way: most of the places are for callers that have no other.
 const FIRST_ONES: usize = 96;
 const FURTHER_ONES: usize = 32;
@@ -21,6 +19,17 @@ const FURTHER_ONES: usize = 32;
 const OF_CALLER: usize = 4;
 /// For a thread: it takes moments, unless the name servers are silent.
 const WAIT: Duration = Duration::from_secs(3);
+
+/// Turns names into addresses.
+#[async_trait::async_trait]
+pub trait Resolve: Send + Sync {
+    async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>>;
+
+    /// The same for one caller, if callers are told from each other.
+    fn of(&self, _caller: u128) -> Option<Arc<dyn Resolve>> {
+        None
+    }
+}
 
 type LookUp = fn(&str) -> io::Result<Vec<IpAddr>>;
 

@@ -1,8 +1,11 @@
-//! An app's code, ready to run.
+//! An app's code: as it was written, and ready to run.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+
+/// An app's source: the text of each file, by its name within the app.
+pub type Files = BTreeMap<String, String>;
 
 /// An app's transpiled code. Whoever keeps it need not transpile again.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -104,6 +104,11 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// The process said something that does not belong there.
+    pub(crate) fn unexpected_message() -> Self {
+        Self::Crashed("unexpected message from its process".to_owned())
+    }
+
     /// Whether the app is gone, so that further calls need a new instance.
     pub fn is_final(&self) -> bool {
         !matches!(

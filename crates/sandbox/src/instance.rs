@@ -1,29 +1,24 @@
 //! An app that is open for calls.
 
+mod host_calls;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
-use tokio::sync::{Notify, OwnedSemaphorePermit};
-use tokio::task::JoinSet;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep_until};
 
-use crate::failure::shorten;
-use crate::host::LARGEST_ANSWER;
-use crate::process::{Lines, Process, WEIGHT, is_ended};
-use crate::sandbox::Budgets;
-use crate::sandbox::GRACE;
-use crate::wire::{Answer, Call, Kind, Order, Report, line, response_line};
-use crate::{Capabilities, Failure, Host, Json, Limits, Reservation};
+use self::host_calls::{HostCalls, Said};
+use crate::budget::Budgets;
+use crate::limits::GRACE;
+use crate::process::{Lines, Process};
+use crate::wire::{Kind, Order, line};
+use crate::{Capabilities, Failure, Host, Json, Limits};
 
-/// More answers than this can be on their way only if the child has stopped to keep its own limit.
-const MOST_ANSWERS: usize = 4096;
 /// So many bytes of answers may wait for a child to read them. What is larger waits in the budget before it is there.
 const MOST_UNREAD: usize = 18 * 1024 * 1024;
-/// What a call to the host may carry that is not a request over HTTP, in bytes. Those who do it allow less.
-const LARGEST_CALL: usize = 1024 * 1024;
 
 /// An app with a process of its own. Calls run one after the other. Dropped, the process is killed.
 pub struct Instance {
@@ -184,7 +179,7 @@ impl Instance {
                     outcomes.push(outcome.map_err(|failure| self.host_calls.explain(failure)));
                 }
                 Ok(Said::Held) => {}
-                Ok(Said::Ready(_)) => outcomes.push(Err(self.fail(crashed()).await)),
+                Ok(Said::Ready(_)) => outcomes.push(Err(self.fail(Failure::unexpected_message()).await)),
                 Err(failure) => outcomes.push(Err(failure)),
             }
             if self.process.is_none() {
@@ -251,17 +246,13 @@ fn unread() -> Failure {
     Failure::Crashed("it does not read the responses it requested".to_owned())
 }
 
-fn crashed() -> Failure {
-    Failure::Crashed("unexpected message from its process".to_owned())
-}
-
 /// The outcome of the only call.
 fn only(mut outcomes: Vec<Result<Json, Failure>>) -> Result<Json, Failure> {
     outcomes.pop().unwrap_or(Err(Failure::NotRun))
 }
 
 fn looked_into(json: &Json) -> Result<Value, Failure> {
-    serde_json::from_str(json.text()).map_err(|_| crashed())
+    serde_json::from_str(json.text()).map_err(|_| Failure::unexpected_message())
 }
 
 fn ordered(kind: Kind, name: &str, each: &[impl Serialize]) -> String {
@@ -274,187 +265,4 @@ fn ordered(kind: Kind, name: &str, each: &[impl Serialize]) -> String {
         text.push_str(&line(arguments));
     }
     text
-}
-
-/// What a call waits for.
-enum Said {
-    Ready(Capabilities),
-    Held,
-    Outcome(Result<Json, Failure>),
-}
-
-/// What the app asked the host for. The child keeps to the limits by itself; one that does not is not to be trusted.
-struct HostCalls {
-    host: Arc<dyn Host>,
-    limits: Arc<Limits>,
-    /// Answers, as lines, and the memory they take.
-    under_way: JoinSet<(String, Arc<Reservation>)>,
-    budgets: Budgets,
-    /// Others need the memory of what the app does not read.
-    is_ended: Arc<Notify>,
-    /// Whether something that the app sent was ended for others, in this call.
-    gave_way: Arc<AtomicBool>,
-    /// Held by each call to the host that is under way.
-    calling: Arc<()>,
-    calls_left: usize,
-    lines_left: usize,
-}
-
-impl HostCalls {
-    fn new(host: Arc<dyn Host>, limits: Arc<Limits>, budgets: Budgets) -> Self {
-        Self {
-            host,
-            limits,
-            under_way: JoinSet::new(),
-            budgets,
-            is_ended: Arc::default(),
-            gave_way: Arc::default(),
-            calling: Arc::new(()),
-            calls_left: 0,
-            lines_left: 0,
-        }
-    }
-
-    /// What so many calls of the app may ask for and write.
-    fn allow(&mut self, calls: usize) {
-        // What is held back and flushed at the end has counts of its own.
-        let most = calls.saturating_add(1);
-        self.gave_way.store(false, Ordering::Relaxed);
-        self.calls_left = most.saturating_mul(self.limits.host_calls);
-        self.lines_left = most.saturating_mul(self.limits.log_lines + 1);
-    }
-
-    /// The memory for what the app says next.
-    fn listen(&self) -> Reservation {
-        self.budgets.sent.reserve(self.host.organization(), &self.is_ended)
-    }
-
-    /// One less is left of what may be asked for or written.
-    fn spend(left: &mut usize) -> Result<(), Failure> {
-        let spent = left.checked_sub(1);
-        *left = spent.ok_or_else(|| Failure::Crashed("it exceeded its limit of requests".to_owned()))?;
-        Ok(())
-    }
-
-    /// `sent` is the memory that the report takes.
-    fn take(&mut self, report: Report, sent: Option<Reservation>) -> Result<Option<Said>, Failure> {
-        match report {
-            Report::Ready(capabilities) => return Ok(Some(Said::Ready(capabilities))),
-            Report::Held => return Ok(Some(Said::Held)),
-            Report::Done(value) if value.text().len() > self.limits.result_bytes => {
-                let limit = self.limits.result_bytes;
-                return Ok(Some(Said::Outcome(Err(Failure::TooLarge { limit }))));
-            }
-            Report::Done(value) => return Ok(Some(Said::Outcome(Ok(value)))),
-            Report::Failed(failure) => return Ok(Some(Said::Outcome(Err(failure.shortened())))),
-            Report::Log { level, mut message } => {
-                Self::spend(&mut self.lines_left)?;
-                shorten(&mut message, self.limits.log_line_bytes);
-                self.host.log(level, message);
-            }
-            Report::Asked { id, call } => {
-                Self::spend(&mut self.calls_left)?;
-                self.run(id, call, sent);
-            }
-            Report::Sleep { id, ms } => {
-                Self::spend(&mut self.calls_left)?;
-                self.sleep(id, ms);
-            }
-            Report::Confined(_) | Report::Read(_) | Report::Fault(_) => return Err(crashed()),
-        }
-        let calls_at_once = Arc::strong_count(&self.calling) - 1;
-        if self.under_way.len() > MOST_ANSWERS || calls_at_once > self.limits.host_calls_at_once {
-            return Err(Failure::Crashed(
-                "it made too many requests at the same time".to_owned(),
-            ));
-        }
-        Ok(None)
-    }
-
-    /// It is not the app's fault if it failed because others came first: the call is repeated later.
-    fn explain(&self, failure: Failure) -> Failure {
-        match failure {
-            Failure::Thrown {
-                name, message, stack, ..
-            } if self.gave_way.load(Ordering::Relaxed) => Failure::Thrown {
-                name,
-                message,
-                stack,
-                is_retry: true,
-            },
-            failure => failure,
-        }
-    }
-
-    fn run(&mut self, id: u64, call: Json, sent: Option<Reservation>) {
-        let (host, calling) = (self.host.clone(), self.calling.clone());
-        let (limits, gave_way) = (self.limits.clone(), self.gave_way.clone());
-        if let Some(sent) = &sent {
-            sent.settle_sent(WEIGHT * call.text().len());
-        }
-        let memory = self.reserve();
-        self.under_way.spawn(async move {
-            let answered = tokio::select! {
-                answered = answer(id, &*host, &limits, call, &memory) => answered,
-                () = is_ended(sent.as_ref()) => {
-                    gave_way.store(true, Ordering::Relaxed);
-                    Err("timed out while other apps needed the memory: try again later".to_owned())
-                }
-            };
-            let answer = answered.unwrap_or_else(|sentence| line(&Answer::new(id, Err(sentence))));
-            drop((calling, sent));
-            (answer, memory)
-        });
-    }
-
-    fn sleep(&mut self, id: u64, ms: u64) {
-        let memory = self.reserve();
-        self.under_way.spawn(async move {
-            tokio::time::sleep(Duration::from_millis(ms)).await;
-            (line(&Answer::new(id, Ok(Json::null()))), memory)
-        });
-    }
-
-    fn reserve(&self) -> Arc<Reservation> {
-        let answers = &self.budgets.answers;
-        Arc::new(answers.reserve(self.host.organization(), &self.is_ended))
-    }
-}
-
-/// The answer to a call, as a line. Nothing is built from what an app says before its length was looked at.
-async fn answer(
-    id: u64,
-    host: &dyn Host,
-    limits: &Limits,
-    call: Json,
-    memory: &Arc<Reservation>,
-) -> Result<String, String> {
-    let most = if Call::is_fetch(&call) {
-        limits.host_call_bytes
-    } else {
-        limits.host_call_bytes.min(LARGEST_CALL)
-    };
-    if call.text().len() > most {
-        return Err(format!("this is too large for one call: the limit is {most} bytes"));
-    }
-    let read = Call::read(&call)?;
-    drop(call);
-    match read {
-        Call::Other(call) => {
-            memory.grow(call.largest_answer()).await;
-            let json = host.call(call).await?;
-            if json.text().len() > LARGEST_ANSWER {
-                return Err(format!(
-                    "the response is larger than {LARGEST_ANSWER} bytes: request less"
-                ));
-            }
-            Ok(line(&Answer::new(id, Ok(json))))
-        }
-        Call::Fetch(request) => tokio::select! {
-            response = host.fetch(request, memory) => Ok(response_line(id, response?)),
-            () = memory.is_ended() => {
-                Err("the response was interrupted because other apps needed the memory: try again later".to_owned())
-            }
-        },
-    }
 }

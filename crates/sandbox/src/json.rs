@@ -40,3 +40,13 @@ impl PartialEq for Json {
         self.text() == other.text()
     }
 }
+
+/// How long a text is within JSON.
+pub(crate) fn escaped(text: &[u8]) -> usize {
+    let length = |byte: &u8| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 2,
+        0..0x20 => 6,
+        _ => 1,
+    };
+    text.iter().map(length).sum()
+}

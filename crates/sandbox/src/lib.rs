@@ -15,6 +15,7 @@ mod layers;
 mod limits;
 mod manifest;
 mod process;
+mod program;
 mod reading;
 mod sandbox;
 mod turns;
@@ -22,7 +23,7 @@ mod wire;
 
 pub use budget::{Budget, Reservation};
 pub use child::{Confinement, child};
-pub use code::{Code, Module, Target};
+pub use code::{Code, Files, Module, Target};
 pub use failure::{Failure, Fault, Unread};
 pub use host::{FetchRequest, FetchResponse, Host, HostCall, Level, MetricChange};
 pub use instance::Instance;
@@ -30,9 +31,7 @@ pub use json::Json;
 pub use layers::{Layer, Layers, State, Strictness};
 pub use limits::Limits;
 pub use manifest::Manifest;
+pub use program::Program;
 pub use reading::{Capabilities, Reading};
-pub use sandbox::{Program, Sandbox};
+pub use sandbox::Sandbox;
 pub use wire::{Attachment, Meta};
-
-/// An app's source: the text of each file, by its name within the app.
-pub type Files = std::collections::BTreeMap<String, String>;

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
+/// What a child gets on top of its time to say itself that the time is over.
+pub(crate) const GRACE: Duration = Duration::from_millis(500);
+
 /// What an app may use before it is stopped.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Limits {

@@ -52,7 +52,7 @@ impl Process {
         process.send(limits);
         match process.report(Instant::now() + limits.load_time).await {
             Ok(Report::Confined(layers)) => Ok((process, layers)),
-            Ok(_) => Err(Failure::Crashed("unexpected message from its process".to_owned())),
+            Ok(_) => Err(Failure::unexpected_message()),
             Err(failure) => Err(failure),
         }
     }

@@ -1,53 +1,22 @@
 //! Where apps are read and opened.
 
-use std::ffi::OsString;
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
-
 use uuid::Uuid;
 
-use crate::budget::Budget;
+use crate::budget::Budgets;
+use crate::limits::GRACE;
 use crate::process::{Lines, Process};
 use crate::turns::Turns;
 use crate::wire::{Report, Task, line};
-use crate::{Failure, Fault, Files, Host, Instance, Json, Layers, Limits, Meta, Reading, Strictness, Unread};
+use crate::{Failure, Fault, Files, Host, Instance, Json, Layers, Limits, Meta, Program, Reading, Strictness, Unread};
 
 /// An app beyond these sizes is refused unread. Whoever stores apps has limits of its own below these.
 const MOST_FILES: usize = 5000;
 const MOST_BYTES: usize = 16 * 1024 * 1024;
-
-/// What a child gets on top of its time to say itself that the time is over.
-pub(crate) const GRACE: Duration = Duration::from_millis(500);
-
-/// How a child is started.
-#[derive(Debug, Clone)]
-pub struct Program {
-    pub(crate) path: PathBuf,
-    pub(crate) args: Vec<OsString>,
-}
-
-impl Program {
-    pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self {
-            path: path.into(),
-            args: Vec::new(),
-        }
-    }
-
-    /// The program that is running, started with this subcommand.
-    pub fn this_with(subcommand: &str) -> Self {
-        // The name of the file may by now stand for a newer version, or for nothing.
-        Self {
-            path: PathBuf::from("/proc/self/exe"),
-            args: vec![subcommand.into()],
-        }
-    }
-}
 
 /// Reads apps and opens them, each in a process of its own. Clones share their limits.
 #[derive(Debug, Clone)]
@@ -58,14 +27,6 @@ pub struct Sandbox {
     readings: Turns,
     instances: Arc<Semaphore>,
     budgets: Budgets,
-}
-
-/// The memory that all apps share: for what they send, for what they are answered, and for code on its way to its process.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Budgets {
-    pub(crate) sent: Budget,
-    pub(crate) answers: Budget,
-    code: Budget,
 }
 
 impl Sandbox {

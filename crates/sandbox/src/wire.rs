@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
+use crate::json::escaped;
 use crate::{
     Capabilities, Code, Failure, Fault, FetchRequest, FetchResponse, Files, HostCall, Json, Layers, Level, Reading,
 };
@@ -215,16 +216,6 @@ pub(crate) fn response_line(id: u64, response: FetchResponse) -> String {
             is_base64,
         },
     })
-}
-
-/// How long a text is within JSON.
-pub(crate) fn escaped(text: &[u8]) -> usize {
-    let length = |byte: &u8| match byte {
-        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 2,
-        0..0x20 => 6,
-        _ => 1,
-    };
-    text.iter().map(length).sum()
 }
 
 /// A message as a line.

@@ -1,6 +1,7 @@
 //! Connections: who may open how many, and how long one may be held without being used.
 
 mod activity;
+mod limits;
 mod unread;
 
 use std::convert::Infallible;
@@ -18,13 +19,14 @@ use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode, Version};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use ipnet::IpNet;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::activity::Activity;
 use self::activity::Busy;
+pub(crate) use self::limits::Limits;
+use self::limits::STREAMS;
 use self::unread::Unread;
 use crate::networks::{ConnectionPermit, Networks, Requests};
 use crate::write_limit::WriteLimit;
@@ -41,55 +43,8 @@ const STREAM_WINDOW: u32 = 256 * 1024;
 /// What of an answer waits for the socket, for each stream. No time limit takes it back, but its request counts until it is gone.
 const SEND_BUFFER: usize = 16 * 1024;
 const CONNECTION_WINDOW: u32 = 512 * 1024;
-const STREAMS: u32 = 32;
 /// Streams that were opened and reset at once, before the connection is closed.
 const RESETS: usize = 20;
-
-/// What a connection may do, and how long.
-#[derive(Debug, Clone)]
-pub(crate) struct Limits {
-    /// Open at the same time, in all and from one network. Proxies are trusted to have limits of their own.
-    pub(crate) connections: usize,
-    pub(crate) of_network: usize,
-    pub(crate) proxies: Vec<IpNet>,
-    /// Requests under way at the same time, on all connections of one network.
-    pub(crate) requests_of_network: usize,
-    /// From the beginning of a header to its end.
-    pub(crate) header: Duration,
-    /// Without a request that begins or ends. Longer than any request may take.
-    pub(crate) idle: Duration,
-    /// For what is under way when the connection is closed.
-    pub(crate) closing: Duration,
-    /// Without the other side taking anything of an answer, whatever else it does on the connection.
-    pub(crate) write: Duration,
-    /// Between two pings of HTTP/2, and until their answer.
-    pub(crate) ping: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            connections: 10_000,
-            of_network: 500,
-            requests_of_network: 1000,
-            proxies: Vec::new(),
-            header: Duration::from_secs(15),
-            idle: Duration::from_mins(1),
-            closing: Duration::from_secs(5),
-            write: Duration::from_secs(30),
-            ping: Duration::from_secs(20),
-        }
-    }
-}
-
-impl Limits {
-    /// So many connections are let in without a look at the others. The rest of the room is for those that come while
-    /// others are told to close.
-    pub(crate) fn nearly_all(&self) -> usize {
-        let rest = (self.connections / 16).max(2);
-        self.connections.saturating_sub(rest).max(1)
-    }
-}
 
 /// Serves until told to stop, and then lets what is under way come to its end.
 pub(crate) async fn accept(listener: TcpListener, app: Router, limits: Limits, stop: CancellationToken) {

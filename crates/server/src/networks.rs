@@ -178,12 +178,12 @@ impl Open {
 
     /// Tells a connection to close, so that another may come: one of the largest network. A network that would be the
     /// largest itself has to do with one of its own.
-    fn make_room(&mut self, newcomer: Option<IpAddr>) -> Result<(), NoPlace> {
+    fn make_room(&mut self, new_network: Option<IpAddr>) -> Result<(), NoPlace> {
         let Some(&(largest, ..)) = self.by_size.last() else {
             return Ok(());
         };
-        let own = newcomer.map_or(0, |network| self.count(network));
-        let found = match newcomer {
+        let own = new_network.map_or(0, |network| self.count(network));
+        let found = match new_network {
             Some(network) if own > 0 && largest <= own + 1 => {
                 let idle = longest_idle(self.of(network));
                 idle.ok_or(NoPlace::TooMany)?

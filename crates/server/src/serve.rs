@@ -1,8 +1,8 @@
 //! Serving: from an open database to the last answer before the process ends.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use apps::Apps;
@@ -13,7 +13,7 @@ use service::Service;
 use service::bootstrap::{Welcome, Wishes};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::time::{interval, timeout};
+use tokio::time::{interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use url::Position;
 
@@ -28,6 +28,8 @@ const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 /// How often a process that lives long compares its clock with the database's.
 const CLOCK_EVERY: Duration = Duration::from_secs(5);
 const CLEAR_EVERY: Duration = Duration::from_mins(10);
+const ADDRESS_PATIENCE: Duration = Duration::from_secs(2);
+const ADDRESS_PAUSE: Duration = Duration::from_millis(50);
 /// For those who look after the server.
 const HEALTH_CONNECTIONS: usize = 100;
 
@@ -126,10 +128,21 @@ pub(crate) async fn serve(settings: Settings) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A server that was killed may leave its address to processes that it was just starting, for a moment.
 async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address).await.with_context(|| {
-        format!("cannot listen on {address}: set another address with --listen, such as 127.0.0.1:8001")
-    })
+    let began = Instant::now();
+    loop {
+        match TcpListener::bind(address).await {
+            Err(error) if error.kind() == ErrorKind::AddrInUse && began.elapsed() < ADDRESS_PATIENCE => {
+                sleep(ADDRESS_PAUSE).await;
+            }
+            bound => {
+                return bound.with_context(|| {
+                    format!("cannot listen on {address}: set another address with --listen, such as 127.0.0.1:8001")
+                });
+            }
+        }
+    }
 }
 
 /// Answers those who look after the server at an address of their own, where nobody else is in their way.

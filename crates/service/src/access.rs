@@ -7,15 +7,16 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::TimeDelta;
+
 use crate::clock::Time;
 use crate::db::Version;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::id::{KeyId, OrganizationId, TeamId, UserId};
 use crate::idempotency::Claim;
-use crate::keys::KeyRestrictions;
 use crate::level::Level;
+use crate::restrictions::KeyRestrictions;
 use crate::scope::{Object, Scope};
-use crate::sessions;
 use crate::users::Person;
 
 /// A right to do one kind of thing. Each use case names the one it needs in its signature,
@@ -110,7 +111,7 @@ impl SessionLimit {
         Self(Arc::new(count))
     }
 
-    pub fn count(&self, user: UserId) -> crate::Result<()> {
+    pub fn count(&self, user: UserId) -> Result<()> {
         (self.0)(user).map_err(Error::Throttled)
     }
 }
@@ -199,7 +200,18 @@ impl<P> Principal<P> {
 
     /// What would outlast an open browser that somebody found, such as another owner, needs a proof that is not old. A key is
     /// its own proof.
-    pub(crate) fn expect_recent_proof(&self, now: Time) -> crate::Result<()> {
-        sessions::expect_recent(self.proven_at, now)
+    pub(crate) fn expect_recent_proof(&self, now: Time) -> Result<()> {
+        expect_recent(self.proven_at, now)
+    }
+}
+
+/// For how long it counts that somebody signed in, or confirmed that it is them.
+const RECENT: TimeDelta = TimeDelta::minutes(15);
+
+pub(crate) fn expect_recent(proven_at: Option<Time>, now: Time) -> Result<()> {
+    match proven_at {
+        // A clock that was put back proves nothing.
+        Some(at) if now - at > RECENT || at - now > RECENT => Err(Error::ReauthenticationNeeded),
+        _ => Ok(()),
     }
 }

@@ -7,12 +7,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use auth::key::SecretHash;
 
-use crate::Service;
 use crate::db::Version;
 use crate::error::Result;
 use crate::id::{OrganizationId, TeamId, UserId};
 use crate::members::MemberFilter;
-use crate::page::Window;
+use crate::page::{Page, Window};
 
 /// Past this many rows the copy is dropped and begun again: some tens of megabytes at the most.
 const MOST_ROWS: usize = 20_000;
@@ -20,6 +19,12 @@ const MOST_ROWS: usize = 20_000;
 /// How much memory a remembered answer takes, in rows of about the same size.
 pub(crate) trait Weigh {
     fn rows(&self) -> usize;
+}
+
+impl<T> Weigh for Page<T> {
+    fn rows(&self) -> usize {
+        1 + self.items.len()
+    }
 }
 
 /// What a remembered value answers. Everything it depends on is part of the key.
@@ -56,7 +61,25 @@ impl Default for Cache {
     }
 }
 
+/// A future that is only made when it is needed: those that talk to a database are large to carry around.
+pub(crate) type Load<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
+
 impl Cache {
+    /// The remembered answer if nothing was written since it was read, else what `load` reads now.
+    pub(crate) async fn remembered<'a, T: Weigh + Send + Sync + 'static>(
+        &self,
+        seen: Version,
+        key: CacheKey,
+        load: impl FnOnce() -> Load<'a, T>,
+    ) -> Result<Arc<T>> {
+        if let Some(value) = self.find(seen, &key) {
+            return Ok(value);
+        }
+        let value = Arc::new(load().await?);
+        self.keep(seen, key, value.clone(), value.rows());
+        Ok(value)
+    }
+
     fn find<T: Send + Sync + 'static>(&self, seen: Version, key: &CacheKey) -> Option<Arc<T>> {
         let copy = self.0.read().unwrap_or_else(PoisonError::into_inner);
         if copy.version != seen {
@@ -78,25 +101,5 @@ impl Cache {
         }
         copy.rows += rows;
         copy.values.insert(key, value);
-    }
-}
-
-/// A future that is only made when it is needed: those that talk to a database are large to carry around.
-pub(crate) type Load<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
-
-impl Service {
-    /// The remembered answer if nothing was written since it was read, else what `load` reads now.
-    pub(crate) async fn remembered<'a, T: Weigh + Send + Sync + 'static>(
-        &self,
-        seen: Version,
-        key: CacheKey,
-        load: impl FnOnce() -> Load<'a, T>,
-    ) -> Result<Arc<T>> {
-        if let Some(value) = self.core.cache.find(seen, &key) {
-            return Ok(value);
-        }
-        let value = Arc::new(load().await?);
-        self.core.cache.keep(seen, key, value.clone(), value.rows());
-        Ok(value)
     }
 }

@@ -1,36 +1,33 @@
-//! The only file that names a database driver: pools, sessions, and the macros that run one text on both.
+//! The database, whichever of the two it is: pools, sessions, and the macros that run one text on both. Knows nothing of use cases.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
-use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection as _, PgConnection, SqliteConnection};
 
-use crate::access::Actor;
-use crate::activity::{self, Entry};
-use crate::clock::{RandomSource, Time};
 use crate::error::{Error, Result};
-use crate::idempotency;
 
 pub mod backup;
 pub mod caller;
+pub(crate) mod columns;
 mod fair;
 mod heartbeat;
 mod log;
+mod migrations;
 mod postgres;
 mod readers;
-mod team_numbers;
+mod silence;
 mod time;
 mod turns;
 mod version;
 
 pub use fair::{FairSemaphore, Permit, Slow};
 pub(crate) use log::log_page;
+use migrations::{migrate_postgres, migrate_sqlite};
 pub(crate) use postgres::answered;
 use postgres::{Lease, Pool};
 pub(crate) use readers::Reader;
@@ -40,20 +37,6 @@ pub(crate) use version::Version;
 use version::{PostgresVersion, SqliteVersion, lock_set_up};
 
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
-/// For two minutes, about.
-const MIGRATION_ATTEMPTS: usize = 30;
-const MIGRATE_AGAIN: Duration = Duration::from_secs(1);
-
-// While replicas are replaced one by one, the older ones meet tables of a newer version: steps they do not know
-// are none of their business, for steps only ever add until nobody needs the old way.
-static MIGRATIONS_POSTGRES: Migrator = Migrator {
-    ignore_missing: true,
-    ..sqlx::migrate!("migrations/postgres")
-};
-static MIGRATIONS_SQLITE: Migrator = Migrator {
-    ignore_missing: true,
-    ..sqlx::migrate!("migrations/sqlite")
-};
 
 /// Runs a query on whichever database the session is open on.
 macro_rules! on {
@@ -114,33 +97,6 @@ pub enum Store {
 pub struct PoolUse {
     pub open: u32,
     pub idle: usize,
-}
-
-/// A change that waits for a table keeps everybody waiting who comes after it: it gives up soon, and is tried again. One
-/// connection for each attempt: sqlx holds an advisory lock on it, and gives it back only if all goes well.
-async fn migrate_postgres(pool: &Pool) -> Result<()> {
-    for _ in 1..MIGRATION_ATTEMPTS {
-        match try_to_migrate(pool).await {
-            Err(error) if is_locked(&error) => tokio::time::sleep(MIGRATE_AGAIN).await,
-            outcome => return Ok(outcome?),
-        }
-    }
-    Ok(try_to_migrate(pool).await?)
-}
-
-async fn try_to_migrate(pool: &Pool) -> Result<(), MigrateError> {
-    let mut connection = pool.connect().await?;
-    let limit = "SET lock_timeout = '3s'";
-    sqlx::raw_sql(limit).execute(&mut connection).await?;
-    MIGRATIONS_POSTGRES.run(&mut connection).await
-}
-
-fn is_locked(error: &MigrateError) -> bool {
-    let (MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _)) = error else {
-        return false;
-    };
-    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
-    code.is_some_and(|code| code == "55P03")
 }
 
 impl Store {
@@ -207,8 +163,7 @@ impl Store {
             Self::Sqlite { file, readers, .. } => {
                 let lock = lock_set_up(file).await?;
                 let mut reader = readers.acquire().await?;
-                MIGRATIONS_SQLITE.run(&mut *reader).await?;
-                backup::check_schema(&mut reader).await?;
+                migrate_sqlite(&mut reader).await?;
                 drop(lock);
             }
         }
@@ -223,18 +178,11 @@ impl Store {
         })
     }
 
-    /// A transaction for one use case. Dropped without [`WriteTx::commit`], it leaves no trace.
-    pub(crate) async fn write(&self, now: Time, random: &RandomSource, budget: activity::Budget) -> Result<WriteTx> {
-        let session = match self {
+    /// A connection with a transaction, which is undone unless it is committed. Use cases begin theirs with `Service::write`.
+    pub(crate) async fn begin(&self) -> Result<Session> {
+        Ok(match self {
             Self::Sqlite { writer, .. } => Session::SqliteWrite(writer.turn().await?),
             Self::Postgres { pool, .. } => Session::PostgresWrite(pool.begin().await?),
-        };
-        Ok(WriteTx {
-            session,
-            now,
-            random: random.clone(),
-            budget,
-            made: AtomicU16::new(0),
         })
     }
 
@@ -254,6 +202,13 @@ impl Store {
         let mut db = self.read().await?;
         changed!(db, sqlx::query("SELECT 1"))?;
         Ok(())
+    }
+
+    /// Listens whether the database answers, for as long as the process lives. Ends at once on SQLite, which is in this process.
+    pub(crate) async fn listen(&self) {
+        if let Self::Postgres { pool, .. } = self {
+            heartbeat::listen(pool).await;
+        }
     }
 
     pub fn pool_use(&self) -> PoolUse {
@@ -317,69 +272,28 @@ impl Session {
         }
     }
 
+    pub(crate) async fn commit(self) -> Result<()> {
+        match self {
+            Self::SqliteWrite(turn) => turn.commit().await,
+            Self::PostgresWrite(tx) => Ok(tx.commit().await?),
+            Self::SqliteRead(_) | Self::PostgresRead(_) => unreachable!("a writing session holds a transaction"),
+        }
+    }
+
+    pub(crate) async fn undo(self) -> Result<()> {
+        match self {
+            Self::SqliteWrite(turn) => turn.undo().await,
+            Self::PostgresWrite(tx) => Ok(tx.rollback().await?),
+            Self::SqliteRead(_) | Self::PostgresRead(_) => unreachable!("a writing session holds a transaction"),
+        }
+    }
+
     /// The text for this database, where one text cannot serve both.
     pub(crate) fn pick(&self, sqlite: &'static str, postgres: &'static str) -> &'static str {
         match self {
             Self::SqliteRead(_) | Self::SqliteWrite(_) => sqlite,
             Self::PostgresRead(_) | Self::PostgresWrite(_) => postgres,
         }
-    }
-}
-
-/// A transaction of a use case, with the one moment it happens at.
-pub(crate) struct WriteTx {
-    session: Session,
-    pub(crate) now: Time,
-    pub(crate) random: RandomSource,
-    pub(crate) budget: activity::Budget,
-    made: AtomicU16,
-}
-
-impl std::ops::Deref for WriteTx {
-    type Target = Session;
-
-    fn deref(&self) -> &Session {
-        &self.session
-    }
-}
-
-impl std::ops::DerefMut for WriteTx {
-    fn deref_mut(&mut self) -> &mut Session {
-        &mut self.session
-    }
-}
-
-impl WriteTx {
-    pub(crate) fn uuid(&self) -> uuid::Uuid {
-        // What is made in one transaction, at one moment, sorts in the order it was made in.
-        let number = self.made.fetch_add(1, Ordering::Relaxed);
-        crate::clock::time_ordered_uuid(self.now, number, self.random.bytes())
-    }
-
-    /// Ends the use case: its activity entries and idempotency claim are written with it or not at all.
-    ///
-    /// Bookkeeping aside there is no other way to commit, so no deed goes unrecorded. A dry run goes through all of
-    /// it and is then undone.
-    pub(crate) async fn commit(mut self, actor: &Actor, entries: &[Entry]) -> Result<()> {
-        activity::record(&mut self, actor, entries).await?;
-        if let Some(claim) = &actor.request.claim {
-            idempotency::settle(&mut self, claim).await?;
-        }
-        match (self.session, actor.request.is_dry_run) {
-            (Session::SqliteWrite(turn), false) => turn.commit().await?,
-            (Session::PostgresWrite(tx), false) => tx.commit().await?,
-            (Session::SqliteWrite(turn), true) => turn.undo().await?,
-            (Session::PostgresWrite(tx), true) => tx.rollback().await?,
-            (Session::SqliteRead(_) | Session::PostgresRead(_), _) => {
-                unreachable!("a writing session holds a transaction")
-            }
-        }
-        Ok(())
-    }
-
-    /// Commits bookkeeping that is nobody's deed: leases, time stamps of use, clearing away.
-    pub(crate) async fn commit_unrecorded(self) -> Result<()> {
-        self.commit(&Actor::system(), &[]).await
     }
 }
 
@@ -411,49 +325,4 @@ pub(crate) fn containing(search: &str) -> String {
         pattern.push(c);
     }
     pattern + "%"
-}
-
-impl From<std::io::Error> for Error {
-    fn from(cause: std::io::Error) -> Self {
-        Self::from(sqlx::Error::Io(cause))
-    }
-}
-
-/// Whether it is the database's state that is to blame, and not what it was asked for.
-pub(crate) fn is_outage(error: &sqlx::Error) -> bool {
-    match error {
-        sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::PoolTimedOut | sqlx::Error::PoolClosed => true,
-        sqlx::Error::Database(error) => error.code().is_some_and(|code| is_outage_code(&code)),
-        _ => false,
-    }
-}
-
-/// Two transactions waited for each other, or could not be put in order, and PostgreSQL ended this one.
-pub(crate) fn is_deadlock(error: &sqlx::Error) -> bool {
-    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
-    code.is_some_and(|code| ["40001", "40P01"].contains(&&*code))
-}
-
-/// SQLite says that the file is damaged, or none of its own: <https://sqlite.org/rescode.html>.
-pub(crate) fn is_damage(error: &sqlx::Error) -> bool {
-    let sqlx::Error::Database(error) = error else {
-        return false;
-    };
-    let code = error.code().filter(|code| code.len() < 5);
-    let kind = code.and_then(|code| code.parse::<u32>().ok()).map(|code| code & 0xff);
-    matches!(kind, Some(11 | 26))
-}
-
-fn is_outage_code(code: &str) -> bool {
-    // SQLite's are numbers, of which the lowest byte is the kind: busy, read-only, input or output failed, disk full, cannot
-    // open. https://sqlite.org/rescode.html
-    if code.len() < 5 || !code.is_ascii() {
-        return code
-            .parse::<u32>()
-            .is_ok_and(|code| [5, 8, 10, 13, 14].contains(&(code & 0xff)));
-    }
-    // PostgreSQL's have five characters: connection lost, resources exhausted, shutting down; a lock or an answer that did not
-    // come in time, a deadlock, a server that only reads. https://www.postgresql.org/docs/current/errcodes-appendix.html
-    ["08", "53", "57P"].iter().any(|class| code.starts_with(class))
-        || ["25006", "25P03", "40001", "40P01", "55P03", "57014"].contains(&code)
 }

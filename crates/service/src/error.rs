@@ -1,7 +1,11 @@
 //! Why a use case did not happen. Knows nothing of HTTP.
 
+mod database;
+
 use std::borrow::Cow;
 use std::time::Duration;
+
+use database::{is_damage, is_deadlock, is_outage};
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -69,13 +73,19 @@ pub struct Invalid {
 
 impl From<sqlx::Error> for Error {
     fn from(cause: sqlx::Error) -> Self {
-        if crate::db::is_outage(&cause) {
+        if is_outage(&cause) {
             Self::Outage(cause)
-        } else if crate::db::is_damage(&cause) {
+        } else if is_damage(&cause) {
             Self::Damaged(cause)
         } else {
             Self::Database(cause)
         }
+    }
+}
+
+impl From<std::io::Error> for Error {
+    fn from(cause: std::io::Error) -> Self {
+        Self::from(sqlx::Error::Io(cause))
     }
 }
 
@@ -86,7 +96,7 @@ pub struct Undone;
 impl Error {
     /// Whether it was a change that met another and was undone, as nobody could go on otherwise.
     pub fn is_undone(&self) -> bool {
-        matches!(self, Self::Outage(cause) if crate::db::is_deadlock(cause))
+        matches!(self, Self::Outage(cause) if is_deadlock(cause))
     }
 
     /// When to try again after an outage.

@@ -7,7 +7,7 @@ mod tests;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 
 use self::line::{Limits, Line, Parties, Party};
 use crate::error::{Error, Result};
-use crate::sign_in::network;
+use crate::network::neighborhood;
 use crate::text::Email;
 
 /// Each takes 19 MiB and a processor for a while; more at once would only be slower.
@@ -61,7 +61,7 @@ impl fmt::Debug for HashQueue {
 struct State {
     slots: usize,
     /// By [`Rank`].
-    lines: [Line; 3],
+    lines: [Line<Slot>; 3],
     /// Which of the [`SHARES`] comes next.
     next_share: usize,
     failures: HashMap<IpAddr, Failures>,
@@ -222,7 +222,7 @@ impl State {
         failures.is_some_and(|failures| failures.left(Instant::now()) >= SUSPICIOUS)
     }
 
-    fn line(&mut self, rank: Rank) -> &mut Line {
+    fn line(&mut self, rank: Rank) -> &mut Line<Slot> {
         &mut self.lines[rank as usize]
     }
 
@@ -284,13 +284,5 @@ impl Drop for Slot {
             self.free();
             self.queue.hand_out();
         }
-    }
-}
-
-/// Who counts as one: a /48 of IPv6, and a /24 of IPv4, as those who rent addresses rent neighbors.
-pub fn neighborhood(address: IpAddr) -> IpAddr {
-    match network(address) {
-        IpAddr::V4(v4) => IpAddr::V4(Ipv4Addr::from_bits(v4.to_bits() & !0xff)),
-        IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() >> 80 << 80)),
     }
 }

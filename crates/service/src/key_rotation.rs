@@ -4,9 +4,10 @@ use auth::encryption::Encryptor;
 use uuid::Uuid;
 
 use crate::Service;
-use crate::db::{Session, WriteTx, changed, on};
+use crate::db::{Session, changed, on};
 use crate::error::Result;
 use crate::id::{AppConfigId, AppId, DomainId, ExportId, MailId, UserId};
+use crate::transaction::WriteTx;
 
 /// How many rows one transaction changes. What is committed stays, so a rotation that is broken off goes on where it was.
 const BATCH: i64 = 200;

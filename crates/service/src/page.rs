@@ -4,8 +4,6 @@ use std::pin::pin;
 
 use futures_util::{Stream, TryStreamExt};
 
-use crate::cache::Weigh;
-
 /// Which part is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Window {
@@ -85,12 +83,6 @@ pub(crate) async fn read<T>(
         taken.push(row);
     }
     Ok(taken)
-}
-
-impl<T> Weigh for Page<T> {
-    fn rows(&self) -> usize {
-        1 + self.items.len()
-    }
 }
 
 #[cfg(test)]

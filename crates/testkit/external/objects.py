@@ -11,7 +11,7 @@ import xml.etree.ElementTree as xml
 from email.utils import formatdate
 from pathlib import Path
 
-kind, base, deed, bucket, *rest = sys.argv[1:]
+kind, base, action, bucket, *rest = sys.argv[1:]
 
 
 def opened(url, **options):
@@ -69,7 +69,7 @@ class Azure:
 
 
 store = {"s3": S3, "gcs": Gcs, "azure": Azure}[kind]()
-if deed == "make":
+if action == "make":
     store.make()
 else:
     facts = {}

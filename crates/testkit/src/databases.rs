@@ -1,12 +1,12 @@
 //! A fresh database for each test.
 
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use service::Store;
 use sqlx::postgres::PgRow;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, Connection, FromRow, PgConnection, SqliteConnection};
+use tempfile::TempDir;
 
 /// Where the tests find a PostgreSQL server they may make databases on.
 const SERVER: &str = "TESTKIT_POSTGRES";
@@ -23,7 +23,7 @@ pub enum Backend {
 #[derive(Debug)]
 pub struct Database {
     pub url: String,
-    folder: Option<PathBuf>,
+    folder: Option<TempDir>,
 }
 
 /// A connection that is kept for what it has locked.
@@ -116,9 +116,8 @@ impl Database {
     }
 
     fn sqlite() -> Self {
-        let folder = std::env::temp_dir().join(unique_name());
-        std::fs::create_dir_all(&folder).expect("a folder for the database");
-        let url = format!("sqlite:{}", folder.join("hedgerow.sqlite").display());
+        let folder = TempDir::with_prefix("hedgerow-").expect("a temporary folder");
+        let url = format!("sqlite:{}", folder.path().join("hedgerow.sqlite").display());
         Self {
             url,
             folder: Some(folder),
@@ -140,20 +139,9 @@ impl Database {
     }
 }
 
-impl Drop for Database {
-    fn drop(&mut self) {
-        if let Some(folder) = &self.folder {
-            // A folder that stays behind in the temporary folder hurts nobody.
-            let _ = std::fs::remove_dir_all(folder);
-        }
-    }
-}
-
 /// Looks through every row of every table, as text and as the digits that bytes are shown with.
 async fn holds(db: &mut PgConnection, text: &str) -> bool {
-    let digits = text
-        .bytes()
-        .fold(String::new(), |digits, byte| format!("{digits}{byte:02x}"));
+    let digits = hex::encode(text);
     let tables = "SELECT tablename::text FROM pg_tables WHERE schemaname = 'public'";
     let tables: Vec<String> = sqlx::query_scalar(tables)
         .fetch_all(&mut *db)

@@ -1,37 +1,34 @@
 //! An organization with people of each level, an outsider with another, and a client without a port.
 
+mod client;
+mod people;
+mod surroundings;
+
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
-use apps::{Apps, Catalog, Sources};
-use auth::encryption::Encryptor;
+use apps::{Apps, Sources};
 use axum::Router;
-use axum::body::Body;
-use axum::http::{HeaderMap, Request};
 use events::Events;
 use events::sqlite::Embedded;
 use exports::Exports;
-use http_body_util::BodyExt;
-use identity::{Identity, IdentityDeps, Providers};
-use outbound::{Dialer, Dns, Http, Policy, Roots};
-use sandbox::{Limits, Program, Sandbox};
-use serde_json::Value;
+use identity::{Identity, IdentityDeps};
+use outbound::{Dialer, Http, Policy, Roots};
 use service::access::Actor;
-use service::keys::{Label, NewKey};
+use service::keys::NewKey;
 use service::mail::EmailMessage;
 use service::operators::{NewOperator, Operator};
-use service::organizations::NewOrganization;
 use service::sessions::SignedIn;
-use service::users::{NewUser, User};
-use service::{Clock, Email, Instance, Level, Name, OrganizationId, RandomSource, Scope, Service, TeamId, Time};
-use tower::ServiceExt;
+use service::users::NewUser;
+use service::{Clock, Instance, Level, OrganizationId, RandomSource, Scope, Service, TeamId};
 
+pub use self::client::{Reply, bearer, with_json};
+pub use self::people::{Person, everything, organization_of};
+use self::people::{new_user, person, person_of};
+use self::surroundings::exporting;
+pub use self::surroundings::{NOW, RecordingResolver, Surroundings, apps_deps, deps, exports_deps, instance, running};
 use crate::databases::{Backend, Database};
 use crate::external::Folder;
-
-/// When tests happen.
-pub const NOW: &str = "2026-11-15T09:30:00Z";
 
 pub struct Kit {
     pub service: Service,
@@ -51,57 +48,6 @@ pub struct Kit {
     pub apps: Apps,
     pub database: Database,
     folder: Folder,
-}
-
-/// When and where a kit is, and what it can reach.
-pub struct Surroundings {
-    pub start: Time,
-    pub instance: Instance,
-    pub deps: IdentityDeps,
-}
-
-impl Default for Surroundings {
-    fn default() -> Self {
-        Self {
-            start: NOW.parse().expect("a time"),
-            instance: instance(),
-            deps: deps(),
-        }
-    }
-}
-
-/// Somebody with a key for everything.
-#[derive(Debug, Clone)]
-pub struct Person {
-    pub user: User,
-    pub key: String,
-}
-
-#[derive(Debug)]
-pub struct Reply {
-    pub status: u16,
-    pub headers: HeaderMap,
-    pub body: Value,
-}
-
-impl Reply {
-    pub fn header(&self, name: &str) -> &str {
-        self.headers
-            .get(name)
-            .map_or("", |value| value.to_str().expect("a header is text"))
-    }
-
-    /// The body's text at a place such as `/results/0/id`.
-    pub fn text(&self, pointer: &str) -> &str {
-        self.body
-            .pointer(pointer)
-            .and_then(Value::as_str)
-            .unwrap_or_else(|| panic!("no text at {pointer}: {self:?}"))
-    }
-
-    pub fn code(&self) -> (u16, &str) {
-        (self.status, self.body["code"].as_str().unwrap_or_default())
-    }
 }
 
 impl Kit {
@@ -333,219 +279,6 @@ impl Kit {
     pub fn at_other(&self, rest: &str) -> String {
         format!("/api/organizations/{}/{rest}", self.other)
     }
-
-    pub async fn get(&self, key: &str, path: &str) -> Reply {
-        self.send(bearer("GET", path, key).body(Body::empty()).expect("a request"))
-            .await
-    }
-
-    pub async fn delete(&self, key: &str, path: &str) -> Reply {
-        self.send(bearer("DELETE", path, key).body(Body::empty()).expect("a request"))
-            .await
-    }
-
-    pub async fn post(&self, key: &str, path: &str, body: Value) -> Reply {
-        self.send(with_json(bearer("POST", path, key), &body)).await
-    }
-
-    pub async fn patch(&self, key: &str, path: &str, body: Value) -> Reply {
-        self.send(with_json(bearer("PATCH", path, key), &body)).await
-    }
-
-    pub async fn send(&self, mut request: Request<Body>) -> Reply {
-        api::end_path_with_slash(&mut request);
-        let response = self.app.clone().oneshot(request).await.expect("the app always answers");
-        let (parts, body) = response.into_parts();
-        let bytes = body.collect().await.expect("the answer is whole").to_bytes();
-        let body = if bytes.is_empty() {
-            Value::Null
-        } else {
-            serde_json::from_slice(&bytes).unwrap_or_default()
-        };
-        Reply {
-            status: parts.status.as_u16(),
-            headers: parts.headers,
-            body,
-        }
-    }
-}
-
-/// Exports that may write below the folder, and reach nothing but this machine.
-fn exporting(service: &Service, events: &Events, folder: &Folder) -> Exports {
-    let root = folder.join("exports");
-    std::fs::create_dir_all(&root).expect("a folder for exports");
-    let deps = exports::ExportsDeps {
-        export_root: Some(root),
-        ..exports_deps()
-    };
-    Exports::new(service.clone(), events.clone(), deps, 4)
-}
-
-/// Apps that run in real processes, and reach nothing but this machine.
-pub fn running(service: &Service, events: &Events, local_apps: PathBuf) -> Apps {
-    Apps::new(service.clone(), events.clone(), apps_deps(local_apps))
-}
-
-/// What these have of the outside.
-pub fn apps_deps(local: PathBuf) -> apps::AppsDeps {
-    std::fs::create_dir_all(&local).expect("a folder for apps");
-    let http = exports_deps().http;
-    let limits = Limits {
-        load_time: Duration::from_secs(8),
-        call_time: Duration::from_secs(3),
-        ..Limits::default()
-    };
-    apps::AppsDeps {
-        sandbox: Sandbox::new(Program::new(sandbox_program()), limits),
-        sources: Sources {
-            local_root: Some(local),
-            ..Sources::new(http.clone(), http.clone())
-        },
-        catalog: Catalog::new(None, http.clone()),
-        http,
-        slots: 2,
-    }
-}
-
-/// What cargo has built beside the tests: `target/debug/sandbox-child`.
-fn sandbox_program() -> PathBuf {
-    let tests = std::env::current_exe().expect("the test knows where it is");
-    let folders = tests.ancestors().skip(1).take(2);
-    let mut found = folders
-        .map(|folder| folder.join("sandbox-child"))
-        .filter(|file| file.exists());
-    found.next().expect("cargo builds sandbox-child with the workspace")
-}
-
-/// What destinations may reach in tests: this machine. No name is looked up: nobody out there hears of tests.
-pub fn exports_deps() -> exports::ExportsDeps {
-    let loopback = ["127.0.0.0/8", "::1/128"].map(|network| network.parse().expect("a network"));
-    let dialer = Dialer::with_names(Policy::new(loopback.to_vec()), Arc::new(NoNames));
-    exports::ExportsDeps {
-        http: Http::new(dialer.clone(), &Roots::public()).expect("a client"),
-        dialer,
-        roots: Roots::public(),
-        export_root: None,
-    }
-}
-
-/// A name server that gives the same private address for every name, and remembers what it was asked for.
-#[derive(Debug, Clone, Default)]
-pub struct RecordingResolver(Arc<std::sync::Mutex<Vec<String>>>);
-
-impl RecordingResolver {
-    /// What it says of every name.
-    pub const ADDRESS: &str = "10.1.2.3";
-
-    /// All names it was asked for since the last time.
-    pub fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.0.lock().expect("nobody panics here"))
-    }
-}
-
-#[async_trait::async_trait]
-impl outbound::Resolve for RecordingResolver {
-    async fn resolve(&self, name: &str) -> std::io::Result<Vec<std::net::IpAddr>> {
-        self.0.lock().expect("nobody panics here").push(name.to_owned());
-        Ok(vec![Self::ADDRESS.parse().expect("an address")])
-    }
-}
-
-/// Knows no name.
-struct NoNames;
-
-#[async_trait::async_trait]
-impl outbound::Resolve for NoNames {
-    async fn resolve(&self, _: &str) -> std::io::Result<Vec<std::net::IpAddr>> {
-        Err(std::io::Error::other("names are not looked up in tests"))
-    }
-}
-
-/// An instance without mail.
-pub fn instance() -> Instance {
-    let encryptor = Encryptor::new(["a secret key for tests, long enough to be one"]).expect("a key");
-    Instance::plain(encryptor)
-}
-
-/// Ways out that lead nowhere but to this machine.
-pub fn deps() -> IdentityDeps {
-    let loopback = ["127.0.0.0/8", "::1/128"].map(|network| network.parse().expect("a network"));
-    let dialer = Dialer::new(Policy::new(loopback.to_vec()));
-    IdentityDeps {
-        http: Http::new(dialer, &Roots::public()).expect("a client"),
-        // Nobody listens there.
-        dns: Dns::new(&[([127, 0, 0, 1], 9).into()]).expect("a resolver"),
-        mailer: None,
-        providers: Providers::default(),
-    }
-}
-
-/// What most keys of tests are like.
-pub fn everything() -> NewKey {
-    NewKey {
-        label: Label::new("Test key").expect("a label"),
-        scopes: vec![Scope::Everything],
-        scoped_organizations: None,
-        scoped_teams: None,
-        expires_at: None,
-    }
-}
-
-pub fn bearer(method: &str, path: &str, key: &str) -> axum::http::request::Builder {
-    Request::builder()
-        .method(method)
-        .uri(path)
-        .header("host", "hedgerow.test")
-        .header("authorization", format!("Bearer {key}"))
-}
-
-pub fn with_json(request: axum::http::request::Builder, body: &Value) -> Request<Body> {
-    let request = request.header("content-type", "application/json");
-    request.body(Body::from(body.to_string())).expect("a request")
-}
-
-async fn person(service: &Service, email: &str, first_name: &str, last_name: &str) -> Person {
-    person_of(service, new_user(email, first_name, last_name)).await
-}
-
-fn new_user(email: &str, first_name: &str, last_name: &str) -> NewUser {
-    NewUser {
-        email: Email::new(email).expect("an address"),
-        first_name: first_name.to_owned(),
-        last_name: last_name.to_owned(),
-        password: None,
-        is_email_verified: false,
-    }
-}
-
-async fn person_of(service: &Service, new: NewUser) -> Person {
-    let user = service
-        .create_user(&Actor::system(), &new)
-        .await
-        .expect("a user is made");
-    let fresh = service
-        .create_key(&SignedIn::on_behalf_of(&user), &everything())
-        .await
-        .expect("a key is made");
-    Person {
-        user,
-        key: fresh.secret,
-    }
-}
-
-/// An organization with a team.
-pub async fn organization_of(service: &Service, name: &str, owner: &Person) -> (OrganizationId, TeamId) {
-    let name = Name::new(name).expect("a name");
-    let new = NewOrganization {
-        name,
-        is_member_join_email_enabled: None,
-        enforce_2fa: None,
-    };
-    let seen = service
-        .create_organization_for(&Actor::system(), &new, &owner.user)
-        .await;
-    let seen = seen.expect("an organization is made");
-    (seen.organization.id, seen.teams[0].id)
 }
 
 /// Writes a test once and runs it on each database. What it takes is a [`Kit`], or anything made from a backend alone.

@@ -42,7 +42,7 @@ pub(crate) fn apps() -> Result<()> {
     say("handing over");
     let delivery = json(&process::output(process::command(release.join("bench")).arg("apps"))?)?;
     let file = crate::root().join("docs/benchmarks.md");
-    let section = super::report::replaced(
+    let section = super::document::replaced(
         &fs::read_to_string(&file)?,
         "apps",
         &markdown(&facts, &sandbox, &delivery)?,

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
+use super::build::build;
 use super::servers::{Hedgerow, Ready};
-use super::{build, machine, report};
+use super::{document, machine};
 use crate::http::{self, Request};
 use crate::process::WorkDir;
 use crate::{root, say, target};
@@ -64,7 +65,7 @@ pub(crate) fn console() -> Result<()> {
         measured.push(page);
     }
     let file = root().join("docs/benchmarks.md");
-    let written = report::replaced(&fs::read_to_string(&file)?, "console", &markdown(&facts, &measured)?)?;
+    let written = document::replaced(&fs::read_to_string(&file)?, "console", &markdown(&facts, &measured)?)?;
     fs::write(&file, written)?;
     say(&format!("written: {}", file.display()));
     Ok(())
@@ -111,8 +112,8 @@ fn markdown(facts: &[(&'static str, String)], measured: &[Measured]) -> Result<S
         "## The console\n\nMeasured by `cargo xtask bench console`: a session of the owner of an organization with \
          {} members and {} exports of ten runs each, on SQLite; each page {TIMES} times, one after the other, each over \
          a connection of its own, until the last byte.\n\n| | |\n| --- | --- |\n",
-        report::grouped(f64::from(MEMBERS)),
-        report::grouped(f64::from(EXPORTS))
+        document::grouped(f64::from(MEMBERS)),
+        document::grouped(f64::from(EXPORTS))
     );
     for (name, value) in facts {
         writeln!(text, "| {name} | {value} |")?;

@@ -2,12 +2,15 @@
 //! `cargo xtask bench exports`, `bench apps` and `bench console`.
 
 mod apps;
+mod build;
 mod console;
+mod document;
 mod exports;
 mod growth;
 mod load;
 mod machine;
 mod measure;
+mod names;
 mod options;
 mod plot;
 mod report;
@@ -28,21 +31,15 @@ pub(crate) use exports::exports;
 
 use crate::http;
 use crate::postgres::Cluster;
-use crate::process::{self, WorkDir};
+use crate::process::WorkDir;
 use crate::say;
+use build::build;
 use load::Load;
 use measure::{Measured, Plan};
+use names::{FLOOR, PEERS, POSTGRES, SQLITE};
 use options::Options;
 use report::Report;
 use servers::{Hedgerow, Operation, Peer, Requests};
-use targets::{BETTER_AUTH, DJANGO, FLOOR, POCKETBASE, POSTGRES, SQLITE};
-
-/// What `--only` calls a peer, its folder in `bench/peers`, and its name in the report.
-const PEERS: [(&str, &str); 3] = [
-    ("pocketbase", POCKETBASE),
-    ("django", DJANGO),
-    ("better-auth", BETTER_AUTH),
-];
 
 /// Members of the organization that every server is asked for.
 const MEMBERS: u32 = 100;
@@ -204,12 +201,6 @@ impl Bench<'_> {
 
 type Bodies = HashMap<Operation, Vec<u8>>;
 
-fn build() -> Result<()> {
-    say("building");
-    process::output(crate::cargo().args(["build", "--release", "--workspace"]))?;
-    Ok(())
-}
-
 fn write(report: &Report, folder: &Path) -> Result<()> {
     fs::create_dir_all(folder)?;
     let file = folder.join("benchmarks.md");
@@ -218,7 +209,7 @@ fn write(report: &Report, folder: &Path) -> Result<()> {
     } else {
         String::new()
     };
-    fs::write(&file, report::replaced(&before, "api", &report.markdown())?)?;
+    fs::write(&file, document::replaced(&before, "api", &report.markdown())?)?;
     fs::write(folder.join("benchmarks-api.svg"), report.plot().svg())?;
     for target in targets::judge(&report.servers, &report.growth)
         .iter()

@@ -2,8 +2,8 @@
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::PEERS;
 use super::measure::Plan;
+use super::names::PEERS;
 
 const USAGE: &str = "usage: cargo xtask bench api [--growth] [--quick] [--only NAME]…
   --growth     also compares a large database with a small one (some minutes more)

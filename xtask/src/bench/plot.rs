@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::report::grouped;
-use super::targets::{FLOOR, POSTGRES, SQLITE};
+use super::document::grouped;
+use super::names::{FLOOR, POSTGRES, SQLITE};
 
 const WIDTH: f64 = 860.0;
 /// Left of it stand the names.

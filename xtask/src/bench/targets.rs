@@ -4,14 +4,8 @@ use std::time::Duration;
 
 use super::growth::Growth;
 use super::measure::Measured;
+use super::names::{BETTER_AUTH, DJANGO, FLOOR, POCKETBASE, POSTGRES, SQLITE};
 use super::servers::Operation;
-
-pub(super) const FLOOR: &str = "bare handler";
-pub(super) const SQLITE: &str = "Hedgerow, SQLite";
-pub(super) const POSTGRES: &str = "Hedgerow, PostgreSQL";
-pub(super) const DJANGO: &str = "Django REST framework";
-pub(super) const BETTER_AUTH: &str = "better-auth";
-pub(super) const POCKETBASE: &str = "PocketBase";
 
 /// Ours, theirs on the same kind of database, and how many times as fast we want to be.
 const PEERS: [(&str, &str, f64); 3] = [

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::Dist;
+use super::release::Dist;
 use crate::{process, tools};
 
 /// Makes the package of what was collected; of another version in another folder, to try an upgrade.

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use anyhow::{Result, ensure};
 
-use super::{Dist, deb};
+use super::deb;
+use super::release::Dist;
 use crate::{checks, packaging, process, root, say};
 
 /// Higher than any version of ours.

@@ -7,7 +7,8 @@ use std::fs;
 use anyhow::Result;
 use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 
-use super::{files_of, root};
+use super::files::files_of;
+use crate::root;
 
 /// Invariants that no test is named for, and tests that are not there.
 pub(super) fn without_test(text: &str) -> Result<Vec<String>> {

@@ -6,8 +6,12 @@ use axum::response::{IntoResponse, Response};
 use events::capture::Refusal;
 use serde_json::json;
 
+use crate::http::receive::ReceiveError;
+
 /// How many seconds SDKs wait before they try again.
 const RETRY_AFTER: u32 = 5;
+
+pub(super) type Result<T> = std::result::Result<T, Refused>;
 
 /// So many events are stored.
 #[derive(Debug, Clone, Copy)]
@@ -15,7 +19,7 @@ pub(super) struct Done(pub(super) usize);
 
 /// Nothing was stored, and why.
 #[derive(Debug)]
-pub(crate) enum Refused {
+pub(super) enum Refused {
     Body(Refusal),
     UnknownToken,
     /// The sender went away in the middle.
@@ -32,6 +36,17 @@ pub(crate) enum Refused {
 impl From<Refusal> for Refused {
     fn from(refusal: Refusal) -> Self {
         Self::Body(refusal)
+    }
+}
+
+impl From<ReceiveError> for Refused {
+    fn from(error: ReceiveError) -> Self {
+        match error {
+            ReceiveError::TooLarge => Self::Body(Refusal::TooLarge),
+            ReceiveError::TooSlow => Self::TooSlow,
+            ReceiveError::Busy => Self::Busy,
+            ReceiveError::Broken => Self::Broken,
+        }
     }
 }
 

@@ -11,8 +11,8 @@ use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use service::caller;
 
-use super::Capture;
 use super::answers::Refused;
+use super::state::Capture;
 use crate::http::context::{REQUEST_ID, TIME_LIMIT, request_id};
 
 pub(super) async fn layer(State(capture): State<Arc<Capture>>, request: Request, next: Next) -> Response {

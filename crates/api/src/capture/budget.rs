@@ -7,9 +7,6 @@
 //! website, gets more than half of what others leave; and however many large or unknown bodies there are, a quarter is left for
 //! small ones of known organizations.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -22,17 +19,11 @@ use tokio::time::{Instant, timeout_at};
 
 use super::answers::Refused;
 use super::readers::Sender;
-use super::waiters::Waiters;
-use crate::http::bodies::{Bodies, BodyRef};
+use super::usage::{Holding, Limits, MOST_OF_NETWORK, Used, large_part, leave};
+use crate::http::bodies::BodyRef;
 
 /// Unless the operator says otherwise.
 pub(super) const DEFAULT_BYTES: usize = 768 * 1024 * 1024;
-/// Who needs more than this gets it from the part for large bodies.
-const LARGE: usize = 1024 * 1024;
-/// How many requests of one network, and for one organization, may be under way. Of the latter no neighborhood has more than half of what
-/// others leave: anybody can use the organization's token.
-const MOST_OF_NETWORK: usize = 2_000;
-const MOST_OF_ORGANIZATION: usize = 5_000;
 /// Who finds no memory within this is asked to come back.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Whoever waits also tries again after this: what was given back may have gone to one who cannot use it.
@@ -47,53 +38,11 @@ struct Shared {
     used: Mutex<Used>,
 }
 
-#[derive(Debug)]
-struct Limits {
-    all: usize,
-    large: usize,
-    unproven: usize,
-    unproven_of_neighborhood: usize,
-    unproven_of_network: usize,
-    of_one: usize,
-    patience: Duration,
-}
-
-#[derive(Debug, Default)]
-struct Used {
-    all: usize,
-    large: usize,
-    unproven: usize,
-    networks: HashMap<IpAddr, Share>,
-    organizations: HashMap<OrganizationId, Share>,
-    /// The requests for an organization from a neighborhood.
-    senders: HashMap<(OrganizationId, IpAddr), usize>,
-    /// What neighborhoods have of the part for large bodies.
-    neighborhoods: HashMap<IpAddr, usize>,
-    /// Those without a token that stay, by neighborhood.
-    bodies: Bodies<IpAddr>,
-    /// How many came to stay.
-    stayed: u64,
-    waiters: Waiters,
-}
-
-/// What one network or organization uses.
-#[derive(Debug, Default, Clone, Copy)]
-struct Share {
-    requests: usize,
-    bytes: usize,
-    large: usize,
-    unproven: usize,
-}
-
 /// The part of one request, given back when dropped.
 #[derive(Debug)]
 pub(super) struct Reservation {
     shared: Arc<Shared>,
-    network: IpAddr,
-    organization: Option<OrganizationId>,
-    /// Where it stands among those that may have to make room.
-    place: Option<BodyRef<IpAddr>>,
-    bytes: usize,
+    holding: Holding,
 }
 
 impl Budget {
@@ -128,10 +77,7 @@ impl Budget {
         share.requests += 1;
         Ok(Reservation {
             shared: self.0.clone(),
-            network,
-            organization: None,
-            place: None,
-            bytes: 0,
+            holding: Holding::of(network),
         })
     }
 }
@@ -166,61 +112,61 @@ impl Reservation {
     /// Reserves more, if there is more.
     pub(super) fn grow(&mut self, bytes: usize) -> Result<(), Refused> {
         let limits = &self.shared.limits;
-        let total = self.bytes.saturating_add(bytes);
+        let total = self.holding.bytes.saturating_add(bytes);
         if total > limits.of_one {
             return Err(Refused::TooMuchMemory);
         }
-        if self.organization.is_none() && total > limits.unproven_of_network {
+        if self.holding.organization.is_none() && total > limits.unproven_of_network {
             return Err(Refusal::TokenTooFar.into());
         }
         let mut used = self.shared.lock();
-        let share = used.networks.get(&self.network).copied().unwrap_or_default();
-        let large = self.large_part(total) - self.large_part(self.bytes);
+        let share = used.networks.get(&self.holding.network).copied().unwrap_or_default();
+        let large = self.holding.large_part(total) - self.holding.large_part(self.holding.bytes);
         let has_room = used.all + bytes <= limits.all
             && share.bytes + bytes <= limits.of_one
-            && match self.organization {
-                Some(organization) => used.has_room_for(self, organization, bytes, large),
-                None => used.make_room(limits, self, bytes),
+            && match self.holding.organization {
+                Some(organization) => used.has_room_for(limits, &self.holding, organization, bytes, large),
+                None => used.make_room(limits, &self.holding, bytes),
             };
         if !has_room {
             return Err(Refused::Busy);
         }
-        used.change(self, total);
+        used.change(&self.holding, total);
         drop(used);
-        self.bytes = total;
+        self.holding.bytes = total;
         Ok(())
     }
 
     /// Gives back what is no longer needed.
     pub(super) fn shrink_to(&mut self, bytes: usize) {
-        if bytes < self.bytes {
+        if bytes < self.holding.bytes {
             let mut used = self.shared.lock();
-            used.change(self, bytes);
-            used.waiters.wake(self.network);
+            used.change(&self.holding, bytes);
+            used.waiters.wake(self.holding.network);
             drop(used);
-            self.bytes = bytes;
+            self.holding.bytes = bytes;
         }
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.bytes
+        self.holding.bytes
     }
 
     /// Whose this is.
     pub(super) fn sender(&self) -> Sender {
         Sender {
-            network: self.network,
-            organization: self.organization,
+            network: self.holding.network,
+            organization: self.holding.organization,
         }
     }
 
     /// Whether so much could be reserved now, without doing it.
     pub(super) fn has_room(&mut self, bytes: usize) -> Result<(), Refused> {
-        let before = self.bytes;
+        let before = self.holding.bytes;
         self.grow(bytes)?;
         // Nobody is woken: nothing was given back that others waited for.
-        self.shared.lock().change(self, before);
-        self.bytes = before;
+        self.shared.lock().change(&self.holding, before);
+        self.holding.bytes = before;
         Ok(())
     }
 
@@ -229,19 +175,19 @@ impl Reservation {
     pub(super) fn stay(&mut self) -> impl Future<Output = ()> + use<> {
         let (end, ended) = oneshot::channel();
         let mut used = self.shared.lock();
-        used.change(self, 0);
-        let bytes = std::mem::take(&mut self.bytes);
+        used.change(&self.holding, 0);
+        let bytes = std::mem::take(&mut self.holding.bytes);
         used.stayed += 1;
         let place = BodyRef {
-            whose: neighborhood(self.network),
-            network: self.network,
+            whose: neighborhood(self.holding.network),
+            network: self.holding.network,
             number: used.stayed,
         };
         used.bodies.add(place, 0, Some(end));
-        self.place = Some(place);
-        used.change(self, bytes);
+        self.holding.place = Some(place);
+        used.change(&self.holding, bytes);
         drop(used);
-        self.bytes = bytes;
+        self.holding.bytes = bytes;
         async move {
             if ended.await.is_err() {
                 std::future::pending::<()>().await;
@@ -251,37 +197,34 @@ impl Reservation {
 
     /// The request is for this organization: from now on it shares with the organization's others, whichever team they are for.
     pub(super) fn prove(&mut self, organization: OrganizationId) -> Result<(), Refused> {
-        if self.organization.is_some() {
+        if self.holding.organization.is_some() {
             return Ok(());
         }
         let mut used = self.shared.lock();
-        let sender = (organization, neighborhood(self.network));
-        let has_room =
-            used.may_have_one_more(sender) && used.has_room_for(self, organization, self.bytes, large_part(self.bytes));
+        let sender = (organization, neighborhood(self.holding.network));
+        let bytes = self.holding.bytes;
+        let has_room = used.may_have_one_more(sender)
+            && used.has_room_for(
+                &self.shared.limits,
+                &self.holding,
+                organization,
+                bytes,
+                large_part(bytes),
+            );
         // Who has made room for others cannot go on.
-        if !has_room || self.place.is_some_and(|place| !used.bodies.has(place)) {
+        if !has_room || self.holding.place.is_some_and(|place| !used.bodies.has(place)) {
             return Err(Refused::Busy);
         }
-        let bytes = self.bytes;
-        used.change(self, 0);
-        self.bytes = 0;
-        used.forget(self.place.take());
-        self.organization = Some(organization);
+        used.change(&self.holding, 0);
+        self.holding.bytes = 0;
+        used.forget(self.holding.place.take());
+        self.holding.organization = Some(organization);
         used.organizations.entry(organization).or_default().requests += 1;
         *used.senders.entry(sender).or_default() += 1;
-        used.change(self, bytes);
+        used.change(&self.holding, bytes);
         drop(used);
-        self.bytes = bytes;
+        self.holding.bytes = bytes;
         Ok(())
-    }
-
-    /// What of so many bytes comes from the part for large bodies. Unknown senders have a part of their own.
-    fn large_part(&self, bytes: usize) -> usize {
-        if self.organization.is_some() {
-            large_part(bytes)
-        } else {
-            0
-        }
     }
 
     /// Tries as often as others give something back.
@@ -298,10 +241,10 @@ impl Reservation {
 
     async fn in_turn(&mut self, mut attempt: impl FnMut(&mut Self) -> Result<(), Refused>) -> Result<(), Refused> {
         let shared = self.shared.clone();
-        let _waiting = shared.wait(self.network)?;
+        let _waiting = shared.wait(self.holding.network)?;
         let deadline = Instant::now() + shared.limits.patience;
         while Instant::now() < deadline {
-            let told = shared.lock().waiters.turn(self.network)?;
+            let told = shared.lock().waiters.turn(self.holding.network)?;
             match attempt(self) {
                 Err(Refused::Busy) => {}
                 Ok(()) => {
@@ -321,110 +264,14 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         let mut used = self.shared.lock();
-        used.change(self, 0);
-        used.forget(self.place.take());
-        leave(&mut used.networks, self.network);
-        if let Some(organization) = self.organization {
+        used.change(&self.holding, 0);
+        used.forget(self.holding.place.take());
+        leave(&mut used.networks, self.holding.network);
+        if let Some(organization) = self.holding.organization {
             leave(&mut used.organizations, organization);
-            used.forget_sender((organization, neighborhood(self.network)));
+            used.forget_sender((organization, neighborhood(self.holding.network)));
         }
-        used.waiters.wake(self.network);
-    }
-}
-
-impl Used {
-    /// Of the part for large bodies nobody has more than half of what others leave: so a few never have all of it.
-    fn has_room_for(&self, of: &Reservation, organization: OrganizationId, bytes: usize, large: usize) -> bool {
-        let limits = &of.shared.limits;
-        let share = self.organizations.get(&organization).copied().unwrap_or_default();
-        let of_neighborhood = self.neighborhoods.get(&neighborhood(of.network));
-        let most = share.large.max(of_neighborhood.copied().unwrap_or_default());
-        share.bytes + bytes <= limits.of_one && (large == 0 || self.large + most + 2 * large <= limits.large)
-    }
-
-    /// Whether there is room for so many bytes more of a body without a token, once others that stay have made some. Those of
-    /// one network wait for each other.
-    fn make_room(&mut self, limits: &Limits, of: &Reservation, bytes: usize) -> bool {
-        loop {
-            let of_network = self.networks.get(&of.network).map_or(0, |share| share.unproven);
-            if of_network + bytes > limits.unproven_of_network {
-                return false;
-            }
-            let is_full = self.unproven + bytes > limits.unproven;
-            let Some(place) = of.place else { return !is_full };
-            if !self.bodies.has(place) {
-                return false;
-            }
-            let is_crowded = self.bodies.bytes_of(place.whose) + bytes > limits.unproven_of_neighborhood;
-            let ended = match (is_full, is_crowded) {
-                (false, false) => return true,
-                (_, true) => self.bodies.end_beside(place, bytes),
-                (true, false) => self.bodies.end_any(place, bytes),
-            };
-            let Some(ended) = ended else { return false };
-            // It still has its memory for a moment, which counts for all, but stands in nobody's way.
-            self.unproven -= ended.bytes;
-            self.networks.entry(ended.network).or_default().unproven -= ended.bytes;
-        }
-    }
-
-    /// It no longer stays, if it did.
-    fn forget(&mut self, place: Option<BodyRef<IpAddr>>) {
-        if let Some(place) = place {
-            self.bodies.remove(place);
-        }
-    }
-
-    fn forget_sender(&mut self, sender: (OrganizationId, IpAddr)) {
-        if let Entry::Occupied(mut requests) = self.senders.entry(sender) {
-            *requests.get_mut() -= 1;
-            if *requests.get() == 0 {
-                requests.remove();
-            }
-        }
-    }
-
-    fn may_have_one_more(&self, sender: (OrganizationId, IpAddr)) -> bool {
-        let all = self.organizations.get(&sender.0).map_or(0, |share| share.requests);
-        let own = self.senders.get(&sender).copied().unwrap_or_default();
-        own < MOST_OF_ORGANIZATION.saturating_sub(all - own) / 2
-    }
-
-    /// Counts a reservation as one of so many bytes.
-    fn change(&mut self, of: &Reservation, bytes: usize) {
-        let set = |count: &mut usize, before: usize, after: usize| *count = *count + after - before;
-        set(&mut self.all, of.bytes, bytes);
-        set(&mut self.large, of.large_part(of.bytes), of.large_part(bytes));
-        let share = self.networks.entry(of.network).or_default();
-        set(&mut share.bytes, of.bytes, bytes);
-        if let Some(organization) = of.organization {
-            let share = self.organizations.entry(organization).or_default();
-            set(&mut share.bytes, of.bytes, bytes);
-            set(&mut share.large, large_part(of.bytes), large_part(bytes));
-            let neighborhood = neighborhood(of.network);
-            let large = self.neighborhoods.entry(neighborhood).or_default();
-            set(large, large_part(of.bytes), large_part(bytes));
-            if *large == 0 {
-                self.neighborhoods.remove(&neighborhood);
-            }
-        } else if of.place.is_none_or(|place| self.bodies.resize(place, bytes)) {
-            set(&mut share.unproven, of.bytes, bytes);
-            set(&mut self.unproven, of.bytes, bytes);
-        }
-    }
-}
-
-fn large_part(bytes: usize) -> usize {
-    if bytes > LARGE { bytes } else { 0 }
-}
-
-/// One request less; who has none is forgotten.
-fn leave<K: Eq + Hash>(shares: &mut HashMap<K, Share>, key: K) {
-    if let Entry::Occupied(mut share) = shares.entry(key) {
-        share.get_mut().requests -= 1;
-        if share.get().requests == 0 {
-            share.remove();
-        }
+        used.waiters.wake(self.holding.network);
     }
 }
 
@@ -434,6 +281,7 @@ mod tests {
 
     use futures_util::FutureExt;
 
+    use super::super::usage::MOST_OF_ORGANIZATION;
     use super::super::waiters::MOST_OF_NETWORK as MOST_WAITING_OF_NETWORK;
     use super::*;
 

@@ -1,13 +1,36 @@
 //! Unpacking and parsing a large body, on a thread where nobody waits for it, in memory that was reserved before.
 
-use events::capture::{Captured, MOST_BYTES, claimed_size, estimate, unpack};
+use std::net::IpAddr;
+
+use events::Time;
+use events::capture::{Captured, Envelope, MOST_BYTES, Parameters, claimed_size, estimate, parse, unpack};
 use tokio::task::spawn_blocking;
 
-use super::Capture;
-use super::answers::Refused;
+use super::answers::{Refused, Result};
 use super::budget::Reservation;
 use super::readers::Task;
-use super::upload::{Reading, Result};
+use super::state::Capture;
+
+/// What it takes to read a body, apart from its bytes.
+#[derive(Debug)]
+pub(super) struct Reading {
+    pub(super) parameters: Parameters,
+    pub(super) address: IpAddr,
+    pub(super) unnamed: Option<&'static str>,
+    pub(super) now: Time,
+}
+
+impl Reading {
+    pub(super) fn parse(&self, text: Vec<u8>) -> Result<Captured> {
+        let envelope = Envelope {
+            parameters: &self.parameters,
+            address: Some(self.address),
+            unnamed: self.unnamed,
+            now: self.now,
+        };
+        Ok(parse(text, &envelope)?)
+    }
+}
 
 /// The thread that works holds the turn and what is reserved, so that neither is free before it has ended.
 pub(super) async fn decode(

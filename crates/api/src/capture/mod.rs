@@ -3,13 +3,18 @@
 
 mod answers;
 mod around;
+mod arrival;
 mod budget;
 mod decode;
+mod proof;
 mod readers;
 mod receive;
+mod search;
 mod site;
 mod start;
+mod state;
 mod upload;
+mod usage;
 mod waiters;
 
 use std::sync::Arc;
@@ -22,37 +27,14 @@ use events::Events;
 use service::Service;
 use tower_http::cors::{AllowHeaders, Any, CorsLayer};
 
-use crate::http::answer_memory::AnswerMemory;
-use crate::http::meters;
-use crate::{Settings, with_request_ids};
-use answers::Done;
-pub(crate) use answers::Refused;
-pub(crate) use receive::{Receiver, at_a_rate};
-
-/// Behind one pointer: every request clones it for each layer that it passes.
-#[derive(Debug)]
-struct Capture {
-    service: Service,
-    events: Events,
-    settings: Settings,
-    budget: budget::Budget,
-    readers: readers::Readers,
-    answer_memory: AnswerMemory,
-    meters: meters::Meters,
-}
+use crate::http::middleware::with_request_ids;
+use crate::http::settings::Settings;
+use answers::{Done, Result};
+use state::Capture;
 
 /// The routes that SDKs send to, ready to be served beside [`crate::router`].
 pub fn capture_router(service: Service, events: Events, settings: Settings) -> Router {
-    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let capture = Arc::new(Capture {
-        service,
-        events,
-        budget: budget::Budget::new(settings.capture_memory.unwrap_or(budget::DEFAULT_BYTES)),
-        readers: readers::Readers::new(processors),
-        settings,
-        answer_memory: AnswerMemory::default(),
-        meters: meters::Meters::default(),
-    });
+    let capture = Arc::new(Capture::new(service, events, settings));
     let mut router = Router::new();
     for path in ["/batch", "/capture", "/e", "/i/v0/e", "/i/v0/ai/batch", "/track"] {
         router = with_and_without_slash(router, path, &get(take).post(take));
@@ -94,11 +76,11 @@ fn cors() -> CorsLayer {
         .max_age(std::time::Duration::from_hours(24))
 }
 
-async fn take(State(capture): State<Arc<Capture>>, request: Request) -> Result<Done, Refused> {
+async fn take(State(capture): State<Arc<Capture>>, request: Request) -> Result<Done> {
     upload::take(&capture, request, None).await
 }
 
 /// `/engage/` changes persons, and its events need no name.
-async fn take_unnamed(State(capture): State<Arc<Capture>>, request: Request) -> Result<Done, Refused> {
+async fn take_unnamed(State(capture): State<Arc<Capture>>, request: Request) -> Result<Done> {
     upload::take(&capture, request, Some("$identify")).await
 }

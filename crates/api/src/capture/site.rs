@@ -9,7 +9,7 @@ use service::pipeline::{Script, SiteApp};
 use service::{AppConfigId, Service, TeamId};
 use std::sync::Arc;
 
-use super::Capture;
+use super::state::Capture;
 
 /// What changes with code and values is in the address, so an answer never changes.
 const FOR_A_DAY: HeaderValue = HeaderValue::from_static("public, max-age=86400");

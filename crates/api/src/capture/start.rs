@@ -8,11 +8,13 @@ use events::capture::{Progress, TokenScan};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-use super::answers::Refused;
+use super::answers::{Refused, Result};
 use super::budget::Reservation;
-use super::receive::Receiver;
-use super::upload::{SCANNER, search};
-use super::{Capture, site};
+use super::receive::receiver;
+use super::search::{SCANNER, search};
+use super::site;
+use super::state::Capture;
+use crate::http::receive::Receiver;
 
 /// How much of a body is searched for the token.
 const MOST_SEARCHED: usize = 64 * 1024;
@@ -28,7 +30,7 @@ pub(super) async fn flags() -> Json<Value> {
 }
 
 /// `POST /decide/`, which older SDKs ask instead.
-pub(super) async fn decide(State(capture): State<Arc<Capture>>, request: Request) -> Result<Json<Value>, Refused> {
+pub(super) async fn decide(State(capture): State<Arc<Capture>>, request: Request) -> Result<Json<Value>> {
     let mut answer = settings(&capture, &token(&capture, request).await?).await;
     answer["featureFlags"] = json!({});
     answer["featureFlagPayloads"] = json!({});
@@ -40,10 +42,10 @@ pub(super) async fn decide(State(capture): State<Arc<Capture>>, request: Request
 }
 
 /// The token in a body, of which nothing else is kept; empty if there is none in its first part.
-async fn token(capture: &Capture, request: Request) -> Result<String, Refused> {
+async fn token(capture: &Capture, request: Request) -> Result<String> {
     let (parts, body) = request.into_parts();
     let mut counted = capture.budget.enter(capture.settings.client_address(&parts))?;
-    let receiver = Receiver::new(body, &parts.headers)?;
+    let receiver = receiver(body, &parts.headers)?;
     let ended = counted.stay();
     tokio::select! {
         biased;
@@ -52,7 +54,7 @@ async fn token(capture: &Capture, request: Request) -> Result<String, Refused> {
     }
 }
 
-async fn find(capture: &Capture, mut counted: Reservation, mut receiver: Receiver) -> Result<String, Refused> {
+async fn find(capture: &Capture, mut counted: Reservation, mut receiver: Receiver) -> Result<String> {
     let mut scan = TokenScan::default();
     let mut first = None;
     while let Some(bytes) = receiver.next().await? {

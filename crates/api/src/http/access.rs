@@ -17,12 +17,12 @@ use service::organizations::OrganizationRef;
 use service::sessions::SignedIn;
 use service::{KeyId, UserId};
 
-use crate::Api;
 use crate::http::context::RequestContext;
 use crate::http::error::Problem;
 use crate::http::halt::Halt;
 use crate::http::limits::Counted;
 use crate::http::operation::note;
+use crate::http::state::Api;
 use crate::http::{idempotency, path};
 
 /// How the document names the scope and level of an operation; the coverage tests read them, too.
@@ -46,6 +46,13 @@ pub(crate) struct Operator(pub(crate) operators::Operator);
 
 /// Whoever the credential belongs to, key or session, outside of any organization.
 pub(crate) struct Anybody(pub(crate) UserId);
+
+/// A request from somebody who is not signed in, or does not need to be.
+pub(crate) struct Anyone {
+    pub(crate) request: Request,
+    pub(crate) session: Option<String>,
+    pub(crate) challenge: Option<String>,
+}
 
 impl<P: Permission> FromRequestParts<Api> for Allowed<P> {
     type Rejection = Halt;
@@ -124,6 +131,20 @@ impl FromRequestParts<Api> for Anybody {
         let (key, user) = found.map_err(|error| api.refuse(parts, error))?;
         api.count(key, user, &RequestContext::of(parts))?;
         Ok(Self(user))
+    }
+}
+
+impl FromRequestParts<Api> for Anyone {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
+        let mut request = request(parts);
+        request.is_dry_run = is_dry_run(parts)?;
+        Ok(Self {
+            request,
+            session: cookies::find(&parts.headers, cookies::SESSION).map(str::to_owned),
+            challenge: cookies::find(&parts.headers, cookies::CHALLENGE).map(str::to_owned),
+        })
     }
 }
 
@@ -270,5 +291,11 @@ impl OperationInput for Operator {
     fn operation_input(_: &mut GenContext, operation: &mut Operation) {
         note(operation, CREDENTIAL, "session");
         note(operation, RIGHT, "operator");
+    }
+}
+
+impl OperationInput for Anyone {
+    fn operation_input(_: &mut GenContext, operation: &mut Operation) {
+        note(operation, CREDENTIAL, "none");
     }
 }

@@ -10,16 +10,16 @@ use axum::extract::{FromRequest, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use bytes::Bytes;
-use events::capture::{Refusal, estimate_values};
+use events::capture::estimate_values;
 use schemars::{JsonSchema, Schema};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use service::Invalid;
 
-use crate::capture::{Receiver, Refused};
 use crate::http::body_memory::{MOST_BYTES, MOST_UNPROVEN_BYTES, Reservation, capacity};
 use crate::http::context::RequestContext;
 use crate::http::error::Problem;
+use crate::http::receive::{ReceiveError, Receiver};
 use crate::http::{body_memory, json, schema};
 
 /// Nor what takes more memory than this once it is read. Texts are light, small objects are heavy.
@@ -171,7 +171,7 @@ fn weight_of_known(value: &Value, schema: &Value) -> usize {
 pub(crate) async fn collect(body: axum::body::Body) -> Result<Bytes, Problem> {
     let mut receiver = Receiver::of_at_most(body, MOST_BYTES);
     let mut collected: Vec<u8> = Vec::new();
-    while let Some(bytes) = receiver.next().await.map_err(|refused| problem(&refused))? {
+    while let Some(bytes) = receiver.next().await.map_err(problem)? {
         let needed = collected.len() + bytes.len();
         if needed > collected.capacity() {
             collected.reserve_exact(capacity(needed) - collected.len());
@@ -181,12 +181,12 @@ pub(crate) async fn collect(body: axum::body::Body) -> Result<Bytes, Problem> {
     Ok(collected.into())
 }
 
-fn problem(refused: &Refused) -> Problem {
-    match refused {
-        Refused::Body(Refusal::TooLarge) => Problem::TooLarge,
-        Refused::TooSlow => Problem::TooSlow,
-        Refused::Busy => body_memory::busy().into(),
-        _ => Problem::Unreadable("the connection closed before the body was complete".to_owned()),
+fn problem(why: ReceiveError) -> Problem {
+    match why {
+        ReceiveError::TooLarge => Problem::TooLarge,
+        ReceiveError::TooSlow => Problem::TooSlow,
+        ReceiveError::Busy => body_memory::busy().into(),
+        ReceiveError::Broken => Problem::Unreadable("the connection closed before the body was complete".to_owned()),
     }
 }
 

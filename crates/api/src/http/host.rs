@@ -6,8 +6,8 @@ use axum::http::header;
 use axum::http::request::Parts;
 use axum::http::uri::Authority;
 
-use crate::Settings;
 use crate::http::error::Problem;
+use crate::http::settings::Settings;
 
 /// The longest name there can be, and a port.
 const MOST_BYTES: usize = 253 + 6;
@@ -62,6 +62,20 @@ impl Settings {
         let forwarded = forwarded.and_then(|value| value.to_str().ok()?.split(',').next());
         let forwarded = forwarded.map(str::trim).filter(|host| is_host(host));
         forwarded.or_else(|| host(parts).ok().flatten())
+    }
+
+    /// Where links begin: as configured, else as the client found us.
+    pub(crate) fn base_url(&self, parts: &Parts) -> String {
+        if let Some(site) = &self.site_url {
+            return site.trim_end_matches('/').to_owned();
+        }
+        let host = self.requested_host(parts).unwrap_or("localhost");
+        let scheme = if self.is_forwarded_https(parts) {
+            "https"
+        } else {
+            "http"
+        };
+        format!("{scheme}://{host}")
     }
 
     /// Whether a trusted proxy says that the client came by https.

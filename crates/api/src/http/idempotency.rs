@@ -17,14 +17,15 @@ use service::idempotency::{Answer, Claim, Claimed};
 use service::{UserId, caller};
 use sha2::{Digest, Sha256};
 
-use crate::Api;
 use crate::http::body;
 use crate::http::conditional::hash;
+use crate::http::connection::UnderWay;
 use crate::http::context::{RequestContext, TIME_LIMIT};
 use crate::http::error::Problem;
 use crate::http::halt::Halt;
-use crate::http::limits::UnderWay;
 use crate::http::rendering::rendered;
+use crate::http::reply::KeptBody;
+use crate::http::state::Api;
 
 const HEADER: &str = "idempotency-key";
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
@@ -113,10 +114,6 @@ impl<F: Future<Output = Response> + Send + 'static> Drop for Lasting<F> {
         }
     }
 }
-
-/// What is kept of an answer that holds a secret: the same without it.
-#[derive(Debug, Clone)]
-pub(crate) struct KeptBody(pub(crate) Vec<u8>);
 
 pub(crate) fn is_wanted(request: &Request) -> bool {
     matches!(*request.method(), Method::POST | Method::PATCH) && request.headers().contains_key(HEADER)

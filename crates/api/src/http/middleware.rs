@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use axum::Router;
 use axum::body::{Body, HttpBody};
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
-use axum::middleware::Next;
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use identity::cookies;
@@ -20,11 +21,11 @@ use service::{Service, caller};
 use tower_http::cors::{AllowOrigin, Any, CorsLayer};
 use tracing::{Instrument, Span};
 
-use crate::Api;
 use crate::http::body_memory::MOST_UNPROVEN_BYTES;
 use crate::http::context::{REQUEST_ID, Rate, RequestContext, TIME_LIMIT, request_id};
 use crate::http::error::Problem;
 use crate::http::rendering::rendered;
+use crate::http::state::Api;
 use crate::http::{body_memory, conditional, host, idempotency, repeat};
 
 const DRY_RUN: HeaderName = HeaderName::from_static("x-dry-run");
@@ -228,8 +229,13 @@ fn is_secret(part: &str) -> bool {
     part.starts_with("hg") && part.as_bytes().get(3) == Some(&b'_')
 }
 
+/// Gives an id to the answers that have none yet.
+pub fn with_request_ids(router: Router, service: Service) -> Router {
+    router.layer(from_fn_with_state(service, identify))
+}
+
 /// For what is answered before or beside [`layer`].
-pub(crate) async fn identify(State(service): State<Service>, request: Request, next: Next) -> Response {
+async fn identify(State(service): State<Service>, request: Request, next: Next) -> Response {
     let given = request.headers().get(REQUEST_ID).cloned();
     let mut response = next.run(request).await;
     if !response.headers().contains_key(REQUEST_ID) {

@@ -11,15 +11,15 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use service::{FairSemaphore, MOST_PAGE_BYTES, Page, Permit, Window};
+use service::{MOST_PAGE_BYTES, Page, Permit, Window};
 use tokio::task::yield_now;
 use url::form_urlencoded;
 
-use crate::Api;
 use crate::http::error::Problem;
 use crate::http::json::{to_json, write_json};
 use crate::http::query::{self, Query};
 use crate::http::reply::{View, described};
+use crate::http::state::Api;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 struct PagingQuery {
@@ -29,20 +29,6 @@ struct PagingQuery {
     /// The number of results to skip.
     #[schemars(range(min = 0))]
     offset: Option<i64>,
-}
-
-/// How many pages of one organization are read and written at a time. Only a page that is written is counted as an answer, and until then
-/// it may be in memory more than once: as rows, as what is shown of them, and as text.
-const PAGES_AT_ONCE: usize = 4;
-
-/// Who reads and writes a page now.
-#[derive(Debug, Clone)]
-pub(crate) struct Pages(FairSemaphore);
-
-impl Default for Pages {
-    fn default() -> Self {
-        Self(FairSemaphore::for_each("The server", PAGES_AT_ONCE))
-    }
 }
 
 /// Which page is asked for, and the address its neighbours are found at.
@@ -64,7 +50,7 @@ impl FromRequestParts<Api> for Paging {
         Ok(Self {
             window,
             base: base(parts, api),
-            _turn: api.pages.0.acquire().await?,
+            _turn: api.page_slots.acquire().await?,
         })
     }
 }
@@ -83,22 +69,6 @@ fn base(parts: &Parts, api: &Api) -> String {
 impl OperationInput for Paging {
     fn operation_input(context: &mut GenContext, operation: &mut Operation) {
         Query::<PagingQuery>::operation_input(context, operation);
-    }
-}
-
-impl crate::Settings {
-    /// Where links begin: as configured, else as the client found us.
-    pub(crate) fn base_url(&self, parts: &Parts) -> String {
-        if let Some(site) = &self.site_url {
-            return site.trim_end_matches('/').to_owned();
-        }
-        let host = self.requested_host(parts).unwrap_or("localhost");
-        let scheme = if self.is_forwarded_https(parts) {
-            "https"
-        } else {
-            "http"
-        };
-        format!("{scheme}://{host}")
     }
 }
 
@@ -253,6 +223,7 @@ mod tests {
     use futures_util::FutureExt;
 
     use super::*;
+    use crate::http::page_slots::PageSlots;
 
     #[derive(Serialize, JsonSchema)]
     struct Text(String);
@@ -262,7 +233,7 @@ mod tests {
     }
 
     fn paging(limit: i64, offset: i64) -> Paging {
-        let turn = Pages::default().0.acquire().now_or_never();
+        let turn = PageSlots::default().acquire().now_or_never();
         Paging {
             window: Window { limit, offset },
             _turn: turn.expect("nobody else waits").unwrap(),

@@ -1,4 +1,4 @@
-//! Ids in paths. One that cannot be read belongs to nothing: it is not found.
+//! Paths, and the ids in them. One that cannot be read belongs to nothing: it is not found.
 
 use std::str::FromStr;
 
@@ -7,6 +7,7 @@ use aide::generate::GenContext;
 use aide::openapi::Operation;
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
+use axum::http::{Request, Uri};
 use schemars::{Schema, json_schema};
 use service::members::MemberRef;
 use service::organizations::OrganizationRef;
@@ -20,6 +21,20 @@ use crate::http::operation::note;
 
 /// How the document describes an id in a path.
 pub(crate) const PARAMETERS: &str = "x-path-parameters";
+
+/// Published paths end with a slash; the same path without it is served, too, with no redirect.
+pub fn end_path_with_slash<B>(request: &mut Request<B>) {
+    let uri = request.uri();
+    if uri.path().ends_with('/') || !uri.path().starts_with("/api/") {
+        return;
+    }
+    let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = format!("{}/{query}", uri.path()).parse().ok();
+    if let Ok(uri) = Uri::from_parts(parts) {
+        *request.uri_mut() = uri;
+    }
+}
 
 pub(crate) fn organization(text: &str) -> Option<OrganizationRef> {
     match text {

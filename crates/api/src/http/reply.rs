@@ -11,7 +11,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::http::conditional::entity_tag;
-use crate::http::idempotency::KeptBody;
 use crate::http::json::to_json;
 
 /// A resource as JSON, with the strong `ETag` that its bytes make.
@@ -27,6 +26,10 @@ pub(crate) type Created<V> = Reply<V, 201>;
 
 /// Done, and there is nothing to say.
 pub(crate) struct NoContent;
+
+/// What is kept of an answer that holds a secret: the same without it.
+#[derive(Debug, Clone)]
+pub(crate) struct KeptBody(pub(crate) Vec<u8>);
 
 /// What is sent of a thing. Views borrow; `Doc` is the one that handlers name in their signatures.
 pub(crate) trait View: Serialize + Send + Sync {

@@ -11,7 +11,7 @@ use service::pipeline::{
 use service::{AppConfigId, AppId, Service, Time};
 use tokio::task::spawn_blocking;
 
-use super::In;
+use super::collections::In;
 use super::views::{ChangesView, ConfigView};
 use crate::http::access::Allowed;
 use crate::http::body::Body;

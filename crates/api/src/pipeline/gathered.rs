@@ -1,16 +1,117 @@
 //! Lists that the document describes as a Pipeline item: the fields of their first result, and the list beside them.
 
+use apps::Apps;
+use axum::extract::State;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
-use service::Page;
+use service::access::ReadApps;
 use service::pipeline::{App, PluginType};
+use service::{Page, Service};
 use uuid::Uuid;
 
-use super::views::CatalogView;
+use super::collections::In;
+use super::views::{AppView, CatalogView, ConfigView};
+use crate::activity::ActivityView;
+use crate::http::access::Allowed;
+use crate::http::error::Problem;
 use crate::http::json::to_json;
 use crate::http::page::{PageLinks, PageView, Paging};
 use crate::http::reply::{Reply, View};
+
+macro_rules! routes {
+    ($in:ty, $name:literal) => {
+        ApiRouter::<Api>::new()
+            .api_route(
+                below!($name, "activity/"),
+                get_with(
+                    gathered::activity::<$in>,
+                    operation(
+                        concat!($name, "_activity_retrieve"),
+                        TAG,
+                        "List activity on apps and their configurations, newest first",
+                    ),
+                ),
+            )
+            .api_route(
+                below!($name, "unused/"),
+                get_with(
+                    gathered::unused::<$in>,
+                    operation(
+                        concat!($name, "_unused_retrieve"),
+                        TAG,
+                        "List apps that no team has enabled",
+                    ),
+                ),
+            )
+            .api_route(
+                below!($name, "repository/"),
+                get_with(
+                    gathered::repository::<$in>,
+                    operation(
+                        concat!($name, "_repository_retrieve"),
+                        TAG,
+                        "List apps that can be installed",
+                    ),
+                ),
+            )
+            .api_route(
+                below!($name, "exports_unsubscribe_configs/"),
+                get_with(
+                    gathered::enabled_configs::<$in>,
+                    operation(
+                        concat!($name, "_exports_unsubscribe_configs_retrieve"),
+                        TAG,
+                        "List enabled configurations",
+                    ),
+                ),
+            )
+    };
+}
+pub(super) use routes;
+
+pub(super) async fn activity<C: In>(
+    State(service): State<Service>,
+    Allowed(caller): Allowed<ReadApps>,
+    paging: Paging,
+) -> Result<Reply<Gathered<ActivityView<'static>>>, Problem> {
+    let (page, first) = service.app_activity(&caller, C::COLLECTION, paging.window).await?;
+    let first = first.as_ref().map(FirstView::from);
+    Ok(gathered(&paging, first, page.map(ActivityView::from)).await)
+}
+
+pub(super) async fn unused<C: In>(
+    State(service): State<Service>,
+    Allowed(caller): Allowed<ReadApps>,
+    paging: Paging,
+) -> Result<Reply<Gathered<AppView<'static>>>, Problem> {
+    let page = service.unused_apps(&caller, C::COLLECTION, paging.window).await?;
+    let first = page.items.first().map(FirstView::from);
+    Ok(gathered(&paging, first, page.map(AppView::from)).await)
+}
+
+pub(super) async fn repository<C: In>(
+    State(apps): State<Apps>,
+    Allowed(caller): Allowed<ReadApps>,
+    paging: Paging,
+) -> Result<Reply<Gathered<CatalogView>>, Problem> {
+    let page = apps.catalog(&caller, C::COLLECTION, paging.window).await?;
+    let view = page.map(CatalogView::from);
+    let first = view.items.first().map(FirstView::from);
+    Ok(gathered(&paging, first, view).await)
+}
+
+pub(super) async fn enabled_configs<C: In>(
+    State(service): State<Service>,
+    Allowed(caller): Allowed<ReadApps>,
+    paging: Paging,
+) -> Result<Reply<Gathered<ConfigView<'static>>>, Problem> {
+    let (page, first) = service
+        .enabled_app_configs(&caller, C::COLLECTION, paging.window)
+        .await?;
+    let first = first.as_ref().map(FirstView::from);
+    Ok(gathered(&paging, first, page.map(ConfigView::from)).await)
+}
 
 /// A list with the fields of a pipeline item: those of the first result, null if there is none.
 #[derive(Debug, JsonSchema)]
@@ -33,7 +134,7 @@ struct Head<'a> {
 }
 
 #[derive(Debug, Default, Serialize, JsonSchema)]
-pub(super) struct FirstView {
+struct FirstView {
     id: Option<i64>,
     plugin_type: Option<PluginType>,
     name: Option<String>,
@@ -52,11 +153,7 @@ pub(super) struct FirstView {
 }
 
 /// A page, and what its first result is or belongs to.
-pub(super) async fn gathered<V: View>(
-    paging: &Paging,
-    first: Option<FirstView>,
-    page: Page<V>,
-) -> Reply<Gathered<V::Doc>> {
+async fn gathered<V: View>(paging: &Paging, first: Option<FirstView>, page: Page<V>) -> Reply<Gathered<V::Doc>> {
     let first = first.unwrap_or_default();
     let head = |links: &PageLinks| to_json(&Head { first: &first, links });
     let (body, _) = paging.write(page, head).await;

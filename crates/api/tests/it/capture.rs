@@ -1,7 +1,6 @@
 //! The ways in for events, from the request to the row.
 
 use std::io::Write;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Poll;
@@ -21,6 +20,7 @@ use futures_util::{StreamExt, stream};
 use hogql::Model;
 use http_body_util::BodyExt;
 use serde_json::{Map, Value, json};
+use tempfile::TempDir;
 use testkit::databases::Backend;
 use testkit::{Kit, Reply, on_both, stored};
 use tower::ServiceExt;
@@ -47,7 +47,7 @@ struct CaptureKit {
     events: Events,
     app: Router,
     token: String,
-    folder: PathBuf,
+    _folder: TempDir,
 }
 
 impl CaptureKit {
@@ -56,12 +56,9 @@ impl CaptureKit {
     }
 
     async fn with(backend: Backend, settings: api::Settings) -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("hedgerow_capture_{}_{count}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
+        let folder = TempDir::with_prefix("hedgerow-").unwrap();
         let kit = Kit::new(backend).await;
-        let events = Events::Embedded(Embedded::open(&folder.join("events.sqlite")).unwrap());
+        let events = Events::Embedded(Embedded::open(&folder.path().join("events.sqlite")).unwrap());
         let app = api::capture_router(kit.service.clone(), events.clone(), settings);
         let team = kit.get(&kit.owner.key, &kit.at(&format!("teams/{}/", kit.team))).await;
         let token = team.text("/api_token").to_owned();
@@ -70,7 +67,7 @@ impl CaptureKit {
             events,
             app,
             token,
-            folder,
+            _folder: folder,
         }
     }
 
@@ -100,13 +97,6 @@ impl CaptureKit {
 
     async fn rows(&self, model: Model) -> Vec<Map<String, Value>> {
         stored::rows(&self.events, self.kit.team, model).await
-    }
-}
-
-impl Drop for CaptureKit {
-    fn drop(&mut self) {
-        // A folder that stays behind in the temporary folder hurts nobody.
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 

@@ -33,11 +33,11 @@ pub(crate) async fn see(
     kit: &Kit,
     organization: OrganizationId,
     domain: &Reply,
-    sighting: DnsLookup,
+    lookup: DnsLookup,
 ) -> service::domains::Domain {
     let id: DomainId = domain.text("/id").parse().unwrap();
     kit.service
-        .settle_domain(&Actor::system(), organization, id, &sighting)
+        .settle_domain(&Actor::system(), organization, id, &lookup)
         .await
         .unwrap()
 }

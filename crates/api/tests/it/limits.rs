@@ -110,7 +110,7 @@ on_both! {
     /// Otherwise whoever creates accounts has as many shares.
     async fn only_established_people_have_a_share_of_their_own(kit: Kit) {
         let founder = kit.proven("founder@example.net").await;
-        let newcomer = kit.proven("newcomer@example.net").await;
+        let new_user = kit.proven("new@example.net").await;
         let one = async |key: &str, organization: &str, n: u32| {
             let at = format!("/api/organizations/{organization}/invites/");
             kit.post(key, &at, json!({ "target_email": format!("x{n}@example.net") })).await
@@ -118,18 +118,18 @@ on_both! {
         let found = async |key: &str, name: &str| {
             kit.post(key, "/api/organizations/", json!({ "name": name })).await.text("/id").to_owned()
         };
-        let (first, theirs) = (found(&founder.key, "First").await, found(&newcomer.key, "Theirs").await);
+        let (first, theirs) = (found(&founder.key, "First").await, found(&new_user.key, "Theirs").await);
         assert_eq!(one(&founder.key, &first, 0).await.status, 201);
         let use_up = "UPDATE hourly_count SET used = 2000 WHERE subject = 'instance'";
         kit.database.run(use_up).await;
-        expect_limited(&one(&newcomer.key, &theirs, 1).await, 1800);
+        expect_limited(&one(&new_user.key, &theirs, 1).await, 1800);
         kit.service.clock().advance(TimeDelta::days(1));
         kit.database.run("UPDATE hourly_count SET used = 0").await;
         let late = kit.proven("late@example.net").await;
         let latest = found(&late.key, "Latest").await;
-        assert_eq!(one(&newcomer.key, &theirs, 2).await.status, 201);
+        assert_eq!(one(&new_user.key, &theirs, 2).await.status, 201);
         kit.database.run(use_up).await;
-        assert_eq!(one(&newcomer.key, &theirs, 3).await.status, 201, "it is a day old");
+        assert_eq!(one(&new_user.key, &theirs, 3).await.status, 201, "it is a day old");
         expect_limited(&one(&late.key, &latest, 4).await, 1800);
         // People whose address is not proven have the share of their organization.
         kit.database.run("UPDATE app_user SET is_email_verified = TRUE WHERE email LIKE 'olga@%'").await;

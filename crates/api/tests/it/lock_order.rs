@@ -20,15 +20,15 @@ fn no_op() -> Value {
 }
 
 /// Who does what, to what.
-type Deed<'a> = (&'a str, &'static str, String, Value);
+type Action<'a> = (&'a str, &'static str, String, Value);
 
 /// Does all of it at once, and tells what failed. What is refused is fine: somebody else was faster.
-async fn at_once(kit: &Kit, deeds: Vec<Deed<'_>>) -> Vec<String> {
-    let deeds = deeds.into_iter().map(async |(key, method, path, body)| {
+async fn at_once(kit: &Kit, actions: Vec<Action<'_>>) -> Vec<String> {
+    let actions = actions.into_iter().map(async |(key, method, path, body)| {
         let reply = send(kit, key, method, &path, body).await;
         (reply.status == 500).then(|| format!("{method} {path}: {reply:?}"))
     });
-    join_all(deeds).await.into_iter().flatten().collect()
+    join_all(actions).await.into_iter().flatten().collect()
 }
 
 async fn send(kit: &Kit, key: &str, method: &str, path: &str, body: Value) -> Reply {
@@ -56,7 +56,7 @@ async fn exports(kit: &Kit) -> Vec<String> {
         export["team_id"] = id;
         let (export, _) = create(kit, &kit.at("batch_exports/"), export).await;
         let backfill = json!({ "start_at": "2026-11-14T00:00:00Z", "end_at": "2026-11-15T00:00:00Z" });
-        let deeds = vec![
+        let actions = vec![
             (key, "POST", format!("{export}pause/"), json!({})),
             (key, "POST", format!("{export}unpause/"), json!({ "backfill": true })),
             (key, "POST", format!("{export}backfills/"), backfill),
@@ -64,7 +64,7 @@ async fn exports(kit: &Kit) -> Vec<String> {
             (key, "DELETE", team, Value::Null),
             (key, "DELETE", export, Value::Null),
         ];
-        failed.extend(at_once(kit, deeds).await);
+        failed.extend(at_once(kit, actions).await);
     }
     failed
 }
@@ -79,11 +79,11 @@ async fn domains(kit: &Kit) -> Vec<String> {
         )
         .await;
         let change = json!({ "jit_provisioning_enabled": true });
-        let deeds = vec![
+        let actions = vec![
             (kit.admin.key.as_str(), "PATCH", domain.clone(), change),
             (kit.owner.key.as_str(), "DELETE", domain, Value::Null),
         ];
-        failed.extend(at_once(kit, deeds).await);
+        failed.extend(at_once(kit, actions).await);
     }
     failed
 }
@@ -94,13 +94,13 @@ async fn members(kit: &Kit) -> Vec<String> {
         let guest = kit.join(&format!("guest{round}@example.com"), Level::Member).await;
         let member = kit.at(&format!("members/{}/", guest.user.uuid.0));
         let invite = json!({ "target_email": format!("new{round}@example.com") });
-        let deeds = vec![
+        let actions = vec![
             (key, "PATCH", member, json!({ "level": 8 })),
             (key, "POST", kit.at("invites/"), invite),
             (key, "PATCH", kit.at(""), json!({ "name": format!("Round {round}") })),
             (guest.key.as_str(), "DELETE", kit.at("members/@me/"), Value::Null),
         ];
-        failed.extend(at_once(kit, deeds).await);
+        failed.extend(at_once(kit, actions).await);
     }
     failed
 }
@@ -110,13 +110,13 @@ async fn apps(kit: &Kit) -> Vec<String> {
     for _ in 0..ROUNDS {
         let (app, _) = create(kit, &kit.at("pipeline_destinations/"), hook()).await;
         let (config, _) = create(kit, &format!("{app}configs/"), json!({})).await;
-        let deeds = vec![
+        let actions = vec![
             (key, "PATCH", config.clone(), json!({ "enabled": true })),
             (key, "DELETE", config, Value::Null),
             (key, "PATCH", app.clone(), json!({ "name": "Other" })),
             (key, "DELETE", app, Value::Null),
         ];
-        failed.extend(at_once(kit, deeds).await);
+        failed.extend(at_once(kit, actions).await);
     }
     failed
 }

@@ -77,7 +77,7 @@ on_both! {
     async fn resets_go_before_invites_and_these_before_notices(kit: Kit) {
         let kit = kit.with_mail().await;
         prove_all_addresses(&kit).await;
-        join(&kit, "newcomer").await;
+        join(&kit, "new").await;
         invite(&kit, true, &names("invited", 2)).await;
         let asked = kit.browser().post("/api/reset/", json!({ "email": "otto@elsewhere.example" })).await;
         assert_eq!(asked.status, 204);
@@ -174,7 +174,7 @@ on_both! {
         }
         let late = kit.join("late@example.net", Level::Owner).await;
         prove_all_addresses(&kit).await;
-        join(&kit, "newcomer").await;
+        join(&kit, "new").await;
         let told = recipients(&kit).await;
         assert_eq!(told.len(), 100);
         let mut first = told[..3].to_vec();
@@ -187,7 +187,7 @@ on_both! {
     async fn no_class_keeps_another_waiting_for_ever(kit: Kit) {
         let kit = kit.with_mail().await;
         prove_all_addresses(&kit).await;
-        join(&kit, "newcomer").await;
+        join(&kit, "new").await;
         invite(&kit, true, &names("invited", 3)).await;
         for name in names("reset", 24) {
             let email = format!("{name}@example.net");

@@ -110,7 +110,7 @@ async fn enforce_saml(kit: &Kit) -> Reply {
     enforced
 }
 
-/// What was done to one kind of thing, in the order of the alphabet: deeds of one moment have no other.
+/// What was done to one kind of thing, in the order of the alphabet: entries of one moment have no other.
 async fn activities(kit: &Kit, of: &str) -> Vec<String> {
     let page = kit.get(&kit.owner.key, &kit.at(&format!("activity/?scope={of}"))).await;
     let names = column(&page, "activity").into_iter();

@@ -36,8 +36,8 @@ on_both! {
         let last = other.delete(&format!("{OPERATORS}{}/", kit.admin.user.uuid)).await;
         assert_eq!(last.code(), (400, "last_operator"));
         assert_eq!(other.delete(&own).await.code(), (404, "not_found"));
-        let deeds = kit.database.column::<String>("SELECT activity FROM activity WHERE activity LIKE 'operator%' ORDER BY id").await;
-        assert_eq!(deeds, ["operator_added", "operator_added", "operator_removed"]);
+        let activities = kit.database.column::<String>("SELECT activity FROM activity WHERE activity LIKE 'operator%' ORDER BY id").await;
+        assert_eq!(activities, ["operator_added", "operator_added", "operator_removed"]);
     }
 
     /// A browser that somebody found open does not make them an operator for good.
@@ -103,8 +103,8 @@ on_both! {
         assert_eq!((wrong.code(), wrong.text("/attr")), ((400, "invalid_choice"), "plugins_access_level"));
         // Whoever belongs there sees it, and cannot undo it.
         let theirs = format!("/api/organizations/{}/", kit.other);
-        let deeds = kit.get(&kit.outsider.key, &format!("{theirs}activity/")).await;
-        assert_eq!(deeds.body["results"][0]["detail"]["changes"][0]["field"], "plugins_access_level", "{deeds:?}");
+        let log = kit.get(&kit.outsider.key, &format!("{theirs}activity/")).await;
+        assert_eq!(log.body["results"][0]["detail"]["changes"][0]["field"], "plugins_access_level", "{log:?}");
         let same = kit.patch(&kit.outsider.key, &theirs, json!({ "plugins_access_level": 9 })).await;
         assert_eq!((same.status, &same.body["plugins_access_level"]), (200, &json!(3)));
         let list = browser.get("/api/instance/organizations/").await;

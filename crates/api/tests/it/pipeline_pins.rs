@@ -55,7 +55,7 @@ async fn swap(kit: &Kit, app: &str, code: &str) {
 }
 
 /// What an organization's log says of apps: the newest first.
-async fn deeds(kit: &Kit, there: &str) -> Reply {
+async fn activity(kit: &Kit, there: &str) -> Reply {
     let (collection, _) = there.trim_end_matches('/').rsplit_once('/').unwrap();
     kit.get(&kit.outsider.key, &format!("{collection}/activity/")).await
 }
@@ -66,7 +66,7 @@ on_both! {
         swap(&kit, &app, "export function onEvent() {}\n").await;
         assert_eq!(versions(&kit.get(&kit.member.key, &own).await), (2, 2), "one's own moves along");
         assert_eq!(versions(&kit.get(&kit.outsider.key, &theirs).await), (1, 2));
-        let told = deeds(&kit, &there).await;
+        let told = activity(&kit, &there).await;
         assert_eq!(told.text("/results/0/activity"), "new_version", "{told:?}");
         assert_eq!(told.body["results"][0]["detail"]["changes"][0]["after"], "2");
         assert!(!told.body.to_string().contains(kit.admin.user.email.as_str()), "people of others are nobody here");
@@ -99,7 +99,7 @@ on_both! {
         assert_eq!(kit.get(&kit.owner.key, &foreign).await.status, 404);
         let taken = kit.post(&kit.outsider.key, &upgrade, json!({ "version": 3 })).await;
         assert_eq!((taken.status, versions(&taken)), (200, (3, 3)), "{taken:?}");
-        let told = deeds(&kit, &there).await;
+        let told = activity(&kit, &there).await;
         assert_eq!(told.text("/results/0/activity"), "config_upgraded");
         assert_eq!(told.text("/results/0/user/email"), kit.outsider.user.email);
         let nothing = kit.get(&kit.outsider.key, &upgrade).await;
@@ -108,7 +108,7 @@ on_both! {
         let back = kit.post(&kit.admin.key, &format!("{app}rollback/"), json!({ "version": 1 })).await;
         assert_eq!(back.status, 200);
         assert_eq!(versions(&kit.get(&kit.outsider.key, &theirs).await), (3, 1));
-        assert_eq!(deeds(&kit, &there).await.text("/results/0/activity"), "new_version");
+        assert_eq!(activity(&kit, &there).await.text("/results/0/activity"), "new_version");
     }
 
     async fn what_owners_write_of_an_app_changes_nothing_for_others(kit: Kit) {
@@ -155,7 +155,7 @@ on_both! {
         let change = json!({ "name": "Official", "icon": "https://example.com/icon.png", "tag": "v9" });
         assert_eq!(kit.patch(&kit.member.key, &app, change.clone()).await.status, 403);
         assert_eq!(kit.patch(&kit.admin.key, &app, change).await.status, 200);
-        let told = deeds(&kit, &there).await;
+        let told = activity(&kit, &there).await;
         assert_eq!(told.text("/results/0/activity"), "app_updated", "{told:?}");
         let changes = told.body["results"][0]["detail"]["changes"].as_array().unwrap();
         let fields: Vec<&str> = changes.iter().map(|change| change["field"].as_str().unwrap()).collect();
@@ -167,7 +167,7 @@ on_both! {
         kit.service.clock().advance(chrono::TimeDelta::seconds(1));
         let both = json!({ "description": "Better", "metrics": { "other": "sum" } });
         assert_eq!(kit.patch(&kit.admin.key, &app, both).await.status, 200);
-        let again = deeds(&kit, &there).await;
+        let again = activity(&kit, &there).await;
         assert_eq!(again.text("/results/0/activity"), "new_version", "{again:?}");
         assert_eq!(again.text("/results/0/detail/changes/1/field"), "description");
         assert_eq!(again.body["count"].as_i64(), told.body["count"].as_i64().map(|count| count + 1));

@@ -157,9 +157,9 @@ on_both! {
         let key = kit.key_like(&kit.member, new).await;
         let seen = kit.get(&key, &log).await;
         assert_eq!(seen.body["count"], json!(2));
-        let mut deeds: Vec<&str> = column(&seen, "activity").iter().filter_map(|deed| deed.as_str()).collect();
-        deeds.sort_unstable();
-        assert_eq!(deeds, ["config_created", "created"]);
+        let mut activities: Vec<&str> = column(&seen, "activity").iter().filter_map(|activity| activity.as_str()).collect();
+        activities.sort_unstable();
+        assert_eq!(activities, ["config_created", "created"]);
         assert!(seen.body.to_string().contains("two.example") && !seen.body.to_string().contains("one.example"));
         let all = kit.get(&kit.member.key, &log).await;
         assert_eq!(all.body["count"], json!(3));

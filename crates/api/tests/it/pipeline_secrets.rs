@@ -130,8 +130,8 @@ on_both! {
             assert!(kept.is_empty(), "{body}: {kept:?}");
             let logs = kit.get(&kit.member.key, &format!("{config}logs/")).await;
             assert!(logs.text("/results/0/message").contains("token"), "{logs:?}");
-            let deeds = kit.get(&kit.member.key, &kit.at("activity/")).await;
-            assert!(crate::column(&deeds, "activity").contains(&&json!("secrets_deleted")), "{deeds:?}");
+            let log = kit.get(&kit.member.key, &kit.at("activity/")).await;
+            assert!(crate::column(&log, "activity").contains(&&json!("secrets_deleted")), "{log:?}");
             assert_eq!(kit.delete(&kit.admin.key, &app).await.status, 204);
         }
     }

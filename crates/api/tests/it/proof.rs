@@ -48,11 +48,11 @@ on_both! {
             assert!(!seen.is_verified(), "{text}");
             assert_eq!(seen.verification_error.unwrap().code, "dns_mismatch", "{text}");
         }
-        for (sighting, code) in [
+        for (lookup, code) in [
             (DnsLookup::NoRecord, "dns_no_record"), (DnsLookup::Timeout, "dns_timeout"),
             (DnsLookup::Failed("refused".to_owned()), "dns_error"),
         ] {
-            let seen = see(&kit, kit.organization, &made, sighting).await;
+            let seen = see(&kit, kit.organization, &made, lookup).await;
             assert_eq!((seen.is_verified(), &*seen.verification_error.unwrap().code), (false, code));
         }
         let both = DnsLookup::Texts(vec!["v=spf1 -all".to_owned(), right]);
@@ -103,7 +103,7 @@ on_both! {
         let kit = kit.with_mail().await;
         kit.join("second@example.com", Level::Owner).await;
         let enforced = enforce_saml(&kit).await;
-        let look = async |sighting: DnsLookup| see(&kit, kit.organization, &enforced, sighting).await;
+        let look = async |lookup: DnsLookup| see(&kit, kit.organization, &enforced, lookup).await;
         kit.service.clock().advance(TimeDelta::days(1));
         assert!(look(DnsLookup::Timeout).await.lost_at.is_none(), "silence proves nothing");
         let lost = look(DnsLookup::NoRecord).await;

@@ -88,7 +88,7 @@ on_both! {
         assert_eq!(told, ["adam@example.com", "olga@example.com"], "Mia's address was never proven to be hers");
     }
 
-    async fn nobody_is_told_of_newcomers_where_that_is_not_wanted(kit: Kit) {
+    async fn nobody_is_told_of_new_members_where_that_is_not_wanted(kit: Kit) {
         let kit = kit.with_mail().await;
         kit.patch(&kit.owner.key, &kit.at(""), json!({ "is_member_join_email_enabled": false })).await;
         let path = invited(&kit, json!({ "target_email": "ann@example.com" })).await;

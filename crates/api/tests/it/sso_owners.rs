@@ -107,7 +107,7 @@ on_both! {
         expect_not_linked(&kit, domain).await;
 
         remove(&kit, &vera).await;
-        // Without a membership the provider takes her in as a newcomer.
+        // Without a membership the provider takes her in as a new member.
         vouch(&kit, domain).await;
         remove(&kit, &vera).await;
         let new = json!({ "target_email": VERA, "level": 15, "send_email": false });

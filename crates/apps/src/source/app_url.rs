@@ -5,7 +5,6 @@ use std::fmt;
 use ring::digest::{SHA256, digest};
 use secrecy::SecretString;
 
-use super::npm::hex;
 use super::{Error, Files, Origin};
 
 const FRAGMENT: &str = "the URL fragment can only be #sha256= with a checksum of 64 hexadecimal digits";
@@ -73,7 +72,7 @@ impl fmt::Display for Checksum {
 }
 
 fn sha256(bytes: &[u8]) -> String {
-    hex(digest(&SHA256, bytes).as_ref())
+    hex::encode(digest(&SHA256, bytes))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use outbound::HttpError;
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
-use super::fetch::Sources;
+use super::sources::Sources;
 use super::{Error, RemoteSource};
 
 /// GitHub sends archives from another host.

@@ -16,20 +16,17 @@
 //! | `gitlab.com` | `/api/v4/projects/PATH/repository/tags`, `…/commits` | `…/repository/archive.zip?sha=TAG` |
 //! | `npm` | `/NAME` | the path of `dist.tarball` in that document |
 
-use std::path::PathBuf;
-
-use outbound::Http;
 use secrecy::SecretString;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use url::Url;
 
 use super::archive::unpack;
 use super::ask::{Host, Question};
 use super::npm::{self, Dist, Document};
 use super::origin::{At, Origin, Package, Repository};
+use super::sources::Sources;
 use super::tag::{checked, is_tag, newest};
-use super::{Error, Files, Limits};
+use super::{Error, Files};
 
 /// Of a list or a document. That of a package with many versions is long.
 const LIST_LIMIT: usize = 8_000_000;
@@ -37,42 +34,6 @@ const LIST_LIMIT: usize = 8_000_000;
 const PAGE: usize = 100;
 /// More than a thousand tags are not looked through.
 const PAGES: usize = 10;
-
-/// Where apps come from. Cheap to clone.
-#[derive(Debug, Clone)]
-pub struct Sources {
-    /// Under the policy for what users choose; its limit of time holds for each request.
-    pub http: Http,
-    /// Under the policy for what the operator chose: the mirror and the npm registry may be at private addresses.
-    pub operator: Http,
-    /// Asked instead of every host, if there is one (`HEDGEROW_APP_MIRROR`).
-    pub mirror: Option<Url>,
-    /// What packages are fetched from, if there is no mirror (`HEDGEROW_NPM_REGISTRY`).
-    pub npm_registry: Option<Url>,
-    /// The folder below which local apps are (`HEDGEROW_LOCAL_APPS`).
-    pub local_root: Option<PathBuf>,
-    pub hosts: Hosts,
-    pub limits: Limits,
-}
-
-/// The addresses of the hosts.
-#[derive(Debug, Clone)]
-pub struct Hosts {
-    pub github: Url,
-    pub github_api: Url,
-    pub gitlab: Url,
-}
-
-impl Default for Hosts {
-    fn default() -> Self {
-        let parse = |url| Url::parse(url).expect("a constant that is a URL");
-        Self {
-            github: parse("https://github.com"),
-            github_api: parse("https://api.github.com"),
-            gitlab: parse("https://gitlab.com"),
-        }
-    }
-}
 
 #[derive(Deserialize)]
 struct Tag {
@@ -87,19 +48,6 @@ struct Commit {
 }
 
 impl Sources {
-    /// The hosts themselves, without a mirror, a registry or local apps.
-    pub fn new(http: Http, operator: Http) -> Self {
-        Self {
-            http,
-            operator,
-            mirror: None,
-            npm_registry: None,
-            local_root: None,
-            hosts: Hosts::default(),
-            limits: Limits::default(),
-        }
-    }
-
     /// The newest tag, commit or version of an app.
     pub async fn latest(&self, origin: &Origin, token: Option<&SecretString>) -> Result<String, Error> {
         if let Some(pinned) = origin.pinned() {

@@ -12,6 +12,7 @@ mod gather;
 mod local;
 mod npm;
 pub mod origin;
+mod sources;
 mod tag;
 
 use std::collections::BTreeMap;
@@ -19,9 +20,9 @@ use std::collections::BTreeMap;
 pub use app_url::{AppUrl, Checksum};
 pub use archive::unpack;
 pub use error::{Error, RemoteSource};
-pub use fetch::{Hosts, Sources};
 pub use gather::Unpacked;
 pub use origin::Origin;
+pub use sources::{Hosts, Sources};
 
 /// Names, with slashes between folders, and texts.
 pub type Files = BTreeMap<String, String>;

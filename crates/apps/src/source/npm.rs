@@ -1,7 +1,6 @@
 //! What an npm registry says about a package, and whether what it sent is what it promised.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -91,18 +90,11 @@ impl Dist {
                 return sums.any(|(_, promised)| promised.split('?').next() == Some(&sum));
             }
         }
-        let sum = hex(digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, bytes).as_ref());
+        let sum = hex::encode(digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, bytes));
         self.shasum
             .as_ref()
             .is_some_and(|promised| promised.eq_ignore_ascii_case(&sum))
     }
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[cfg(test)]

@@ -74,12 +74,12 @@ async fn a_failure_is_remembered_too() {
 
 #[tokio::test]
 async fn a_list_may_be_a_file() {
-    let path = std::env::temp_dir().join(format!("hedgerow-catalog-{}.json", std::process::id()));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("catalog.json");
     let catalog = catalog(path.to_str()).fresh_for(Duration::ZERO);
     assert_eq!(names(&catalog).await.len(), BUILT_IN);
     fs::write(&path, list(&["One"]).to_string()).unwrap();
     assert_eq!(names(&catalog).await, ["One"]);
     fs::write(&path, " ".repeat(1_000_001)).unwrap();
     assert_eq!(names(&catalog).await, ["One"]);
-    fs::remove_file(&path).unwrap();
 }

@@ -61,9 +61,9 @@ on_both! {
         assert_eq!(reached(&kit, &config).await, [("127.0.0.1".to_owned(), false)]);
         let said = logged(&kit, &config).await;
         assert!(said.iter().any(|line| line.contains("Requests to 127.0.0.1 are not allowed")), "{said:?}");
-        let deeds = kit.get(&kit.owner.key, &kit.at("pipeline_destinations/activity/")).await;
-        assert_eq!(deeds.text("/results/0/activity"), "host_refused");
-        assert_eq!(deeds.text("/results/0/detail/changes/0/after"), "127.0.0.1");
+        let log = kit.get(&kit.owner.key, &kit.at("pipeline_destinations/activity/")).await;
+        assert_eq!(log.text("/results/0/activity"), "host_refused");
+        assert_eq!(log.text("/results/0/detail/changes/0/after"), "127.0.0.1");
 
         kit.patch(&kit.owner.key, &config, json!({ "allowed_hosts": ["config.url", "*.example.com"] })).await;
         run(&kit).await;

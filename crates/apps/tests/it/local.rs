@@ -3,23 +3,20 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use apps::source::Error;
 use apps::{Files, Limits, Sources};
 use outbound::Policy;
+use tempfile::TempDir;
 
 use crate::far_side::client;
 
 /// A folder with the apps in it, and one beside it. Both go with the handle.
-struct Disk(PathBuf);
+struct Disk(TempDir);
 
 impl Disk {
     fn new() -> Self {
-        static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("hedgerow-apps-{}-{count}", std::process::id()));
-        let disk = Self(folder);
+        let disk = Self(TempDir::with_prefix("hedgerow-").unwrap());
         disk.write("apps/small/plugin.json", "{}");
         disk.write("apps/small/src/index.ts", "1");
         disk.write("outside/secret.ts", "secret");
@@ -27,7 +24,7 @@ impl Disk {
     }
 
     fn path(&self, path: &str) -> PathBuf {
-        self.0.join(path)
+        self.0.path().join(path)
     }
 
     fn write(&self, path: &str, content: impl AsRef<[u8]>) {
@@ -49,12 +46,6 @@ impl Disk {
 
     async fn read(&self, url: &str) -> Result<Files, Error> {
         self.sources().local(url).await
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -190,5 +181,5 @@ async fn a_root_that_is_gone_is_the_operators_trouble() {
     };
     let error = sources.local("small").await.unwrap_err();
     assert!(matches!(error, Error::Unreadable { .. }) && !error.is_theirs());
-    assert!(!error.to_string().contains(disk.0.to_str().unwrap()));
+    assert!(!error.to_string().contains(disk.0.path().to_str().unwrap()));
 }

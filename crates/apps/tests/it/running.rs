@@ -225,8 +225,8 @@ on_both! {
         let told: Vec<&str> = emails.iter().map(|(to, _)| to.as_str()).collect();
         assert_eq!(told.len(), 2, "the owner and the administrator: {emails:?}");
         let activity = kit.get(&kit.member.key, &kit.at("pipeline_destinations/activity/")).await;
-        let newest = &activity.body["results"].as_array().unwrap().iter().find(|deed| deed["activity"] == "disabled");
-        assert!(newest.is_some_and(|deed| deed["is_system"] == true), "{activity:?}");
+        let newest = &activity.body["results"].as_array().unwrap().iter().find(|entry| entry["activity"] == "disabled");
+        assert!(newest.is_some_and(|entry| entry["is_system"] == true), "{activity:?}");
         assert!(logged(&kit, &config).await.iter().any(|line| line.contains("disabled after repeated failures")));
     }
 

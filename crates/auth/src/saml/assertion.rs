@@ -3,10 +3,10 @@
 use chrono::{DateTime, Utc};
 use roxmltree::Node;
 
+use super::expected::{Expected, must_answer, must_be_issuer};
 use super::namespace::SAML;
 use super::refusal::{Refusal, Rule, shown};
-use super::response::{Expected, must_answer, must_be_issuer};
-use super::{SKEW, email, xml};
+use super::{SKEW, attributes, email, xml};
 
 const BEARER: &str = "urn:oasis:names:tc:SAML:2.0:cm:bearer";
 const TRANSIENT: &str = "urn:oasis:names:tc:SAML:2.0:nameid-format:transient";
@@ -65,8 +65,8 @@ pub(super) fn read(assertion: Node<'_, '_>, expected: &Expected<'_>) -> Result<A
     let valid_until = conditions(xml::only(assertion, SAML, "Conditions")?, expected)?;
     let session_not_on_or_after = session_end(assertion, expected)?;
     let (name_id, is_transient) = name_id(subject)?;
-    let attributes = attributes(assertion)?;
-    let email = email::choose(&attributes, &name_id)?;
+    let found = attributes::read(assertion)?;
+    let email = email::choose(&found, &name_id)?;
     Ok(Assertion {
         id: id.to_owned(),
         // A transient name is another one each time, so the address has to do.
@@ -77,8 +77,8 @@ pub(super) fn read(assertion: Node<'_, '_>, expected: &Expected<'_>) -> Result<A
         },
         email,
         name_id,
-        first_name: first_value(&attributes, FIRST_NAME),
-        last_name: first_value(&attributes, LAST_NAME),
+        first_name: attributes::first_value(&found, FIRST_NAME),
+        last_name: attributes::first_value(&found, LAST_NAME),
         session_not_on_or_after,
         remember_until: confirmed_until.min(valid_until) + SKEW,
         in_response_to: expected.request_id.map(str::to_owned),
@@ -223,38 +223,6 @@ fn time(node: Node<'_, '_>, name: &str) -> Result<Option<DateTime<Utc>>, Refusal
 pub(super) fn parse_time(node: Node<'_, '_>, text: &str) -> Result<DateTime<Utc>, Refusal> {
     let time = DateTime::parse_from_rfc3339(text).map_err(|_| xml::malformed(node, "has an invalid time"))?;
     Ok(time.to_utc())
-}
-
-/// Names in lower case with their values, as far as a value is text.
-pub(super) type Attributes = Vec<(String, String)>;
-
-fn attributes(assertion: Node<'_, '_>) -> Result<Attributes, Refusal> {
-    let mut found = Attributes::new();
-    for statement in xml::children(assertion, SAML, "AttributeStatement")? {
-        for attribute in xml::children(statement, SAML, "Attribute")? {
-            let name = xml::attribute(attribute, "Name")
-                .unwrap_or_default()
-                .to_ascii_lowercase();
-            for value in xml::children(attribute, SAML, "AttributeValue")? {
-                // Structured values belong to attributes that nobody here reads.
-                if value.children().all(|child| child.is_text()) {
-                    found.push((name.clone(), xml::content(value)?.into_owned()));
-                }
-            }
-        }
-    }
-    Ok(found)
-}
-
-/// A name is for display, so the first one will do.
-fn first_value(attributes: &Attributes, names: &[&str]) -> String {
-    let is_wanted = |(name, value): &&(String, String)| names.contains(&name.as_str()) && !value.is_empty();
-    let value = attributes.iter().find(is_wanted).map_or("", |(_, value)| value);
-    value
-        .chars()
-        .filter(|character| !character.is_control())
-        .take(150)
-        .collect()
 }
 
 fn subject_invalid(detail: &str) -> Refusal {

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use roxmltree::{Attribute, Node};
 
+use super::expected::MAX_RESPONSE;
 use super::refusal::{Refusal, Rule};
 use super::xml;
 
 /// A namespace is declared once in a document, but canonically again on each element that uses it: a small document can
 /// have a huge form. Nothing genuine is more than a little longer than it was.
-const MAX_LENGTH: usize = 2 * super::MAX_RESPONSE;
+const MAX_LENGTH: usize = 2 * MAX_RESPONSE;
 
 /// How an element is written: which prefixes are always declared, and which child is left out.
 pub(super) struct Canonical<'a, 'i> {

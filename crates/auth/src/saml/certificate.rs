@@ -10,8 +10,8 @@ use x509_cert::der::asn1::UintRef;
 use x509_cert::der::{self, Decode, Reader, SliceReader};
 use x509_cert::spki::ObjectIdentifier;
 
+use super::algorithm::{KeyKind, SignatureMethod};
 use super::refusal::{Refusal, Rule};
-use super::signature::SignatureMethod;
 
 const MAX_TEXT: usize = 64 * 1024;
 const MAX_CERTIFICATES: usize = 10;
@@ -49,23 +49,6 @@ pub struct CertificateInfo {
 impl CertificateInfo {
     pub fn is_valid_at(&self, now: DateTime<Utc>) -> bool {
         self.not_before <= now && now <= self.not_after
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KeyKind {
-    Rsa { bits: usize },
-    P256,
-    P384,
-}
-
-impl std::fmt::Display for KeyKind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Rsa { bits } => write!(f, "RSA with {bits} bits"),
-            Self::P256 => f.write_str("ECDSA P-256"),
-            Self::P384 => f.write_str("ECDSA P-384"),
-        }
     }
 }
 
@@ -183,7 +166,7 @@ impl Certificate {
             issuer: body.issuer().to_string(),
             not_before: body.validity().not_before.to_system_time().into(),
             not_after: body.validity().not_after.to_system_time().into(),
-            fingerprint: hex(ring::digest::digest(&ring::digest::SHA256, &der).as_ref()),
+            fingerprint: hex::encode(ring::digest::digest(&ring::digest::SHA256, &der)),
             key: kind,
         };
         Ok(Self { info, der, public_key })
@@ -283,12 +266,4 @@ fn curve(parameters: Option<&der::Any>) -> Result<KeyKind, CertificateError> {
         Some(P384) => Ok(KeyKind::P384),
         _ => Err(CertificateError::KeyKind),
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

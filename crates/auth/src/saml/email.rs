@@ -1,6 +1,6 @@
 //! Which address an assertion is about.
 
-use super::assertion::Attributes;
+use super::attributes::Attributes;
 use super::refusal::{Refusal, Rule};
 
 const NAMES: &[&str] = &[

@@ -18,10 +18,13 @@
 //! ids until [`Assertion::remember_until`] and refuse the second use, and check that the address belongs to a domain of
 //! the organization whose identity provider spoke.
 
+mod algorithm;
 mod assertion;
+mod attributes;
 mod canonical;
 mod certificate;
 mod email;
+mod expected;
 mod metadata;
 mod refusal;
 mod request;
@@ -30,12 +33,14 @@ mod shape;
 mod signature;
 mod xml;
 
+pub use algorithm::KeyKind;
 pub use assertion::Assertion;
-pub use certificate::{CertificateError, CertificateInfo, Certificates, KeyKind};
+pub use certificate::{CertificateError, CertificateInfo, Certificates};
+pub use expected::{Expected, MAX_RESPONSE};
 pub use metadata::{IdentityProviderMetadata, read_metadata};
 pub use refusal::{Refusal, Rule};
 pub use request::{RequestError, metadata, new_request_id, sign_in_url};
-pub use response::{Expected, MAX_RESPONSE, Unverified, unverified, verify};
+pub use response::{Unverified, unverified, verify};
 
 /// Our side.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,33 +2,19 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use chrono::{DateTime, Utc};
 use roxmltree::Node;
 
 use super::assertion::{self, Assertion};
+use super::expected::{Expected, MAX_RESPONSE, must_answer, must_be_issuer};
 use super::namespace::{SAML, SAMLP};
 use super::refusal::{Refusal, Rule, shown};
 use super::xml::{self, Comments};
-use super::{IdentityProvider, ServiceProvider, shape, signature};
+use super::{shape, signature};
 
-/// The largest response that is looked at, in bytes.
-pub const MAX_RESPONSE: usize = 256 * 1024;
 /// The same in base64, with room for line breaks.
 const MAX_ENCODED: usize = MAX_RESPONSE / 3 * 4 + MAX_RESPONSE / 16;
 
 const SUCCESS: &str = "urn:oasis:names:tc:SAML:2.0:status:Success";
-
-/// What a response must fit to.
-#[derive(Debug, Clone, Copy)]
-pub struct Expected<'a> {
-    pub sp: &'a ServiceProvider,
-    pub idp: &'a IdentityProvider,
-    /// The id of the request that this browser started. None if the response must be unsolicited.
-    pub request_id: Option<&'a str>,
-    /// Whether a response that answers no request is accepted (sign-in that begins at the identity provider).
-    pub allows_unsolicited: bool,
-    pub now: DateTime<Utc>,
-}
 
 /// What a response says of itself. **Nothing of it is verified**: it serves to find the stored request, no more.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -151,16 +137,6 @@ fn must_be_success(response: Node<'_, '_>) -> Result<(), Refusal> {
     Err(Refusal::new(Rule::StatusNotSuccess, detail))
 }
 
-pub(super) fn must_be_issuer(issuer: Node<'_, '_>, expected: &Expected<'_>) -> Result<(), Refusal> {
-    let found = xml::content(issuer)?;
-    if found == expected.idp.entity_id {
-        return Ok(());
-    }
-    let (found, wanted) = (shown(&found), shown(&expected.idp.entity_id));
-    let detail = format!("the issuer is {found}, but the configured entity ID of the identity provider is {wanted}");
-    Err(Refusal::new(Rule::IssuerMismatch, detail))
-}
-
 /// A signed response must say where it goes, or it could be passed on to us by another service provider.
 fn must_be_destination(response: Node<'_, '_>, is_signed: bool, expected: &Expected<'_>) -> Result<(), Refusal> {
     let destination = xml::attribute(response, "Destination");
@@ -174,24 +150,6 @@ fn must_be_destination(response: Node<'_, '_>, is_signed: bool, expected: &Expec
     let (found, wanted) = (shown(destination.unwrap_or_default()), shown(&expected.sp.acs_url));
     let detail = format!("the destination is {found}; configure {wanted} at the identity provider");
     Err(Refusal::new(Rule::DestinationMismatch, detail))
-}
-
-/// An answer must fit the request of this browser; without a request it must not claim to answer one.
-pub(super) fn must_answer(in_response_to: Option<&str>, expected: &Expected<'_>) -> Result<(), Refusal> {
-    match (in_response_to, expected.request_id) {
-        (Some(found), Some(wanted)) if found == wanted => Ok(()),
-        (None, None) if expected.allows_unsolicited => Ok(()),
-        (None, None) => {
-            let detail = "the response matches no request; start at our sign-in page, or allow sign-in that starts at \
-                          the identity provider";
-            Err(Refusal::new(Rule::Unsolicited, detail))
-        }
-        (found, _) => {
-            let found = shown(found.unwrap_or_default());
-            let detail = format!("the response is for the request {found}, which this browser did not start");
-            Err(Refusal::new(Rule::InResponseToMismatch, detail))
-        }
-    }
 }
 
 fn signature_missing() -> Refusal {

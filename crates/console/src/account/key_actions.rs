@@ -9,12 +9,14 @@ use serde_json::json;
 use service::keys::{Key, KeyPatch};
 use service::{Error, KeyId, Service, no_precondition};
 
-use super::keys::{API, HERE, MadePage, can_be_narrowed};
-use super::{Frame, key_scopes};
-use crate::Console;
+use super::frame::Frame;
+use super::key_created::MadePage;
+use super::key_scopes;
+use super::keys::{API, HERE, can_be_narrowed};
 use crate::curl::Call;
 use crate::failure::{Failure, Problems};
 use crate::page::{go_to, page, page_again};
+use crate::state::Console;
 use crate::visitor::{Account, Id};
 
 pub(super) fn routes() -> Router<Console> {
@@ -25,7 +27,7 @@ pub(super) fn routes() -> Router<Console> {
 }
 
 #[derive(Clone, Copy)]
-enum ActivityEntry {
+enum KeyAction {
     Roll,
     Narrow,
     Delete,
@@ -46,7 +48,7 @@ struct SurePage {
 }
 
 async fn ask_to_roll(State(service): State<Service>, account: Account, Id(id): Id<KeyId>) -> Result<Response, Failure> {
-    ask(&service, &account, id, ActivityEntry::Roll).await
+    ask(&service, &account, id, KeyAction::Roll).await
 }
 
 async fn ask_to_narrow(
@@ -54,7 +56,7 @@ async fn ask_to_narrow(
     account: Account,
     Id(id): Id<KeyId>,
 ) -> Result<Response, Failure> {
-    ask(&service, &account, id, ActivityEntry::Narrow).await
+    ask(&service, &account, id, KeyAction::Narrow).await
 }
 
 async fn ask_to_delete(
@@ -62,13 +64,13 @@ async fn ask_to_delete(
     account: Account,
     Id(id): Id<KeyId>,
 ) -> Result<Response, Failure> {
-    ask(&service, &account, id, ActivityEntry::Delete).await
+    ask(&service, &account, id, KeyAction::Delete).await
 }
 
 async fn roll(State(service): State<Service>, account: Account, Id(id): Id<KeyId>) -> Result<Response, Failure> {
     match service.roll_key(&account.person, id).await {
         Ok(fresh) => Ok(page(&MadePage::new(&service, &account, fresh, false).await)),
-        Err(error) => refused(&service, &account, id, ActivityEntry::Roll, error).await,
+        Err(error) => refused(&service, &account, id, KeyAction::Roll, error).await,
     }
 }
 
@@ -84,60 +86,60 @@ async fn narrow(State(service): State<Service>, account: Account, Id(id): Id<Key
     };
     match service.update_key(&account.person, id, &patch, &no_precondition).await {
         Ok(_) => Ok(go_to("/account/keys/?done=key-narrowed")),
-        Err(error) => refused(&service, &account, id, ActivityEntry::Narrow, error).await,
+        Err(error) => refused(&service, &account, id, KeyAction::Narrow, error).await,
     }
 }
 
 async fn delete(State(service): State<Service>, account: Account, Id(id): Id<KeyId>) -> Result<Response, Failure> {
     match service.delete_key(&account.person, id, &no_precondition).await {
         Ok(()) => Ok(go_to("/account/keys/?done=key-deleted")),
-        Err(error) => refused(&service, &account, id, ActivityEntry::Delete, error).await,
+        Err(error) => refused(&service, &account, id, KeyAction::Delete, error).await,
     }
 }
 
-async fn ask(service: &Service, account: &Account, id: KeyId, deed: ActivityEntry) -> Result<Response, Failure> {
+async fn ask(service: &Service, account: &Account, id: KeyId, action: KeyAction) -> Result<Response, Failure> {
     let key = service.key(&account.person, id).await?;
-    Ok(page(&sure(service, account, &key, deed, &Problems::default())))
+    Ok(page(&sure(service, account, &key, action, &Problems::default())))
 }
 
 async fn refused(
     service: &Service,
     account: &Account,
     id: KeyId,
-    deed: ActivityEntry,
+    action: KeyAction,
     error: Error,
 ) -> Result<Response, Failure> {
     let problems = Problems::try_from(error)?;
     let key = service.key(&account.person, id).await?;
-    Ok(page_again(&problems, &sure(service, account, &key, deed, &problems)))
+    Ok(page_again(&problems, &sure(service, account, &key, action, &problems)))
 }
 
-fn sure(service: &Service, account: &Account, key: &Key, deed: ActivityEntry, problems: &Problems) -> SurePage {
+fn sure(service: &Service, account: &Account, key: &Key, action: KeyAction, problems: &Problems) -> SurePage {
     let api = format!("{API}{}/", key.id);
     let needed = key.needed_scopes();
-    let (heading, text, button, call) = match deed {
-        ActivityEntry::Roll => (
+    let (heading, text, button, call) = match action {
+        KeyAction::Roll => (
             "Roll this key?",
             "The old value stops working immediately. Anything that uses it needs the new one, which is shown only once.",
             "Roll key",
             Call::in_session("POST", "Roll the key", format!("{api}roll/")),
         ),
-        ActivityEntry::Narrow => (
+        KeyAction::Narrow => (
             "Remove unused scopes?",
             "Its value stays the same. It keeps only what it has used since it was created:",
             "Remove unused scopes",
             Call::in_session("PATCH", "Remove unused scopes", api).sending(json!({ "scopes": needed })),
         ),
-        ActivityEntry::Delete => (
+        KeyAction::Delete => (
             "Delete this key?",
             "Requests with it will fail immediately. This cannot be undone.",
             "Delete key",
             Call::in_session("DELETE", "Delete the key", api),
         ),
     };
-    let left = match deed {
-        ActivityEntry::Narrow => needed.iter().map(|&scope| key_scopes::in_words(scope)).collect(),
-        ActivityEntry::Roll | ActivityEntry::Delete => Vec::new(),
+    let left = match action {
+        KeyAction::Narrow => needed.iter().map(|&scope| key_scopes::in_words(scope)).collect(),
+        KeyAction::Roll | KeyAction::Delete => Vec::new(),
     };
     SurePage {
         frame: Frame::new(account, HERE).below().teaching(service, account, [call]),

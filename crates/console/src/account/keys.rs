@@ -1,4 +1,4 @@
-//! Personal API keys: the list, and a key's one sight.
+//! Personal API keys: the list.
 
 use std::collections::HashMap;
 
@@ -7,15 +7,16 @@ use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
-use service::keys::{Fresh, Key};
+use service::keys::Key;
 use service::{KeyId, OrganizationId, Scope, Service, Time, Window};
 
-use super::{Frame, first_request, key_scopes, profile};
-use crate::Console;
-use crate::curl::{self, Call};
+use super::frame::Frame;
+use super::{key_scopes, profile};
+use crate::curl::Call;
 use crate::failure::Failure;
 use crate::page::page;
 use crate::show;
+use crate::state::Console;
 use crate::visitor::{Account, PageQuery};
 
 pub(super) const HERE: &str = "/account/keys/";
@@ -77,7 +78,7 @@ impl Row {
     }
 }
 
-fn can(key: &Key) -> String {
+pub(super) fn can(key: &Key) -> String {
     let each: Vec<String> = key.scopes.iter().map(|&scope| key_scopes::in_words(scope)).collect();
     each.join("; ")
 }
@@ -129,36 +130,4 @@ async fn list(State(service): State<Service>, account: Account, asked: PageQuery
         ),
         keys: keys.items.iter().map(|key| Row::new(key, &names, now)).collect(),
     }))
-}
-
-/// A key's one sight.
-#[derive(Template)]
-#[template(path = "account/key_created.html")]
-pub(super) struct MadePage {
-    frame: Frame,
-    label: String,
-    secret: String,
-    can: String,
-    expires: String,
-    is_new: bool,
-    /// What the first request does, and how a shell is told to make it.
-    first: (&'static str, String),
-}
-
-impl MadePage {
-    pub(super) async fn new(service: &Service, account: &Account, fresh: Fresh, is_new: bool) -> Self {
-        // It is shown once: nothing that goes wrong now may keep it from being shown.
-        let belongings = profile::organizations(service, account).await.ok();
-        let organization = belongings.and_then(|page| page.items.first().map(|seen| seen.organization.id));
-        let (words, call) = first_request::of(&fresh.key, organization);
-        Self {
-            first: (words, curl::first_command(service, &fresh.secret, &call)),
-            frame: Frame::new(account, HERE).below(),
-            label: fresh.key.label.to_string(),
-            can: can(&fresh.key),
-            expires: fresh.key.expires_at.map_or("Never".to_owned(), show::day),
-            secret: fresh.secret,
-            is_new,
-        }
-    }
 }

@@ -10,15 +10,17 @@ use serde_json::json;
 use service::keys::{Label, NewKey};
 use service::{Error, Invalid, Object, OrganizationId, Scope, Service, Time};
 
+use super::frame::Frame;
+use super::key_created::MadePage;
 use super::key_scopes::{self, Purpose, Subject};
-use super::keys::{API, HERE, MadePage};
-use super::{Frame, profile};
-use crate::Console;
+use super::keys::{API, HERE};
+use super::profile;
 use crate::curl::Call;
 use crate::failure::{Failure, Problems};
 use crate::field::Field;
 use crate::page::{page, page_again};
 use crate::show;
+use crate::state::Console;
 use crate::visitor::{Account, Sent};
 
 pub(super) fn routes() -> Router<Console> {

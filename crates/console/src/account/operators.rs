@@ -10,12 +10,12 @@ use serde_json::json;
 use service::operators::NewOperator;
 use service::{Service, UserUuid, Window};
 
-use super::Frame;
-use crate::Console;
+use super::frame::Frame;
 use crate::curl::Call;
 use crate::failure::{Failure, Problems};
 use crate::field::Field;
 use crate::page::{go_to, page_again};
+use crate::state::Console;
 use crate::visitor::{Account, Id, PageQuery, Sent};
 
 const HERE: &str = "/account/operators/";

@@ -13,13 +13,13 @@ use service::organizations::Seen;
 use service::users::UserPatch;
 use service::{OrganizationId, Page, Service, Window};
 
-use super::Frame;
-use crate::Console;
+use super::frame::Frame;
 use crate::curl::Call;
 use crate::failure::{Failure, Problems};
 use crate::field::Field;
 use crate::page::{go_to, page_again};
 use crate::show;
+use crate::state::Console;
 use crate::visitor::{Account, PageQuery, Sent};
 
 pub(super) fn routes() -> Router<Console> {

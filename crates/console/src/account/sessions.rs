@@ -8,12 +8,12 @@ use axum::routing::{get, post};
 use service::sessions::Listed;
 use service::{Service, SessionId, Time};
 
-use super::Frame;
-use crate::Console;
+use super::frame::Frame;
 use crate::curl::Call;
 use crate::failure::Failure;
 use crate::page::{go_to, page};
 use crate::show;
+use crate::state::Console;
 use crate::visitor::{Account, Id, PageQuery};
 
 const HERE: &str = "/account/sessions/";

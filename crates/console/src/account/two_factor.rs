@@ -10,12 +10,12 @@ use serde::Deserialize;
 use serde_json::json;
 use service::{Error, Service};
 
-use super::Frame;
-use crate::Console;
+use super::frame::Frame;
 use crate::curl::Call;
 use crate::failure::{Failure, Problems};
 use crate::field::Field;
 use crate::page::{encoded_text, go_to, page, page_again, with_cookie};
+use crate::state::Console;
 use crate::visitor::{Account, PageQuery, Sent};
 
 const HERE: &str = "/account/two-factor/";

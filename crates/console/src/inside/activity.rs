@@ -15,7 +15,6 @@ use service::{Error, Service, Time, UserUuid, Window};
 use super::Inside;
 use super::activity_entry::{ActivityEntry, KINDS};
 use super::frame::{Frame, Section};
-use crate::Console;
 use crate::choices::Select;
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
@@ -23,6 +22,7 @@ use crate::field::Field;
 use crate::page::page_again;
 use crate::paging::{PageNumber, Pages, with_query};
 use crate::show;
+use crate::state::Console;
 use crate::visitor::InQuery;
 
 pub(super) fn routes() -> Router<Console> {

@@ -1,4 +1,4 @@
-//! How a deed is told: who did what to which thing, and what was before and after.
+//! How an activity is told: who did what to which thing, and what was before and after.
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -7,7 +7,7 @@ use service::{Level, Time, UserUuid};
 
 use crate::show;
 
-/// What deeds are done to: as the log names it, as people do, and all of a kind. Keys are not among them: they belong to
+/// What activities concern: as the log names it, as people do, and all of a kind. Keys are not among them: they belong to
 /// people, and what is done to them concerns no organization.
 pub(super) const KINDS: [(&str, &str, &str); 11] = [
     ("Organization", "the organization", "Organization"),
@@ -19,7 +19,7 @@ pub(super) const KINDS: [(&str, &str, &str); 11] = [
     ("BatchExportRun", "a run of", "Batch export runs"),
     ("BatchExportBackfill", "a backfill of", "Backfills"),
     ("PipelineDestination", "the destination", "Destinations"),
-    ("PipelineFrontendApp", "the site app", "Site apps"),
+    ("PipelineFrontendApp", "the frontend app", "Frontend apps"),
     ("PipelineImportApp", "the import app", "Import apps"),
 ];
 

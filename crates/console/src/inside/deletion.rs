@@ -11,11 +11,11 @@ use service::{Service, Window};
 use super::confirm::{SurePage, is_confirmed, typed_name};
 use super::frame::{Frame, Section};
 use super::{Inside, apps};
-use crate::Console;
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::page::{go_to, page_again};
 use crate::show;
+use crate::state::Console;
 use crate::visitor::Sent;
 
 pub(super) fn routes() -> Router<Console> {

@@ -1,16 +1,8 @@
 //! What stands around every page of an organization: whose it is, where one is, and where else one can go.
 
-use service::access::ReadOrganization;
-use service::credentials::Credential;
-use service::{OrganizationId, Page, Service, Window};
+use service::OrganizationId;
 
 use super::Inside;
-use crate::failure::Failure;
-use crate::show;
-use crate::visitor::Account;
-
-/// As many as the switcher shows; the list has all of them.
-const MOST_IN_SWITCHER: i64 = 12;
 
 /// A part of the console. What is not built yet is not here, so that no link leads nowhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,40 +71,6 @@ impl Section {
             Self::Settings => "Settings",
         }
     }
-}
-
-/// An organization that somebody belongs to.
-#[derive(Debug, Clone)]
-pub(crate) struct Belonging {
-    pub(crate) id: OrganizationId,
-    pub(crate) name: String,
-    pub(crate) level: &'static str,
-    pub(crate) members: String,
-    pub(crate) asks_for_second_factor: bool,
-}
-
-/// The organizations that one belongs to and can reach now, newest first.
-pub(crate) async fn belongings(service: &Service, account: &Account) -> Result<Page<Belonging>, Failure> {
-    belongings_in(service, account, Window::new(Some(MOST_IN_SWITCHER), None)).await
-}
-
-pub(crate) async fn belongings_in(
-    service: &Service,
-    account: &Account,
-    window: Window,
-) -> Result<Page<Belonging>, Failure> {
-    let credential = Credential::Session(&account.session);
-    let principal = service
-        .principal::<ReadOrganization>(credential, account.request())
-        .await?;
-    let seen = service.organizations(&principal, window).await?;
-    Ok(seen.map(|seen| Belonging {
-        id: seen.organization.id,
-        name: seen.organization.name.to_string(),
-        level: show::level(seen.level),
-        members: show::counted(seen.organization.member_count, "member"),
-        asks_for_second_factor: seen.organization.enforce_2fa,
-    }))
 }
 
 #[derive(Debug)]
@@ -234,6 +192,7 @@ fn notice(done: &str) -> &'static str {
         "connected" => "Saved. Run diagnostics, then sign in once.",
         "disconnected" => "Identity provider disconnected. Nobody can sign in with it.",
         "enforced" => "Saved. People with addresses on this domain must sign in this way.",
+        "enforced-later" => "Saved. It takes effect when the domain is verified.",
         "not-enforced" => "Enforcement disabled. People can sign in with any method.",
         "app-installed" => "App created. Set it up for a team to run it.",
         "app-saved" => "App saved.",

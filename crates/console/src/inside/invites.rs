@@ -12,12 +12,12 @@ use service::{Error, InviteId, Level, Service, Time};
 
 use super::Inside;
 use super::frame::{Frame, Section};
-use crate::Console;
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::page::{go_to, page, page_again, with_next};
 use crate::paging::{PageNumber, Pages};
 use crate::show;
+use crate::state::Console;
 use crate::visitor::{Id, InQuery};
 
 pub(super) fn routes() -> Router<Console> {

@@ -14,7 +14,6 @@ use service::{Error, Level, MemberId, Service, UserUuid};
 use super::Inside;
 use super::confirm::SurePage;
 use super::frame::{Frame, Section};
-use crate::Console;
 use crate::choices::{self, Select};
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
@@ -22,6 +21,7 @@ use crate::page::{go_to, page_again};
 use crate::paging::with_query;
 use crate::seen::SeenAt;
 use crate::show;
+use crate::state::Console;
 use crate::visitor::{Id, PageQuery, Sent};
 
 pub(super) fn routes() -> Router<Console> {

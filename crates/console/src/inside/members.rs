@@ -12,12 +12,12 @@ use service::{Service, UserId, UserUuid};
 
 use super::Inside;
 use super::frame::{Frame, Section};
-use crate::Console;
 use crate::curl::{AsCurl, Call};
 use crate::failure::Failure;
 use crate::page::page;
 use crate::paging::{PageNumber, Pages, with_query};
 use crate::show;
+use crate::state::Console;
 use crate::visitor::InQuery;
 
 pub(super) fn routes() -> Router<Console> {

@@ -1,9 +1,11 @@
 //! Everything below an organization.
 
+mod access;
 mod activity;
 mod activity_entry;
 mod apps;
 mod attention;
+mod belongings;
 mod confirm;
 mod deletion;
 mod domains;
@@ -13,6 +15,7 @@ mod frame;
 mod invites;
 mod member;
 mod members;
+mod name;
 mod new_invites;
 mod overview;
 mod pasted;
@@ -21,21 +24,13 @@ mod settings;
 mod team;
 mod teams;
 
-pub(crate) use frame::{Belonging, belongings, belongings_in};
+pub(crate) use access::Inside;
+pub(crate) use belongings::{Belonging, belongings_in};
+pub(crate) use name::name;
 
 use axum::Router;
-use axum::extract::{FromRequestParts, RawPathParams};
-use axum::http::request::Parts;
-use axum::response::Response;
-use service::access::{Caller, Permission, ReadOrganization};
-use service::credentials::Credential;
-use service::organizations::{Organization, OrganizationRef};
-use service::{Error, Invalid, Name, Service};
 
-use crate::Console;
-use crate::failure::Failure;
-use crate::page;
-use crate::visitor::Account;
+use crate::state::Console;
 
 pub(crate) fn routes() -> Router<Console> {
     Router::new()
@@ -57,90 +52,4 @@ pub(crate) fn routes() -> Router<Console> {
 /// Those that have a limit of their own: code is long.
 pub(crate) fn large_routes() -> Router<Console> {
     apps::large_routes()
-}
-
-/// Somebody who may do `P` in the organization that the path names, and what stands around every page there.
-/// Whoever may not is shown why, and never gets here.
-#[derive(Debug)]
-pub(crate) struct Inside<P> {
-    pub(crate) caller: Caller<P>,
-    pub(crate) account: Account,
-    pub(crate) organization: Organization,
-    pub(crate) belongings: Vec<Belonging>,
-}
-
-impl<P: Permission> FromRequestParts<Console> for Inside<P> {
-    type Rejection = Response;
-
-    async fn from_request_parts(parts: &mut Parts, console: &Console) -> Result<Self, Response> {
-        let account = Account::from_request_parts(parts, console).await?;
-        let wanted = organization_in_path(parts, console).await.map_err(page::refuse)?;
-        let service = console.identity.service();
-        Self::new(service, account, wanted).await.map_err(page::refuse)
-    }
-}
-
-/// What cannot be an id is not found, as what belongs to others is not.
-async fn organization_in_path(parts: &mut Parts, console: &Console) -> Result<OrganizationRef, Failure> {
-    let params = RawPathParams::from_request_parts(parts, console).await;
-    let params = params.map_err(|_| Failure::NoSuchPage)?;
-    let named = params.iter().find(|(name, _)| *name == "organization");
-    match named {
-        Some((_, "@current")) => Ok(OrganizationRef::Current),
-        Some((_, text)) => text.parse().map(OrganizationRef::Id).map_err(|_| Failure::NoSuchPage),
-        None => Err(Failure::NoSuchPage),
-    }
-}
-
-impl<P: Permission> Inside<P> {
-    async fn new(service: &Service, account: Account, wanted: OrganizationRef) -> Result<Self, Failure> {
-        let credential = Credential::Session(&account.session);
-        let caller = service
-            .allowed::<P>(credential, Some(wanted), account.request())
-            .await?;
-        let reader = also::<ReadOrganization, P>(service, &account, &caller).await?;
-        let seen = service.organization(&reader).await?;
-        Ok(Self {
-            belongings: belongings(service, &account).await?.items,
-            organization: seen.organization.clone(),
-            caller,
-            account,
-        })
-    }
-
-    /// The same person, for another kind of thing on the same page.
-    pub(crate) async fn also<Q: Permission>(&self, service: &Service) -> Result<Caller<Q>, Error> {
-        also(service, &self.account, &self.caller).await
-    }
-
-    /// Whether to offer something. Whether it happens is for the service to say.
-    pub(crate) fn may<Q: Permission>(&self) -> bool {
-        self.caller.level >= Q::LEVEL
-    }
-
-    /// A page below this organization.
-    pub(crate) fn path(&self, below: &str) -> String {
-        format!("/organizations/{}/{below}", self.organization.id)
-    }
-
-    /// The API's path of the same.
-    pub(crate) fn api(&self, below: &str) -> String {
-        format!("/api/organizations/{}/{below}", self.organization.id)
-    }
-}
-
-async fn also<Q: Permission, P>(service: &Service, account: &Account, caller: &Caller<P>) -> Result<Caller<Q>, Error> {
-    let organization = Some(OrganizationRef::Id(caller.organization));
-    let credential = Credential::Session(&account.session);
-    service.allowed(credential, organization, account.request()).await
-}
-
-/// What somebody typed as the name of something.
-pub(crate) fn name(text: &str) -> Result<Name, Error> {
-    Name::new(text).map_err(|invalid| {
-        Error::Invalid(vec![Invalid {
-            field: Some("name".into()),
-            ..invalid
-        }])
-    })
 }

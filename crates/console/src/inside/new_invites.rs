@@ -15,12 +15,12 @@ use super::Inside;
 use super::frame::{Frame, Section};
 use super::invites::MadePage;
 use super::pasted::{self, Pasted};
-use crate::Console;
 use crate::choices::{self, Area, Select, Switch};
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::page::{page, page_again};
 use crate::show;
+use crate::state::Console;
 use crate::visitor::Sent;
 
 /// As long as the words in a mail may be.

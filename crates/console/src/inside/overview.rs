@@ -19,16 +19,16 @@ use super::first_steps::{Present, Step};
 use super::frame::{Frame, Section};
 use super::recent_runs::{Legend, RecentRuns};
 use super::{Inside, apps, exports, first_steps};
-use crate::Console;
 use crate::curl::{AsCurl, Call};
 use crate::failure::Failure;
 use crate::page::page;
+use crate::state::Console;
 use crate::visitor::PageQuery;
 
 /// As many as fit beside everything else.
 const EXPORTS_SHOWN: i64 = 8;
 const ITEMS_SHOWN: usize = 12;
-const DEEDS_SHOWN: i64 = 6;
+const ENTRIES_SHOWN: i64 = 6;
 
 pub(super) fn routes() -> Router<Console> {
     Router::new().route("/organizations/{organization}/", get(overview))
@@ -172,7 +172,7 @@ async fn overview(
     let now = service.clock().now();
     let reader = inside.also::<ReadActivity>(&service).await?;
     let entries = service
-        .activity(&reader, &ActivityFilter::default(), few(DEEDS_SHOWN))
+        .activity(&reader, &ActivityFilter::default(), few(ENTRIES_SHOWN))
         .await?;
     let call = Call::get::<ReadOrganization>("Read the organization", inside.api(""));
     let mut attention = attention::items(

@@ -13,7 +13,6 @@ use service::organizations::{OrganizationPatch, Seen};
 
 use super::Inside;
 use super::frame::{Frame, Section};
-use crate::Console;
 use crate::choices::Switch;
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
@@ -21,6 +20,7 @@ use crate::field::Field;
 use crate::page::{go_to, page_again};
 use crate::seen::SeenAt;
 use crate::show;
+use crate::state::Console;
 use crate::visitor::{PageQuery, Sent};
 
 pub(super) fn routes() -> Router<Console> {

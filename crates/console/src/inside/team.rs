@@ -15,13 +15,13 @@ use super::Inside;
 use super::confirm::{SurePage, is_confirmed, typed_name};
 use super::frame::{Frame, Section};
 use super::teams::TeamForm;
-use crate::Console;
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::field::Field;
 use crate::page::{go_to, page_again};
 use crate::seen::SeenAt;
 use crate::show;
+use crate::state::Console;
 use crate::visitor::{Id, PageQuery, Sent};
 
 pub(super) fn routes() -> Router<Console> {

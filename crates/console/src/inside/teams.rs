@@ -13,7 +13,6 @@ use service::{Service, TeamId};
 
 use super::Inside;
 use super::frame::{Frame, Section};
-use crate::Console;
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::field::Field;
@@ -21,6 +20,7 @@ use crate::page::{go_to, page, page_again};
 use crate::paging::{PageNumber, Pages};
 use crate::seen::SeenAt;
 use crate::show;
+use crate::state::Console;
 use crate::visitor::{InQuery, Sent};
 
 pub(super) fn routes() -> Router<Console> {

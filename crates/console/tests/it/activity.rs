@@ -3,7 +3,7 @@ use service::Level;
 use crate::kit::{Kit, between};
 
 #[tokio::test]
-async fn deeds_are_told_with_who_what_before_and_after() {
+async fn activities_are_told_with_who_what_before_and_after() {
     let kit = Kit::new().await;
     let mut owner = kit.signed_in("olga@example.com").await;
     owner
@@ -81,7 +81,7 @@ async fn a_filter_that_cannot_be_is_said_beside_it() {
 }
 
 #[tokio::test]
-async fn other_organizations_deeds_are_not_there() {
+async fn other_organizations_activities_are_not_there() {
     let kit = Kit::new().await;
     let mut owner = kit.signed_in("olga@example.com").await;
     let made = owner.post("/organizations/new/", &[("name", "Bay")]).await;

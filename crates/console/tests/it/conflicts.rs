@@ -111,7 +111,7 @@ async fn an_export() {
 }
 
 #[tokio::test]
-async fn whether_newcomers_join() {
+async fn whether_new_users_join() {
     let kit = Kit::new().await;
     let domain = kit.at(&format!("domains/{}/", kit.domain("sso.example.net", "").await));
     let mut owner = kit.signed_in("olga@example.com").await;

@@ -129,7 +129,7 @@ async fn members_look_and_touch_nothing() {
 }
 
 #[tokio::test]
-async fn newcomers_are_let_in_or_not() {
+async fn new_users_are_let_in_or_not() {
     let kit = Kit::new().await;
     let id = kit.domain("sso.example.net", "").await;
     let mut owner = kit.signed_in("olga@example.com").await;
@@ -336,6 +336,24 @@ async fn enforcement_shows_what_it_means_before_it_happens() {
     let done = owner.post(&path, &[("sso_enforcement", "")]).await;
     assert_eq!(done.place(), (303, kit.at(&below(id, "?done=not-enforced")).as_str()));
     assert!(held(&kit, id).await.sso_enforcement.is_empty());
+}
+
+#[tokio::test]
+async fn enforcement_is_said_to_hold_for_a_verified_domain_alone() {
+    const HOLDS: &str = "Saved. People with addresses on this domain must sign in this way.";
+    const WAITS: &str = "Saved. It takes effect when the domain is verified.";
+    let kit = Kit::new().await;
+    let mut owner = kit.signed_in("olga@example.com").await;
+    let unverified = add(&kit, &mut owner, "example.net").await;
+    let verified = kit.domain("example.org", "").await;
+    for (id, notice) in [(unverified, WAITS), (verified, HOLDS)] {
+        let path = kit.at(&below(id, "enforcement/"));
+        let saved = owner.post(&path, &[("sso_enforcement", "github")]).await;
+        assert_eq!(saved.status, 303, "{saved:?}");
+        let shown = owner.get(saved.place().1).await;
+        assert!(shown.says(notice), "{shown:?}");
+        assert_eq!(held(&kit, id).await.sso_enforcement, "github");
+    }
 }
 
 #[tokio::test]

@@ -76,8 +76,8 @@ async fn pages(kit: &Kit) -> Vec<(String, Answer)> {
     }
     let keys = owner.get("/account/keys/").await;
     let key = between(&keys.html, "/account/keys/", "/roll/").expect("a key");
-    for deed in ["roll", "narrow", "delete"] {
-        let path = format!("/account/keys/{}/{deed}/", &key[key.len() - 36..]);
+    for action in ["roll", "narrow", "delete"] {
+        let path = format!("/account/keys/{}/{action}/", &key[key.len() - 36..]);
         seen.push((path.clone(), owner.get(&path).await));
     }
     seen.extend(inside(kit, &mut owner).await);

@@ -415,7 +415,7 @@ async fn the_log_of_a_run_is_shown_by_level() {
         all.says("Failed permanently: the bucket is gone")
             && all.says("<p class=\"alert breakable\">The bucket is gone.")
     );
-    assert!(all.says("Fix the error, then press Retry."));
+    assert!(all.says("Fix the error, then select Retry."));
     assert!(
         owner
             .get(&format!("{path}?level=ERROR"))

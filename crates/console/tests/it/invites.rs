@@ -115,5 +115,5 @@ async fn who_may_not_withdraw_an_invite_is_told_on_the_list() {
     assert!(!ann.get(&kit.at("invites/")).await.says("/withdraw/"));
     let refused = ann.post(&kit.at(&format!("invites/{id}/withdraw/")), &[]).await;
     assert_eq!((refused.status, refused.h1()), (403, "Invites"));
-    assert!(refused.says("role=\"alert\">Only administrators and the sender can revoke an invite."));
+    assert!(refused.says("role=\"alert\">Only admins and the sender can revoke an invite."));
 }

@@ -211,12 +211,12 @@ async fn nobody_narrows_the_key_of_another() {
     let id = &id[id.len() - 36..];
     kit.member("ben@example.org", service::Level::Owner).await;
     let mut other = kit.signed_in("ben@example.org").await;
-    for deed in ["roll", "narrow", "delete"] {
-        let path = format!("/account/keys/{id}/{deed}/");
+    for action in ["roll", "narrow", "delete"] {
+        let path = format!("/account/keys/{id}/{action}/");
         assert_eq!(
             (other.get(&path).await.status, other.post(&path, &[]).await.status),
             (404, 404),
-            "{deed}"
+            "{action}"
         );
     }
 }

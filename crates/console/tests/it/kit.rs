@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use auth::encryption::Encryptor;
 use axum::Router;
@@ -22,6 +21,7 @@ use service::sign_in::SignIn;
 use service::sso::Sso;
 use service::users::{NewUser, User};
 use service::{Clock, DomainId, Email, Instance, Level, Name, OrganizationId, RandomSource, Service, TeamId, Time};
+use tempfile::TempDir;
 use testkit::databases::{Backend, Database};
 use tower::ServiceExt;
 
@@ -34,13 +34,7 @@ pub(crate) struct Kit {
     pub(crate) app: Router,
     pub(crate) organization: OrganizationId,
     pub(crate) database: Database,
-    folder: PathBuf,
-}
-
-impl Drop for Kit {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
+    folder: TempDir,
 }
 
 #[derive(Debug)]
@@ -125,10 +119,7 @@ impl Kit {
     }
 
     async fn reaching(deps: IdentityDeps, clock: Clock, site_url: &str, settings: api::Settings) -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("console-test-{}-{number}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("a folder for events and apps");
+        let folder = TempDir::with_prefix("hedgerow-").expect("a folder for events and apps");
         let database = Database::migrated(Backend::Sqlite).await;
         let store = database.open().await;
         let encryptor = Encryptor::new(["a secret that is long enough to encrypt with"]).expect("a key");
@@ -147,8 +138,8 @@ impl Kit {
         let made = service.create_organization_for(&Actor::system(), &new, &owner).await;
         let organization = made.expect("an organization is made").organization.id;
         let identity = Identity::new(service.clone(), deps);
-        let exports = exports(&service, &folder);
-        let apps = testkit::kit::running(&service, &store_of(&folder), folder.join("apps"));
+        let exports = exports(&service, folder.path());
+        let apps = testkit::kit::running(&service, &store_of(folder.path()), folder.path().join("apps"));
         let pages = console::router(identity.clone(), exports.clone(), apps.clone());
         let app = api::router(identity, exports.clone(), apps, settings, Some(pages));
         Self {
@@ -172,7 +163,7 @@ impl Kit {
 
     /// The folder of the server that apps may come from.
     pub(crate) fn local_apps(&self) -> PathBuf {
-        self.folder.join("apps")
+        self.folder.path().join("apps")
     }
 
     pub(crate) async fn make_operator(&self, email: &str) {

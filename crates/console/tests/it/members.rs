@@ -82,7 +82,7 @@ async fn refusals_stand_beside_the_level() {
     let mut admin = kit.signed_in("ann@example.org").await;
     let above = admin.post(&path, &[("level", "1")]).await;
     assert_eq!(above.status, 403);
-    assert!(above.says("role=\"alert\">Your role (administrator) does not allow"));
+    assert!(above.says("role=\"alert\">Your role (admin) does not allow"));
     assert!(
         !admin.get(&path).await.says("name=\"level\""),
         "no form for whom one may not change"

@@ -7,7 +7,9 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::{Envelope, MOST_EVENTS, Refusal, time};
+use super::envelope::Envelope;
+use super::refusal::{MOST_EVENTS, Refusal};
+use super::time;
 use crate::{Incoming, Time};
 
 /// Names and ids are cut to so many characters.
@@ -175,12 +177,12 @@ impl Making<'_> {
         // Set by those who send what happened long ago, by a clock that was right.
         let keeps_clock = properties.get("$ignore_sent_at") == Some(&Value::Bool(true));
         let sent_at = raw.sent_at.as_ref().and_then(time::read).or(self.sent_at);
-        let sighting = time::SenderTime {
+        let sender_time = time::SenderTime {
             timestamp: raw.timestamp.as_ref().and_then(time::read),
             offset: raw.offset.as_ref().and_then(Value::as_i64),
             sent_at: sent_at.filter(|_| !keeps_clock),
         };
-        sighting.by(self.envelope.now)
+        sender_time.by(self.envelope.now)
     }
 
     /// Servers ask for no location, because the address would be their own.

@@ -1,4 +1,5 @@
 use std::io::Write;
+use std::net::IpAddr;
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -9,6 +10,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::Time;
 
 const NOW: &str = "2026-11-15T09:30:00Z";
 

@@ -7,7 +7,7 @@ use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use flate2::bufread::MultiGzDecoder;
 
-use super::Refusal;
+use super::refusal::Refusal;
 
 pub(super) const GZIP: [u8; 3] = [0x1f, 0x8b, 8];
 /// Memory is asked for in steps of at least this.

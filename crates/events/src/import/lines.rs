@@ -2,8 +2,8 @@
 
 use std::io::{self, BufRead, Read};
 
-use super::Row;
 use super::item::Item;
+use super::row::Row;
 use crate::{Incoming, Time};
 
 /// A line longer than this is no event, and is not held in memory.

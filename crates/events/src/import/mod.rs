@@ -2,26 +2,17 @@
 
 mod item;
 mod lines;
+mod row;
 mod table;
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
+pub use self::row::OpenError;
+use self::row::{Progress, Row};
 use crate::{Incoming, Time};
-
-/// Why a file cannot be read at all.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    #[error("the file cannot be read")]
-    Io(#[from] io::Error),
-    #[error("the file is not a valid Parquet file")]
-    Parquet(#[from] parquet::errors::ParquetError),
-    #[error("the file has no column {0}")]
-    NoColumn(&'static str),
-}
 
 /// A row that is no event. The rows after it may be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -40,12 +31,6 @@ pub struct Import {
     bytes: u64,
     progress: Progress,
 }
-
-/// A row and where it was.
-type Row = (u64, Result<Incoming, String>);
-
-/// Bytes of a file that were read so far.
-type Progress = Arc<AtomicU64>;
 
 /// Opens a file. What it is, its first bytes tell. An event without a time of its own happened at `now`.
 pub fn open(path: &Path, now: Time) -> Result<Import, OpenError> {

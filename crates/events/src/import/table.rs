@@ -13,7 +13,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::item::Item;
-use super::{OpenError, Progress, Row};
+use super::row::{OpenError, Progress, Row};
 use crate::{Incoming, Time};
 
 const ROWS: usize = 1024;

@@ -10,6 +10,7 @@ pub(crate) mod interrupt;
 mod pace;
 mod people;
 mod person_scan;
+mod readers;
 mod recent;
 mod scan;
 mod seen;
@@ -19,26 +20,21 @@ mod whole;
 mod writer;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use chrono::DateTime;
 use hogql::Model;
-use rusqlite::Connection;
 use tokio::task::spawn_blocking;
 use uuid::Uuid;
 
 use crate::rows::Portion;
 use crate::{Error, Hold, Incoming, Result, Rows, Scan, Time, schema};
-use interrupt::{Interrupt, StopOnDrop, Wanted};
-use pace::Pace;
+use readers::{Reader, Readers};
 use store::{Ready, Work};
 pub use whole::{check, copy};
 use writer::Writer;
-
-/// How many connections for reading are kept for the next reader.
-const KEPT: usize = 4;
 
 /// A batch of more events than this is made ready on a thread of its own.
 const MANY: usize = 500;
@@ -54,11 +50,7 @@ impl Embedded {
     pub fn open(file: &Path) -> Result<Self> {
         Ok(Self {
             writer: Writer::start(file)?,
-            readers: Arc::new(Readers {
-                path: file.to_owned(),
-                kept: Mutex::default(),
-                are_stopped: Mutex::default(),
-            }),
+            readers: Arc::new(Readers::of(file)),
         })
     }
 
@@ -158,60 +150,5 @@ impl Embedded {
         spawn_blocking(move || readers.with(wanted, work))
             .await
             .map_err(|_| Error::Stopped)?
-    }
-}
-
-/// Connections that only read.
-#[derive(Debug)]
-struct Readers {
-    path: PathBuf,
-    kept: Mutex<Vec<Reader>>,
-    /// Shared by all reading that began since the last time that all was stopped.
-    are_stopped: Mutex<Arc<AtomicBool>>,
-}
-
-#[derive(Debug)]
-struct Reader {
-    connection: Connection,
-    interrupt: Interrupt,
-    pace: Pace,
-}
-
-impl Readers {
-    fn wanted(&self) -> (Wanted, StopOnDrop) {
-        Wanted::new(&self.are_stopped.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn stop_all(&self) {
-        let mut current = self.are_stopped.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut *current).store(true, Ordering::Relaxed);
-    }
-
-    fn with<T>(&self, wanted: Wanted, work: impl FnOnce(&Reader) -> Result<T>) -> Result<T> {
-        if wanted.is_over() {
-            return Err(Error::Stopped);
-        }
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let reader = kept.map_or_else(|| self.open(), Ok)?;
-        reader.interrupt.set(Some(wanted));
-        let outcome = work(&reader);
-        reader.interrupt.set(None);
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        // A transaction that could not be ended goes with its connection.
-        if kept.len() < KEPT && reader.connection.is_autocommit() {
-            kept.push(reader);
-        }
-        outcome
-    }
-
-    fn open(&self) -> Result<Reader> {
-        let (interrupt, pace) = (Interrupt::default(), Pace::default());
-        let connection = file::open_to_read(&self.path, &interrupt, &pace)?;
-        interrupt.watch(&connection)?;
-        Ok(Reader {
-            connection,
-            interrupt,
-            pace,
-        })
     }
 }

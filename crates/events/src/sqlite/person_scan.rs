@@ -6,7 +6,6 @@
 use rusqlite::{Connection, Row, Statement, params};
 
 use super::pace::Pace;
-use super::scan::bind;
 use super::select::Select;
 use crate::{Result, Scan};
 
@@ -33,7 +32,7 @@ struct Key {
 impl<'a> PersonScan<'a> {
     pub(super) fn new(connection: &'a Connection, scan: &Scan, select: &Select) -> Result<Self> {
         let mut by_key = connection.prepare(&select.person(scan.team))?;
-        bind(&mut by_key, &select.parameters)?;
+        select.bind(&mut by_key)?;
         Ok(Self {
             connection,
             next_keys: connection.prepare(&next_keys(scan.team))?,

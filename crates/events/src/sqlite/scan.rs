@@ -2,17 +2,20 @@
 //! starting its log again, and none goes on for long: what a row costs is up to the query. Events never change, and persons that
 //! change come later, so a scan of many short transactions sees the same as one of a long one.
 
+#[cfg(test)]
+mod tests;
+
 use std::ops::Range;
 
 use hogql::{Column, Model, Query};
-use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, Statement};
 
 use super::batch::Batch;
+use super::file;
 use super::pace::Pace;
 use super::person_scan::{self, PersonScan};
+use super::readers::Reader;
 use super::select::Select;
-use super::{Reader, file};
 use crate::rows::Portion;
 use crate::{Result, Scan, Sender, Time};
 
@@ -120,7 +123,7 @@ struct Slices<'a> {
 impl<'a> Slices<'a> {
     fn new(reader: &'a Reader, select: &Select, sql: &str, range: Range<i64>) -> Result<Self> {
         let mut statement = reader.connection.prepare(sql)?;
-        bind(&mut statement, &select.parameters)?;
+        select.bind(&mut statement)?;
         Ok(Self {
             statement,
             pace: &reader.pace,
@@ -209,13 +212,6 @@ fn count_persons(reader: &Reader, scan: &Scan) -> Result<u64> {
     Ok(found)
 }
 
-pub(super) fn bind(statement: &mut Statement<'_>, parameters: &[Value]) -> rusqlite::Result<()> {
-    for (place, value) in parameters.iter().enumerate() {
-        statement.raw_bind_parameter(place + 1, value)?;
-    }
-    Ok(())
-}
-
 /// The `seq` of the rows of an interval. None: the team has no events.
 fn range(connection: &Connection, scan: &Scan) -> Result<Option<Range<i64>>> {
     if !file::has_table(connection, scan.team)? {
@@ -259,156 +255,4 @@ fn first_at(connection: &Connection, team: i64, range: Range<i64>, time: Time) -
         }
     }
     Ok(low)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::PathBuf;
-    use std::time::Duration;
-
-    use rusqlite::StatementStatus;
-    use serde_json::json;
-
-    use super::*;
-    use crate::sqlite::interrupt::Interrupt;
-    use crate::{Events, Incoming};
-
-    const TEAM: i64 = 1;
-    const EVENTS: i64 = 300;
-
-    /// A file that is gone after the test.
-    struct File(PathBuf);
-
-    impl Drop for File {
-        fn drop(&mut self) {
-            for end in ["", "-wal", "-shm"] {
-                let _ = std::fs::remove_file(format!("{}{end}", self.0.display()));
-            }
-        }
-    }
-
-    impl File {
-        /// Some events, each of a person of its own with two ids, one of which came later.
-        async fn filled() -> Self {
-            let file = Self(std::env::temp_dir().join(format!("hedgerow-scan-{}", uuid::Uuid::now_v7())));
-            let store = Events::Embedded(crate::sqlite::Embedded::open(&file.0).unwrap());
-            for second in 0..3 {
-                let event = |n: i64| Incoming {
-                    uuid: None,
-                    event: if second == 1 { "$create_alias" } else { "x" }.to_owned(),
-                    distinct_id: format!("id-{n}"),
-                    properties: serde_json::from_value(json!({"alias": format!("also-{n}"), "n": n})).unwrap(),
-                    timestamp: Time::UNIX_EPOCH,
-                };
-                let now = Time::from_timestamp(second, 0).unwrap();
-                store
-                    .append(TEAM, (0..EVENTS / 3).map(event).collect(), now)
-                    .await
-                    .unwrap();
-            }
-            file
-        }
-
-        fn reader(&self, pace: Pace) -> Reader {
-            let interrupt = Interrupt::default();
-            Reader {
-                connection: file::open_to_read(&self.0, &interrupt, &pace).unwrap(),
-                interrupt,
-                pace,
-            }
-        }
-    }
-
-    fn query(text: &str) -> Scan {
-        Scan {
-            team: TEAM,
-            query: hogql::parse(text).unwrap(),
-            start: None,
-            end: Time::from_timestamp(100, 0).unwrap(),
-            limit: None,
-        }
-    }
-
-    async fn rows(reader: Reader, scan: Scan) -> (Vec<arrow::array::RecordBatch>, u64) {
-        let (sender, mut rows) = crate::Rows::channel(crate::schema(&scan.query), Portion::LARGE);
-        let read = tokio::task::spawn_blocking(move || {
-            run(&reader, &scan, Portion::LARGE, &sender).unwrap();
-            drop(sender);
-            count(&reader, &scan).unwrap()
-        });
-        let mut batches = Vec::new();
-        while let Some(batch) = rows.next().await {
-            batches.push(batch.unwrap());
-        }
-        (batches, read.await.unwrap())
-    }
-
-    #[tokio::test]
-    async fn a_scan_of_many_short_slices_gives_the_same() {
-        let file = File::filled().await;
-        for text in [
-            "SELECT event, distinct_id, person_properties FROM events",
-            "SELECT event, distinct_id FROM events WHERE properties.n LIKE '%7%'",
-            "SELECT event FROM events WHERE event = 'never'",
-            "SELECT person_id, distinct_id, _inserted_at FROM persons",
-            "SELECT distinct_id FROM persons WHERE distinct_id LIKE '%7%'",
-            "SELECT distinct_id FROM persons WHERE distinct_id = 'never'",
-        ] {
-            let at_once = rows(file.reader(Pace::of(Duration::from_mins(10))), query(text)).await;
-            let in_slices = rows(file.reader(Pace::of(Duration::ZERO)), query(text)).await;
-            assert!(at_once == in_slices, "{text}");
-            let found: usize = at_once.0.iter().map(arrow::array::RecordBatch::num_rows).sum();
-            assert_eq!(
-                (found as u64, found == 0),
-                (at_once.1, text.contains("never")),
-                "{text}"
-            );
-        }
-    }
-
-    /// Whatever a row costs, no transaction goes on for long, also when nothing is found.
-    #[tokio::test]
-    async fn a_slice_ends_when_its_time_is_over() {
-        let file = File::filled().await;
-        let reader = file.reader(Pace::of(Duration::ZERO));
-        for text in [
-            "SELECT event FROM events WHERE event = 'never'",
-            "SELECT event FROM events",
-        ] {
-            let scan = query(text);
-            let select = Select::new(&scan.query, TEAM);
-            let range = range(&reader.connection, &scan).unwrap().unwrap();
-            let mut slices = Slices::new(&reader, &select, &select.events(TEAM), range).unwrap();
-            let mut count = 0;
-            while !slices.are_read() {
-                slices.read(|_| Ok(true)).unwrap();
-                count += 1;
-            }
-            assert_eq!(count, EVENTS, "{text}: a slice for each row");
-        }
-        let scan = query("SELECT distinct_id FROM persons WHERE distinct_id = 'never'");
-        let select = Select::new(&scan.query, TEAM);
-        let mut persons = PersonScan::new(&reader.connection, &scan, &select).unwrap();
-        let mut count = 0;
-        while !persons.slice(&reader.pace, |_| Ok(true)).unwrap() {
-            count += 1;
-        }
-        assert!(count >= 2 * EVENTS / 3, "{count} slices");
-        assert!(reader.connection.is_autocommit(), "no transaction is left open");
-    }
-
-    #[test]
-    fn the_bounds_of_a_large_table_are_found_without_reading_it() -> rusqlite::Result<()> {
-        let connection = Connection::open_in_memory()?;
-        file::make_table(&connection, 1)?;
-        connection.execute_batch(
-            "WITH RECURSIVE number (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < 1000)
-             INSERT INTO event_1 SELECT n, x'', '', '', '', '', 0, 0, x'', '', NULL, 0, 0 FROM number",
-        )?;
-        let mut statement = connection.prepare(&bounds(1))?;
-        let found: (i64, i64) = statement.query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        assert_eq!(found, (1, 1001));
-        assert_eq!(statement.get_status(StatementStatus::FullscanStep), 0);
-        Ok(())
-    }
 }

@@ -1,6 +1,7 @@
 //! The statement of a scan.
 
 use hogql::{Column, Dialect, Expr, Model, Query};
+use rusqlite::Statement;
 use rusqlite::types::Value;
 
 use super::{checksum, file};
@@ -59,6 +60,14 @@ impl Select {
             columns: plain.into_iter().flat_map(|column| [", ".to_owned(), column]).collect(),
             filter: rendered.filter,
         }
+    }
+
+    /// Gives a statement the parameters of the query.
+    pub(super) fn bind(&self, statement: &mut Statement<'_>) -> rusqlite::Result<()> {
+        for (place, value) in self.parameters.iter().enumerate() {
+            statement.raw_bind_parameter(place + 1, value)?;
+        }
+        Ok(())
     }
 
     pub(super) fn has_filter(&self) -> bool {

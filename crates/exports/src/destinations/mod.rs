@@ -15,6 +15,7 @@ mod s3;
 mod snowflake;
 mod sql;
 mod staging;
+mod steps;
 
 use service::batch_exports::destination::Destination;
 

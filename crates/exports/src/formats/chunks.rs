@@ -4,7 +4,7 @@ use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::DataType;
 use service::batch_exports::destination::FileFormat;
 
-use super::Format;
+use super::format::Format;
 
 /// Cuts fall at multiples of this many rows.
 const GRAIN: usize = 1024;

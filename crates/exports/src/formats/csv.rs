@@ -5,8 +5,8 @@ use std::io::Write;
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
 
+use super::format::unwritable;
 use super::text::{Column, Times, columns};
-use super::unwritable;
 use crate::Error;
 
 /// The first line of every file.

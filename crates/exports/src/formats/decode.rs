@@ -9,7 +9,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde::de::IgnoredAny;
 use service::batch_exports::destination::{Compression, FileFormat};
 
-use super::Format;
+use super::format::Format;
 
 /// Why a file cannot be read back.
 #[derive(Debug, thiserror::Error)]

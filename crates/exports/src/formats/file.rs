@@ -4,8 +4,9 @@ use bytes::Bytes;
 use service::batch_exports::destination::{Compression, FileFormat};
 use sha2::{Digest, Sha256};
 
+use super::encoder::{Encoded, Encoder};
 use super::pack::{Brotli, pack};
-use super::{Encoded, Encoder, csv, parquet};
+use super::{csv, parquet};
 use crate::Error;
 
 /// What files are made of, in order.
@@ -87,7 +88,7 @@ impl OpenFile {
         let facts = Facts {
             bytes: self.bytes,
             rows: self.rows,
-            sha256: hexadecimal(&self.hash.finalize()),
+            sha256: hex::encode(self.hash.finalize()),
         };
         Ok((last, facts))
     }
@@ -97,13 +98,4 @@ impl OpenFile {
         self.bytes += bytes.len() as u64;
         bytes.into()
     }
-}
-
-pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        write!(text, "{byte:02x}").expect("a String takes everything");
-    }
-    text
 }

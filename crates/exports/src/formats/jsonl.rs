@@ -5,8 +5,8 @@ use std::io::Write;
 use arrow::array::RecordBatch;
 use serde::de::IgnoredAny;
 
+use super::format::unwritable;
 use super::text::{Column, Times, columns};
-use super::unwritable;
 use crate::Error;
 
 const HEX: &[u8; 16] = b"0123456789abcdef";

@@ -7,7 +7,7 @@ use brotli::CompressorWriter;
 use flate2::GzBuilder;
 use service::batch_exports::destination::Compression;
 
-use super::unwritable;
+use super::format::unwritable;
 use crate::Error;
 
 const GZIP_LEVEL: flate2::Compression = flate2::Compression::new(6);

@@ -9,8 +9,9 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 use super::chunks::{Chunk, Chunks};
+use super::encoder::{Encoded, Encoder};
 use super::file::{OpenFile, Piece};
-use super::{Encoded, Encoder, Format};
+use super::format::Format;
 use crate::Error;
 
 /// One delivery never has more chunks in the works, however many cores there are: each takes memory.

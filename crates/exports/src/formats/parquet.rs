@@ -14,8 +14,8 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{ColumnPath, TypePtr};
 use service::batch_exports::destination::Compression;
 
+use super::format::unwritable;
 use super::text::is_json;
-use super::unwritable;
 use crate::Error;
 
 /// Encodes row groups, on any thread, for any file.

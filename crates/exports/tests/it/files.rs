@@ -2,58 +2,46 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::path::Path;
 
 use async_trait::async_trait;
 use exports::{Deliver, ExportsDeps, destinations};
 use outbound::{Dialer, Http, Policy, Roots};
 use serde_json::{Map, Value};
 use service::batch_exports::destination::{Kind, read};
+use tempfile::TempDir;
 use testkit::external::{ObjectStore, duckdb};
 
 use super::suite::Peer;
 
 /// A folder of one's own; gone when dropped.
-pub(crate) struct Folder(PathBuf);
+pub(crate) struct Folder(TempDir);
 
 impl Folder {
     pub(crate) fn new() -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("hedgerow_files_{}_{count}", std::process::id());
-        let folder = std::env::temp_dir().join(name);
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(&folder).unwrap();
-        Self(folder)
+        Self(TempDir::with_prefix("hedgerow-").unwrap())
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.0
+        self.0.path()
     }
 
     /// Names of all files below it, unfinished ones too, in order.
     pub(crate) fn files(&self) -> Vec<String> {
         let mut found = Vec::new();
-        let mut folders = vec![self.0.clone()];
+        let mut folders = vec![self.path().to_owned()];
         while let Some(folder) = folders.pop() {
             for entry in fs::read_dir(folder).unwrap() {
                 let path = entry.unwrap().path();
                 if path.is_dir() {
                     folders.push(path);
                 } else {
-                    found.push(path.strip_prefix(&self.0).unwrap().to_str().unwrap().to_owned());
+                    found.push(path.strip_prefix(self.path()).unwrap().to_str().unwrap().to_owned());
                 }
             }
         }
         found.sort();
         found
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

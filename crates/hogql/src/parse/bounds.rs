@@ -3,7 +3,7 @@
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::{ParseError, Result, refuse};
+use super::error::{ParseError, Result, refuse};
 use crate::expr::Field;
 use crate::function::Function;
 use crate::text::{Piece, pieces};

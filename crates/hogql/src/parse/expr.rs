@@ -2,8 +2,9 @@
 
 use sqlparser::ast::{BinaryOperator, CaseWhen, Expr as Ast, Ident, UnaryOperator, Value as Literal};
 
+use super::bounds;
+use super::error::{Result, refuse};
 use super::kinds::{self, By, comparison, fitted, number};
-use super::{Result, bounds, refuse};
 use crate::expr::{Comparison, Expr, Operation, Value};
 use crate::model::{Model, Type};
 

@@ -1,10 +1,10 @@
 //! Operators, branches and paths into JSON that are written as functions.
 
-use super::call::{unknown, wrong_count};
+use super::error::{Result, refuse};
 use super::expr::{Connect, case, computation, like, negated, not};
 use super::kinds::{self, comparison};
 use super::names::check_path;
-use super::{Result, refuse};
+use super::refused_calls::{unknown, wrong_count};
 use crate::expr::{Comparison, Expr, Extract, Operation, Value};
 use crate::model::{Column, Type};
 

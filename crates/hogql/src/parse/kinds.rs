@@ -1,6 +1,6 @@
 //! Which kinds go together.
 
-use super::{Result, refuse};
+use super::error::{ParseError, Result, refuse};
 use crate::expr::{Comparison, Expr, Value};
 use crate::function::Function;
 use crate::model::Type;
@@ -76,7 +76,7 @@ fn value_text(value: &Value) -> Option<String> {
     }
 }
 
-fn mismatch(one: Type, other: Type) -> super::ParseError {
+fn mismatch(one: Type, other: Type) -> ParseError {
     let hint = match (one, other) {
         (Type::Text, kind) | (kind, Type::Text) if is_number(kind) => {
             " Properties are strings. Wrap them in toFloat(…) or toInt(…)."

@@ -3,11 +3,15 @@
 mod bounds;
 mod call;
 mod dialect;
+mod error;
 mod expr;
 mod forms;
 mod kinds;
 mod names;
+mod refused_calls;
 mod select;
+
+pub use error::ParseError;
 
 use sqlparser::ast;
 use sqlparser::parser::{Parser, ParserError};
@@ -15,15 +19,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use crate::expr::Query;
 use dialect::HogQl;
-
-/// Why a text is not a query that can be exported. Says what would be.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{detail}")]
-pub struct ParseError {
-    pub detail: String,
-}
-
-type Result<T, E = ParseError> = std::result::Result<T, E>;
+use error::{Result, refuse};
 
 /// Reads one SELECT over `events` or `persons`.
 pub fn parse(text: &str) -> Result<Query> {
@@ -65,16 +61,4 @@ fn unreadable(error: ParserError) -> ParseError {
         }
         ParserError::RecursionLimitExceeded => bounds::too_deep(),
     }
-}
-
-/// The longest error: most of it may be what the user wrote.
-const LONGEST: usize = 400;
-
-fn refuse(detail: impl Into<String>) -> ParseError {
-    let mut detail = detail.into();
-    if detail.len() > LONGEST {
-        detail.truncate(detail.floor_char_boundary(LONGEST));
-        detail.push('…');
-    }
-    ParseError { detail }
 }

@@ -2,8 +2,8 @@
 
 use sqlparser::ast::{AccessExpr, Expr as Ast, Ident, Subscript, Value as Literal};
 
+use super::error::{ParseError, Result, refuse};
 use super::expr::Reader;
-use super::{Result, refuse};
 use crate::expr::Expr;
 use crate::model::{Column, Type};
 
@@ -32,7 +32,7 @@ impl Reader<'_> {
         name == self.model.name() || self.table.is_some_and(|table| table.value == name)
     }
 
-    fn unknown(&self, name: &str) -> super::ParseError {
+    fn unknown(&self, name: &str) -> ParseError {
         let names: Vec<_> = self.model.columns().map(Column::name).collect();
         let model = self.model.name();
         refuse(format!(

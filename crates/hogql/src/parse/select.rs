@@ -5,7 +5,9 @@ use sqlparser::ast::{
     WildcardAdditionalOptions,
 };
 
-use super::{Result, bounds, expr::Reader, refuse};
+use super::bounds;
+use super::error::{ParseError, Result, refuse};
+use super::expr::Reader;
 use crate::expr::{Expr, Field, Query};
 use crate::model::{Model, Type};
 
@@ -175,11 +177,11 @@ fn source(from: &[TableWithJoins]) -> Result<(Model, Option<&Ident>)> {
     }
 }
 
-fn no_table() -> super::ParseError {
+fn no_table() -> ParseError {
     refuse("The query must SELECT FROM events or persons.")
 }
 
-fn no_joins() -> super::ParseError {
+fn no_joins() -> ParseError {
     refuse("JOINs are not supported: events have the properties of their person in person_properties")
 }
 

@@ -1,11 +1,13 @@
 //! From a checked query to the SQL of an engine.
 
 mod clickhouse;
+mod names;
 mod sqlite;
 
 use crate::expr::{Expr, Field, Query, Value};
 use crate::model::{Column, Type};
 use crate::text::{Piece, pieces};
+use names::{clickhouse_type, quoted_in_clickhouse, quoted_in_sqlite};
 
 /// How names begin that we give to expressions in ClickHouse; no alias of a user's does.
 pub(crate) const RESERVED: &str = "hedgerow_";
@@ -63,12 +65,12 @@ impl Writer<'_> {
     fn field(&mut self, field: &Field) -> String {
         let expr = self.expr(&field.expr);
         match self.dialect {
-            Dialect::Sqlite => format!("{expr} AS {}", sqlite::quoted(&field.alias)),
+            Dialect::Sqlite => format!("{expr} AS {}", quoted_in_sqlite(&field.alias)),
             Dialect::ClickHouse => {
-                let kind = clickhouse::type_name(field.kind);
+                let kind = clickhouse_type(field.kind);
                 format!(
                     "CAST({expr} AS Nullable({kind})) AS {}",
-                    clickhouse::quoted(&field.alias)
+                    quoted_in_clickhouse(&field.alias)
                 )
             }
         }
@@ -178,7 +180,7 @@ impl Writer<'_> {
         let number = self.parameters.len();
         match self.dialect {
             Dialect::Sqlite => format!("?{number}"),
-            Dialect::ClickHouse => format!("{{p{number}:{}}}", clickhouse::type_name(kind)),
+            Dialect::ClickHouse => format!("{{p{number}:{}}}", clickhouse_type(kind)),
         }
     }
 

@@ -6,10 +6,6 @@ use crate::function::Function;
 use crate::model::{Column, Type};
 use crate::scalars::UNITS;
 
-pub(super) fn quoted(alias: &str) -> String {
-    format!("\"{}\"", alias.replace('"', "\"\""))
-}
-
 impl Writer<'_> {
     pub(super) fn sqlite(&mut self, expr: &Expr) -> String {
         match expr {

@@ -16,7 +16,7 @@ use testkit::external::{Dns, SilentDns, Smtp, SmtpOptions};
 use testkit::kit::{deps, instance};
 use testkit::{Kit, Reply, on_both};
 
-use crate::scene::{Added, OURS, add, add_elsewhere, deeds, kit_of};
+use crate::scene::{Added, OURS, activities, add, add_elsewhere, kit_of};
 
 struct Scene {
     kit: Kit,
@@ -102,7 +102,7 @@ on_both! {
         let reply = scene.verify().await;
         assert_eq!(reply.body["is_verified"], true, "{reply:?}");
         assert_eq!(reply.body["verification_error"], json!(null));
-        assert!(deeds(kit, domain).await.contains(&"updated".to_owned()));
+        assert!(activities(kit, domain).await.contains(&"updated".to_owned()));
         let first = reply.text("/verified_at").to_owned();
         // Once more is no harm, and changes nothing.
         kit.service.clock().advance(TimeDelta::minutes(1));

@@ -13,9 +13,9 @@ use tokio::task::JoinSet;
 use url::Url;
 
 use crate::scene::{
-    Added, BROWSER, OURS, THEIRS, add, add_elsewhere, attempts, catch_up, change, deeds, expect_refused, fresh_key,
-    get_as, kit, kit_of, known_as, leaving, leaving_as, level, post_as, prove, request, rule, set_password, traces,
-    zoe,
+    Added, BROWSER, OURS, THEIRS, activities, add, add_elsewhere, attempts, catch_up, change, expect_refused,
+    fresh_key, get_as, kit, kit_of, known_as, leaving, leaving_as, level, post_as, prove, request, rule, set_password,
+    traces, zoe,
 };
 
 const PASSWORD: &str = "correct horse battery";
@@ -233,7 +233,7 @@ on_both! {
         kit.identity.note_oidc_error(&came.state, &came.error, BROWSER, &request()).await.unwrap();
         kit.identity.note_oidc_error(&came.state, &came.error, BROWSER, &request()).await.unwrap();
         assert_eq!(attempts(kit, &scene.domain).await, ["provider_error"]);
-        assert!(!deeds(kit, &scene.domain).await.contains(&"sign_in_refused".to_owned()), "anybody can do that");
+        assert!(!activities(kit, &scene.domain).await.contains(&"sign_in_refused".to_owned()), "anybody can do that");
         assert_eq!(traces(kit).await, before);
     }
 

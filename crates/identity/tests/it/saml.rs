@@ -10,8 +10,9 @@ use testkit::kit::{deps, instance};
 use testkit::{Kit, on_both};
 
 use crate::scene::{
-    Added, BROWSER, OURS, THEIRS, add, add_elsewhere, attempts, catch_up, change, deeds, expect_refused, fresh_key,
-    get_as, kit, known_as, leaving, leaving_as, level, post_as, prove, request, rule, set_password, traces, zoe,
+    Added, BROWSER, OURS, THEIRS, activities, add, add_elsewhere, attempts, catch_up, change, expect_refused,
+    fresh_key, get_as, kit, known_as, leaving, leaving_as, level, post_as, prove, request, rule, set_password, traces,
+    zoe,
 };
 
 /// Acme with a proven domain and a provider, whose people join by signing in.
@@ -461,7 +462,7 @@ on_both! {
         }
         // One more is forgiven every second.
         assert!((60..75).contains(&refused), "{refused}");
-        let refusals = deeds(&scene.kit, &scene.domain).await;
+        let refusals = activities(&scene.kit, &scene.domain).await;
         assert!(!refusals.contains(&"sign_in_refused".to_owned()), "{refusals:?}");
         scene.sign_in(&zoe()).await.unwrap();
     }
@@ -471,10 +472,10 @@ on_both! {
         let genuine = scene.answer(&zoe()).await;
         let forged = scene.answer(&zoe()).await.replace('A', "B");
         assert_ne!(rule(scene.finish(&forged).await), "");
-        assert!(!deeds(&scene.kit, &scene.domain).await.contains(&"sign_in_refused".to_owned()));
+        assert!(!activities(&scene.kit, &scene.domain).await.contains(&"sign_in_refused".to_owned()));
         scene.kit.service.clock().advance(chrono::TimeDelta::hours(1));
         assert_eq!(rule(scene.finish(&genuine).await), "in_response_to_mismatch");
-        assert_eq!(deeds(&scene.kit, &scene.domain).await[0], "sign_in_refused");
+        assert_eq!(activities(&scene.kit, &scene.domain).await[0], "sign_in_refused");
     }
 
     /// An organization's own provider can vouch for as many people as it likes.
@@ -669,7 +670,7 @@ async fn a_provider_of_another_make_is_understood_too() {
     let response = idp.answer(url.as_str()).response;
     expect_refused(&kit, &domain, "encrypted", finish(&kit.identity, &domain, &response)).await;
     assert!(
-        deeds(&kit, &domain).await.contains(&"sign_in_refused".to_owned()),
+        activities(&kit, &domain).await.contains(&"sign_in_refused".to_owned()),
         "those that were signed"
     );
 }

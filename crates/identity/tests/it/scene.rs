@@ -141,13 +141,13 @@ pub(crate) async fn attempts(kit: &Kit, domain: &Added) -> Vec<String> {
         .collect()
 }
 
-/// The kinds of the last deeds in the organization's log, newest first.
-pub(crate) async fn deeds(kit: &Kit, domain: &Added) -> Vec<String> {
+/// The kinds of the last entries in the organization's log, newest first.
+pub(crate) async fn activities(kit: &Kit, domain: &Added) -> Vec<String> {
     let path = format!("/api/organizations/{}/activity/", domain.organization);
     let reply = kit.get(&domain.key, &path).await;
     let results = reply.body["results"].as_array().unwrap();
-    let deeds = results.iter().map(|entry| entry["activity"].as_str().unwrap());
-    deeds.map(str::to_owned).collect()
+    let activities = results.iter().map(|entry| entry["activity"].as_str().unwrap());
+    activities.map(str::to_owned).collect()
 }
 
 /// Makes sure that a sign-in was refused by this rule, that administrators can see it, and that nothing came of it.
@@ -157,14 +157,14 @@ pub(crate) async fn expect_refused<T: Debug>(
     wanted: &str,
     sign_in: impl Future<Output = Result<T, Error>>,
 ) {
-    // Two deeds of one moment have no order.
+    // Two entries of one moment have no order.
     kit.service.clock().advance(chrono::TimeDelta::milliseconds(1));
     let before = traces(kit).await;
     assert_eq!(rule(sign_in.await), wanted);
     assert_eq!(traces(kit).await, before, "{wanted}");
     assert_eq!(attempts(kit, domain).await[0], wanted);
     // What anybody can bring about is not kept for good.
-    let is_kept = deeds(kit, domain).await[0] == "sign_in_refused";
+    let is_kept = activities(kit, domain).await[0] == "sign_in_refused";
     assert_eq!(is_kept, is_vouched(kit).await, "{wanted}");
 }
 

@@ -1,10 +1,23 @@
-//! Turns a [`Mail`] into the bytes that are sent.
+//! A mail, and the bytes that are sent of it.
 
 use lettre::message::header::{HeaderName, HeaderValue};
 use lettre::message::{Mailbox, MultiPart};
 use lettre::{Address, Message};
 
-use super::{Mail, MailError};
+use super::error::MailError;
+
+/// A mail to one person, as text and as HTML.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Mail {
+    pub to: String,
+    pub to_name: Option<String>,
+    pub reply_to: Option<String>,
+    pub subject: String,
+    pub text: String,
+    pub html: String,
+    /// Becomes the Message-ID, so that a mail sent twice after a crash is recognized as one. Letters, digits, `.`, `_`, `-`.
+    pub id: String,
+}
 
 pub(super) fn build(mail: &Mail, from: &Mailbox) -> Result<Message, MailError> {
     let to = Mailbox::new(mail.to_name.as_deref().map(one_line), address("recipient", &mail.to)?);

@@ -47,7 +47,7 @@ fn install_encodings<'js>(ctx: &Ctx<'js>, native: &Object<'js>) -> Result<()> {
     set("toText", Function::new(ctx.clone(), to_text))?;
     set(
         "toHex",
-        Function::new(ctx.clone(), |binary: String| hex(&bytes(&binary))),
+        Function::new(ctx.clone(), |binary: String| hex::encode(bytes(&binary))),
     )?;
     set(
         "toBase64",
@@ -115,25 +115,10 @@ fn bytes(binary: &str) -> Vec<u8> {
     binary.chars().map(|character| character as u32 as u8).collect()
 }
 
-fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
-}
-
 /// Reads as far as it is hexadecimal.
 fn unhex(text: &str) -> Vec<u8> {
-    let digits = text
-        .chars()
-        .map_while(|digit| digit.to_digit(16))
-        .filter_map(|digit| u8::try_from(digit).ok());
-    let digits: Vec<u8> = digits.collect();
-    digits
-        .as_chunks::<2>()
-        .0
-        .iter()
-        .map(|[high, low]| high * 16 + low)
-        .collect()
+    let digits = text.bytes().take_while(u8::is_ascii_hexdigit).count();
+    hex::decode(&text[..digits & !1]).expect("pairs of hexadecimal digits")
 }
 
 fn base64(bytes: &[u8], for_urls: bool) -> String {
@@ -279,7 +264,7 @@ mod tests {
 
     #[test]
     fn encodings_there_and_back() {
-        assert_eq!(unhex(&hex(&[0, 127, 255])), [0, 127, 255]);
+        assert_eq!(unhex(&hex::encode([0_u8, 127, 255])), [0, 127, 255]);
         assert_eq!(unbase64("AP8="), [0, 255]);
         assert_eq!(unbase64("_-8"), unbase64("/+8="));
         assert_eq!(bytes("\u{ff}\u{0}"), [255, 0]);
@@ -288,12 +273,15 @@ mod tests {
     #[test]
     fn hashes_are_the_known_ones() {
         assert_eq!(
-            hex(&hash("SHA-1", b"abc").unwrap()),
+            hex::encode(hash("SHA-1", b"abc").unwrap()),
             "a9993e364706816aba3e25717850c26c9cd0d89d"
         );
-        assert_eq!(hex(&hash("md5", b"").unwrap()), "d41d8cd98f00b204e9800998ecf8427e");
+        assert_eq!(
+            hex::encode(hash("md5", b"").unwrap()),
+            "d41d8cd98f00b204e9800998ecf8427e"
+        );
         let mac = hmac("sha256", b"key", b"The quick brown fox jumps over the lazy dog").unwrap();
-        assert!(hex(&mac).starts_with("f7bc83f430538424b13298e6aa6fb143"));
+        assert!(hex::encode(mac).starts_with("f7bc83f430538424b13298e6aa6fb143"));
         assert!(hash("sha3", b"").is_none());
     }
 }

@@ -1,12 +1,13 @@
 //! Apps that mean harm, or might as well: each is stopped within its limits, and others go on.
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sandbox::{Failure, Limits, Meta, Program, Sandbox};
 use serde_json::json;
+use tempfile::TempDir;
 
 use crate::kit::{Remembering, brief, files, limits, message, open, open_with, read, sandbox_with};
 
@@ -202,10 +203,9 @@ async fn an_app_that_floods_the_host_is_stopped_and_others_go_on() {
 }
 
 /// A process that was taken over from within, and keeps to no limit of its own.
-fn rogue(name: &str, flood: &str) -> (PathBuf, Program) {
-    let folder = std::env::temp_dir().join(format!("sandbox-rogue-{name}-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let script = folder.join("child");
+fn rogue(flood: &str) -> (TempDir, Program) {
+    let folder = TempDir::with_prefix("hedgerow-").unwrap();
+    let script = folder.path().join("child");
     let confined = r#"{"confined":{"no_new_privileges":"in_force","system_calls":"in_force"}}"#;
     let ready = r#"{"ready":{"methods":["onEvent"]}}"#;
     let lines = format!("#!/bin/sh\nread limits\necho '{confined}'\nread task\necho '{ready}'\nread order\n{flood}\n");
@@ -235,7 +235,7 @@ async fn a_process_that_keeps_to_no_limit_is_stopped_by_its_parent() {
         ("one line", "exec tr '\\0' x < /dev/zero"),
         ("silence", "exec sleep 60"),
     ] {
-        let (folder, program) = rogue(name, flood);
+        let (_folder, program) = rogue(flood);
         let sandbox = Sandbox::new(program, brief());
         let host = Arc::new(Remembering::default());
         let mut app = sandbox.open(&code, Meta::default(), host.clone()).await.unwrap();
@@ -254,7 +254,6 @@ async fn a_process_that_keeps_to_no_limit_is_stopped_by_its_parent() {
         let asked = host.calls.lock().unwrap().len() + host.requests.lock().unwrap().len();
         assert!(asked <= 2000, "{name}: {asked}");
         assert!(host.lines().len() <= 202, "{name}");
-        std::fs::remove_dir_all(folder).unwrap();
     }
     let grown = resident().saturating_sub(before);
     assert!(grown < 300 << 20, "{grown}");

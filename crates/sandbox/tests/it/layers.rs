@@ -4,25 +4,29 @@ use std::fs::File;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use sandbox::{Layer, Layers, Program, Sandbox, State, Strictness};
+use tempfile::TempDir;
 
 use crate::kit::{files, limits, sandbox};
 
 /// What the attempts are made on: a secret file, a listener, and a process of the same user.
 struct Targets {
-    folder: PathBuf,
+    folder: TempDir,
     listener: TcpListener,
     process: Child,
 }
 
 impl Targets {
     fn new(name: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("sandbox-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let secret = folder.join("secret.key");
+        // Others can enter it, so that the secret is kept by its own permissions.
+        let folder = tempfile::Builder::new()
+            .prefix(&format!("hedgerow-{name}-"))
+            .permissions(PermissionsExt::from_mode(0o755))
+            .tempdir()
+            .unwrap();
+        let secret = folder.path().join("secret.key");
         std::fs::write(&secret, "secret").unwrap();
         std::fs::set_permissions(&secret, PermissionsExt::from_mode(0o600)).unwrap();
         Self {
@@ -33,7 +37,7 @@ impl Targets {
     }
 
     fn of(&self, attempt: &str) -> String {
-        let file = |name: &str| self.folder.join(name).display().to_string();
+        let file = |name: &str| self.folder.path().join(name).display().to_string();
         match attempt {
             "open" => file("secret.key"),
             "create" => file("new"),
@@ -66,7 +70,6 @@ impl Drop for Targets {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 
@@ -215,7 +218,7 @@ async fn a_child_says_which_layers_hold() {
 /// A child that says these layers hold, and no others.
 fn claiming(name: &str, layers: &[&str]) -> (Targets, Program) {
     let targets = Targets::new(name);
-    let script = targets.folder.join("child");
+    let script = targets.folder.path().join("child");
     let layers: Vec<String> = layers.iter().map(|layer| format!("\"{layer}\":\"in_force\"")).collect();
     let report = format!("{{\"confined\":{{{}}}}}", layers.join(","));
     std::fs::write(&script, format!("#!/bin/sh\nread limits\necho '{report}'\nread task\n")).unwrap();

@@ -9,7 +9,6 @@ use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::hex;
 use crate::data_folder::beside;
 
 /// A file of a backup, and what it is recognized by.
@@ -52,7 +51,7 @@ fn digest(path: &Path) -> io::Result<(u64, String)> {
     let mut part = vec![0; 1024 * 1024];
     loop {
         match file.read(&mut part)? {
-            0 => return Ok((bytes, hex(&sha256.finalize()))),
+            0 => return Ok((bytes, hex::encode(sha256.finalize()))),
             length => {
                 sha256.update(&part[..length]);
                 bytes += length as u64;

@@ -6,11 +6,13 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
+use clap::Args;
 use service::{Service, backup as database};
 use tokio::task::spawn_blocking;
 
 use super::files::{Copied, sync_folder};
-use super::{Backup, FORMAT, MANIFEST, Manifest, hex, postgres};
+use super::manifest::{FORMAT, MANIFEST, Manifest};
+use super::postgres;
 use crate::settings::Settings;
 use crate::{commands, data_folder, store};
 
@@ -20,7 +22,26 @@ const EVENTS: &str = "events.sqlite";
 /// In a folder that is not finished.
 const LOCK: &str = "lock";
 
-pub(super) async fn run(backup: &Backup, settings: &Settings) -> anyhow::Result<()> {
+#[derive(Debug, Args)]
+pub(crate) struct Backup {
+    /// The folder to create; it must not exist.
+    folder: PathBuf,
+    /// Where ClickHouse backs up the events to, in its own syntax: `Disk('backups', 'name.zip')` or `S3('https://…',
+    /// 'id', 'secret')`.
+    #[arg(long, value_name = "DESTINATION")]
+    events_to: Option<String>,
+    /// Do not include the events.
+    #[arg(long, conflicts_with = "events_to")]
+    without_events: bool,
+}
+
+impl Backup {
+    pub(crate) async fn run(self, settings: &Settings) -> anyhow::Result<()> {
+        run(&self, settings).await
+    }
+}
+
+async fn run(backup: &Backup, settings: &Settings) -> anyhow::Result<()> {
     let folder = &backup.folder;
     ensure!(
         !folder.try_exists()?,
@@ -111,7 +132,7 @@ async fn copy(backup: &Backup, settings: &Settings, service: &Service, folder: &
         made_by: env!("CARGO_PKG_VERSION").to_owned(),
         made_at: service.clock().now().to_rfc3339(),
         instance: service.instance_uuid().await?,
-        secret_key_id: hex(&service.instance().encryptor.id()),
+        secret_key_id: hex::encode(service.instance().encryptor.id()),
         database: service.store().kind().to_owned(),
         database_file,
         events_file,

@@ -4,14 +4,34 @@ use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
+use clap::Args;
 use tokio::task::spawn_blocking;
 
 use super::files::{self, Draft};
-use super::{Manifest, Restore, hex, postgres};
+use super::manifest::Manifest;
+use super::postgres;
 use crate::settings::Settings;
 use crate::{commands, data_folder, secret_key, store};
 
-pub(super) async fn run(restore: &Restore, settings: &Settings) -> anyhow::Result<()> {
+#[derive(Debug, Args)]
+pub(crate) struct Restore {
+    /// A folder created by `hedgerow backup`.
+    folder: PathBuf,
+    /// Where ClickHouse restores the events from, as in `--events-to`.
+    #[arg(long, value_name = "SOURCE")]
+    events_from: Option<String>,
+    /// Do not restore the events that ClickHouse backed up.
+    #[arg(long, conflicts_with = "events_from")]
+    without_events: bool,
+}
+
+impl Restore {
+    pub(crate) async fn run(self, settings: &Settings) -> anyhow::Result<()> {
+        run(&self, settings).await
+    }
+}
+
+async fn run(restore: &Restore, settings: &Settings) -> anyhow::Result<()> {
     let manifest = Manifest::read(&restore.folder)?;
     let _lock = data_folder::lock(settings)?;
     check_key(&manifest, settings)?;
@@ -50,7 +70,7 @@ fn check_key(manifest: &Manifest, settings: &Settings) -> anyhow::Result<()> {
     );
     let known = secret_key::encryptor(settings)?
         .ids()
-        .any(|id| hex(&id) == manifest.secret_key_id);
+        .any(|id| hex::encode(id) == manifest.secret_key_id);
     ensure!(
         known,
         "the secrets in this backup were encrypted with a different secret key"

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::Limits;
+use super::limits::Limits;
 use super::unread::UnreadAnswers;
 
 #[derive(Debug)]

@@ -419,13 +419,13 @@ async fn networks_that_have_all_places_keep_nobody_out() {
             open.push(stream);
         }
     }
-    let mut newcomers = Vec::new();
+    let mut added = Vec::new();
     for host in 14..20 {
         let mut stream = connect_as(host, address, ASK).await;
         assert!(is_answered(&mut stream).await, "{host} finds a place");
-        newcomers.push(stream);
+        added.push(stream);
     }
-    for stream in &mut newcomers[..3] {
+    for stream in &mut added[..3] {
         stream.write_all(ASK).await.unwrap();
         assert!(is_answered(stream).await, "and keeps it while others have more");
     }
@@ -459,11 +459,11 @@ async fn who_does_not_go_when_told_is_cut() {
             open.push(stream);
         }
     }
-    let mut newcomers = Vec::new();
+    let mut added = Vec::new();
     for host in 14..20 {
         let mut stream = connect_as(host, address, ASK).await;
         assert!(is_answered(&mut stream).await, "{host} finds a place");
-        newcomers.push(stream);
+        added.push(stream);
     }
 }
 
@@ -484,11 +484,11 @@ async fn busy_connections_keep_nobody_out() {
             }
         }
     }
-    let mut newcomers = Vec::new();
+    let mut added = Vec::new();
     for host in 14..20 {
         let ask = b"GET /hello HTTP/1.1\r\nHost: h\r\n\r\n";
         let mut stream = connect_as(host, address, ask).await;
         assert!(is_answered(&mut stream).await, "{host} finds a place");
-        newcomers.push(stream);
+        added.push(stream);
     }
 }

@@ -11,6 +11,8 @@ use axum::body::{Body, HttpBody};
 use hyper::body::{Bytes, Frame, SizeHint};
 use tokio::time::Instant;
 
+use super::limits::STREAMS;
+
 /// As much as one frame of HTTP/2 has. What was handed over cannot be taken back.
 const PIECE: usize = 16 * 1024;
 
@@ -102,8 +104,8 @@ impl Left {
 pub(super) struct UnreadAnswers(Mutex<Vec<Weak<Unread>>>);
 
 impl UnreadAnswers {
-    /// Past this many, those that have ended are forgotten: there are never more than [`super::STREAMS`] others.
-    const REMEMBERED: usize = 2 * super::STREAMS as usize;
+    /// Past this many, those that have ended are forgotten: there are never more than [`STREAMS`] others.
+    const REMEMBERED: usize = 2 * STREAMS as usize;
 
     fn lock(&self) -> MutexGuard<'_, Vec<Weak<Unread>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)

@@ -92,10 +92,7 @@ fn changed_copy(home: &Home, name: &str, change: impl FnOnce(&mut Value, &Path))
 }
 
 fn sha256(bytes: &[u8]) -> String {
-    let digits = Sha256::digest(bytes)
-        .into_iter()
-        .flat_map(|byte| [byte >> 4, byte & 15]);
-    digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
+    hex::encode(Sha256::digest(bytes))
 }
 
 fn sqlite_file(home: &Home) -> PathBuf {

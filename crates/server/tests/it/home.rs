@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use testkit::Reply;
 use testkit::databases::{Backend, Database};
 
@@ -29,18 +30,20 @@ fn binary() -> PathBuf {
 pub(crate) struct Home {
     pub(crate) database: Database,
     pub(crate) folder: PathBuf,
+    /// Removes the folder when it is dropped.
+    _temporary: TempDir,
 }
 
 impl Home {
     pub(crate) fn new(backend: Backend) -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("hedgerow_it_{}_{count}", std::process::id());
-        let folder = std::env::temp_dir().join(name);
-        fs::create_dir_all(&folder).expect("a different folder");
+        let temporary = TempDir::with_prefix("hedgerow-").expect("a temporary folder");
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let database = runtime.expect("a runtime").block_on(Database::empty(backend));
-        Self { database, folder }
+        Self {
+            database,
+            folder: temporary.path().to_owned(),
+            _temporary: temporary,
+        }
     }
 
     /// For what no database has a part in.
@@ -96,13 +99,6 @@ impl Home {
             stdout,
             stderr,
         }
-    }
-}
-
-impl Drop for Home {
-    fn drop(&mut self) {
-        // A folder that stays behind in the temporary folder hurts nobody.
-        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 

@@ -1,6 +1,7 @@
 //! What operators and their machines read, and who must not be able to keep them from it.
 
 use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -354,4 +355,16 @@ fn clients_that_do_not_speak_are_hung_up_on() {
         still_open.is_empty(),
         "after {HANG_UP_WITHIN:?} open for those who sent {still_open:?}"
     );
+}
+
+#[test]
+fn an_address_that_is_held_for_a_moment_is_waited_for() {
+    let home = Home::any();
+    let held = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = held.local_addr().expect("bound");
+    let starting = home.spawn(home.keyed().env("HEDGEROW_LISTEN", address.to_string()));
+    let began = Instant::now();
+    until("it has tried", PATIENCE, || (began.elapsed() > SOON / 2).then_some(()));
+    drop(held);
+    assert_eq!(starting.ready().address, address);
 }

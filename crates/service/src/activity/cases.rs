@@ -1,20 +1,8 @@
-use super::{Activity, sql};
+use super::{Activity, ActivityFilter, sql};
 use crate::Service;
 use crate::access::{Caller, ReadActivity};
-use crate::clock::Time;
 use crate::error::Result;
-use crate::id::UserUuid;
 use crate::page::{Page, Window};
-
-/// Which deeds to list; all of them when empty.
-#[derive(Debug, Clone, Default)]
-pub struct ActivityFilter {
-    pub user: Option<UserUuid>,
-    pub scope: Option<String>,
-    pub item: Option<String>,
-    pub after: Option<Time>,
-    pub before: Option<Time>,
-}
 
 impl Service {
     pub async fn activity(

@@ -4,59 +4,13 @@ use serde_json::value::RawValue;
 use sqlx::QueryBuilder;
 use sqlx::types::Json;
 
-use super::{Activity, ActivityFilter, Change, Entry};
-use crate::access::Actor;
+use super::{Activity, ActivityFilter, Change};
 use crate::clock::Time;
-use crate::db::{Connection, Session, WriteTx, answered};
+use crate::db::{Connection, Session, answered};
 use crate::error::Result;
 use crate::id::{ActivityId, KeyId, OrganizationId, TeamId, UserId};
 use crate::page::{self, Page, Window};
 use crate::users;
-
-pub(crate) async fn record(db: &mut WriteTx, actor: &Actor, entries: &[Entry]) -> Result<()> {
-    const SQL: &str = "INSERT INTO activity \
-        (id, organization_id, team_id, user_id, key_id, scope, item_id, activity, name, changes, request_id, created_at) ";
-    let now = db.now;
-    let rows: Vec<(ActivityId, &Entry)> = entries.iter().map(|entry| (ActivityId(db.uuid()), entry)).collect();
-    macro_rules! write {
-        ($driver:ty, $conn:ident) => {{
-            let mut query = QueryBuilder::<$driver>::new(SQL);
-            query.push_values(&rows, |mut row, (id, entry)| {
-                row.push_bind(*id)
-                    .push_bind(entry.organization.unwrap_or(OrganizationId::NONE))
-                    .push_bind(entry.team)
-                    .push_bind(actor.user)
-                    .push_bind(actor.key);
-                row.push_bind(entry.scope)
-                    .push_bind(&entry.item)
-                    .push_bind(entry.activity)
-                    .push_bind(&entry.name);
-                row.push_bind(Json(&entry.changes))
-                    .push_bind(&*actor.request.id)
-                    .push_bind(now);
-            });
-            query.build().execute($conn).await?;
-        }};
-    }
-    if rows.is_empty() {
-        return Ok(());
-    }
-    // What the server does by itself is never refused.
-    if let Some(user) = actor.user {
-        db.budget.take(user, entries)?;
-    }
-    match db.connection() {
-        Connection::Sqlite(conn) => write!(sqlx::Sqlite, conn),
-        Connection::Postgres(conn) => {
-            answered(async {
-                write!(sqlx::Postgres, conn);
-                Ok(())
-            })
-            .await?;
-        }
-    }
-    Ok(())
-}
 
 #[derive(sqlx::FromRow)]
 struct Row {

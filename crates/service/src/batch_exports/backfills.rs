@@ -1,79 +1,16 @@
-//! Backfills: runs for time that the schedule has left behind.
+//! What people ask of backfills: what one would come to, to begin it, to see it, to cancel it.
 
-use std::str::FromStr;
-
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use super::interval::{Interval, Span};
-use super::{BatchExport, ExportSeen, RunStatus, cases, limits, sql};
+use super::interval::Span;
+use super::types::{Backfill, BackfillPlan, BackfillStatus, BackfillWish, BatchExport, ExportSeen, RunStatus};
+use super::{cases, limits, sql};
 use crate::Service;
 use crate::access::{Caller, ChangeExports, ReadExports};
-use crate::activity::{Entry, Recorded};
+use crate::activity::Entry;
 use crate::clock::Time;
-use crate::db::WriteTx;
 use crate::error::{Error, Result};
-use crate::id::{BackfillId, ExportId, OrganizationId};
+use crate::id::{BackfillId, ExportId};
 use crate::page::{Page, Window};
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-#[schemars(inline)]
-pub enum BackfillStatus {
-    Running,
-    Completed,
-    /// Some of its runs failed permanently.
-    Failed,
-    Cancelled,
-}
-
-#[derive(Debug, Clone, Serialize)]
-pub struct Backfill {
-    pub id: BackfillId,
-    #[serde(skip)]
-    pub organization_id: OrganizationId,
-    pub batch_export: ExportId,
-    pub start_at: Time,
-    pub end_at: Time,
-    pub status: BackfillStatus,
-    pub is_resend: bool,
-    #[serde(skip)]
-    pub(crate) scheduled_until: Time,
-    pub total_runs: i64,
-    #[serde(skip)]
-    pub skipped_runs: i64,
-    pub created_at: Time,
-    pub finished_at: Option<Time>,
-    pub updated_at: Time,
-    /// How many of its runs are over, those that were not needed included.
-    #[serde(skip)]
-    pub finished_runs: i64,
-}
-
-/// The range to backfill.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-#[schemars(extend("examples" = [{ "start_at": "2026-11-01T00:00:00Z", "end_at": "2026-11-08T00:00:00Z" }]))]
-pub struct BackfillWish {
-    /// The start, in RFC 3339 with a time zone, rounded down to the interval. Defaults to the earliest data.
-    #[serde(default)]
-    #[schemars(extend("x-nullable" = true))]
-    pub start_at: Option<Time>,
-    /// The end, rounded up to the interval. Defaults to the last complete interval.
-    #[serde(default)]
-    #[schemars(extend("x-nullable" = true))]
-    pub end_at: Option<Time>,
-    /// Whether delivered intervals are exported again.
-    #[serde(default)]
-    pub resend: Option<bool>,
-}
-
-/// What a wish would come to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BackfillPlan {
-    pub start_at: Time,
-    pub end_at: Time,
-    /// Including runs that were already delivered.
-    pub intervals: i64,
-}
+use crate::transaction::WriteTx;
 
 /// What is filled, aligned.
 #[derive(Debug, Clone, Copy)]
@@ -88,39 +25,6 @@ impl Range {
         Span {
             start: self.start,
             end: self.end,
-        }
-    }
-}
-
-impl BackfillStatus {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Running => "Running",
-            Self::Completed => "Completed",
-            Self::Failed => "Failed",
-            Self::Cancelled => "Cancelled",
-        }
-    }
-}
-
-impl FromStr for BackfillStatus {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        [Self::Running, Self::Completed, Self::Failed, Self::Cancelled]
-            .into_iter()
-            .find(|known| known.as_str() == text)
-            .ok_or(())
-    }
-}
-
-impl Backfill {
-    /// From 0 to 1.
-    #[expect(clippy::cast_precision_loss, reason = "nobody looks at the sixteenth digit")]
-    pub fn progress(&self) -> f64 {
-        match self.total_runs {
-            0 => 1.0,
-            total => (self.finished_runs as f64 / total as f64).min(1.0),
         }
     }
 }
@@ -156,7 +60,7 @@ impl Service {
         Ok(BackfillPlan {
             start_at: range.start,
             end_at: range.end,
-            intervals: count(range.span(), export.interval),
+            intervals: range.span().count(export.interval),
         })
     }
 
@@ -205,12 +109,6 @@ impl Service {
         let entry = Entry::happened(&backfill, "cancelled");
         db.commit(&caller.actor, &[entry]).await?;
         Ok(backfill)
-    }
-}
-
-impl Backfill {
-    pub(super) fn end_with(&mut self, status: BackfillStatus, now: Time) {
-        (self.status, self.finished_at, self.updated_at) = (status, Some(now), now);
     }
 }
 
@@ -268,7 +166,7 @@ pub(super) async fn begin(db: &mut WriteTx, export: &BatchExport, range: Range) 
         status: BackfillStatus::Running,
         is_resend: range.is_resend,
         scheduled_until: range.start,
-        total_runs: count(range.span(), export.interval),
+        total_runs: range.span().count(export.interval),
         skipped_runs: 0,
         created_at: db.now,
         finished_at: None,
@@ -283,28 +181,4 @@ pub(super) async fn begin(db: &mut WriteTx, export: &BatchExport, range: Range) 
     sql::backfills::insert(db, &backfill).await?;
     let entry = Entry::created(&backfill);
     Ok((backfill, entry))
-}
-
-/// How many intervals a span touches.
-pub(super) fn count(span: Span, interval: Interval) -> i64 {
-    let (start, end) = (interval.floor(span.start), interval.ceil(span.end));
-    let length = interval.length().num_seconds();
-    ((end - start).num_seconds() / length).max(0)
-}
-
-impl Recorded for Backfill {
-    const SCOPE: &'static str = "BatchExportBackfill";
-
-    fn organization(&self) -> Option<OrganizationId> {
-        Some(self.organization_id)
-    }
-
-    fn item(&self) -> String {
-        self.id.to_string()
-    }
-
-    fn name(&self) -> String {
-        let format = |time: Time| time.format("%Y-%m-%d %H:%M").to_string();
-        format!("{} to {}", format(self.start_at), format(self.end_at))
-    }
 }

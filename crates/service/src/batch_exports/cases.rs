@@ -1,14 +1,15 @@
 use serde_json::Map;
 
 use super::sql::exports::Which;
-use super::{BatchExport, ExportPatch, ExportSeen, NewExport, limits, sql};
+use super::types::{BatchExport, ExportPatch, ExportSeen, NewExport};
+use super::{limits, sql};
 use crate::access::{Caller, ChangeExports, ReadExports};
 use crate::activity::Entry;
-use crate::db::WriteTx;
 use crate::error::{Error, Result};
 use crate::id::ExportId;
 use crate::limits::Action;
 use crate::page::{Page, Window};
+use crate::transaction::WriteTx;
 use crate::{Precondition, Service, organizations, teams};
 
 impl Service {

@@ -3,7 +3,7 @@
 use chrono::TimeDelta;
 
 use super::interval::Span;
-use super::runs::RunStatus;
+use super::types::{RunStatus, Stretch};
 use super::{backfills, cases, sql};
 use crate::Service;
 use crate::access::Caller;
@@ -35,13 +35,6 @@ pub enum Coverage {
 pub struct Covered {
     pub span: Span,
     pub coverage: Coverage,
-}
-
-/// What is needed of a run to say so.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Stretch {
-    pub(super) span: Span,
-    pub(super) status: RunStatus,
 }
 
 /// Where there is something to deliver, for backfills as for the eye.

@@ -6,6 +6,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Time;
+use crate::db::columns::read_as_text;
 
 /// Aligned to UTC; weeks start on Monday.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -24,9 +25,11 @@ pub enum Interval {
 }
 
 /// `[start, end)`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, sqlx::FromRow)]
 pub struct Span {
+    #[sqlx(rename = "data_interval_start")]
     pub start: Time,
+    #[sqlx(rename = "data_interval_end")]
     pub end: Time,
 }
 
@@ -108,6 +111,13 @@ impl Span {
         })
     }
 
+    /// How many intervals it touches.
+    pub(super) fn count(self, interval: Interval) -> i64 {
+        let (start, end) = (interval.floor(self.start), interval.ceil(self.end));
+        let length = interval.length().num_seconds();
+        ((end - start).num_seconds() / length).max(0)
+    }
+
     /// What is left of it without `taken`, which is in order of time.
     pub fn without(self, taken: &[Self]) -> Vec<Self> {
         let (mut left, mut start) = (Vec::new(), self.start);
@@ -127,6 +137,21 @@ impl Span {
         left
     }
 }
+
+/// The same time in as few spans as it takes, in order.
+pub(super) fn joined(mut spans: Vec<Span>) -> Vec<Span> {
+    spans.sort_by_key(|span| (span.start, span.end));
+    let mut joined: Vec<Span> = Vec::new();
+    for span in spans {
+        match joined.last_mut() {
+            Some(last) if span.start <= last.end => last.end = last.end.max(span.end),
+            _ => joined.push(span),
+        }
+    }
+    joined
+}
+
+read_as_text!(Interval);
 
 impl FromStr for Interval {
     type Err = ();
@@ -220,5 +245,24 @@ mod tests {
             prop_assert!(parts.windows(2).all(|pair| pair[0].end == pair[1].start));
             prop_assert!(parts.iter().all(|part| part.end - part.start <= Interval::ALL[which].length()));
         }
+    }
+
+    #[test]
+    fn spans_that_touch_or_overlap_become_one() {
+        let at = |minute: i64| chrono::DateTime::from_timestamp(minute * 60, 0).expect("a time");
+        let span = |start, end| Span {
+            start: at(start),
+            end: at(end),
+        };
+        let spans = vec![
+            span(20, 25),
+            span(0, 5),
+            span(5, 10),
+            span(30, 60),
+            span(40, 50),
+            span(24, 26),
+        ];
+        assert_eq!(joined(spans), [span(0, 10), span(20, 26), span(30, 60)]);
+        assert!(joined(Vec::new()).is_empty());
     }
 }

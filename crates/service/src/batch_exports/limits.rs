@@ -1,9 +1,10 @@
 //! How many exports and backfills there may be: the scheduler goes through all of them, and each makes runs.
 
 use super::sql;
-use crate::db::{Session, WriteTx};
+use crate::db::Session;
 use crate::error::{Error, Result};
 use crate::id::{ExportId, OrganizationId};
+use crate::transaction::WriteTx;
 
 const MOST_EXPORTS: i64 = 500;
 /// Of one export, and not finished.

@@ -1,12 +1,13 @@
 use super::backfills::{self, Range};
-use super::{BatchExport, ExportSeen, cases, sql};
+use super::types::{BatchExport, ExportSeen};
+use super::{cases, sql};
 use crate::Service;
 use crate::access::{Caller, ChangeExports};
 use crate::activity::Entry;
 use crate::clock::Time;
-use crate::db::WriteTx;
 use crate::error::Result;
 use crate::id::ExportId;
+use crate::transaction::WriteTx;
 
 /// Failed runs that are older than this are not caught up by unpausing.
 pub(super) const MEMORY: chrono::TimeDelta = chrono::TimeDelta::days(90);

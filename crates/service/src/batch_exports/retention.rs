@@ -6,14 +6,15 @@ use std::collections::HashMap;
 
 use chrono::TimeDelta;
 
-use super::interval::{Interval, Span};
-use super::runs::RunStatus;
-use super::{BatchExport, pausing, sql};
+use super::interval::{Interval, Span, joined};
+use super::types::{BatchExport, Limits, RunStatus};
+use super::{pausing, sql};
 use crate::Service;
 use crate::clock::Time;
-use crate::db::{Session, WriteTx};
+use crate::db::Session;
 use crate::error::Result;
 use crate::id::{BackfillId, ExportId, RunId};
+use crate::transaction::WriteTx;
 
 /// The newest of each export are kept in any case, and younger ones up to so many.
 const KEPT: i64 = 1000;
@@ -23,25 +24,6 @@ const MOST_KEPT: i64 = 20_000;
 const LOOKED_AT: i64 = 20;
 const AT_ONCE: i64 = 500;
 const BACKFILLS_AT_ONCE: i64 = 20;
-
-/// A run that may be forgotten.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Old {
-    pub(super) span: Span,
-    pub(super) status: RunStatus,
-    pub(super) backfill: Option<BackfillId>,
-}
-
-/// Before which times runs may be forgotten.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
-    /// When they were made.
-    pub(super) made: Time,
-    /// Where their intervals begin, if they failed: unpausing looks for later ones.
-    pub(super) failed: Time,
-    /// Where their intervals begin: the last ones say where the schedule goes on.
-    pub(super) start: Time,
-}
 
 impl Service {
     /// Forgets some old runs and backfills of the next few exports after this one. Says after which to go on; none: all were
@@ -127,41 +109,4 @@ async fn keep_delivered(db: &mut WriteTx, export: ExportId, mut spans: Vec<Span>
     spans.extend_from_slice(&known);
     sql::delivered::delete(db, export, &known).await?;
     sql::delivered::insert(db, export, &joined(spans)).await
-}
-
-/// The same time in as few spans as it takes, in order.
-pub(super) fn joined(mut spans: Vec<Span>) -> Vec<Span> {
-    spans.sort_by_key(|span| (span.start, span.end));
-    let mut joined: Vec<Span> = Vec::new();
-    for span in spans {
-        match joined.last_mut() {
-            Some(last) if span.start <= last.end => last.end = last.end.max(span.end),
-            _ => joined.push(span),
-        }
-    }
-    joined
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn spans_that_touch_or_overlap_become_one() {
-        let at = |minute: i64| chrono::DateTime::from_timestamp(minute * 60, 0).expect("a time");
-        let span = |start, end| Span {
-            start: at(start),
-            end: at(end),
-        };
-        let spans = vec![
-            span(20, 25),
-            span(0, 5),
-            span(5, 10),
-            span(30, 60),
-            span(40, 50),
-            span(24, 26),
-        ];
-        assert_eq!(joined(spans), [span(0, 10), span(20, 26), span(30, 60)]);
-        assert!(joined(Vec::new()).is_empty());
-    }
 }

@@ -7,7 +7,7 @@ use hogql::Model;
 use serde_json::{Map, Value};
 
 use super::destination::{self, Kind};
-use super::{BatchExport, DestinationInput, ExportPatch};
+use super::types::{BatchExport, DestinationInput, ExportPatch};
 use crate::Instance;
 use crate::clock::Time;
 use crate::error::{Error, Result};

@@ -2,15 +2,14 @@
 
 use chrono::TimeDelta;
 
-use super::backfills::{self, Backfill, BackfillStatus};
-use super::interval::Span;
-use super::runs::{Run, RunStatus};
-use super::{BatchExport, retention, sql};
+use super::interval::{Span, joined};
+use super::sql;
+use super::types::{Backfill, BackfillStatus, BatchExport, Run, RunStatus};
 use crate::Service;
 use crate::clock::Time;
-use crate::db::WriteTx;
 use crate::error::Result;
 use crate::id::{BackfillId, RunId};
+use crate::transaction::WriteTx;
 
 /// How many exports one transaction schedules.
 const AT_ONCE: usize = 1000;
@@ -145,7 +144,7 @@ async fn make_runs(db: &mut WriteTx, export: &BatchExport, backfill: &mut Backfi
     if !backfill.is_resend {
         taken.extend(sql::delivered::touching(db, export.id, stretch).await?);
     }
-    let missing = stretch.without(&retention::joined(taken));
+    let missing = stretch.without(&joined(taken));
     let (mut made, mut touched) = (Vec::new(), 0);
     for part in missing.into_iter().flat_map(|gap| gap.cut(export.interval)) {
         touched += 1;
@@ -161,7 +160,7 @@ async fn make_runs(db: &mut WriteTx, export: &BatchExport, backfill: &mut Backfi
         }
     }
     sql::runs::insert_new(db, &made).await?;
-    let all = backfills::count(stretch, export.interval);
+    let all = stretch.count(export.interval);
     let skipped = (all - touched).max(0);
     backfill.skipped_runs += skipped;
     backfill.total_runs += touched + skipped - all;

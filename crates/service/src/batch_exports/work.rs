@@ -2,17 +2,16 @@
 
 use chrono::TimeDelta;
 
-use super::logs::{self, Level as LogLevel};
-use super::runs::{Run, RunStatus};
-use super::{BatchExport, sql};
+use super::types::{BatchExport, LogLevel, Progress, Run, RunStatus};
+use super::{logs, sql};
 use crate::Service;
 use crate::access::Actor;
 use crate::activity::Entry;
-use crate::db::WriteTx;
 use crate::error::Result;
 use crate::id::{OrganizationId, WorkerId};
 use crate::mail::{self, EmailMessage};
 use crate::rotation::{Rotation, Round};
+use crate::transaction::WriteTx;
 use crate::{members, organizations};
 
 /// Whoever holds a run and is not heard of for this long has lost it to others.
@@ -36,17 +35,6 @@ pub struct Job {
     pub delivered: Progress,
     worker: WorkerId,
     attempt: i64,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Progress {
-    /// Rows that the destination has acknowledged for good, and the bytes they took.
-    pub records: u64,
-    pub bytes: u64,
-    /// Rows that were read and handed to the destination; before its commit nothing of them may be visible there.
-    pub read: u64,
-    /// How many there are in all, if that is known.
-    pub total: Option<u64>,
 }
 
 /// Which of the organizations that have a run due is served.

@@ -12,8 +12,6 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use chrono::{DateTime, TimeDelta, Utc};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::Time;
-
 /// Clocks are set right by less than this all the time.
 const TOLERANCE: i64 = 2_000_000;
 /// After so long, another time counts as the right one.
@@ -51,7 +49,7 @@ impl SteadyClock {
         }
     }
 
-    pub(super) fn now(&self) -> Time {
+    pub(super) fn now(&self) -> DateTime<Utc> {
         let count = count();
         if !self.follows_database.load(Ordering::Relaxed) {
             self.follow(machine_time(), count);
@@ -61,7 +59,7 @@ impl SteadyClock {
     }
 
     /// Takes the time from the database from now on, and tells it nothing but this. `count` is when it was asked.
-    pub(crate) fn follow_database(&self, time: Time, count: i64) {
+    pub(crate) fn follow_database(&self, time: DateTime<Utc>, count: i64) {
         let reference = time.timestamp_micros();
         if !self.follows_database.swap(true, Ordering::Relaxed) {
             self.offset.store(reference - count, Ordering::Relaxed);

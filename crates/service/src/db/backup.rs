@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection as _, SqliteConnection};
 
-use super::{MIGRATIONS_SQLITE, Store};
+use super::Store;
 use crate::error::{Error, Result};
 
 /// What looking through a file may take at a start. Beyond it, a file counts as sound.
@@ -77,18 +77,4 @@ fn said_ok(found: &str) -> Result<()> {
         found.replace('\n', " ")
     );
     Err(Error::refused("damaged", detail))
-}
-
-/// Refuses tables that a newer version of this program made. Replicas on PostgreSQL are replaced one by one, and old ones may
-/// meet new tables there; a file has one server.
-pub(super) async fn check_schema(connection: &mut SqliteConnection) -> Result<()> {
-    let newest = MIGRATIONS_SQLITE.iter().map(|migration| migration.version).max();
-    let found: Option<i64> = sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations")
-        .fetch_one(connection)
-        .await?;
-    if found > newest {
-        let detail = "a newer version of Hedgerow has migrated this database: use that version, or restore a backup";
-        return Err(Error::refused("newer_schema", detail));
-    }
-    Ok(())
 }

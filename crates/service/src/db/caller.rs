@@ -3,8 +3,8 @@
 use std::cell::Cell;
 use std::net::IpAddr;
 
-use crate::hashing::neighborhood;
 use crate::id::{OrganizationId, UserId};
+use crate::network::neighborhood;
 
 /// Who takes turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use tokio::time::timeout;
 
 use super::fair::{FairSemaphore, Permit, Slow};
-use super::heartbeat::silence;
+use super::silence::silence;
 use crate::error;
 
 type Result<T, E = sqlx::Error> = std::result::Result<T, E>;

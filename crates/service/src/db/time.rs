@@ -3,21 +3,20 @@
 use chrono::TimeDelta;
 
 use super::{Connection, Store};
-use crate::Service;
 use crate::clock::{Clock, Time, steady};
 use crate::error::Result;
 
 /// An answer that took longer tells too little of the time.
 const LONGEST_ANSWER: TimeDelta = TimeDelta::seconds(1);
 
-impl Service {
+impl Store {
     /// Has the clock follow the database's, if several machines may share it.
-    pub async fn follow_database_clock(&self) -> Result<()> {
-        let Clock::Steady(clock) = &self.core.clock else {
+    pub(crate) async fn give_time_to(&self, clock: &Clock) -> Result<()> {
+        let Clock::Steady(clock) = clock else {
             return Ok(());
         };
         let asked = steady::count();
-        let Some(time) = self.core.store.time().await? else {
+        let Some(time) = self.time().await? else {
             return Ok(());
         };
         let took = steady::count() - asked;
@@ -26,9 +25,7 @@ impl Service {
         }
         Ok(())
     }
-}
 
-impl Store {
     /// None: it is this machine's.
     async fn time(&self) -> Result<Option<Time>> {
         let Self::Postgres { .. } = self else { return Ok(None) };

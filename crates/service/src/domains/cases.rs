@@ -4,13 +4,13 @@ use super::verification::{AWAITED, GRACE, Outcome, RECHECK, WAITING};
 use super::{DnsLookup, Domain, DomainPatch, Finding, NewDomain, name, sql};
 use crate::access::{Actor, Caller, ChangeDomains, ReadDomains};
 use crate::activity::Entry;
-use crate::db::WriteTx;
 use crate::error::{Error, Invalid, Result};
 use crate::id::{DomainId, OrganizationId};
 use crate::level::Level;
 use crate::mail::{self, EmailMessage};
 use crate::organizations::Organization;
 use crate::page::{Page, Window};
+use crate::transaction::WriteTx;
 use crate::{Precondition, Service, members, organizations, sessions, sso};
 
 /// Each holds certificates, and is looked for in DNS.

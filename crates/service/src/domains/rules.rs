@@ -6,9 +6,9 @@ use url::{Host, Url};
 use super::{Domain, DomainPatch};
 use crate::Instance;
 use crate::clock::Time;
-use crate::db::WriteTx;
 use crate::error::{Error, Result};
 use crate::sso::Sso;
+use crate::transaction::WriteTx;
 
 /// As the interface says, for whoever comes another way.
 const LONGEST_LINE: usize = 512;

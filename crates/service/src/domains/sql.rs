@@ -2,10 +2,11 @@
 
 use super::Domain;
 use crate::clock::Time;
-use crate::db::{Session, WriteTx, changed, on};
+use crate::db::{Session, changed, on};
 use crate::error::{Error, Result};
 use crate::id::{DomainId, OrganizationId};
 use crate::page::{Page, Window};
+use crate::transaction::WriteTx;
 
 macro_rules! columns {
     () => {

@@ -10,8 +10,6 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use super::Slot;
-
 /// Who counts as one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Party {
@@ -40,13 +38,13 @@ impl Limits {
     }
 }
 
-#[derive(Default)]
-pub(super) struct Line {
+/// Whoever waits is told of their turn by a `T`.
+pub(super) struct Line<T> {
     /// Requests that are served, that wait, or that are about to.
     present: usize,
     present_of: HashMap<Party, usize>,
     /// In the order in which they came.
-    waiting: Vec<Waiting>,
+    waiting: Vec<Waiting<T>>,
     pub(super) running: usize,
     round: u64,
     /// How many are served before the next round begins: newcomers do not make a round last forever.
@@ -55,14 +53,28 @@ pub(super) struct Line {
     next_round: HashMap<Party, u64>,
 }
 
-struct Waiting {
+struct Waiting<T> {
     parties: Parties,
     /// The round in which it came.
     since: u64,
-    turn: oneshot::Sender<Slot>,
+    turn: oneshot::Sender<T>,
 }
 
-impl Line {
+impl<T> Default for Line<T> {
+    fn default() -> Self {
+        Self {
+            present: 0,
+            present_of: HashMap::new(),
+            waiting: Vec::new(),
+            running: 0,
+            round: 0,
+            left_in_round: 0,
+            next_round: HashMap::new(),
+        }
+    }
+}
+
+impl<T> Line<T> {
     /// Takes a place. Where there is none left, whoever would be served last gives theirs up for somebody who would be served
     /// earlier. Tells whether that worked.
     pub(super) fn enter(&mut self, parties: &Parties, limits: Limits) -> bool {
@@ -93,7 +105,7 @@ impl Line {
     }
 
     /// Waits for a turn. An error is that somebody else got the place.
-    pub(super) fn wait(&mut self, parties: &Parties) -> oneshot::Receiver<Slot> {
+    pub(super) fn wait(&mut self, parties: &Parties) -> oneshot::Receiver<T> {
         let (turn, receiver) = oneshot::channel();
         self.waiting.push(Waiting {
             parties: parties.clone(),
@@ -104,9 +116,9 @@ impl Line {
     }
 
     /// Whose turn it is, of those who are still there.
-    pub(super) fn next(&mut self) -> Option<oneshot::Sender<Slot>> {
+    pub(super) fn next(&mut self) -> Option<oneshot::Sender<T>> {
         self.waiting.retain(|waiting| !waiting.turn.is_closed());
-        let order = |waiting: &Waiting| {
+        let order = |waiting: &Waiting<T>| {
             let round = self.round_of(&waiting.parties, waiting.since, |_| 0);
             let accounts = waiting.parties.get(1..).unwrap_or_default();
             // Neighbors take turns by account.

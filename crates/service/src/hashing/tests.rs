@@ -1,3 +1,4 @@
+use std::net::Ipv4Addr;
 use std::sync::mpsc;
 
 use super::*;
@@ -232,7 +233,7 @@ async fn networks_take_turns() {
 /// The second of a neighborhood is not overtaken by ever new ones.
 #[test]
 fn newcomers_do_not_put_anybody_off_forever() {
-    let mut line = Line::default();
+    let mut line = Line::<Slot>::default();
     let party = |n: u32| vec![Party::Neighborhood(IpAddr::from(Ipv4Addr::from_bits(n)))];
     let mut receivers: Vec<_> = (0..2).map(|_| line.wait(&party(0))).collect();
     let mut second = receivers.pop().expect("the second");

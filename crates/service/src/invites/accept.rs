@@ -7,13 +7,14 @@ use serde::Deserialize;
 use super::{Invite, cases, sql};
 use crate::access::{Actor, Request};
 use crate::activity::Entry;
-use crate::db::{Session, WriteTx};
+use crate::db::Session;
 use crate::error::{Error, Result};
 use crate::id::OrganizationId;
 use crate::limits::{self, Action, Subject};
 use crate::members::JoinSource;
 use crate::sessions::{self, Opening, SignedIn};
 use crate::text::{Email, given_name};
+use crate::transaction::WriteTx;
 use crate::users::{self, NewUser, Person, User};
 use crate::{Service, domains, members, organizations, sso};
 

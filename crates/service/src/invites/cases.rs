@@ -3,7 +3,6 @@ use chrono::TimeDelta;
 use super::{Fresh, Invite, NewInvite, TOKEN_PREFIX, may_invite, sql, target};
 use crate::access::{Caller, ReadInvites, WriteInvites};
 use crate::activity::Entry;
-use crate::db::WriteTx;
 use crate::error::{Error, Invalid, Result};
 use crate::id::{InviteId, OrganizationId, UserId};
 use crate::level::Level;
@@ -11,6 +10,7 @@ use crate::limits::{self, Action, Subject};
 use crate::mail::{self, EmailMessage, OutboxEntry};
 use crate::page::{Page, Window};
 use crate::text::Email;
+use crate::transaction::WriteTx;
 use crate::users::User;
 use crate::{Precondition, Service, members, organizations, users};
 
@@ -44,9 +44,8 @@ impl Service {
             if let Some(replaced) = sql::by_target(&mut db, caller.organization, email).await? {
                 if !replaced.may_be_replaced_by(caller, db.now) {
                     let level = replaced.level;
-                    let detail = format!(
-                        "{email} has a pending invite as {level}. Ask an administrator or the sender to replace it."
-                    );
+                    let detail =
+                        format!("{email} has a pending invite as {level}. Ask an admin or the sender to replace it.");
                     return Err(Error::Invalid(vec![problem(place, "invite_pending", detail)]));
                 }
                 withdraw(&mut db, &replaced).await?;

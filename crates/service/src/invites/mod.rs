@@ -97,7 +97,7 @@ impl Invite {
             return Ok(());
         }
         Err(Error::Forbidden(
-            "Only administrators and the sender can revoke an invite.".to_owned(),
+            "Only admins and the sender can revoke an invite.".to_owned(),
         ))
     }
 }

@@ -5,12 +5,13 @@ use sqlx::FromRow;
 
 use super::{Fresh, Invite};
 use crate::clock::Time;
-use crate::db::{Session, WriteTx, changed, on};
+use crate::db::{Session, changed, on};
 use crate::error::Result;
 use crate::id::{InviteId, OrganizationId, UserId};
 use crate::level::Level;
 use crate::page::{Page, Window};
 use crate::text::Email;
+use crate::transaction::WriteTx;
 use crate::users::User;
 use crate::users::sql::by_ids;
 

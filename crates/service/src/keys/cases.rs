@@ -1,16 +1,20 @@
+use std::collections::BTreeMap;
+
 use chrono::Datelike;
 use sqlx::types::Json;
 
+use super::usage::Noted;
 use super::{Fresh, Key, KeyPatch, NewKey, sql};
 use crate::activity::Entry;
 use crate::clock::whole_microseconds;
-use crate::db::{Session, WriteTx};
+use crate::db::Session;
 use crate::error::{Error, Result};
 use crate::id::{KeyId, OrganizationId, TeamId, UserId};
 use crate::limits::{self, Action, Subject};
 use crate::page::{Page, Window};
 use crate::scope::Scope;
 use crate::sessions::{self, SignedIn};
+use crate::transaction::WriteTx;
 use crate::{Precondition, Service, organizations};
 
 /// More than anybody needs, few enough to look through.
@@ -107,6 +111,26 @@ impl Service {
 }
 
 impl Service {
+    /// Writes down what was noted since the last call, and tells how many keys that were.
+    pub async fn flush_key_use(&self) -> Result<usize> {
+        // Always in the same order, so that two replicas do not wait for each other.
+        let noted: BTreeMap<KeyId, Noted> = self.core.key_use.take().into_iter().collect();
+        if noted.is_empty() {
+            return Ok(0);
+        }
+        let mut db = self.write().await?;
+        for (key, Noted { used_at, scopes }) in &noted {
+            if let Some(used_at) = used_at {
+                sql::touch(&mut db, *key, *used_at).await?;
+            }
+            if !scopes.is_empty() {
+                sql::add_used_scopes(&mut db, *key, scopes).await?;
+            }
+        }
+        db.commit_unrecorded().await?;
+        Ok(noted.len())
+    }
+
     async fn count_key(&self, db: &mut WriteTx, person: &SignedIn) -> Result<()> {
         // Whoever has the machine may create as many as they like.
         if person.session.is_none() {

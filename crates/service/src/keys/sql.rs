@@ -3,12 +3,13 @@ use sqlx::types::Json;
 
 use super::Key;
 use crate::clock::Time;
-use crate::db::{Session, WriteTx, changed, on};
+use crate::db::{Session, changed, on};
 use crate::error::{Error, Result};
 use crate::id::{KeyId, OrganizationId, TeamId, UserId, UserUuid};
 use crate::level::Level;
 use crate::page::{Page, Window};
 use crate::scope::Scope;
+use crate::transaction::WriteTx;
 
 macro_rules! select {
     ($rest:literal) => {

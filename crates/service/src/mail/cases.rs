@@ -1,10 +1,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::{EmailMessage, InFlight, LEASE, OutboxEntry, Outgoing, PATIENCE, Undelivered, sql, wait};
-use crate::db::WriteTx;
 use crate::error::Result;
 use crate::id::{MailId, OrganizationId};
 use crate::limits::{self, Subject};
+use crate::transaction::WriteTx;
 use crate::users::User;
 use crate::users::cases::RELEASED_DOMAIN;
 use crate::{Instance, Service, invites};

@@ -1,8 +1,9 @@
 use super::MailClass;
 use crate::clock::Time;
-use crate::db::{Session, WriteTx, changed, on};
+use crate::db::{Session, changed, on};
 use crate::error::Result;
 use crate::id::{InviteId, MailId};
+use crate::transaction::WriteTx;
 
 /// A mail and where it belongs in the queue.
 #[derive(sqlx::FromRow)]

@@ -4,12 +4,12 @@ use super::{Joined, Member, MemberFilter, MemberPatch, MemberRef, sql};
 use crate::access::{Actor, Caller, ChangeMembers, Principal, ReadMembers, RemoveMembers};
 use crate::activity::Entry;
 use crate::cache::{CacheKey, Load};
-use crate::db::WriteTx;
 use crate::error::{Error, Result};
 use crate::id::{OrganizationId, UserUuid};
 use crate::level::Level;
 use crate::mail::{self, EmailMessage};
 use crate::page::{Page, Window};
+use crate::transaction::WriteTx;
 use crate::users::{Person, User};
 use crate::{Precondition, Service, invites, keys, operators, organizations, sessions, sign_in, sso};
 
@@ -177,13 +177,6 @@ pub(crate) async fn address_released(db: &mut WriteTx, user: &User) -> Result<Ve
         Entry::happened(&member, "address_released")
     });
     Ok(entries.collect())
-}
-
-pub(crate) fn already_member() -> Error {
-    Error::refused(
-        "user_already_member",
-        "This user is already a member of the organization.",
-    )
 }
 
 /// Locks the organization, which is what keeps its members from changing, and finds one of them.

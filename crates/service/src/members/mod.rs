@@ -3,7 +3,7 @@
 mod cases;
 mod sql;
 
-pub(crate) use cases::{JoinSource, address_released, already_member, join};
+pub(crate) use cases::{JoinSource, address_released, join};
 pub(crate) use sql::{administrators, has_address, level_of, owners, proven_owners};
 
 use schemars::JsonSchema;
@@ -67,7 +67,7 @@ impl Member {
     fn change(&mut self, level: Level, caller: &Caller<ChangeMembers>, now: Time) -> Result<()> {
         if self.is(caller.user) && level > self.level {
             return Err(Error::Forbidden(
-                "You cannot raise your own role. Ask another administrator.".to_owned(),
+                "You cannot raise your own role. Ask another admin.".to_owned(),
             ));
         }
         if !caller.level.may_change(self.level, level) {
@@ -93,6 +93,13 @@ impl Member {
             "Your role ({own}) does not allow removing a member with the role {theirs}."
         )))
     }
+}
+
+pub(crate) fn already_member() -> Error {
+    Error::refused(
+        "user_already_member",
+        "This user is already a member of the organization.",
+    )
 }
 
 /// A membership that has just begun, as the activity log tells it.

@@ -1,12 +1,13 @@
 //! Every statement names the organization, so none can reach another's rows.
 
 use super::{Member, MemberFilter};
-use crate::db::{Session, WriteTx, changed, on};
+use crate::db::{Session, changed, on};
 use crate::error::{Error, Result};
 use crate::id::{MemberId, OrganizationId, UserId, UserUuid};
 use crate::level::Level;
 use crate::page::{Page, Window};
 use crate::text::Email;
+use crate::transaction::WriteTx;
 use crate::users::User;
 use crate::users::sql::user_columns;
 

@@ -1,13 +1,14 @@
 use super::{APPS_LEVELS, InstanceOrganizationPatch, NewOperator, Operator, sql};
 use crate::access::Caller;
 use crate::activity::Entry;
-use crate::db::{Session, WriteTx};
+use crate::db::Session;
 use crate::error::{Error, Result};
 use crate::id::{OrganizationId, UserId, UserUuid};
 use crate::organizations::{self, Organization};
 use crate::page::{Page, Window};
 use crate::sessions::SignedIn;
 use crate::text::Email;
+use crate::transaction::WriteTx;
 use crate::users::{self, User};
 use crate::{Precondition, Service};
 

@@ -1,7 +1,8 @@
-use crate::db::{Session, WriteTx, changed, on};
+use crate::db::{Session, changed, on};
 use crate::error::Result;
 use crate::id::{UserId, UserUuid};
 use crate::page::{Page, Window};
+use crate::transaction::WriteTx;
 use crate::users::User;
 use crate::users::sql::user_columns;
 

@@ -8,7 +8,6 @@ use crate::access::{
 };
 use crate::activity::Entry;
 use crate::cache::{CacheKey, Load};
-use crate::db::WriteTx;
 use crate::error::{Error, Result};
 use crate::id::{OrganizationId, UserId};
 use crate::level::Level;
@@ -16,6 +15,7 @@ use crate::members::JoinSource;
 use crate::page::{Page, Window};
 use crate::teams::{self, Team};
 use crate::text::Name;
+use crate::transaction::WriteTx;
 use crate::users::{Person, User};
 use crate::{Precondition, Service, members, pipeline, sso};
 

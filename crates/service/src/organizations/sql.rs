@@ -1,11 +1,12 @@
 use sqlx::QueryBuilder;
 
 use super::Organization;
-use crate::db::{Connection, Session, WriteTx, answered, changed, on};
+use crate::db::{Connection, Session, answered, changed, on};
 use crate::error::{Error, Result};
 use crate::id::{OrganizationId, UserId};
 use crate::level::Level;
 use crate::page::{Page, Window};
+use crate::transaction::WriteTx;
 
 macro_rules! columns {
     () => {

@@ -1,7 +1,10 @@
 //! The code that an app had before: looked at, and gone back to.
 
-use super::cases::{CONFIGURE, INSTALL, allow, find, lock, own, publish};
-use super::{App, Collection, Difference, Version, VersionName, VersionSeen, limits, sql};
+use super::difference::Difference;
+use super::lookup::{CONFIGURE, INSTALL, allow, find_app, lock_app, own};
+use super::sharing::publish;
+use super::types::{App, Collection, Version, VersionName, VersionSeen};
+use super::{sizes, sql};
 use crate::Service;
 use crate::access::{Caller, ChangeApps, ReadApps};
 use crate::error::{Error, Result};
@@ -17,7 +20,7 @@ impl Service {
     ) -> Result<Vec<VersionName>> {
         let mut db = self.core.store.read().await?;
         allow(&mut db, caller, CONFIGURE).await?;
-        let app = find(&mut db, caller, collection, id).await?;
+        let app = find_app(&mut db, caller, collection, id).await?;
         sql::versions::of_app(&mut db, app.id).await
     }
 
@@ -30,7 +33,7 @@ impl Service {
     ) -> Result<Vec<VersionSeen>> {
         let mut db = self.core.store.read().await?;
         allow(&mut db, caller, CONFIGURE).await?;
-        let app = find(&mut db, caller, collection, id).await?;
+        let app = find_app(&mut db, caller, collection, id).await?;
         sql::versions::seen(&mut db, &app).await
     }
 
@@ -45,7 +48,7 @@ impl Service {
     ) -> Result<Version> {
         let mut db = self.core.store.read().await?;
         allow(&mut db, caller, INSTALL).await?;
-        let app = find(&mut db, caller, collection, id).await?;
+        let app = find_app(&mut db, caller, collection, id).await?;
         own(caller, &app)?;
         let version = sql::versions::find(&mut db, app.id, number).await?;
         version.ok_or(Error::NotFound("version"))
@@ -61,7 +64,7 @@ impl Service {
     ) -> Result<(App, Difference)> {
         let known = self.known_secrets(caller, id).await?;
         let mut db = self.write().await?;
-        let (before, level) = lock(&mut db, caller, collection, id, &crate::no_precondition).await?;
+        let (before, level) = lock_app(&mut db, caller, collection, id, &crate::no_precondition).await?;
         let kept = sql::versions::of_app(&mut db, id).await?;
         let is_wanted = |number: i64| wanted.map_or(number < before.version, |wanted| number == wanted);
         let Some(VersionName {
@@ -86,7 +89,7 @@ impl Service {
         if let Some(offers) = sql::versions::offers(&mut db, &app).await? {
             app.take_over(&offers);
         }
-        limits::check_app(Some(&before), &app)?;
+        sizes::check_app(Some(&before), &app)?;
         self.switch(db, caller, (&before, app), &known).await
     }
 }

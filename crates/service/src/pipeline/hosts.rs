@@ -6,15 +6,8 @@
 use serde_json::{Map, Value};
 use url::Url;
 
-use super::logs::{self, Level};
-use super::{App, AppConfig, Collection, sql};
-use crate::Service;
-use crate::access::{Actor, Caller};
-use crate::activity::Entry as ActivityEntry;
-use crate::clock::Time;
+use super::types::App;
 use crate::error::{Error, Result};
-use crate::id::{AppConfigId, AppId};
-use crate::page::{Page, Window};
 
 /// More entries than any app needs.
 const MOST: usize = 50;
@@ -133,58 +126,6 @@ pub(super) fn named_hosts(app: &App, values: &Map<String, Value>) -> Vec<String>
     hosts.sort();
     hosts.dedup();
     hosts
-}
-
-/// A host that a configuration's app sent requests to, or tried to.
-#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
-pub struct ReachedHost {
-    pub host: String,
-    /// False: the latest request was refused.
-    pub is_allowed: bool,
-    pub first_at: Time,
-    pub last_at: Time,
-}
-
-/// So many hosts are remembered for each configuration; names can be made up without end.
-const MOST_REACHED: i64 = 200;
-
-impl Service {
-    /// In the order of their names.
-    pub async fn reached_hosts<P>(
-        &self,
-        caller: &Caller<P>,
-        collection: Collection,
-        app: AppId,
-        config: AppConfigId,
-        window: Window,
-    ) -> Result<Page<ReachedHost>> {
-        let config = self.app_config(caller, collection, app, config).await?;
-        sql::hosts::page(&mut self.core.store.read().await?, config.id, window).await
-    }
-
-    /// Remembers which hosts an app asked for, and whether it was allowed. The first refusal of a host is recorded where the organization
-    /// sees it.
-    pub async fn note_reached_hosts(&self, config: &AppConfig, hosts: &[(String, bool)]) -> Result<()> {
-        let mut db = self.write().await?;
-        let mut entries = Vec::new();
-        for (host, is_allowed) in hosts {
-            let known = sql::hosts::find(&mut db, config.id, host).await?;
-            if known.is_none() && sql::hosts::count(&mut db, config.id).await? >= MOST_REACHED {
-                if !is_allowed {
-                    // Nothing was sent there, and names can be made up without end.
-                    continue;
-                }
-                sql::hosts::forget_one(&mut db, config.id).await?;
-            }
-            sql::hosts::put(&mut db, config.id, host, *is_allowed).await?;
-            if !is_allowed && known.is_none_or(|known| known.is_allowed) {
-                let message = format!("Request to {host} blocked: the host is not allowed.");
-                logs::say(&mut db, config, Level::Warn, &message).await?;
-                entries.push(ActivityEntry::happened(config, "host_refused").noting("host", host));
-            }
-        }
-        db.commit(&Actor::system(), &entries).await
-    }
 }
 
 /// The entries of a list, with those that point to the configuration replaced by what it says.

@@ -1,7 +1,8 @@
 //! Lists over a whole collection.
 
-use super::cases::{CONFIGURE, allow};
-use super::{App, AppConfig, Collection, sql};
+use super::lookup::{CONFIGURE, allow};
+use super::sql;
+use super::types::{App, AppConfig, Collection};
 use crate::Service;
 use crate::access::{Caller, ReadApps};
 use crate::activity::{Activity, ActivityFilter};

@@ -1,17 +1,14 @@
 //! What apps say, and what is said of them.
 
-use std::str::FromStr;
-
-use serde::{Deserialize, Serialize};
-
-use super::{AppConfig, Collection, sql};
+use super::lookup::{CONFIGURE, allow, find_app, find_config};
+use super::sql;
+use super::types::{AppConfig, AppLog, AppLogFilter, AppLogLevel, AppLogSource, Collection};
 use crate::Service;
 use crate::access::{Caller, ReadApps};
-use crate::clock::Time;
-use crate::db::WriteTx;
 use crate::error::Result;
 use crate::id::{AppConfigId, AppId};
 use crate::page::{Page, Window};
+use crate::transaction::WriteTx;
 
 /// For as long as log entries are kept.
 const KEPT: chrono::TimeDelta = chrono::TimeDelta::days(30);
@@ -25,89 +22,6 @@ const MOST_OF_ORGANIZATION: i64 = 100_000;
 const LOOK_AFTER: i64 = 500;
 const MOST_AT_ONCE: i64 = 5000;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "UPPERCASE")]
-#[schemars(inline)]
-pub enum Level {
-    Debug,
-    Log,
-    Info,
-    Warn,
-    Error,
-}
-
-impl Level {
-    const ALL: [Self; 5] = [Self::Debug, Self::Log, Self::Info, Self::Warn, Self::Error];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Debug => "DEBUG",
-            Self::Log => "LOG",
-            Self::Info => "INFO",
-            Self::Warn => "WARN",
-            Self::Error => "ERROR",
-        }
-    }
-}
-
-impl FromStr for Level {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        Self::ALL
-            .into_iter()
-            .find(|level| level.as_str().eq_ignore_ascii_case(text))
-            .ok_or(())
-    }
-}
-
-/// Who says it: the app, or this server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "UPPERCASE")]
-#[schemars(inline)]
-pub enum Source {
-    System,
-    Console,
-}
-
-impl Source {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::System => "SYSTEM",
-            Self::Console => "CONSOLE",
-        }
-    }
-}
-
-impl FromStr for Source {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        [Self::System, Self::Console]
-            .into_iter()
-            .find(|source| source.as_str().eq_ignore_ascii_case(text))
-            .ok_or(())
-    }
-}
-
-#[derive(Debug, Clone)]
-pub struct AppLog {
-    pub source: Source,
-    pub level: Level,
-    pub message: String,
-    pub created_at: Time,
-}
-
-/// Which entries to list; all of them when empty.
-#[derive(Debug, Clone, Default)]
-pub struct AppLogFilter {
-    pub level: Option<Level>,
-    /// Text in the message, however it is capitalized.
-    pub search: Option<String>,
-    pub after: Option<Time>,
-    pub before: Option<Time>,
-}
-
 impl Service {
     /// Newest first.
     pub async fn app_logs(
@@ -119,8 +33,10 @@ impl Service {
         filter: &AppLogFilter,
         window: Window,
     ) -> Result<Page<AppLog>> {
-        let config = self.app_config(caller, collection, app, config).await?;
         let mut db = self.core.store.read().await?;
+        allow(&mut db, caller, CONFIGURE).await?;
+        find_app(&mut db, caller, collection, app).await?;
+        let config = find_config(&mut db, caller, app, config).await?;
         sql::logs::page(&mut db, config.id, filter, window).await
     }
 
@@ -143,9 +59,9 @@ impl Service {
     }
 }
 
-pub(super) async fn say(db: &mut WriteTx, config: &AppConfig, level: Level, message: &str) -> Result<()> {
+pub(super) async fn say(db: &mut WriteTx, config: &AppConfig, level: AppLogLevel, message: &str) -> Result<()> {
     let entry = AppLog {
-        source: Source::System,
+        source: AppLogSource::System,
         level,
         message: message.to_owned(),
         created_at: db.now,

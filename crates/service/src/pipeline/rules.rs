@@ -1,103 +1,80 @@
 //! What an app may be and become, decided without a database.
 
-use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::hosts::named_hosts;
-use super::schema::{self, Field};
-use super::{App, AppFields, AppName, AppPatch, Derived, Offers, empty_object, limits};
+use super::types::{App, AppFields, AppName, AppPatch, Derived, Manifest, Offers, empty_object};
+use super::{schema, sizes};
 use crate::error::{Error, Result};
 
-/// What one code offers and another does not.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-pub struct Difference {
-    pub added_capabilities: Vec<String>,
-    pub removed_capabilities: Vec<String>,
-    pub added_fields: Vec<String>,
-    pub removed_fields: Vec<String>,
-    /// Fields of the configuration that both have, and that are not the same in both.
-    pub changed_fields: Vec<String>,
-    /// What is said of each of these fields, before and after.
-    pub field_changes: Vec<FieldChange>,
-    /// Hosts that it can reach; `*` is any.
-    pub added_hosts: Vec<String>,
-    pub removed_hosts: Vec<String>,
-}
+/// What stands before the checksum in the URL of an app that is pinned.
+const PIN: &str = "#sha256=";
 
-/// A field of the configuration, as the schema describes it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct FieldChange {
-    pub key: String,
-    /// Null: it was not there.
-    pub before: Value,
-    /// Null: it is gone.
-    pub after: Value,
-}
-
-impl Difference {
-    pub fn between(before: &App, after: &App) -> Self {
-        Self::for_values(before, after, &Map::new())
+impl App {
+    /// Whether its URL names the only code that it may have.
+    pub fn is_pinned(&self) -> bool {
+        self.url.as_ref().is_some_and(|url| url.contains(PIN))
     }
 
-    /// The same for a configuration that has these values: hosts are those that they name.
-    pub(super) fn for_values(before: &App, after: &App, values: &Map<String, Value>) -> Self {
-        let (old, new) = (capabilities(&before.capabilities), capabilities(&after.capabilities));
-        let (old_fields, new_fields) = (
-            schema::fields(&before.config_schema),
-            schema::fields(&after.config_schema),
-        );
-        let (old_hosts, new_hosts) = (named_hosts(before, values), named_hosts(after, values));
-        let missing_in = |fields: &[Field], key: &str| !fields.iter().any(|field| field.key == key);
-        let keys = |fields: &[Field], others: &[Field]| -> Vec<String> {
-            let gone = fields.iter().filter(|field| missing_in(others, &field.key));
-            gone.map(|field| field.key.clone()).collect()
+    /// The URL of an app that is pinned says which code it has.
+    pub(super) fn pin_to(&mut self, sha256: Option<&str>) -> Result<()> {
+        let Some((address, _)) = self.url.as_ref().and_then(|url| url.split_once(PIN)) else {
+            return Ok(());
         };
-        let changed = new_fields
-            .iter()
-            .filter(|field| old_fields.iter().any(|old| old.key == field.key && old != *field));
-        Self {
-            added_capabilities: new.iter().filter(|name| !old.contains(name)).cloned().collect(),
-            removed_capabilities: old.iter().filter(|name| !new.contains(name)).cloned().collect(),
-            added_fields: keys(&new_fields, &old_fields),
-            removed_fields: keys(&old_fields, &new_fields),
-            changed_fields: changed.map(|field| field.key.clone()).collect(),
-            field_changes: field_changes(before, &old_fields, after, &new_fields),
-            added_hosts: new_hosts
-                .iter()
-                .filter(|host| !old_hosts.contains(host))
-                .cloned()
-                .collect(),
-            removed_hosts: old_hosts
-                .iter()
-                .filter(|host| !new_hosts.contains(host))
-                .cloned()
-                .collect(),
-        }
+        let detail = "this app is pinned to a checksum, and that version has no stored checksum";
+        let sha256 = sha256.ok_or_else(|| Error::refused("pinned", detail))?;
+        self.url = Some(format!("{address}{PIN}{sha256}"));
+        Ok(())
     }
-}
 
-/// All fields that are added, changed or removed, those that are there first.
-fn field_changes(before: &App, old: &[Field], after: &App, new: &[Field]) -> Vec<FieldChange> {
-    let find = |fields: &[Field], key: &str| fields.iter().find(|field| field.key == key).cloned();
-    let gone = old.iter().filter(|field| find(new, &field.key).is_none());
-    let keys = new.iter().chain(gone).map(|field| field.key.clone());
-    keys.filter(|key| find(old, key) != find(new, key))
-        .map(|key| FieldChange {
-            before: schema::entry(&before.config_schema, &key),
-            after: schema::entry(&after.config_schema, &key),
-            key,
-        })
-        .collect()
-}
+    /// The same app with the code of another version, and what was said of it then.
+    pub(super) fn at(mut self, version: i64, manifest: Option<Manifest>) -> Self {
+        self.version = version;
+        // Without code there is nothing to run.
+        let manifest = manifest.unwrap_or_else(|| Manifest {
+            config_schema: self.config_schema.clone(),
+            capabilities: empty_object(),
+            metrics: empty_object(),
+            public_jobs: empty_object(),
+            hosts: Some(Vec::new()),
+            written: Vec::new(),
+        });
+        self.written.retain(|field| !field.is_run());
+        self.written.extend(manifest.written);
+        self.config_schema = manifest.config_schema;
+        self.capabilities = manifest.capabilities;
+        self.metrics = manifest.metrics;
+        self.public_jobs = manifest.public_jobs;
+        self.hosts = manifest.hosts;
+        self
+    }
 
-/// As `methods.onEvent`, `jobs.exportAll`.
-fn capabilities(value: &Value) -> Vec<String> {
-    let lists = value.as_object().into_iter().flatten();
-    let each = lists.flat_map(|(list, names)| {
-        let names = names.as_array().into_iter().flatten().filter_map(Value::as_str);
-        names.map(move |name| format!("{list}.{name}"))
-    });
-    each.collect()
+    /// Takes over what the code says, where nobody wrote otherwise.
+    pub(super) fn take_over(&mut self, offers: &Offers) {
+        let is_ours = |field: Derived| !self.written.contains(&field);
+        let named = offers.name.as_deref().and_then(|name| AppName::new(name).ok());
+        if let Some(name) = named.filter(|_| is_ours(Derived::Name)) {
+            self.name = name;
+        }
+        if is_ours(Derived::Description) {
+            self.description.clone_from(&offers.description);
+        }
+        if is_ours(Derived::Icon) {
+            self.icon.clone_from(&offers.icon);
+        }
+        if is_ours(Derived::ConfigSchema) {
+            self.config_schema = offers.config_schema.clone();
+        }
+        if is_ours(Derived::Capabilities) {
+            self.capabilities = offers.capabilities.clone();
+        }
+        if is_ours(Derived::Metrics) {
+            self.metrics = offers.metrics.clone();
+        }
+        if is_ours(Derived::PublicJobs) {
+            self.public_jobs = offers.public_jobs.clone();
+        }
+        self.hosts.clone_from(&offers.hosts);
+    }
 }
 
 impl App {
@@ -107,13 +84,6 @@ impl App {
         app.tag = tag.or(app.tag);
         app.change(&AppPatch::default(), Some(offers))?;
         Ok(app)
-    }
-
-    /// What would be different with other code.
-    pub fn difference_with(&self, offers: &Offers) -> Difference {
-        let mut after = self.clone();
-        after.take_over(offers);
-        Difference::between(self, &after)
     }
 
     /// `found` is what its code offers, if it has any: what is taken back is what that says.
@@ -130,7 +100,7 @@ impl App {
         if let Some(offers) = found {
             self.take_over(offers);
         }
-        limits::check_app(Some(&before), self)
+        sizes::check_app(Some(&before), self)
     }
 
     /// Whoever sends back what they read has written nothing.
@@ -217,21 +187,11 @@ pub(super) fn untitled() -> AppName {
     AppName::new("Untitled app").expect("it is a name")
 }
 
-/// What a configuration is told, secrets apart.
-pub(super) type Split = (Map<String, Value>, Map<String, Value>);
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn capabilities_are_told_apart_by_list_and_name() {
-        let value = json!({ "methods": ["onEvent"], "jobs": ["all"], "scheduled_tasks": [] });
-        assert_eq!(capabilities(&value), ["jobs.all", "methods.onEvent"]);
-        assert!(capabilities(&json!({})).is_empty());
-    }
 
     #[test]
     fn structures_are_objects() {

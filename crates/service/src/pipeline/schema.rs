@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::rules::Split;
 use crate::error::{Error, Invalid, Result};
 
 const MOST_FIELDS: usize = 200;
@@ -118,6 +117,9 @@ pub(super) fn check_count(schema: &Value) -> Result<()> {
     Ok(())
 }
 
+/// What a configuration is told, secrets apart.
+pub(super) type Split = (Map<String, Value>, Map<String, Value>);
+
 /// What may be shown, and what may not. A value that was encrypted once is never shown again: where the schema no longer calls
 /// its field a secret, or has no such field, the value is dropped.
 pub fn split(schema: &Value, open: Map<String, Value>, mut secrets: Map<String, Value>) -> Split {
@@ -159,12 +161,7 @@ impl KnownSecrets {
     const BEGINNING: usize = 28;
 
     pub(super) fn add(&mut self, encrypted: &[u8], secrets: Map<String, Value>) {
-        let beginning: Vec<String> = encrypted
-            .iter()
-            .take(Self::BEGINNING)
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
-        let beginning = beginning.concat();
+        let beginning = hex::encode(&encrypted[..encrypted.len().min(Self::BEGINNING)]);
         self.0
             .push((beginning, secrets.into_iter().map(|(key, _)| key).collect()));
     }

@@ -3,30 +3,12 @@
 use serde_json::{Map, Value};
 
 use super::pins::as_approved;
-use super::{App, AppConfig, schema, sql};
+use super::types::{App, AppConfig, Script};
+use super::{schema, sql};
 use crate::Service;
 use crate::cache::{CacheKey, Load, Weigh};
 use crate::error::Result;
 use crate::id::{AppConfigId, TeamId};
-
-/// A part of an app that runs in browsers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Script {
-    /// For pages of the team's own sites.
-    Site,
-    /// For pages that show the app itself.
-    Frontend,
-}
-
-impl Script {
-    /// What [`super::Offers`] calls it.
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Site => "site",
-            Self::Frontend => "frontend",
-        }
-    }
-}
 
 /// What a browser is given.
 #[derive(Debug, Clone)]

@@ -1,10 +1,11 @@
 //! What an app keeps for itself, from one event to the next.
 
+use super::sql;
 use super::sql::usage::Usage;
-use super::{AppConfig, sql};
+use super::types::AppConfig;
 use crate::Service;
-use crate::db::WriteTx;
 use crate::error::{Error, Result};
+use crate::transaction::WriteTx;
 
 const MOST_KEYS: i64 = 10_000;
 const LONGEST_KEY: usize = 200;

@@ -7,7 +7,8 @@ use serde_json::{Map, Value};
 use url::{Host, Url};
 
 use super::hosts::field_of;
-use super::{App, schema};
+use super::schema;
+use super::types::App;
 use crate::error::{Error, Invalid, Result};
 
 /// What decides where the app connects to: the values it is told, and the hosts it is limited to.

@@ -1,18 +1,17 @@
 //! What apps do without an event: every minute, hour or day, or because they asked for it.
 
-use std::str::FromStr;
+use chrono::TimeDelta;
 
-use chrono::{DurationRound, TimeDelta};
-
-use super::sql::configs::Configs;
-use super::work::{LEASE, Runnable};
-use super::{AppConfig, logs, sql};
+use super::runnable::{LEASE, Runnable};
+use super::schedule::next_turn;
+use super::types::{AppConfig, AppLogLevel, TaskKind, Waiting};
+use super::{logs, sql};
 use crate::Service;
 use crate::clock::Time;
-use crate::db::WriteTx;
 use crate::error::{Error, Result};
 use crate::id::{AppTaskId, OrganizationId, WorkerId};
 use crate::rotation::{Rotation, Round};
+use crate::transaction::WriteTx;
 
 /// So many jobs may wait for one configuration.
 const MOST_WAITING: i64 = 1000;
@@ -31,35 +30,6 @@ const JOB_EVERY: TimeDelta = TimeDelta::milliseconds(60_000 / JOBS_A_MINUTE);
 const MOST_TRIES: i64 = 5;
 const FIRST_WAIT: TimeDelta = TimeDelta::seconds(10);
 
-/// The functions that are called by the clock.
-pub(super) const SCHEDULED: [&str; 3] = ["runEveryMinute", "runEveryHour", "runEveryDay"];
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TaskKind {
-    Schedule,
-    Job,
-}
-
-impl TaskKind {
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Schedule => "schedule",
-            Self::Job => "job",
-        }
-    }
-}
-
-impl FromStr for TaskKind {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        [Self::Schedule, Self::Job]
-            .into_iter()
-            .find(|kind| kind.as_str() == text)
-            .ok_or(())
-    }
-}
-
 /// Something that somebody carries out.
 #[derive(Debug, Clone)]
 pub struct AppTask {
@@ -70,17 +40,6 @@ pub struct AppTask {
     pub payload: String,
     pub runnable: Runnable,
     pub(super) worker: WorkerId,
-    pub(super) attempt: i64,
-}
-
-/// One row of the queue.
-#[derive(Debug, Clone)]
-pub(super) struct Waiting {
-    pub(super) id: AppTaskId,
-    pub(super) config: crate::id::AppConfigId,
-    pub(super) kind: TaskKind,
-    pub(super) name: String,
-    pub(super) payload: String,
     pub(super) attempt: i64,
 }
 
@@ -158,7 +117,7 @@ impl Service {
         let now = db.now;
         if let Some(error) = failed {
             let message = format!("{} failed: {error}", task.name);
-            logs::say(&mut db, &task.runnable.config, logs::Level::Error, &message).await?;
+            logs::say(&mut db, &task.runnable.config, AppLogLevel::Error, &message).await?;
         }
         match task.kind {
             TaskKind::Schedule => {
@@ -254,40 +213,4 @@ async fn count_job(db: &mut WriteTx, config: &AppConfig) -> Result<Time> {
     let until = until.map_or(now, |until| until.max(now));
     sql::configs::save_jobs_until(db, config.id, until + JOB_EVERY).await?;
     Ok(until - JOBS_AHEAD)
-}
-
-/// Makes the schedules of these configurations what the code offers, as long as they are on: by one statement for each of its functions,
-/// however many configurations there are.
-pub(super) async fn schedule(db: &mut WriteTx, configs: Configs, names: &[&str]) -> Result<()> {
-    let now = db.now;
-    for name in SCHEDULED {
-        if names.contains(&name) {
-            sql::configs::schedule(db, configs, name, next_turn(name, now)).await?;
-        }
-    }
-    sql::configs::unschedule(db, configs, names).await
-}
-
-/// Full minutes, hours and days in UTC.
-fn next_turn(name: &str, now: Time) -> Time {
-    let every = match name {
-        "runEveryMinute" => TimeDelta::minutes(1),
-        "runEveryHour" => TimeDelta::hours(1),
-        _ => TimeDelta::days(1),
-    };
-    now.duration_trunc(every).unwrap_or(now) + every
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn turns_are_full_minutes_hours_and_days() {
-        let now: Time = "2026-11-15T13:30:30.5Z".parse().expect("a time");
-        let at = |name: &str| next_turn(name, now).to_rfc3339();
-        assert_eq!(at("runEveryMinute"), "2026-11-15T13:31:00+00:00");
-        assert_eq!(at("runEveryHour"), "2026-11-15T14:00:00+00:00");
-        assert_eq!(at("runEveryDay"), "2026-11-16T00:00:00+00:00");
-    }
 }

@@ -1,37 +1,13 @@
 //! Who uses which app, and how that goes: what lists and the overview show of configurations.
 
-use super::cases::{CONFIGURE, allow, find};
-use super::{App, Collection, sql};
+use super::lookup::{CONFIGURE, allow, find_app};
+use super::sql;
+use super::types::{App, AppUse, Collection, UseCount};
 use crate::Service;
 use crate::access::{Caller, ReadApps};
-use crate::clock::Time;
 use crate::error::Result;
-use crate::id::{AppConfigId, AppId};
+use crate::id::AppId;
 use crate::page::{Page, Window};
-
-/// One team's use of an app, without what the app is told.
-#[derive(Debug, Clone)]
-pub struct AppUse {
-    pub id: AppConfigId,
-    pub app_id: AppId,
-    pub collection: Collection,
-    pub app_name: String,
-    pub team_name: String,
-    pub enabled: bool,
-    pub order: i64,
-    pub latest_error: Option<String>,
-    pub updated_at: Time,
-}
-
-/// How many configurations of an app there are.
-#[derive(Debug, Clone, sqlx::FromRow)]
-pub struct UseCount {
-    pub app: AppId,
-    /// That are on.
-    pub enabled: i64,
-    /// With an error, whether they are on or not.
-    pub troubled: i64,
-}
 
 /// What an organization should know of its apps.
 #[derive(Debug, Clone, Default)]
@@ -55,7 +31,7 @@ impl Service {
     ) -> Result<Page<AppUse>> {
         let mut db = self.core.store.read().await?;
         allow(&mut db, caller, CONFIGURE).await?;
-        find(&mut db, caller, collection, app).await?;
+        find_app(&mut db, caller, collection, app).await?;
         sql::uses::of_app(&mut db, caller.organization, &caller.reach.teams, app, window).await
     }
 

@@ -1,94 +1,25 @@
 //! Handing events to apps: each configuration is held by one worker at a time, which knows how far it has got.
 
 use chrono::TimeDelta;
-use serde_json::{Map, Value};
 
-use super::logs::{self, Level};
-use super::pins::{as_approved, as_run};
+use super::runnable::{LEASE, Runnable};
 use super::sql::configs::Configs;
-use super::{AllowedHosts, App, AppConfig, sql};
+use super::types::{AppConfig, AppLogLevel, Cursor, DueAfter, DueApp, MOST_FAILURES, MOST_STARTS};
+use super::{logs, schedule, sql};
 use crate::Service;
 use crate::access::Actor;
 use crate::activity::Entry;
 use crate::clock::Time;
-use crate::db::WriteTx;
 use crate::error::Result;
-use crate::id::{AppConfigId, OrganizationId, TeamId, WorkerId};
+use crate::id::{AppConfigId, WorkerId};
 use crate::mail::{self, EmailMessage};
+use crate::transaction::WriteTx;
 use crate::{members, organizations};
 
-/// Whoever holds something and is not heard of for this long has lost it to others.
-pub(super) const LEASE: TimeDelta = TimeDelta::seconds(30);
 const FIRST_WAIT: TimeDelta = TimeDelta::seconds(5);
 const LONGEST_WAIT: TimeDelta = TimeDelta::minutes(10);
 /// How often one event is tried when the app asks for it; after that it is given up.
 const MOST_TRIES: i64 = 10;
-/// How often an app may fail to start before it is disabled.
-pub(super) const MOST_STARTS: i64 = 5;
-/// After so many events in a row that failed, the configuration is disabled.
-pub const MOST_FAILURES: i64 = 20;
-
-/// Of the year 9999: later than anything is due.
-const LAST_SECOND: i64 = 253_402_300_799;
-
-/// How far a configuration has got in its team's events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cursor {
-    /// Every event before this moment was handed over,
-    pub until: Time,
-    /// and so many of those at this very moment.
-    pub count: i64,
-}
-
-/// A configuration that may be taken, and where it would go on.
-#[derive(Debug, Clone)]
-pub struct DueApp {
-    pub config: AppConfigId,
-    pub organization: OrganizationId,
-    pub(super) due_at: Time,
-    pub team: TeamId,
-    pub place: Cursor,
-}
-
-/// Where to go on in the list of those that are due: by organization, and there by how long they have waited.
-#[derive(Debug, Clone, Copy)]
-pub struct DueAfter {
-    pub(super) organization: OrganizationId,
-    pub(super) due_at: Time,
-    pub(super) config: AppConfigId,
-}
-
-impl DueAfter {
-    /// After all of this organization's.
-    pub fn all_of(organization: OrganizationId) -> Self {
-        Self {
-            organization,
-            due_at: Time::from_timestamp(LAST_SECOND, 0).unwrap_or_default(),
-            config: AppConfigId(i64::MAX),
-        }
-    }
-
-    pub fn this(due: &DueApp) -> Self {
-        Self {
-            organization: due.organization,
-            due_at: due.due_at,
-            config: due.config,
-        }
-    }
-}
-
-/// An app with everything it takes to run it for a team.
-#[derive(Debug, Clone)]
-pub struct Runnable {
-    pub app: App,
-    pub config: AppConfig,
-    /// How long its code is, which is read when it is needed: [`Service::app_code`].
-    pub code_bytes: usize,
-    /// What it is told, secrets and defaults included.
-    pub values: Map<String, Value>,
-    pub hosts: AllowedHosts,
-}
-
 /// A configuration that somebody holds.
 #[derive(Debug, Clone)]
 pub struct AppJob {
@@ -205,22 +136,17 @@ impl Service {
         }
         sql::configs::save(&mut db, &config).await?;
         if is_over {
-            super::tasks::schedule(&mut db, Configs::one(&config), &[]).await?;
+            schedule::schedule(&mut db, Configs::one(&config), &[]).await?;
         }
         sql::configs::hold(&mut db, id, None).await?;
         db.commit(&Actor::system(), &entries).await?;
         Ok(true)
     }
 
-    /// What is run, as JSON; see [`super::Package`]. None: it is gone.
-    pub async fn app_code(&self, runnable: &Runnable) -> Result<Option<String>> {
-        sql::versions::code(&mut self.core.store.read().await?, &runnable.app).await
-    }
-
     async fn tell_of_end(&self, db: &mut WriteTx, config: &AppConfig) -> Result<()> {
         let error = config.latest_error.clone().unwrap_or_default();
         let message = format!("The app was disabled after repeated failures. Latest error: {error}");
-        logs::say(db, config, Level::Error, &message).await?;
+        logs::say(db, config, AppLogLevel::Error, &message).await?;
         let email = EmailMessage::AppDisabled {
             organization: organizations::sql::name(db, config.organization_id).await?,
             app: config.app_name.clone(),
@@ -229,27 +155,6 @@ impl Service {
         let admins = members::administrators(db, config.organization_id).await?;
         let addresses = admins.into_iter().map(|user| user.email).collect();
         mail::notify(db, &self.core.instance, config.organization_id, &email, addresses).await
-    }
-
-    /// None: there is no code to run. Nobody waits for this before the writer.
-    pub(super) async fn runnable(&self, config: AppConfig) -> Result<Option<Runnable>> {
-        let mut db = self.core.store.read().await?;
-        let Some(app) = sql::apps::any(&mut db, config.app_id).await? else {
-            return Ok(None);
-        };
-        let app = as_approved(&mut db, app, &config).await?;
-        let app = as_run(&mut db, app).await?;
-        let Some(kept) = sql::versions::kept_bytes(&mut db, app.id, app.version).await? else {
-            return Ok(None);
-        };
-        let values = self.config_values(&app, &config)?;
-        Ok(Some(Runnable {
-            hosts: AllowedHosts::new(&app, config.allowed_hosts.as_deref(), &self.own_values(&config)?),
-            values,
-            code_bytes: kept.code,
-            app,
-            config,
-        }))
     }
 }
 

@@ -3,12 +3,12 @@ use auth::totp::{self, Secret};
 use super::{Confirmed, SetUp, sql};
 use crate::access::Actor;
 use crate::activity::Entry;
-use crate::db::WriteTx;
 use crate::error::{Error, Result};
 use crate::id::UserId;
 use crate::sessions::{self, SignedIn};
 use crate::sign_in::{Tried, count_attempt, uncount_attempt};
 use crate::text::Email;
+use crate::transaction::WriteTx;
 use crate::users::{self, User};
 use crate::{Instance, Service};
 

@@ -1,8 +1,9 @@
 use auth::key::SecretHash;
 
-use crate::db::{Session, WriteTx, changed, on};
+use crate::db::{Session, changed, on};
 use crate::error::Result;
 use crate::id::UserId;
+use crate::transaction::WriteTx;
 
 pub(crate) async fn is_set_up(db: &mut Session, user: UserId) -> Result<bool> {
     const SQL: &str = "SELECT totp_confirmed_at IS NOT NULL FROM app_user WHERE id = $1";

@@ -5,9 +5,10 @@ use crate::Service;
 use crate::access::{Actor, Origin, Request};
 use crate::activity::Entry;
 use crate::clock::Time;
-use crate::db::{WriteTx, caller};
+use crate::db::caller;
 use crate::error::{Error, Result};
 use crate::id::{OrganizationId, SessionId};
+use crate::transaction::WriteTx;
 use crate::users::{self, User};
 
 /// How far behind a session's last use may be.

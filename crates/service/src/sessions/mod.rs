@@ -7,7 +7,7 @@ pub(crate) use cases::{Opening, confirm, open, renew};
 
 use chrono::TimeDelta;
 
-use crate::access::Actor;
+use crate::access::{Actor, expect_recent};
 use crate::clock::Time;
 use crate::error::{Error, Result};
 use crate::id::{OrganizationId, SessionId, UserId, UserUuid};
@@ -19,17 +19,6 @@ const ABSOLUTE: TimeDelta = TimeDelta::days(14);
 
 /// How many somebody has: whoever opens another one ends the oldest.
 const MOST: i64 = 100;
-
-/// For how long it counts that somebody signed in, or confirmed that it is them.
-const RECENT: TimeDelta = TimeDelta::minutes(15);
-
-pub(crate) fn expect_recent(proven_at: Option<Time>, now: Time) -> Result<()> {
-    match proven_at {
-        // A clock that was put back proves nothing.
-        Some(at) if now - at > RECENT || at - now > RECENT => Err(Error::ReauthenticationNeeded),
-        _ => Ok(()),
-    }
-}
 
 /// A person, proven by a session or by having the machine; never by a key.
 #[derive(Debug, Clone)]

@@ -2,11 +2,12 @@ use auth::key::SecretHash;
 
 use super::Listed;
 use crate::clock::Time;
-use crate::db::{Session, WriteTx, changed, on};
+use crate::db::{Session, changed, on};
 use crate::error::Result;
 use crate::id::{OrganizationId, SessionId, UserId, UserUuid};
 use crate::level::Level;
 use crate::text::Email;
+use crate::transaction::WriteTx;
 
 pub(super) struct Row {
     pub(super) id: SessionId,

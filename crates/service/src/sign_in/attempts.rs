@@ -1,7 +1,7 @@
 //! How often an address may try.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 
 use crate::access::Request;
 use crate::error::{Error, Result};
+use crate::network::network;
 
 /// Attempts that an address has in a minute.
 const PER_MINUTE: NonZeroU32 = NonZeroU32::new(60).expect("not zero");
@@ -46,26 +47,10 @@ impl Attempts {
     }
 }
 
-/// One customer has a /56 of IPv6 or more, and an IPv4 address is one however it is written.
-pub fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() >> 72 << 72)),
-        v4 @ IpAddr::V4(_) => v4,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::access::Origin;
-
-    #[test]
-    fn all_spellings_of_an_address_count_as_one() {
-        let of = |text: &str| network(text.parse().expect("an address"));
-        assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
-        assert_eq!(of("2001:db8:1:200::1"), of("2001:db8:1:2ff:ffff::9"));
-        assert_ne!(of("2001:db8:1:200::1"), of("2001:db8:1:300::1"));
-    }
 
     #[test]
     fn after_a_minutes_attempts_an_address_has_to_wait() {

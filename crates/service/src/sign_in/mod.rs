@@ -2,16 +2,16 @@
 
 mod attempts;
 mod confirm;
+mod failures;
 mod password;
 mod recovery;
 mod reset;
 pub(crate) mod sql;
 
-pub use crate::hashing::neighborhood;
+pub use crate::network::{neighborhood, network};
 pub(crate) use attempts::Attempts;
-pub use attempts::network;
 pub use confirm::Confirmation;
-pub(crate) use password::{Tried, count_attempt, uncount_attempt, unlock};
+pub(crate) use failures::{Tried, count_attempt, uncount_attempt, unlock};
 pub use recovery::RecoveryCodes;
 pub use reset::NewPassword;
 
@@ -32,15 +32,8 @@ pub enum SignIn {
     },
 }
 
-/// After this many failures in a row from one network an address is locked there, whether it has an account or not.
-const MOST_FAILURES: i64 = 20;
-/// The same from anywhere.
-const MOST_FROM_ANYWHERE: i64 = 200;
-const LOCK: TimeDelta = TimeDelta::minutes(10);
 /// For how long it is remembered from where an account was signed in to.
 const KNOWN_FOR: TimeDelta = TimeDelta::days(90);
-/// Failures that are older than this are forgotten.
-const MEMORY: TimeDelta = TimeDelta::hours(1);
 
 /// For how long a right password waits for its second factor, and how many codes may be tried.
 const CHALLENGE: TimeDelta = TimeDelta::minutes(10);

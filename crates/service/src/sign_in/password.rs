@@ -1,18 +1,15 @@
 use std::net::IpAddr;
 
-use super::attempts::network;
-use super::{CHALLENGE, KNOWN_FOR, LOCK, MEMORY, MOST_FAILURES, MOST_FROM_ANYWHERE, MOST_TRIES, SignIn, sql};
+use super::failures::{Tried, account_and_network, count_attempt, uncount_attempt, unlock};
+use super::{CHALLENGE, KNOWN_FOR, MOST_TRIES, SignIn, sql};
 use crate::access::{Actor, Request};
 use crate::activity::Entry;
-use crate::clock::Time;
-use crate::db::WriteTx;
 use crate::error::{Error, Result};
 use crate::sessions::{self, Opening};
 use crate::text::Email;
 use crate::users::passwords::password_fits;
 use crate::users::{self, User};
 use crate::{Service, second_factor, sso};
-use auth::key::SecretHash;
 
 /// A hash that fits no password: an unknown address takes as long to refuse as a known one.
 const NOBODY: &str =
@@ -139,108 +136,6 @@ impl Service {
         sql::forget_networks(&mut db, before).await?;
         db.commit_unrecorded().await
     }
-}
-
-/// An attempt at an account.
-pub(crate) struct Tried<'a> {
-    email: &'a Email,
-    /// None: by somebody who knows the password already, and guesses what comes after it.
-    from: Option<IpAddr>,
-    /// Whether the account was signed in to from there before. Those are not locked out by failures from anywhere else.
-    is_known: bool,
-}
-
-impl<'a> Tried<'a> {
-    pub(crate) fn inside(email: &'a Email) -> Self {
-        Self {
-            email,
-            from: None,
-            is_known: false,
-        }
-    }
-
-    /// What a failure is counted under, and how many lock: few from one network, so that nobody locks out somebody who is
-    /// elsewhere, and more from anywhere. Failures from inside are a count of their own, or wrong passwords in between would
-    /// hide them.
-    ///
-    /// Hashes, for the table shall not list the addresses that people tried.
-    fn counters(&self) -> Vec<(SecretHash, i64)> {
-        let Some(address) = self.from else {
-            return vec![(inside(self.email), MOST_FAILURES)];
-        };
-        let mut counters = vec![(account_and_network(self.email, address), MOST_FAILURES)];
-        if !self.is_known {
-            counters.push((anywhere(self.email), MOST_FROM_ANYWHERE));
-        }
-        counters
-    }
-}
-
-/// Counts an attempt against the address that is tried, from where it is tried, before anything is compared: of many that come
-/// at once, no more are looked at than may fail. One that succeeds is taken back.
-pub(crate) async fn count_attempt(db: &mut WriteTx, tried: &Tried<'_>) -> Result<()> {
-    let now = db.now;
-    sql::forget_old_failures(db, now - MEMORY).await?;
-    refuse_locked(db, tried).await?;
-    for (counted, most) in tried.counters() {
-        let (failures, locked_until) = sql::add_failure(db, &counted).await?;
-        expect_unlocked(locked_until, now)?;
-        if failures % most == 0 {
-            sql::lock(db, &counted, now + LOCK).await?;
-        }
-    }
-    Ok(())
-}
-
-/// Whatever the failures were: each lock holds for all of signing in.
-async fn refuse_locked(db: &mut WriteTx, tried: &Tried<'_>) -> Result<()> {
-    let now = db.now;
-    let counters = tried.counters().into_iter().map(|(counted, _)| counted);
-    for counted in counters.chain([inside(tried.email)]) {
-        expect_unlocked(sql::locked_until(db, &counted).await?, now)?;
-    }
-    Ok(())
-}
-
-fn expect_unlocked(locked_until: Option<Time>, now: Time) -> Result<()> {
-    match locked_until {
-        // An end that is farther ahead was written by a clock that was wrong.
-        Some(end) if end > now && end <= now + LOCK => Err(Error::Throttled((end - now).to_std().unwrap_or_default())),
-        _ => Ok(()),
-    }
-}
-
-/// The attempt that was counted was none of a guesser's.
-pub(crate) async fn uncount_attempt(db: &mut WriteTx, tried: &Tried<'_>) -> Result<()> {
-    for (counted, most) in tried.counters() {
-        sql::take_failure_back(db, &counted, most).await?;
-    }
-    Ok(())
-}
-
-/// Somebody has proven to be the one whose account it is: forgets the failures, and with them the lock, and remembers from
-/// where they came.
-pub(crate) async fn unlock(db: &mut WriteTx, email: &Email, from: Option<IpAddr>) -> Result<()> {
-    let network = from.map(|address| account_and_network(email, address));
-    for counted in [inside(email), anywhere(email)].into_iter().chain(network) {
-        sql::forget_failures(db, &counted).await?;
-    }
-    if let Some(network) = network {
-        sql::remember_network(db, &network).await?;
-    }
-    Ok(())
-}
-
-fn account_and_network(email: &Email, address: IpAddr) -> SecretHash {
-    auth::key::hash(&format!("{} {}", email.key(), network(address)))
-}
-
-fn anywhere(email: &Email) -> SecretHash {
-    auth::key::hash(&email.key())
-}
-
-fn inside(email: &Email) -> SecretHash {
-    auth::key::hash(&format!("{} inside", email.key()))
 }
 
 /// The same for an unknown address and for a wrong password.

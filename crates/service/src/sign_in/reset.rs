@@ -5,16 +5,16 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::password::{unlock, wrong_credentials};
-use super::sql;
+use super::password::wrong_credentials;
+use super::{sql, unlock};
 use crate::access::{Actor, Request};
 use crate::activity::Entry;
-use crate::db::WriteTx;
 use crate::error::{Error, Result};
 use crate::limits::{self, Action, Subject};
 use crate::mail::{self, EmailMessage, OutboxEntry};
 use crate::sessions::{self, SignedIn};
 use crate::text::Email;
+use crate::transaction::WriteTx;
 use crate::users::{self, User};
 use crate::{Service, sso};
 

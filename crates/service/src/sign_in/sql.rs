@@ -2,10 +2,11 @@ use auth::key::SecretHash;
 use uuid::Uuid;
 
 use crate::clock::Time;
-use crate::db::{Session, WriteTx, changed, on};
+use crate::db::{Session, changed, on};
 use crate::error::Result;
 use crate::id::{OrganizationId, UserId};
 use crate::text::Email;
+use crate::transaction::WriteTx;
 use crate::users::User;
 use crate::users::sql::user_columns;
 

@@ -1,36 +1,17 @@
 //! What became of the last sign-ins through a domain, for whoever has to find out why one does not work.
 
-use super::{Sso, sql};
+use super::{Attempt, Sso, sql};
 use crate::Service;
 use crate::access::{Actor, Caller, ReadAttempts, Request};
 use crate::activity::Entry;
-use crate::clock::Time;
-use crate::db::WriteTx;
 use crate::domains::{self, Domain};
 use crate::error::Result;
-use crate::id::{AttemptId, DomainId, OrganizationId};
+use crate::id::{AttemptId, DomainId};
+use crate::transaction::WriteTx;
 
 /// How many are kept of each domain: so many that a provider vouched for, and so many others, which anybody can bring about.
 /// So rubbish does not push out the attempts that somebody looks for.
 const KEPT_OF_EACH: i64 = 10;
-
-#[derive(Debug, Clone, sqlx::FromRow)]
-pub struct Attempt {
-    pub id: AttemptId,
-    pub organization_id: OrganizationId,
-    pub domain_id: DomainId,
-    pub method: String,
-    /// As far as one got to know.
-    pub email: String,
-    /// The rule that was broken; none if the person got in.
-    pub rule: Option<String>,
-    pub detail: String,
-    pub address: String,
-    pub request_id: String,
-    pub created_at: Time,
-    /// It came with the provider's valid word.
-    pub is_vouched: bool,
-}
 
 /// A sign-in that was refused, and by which rule.
 #[derive(Debug, Clone, Copy)]

@@ -5,7 +5,6 @@ use super::rules::{
 use super::{Precheck, Refused, Vouched, attempts, sql};
 use crate::access::{Actor, Request};
 use crate::activity::Entry;
-use crate::db::WriteTx;
 use crate::domains::{self, Domain};
 use crate::error::{Error, Invalid, Result};
 use crate::id::DomainId;
@@ -14,6 +13,7 @@ use crate::limits::{self, Action, Subject};
 use crate::members::JoinSource;
 use crate::sessions::{self, Opening};
 use crate::text::{Email, one_line};
+use crate::transaction::WriteTx;
 use crate::users::{self, NewUser, Person, User};
 use crate::{Service, invites, members, organizations};
 

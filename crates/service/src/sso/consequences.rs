@@ -1,11 +1,10 @@
 //! What enforcing a way in would mean, to be seen before it happens.
 
-use super::{LOCKS_OUT, Sso, an_owner_gets_in, sql};
+use super::{LOCKS_OUT, Newcomer, Sso, an_owner_gets_in, sql};
 use crate::Service;
 use crate::access::{Caller, ChangeDomains};
 use crate::error::Result;
-use crate::id::{DomainId, UserUuid};
-use crate::level::Level;
+use crate::id::DomainId;
 
 /// As many as one reads through.
 const NAMED: i64 = 20;
@@ -20,14 +19,6 @@ pub struct Consequences {
     pub new_members: i64,
     /// Some of those, the highest levels first.
     pub named: Vec<Newcomer>,
-}
-
-/// A member who has yet to sign in this way.
-#[derive(Debug, Clone, sqlx::FromRow)]
-pub struct Newcomer {
-    pub uuid: UserUuid,
-    pub email: String,
-    pub level: Level,
 }
 
 impl Service {

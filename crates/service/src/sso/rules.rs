@@ -1,12 +1,12 @@
 //! What an identity provider's word is worth: the rules that somebody it vouches for must pass.
 
 use super::{Sso, Vouched, sql};
-use crate::db::WriteTx;
 use crate::domains::{self, Domain};
 use crate::error::{Error, Result};
 use crate::id::OrganizationId;
 use crate::level::Level;
 use crate::text::Email;
+use crate::transaction::WriteTx;
 use crate::users::User;
 use crate::{invites, members, organizations};
 

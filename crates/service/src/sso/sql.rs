@@ -3,11 +3,12 @@ use sqlx::QueryBuilder;
 
 use super::{Attempt, Newcomer};
 use crate::clock::Time;
-use crate::db::{Connection, Session, WriteTx, answered, changed, on};
+use crate::db::{Connection, Session, answered, changed, on};
 use crate::error::{Error, Result};
 use crate::id::{DomainId, OrganizationId, UserId};
 use crate::level::Level;
 use crate::text::Email;
+use crate::transaction::WriteTx;
 use crate::users::User;
 use crate::users::sql::user_columns;
 

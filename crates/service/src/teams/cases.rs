@@ -2,13 +2,13 @@ use super::{NewTeam, TOKEN_PREFIX, Team, TeamPatch, TeamToken, sql};
 use crate::access::{Caller, ChangeTeams, ReadTeams};
 use crate::activity::Entry;
 use crate::cache::{CacheKey, Load};
-use crate::db::WriteTx;
 use crate::error::{Error, Result};
 use crate::id::{OrganizationId, TeamId};
 use crate::limits::Action;
 use crate::organizations;
 use crate::page::{Page, Window};
 use crate::text::Name;
+use crate::transaction::WriteTx;
 use crate::{Precondition, Service};
 
 /// Lists have all of them, and whoever sees an organization sees its teams.

@@ -2,6 +2,7 @@
 
 pub(crate) mod cases;
 mod deleted;
+mod numbers;
 pub(crate) mod sql;
 
 use schemars::JsonSchema;

@@ -4,9 +4,10 @@ use sqlx::QueryBuilder;
 
 use super::{Team, TeamToken};
 use crate::clock::Time;
-use crate::db::{Connection, Session, WriteTx, answered, changed, on};
+use crate::db::{Connection, Session, answered, changed, on};
 use crate::error::Result;
 use crate::id::{OrganizationId, TeamId};
+use crate::transaction::WriteTx;
 
 macro_rules! select {
     ($rest:literal) => {

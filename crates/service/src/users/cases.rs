@@ -1,43 +1,17 @@
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::Map;
 use sqlx::types::Json;
 use uuid::Uuid;
 
-use super::{Standing, User, sql};
+use super::{NewUser, Standing, User, UserPatch, sql};
 use crate::access::Actor;
 use crate::activity::Entry;
-use crate::db::WriteTx;
 use crate::error::{Error, Result};
-use crate::id::{OrganizationId, UserId, UserUuid};
+use crate::id::{UserId, UserUuid};
 use crate::page::{Page, Window};
 use crate::sessions::SignedIn;
 use crate::text::{Email, given_name};
+use crate::transaction::WriteTx;
 use crate::{Precondition, Service, keys, members, second_factor, sessions, sign_in};
-
-/// What it takes to make an account.
-#[derive(Debug, Clone)]
-pub struct NewUser {
-    pub email: Email,
-    pub first_name: String,
-    pub last_name: String,
-    /// Without one, the user gets in another way, or sets one later.
-    pub password: Option<String>,
-    /// Whether somebody trustworthy says that the address is theirs.
-    pub is_email_verified: bool,
-}
-
-/// The fields that users can change in their account.
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-#[schemars(extend("examples" = [{ "first_name": "Olga", "last_name": "Owner" }]))]
-pub struct UserPatch {
-    #[schemars(length(max = 128))]
-    pub first_name: Option<String>,
-    #[schemars(length(max = 128))]
-    pub last_name: Option<String>,
-    /// The organization that `@current` refers to. You must be a member.
-    pub current_organization: Option<OrganizationId>,
-}
 
 /// Where accounts are that had to give their address back. RFC 2606 promises that nobody ever gets mail there.
 pub(crate) const RELEASED_DOMAIN: &str = "released.invalid";

@@ -4,14 +4,14 @@ pub(crate) mod cases;
 pub(crate) mod passwords;
 pub(crate) mod sql;
 
-pub use cases::{NewUser, UserPatch};
-
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sqlx::types::Json;
 
 use crate::activity::Recorded;
 use crate::id::{OrganizationId, UserId, UserUuid};
+use crate::text::Email;
 
 /// A user as others see one.
 #[derive(Debug, Clone, Serialize, sqlx::FromRow)]
@@ -37,6 +37,30 @@ impl User {
             name => name.to_owned(),
         }
     }
+}
+
+/// What it takes to make an account.
+#[derive(Debug, Clone)]
+pub struct NewUser {
+    pub email: Email,
+    pub first_name: String,
+    pub last_name: String,
+    /// Without one, the user gets in another way, or sets one later.
+    pub password: Option<String>,
+    /// Whether somebody trustworthy says that the address is theirs.
+    pub is_email_verified: bool,
+}
+
+/// The fields that users can change in their account.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[schemars(extend("examples" = [{ "first_name": "Olga", "last_name": "Owner" }]))]
+pub struct UserPatch {
+    #[schemars(length(max = 128))]
+    pub first_name: Option<String>,
+    #[schemars(length(max = 128))]
+    pub last_name: Option<String>,
+    /// The organization that `@current` refers to. You must be a member.
+    pub current_organization: Option<OrganizationId>,
 }
 
 /// How a user gets in, and where they are.

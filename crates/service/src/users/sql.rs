@@ -3,11 +3,12 @@ use sqlx::QueryBuilder;
 use sqlx::types::Json;
 
 use super::{Standing, User};
-use crate::db::{Connection, Session, WriteTx, answered, changed, on};
+use crate::db::{Connection, Session, answered, changed, on};
 use crate::error::{Error, Result};
 use crate::id::{OrganizationId, UserId, UserUuid};
 use crate::page::{Page, Window};
 use crate::text::Email;
+use crate::transaction::WriteTx;
 
 /// The columns of a [`User`], from `app_user u`, for every statement that embeds one.
 macro_rules! user_columns {

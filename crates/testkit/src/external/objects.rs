@@ -141,11 +141,11 @@ impl ObjectStore {
         serde_json::from_str(&said).expect("facts as JSON")
     }
 
-    fn ask(&self, deed: &[&str]) -> String {
+    fn ask(&self, action: &[&str]) -> String {
         let (name, secret) = if self.kind == "azure" { AZURE_ACCOUNT } else { S3_KEY };
         let mut command = Command::new(super::folder().join("moto/bin/python"));
         command.arg(super::script("objects.py")).args([self.kind, &self.base()]);
-        run(command.args(deed).args([name, secret]))
+        run(command.args(action).args([name, secret]))
     }
 }
 

@@ -1,27 +1,24 @@
 //! `cargo xtask bench exports`: rows out of the store against `DuckDB` and chDB, events in, and the schedule.
 
+mod measuring;
 mod options;
 mod report;
+mod results;
 mod rows;
 mod server;
 mod targets;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, Result};
-use serde_json::Value;
 
-use super::{machine, plot};
+use super::{document, machine};
 use crate::process::{self, WorkDir};
 use crate::say;
+use measuring::{Bench, kept};
 use options::Options;
-use report::Report;
-use rows::Copied;
-
-/// Exports that are due at the same full hour.
-const EXPORTS: u32 = 100_000;
+use results::Report;
 
 /// Measures everything and writes the report. `arguments` are those behind `bench exports`.
 pub(crate) fn exports(arguments: &[String]) -> Result<()> {
@@ -61,53 +58,6 @@ pub(crate) fn exports(arguments: &[String]) -> Result<()> {
     write(&report, &options)
 }
 
-/// What every measurement needs.
-struct Bench<'a> {
-    /// Where `DuckDB`, chDB and the S3 server are installed.
-    components: PathBuf,
-    rows: &'a Path,
-    disk: &'a Path,
-}
-
-impl Bench<'_> {
-    fn versions(&self) -> Result<Vec<(&'static str, String)>> {
-        let said = |part: &str, program: &str| {
-            process::output(Command::new(self.components.join(part).join("bin/python")).args(["-c", program]))
-                .map(|said| said.trim().to_owned())
-        };
-        Ok(vec![
-            ("DuckDB", said("duckdb", "import duckdb; print(duckdb.__version__)")?),
-            ("chDB", said("clickhouse", "import chdb; print(chdb.__version__)")?),
-        ])
-    }
-
-    /// The testkit's program, with the external services where they are.
-    fn helper(&self) -> Command {
-        let mut command = process::command(crate::target().join("release/bench"));
-        command.env("TESTKIT_COMPONENTS", &self.components);
-        command
-    }
-}
-
-/// What a command printed, as JSON.
-fn json(command: &mut Command) -> Result<Value> {
-    let printed = process::output(command)?;
-    serde_json::from_str(&printed).with_context(|| format!("{command:?} printed no JSON: {printed}"))
-}
-
-fn number(value: &Value, name: &str) -> Result<f64> {
-    value[name]
-        .as_f64()
-        .with_context(|| format!("no number `{name}` in {value}"))
-}
-
-/// A measurement that failed leaves a gap in the table and does not end the run.
-fn kept<T>(what: &str, measured: Result<T>) -> Option<T> {
-    measured
-        .inspect_err(|error| say(&format!("not measured: {what}: {error:#}")))
-        .ok()
-}
-
 fn components() -> PathBuf {
     std::env::var_os("TESTKIT_COMPONENTS").map_or_else(|| crate::root().join(".components"), PathBuf::from)
 }
@@ -133,25 +83,9 @@ fn write(report: &Report, options: &Options) -> Result<()> {
     } else {
         String::new()
     };
-    let section = super::report::replaced(&before, "exports", &report.markdown())?;
+    let section = document::replaced(&before, "exports", &report.markdown())?;
     fs::write(&file, section)?;
     fs::write(folder.join("benchmarks-exports.svg"), report.plot().svg())?;
     say(&format!("written: {}", file.display()));
     Ok(())
-}
-
-/// The bars of one size and form.
-fn group(copies: &[Copied], rows: u64, form: rows::Form) -> plot::Group {
-    let of = copies
-        .iter()
-        .filter(|copied| copied.rows == rows && copied.form == form);
-    plot::Group {
-        title: format!("{}, {} rows", form.title(), super::report::grouped(f64_of(rows))),
-        bars: of.map(|copied| (copied.engine.to_owned(), copied.rate())).collect(),
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts far below what a float holds")]
-fn f64_of(count: u64) -> f64 {
-    count as f64
 }

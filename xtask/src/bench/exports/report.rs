@@ -2,21 +2,13 @@
 
 use std::fmt::Write as _;
 
-use super::super::plot::Plot;
-use super::super::report::grouped;
+use super::super::document::grouped;
+use super::super::plot::{Group, Plot};
+use super::measuring::f64_of;
+use super::results::Report;
 use super::rows::{Copied, Form};
-use super::server::{Cost, Ingested, SECONDS, Tick};
-use super::{EXPORTS, targets};
-
-/// All that a run found out.
-#[derive(Default)]
-pub(super) struct Report {
-    pub(super) command: String,
-    pub(super) facts: Vec<(&'static str, String)>,
-    pub(super) copies: Vec<Copied>,
-    pub(super) ingest: Option<Ingested>,
-    pub(super) tick: Option<Tick>,
-}
+use super::server::{Cost, EXPORTS, SECONDS};
+use super::targets;
 
 impl Report {
     pub(super) fn markdown(&self) -> String {
@@ -34,20 +26,12 @@ impl Report {
         let groups = self
             .sizes()
             .into_iter()
-            .flat_map(|rows| Form::ALL.map(|form| super::group(&self.copies, rows, form)));
+            .flat_map(|rows| Form::ALL.map(|form| group(&self.copies, rows, form)));
         Plot {
             title: "Rows a second of each engine, for each form and size",
             heading: "Rows a second",
             groups: groups.collect(),
         }
-    }
-
-    /// Every number of rows that was measured, smallest first.
-    pub(super) fn sizes(&self) -> Vec<u64> {
-        let mut sizes: Vec<u64> = self.copies.iter().map(|copied| copied.rows).collect();
-        sizes.sort_unstable();
-        sizes.dedup();
-        sizes
     }
 
     fn how(&self) -> String {
@@ -69,7 +53,7 @@ impl Report {
         let mut text = format!(
             "\n### {} rows\n\n| engine | form | rows/s | wall | CPU | peak memory | written | others |\n\
              | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |\n",
-            grouped(super::f64_of(rows))
+            grouped(f64_of(rows))
         );
         for form in Form::ALL {
             let of = self.copies.iter();
@@ -100,15 +84,15 @@ impl Report {
                     text,
                     "`hedgerow serve` on SQLite; requests to `/batch/` with 500 events each over 8 connections, ids never sent \
                      before, from the same machine; the median of three rounds of {SECONDS} s. An answer means that the events \
-                     survive a crash. The processor was busy to {:.0} %, with no_precondition else ran included.\n\n\
+                     survive a crash. The processor was busy to {:.0} %, with whatever else ran included.\n\n\
                      | events/s | p50 of a request | p99 | answered with 200 | found in the store |\n\
                      | ---: | ---: | ---: | ---: | ---: |\n| {} | {:.1} ms | {:.1} ms | {} | {} |",
                     ingest.busy * 100.0,
                     grouped(ingest.rate),
                     ingest.p50,
                     ingest.p99,
-                    grouped(super::f64_of(ingest.sent)),
-                    grouped(super::f64_of(ingest.stored))
+                    grouped(f64_of(ingest.sent)),
+                    grouped(f64_of(ingest.stored))
                 );
             }
         }
@@ -158,5 +142,16 @@ impl Report {
             let _ = writeln!(text, "| {} | {measured} | {verdict} |", target.promise);
         }
         text
+    }
+}
+
+/// The bars of one size and form.
+fn group(copies: &[Copied], rows: u64, form: Form) -> Group {
+    let of = copies
+        .iter()
+        .filter(|copied| copied.rows == rows && copied.form == form);
+    Group {
+        title: format!("{}, {} rows", form.title(), grouped(f64_of(rows))),
+        bars: of.map(|copied| (copied.engine.to_owned(), copied.rate())).collect(),
     }
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use super::super::machine;
-use super::{Bench, json, kept, number};
+use super::measuring::{Bench, f64_of, json, kept, number};
 use crate::process;
 use crate::say;
 
@@ -78,7 +78,7 @@ pub(super) struct Copied {
 
 impl Copied {
     pub(super) fn rate(&self) -> f64 {
-        super::f64_of(self.rows) / self.wall
+        f64_of(self.rows) / self.wall
     }
 }
 

@@ -1,9 +1,10 @@
 //! What we promise of exports, held against what was measured.
 
-use super::super::report::grouped;
-use super::EXPORTS;
-use super::report::Report;
+use super::super::document::grouped;
+use super::measuring::f64_of;
+use super::results::Report;
 use super::rows::{Copied, DUCKDB, Form, OURS};
+use super::server::EXPORTS;
 
 /// How many times as fast as `DuckDB` we want to be.
 const TIMES: [(Form, f64); 2] = [(Form::Parquet, 1.0), (Form::Jsonl, 2.0)];
@@ -20,7 +21,7 @@ pub(super) struct Target {
 pub(super) fn judge(report: &Report) -> Vec<Target> {
     let mut targets = Vec::new();
     for rows in report.sizes() {
-        let size = grouped(super::f64_of(rows));
+        let size = grouped(f64_of(rows));
         for (form, times) in TIMES {
             let ratio = ratio(&report.copies, rows, form);
             targets.push(Target {

@@ -1,7 +1,8 @@
 //! A second verifier, made by others: XML Security Library, by its command line (`apt-get install xmlsec1`).
 
-use std::path::PathBuf;
 use std::process::Command;
+
+use tempfile::TempDir;
 
 use super::fixtures::fixture;
 
@@ -12,22 +13,21 @@ const KEYS: [(&str, &str); 3] = [
 ];
 
 pub(crate) struct Judge {
-    folder: PathBuf,
+    folder: TempDir,
 }
 
 impl Judge {
     pub(crate) fn new() -> Self {
-        let folder = std::env::temp_dir().join(format!("hedgerow-saml-judge-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("a folder");
+        let folder = TempDir::with_prefix("hedgerow-").expect("a folder");
         for (name, certificate) in KEYS {
-            std::fs::write(folder.join(name), certificate).expect("a certificate");
+            std::fs::write(folder.path().join(name), certificate).expect("a certificate");
         }
         Self { folder }
     }
 
     /// Whether each signature in the document was made with one of the trusted keys, and covers what it refers to.
     pub(crate) fn agrees(&self, xml: &str) -> bool {
-        let document = self.folder.join("response.xml");
+        let document = self.folder.path().join("response.xml");
         std::fs::write(&document, xml).expect("a document");
         let is_end = |rest: &str| {
             rest.split('>')
@@ -56,11 +56,5 @@ impl Judge {
         ]);
         let output = xmlsec.output().expect("xmlsec1 is installed: apt-get install xmlsec1");
         output.status.success()
-    }
-}
-
-impl Drop for Judge {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }

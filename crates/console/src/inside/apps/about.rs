@@ -12,8 +12,9 @@ use service::pipeline::{App, AppFields, AppPatch};
 use service::{Error, Service};
 
 use super::collection::AtApp;
-use super::{frame_below, may_share, new_source_app};
-use crate::Console;
+use super::frame::frame_below;
+use super::new_source_app;
+use super::permissions::may_share;
 use crate::choices::{Area, Switch};
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
@@ -21,6 +22,7 @@ use crate::field::Field;
 use crate::inside::Inside;
 use crate::inside::frame::Frame;
 use crate::page::{go_to, page_again};
+use crate::state::Console;
 use crate::visitor::Sent;
 
 /// As much as the API takes, too.

@@ -12,14 +12,16 @@ use service::{AppConfigId, Service, Time, Window};
 
 use super::capabilities::offers;
 use super::collection::AtApp;
-use super::{frame, may_change, newer_tag, origin, version};
-use crate::Console;
+use super::frame::frame;
+use super::labels::{newer_tag, origin, version};
+use super::permissions::may_change;
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::inside::Inside;
 use crate::inside::frame::Frame;
 use crate::page::{go_to, page_again};
 use crate::show;
+use crate::state::Console;
 use crate::visitor::PageQuery;
 
 pub(super) fn routes() -> Router<Console> {

@@ -13,14 +13,15 @@ use service::pipeline::{AppFields, NewApp, PluginType};
 use service::{Service, Window};
 
 use super::collection::CollectionPages;
-use super::{frame, may_install};
-use crate::Console;
+use super::frame::frame;
+use super::permissions::may_install;
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::inside::Inside;
 use crate::inside::frame::Frame;
 use crate::page::{go_to, page_again};
 use crate::paging::{PageNumber, Pages};
+use crate::state::Console;
 use crate::visitor::{InQuery, Sent};
 
 pub(super) fn routes() -> Router<Console> {

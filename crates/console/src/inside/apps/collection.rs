@@ -31,7 +31,7 @@ impl CollectionPages {
     pub(super) const fn title(self) -> &'static str {
         match self.0 {
             Collection::Destinations => "Destinations",
-            Collection::FrontendApps => "Site apps",
+            Collection::FrontendApps => "Frontend apps",
             Collection::ImportApps => "Import apps",
         }
     }

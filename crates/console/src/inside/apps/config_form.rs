@@ -13,8 +13,8 @@ use service::{AppConfigId, Error, Service, Window};
 
 use super::collection::{AtApp, AtConfig};
 use super::config_fields::{ConfigForm, Told, name, open_values};
-use super::{frame_below, name_of, teams};
-use crate::Console;
+use super::frame::frame_below;
+use super::teams::{name_of, teams};
 use crate::choices::{Area, Select, Switch};
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
@@ -23,6 +23,7 @@ use crate::inside::Inside;
 use crate::inside::frame::Frame;
 use crate::page::{go_to, page_again};
 use crate::show;
+use crate::state::Console;
 use crate::visitor::{PageQuery as InAddress, Sent};
 
 pub(super) fn routes() -> Router<Console> {

@@ -13,13 +13,14 @@ use service::{Error, Service, TeamId};
 use super::collection::{AtApp, AtConfig};
 use super::config_fields::ConfigForm;
 use super::config_form::{ConfigPage, Form, besides, form, patch};
-use super::{frame_below, teams};
-use crate::Console;
+use super::frame::frame_below;
+use super::teams::teams;
 use crate::choices::Select;
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::inside::Inside;
 use crate::page::{go_to, page_again};
+use crate::state::Console;
 use crate::visitor::Sent;
 
 pub(super) fn routes() -> Router<Console> {

@@ -8,13 +8,14 @@ use service::Service;
 use service::access::ChangeApps;
 
 use super::collection::AtConfig;
-use super::{frame_below, name_of, teams};
-use crate::Console;
+use super::frame::frame_below;
+use super::teams::{name_of, teams};
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::inside::Inside;
 use crate::inside::confirm::SurePage;
 use crate::page::{go_to, page_again};
+use crate::state::Console;
 
 pub(super) fn routes() -> Router<Console> {
     Router::new().route(

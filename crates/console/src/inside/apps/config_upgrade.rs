@@ -13,13 +13,13 @@ use service::access::{ChangeApps, ReadApps};
 use super::changes::{Changes, said};
 use super::collection::AtConfig;
 use super::diff::Diff;
-use super::frame_below;
+use super::frame::frame_below;
 use super::upgrade::NewerPage;
-use crate::Console;
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::inside::Inside;
 use crate::page::{go_to, page_again};
+use crate::state::Console;
 use crate::visitor::Sent;
 
 pub(super) fn routes() -> Router<Console> {

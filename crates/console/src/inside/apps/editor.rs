@@ -4,10 +4,12 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 use service::Error;
 
-use super::MOST_SOURCE;
 use super::highlight::Listing;
 use crate::failure::Problems;
 use crate::show;
+
+/// As much as the API takes.
+pub(super) const MOST_SOURCE: usize = 1024 * 1024;
 
 #[derive(Debug, Template)]
 #[template(path = "inside/apps/editor.html")]

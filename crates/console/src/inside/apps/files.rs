@@ -13,15 +13,15 @@ use service::{Error, Service};
 
 use super::collection::AtApp;
 use super::editor::{self, Editor, Fault};
-use super::frame_below;
+use super::frame::frame_below;
 use super::source::{at_file, calls, put};
-use crate::Console;
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::field::Field;
 use crate::inside::Inside;
 use crate::inside::frame::Frame;
 use crate::page::{go_to, page_again};
+use crate::state::Console;
 use crate::visitor::{InQuery, Sent};
 
 pub(super) fn routes() -> Router<Console> {

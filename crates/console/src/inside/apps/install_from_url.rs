@@ -13,14 +13,14 @@ use service::pipeline::{App, AppFields, NewApp, PluginType};
 
 use super::changes::said_besides;
 use super::collection::{CollectionPages, Tab};
-use super::frame;
-use crate::Console;
+use super::frame::frame;
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::field::Field;
 use crate::inside::Inside;
 use crate::inside::frame::Frame;
 use crate::page::{encoded, go_to, page_again};
+use crate::state::Console;
 use crate::visitor::Sent;
 
 pub(super) fn routes() -> Router<Console> {

@@ -11,8 +11,8 @@ use service::pipeline::{App, Collection, UseCount};
 use service::{AppId, Service};
 
 use super::collection::{CollectionPages, Tab};
-use super::{may_install, newer_tag, origin, version};
-use crate::Console;
+use super::labels::{newer_tag, origin, version};
+use super::permissions::may_install;
 use crate::curl::{AsCurl, Call};
 use crate::failure::Failure;
 use crate::inside::Inside;
@@ -20,6 +20,7 @@ use crate::inside::frame::{Frame, Section};
 use crate::page::page;
 use crate::paging::{PageNumber, Pages};
 use crate::show;
+use crate::state::Console;
 use crate::visitor::InQuery;
 
 pub(super) fn routes() -> Router<Console> {

@@ -11,8 +11,8 @@ use service::pipeline::{AppLog, AppLogFilter, AppLogLevel, AppLogSource};
 use service::{Service, Time};
 
 use super::collection::AtConfig;
-use super::{frame_below, name_of, teams};
-use crate::Console;
+use super::frame::frame_below;
+use super::teams::{name_of, teams};
 use crate::choices::Select;
 use crate::curl::{AsCurl, Call};
 use crate::failure::Failure;
@@ -22,6 +22,7 @@ use crate::inside::frame::Frame;
 use crate::page::page;
 use crate::paging::{PageNumber, Pages, with_query};
 use crate::show;
+use crate::state::Console;
 use crate::visitor::InQuery;
 
 /// As much as the API takes, too.

@@ -14,15 +14,15 @@ use service::{Error, Invalid};
 
 use super::collection::{CollectionPages, Tab};
 use super::editor::{self, Editor, Fault};
-use super::frame;
+use super::frame::frame;
 use super::install_from_url::{made, ways};
-use crate::Console;
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::field::Field;
 use crate::inside::Inside;
 use crate::inside::frame::Frame;
 use crate::page::page_again;
+use crate::state::Console;
 use crate::visitor::Sent;
 
 const MANIFEST: &str = "plugin.json";

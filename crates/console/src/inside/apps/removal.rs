@@ -10,14 +10,14 @@ use service::pipeline::App;
 use service::{Service, Window};
 
 use super::collection::AtApp;
-use super::frame_below;
-use crate::Console;
+use super::frame::frame_below;
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::inside::Inside;
 use crate::inside::confirm::{SurePage, is_confirmed, typed_name};
 use crate::page::{go_to, page_again};
 use crate::show;
+use crate::state::Console;
 use crate::visitor::Sent;
 
 pub(super) fn routes() -> Router<Console> {

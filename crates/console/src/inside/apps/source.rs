@@ -16,15 +16,16 @@ use service::{Error, Service};
 
 use super::collection::AtApp;
 use super::editor::{self, Editor, Fault};
+use super::frame::frame_below;
 use super::highlight::Listing;
-use super::{frame_below, may_change};
-use crate::Console;
+use super::permissions::may_change;
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::inside::Inside;
 use crate::inside::frame::Frame;
 use crate::page::{go_to, page_again};
 use crate::paging::with_query;
+use crate::state::Console;
 use crate::visitor::{InQuery, Sent};
 
 pub(super) fn routes() -> Router<Console> {

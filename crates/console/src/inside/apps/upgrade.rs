@@ -15,13 +15,14 @@ use service::{Error, Service};
 use super::changes::{Changes, said};
 use super::collection::AtApp;
 use super::diff::Diff;
-use super::{frame_below, version};
-use crate::Console;
+use super::frame::frame_below;
+use super::labels::version;
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::inside::Inside;
 use crate::inside::frame::Frame;
 use crate::page::{go_to, page_again};
+use crate::state::Console;
 use crate::visitor::{Id, Sent};
 
 pub(super) fn routes() -> Router<Console> {

@@ -10,14 +10,14 @@ use service::access::ChangeDomains;
 use service::domains::Domain;
 use service::{DomainId, Service};
 
-use super::{below, frame_below};
-use crate::Console;
+use super::frame::{below, frame_below};
 use crate::curl::{AsCurl, Call};
 use crate::failure::Failure;
 use crate::inside::Inside;
 use crate::inside::frame::Frame;
 use crate::page::page;
 use crate::show;
+use crate::state::Console;
 use crate::visitor::Id;
 
 pub(super) fn routes() -> Router<Console> {

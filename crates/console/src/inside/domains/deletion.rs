@@ -10,13 +10,13 @@ use service::domains::Domain;
 use service::sso::Sso;
 use service::{DomainId, Service};
 
-use super::{below, frame_below};
-use crate::Console;
+use super::frame::{below, frame_below};
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::inside::Inside;
 use crate::inside::confirm::{SurePage, is_confirmed, typed_name};
 use crate::page::{go_to, page_again};
+use crate::state::Console;
 use crate::visitor::{Id, Sent};
 
 pub(super) fn routes() -> Router<Console> {

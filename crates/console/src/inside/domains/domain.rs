@@ -13,10 +13,9 @@ use service::sso::Sso;
 use service::{DomainId, Service};
 
 use super::attempts::{self, Row};
-use super::below;
 use super::enforcement;
+use super::frame::below;
 use super::proof::Proof;
-use crate::Console;
 use crate::choices::{Select, Switch};
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
@@ -25,6 +24,7 @@ use crate::inside::frame::{Frame, Section};
 use crate::page::{go_to, page_again};
 use crate::seen::SeenAt;
 use crate::show;
+use crate::state::Console;
 use crate::visitor::{Id, PageQuery, Sent};
 
 pub(super) fn routes() -> Router<Console> {
@@ -47,7 +47,7 @@ struct DomainPage {
     proof: Proof,
     ways: Vec<ProviderLink>,
     joining: Option<(SeenAt, Switch)>,
-    takes_newcomers: bool,
+    adds_new_users: bool,
     enforced: Option<&'static str>,
     choice: Option<Select>,
     may_make_codes: bool,
@@ -167,7 +167,7 @@ async fn domain_page<P: Permission>(
         proof: Proof::new(domain, now),
         ways: ways(domain),
         joining: may_change.then(|| (joining.seen.clone(), joining.switch())),
-        takes_newcomers: domain.jit_provisioning_enabled,
+        adds_new_users: domain.jit_provisioning_enabled,
         enforced: domain.sso_enforcement.parse().ok().map(Sso::title),
         choice: may_change.then(|| enforcement::choice(service, domain)),
         may_make_codes: inside.may::<MakeRecoveryCodes>(),

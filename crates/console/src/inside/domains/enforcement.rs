@@ -12,8 +12,7 @@ use service::domains::{Domain, DomainPatch};
 use service::sso::{Consequences, Newcomer, Sso};
 use service::{DomainId, Email, Service, UserUuid};
 
-use super::{below, frame_below};
-use crate::Console;
+use super::frame::{below, frame_below};
 use crate::choices::Select;
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
@@ -22,6 +21,7 @@ use crate::inside::frame::Frame;
 use crate::page::{go_to, page_again};
 use crate::seen::SeenAt;
 use crate::show;
+use crate::state::Console;
 use crate::visitor::{Id, InQuery, Sent};
 
 pub(super) fn routes() -> Router<Console> {
@@ -107,9 +107,10 @@ async fn enforce(
     };
     let unchanged = |now: &Domain| chosen.seen.fits(now.updated_at);
     match service.update_domain(&inside.caller, id, &patch, &unchanged).await {
-        Ok(_) => {
+        Ok(domain) => {
             let done = match decision {
-                Decision::Only(_) => "enforced",
+                Decision::Only(_) if domain.is_verified() => "enforced",
+                Decision::Only(_) => "enforced-later",
                 Decision::AsTheyLike => "not-enforced",
             };
             Ok(go_to(&inside.path(&format!("{}?done={done}", below(id)))))
@@ -158,11 +159,11 @@ struct Affected {
 }
 
 impl From<Newcomer> for Affected {
-    fn from(newcomer: Newcomer) -> Self {
+    fn from(member: Newcomer) -> Self {
         Self {
-            uuid: newcomer.uuid,
-            email: newcomer.email,
-            level: show::level(newcomer.level),
+            uuid: member.uuid,
+            email: member.email,
+            level: show::level(member.level),
         }
     }
 }

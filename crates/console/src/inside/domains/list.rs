@@ -12,8 +12,7 @@ use service::domains::{Domain, DomainPatch, NewDomain};
 use service::sso::Sso;
 use service::{DomainId, Service};
 
-use super::below;
-use crate::Console;
+use super::frame::below;
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::field::Field;
@@ -21,6 +20,7 @@ use crate::inside::Inside;
 use crate::inside::frame::{Frame, Section};
 use crate::page::{go_to, page, page_again};
 use crate::paging::{PageNumber, Pages};
+use crate::state::Console;
 use crate::visitor::{InQuery, Sent};
 
 pub(super) fn routes() -> Router<Console> {
@@ -44,7 +44,7 @@ struct Row {
     name: String,
     is_verified: bool,
     is_record_missing: bool,
-    takes_newcomers: bool,
+    adds_new_users: bool,
     /// What people must sign in with.
     enforced: Option<&'static str>,
     ways: String,
@@ -57,7 +57,7 @@ impl From<&Domain> for Row {
             name: domain.domain.clone(),
             is_verified: domain.is_verified(),
             is_record_missing: domain.lost_at.is_some(),
-            takes_newcomers: domain.jit_provisioning_enabled,
+            adds_new_users: domain.jit_provisioning_enabled,
             enforced: domain.sso_enforcement.parse().ok().map(Sso::title),
             ways: ways(domain),
         }

@@ -11,8 +11,8 @@ use service::access::ChangeDomains;
 use service::domains::{Domain, DomainPatch};
 use service::{DomainId, Service};
 
-use super::{Value, below, frame_below};
-use crate::Console;
+use super::frame::{below, frame_below};
+use super::value::Value;
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::field::Field;
@@ -20,6 +20,7 @@ use crate::inside::Inside;
 use crate::inside::frame::Frame;
 use crate::page::{go_to, page_again};
 use crate::seen::SeenAt;
+use crate::state::Console;
 use crate::visitor::{Id, PageQuery, Sent};
 
 pub(super) fn routes() -> Router<Console> {

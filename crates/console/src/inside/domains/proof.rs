@@ -9,12 +9,13 @@ use service::access::ChangeDomains;
 use service::domains::Domain;
 use service::{DomainId, Time};
 
-use super::{Value, below};
-use crate::Console;
+use super::frame::below;
+use super::value::Value;
 use crate::failure::Failure;
 use crate::inside::Inside;
 use crate::page::go_to;
 use crate::show;
+use crate::state::Console;
 use crate::visitor::Id;
 
 pub(super) fn routes() -> Router<Console> {

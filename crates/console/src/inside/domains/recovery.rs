@@ -8,11 +8,11 @@ use axum::routing::get;
 use service::Service;
 use service::access::MakeRecoveryCodes;
 
-use crate::Console;
 use crate::failure::Failure;
 use crate::inside::Inside;
 use crate::inside::frame::{Frame, Section};
 use crate::page::{encoded_text, page};
+use crate::state::Console;
 
 pub(super) fn routes() -> Router<Console> {
     Router::new().route(

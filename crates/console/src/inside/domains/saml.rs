@@ -12,8 +12,8 @@ use service::access::ChangeDomains;
 use service::domains::{Domain, DomainPatch};
 use service::{DomainId, Service};
 
-use super::{Value, below, frame_below};
-use crate::Console;
+use super::frame::{below, frame_below};
+use super::value::Value;
 use crate::choices::{Area, Switch};
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
@@ -23,6 +23,7 @@ use crate::inside::frame::Frame;
 use crate::page::{go_to, page_again};
 use crate::seen::SeenAt;
 use crate::show;
+use crate::state::Console;
 use crate::visitor::{Id, PageQuery, Sent};
 
 /// Metadata has at most 512 KiB; in a form, it takes more room.

@@ -12,7 +12,6 @@ use service::{BackfillId, ExportId, Service, Time};
 use super::backfills::range;
 use super::status::{self, Tag};
 use super::{figures, runs};
-use crate::Console;
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::inside::Inside;
@@ -20,6 +19,7 @@ use crate::inside::confirm::SurePage;
 use crate::inside::frame::Frame;
 use crate::page::{go_to, page, page_again};
 use crate::show;
+use crate::state::Console;
 use crate::visitor::{Ids, PageQuery};
 
 macro_rules! backfill {

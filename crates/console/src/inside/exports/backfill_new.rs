@@ -16,7 +16,6 @@ use service::{Error, ExportId, Time};
 use super::calendar::{Calendar, FORMAT, Picked, View};
 use super::month::Month;
 use super::{figures, runs};
-use crate::Console;
 use crate::choices::Switch;
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
@@ -25,6 +24,7 @@ use crate::inside::Inside;
 use crate::inside::frame::Frame;
 use crate::page::{go_to, page_again};
 use crate::show;
+use crate::state::Console;
 use crate::visitor::{Id, InQuery, Sent};
 
 pub(super) fn routes() -> Router<Console> {

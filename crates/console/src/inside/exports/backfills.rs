@@ -12,7 +12,6 @@ use service::{BackfillId, ExportId, Service, Time};
 
 use super::status::{self, Tag};
 use super::{figures, runs};
-use crate::Console;
 use crate::curl::{AsCurl, Call};
 use crate::failure::Failure;
 use crate::inside::Inside;
@@ -20,6 +19,7 @@ use crate::inside::frame::Frame;
 use crate::page::page;
 use crate::paging::{PageNumber, Pages};
 use crate::show;
+use crate::state::Console;
 use crate::visitor::{Id, InQuery};
 
 pub(super) fn routes() -> Router<Console> {

@@ -8,7 +8,6 @@ use service::access::{ChangeExports, ReadExports};
 use service::batch_exports::RunFilter;
 use service::{ExportId, Service, Window};
 
-use crate::Console;
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::inside::Inside;
@@ -16,6 +15,7 @@ use crate::inside::confirm::SurePage;
 use crate::inside::frame::{Frame, Section};
 use crate::page::{go_to, page_again};
 use crate::show;
+use crate::state::Console;
 use crate::visitor::Id;
 
 pub(super) fn routes() -> Router<Console> {

@@ -11,16 +11,16 @@ use service::access::ChangeExports;
 use service::batch_exports::{BatchExport, ExportSeen};
 use service::{ExportId, Service};
 
+use super::export_form::ExportForm;
 use super::form::{Form, FormInput, Secrets};
-use super::form_values::ExportForm;
 use super::values;
-use crate::Console;
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::inside::Inside;
 use crate::inside::frame::{Frame, Section};
 use crate::page::{go_to, page_again};
 use crate::seen::SeenAt;
+use crate::state::Console;
 use crate::visitor::{Id, Sent};
 
 pub(super) fn routes() -> Router<Console> {

@@ -16,7 +16,6 @@ use super::inputs::option_title;
 use super::labels::{self, State};
 use super::list::teams;
 use super::status::{self, Tag};
-use crate::Console;
 use crate::curl::{AsCurl, Call};
 use crate::failure::Failure;
 use crate::inside::Inside;
@@ -24,6 +23,7 @@ use crate::inside::frame::{Frame, Section};
 use crate::inside::recent_runs::{Legend, RecentRuns};
 use crate::page::page;
 use crate::show;
+use crate::state::Console;
 use crate::visitor::{Id, PageQuery};
 
 pub(super) fn routes() -> Router<Console> {

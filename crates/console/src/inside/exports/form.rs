@@ -6,7 +6,7 @@ use service::TeamId;
 use service::batch_exports::Interval;
 use service::batch_exports::destination::{Kind, Part};
 
-use super::form_values::ExportForm;
+use super::export_form::ExportForm;
 use super::inputs::{Input, Inputs};
 use super::labels;
 use crate::choices::{Area, Select, Switch};

@@ -1,6 +1,4 @@
-//! What an export's form holds, and what it asks of the service.
-
-use std::collections::BTreeMap;
+//! From an export to its form, and from the form to what it asks of the service.
 
 use chrono::NaiveDateTime;
 use serde_json::{Map, Value};
@@ -10,6 +8,7 @@ use service::batch_exports::{
 };
 use service::{Error, Invalid, TeamId, Time};
 
+use super::export_form::ExportForm;
 use super::values;
 use crate::show;
 
@@ -28,30 +27,7 @@ const KEYS: [&str; 8] = [
     "hogql_query",
 ];
 
-/// Each field as it was typed. Switches that are off are not sent at all.
-#[derive(Debug, Clone, Default)]
-pub(super) struct ExportForm(BTreeMap<String, String>);
-
-impl From<Vec<(String, String)>> for ExportForm {
-    fn from(sent: Vec<(String, String)>) -> Self {
-        // Browsers end lines with two characters.
-        Self(
-            sent.into_iter()
-                .map(|(name, text)| (name, text.replace("\r\n", "\n")))
-                .collect(),
-        )
-    }
-}
-
 impl ExportForm {
-    pub(super) fn get(&self, name: &str) -> &str {
-        self.0.get(name).map(String::as_str).unwrap_or_default()
-    }
-
-    pub(super) fn set(&mut self, name: impl Into<String>, text: impl Into<String>) {
-        self.0.insert(name.into(), text.into());
-    }
-
     /// An empty form, with what is usual in it.
     pub(super) fn fresh(kind: Kind) -> Self {
         let mut typed = Self::default();

@@ -4,7 +4,7 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 use service::batch_exports::destination::{ConfigField, FieldKind, Kind, Part};
 
-use super::form_values::ExportForm;
+use super::export_form::ExportForm;
 use super::values::{name_below, name_of};
 use crate::choices::{Area, Select, Switch};
 use crate::failure::Problems;

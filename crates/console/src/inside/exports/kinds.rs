@@ -11,11 +11,11 @@ use service::Service;
 use service::access::ChangeExports;
 use service::batch_exports::destination::{Family, Kind};
 
-use crate::Console;
 use crate::curl::{AsCurl, Call};
 use crate::inside::Inside;
 use crate::inside::frame::{Frame, Section};
 use crate::page::page;
+use crate::state::Console;
 
 pub(super) fn routes() -> Router<Console> {
     Router::new().route("/organizations/{organization}/exports/new/", get(choose))

@@ -41,13 +41,13 @@ pub(super) fn first_run(export: &BatchExport, now: Time) -> Option<String> {
 
 /// How an export stands, in a word and a colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::inside) struct State {
-    pub(in crate::inside) word: &'static str,
-    pub(in crate::inside) class: &'static str,
+pub(crate) struct State {
+    pub(crate) word: &'static str,
+    pub(crate) class: &'static str,
 }
 
 impl State {
-    pub(in crate::inside) fn of(seen: &ExportSeen) -> Self {
+    pub(crate) fn of(seen: &ExportSeen) -> Self {
         let (word, class) = if seen.export.paused {
             ("Paused", "tag-warning")
         } else if latest_failure(seen).is_some() {
@@ -68,7 +68,7 @@ fn is_over(export: &BatchExport) -> bool {
 
 /// The newest run that did not get through, as long as failures count: until a run gets through, or somebody begins again. The
 /// overview asks the service for exports by the same count.
-pub(in crate::inside) fn latest_failure(seen: &ExportSeen) -> Option<&Run> {
+pub(crate) fn latest_failure(seen: &ExportSeen) -> Option<&Run> {
     let mut runs = seen.latest_runs.iter().filter(|_| seen.export.failures > 0);
     runs.find(|run| RunState::of(run.status) == RunState::Failed)
 }

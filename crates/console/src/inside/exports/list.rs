@@ -13,7 +13,6 @@ use service::batch_exports::ExportSeen;
 use service::{ExportId, Service, TeamId, Time, Window};
 
 use super::labels::{self, State};
-use crate::Console;
 use crate::curl::{AsCurl, Call};
 use crate::failure::Failure;
 use crate::inside::Inside;
@@ -22,6 +21,7 @@ use crate::inside::recent_runs::{Legend, RecentRuns};
 use crate::page::page;
 use crate::paging::{PageNumber, Pages};
 use crate::show;
+use crate::state::Console;
 use crate::visitor::InQuery;
 
 pub(super) fn routes() -> Router<Console> {

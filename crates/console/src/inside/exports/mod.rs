@@ -8,6 +8,7 @@ mod calendar_style;
 mod deletion;
 mod edit;
 mod export;
+mod export_form;
 mod figures;
 mod form;
 mod form_values;
@@ -32,9 +33,9 @@ pub(super) use labels::{State, latest_failure};
 
 use axum::Router;
 
-use crate::Console;
+use crate::state::Console;
 
-pub(in crate::inside) fn routes() -> Router<Console> {
+pub(super) fn routes() -> Router<Console> {
     Router::new()
         .merge(runs::routes())
         .merge(run::routes())

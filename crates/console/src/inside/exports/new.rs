@@ -13,19 +13,19 @@ use service::access::ChangeExports;
 use service::batch_exports::destination::Kind;
 use service::{Service, TeamId};
 
+use super::export_form::ExportForm;
 use super::form::{Form, FormInput, Secrets};
-use super::form_values::ExportForm;
 use super::kinds::slug;
 use super::list::teams;
 use super::tested::Tested;
 use super::values;
-use crate::Console;
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::inside::Inside;
 use crate::inside::frame::{Frame, Section};
 use crate::page::{go_to, page_again};
 use crate::show;
+use crate::state::Console;
 use crate::visitor::{Id, Sent};
 
 pub(super) fn routes() -> Router<Console> {

@@ -8,10 +8,10 @@ use serde::Deserialize;
 use service::access::ChangeExports;
 use service::{ExportId, Service};
 
-use crate::Console;
 use crate::failure::Failure;
 use crate::inside::Inside;
 use crate::page::go_to;
+use crate::state::Console;
 use crate::visitor::{Id, Sent};
 
 pub(super) fn routes() -> Router<Console> {

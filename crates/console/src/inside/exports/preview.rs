@@ -10,13 +10,13 @@ use serde_json::Value;
 use service::access::ReadExports;
 use service::{ExportId, Service};
 
-use crate::Console;
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::inside::Inside;
 use crate::inside::frame::{Frame, Section};
 use crate::page::page_again;
 use crate::show;
+use crate::state::Console;
 use crate::visitor::Id;
 
 /// Longer texts are cut: a row should still be seen as a row.

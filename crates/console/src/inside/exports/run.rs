@@ -13,7 +13,6 @@ use service::{BackfillId, ExportId, RunId, Service};
 use super::progress::Progress;
 use super::status::{self, Tag};
 use super::{figures, runs};
-use crate::Console;
 use crate::choices::Select;
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
@@ -22,6 +21,7 @@ use crate::inside::frame::Frame;
 use crate::page::{go_to, page_again};
 use crate::paging::{PageNumber, Pages, with_query};
 use crate::show;
+use crate::state::Console;
 use crate::visitor::{Ids, InQuery};
 
 macro_rules! run {

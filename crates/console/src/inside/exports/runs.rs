@@ -13,7 +13,6 @@ use service::{ExportId, RunId, Service};
 use super::runs_chart::{self, RunsChart};
 use super::status::{self, Tag};
 use super::{figures, labels};
-use crate::Console;
 use crate::choices::Select;
 use crate::curl::{AsCurl, Call};
 use crate::failure::Failure;
@@ -22,6 +21,7 @@ use crate::inside::frame::{Frame, Section};
 use crate::page::page;
 use crate::paging::{PageNumber, Pages, with_query};
 use crate::show;
+use crate::state::Console;
 use crate::visitor::{Id, InQuery};
 
 pub(super) fn routes() -> Router<Console> {

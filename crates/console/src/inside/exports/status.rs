@@ -62,14 +62,14 @@ pub(super) fn advice(run: &Run, is_export_paused: bool) -> String {
             format!("It is retried automatically{next}. If the error persists, fix it.")
         }
         RunStatus::Failed | RunStatus::FailedBilling => {
-            "It is not retried automatically. Fix the error, then press Retry.".to_owned()
+            "It is not retried automatically. Fix the error, then select Retry.".to_owned()
         }
         RunStatus::TimedOut => {
-            "Press Retry to run it again with the same time limit. If it times out again, choose a shorter interval."
+            "Select Retry to run it again with the same time limit. If it times out again, choose a shorter interval."
                 .to_owned()
         }
         RunStatus::Cancelled | RunStatus::Terminated | RunStatus::ContinuedAsNew => {
-            "This run delivered nothing of this interval. Press Retry to deliver it.".to_owned()
+            "This run delivered nothing of this interval. Select Retry to deliver it.".to_owned()
         }
     }
 }

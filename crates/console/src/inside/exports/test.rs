@@ -10,12 +10,12 @@ use service::access::ChangeExports;
 use service::{ExportId, Service};
 
 use super::tested::Tested;
-use crate::Console;
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::inside::Inside;
 use crate::inside::frame::{Frame, Section};
 use crate::page::page_again;
+use crate::state::Console;
 use crate::visitor::Id;
 
 pub(super) fn routes() -> Router<Console> {

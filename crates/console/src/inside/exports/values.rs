@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 use service::batch_exports::destination::{self, ConfigField, FieldKind, Kind};
 
-use super::form_values::ExportForm;
+use super::export_form::ExportForm;
 
 /// Where the service says that something is wrong with a configuration.
 const CONFIG: &str = "destination__config";

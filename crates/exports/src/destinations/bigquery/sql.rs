@@ -4,8 +4,8 @@ use hogql::Type;
 use service::batch_exports::destination::BigQuery as Config;
 
 use super::errors::OVERTAKEN;
+use super::plan::Plan;
 use super::tables::{INGESTED, Table};
-use super::upload::Plan;
 use crate::Error;
 use crate::destinations::staging::{Claim, Column, LEDGER, PERSON_COLUMNS, WriteMode, stage_name};
 
@@ -52,8 +52,7 @@ impl Names {
 
     /// One script, all of it or nothing: marks the interval as delivered, unless another attempt has claimed it since,
     /// and moves the rows.
-    pub(super) fn commit(&self, plan: &Plan, rows: u64) -> String {
-        let Plan { claim, .. } = plan;
+    pub(super) fn commit(&self, claim: &Claim, plan: &Plan, rows: u64) -> String {
         let attempt = literal(&claim.attempt);
         let unless_done = if claim.is_resend {
             ""
@@ -61,9 +60,9 @@ impl Names {
             " AND committed_attempt IS NULL"
         };
         let moves: Vec<String> = match plan.mode {
-            WriteMode::Append => vec![self.insert(plan)],
-            WriteMode::ReplaceByUuid => vec![self.delete(plan), self.insert(plan)],
-            WriteMode::Persons => vec![self.merge(plan)],
+            WriteMode::Append => vec![self.insert(claim, plan)],
+            WriteMode::ReplaceByUuid => vec![self.delete(claim, plan), self.insert(claim, plan)],
+            WriteMode::Persons => vec![self.merge(claim, plan)],
         };
         format!(
             "BEGIN TRANSACTION;\n\
@@ -78,27 +77,27 @@ impl Names {
         )
     }
 
-    fn insert(&self, plan: &Plan) -> String {
+    fn insert(&self, claim: &Claim, plan: &Plan) -> String {
         let (names, values) = assignments(plan, "");
         format!(
             "INSERT INTO {} ({}) SELECT {} FROM {}",
             self.table,
             names.join(", "),
             values.join(", "),
-            self.stage(&plan.claim)
+            self.stage(claim)
         )
     }
 
-    fn delete(&self, plan: &Plan) -> String {
+    fn delete(&self, claim: &Claim, plan: &Plan) -> String {
         let uuid = staged(&plan.written, "uuid");
         format!(
             "DELETE FROM {} WHERE uuid IN (SELECT {uuid} FROM {})",
             self.table,
-            self.stage(&plan.claim)
+            self.stage(claim)
         )
     }
 
-    fn merge(&self, plan: &Plan) -> String {
+    fn merge(&self, claim: &Claim, plan: &Plan) -> String {
         let [team, id, version, id_version] = PERSON_COLUMNS.map(|name| staged(&plan.written, name));
         let (names, values) = assignments(plan, "s.");
         let pairs = names.iter().zip(&values);
@@ -106,7 +105,7 @@ impl Names {
         format!(
             "MERGE INTO {table} AS t USING (SELECT * FROM {stage} WHERE TRUE QUALIFY ROW_NUMBER() OVER (PARTITION BY {team}, {id} ORDER BY {version} DESC, {id_version} DESC) = 1) AS s ON t.team_id = s.{team} AND t.distinct_id = s.{id} WHEN MATCHED AND (s.{version} > t.person_version OR s.{id_version} > t.person_distinct_id_version) THEN UPDATE SET {updates} WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({values})",
             table = self.table,
-            stage = self.stage(&plan.claim),
+            stage = self.stage(claim),
             updates = updates.join(", "),
             names = names.join(", "),
             values = values.join(", "),

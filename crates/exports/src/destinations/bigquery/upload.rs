@@ -1,122 +1,137 @@
-//! A delivery under way.
+//! What an attempt at a delivery asks of `BigQuery`, step by step.
 
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use async_trait::async_trait;
-use bytes::Bytes;
+use service::batch_exports::destination::BigQuery as Config;
 
 use super::client::Client;
-use super::sql::Names;
-use super::tables::Table;
-use crate::destinations::staging::{Claim, Column, Spool, WriteMode, stage_name};
-use crate::{Error, Receipt, Upload};
-
-/// What is to happen.
-pub(super) struct Plan {
-    pub(super) claim: Claim,
-    pub(super) mode: WriteMode,
-    /// The columns that the table has.
-    pub(super) written: Vec<Column>,
-    pub(super) table: Table,
-    pub(super) is_custom: bool,
-}
+use super::plan::Plan;
+use super::sql::{self, Names};
+use super::tables;
+use crate::destinations::staging::{
+    Attempt, Claim, ClaimTime, Column, FILE_SIZE, LEDGER, LedgerEntry, ParquetFile, Spool, StagedRows, WriteMode,
+    columns, stage_name,
+};
+use crate::{Delivery, Error, Receipt};
 
 pub(super) struct Loading {
     client: Arc<Client>,
+    config: Config,
     names: Names,
-    plan: Plan,
+    delivery: Delivery,
+    claim: Claim,
+    /// All columns of the delivery.
+    staged: Vec<Column>,
     spool: Spool,
-    files: u32,
-    bytes: u64,
 }
 
 impl Loading {
-    pub(super) fn new(client: Arc<Client>, names: Names, plan: Plan, spool: Spool) -> Self {
+    pub(super) fn new(client: Arc<Client>, config: &Config, names: &Names, delivery: &Delivery) -> Self {
+        let staged = columns(&delivery.schema, str::to_owned);
         Self {
             client,
-            names,
-            plan,
-            spool,
-            files: 0,
-            bytes: 0,
+            config: config.clone(),
+            names: names.clone(),
+            claim: Claim::new(delivery, &config.table_id),
+            spool: Spool::new(&delivery.schema, &staged, FILE_SIZE),
+            delivery: delivery.clone(),
+            staged,
         }
     }
 
-    async fn send(&mut self, file: Bytes) -> Result<(), Error> {
-        let attempt = &self.plan.claim.attempt;
-        let job = format!("hedgerow_load_{attempt}_{}", self.files);
-        self.files += 1;
-        self.bytes += file.len() as u64;
-        self.client.load(&stage_name(attempt), &job, file).await
+    fn stage(&self) -> String {
+        stage_name(&self.claim.attempt)
     }
 
-    async fn load(&mut self) -> Result<(), Error> {
-        if let Some(file) = self.spool.finish().await? {
-            self.send(file).await?;
-        }
-        self.check_count().await?;
-        self.client.run(&self.names.commit(&self.plan, self.spool.rows())).await
-    }
-
-    /// A load whose answer was lost may have happened twice, or not at all.
-    async fn check_count(&mut self) -> Result<(), Error> {
-        let rows = self.client.rows(&self.names.count(&self.plan.claim)).await?;
-        let counted = rows.first().and_then(|row| row.first().cloned().flatten());
-        let sent = self.spool.rows();
-        if counted.as_deref() == Some(&*sent.to_string()) {
-            return Ok(());
-        }
-        let cause = format!("{sent} rows were sent, {counted:?} are on the stage");
-        Err(Error::retryable(
-            "not all rows reached BigQuery; it will be retried",
-            cause,
-        ))
-    }
-
-    /// Whoever claimed the interval after us took our stage away, which looks like an error of its own.
-    async fn explain(&mut self, error: Error) -> Error {
-        let rows = self
-            .client
-            .rows(&self.names.ledger_entry(&self.plan.claim))
-            .await
-            .unwrap_or_default();
-        match rows.first().and_then(|row| row.first()) {
-            Some(Some(attempt)) if *attempt != self.plan.claim.attempt => {
-                Error::retryable("another worker is delivering the same interval", error)
-            }
-            _ => error,
-        }
-    }
-
-    async fn end(&mut self) {
-        self.client.remove(&stage_name(&self.plan.claim.attempt)).await;
+    async fn send(&mut self, file: ParquetFile) -> Result<(), Error> {
+        let job = format!("hedgerow_load_{}_{}", self.claim.attempt, file.number);
+        self.client.load(&self.stage(), &job, file.content).await
     }
 }
 
 #[async_trait]
-impl Upload for Loading {
-    async fn write(&mut self, rows: RecordBatch) -> Result<(), Error> {
+impl Attempt for Loading {
+    type Plan = Plan;
+
+    const CLAIM: ClaimTime = ClaimTime::AfterPlan;
+    const INCOMPLETE: &'static str = "not all rows reached BigQuery; it will be retried";
+
+    fn name(&self) -> Option<&str> {
+        Some(&self.claim.attempt)
+    }
+
+    async fn prepare(&mut self) -> Result<(), Error> {
+        sql::check_columns(&self.staged)?;
+        self.client.locate(&self.config.dataset_id).await?;
+        self.client.ensure(LEDGER, &tables::ledger()).await.map(drop)
+    }
+
+    async fn claim(&mut self) -> Result<(), Error> {
+        self.client.run(&self.names.claim(&self.claim)).await
+    }
+
+    async fn ledger_entry(&mut self) -> Result<LedgerEntry, Error> {
+        let rows = self.client.rows(&self.names.ledger_entry(&self.claim)).await?;
+        Ok(LedgerEntry::of(rows))
+    }
+
+    async fn plan(&mut self, _: bool) -> Result<Plan, Error> {
+        let is_custom = self.delivery.is_custom;
+        let wanted = tables::table(&self.staged, self.config.use_json_type, is_custom);
+        let table = self.client.ensure(&self.config.table_id, &wanted).await?;
+        let written = self.staged.iter().filter(|column| table.has(&column.name));
+        let written: Vec<Column> = written.cloned().collect();
+        Ok(Plan {
+            mode: WriteMode::of(&self.delivery, &written)?,
+            written,
+            table,
+            is_custom,
+        })
+    }
+
+    async fn clear_earlier(&mut self, attempt: Option<&str>) -> Result<(), Error> {
+        if let Some(attempt) = attempt {
+            self.client.remove(&stage_name(attempt)).await;
+        }
+        Ok(())
+    }
+
+    async fn create_stage(&mut self, _: &Plan) -> Result<(), Error> {
+        self.client.create(&self.stage(), &tables::stage(&self.staged)).await
+    }
+
+    async fn write(&mut self, _: &mut Plan, rows: RecordBatch) -> Result<(), Error> {
         match self.spool.push(&rows).await? {
             Some(file) => self.send(file).await,
             None => Ok(()),
         }
     }
 
-    async fn commit(mut self: Box<Self>) -> Result<Receipt, Error> {
-        let loaded = self.load().await;
-        let outcome = match loaded {
-            Ok(()) => Ok(Receipt {
-                rows: self.spool.rows(),
-                bytes: self.bytes,
-            }),
-            Err(error) => Err(self.explain(error).await),
-        };
-        self.end().await;
-        outcome
+    async fn flush(&mut self, _: &mut Plan) -> Result<(), Error> {
+        match self.spool.finish().await? {
+            Some(file) => self.send(file).await,
+            None => Ok(()),
+        }
     }
 
-    async fn abort(mut self: Box<Self>) {
-        self.end().await;
+    fn bytes(&self) -> u64 {
+        self.spool.bytes()
+    }
+
+    async fn count(&mut self, _: &Plan) -> Result<StagedRows, Error> {
+        let rows = self.client.rows(&self.names.count(&self.claim)).await?;
+        Ok(StagedRows::of(&rows))
+    }
+
+    async fn commit(&mut self, plan: &Plan, receipt: Receipt) -> Result<(), Error> {
+        self.client
+            .run(&self.names.commit(&self.claim, plan, receipt.rows))
+            .await
+    }
+
+    async fn clear(&mut self) {
+        self.client.remove(&self.stage()).await;
     }
 }

@@ -2,12 +2,10 @@
 
 use events::Error as Cause;
 
-use super::session::Session;
 use crate::Error;
 
 /// `what` ends the sentence "ClickHouse did not …".
-pub(super) fn explained(what: &str, session: &Session, cause: Cause) -> Error {
-    let database = session.database();
+pub(super) fn explained(what: &str, database: &str, cause: Cause) -> Error {
     match cause {
         Cause::Unreachable(cause) => cause.into(),
         Cause::Refused { code, .. } => {

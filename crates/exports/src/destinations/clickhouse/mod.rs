@@ -20,7 +20,8 @@ use url::Url;
 
 use self::names::{Names, checked};
 use self::session::Session;
-use self::upload::Staged;
+use self::upload::Stage;
+use super::staging::begin;
 use crate::{Deliver, Delivery, Error, ExportsDeps, Step, Upload, layout};
 
 pub(super) fn open(config: &Config, deps: &ExportsDeps) -> Result<Box<dyn Deliver>, Error> {
@@ -58,23 +59,7 @@ impl Deliver for ClickHouse {
     async fn begin(&self, delivery: &Delivery) -> Result<Option<Box<dyn Upload>>, Error> {
         let names = Names::new(&self.table, delivery);
         let target = target::prepare(&self.session, &self.table, delivery).await?;
-        ledger::create(&self.session).await?;
-        // What an earlier attempt had put together is moved over first, whichever it was.
-        commit::finish_broken_off(&self.session, &names, &target, delivery).await?;
-        let was_delivered = ledger::has(&self.session, delivery).await?;
-        if was_delivered && !delivery.is_resend {
-            commit::clear(&self.session, &names).await?;
-            return Ok(None);
-        }
-        if was_delivered && !target.can_replace(delivery) {
-            return Err(Error::plain(
-                "the interval was delivered before, and without a column uuid its rows cannot be told from others and \
-                 replaced; add uuid to the query and to the table",
-            ));
-        }
-        commit::clear(&self.session, &names).await?;
-        let staged = Staged::begin(self.session.clone(), names, target, delivery).await?;
-        Ok(Some(Box::new(staged)))
+        begin(Stage::new(self.session.clone(), names, target, delivery), delivery).await
     }
 
     async fn test(&self) -> Vec<Step> {

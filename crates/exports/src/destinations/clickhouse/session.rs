@@ -23,15 +23,11 @@ impl Session {
         Self { client }
     }
 
-    pub(super) fn database(&self) -> &str {
-        self.client.database()
-    }
-
     pub(super) async fn ping(&self) -> Result<(), Error> {
         self.client
             .ping()
             .await
-            .map_err(|cause| explained("answer", self, cause))
+            .map_err(|cause| explained("answer", self.client.database(), cause))
     }
 
     /// `what` ends the sentence "ClickHouse did not …".
@@ -53,6 +49,6 @@ impl Session {
     async fn text(&self, what: &'static str, statement: Statement) -> Result<String, Error> {
         let statement = statement.limited_to(ANSWER_LIMIT);
         let answer = self.client.text(statement).await;
-        answer.map_err(|cause| explained(what, self, cause))
+        answer.map_err(|cause| explained(what, self.client.database(), cause))
     }
 }

@@ -7,9 +7,10 @@ use super::commit::drop_table;
 use super::names::nonce;
 use super::session::Session;
 use super::target;
-use crate::{Error, Step, Verdict};
+use crate::destinations::steps::{Plan, Steps};
+use crate::{Error, Step};
 
-const PLAN: [(&str, &str); 4] = [
+const PLAN: Plan<'_> = &[
     ("reach", "Connect to the server"),
     ("sign_in", "Sign in and find the database"),
     ("table", "Find the table, or be able to create it"),
@@ -17,46 +18,21 @@ const PLAN: [(&str, &str); 4] = [
 ];
 
 pub(super) async fn run(session: &Session, table: &str, layout: &Query) -> Vec<Step> {
-    let mut steps = Vec::new();
-    let mut failure = None;
-    for (at, (name, description)) in PLAN.into_iter().enumerate() {
-        let outcome = match &failure {
-            Some(()) => None,
-            None => Some(step(at, session, table, layout).await),
-        };
-        let (verdict, message) = match outcome {
-            None => (Verdict::Skipped, "skipped because an earlier step failed".to_owned()),
-            Some(Ok(message)) => (Verdict::Passed, message.to_owned()),
-            Some(Err(error)) => {
-                failure = Some(());
-                (Verdict::Failed, error.sentence)
-            }
-        };
-        steps.push(Step {
-            name,
-            description: description.to_owned(),
-            verdict,
-            message,
-        });
-    }
-    steps
+    let mut steps = Steps::new(PLAN);
+    steps.take("connected", session.ping()).await;
+    let select = session.sql("answer a query", "SELECT 1".to_owned());
+    steps.take("signed in", select).await;
+    steps.tell(find(session, table)).await;
+    let write = write(session, table, layout);
+    steps.take("a row was written and deleted", write).await;
+    steps.done()
 }
 
-async fn step(at: usize, session: &Session, table: &str, layout: &Query) -> Result<&'static str, Error> {
-    match at {
-        0 => session.ping().await.map(|()| "connected"),
-        1 => {
-            let sql = "SELECT 1".to_owned();
-            session.sql("answer a query", sql).await.map(|()| "signed in")
-        }
-        2 => match target::find(session, table).await? {
-            None => Ok("the table doesn't exist yet; the first run creates it"),
-            Some(target) if target.takes_parts => Ok("the table exists, and intervals are delivered atomically"),
-            Some(_) => Ok("the table exists; rows are copied into it, which is not atomic"),
-        },
-        _ => write(session, table, layout)
-            .await
-            .map(|()| "a row was written and deleted"),
+async fn find(session: &Session, table: &str) -> Result<&'static str, Error> {
+    match target::find(session, table).await? {
+        None => Ok("the table doesn't exist yet; the first run creates it"),
+        Some(target) if target.takes_parts => Ok("the table exists, and intervals are delivered atomically"),
+        Some(_) => Ok("the table exists; rows are copied into it, which is not atomic"),
     }
 }
 

@@ -3,7 +3,7 @@
 use hogql::Type;
 use service::batch_exports::destination::Databricks as Config;
 
-use super::upload::Plan;
+use super::plan::Plan;
 use crate::Error;
 use crate::destinations::staging::{Claim, Column, LEDGER, PERSON_COLUMNS, WriteMode, stage_name};
 
@@ -141,7 +141,7 @@ impl Names {
     }
 
     /// The one statement that makes rows visible. Repeated, it changes nothing.
-    pub(super) fn merge(&self, plan: &Plan) -> String {
+    pub(super) fn merge(&self, claim: &Claim, plan: &Plan) -> String {
         let evolution = if plan.evolves { "WITH SCHEMA EVOLUTION " } else { "" };
         let mut names: Vec<String> = plan.written.iter().map(|column| quote(&column.name)).collect();
         let mut values: Vec<String> = plan
@@ -171,7 +171,7 @@ impl Names {
             "MERGE {evolution}INTO {table} AS t USING (SELECT {selected} FROM {stage} QUALIFY ROW_NUMBER() OVER (PARTITION BY {key} ORDER BY {order}) = 1) AS s ON {on}{update} WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({inserted})",
             table = self.table,
             selected = selected.join(", "),
-            stage = self.stage(&plan.claim.attempt),
+            stage = self.stage(&claim.attempt),
             names = names.join(", "),
             inserted = inserted.join(", "),
         )

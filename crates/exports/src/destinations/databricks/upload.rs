@@ -1,140 +1,169 @@
-//! A delivery under way.
+//! What an attempt at a delivery asks of Databricks, step by step.
 
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use async_trait::async_trait;
-use bytes::Bytes;
+use service::batch_exports::destination::Databricks as Config;
 
 use super::client::Client;
-use super::sql::Names;
-use crate::destinations::staging::{Claim, Column, Spool, WriteMode};
-use crate::{Error, Receipt, Upload};
-
-/// What is to happen.
-pub(super) struct Plan {
-    pub(super) claim: Claim,
-    pub(super) mode: WriteMode,
-    pub(super) written: Vec<Column>,
-    /// Those that hold JSON in the table.
-    pub(super) variants: Vec<String>,
-    /// The table says when rows arrived.
-    pub(super) is_stamped: bool,
-    /// Columns that the table lacks are added to it.
-    pub(super) evolves: bool,
-}
+use super::plan::Plan;
+use super::sql::{self, Names};
+use super::table;
+use crate::destinations::staging::{
+    Attempt, Claim, ClaimTime, Column, FILE_SIZE, LedgerEntry, ParquetFile, Spool, StagedRows, WriteMode, columns,
+};
+use crate::{Delivery, Error, Receipt};
 
 pub(super) struct Loading {
     client: Arc<Client>,
+    config: Config,
     names: Names,
-    plan: Plan,
+    delivery: Delivery,
+    claim: Claim,
+    /// All columns of the delivery.
+    staged: Vec<Column>,
     spool: Spool,
-    files: u32,
-    bytes: u64,
-}
-
-/// Removes what an attempt left behind, or what we need no more.
-pub(super) async fn clear(client: &Client, names: &Names, attempt: &str) {
-    for statement in names.drop_all(attempt) {
-        if let Err(error) = client.run(&statement).await {
-            tracing::warn!(error = &error as &dyn std::error::Error, "a stage was left behind");
-        }
-    }
 }
 
 impl Loading {
-    pub(super) fn new(client: Arc<Client>, names: Names, plan: Plan, spool: Spool) -> Self {
+    pub(super) fn new(client: Arc<Client>, config: &Config, names: &Names, delivery: &Delivery) -> Self {
+        let staged = columns(&delivery.schema, str::to_owned);
         Self {
             client,
-            names,
-            plan,
-            spool,
-            files: 0,
-            bytes: 0,
+            config: config.clone(),
+            names: names.clone(),
+            claim: Claim::new(delivery, &config.table_name),
+            spool: Spool::new(&delivery.schema, &staged, FILE_SIZE),
+            delivery: delivery.clone(),
+            staged,
         }
     }
 
-    async fn send(&mut self, file: Bytes) -> Result<(), Error> {
-        let path = self
-            .names
-            .path(&self.plan.claim.attempt, &format!("{}.parquet", self.files));
-        self.files += 1;
-        self.bytes += file.len() as u64;
-        self.client.put(&path, file).await
+    async fn run(&mut self, sql: &str) -> Result<(), Error> {
+        self.client.run(sql).await.map(drop)
     }
 
-    async fn load(&mut self) -> Result<(), Error> {
-        if let Some(file) = self.spool.finish().await? {
-            self.send(file).await?;
-        }
-        if self.files > 0 {
-            self.client.run(&self.names.copy(&self.plan.claim)).await?;
-        }
-        self.check_count().await?;
-        if self.is_overtaken().await? {
-            return Err(overtaken("the claim was taken over"));
-        }
-        self.client.run(&self.names.merge(&self.plan)).await?;
-        let rows = self.spool.rows();
-        self.client
-            .run(&self.names.commit_claim(&self.plan.claim, rows))
-            .await?;
-        Ok(())
+    async fn send(&mut self, file: ParquetFile) -> Result<(), Error> {
+        let name = format!("{}.parquet", file.number);
+        let path = self.names.path(&self.claim.attempt, &name);
+        self.client.put(&path, file.content).await
     }
 
-    async fn check_count(&mut self) -> Result<(), Error> {
-        let rows = self.client.run(&self.names.count(&self.plan.claim)).await?;
-        let counted = rows.first().and_then(|row| row.first().cloned().flatten());
-        let sent = self.spool.rows();
-        if counted.as_deref() == Some(&*sent.to_string()) {
-            return Ok(());
+    /// The columns of the table, which is created if it is not there.
+    async fn table(&mut self) -> Result<Vec<(String, String)>, Error> {
+        if let Some(table) = table::columns(&self.client, &self.names).await? {
+            return Ok(table);
         }
-        let cause = format!("{sent} rows were sent, {counted:?} are on the stage");
-        Err(Error::retryable(
-            "not all rows reached Databricks; it will be retried",
-            cause,
-        ))
-    }
-
-    async fn is_overtaken(&mut self) -> Result<bool, Error> {
-        let rows = self.client.run(&self.names.ledger_entry(&self.plan.claim)).await?;
-        let attempt = rows.first().and_then(|row| row.first().cloned().flatten());
-        Ok(attempt.as_deref() != Some(&self.plan.claim.attempt))
-    }
-
-    async fn end(&mut self) {
-        clear(&self.client, &self.names, &self.plan.claim.attempt).await;
+        let (uses_variant, is_custom) = (self.config.use_variant_type, self.delivery.is_custom);
+        let create = self.names.create_table(&self.staged, uses_variant, is_custom);
+        self.client.run(&create).await?;
+        let table = table::columns(&self.client, &self.names).await?;
+        Ok(table.unwrap_or_default())
     }
 }
 
 #[async_trait]
-impl Upload for Loading {
-    async fn write(&mut self, rows: RecordBatch) -> Result<(), Error> {
+impl Attempt for Loading {
+    type Plan = Plan;
+
+    const CLAIM: ClaimTime = ClaimTime::AfterPlan;
+    /// The MERGE does not read the ledger, so it would not notice.
+    const RECHECKS_CLAIM: bool = true;
+    const INCOMPLETE: &'static str = "not all rows reached Databricks; it will be retried";
+
+    fn name(&self) -> Option<&str> {
+        Some(&self.claim.attempt)
+    }
+
+    async fn prepare(&mut self) -> Result<(), Error> {
+        sql::check_columns(&self.staged)?;
+        self.run(&self.names.create_ledger()).await
+    }
+
+    async fn claim(&mut self) -> Result<(), Error> {
+        self.run(&self.names.claim(&self.claim)).await
+    }
+
+    async fn ledger_entry(&mut self) -> Result<LedgerEntry, Error> {
+        let rows = self.client.run(&self.names.ledger_entry(&self.claim)).await?;
+        Ok(LedgerEntry::of(rows))
+    }
+
+    async fn plan(&mut self, _: bool) -> Result<Plan, Error> {
+        let table = self.table().await?;
+        let Self { config, delivery, .. } = self;
+        let has = |name: &str| table.iter().any(|(column, _)| column.eq_ignore_ascii_case(name));
+        let evolves = config.use_automatic_schema_evolution;
+        let written = self.staged.iter().filter(|column| evolves || has(&column.name));
+        let written: Vec<Column> = written.cloned().collect();
+        let mode = WriteMode::of(delivery, &written)?;
+        if mode != WriteMode::Persons && !written.iter().any(|column| column.name == "uuid") {
+            return Err(Error::plain(
+                "Databricks cannot write rows and the ledger in one transaction, so rows need a uuid to be delivered exactly once; add uuid to the query",
+            ));
+        }
+        let is_variant = |column: &&Column| {
+            let found = table.iter().find(|(name, _)| name.eq_ignore_ascii_case(&column.name));
+            found.map_or(config.use_variant_type, |(_, kind)| {
+                kind.eq_ignore_ascii_case("variant")
+            })
+        };
+        let variants = written.iter().filter(is_variant);
+        Ok(Plan {
+            variants: variants.map(|column| column.name.clone()).collect(),
+            is_stamped: has(sql::INGESTED) && !delivery.is_custom,
+            mode,
+            written,
+            evolves,
+        })
+    }
+
+    async fn clear_earlier(&mut self, attempt: Option<&str>) -> Result<(), Error> {
+        if let Some(attempt) = attempt {
+            table::clear(&self.client, &self.names, attempt).await;
+        }
+        Ok(())
+    }
+
+    async fn create_stage(&mut self, _: &Plan) -> Result<(), Error> {
+        self.run(&self.names.create_stage(&self.claim, &self.staged)).await?;
+        self.run(&self.names.create_volume(&self.claim.attempt)).await
+    }
+
+    async fn write(&mut self, _: &mut Plan, rows: RecordBatch) -> Result<(), Error> {
         match self.spool.push(&rows).await? {
             Some(file) => self.send(file).await,
             None => Ok(()),
         }
     }
 
-    async fn commit(mut self: Box<Self>) -> Result<Receipt, Error> {
-        let outcome = match self.load().await {
-            Ok(()) => Ok(Receipt {
-                rows: self.spool.rows(),
-                bytes: self.bytes,
-            }),
-            // Whoever claimed the interval after us took our stage away, which looks like an error of its own.
-            Err(error) if self.is_overtaken().await.unwrap_or(false) => Err(overtaken(error)),
-            Err(error) => Err(error),
-        };
-        self.end().await;
-        outcome
+    async fn flush(&mut self, _: &mut Plan) -> Result<(), Error> {
+        if let Some(file) = self.spool.finish().await? {
+            self.send(file).await?;
+        }
+        if self.spool.files() > 0 {
+            self.run(&self.names.copy(&self.claim)).await?;
+        }
+        Ok(())
     }
 
-    async fn abort(mut self: Box<Self>) {
-        self.end().await;
+    fn bytes(&self) -> u64 {
+        self.spool.bytes()
     }
-}
 
-fn overtaken(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
-    Error::retryable("another worker is delivering the same interval", cause)
+    async fn count(&mut self, _: &Plan) -> Result<StagedRows, Error> {
+        let rows = self.client.run(&self.names.count(&self.claim)).await?;
+        Ok(StagedRows::of(&rows))
+    }
+
+    /// Two statements, as there is no transaction over two tables. Ended between them, the next attempt does both again.
+    async fn commit(&mut self, plan: &Plan, receipt: Receipt) -> Result<(), Error> {
+        self.run(&self.names.merge(&self.claim, plan)).await?;
+        self.run(&self.names.commit_claim(&self.claim, receipt.rows)).await
+    }
+
+    async fn clear(&mut self) {
+        table::clear(&self.client, &self.names, &self.claim.attempt).await;
+    }
 }

@@ -7,22 +7,22 @@ use crate::Error;
 /// An answer that is not a success. The store's own text is not in it: it may hold anything.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("the server answered {status} {code}")]
-pub(in crate::destinations) struct Answer {
-    pub(in crate::destinations) status: StatusCode,
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
     /// The store's short word for it, such as `NoSuchBucket`; empty if it gave none.
-    pub(in crate::destinations) code: String,
+    pub(crate) code: String,
 }
 
 /// How messages speak of a store.
 #[derive(Debug, Clone)]
-pub(in crate::destinations) struct Words {
+pub(crate) struct Words {
     /// Such as `the bucket "events"`.
-    pub(in crate::destinations) place: String,
+    pub(crate) place: String,
     /// The fields of the configuration that hold the credentials.
-    pub(in crate::destinations) credentials: &'static str,
+    pub(crate) credentials: &'static str,
     /// What the owner of the credentials must be allowed to do.
-    pub(in crate::destinations) permissions: &'static str,
-    pub(in crate::destinations) region: Option<String>,
+    pub(crate) permissions: &'static str,
+    pub(crate) region: Option<String>,
 }
 
 /// What an answer comes down to.
@@ -52,7 +52,7 @@ impl Answer {
     }
 
     /// There is no such file, though the bucket is there.
-    pub(in crate::destinations) fn is_no_file(&self) -> bool {
+    pub(crate) fn is_no_file(&self) -> bool {
         self.status == StatusCode::NOT_FOUND && self.meaning() != Meaning::NoPlace
     }
 
@@ -109,11 +109,7 @@ impl Answer {
 
 impl Words {
     /// The sentence for an answer, with all there is to know as its cause.
-    pub(in crate::destinations) fn explain(
-        &self,
-        answer: &Answer,
-        cause: impl std::error::Error + Send + Sync + 'static,
-    ) -> Error {
+    pub(crate) fn explain(&self, answer: &Answer, cause: impl std::error::Error + Send + Sync + 'static) -> Error {
         let place = &self.place;
         match answer.meaning() {
             Meaning::NoPlace => {

@@ -7,7 +7,7 @@ use crate::Error;
 
 /// A bucket, a container, a folder. Keys have `/` between their parts.
 #[async_trait]
-pub(in crate::destinations) trait Bucket: Send + Sync {
+pub(crate) trait Bucket: Send + Sync {
     /// What it is called in messages, such as `the bucket "events"`.
     fn name(&self) -> String;
 
@@ -34,7 +34,7 @@ pub(in crate::destinations) trait Bucket: Send + Sync {
 
 /// A file on its way.
 #[async_trait]
-pub(in crate::destinations) trait Unfinished: Send {
+pub(crate) trait Unfinished: Send {
     async fn write(&mut self, bytes: Bytes) -> Result<(), Error>;
 
     /// Nothing more will be written. What takes memory is let go of.

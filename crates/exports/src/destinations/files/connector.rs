@@ -17,18 +17,15 @@ const ANSWER_LIMIT: usize = 16 * 1024 * 1024;
 
 /// The guarded client, as `object_store` wants it.
 #[derive(Debug, Clone)]
-pub(in crate::destinations) struct Guarded(Http);
+pub(crate) struct Guarded(Http);
 
 impl Guarded {
-    pub(in crate::destinations) fn new(http: &Http) -> Self {
+    pub(crate) fn new(http: &Http) -> Self {
         Self(http.clone().limited_to(ANSWER_LIMIT))
     }
 
     /// One exchange, bounded in time and size as a whole; every status is a response.
-    pub(in crate::destinations) async fn exchange(
-        &self,
-        request: Request<Bytes>,
-    ) -> Result<Response<Vec<u8>>, HttpError> {
+    pub(crate) async fn exchange(&self, request: Request<Bytes>) -> Result<Response<Vec<u8>>, HttpError> {
         self.0.send(request.map(Vec::from)).await
     }
 }
@@ -73,7 +70,7 @@ fn unsent(error: HttpError) -> StoreError {
 }
 
 /// Takes the store's short word out of its XML, its JSON, or Azure's header.
-pub(in crate::destinations) fn answer(response: &Response<Vec<u8>>) -> Answer {
+pub(crate) fn answer(response: &Response<Vec<u8>>) -> Answer {
     let header = response.headers().get("x-ms-error-code");
     let header = header.and_then(|code| code.to_str().ok()).map(str::to_owned);
     let body = String::from_utf8_lossy(response.body());

@@ -24,7 +24,7 @@ const LARGEST_PART: usize = 4 * PART;
 const PARTS_AT_ONCE: usize = 3;
 
 /// A request is tried at most so often; beyond that the whole delivery is tried again.
-pub(in crate::destinations) fn few_retries() -> RetryConfig {
+pub(crate) fn few_retries() -> RetryConfig {
     RetryConfig {
         backoff: BackoffConfig {
             init_backoff: Duration::from_millis(200),
@@ -41,16 +41,13 @@ trait Store: ObjectStore + MultipartStore + PaginatedListStore {}
 impl<T: ObjectStore + MultipartStore + PaginatedListStore> Store for T {}
 
 /// A bucket of such a store.
-pub(in crate::destinations) struct Objects {
+pub(crate) struct Objects {
     store: Arc<dyn Store>,
     words: Arc<Words>,
 }
 
 impl Objects {
-    pub(in crate::destinations) fn new(
-        store: impl ObjectStore + MultipartStore + PaginatedListStore,
-        words: Words,
-    ) -> Self {
+    pub(crate) fn new(store: impl ObjectStore + MultipartStore + PaginatedListStore, words: Words) -> Self {
         Self {
             store: Arc::new(store),
             words: Arc::new(words),

@@ -5,9 +5,9 @@ use bytes::{Bytes, BytesMut};
 use http::{Method, Request, Response, StatusCode, header};
 use url::Url;
 
-use super::super::files::Unfinished;
-use super::{Gcs, Refusal, TRIES};
+use super::client::{Gcs, Refusal, TRIES};
 use crate::Error;
+use crate::destinations::files::{Unfinished, answer};
 
 /// All pieces but the last are multiples of this.
 const UNIT: usize = 256 * 1024;
@@ -92,7 +92,7 @@ impl Session {
         if response.status().is_success() || response.status() == StatusCode::PERMANENT_REDIRECT {
             return Ok(response);
         }
-        let answer = super::answer(&response);
+        let answer = answer(&response);
         Err(Refusal {
             status: Some(answer.status),
             is_no_file: false,

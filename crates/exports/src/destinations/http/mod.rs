@@ -13,12 +13,12 @@ use hogql::{Column, Model, Query};
 use service::RunId;
 use service::batch_exports::destination::Http as Config;
 
-use super::sql::{Plan, Trial};
+use super::steps::{Plan, Steps};
 use crate::{Acknowledged, Deliver, Delivery, Error, ExportsDeps, Receipt, Step, Upload};
 use batch::{Batch, Columns};
 use send::Receiver;
 
-const PLAN: Plan = &[("url", "URL allowed"), ("send", "Send an empty batch")];
+const PLAN: Plan<'_> = &[("url", "URL allowed"), ("send", "Send an empty batch")];
 
 #[expect(clippy::unnecessary_wraps, reason = "others can fail to open")]
 pub(super) fn open(config: &Config, deps: &ExportsDeps) -> Result<Box<dyn Deliver>, Error> {
@@ -69,16 +69,12 @@ impl Deliver for Http {
     }
 
     async fn test(&self) -> Vec<Step> {
-        let mut trial = Trial::new(PLAN);
-        if let Err(error) = self.receiver.check() {
-            return trial.failed(&error);
-        }
-        trial.passed("");
-        match self.receiver.try_once(Batch::new(self.receiver.token()).close()).await {
-            Ok(()) => trial.passed("the endpoint accepted it"),
-            Err(error) => return trial.failed(&error),
-        }
-        trial.done()
+        let mut steps = Steps::new(PLAN);
+        steps.take("", async { self.receiver.check() }).await;
+        let empty = Batch::new(self.receiver.token()).close();
+        let send = self.receiver.try_once(empty);
+        steps.take("the endpoint accepted it", send).await;
+        steps.done()
     }
 }
 

@@ -6,8 +6,8 @@ use bytes::{BufMut, BytesMut};
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use super::super::sql::{Name, clean, unsuited};
 use super::table::Column;
+use crate::destinations::sql::{Name, clean, unsuited};
 use crate::{Delivery, Error};
 
 /// PostgreSQL counts from the year 2000.

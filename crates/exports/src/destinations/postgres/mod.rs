@@ -9,13 +9,11 @@ mod upload;
 use async_trait::async_trait;
 use hogql::{Model, Query};
 use service::batch_exports::destination::Postgres as Config;
-use tokio_postgres::types::Type;
 
+use self::upload::Rows;
 use super::sql::{Endpoint, Limits, Session, Table};
+use super::staging::begin;
 use crate::{Deliver, Delivery, Error, ExportsDeps, Step, Upload, layout};
-use encode::Encoder;
-use statements::{BEGIN, Shape, delivery_lock};
-use upload::Rows;
 
 pub(super) fn open(config: &Config, deps: &ExportsDeps) -> Result<Box<dyn Deliver>, Error> {
     let secrets = (&config.user, &config.password);
@@ -43,34 +41,12 @@ impl Deliver for Postgres {
     }
 
     async fn begin(&self, delivery: &Delivery) -> Result<Option<Box<dyn Upload>>, Error> {
-        let mut session = Session::open(&self.place, &self.deps, Limits::default()).await?;
-        session.columns = delivery
-            .schema
-            .fields()
-            .iter()
-            .map(|field| field.name().clone())
-            .collect();
-        table::make_missing(&session, &self.table, delivery).await?;
-
-        session.run("start a transaction", BEGIN).await?;
-        let lock = "SELECT pg_catalog.pg_advisory_xact_lock($1)";
-        let key = delivery_lock(delivery);
-        session
-            .ask("wait for another delivery", lock, &[(&key, Type::INT8)])
-            .await?;
-        let was_delivered = table::is_delivered(&session, &self.table, delivery).await?;
-        if was_delivered && !delivery.is_resend {
-            session.run("end a transaction", "ROLLBACK").await?;
-            session.close().await;
-            return Ok(None);
-        }
-        let columns = table::columns(&session, &self.table).await?;
-        let encoder = Encoder::new(&delivery.schema, &columns)?;
-        let shape = Shape::new(&self.table, delivery, encoder.names(), was_delivered)?;
-        Ok(Some(Box::new(Rows::begin(session, delivery, shape, encoder).await?)))
+        let session = Session::open(&self.place, &self.deps, Limits::default()).await?;
+        let session = session.naming_columns(&delivery.schema);
+        begin(Rows::new(session, &self.table, delivery), delivery).await
     }
 
     async fn test(&self) -> Vec<Step> {
-        trial::run(self).await
+        trial::run(&self.place, &self.deps, &self.table).await
     }
 }

@@ -3,7 +3,7 @@
 use hogql::Model;
 use sha2::{Digest, Sha256};
 
-use super::super::sql::{Name, Table};
+use crate::destinations::sql::{Name, Table};
 use crate::{Delivery, Error};
 
 /// Read committed, whatever the user's default is: who has waited for the lock must see what the other one committed.

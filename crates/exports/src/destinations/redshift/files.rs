@@ -7,8 +7,8 @@ use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use super::super::files::{Bucket, Unfinished};
 use super::source::Source;
+use crate::destinations::files::{Bucket, Unfinished};
 use crate::{Delivery, Error};
 
 /// What stands for no value. A text that is just this would be lost; nobody writes one by chance.

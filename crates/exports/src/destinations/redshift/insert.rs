@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::values::Kind;
+use super::column::Kind;
 
 /// Redshift takes 32 767 parameters.
 const MOST_PARAMETERS: usize = 30_000;

@@ -2,7 +2,7 @@
 
 use hogql::Model;
 
-use super::super::sql::{Name, Table};
+use crate::destinations::sql::{Name, Table};
 use crate::{Delivery, Error};
 
 /// In milliseconds, as Redshift wants it.

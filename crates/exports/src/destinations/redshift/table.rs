@@ -5,17 +5,10 @@ use service::Time;
 use service::batch_exports::destination::PropertiesType;
 use tokio_postgres::types::Type;
 
-use super::super::sql::{Name, Parameters, Session, Table};
-use super::values::{Kind, spelled_time};
+use super::column::{Column, Kind};
+use super::values::spelled_time;
+use crate::destinations::sql::{Name, Parameters, Session, Table};
 use crate::{Delivery, Error};
-
-/// A column as the database describes it.
-#[derive(Debug, Clone)]
-pub(super) struct Column {
-    pub(super) name: String,
-    /// None: of a type that we do not write.
-    pub(super) kind: Option<Kind>,
-}
 
 /// Makes what is not there. Each statement commits by itself.
 pub(super) async fn make_missing(

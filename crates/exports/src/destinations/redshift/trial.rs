@@ -1,13 +1,15 @@
 //! Tries what a run would need, and takes it back.
 
-use super::super::sql::{Limits, Plan, Session, Stage, Trial, sample};
-use super::statements::{BEGIN, LIMITS, Shape};
-use super::upload::Rows;
-use super::values::Values;
-use super::{Redshift, table};
-use crate::{Deliver, Delivery, Error, Step};
+use hogql::Query;
 
-const PLAN: Plan = &[
+use super::statements::{BEGIN, LIMITS};
+use super::table;
+use super::target::Target;
+use crate::destinations::sql::{Session, open_in_steps, sample};
+use crate::destinations::steps::{Plan, Steps};
+use crate::{Delivery, Error, Step};
+
+const PLAN: Plan<'_> = &[
     ("reach", "Connect to the cluster"),
     ("encrypt", "Encrypt the connection and verify the cluster"),
     ("sign_in", "Sign in to the database"),
@@ -15,40 +17,20 @@ const PLAN: Plan = &[
     ("write", "Write rows, and files to the staging bucket if there is one"),
 ];
 
-pub(super) async fn run(redshift: &Redshift) -> Vec<Step> {
-    let mut trial = Trial::new(PLAN);
-    let opened = Session::open_by_stages(&redshift.place, &redshift.deps, Limits::default()).await;
-    let session = match opened {
-        Ok(session) => session,
-        Err((stage, error)) => return trial.opened_to(stage).failed(&error),
-    };
-    trial = trial.opened_to(Stage::Done);
-    let delivery = sample(&redshift.layout(hogql::Model::Events));
-    if let Err(error) = make(&session, redshift, &delivery).await {
-        return trial.failed(&error);
+pub(super) async fn run(target: &Target, layout: &Query) -> Vec<Step> {
+    let mut steps = Steps::new(PLAN);
+    if let Some(session) = open_in_steps(&mut steps, &target.place, &target.deps).await {
+        let delivery = sample(layout);
+        steps.take("found or created", make(&session, target, &delivery)).await;
+        let write = target.attempt(session, &delivery).rehearse();
+        steps.take("test rows were written and rolled back", write).await;
     }
-    trial.passed("found or created");
-    match write(session, redshift, &delivery).await {
-        Ok(()) => trial.passed("test rows were written and rolled back"),
-        Err(error) => return trial.failed(&error),
-    }
-    trial.done()
+    steps.done()
 }
 
 /// Tables that are made within a transaction go with it.
-async fn make(session: &Session, redshift: &Redshift, delivery: &Delivery) -> Result<(), Error> {
+async fn make(session: &Session, target: &Target, delivery: &Delivery) -> Result<(), Error> {
     session.run("set a time limit", LIMITS).await?;
     session.run("start a transaction", BEGIN).await?;
-    table::make_missing(session, &redshift.table, delivery, redshift.json).await
-}
-
-async fn write(session: Session, redshift: &Redshift, delivery: &Delivery) -> Result<(), Error> {
-    let columns = table::columns(&session, &redshift.table).await?;
-    let values = Values::new(&delivery.schema, &columns)?;
-    let shape = Shape::new(&redshift.table, delivery, values.names(), false)?;
-    let mode = redshift.mode(delivery);
-    Rows::begin(session, delivery, shape, values, mode)
-        .await?
-        .rehearse()
-        .await
+    table::make_missing(session, &target.table, delivery, target.json).await
 }

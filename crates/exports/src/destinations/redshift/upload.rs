@@ -1,18 +1,21 @@
-//! A delivery under way: statements of many rows, all in one transaction.
+//! What an attempt at a delivery asks of Redshift, step by step: statements of many rows, or files, all in one transaction.
 
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use async_trait::async_trait;
+use service::batch_exports::destination::PropertiesType;
 use tokio_postgres::types::{ToSql, Type};
 
-use super::super::sql::Session;
+use super::column::Kind;
 use super::files::Files;
 use super::insert::{Block, statement};
-use super::statements::Shape;
+use super::statements::{self, BEGIN, LIMITS, Shape};
 use super::table;
-use super::values::{Kind, Values};
-use crate::{Delivery, Error, Receipt, Upload};
+use super::values::Values;
+use crate::destinations::sql::{Session, Table};
+use crate::destinations::staging::{Attempt, ClaimTime, LedgerEntry};
+use crate::{Delivery, Error, Receipt};
 
 /// How rows get in.
 pub(super) enum LoadMethod {
@@ -20,60 +23,65 @@ pub(super) enum LoadMethod {
     Copy(Box<Files>),
 }
 
-pub(super) struct Rows {
-    session: Session,
-    delivery: Delivery,
+/// How rows are written, and how they get from the stage into the table.
+pub(super) struct Plan {
     shape: Shape,
     values: Values,
     kinds: Vec<Kind>,
-    mode: LoadMethod,
+}
+
+pub(super) struct Rows {
+    session: Session,
+    table: Table,
+    /// What JSON is kept as in a table that we make.
+    json: PropertiesType,
+    delivery: Delivery,
+    method: LoadMethod,
     /// The row at hand.
     row: Vec<Option<String>>,
-    receipt: Receipt,
+    /// Of the rows that were inserted.
+    inserted: u64,
 }
 
 impl Rows {
-    pub(super) async fn begin(
+    pub(super) fn new(
         session: Session,
+        table: &Table,
+        json: PropertiesType,
+        method: LoadMethod,
         delivery: &Delivery,
-        shape: Shape,
-        values: Values,
-        mode: LoadMethod,
-    ) -> Result<Self, Error> {
-        if let Some(sql) = shape.stage() {
-            session.run("create a temporary table", &sql).await?;
-        }
-        Ok(Self {
+    ) -> Self {
+        Self {
             session,
+            table: table.clone(),
+            json,
             delivery: delivery.clone(),
-            shape,
-            kinds: values.kinds(),
-            values,
-            mode,
+            method,
             row: Vec::new(),
-            receipt: Receipt::default(),
-        })
+            inserted: 0,
+        }
     }
 
-    /// Goes all the way but for the commit, without a row.
+    /// Goes all the way but for the commit, without a row, in the transaction that is open.
     pub(super) async fn rehearse(mut self) -> Result<(), Error> {
-        if let LoadMethod::Copy(files) = &mut self.mode {
+        let plan = self.plan(false).await?;
+        self.create_stage(&plan).await?;
+        if let LoadMethod::Copy(files) = &mut self.method {
             files.rehearse().await?;
         }
-        self.session.run("load rows", &self.shape.rehearsal()).await?;
-        self.remember().await?;
+        self.session.run("load rows", &plan.shape.rehearsal()).await?;
+        self.remember(&plan.shape, 0).await?;
         self.session.run("roll back", "ROLLBACK").await?;
         self.session.close().await;
         Ok(())
     }
 
-    async fn add(&mut self) -> Result<(), Error> {
-        self.receipt.rows += 1;
-        match &mut self.mode {
+    async fn add(&mut self, plan: &Plan) -> Result<(), Error> {
+        match &mut self.method {
             LoadMethod::Insert(block) => {
                 block.add(&mut self.row);
-                if block.is_full(self.kinds.len()) {
-                    self.insert().await?;
+                if block.is_full(plan.kinds.len()) {
+                    self.insert(plan).await?;
                 }
                 Ok(())
             }
@@ -85,64 +93,42 @@ impl Rows {
         }
     }
 
-    async fn insert(&mut self) -> Result<(), Error> {
-        let LoadMethod::Insert(block) = &mut self.mode else {
+    async fn insert(&mut self, plan: &Plan) -> Result<(), Error> {
+        let LoadMethod::Insert(block) = &mut self.method else {
             return Ok(());
         };
         let block = std::mem::take(block);
-        let rows = block.values().len() / self.kinds.len();
+        let rows = block.values().len() / plan.kinds.len();
         if rows == 0 {
             return Ok(());
         }
-        let sql = statement(&self.shape.first(), &self.kinds, rows);
+        let sql = statement(&plan.shape.first(), &plan.kinds, rows);
         let parameters = block
             .values()
             .iter()
             .map(|value| (value as &(dyn ToSql + Sync), Type::VARCHAR));
         let parameters: Vec<_> = parameters.collect();
         self.session.change("load rows", &sql, &parameters).await?;
-        self.receipt.bytes += block.bytes();
+        self.inserted += block.bytes();
         Ok(())
     }
 
-    async fn copy(&mut self) -> Result<(), Error> {
-        let LoadMethod::Copy(files) = &mut self.mode else {
+    async fn copy(&mut self, plan: &Plan) -> Result<(), Error> {
+        let LoadMethod::Copy(files) = &mut self.method else {
             return Ok(());
         };
-        let statement = files.finish(&self.shape.first()).await?;
-        self.receipt.bytes = files.bytes;
-        match statement {
+        match files.finish(&plan.shape.first()).await? {
             Some(sql) => self.session.run_secretly("load rows from the bucket", &sql).await,
             None => Ok(()),
         }
     }
 
-    async fn try_commit(&mut self) -> Result<(), Error> {
-        self.insert().await?;
-        self.copy().await?;
-        for sql in self.shape.unstage() {
-            self.session.run("insert rows into the table", &sql).await?;
-        }
-        self.remember().await?;
-        self.session.run("commit the rows", "COMMIT").await
-    }
-
-    async fn clear(&mut self) {
-        if let LoadMethod::Copy(files) = &mut self.mode {
-            files.clear().await;
-        }
-    }
-
-    async fn remember(&mut self) -> Result<(), Error> {
+    async fn remember(&mut self, shape: &Shape, rows: u64) -> Result<(), Error> {
         let doing = "write into hedgerow_ledger";
         let mut values = table::key(&self.delivery);
-        let [forget, remember] = self.shape.remember();
+        let [forget, remember] = shape.remember();
         self.session.change(doing, &forget, &table::texts(&values)).await?;
-        values.extend([
-            self.delivery.run.0.to_string(),
-            self.receipt.rows.to_string(),
-            self.now().await?,
-        ]);
+        values.extend([self.delivery.run.0.to_string(), rows.to_string(), self.now().await?]);
         self.session.change(doing, &remember, &table::texts(&values)).await?;
         Ok(())
     }
@@ -158,29 +144,92 @@ impl Rows {
 }
 
 #[async_trait]
-impl Upload for Rows {
-    async fn write(&mut self, rows: RecordBatch) -> Result<(), Error> {
+impl Attempt for Rows {
+    type Plan = Plan;
+
+    const CLAIM: ClaimTime = ClaimTime::BeforeLedger;
+
+    async fn prepare(&mut self) -> Result<(), Error> {
+        self.session.run("set a time limit", LIMITS).await?;
+        table::make_missing(&self.session, &self.table, &self.delivery, self.json).await
+    }
+
+    /// Before anything is read: what is seen from here on is what others have committed.
+    async fn claim(&mut self) -> Result<(), Error> {
+        self.session.run("start a transaction", BEGIN).await?;
+        let lock = statements::lock(&self.table);
+        self.session.run("lock the table hedgerow_ledger", &lock).await
+    }
+
+    async fn ledger_entry(&mut self) -> Result<LedgerEntry, Error> {
+        let is_delivered = table::is_delivered(&self.session, &self.table, &self.delivery).await?;
+        Ok(LedgerEntry::delivered(is_delivered))
+    }
+
+    async fn leave(&mut self) -> Result<(), Error> {
+        self.session.run("end a transaction", "ROLLBACK").await
+    }
+
+    async fn plan(&mut self, was_delivered: bool) -> Result<Plan, Error> {
+        let columns = table::columns(&self.session, &self.table).await?;
+        let values = Values::new(&self.delivery.schema, &columns)?;
+        Ok(Plan {
+            shape: Shape::new(&self.table, &self.delivery, values.names(), was_delivered)?,
+            kinds: values.kinds(),
+            values,
+        })
+    }
+
+    async fn create_stage(&mut self, plan: &Plan) -> Result<(), Error> {
+        match plan.shape.stage() {
+            Some(sql) => self.session.run("create a temporary table", &sql).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn write(&mut self, plan: &mut Plan, rows: RecordBatch) -> Result<(), Error> {
         for row in 0..rows.num_rows() {
-            self.values.spell(&rows, row, &mut self.row);
-            self.add().await?;
+            plan.values.spell(&rows, row, &mut self.row);
+            self.add(plan).await?;
         }
         Ok(())
     }
 
-    async fn commit(mut self: Box<Self>) -> Result<Receipt, Error> {
-        let done = self.try_commit().await;
-        self.clear().await;
-        done?;
-        self.values.report(&self.delivery);
-        let receipt = self.receipt;
-        self.session.close().await;
-        Ok(receipt)
+    async fn flush(&mut self, plan: &mut Plan) -> Result<(), Error> {
+        self.insert(plan).await?;
+        self.copy(plan).await
     }
 
-    async fn abort(mut self: Box<Self>) {
-        self.clear().await;
-        // If it does not work out, the end of the connection takes everything back as well.
+    fn bytes(&self) -> u64 {
+        match &self.method {
+            LoadMethod::Insert(_) => self.inserted,
+            LoadMethod::Copy(files) => files.bytes,
+        }
+    }
+
+    async fn commit(&mut self, plan: &Plan, receipt: Receipt) -> Result<(), Error> {
+        for sql in plan.shape.unstage() {
+            self.session.run("insert rows into the table", &sql).await?;
+        }
+        self.remember(&plan.shape, receipt.rows).await?;
+        self.session.run("commit the rows", "COMMIT").await?;
+        plan.values.report(&self.delivery);
+        Ok(())
+    }
+
+    /// The temporary table ends with the session; files in the bucket do not.
+    async fn clear(&mut self) {
+        if let LoadMethod::Copy(files) = &mut self.method {
+            files.clear().await;
+        }
+    }
+
+    /// If it does not work out, the end of the connection takes everything back as well.
+    async fn roll_back(&mut self) {
         let _ = tokio::time::timeout(Duration::from_secs(5), self.session.run("roll back", "ROLLBACK")).await;
+    }
+
+    async fn close(self) {
         self.session.close().await;
     }
 }

@@ -155,7 +155,7 @@ fn signed(
         return Err(unopened("no keys"));
     };
     let (stamp, day) = (now.format("%Y%m%dT%H%M%SZ").to_string(), now.format("%Y%m%d"));
-    let content = hex(&Sha256::digest(bytes));
+    let content = hex::encode(Sha256::digest(bytes));
     let mut headers = vec![("x-amz-content-sha256", content.clone()), ("x-amz-date", stamp.clone())];
     headers.extend(
         creds
@@ -178,7 +178,7 @@ fn signed(
     let scope = format!("{day}/{region}/s3/aws4_request");
     let text = format!(
         "AWS4-HMAC-SHA256\n{stamp}\n{scope}\n{}",
-        hex(&Sha256::digest(canonical))
+        hex::encode(Sha256::digest(canonical))
     );
     let steps = [
         day.to_string(),
@@ -194,17 +194,10 @@ fn signed(
     }
     let authorization = format!(
         "AWS4-HMAC-SHA256 Credential={key}/{scope}, SignedHeaders={names}, Signature={}",
-        hex(&signature)
+        hex::encode(&signature)
     );
     headers.push(("authorization", authorization));
     Ok(headers)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 fn unopened(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 /// Without NUL, which neither database can hold.
-pub(in crate::destinations) fn text(text: &str) -> Cow<'_, str> {
+pub(crate) fn text(text: &str) -> Cow<'_, str> {
     if text.contains('\0') {
         text.replace('\0', "").into()
     } else {
@@ -12,7 +12,7 @@ pub(in crate::destinations) fn text(text: &str) -> Cow<'_, str> {
 }
 
 /// JSON without `\u0000` and without halves of surrogate pairs, in strings and in keys.
-pub(in crate::destinations) fn json(json: &str) -> Cow<'_, str> {
+pub(crate) fn json(json: &str) -> Cow<'_, str> {
     let json = text(json);
     if !json.contains("\\u") {
         return json;
@@ -53,7 +53,7 @@ fn unit(rest: &str) -> Option<u16> {
 }
 
 /// At most so many characters, and whether some were cut off.
-pub(in crate::destinations) fn characters(text: &str, most: usize) -> (&str, bool) {
+pub(crate) fn characters(text: &str, most: usize) -> (&str, bool) {
     // As many bytes are never more characters.
     if text.len() <= most {
         return (text, false);
@@ -65,7 +65,7 @@ pub(in crate::destinations) fn characters(text: &str, most: usize) -> (&str, boo
 }
 
 /// At most so many bytes, cut between characters, and whether some were cut off.
-pub(in crate::destinations) fn bytes(text: &str, most: usize) -> (&str, bool) {
+pub(crate) fn bytes(text: &str, most: usize) -> (&str, bool) {
     (&text[..text.floor_char_boundary(most)], text.len() > most)
 }
 

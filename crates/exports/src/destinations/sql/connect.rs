@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use arrow::datatypes::Schema;
 use futures_util::SinkExt;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -25,7 +26,7 @@ const TLS_PLEASE: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 
 /// Who is where.
 #[derive(Debug, Clone)]
-pub(in crate::destinations) struct Endpoint {
+pub(crate) struct Endpoint {
     host: Host,
     port: u16,
     user: SecretString,
@@ -36,11 +37,11 @@ pub(in crate::destinations) struct Endpoint {
 
 /// How long things may take.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::destinations) struct Limits {
+pub(crate) struct Limits {
     /// TLS and signing in.
-    pub(in crate::destinations) sign_in: Duration,
+    pub(crate) sign_in: Duration,
     /// One statement, or one piece of a COPY. The server is told the same, and gives up a little earlier.
-    pub(in crate::destinations) answer: Duration,
+    pub(crate) answer: Duration,
 }
 
 impl Default for Limits {
@@ -54,7 +55,7 @@ impl Default for Limits {
 
 /// What opening a connection has come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::destinations) enum Stage {
+pub(crate) enum Stage {
     Reach,
     Encrypt,
     SignIn,
@@ -62,19 +63,19 @@ pub(in crate::destinations) enum Stage {
 }
 
 /// A connection, whose owner is signed in. Dropped, it closes at once, and the server takes back what was not committed.
-pub(in crate::destinations) struct Session {
+pub(crate) struct Session {
     client: Client,
     connection: Ending,
     limits: Limits,
     /// Those that errors may name.
-    pub(in crate::destinations) columns: Vec<String>,
+    columns: Vec<String>,
 }
 
 /// The parameters of a statement, with their types, so that no statement has to be prepared under a name.
-pub(in crate::destinations) type Parameters<'a> = &'a [(&'a (dyn ToSql + Sync), Type)];
+pub(crate) type Parameters<'a> = &'a [(&'a (dyn ToSql + Sync), Type)];
 
 impl Endpoint {
-    pub(in crate::destinations) fn new(
+    pub(crate) fn new(
         host: &str,
         port: u16,
         database: &str,
@@ -91,7 +92,7 @@ impl Endpoint {
     }
 
     /// Believes whatever certificate the server has.
-    pub(in crate::destinations) fn unverified(mut self) -> Self {
+    pub(crate) fn unverified(mut self) -> Self {
         self.is_verified = false;
         self
     }
@@ -139,18 +140,14 @@ fn read_host(host: &str) -> Result<Host, Error> {
 }
 
 impl Session {
-    pub(in crate::destinations) async fn open(
-        place: &Endpoint,
-        deps: &ExportsDeps,
-        limits: Limits,
-    ) -> Result<Self, Error> {
+    pub(crate) async fn open(place: &Endpoint, deps: &ExportsDeps, limits: Limits) -> Result<Self, Error> {
         Self::open_by_stages(place, deps, limits)
             .await
             .map_err(|(_, error)| error)
     }
 
     /// As [`Session::open`]; a failure says how far it came.
-    pub(in crate::destinations) async fn open_by_stages(
+    pub(crate) async fn open_by_stages(
         place: &Endpoint,
         deps: &ExportsDeps,
         limits: Limits,
@@ -179,33 +176,29 @@ impl Session {
         })
     }
 
+    /// From now on errors name the columns of the delivery that they are about.
+    pub(crate) fn naming_columns(mut self, schema: &Schema) -> Self {
+        self.columns = schema.fields().iter().map(|field| field.name().clone()).collect();
+        self
+    }
+
     /// Runs statements that take nothing and give nothing.
-    pub(in crate::destinations) async fn run(&self, doing: &str, sql: &str) -> Result<(), Error> {
+    pub(crate) async fn run(&self, doing: &str, sql: &str) -> Result<(), Error> {
         self.within(doing, self.client.batch_execute(sql)).await
     }
 
     /// Runs a statement and returns its rows.
-    pub(in crate::destinations) async fn ask(
-        &self,
-        doing: &str,
-        sql: &str,
-        parameters: Parameters<'_>,
-    ) -> Result<Vec<Row>, Error> {
+    pub(crate) async fn ask(&self, doing: &str, sql: &str, parameters: Parameters<'_>) -> Result<Vec<Row>, Error> {
         self.within(doing, self.client.query_typed(sql, parameters)).await
     }
 
     /// Runs a statement and returns how many rows it changed.
-    pub(in crate::destinations) async fn change(
-        &self,
-        doing: &str,
-        sql: &str,
-        parameters: Parameters<'_>,
-    ) -> Result<u64, Error> {
+    pub(crate) async fn change(&self, doing: &str, sql: &str, parameters: Parameters<'_>) -> Result<u64, Error> {
         self.within(doing, self.client.execute_typed(sql, parameters)).await
     }
 
     /// Runs a statement that holds secrets: the driver does not log it, and nothing that the server says of it is kept.
-    pub(in crate::destinations) async fn run_secretly(&self, doing: &str, sql: &SecretString) -> Result<(), Error> {
+    pub(crate) async fn run_secretly(&self, doing: &str, sql: &SecretString) -> Result<(), Error> {
         let done = self.change(doing, sql.expose_secret(), &[]).await;
         let cause = "the server's words may hold secrets";
         done.map(drop).map_err(|error| {
@@ -218,23 +211,23 @@ impl Session {
     }
 
     /// Begins a COPY.
-    pub(in crate::destinations) async fn copy(&self, sql: &str) -> Result<Copy, Error> {
+    pub(crate) async fn copy(&self, sql: &str) -> Result<Copy, Error> {
         let sink = self.within("load rows", self.client.copy_in(sql)).await?;
         Ok(Box::pin(sink))
     }
 
     /// Sends a piece of a COPY.
-    pub(in crate::destinations) async fn send(&self, copy: &mut Copy, piece: bytes::Bytes) -> Result<(), Error> {
+    pub(crate) async fn send(&self, copy: &mut Copy, piece: bytes::Bytes) -> Result<(), Error> {
         self.within("load rows", copy.as_mut().send(piece)).await
     }
 
     /// Ends a COPY. Only now does the server say what it thinks of the rows.
-    pub(in crate::destinations) async fn finish(&self, copy: &mut Copy) -> Result<u64, Error> {
+    pub(crate) async fn finish(&self, copy: &mut Copy) -> Result<u64, Error> {
         self.within("load rows", copy.as_mut().finish()).await
     }
 
     /// Says goodbye, so that the server's log holds no complaint.
-    pub(in crate::destinations) async fn close(self) {
+    pub(crate) async fn close(self) {
         let Self {
             client, mut connection, ..
         } = self;
@@ -258,7 +251,7 @@ impl Session {
 }
 
 /// A COPY under way.
-pub(in crate::destinations) type Copy = std::pin::Pin<Box<CopyInSink<bytes::Bytes>>>;
+pub(crate) type Copy = std::pin::Pin<Box<CopyInSink<bytes::Bytes>>>;
 
 /// The task that moves bytes; it ends with its owner.
 struct Ending(JoinHandle<()>);

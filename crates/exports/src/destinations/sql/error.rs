@@ -7,7 +7,7 @@ use tokio_postgres::error::DbError;
 use crate::Error;
 
 /// Turns what the driver says into a sentence. `doing` completes "it could not …"; only names in `columns` are repeated.
-pub(in crate::destinations) fn failure(doing: &str, columns: &[String], cause: tokio_postgres::Error) -> Error {
+pub(crate) fn failure(doing: &str, columns: &[String], cause: tokio_postgres::Error) -> Error {
     let Some(answer) = cause.as_db_error() else {
         return broken(doing, cause);
     };
@@ -20,7 +20,7 @@ pub(in crate::destinations) fn failure(doing: &str, columns: &[String], cause: t
 }
 
 /// A column of the owner's table whose type does not take our values.
-pub(in crate::destinations) fn unsuited(column: &str, value: &str) -> Error {
+pub(crate) fn unsuited(column: &str, value: &str) -> Error {
     Error::plain(format!(
         "the column {column} of the table does not accept {value}; change its type, or let the export create a new table"
     ))

@@ -7,10 +7,10 @@ mod metered;
 mod name;
 mod trial;
 
-pub(super) use connect::{Copy, Endpoint, Limits, Parameters, Session, Stage};
+pub(super) use connect::{Copy, Endpoint, Limits, Parameters, Session};
 pub(super) use error::unsuited;
 pub(super) use name::{Name, Table};
-pub(super) use trial::{Plan, Trial, sample};
+pub(super) use trial::{open_in_steps, sample};
 
 /// The table that remembers which intervals have arrived, in the same schema as the rows.
 pub(super) const LEDGER: &str = "hedgerow_ledger";

@@ -10,11 +10,11 @@ const LONGEST: usize = 63;
 
 /// A name, quoted wherever it is written, so that it means nothing but itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::destinations) struct Name(String);
+pub(crate) struct Name(String);
 
 impl Name {
     /// `what` says whose name it is, for whoever has to change it.
-    pub(in crate::destinations) fn new(what: &str, name: &str) -> Result<Self, Error> {
+    pub(crate) fn new(what: &str, name: &str) -> Result<Self, Error> {
         let problem = match name {
             "" => "is empty",
             _ if name.contains('\0') => "contains NUL",
@@ -27,7 +27,7 @@ impl Name {
     }
 
     /// As it was written, without quotes.
-    pub(in crate::destinations) fn bare(&self) -> &str {
+    pub(crate) fn bare(&self) -> &str {
         &self.0
     }
 }
@@ -40,14 +40,14 @@ impl fmt::Display for Name {
 
 /// A table in its schema.
 #[derive(Debug, Clone)]
-pub(in crate::destinations) struct Table {
-    pub(in crate::destinations) schema: Name,
-    pub(in crate::destinations) name: Name,
+pub(crate) struct Table {
+    pub(crate) schema: Name,
+    pub(crate) name: Name,
 }
 
 impl Table {
     /// The table that rows go to, which cannot be the ledger.
-    pub(in crate::destinations) fn target(schema: &str, name: &str) -> Result<Self, Error> {
+    pub(crate) fn target(schema: &str, name: &str) -> Result<Self, Error> {
         if name.eq_ignore_ascii_case(LEDGER) {
             let sentence = format!("the table {LEDGER} is reserved for tracking deliveries; choose another table_name");
             return Err(Error::plain(sentence).in_key("table_name"));
@@ -59,7 +59,7 @@ impl Table {
     }
 
     /// The ledger beside this table.
-    pub(in crate::destinations) fn ledger(&self) -> Self {
+    pub(crate) fn ledger(&self) -> Self {
         Self {
             schema: self.schema.clone(),
             name: Name(LEDGER.to_owned()),

@@ -1,76 +1,37 @@
-//! Trying things out one after the other, until one fails.
+//! What the connection tests of these databases share.
 
 use chrono::DateTime;
 use hogql::{Model, Query};
 use service::{ExportId, RunId};
 use uuid::Uuid;
 
-use super::Stage;
-use crate::{Delivery, Error, Step, Verdict};
+use super::connect::{Endpoint, Limits, Session, Stage};
+use crate::destinations::steps::Steps;
+use crate::{Delivery, ExportsDeps};
 
-/// What is tried, in this order: a name for programs and what it means.
-pub(in crate::destinations) type Plan = &'static [(&'static str, &'static str)];
-
-/// How far it came.
-pub(in crate::destinations) struct Trial {
-    plan: Plan,
-    steps: Vec<Step>,
-}
-
-impl Trial {
-    pub(in crate::destinations) fn new(plan: Plan) -> Self {
-        Self {
-            plan,
-            steps: Vec::new(),
+/// Opens a connection. How far it came are the first three steps of every plan.
+pub(crate) async fn open_in_steps(steps: &mut Steps, place: &Endpoint, deps: &ExportsDeps) -> Option<Session> {
+    let opened = Session::open_by_stages(place, deps, Limits::default()).await;
+    let reached = opened.as_ref().err().map_or(Stage::Done, |(stage, _)| *stage);
+    let messages = [
+        (Stage::Reach, "connected"),
+        (Stage::Encrypt, "agreed"),
+        (Stage::SignIn, "signed in"),
+    ];
+    for (_, message) in messages.into_iter().take_while(|(stage, _)| *stage != reached) {
+        steps.passed(message);
+    }
+    match opened {
+        Ok(session) => Some(session),
+        Err((_, error)) => {
+            steps.failed(&error);
+            None
         }
-    }
-
-    /// Notes how far a connection came: its three steps are the first of every plan.
-    pub(in crate::destinations) fn opened_to(mut self, stage: Stage) -> Self {
-        let messages = [
-            (Stage::Reach, "connected"),
-            (Stage::Encrypt, "agreed"),
-            (Stage::SignIn, "signed in"),
-        ];
-        for (_, message) in messages.into_iter().take_while(|(step, _)| *step != stage) {
-            self.passed(message);
-        }
-        self
-    }
-
-    /// The next step worked.
-    pub(in crate::destinations) fn passed(&mut self, message: impl Into<String>) {
-        self.note(Verdict::Passed, message.into());
-    }
-
-    /// The next step did not work; what is left is not tried.
-    pub(in crate::destinations) fn failed(mut self, error: &Error) -> Vec<Step> {
-        self.note(Verdict::Failed, error.sentence.clone());
-        self.done()
-    }
-
-    pub(in crate::destinations) fn done(mut self) -> Vec<Step> {
-        while self.steps.len() < self.plan.len() {
-            self.note(Verdict::Skipped, "skipped because an earlier step failed".to_owned());
-        }
-        self.steps
-    }
-
-    fn note(&mut self, verdict: Verdict, message: String) {
-        let Some((name, description)) = self.plan.get(self.steps.len()) else {
-            return;
-        };
-        self.steps.push(Step {
-            name,
-            description: (*description).to_owned(),
-            verdict,
-            message,
-        });
     }
 }
 
 /// A delivery of nothing that no export ever has.
-pub(in crate::destinations) fn sample(layout: &Query) -> Delivery {
+pub(crate) fn sample(layout: &Query) -> Delivery {
     Delivery {
         export: ExportId(Uuid::nil()),
         run: RunId(Uuid::nil()),

@@ -2,7 +2,11 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use pkcs8::{EncryptedPrivateKeyInfo, SecretDocument};
+use pkcs8::der::Encode;
+use pkcs8::der::asn1::{AnyRef, BitStringRef};
+use pkcs8::{
+    AlgorithmIdentifierRef, EncryptedPrivateKeyInfo, ObjectIdentifier, SecretDocument, SubjectPublicKeyInfoRef,
+};
 use ring::rand::SystemRandom;
 use ring::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
 use secrecy::{ExposeSecret, SecretString};
@@ -57,33 +61,16 @@ impl Signer {
 
     /// The public half, as certificates carry it (`SubjectPublicKeyInfo`, DER).
     pub(crate) fn public_key_info(&self) -> Vec<u8> {
-        const RSA_ENCRYPTION: [u8; 15] = [
-            0x30, 0x0d, 0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01, 0x05, 0x00,
-        ];
-        let mut bits = vec![0];
-        bits.extend_from_slice(self.0.public().as_ref());
-        let mut info = RSA_ENCRYPTION.to_vec();
-        info.extend(der(0x03, &bits));
-        der(0x30, &info)
+        const RSA_ENCRYPTION: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
+        let info = SubjectPublicKeyInfoRef {
+            algorithm: AlgorithmIdentifierRef {
+                oid: RSA_ENCRYPTION,
+                parameters: Some(AnyRef::NULL),
+            },
+            subject_public_key: BitStringRef::from_bytes(self.0.public().as_ref()).expect("a key has few bytes"),
+        };
+        info.to_der().expect("a key has few bytes")
     }
-}
-
-/// A value with its tag and length.
-fn der(tag: u8, value: &[u8]) -> Vec<u8> {
-    let length = value.len().to_be_bytes();
-    let length: Vec<u8> = length.into_iter().skip_while(|&byte| byte == 0).collect();
-    let mut out = vec![tag];
-    match *length.as_slice() {
-        [] => out.push(0),
-        [short @ 0..0x80] => out.push(short),
-        _ => {
-            let count = u8::try_from(length.len()).expect("a length is at most eight bytes");
-            out.push(0x80 | count);
-            out.extend(&length);
-        }
-    }
-    out.extend(value);
-    out
 }
 
 /// The same PEM with a line break wherever one belongs.
@@ -101,4 +88,22 @@ fn repaired(pem: &str) -> String {
     let body: Vec<char> = body.chars().filter(|char| !char.is_whitespace()).collect();
     let lines: Vec<String> = body.chunks(64).map(|line| line.iter().collect()).collect();
     format!("-----BEGIN {begin}-----\n{}\n-----END {begin}-----\n", lines.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use sha2::{Digest, Sha256};
+
+    use super::*;
+
+    /// What `openssl pkey -pubout -outform DER | openssl dgst -sha256` says.
+    #[test]
+    fn the_public_half_is_what_openssl_writes() {
+        let pem = include_str!("../../../../auth/tests/fixtures/saml/rsa.key");
+        let info = private_key(&pem.into(), None).unwrap().public_key_info();
+        assert_eq!(
+            hex::encode(Sha256::digest(info)),
+            "98df117c5b5f83d262385a48aa83ecbf7833244e7d57bfcca27536d90dc6e050"
+        );
+    }
 }

@@ -10,7 +10,7 @@ use parquet::basic::Compression;
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 
-use super::Column;
+use super::columns::Column;
 use crate::Error;
 
 /// How large a file may grow before the next one is begun; the batch that crosses the line stays in it.
@@ -24,7 +24,15 @@ pub(crate) struct Spool {
     schema: SchemaRef,
     file_size: usize,
     writer: Option<ArrowWriter<Vec<u8>>>,
-    rows: u64,
+    files: u32,
+    bytes: u64,
+}
+
+/// A file to be sent.
+pub(crate) struct ParquetFile {
+    /// The first is 0.
+    pub(crate) number: u32,
+    pub(crate) content: Bytes,
 }
 
 impl Spool {
@@ -38,19 +46,24 @@ impl Spool {
             schema: Arc::new(Schema::new(fields)),
             file_size,
             writer: None,
-            rows: 0,
+            files: 0,
+            bytes: 0,
         }
     }
 
-    /// Rows taken so far.
-    pub(crate) fn rows(&self) -> u64 {
-        self.rows
+    /// How many files it has given.
+    pub(crate) fn files(&self) -> u32 {
+        self.files
+    }
+
+    /// Of all files that it has given.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Takes rows, and gives a file when one is full.
-    pub(crate) async fn push(&mut self, rows: &RecordBatch) -> Result<Option<Bytes>, Error> {
+    pub(crate) async fn push(&mut self, rows: &RecordBatch) -> Result<Option<ParquetFile>, Error> {
         let renamed = RecordBatch::try_new(self.schema.clone(), rows.columns().to_vec()).map_err(unwritable)?;
-        self.rows += rows.num_rows() as u64;
         let mut writer = match self.writer.take() {
             Some(writer) => writer,
             None => self.begin()?,
@@ -70,13 +83,19 @@ impl Spool {
     }
 
     /// The file that is not full yet, if there is one.
-    pub(crate) async fn finish(&mut self) -> Result<Option<Bytes>, Error> {
+    pub(crate) async fn finish(&mut self) -> Result<Option<ParquetFile>, Error> {
         let Some(writer) = self.writer.take() else {
             return Ok(None);
         };
         let packing = tokio::task::spawn_blocking(move || writer.into_inner());
-        let file = packing.await.map_err(unwritable)?.map_err(unwritable)?;
-        Ok(Some(file.into()))
+        let content = packing.await.map_err(unwritable)?.map_err(unwritable)?;
+        let number = self.files;
+        self.files += 1;
+        self.bytes += content.len() as u64;
+        Ok(Some(ParquetFile {
+            number,
+            content: content.into(),
+        }))
     }
 
     fn begin(&self) -> Result<ArrowWriter<Vec<u8>>, Error> {
@@ -119,15 +138,20 @@ mod tests {
         files.extend(spool.finish().await.unwrap());
         assert!(spool.finish().await.unwrap().is_none());
         assert!(files.len() > 2, "{} files", files.len());
-        let mut rows = 0;
+        let (mut rows, mut bytes, mut numbers) = (0, 0, Vec::new());
         for file in files {
-            let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap();
+            numbers.push(file.number);
+            bytes += file.content.len() as u64;
+            let reader = ParquetRecordBatchReaderBuilder::try_new(file.content).unwrap();
+            let reader = reader.build().unwrap();
             for batch in reader {
                 let batch = batch.unwrap();
                 assert_eq!(batch.schema().field(0).name(), "C0");
                 rows += batch.num_rows();
             }
         }
-        assert_eq!((rows, spool.rows()), (2000, 2000));
+        assert_eq!(rows, 2000);
+        assert_eq!(spool.bytes(), bytes);
+        assert!(numbers.into_iter().eq(0..spool.files()));
     }
 }

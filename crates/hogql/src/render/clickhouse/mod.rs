@@ -8,20 +8,6 @@ use crate::expr::{Expr, Extract, Operation};
 use crate::model::{Column, Type};
 use crate::text::Piece;
 
-pub(super) fn type_name(kind: Type) -> &'static str {
-    match kind {
-        Type::Text | Type::Json => "String",
-        Type::Int => "Int64",
-        Type::Float => "Float64",
-        Type::Bool => "Bool",
-        Type::Time => "DateTime64(6, 'UTC')",
-    }
-}
-
-pub(super) fn quoted(alias: &str) -> String {
-    format!("\"{}\"", alias.replace('\\', "\\\\").replace('"', "\\\""))
-}
-
 impl Writer<'_> {
     pub(super) fn clickhouse(&mut self, expr: &Expr) -> String {
         match expr {

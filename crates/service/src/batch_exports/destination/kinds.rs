@@ -3,7 +3,34 @@
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 
-use super::{Destination, Kind, Target};
+use super::Kind;
+
+/// A whole, checked configuration, secrets included. It is never shown.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(tag = "type", content = "config")]
+pub enum Destination {
+    S3(S3),
+    #[serde(rename = "GCS")]
+    Gcs(Gcs),
+    AzureBlob(AzureBlob),
+    File(File),
+    #[serde(rename = "HTTP")]
+    Http(Http),
+    Postgres(Postgres),
+    Redshift(Redshift),
+    Snowflake(Snowflake),
+    BigQuery(BigQuery),
+    Databricks(Databricks),
+    ClickHouse(ClickHouse),
+    NoOp(NoOp),
+}
+
+/// A place on the network that a destination names, as the address policy looks at it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    Url { field: &'static str, url: String },
+    Host { field: &'static str, host: String },
+}
 
 /// How files are written: the part that object stores and folders share.
 #[derive(Debug, Clone, Default, Deserialize)]

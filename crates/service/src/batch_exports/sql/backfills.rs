@@ -1,83 +1,81 @@
 //! Backfills are asked for below an export that was found for the caller.
 
-use super::unknown;
-use crate::batch_exports::backfills::Backfill;
-use crate::clock::Time;
-use crate::db::{Session, WriteTx, changed, on};
-use crate::error::{Error, Result};
-use crate::id::{BackfillId, ExportId, OrganizationId};
+use crate::batch_exports::types::Backfill;
+use crate::db::columns::columns;
+use crate::db::{Session, changed, on};
+use crate::error::Result;
+use crate::id::{BackfillId, ExportId};
 use crate::page::{Page, Window};
+use crate::transaction::WriteTx;
+
+/// What a backfill has from the start, in the order of [`bind_fixed`].
+macro_rules! fixed {
+    ($table:literal) => {
+        columns!($table => id, organization_id, batch_export_id, start_at, end_at, is_resend, created_at)
+    };
+}
+
+/// Binds what [`fixed`] names.
+macro_rules! bind_fixed {
+    ($query:expr, $bind:ident, $backfill:expr) => {
+        $query
+            .$bind($backfill.id)
+            .$bind($backfill.organization_id)
+            .$bind($backfill.batch_export)
+            .$bind($backfill.start_at)
+            .$bind($backfill.end_at)
+            .$bind($backfill.is_resend)
+            .$bind($backfill.created_at)
+    };
+}
+
+/// What changes, in the order of [`bind_changing`].
+macro_rules! changing {
+    ($table:literal) => {
+        columns!($table => status, scheduled_until, total_runs, skipped_runs, finished_at, updated_at)
+    };
+}
+
+/// Binds what [`changing`] names.
+macro_rules! bind_changing {
+    ($query:expr, $bind:ident, $backfill:expr) => {
+        $query
+            .$bind($backfill.status.as_str())
+            .$bind($backfill.scheduled_until)
+            .$bind($backfill.total_runs)
+            .$bind($backfill.skipped_runs)
+            .$bind($backfill.finished_at)
+            .$bind($backfill.updated_at)
+    };
+}
 
 macro_rules! select {
     ($rest:literal) => {
         concat!(
-            "SELECT b.id, b.organization_id, b.batch_export_id, b.start_at, b.end_at, b.status, b.is_resend, \
-             b.scheduled_until, b.total_runs, b.skipped_runs, b.forgotten_runs, b.created_at, b.finished_at, b.updated_at, \
-             (SELECT count(*) FROM export_run r WHERE r.backfill_id = b.id AND r.due_at IS NULL) AS over \
+            "SELECT ",
+            fixed!("b."),
+            ", ",
+            changing!("b."),
+            ", b.skipped_runs + b.forgotten_runs \
+             + (SELECT count(*) FROM export_run r WHERE r.backfill_id = b.id AND r.due_at IS NULL) AS finished_runs \
              FROM export_backfill b ",
             $rest
         )
     };
 }
 
-#[derive(sqlx::FromRow)]
-struct Row {
-    id: BackfillId,
-    organization_id: OrganizationId,
-    batch_export_id: ExportId,
-    start_at: Time,
-    end_at: Time,
-    status: String,
-    is_resend: bool,
-    scheduled_until: Time,
-    total_runs: i64,
-    skipped_runs: i64,
-    forgotten_runs: i64,
-    created_at: Time,
-    finished_at: Option<Time>,
-    updated_at: Time,
-    over: i64,
-}
-
-impl TryFrom<Row> for Backfill {
-    type Error = Error;
-
-    fn try_from(row: Row) -> Result<Self> {
-        Ok(Self {
-            id: row.id,
-            organization_id: row.organization_id,
-            batch_export: row.batch_export_id,
-            start_at: row.start_at,
-            end_at: row.end_at,
-            status: row.status.parse().map_err(|()| unknown("status"))?,
-            is_resend: row.is_resend,
-            scheduled_until: row.scheduled_until,
-            total_runs: row.total_runs,
-            skipped_runs: row.skipped_runs,
-            created_at: row.created_at,
-            finished_at: row.finished_at,
-            updated_at: row.updated_at,
-            finished_runs: row.skipped_runs + row.forgotten_runs + row.over,
-        })
-    }
-}
-
 pub(in super::super) async fn page(db: &mut Session, export: ExportId, window: Window) -> Result<Page<Backfill>> {
     const ROWS: &str = select!("WHERE b.batch_export_id = $1 ORDER BY b.created_at DESC, b.id DESC LIMIT $2 OFFSET $3");
     const COUNT: &str = "SELECT count(*) FROM export_backfill WHERE batch_export_id = $1";
     let Window { limit, offset } = window;
-    let rows: Vec<Row> = on!(db, conn => sqlx::query_as(ROWS).bind(export).bind(limit).bind(offset).fetch_all(conn))?;
+    let items = on!(db, conn => sqlx::query_as(ROWS).bind(export).bind(limit).bind(offset).fetch_all(conn))?;
     let count = on!(db, conn => sqlx::query_scalar(COUNT).bind(export).fetch_one(conn))?;
-    Ok(Page {
-        items: rows.into_iter().map(Backfill::try_from).collect::<Result<_>>()?,
-        count,
-    })
+    Ok(Page { items, count })
 }
 
 pub(in super::super) async fn find(db: &mut Session, export: ExportId, id: BackfillId) -> Result<Option<Backfill>> {
     const SQL: &str = select!("WHERE b.batch_export_id = $1 AND b.id = $2");
-    let row: Option<Row> = on!(db, conn => sqlx::query_as(SQL).bind(export).bind(id).fetch_optional(conn))?;
-    row.map(Backfill::try_from).transpose()
+    Ok(on!(db, conn => sqlx::query_as(SQL).bind(export).bind(id).fetch_optional(conn))?)
 }
 
 /// Those with something to be done: runs to be made while fewer than so many wait, or to be ended. Organizations take turns, and
@@ -124,42 +122,26 @@ pub(in super::super) async fn count_forgotten(db: &mut WriteTx, id: BackfillId, 
 }
 
 pub(in super::super) async fn insert(db: &mut WriteTx, backfill: &Backfill) -> Result<()> {
-    const SQL: &str = "INSERT INTO export_backfill (id, organization_id, batch_export_id, start_at, end_at, status, \
-        is_resend, scheduled_until, total_runs, skipped_runs, created_at, finished_at, updated_at) \
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
+    const SQL: &str = concat!(
+        "INSERT INTO export_backfill (",
+        fixed!(""),
+        ", ",
+        changing!(""),
+        ") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"
+    );
     changed!(
         db,
-        sqlx::query(SQL)
-            .bind(backfill.id)
-            .bind(backfill.organization_id)
-            .bind(backfill.batch_export)
-            .bind(backfill.start_at)
-            .bind(backfill.end_at)
-            .bind(backfill.status.as_str())
-            .bind(backfill.is_resend)
-            .bind(backfill.scheduled_until)
-            .bind(backfill.total_runs)
-            .bind(backfill.skipped_runs)
-            .bind(backfill.created_at)
-            .bind(backfill.finished_at)
-            .bind(backfill.updated_at)
+        bind_changing!(bind_fixed!(sqlx::query(SQL), bind, backfill), bind, backfill)
     )?;
     Ok(())
 }
 
 pub(in super::super) async fn save(db: &mut WriteTx, backfill: &Backfill) -> Result<()> {
-    const SQL: &str = "UPDATE export_backfill SET status = $2, scheduled_until = $3, total_runs = $4, \
-        skipped_runs = $5, finished_at = $6, updated_at = $7 WHERE id = $1";
-    changed!(
-        db,
-        sqlx::query(SQL)
-            .bind(backfill.id)
-            .bind(backfill.status.as_str())
-            .bind(backfill.scheduled_until)
-            .bind(backfill.total_runs)
-            .bind(backfill.skipped_runs)
-            .bind(backfill.finished_at)
-            .bind(backfill.updated_at)
-    )?;
+    const SQL: &str = concat!(
+        "UPDATE export_backfill SET (",
+        changing!(""),
+        ") = ($2, $3, $4, $5, $6, $7) WHERE id = $1"
+    );
+    changed!(db, bind_changing!(sqlx::query(SQL).bind(backfill.id), bind, backfill))?;
     Ok(())
 }

@@ -2,11 +2,12 @@
 
 use sqlx::QueryBuilder;
 
-use crate::batch_exports::Span;
+use crate::batch_exports::interval::Span;
 use crate::clock::Time;
-use crate::db::{Connection, Session, WriteTx, answered, changed, on};
+use crate::db::{Connection, Session, answered, changed, on};
 use crate::error::Result;
 use crate::id::ExportId;
+use crate::transaction::WriteTx;
 
 /// Those that have to do with a span or touch it, in order of time.
 pub(in super::super) async fn touching(db: &mut Session, export: ExportId, span: Span) -> Result<Vec<Span>> {

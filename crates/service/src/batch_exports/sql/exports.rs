@@ -1,89 +1,72 @@
 //! What a caller asks for names the organization; the scheduler's statements go over all of them.
 
-use hogql::Model;
-use serde_json::{Map, Value};
 use sqlx::QueryBuilder;
 use sqlx::types::Json;
 
-use super::unknown;
-use crate::batch_exports::destination::Kind;
-use crate::batch_exports::{BatchExport, ExportName};
+use crate::batch_exports::types::BatchExport;
 use crate::clock::Time;
-use crate::db::{Connection, Session, WriteTx, answered, changed, listed, on, within_reach};
-use crate::error::{Error, Result};
+use crate::db::columns::columns;
+use crate::db::{Connection, Session, answered, changed, listed, on, within_reach};
+use crate::error::Result;
 use crate::id::{BackfillId, ExportId, OrganizationId, TeamId};
 use crate::organizations;
 use crate::page::{Page, Window};
+use crate::transaction::WriteTx;
 
-macro_rules! columns {
+/// What an export has from the start, in the order of [`bind_fixed`].
+macro_rules! fixed {
     () => {
-        "id, organization_id, team_id, name, model, frequency, kind, config, secrets, paused, last_paused_at, start_at, \
-         end_at, hogql_query, scheduled_until, next_run_at, failures, created_at, updated_at"
+        columns!("" => id, organization_id, team_id, created_at)
+    };
+}
+
+/// Binds what [`fixed`] names.
+macro_rules! bind_fixed {
+    ($query:expr, $bind:ident, $export:expr) => {
+        $query
+            .$bind($export.id)
+            .$bind($export.organization_id)
+            .$bind($export.team_id)
+            .$bind($export.created_at)
+    };
+}
+
+/// What changes, in the order of [`bind_changing`].
+macro_rules! changing {
+    () => {
+        columns!(
+            "" => name, model, frequency, kind, config, secrets, paused, last_paused_at, start_at, end_at, hogql_query,
+            scheduled_until, next_run_at, failures, updated_at
+        )
+    };
+}
+
+/// Binds what [`changing`] names.
+macro_rules! bind_changing {
+    ($query:expr, $bind:ident, $export:expr) => {
+        $query
+            .$bind(&$export.name)
+            .$bind($export.model.name())
+            .$bind($export.interval.as_str())
+            .$bind($export.kind.name())
+            .$bind(Json(&$export.config))
+            .$bind(&$export.secrets)
+            .$bind($export.paused)
+            .$bind($export.last_paused_at)
+            .$bind($export.start_at)
+            .$bind($export.end_at)
+            .$bind(&$export.hogql_query)
+            .$bind($export.scheduled_until)
+            .$bind($export.next_run_at)
+            .$bind($export.failures)
+            .$bind($export.updated_at)
     };
 }
 
 macro_rules! select {
     ($rest:literal) => {
-        concat!("SELECT ", columns!(), " FROM batch_export ", $rest)
+        concat!("SELECT ", fixed!(), ", ", changing!(), " FROM batch_export ", $rest)
     };
-}
-
-#[derive(sqlx::FromRow)]
-struct Row {
-    id: ExportId,
-    organization_id: OrganizationId,
-    team_id: TeamId,
-    name: ExportName,
-    model: String,
-    frequency: String,
-    kind: String,
-    config: Json<Map<String, Value>>,
-    secrets: Option<Vec<u8>>,
-    paused: bool,
-    last_paused_at: Option<Time>,
-    start_at: Option<Time>,
-    end_at: Option<Time>,
-    hogql_query: Option<String>,
-    scheduled_until: Time,
-    next_run_at: Option<Time>,
-    failures: i64,
-    created_at: Time,
-    updated_at: Time,
-}
-
-impl TryFrom<Row> for BatchExport {
-    type Error = Error;
-
-    fn try_from(row: Row) -> Result<Self> {
-        let model = [Model::Events, Model::Persons]
-            .into_iter()
-            .find(|model| model.name() == row.model);
-        Ok(Self {
-            id: row.id,
-            organization_id: row.organization_id,
-            team_id: row.team_id,
-            name: row.name,
-            model: model.ok_or_else(|| unknown("model"))?,
-            interval: row.frequency.parse().map_err(|()| unknown("interval"))?,
-            kind: Kind::named(&row.kind).ok_or_else(|| unknown("destination"))?,
-            config: row.config.0,
-            secrets: row.secrets,
-            paused: row.paused,
-            last_paused_at: row.last_paused_at,
-            start_at: row.start_at,
-            end_at: row.end_at,
-            hogql_query: row.hogql_query,
-            scheduled_until: row.scheduled_until,
-            next_run_at: row.next_run_at,
-            failures: row.failures,
-            created_at: row.created_at,
-            updated_at: row.updated_at,
-        })
-    }
-}
-
-fn all(rows: Vec<Row>) -> Result<Vec<BatchExport>> {
-    rows.into_iter().map(BatchExport::try_from).collect()
 }
 
 macro_rules! seen {
@@ -99,7 +82,7 @@ macro_rules! seen {
 
 macro_rules! rows {
     ($rest:literal) => {
-        seen!(concat!("SELECT ", columns!()), $rest)
+        seen!(concat!("SELECT ", fixed!(), ", ", changing!()), $rest)
     };
 }
 
@@ -141,13 +124,10 @@ pub(in super::super) async fn page(
     let (rows, count) = which.statements();
     let teams = listed(teams);
     let Window { limit, offset } = window;
-    let rows = on!(db, conn => sqlx::query_as(rows)
+    let items = on!(db, conn => sqlx::query_as(rows)
         .bind(organization).bind(&teams).bind(limit).bind(offset).fetch_all(conn))?;
     let count = on!(db, conn => sqlx::query_scalar(count).bind(organization).bind(&teams).fetch_one(conn))?;
-    Ok(Page {
-        items: all(rows)?,
-        count,
-    })
+    Ok(Page { items, count })
 }
 
 pub(in super::super) async fn find(
@@ -156,8 +136,7 @@ pub(in super::super) async fn find(
     id: ExportId,
 ) -> Result<Option<BatchExport>> {
     const SQL: &str = select!("WHERE organization_id = $1 AND id = $2");
-    let row: Option<Row> = on!(db, conn => sqlx::query_as(SQL).bind(organization).bind(id).fetch_optional(conn))?;
-    row.map(BatchExport::try_from).transpose()
+    Ok(on!(db, conn => sqlx::query_as(SQL).bind(organization).bind(id).fetch_optional(conn))?)
 }
 
 pub(in super::super) async fn count(db: &mut Session, organization: OrganizationId) -> Result<i64> {
@@ -168,7 +147,7 @@ pub(in super::super) async fn count(db: &mut Session, organization: Organization
 /// The next few of all there are, in the order of their ids.
 pub(in super::super) async fn after(db: &mut Session, id: ExportId, most: i64) -> Result<Vec<BatchExport>> {
     const SQL: &str = select!("WHERE id > $1 ORDER BY id LIMIT $2");
-    all(on!(db, conn => sqlx::query_as(SQL).bind(id).bind(most).fetch_all(conn))?)
+    Ok(on!(db, conn => sqlx::query_as(SQL).bind(id).bind(most).fetch_all(conn))?)
 }
 
 /// Whoever asks looks at whose it is.
@@ -178,8 +157,7 @@ pub(in super::super) async fn lock(db: &mut WriteTx, id: ExportId) -> Result<Opt
     let Some(owner) = owner else { return Ok(None) };
     organizations::sql::keep(db, owner).await?;
     let sql = db.pick(select!("WHERE id = $1"), select!("WHERE id = $1 FOR NO KEY UPDATE"));
-    let row: Option<Row> = on!(db, conn => sqlx::query_as(sql).bind(id).fetch_optional(conn))?;
-    row.map(BatchExport::try_from).transpose()
+    Ok(on!(db, conn => sqlx::query_as(sql).bind(id).fetch_optional(conn))?)
 }
 
 pub(in super::super) async fn lock_of_backfill(db: &mut WriteTx, id: BackfillId) -> Result<Option<BatchExport>> {
@@ -209,66 +187,31 @@ pub(in super::super) async fn lock_due(db: &mut WriteTx, limit: usize) -> Result
         ),
     );
     let (now, limit) = (db.now, i64::try_from(limit).unwrap_or(i64::MAX));
-    let rows = on!(db, conn => sqlx::query_as(sql).bind(now).bind(limit).fetch_all(conn))?;
-    all(rows)
+    Ok(on!(db, conn => sqlx::query_as(sql).bind(now).bind(limit).fetch_all(conn))?)
 }
 
 pub(in super::super) async fn insert(db: &mut WriteTx, export: &BatchExport) -> Result<()> {
     const SQL: &str = concat!(
         "INSERT INTO batch_export (",
-        columns!(),
+        fixed!(),
+        ", ",
+        changing!(),
         ") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)"
     );
     changed!(
         db,
-        sqlx::query(SQL)
-            .bind(export.id)
-            .bind(export.organization_id)
-            .bind(export.team_id)
-            .bind(&export.name)
-            .bind(export.model.name())
-            .bind(export.interval.as_str())
-            .bind(export.kind.name())
-            .bind(Json(&export.config))
-            .bind(&export.secrets)
-            .bind(export.paused)
-            .bind(export.last_paused_at)
-            .bind(export.start_at)
-            .bind(export.end_at)
-            .bind(&export.hogql_query)
-            .bind(export.scheduled_until)
-            .bind(export.next_run_at)
-            .bind(export.failures)
-            .bind(export.created_at)
-            .bind(export.updated_at)
+        bind_changing!(bind_fixed!(sqlx::query(SQL), bind, export), bind, export)
     )?;
     Ok(())
 }
 
 pub(in super::super) async fn save(db: &mut WriteTx, export: &BatchExport) -> Result<()> {
-    const SQL: &str = "UPDATE batch_export SET name = $2, model = $3, frequency = $4, kind = $5, config = $6, \
-        secrets = $7, paused = $8, last_paused_at = $9, start_at = $10, end_at = $11, hogql_query = $12, \
-        scheduled_until = $13, next_run_at = $14, failures = $15, updated_at = $16 WHERE id = $1";
-    changed!(
-        db,
-        sqlx::query(SQL)
-            .bind(export.id)
-            .bind(&export.name)
-            .bind(export.model.name())
-            .bind(export.interval.as_str())
-            .bind(export.kind.name())
-            .bind(Json(&export.config))
-            .bind(&export.secrets)
-            .bind(export.paused)
-            .bind(export.last_paused_at)
-            .bind(export.start_at)
-            .bind(export.end_at)
-            .bind(&export.hogql_query)
-            .bind(export.scheduled_until)
-            .bind(export.next_run_at)
-            .bind(export.failures)
-            .bind(export.updated_at)
-    )?;
+    const SQL: &str = concat!(
+        "UPDATE batch_export SET (",
+        changing!(),
+        ") = ($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) WHERE id = $1"
+    );
+    changed!(db, bind_changing!(sqlx::query(SQL).bind(export.id), bind, export))?;
     Ok(())
 }
 

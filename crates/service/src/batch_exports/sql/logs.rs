@@ -1,35 +1,15 @@
 //! Logs are asked for below an export that was found for the caller.
 
-use super::unknown;
-use crate::batch_exports::logs::{Level, LogEntry, LogFilter};
-use crate::batch_exports::runs::Run;
-use crate::clock::Time;
-use crate::db::{Session, WriteTx, changed, log_page};
-use crate::error::{Error, Result};
-use crate::id::{ExportId, RunId};
+use crate::batch_exports::types::{LogEntry, LogFilter, LogLevel, Run};
+use crate::db::{Session, changed, log_page};
+use crate::error::Result;
+use crate::id::ExportId;
 use crate::page::{Page, Window};
 use crate::retention::delete_oldest;
+use crate::transaction::WriteTx;
 
-#[derive(sqlx::FromRow)]
-struct Row {
-    run_id: Option<RunId>,
-    level: String,
-    message: String,
-    created_at: Time,
-}
-
-impl TryFrom<Row> for LogEntry {
-    type Error = Error;
-
-    fn try_from(row: Row) -> Result<Self> {
-        Ok(Self {
-            run: row.run_id,
-            level: row.level.parse().map_err(|()| unknown("level"))?,
-            message: row.message,
-            created_at: row.created_at,
-        })
-    }
-}
+/// What [`log_page`] reads.
+type Row = LogEntry;
 
 pub(in super::super) async fn page(
     db: &mut Session,
@@ -45,13 +25,10 @@ pub(in super::super) async fn page(
         filter,
         window
     );
-    Ok(Page {
-        items: rows.into_iter().map(LogEntry::try_from).collect::<Result<_>>()?,
-        count,
-    })
+    Ok(Page { items: rows, count })
 }
 
-pub(in super::super) async fn insert(db: &mut WriteTx, run: &Run, level: Level, message: &str) -> Result<()> {
+pub(in super::super) async fn insert(db: &mut WriteTx, run: &Run, level: LogLevel, message: &str) -> Result<()> {
     const SQL: &str = "INSERT INTO export_log (id, organization_id, batch_export_id, run_id, level, message, created_at) \
         VALUES ($1, $2, $3, $4, $5, $6, $7)";
     let (id, now) = (db.uuid(), db.now);

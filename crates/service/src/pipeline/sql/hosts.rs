@@ -1,14 +1,23 @@
 //! The hosts that apps reached are found by their configuration alone.
 
-use crate::db::{Session, WriteTx, changed, on};
+use crate::db::{Session, changed, on};
 use crate::error::Result;
 use crate::id::AppConfigId;
 use crate::page::{Page, Window};
-use crate::pipeline::ReachedHost;
+use crate::pipeline::types::ReachedHost;
+use crate::transaction::WriteTx;
+
+macro_rules! select {
+    ($rest:literal) => {
+        concat!(
+            "SELECT host, is_allowed, first_at, last_at FROM pipeline_reached_host WHERE config_id = $1 ",
+            $rest
+        )
+    };
+}
 
 pub(in super::super) async fn page(db: &mut Session, config: AppConfigId, window: Window) -> Result<Page<ReachedHost>> {
-    const ROWS: &str = "SELECT host, is_allowed, first_at, last_at FROM pipeline_reached_host WHERE config_id = $1 \
-        ORDER BY host LIMIT $2 OFFSET $3";
+    const ROWS: &str = select!("ORDER BY host LIMIT $2 OFFSET $3");
     let Window { limit, offset } = window;
     let items = on!(db, conn => sqlx::query_as(ROWS).bind(config).bind(limit).bind(offset).fetch_all(conn))?;
     let count = count(db, config).await?;
@@ -16,8 +25,7 @@ pub(in super::super) async fn page(db: &mut Session, config: AppConfigId, window
 }
 
 pub(in super::super) async fn find(db: &mut Session, config: AppConfigId, host: &str) -> Result<Option<ReachedHost>> {
-    const SQL: &str = "SELECT host, is_allowed, first_at, last_at FROM pipeline_reached_host \
-        WHERE config_id = $1 AND host = $2";
+    const SQL: &str = select!("AND host = $2");
     Ok(on!(db, conn => sqlx::query_as(SQL).bind(config).bind(host).fetch_optional(conn))?)
 }
 

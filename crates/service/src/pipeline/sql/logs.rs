@@ -1,35 +1,15 @@
 //! Logs are asked for below a configuration that was found for the caller.
 
-use super::unknown;
-use crate::clock::Time;
-use crate::db::{Session, WriteTx, changed, log_page, on};
-use crate::error::{Error, Result};
+use crate::db::{Session, changed, log_page, on};
+use crate::error::Result;
 use crate::id::AppConfigId;
 use crate::page::{Page, Window};
-use crate::pipeline::AppConfig;
-use crate::pipeline::logs::{AppLog, AppLogFilter};
+use crate::pipeline::types::{AppConfig, AppLog, AppLogFilter};
 use crate::retention::delete_oldest;
+use crate::transaction::WriteTx;
 
-#[derive(sqlx::FromRow)]
-struct Row {
-    source: String,
-    level: String,
-    message: String,
-    created_at: Time,
-}
-
-impl TryFrom<Row> for AppLog {
-    type Error = Error;
-
-    fn try_from(row: Row) -> Result<Self> {
-        Ok(Self {
-            source: row.source.parse().map_err(|()| unknown("source"))?,
-            level: row.level.parse().map_err(|()| unknown("level"))?,
-            message: row.message,
-            created_at: row.created_at,
-        })
-    }
-}
+/// What [`log_page`] reads.
+type Row = AppLog;
 
 pub(in super::super) async fn page(
     db: &mut Session,
@@ -45,10 +25,7 @@ pub(in super::super) async fn page(
         filter,
         window
     );
-    Ok(Page {
-        items: rows.into_iter().map(AppLog::try_from).collect::<Result<_>>()?,
-        count,
-    })
+    Ok(Page { items: rows, count })
 }
 
 pub(in super::super) async fn insert(

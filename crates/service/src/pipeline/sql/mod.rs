@@ -8,10 +8,3 @@ pub(super) mod tasks;
 pub(super) mod usage;
 pub(super) mod uses;
 pub(super) mod versions;
-
-use crate::error::Error;
-
-/// A word in a row that this version does not know: a newer one wrote it.
-fn unknown(what: &'static str) -> Error {
-    Error::Database(sqlx::Error::Decode(format!("an unknown {what}").into()))
-}

@@ -4,8 +4,7 @@ use crate::clock::Time;
 use crate::db::{Session, on};
 use crate::error::Result;
 use crate::id::{AppConfigId, TeamId};
-use crate::pipeline::sites::Script;
-use crate::pipeline::{App, Collection};
+use crate::pipeline::types::{App, Collection, Script};
 
 #[derive(sqlx::FromRow)]
 pub(in super::super) struct Loaded {

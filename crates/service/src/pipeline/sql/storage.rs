@@ -1,8 +1,9 @@
 //! What an app keeps is found by its configuration alone.
 
-use crate::db::{Session, WriteTx, changed, on};
+use crate::db::{Session, changed, on};
 use crate::error::Result;
 use crate::id::AppConfigId;
+use crate::transaction::WriteTx;
 
 pub(in super::super) async fn find(db: &mut Session, config: AppConfigId, key: &str) -> Result<Option<String>> {
     const SQL: &str = "SELECT value FROM pipeline_storage WHERE config_id = $1 AND key = $2";

@@ -1,22 +1,11 @@
 //! The queue goes over all organizations; what is in it is found by its configuration.
 
-use super::unknown;
 use crate::clock::Time;
-use crate::db::{Session, WriteTx, changed, on};
+use crate::db::{Session, changed, on};
 use crate::error::Result;
 use crate::id::{AppConfigId, AppTaskId, OrganizationId, WorkerId};
-use crate::pipeline::AppConfig;
-use crate::pipeline::tasks::{TaskKind, Waiting};
-
-#[derive(sqlx::FromRow)]
-struct Row {
-    id: AppTaskId,
-    config_id: AppConfigId,
-    kind: String,
-    name: String,
-    payload: String,
-    attempt: i64,
-}
+use crate::pipeline::types::{AppConfig, TaskKind, Waiting};
+use crate::transaction::WriteTx;
 
 pub(in super::super) async fn is_due(db: &mut Session, now: Time) -> Result<bool> {
     const SQL: &str = "SELECT 1 FROM pipeline_task WHERE due_at <= $1 LIMIT 1";
@@ -74,16 +63,7 @@ pub(in super::super) async fn lock_due(db: &mut WriteTx, organization: Organizat
     }
     let sql = db.pick(due!(""), due!(" FOR NO KEY UPDATE OF t SKIP LOCKED"));
     let now = db.now;
-    let row: Option<Row> = on!(db, conn => sqlx::query_as(sql).bind(now).bind(organization).fetch_optional(conn))?;
-    let Some(row) = row else { return Ok(None) };
-    Ok(Some(Waiting {
-        id: row.id,
-        config: row.config_id,
-        kind: row.kind.parse().map_err(|()| unknown("kind"))?,
-        name: row.name,
-        payload: row.payload,
-        attempt: row.attempt,
-    }))
+    Ok(on!(db, conn => sqlx::query_as(sql).bind(now).bind(organization).fetch_optional(conn))?)
 }
 
 pub(in super::super) async fn hold(

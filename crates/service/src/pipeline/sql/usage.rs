@@ -1,8 +1,9 @@
 //! How much the apps of configurations keep, have waiting and have said. A row is made when there is something to count.
 
-use crate::db::{Session, WriteTx, changed, on};
+use crate::db::{Session, changed, on};
 use crate::error::Result;
 use crate::id::{AppConfigId, OrganizationId};
+use crate::transaction::WriteTx;
 
 #[derive(Debug, sqlx::FromRow)]
 pub(in super::super) struct Usage {

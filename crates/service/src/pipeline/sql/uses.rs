@@ -1,17 +1,16 @@
 //! Configurations without what the apps are told: values and attachments may be large. Every statement names the
 //! organization, and the teams that the caller may see.
 
-use super::unknown;
-use crate::clock::Time;
+use sqlx::types::Json;
+
 use crate::db::{Session, listed, on, within_reach};
-use crate::error::{Error, Result};
-use crate::id::{AppConfigId, AppId, OrganizationId, TeamId};
+use crate::error::Result;
+use crate::id::{AppId, OrganizationId, TeamId};
 use crate::page::{Page, Window};
-use crate::pipeline::uses::{AppUse, UseCount};
-use crate::pipeline::work::{MOST_FAILURES, MOST_STARTS};
+use crate::pipeline::types::{AppUse, MOST_FAILURES, MOST_STARTS, UseCount};
 
 macro_rules! uses {
-    ($select:literal, $rest:literal) => {
+    ($select:literal, $rest:expr) => {
         concat!(
             $select,
             " FROM pipeline_config c JOIN pipeline_app a ON a.id = c.app_id JOIN team t ON t.id = c.team_id WHERE ",
@@ -31,42 +30,6 @@ macro_rules! rows {
     };
 }
 
-#[derive(sqlx::FromRow)]
-struct Row {
-    id: AppConfigId,
-    app_id: AppId,
-    collection: String,
-    app_name: String,
-    team_name: String,
-    enabled: bool,
-    sort_order: i64,
-    latest_error: Option<String>,
-    updated_at: Time,
-}
-
-impl TryFrom<Row> for AppUse {
-    type Error = Error;
-
-    fn try_from(row: Row) -> Result<Self> {
-        Ok(Self {
-            id: row.id,
-            app_id: row.app_id,
-            collection: row.collection.parse().map_err(|()| unknown("collection"))?,
-            app_name: row.app_name,
-            team_name: row.team_name,
-            enabled: row.enabled,
-            order: row.sort_order,
-            latest_error: row.latest_error,
-            updated_at: row.updated_at,
-        })
-    }
-}
-
-fn page(rows: Vec<Row>, count: i64) -> Result<Page<AppUse>> {
-    let items: Result<Vec<AppUse>> = rows.into_iter().map(AppUse::try_from).collect();
-    Ok(Page { items: items?, count })
-}
-
 /// Oldest first.
 pub(in super::super) async fn of_app(
     db: &mut Session,
@@ -78,10 +41,10 @@ pub(in super::super) async fn of_app(
     const ROWS: &str = rows!("AND c.app_id = $3 ORDER BY c.id LIMIT $4 OFFSET $5");
     const COUNT: &str = uses!("SELECT count(*)", "AND c.app_id = $3");
     let (teams, Window { limit, offset }) = (listed(teams), window);
-    let rows = on!(db, conn => sqlx::query_as(ROWS)
+    let items = on!(db, conn => sqlx::query_as(ROWS)
         .bind(organization).bind(&teams).bind(app).bind(limit).bind(offset).fetch_all(conn))?;
     let count = on!(db, conn => sqlx::query_scalar(COUNT).bind(organization).bind(&teams).bind(app).fetch_one(conn))?;
-    page(rows, count)
+    Ok(Page { items, count })
 }
 
 /// Those that failed so often that they were disabled, the latest first. Whoever enables or disables one by hand begins
@@ -101,12 +64,12 @@ pub(in super::super) async fn given_up(
         "AND c.enabled = FALSE AND (c.failures >= $3 OR c.tries >= $4)"
     );
     let (teams, Window { limit, offset }) = (listed(teams), window);
-    let rows = on!(db, conn => sqlx::query_as(ROWS)
+    let items = on!(db, conn => sqlx::query_as(ROWS)
         .bind(organization).bind(&teams).bind(MOST_FAILURES).bind(MOST_STARTS).bind(limit).bind(offset)
         .fetch_all(conn))?;
     let count = on!(db, conn => sqlx::query_scalar(COUNT)
         .bind(organization).bind(&teams).bind(MOST_FAILURES).bind(MOST_STARTS).fetch_one(conn))?;
-    page(rows, count)
+    Ok(Page { items, count })
 }
 
 /// How many there are of each of these apps that is used at all.
@@ -116,10 +79,18 @@ pub(in super::super) async fn counts(
     teams: &[TeamId],
     apps: &[AppId],
 ) -> Result<Vec<UseCount>> {
-    const SQL: &str = uses!(
-        "SELECT c.app_id AS app, count(*) FILTER (WHERE c.enabled) AS enabled, count(c.latest_error) AS troubled",
-        "AND $3 LIKE '%,' || CAST(c.app_id AS TEXT) || ',%' GROUP BY c.app_id"
+    macro_rules! counted {
+        ($apps:literal) => {
+            uses!(
+                "SELECT c.app_id AS app, count(*) FILTER (WHERE c.enabled) AS enabled, count(c.latest_error) AS troubled",
+                concat!("AND c.app_id IN (SELECT ", $apps, ") GROUP BY c.app_id")
+            )
+        };
+    }
+    let sql = db.pick(
+        counted!("value FROM json_each($3)"),
+        counted!("CAST(jsonb_array_elements_text($3) AS BIGINT)"),
     );
-    let (teams, apps) = (listed(teams), listed(apps));
-    Ok(on!(db, conn => sqlx::query_as(SQL).bind(organization).bind(&teams).bind(&apps).fetch_all(conn))?)
+    let teams = listed(teams);
+    Ok(on!(db, conn => sqlx::query_as(sql).bind(organization).bind(&teams).bind(Json(apps)).fetch_all(conn))?)
 }

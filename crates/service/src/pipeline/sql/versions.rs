@@ -4,13 +4,13 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::clock::Time;
-use crate::db::{Session, WriteTx, changed, on};
+use crate::db::{Session, changed, on};
 use crate::error::{Error, Result};
 use crate::id::{AppId, OrganizationId};
-use crate::pipeline::sites::Script;
-use crate::pipeline::versions::{KEPT, KeptBytes, Manifest};
-use crate::pipeline::{App, Files, Offers, Package, Version, VersionName, VersionSeen};
+use crate::pipeline::types::{
+    App, Files, KEPT, KeptBytes, Manifest, Offers, Package, Script, Version, VersionName, VersionSeen,
+};
+use crate::transaction::WriteTx;
 
 fn read<T: DeserializeOwned>(text: &str) -> Result<T> {
     serde_json::from_str(text).map_err(|error| Error::Database(sqlx::Error::Decode(error.into())))
@@ -131,19 +131,27 @@ pub(in super::super) async fn find(db: &mut Session, app: AppId, number: i64) ->
     }))
 }
 
+/// Versions of an app, newest first, without what is in them.
+macro_rules! names {
+    ($more:literal) => {
+        concat!(
+            "SELECT number, tag, sha256, created_at",
+            $more,
+            " FROM pipeline_version WHERE app_id = $1 ORDER BY number DESC"
+        )
+    };
+}
+
 /// Newest first.
 pub(in super::super) async fn of_app(db: &mut Session, app: AppId) -> Result<Vec<VersionName>> {
-    const SQL: &str =
-        "SELECT number, tag, sha256, created_at FROM pipeline_version WHERE app_id = $1 ORDER BY number DESC";
+    const SQL: &str = names!("");
     Ok(on!(db, conn => sqlx::query_as(SQL).bind(app).fetch_all(conn))?)
 }
 
 #[derive(sqlx::FromRow)]
 struct SeenRow {
-    number: i64,
-    tag: Option<String>,
-    sha256: Option<String>,
-    created_at: Time,
+    #[sqlx(flatten)]
+    name: VersionName,
     names: String,
     capabilities: String,
 }
@@ -151,28 +159,24 @@ struct SeenRow {
 /// Newest first. What is in the files stays in the database.
 pub(in super::super) async fn seen(db: &mut Session, app: &App) -> Result<Vec<VersionSeen>> {
     let sql = db.pick(
-        "SELECT number, tag, sha256, created_at, (SELECT json_group_array(key) FROM json_each(files)) AS names, \
-         json_extract(offers, '$.capabilities') AS capabilities \
-         FROM pipeline_version WHERE app_id = $1 ORDER BY number DESC",
-        "SELECT number, tag, sha256, created_at, \
-         (SELECT COALESCE(json_agg(file.name), '[]') FROM json_object_keys(files::json) AS file (name))::text AS names, \
-         (offers::json -> 'capabilities')::text AS capabilities \
-         FROM pipeline_version WHERE app_id = $1 ORDER BY number DESC",
+        names!(
+            ", (SELECT json_group_array(key) FROM json_each(files)) AS names, \
+             json_extract(offers, '$.capabilities') AS capabilities"
+        ),
+        names!(
+            ", (SELECT COALESCE(json_agg(file.name), '[]') FROM json_object_keys(files::json) AS file (name))::text AS names, \
+             (offers::json -> 'capabilities')::text AS capabilities"
+        ),
     );
     let rows: Vec<SeenRow> = on!(db, conn => sqlx::query_as(sql).bind(app.id).fetch_all(conn))?;
     let seen = |row: SeenRow| {
         let mut files: Vec<String> = read(&row.names)?;
         files.sort();
         Ok(VersionSeen {
-            is_current: row.number == app.version,
+            is_current: row.name.number == app.version,
             files,
             capabilities: read(&row.capabilities)?,
-            name: VersionName {
-                number: row.number,
-                tag: row.tag,
-                sha256: row.sha256,
-                created_at: row.created_at,
-            },
+            name: row.name,
         })
     };
     rows.into_iter().map(seen).collect()

@@ -1,0 +1,191 @@
+//! Who uses how much of the memory of [`super::budget`], and who may use more.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::Hash;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use service::OrganizationId;
+use service::sign_in::neighborhood;
+
+use super::waiters::Waiters;
+use crate::http::bodies::{Bodies, BodyRef};
+
+/// Who needs more than this gets it from the part for large bodies.
+const LARGE: usize = 1024 * 1024;
+/// How many requests of one network, and for one organization, may be under way. Of the latter no neighborhood has more than half of what
+/// others leave: anybody can use the organization's token.
+pub(super) const MOST_OF_NETWORK: usize = 2_000;
+pub(super) const MOST_OF_ORGANIZATION: usize = 5_000;
+
+#[derive(Debug)]
+pub(super) struct Limits {
+    pub(super) all: usize,
+    pub(super) large: usize,
+    pub(super) unproven: usize,
+    pub(super) unproven_of_neighborhood: usize,
+    pub(super) unproven_of_network: usize,
+    pub(super) of_one: usize,
+    pub(super) patience: Duration,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Used {
+    pub(super) all: usize,
+    pub(super) large: usize,
+    pub(super) unproven: usize,
+    pub(super) networks: HashMap<IpAddr, Share>,
+    pub(super) organizations: HashMap<OrganizationId, Share>,
+    /// The requests for an organization from a neighborhood.
+    pub(super) senders: HashMap<(OrganizationId, IpAddr), usize>,
+    /// What neighborhoods have of the part for large bodies.
+    pub(super) neighborhoods: HashMap<IpAddr, usize>,
+    /// Those without a token that stay, by neighborhood.
+    pub(super) bodies: Bodies<IpAddr>,
+    /// How many came to stay.
+    pub(super) stayed: u64,
+    pub(super) waiters: Waiters,
+}
+
+/// What one network or organization uses.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Share {
+    pub(super) requests: usize,
+    pub(super) bytes: usize,
+    pub(super) large: usize,
+    pub(super) unproven: usize,
+}
+
+/// What one request uses.
+#[derive(Debug)]
+pub(super) struct Holding {
+    pub(super) network: IpAddr,
+    pub(super) organization: Option<OrganizationId>,
+    /// Where it stands among those that may have to make room.
+    pub(super) place: Option<BodyRef<IpAddr>>,
+    pub(super) bytes: usize,
+}
+
+impl Holding {
+    /// Nothing yet.
+    pub(super) fn of(network: IpAddr) -> Self {
+        Self {
+            network,
+            organization: None,
+            place: None,
+            bytes: 0,
+        }
+    }
+
+    /// What of so many bytes comes from the part for large bodies. Unknown senders have a part of their own.
+    pub(super) fn large_part(&self, bytes: usize) -> usize {
+        if self.organization.is_some() {
+            large_part(bytes)
+        } else {
+            0
+        }
+    }
+}
+
+impl Used {
+    /// Of the part for large bodies nobody has more than half of what others leave: so a few never have all of it.
+    pub(super) fn has_room_for(
+        &self,
+        limits: &Limits,
+        of: &Holding,
+        organization: OrganizationId,
+        bytes: usize,
+        large: usize,
+    ) -> bool {
+        let share = self.organizations.get(&organization).copied().unwrap_or_default();
+        let of_neighborhood = self.neighborhoods.get(&neighborhood(of.network));
+        let most = share.large.max(of_neighborhood.copied().unwrap_or_default());
+        share.bytes + bytes <= limits.of_one && (large == 0 || self.large + most + 2 * large <= limits.large)
+    }
+
+    /// Whether there is room for so many bytes more of a body without a token, once others that stay have made some. Those of
+    /// one network wait for each other.
+    pub(super) fn make_room(&mut self, limits: &Limits, of: &Holding, bytes: usize) -> bool {
+        loop {
+            let of_network = self.networks.get(&of.network).map_or(0, |share| share.unproven);
+            if of_network + bytes > limits.unproven_of_network {
+                return false;
+            }
+            let is_full = self.unproven + bytes > limits.unproven;
+            let Some(place) = of.place else { return !is_full };
+            if !self.bodies.has(place) {
+                return false;
+            }
+            let is_crowded = self.bodies.bytes_of(place.whose) + bytes > limits.unproven_of_neighborhood;
+            let ended = match (is_full, is_crowded) {
+                (false, false) => return true,
+                (_, true) => self.bodies.end_beside(place, bytes),
+                (true, false) => self.bodies.end_any(place, bytes),
+            };
+            let Some(ended) = ended else { return false };
+            // It still has its memory for a moment, which counts for all, but stands in nobody's way.
+            self.unproven -= ended.bytes;
+            self.networks.entry(ended.network).or_default().unproven -= ended.bytes;
+        }
+    }
+
+    /// It no longer stays, if it did.
+    pub(super) fn forget(&mut self, place: Option<BodyRef<IpAddr>>) {
+        if let Some(place) = place {
+            self.bodies.remove(place);
+        }
+    }
+
+    pub(super) fn forget_sender(&mut self, sender: (OrganizationId, IpAddr)) {
+        if let Entry::Occupied(mut requests) = self.senders.entry(sender) {
+            *requests.get_mut() -= 1;
+            if *requests.get() == 0 {
+                requests.remove();
+            }
+        }
+    }
+
+    pub(super) fn may_have_one_more(&self, sender: (OrganizationId, IpAddr)) -> bool {
+        let all = self.organizations.get(&sender.0).map_or(0, |share| share.requests);
+        let own = self.senders.get(&sender).copied().unwrap_or_default();
+        own < MOST_OF_ORGANIZATION.saturating_sub(all - own) / 2
+    }
+
+    /// Counts a reservation as one of so many bytes.
+    pub(super) fn change(&mut self, of: &Holding, bytes: usize) {
+        let set = |count: &mut usize, before: usize, after: usize| *count = *count + after - before;
+        set(&mut self.all, of.bytes, bytes);
+        set(&mut self.large, of.large_part(of.bytes), of.large_part(bytes));
+        let share = self.networks.entry(of.network).or_default();
+        set(&mut share.bytes, of.bytes, bytes);
+        if let Some(organization) = of.organization {
+            let share = self.organizations.entry(organization).or_default();
+            set(&mut share.bytes, of.bytes, bytes);
+            set(&mut share.large, large_part(of.bytes), large_part(bytes));
+            let neighborhood = neighborhood(of.network);
+            let large = self.neighborhoods.entry(neighborhood).or_default();
+            set(large, large_part(of.bytes), large_part(bytes));
+            if *large == 0 {
+                self.neighborhoods.remove(&neighborhood);
+            }
+        } else if of.place.is_none_or(|place| self.bodies.resize(place, bytes)) {
+            set(&mut share.unproven, of.bytes, bytes);
+            set(&mut self.unproven, of.bytes, bytes);
+        }
+    }
+}
+
+pub(super) fn large_part(bytes: usize) -> usize {
+    if bytes > LARGE { bytes } else { 0 }
+}
+
+/// One request less; who has none is forgotten.
+pub(super) fn leave<K: Eq + Hash>(shares: &mut HashMap<K, Share>, key: K) {
+    if let Entry::Occupied(mut share) = shares.entry(key) {
+        share.get_mut().requests -= 1;
+        if share.get().requests == 0 {
+            share.remove();
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! What handlers and extractors share.
+
+use std::sync::Arc;
+
+use apps::Apps;
+use axum::extract::FromRef;
+use exports::Exports;
+use identity::Identity;
+use service::Service;
+
+use crate::http::answer_memory::AnswerMemory;
+use crate::http::body_memory::BodyMemory;
+use crate::http::limits::Limits;
+use crate::http::meters::Meters;
+use crate::http::page_slots::PageSlots;
+use crate::http::settings::Settings;
+
+/// The state of the router, of which every request gets a clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Api {
+    pub(crate) service: Service,
+    identity: Identity,
+    exports: Exports,
+    apps: Apps,
+    pub(crate) settings: Arc<Settings>,
+    pub(super) limits: Arc<Limits>,
+    pub(super) body_memory: Arc<BodyMemory>,
+    pub(super) answer_memory: Arc<AnswerMemory>,
+    pub(super) page_slots: PageSlots,
+    pub(super) meters: Arc<Meters>,
+}
+
+impl Api {
+    pub(crate) fn new(identity: Identity, exports: Exports, apps: Apps, settings: Settings) -> Self {
+        Self {
+            service: identity.service().clone(),
+            identity,
+            exports,
+            apps,
+            limits: Arc::new(Limits::new(settings.rate_limit)),
+            settings: Arc::new(settings),
+            body_memory: Arc::default(),
+            answer_memory: Arc::default(),
+            page_slots: PageSlots::default(),
+            meters: Arc::default(),
+        }
+    }
+}
+
+impl FromRef<Api> for Service {
+    fn from_ref(api: &Api) -> Self {
+        api.service.clone()
+    }
+}
+
+impl FromRef<Api> for Identity {
+    fn from_ref(api: &Api) -> Self {
+        api.identity.clone()
+    }
+}
+
+impl FromRef<Api> for Exports {
+    fn from_ref(api: &Api) -> Self {
+        api.exports.clone()
+    }
+}
+
+impl FromRef<Api> for Apps {
+    fn from_ref(api: &Api) -> Self {
+        api.apps.clone()
+    }
+}

@@ -1,0 +1,340 @@
+//! One turn of one configuration: its events are read, and its app is called with them.
+
+use std::time::{Duration, Instant};
+
+use events::{Most, Stored, StoredEvents};
+use sandbox::{Failure, Instance};
+use service::pipeline::{AppJob, AppLogLevel, Cursor, MOST_FAILURES, Stop};
+use service::{Result, Time};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::webhook;
+use crate::apps::Apps;
+use crate::errors::{preempted, store_failed};
+use crate::given::Given;
+use crate::host::Outlet;
+use crate::instances::PooledInstance;
+use crate::meters;
+use crate::scheduler::Permit;
+
+/// What is read at a time. Events stay text, so this is what they take.
+const READ: Most = Most {
+    events: 1000,
+    bytes: 4 * 1024 * 1024,
+};
+/// What an app that exports events gets in one call, in bytes; always one event.
+const EXPORTED: usize = 1024 * 1024;
+/// How long one turn goes on while there are events; then others get theirs.
+const TURN: Duration = Duration::from_secs(3);
+
+/// One turn of one configuration.
+pub(super) struct Batch<'a> {
+    apps: &'a Apps,
+    job: &'a AppJob,
+    pub(super) place: Cursor,
+    /// For whoever writes down how far it has got.
+    tell: watch::Sender<Cursor>,
+    pub(super) failures: i64,
+    pub(super) error: Option<String>,
+    /// Where it would go on if the event that has to wait were given up.
+    pub(super) beyond: Option<Cursor>,
+    pub(super) handed: meters::Handed,
+    begun: Instant,
+    /// When the app is stopped, whatever it is at; none before it is there.
+    deadline: Option<Instant>,
+    permit: &'a Permit,
+    stop: &'a CancellationToken,
+}
+
+/// Why an app was stopped from outside.
+enum Cut {
+    /// Others needed its permit.
+    Preempted,
+    /// Setting it up and all its calls together took longer than one call may.
+    OutOfTime,
+}
+
+/// How many events are done, and whether that is the end of the turn.
+type Handed = (usize, Option<Stop>);
+
+impl<'a> Batch<'a> {
+    pub(super) fn new(
+        apps: &'a Apps,
+        job: &'a AppJob,
+        tell: watch::Sender<Cursor>,
+        permit: &'a Permit,
+        stop: &'a CancellationToken,
+    ) -> Self {
+        Self {
+            apps,
+            job,
+            place: job.place(),
+            tell,
+            failures: job.runnable.config.failures,
+            error: None,
+            beyond: None,
+            handed: meters::Handed::default(),
+            begun: Instant::now(),
+            deadline: None,
+            permit,
+            stop,
+        }
+    }
+
+    pub(super) async fn take(&mut self) -> Result<Stop> {
+        let end = self.apps.core.readable_until();
+        // From here on what came in before is complete: nothing is added to it any more.
+        let settled = self.apps.core.events.settle(end).await;
+        settled.map_err(|error| store_failed(&error))?;
+        while !self.is_over() {
+            let StoredEvents { events, is_end } = self.read(end).await?;
+            if let Some(stop) = self.hand_over(&events).await {
+                return Ok(stop);
+            }
+            if is_end {
+                break;
+            }
+        }
+        Ok(Stop::Done)
+    }
+
+    /// Others get their turn, too; and whoever fails again and again is not called once more.
+    fn is_over(&self) -> bool {
+        let was_long = self.begun.elapsed() > TURN || self.permit.should_yield();
+        was_long || self.failures >= MOST_FAILURES || self.stop.is_cancelled()
+    }
+
+    /// Does something with the app, unless it is to be stopped before that is done.
+    async fn unless_cut<T>(&self, work: impl Future<Output = T>) -> Result<T, Cut> {
+        let out_of_time = async {
+            match self.deadline {
+                Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
+                // Starting it has a limit of its own.
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            done = work => Ok(done),
+            () = self.permit.preempted() => Err(Cut::Preempted),
+            () = out_of_time => Err(Cut::OutOfTime),
+        }
+    }
+
+    /// Writes down that the app was stopped at this event.
+    fn note_cut(&mut self, bench: &PooledInstance, event: &Stored, cut: &Cut) -> Stop {
+        match cut {
+            Cut::Preempted => {
+                self.note(bench, event, Err(preempted()));
+                // It is not given up for that, however often it happens.
+                self.beyond = None;
+                Stop::Retry
+            }
+            // The time was that of others before it, too: next time it is the first, and has all of it.
+            Cut::OutOfTime if self.place != self.job.place() => Stop::Done,
+            Cut::OutOfTime => {
+                self.note(bench, event, Err(Failure::TooSlow));
+                Stop::Done
+            }
+        }
+    }
+
+    async fn read(&self, end: Time) -> Result<StoredEvents> {
+        let team = self.job.runnable.config.team_id.0;
+        let skip = usize::try_from(self.place.count).unwrap_or_default();
+        let events = &self.apps.core.events;
+        let read = events.stored(team, self.place.until, end, skip, READ).await;
+        read.map_err(|error| store_failed(&error))
+    }
+
+    /// None: all of them were handed over.
+    async fn hand_over(&mut self, events: &[Stored]) -> Option<Stop> {
+        let mut left = events;
+        while !left.is_empty() {
+            self.permit.begin_call();
+            let mut bench = match self.start().await {
+                Ok(bench) => bench,
+                Err(stop) => return Some(stop),
+            };
+            // What the app's process says of it, not what is written about it: its owner can write that.
+            let takes_batches = bench.instance.capabilities().has("exportEvents");
+            let handed = if takes_batches {
+                self.hand_over_together(&mut bench, left).await
+            } else {
+                self.hand_over_one_by_one(&mut bench, left).await
+            };
+            self.permit.end_call();
+            let outlet = bench.outlet.clone();
+            if handed.is_ok() {
+                self.apps.instances.put_back(self.job.runnable.config.id, bench);
+            } else {
+                // One that was cut short is dropped, and its process with it.
+                drop(bench);
+            }
+            // The process is free by now: writing it down can take long.
+            self.permit.timed(outlet.flush()).await;
+            match handed {
+                Ok((_, None)) if self.permit.is_preempted() => return Some(Stop::Done),
+                Ok((count, None)) => left = &left[count..],
+                Ok((_, stop)) => return stop,
+                Err(stop) => return Some(stop),
+            }
+        }
+        None
+    }
+
+    /// Until the app is gone, or an event has to wait. Tells how many are done.
+    async fn hand_over_one_by_one(&mut self, bench: &mut PooledInstance, events: &[Stored]) -> Result<Handed, Stop> {
+        for (place, event) in events.iter().enumerate() {
+            // Starting the app counts together with the first one.
+            if place > 0 {
+                self.permit.begin_call();
+            }
+            let called = self.unless_cut(self.call(bench, event)).await;
+            let outcome = called.map_err(|cut| self.note_cut(bench, event, &cut))?;
+            self.permit.end_call();
+            if self.note(bench, event, outcome) {
+                return Ok((place, Some(Stop::Retry)));
+            }
+            if self.is_over() {
+                return Ok((place + 1, Some(Stop::Done)));
+            }
+            if !bench.instance.is_open() {
+                return Ok((place + 1, None));
+            }
+        }
+        Ok((events.len(), None))
+    }
+
+    /// For apps that export events in batches: one outcome may be that of many.
+    async fn hand_over_together(&mut self, bench: &mut PooledInstance, events: &[Stored]) -> Result<Handed, Stop> {
+        let team = self.job.runnable.config.team_id.0;
+        let batch = &events[..that_fit(events, EXPORTED)];
+        let given: Vec<Given<'_>> = batch.iter().map(|event| Given::new(event, team)).collect();
+        let called = self.unless_cut(bench.instance.call_with_each("onEvent", &given)).await;
+        let outcomes = called.map_err(|cut| self.note_cut(bench, &batch[0], &cut))?;
+        for (place, (event, outcome)) in batch.iter().zip(outcomes).enumerate() {
+            if matches!(outcome, Err(Failure::NotRun)) {
+                return Ok((place, self.is_over().then_some(Stop::Done)));
+            }
+            if self.note(bench, event, outcome.map(drop)) {
+                return Ok((place, Some(Stop::Retry)));
+            }
+            if self.failures >= MOST_FAILURES {
+                return Ok((place + 1, Some(Stop::Done)));
+            }
+        }
+        Ok((batch.len(), self.is_over().then_some(Stop::Done)))
+    }
+
+    async fn start(&mut self) -> Result<PooledInstance, Stop> {
+        let core = &self.apps.core;
+        let taken = self
+            .unless_cut(self.apps.instances.take(core, &self.job.runnable))
+            .await;
+        let mut bench = match taken {
+            Ok(Ok(bench)) => bench,
+            // That is not the app's fault: it waits.
+            Ok(Err((Failure::Busy, _))) => return Err(Stop::Done),
+            Ok(Err((failure, outlet))) => {
+                self.note_no_start(&failure, Some(&outlet)).await;
+                return Err(Stop::Start);
+            }
+            Err(_) => {
+                self.note_no_start(&preempted(), None).await;
+                return Err(Stop::Retry);
+            }
+        };
+        let longest = core.longest();
+        self.deadline.get_or_insert_with(|| Instant::now() + longest);
+        let (failure, stop) = match self.unless_cut(bench.instance.setup()).await {
+            Ok(Ok(())) => return Ok(bench),
+            Ok(Err(failure)) => (failure, Stop::Start),
+            // One that others did not let start is not to blame.
+            Err(Cut::Preempted) => (preempted(), Stop::Retry),
+            Err(Cut::OutOfTime) => (Failure::TooSlow, Stop::Start),
+        };
+        self.note_no_start(&failure, Some(&bench.outlet)).await;
+        Err(stop)
+    }
+
+    async fn note_no_start(&mut self, failure: &Failure, outlet: Option<&Outlet>) {
+        let error = format!("Failed to start the app: {failure}");
+        if let Some(outlet) = outlet {
+            outlet.say(AppLogLevel::Error, error.clone());
+            self.permit.timed(outlet.flush()).await;
+        }
+        self.error = Some(error);
+    }
+
+    async fn call(&self, bench: &mut PooledInstance, event: &Stored) -> Result<(), Failure> {
+        let given = [Given::new(event, self.job.runnable.config.team_id.0)];
+        for method in called(&bench.instance) {
+            let answer = bench.instance.call_with(method, &given).await?;
+            if method == "composeWebhook" && !answer.is_null() {
+                webhook::send(&bench.outlet, &answer).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes down how it went with an event. True: it is to be tried again, and nothing after it before that.
+    fn note(&mut self, bench: &PooledInstance, event: &Stored, outcome: Result<(), Failure>) -> bool {
+        let beyond = self.beyond(event);
+        match outcome {
+            Ok(()) => {
+                (self.failures, self.error) = (0, None);
+                self.handed.delivered += 1;
+            }
+            Err(failure) => {
+                let error = format!("{} ({}): {failure}", event.event, event.uuid);
+                bench.outlet.say(AppLogLevel::Error, with_stack(&error, &failure));
+                self.error = Some(error);
+                if failure.is_retry() {
+                    self.beyond = Some(beyond);
+                    self.handed.retried += 1;
+                    return true;
+                }
+                self.failures += 1;
+                self.handed.failed += 1;
+            }
+        }
+        self.place = beyond;
+        self.tell.send_replace(beyond);
+        false
+    }
+
+    /// How far it has got when this event is done.
+    fn beyond(&self, event: &Stored) -> Cursor {
+        let is_same_moment = event.ingested_at == self.place.until;
+        Cursor {
+            until: event.ingested_at,
+            count: if is_same_moment { self.place.count + 1 } else { 1 },
+        }
+    }
+}
+
+/// Where in the app it happened, if that is known.
+fn with_stack(error: &str, failure: &Failure) -> String {
+    match failure {
+        Failure::Thrown { stack, .. } if !stack.is_empty() => format!("{error}\n{stack}"),
+        _ => error.to_owned(),
+    }
+}
+
+/// What an app is called for with each event.
+fn called(instance: &Instance) -> Vec<&'static str> {
+    let has = |name: &&str| instance.capabilities().has(name);
+    ["onEvent", "composeWebhook"].into_iter().filter(has).collect()
+}
+
+/// How many of these are within so many bytes; always one.
+fn that_fit(events: &[Stored], most: usize) -> usize {
+    let sums = events.iter().scan(0_usize, |sum, event| {
+        *sum = sum.saturating_add(event.bytes());
+        Some(*sum)
+    });
+    sums.take_while(|sum| *sum <= most)
+        .count()
+        .clamp(1, events.len().max(1))
+}

@@ -1,0 +1,33 @@
+//! What is logged, and what is said to others, when something about apps fails.
+
+use sandbox::Failure;
+
+/// What is said when events cannot be read.
+pub(crate) fn store_failed(cause: &events::Error) -> service::Error {
+    tracing::error!(error = cause as &dyn std::error::Error, "the store of events failed");
+    service::Error::Conflict {
+        code: "events_unavailable",
+        detail: "events cannot be read at the moment: try again later".to_owned(),
+    }
+}
+
+/// What is said of an app that was slow while others waited. It is tried again later.
+pub(crate) fn preempted() -> Failure {
+    Failure::Thrown {
+        name: "Preempted".to_owned(),
+        message: "the app took longer than a second while others were waiting and was stopped; it will be retried"
+            .to_owned(),
+        stack: String::new(),
+        is_retry: true,
+    }
+}
+
+/// Logs why background work failed.
+pub(crate) fn log(error: &service::Error) {
+    if let service::Error::Unavailable { .. } | service::Error::Throttled(_) = error {
+        // An organization waited too long for its turn at the database.
+        tracing::info!(error = error as &dyn std::error::Error, "apps: work is done later");
+        return;
+    }
+    tracing::error!(error = error as &dyn std::error::Error, "apps: background work failed");
+}

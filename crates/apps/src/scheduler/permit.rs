@@ -1,0 +1,92 @@
+//! The permit for something that is under way: it times the calls of the app, and is taken away if others need it more.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+
+use super::state::{PATIENCE, Running, Shared};
+
+/// Something that is under way. Dropped, it is over.
+#[derive(Debug)]
+pub(crate) struct Permit {
+    shared: Arc<Shared>,
+    number: u64,
+    preempted: CancellationToken,
+}
+
+impl Permit {
+    pub(super) fn new(shared: Arc<Shared>, number: u64, preempted: CancellationToken) -> Self {
+        Self {
+            shared,
+            number,
+            preempted,
+        }
+    }
+
+    /// From now on the app is waited for.
+    pub(crate) fn begin_call(&self) {
+        self.shared.state().begin_call(self.number, Instant::now());
+    }
+
+    pub(crate) fn end_call(&self) {
+        self.shared.state().end_call(self.number, Instant::now());
+    }
+
+    /// How long the organization waits for its turn at the database counts like a call of its app: so nobody else waits for that.
+    pub(crate) async fn timed<T>(&self, work: impl Future<Output = T>) -> T {
+        self.shared.state().begin_waiting(self.number, Instant::now());
+        let done = work.await;
+        self.end_call();
+        done
+    }
+
+    pub(crate) fn is_preempted(&self) -> bool {
+        self.preempted.is_cancelled()
+    }
+
+    /// Waits until others need the permit more. It is theirs by then.
+    pub(crate) async fn preempted(&self) {
+        self.preempted.cancelled().await;
+    }
+
+    /// Whether others wait, and it has had its share.
+    pub(crate) fn should_yield(&self) -> bool {
+        let state = self.shared.state();
+        let has_had = |one: &Running| one.begun.elapsed() >= PATIENCE;
+        let is_crowded = state.running.len() >= state.most - state.kept_for_quick();
+        is_crowded && state.running.get(&self.number).is_none_or(has_had)
+    }
+
+    /// For those who look on.
+    pub(crate) fn progress(&self) -> Progress {
+        Progress {
+            shared: self.shared.clone(),
+            number: self.number,
+        }
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.shared.state().end(self.number, Instant::now());
+        self.shared.has_changed.notify_waiters();
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Progress {
+    shared: Arc<Shared>,
+    number: u64,
+}
+
+impl Progress {
+    /// Whether it has been at the same call for so long, or has had its share.
+    pub(crate) fn lasts(&self, time: Duration) -> bool {
+        let state = self.shared.state();
+        state.running.get(&self.number).is_none_or(|one| {
+            let is_waiting = one.calling_since.is_some_and(|since| since.elapsed() >= time);
+            is_waiting || one.begun.elapsed() >= PATIENCE
+        })
+    }
+}

@@ -1,0 +1,64 @@
+//! How quick an organization is, and the passes over those who wait.
+
+use std::time::Duration;
+
+/// How long its calls usually take at least, of an organization that is slower than others that are slow, and of the slowest.
+const SLOWER: Duration = Duration::from_secs(2);
+pub(super) const SLOWEST: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Work {
+    Events,
+    Task,
+}
+
+/// What is known of an organization. The first go before the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Standing {
+    Quick,
+    /// Nothing is known, or nothing that still counts.
+    New,
+    Slow,
+    Slower,
+    Slowest,
+}
+
+impl Standing {
+    /// Of an organization whose calls are slow, and take so long.
+    pub(super) fn of_slow(usual: Duration) -> Self {
+        if usual >= SLOWEST {
+            Self::Slowest
+        } else if usual >= SLOWER {
+            Self::Slower
+        } else {
+            Self::Slow
+        }
+    }
+
+    pub(super) fn is_slow(self) -> bool {
+        self >= Self::Slow
+    }
+}
+
+/// Who is looked for in one pass over those who wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pass {
+    Anyone,
+    Only(Standing),
+}
+
+impl Pass {
+    pub(crate) const COUNT: usize = 6;
+
+    /// Each pass goes its own rounds: otherwise one would begin again and again where another has ended.
+    pub(crate) fn number(self) -> usize {
+        match self {
+            Self::Anyone => 0,
+            Self::Only(standing) => 1 + standing as usize,
+        }
+    }
+
+    pub(super) fn includes(self, standing: Standing) -> bool {
+        self == Self::Anyone || self == Self::Only(standing)
+    }
+}

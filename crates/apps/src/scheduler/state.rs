@@ -1,0 +1,250 @@
+//! What is under way, and whether something more may begin.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use service::OrganizationId;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use super::history::Histories;
+use super::standing::{SLOWEST, Standing, Work};
+
+/// How long one call of an app may take before it is slow: starting the app, if need be, and what it does with one event.
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
+/// What is under way at once for each slot, and in all: each is a process.
+const PER_SLOT: usize = 7;
+const MOST_AT_ONCE: usize = 48;
+
+/// What a scheduler shares with its permits.
+#[derive(Debug)]
+pub(super) struct Shared {
+    state: Mutex<State>,
+    pub(super) has_changed: Notify,
+}
+
+impl Shared {
+    pub(super) fn new(slots: usize) -> Self {
+        Self {
+            state: Mutex::new(State::new(slots)),
+            has_changed: Notify::new(),
+        }
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) most: usize,
+    /// What one organization may have under way.
+    most_of_one: usize,
+    next: u64,
+    pub(super) running: HashMap<u64, Running>,
+    pub(super) history: Histories,
+}
+
+/// Something that is under way.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub(super) organization: OrganizationId,
+    work: Work,
+    /// When it began.
+    standing: Standing,
+    pub(super) begun: Instant,
+    /// Since when the app is at one call; none while it is not waited for.
+    pub(super) calling_since: Option<Instant>,
+    was_called: bool,
+    pub(super) preempted: CancellationToken,
+}
+
+impl Running {
+    /// How long the call lasts that it is at.
+    fn lasts(&self, now: Instant) -> Duration {
+        let since = self.calling_since;
+        since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
+    }
+
+    fn is_slow(&self, now: Instant) -> bool {
+        self.lasts(now) >= PATIENCE
+    }
+}
+
+/// Whether something may begin.
+pub(super) enum Room {
+    Free,
+    /// If this is preempted.
+    InsteadOf(u64),
+}
+
+impl State {
+    pub(super) fn new(slots: usize) -> Self {
+        let slots = slots.max(1);
+        Self {
+            most: slots.saturating_mul(PER_SLOT).min(MOST_AT_ONCE).max(slots),
+            most_of_one: slots.min(MOST_AT_ONCE / 4),
+            next: 0,
+            running: HashMap::new(),
+            history: Histories::default(),
+        }
+    }
+
+    pub(super) fn start(&mut self, organization: OrganizationId, work: Work, now: Instant) -> (u64, CancellationToken) {
+        self.next += 1;
+        let preempted = CancellationToken::new();
+        let running = Running {
+            organization,
+            work,
+            standing: self.standing(organization, now),
+            begun: now,
+            calling_since: None,
+            was_called: false,
+            preempted: preempted.clone(),
+        };
+        self.running.insert(self.next, running);
+        (self.next, preempted)
+    }
+
+    pub(super) fn standing(&self, organization: OrganizationId, now: Instant) -> Standing {
+        let own = self.running.values().filter(|one| one.organization == organization);
+        let slow = own.map(|one| one.lasts(now)).filter(|lasts| *lasts >= PATIENCE);
+        let running = slow.max().map_or(Standing::Quick, Standing::of_slow);
+        running.max(self.history.standing(organization, now))
+    }
+
+    pub(super) fn room(&self, organization: OrganizationId, work: Work, now: Instant) -> Option<Room> {
+        let half = self.most / 2;
+        let all = self.running.len();
+        let count = |is_so: &dyn Fn(&Running) -> bool| self.running.values().filter(|one| is_so(one)).count();
+        if count(&|one| one.organization == organization) >= self.most_of_one {
+            return None;
+        }
+        let standing = self.standing(organization, now);
+        let is_task = work == Work::Task;
+        if is_task && count(&|one| one.work == Work::Task) >= half {
+            return if standing.is_slow() {
+                self.preempt_slower(organization, standing, now, |one| one.work == Work::Task)
+            } else {
+                self.preemptible(now, half / 2, |one| one.work == Work::Task)
+            };
+        }
+        let free = |most: usize| (all < most).then_some(Room::Free);
+        match standing {
+            Standing::Quick => free(self.most).or_else(|| self.preempt_slow(now)),
+            Standing::New => {
+                let new = count(&|one| one.standing == Standing::New && !one.is_slow(now));
+                let room = || free(self.most - self.kept_for_quick()).or_else(|| self.preempt_slow(now));
+                (new < half).then(room).flatten()
+            }
+            Standing::Slow | Standing::Slower | Standing::Slowest => {
+                let slow = count(&|one| one.standing.is_slow() || one.is_slow(now));
+                let room = (slow < self.most_of_slow(standing)).then(|| free(self.most - self.most / 4));
+                room.flatten()
+                    .or_else(|| self.preempt_slower(organization, standing, now, |_| true))
+            }
+        }
+    }
+
+    /// Half of all permits; a few of these are for those who are less slow.
+    fn most_of_slow(&self, standing: Standing) -> usize {
+        let kept = match standing {
+            Standing::Slowest => 2 * self.most / 14,
+            Standing::Slower => self.most / 14,
+            _ => 0,
+        };
+        (self.most / 2).saturating_sub(kept).max(1)
+    }
+
+    /// What has lasted longest of organizations that are slower than this one. Equals do not end each other's: nobody would get done.
+    fn preempt_slower(
+        &self,
+        organization: OrganizationId,
+        standing: Standing,
+        now: Instant,
+        is_meant: impl Fn(&Running) -> bool,
+    ) -> Option<Room> {
+        let is_slower = |one: &Running| one.organization != organization && one.lasts(now) >= SLOWEST;
+        let slower = self.running.iter().filter(|(_, one)| is_meant(one) && is_slower(one));
+        let oldest = slower.min_by_key(|(_, one)| one.calling_since);
+        let oldest = oldest.filter(|_| standing < Standing::Slowest);
+        oldest.map(|(number, _)| Room::InsteadOf(*number))
+    }
+
+    /// How many permits only those get who are known to be quick.
+    pub(super) fn kept_for_quick(&self) -> usize {
+        (self.most / 8).max(1)
+    }
+
+    fn preempt_slow(&self, now: Instant) -> Option<Room> {
+        self.preemptible(now, self.most / 3, |_| true)
+    }
+
+    /// The oldest of the slow ones, if there are more of them than may keep their permits.
+    fn preemptible(&self, now: Instant, most: usize, is_meant: impl Fn(&Running) -> bool) -> Option<Room> {
+        let is_slow = |one: &Running| is_meant(one) && one.is_slow(now);
+        let slow = || self.running.iter().filter(|(_, one)| is_slow(one));
+        if slow().count() <= most {
+            return None;
+        }
+        let oldest = slow().min_by_key(|(_, one)| one.calling_since);
+        oldest.map(|(number, _)| Room::InsteadOf(*number))
+    }
+
+    /// Whether somebody who is quick could begin.
+    pub(super) fn has_any_room(&self, now: Instant) -> bool {
+        self.running.len() < self.most || self.preempt_slow(now).is_some()
+    }
+
+    /// When the next call becomes slow.
+    pub(super) fn next_slow_at(&self, now: Instant) -> Instant {
+        let since = self.running.values().filter_map(|one| one.calling_since);
+        let at = since.map(|since| since + PATIENCE).filter(|at| *at > now);
+        at.min().unwrap_or(now + PATIENCE)
+    }
+
+    pub(super) fn preempt(&mut self, number: u64, now: Instant) {
+        if let Some(one) = self.running.remove(&number) {
+            one.preempted.cancel();
+            // How long it would have taken is not known: no less than others before it.
+            let usual = self.history.usual(one.organization, now).unwrap_or_default();
+            self.history.note_slow(one.organization, one.lasts(now).max(usual), now);
+        }
+    }
+
+    pub(super) fn begin_call(&mut self, number: u64, now: Instant) {
+        self.begin_waiting(number, now);
+        if let Some(one) = self.running.get_mut(&number) {
+            one.was_called = true;
+        }
+    }
+
+    /// For something other than its app: nobody is quick for that.
+    pub(super) fn begin_waiting(&mut self, number: u64, now: Instant) {
+        if let Some(one) = self.running.get_mut(&number) {
+            one.calling_since = Some(now);
+        }
+    }
+
+    pub(super) fn end_call(&mut self, number: u64, now: Instant) {
+        let Some(one) = self.running.get_mut(&number) else {
+            return;
+        };
+        let (organization, took) = (one.organization, one.lasts(now));
+        one.calling_since = None;
+        if took >= PATIENCE {
+            self.history.note_slow(organization, took, now);
+        }
+    }
+
+    pub(super) fn end(&mut self, number: u64, now: Instant) {
+        self.end_call(number, now);
+        if let Some(one) = self.running.remove(&number)
+            && one.was_called
+        {
+            self.history.note_quick(one.organization, now);
+        }
+    }
+}

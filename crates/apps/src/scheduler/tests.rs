@@ -1,0 +1,383 @@
+//! Who may begin, and who waits for how long beside organizations that are slow.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::history::{MOST_DOUBLINGS, MOST_REMEMBERED, QUICK_FOR, SLOW_FOR};
+use super::state::{PATIENCE, State};
+use super::*;
+
+const TICK: Duration = Duration::from_millis(25);
+
+fn organization(number: u128) -> OrganizationId {
+    OrganizationId(uuid::Uuid::from_u128(number))
+}
+
+/// Begins as much as may begin, for these organizations in turn.
+fn fill(state: &mut State, organizations: std::ops::Range<u128>, work: Work, now: Instant) -> Vec<u64> {
+    let mut begun = Vec::new();
+    loop {
+        let before = begun.len();
+        for number in organizations.clone() {
+            if matches!(state.room(organization(number), work, now), Some(Room::Free)) {
+                let (number, _) = state.start(organization(number), work, now);
+                state.begin_call(number, now);
+                begun.push(number);
+            }
+        }
+        if begun.len() == before {
+            return begun;
+        }
+    }
+}
+
+#[test]
+fn one_organization_never_has_all_permits() {
+    for slots in 1..100 {
+        let (scheduler, now) = (Scheduler::new(slots), Instant::now());
+        let mut state = scheduler.0.state();
+        let own = fill(&mut state, 1..2, Work::Events, now);
+        assert!(!own.is_empty() && own.len() <= slots, "{slots}");
+        assert!(state.room(organization(2), Work::Events, now).is_some(), "{slots}");
+    }
+}
+
+#[test]
+fn whoever_waits_long_for_the_database_keeps_no_permit_from_others() {
+    let (scheduler, now) = (Scheduler::new(4), Instant::now());
+    let mut state = scheduler.0.state();
+    // Each has a permit, and waits for its own turn at the database.
+    let begun: Vec<u64> = (1..1000)
+        .map_while(|number| {
+            let room = state.room(organization(number), Work::Events, now);
+            let (number, _) =
+                matches!(room, Some(Room::Free)).then(|| state.start(organization(number), Work::Events, now))?;
+            state.begin_waiting(number, now);
+            Some(number)
+        })
+        .collect();
+    let full = |state: &State, now| state.room(organization(5000), Work::Events, now);
+    assert!(begun.len() > 4 && full(&state, now).is_none());
+    assert!(
+        full(&state, now + PATIENCE).is_some(),
+        "they no longer stand in the way"
+    );
+    // Those who waited for a moment have done nothing that would make them quick.
+    state.end(begun[1], now + TICK);
+    assert_eq!(state.standing(organization(2), now + TICK), Standing::New);
+}
+
+#[tokio::test]
+async fn what_is_waited_for_is_timed_until_it_is_done() {
+    let scheduler = Scheduler::new(4);
+    let permit = scheduler.begin(Pass::Anyone, organization(1), Work::Events, Instant::now());
+    let permit = permit.expect("there is room");
+    let is_timed = || {
+        scheduler
+            .0
+            .state()
+            .running
+            .values()
+            .any(|one| one.calling_since.is_some())
+    };
+    assert!(permit.timed(async { is_timed() }).await && !is_timed());
+}
+
+#[test]
+fn new_ones_and_tasks_have_a_share() {
+    let (scheduler, now) = (Scheduler::new(4), Instant::now());
+    let mut state = scheduler.0.state();
+    assert_eq!(fill(&mut state, 1..100, Work::Events, now).len(), 14);
+    state.history.note_quick(organization(200), now);
+    assert!(state.room(organization(200), Work::Events, now).is_some());
+    state.running.clear();
+    for number in 1..100 {
+        state.history.note_quick(organization(number), now);
+    }
+    assert_eq!(fill(&mut state, 1..100, Work::Task, now).len(), 14);
+    assert_eq!(fill(&mut state, 1..100, Work::Events, now).len(), 14);
+    // Of tasks that are slow, too, the oldest gives way.
+    let later = now + PATIENCE;
+    assert!(state.room(organization(300), Work::Task, now).is_none());
+    assert!(matches!(
+        state.room(organization(300), Work::Task, later),
+        Some(Room::InsteadOf(_))
+    ));
+}
+
+#[test]
+fn only_calls_that_last_are_slow_and_only_as_many_as_needed_are_preempted() {
+    let (scheduler, start) = (Scheduler::new(4), Instant::now());
+    let now = start + TICK;
+    let mut state = scheduler.0.state();
+    for number in 1..100 {
+        state.history.note_quick(organization(number), now);
+    }
+    let all = fill(&mut state, 1..100, Work::Events, now);
+    assert_eq!(all.len(), 28);
+    let later = now + PATIENCE;
+    let almost = start + PATIENCE;
+    // Whoever is at its next event is not slow, however long its turn is.
+    for number in &all[..19] {
+        state.end_call(*number, almost);
+        state.begin_call(*number, almost);
+    }
+    assert!(!state.has_any_room(later), "nine are slow, and a third may be");
+    state.begin_call(all[27], now);
+    state.end_call(all[0], almost);
+    state.begin_call(all[0], start);
+    let Some(Room::InsteadOf(oldest)) = state.room(organization(90), Work::Events, later) else {
+        panic!("the oldest gives way");
+    };
+    assert_eq!(oldest, all[0]);
+    let token = state.running[&oldest].preempted.clone();
+    let whose = state.running[&oldest].organization;
+    state.preempt(oldest, later);
+    assert!(token.is_cancelled());
+    assert_eq!(state.standing(whose, later), Standing::Slow);
+    assert!(
+        state.room(whose, Work::Events, later).is_none(),
+        "slow ones preempt nobody"
+    );
+}
+
+#[test]
+fn who_was_slow_goes_behind_and_for_longer_each_time() {
+    let (scheduler, mut now) = (Scheduler::new(4), Instant::now());
+    let mut state = scheduler.0.state();
+    let one = organization(1);
+    for times in 0..8 {
+        state.history.note_slow(one, PATIENCE, now);
+        state.history.note_slow(one, PATIENCE, now);
+        state.history.note_quick(one, now);
+        let lasts = SLOW_FOR * 2_u32.pow(times.min(MOST_DOUBLINGS));
+        assert_eq!(
+            state.standing(one, now + lasts.saturating_sub(TICK)),
+            Standing::Slow,
+            "{times}"
+        );
+        now += lasts;
+        assert_eq!(state.standing(one, now), Standing::New, "{times}");
+        state.history.note_quick(one, now);
+        assert_eq!(state.standing(one, now), Standing::Quick, "{times}");
+    }
+    now += QUICK_FOR;
+    state.history.note_slow(one, PATIENCE, now);
+    assert_eq!(state.standing(one, now + SLOW_FOR), Standing::New, "forgotten");
+}
+
+#[test]
+fn only_so_many_are_remembered() {
+    let (scheduler, now) = (Scheduler::new(4), Instant::now());
+    let mut state = scheduler.0.state();
+    state.history.note_slow(organization(0), PATIENCE, now);
+    for number in 1..3 * MOST_REMEMBERED as u128 {
+        state.history.note_quick(organization(number), now);
+    }
+    assert!(state.history.len() <= MOST_REMEMBERED);
+    assert_eq!(state.standing(organization(0), now), Standing::Slow);
+}
+
+/// A process with four slots in a time of its own.
+struct Simulation {
+    scheduler: Scheduler,
+    now: Instant,
+    /// When each call ends that nobody preempts.
+    ends: HashMap<u64, Instant>,
+    /// Where the round of organizations is, in each pass.
+    served: [u128; Pass::COUNT],
+}
+
+impl Simulation {
+    fn new() -> Self {
+        Self {
+            scheduler: Scheduler::new(4),
+            now: Instant::now(),
+            ends: HashMap::new(),
+            served: [0; Pass::COUNT],
+        }
+    }
+
+    /// In each tick one of those who wait may begin, as the slots look for them.
+    fn tick(&mut self, tick: Duration, waiting: &[u128], takes: impl Fn(u128) -> Duration) -> Option<u128> {
+        self.now += tick;
+        let now = self.now;
+        let passes = self.scheduler.passes(now);
+        let mut state = self.scheduler.0.state();
+        let over: Vec<u64> = self
+            .ends
+            .iter()
+            .filter(|(_, end)| **end <= now)
+            .map(|(id, _)| *id)
+            .collect();
+        for number in over {
+            self.ends.remove(&number);
+            state.end(number, now);
+        }
+        let mut round: Vec<u128> = waiting.to_vec();
+        for pass in passes {
+            let served = self.served[pass.number()];
+            round.sort_unstable_by_key(|id| (*id <= served, *id));
+            for id in &round {
+                let whose = organization(*id);
+                if !pass.includes(state.standing(whose, now)) {
+                    continue;
+                }
+                let Some(room) = state.room(whose, Work::Events, now) else {
+                    continue;
+                };
+                if let Room::InsteadOf(number) = room {
+                    state.preempt(number, now);
+                    self.ends.remove(&number);
+                }
+                let (number, _) = state.start(whose, Work::Events, now);
+                state.begin_call(number, now);
+                self.ends.insert(number, now + takes(*id));
+                self.served[pass.number()] = *id;
+                return Some(*id);
+            }
+        }
+        None
+    }
+
+    /// How long somebody waits who comes now, beside all these.
+    fn wait_of(&mut self, id: u128, others: &[u128], takes: impl Fn(u128) -> Duration + Copy) -> Duration {
+        let begun = self.now;
+        let waiting = [others, &[id]].concat();
+        while self.tick(TICK, &waiting, takes) != Some(id) {
+            assert!(self.now - begun < Duration::from_mins(5), "{id} is never served");
+        }
+        self.now - begun
+    }
+
+    fn pass_time(&mut self, time: Duration, waiting: &[u128], takes: impl Fn(u128) -> Duration + Copy) {
+        let end = self.now + time;
+        while self.now < end {
+            self.tick(4 * TICK, waiting, takes);
+        }
+    }
+}
+
+const QUICK: Duration = Duration::from_millis(50);
+const SLOW: Duration = Duration::from_secs(29);
+const VICTIM: u128 = 500;
+
+fn attacker(id: u128) -> Duration {
+    if id >= VICTIM { QUICK } else { SLOW }
+}
+
+/// 200 organizations that were quick all become slow at the same moment, and go on.
+#[test]
+fn many_organizations_that_become_slow_keep_nobody_waiting_for_long() {
+    let mut simulation = Simulation::new();
+    let attackers: Vec<u128> = (1..=200).collect();
+    for id in attackers.iter().chain([&VICTIM]) {
+        simulation.wait_of(*id, &[], |_| QUICK);
+    }
+    simulation.pass_time(Duration::from_secs(1), &[], attacker);
+    // Whoever comes last in the round waits for a moment of each of them, once.
+    let first = simulation.wait_of(VICTIM, &attackers, attacker);
+    assert!(first < Duration::from_secs(12), "{first:?}");
+    // Someone of whom nothing is known does not wait for those who are.
+    let new = simulation.wait_of(VICTIM + 1, &attackers, attacker);
+    assert!(new < Duration::from_secs(2), "{new:?}");
+    for minute in 0..7 {
+        for id in [VICTIM, VICTIM + 2 + minute] {
+            let wait = simulation.wait_of(id, &attackers, attacker);
+            assert!(wait < Duration::from_secs(12), "{id} waits {wait:?} in minute {minute}");
+        }
+        simulation.pass_time(Duration::from_mins(1), &attackers, attacker);
+    }
+}
+
+/// 200 new organizations that are slow from the start.
+#[test]
+fn many_new_slow_organizations_keep_nobody_waiting_for_long() {
+    let mut simulation = Simulation::new();
+    let attackers: Vec<u128> = (1..=200).collect();
+    simulation.wait_of(VICTIM, &[], attacker);
+    simulation.pass_time(Duration::from_secs(5), &attackers, attacker);
+    let known = simulation.wait_of(VICTIM, &attackers, attacker);
+    assert!(known < Duration::from_secs(2), "{known:?}");
+    let new = simulation.wait_of(VICTIM + 1, &attackers, attacker);
+    assert!(new < Duration::from_secs(12), "{new:?}");
+    simulation.pass_time(Duration::from_secs(30), &attackers, attacker);
+    for id in [VICTIM, VICTIM + 2] {
+        let wait = simulation.wait_of(id, &attackers, attacker);
+        assert!(wait < Duration::from_secs(2), "{wait:?}");
+    }
+}
+
+/// Those who are slow for good reason are served as well, and to their end while nobody else needs their permits.
+#[test]
+fn slow_organizations_have_their_part() {
+    let mut simulation = Simulation::new();
+    for id in 1..=20 {
+        simulation.wait_of(id, &[], attacker);
+    }
+    for id in VICTIM..VICTIM + 20 {
+        simulation.wait_of(id, &[], attacker);
+        simulation.pass_time(PATIENCE, &[], attacker);
+    }
+    assert_eq!(simulation.scheduler.0.state().running.len(), 20, "all of them go on");
+    simulation.pass_time(SLOW, &[], attacker);
+    let again: Vec<u128> = (1..=20).collect();
+    simulation.pass_time(Duration::from_secs(5), &again, attacker);
+    let busy = simulation.scheduler.0.state().running.len();
+    assert_eq!(
+        busy, 10,
+        "a third of the permits is enough for those who were very slow"
+    );
+}
+
+/// Whoever takes a little more than a second does not wait for those who take half a minute.
+#[test]
+fn a_little_slow_is_not_behind_very_slow() {
+    for (count, takes) in [(8, SLOW), (40, SLOW), (40, Duration::from_secs(4))] {
+        let takes = |id: u128| {
+            if id >= VICTIM {
+                Duration::from_millis(1300)
+            } else {
+                takes
+            }
+        };
+        let mut simulation = Simulation::new();
+        let attackers: Vec<u128> = (1..=count).collect();
+        simulation.wait_of(VICTIM, &[], takes);
+        simulation.pass_time(Duration::from_secs(2), &[], takes);
+        assert_eq!(
+            simulation
+                .scheduler
+                .0
+                .state()
+                .standing(organization(VICTIM), simulation.now),
+            Standing::Slow
+        );
+        for minute in 0..6 {
+            let wait = simulation.wait_of(VICTIM, &attackers, takes);
+            assert!(wait < Duration::from_secs(10), "{count}: {wait:?} in minute {minute}");
+            simulation.pass_time(Duration::from_secs(53), &attackers, takes);
+        }
+    }
+}
+
+#[test]
+fn who_is_preempted_is_no_less_slow_for_it() {
+    let (scheduler, now) = (Scheduler::new(4), Instant::now());
+    let mut state = scheduler.0.state();
+    let one = organization(1);
+    state.history.note_slow(one, SLOW, now);
+    for _ in 0..10 {
+        let (number, _) = state.start(one, Work::Events, now);
+        state.begin_call(number, now);
+        state.preempt(number, now + PATIENCE);
+    }
+    assert_eq!(state.standing(one, now + PATIENCE), Standing::Slowest);
+    // One call that took long is made good by others.
+    let other = organization(2);
+    state.history.note_slow(other, SLOW, now);
+    for _ in 0..6 {
+        state.history.note_slow(other, PATIENCE, now);
+    }
+    assert_eq!(state.standing(other, now), Standing::Slow);
+}

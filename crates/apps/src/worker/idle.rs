@@ -1,0 +1,115 @@
+//! Configurations that had nothing to do: when they are looked at again, and which teams need not be asked about.
+
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+use service::pipeline::Cursor as Reached;
+use service::{AppConfigId, TeamId, Time};
+
+/// How often it is looked for something to do.
+pub(super) const POLL: Duration = Duration::from_secs(1);
+/// A configuration without events is looked at less and less often, but at least this often.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// A pause that ended so long ago is that of somebody who is no longer looked at.
+const FORGOTTEN: Duration = Duration::from_mins(1);
+
+/// When each configuration that had nothing is looked at again.
+#[derive(Debug, Default)]
+pub(super) struct Pauses(HashMap<AppConfigId, Pause>);
+
+#[derive(Debug, Clone, Copy)]
+struct Pause {
+    until: Instant,
+    length: Duration,
+}
+
+impl Pauses {
+    pub(super) fn is_over(&self, id: AppConfigId, now: Instant) -> bool {
+        self.0.get(&id).is_none_or(|pause| pause.until <= now)
+    }
+
+    pub(super) fn lengthen(&mut self, id: AppConfigId, now: Instant) {
+        let before = self.0.get(&id).map_or(POLL / 2, |pause| pause.length);
+        let length = (before * 2).min(LONGEST_PAUSE);
+        let until = now + length;
+        self.0.insert(id, Pause { until, length });
+    }
+
+    /// Lets go of configurations that were disabled or deleted: what is due is looked at soon after its pause.
+    pub(super) fn tidy(&mut self, now: Instant) {
+        self.0.retain(|_, pause| now < pause.until + FORGOTTEN);
+    }
+
+    pub(super) fn end(&mut self, id: AppConfigId) {
+        self.0.remove(&id);
+    }
+}
+
+/// Where one look over all configurations found nothing: others of the same team need not ask again.
+#[derive(Debug, Default)]
+pub(super) struct Quiet {
+    /// From this moment on there is nothing for the team.
+    since: HashMap<TeamId, Time>,
+    /// Those who have been handed something stand behind it.
+    places: HashSet<(TeamId, Time, i64)>,
+}
+
+impl Quiet {
+    pub(super) fn has(&self, team: TeamId, place: &Reached) -> bool {
+        let since = self.since.get(&team);
+        since.is_some_and(|since| *since <= place.until) || self.places.contains(&(team, place.until, place.count))
+    }
+
+    pub(super) fn note(&mut self, team: TeamId, place: &Reached) {
+        if place.count > 0 {
+            self.places.insert((team, place.until, place.count));
+            return;
+        }
+        let since = self.since.entry(team).or_insert(place.until);
+        *since = place.until.min(*since);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_team_without_events_is_asked_for_once() {
+        let at = |second: i64, count: i64| Reached {
+            until: Time::from_timestamp(second, 0).unwrap(),
+            count,
+        };
+        let (team, other, mut quiet) = (TeamId(1), TeamId(2), Quiet::default());
+        quiet.note(team, &at(10, 0));
+        assert!(quiet.has(team, &at(10, 0)) && quiet.has(team, &at(11, 0)) && quiet.has(team, &at(11, 3)));
+        assert!(!quiet.has(team, &at(9, 0)) && !quiet.has(other, &at(10, 0)));
+        quiet.note(team, &at(8, 0));
+        quiet.note(team, &at(12, 0));
+        assert!(quiet.has(team, &at(9, 0)));
+        // Whoever stands behind events knows of no others: only who stands at the same place has nothing, either.
+        quiet.note(other, &at(10, 2));
+        assert!(quiet.has(other, &at(10, 2)) && !quiet.has(other, &at(10, 1)) && !quiet.has(other, &at(11, 0)));
+    }
+
+    #[test]
+    fn pauses_of_configurations_that_are_gone_are_forgotten() {
+        let (mut pauses, start) = (Pauses::default(), Instant::now());
+        let (there, gone) = (AppConfigId(1), AppConfigId(2));
+        pauses.lengthen(there, start);
+        pauses.lengthen(gone, start);
+        assert!(!pauses.is_over(there, start) && pauses.is_over(there, start + POLL));
+        for second in 0..120 {
+            let now = start + Duration::from_secs(second);
+            pauses.tidy(now);
+            if pauses.is_over(there, now) {
+                pauses.lengthen(there, now);
+            }
+        }
+        assert_eq!(pauses.0.keys().collect::<Vec<_>>(), [&there]);
+        assert_eq!(
+            pauses.0[&there].length, LONGEST_PAUSE,
+            "whoever is still looked at keeps the pause"
+        );
+    }
+}

@@ -1,0 +1,132 @@
+//! Looks for something to do: a task that is due, or a configuration for which events have come in.
+
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use service::pipeline::{DueAfter, DueApp};
+use service::{AppConfigId, OrganizationId, Result};
+
+use super::idle::{Pauses, Quiet};
+use super::slots::{Duty, Floor};
+use crate::apps::Apps;
+use crate::scheduler::{Pass, Permit, Work};
+
+/// Configurations that are looked at together.
+const PAGE: i64 = 500;
+
+/// Something to do for an organization, and the permit for it.
+pub(super) struct Found {
+    pub(super) what: What,
+    pub(super) organization: OrganizationId,
+    pub(super) permit: Permit,
+}
+
+pub(super) enum What {
+    Task,
+    Events(AppConfigId),
+}
+
+impl Apps {
+    /// When it is crowded, whoever is quick comes before all who are slow. Tasks and events take turns at being first, so that neither waits
+    /// for the last of the others.
+    pub(super) async fn find(&self, duty: Duty, floor: &Floor) -> Result<Option<Found>> {
+        let takes_tasks = duty == Duty::Any;
+        let are_tasks_first = takes_tasks && self.core.are_tasks_next.fetch_xor(true, Ordering::Relaxed);
+        for &pass in floor.scheduler.passes(Instant::now()) {
+            if are_tasks_first && let Some(found) = self.find_task(pass, floor).await? {
+                return Ok(Some(found));
+            }
+            if let Some(found) = self.find_events(pass, floor).await? {
+                return Ok(Some(found));
+            }
+            if takes_tasks
+                && !are_tasks_first
+                && let Some(found) = self.find_task(pass, floor).await?
+            {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn find_task(&self, pass: Pass, floor: &Floor) -> Result<Option<Found>> {
+        let core = &self.core;
+        let mut permit = None;
+        let mut begin = |organization| {
+            permit = floor.scheduler.begin(pass, organization, Work::Task, Instant::now());
+            permit.is_some()
+        };
+        let rotation = &core.tasks_of[pass.number()];
+        let next = core.service.next_for_app_tasks(rotation, &mut begin).await?;
+        Ok(next.zip(permit).map(|(organization, permit)| Found {
+            what: What::Task,
+            organization,
+            permit,
+        }))
+    }
+
+    /// A configuration for which something has come in. One slot looks at a time; the others wait for what it finds.
+    async fn find_events(&self, pass: Pass, floor: &Floor) -> Result<Option<Found>> {
+        let mut pauses = floor.pauses.lock().await;
+        pauses.tidy(Instant::now());
+        let mut quiet = Quiet::default();
+        let mut round = self.core.events_of[pass.number()].take().await;
+        for start in round.starts() {
+            let found = self
+                .find_after(DueAfter::all_of(start), pass, floor, (&mut pauses, &mut quiet))
+                .await?;
+            if let Some(found) = found {
+                round.served(found.organization);
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn find_after(
+        &self,
+        mut after: DueAfter,
+        pass: Pass,
+        floor: &Floor,
+        (pauses, quiet): (&mut Pauses, &mut Quiet),
+    ) -> Result<Option<Found>> {
+        loop {
+            let due = self.core.service.due_apps(&after, PAGE).await?;
+            let Some(last) = due.last() else { return Ok(None) };
+            after = DueAfter::this(last);
+            for one in due {
+                if let Some(permit) = self.look_at(&one, pass, floor, (pauses, quiet)).await? {
+                    return Ok(Some(Found {
+                        what: What::Events(one.config),
+                        organization: one.organization,
+                        permit,
+                    }));
+                }
+            }
+        }
+    }
+
+    /// A permit for its events, if it has any and may begin.
+    async fn look_at(
+        &self,
+        one: &DueApp,
+        pass: Pass,
+        floor: &Floor,
+        (pauses, quiet): (&mut Pauses, &mut Quiet),
+    ) -> Result<Option<Permit>> {
+        let now = Instant::now();
+        let may_begin = floor.scheduler.may_begin(pass, one.organization, Work::Events, now);
+        if !may_begin || !pauses.is_over(one.config, now) {
+            return Ok(None);
+        }
+        if quiet.has(one.team, &one.place) || !self.has_events(one.team.0, &one.place).await? {
+            quiet.note(one.team, &one.place);
+            pauses.lengthen(one.config, Instant::now());
+            return Ok(None);
+        }
+        pauses.end(one.config);
+        Ok(floor
+            .scheduler
+            .begin(pass, one.organization, Work::Events, Instant::now()))
+    }
+}

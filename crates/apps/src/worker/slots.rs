@@ -1,0 +1,64 @@
+//! The slots in which a process runs apps: what each may do, and what they share.
+
+use tokio::sync::Mutex;
+use tokio::task::JoinSet;
+
+use super::idle::Pauses;
+use crate::scheduler::Scheduler;
+
+/// Of so many slots one is kept for events.
+const SLOTS_FOR_EVENTS: usize = 4;
+
+/// What a slot may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Duty {
+    /// Hand over events alone: however long tasks take, and however many there are, they never take all slots.
+    Events,
+    Any,
+}
+
+impl Duty {
+    /// Of each slot of a process that has so many. One that is alone does both.
+    pub(super) fn of(slot: usize, slots: usize) -> Self {
+        let reserved = if slots < 2 { 0 } else { slots.div_ceil(SLOTS_FOR_EVENTS) };
+        if slot < reserved { Self::Events } else { Self::Any }
+    }
+}
+
+/// What the slots of a process share.
+#[derive(Debug)]
+pub(super) struct Floor {
+    pub(super) pauses: Mutex<Pauses>,
+    pub(super) scheduler: Scheduler,
+    /// What goes on without a slot.
+    aside: std::sync::Mutex<JoinSet<()>>,
+}
+
+impl Floor {
+    pub(super) fn new(slots: usize) -> Self {
+        Self {
+            pauses: Mutex::default(),
+            scheduler: Scheduler::new(slots),
+            aside: std::sync::Mutex::default(),
+        }
+    }
+
+    pub(super) fn aside(&self) -> std::sync::MutexGuard<'_, JoinSet<()>> {
+        self.aside.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_never_have_all_slots_and_always_have_some() {
+        for slots in 2..50 {
+            let duties: Vec<Duty> = (0..slots).map(|slot| Duty::of(slot, slots)).collect();
+            assert!(duties.contains(&Duty::Events) && duties.contains(&Duty::Any), "{slots}");
+        }
+        assert_eq!(Duty::of(0, 1), Duty::Any);
+        assert_eq!((0..4).filter(|slot| Duty::of(*slot, 4) == Duty::Events).count(), 1);
+    }
+}

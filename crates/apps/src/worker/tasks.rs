@@ -1,0 +1,96 @@
+//! Carries out the tasks of apps: what they do on a schedule, and the jobs that they queued.
+
+use std::sync::Arc;
+
+use sandbox::{Failure, Json};
+use service::pipeline::{AppTask, TaskKind};
+use service::{OrganizationId, Result, Service};
+use tokio::time::{sleep, timeout};
+
+use crate::apps::Apps;
+use crate::errors::preempted;
+use crate::host::Outlet;
+use crate::instances::PooledInstance;
+use crate::lease::{HEARTBEAT, is_lost};
+use crate::scheduler::Permit;
+
+impl Apps {
+    /// False: others were faster.
+    pub(super) async fn do_task(&self, organization: OrganizationId, permit: &Permit) -> Result<bool> {
+        let core = &self.core;
+        let claimed = permit
+            .timed(Box::pin(core.service.claim_app_task(core.worker, organization)))
+            .await?;
+        match claimed {
+            // Others have the permit by now. Whoever looks when the lease is over takes it.
+            Some(_) if permit.is_preempted() => Ok(true),
+            Some(task) => self.carry_out(&task, permit).await.map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    async fn carry_out(&self, task: &AppTask, permit: &Permit) -> Result<()> {
+        let service = &self.core.service;
+        permit.begin_call();
+        let (outcome, outlet) = tokio::select! {
+            done = self.call(task) => done,
+            () = permit.preempted() => (Err(preempted()), None),
+            () = send_heartbeats(service, task) => {
+                tracing::info!(task = task.name, "the task of an app was taken away");
+                return Ok(());
+            }
+        };
+        permit.end_call();
+        let failure = outcome.err();
+        let error = failure.as_ref().map(ToString::to_string);
+        let is_to_retry = failure.as_ref().is_some_and(Failure::is_retry);
+        if let Some(outlet) = outlet {
+            permit.timed(outlet.flush()).await;
+        }
+        let ended = service.end_app_task(task, error.as_deref(), is_to_retry);
+        permit.timed(Box::pin(ended)).await
+    }
+
+    /// How it went, and what the app has said.
+    async fn call(&self, task: &AppTask) -> (Result<(), Failure>, Option<Arc<Outlet>>) {
+        let core = &self.core;
+        let mut bench = match self.instances.take(core, &task.runnable).await {
+            Ok(bench) => bench,
+            Err((failure, outlet)) => return (Err(failure), Some(outlet)),
+        };
+        let outlet = bench.outlet.clone();
+        let outcome = match timeout(core.longest(), set_up_and_call(&mut bench, task)).await {
+            Ok(outcome) => {
+                self.instances.put_back(task.runnable.config.id, bench);
+                outcome
+            }
+            // One that was cut short is dropped, and its process with it.
+            Err(_) => Err(Failure::TooSlow),
+        };
+        (outcome, Some(outlet))
+    }
+}
+
+async fn set_up_and_call(bench: &mut PooledInstance, task: &AppTask) -> Result<(), Failure> {
+    bench.instance.setup().await?;
+    match task.kind {
+        TaskKind::Schedule => {
+            let nothing: [(); 0] = [];
+            bench.instance.call_with(&task.name, &nothing).await.map(drop)
+        }
+        TaskKind::Job => {
+            let payload = Json::from_text(task.payload.clone()).unwrap_or_else(Json::null);
+            bench.instance.call_job(&task.name, payload).await
+        }
+    }
+}
+
+/// Ends when the task is no longer ours.
+async fn send_heartbeats(service: &Service, task: &AppTask) {
+    loop {
+        sleep(HEARTBEAT).await;
+        if is_lost(service.keep_app_task(task).await) {
+            return;
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Doing a thing once, however often it is asked for.
+//!
+//! A token is claimed before the write, settled in the write's own transaction, and answered
+//! after it. A crash in between can lose the answer but never do the write twice.
+
+mod cases;
+mod sql;
+
+pub(crate) use sql::settle;
+
+use std::fmt;
+use std::num::NonZeroU32;
+
+use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+
+use crate::id::UserId;
+
+/// A token that this request has claimed.
+#[derive(Debug, Clone)]
+pub struct Claim {
+    pub user: UserId,
+    /// The method and path: the same token may be used for another route.
+    pub route: String,
+    pub token: String,
+}
+
+/// What was answered the first time.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+}
+
+/// Longer answers are not kept: whoever asks again is told that it was done.
+const LONGEST_BODY: usize = 64 * 1024;
+
+/// How many bytes of answers are kept for each person: so many an hour. It is for each process, and forgotten with it.
+pub(crate) struct KeptBytes(DefaultKeyedRateLimiter<UserId>);
+
+impl KeptBytes {
+    const AN_HOUR: NonZeroU32 = NonZeroU32::new(64 * 1024 * 1024).expect("not zero");
+    /// Past this many people those that have been quiet are forgotten, so that memory stays bounded.
+    const REMEMBERED: usize = 10_000;
+
+    /// Whether there is room for a body of this person. If so, it is counted.
+    fn has_room(&self, user: UserId, body: &[u8]) -> bool {
+        if self.0.len() > Self::REMEMBERED {
+            self.0.retain_recent();
+        }
+        let bytes = u32::try_from(body.len()).ok().and_then(NonZeroU32::new);
+        body.len() <= LONGEST_BODY && bytes.is_none_or(|bytes| matches!(self.0.check_key_n(&user, bytes), Ok(Ok(()))))
+    }
+}
+
+impl Default for KeptBytes {
+    fn default() -> Self {
+        Self(RateLimiter::keyed(Quota::per_hour(Self::AN_HOUR)))
+    }
+}
+
+impl fmt::Debug for KeptBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeptBytes").finish_non_exhaustive()
+    }
+}
+
+/// What came of an attempt to claim a token.
+#[derive(Debug)]
+pub enum Claimed {
+    /// It is ours: go on, then answer.
+    Now,
+    /// It was used before, for the same request.
+    Before(Answer),
+}

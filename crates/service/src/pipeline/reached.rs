@@ -1,0 +1,56 @@
+//! The hosts that apps have sent requests to, or tried to.
+
+use super::lookup::{CONFIGURE, allow, find_app, find_config};
+use super::types::{AppConfig, AppLogLevel, Collection, ReachedHost};
+use super::{logs, sql};
+use crate::Service;
+use crate::access::{Actor, Caller};
+use crate::activity::Entry;
+use crate::error::Result;
+use crate::id::{AppConfigId, AppId};
+use crate::page::{Page, Window};
+
+/// So many hosts are remembered for each configuration; names can be made up without end.
+const MOST_REACHED: i64 = 200;
+
+impl Service {
+    /// In the order of their names.
+    pub async fn reached_hosts<P>(
+        &self,
+        caller: &Caller<P>,
+        collection: Collection,
+        app: AppId,
+        config: AppConfigId,
+        window: Window,
+    ) -> Result<Page<ReachedHost>> {
+        let mut db = self.core.store.read().await?;
+        allow(&mut db, caller, CONFIGURE).await?;
+        find_app(&mut db, caller, collection, app).await?;
+        let config = find_config(&mut db, caller, app, config).await?;
+        sql::hosts::page(&mut db, config.id, window).await
+    }
+
+    /// Remembers which hosts an app asked for, and whether it was allowed. The first refusal of a host is recorded where the organization
+    /// sees it.
+    pub async fn note_reached_hosts(&self, config: &AppConfig, hosts: &[(String, bool)]) -> Result<()> {
+        let mut db = self.write().await?;
+        let mut entries = Vec::new();
+        for (host, is_allowed) in hosts {
+            let known = sql::hosts::find(&mut db, config.id, host).await?;
+            if known.is_none() && sql::hosts::count(&mut db, config.id).await? >= MOST_REACHED {
+                if !is_allowed {
+                    // Nothing was sent there, and names can be made up without end.
+                    continue;
+                }
+                sql::hosts::forget_one(&mut db, config.id).await?;
+            }
+            sql::hosts::put(&mut db, config.id, host, *is_allowed).await?;
+            if !is_allowed && known.is_none_or(|known| known.is_allowed) {
+                let message = format!("Request to {host} blocked: the host is not allowed.");
+                logs::say(&mut db, config, AppLogLevel::Warn, &message).await?;
+                entries.push(Entry::happened(config, "host_refused").noting("host", host));
+            }
+        }
+        db.commit(&Actor::system(), &entries).await
+    }
+}

@@ -1,0 +1,124 @@
+//! What all use cases share: the database, the clock, and what each process keeps in memory.
+
+use std::sync::Arc;
+
+use crate::activity::Budget;
+use crate::cache::{Cache, CacheKey, Load, Weigh};
+use crate::clock::{Clock, RandomSource};
+use crate::db::{FairSemaphore, Slow, Store, Version};
+use crate::error::Result;
+use crate::hashing::HashQueue;
+use crate::idempotency::KeptBytes;
+use crate::instance::Instance;
+use crate::keys::KeyUse;
+use crate::limits::Founding;
+use crate::sign_in::Attempts;
+use crate::transaction::WriteTx;
+
+/// The use cases. Cheap to clone; every clone is the same service.
+#[derive(Debug, Clone)]
+pub struct Service {
+    pub(crate) core: Arc<Core>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) store: Store,
+    pub(crate) clock: Clock,
+    pub(crate) random: RandomSource,
+    pub(crate) cache: Cache,
+    pub(crate) key_use: KeyUse,
+    pub(crate) attempts: Attempts,
+    /// Answers of identity providers that browsers bring.
+    pub(crate) returns: Attempts,
+    /// Refused sign-ins that are written down.
+    pub(crate) refusals: Attempts,
+    pub(crate) hashing: HashQueue,
+    /// How strong new passwords are is estimated beside the hashing, one at a time.
+    pub(crate) password_estimates: HashQueue,
+    pub(crate) founding: Founding,
+    pub(crate) activity_budget: Budget,
+    pub(crate) kept_answers: KeptBytes,
+    /// Whoever has read the code of an app, which can be long.
+    pub(crate) code_in_memory: FairSemaphore,
+    pub(crate) instance: Instance,
+}
+
+/// How many read the code of apps, and look at it, at a time: all together, and of one organization.
+const CODE_AT_ONCE: usize = 8;
+const CODE_AT_ONCE_OF_ONE: usize = 2;
+
+impl Service {
+    pub fn new(store: Store, clock: Clock, random: RandomSource, instance: Instance) -> Self {
+        let core = Core {
+            store,
+            clock,
+            random,
+            cache: Cache::default(),
+            key_use: KeyUse::default(),
+            attempts: Attempts::default(),
+            returns: Attempts::default(),
+            refusals: Attempts::default(),
+            hashing: HashQueue::default(),
+            password_estimates: HashQueue::with_slots(1),
+            founding: Founding::new(instance.hourly_limits),
+            activity_budget: Budget::new(instance.hourly_limits),
+            kept_answers: KeptBytes::default(),
+            code_in_memory: FairSemaphore::new("The app loader", CODE_AT_ONCE, Slow::half_of(CODE_AT_ONCE))
+                .with_most_of_one(CODE_AT_ONCE_OF_ONE),
+            instance,
+        };
+        Self { core: Arc::new(core) }
+    }
+
+    pub fn store(&self) -> &Store {
+        &self.core.store
+    }
+
+    pub fn clock(&self) -> &Clock {
+        &self.core.clock
+    }
+
+    pub fn random(&self) -> &RandomSource {
+        &self.core.random
+    }
+
+    pub fn instance(&self) -> &Instance {
+        &self.core.instance
+    }
+
+    /// A transaction for one use case.
+    pub(crate) async fn write(&self) -> Result<WriteTx> {
+        let core = &self.core;
+        let budget = core.activity_budget.clone();
+        WriteTx::begin(&core.store, core.clock.now(), core.random.clone(), budget).await
+    }
+
+    /// The remembered answer if nothing was written since it was read, else what `load` reads now.
+    pub(crate) async fn remembered<'a, T: Weigh + Send + Sync + 'static>(
+        &self,
+        seen: Version,
+        key: CacheKey,
+        load: impl FnOnce() -> Load<'a, T>,
+    ) -> Result<Arc<T>> {
+        self.core.cache.remembered(seen, key, load).await
+    }
+
+    /// Listens whether the database answers, for as long as the process lives. Ends at once on SQLite, which is in this process.
+    pub async fn listen_to_database(&self) {
+        self.core.store.listen().await;
+    }
+
+    /// Has the clock follow the database's, if several machines may share it.
+    pub async fn follow_database_clock(&self) -> Result<()> {
+        self.core.store.give_time_to(&self.core.clock).await
+    }
+}
+
+/// Asked inside a write, with the thing locked: is it still what the caller last saw?
+pub type Precondition<'a, T> = &'a (dyn Fn(&T) -> bool + Send + Sync);
+
+/// For callers who did not say what they last saw.
+pub fn no_precondition<T>(_: &T) -> bool {
+    true
+}
