@@ -3,7 +3,6 @@
 mod batch;
 mod webhook;
 
-use events::Most;
 use service::pipeline::{AppJob, Cursor, Step};
 use service::{AppConfigId, Result, Service};
 use tokio::sync::watch;
@@ -51,9 +50,8 @@ impl Apps {
     pub(crate) async fn has_events(&self, team: i64, place: &Cursor) -> Result<bool> {
         let end = self.core.readable_until();
         let skip = usize::try_from(place.count).unwrap_or_default();
-        let one = Most { events: 1, bytes: 0 };
-        let found = self.core.events.stored(team, place.until, end, skip, one).await;
-        Ok(!found.map_err(|error| store_failed(&error))?.events.is_empty())
+        let found = self.core.events.has_stored(team, place.until, end, skip).await;
+        found.map_err(|error| store_failed(&error))
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use chrono::Datelike;
 use events::{Hold, Incoming};
 use http::{HeaderName, HeaderValue, Method, Request};
 use outbound::{Http, Meter};
@@ -18,6 +19,8 @@ use uuid::Uuid;
 
 use crate::shared::Core;
 
+/// The last whose times are compared as text.
+const LAST_YEAR: i32 = 9999;
 const FETCH_TIME: Duration = Duration::from_secs(10);
 const LARGEST_ANSWER: usize = 4 * 1024 * 1024;
 /// Lines that wait to be written down; more are counted and dropped.
@@ -231,6 +234,8 @@ impl Outlet {
             .ok()
             .and_then(chrono::TimeDelta::try_milliseconds);
         let at = delay.and_then(|delay| self.core.service.clock().now().checked_add_signed(delay));
+        // Later years would be written with a sign, which sorts before all others.
+        let at = at.filter(|at| at.year() <= LAST_YEAR);
         let at = at.ok_or("the delay of the job is too long")?;
         let queued = self
             .core

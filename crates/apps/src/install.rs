@@ -1,4 +1,4 @@
-//! Creating apps, and changing the files of those that are written here.
+//! Creating apps, and changing their files.
 
 use std::collections::BTreeMap;
 
@@ -28,10 +28,11 @@ impl Apps {
         service.may_change_apps(caller).await?;
         let mut new = new.clone();
         let is_dry_run = caller.actor.request.is_dry_run;
-        let mut token = None;
+        let (mut token, mut _turn) = (None, None);
         let mut files = new.source.clone().map(|files| (files, None));
         match (&new.url, new.plugin_type) {
             (Some(url), PluginType::Local) if !is_dry_run => {
+                _turn = Some(self.download_turn(caller.user).await?);
                 let local = self.core.sources.local(url).await.map_err(|error| fetched(&error))?;
                 files = Some((local, None));
             }
@@ -39,6 +40,7 @@ impl Apps {
                 let url = AppUrl::parse(url).map_err(|error| fetched(&error))?;
                 // In a dry run nobody is asked for anything.
                 if !is_dry_run {
+                    _turn = Some(self.download_turn(caller.user).await?);
                     let (found, tag) = self.newest(&url, url.token.as_ref(), tag_of(&new)).await?;
                     expect("url", url.pinned.as_ref(), &found)?;
                     files = Some((found, tag));

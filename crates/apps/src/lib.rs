@@ -23,6 +23,7 @@ mod worker;
 
 pub use apps::Apps;
 pub use catalog::{Catalog, Entry as CatalogEntry};
+pub use code::DownloadTurn;
 pub use comparison::{FileChange, different_files, unified};
 pub use install::SourceChange;
 pub use shared::AppsDeps;

@@ -5,7 +5,7 @@ use service::pipeline::{App, AppPatch, Collection, Difference, Fetched, Files, P
 use service::{AppId, Error, Result};
 
 use crate::apps::Apps;
-use crate::code::{expect, url_of};
+use crate::code::{DownloadTurn, expect, url_of};
 use crate::comparison::{FileChange, different_files};
 use crate::reading::fetched;
 use crate::source::{AppUrl, Checksum};
@@ -20,7 +20,7 @@ pub struct Wanted {
 }
 
 /// What an upgrade would bring.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Upgrade {
     /// What the code is called where it comes from.
     pub tag: Option<String>,
@@ -28,6 +28,8 @@ pub struct Upgrade {
     pub difference: Difference,
     /// The files that are added, taken away or not the same.
     pub files: Vec<FileChange>,
+    /// For as long as the files are in memory.
+    pub turn: DownloadTurn,
 }
 
 /// Code from where an app comes from that is not what it has, and what that is called there.
@@ -36,6 +38,8 @@ struct Newer {
     tag: Option<String>,
     /// The files that the app has.
     before: Files,
+    /// For as long as the files are in memory.
+    turn: DownloadTurn,
 }
 
 impl Apps {
@@ -46,6 +50,7 @@ impl Apps {
         let token = service.private_token(&app)?;
         match url_of(&app)? {
             Some(url) => {
+                let _turn = self.download_turn(caller.user).await?;
                 let tag = self.core.sources.latest(&url.origin, token.as_ref()).await;
                 let tag = tag.map_err(|error| fetched(&error))?;
                 service.note_latest_tag(&app, Some(&tag)).await
@@ -63,7 +68,13 @@ impl Apps {
         wanted: &Wanted,
     ) -> Result<(App, Difference)> {
         let (app, newer) = self.newer_code(caller, collection, id, wanted).await?;
-        let Some(Newer { package, tag, .. }) = newer else {
+        let Some(Newer {
+            package,
+            tag,
+            turn: _turn,
+            ..
+        }) = newer
+        else {
             return Ok((app, Difference::default()));
         };
         let url = match url_of(&app)? {
@@ -89,7 +100,13 @@ impl Apps {
         wanted: &Wanted,
     ) -> Result<(App, Option<Upgrade>)> {
         let (app, newer) = self.newer_code(caller, collection, id, wanted).await?;
-        let Some(Newer { package, tag, before }) = newer else {
+        let Some(Newer {
+            package,
+            tag,
+            before,
+            turn,
+        }) = newer
+        else {
             return Ok((app, None));
         };
         let upgrade = Upgrade {
@@ -97,6 +114,7 @@ impl Apps {
             sha256: package.sha256.clone(),
             difference: app.difference_with(&package.offers),
             files: different_files(&before, &package.files),
+            turn,
         };
         Ok((app.with_code(&package.offers, tag)?, Some(upgrade)))
     }
@@ -111,28 +129,33 @@ impl Apps {
         let tag = wanted.tag.as_deref();
         let expected = checksum(wanted)?;
         let service = &self.core.service;
-        let (seen, token) = service.app_to_change(caller, collection, id).await?;
-        let app = seen.app;
+        let (app, token) = service.app_to_upgrade(caller, collection, id).await?;
         if caller.actor.request.is_dry_run {
             return Ok((app, None));
         }
+        let turn = self.download_turn(caller.user).await?;
         let Some((files, found)) = self.elsewhere(&app, token.as_ref(), tag).await? else {
             return Ok((app, None));
         };
-        let app = match (&found, tag) {
-            (Some(newest), None) => service.note_latest_tag(&app, Some(newest)).await?,
-            _ => app,
-        };
+        if let (Some(newest), None) = (&found, tag) {
+            service.note_latest_tag(&app, Some(newest)).await?;
+        }
         expect("sha256", expected.as_ref(), &files)?;
-        if files == seen.files && found == app.tag {
-            return Ok((app, None));
+        // Only now: what is fetched may take its time, and the files that the app has take room.
+        let (seen, _) = service.app_to_change(caller, collection, id).await?;
+        if seen.app.version != app.version || seen.app.url != app.url {
+            return Err(service::pipeline::source_changed());
+        }
+        if files == seen.files && found == seen.app.tag {
+            return Ok((seen.app, None));
         }
         let newer = Newer {
             before: seen.files,
             package: self.read(caller, files).await?,
             tag: found,
+            turn,
         };
-        Ok((app, Some(newer)))
+        Ok((seen.app, Some(newer)))
     }
 
     /// Looks for newer tags of the apps that nobody has asked about for a day. True: there was one.

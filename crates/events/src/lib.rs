@@ -11,6 +11,7 @@ mod hold;
 pub mod import;
 mod incoming;
 mod left_out;
+mod names;
 pub mod persons;
 mod remembered;
 mod rows;

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::Incoming;
+use crate::names::cut;
 
 /// The origin's namespace, so that the ids of persons are the same as there.
 const NAMESPACE: Uuid = Uuid::from_u128(0x9329_79b4_65c3_4424_8467_0b66_ec27_bc22);
@@ -331,7 +332,8 @@ fn is_told_to_keep_none(properties: &Map<String, Value>) -> bool {
 }
 
 fn merge(event: &Incoming) -> Option<Merge> {
-    let other = text(event.properties.get(merge_key(&event.event)?)?)?;
+    // As the ids of events are: a person has up to a thousand, and all of them move with it.
+    let other = cut(text(event.properties.get(merge_key(&event.event)?)?)?);
     let may = other != event.distinct_id && names_someone(&other) && names_someone(&event.distinct_id);
     may.then(|| Merge {
         distinct_id: other,

@@ -12,6 +12,8 @@ pub struct Scan {
     /// None: from the beginning.
     pub start: Option<Time>,
     pub end: Time,
+    /// How many of the first are left out, without being read. Only where the query takes all events.
+    pub skip: usize,
     /// None: all of them.
     pub limit: Option<usize>,
 }

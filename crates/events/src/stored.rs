@@ -59,6 +59,19 @@ const COLUMNS: [Column; 9] = [
 ];
 
 impl Events {
+    /// Whether [`Self::stored`] would give any.
+    pub async fn has_stored(&self, team: i64, start: Time, end: Time, skip: usize) -> Result<bool> {
+        let scan = Scan {
+            team,
+            query: Query::of(Model::Events, &[]),
+            start: Some(start),
+            end,
+            skip,
+            limit: Some(1),
+        };
+        Ok(self.count(scan).await? > 0)
+    }
+
     /// The events of a team that came in from `start` on and before `end`, oldest first, after the first `skip`.
     pub async fn stored(&self, team: i64, start: Time, end: Time, skip: usize, most: Most) -> Result<StoredEvents> {
         let scan = Scan {
@@ -66,15 +79,14 @@ impl Events {
             query: Query::of(Model::Events, &COLUMNS),
             start: Some(start),
             end,
-            limit: Some(skip.saturating_add(most.events)),
+            skip,
+            limit: Some(most.events),
         };
         let mut rows = self.scan_in(Portion::SMALL, scan);
-        let (mut events, mut bytes, mut left) = (Vec::new(), 0_usize, skip);
+        let (mut events, mut bytes) = (Vec::new(), 0_usize);
         while let Some(batch) = rows.next().await {
             let batch = batch?;
-            let skipped = left.min(batch.num_rows());
-            left -= skipped;
-            for row in skipped..batch.num_rows() {
+            for row in 0..batch.num_rows() {
                 let event = stored(&batch, row);
                 bytes = bytes.saturating_add(event.bytes());
                 if bytes > most.bytes && !events.is_empty() {

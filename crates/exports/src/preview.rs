@@ -43,6 +43,7 @@ impl Exports {
             query: query_of(&export, destination.layout(export.model)),
             start: None,
             end: core.service.clock().now(),
+            skip: 0,
             limit: Some(ROWS),
         };
         let columns = scan.query.fields.iter().map(column).collect();

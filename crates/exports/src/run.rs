@@ -71,6 +71,7 @@ async fn deliver_to(config: &Destination, exports: &Exports, job: &Job, course: 
         query: query_of(&job.export, layout),
         start: Some(job.run.data_interval_start),
         end: job.run.data_interval_end,
+        skip: 0,
         limit: None,
     };
     // From here on the interval is complete: nothing is added to it any more.

@@ -74,7 +74,8 @@ permissions! {
 pub struct Request {
     /// Found again in the answer, the log and the activity entry.
     pub id: Arc<str>,
-    /// Do everything, then undo it.
+    /// Do everything, then undo it. Only what may take long and shows in no response, such as deleting what belongs to
+    /// something, is left out: a dry run can be repeated without end.
     pub is_dry_run: bool,
     /// The idempotency claim that the write settles.
     pub claim: Option<Claim>,

@@ -15,6 +15,7 @@ pub async fn rows(events: &Events, team: TeamId, model: Model) -> Vec<Map<String
         query: Query::of(model, &columns),
         start: None,
         end: "2100-01-01T00:00:00Z".parse().expect("a time"),
+        skip: 0,
         limit: None,
     });
     let mut rows = Vec::new();

@@ -8,6 +8,19 @@ use testkit::databases::Backend;
 use testkit::kit::{bearer, with_json};
 use testkit::{Kit, Reply, on_both};
 
+/// Lets every statement fail that would delete a row of a table.
+fn refuse_deletions(kit: &Kit, table: &str) -> String {
+    if kit.database.url.starts_with("sqlite") {
+        return format!(
+            "CREATE TRIGGER {table}_stays BEFORE DELETE ON {table} BEGIN SELECT RAISE(ABORT, 'it stays'); END"
+        );
+    }
+    format!(
+        "CREATE FUNCTION {table}_stays() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE 'it stays'; END$$; \
+         CREATE TRIGGER {table}_stays BEFORE DELETE ON {table} FOR EACH ROW EXECUTE FUNCTION {table}_stays()"
+    )
+}
+
 on_both! {
     async fn a_path_works_with_and_without_its_last_slash(kit: Kit) {
         for path in ["/api/organizations", "/api/organizations/@current", "/api/organizations/@current/members?limit=1",
@@ -70,6 +83,30 @@ on_both! {
         }
         let forged = bearer("GET", "/api/organizations/", &kit.owner.key).header("x-request-id", "two words");
         assert_ne!(kit.send(forged.body(Body::empty()).unwrap()).await.header("x-request-id"), "two words");
+    }
+
+    async fn a_dry_run_of_a_deletion_deletes_nothing_on_the_way(kit: Kit) {
+        let team = kit.post(&kit.owner.key, &kit.at("teams/"), json!({ "name": "Second" })).await;
+        let app = kit.post(&kit.owner.key, &kit.at("pipeline_destinations/"), json!({ "plugin_type": "source", "name": "Look" })).await;
+        let destination = json!({ "type": "NoOp", "config": {} });
+        let export = json!({ "name": "Trial", "interval": "hour", "destination": destination });
+        let export = kit.post(&kit.owner.key, &kit.at("batch_exports/"), export).await;
+        let domain = kit.post(&kit.owner.key, &kit.at("domains/"), json!({ "domain": "example.com" })).await;
+        for table in ["organization", "team", "pipeline_app", "batch_export", "domain"] {
+            kit.database.run(&refuse_deletions(&kit, table)).await;
+        }
+        for path in [
+            format!("teams/{}/", team.body["id"]),
+            format!("pipeline_destinations/{}/", app.body["id"]),
+            format!("batch_exports/{}/", export.text("/id")),
+            format!("domains/{}/", domain.text("/id")),
+            String::new(),
+        ] {
+            let dry = kit.delete(&kit.owner.key, &format!("{}?dry_run=true", kit.at(&path))).await;
+            assert_eq!((dry.status, dry.header("x-dry-run")), (204, "true"), "{path}: {dry:?}");
+            let real = kit.delete(&kit.owner.key, &kit.at(&path)).await;
+            assert_eq!(real.status, 500, "{path}: the rows are not to be had: {real:?}");
+        }
     }
 
     async fn a_dry_run_answers_and_changes_nothing(kit: Kit) {

@@ -13,6 +13,7 @@ use axum::response::IntoResponse;
 use outbound::{Dialer, Http, Policy, Roots};
 use serde_json::Value;
 use tokio::net::TcpListener;
+use tokio::sync::{OwnedRwLockWriteGuard, RwLock};
 use url::Url;
 
 type Answers = Arc<Mutex<HashMap<String, (u16, HeaderMap, Vec<u8>)>>>;
@@ -22,6 +23,7 @@ pub(crate) struct FarSide {
     pub(crate) address: SocketAddr,
     answers: Answers,
     asked: Arc<Mutex<Vec<(String, HeaderMap)>>>,
+    gate: Arc<RwLock<()>>,
 }
 
 impl FarSide {
@@ -32,11 +34,13 @@ impl FarSide {
             address,
             answers: Answers::default(),
             asked: Arc::default(),
+            gate: Arc::default(),
         };
-        let (answers, asked) = (Arc::clone(&far.answers), Arc::clone(&far.asked));
+        let (answers, asked, gate) = (Arc::clone(&far.answers), Arc::clone(&far.asked), Arc::clone(&far.gate));
         let answer = async move |request: Request<Body>| {
             let path = request.uri().path_and_query().unwrap().to_string();
             asked.lock().unwrap().push((path.clone(), request.headers().clone()));
+            let _open = gate.read().await;
             let known = answers.lock().unwrap().get(&path).cloned();
             known.map_or_else(not_found, |(status, headers, body)| {
                 (StatusCode::from_u16(status).unwrap(), headers, body).into_response()
@@ -45,6 +49,11 @@ impl FarSide {
         let router = Router::new().fallback(answer);
         tokio::spawn(async move { axum::serve(listener, router).await });
         far
+    }
+
+    /// Nobody is answered while this is held.
+    pub(crate) async fn close(&self) -> OwnedRwLockWriteGuard<()> {
+        Arc::clone(&self.gate).write_owned().await
     }
 
     pub(crate) fn url(&self) -> Url {

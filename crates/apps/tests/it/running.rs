@@ -279,6 +279,19 @@ on_both! {
         assert_eq!(found.len(), 2);
     }
 
+    async fn a_job_of_a_year_that_does_not_sort_is_refused(kit: Kit) {
+        let code = r"
+            export async function onEvent(event, { jobs }) { await jobs.later().runIn(200000, 'years') }
+            export const jobs = { later: () => {} }
+        ";
+        let config = run(&kit, "pipeline_destinations", code, json!({})).await;
+        happen(&kit, &["x"]).await;
+        kit.run_apps().await;
+        let lines = logged(&kit, &config).await;
+        assert!(lines.iter().any(|line| line.contains("the delay of the job is too long")), "{lines:?}");
+        assert_eq!(kit.database.column::<i64>("SELECT count(*) FROM pipeline_task").await, [0]);
+    }
+
     async fn while_a_layer_of_the_sandbox_is_missing_that_must_be_there_events_wait(kit: Kit) {
         let receiver = Receiver::start();
         let config = run(&kit, "pipeline_destinations", HOOK, json!({ "url": receiver.url() })).await;

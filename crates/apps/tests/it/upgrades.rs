@@ -1,8 +1,12 @@
 //! Apps from elsewhere: installed, looked after, upgraded, rolled back.
 
+use std::time::Duration;
+
 use chrono::TimeDelta;
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 use testkit::{Kit, on_both};
+use tokio::time::sleep;
 
 use crate::far_side::FarSide;
 use crate::pack::{github, link, tar_gz};
@@ -62,6 +66,51 @@ on_both! {
         assert_eq!((named.text("/tag"), &named.body["version"]), ("v1.1.0", &json!(3)));
         let activity = kit.get(&kit.owner.key, &kit.at("activity/")).await;
         assert!(!activity.body.to_string().contains("hush-hush"));
+    }
+
+    async fn few_upgrades_of_an_organization_are_fetched_at_once(kit: Kit) {
+        let far = FarSide::start().await;
+        let (kit, path) = installed(kit, &far).await;
+        let before = far.asked().len();
+        let closed = far.close().await;
+        let (preview, new) = (format!("{path}upgrade/"), json!({ "plugin_type": "custom", "url": "https://github.com/acme/hook" }));
+        let (apps, check) = (kit.at("pipeline_destinations/"), format!("{path}check_for_updates/"));
+        let previews = join_all((0..5).map(|_| kit.get(&kit.admin.key, &preview)));
+        let checks = join_all((0..3).map(|_| kit.get(&kit.admin.key, &check)));
+        let installs = join_all((0..5).map(|_| kit.post(&kit.admin.key, &apps, new.clone())));
+        let watched = async {
+            while far.asked().len() < before + 2 {
+                sleep(Duration::from_millis(10)).await;
+            }
+            sleep(Duration::from_millis(300)).await;
+            assert_eq!(far.asked().len(), before + 2, "the others wait, and hold nothing");
+            drop(closed);
+        };
+        let (previews, checks, installs, ()) = tokio::join!(previews, checks, installs, watched);
+        assert!(checks.iter().all(|checked| checked.status == 200), "{checks:?}");
+        assert!(previews.iter().all(|shown| shown.status == 200), "{previews:?}");
+        assert!(installs.iter().all(|made| made.status == 201), "{installs:?}");
+    }
+
+    async fn an_upgrade_does_not_replace_what_somebody_changed_meanwhile(kit: Kit) {
+        let far = FarSide::start().await;
+        let (kit, path) = installed(kit, &far).await;
+        archive(&far, "v2.0.0", "export function onEvent() { return 2 }");
+        let before = far.asked().len();
+        let closed = far.close().await;
+        let upgrade = format!("{path}upgrade/");
+        let upgraded = kit.post(&kit.admin.key, &upgrade, json!({ "tag": "v2.0.0" }));
+        let changed = async {
+            while far.asked().len() == before {
+                sleep(Duration::from_millis(10)).await;
+            }
+            let files = json!({ "source": { "index.ts": "export function onEvent() { return 3 }" } });
+            let changed = kit.patch(&kit.admin.key, &format!("{path}update_source/"), files).await;
+            assert_eq!(changed.status, 200, "{changed:?}");
+            drop(closed);
+        };
+        let (upgraded, ()) = tokio::join!(upgraded, changed);
+        assert_eq!((upgraded.status, upgraded.text("/code")), (409, "source_changed"), "{upgraded:?}");
     }
 
     async fn an_upgrade_that_does_not_load_changes_nothing(kit: Kit) {

@@ -10,10 +10,9 @@ use uuid::Uuid;
 use super::envelope::Envelope;
 use super::refusal::{MOST_EVENTS, Refusal};
 use super::time;
+use crate::names::cut;
 use crate::{Incoming, Time};
 
-/// Names and ids are cut to so many characters.
-const MOST_CHARACTERS: usize = 200;
 /// How the parser's error begins when there are too many events.
 pub(super) const TOO_MANY: &str = "too many events";
 pub(super) const NESTED: &str = "nested batch";
@@ -221,13 +220,4 @@ fn text(value: &Value) -> Option<String> {
         Value::String(text) => Some(text.clone()),
         other => Some(other.to_string()),
     }
-}
-
-fn cut(mut text: String) -> String {
-    if text.len() > MOST_CHARACTERS
-        && let Some((end, _)) = text.char_indices().nth(MOST_CHARACTERS)
-    {
-        text.truncate(end);
-    }
-    text
 }

@@ -123,8 +123,7 @@ impl ClickHouse {
     pub(crate) async fn count(&self, scan: Scan) -> Result<u64> {
         let statement = self.read(scan::count(&scan, &self.0.tables)).within(SILENCE);
         let text = self.0.client.text(statement).await?;
-        let count = text.trim().parse().map_err(|_| crate::Error::CutOff)?;
-        Ok(scan.limit.map_or(count, |limit| count.min(limit as u64)))
+        text.trim().parse().map_err(|_| crate::Error::CutOff)
     }
 
     pub(crate) async fn earliest(&self, team: i64, model: Model) -> Result<Option<Time>> {

@@ -61,28 +61,25 @@ pub(super) fn rows(scan: &Scan, tables: &Tables) -> Statement {
         Model::Events => "e.inserted_at, toString(e.uuid)",
         Model::Persons => "e.inserted_at, e.distinct_id",
     };
-    let limit = if scan.limit.is_some() {
-        " LIMIT {limit:UInt64}"
-    } else {
-        ""
-    };
     let sql = format!(
-        "SELECT {} FROM {} WHERE {} ORDER BY {order}{limit} FORMAT ArrowStream",
+        "SELECT {} FROM {} WHERE {} ORDER BY {order}{} FORMAT ArrowStream",
         rendered.columns,
         source(model, tables, scan.start),
         condition(scan, &rendered),
+        limit(scan),
     );
     bound(sql, scan, rendered)
 }
 
-/// The statement that counts a scan's rows, whatever its limit.
+/// The statement that counts a scan's rows, no more than its limit.
 pub(super) fn count(scan: &Scan, tables: &Tables) -> Statement {
     let model = scan.query.model;
     let rendered = scan.query.render(Dialect::ClickHouse, &|of| column(model, of));
     let sql = format!(
-        "SELECT count() FROM {} WHERE {}",
+        "SELECT count() FROM (SELECT 1 FROM {} WHERE {}{})",
         source(model, tables, scan.start),
-        condition(scan, &rendered)
+        condition(scan, &rendered),
+        limit(scan),
     );
     bound(sql, scan, rendered)
 }
@@ -106,6 +103,12 @@ pub(super) fn time(text: &str) -> Result<Option<Time>> {
     micros.map(Some).ok_or(crate::Error::CutOff)
 }
 
+fn limit(scan: &Scan) -> String {
+    let limit = scan.limit.map_or("", |_| " LIMIT {limit:UInt64}");
+    let offset = if scan.skip > 0 { " OFFSET {skip:UInt64}" } else { "" };
+    format!("{limit}{offset}")
+}
+
 fn condition(scan: &Scan, rendered: &Rendered) -> String {
     let mut all = vec!["e.team_id = {team:Int64}".to_owned(), format!("e.inserted_at < {END}")];
     if scan.start.is_some() {
@@ -124,6 +127,9 @@ fn bound(sql: String, scan: &Scan, rendered: Rendered) -> Statement {
     }
     if let Some(limit) = scan.limit {
         statement = statement.bind("limit", limit);
+    }
+    if scan.skip > 0 {
+        statement = statement.bind("skip", scan.skip);
     }
     for (at, value) in rendered.parameters.into_iter().enumerate() {
         let name = format!("p{}", at + 1);

@@ -5,6 +5,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use crate::names::cut;
 use crate::{Incoming, Time};
 
 /// An item as `/batch/` takes it, or a line that an export wrote. What else is in it does not matter.
@@ -41,8 +42,8 @@ impl Item {
         let distinct_id = told.and_then(name).ok_or("missing distinct_id")?;
         let incoming = Incoming {
             uuid: self.uuid.as_deref().map(uuid).transpose()?,
-            event,
-            distinct_id,
+            event: cut(event),
+            distinct_id: cut(distinct_id),
             timestamp: self.timestamp.as_deref().map_or(Ok(now), time)?,
             properties,
         };

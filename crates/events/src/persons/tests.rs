@@ -117,6 +117,20 @@ fn nobody_is_merged_with_themselves_or_by_a_name_that_means_nobody() {
 }
 
 #[test]
+fn the_other_id_is_as_long_as_ids_of_events_are() {
+    let (long, cut) = ("ä".repeat(100_000), "ä".repeat(200));
+    assert_eq!(
+        merges("$create_alias", "ada", json!({"alias": long})),
+        Some(cut.clone())
+    );
+    assert_eq!(
+        merges("$create_alias", &cut, json!({"alias": long})),
+        None,
+        "that is the same id"
+    );
+}
+
+#[test]
 fn some_events_have_no_person() {
     for told in [json!(false), json!("false")] {
         assert_eq!(

@@ -62,6 +62,7 @@ pub(super) fn earliest(reader: &Reader, team: i64, model: Model) -> Result<Optio
                 query: Query::of(Model::Persons, &[Column::DistinctId]),
                 start: None,
                 end: Time::MAX_UTC,
+                skip: 0,
                 limit: None,
             };
             person_scan::earliest(connection, &reader.pace, &all)
@@ -161,6 +162,7 @@ impl<'a> Slices<'a> {
 }
 
 fn persons(reader: &Reader, scan: &Scan, output: &mut Output<'_>) -> Result<()> {
+    debug_assert_eq!(scan.skip, 0, "persons are not numbered");
     let select = Select::new(&scan.query, scan.team);
     let mut persons = PersonScan::new(&reader.connection, scan, &select)?;
     loop {
@@ -227,6 +229,10 @@ fn range(connection: &Connection, scan: &Scan) -> Result<Option<Range<i64>>> {
         None => first,
     };
     let end = first_at(connection, scan.team, start..end, scan.end)?;
+    // No event is deleted but with all others of its team, so they are numbered without a gap.
+    let start = start
+        .saturating_add(i64::try_from(scan.skip).unwrap_or(i64::MAX))
+        .min(end);
     Ok(Some(start..end))
 }
 

@@ -19,6 +19,7 @@ fn query(text: &str) -> Scan {
         query: hogql::parse(text).unwrap(),
         start: None,
         end: time(1_000),
+        skip: 0,
         limit: None,
     }
 }

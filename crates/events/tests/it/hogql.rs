@@ -45,6 +45,7 @@ async fn rows(store: &Events, text: &str) -> Result<Vec<Vec<Value>>, String> {
         query,
         start: None,
         end: time(1000),
+        skip: 0,
         limit: None,
     });
     let mut found = Vec::new();

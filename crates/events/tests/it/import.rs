@@ -188,6 +188,7 @@ async fn what_a_store_gives_out_can_be_taken_in_again() {
         query: all_columns(Model::Events),
         start: None,
         end: time(2),
+        skip: 0,
         limit: None,
     };
     let batches = batches(&store, scan).await;

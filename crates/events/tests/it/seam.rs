@@ -100,6 +100,7 @@ async fn uuids(store: &Events, start: Option<Time>, end: Time) -> Vec<Uuid> {
         query: Query::of(Model::Events, &[Column::Uuid, Column::InsertedAt]),
         start,
         end,
+        skip: 0,
         limit: None,
     };
     let rows = read(store, scan).await;

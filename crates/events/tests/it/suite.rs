@@ -60,6 +60,7 @@ pub(crate) fn scan(team: i64, query: Query, start: i64, end: i64) -> Scan {
         query,
         start: Some(time(start)),
         end: time(end),
+        skip: 0,
         limit: None,
     }
 }

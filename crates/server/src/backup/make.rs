@@ -180,12 +180,12 @@ fn report(manifest: &Manifest, folder: &Path) -> anyhow::Result<()> {
     let mut out = stdout().lock();
     let events = match manifest.events {
         Some(count) => format!("{count} events"),
+        None if manifest.are_events_in_clickhouse => {
+            "the events by ClickHouse (restore them with --events-from)".to_owned()
+        }
         None => "no events".to_owned(),
     };
     writeln!(out, "created and verified {}: the database, {events}", folder.display())?;
-    if manifest.are_events_in_clickhouse {
-        writeln!(out, "ClickHouse backed up the events. Restore them with --events-from.")?;
-    }
     writeln!(
         out,
         "The secret key is not included. Store a copy of it elsewhere: the backup cannot be restored without it."

@@ -1,13 +1,13 @@
 //! Restoring a backup, where nothing is yet.
 
 use std::io::{Write, stdout};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
 use clap::Args;
 use tokio::task::spawn_blocking;
 
-use super::files::{self, Draft};
+use super::files::{self, Copied, Draft};
 use super::manifest::Manifest;
 use super::postgres;
 use crate::settings::Settings;
@@ -20,7 +20,7 @@ pub(crate) struct Restore {
     /// Where ClickHouse restores the events from, as in `--events-to`.
     #[arg(long, value_name = "SOURCE")]
     events_from: Option<String>,
-    /// Do not restore the events that ClickHouse backed up.
+    /// Do not restore the events.
     #[arg(long, conflicts_with = "events_from")]
     without_events: bool,
 }
@@ -37,7 +37,7 @@ async fn run(restore: &Restore, settings: &Settings) -> anyhow::Result<()> {
     check_key(&manifest, settings)?;
     check_place(&manifest, restore, settings)?;
     let manifest = check_files(manifest, restore.folder.clone()).await?;
-    let mut files = copy_files(&manifest, &restore.folder, settings).await?;
+    let mut files = copy_files(&manifest, restore, settings).await?;
     restore_servers(&manifest, restore, settings).await?;
     files.iter_mut().try_for_each(Draft::put_in_place)?;
     // Opens both as a server does, which refuses what does not belong together.
@@ -93,7 +93,7 @@ fn check_place(manifest: &Manifest, restore: &Restore, settings: &Settings) -> a
         "this is a backup of {made}, but the settings use {wanted}: restore it to the same database type"
     );
     ensure!(
-        manifest.events_file.is_none() || settings.data.events_url.is_none(),
+        restored_file(manifest, restore).is_none() || settings.data.events_url.is_none(),
         "the events of this backup are in a file, but the settings use ClickHouse: restore without \
          HEDGEROW_EVENTS_URL"
     );
@@ -103,9 +103,9 @@ fn check_place(manifest: &Manifest, restore: &Restore, settings: &Settings) -> a
     );
     ensure!(
         !manifest.are_events_in_clickhouse || restore.events_from.is_some() || restore.without_events,
-        "ClickHouse backed up the events of this backup: say where to with --events-from, or use --without-events"
+        "ClickHouse backed up the events of this backup: say where they are with --events-from, or use --without-events"
     );
-    let events = manifest.events_file.as_ref().map(|_| store::file(settings));
+    let events = restored_file(manifest, restore).map(|_| store::file(settings));
     let places: Vec<_> = settings.sqlite_file().into_iter().chain(events).collect();
     // A log beside a file that was moved away would be written into the one that is restored.
     for file in places.iter().flat_map(|place| files::with_logs(place)) {
@@ -118,9 +118,15 @@ fn check_place(manifest: &Manifest, restore: &Restore, settings: &Settings) -> a
     Ok(())
 }
 
+/// The events, if they are in the backup and wanted.
+fn restored_file<'a>(manifest: &'a Manifest, restore: &Restore) -> Option<&'a Copied> {
+    manifest.events_file.as_ref().filter(|_| !restore.without_events)
+}
+
 /// Everything that is a file, beside its place.
-async fn copy_files(manifest: &Manifest, folder: &Path, settings: &Settings) -> anyhow::Result<Vec<Draft>> {
-    let events = manifest.events_file.as_ref();
+async fn copy_files(manifest: &Manifest, restore: &Restore, settings: &Settings) -> anyhow::Result<Vec<Draft>> {
+    let folder = &restore.folder;
+    let events = restored_file(manifest, restore);
     let events = events.map(|file| (folder.join(&file.name), store::file(settings)));
     let database = settings.sqlite_file();
     let database = database.map(|place| (folder.join(&manifest.database_file.name), place));

@@ -297,7 +297,7 @@ fn events_in_clickhouse_are_backed_up_and_restored_by_it() {
     };
     let ended = with_events(&home, &clickhouse, &["backup", &copy, "--events-to", &events]);
     assert!(
-        ended.code == Some(0) && ended.stdout.contains("ClickHouse backed up the events"),
+        ended.code == Some(0) && ended.stdout.contains("the events by ClickHouse"),
         "{ended:?}"
     );
     assert!(send_events(&server, &team), "more than is in the backup");
@@ -306,7 +306,7 @@ fn events_in_clickhouse_are_backed_up_and_restored_by_it() {
     let (other, empty) = (elsewhere(&home), ClickHouse::start());
     let ended = with_events(&other, &empty, &["restore", &copy]);
     assert!(
-        ended.code == Some(1) && ended.stderr.contains("say where to with --events-from"),
+        ended.code == Some(1) && ended.stderr.contains("say where they are with --events-from"),
         "{ended:?}"
     );
     let ended = with_events(&other, &empty, &["restore", &copy, "--events-from", &events]);

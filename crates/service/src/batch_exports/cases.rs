@@ -137,7 +137,9 @@ impl Service {
         let mut db = self.write().await?;
         let seen = lock(&mut db, caller, id, precondition).await?;
         // Runs go with it: whoever carries one out finds that it no longer holds it, and takes back what it sent.
-        sql::exports::delete(&mut db, &seen.export).await?;
+        if !caller.actor.request.is_dry_run {
+            sql::exports::delete(&mut db, &seen.export).await?;
+        }
         db.commit(&caller.actor, &[Entry::deleted(&seen.export)]).await
     }
 

@@ -52,6 +52,10 @@ struct State {
     free: usize,
     /// How many one tenant may hold.
     most_of_one: usize,
+    /// How long all that one tenant holds may take together, by what theirs took lately. There is always one.
+    longest_of_one: Option<Duration>,
+    /// Whether whoever has a permit waits for something else before their own work begins.
+    is_followed_by_waiting: bool,
     slow: Slow,
     held_by_slow: usize,
     tenants: HashMap<Tenant, Use>,
@@ -65,6 +69,9 @@ struct Use {
     waiting: Round<Option<UserId>, VecDeque<oneshot::Sender<Permit>>>,
     waiters: usize,
     slow_until: Option<Instant>,
+    /// How long a permit was held lately, and until when that is remembered.
+    usual: Duration,
+    known_until: Option<Instant>,
 }
 
 impl Use {
@@ -73,7 +80,8 @@ impl Use {
     }
 
     fn is_over(&self) -> bool {
-        self.held == 0 && self.waiters == 0 && !self.is_slow()
+        let is_known = || self.known_until.is_some_and(|until| Instant::now() < until);
+        self.held == 0 && self.waiters == 0 && !self.is_slow() && !is_known()
     }
 }
 
@@ -94,7 +102,8 @@ pub struct Permit {
     /// None: it was not handed over in the end.
     semaphore: Option<FairSemaphore>,
     tenant: Tenant,
-    since: Instant,
+    /// None: their own work has not begun.
+    since: Option<Instant>,
     is_slow: bool,
 }
 
@@ -104,6 +113,8 @@ impl FairSemaphore {
             what,
             free: permits,
             most_of_one: permits,
+            longest_of_one: None,
+            is_followed_by_waiting: false,
             slow,
             held_by_slow: 0,
             tenants: HashMap::new(),
@@ -125,6 +136,25 @@ impl FairSemaphore {
     pub fn with_most_of_one(self, permits: usize) -> Self {
         self.lock().most_of_one = permits;
         self
+    }
+
+    /// The same, where all that one tenant holds takes no longer than this, as far as can be told.
+    #[must_use]
+    pub(super) fn with_longest_of_one(self, time: Duration) -> Self {
+        self.lock().longest_of_one = Some(time);
+        self
+    }
+
+    /// The same, where holders say with [`Permit::restart`] when their own work begins. Before that no time counts.
+    #[must_use]
+    pub(super) fn followed_by_waiting(self) -> Self {
+        self.lock().is_followed_by_waiting = true;
+        self
+    }
+
+    #[cfg(test)]
+    pub(super) fn held(&self) -> usize {
+        self.lock().tenants.values().map(|one| one.held).sum()
     }
 
     /// For whom the task at hand works.
@@ -172,15 +202,20 @@ impl State {
     }
 
     fn may_have_more(&self, tenant: Tenant) -> bool {
-        let one = self.tenants.get(&tenant);
-        one.is_none_or(|one| one.held < self.most_of_one)
+        let may = |one: &Use| {
+            let held = u32::try_from(one.held).unwrap_or(u32::MAX);
+            let takes = one.usual.saturating_mul(held);
+            one.held < self.most_of_one && self.longest_of_one.is_none_or(|longest| held == 0 || takes < longest)
+        };
+        self.tenants.get(&tenant).is_none_or(may)
     }
 
     fn permit(&mut self, semaphore: &FairSemaphore, tenant: Tenant) -> Permit {
         if self.tenants.len() >= REMEMBERED {
             self.tenants.retain(|_, one| !one.is_over());
         }
-        let one = self.tenants.entry(tenant).or_default();
+        let since = (!self.is_followed_by_waiting).then(Instant::now);
+        let one = self.of(tenant);
         let is_slow = one.is_slow();
         one.held += 1;
         self.free -= 1;
@@ -188,25 +223,36 @@ impl State {
         Permit {
             semaphore: Some(semaphore.clone()),
             tenant,
-            since: Instant::now(),
+            since,
             is_slow,
         }
     }
 
+    /// Of those who are not known ten have room.
+    fn of(&mut self, tenant: Tenant) -> &mut Use {
+        let usual = self.longest_of_one.map_or(Duration::ZERO, |longest| longest / 10);
+        let unknown = || Use {
+            usual,
+            ..Use::default()
+        };
+        self.tenants.entry(tenant).or_insert_with(unknown)
+    }
+
     fn wait(&mut self, tenant: Tenant, user: Option<UserId>) -> Result<oneshot::Receiver<Permit>> {
-        let one = self.tenants.entry(tenant).or_default();
+        let one = self.of(tenant);
         let own = one.waiting.get(user).map_or(0, VecDeque::len);
         let left = MOST_WAITING.saturating_sub(one.waiters - own);
         // Nobody makes the server itself come back later.
         if own >= left.div_ceil(2) && tenant != Tenant::System {
             return Err(Error::Throttled(BUSY));
         }
-        if one.waiters == 0 {
-            self.order.push_back(tenant);
-        }
+        let is_first = one.waiters == 0;
         one.waiters += 1;
         let (turn, receiver) = oneshot::channel();
         one.waiting.of(user).push_back(turn);
+        if is_first {
+            self.order.push_back(tenant);
+        }
         Ok(receiver)
     }
 
@@ -244,6 +290,16 @@ impl State {
         Some((tenant, turn?))
     }
 
+    /// Lately means the last eight or so.
+    fn note_time(&mut self, permit: &Permit) {
+        let is_counted = self.longest_of_one.is_some();
+        let one = self.tenants.get_mut(&permit.tenant).filter(|_| is_counted);
+        if let (Some(one), Some(since)) = (one, permit.since) {
+            one.usual = (one.usual * 7 + since.elapsed()) / 8;
+            one.known_until = Some(Instant::now() + SLOW_FOR);
+        }
+    }
+
     fn take_back(&mut self, permit: &Permit) {
         self.free += 1;
         self.held_by_slow -= usize::from(permit.is_slow);
@@ -252,7 +308,8 @@ impl State {
         };
         one.held -= 1;
         // The server itself is never slow: it clears away what others left.
-        if permit.tenant != Tenant::System && permit.since.elapsed() > self.slow.after {
+        let is_slow = permit.since.is_some_and(|since| since.elapsed() > self.slow.after);
+        if permit.tenant != Tenant::System && is_slow {
             one.slow_until = Some(Instant::now() + SLOW_FOR);
         }
         if one.is_over() {
@@ -264,7 +321,7 @@ impl State {
 impl Permit {
     /// What was waited for until now was not the holder's own work.
     pub(super) fn restart(&mut self) {
-        self.since = Instant::now();
+        self.since = Some(Instant::now());
     }
 
     /// Whether it was given to somebody who was quick, and is slow by now.
@@ -284,6 +341,7 @@ impl Drop for Permit {
             return;
         };
         let mut state = semaphore.lock();
+        state.note_time(self);
         state.take_back(self);
         state.hand_out(&semaphore);
     }
@@ -340,6 +398,48 @@ mod tests {
         assert!(!third.is_finished());
         held.remove(0);
         third.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_one_holds_takes_only_so_long() {
+        let semaphore = FairSemaphore::for_each("the server", 8).with_longest_of_one(Duration::from_millis(50));
+        let first = acquire(&semaphore, 1).await.unwrap();
+        let second = acquire(&semaphore, 1).await.unwrap();
+        semaphore.lock().tenants.get_mut(&ONE).unwrap().usual = Duration::from_millis(30);
+        let third = tokio::spawn({
+            let semaphore = semaphore.clone();
+            async move { acquire(&semaphore, 1).await.unwrap() }
+        });
+        settle().await;
+        assert!(!third.is_finished(), "two take all of the time");
+        acquire(&semaphore, 2).await.unwrap();
+        // One that was held for no time: it is known that they take less by now, but not by much.
+        drop(second);
+        third.await.unwrap();
+        drop(first);
+        // Whoever has nothing under way for a moment is not forgotten.
+        let usual = semaphore.lock().tenants[&ONE].usual;
+        assert!(
+            usual < Duration::from_millis(30) && usual > Duration::from_millis(15),
+            "{usual:?}"
+        );
+    }
+
+    #[tokio::test]
+    async fn what_is_waited_for_is_nobodys_own_work() {
+        let slow = Slow {
+            after: Duration::ZERO,
+            permits: 1,
+        };
+        let semaphore = FairSemaphore::new("the server", 8, slow)
+            .with_longest_of_one(Duration::from_millis(50))
+            .followed_by_waiting();
+        drop(acquire(&semaphore, 1).await.unwrap());
+        assert!(semaphore.lock().tenants.is_empty(), "whoever gave up has done nothing");
+        let mut permit = acquire(&semaphore, 1).await.unwrap();
+        permit.restart();
+        drop(permit);
+        assert!(semaphore.lock().tenants[&ONE].is_slow());
     }
 
     #[tokio::test]

@@ -12,6 +12,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, SqliteConnection};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
+use super::caller;
 use super::fair::{FairSemaphore, Permit, Slow};
 use crate::error::Result;
 
@@ -23,11 +24,16 @@ const SLOW: Slow = Slow {
     permits: 1,
 };
 
+/// Of one person, in whichever organizations, no more is under way than takes so long: whoever creates organizations does
+/// not get more turns with each.
+const LONGEST_OF_PERSON: Duration = Duration::from_millis(50);
+
 /// The connection that writes. Whoever holds the lock has the turn; the lock is handed on in order of asking.
 #[derive(Debug, Clone)]
 pub struct Writer {
     state: Arc<Mutex<State>>,
     places: FairSemaphore,
+    people: FairSemaphore,
 }
 
 #[derive(Debug)]
@@ -46,17 +52,26 @@ impl Writer {
         let connection = options.connect().await?;
         Ok(Self {
             state: Arc::new(Mutex::new(State { connection, open: None })),
-            places: FairSemaphore::new("The database", AT_THE_LOCK, SLOW),
+            places: FairSemaphore::new("The database", AT_THE_LOCK, SLOW).followed_by_waiting(),
+            people: FairSemaphore::for_each("The database", AT_THE_LOCK)
+                .with_longest_of_one(LONGEST_OF_PERSON)
+                .followed_by_waiting(),
         })
     }
 
     /// Waits for the turn and begins it.
     pub(super) async fn turn(&self) -> Result<WriteGuard> {
+        let mut own = match caller::current().user {
+            Some(user) => Some(self.people.acquire_for(user).await?),
+            None => None,
+        };
         let (mut place, state) = self.lock().await?;
+        own.iter_mut().for_each(Permit::restart);
         place.restart();
         let writer = self.clone();
+        let places = (place, own);
         // From here on, whatever happens is undone unless it is committed: also a beginning that is abandoned.
-        let mut turn = WriteGuard(Some(Held { writer, state, place }));
+        let mut turn = WriteGuard(Some(Held { writer, state, places }));
         if let Some(held) = &mut turn.0 {
             // The first turn of a transaction is undone by undoing the whole.
             let is_first = held.state.open.is_none();
@@ -106,7 +121,8 @@ pub(crate) struct WriteGuard(Option<Held>);
 struct Held {
     writer: Writer,
     state: OwnedMutexGuard<State>,
-    place: Permit,
+    /// Among all who write, and among what a person has under way.
+    places: (Permit, Option<Permit>),
 }
 
 impl WriteGuard {
@@ -138,7 +154,7 @@ impl Held {
             }
             None => self.state.open.insert(Arc::default()).clone(),
         };
-        drop((self.state, self.place));
+        drop((self.state, self.places));
         // Asking for the lock again lets everybody who waits have a turn first, and they share this commit.
         self.writer.commit(shared).await
     }
@@ -215,4 +231,49 @@ async fn give_up(state: &mut State) {
 async fn run(state: &mut State, statement: &'static str) -> Result<()> {
     sqlx::query(statement).execute(&mut state.connection).await?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::task::JoinSet;
+    use tokio::time::sleep;
+
+    use super::caller::{Caller, Tenant, on_behalf_of_caller};
+    use super::*;
+    use crate::id::{OrganizationId, UserId};
+
+    fn member(user: i64, organization: u128) -> Caller {
+        Caller {
+            tenant: Tenant::Organization(OrganizationId(uuid::Uuid::from_u128(organization))),
+            user: Some(UserId(user)),
+        }
+    }
+
+    /// Never so long that it counts as slow.
+    async fn write(writer: &Writer) {
+        let turn = writer.turn().await.unwrap();
+        sleep(Duration::from_millis(15)).await;
+        turn.undo().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_person_with_many_organizations_has_not_many_turns() {
+        let options = SqliteConnectOptions::new().in_memory(true);
+        let writer = Writer::open(&options).await.unwrap();
+        let mut busy = JoinSet::new();
+        for organization in 0..60 {
+            let writer = writer.clone();
+            busy.spawn(on_behalf_of_caller(member(1, organization), async move {
+                loop {
+                    write(&writer).await;
+                }
+            }));
+        }
+        for _ in 0..20 {
+            sleep(Duration::from_millis(20)).await;
+            // Ten while nobody knows how long theirs take, fewer then.
+            assert!((1..=10).contains(&writer.people.held()), "{}", writer.people.held());
+        }
+        on_behalf_of_caller(member(2, 100), write(&writer)).await;
+    }
 }

@@ -109,8 +109,10 @@ impl Service {
     ) -> Result<()> {
         let mut db = self.write().await?;
         let domain = lock(&mut db, caller.organization, id, precondition).await?;
-        sql::delete(&mut db, &domain).await?;
-        sso::forget_domain(&mut db, id).await?;
+        if !caller.actor.request.is_dry_run {
+            sql::delete(&mut db, &domain).await?;
+            sso::forget_domain(&mut db, id).await?;
+        }
         db.commit(&caller.actor, &[Entry::deleted(&domain)]).await
     }
 

@@ -5,8 +5,7 @@ use crate::error::Result;
 use crate::id::{MailId, OrganizationId};
 use crate::limits::{self, Subject};
 use crate::transaction::WriteTx;
-use crate::users::User;
-use crate::users::cases::RELEASED_DOMAIN;
+use crate::users::{RELEASED_DOMAIN, User};
 use crate::{Instance, Service, invites};
 
 /// What is encrypted: links in mail let people in.

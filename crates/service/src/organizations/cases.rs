@@ -140,9 +140,11 @@ impl Service {
         let organization = sql::lock_to_delete(&mut db, caller.organization).await?;
         let seen = see(&mut db, caller, organization, precondition).await?;
         pipeline::not_in_use(&mut db, caller.organization).await?;
-        sso::forget_organization(&mut db, caller.organization).await?;
-        teams::sql::record_deletion_of_all(&mut db, caller.organization).await?;
-        sql::delete(&mut db, caller.organization).await?;
+        if !caller.actor.request.is_dry_run {
+            sso::forget_organization(&mut db, caller.organization).await?;
+            teams::sql::record_deletion_of_all(&mut db, caller.organization).await?;
+            sql::delete(&mut db, caller.organization).await?;
+        }
         db.commit(&caller.actor, &[Entry::deleted(&seen.organization)]).await
     }
 

@@ -14,6 +14,7 @@ use super::types::{App, AppPatch, AppWithFiles, Collection, NewApp, Package, emp
 use super::{limits, sizes, sql};
 use crate::access::{Caller, ChangeApps, ReadApps};
 use crate::activity::Entry;
+use crate::db::Session;
 use crate::error::{Error, Result};
 use crate::id::{AppId, OrganizationId};
 use crate::page::{Page, Window};
@@ -65,6 +66,17 @@ impl Service {
         operators::may_publish(&mut db, caller).await
     }
 
+    /// An app whose code is to be replaced by what is fetched, and the token to fetch it with.
+    pub async fn app_to_upgrade(
+        &self,
+        caller: &Caller<ChangeApps>,
+        collection: Collection,
+        id: AppId,
+    ) -> Result<(App, Option<SecretString>)> {
+        let mut db = self.core.store.read().await?;
+        self.changeable(&mut db, caller, collection, id).await
+    }
+
     /// An app that the caller may change, with what it takes to fetch its code.
     pub async fn app_to_change(
         &self,
@@ -73,13 +85,24 @@ impl Service {
         id: AppId,
     ) -> Result<(AppWithFiles, Option<SecretString>)> {
         let mut db = self.core.store.read().await?;
-        allow(&mut db, caller, INSTALL).await?;
-        let app = find_app(&mut db, caller, collection, id).await?;
-        own(caller, &app)?;
-        let token = self.private_token(&app)?;
+        let (app, token) = self.changeable(&mut db, caller, collection, id).await?;
         let files = sql::versions::files(&mut db, &app).await?.unwrap_or_default();
         let turn = None;
         Ok((AppWithFiles { app, files, turn }, token))
+    }
+
+    async fn changeable(
+        &self,
+        db: &mut Session,
+        caller: &Caller<ChangeApps>,
+        collection: Collection,
+        id: AppId,
+    ) -> Result<(App, Option<SecretString>)> {
+        allow(db, caller, INSTALL).await?;
+        let app = find_app(db, caller, collection, id).await?;
+        own(caller, &app)?;
+        let token = self.private_token(&app)?;
+        Ok((app, token))
     }
 
     /// `found` is what its code offers, if it brought any; `tag` is what that code is called where it comes from.
@@ -189,7 +212,9 @@ impl Service {
             let detail = "this app is shared with all organizations: set is_global to false first";
             return Err(Error::refused("is_global", detail));
         }
-        sql::apps::delete(&mut db, &app).await?;
+        if !caller.actor.request.is_dry_run {
+            sql::apps::delete(&mut db, &app).await?;
+        }
         db.commit(&caller.actor, &[Entry::deleted(&app)]).await
     }
 }

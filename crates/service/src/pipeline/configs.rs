@@ -155,7 +155,9 @@ impl Service {
         allow(&mut db, caller, CONFIGURE).await?;
         let app = find_app(&mut db, caller, collection, app).await?;
         let config = lock_config(&mut db, caller, app.id, id, precondition).await?;
-        sql::configs::delete(&mut db, &config).await?;
+        if !caller.actor.request.is_dry_run {
+            sql::configs::delete(&mut db, &config).await?;
+        }
         let entry = Entry::deleted(&config).named("config_deleted");
         db.commit(&caller.actor, &[entry]).await
     }

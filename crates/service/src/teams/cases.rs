@@ -107,7 +107,9 @@ impl Service {
                 "An organization must have at least one team. Create another one first.",
             ));
         }
-        sql::delete(&mut db, &team).await?;
+        if !caller.actor.request.is_dry_run {
+            sql::delete(&mut db, &team).await?;
+        }
         db.commit(&caller.actor, &[Entry::deleted(&team)]).await
     }
 }

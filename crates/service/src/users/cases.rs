@@ -2,7 +2,7 @@ use serde_json::Map;
 use sqlx::types::Json;
 use uuid::Uuid;
 
-use super::{NewUser, Standing, User, UserPatch, sql};
+use super::{NewUser, RELEASED_DOMAIN, Standing, User, UserPatch, sql};
 use crate::access::Actor;
 use crate::activity::Entry;
 use crate::error::{Error, Result};
@@ -12,9 +12,6 @@ use crate::sessions::SignedIn;
 use crate::text::{Email, given_name};
 use crate::transaction::WriteTx;
 use crate::{Precondition, Service, keys, members, second_factor, sessions, sign_in};
-
-/// Where accounts are that had to give their address back. RFC 2606 promises that nobody ever gets mail there.
-pub(crate) const RELEASED_DOMAIN: &str = "released.invalid";
 
 impl Service {
     pub async fn create_user(&self, actor: &Actor, new: &NewUser) -> Result<User> {

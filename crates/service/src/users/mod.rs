@@ -13,6 +13,9 @@ use crate::activity::Recorded;
 use crate::id::{OrganizationId, UserId, UserUuid};
 use crate::text::Email;
 
+/// Where accounts are that had to give their address back. RFC 2606 promises that nobody ever gets mail there.
+pub(crate) const RELEASED_DOMAIN: &str = "released.invalid";
+
 /// A user as others see one.
 #[derive(Debug, Clone, Serialize, sqlx::FromRow)]
 pub struct User {

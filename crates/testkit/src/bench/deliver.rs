@@ -39,6 +39,7 @@ pub async fn deliver(store: &Path, root: &Path, form: Form, is_s3: bool) -> anyh
         query: destination.layout(Model::Events),
         start: Some(start()),
         end: end(),
+        skip: 0,
         limit: None,
     };
     let delivery = Delivery {

@@ -52,6 +52,7 @@ pub async fn count(store: &Path, team: i64) -> anyhow::Result<u64> {
         query: exports::layout::files(Model::Events),
         start: None,
         end: DateTime::<chrono::Utc>::MAX_UTC,
+        skip: 0,
         limit: None,
     };
     Ok(Events::Embedded(Embedded::open(store)?).count(scan).await?)

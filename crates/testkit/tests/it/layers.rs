@@ -1,4 +1,4 @@
-//! Files in layers: of two files of a crate, at most one imports the other, by whatever way.
+//! Files in layers: of two files of a crate, at most one imports the other, by whatever way. And none is too long to be read.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -28,6 +28,39 @@ fn files_do_not_import_each_other_in_a_circle() {
             panic!(
                 "files of {name} import each other in a circle:\n{}",
                 files.describe(&circle)
+            );
+        }
+    }
+}
+
+/// Whatever is committed is recorded with it: nobody else begins a transaction.
+#[test]
+fn only_the_transaction_of_a_use_case_begins_one() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../service/src");
+    let mut sources = Vec::new();
+    read(&folder, "", &mut sources);
+    let begins = |text: &str| ["store.begin()", "session.commit()"].map(|call| text.contains(call));
+    let found: Vec<&String> = sources
+        .iter()
+        .filter(|(_, text)| begins(text).contains(&true))
+        .map(|(path, _)| path)
+        .collect();
+    assert_eq!(found, ["transaction.rs"]);
+}
+
+#[test]
+fn files_are_short() {
+    const MOST_LINES: usize = 400;
+    for name in IN_LAYERS {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name).join("src");
+        let mut sources = Vec::new();
+        read(&folder, "", &mut sources);
+        for (path, text) in sources {
+            let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+            let lines = code.lines().count();
+            assert!(
+                lines <= MOST_LINES,
+                "{name}/src/{path} has {lines} lines: split it by meaning"
             );
         }
     }

@@ -63,7 +63,8 @@ async fn preview(State(apps): State<Apps>, inside: Inside<ChangeApps>, at: AtApp
     {
         Ok((_, found)) => {
             let mut page = update_page(service, &inside, at, &app, found.as_ref());
-            page.diff = Diff::of(found.map(|found| found.files).unwrap_or_default()).await.1;
+            let (files, _turn) = found.map(|found| (found.files, found.turn)).unzip();
+            page.diff = Diff::of(files.unwrap_or_default()).await.1;
             Ok(page_again(&Problems::default(), &page))
         }
         Err(error) => refused(service, &inside, at, &app, error),

@@ -62,6 +62,7 @@ fn query(text: &str) -> Scan {
         query: hogql::parse(text).unwrap(),
         start: None,
         end: Time::from_timestamp(100, 0).unwrap(),
+        skip: 0,
         limit: None,
     }
 }
@@ -147,4 +148,28 @@ fn the_bounds_of_a_large_table_are_found_without_reading_it() -> rusqlite::Resul
     assert_eq!(found, (1, 1001));
     assert_eq!(statement.get_status(StatementStatus::FullscanStep), 0);
     Ok(())
+}
+
+/// An app that has been given many events of one moment asks again and again what comes after them.
+#[tokio::test]
+async fn what_is_skipped_is_not_read() {
+    let file = File::filled().await;
+    let damage = format!("UPDATE {} SET event = 'other' WHERE seq <= 2", file::table(TEAM));
+    Connection::open(&file.0).unwrap().execute(&damage, []).unwrap();
+    let all = query("SELECT event, distinct_id FROM events");
+    let pace = || Pace::of(Duration::from_mins(10));
+    let read = |scan: Scan| {
+        let (sender, rows) = crate::Rows::channel(crate::schema(&scan.query), Portion::LARGE);
+        let outcome = run(&file.reader(pace()), &scan, Portion::LARGE, &sender);
+        drop(rows);
+        outcome
+    };
+    assert!(read(all.clone()).is_err(), "damage is found by whoever reads it");
+    let skip = 2;
+    let (batches, count) = rows(file.reader(pace()), Scan { skip, ..all.clone() }).await;
+    let found: usize = batches.iter().map(arrow::array::RecordBatch::num_rows).sum();
+    let left = (EVENTS - 2).unsigned_abs();
+    assert_eq!((found as u64, count), (left, left));
+    let (batches, count) = rows(file.reader(pace()), Scan { skip: 1_000, ..all }).await;
+    assert_eq!((batches.len(), count), (0, 0));
 }
