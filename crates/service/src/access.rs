@@ -135,7 +135,7 @@ impl Actor {
         }
     }
 
-    /// A stranger, or a deed of the server itself, in the course of a request.
+    /// A stranger, or an action of the server itself, in the course of a request.
     pub fn nobody(request: Request) -> Self {
         Self {
             user: None,

@@ -56,6 +56,6 @@ ids! {
 }
 
 impl OrganizationId {
-    /// Stands where a deed concerns no organization.
+    /// Stands where an action concerns no organization.
     pub(crate) const NONE: Self = Self(Uuid::nil());
 }

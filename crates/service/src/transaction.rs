@@ -80,7 +80,7 @@ impl WriteTx {
 
     /// Ends the use case: its activity entries and idempotency claim are written with it or not at all.
     ///
-    /// Bookkeeping aside there is no other way to commit, so no deed goes unrecorded. A dry run goes through all of
+    /// Bookkeeping aside there is no other way to commit, so no action goes unrecorded. A dry run goes through all of
     /// it and is then undone.
     pub(crate) async fn commit(mut self, actor: &Actor, entries: &[Entry]) -> Result<()> {
         self.record(actor, entries).await?;
@@ -94,7 +94,7 @@ impl WriteTx {
         }
     }
 
-    /// Commits bookkeeping that is nobody's deed: leases, time stamps of use, clearing away.
+    /// Commits bookkeeping that is nobody's action: leases, time stamps of use, clearing away.
     pub(crate) async fn commit_unrecorded(self) -> Result<()> {
         self.commit(&Actor::system(), &[]).await
     }

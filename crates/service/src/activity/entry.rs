@@ -70,7 +70,7 @@ impl Entry {
         Self::new(thing, activity, Vec::new())
     }
 
-    /// The same deed under another name.
+    /// The same action under another name.
     pub(crate) fn named(mut self, activity: &'static str) -> Self {
         self.activity = activity;
         self

@@ -18,7 +18,7 @@ use crate::clock::Time;
 use crate::id::{ActivityId, KeyId, UserUuid};
 use crate::users::User;
 
-/// One recorded deed.
+/// One recorded action.
 #[derive(Debug, Clone)]
 pub struct Activity {
     pub id: ActivityId,
@@ -34,7 +34,7 @@ pub struct Activity {
     pub created_at: Time,
 }
 
-/// Which deeds to list; all of them when empty.
+/// Which actions to list; all of them when empty.
 #[derive(Debug, Clone, Default)]
 pub struct ActivityFilter {
     pub user: Option<UserUuid>,

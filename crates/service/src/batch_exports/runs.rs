@@ -67,7 +67,7 @@ impl Service {
         caller: &Caller<ChangeExports>,
         export: ExportId,
         id: RunId,
-        deed: &'static str,
+        activity: &'static str,
         change: impl FnOnce(&mut Run, Time) -> Result<()>,
     ) -> Result<Run> {
         let mut db = self.write().await?;
@@ -83,8 +83,8 @@ impl Service {
             check_that_nothing_else_covers(&mut db, run).await?;
         }
         sql::runs::save(&mut db, run).await?;
-        logs::write(&mut db, run, LogLevel::Info, &format!("The run was {deed}.")).await?;
-        let entry = Entry::happened(&*run, deed);
+        logs::write(&mut db, run, LogLevel::Info, &format!("The run was {activity}.")).await?;
+        let entry = Entry::happened(&*run, activity);
         db.commit(&caller.actor, &[entry]).await?;
         Ok(run.clone())
     }

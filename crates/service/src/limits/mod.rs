@@ -1,5 +1,5 @@
 //! How much one person, one organization and the whole instance may do in an hour of what costs others something: email to
-//! strangers, accounts, keys. Counted in the transaction of the deed, so the limits hold on all replicas, and what fails or is a
+//! strangers, accounts, keys. Counted in the transaction of the action, so the limits hold on all replicas, and what fails or is a
 //! dry run uses nothing up.
 
 mod cases;

@@ -1,4 +1,4 @@
-//! Mail: written down with the deed it tells of, sent after it, tried again until it is through.
+//! Mail: written down with the action it tells of, sent after it, tried again until it is through.
 
 mod cases;
 pub(crate) mod sql;

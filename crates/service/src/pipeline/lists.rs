@@ -43,7 +43,7 @@ impl Service {
         Ok((page, app))
     }
 
-    /// What was done to the apps of a collection and their configurations, newest first, with the app of the first deed if
+    /// What was done to the apps of a collection and their configurations, newest first, with the app of the first action if
     /// it is still there.
     pub async fn app_activity(
         &self,
@@ -58,7 +58,7 @@ impl Service {
             ..ActivityFilter::default()
         };
         let page = crate::activity::page(&mut db, caller.organization, &caller.reach.teams, &filter, window).await?;
-        let first = page.items.first().and_then(|deed| deed.item.parse::<AppId>().ok());
+        let first = page.items.first().and_then(|entry| entry.item.parse::<AppId>().ok());
         let app = match first {
             Some(id) => sql::apps::find(&mut db, caller.organization, id).await?,
             None => None,

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 pub(super) const CHECKED_EVERY: chrono::TimeDelta = chrono::TimeDelta::days(1);
 
 impl Service {
-    /// Remembers what the newest tag is. Nobody's deed: it happened elsewhere.
+    /// Remembers what the newest tag is. Nobody's action: it happened elsewhere.
     pub async fn note_latest_tag(&self, app: &App, tag: Option<&str>) -> Result<App> {
         let mut db = self.write().await?;
         let Some(mut app) = sql::apps::lock(&mut db, app.id).await? else {

@@ -1,6 +1,6 @@
 //! What enforcing a way in would mean, to be seen before it happens.
 
-use super::{LOCKS_OUT, Newcomer, Sso, an_owner_gets_in, sql};
+use super::{LOCKS_OUT, NewMember, Sso, an_owner_gets_in, sql};
 use crate::Service;
 use crate::access::{Caller, ChangeDomains};
 use crate::error::Result;
@@ -18,7 +18,7 @@ pub struct Consequences {
     /// How many of them have never signed in this way.
     pub new_members: i64,
     /// Some of those, the highest levels first.
-    pub named: Vec<Newcomer>,
+    pub named: Vec<NewMember>,
 }
 
 impl Service {

@@ -70,7 +70,7 @@ pub struct Attempt {
 
 /// A member who has yet to sign in this way.
 #[derive(Debug, Clone, sqlx::FromRow)]
-pub struct Newcomer {
+pub struct NewMember {
     pub uuid: UserUuid,
     pub email: String,
     pub level: Level,

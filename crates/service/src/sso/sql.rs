@@ -1,7 +1,7 @@
 use auth::key::SecretHash;
 use sqlx::QueryBuilder;
 
-use super::{Attempt, Newcomer};
+use super::{Attempt, NewMember};
 use crate::clock::Time;
 use crate::db::{Connection, Session, answered, changed, on};
 use crate::error::{Error, Result};
@@ -265,7 +265,7 @@ pub(super) async fn new_members(
     domain: &str,
     provider: &str,
     most: i64,
-) -> Result<Vec<Newcomer>> {
+) -> Result<Vec<NewMember>> {
     const SQL: &str = new_members!(
         "u.uuid, u.email, m.level",
         "ORDER BY m.level DESC, u.email_key LIMIT $4"

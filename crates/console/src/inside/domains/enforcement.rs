@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::json;
 use service::access::{ChangeDomains, MakeRecoveryCodes};
 use service::domains::{Domain, DomainPatch};
-use service::sso::{Consequences, Newcomer, Sso};
+use service::sso::{Consequences, NewMember, Sso};
 use service::{DomainId, Email, Service, UserUuid};
 
 use super::frame::{below, frame_below};
@@ -158,8 +158,8 @@ struct Affected {
     level: &'static str,
 }
 
-impl From<Newcomer> for Affected {
-    fn from(member: Newcomer) -> Self {
+impl From<NewMember> for Affected {
+    fn from(member: NewMember) -> Self {
         Self {
             uuid: member.uuid,
             email: member.email,
