@@ -16,7 +16,7 @@ const NEEDED = [
   'exports/', 'exports/new/', 'exports/new/s3/', 'exports/{id}/', 'exports/{id}/edit/', 'exports/{id}/test/', 'exports/{id}/preview/',
   'exports/{id}/runs/', 'exports/{id}/runs/{id}/', 'exports/{id}/backfills/', 'exports/{id}/backfills/new/',
   'exports/{id}/backfills/{id}/', 'apps/destinations/', 'apps/frontend/', 'apps/imports/', 'apps/destinations/catalog/',
-  'apps/destinations/new/', 'apps/destinations/new/written/', 'apps/destinations/{n}/', 'apps/destinations/{n}/source/',
+  'apps/destinations/new/', 'apps/destinations/new/code/', 'apps/destinations/{n}/', 'apps/destinations/{n}/source/',
   'apps/destinations/{n}/configurations/{n}/', 'apps/destinations/{n}/configurations/{n}/logs/', 'activity/', 'settings/', 'delete/',
 ];
 const OUTSIDE = [
@@ -86,7 +86,7 @@ journey('the keyboard reaches everything on the main pages', async (visitor) => 
   const place = await settled('Northwind');
   const page = await visitor(environment.owner);
   const found = [];
-  for (const below of ['', 'members/', 'invites/new/', 'exports/', 'exports/new/s3/', 'domains/', 'apps/destinations/', 'apps/destinations/new/written/', 'activity/', 'settings/']) {
+  for (const below of ['', 'members/', 'invites/new/', 'exports/', 'exports/new/s3/', 'domains/', 'apps/destinations/', 'apps/destinations/new/code/', 'activity/', 'settings/']) {
     await page.goto(place.page(below));
     found.push(...(await keyboard(page)).map((fault) => `${below}: ${fault}`));
   }

@@ -3,15 +3,15 @@
 mod batch;
 mod webhook;
 
-use service::pipeline::{AppJob, Cursor, Step};
-use service::{AppConfigId, Result, Service};
+use service::lease::until_lost;
+use service::pipeline::{Cursor, Step};
+use service::{AppConfigId, Result, TeamId};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use self::batch::Batch;
 use crate::apps::Apps;
-use crate::errors::store_failed;
-use crate::lease::{HEARTBEAT, is_lost};
+use crate::errors::log;
 use crate::scheduler::Permit;
 
 impl Apps {
@@ -27,9 +27,14 @@ impl Apps {
         }
         let (tell, told) = watch::channel(job.place());
         let mut turn = Batch::new(self, &job, tell, permit, stop);
+        // Each renewal says how far it has got.
+        let renew = || async {
+            let place = *told.borrow();
+            service.renew_app_lease(&job, &place).await
+        };
         let stop = tokio::select! {
             stop = turn.take() => stop?,
-            () = send_heartbeats(service, &job, told) => {
+            () = until_lost(renew, |error| log(&error)) => {
                 tracing::info!(config = %id, "the configuration of an app was taken away");
                 return Ok(true);
             }
@@ -47,21 +52,9 @@ impl Apps {
     }
 
     /// Whether there is anything for it.
-    pub(crate) async fn has_events(&self, team: i64, place: &Cursor) -> Result<bool> {
+    pub(crate) async fn has_events(&self, team: TeamId, place: &Cursor) -> events::Result<bool> {
         let end = self.core.readable_until();
         let skip = usize::try_from(place.count).unwrap_or_default();
-        let found = self.core.events.has_stored(team, place.until, end, skip).await;
-        found.map_err(|error| store_failed(&error))
-    }
-}
-
-/// Says how far it has got, again and again, and ends when the configuration is no longer ours.
-async fn send_heartbeats(service: &Service, job: &AppJob, told: watch::Receiver<Cursor>) {
-    loop {
-        tokio::time::sleep(HEARTBEAT).await;
-        let place = *told.borrow();
-        if is_lost(service.keep_app(job, &place).await) {
-            return;
-        }
+        self.core.events.has_stored(team.0, place.until, end, skip).await
     }
 }

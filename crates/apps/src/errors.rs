@@ -1,6 +1,7 @@
 //! What is logged, and what is said to others, when something about apps fails.
 
 use sandbox::Failure;
+use service::TeamId;
 
 /// What is said when events cannot be read.
 pub(crate) fn store_failed(cause: &events::Error) -> service::Error {
@@ -9,6 +10,15 @@ pub(crate) fn store_failed(cause: &events::Error) -> service::Error {
         code: "events_unavailable",
         detail: "events cannot be read at the moment: try again later".to_owned(),
     }
+}
+
+/// Logs that there is no telling whether something has come in for a team.
+pub(crate) fn log_unreadable(team: TeamId, cause: &events::Error) {
+    tracing::error!(
+        team = team.0,
+        error = cause as &dyn std::error::Error,
+        "the store of events failed for a team"
+    );
 }
 
 /// What is said of an app that was slow while others waited. It is tried again later.

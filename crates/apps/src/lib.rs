@@ -12,7 +12,6 @@ mod given;
 mod host;
 mod install;
 mod instances;
-mod lease;
 mod meters;
 mod reading;
 mod scheduler;

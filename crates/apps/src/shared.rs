@@ -67,7 +67,7 @@ pub struct AppsDeps {
 
 impl Core {
     pub(crate) fn new(service: Service, events: Events, deps: AppsDeps) -> Self {
-        let id = uuid::Builder::from_random_bytes(service.random().bytes()).into_uuid();
+        let worker = WorkerId::random(service.random());
         Self {
             service,
             events,
@@ -76,7 +76,7 @@ impl Core {
             catalog: deps.catalog,
             http: deps.http,
             slots: deps.slots,
-            worker: WorkerId(id),
+            worker,
             caches: Caches::default(),
             captured: Budget::default(),
             updates: FairSemaphore::new("the app loader", UPDATES_AT_ONCE, Slow::half_of(UPDATES_AT_ONCE)),

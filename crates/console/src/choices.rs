@@ -82,7 +82,7 @@ impl Select {
 fn what_a_level_may(level: Level) -> &'static str {
     match level {
         Level::Member => "Member: can manage exports and apps",
-        Level::Admin => "Admin: can also manage members, teams, domains and settings",
+        Level::Admin => "Administrator: can also manage members, teams, domains and settings",
         Level::Owner => "Owner: full access, including deleting the organization",
     }
 }

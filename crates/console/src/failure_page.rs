@@ -23,7 +23,7 @@ pub(crate) fn failure_page(failure: &Failure, request_id: &str, path: &str) -> R
     match failure.error() {
         // A form cannot be sent again afterwards, so its page is shown instead.
         Some(Error::ReauthenticationNeeded) => return go_to(&with_next("/login/confirm/", path)),
-        Some(Error::SecondFactorNeeded) => return go_to("/account/two-factor/?done=needed"),
+        Some(Error::SecondFactorNeeded) => return go_to("/account/two-factor/?done=required"),
         Some(Error::BadCredential) => return go_to("/login/"),
         _ => {}
     }
@@ -55,7 +55,7 @@ pub(crate) fn failure_page(failure: &Failure, request_id: &str, path: &str) -> R
 }
 
 fn words(failure: &Failure) -> (StatusCode, &'static str, String) {
-    let refused = "Your sign-in was not accepted. An admin can see the reason under the domain's recent \
+    let refused = "Your sign-in was not accepted. An administrator can see the reason under the domain's recent \
                    sign-ins.";
     match failure {
         Failure::NoSuchPage => missing(),

@@ -170,7 +170,7 @@ fn way(sso: Sso, precheck: &Precheck, next: &str) -> Option<SignInMethod> {
 }
 
 #[derive(Deserialize)]
-struct Leaving {
+struct SignOutForm {
     #[serde(default)]
     next: String,
 }
@@ -178,7 +178,7 @@ struct Leaving {
 async fn sign_out(
     State(service): State<Service>,
     visitor: Visitor,
-    Sent(sent): Sent<Leaving>,
+    Sent(sent): Sent<SignOutForm>,
 ) -> Result<Response, Failure> {
     if let Some(session) = &visitor.session {
         service.sign_out(session, visitor.request).await?;

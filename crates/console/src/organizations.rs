@@ -16,7 +16,7 @@ use service::{Error, OrganizationId, Service};
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::field::Field;
-use crate::inside::{self, Belonging, belongings_in};
+use crate::inside::{self, Membership, memberships_in};
 use crate::page::{go_to, page, page_again};
 use crate::paging::{PageNumber, Pages};
 use crate::state::Console;
@@ -67,7 +67,7 @@ struct ListPage {
 }
 
 struct Row {
-    belonging: Belonging,
+    membership: Membership,
     /// Where one begins after signing in.
     is_current: bool,
 }
@@ -84,16 +84,16 @@ async fn list(
     InQuery(part): InQuery<Part>,
 ) -> Result<Response, Failure> {
     let place = PageNumber::read(&part.page);
-    let belongings = belongings_in(&service, &account, place.window()).await?;
+    let memberships = memberships_in(&service, &account, place.window()).await?;
     let standing = service.standing(account.person.user).await?;
-    let row = |belonging: Belonging| Row {
-        is_current: standing.current_organization_id == Some(belonging.id),
-        belonging,
+    let row = |membership: Membership| Row {
+        is_current: standing.current_organization_id == Some(membership.id),
+        membership,
     };
     Ok(page(&ListPage {
         person: account.user.called(),
-        pages: Pages::new(HERE, &[], place, belongings.count),
-        organizations: belongings.items.into_iter().map(row).collect(),
+        pages: Pages::new(HERE, &[], place, memberships.count),
+        organizations: memberships.items.into_iter().map(row).collect(),
         lacks_second_factor: account.person.needs_second_factor && !account.person.has_second_factor,
         curl: AsCurl::new(
             &service,
@@ -103,14 +103,14 @@ async fn list(
 }
 
 #[derive(Deserialize)]
-struct Switched {
+struct SwitchForm {
     organization: String,
 }
 
 async fn switch(
     State(service): State<Service>,
     account: Account,
-    Sent(sent): Sent<Switched>,
+    Sent(sent): Sent<SwitchForm>,
 ) -> Result<Response, Failure> {
     let id: OrganizationId = sent.organization.parse().map_err(|_| Failure::NoSuchPage)?;
     let patch = UserPatch {
@@ -140,18 +140,18 @@ struct NewPage {
 }
 
 #[derive(Default, Deserialize)]
-struct Wanted {
+struct NewOrganizationForm {
     name: String,
 }
 
 async fn ask(State(service): State<Service>, account: Account) -> Response {
-    form(&service, &account, Wanted::default(), &Problems::default())
+    form(&service, &account, NewOrganizationForm::default(), &Problems::default())
 }
 
 async fn create(
     State(service): State<Service>,
     account: Account,
-    Sent(wanted): Sent<Wanted>,
+    Sent(wanted): Sent<NewOrganizationForm>,
 ) -> Result<Response, Failure> {
     match found(&service, &account, &wanted).await {
         Ok(seen) => Ok(go_to(&format!("{}?done=created", overview(seen.organization.id)))),
@@ -159,7 +159,7 @@ async fn create(
     }
 }
 
-async fn found(service: &Service, account: &Account, wanted: &Wanted) -> Result<Seen, Error> {
+async fn found(service: &Service, account: &Account, wanted: &NewOrganizationForm) -> Result<Seen, Error> {
     let new = NewOrganization {
         name: inside::name(&wanted.name)?,
         is_member_join_email_enabled: None,
@@ -172,7 +172,7 @@ async fn found(service: &Service, account: &Account, wanted: &Wanted) -> Result<
     service.create_organization(&principal, &new).await
 }
 
-fn form(service: &Service, account: &Account, wanted: Wanted, problems: &Problems) -> Response {
+fn form(service: &Service, account: &Account, wanted: NewOrganizationForm, problems: &Problems) -> Response {
     let shown_name = if wanted.name.is_empty() { "Acme" } else { &wanted.name };
     let call = Call::post::<CreateOrganization>("Create an organization", API).sending(json!({ "name": shown_name }));
     let curl = AsCurl::new(service, [call]);

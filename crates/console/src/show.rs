@@ -113,7 +113,7 @@ pub(crate) fn browser(user_agent: &str) -> String {
 pub(crate) const fn level(level: Level) -> &'static str {
     match level {
         Level::Member => "Member",
-        Level::Admin => "Admin",
+        Level::Admin => "Administrator",
         Level::Owner => "Owner",
     }
 }

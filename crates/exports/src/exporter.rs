@@ -7,7 +7,7 @@ use events::Events;
 use outbound::{DialError, Dialer};
 use service::access::{Caller, ChangeExports};
 use service::batch_exports::destination::{Destination, Target};
-use service::batch_exports::{BatchExport, ExportPatch, ExportSeen, NewExport};
+use service::batch_exports::{BatchExport, DestinationCheck, ExportPatch, ExportSeen, NewExport};
 use service::{Error, ExportId, Invalid, Precondition, Result, Rotation, Service, WorkerId};
 use url::Url;
 
@@ -52,14 +52,14 @@ pub(crate) struct Core {
 
 impl Exports {
     pub fn new(service: Service, events: Events, deps: ExportsDeps, slots: usize) -> Self {
-        let id = uuid::Builder::from_random_bytes(service.random().bytes()).into_uuid();
+        let worker = WorkerId::random(service.random());
         Self {
             core: Arc::new(Core {
                 service,
                 events,
                 deps,
                 slots,
-                worker: WorkerId(id),
+                worker,
                 turns: Turns::new(slots),
                 rotation: Rotation::default(),
                 wake: tokio::sync::Notify::new(),
@@ -84,8 +84,7 @@ impl Exports {
 
     /// Looks at where it would go before it is written down; a name that is not in DNS yet is fine.
     pub async fn create(&self, caller: &Caller<ChangeExports>, new: &NewExport) -> Result<ExportSeen> {
-        self.check(caller, &new.destination.read()?).await?;
-        self.core.service.create_batch_export(caller, new).await
+        self.core.service.create_batch_export(caller, new, self).await
     }
 
     pub async fn update(
@@ -96,12 +95,7 @@ impl Exports {
         precondition: Precondition<'_, ExportSeen>,
     ) -> Result<ExportSeen> {
         let service = &self.core.service;
-        if patch.destination.is_some() {
-            let export = service.batch_export_after(caller, id, patch).await?;
-            let destination = export.destination(service.instance())?;
-            self.check(caller, &destination).await?;
-        }
-        service.update_batch_export(caller, id, patch, precondition).await
+        service.update_batch_export(caller, id, patch, self, precondition).await
     }
 
     /// Tries what a run would need, step by step.
@@ -139,6 +133,12 @@ impl Exports {
             check_target(&deps.dialer, &target, is_dry_run).await?;
         }
         destinations::open(destination, &deps).map_err(|error| unusable(&error))
+    }
+}
+
+impl DestinationCheck for Exports {
+    async fn check_destination(&self, caller: &Caller<ChangeExports>, destination: &Destination) -> Result<()> {
+        self.check(caller, destination).await.map(drop)
     }
 }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use service::batch_exports::{Job, Outcome};
-use service::{ExportId, OrganizationId, Result, Service};
+use service::lease::until_lost;
+use service::{ExportId, OrganizationId, Result};
 use tokio::time::{interval, sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -16,8 +17,6 @@ use crate::turns::Slot;
 use crate::{meters, run};
 
 const POLL: Duration = Duration::from_secs(1);
-/// A third of the lease: two may go missing.
-const HEARTBEAT: Duration = Duration::from_secs(10);
 /// How many thousand exports one turn makes runs for. What is due at the same full hour is spread over the next few
 /// turns, so that neither the database nor anybody who asks it notices.
 const BATCHES_A_TURN: usize = 5;
@@ -190,10 +189,12 @@ impl Exports {
             cancel: CancellationToken::new(),
         };
         let mut task = tokio::spawn(run::deliver(self.clone(), job.clone(), course.clone()));
+        let service = &self.core.service;
+        let renew = || async { service.renew_lease(job, &heartbeat.read()).await };
         let patience = job.export.interval.patience().to_std().unwrap_or(POLL);
         let interruption = tokio::select! {
             outcome = &mut task => return Ok(outcome.unwrap_or_else(|error| broken(job, heartbeat, &error))),
-            () = send_heartbeats(&self.core.service, job, heartbeat) => Interruption::Lost,
+            () = until_lost(renew, |error| log(Err(error))) => Interruption::Lost,
             () = sleep(patience) => Interruption::TooLong,
             () = stop.cancelled() => Interruption::Stopping,
             () = course.turn.ended() => Interruption::Crowded,
@@ -212,21 +213,6 @@ impl Exports {
                 task.abort();
                 Err(interruption)
             }
-        }
-    }
-}
-
-/// Ends when the run is no longer ours.
-async fn send_heartbeats(service: &Service, job: &Job, heartbeat: &Heartbeat) {
-    let mut tick = interval(HEARTBEAT);
-    tick.tick().await;
-    loop {
-        tick.tick().await;
-        match service.renew_lease(job, &heartbeat.read()).await {
-            Ok(true) => {}
-            Ok(false) => return,
-            // The database is away for a moment; the lease says for how long that is fine.
-            Err(error) => log(Err(error)),
         }
     }
 }

@@ -10,7 +10,7 @@ pub(crate) struct Rendered {
     pub(crate) html: String,
 }
 
-/// The parts that every letter is put together from.
+/// The parts that every email is put together from.
 #[derive(Debug, Default)]
 struct Parts {
     subject: String,
@@ -78,7 +78,7 @@ fn parts(email: &EmailMessage) -> Parts {
             subject: format!("{new_member} joined {organization}"),
             greeting: hello(""),
             paragraphs: vec![format!("{new_member} is now a member of {organization}.")],
-            closing: "An admin of the organization can turn these emails off.".to_owned(),
+            closing: "An administrator of the organization can turn these emails off.".to_owned(),
             ..Parts::default()
         },
         EmailMessage::PasswordReset { link, expires_at } => Parts {
@@ -98,7 +98,7 @@ fn parts(email: &EmailMessage) -> Parts {
             subject: "Your password was changed".to_owned(),
             greeting: hello(""),
             paragraphs: vec![format!("The password for your account was changed{}.", from(address))],
-            closing: "If this wasn't you, reset your password immediately and tell an admin.".to_owned(),
+            closing: "If this wasn't you, reset your password immediately and tell an administrator.".to_owned(),
             ..Parts::default()
         },
         EmailMessage::RecoveryCodeUsed {

@@ -38,11 +38,12 @@ const BUFFER: usize = 64 * 1024;
 const HEADER_LIST: u32 = 16 * 1024;
 /// A field takes memory however short it is. HTTP/1 has a limit of its own.
 const FIELDS: usize = 200;
-/// What one stream of HTTP/2, and one connection, may have sent before it is read.
-const STREAM_WINDOW: u32 = 256 * 1024;
+/// What one stream of HTTP/2, and one connection, may have sent before it is read. It counts as nobody's memory until then. Whoever
+/// never acknowledges our settings has as much. A few streams that are not read must not stop the others of a proxy's connection.
+const STREAM_WINDOW: u32 = 64 * 1024;
+const CONNECTION_WINDOW: u32 = 512 * 1024;
 /// What of an answer waits for the socket, for each stream. No time limit takes it back, but its request counts until it is gone.
 const SEND_BUFFER: usize = 16 * 1024;
-const CONNECTION_WINDOW: u32 = 512 * 1024;
 /// Streams that were opened and reset at once, before the connection is closed.
 const RESETS: usize = 20;
 

@@ -6,6 +6,7 @@ mod connections;
 mod data_folder;
 mod deleted_teams;
 mod deps;
+mod leftovers;
 mod modes;
 mod networks;
 mod open_files;

@@ -20,7 +20,7 @@ use url::Position;
 use crate::connections::{self, Limits};
 use crate::operation::{self, Audience, Readiness};
 use crate::settings::Settings;
-use crate::{commands, data_folder, deleted_teams, deps, open_files, store, telemetry};
+use crate::{commands, data_folder, deleted_teams, deps, leftovers, open_files, store, telemetry};
 
 /// Stopping ends by then, whatever is under way: draining, and taking back what runs have sent, each in its own time.
 const STOP_LIMIT: Duration = Duration::from_mins(1);
@@ -98,6 +98,7 @@ pub(crate) async fn serve(settings: Settings) -> anyhow::Result<()> {
         async move { apps.work(stop).await }
     });
     let forgetting = tokio::spawn(deleted_teams::forget(service.clone(), events.clone(), stop.clone()));
+    let deleting = tokio::spawn(leftovers::delete(service.clone(), stop.clone()));
     let clock = tokio::spawn(keep_time(service.clone(), stop.clone()));
     let heartbeat = tokio::spawn(listen_to_database(service.clone(), stop.clone()));
     let upkeep = tokio::spawn(keep_up(service.clone(), metrics, stop.clone()));
@@ -111,6 +112,7 @@ pub(crate) async fn serve(settings: Settings) -> anyhow::Result<()> {
     exporting.await?;
     running.await?;
     forgetting.await?;
+    deleting.await?;
     upkeep.await?;
     clock.await?;
     heartbeat.await?;

@@ -297,19 +297,23 @@ impl Session {
     }
 }
 
-/// As a text, `,1,2,`: one statement for any number of ids, on both databases.
-pub(crate) fn listed(ids: &[impl std::fmt::Display]) -> String {
-    ids.iter().fold(",".to_owned(), |list, id| format!("{list}{id},"))
-}
-
-/// Below the organization `$1`, of the teams that the caller may see: `$2`, [`listed`]; of all if there are none.
+/// Below the organization `$1`, of the teams that the caller may see: `$2`, a JSON array; of all if it is empty. Two texts
+/// for [`Session::pick`].
 macro_rules! within_reach {
-    ($table:literal) => {
+    (sqlite, $table:literal) => {
         concat!(
             $table,
-            ".organization_id = $1 AND ($2 = ',' OR $2 LIKE '%,' || CAST(",
+            ".organization_id = $1 AND (json_array_length($2) = 0 OR ",
             $table,
-            ".team_id AS TEXT) || ',%') "
+            ".team_id IN (SELECT value FROM json_each($2))) "
+        )
+    };
+    (postgres, $table:literal) => {
+        concat!(
+            $table,
+            ".organization_id = $1 AND (jsonb_array_length($2) = 0 OR ",
+            $table,
+            ".team_id IN (SELECT CAST(jsonb_array_elements_text($2) AS BIGINT))) "
         )
     };
 }

@@ -36,7 +36,7 @@ impl TryFrom<i16> for Level {
 
     fn try_from(number: i16) -> Result<Self, Self::Error> {
         let known = Self::ALL.into_iter().find(|&level| i16::from(level) == number);
-        known.ok_or_else(|| format!("Invalid level {number}. Use 1 (member), 8 (admin) or 15 (owner)."))
+        known.ok_or_else(|| format!("Invalid level {number}. Use 1 (member), 8 (administrator) or 15 (owner)."))
     }
 }
 
@@ -44,7 +44,7 @@ impl fmt::Display for Level {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Member => "member",
-            Self::Admin => "admin",
+            Self::Admin => "administrator",
             Self::Owner => "owner",
         })
     }

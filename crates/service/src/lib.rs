@@ -18,6 +18,8 @@ mod instance;
 pub mod invites;
 pub mod key_rotation;
 pub mod keys;
+pub mod lease;
+mod leftovers;
 mod level;
 mod limits;
 pub mod mail;

@@ -21,6 +21,7 @@ use service::operators::{NewOperator, Operator};
 use service::sessions::SignedIn;
 use service::users::NewUser;
 use service::{Clock, Instance, Level, OrganizationId, RandomSource, Scope, Service, TeamId};
+use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
 
 pub use self::client::{Reply, bearer, with_json};
 pub use self::people::{Person, everything, organization_of};
@@ -138,6 +139,15 @@ impl Kit {
         self.folder.join("events.sqlite")
     }
 
+    /// From now on the events of this team cannot be read.
+    pub async fn damage_events(&self, team: TeamId) {
+        let url = format!("sqlite:{}", self.events_file().display());
+        let mut file = SqliteConnection::connect(&url).await.expect("the file opens");
+        let sql = format!("ALTER TABLE event_{} RENAME COLUMN inserted_at TO damaged", team.0);
+        let done = sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut file).await;
+        done.expect("the table is changed");
+    }
+
     /// Where exports of the kind `File` write.
     pub fn export_root(&self) -> PathBuf {
         self.folder.join("exports")
@@ -202,7 +212,7 @@ impl Kit {
         while self.apps.step().await.expect("apps are run") {}
     }
 
-    /// Takes all letters that wait, as the mail server would: the recipient and what it says.
+    /// Takes all emails that wait, as the mail server would: the recipient and what it says.
     pub async fn emails(&self) -> Vec<(String, EmailMessage)> {
         let mut emails = Vec::new();
         while let Some(mail) = self.service.next_mail().await.expect("the outbox opens") {

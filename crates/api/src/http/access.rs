@@ -25,7 +25,7 @@ use crate::http::operation::note;
 use crate::http::state::Api;
 use crate::http::{idempotency, path};
 
-/// How the document names the scope and level of an operation; the coverage tests read them, too.
+/// How the OpenAPI spec names the scope and level of an operation; the coverage tests read them, too.
 pub(crate) const SCOPE: &str = "x-required-scope";
 pub(crate) const LEVEL: &str = "x-minimum-level";
 pub(crate) const CREDENTIAL: &str = "x-credential";

@@ -29,6 +29,8 @@ use crate::http::state::Api;
 use crate::http::{body_memory, conditional, host, idempotency, repeat};
 
 const DRY_RUN: HeaderName = HeaderName::from_static("x-dry-run");
+/// How many bytes of a path are logged. No path of ours is longer.
+const LOGGED: usize = 256;
 /// How long browsers come by https alone, once they have.
 const A_YEAR: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
@@ -192,7 +194,7 @@ impl RequestSummary {
 
     /// What may be told of the path: a link with a secret in it lets somebody in.
     fn path(&self) -> Cow<'_, str> {
-        let path = self.uri.path();
+        let path = start_of(self.uri.path());
         if !path.split('/').any(is_secret) {
             return path.into();
         }
@@ -205,7 +207,7 @@ impl RequestSummary {
         if !api.settings.traces_requests {
             return Span::none();
         }
-        let (method, route) = (self.method.as_str(), self.route());
+        let (method, route) = (start_of(self.method.as_str()), self.route());
         tracing::info_span!("http", method, route, request_id = &*context.request_id)
     }
 
@@ -213,7 +215,7 @@ impl RequestSummary {
         // The query is left out: it may hold what people searched for.
         tracing::info!(
             request_id = &*context.request_id,
-            method = self.method.as_str(),
+            method = start_of(self.method.as_str()),
             path = &*self.path(),
             route = self.route(),
             status = status.as_u16(),
@@ -222,6 +224,11 @@ impl RequestSummary {
         );
         api.meters.count(&self.method, self.route(), status, took);
     }
+}
+
+/// What is logged of a text that anybody can make as long as headers may be.
+fn start_of(text: &str) -> &str {
+    &text[..text.floor_char_boundary(LOGGED)]
 }
 
 /// All secrets of ours begin alike: three letters and an underscore.
@@ -319,4 +326,38 @@ pub(crate) fn cors(origins: &[String]) -> Option<CorsLayer> {
         .expose_headers(Any)
         .max_age(Duration::from_mins(10));
     Some(layer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn logged(method: &str, path: &str) -> (String, String) {
+        let request = axum::http::Request::builder().method(method).uri(path);
+        let request = request.body(Body::empty()).expect("a request");
+        let summary = RequestSummary::about(&request);
+        (
+            start_of(summary.method.as_str()).to_owned(),
+            summary.path().into_owned(),
+        )
+    }
+
+    #[test]
+    fn the_start_of_a_path_is_logged_without_its_secrets() {
+        let (method, path) = logged("GET", "/api/organizations/?search=ann");
+        assert_eq!((method.as_str(), path.as_str()), ("GET", "/api/organizations/"));
+        assert_eq!(logged("GET", "/reset/hgr_secret/").1, "/reset/[secret]/");
+        let long = format!("/{}", "x".repeat(60_000));
+        assert_eq!(logged("GET", &long).1, long[..LOGGED]);
+        let secret = format!("/{}/hgr_{}", "x".repeat(LOGGED - 20), "s".repeat(60_000));
+        let shown = logged("GET", &secret).1;
+        assert!(shown.ends_with("/[secret]") && shown.len() <= LOGGED, "{shown}");
+        assert_eq!(logged(&"M".repeat(60_000), "/").0.len(), LOGGED);
+    }
+
+    #[test]
+    fn a_character_is_logged_whole_or_not_at_all() {
+        let text = format!("x{}", "é".repeat(LOGGED));
+        assert_eq!(start_of(&text), &text[..LOGGED - 1]);
+    }
 }

@@ -11,12 +11,14 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use service::{MOST_PAGE_BYTES, Page, Permit, Window};
+use service::{MOST_PAGE_BYTES, Page, Window};
 use tokio::task::yield_now;
 use url::form_urlencoded;
 
+use crate::http::context::RequestContext;
 use crate::http::error::Problem;
 use crate::http::json::{to_json, write_json};
+use crate::http::page_slots::PageSlot;
 use crate::http::query::{self, Query};
 use crate::http::reply::{View, described};
 use crate::http::state::Api;
@@ -35,7 +37,7 @@ struct PagingQuery {
 #[derive(Debug)]
 pub(crate) struct Paging {
     pub(crate) window: Window,
-    _turn: Permit,
+    _turn: PageSlot,
     base: String,
 }
 
@@ -47,10 +49,11 @@ impl FromRequestParts<Api> for Paging {
         let PagingQuery { limit, offset } = query::read(query)?;
         // None at all and zero both mean: as many as usual.
         let window = Window::new(limit.filter(|&limit| limit > 0), offset);
+        let user = RequestContext::of(parts).user.get().copied();
         Ok(Self {
             window,
             base: base(parts, api),
-            _turn: api.page_slots.acquire().await?,
+            _turn: api.page_slots.acquire(user).await?,
         })
     }
 }
@@ -233,7 +236,7 @@ mod tests {
     }
 
     fn paging(limit: i64, offset: i64) -> Paging {
-        let turn = PageSlots::default().acquire().now_or_never();
+        let turn = PageSlots::default().acquire(None).now_or_never();
         Paging {
             window: Window { limit, offset },
             _turn: turn.expect("nobody else waits").unwrap(),

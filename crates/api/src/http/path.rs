@@ -19,7 +19,7 @@ use service::{
 use crate::http::error::Problem;
 use crate::http::operation::note;
 
-/// How the document describes an id in a path.
+/// How the OpenAPI spec describes an id in a path.
 pub(crate) const PARAMETERS: &str = "x-path-parameters";
 
 /// Published paths end with a slash; the same path without it is served, too, with no redirect.
@@ -43,9 +43,9 @@ pub(crate) fn organization(text: &str) -> Option<OrganizationRef> {
     }
 }
 
-/// Described here for the document; read by [`crate::http::access::Allowed`].
+/// Described here for the OpenAPI spec; read by [`crate::http::access::Allowed`].
 pub(crate) fn organization_schema() -> Schema {
-    json_schema!({ "type": "string", "anyOf": [{ "format": "uuid" }, { "const": "@current" }] })
+    uuid_or("@current")
 }
 
 /// The id of an item below an organization or a user.
@@ -61,8 +61,8 @@ pub(crate) trait PathId: Sized + Send {
     fn schema() -> Schema;
 }
 
-macro_rules! integers_in_paths {
-    ($($id:ident, $name:literal, $thing:literal;)+) => {$(
+macro_rules! ids_in_paths {
+    ($($id:ident, $schema:ident, $name:literal, $thing:literal;)+) => {$(
         impl PathId for $id {
             const NAME: &'static str = $name;
             const THING: &'static str = $thing;
@@ -72,16 +72,38 @@ macro_rules! integers_in_paths {
             }
 
             fn schema() -> Schema {
-                json_schema!({ "type": "integer", "format": "int64" })
+                $schema()
             }
         }
     )+};
 }
 
-integers_in_paths! {
-    AppConfigId, "config_id", "configuration";
-    AppId, "id", "app";
-    TeamId, "id", "team";
+ids_in_paths! {
+    AppConfigId, integer, "config_id", "configuration";
+    AppId, integer, "id", "app";
+    BackfillId, uuid, "backfill_id", "backfill";
+    DomainId, uuid, "id", "domain";
+    ExportId, uuid, "id", "batch export";
+    InviteId, uuid, "id", "invite";
+    KeyId, uuid, "id", "key";
+    OrganizationId, uuid, "id", "organization";
+    RunId, uuid, "run_id", "run";
+    SessionId, uuid, "id", "session";
+    TeamId, integer, "id", "team";
+    UserUuid, uuid, "user__uuid", "operator";
+}
+
+fn integer() -> Schema {
+    json_schema!({ "type": "integer", "format": "int64" })
+}
+
+fn uuid() -> Schema {
+    json_schema!({ "type": "string", "format": "uuid" })
+}
+
+/// A UUID, or a word that stands for one.
+fn uuid_or(word: &str) -> Schema {
+    json_schema!({ "type": "string", "anyOf": [{ "format": "uuid" }, { "const": word }] })
 }
 
 impl PathId for MemberRef {
@@ -96,7 +118,7 @@ impl PathId for MemberRef {
     }
 
     fn schema() -> Schema {
-        json_schema!({ "type": "string", "anyOf": [{ "format": "uuid" }, { "const": "@me" }] })
+        uuid_or("@me")
     }
 }
 
@@ -119,37 +141,8 @@ impl PathId for KeyRef {
     }
 
     fn schema() -> Schema {
-        json_schema!({ "type": "string", "anyOf": [{ "format": "uuid" }, { "const": "@current" }] })
+        uuid_or("@current")
     }
-}
-
-macro_rules! uuids_in_paths {
-    ($($id:ident, $name:literal, $thing:literal;)+) => {$(
-        impl PathId for $id {
-            const NAME: &'static str = $name;
-            const THING: &'static str = $thing;
-
-            fn read(text: &str) -> Option<Self> {
-                Self::from_str(text).ok()
-            }
-
-            fn schema() -> Schema {
-                json_schema!({ "type": "string", "format": "uuid" })
-            }
-        }
-    )+};
-}
-
-uuids_in_paths! {
-    BackfillId, "backfill_id", "backfill";
-    DomainId, "id", "domain";
-    ExportId, "id", "batch export";
-    InviteId, "id", "invite";
-    KeyId, "id", "key";
-    OrganizationId, "id", "organization";
-    RunId, "run_id", "run";
-    SessionId, "id", "session";
-    UserUuid, "user__uuid", "operator";
 }
 
 /// A secret from a link.

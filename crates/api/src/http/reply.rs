@@ -90,7 +90,7 @@ impl IntoResponse for NoContent {
     }
 }
 
-/// An answer with a JSON body, for the document.
+/// An answer with a JSON body, for the OpenAPI spec.
 pub(crate) fn described<V: JsonSchema>(context: &mut GenContext, description: &str) -> ResponseDoc {
     let json_schema = context.schema.subschema_for::<V>();
     let schema = SchemaObject {
@@ -130,7 +130,7 @@ impl OperationOutput for NoContent {
     }
 }
 
-/// Errors are the same for all operations; the document gets them in one place.
+/// Errors are the same for all operations; the OpenAPI spec gets them in one place.
 impl OperationOutput for crate::http::error::Problem {
     type Inner = ();
 }

@@ -1,4 +1,4 @@
-//! The published schema of an input is the very thing that checks it: what the document says, holds.
+//! The published schema of an input is the very thing that checks it: what the OpenAPI spec says, holds.
 
 use std::any::TypeId;
 use std::borrow::Cow;

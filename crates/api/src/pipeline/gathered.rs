@@ -1,4 +1,4 @@
-//! Lists that the document describes as a Pipeline item: the fields of their first result, and the list beside them.
+//! Lists that the OpenAPI spec describes as a Pipeline item: the fields of their first result, and the list beside them.
 
 use apps::Apps;
 use axum::extract::State;

@@ -7,7 +7,7 @@ use service::{Level, Object, Scope};
 use testkit::kit::{Person, bearer, with_json};
 use testkit::{Kit, on_both};
 
-/// One operation of the document.
+/// One operation of the OpenAPI spec.
 pub(crate) struct Operation {
     pub(crate) id: &'static str,
     pub(crate) method: String,
@@ -387,8 +387,8 @@ on_both! {
                     if operation.id == "recovery_codes_create" {
                         continue;
                     }
-                    let is_withdrawn_by_others = operation.id == "invites_destroy" && level == Level::Member;
-                    assert_eq!(found.0 == 403, is_withdrawn_by_others, "{} as {level}", operation.id);
+                    let is_revoked_by_others = operation.id == "invites_destroy" && level == Level::Member;
+                    assert_eq!(found.0 == 403, is_revoked_by_others, "{} as {level}", operation.id);
                     assert_ne!(found.0, 404, "{} as {level}", operation.id);
                 }
             }
@@ -441,16 +441,26 @@ on_both! {
 
     async fn removal_demotion_and_revocation_hold_from_the_next_request(kit: Kit) {
         let path = kit.at("");
+        let (clock, random) = (kit.service.clock().clone(), service::RandomSource::System);
+        let replica = service::Service::new(kit.database.open().await, clock, random, testkit::kit::instance());
+        let changes_on_replica = async |key: &str| {
+            let organization = Some(service::organizations::OrganizationRef::Id(kit.organization));
+            let (credential, request) = (service::credentials::Credential::Key(key), service::access::Request::default());
+            replica.allowed::<service::access::ChangeOrganization>(credential, organization, request).await.is_ok()
+        };
         let ok = kit.patch(&kit.admin.key, &path, json!({ "name": "By the admin" })).await;
         assert_eq!(ok.status, 200);
+        assert!(changes_on_replica(&kit.admin.key).await && changes_on_replica(&kit.owner.key).await);
         let admin = kit.at(&format!("members/{}/", kit.admin.user.uuid));
         assert_eq!(kit.patch(&kit.owner.key, &admin, json!({ "level": 1 })).await.status, 200);
+        assert!(!changes_on_replica(&kit.admin.key).await);
         assert_eq!(kit.patch(&kit.admin.key, &path, json!({ "name": "Again" })).await.status, 403);
         assert_eq!(kit.get(&kit.admin.key, &path).await.status, 200);
         assert_eq!(kit.delete(&kit.owner.key, &admin).await.status, 204);
         assert_eq!(kit.get(&kit.admin.key, &path).await.status, 404);
         assert_eq!(kit.get(&kit.owner.key, &path).await.status, 200);
         forget_all(&kit, &kit.owner).await;
+        assert!(!changes_on_replica(&kit.owner.key).await);
         assert_eq!(kit.get(&kit.owner.key, &path).await.status, 401);
     }
 

@@ -13,7 +13,8 @@ on_both! {
             .header("x-request-id", "my-request-1")
             .header("content-type", "application/json")
             .body(Body::from(r#"{"name": "Acme, Inc."}"#)).unwrap();
-        assert_eq!(kit.send(request).await.status, 200);
+        let reply = kit.send(request).await;
+        assert_eq!((reply.status, reply.header("x-request-id")), (200, "my-request-1"));
         let page = kit.get(&kit.member.key, &kit.at("activity/?limit=1")).await;
         insta::allow_duplicates! {
             insta::assert_json_snapshot!(page.body["results"][0], {

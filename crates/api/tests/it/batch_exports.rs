@@ -1,10 +1,14 @@
 //! Batch exports over the API: what may be said, what is answered, what is never shown.
 
 use serde_json::{Value, json};
+use service::access::{ReadExports, Request};
 use service::batch_exports::destination::Kind;
-use service::{Level, Object, Scope};
+use service::credentials::Credential;
+use service::organizations::OrganizationRef;
+use service::{Level, Object, Scope, TeamId, Window};
 use testkit::{Kit, on_both};
 
+use crate::column;
 use crate::configs::{config, destinations};
 
 fn s3(over: &Value) -> Value {
@@ -130,6 +134,18 @@ on_both! {
             assert_eq!(reply.status, 400, "{body}");
             assert!(reply.text("/attr").starts_with("destination__config"), "{reply:?}");
         }
+    }
+
+    async fn an_export_is_not_moved_to_a_place_that_must_not_be_reached(kit: Kit) {
+        let path = create(&kit, s3(&json!({ "endpoint_url": "https://s3.example.com" }))).await;
+        let bucket = s3(&json!({ "endpoint_url": "https://169.254.169.254/" }))["destination"].clone();
+        let http = json!({ "type": "HTTP", "config": { "url": "https://10.0.0.7/", "token": "t" } });
+        for destination in [bucket, http] {
+            let reply = kit.patch(&kit.admin.key, &path, json!({ "destination": destination })).await;
+            assert_eq!(reply.code(), (400, "address_not_allowed"), "{reply:?}");
+        }
+        let kept = kit.get(&kit.admin.key, &path).await;
+        assert_eq!(kept.text("/destination/config/endpoint_url"), "https://s3.example.com");
     }
 
     async fn an_empty_query_is_refused_and_null_takes_it_away(kit: Kit) {
@@ -301,6 +317,34 @@ on_both! {
         let reply = kit.post(&kit.admin.key, &kit.at("batch_exports/"), body).await;
         assert_eq!((reply.status, &reply.body["attr"]), (400, &json!("team_id")));
         assert_eq!(kit.person(Level::Member).user.email.as_str(), "mia@example.com");
+    }
+
+    async fn a_key_limited_to_teams_lists_their_exports_only(kit: Kit) {
+        let mut teams = vec![kit.team.0];
+        for name in ["Second", "Third"] {
+            let made = kit.post(&kit.owner.key, &kit.at("teams/"), json!({ "name": name })).await;
+            teams.push(made.body["id"].as_i64().unwrap());
+        }
+        for team in &teams {
+            let mut body = no_op("hour");
+            body["team_id"] = json!(team);
+            body["paused"] = json!(true);
+            create(&kit, body).await;
+        }
+        for limits in [&teams[..0], &teams[1..2], &teams[..2]] {
+            let mut new = testkit::kit::everything();
+            new.scoped_teams = (!limits.is_empty()).then(|| limits.iter().copied().map(TeamId).collect());
+            let key = kit.key_like(&kit.member, new).await;
+            let expected = if limits.is_empty() { &teams[..] } else { limits };
+            let list = kit.get(&key, &kit.at("batch_exports/")).await;
+            let mut seen: Vec<i64> = column(&list, "team_id").iter().filter_map(|team| team.as_i64()).collect();
+            seen.sort_unstable();
+            assert_eq!((&list.body["count"], &seen[..]), (&json!(expected.len()), expected));
+            let organization = Some(OrganizationRef::Id(kit.organization));
+            let caller = kit.service.allowed::<ReadExports>(Credential::Key(&key), organization, Request::default());
+            let troubled = kit.service.troubled_exports(&caller.await.unwrap(), Window::new(None, None)).await.unwrap();
+            assert_eq!(troubled.items.len(), expected.len(), "all of them are paused");
+        }
     }
 
     async fn a_dry_run_makes_nothing(kit: Kit) {

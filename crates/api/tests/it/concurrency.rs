@@ -6,6 +6,16 @@ use service::Level;
 use testkit::kit::{bearer, with_json};
 use testkit::{Kit, on_both};
 
+/// Of each user: how much the count of their organizations is above the number of their memberships.
+async fn counts_too_many(kit: &Kit) -> Vec<i64> {
+    kit.database
+        .column(
+            "SELECT coalesce((SELECT CAST(sum(o.count) AS BIGINT) FROM user_organizations o WHERE o.user_id = u.id), 0) \
+             - (SELECT count(*) FROM member m WHERE m.user_id = u.id) FROM app_user u",
+        )
+        .await
+}
+
 on_both! {
     async fn a_hundred_writers_on_one_organization_lose_nothing(kit: Kit) {
         let writes = (0..100).map(|number| {
@@ -69,6 +79,11 @@ on_both! {
         assert_eq!(joined, 1);
         assert_eq!(kit.get(&kit.owner.key, &kit.at("")).await.text("/member_count"), "4");
         assert_eq!(kit.get(&kit.owner.key, &kit.at("members/")).await.body["count"], 4);
+        assert!(counts_too_many(&kit).await.iter().all(|difference| *difference == 0));
+        let member = kit.at(&format!("members/{}/", person.user.uuid));
+        assert_eq!(kit.delete(&kit.owner.key, &member).await.status, 204);
+        assert_eq!(kit.get(&kit.owner.key, &kit.at("")).await.text("/member_count"), "3");
+        assert!(counts_too_many(&kit).await.iter().all(|difference| *difference == 0));
     }
 
     async fn organizations_of_one_name_get_slugs_of_their_own(kit: Kit) {

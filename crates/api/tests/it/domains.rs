@@ -350,8 +350,15 @@ on_both! {
         let second = kit.join("second@elsewhere.example", Level::Owner).await;
         assert_eq!(enforce().await.code(), (400, "would_lock_out"), "no password");
         kit.give_password(&second).await;
-        assert_eq!((enforce().await.status, relax().await), (200, 200));
+        assert_eq!(enforce().await.status, 200);
         let member = kit.at(&format!("members/{}/", second.user.uuid));
+        for refused in [
+            kit.patch(&kit.owner.key, &member, json!({ "level": 8 })).await,
+            kit.delete(&kit.owner.key, &member).await,
+        ] {
+            assert_eq!(refused.code(), (400, "would_lock_out"), "nobody else could sign in: {refused:?}");
+        }
+        assert_eq!(relax().await, 200);
         assert_eq!(kit.patch(&kit.owner.key, &member, json!({ "level": 8 })).await.status, 200);
         assert_eq!(enforce().await.code(), (400, "would_lock_out"), "administrators do not count");
 

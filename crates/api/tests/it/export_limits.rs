@@ -71,6 +71,39 @@ on_both! {
         assert_eq!(kit.post(&kit.admin.key, &path(export.text("/id")), json!({})).await.status, 200);
     }
 
+    async fn an_organization_has_so_many_backfills_that_are_not_finished(kit: Kit) {
+        let now = kit.service.clock().now();
+        let event = events::Incoming {
+            uuid: None,
+            event: "seen".to_owned(),
+            distinct_id: "ann".to_owned(),
+            properties: serde_json::Map::new(),
+            timestamp: now,
+        };
+        kit.events.append(kit.team.0, vec![event], now).await.unwrap();
+        let export = kit.post(&kit.admin.key, &kit.at("batch_exports/"), no_op()).await;
+        let other = kit.post(&kit.admin.key, &kit.at("batch_exports/"), no_op()).await;
+        kit.service.clock().advance(TimeDelta::hours(1));
+        while kit.exports.schedule().await.unwrap() {}
+        let path = |id: &str| kit.at(&format!("batch_exports/{id}/backfill/"));
+        create(&kit, &path(export.text("/id")), &json!({}), 1).await;
+        let id = if kit.database.url.starts_with("sqlite") { "randomblob(16)" } else { "gen_random_uuid()" };
+        let columns = "organization_id, batch_export_id, start_at, end_at, is_resend, created_at, status, scheduled_until, \
+            total_runs, skipped_runs, updated_at";
+        let many = format!(
+            "INSERT INTO export_backfill (id, {columns}) \
+             WITH RECURSIVE n (i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 1000) \
+             SELECT {id}, {columns} FROM n, export_backfill"
+        );
+        kit.database.run(&many).await;
+        let full = kit.post(&kit.admin.key, &path(other.text("/id")), json!({})).await;
+        assert_eq!(full.code(), (400, "too_many_backfills"), "{full:?}");
+        assert!(full.text("/detail").contains("organization can have at most 1000"), "{full:?}");
+        kit.database.run("UPDATE export_backfill SET finished_at = created_at").await;
+        let next = kit.post(&kit.admin.key, &path(other.text("/id")), json!({})).await;
+        assert_eq!(next.status, 200, "{next:?}");
+    }
+
     async fn so_many_exports_and_teams_are_created_in_an_hour(kit: Kit) {
         for (path, body, words) in [
             (kit.at("batch_exports/"), no_op(), "200 new batch exports per hour"),

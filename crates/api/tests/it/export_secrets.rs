@@ -68,7 +68,7 @@ async fn exports(kit: &Kit) -> Vec<(Kind, [String; 3])> {
     with_runs
 }
 
-/// Every GET of the document about one export.
+/// Every GET of the OpenAPI spec about one export.
 async fn read_everything(kit: &Kit, kind: Kind, [export, run, backfill]: &[String; 3]) {
     for operation in operations()
         .iter()

@@ -180,7 +180,7 @@ on_both! {
     async fn another_invite_for_an_address_replaces_the_first(kit: Kit) {
         let first = invite(&kit, &kit.owner, json!({ "target_email": "ann@example.com", "level": 15 })).await;
         let second = invite(&kit, &kit.admin, json!({ "target_email": "ANN@example.com" })).await;
-        assert_eq!(second.status, 201, "administrators withdraw every invite, and so replace it");
+        assert_eq!(second.status, 201, "administrators revoke every invite, and so replace it");
         let list = kit.get(&kit.owner.key, &kit.at("invites/")).await;
         assert_eq!(column(&list, "id"), [&second.body["id"]]);
         assert_eq!(opened(&kit, first.text("/invite_link")).await.code(), (400, "invalid_input"));
@@ -240,7 +240,7 @@ on_both! {
         assert_eq!(activities(&kit, "OrganizationInvite").await, ["created", "resent"]);
     }
 
-    async fn an_invite_is_withdrawn_by_its_sender_or_an_administrator(kit: Kit) {
+    async fn an_invite_is_revoked_by_its_sender_or_an_administrator(kit: Kit) {
         let make = async |who: &Person| {
             let made = invite(&kit, who, json!({ "target_email": "ann@example.com" })).await;
             (kit.at(&format!("invites/{}/", made.text("/id"))), made.text("/invite_link").to_owned())
@@ -258,7 +258,7 @@ on_both! {
         assert_eq!(kit.delete(&kit.admin.key, &at).await.status, 204);
     }
 
-    async fn withdrawing_honours_if_match(kit: Kit) {
+    async fn revoking_honours_if_match(kit: Kit) {
         let made = invite(&kit, &kit.owner, json!({ "target_email": "ann@example.com" })).await;
         let at = kit.at(&format!("invites/{}/", made.text("/id")));
         let delete = async |tag: &str| {

@@ -53,6 +53,7 @@ on_both! {
         assert_eq!(made.status, 201, "{made:?}");
         let (secret, at) = (made.text("/value").to_owned(), made.header("location").to_owned());
         assert_eq!(made.text("/mask_value"), format!("hgr_...{}", &secret[secret.len() - 4..]));
+        assert!(!kit.database.holds(&secret).await, "only its hash is kept");
         assert_eq!(kit.get(&secret, &kit.at("")).await.status, 200);
         assert_eq!(kit.get(&secret, &kit.at("members/")).await.status, 403);
 
@@ -75,7 +76,8 @@ on_both! {
     async fn a_key_may_read_itself_and_make_no_other(kit: Kit) {
         let own = kit.get(&kit.owner.key, "/api/personal_api_keys/@current/").await;
         assert_eq!((own.status, &own.body["value"]), (200, &json!(null)));
-        let by_id = kit.get(&kit.owner.key, &format!("{KEYS}{}/", own.text("/id"))).await;
+        let itself = format!("{KEYS}{}/", own.text("/id"));
+        let by_id = kit.get(&kit.owner.key, &itself).await;
         assert_eq!(by_id.body, own.body);
         let others = kit.get(&kit.admin.key, "/api/personal_api_keys/@current").await;
         let foreign = format!("{KEYS}{}/", others.text("/id"));
@@ -85,7 +87,9 @@ on_both! {
             kit.get(&kit.owner.key, &foreign).await,
             kit.post(&kit.owner.key, KEYS, new.clone()).await,
             kit.patch(&kit.owner.key, &foreign, json!({ "label": "Mine" })).await,
-            kit.post(&kit.owner.key, &format!("{KEYS}{}/roll/", own.text("/id")), json!({})).await,
+            kit.patch(&kit.owner.key, &itself, json!({ "label": "Mine" })).await,
+            kit.post(&kit.owner.key, &format!("{itself}roll/"), json!({})).await,
+            kit.delete(&kit.owner.key, &itself).await,
             kit.delete(&kit.owner.key, &foreign).await,
         ] {
             assert_eq!(reply.code(), (403, "permission_denied"));

@@ -6,6 +6,30 @@ use testkit::{Kit, on_both};
 use crate::column;
 
 on_both! {
+    async fn what_a_deleted_organization_leaves_is_deleted_some_at_a_time(kit: Kit) {
+        let app = kit.post(&kit.owner.key, &kit.at("pipeline_destinations/"), json!({ "plugin_type": "source", "name": "Look" })).await;
+        let configs = kit.at(&format!("pipeline_destinations/{}/configs/", app.body["id"]));
+        let config = kit.post(&kit.owner.key, &configs, json!({ "enabled": false })).await;
+        let fill = format!(
+            "INSERT INTO pipeline_storage (config_id, key, value, updated_at) \
+             WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1200) \
+             SELECT {}, 'key-' || i, '1', '2026-01-01T00:00:00Z' FROM n",
+            config.body["id"]
+        );
+        kit.database.run(&fill).await;
+        let left = async || kit.database.column::<i64>("SELECT count(*) FROM pipeline_storage").await[0];
+        assert_eq!(kit.delete(&kit.owner.key, &kit.at("")).await.status, 204);
+        assert_eq!(left().await, 1200, "whoever deletes does not wait for it");
+        assert!(kit.service.delete_leftovers().await.unwrap());
+        assert_eq!(left().await, 700);
+        // Two servers at a time: neither forgets what the other has not deleted yet.
+        let (one, other) = tokio::join!(kit.service.delete_leftovers(), kit.service.delete_leftovers());
+        assert!(one.unwrap() | other.unwrap());
+        while kit.service.delete_leftovers().await.unwrap() {}
+        let marked = kit.database.column::<i64>("SELECT count(*) FROM deleted_config").await;
+        assert_eq!((left().await, marked), (0, vec![0]));
+    }
+
     async fn a_name_is_all_it_takes(kit: Kit) {
         let reply = kit.post(&kit.outsider.key, "/api/organizations/", json!({ "name": "Thorn & Sons" })).await;
         assert_eq!(reply.status, 201);

@@ -224,6 +224,10 @@ on_both! {
         let large = bearer("POST", "/api/organizations/", wrong).header("idempotency-key", "large");
         let large = with_json(large, &json!({ "name": "x".repeat(2_000_000) }));
         assert_eq!(kit.send(large).await.status, 401);
+        let read = service::Scope::Read(service::Object::Organization);
+        let unscoped = kit.key(&kit.outsider, &[read]).await;
+        let refused = kit.patch(&unscoped, &kit.at(""), json!({ "name": 7 })).await;
+        assert_eq!(refused.status, 403, "the scope comes before the membership: {refused:?}");
         assert_eq!(kit.patch(&kit.outsider.key, &kit.at(""), json!({ "name": 7 })).await.status, 404);
         assert_eq!(kit.patch(&kit.member.key, &kit.at(""), json!({ "name": 7 })).await.status, 403);
     }

@@ -11,7 +11,7 @@ const TWO_FACTOR: &str = "/api/users/@me/two_factor/";
 const CHALLENGE: &str = "__Host-hedgerow_challenge=";
 
 /// Sets an authenticator up and gives its secret and the backup codes.
-async fn set_up(kit: &Kit, browser: &Browser<'_>) -> (String, Vec<String>) {
+pub(crate) async fn set_up(kit: &Kit, browser: &Browser<'_>) -> (String, Vec<String>) {
     let begun = browser.post(TWO_FACTOR, json!({})).await;
     assert_eq!(begun.status, 200, "{begun:?}");
     let secret = begun.text("/secret").to_owned();

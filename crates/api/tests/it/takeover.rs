@@ -8,6 +8,7 @@ use testkit::kit::{everything, with_json};
 use testkit::{Kit, Reply, on_both};
 
 use crate::addresses::vouched;
+use crate::second_factor::set_up;
 use crate::{domain, prove, saml};
 
 /// A domain with a provider that says whatever an administrator wants it to.
@@ -64,6 +65,7 @@ on_both! {
         let kit = kit.with_mail().await;
         let squatted = kit.join("real@example.com", Level::Owner).await;
         let browser = kit.signed_in(&squatted).await;
+        set_up(&kit, &browser).await;
         let codes = browser.post(&kit.at("recovery_codes/"), json!({})).await;
         assert_eq!(codes.status, 201, "{codes:?}");
         kit.browser().post("/api/reset/", json!({ "email": "real@example.com" })).await;
@@ -76,6 +78,10 @@ on_both! {
         let code = json!({ "email": "real@example.com", "code": codes.body["codes"][0] });
         let refused = kit.browser().post("/api/login/recovery/", code).await;
         assert_eq!(refused.status, 400, "{refused:?}");
+        assert_eq!(browser.get("/api/users/@me/").await.status, 401, "the session");
+        assert_eq!(kit.get(&squatted.key, &kit.at("")).await.status, 401, "the key");
+        let entered = kit.browser().log_in("real@example.com", "several quite random words").await;
+        assert_eq!(entered.status, 200, "no second factor is asked for: {entered:?}");
     }
 
     async fn a_dry_run_does_not_tell_the_inviter_who_has_an_account(kit: Kit) {
@@ -107,6 +113,19 @@ on_both! {
         let new = json!({ "first_name": "Puppet", "password": "several quite random words" });
         let refused = kit.browser().post(&link(&resent), new).await;
         assert_eq!(refused.code(), (400, "invalid_input"), "{refused:?}");
+    }
+
+    async fn a_demoted_member_has_no_link_above_their_role(kit: Kit) {
+        let new = |email: &str, level: i16| json!({ "target_email": email, "level": level, "send_email": false });
+        let above = kit.post(&kit.admin.key, &kit.at("invites/"), new("puppet@example.net", 8)).await;
+        let within = kit.post(&kit.admin.key, &kit.at("invites/"), new("friend@example.net", 1)).await;
+        assert_eq!((above.status, within.status), (201, 201), "{above:?} {within:?}");
+        let member = kit.at(&format!("members/{}/", kit.admin.user.uuid));
+        assert_eq!(kit.patch(&kit.owner.key, &member, json!({ "level": 1 })).await.status, 200);
+        let account = json!({ "first_name": "Puppet", "password": "several quite random words" });
+        let refused = kit.browser().post(&link(&above), account.clone()).await;
+        assert_eq!(refused.code(), (400, "invalid_input"), "{refused:?}");
+        assert_eq!(kit.browser().post(&link(&within), account).await.status, 201);
     }
 
     async fn a_key_for_one_team_reaches_its_organization_alone(kit: Kit) {

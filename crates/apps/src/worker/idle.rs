@@ -1,10 +1,11 @@
-//! Configurations that had nothing to do: when they are looked at again, and which teams need not be asked about.
+//! Configurations that had nothing to do: when they are looked at again, and which teams need not be asked about. And teams
+//! whose events cannot be read.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use service::pipeline::Cursor as Reached;
-use service::{AppConfigId, TeamId, Time};
+use service::{AppConfigId, OrganizationId, TeamId, Time};
 
 /// How often it is looked for something to do.
 pub(super) const POLL: Duration = Duration::from_secs(1);
@@ -12,6 +13,11 @@ pub(super) const POLL: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// A pause that ended so long ago is that of somebody who is no longer looked at.
 const FORGOTTEN: Duration = Duration::from_mins(1);
+/// How long one look over all configurations waits for what cannot be read. The next look begins with other organizations.
+const MOST_FAILING: Duration = Duration::from_secs(2);
+/// How often it is logged that the events of a team cannot be read, and of how many teams.
+const LOG_EVERY: Duration = Duration::from_mins(1);
+const MOST_LOGGED: usize = 100;
 
 /// When each configuration that had nothing is looked at again.
 #[derive(Debug, Default)]
@@ -52,12 +58,29 @@ pub(super) struct Quiet {
     since: HashMap<TeamId, Time>,
     /// Those who have been handed something stand behind it.
     places: HashSet<(TeamId, Time, i64)>,
+    /// Whose events could not be read, how long that took in all, and which organization was the last.
+    failed: HashSet<TeamId>,
+    failing: Duration,
+    last_failed: Option<OrganizationId>,
 }
 
 impl Quiet {
     pub(super) fn has(&self, team: TeamId, place: &Reached) -> bool {
         let since = self.since.get(&team);
-        since.is_some_and(|since| *since <= place.until) || self.places.contains(&(team, place.until, place.count))
+        since.is_some_and(|since| *since <= place.until)
+            || self.places.contains(&(team, place.until, place.count))
+            || self.failed.contains(&team)
+    }
+
+    pub(super) fn note_failure(&mut self, organization: OrganizationId, team: TeamId, took: Duration) {
+        self.failed.insert(team);
+        self.failing += took;
+        self.last_failed = Some(organization);
+    }
+
+    /// The organization at which the look ends, because it has taken too long.
+    pub(super) fn failed_for_long(&self) -> Option<OrganizationId> {
+        self.last_failed.filter(|_| self.failing >= MOST_FAILING)
     }
 
     pub(super) fn note(&mut self, team: TeamId, place: &Reached) {
@@ -67,6 +90,21 @@ impl Quiet {
         }
         let since = self.since.entry(team).or_insert(place.until);
         *since = place.until.min(*since);
+    }
+}
+
+/// Of which teams it was logged lately that their events cannot be read.
+#[derive(Debug, Default)]
+pub(super) struct Failures(HashMap<TeamId, Instant>);
+
+impl Failures {
+    pub(super) fn is_to_log(&mut self, team: TeamId, now: Instant) -> bool {
+        self.0.retain(|_, logged| now < *logged + LOG_EVERY);
+        if self.0.len() >= MOST_LOGGED || self.0.contains_key(&team) {
+            return false;
+        }
+        self.0.insert(team, now);
+        true
     }
 }
 
@@ -90,6 +128,30 @@ mod tests {
         // Whoever stands behind events knows of no others: only who stands at the same place has nothing, either.
         quiet.note(other, &at(10, 2));
         assert!(quiet.has(other, &at(10, 2)) && !quiet.has(other, &at(10, 1)) && !quiet.has(other, &at(11, 0)));
+    }
+
+    #[test]
+    fn a_team_that_cannot_be_read_is_asked_for_once_and_a_look_does_not_wait_for_many() {
+        let (team, other, mut quiet) = (TeamId(1), TeamId(2), Quiet::default());
+        let place = Reached {
+            until: Time::UNIX_EPOCH,
+            count: 0,
+        };
+        let [first, second] = [1, 2].map(|number| OrganizationId(uuid::Uuid::from_u128(number)));
+        quiet.note_failure(first, team, MOST_FAILING / 2);
+        assert!(quiet.has(team, &place) && !quiet.has(other, &place));
+        assert_eq!(quiet.failed_for_long(), None);
+        quiet.note_failure(second, other, MOST_FAILING / 2);
+        assert_eq!(quiet.failed_for_long(), Some(second));
+    }
+
+    #[test]
+    fn failures_of_a_team_are_logged_once_a_minute_and_those_of_many_not_all() {
+        let (mut failures, start) = (Failures::default(), Instant::now());
+        assert!(failures.is_to_log(TeamId(0), start) && !failures.is_to_log(TeamId(0), start));
+        let logged = (0..1000).filter(|team| failures.is_to_log(TeamId(*team), start));
+        assert_eq!(logged.count(), MOST_LOGGED - 1);
+        assert!(failures.is_to_log(TeamId(0), start + LOG_EVERY));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use service::{AppConfigId, OrganizationId, Result};
 use super::idle::{Pauses, Quiet};
 use super::slots::{Duty, Floor};
 use crate::apps::Apps;
+use crate::errors::log_unreadable;
 use crate::scheduler::{Pass, Permit, Work};
 
 /// Configurations that are looked at together.
@@ -79,6 +80,11 @@ impl Apps {
                 round.served(found.organization);
                 return Ok(Some(found));
             }
+            if let Some(organization) = quiet.failed_for_long() {
+                // The next look begins behind it.
+                round.served(organization);
+                return Ok(None);
+            }
         }
         Ok(None)
     }
@@ -95,7 +101,10 @@ impl Apps {
             let Some(last) = due.last() else { return Ok(None) };
             after = DueAfter::this(last);
             for one in due {
-                if let Some(permit) = self.look_at(&one, pass, floor, (pauses, quiet)).await? {
+                if quiet.failed_for_long().is_some() {
+                    return Ok(None);
+                }
+                if let Some(permit) = self.look_at(&one, pass, floor, (pauses, quiet)).await {
                     return Ok(Some(Found {
                         what: What::Events(one.config),
                         organization: one.organization,
@@ -113,20 +122,35 @@ impl Apps {
         pass: Pass,
         floor: &Floor,
         (pauses, quiet): (&mut Pauses, &mut Quiet),
-    ) -> Result<Option<Permit>> {
+    ) -> Option<Permit> {
         let now = Instant::now();
         let may_begin = floor.scheduler.may_begin(pass, one.organization, Work::Events, now);
         if !may_begin || !pauses.is_over(one.config, now) {
-            return Ok(None);
+            return None;
         }
-        if quiet.has(one.team, &one.place) || !self.has_events(one.team.0, &one.place).await? {
-            quiet.note(one.team, &one.place);
+        if quiet.has(one.team, &one.place) || !self.look_for_events(one, floor, quiet).await {
             pauses.lengthen(one.config, Instant::now());
-            return Ok(None);
+            return None;
         }
         pauses.end(one.config);
-        Ok(floor
+        floor
             .scheduler
-            .begin(pass, one.organization, Work::Events, Instant::now()))
+            .begin(pass, one.organization, Work::Events, Instant::now())
+    }
+
+    /// Whether it has any, as far as that can be read. Where it cannot, the other teams are looked at all the same.
+    async fn look_for_events(&self, one: &DueApp, floor: &Floor, quiet: &mut Quiet) -> bool {
+        let begun = Instant::now();
+        match self.has_events(one.team, &one.place).await {
+            Ok(true) => return true,
+            Ok(false) => quiet.note(one.team, &one.place),
+            Err(error) => {
+                quiet.note_failure(one.organization, one.team, begun.elapsed());
+                if floor.failures().is_to_log(one.team, Instant::now()) {
+                    log_unreadable(one.team, &error);
+                }
+            }
+        }
+        false
     }
 }

@@ -1,9 +1,11 @@
 //! The slots in which a process runs apps: what each may do, and what they share.
 
+use std::sync::{MutexGuard, PoisonError};
+
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
-use super::idle::Pauses;
+use super::idle::{Failures, Pauses};
 use crate::scheduler::Scheduler;
 
 /// Of so many slots one is kept for events.
@@ -29,6 +31,7 @@ impl Duty {
 #[derive(Debug)]
 pub(super) struct Floor {
     pub(super) pauses: Mutex<Pauses>,
+    failures: std::sync::Mutex<Failures>,
     pub(super) scheduler: Scheduler,
     /// What goes on without a slot.
     aside: std::sync::Mutex<JoinSet<()>>,
@@ -38,13 +41,18 @@ impl Floor {
     pub(super) fn new(slots: usize) -> Self {
         Self {
             pauses: Mutex::default(),
+            failures: std::sync::Mutex::default(),
             scheduler: Scheduler::new(slots),
             aside: std::sync::Mutex::default(),
         }
     }
 
-    pub(super) fn aside(&self) -> std::sync::MutexGuard<'_, JoinSet<()>> {
-        self.aside.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    pub(super) fn aside(&self) -> MutexGuard<'_, JoinSet<()>> {
+        self.aside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn failures(&self) -> MutexGuard<'_, Failures> {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use sandbox::{Failure, Json};
+use service::lease::until_lost;
 use service::pipeline::{AppTask, TaskKind};
-use service::{OrganizationId, Result, Service};
-use tokio::time::{sleep, timeout};
+use service::{OrganizationId, Result};
+use tokio::time::timeout;
 
 use crate::apps::Apps;
-use crate::errors::preempted;
+use crate::errors::{log, preempted};
 use crate::host::Outlet;
 use crate::instances::PooledInstance;
-use crate::lease::{HEARTBEAT, is_lost};
 use crate::scheduler::Permit;
 
 impl Apps {
@@ -35,7 +35,7 @@ impl Apps {
         let (outcome, outlet) = tokio::select! {
             done = self.call(task) => done,
             () = permit.preempted() => (Err(preempted()), None),
-            () = send_heartbeats(service, task) => {
+            () = until_lost(|| service.renew_task_lease(task), |error| log(&error)) => {
                 tracing::info!(task = task.name, "the task of an app was taken away");
                 return Ok(());
             }
@@ -81,16 +81,6 @@ async fn set_up_and_call(bench: &mut PooledInstance, task: &AppTask) -> Result<(
         TaskKind::Job => {
             let payload = Json::from_text(task.payload.clone()).unwrap_or_else(Json::null);
             bench.instance.call_job(&task.name, payload).await
-        }
-    }
-}
-
-/// Ends when the task is no longer ours.
-async fn send_heartbeats(service: &Service, task: &AppTask) {
-    loop {
-        sleep(HEARTBEAT).await;
-        if is_lost(service.keep_app_task(task).await) {
-            return;
         }
     }
 }

@@ -356,6 +356,20 @@ on_both! {
         assert_eq!(receiver.requests().len(), 13);
     }
 
+    async fn a_team_whose_events_cannot_be_read_keeps_nobody_elses(kit: Kit) {
+        let receiver = Receiver::start();
+        let [one, two] = Tenant::both(&kit);
+        let (damaged, sound) = if one.organization < two.organization { (one, two) } else { (two, one) };
+        for (tenant, name) in [(&damaged, "theirs"), (&sound, "ours")] {
+            tenant.run(HOOK, json!({ "url": receiver.url() })).await;
+            tenant.happen(name, 0).await;
+        }
+        kit.damage_events(damaged.team).await;
+        kit.run_apps().await;
+        let sent: Vec<Value> = receiver.requests().into_iter().map(|request| request.body).collect();
+        assert_eq!(sent, [json!({ "what": "ours" })]);
+    }
+
     async fn a_job_that_queues_itself_is_held_to_a_rate(kit: Kit) {
         let [busy, _] = Tenant::both(&kit);
         busy.run(BUSY, json!({})).await;

@@ -131,11 +131,11 @@ on_both! {
         pass(&kit, 1);
         let [slow, quick] = [1, 2].map(|number| WorkerId(uuid::Uuid::from_u128(number)));
         let lost = kit.service.claim_app(slow, id).await.unwrap().unwrap();
-        assert!(kit.service.keep_app(&lost, &lost.place()).await.unwrap());
+        assert!(kit.service.renew_app_lease(&lost, &lost.place()).await.unwrap());
         pass(&kit, 31);
         let held = kit.service.claim_app(quick, id).await.unwrap().unwrap();
-        assert!(!kit.service.keep_app(&lost, &lost.place()).await.unwrap());
-        assert!(kit.service.keep_app(&held, &held.place()).await.unwrap());
+        assert!(!kit.service.renew_app_lease(&lost, &lost.place()).await.unwrap());
+        assert!(kit.service.renew_app_lease(&held, &held.place()).await.unwrap());
     }
 
     async fn a_receiver_that_fails_is_tried_again_and_what_follows_waits(kit: Kit) {
@@ -258,7 +258,7 @@ on_both! {
         pass(&kit, 60);
         kit.run_apps().await;
         let waiting = async || -> Vec<i64> { kit.database.column("SELECT payload_bytes FROM pipeline_usage").await };
-        assert_eq!(waiting().await, ["later".len() + r#"{"n":1}"#.len()].map(|bytes| i64::try_from(bytes).unwrap()));
+        assert_eq!(waiting().await, [1024 + "later".len() + r#"{"n":1}"#.len()].map(|bytes| i64::try_from(bytes).unwrap()));
         pass(&kit, 31);
         kit.run_apps().await;
         assert_eq!(waiting().await, [0], "what is done no longer waits");

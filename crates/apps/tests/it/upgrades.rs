@@ -66,6 +66,7 @@ on_both! {
         assert_eq!((named.text("/tag"), &named.body["version"]), ("v1.1.0", &json!(3)));
         let activity = kit.get(&kit.owner.key, &kit.at("activity/")).await;
         assert!(!activity.body.to_string().contains("hush-hush"));
+        assert!(!kit.database.holds("hush-hush").await, "the token is encrypted");
     }
 
     async fn few_upgrades_of_an_organization_are_fetched_at_once(kit: Kit) {

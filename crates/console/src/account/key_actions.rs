@@ -10,9 +10,9 @@ use service::keys::{Key, KeyPatch};
 use service::{Error, KeyId, Service, no_precondition};
 
 use super::frame::Frame;
-use super::key_created::MadePage;
+use super::key_created::CreatedPage;
 use super::key_scopes;
-use super::keys::{API, HERE, can_be_narrowed};
+use super::keys::{API, HERE, has_removable_scopes};
 use crate::curl::Call;
 use crate::failure::{Failure, Problems};
 use crate::page::{go_to, page, page_again};
@@ -22,20 +22,23 @@ use crate::visitor::{Account, Id};
 pub(super) fn routes() -> Router<Console> {
     Router::new()
         .route("/account/keys/{id}/roll/", get(ask_to_roll).post(roll))
-        .route("/account/keys/{id}/narrow/", get(ask_to_narrow).post(narrow))
+        .route(
+            "/account/keys/{id}/remove-unused-scopes/",
+            get(ask_to_remove_scopes).post(remove_scopes),
+        )
         .route("/account/keys/{id}/delete/", get(ask_to_delete).post(delete))
 }
 
 #[derive(Clone, Copy)]
 enum KeyAction {
     Roll,
-    Narrow,
+    RemoveScopes,
     Delete,
 }
 
 #[derive(Template)]
 #[template(path = "account/key_confirm.html")]
-struct SurePage {
+struct ConfirmPage {
     frame: Frame,
     alerts: Vec<String>,
     heading: &'static str,
@@ -51,12 +54,12 @@ async fn ask_to_roll(State(service): State<Service>, account: Account, Id(id): I
     ask(&service, &account, id, KeyAction::Roll).await
 }
 
-async fn ask_to_narrow(
+async fn ask_to_remove_scopes(
     State(service): State<Service>,
     account: Account,
     Id(id): Id<KeyId>,
 ) -> Result<Response, Failure> {
-    ask(&service, &account, id, KeyAction::Narrow).await
+    ask(&service, &account, id, KeyAction::RemoveScopes).await
 }
 
 async fn ask_to_delete(
@@ -69,15 +72,19 @@ async fn ask_to_delete(
 
 async fn roll(State(service): State<Service>, account: Account, Id(id): Id<KeyId>) -> Result<Response, Failure> {
     match service.roll_key(&account.person, id).await {
-        Ok(fresh) => Ok(page(&MadePage::new(&service, &account, fresh, false).await)),
+        Ok(fresh) => Ok(page(&CreatedPage::new(&service, &account, fresh, false).await)),
         Err(error) => refused(&service, &account, id, KeyAction::Roll, error).await,
     }
 }
 
-async fn narrow(State(service): State<Service>, account: Account, Id(id): Id<KeyId>) -> Result<Response, Failure> {
+async fn remove_scopes(
+    State(service): State<Service>,
+    account: Account,
+    Id(id): Id<KeyId>,
+) -> Result<Response, Failure> {
     let key = service.key(&account.person, id).await?;
     // There is nothing to take away, perhaps because somebody was faster.
-    if !can_be_narrowed(&key) {
+    if !has_removable_scopes(&key) {
         return Ok(go_to(HERE));
     }
     let patch = KeyPatch {
@@ -85,8 +92,8 @@ async fn narrow(State(service): State<Service>, account: Account, Id(id): Id<Key
         ..KeyPatch::default()
     };
     match service.update_key(&account.person, id, &patch, &no_precondition).await {
-        Ok(_) => Ok(go_to("/account/keys/?done=key-narrowed")),
-        Err(error) => refused(&service, &account, id, KeyAction::Narrow, error).await,
+        Ok(_) => Ok(go_to("/account/keys/?done=unused-scopes-removed")),
+        Err(error) => refused(&service, &account, id, KeyAction::RemoveScopes, error).await,
     }
 }
 
@@ -99,7 +106,13 @@ async fn delete(State(service): State<Service>, account: Account, Id(id): Id<Key
 
 async fn ask(service: &Service, account: &Account, id: KeyId, action: KeyAction) -> Result<Response, Failure> {
     let key = service.key(&account.person, id).await?;
-    Ok(page(&sure(service, account, &key, action, &Problems::default())))
+    Ok(page(&confirm_page(
+        service,
+        account,
+        &key,
+        action,
+        &Problems::default(),
+    )))
 }
 
 async fn refused(
@@ -111,10 +124,19 @@ async fn refused(
 ) -> Result<Response, Failure> {
     let problems = Problems::try_from(error)?;
     let key = service.key(&account.person, id).await?;
-    Ok(page_again(&problems, &sure(service, account, &key, action, &problems)))
+    Ok(page_again(
+        &problems,
+        &confirm_page(service, account, &key, action, &problems),
+    ))
 }
 
-fn sure(service: &Service, account: &Account, key: &Key, action: KeyAction, problems: &Problems) -> SurePage {
+fn confirm_page(
+    service: &Service,
+    account: &Account,
+    key: &Key,
+    action: KeyAction,
+    problems: &Problems,
+) -> ConfirmPage {
     let api = format!("{API}{}/", key.id);
     let needed = key.needed_scopes();
     let (heading, text, button, call) = match action {
@@ -124,7 +146,7 @@ fn sure(service: &Service, account: &Account, key: &Key, action: KeyAction, prob
             "Roll key",
             Call::in_session("POST", "Roll the key", format!("{api}roll/")),
         ),
-        KeyAction::Narrow => (
+        KeyAction::RemoveScopes => (
             "Remove unused scopes?",
             "Its value stays the same. It keeps only what it has used since it was created:",
             "Remove unused scopes",
@@ -138,10 +160,10 @@ fn sure(service: &Service, account: &Account, key: &Key, action: KeyAction, prob
         ),
     };
     let left = match action {
-        KeyAction::Narrow => needed.iter().map(|&scope| key_scopes::in_words(scope)).collect(),
+        KeyAction::RemoveScopes => needed.iter().map(|&scope| key_scopes::in_words(scope)).collect(),
         KeyAction::Roll | KeyAction::Delete => Vec::new(),
     };
-    SurePage {
+    ConfirmPage {
         frame: Frame::new(account, HERE).below().teaching(service, account, [call]),
         alerts: problems.besides(&[]),
         heading,

@@ -14,7 +14,7 @@ use crate::visitor::Account;
 /// A key's one sight.
 #[derive(Template)]
 #[template(path = "account/key_created.html")]
-pub(super) struct MadePage {
+pub(super) struct CreatedPage {
     frame: Frame,
     label: String,
     secret: String,
@@ -25,11 +25,11 @@ pub(super) struct MadePage {
     first: (&'static str, String),
 }
 
-impl MadePage {
+impl CreatedPage {
     pub(super) async fn new(service: &Service, account: &Account, fresh: Fresh, is_new: bool) -> Self {
         // It is shown once: nothing that goes wrong now may keep it from being shown.
-        let belongings = profile::organizations(service, account).await.ok();
-        let organization = belongings.and_then(|page| page.items.first().map(|seen| seen.organization.id));
+        let memberships = profile::organizations(service, account).await.ok();
+        let organization = memberships.and_then(|page| page.items.first().map(|seen| seen.organization.id));
         let (words, call) = first_request::of(&fresh.key, organization);
         Self {
             first: (words, curl::first_command(service, &fresh.secret, &call)),

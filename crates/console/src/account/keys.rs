@@ -42,7 +42,7 @@ struct Row {
     scopes: Vec<String>,
     /// What it never needed, once it was used at all.
     unused: Vec<String>,
-    /// All that it needed, where it may be narrowed to that.
+    /// All that it needed, where the rest can be removed.
     needed: Option<Vec<String>>,
     organizations: String,
     used: String,
@@ -66,7 +66,7 @@ impl Row {
             can: can(key),
             scopes: written(&key.scopes),
             unused: unused(key),
-            needed: (!is_expired && can_be_narrowed(key)).then(|| written(&key.needed_scopes())),
+            needed: (!is_expired && has_removable_scopes(key)).then(|| written(&key.needed_scopes())),
             organizations: reach(key, names),
             used: key.last_used_at.map_or("Never used".to_owned(), |time| {
                 format!("Last used {}", show::ago(time, now))
@@ -97,7 +97,7 @@ fn written(scopes: &[Scope]) -> Vec<String> {
 }
 
 /// Whether less would have done so far.
-pub(super) fn can_be_narrowed(key: &Key) -> bool {
+pub(super) fn has_removable_scopes(key: &Key) -> bool {
     let needed = key.needed_scopes();
     let is_same = needed.len() == key.scopes.len() && needed.iter().all(|scope| key.scopes.contains(scope));
     !needed.is_empty() && !is_same

@@ -11,7 +11,7 @@ use service::keys::{Label, NewKey};
 use service::{Error, Invalid, Object, OrganizationId, Scope, Service, Time};
 
 use super::frame::Frame;
-use super::key_created::MadePage;
+use super::key_created::CreatedPage;
 use super::key_scopes::{self, Purpose, Subject};
 use super::keys::{API, HERE};
 use super::profile;
@@ -60,9 +60,9 @@ struct Choice {
 }
 
 /// The form, field by field: some come more than once.
-struct Chosen(Vec<(String, String)>);
+struct NewKeyForm(Vec<(String, String)>);
 
-impl Chosen {
+impl NewKeyForm {
     fn all<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a str> {
         let fields = self.0.iter().filter(move |(field, _)| field == name);
         fields.map(|(_, value)| value.as_str())
@@ -155,7 +155,7 @@ async fn ask(State(service): State<Service>, account: Account) -> Result<Respons
     if !account.person.has_recent_proof(service.clock().now()) {
         return Err(service::Error::ReauthenticationNeeded.into());
     }
-    form(&service, &account, &Chosen(Vec::new()), &Problems::default()).await
+    form(&service, &account, &NewKeyForm(Vec::new()), &Problems::default()).await
 }
 
 async fn create(
@@ -163,21 +163,26 @@ async fn create(
     account: Account,
     Sent(sent): Sent<Vec<(String, String)>>,
 ) -> Result<Response, Failure> {
-    let chosen = Chosen(sent);
+    let chosen = NewKeyForm(sent);
     let made = match chosen.new_key(service.clock().now()) {
         Ok(new) => service.create_key(&account.person, &new).await,
         Err(error) => Err(error),
     };
     match made {
-        Ok(fresh) => Ok(page(&MadePage::new(&service, &account, fresh, true).await)),
+        Ok(fresh) => Ok(page(&CreatedPage::new(&service, &account, fresh, true).await)),
         Err(error) => form(&service, &account, &chosen, &Problems::try_from(error)?).await,
     }
 }
 
-async fn form(service: &Service, account: &Account, chosen: &Chosen, problems: &Problems) -> Result<Response, Failure> {
-    let belongings = profile::organizations(service, account).await?;
+async fn form(
+    service: &Service,
+    account: &Account,
+    chosen: &NewKeyForm,
+    problems: &Problems,
+) -> Result<Response, Failure> {
+    let memberships = profile::organizations(service, account).await?;
     let reached = chosen.organizations();
-    let organizations = belongings.items.iter().map(|seen| Choice {
+    let organizations = memberships.items.iter().map(|seen| Choice {
         value: seen.organization.id.to_string(),
         title: seen.organization.name.to_string(),
         is_chosen: reached.contains(&seen.organization.id),

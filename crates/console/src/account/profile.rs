@@ -34,7 +34,7 @@ struct ProfilePage {
     email: String,
     first_name: Field,
     last_name: Field,
-    organizations: Vec<Belonging>,
+    organizations: Vec<Membership>,
     /// How many there are besides those that are shown.
     more: i64,
     /// Whether organizations may be hidden until there is a second factor.
@@ -42,7 +42,7 @@ struct ProfilePage {
     is_operator: bool,
 }
 
-struct Belonging {
+struct Membership {
     id: OrganizationId,
     name: String,
     level: &'static str,
@@ -50,7 +50,7 @@ struct Belonging {
     asks_for_second_factor: bool,
 }
 
-impl From<&Seen> for Belonging {
+impl From<&Seen> for Membership {
     fn from(seen: &Seen) -> Self {
         Self {
             id: seen.organization.id,
@@ -98,7 +98,7 @@ async fn profile(
     done: &str,
     problems: &Problems,
 ) -> Result<Response, Failure> {
-    let belongings = organizations(service, account).await?;
+    let memberships = organizations(service, account).await?;
     let first_name = Field::text("first_name", "First name", "given-name").holding(&names.first_name);
     let last_name = Field::text("last_name", "Last name", "family-name").holding(&names.last_name);
     let shown = ProfilePage {
@@ -109,8 +109,8 @@ async fn profile(
         email: account.user.email.clone(),
         first_name: first_name.judged(problems),
         last_name: last_name.optional().judged(problems),
-        more: belongings.count - i64::try_from(belongings.items.len()).unwrap_or(i64::MAX),
-        organizations: belongings.items.iter().map(Belonging::from).collect(),
+        more: memberships.count - i64::try_from(memberships.items.len()).unwrap_or(i64::MAX),
+        organizations: memberships.items.iter().map(Membership::from).collect(),
         lacks_second_factor: account.person.needs_second_factor && !account.person.has_second_factor,
         is_operator: service.is_operator(account.user.id).await?,
     };

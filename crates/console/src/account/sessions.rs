@@ -21,8 +21,8 @@ const HERE: &str = "/account/sessions/";
 pub(super) fn routes() -> Router<Console> {
     Router::new()
         .route(HERE, get(list))
-        .route("/account/sessions/end-others/", post(end_others))
-        .route("/account/sessions/{id}/end/", post(end))
+        .route("/account/sessions/revoke-others/", post(revoke_others))
+        .route("/account/sessions/{id}/revoke/", post(revoke))
 }
 
 #[derive(Template)]
@@ -89,12 +89,12 @@ fn calls() -> [Call; 2] {
     ]
 }
 
-async fn end(State(service): State<Service>, account: Account, Id(id): Id<SessionId>) -> Result<Response, Failure> {
+async fn revoke(State(service): State<Service>, account: Account, Id(id): Id<SessionId>) -> Result<Response, Failure> {
     service.end_session(&account.person, id).await?;
-    Ok(go_to("/account/sessions/?done=ended"))
+    Ok(go_to("/account/sessions/?done=revoked"))
 }
 
-async fn end_others(State(service): State<Service>, account: Account) -> Result<Response, Failure> {
+async fn revoke_others(State(service): State<Service>, account: Account) -> Result<Response, Failure> {
     service.end_other_sessions(&account.person).await?;
-    Ok(go_to("/account/sessions/?done=others-ended"))
+    Ok(go_to("/account/sessions/?done=others-revoked"))
 }

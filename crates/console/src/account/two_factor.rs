@@ -67,7 +67,7 @@ struct CodesPage {
 /// A code proves that it is the person who asks, and not whoever found an open browser.
 #[derive(Template)]
 #[template(path = "account/two_factor_code.html")]
-struct ProofPage {
+struct CodePage {
     frame: Frame,
     alerts: Vec<String>,
     heading: &'static str,
@@ -167,7 +167,7 @@ fn set_up_page(account: &Account, picture: Option<Picture>, problems: &Problems)
 }
 
 async fn ask_for_codes(account: Account) -> Response {
-    page(&codes_proof(&account, &Problems::default()))
+    page(&backup_codes_form(&account, &Problems::default()))
 }
 
 async fn make_codes(
@@ -177,12 +177,12 @@ async fn make_codes(
 ) -> Result<Response, Failure> {
     match service.replace_backup_codes(&account.person, &token).await {
         Ok(codes) => Ok(page(&codes_page(&account, codes, false))),
-        Err(error) => again(error, |problems| codes_proof(&account, problems)),
+        Err(error) => again(error, |problems| backup_codes_form(&account, problems)),
     }
 }
 
 async fn ask_to_remove(account: Account) -> Response {
-    page(&removal_proof(&account, &Problems::default()))
+    page(&removal_form(&account, &Problems::default()))
 }
 
 async fn remove(
@@ -192,17 +192,17 @@ async fn remove(
 ) -> Result<Response, Failure> {
     match service.remove_second_factor(&account.person, &token).await {
         Ok(()) => Ok(go_to("/account/two-factor/?done=removed")),
-        Err(error) => again(error, |problems| removal_proof(&account, problems)),
+        Err(error) => again(error, |problems| removal_form(&account, problems)),
     }
 }
 
-fn again(error: Error, proof: impl FnOnce(&Problems) -> ProofPage) -> Result<Response, Failure> {
+fn again(error: Error, form: impl FnOnce(&Problems) -> CodePage) -> Result<Response, Failure> {
     let problems = Problems::try_from(error)?;
-    Ok(page_again(&problems, &proof(&problems)))
+    Ok(page_again(&problems, &form(&problems)))
 }
 
-fn codes_proof(account: &Account, problems: &Problems) -> ProofPage {
-    ProofPage {
+fn backup_codes_form(account: &Account, problems: &Problems) -> CodePage {
+    CodePage {
         frame: Frame::new(account, HERE).below(),
         alerts: problems.besides(&["token"]),
         heading: "New backup codes",
@@ -216,8 +216,8 @@ fn codes_proof(account: &Account, problems: &Problems) -> ProofPage {
     }
 }
 
-fn removal_proof(account: &Account, problems: &Problems) -> ProofPage {
-    ProofPage {
+fn removal_form(account: &Account, problems: &Problems) -> CodePage {
+    CodePage {
         frame: Frame::new(account, HERE).below(),
         alerts: problems.besides(&["token"]),
         heading: "Turn off two-factor authentication",

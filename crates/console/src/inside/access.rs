@@ -8,7 +8,7 @@ use service::credentials::Credential;
 use service::organizations::{Organization, OrganizationRef};
 use service::{Error, Service};
 
-use super::belongings::{Belonging, belongings};
+use super::memberships::{Membership, memberships};
 use crate::failure::Failure;
 use crate::page;
 use crate::state::Console;
@@ -21,7 +21,7 @@ pub(crate) struct Inside<P> {
     pub(crate) caller: Caller<P>,
     pub(crate) account: Account,
     pub(crate) organization: Organization,
-    pub(crate) belongings: Vec<Belonging>,
+    pub(crate) memberships: Vec<Membership>,
 }
 
 impl<P: Permission> FromRequestParts<Console> for Inside<P> {
@@ -56,7 +56,7 @@ impl<P: Permission> Inside<P> {
         let reader = also::<ReadOrganization, P>(service, &account, &caller).await?;
         let seen = service.organization(&reader).await?;
         Ok(Self {
-            belongings: belongings(service, &account).await?.items,
+            memberships: memberships(service, &account).await?.items,
             organization: seen.organization.clone(),
             caller,
             account,

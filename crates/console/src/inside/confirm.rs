@@ -9,7 +9,7 @@ use crate::field::Field;
 
 #[derive(Template)]
 #[template(path = "inside/confirm.html")]
-pub(super) struct SurePage {
+pub(super) struct ConfirmPage {
     pub(super) frame: Frame,
     pub(super) alerts: Vec<String>,
     pub(super) heading: String,

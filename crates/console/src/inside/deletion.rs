@@ -8,7 +8,7 @@ use serde::Deserialize;
 use service::access::{DeleteOrganization, ReadDomains, ReadExports, ReadInvites, ReadTeams};
 use service::{Service, Window};
 
-use super::confirm::{SurePage, is_confirmed, typed_name};
+use super::confirm::{ConfirmPage, is_confirmed, typed_name};
 use super::frame::{Frame, Section};
 use super::{Inside, apps};
 use crate::curl::{AsCurl, Call};
@@ -23,7 +23,7 @@ pub(super) fn routes() -> Router<Console> {
 }
 
 #[derive(Deserialize)]
-struct Confirmed {
+struct ConfirmForm {
     confirmation: String,
 }
 
@@ -34,7 +34,7 @@ async fn ask(State(service): State<Service>, inside: Inside<DeleteOrganization>)
 async fn delete(
     State(service): State<Service>,
     inside: Inside<DeleteOrganization>,
-    Sent(Confirmed { confirmation }): Sent<Confirmed>,
+    Sent(ConfirmForm { confirmation }): Sent<ConfirmForm>,
 ) -> Result<Response, Failure> {
     let deleted = match is_confirmed(inside.organization.name.as_str(), &confirmation) {
         Ok(()) => {
@@ -57,7 +57,7 @@ async fn sure(
 ) -> Result<Response, Failure> {
     let name = inside.organization.name.as_str();
     let call = Call::delete::<DeleteOrganization>("Delete the organization", inside.api(""));
-    let shown = SurePage {
+    let shown = ConfirmPage {
         frame: Frame::new(inside, Section::Settings).below(),
         alerts: problems.besides(&["confirmation"]),
         heading: format!("Delete {name}?"),

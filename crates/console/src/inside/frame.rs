@@ -109,10 +109,10 @@ pub(super) struct Crumb {
 impl Frame {
     pub(super) fn new<P>(inside: &Inside<P>, section: Section) -> Self {
         let here = inside.organization.id;
-        let organizations = inside.belongings.iter().map(|belonging| Choice {
-            id: belonging.id,
-            name: belonging.name.clone(),
-            is_here: belonging.id == here,
+        let organizations = inside.memberships.iter().map(|membership| Choice {
+            id: membership.id,
+            name: membership.name.clone(),
+            is_here: membership.id == here,
         });
         Self {
             person: inside.account.user.called(),
@@ -179,14 +179,14 @@ fn notice(done: &str) -> &'static str {
         "created" => "Organization created. Invite the people you work with.",
         "joined" => "Welcome. You've joined the organization.",
         "saved" => "Saved.",
-        "level-changed" => "Role updated.",
+        "role-changed" => "Role updated.",
         "removed" => "Member removed. They no longer have access.",
-        "withdrawn" => "Invite revoked. Its link no longer works.",
+        "revoked" => "Invite revoked. Its link no longer works.",
         "team-created" => "Team created. Its token is below.",
         "team-deleted" => "Team deleted.",
         "domain-added" => "Domain added. Verify it with the DNS record below.",
-        "domain-seen" => "Domain verified. Next, connect your identity provider below.",
-        "domain-not-seen" => "Record not found. Details below.",
+        "domain-verified" => "Domain verified. Next, connect your identity provider below.",
+        "domain-record-not-found" => "Record not found. Details below.",
         "domain-checked" => "Check finished. Details below.",
         "domain-removed" => "Domain removed. SSO is no longer enforced for its addresses.",
         "connected" => "Saved. Run diagnostics, then sign in once.",
@@ -197,7 +197,7 @@ fn notice(done: &str) -> &'static str {
         "app-installed" => "App created. Set it up for a team to run it.",
         "app-saved" => "App saved.",
         "app-deleted" => "App deleted.",
-        "app-is-newest" => "The app is up to date.",
+        "app-is-up-to-date" => "The app is up to date.",
         "app-can-be-updated" => "An update is available.",
         "config-upgraded" => "Configuration updated. It now runs the latest version.",
         "app-updated" => "App updated. It now runs the new version.",
@@ -208,10 +208,10 @@ fn notice(done: &str) -> &'static str {
         "configuration-deleted" => "Configuration deleted.",
         "paused" => "Export paused. A run in progress will finish.",
         "unpaused" => "Export resumed, from the current interval on.",
-        "unpaused-and-filling" => "Export resumed. A backfill delivers the missed intervals.",
+        "unpaused-with-backfill" => "Export resumed. A backfill delivers the missed intervals.",
         "retried" => "Run queued. It starts in a moment.",
         "run-cancelled" => "Run cancelled. What it sent is rolled back. Retry it to deliver the interval.",
-        "backfill-begun" => "Backfill started. You can leave this page: it continues in the background.",
+        "backfill-started" => "Backfill started. You can leave this page: it continues in the background.",
         "backfill-cancelled" => "Backfill cancelled. What was delivered stays.",
         "export-created" => "Export created.",
         "export-created-paused" => "Export created and paused. Resume it to start exporting.",

@@ -24,10 +24,7 @@ pub(super) fn routes() -> Router<Console> {
     Router::new()
         .route("/organizations/{organization}/invites/", get(list))
         .route("/organizations/{organization}/invites/{invite}/resend/", post(resend))
-        .route(
-            "/organizations/{organization}/invites/{invite}/withdraw/",
-            post(withdraw),
-        )
+        .route("/organizations/{organization}/invites/{invite}/revoke/", post(revoke))
 }
 
 #[derive(Template)]
@@ -53,7 +50,7 @@ struct Row {
     is_expired: bool,
     /// Why the mail did not arrive, if it did not.
     mail_problem: Option<String>,
-    may_withdraw: bool,
+    may_revoke: bool,
     may_resend: bool,
 }
 
@@ -75,7 +72,7 @@ impl Row {
             expires_exactly: show::exactly(invite.expires_at),
             is_expired: invite.is_expired(now),
             mail_problem: invite.emailing_error.as_deref().map(show::sentence),
-            may_withdraw: is_sender || inside.caller.level >= Level::Admin,
+            may_revoke: is_sender || inside.caller.level >= Level::Admin,
             may_resend: inside.caller.level >= invite.level,
         }
     }
@@ -136,7 +133,7 @@ fn calls<P: Permission>(inside: &Inside<P>, example: Option<&Invite>) -> Vec<Cal
 /// An invite's one sight of its link.
 #[derive(Template)]
 #[template(path = "inside/invites_created.html")]
-pub(super) struct MadePage {
+pub(super) struct CreatedPage {
     frame: Frame,
     heading: String,
     text: &'static str,
@@ -150,7 +147,7 @@ struct Link {
     expires: String,
 }
 
-impl MadePage {
+impl CreatedPage {
     pub(super) fn new(
         service: &Service,
         inside: &Inside<WriteInvites>,
@@ -190,7 +187,14 @@ async fn resend(
         Ok(fresh) => {
             let call = Call::post::<WriteInvites>("Resend the invite", inside.api(&format!("invites/{id}/resend/")));
             let heading = format!("New link for {}", fresh.invite.target_email);
-            Ok(page(&MadePage::new(&service, &inside, &[fresh], heading, true, call)))
+            Ok(page(&CreatedPage::new(
+                &service,
+                &inside,
+                &[fresh],
+                heading,
+                true,
+                call,
+            )))
         }
         // The button has no page of its own to come back to.
         Err(Error::ReauthenticationNeeded) => Ok(go_to(&with_next("/login/confirm/", &inside.path("invites/")))),
@@ -198,7 +202,7 @@ async fn resend(
     }
 }
 
-async fn withdraw(
+async fn revoke(
     State(service): State<Service>,
     inside: Inside<WriteInvites>,
     Id(id): Id<InviteId>,
@@ -207,7 +211,7 @@ async fn withdraw(
         .delete_invite(&inside.caller, id, &service::no_precondition)
         .await
     {
-        Ok(()) => Ok(go_to(&inside.path("invites/?done=withdrawn"))),
+        Ok(()) => Ok(go_to(&inside.path("invites/?done=revoked"))),
         Err(error) => refused(&service, &inside, error).await,
     }
 }

@@ -12,7 +12,7 @@ use service::members::{Member, MemberPatch, MemberRef};
 use service::{Error, Level, MemberId, Service, UserUuid};
 
 use super::Inside;
-use super::confirm::SurePage;
+use super::confirm::ConfirmPage;
 use super::frame::{Frame, Section};
 use crate::choices::{self, Select};
 use crate::curl::{AsCurl, Call};
@@ -45,7 +45,7 @@ struct MemberPage {
     membership: MemberId,
     name: String,
     email: String,
-    proof: Proof,
+    security: AccountSecurity,
     level: &'static str,
     is_you: bool,
     joined: String,
@@ -56,8 +56,8 @@ struct MemberPage {
 }
 
 /// How sure one can be who it is.
-struct Proof {
-    has_proven_address: bool,
+struct AccountSecurity {
+    is_email_verified: bool,
     has_second_factor: bool,
     has_single_sign_on: bool,
 }
@@ -81,7 +81,7 @@ async fn show_member(
 }
 
 #[derive(Deserialize)]
-struct Chosen {
+struct RoleForm {
     level: String,
     #[serde(default)]
     seen: SeenAt,
@@ -91,7 +91,7 @@ async fn change_level(
     State(service): State<Service>,
     inside: Inside<ChangeMembers>,
     Id(uuid): Id<UserUuid>,
-    Sent(sent): Sent<Chosen>,
+    Sent(sent): Sent<RoleForm>,
 ) -> Result<Response, Failure> {
     let level = choices::level(&sent.level);
     let changed = match level {
@@ -104,7 +104,7 @@ async fn change_level(
         None => Err(Error::invalid("level", "invalid_choice", "choose one of these roles")),
     };
     match changed {
-        Ok(_) => Ok(go_to(&inside.path(&format!("members/{uuid}/?done=level-changed")))),
+        Ok(_) => Ok(go_to(&inside.path(&format!("members/{uuid}/?done=role-changed")))),
         Err(error) => {
             let problems = Problems::try_from(error)?.about("level");
             let member = service
@@ -140,8 +140,8 @@ fn member_page<P: Permission>(
         membership: member.id,
         name: member.user.called(),
         email: member.user.email.clone(),
-        proof: Proof {
-            has_proven_address: member.user.is_email_verified,
+        security: AccountSecurity {
+            is_email_verified: member.user.is_email_verified,
             has_second_factor: member.is_2fa_enabled,
             has_single_sign_on: member.has_social_auth,
         },
@@ -207,7 +207,7 @@ async fn sure(
     };
     let below = format!("members/{uuid}/");
     let call = Call::delete::<RemoveMembers>("Remove the member", api_path(inside, &member));
-    let shown = SurePage {
+    let shown = ConfirmPage {
         frame: Frame::new(inside, Section::Members).below().through(&below, name),
         alerts: problems.besides(&[]),
         heading,

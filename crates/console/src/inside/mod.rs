@@ -5,7 +5,6 @@ mod activity;
 mod activity_entry;
 mod apps;
 mod attention;
-mod belongings;
 mod confirm;
 mod deletion;
 mod domains;
@@ -15,6 +14,7 @@ mod frame;
 mod invites;
 mod member;
 mod members;
+mod memberships;
 mod name;
 mod new_invites;
 mod overview;
@@ -25,7 +25,7 @@ mod team;
 mod teams;
 
 pub(crate) use access::Inside;
-pub(crate) use belongings::{Belonging, belongings_in};
+pub(crate) use memberships::{Membership, memberships_in};
 pub(crate) use name::name;
 
 use axum::Router;

@@ -13,7 +13,7 @@ use service::{Error, Level, Service};
 
 use super::Inside;
 use super::frame::{Frame, Section};
-use super::invites::MadePage;
+use super::invites::CreatedPage;
 use super::pasted::{self, Pasted};
 use crate::choices::{self, Area, Select, Switch};
 use crate::curl::{AsCurl, Call};
@@ -142,7 +142,7 @@ async fn create(
                 if is_sent { "sent" } else { "created" }
             );
             let call = bulk(&inside, &typed);
-            Ok(page(&MadePage::new(
+            Ok(page(&CreatedPage::new(
                 &service,
                 &inside,
                 &fresh,

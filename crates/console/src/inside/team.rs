@@ -12,7 +12,7 @@ use service::teams::{Team, TeamPatch};
 use service::{Service, TeamId, Window};
 
 use super::Inside;
-use super::confirm::{SurePage, is_confirmed, typed_name};
+use super::confirm::{ConfirmPage, is_confirmed, typed_name};
 use super::frame::{Frame, Section};
 use super::teams::TeamForm;
 use crate::curl::{AsCurl, Call};
@@ -131,7 +131,7 @@ fn team_page<P: Permission>(
 }
 
 #[derive(Deserialize)]
-struct Confirmed {
+struct ConfirmForm {
     confirmation: String,
 }
 
@@ -148,7 +148,7 @@ async fn delete(
     State(service): State<Service>,
     inside: Inside<ChangeTeams>,
     Id(id): Id<TeamId>,
-    Sent(Confirmed { confirmation }): Sent<Confirmed>,
+    Sent(ConfirmForm { confirmation }): Sent<ConfirmForm>,
 ) -> Result<Response, Failure> {
     let team = service.team(&inside.also(&service).await?, id).await?;
     let deleted = match is_confirmed(team.name.as_str(), &confirmation) {
@@ -175,7 +175,7 @@ async fn sure(
         losses.push(format!("{} and their runs", show::counted(exports, "batch export")));
     }
     losses.push("the configurations of its pipeline apps".to_owned());
-    let shown = SurePage {
+    let shown = ConfirmPage {
         frame: Frame::new(inside, Section::Teams)
             .below()
             .through(&below, team.name.to_string()),

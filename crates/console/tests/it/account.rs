@@ -137,7 +137,7 @@ async fn an_organization_that_asks_for_a_second_factor_leads_to_it() {
     kit.ask_for_second_factor().await;
     let form = [("label", "CI"), ("organization", "read"), ("expires_at", "30")];
     let sent = browser.post("/account/keys/new/", &form).await;
-    assert_eq!(sent.place(), (303, "/account/two-factor/?done=needed"));
+    assert_eq!(sent.place(), (303, "/account/two-factor/?done=required"));
     assert!(
         browser
             .get(sent.header("location"))
@@ -147,24 +147,24 @@ async fn an_organization_that_asks_for_a_second_factor_leads_to_it() {
 }
 
 #[tokio::test]
-async fn sessions_are_listed_and_ended() {
+async fn sessions_are_listed_and_revoked() {
     let kit = Kit::new().await;
     let mut browser = kit.signed_in("olga@example.com").await;
     let mut other = kit.signed_in("olga@example.com").await;
     let shown = browser.get("/account/sessions/").await;
     assert!(shown.says("Firefox on Linux") && shown.says(">Current<"));
-    let end = between(&shown.html, "action=\"/account/sessions/", "/end/\"").filter(|id| id.len() == 36);
-    let end = end.map_or_else(
+    let id = between(&shown.html, "action=\"/account/sessions/", "/revoke/\"").filter(|id| id.len() == 36);
+    let id = id.map_or_else(
         || shown.html.rsplit("action=\"/account/sessions/").next().expect("a form")[..36].to_owned(),
         ToOwned::to_owned,
     );
-    let ended = browser.post(&format!("/account/sessions/{end}/end/"), &[]).await;
-    assert_eq!(ended.place(), (303, "/account/sessions/?done=ended"));
+    let revoked = browser.post(&format!("/account/sessions/{id}/revoke/"), &[]).await;
+    assert_eq!(revoked.place(), (303, "/account/sessions/?done=revoked"));
     assert_eq!(other.get("/account/").await.status, 303);
-    assert_eq!(browser.post("/account/sessions/no-id/end/", &[]).await.status, 404);
+    assert_eq!(browser.post("/account/sessions/no-id/revoke/", &[]).await.status, 404);
     let mut third = kit.signed_in("olga@example.com").await;
-    let ended = browser.post("/account/sessions/end-others/", &[]).await;
-    assert_eq!(ended.place(), (303, "/account/sessions/?done=others-ended"));
+    let revoked = browser.post("/account/sessions/revoke-others/", &[]).await;
+    assert_eq!(revoked.place(), (303, "/account/sessions/?done=others-revoked"));
     assert_eq!(third.get("/account/").await.status, 303);
     assert_eq!(browser.get("/account/").await.status, 200);
 }

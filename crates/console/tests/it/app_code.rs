@@ -12,7 +12,7 @@ async fn code_that_does_not_load_comes_back_with_its_line_marked() {
         ("code", "const a = 1\nconst b = = 2\nconst c = 3\n"),
         ("manifest", ""),
     ];
-    let refused = owner.post(&kit.at("apps/destinations/new/written/"), &form).await;
+    let refused = owner.post(&kit.at("apps/destinations/new/code/"), &form).await;
     assert_eq!(refused.status, 400);
     assert!(
         refused.says("id=\"code-problem\"") && refused.says("index.ts:2"),
@@ -25,7 +25,7 @@ async fn code_that_does_not_load_comes_back_with_its_line_marked() {
         "nothing typed is lost"
     );
     let form = [("name", ""), ("code", HOOK), ("manifest", "{")];
-    let refused = owner.post(&kit.at("apps/destinations/new/written/"), &form).await;
+    let refused = owner.post(&kit.at("apps/destinations/new/code/"), &form).await;
     assert!(refused.says("id=\"manifest-problem\"") && !refused.says("id=\"code-problem\""));
     assert!(owner.get(&kit.at("apps/")).await.says("No apps yet."));
 }

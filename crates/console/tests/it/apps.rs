@@ -20,7 +20,7 @@ pub(crate) const MANIFEST: &str = r#"{ "description": "Tells a server <of> each 
 /// Writes an app in the browser, and says where its page is.
 pub(crate) async fn written(kit: &Kit, browser: &mut Browser<'_>) -> String {
     let form = [("name", "Hook"), ("code", HOOK), ("manifest", MANIFEST)];
-    let made = browser.post(&kit.at("apps/destinations/new/written/"), &form).await;
+    let made = browser.post(&kit.at("apps/destinations/new/code/"), &form).await;
     assert_eq!(made.status, 303, "{}", made.html);
     let place = made.header("location").strip_suffix("?done=app-installed");
     place.expect("it says what happened").to_owned()

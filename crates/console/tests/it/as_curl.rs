@@ -91,7 +91,7 @@ async fn every_command_of_every_page_works() {
         kit.at(&format!("{export}preview/")),
         kit.at(&format!("{export}delete/")),
         kit.at("apps/"),
-        kit.at("apps/frontend/new/written/"),
+        kit.at("apps/frontend/new/code/"),
         app.clone(),
         format!("{app}edit/"),
         format!("{app}configurations/new/"),

@@ -117,7 +117,7 @@ async fn whether_new_users_join() {
     let mut owner = kit.signed_in("olga@example.com").await;
     let on =
         "name=\"jit_provisioning_enabled\" value=\"yes\" aria-describedby=\"jit_provisioning_enabled-hint\" checked";
-    let action = format!("{domain}joining/");
+    let action = format!("{domain}provisioning/");
     let refused = typed_meanwhile(
         &kit,
         &mut owner,

@@ -55,7 +55,7 @@ async fn a_domain_is_added_proven_and_listed() {
 
     assert_eq!(
         owner.post(&verify, &[]).await.place(),
-        (303, format!("{page}?done=domain-not-seen").as_str())
+        (303, format!("{page}?done=domain-record-not-found").as_str())
     );
     let missing = owner.get(&page).await;
     assert!(missing.says("No TXT record was found at _hedgerow-challenge.example.net"));
@@ -63,9 +63,9 @@ async fn a_domain_is_added_proven_and_listed() {
     dns.put_txt(&name, &[&challenge]);
     assert_eq!(
         owner.post(&verify, &[]).await.place(),
-        (303, format!("{page}?done=domain-seen").as_str())
+        (303, format!("{page}?done=domain-verified").as_str())
     );
-    let proven = owner.get(&format!("{page}?done=domain-seen")).await;
+    let proven = owner.get(&format!("{page}?done=domain-verified")).await;
     assert!(proven.says("Domain verified.") && proven.says(">Verified<"));
     assert!(held(&kit, id).await.is_verified());
     let listed = owner.get(&kit.at("domains/")).await;
@@ -134,11 +134,11 @@ async fn new_users_are_let_in_or_not() {
     let id = kit.domain("sso.example.net", "").await;
     let mut owner = kit.signed_in("olga@example.com").await;
     assert!(held(&kit, id).await.jit_provisioning_enabled);
-    let saved = owner.post(&kit.at(&below(id, "joining/")), &[]).await;
+    let saved = owner.post(&kit.at(&below(id, "provisioning/")), &[]).await;
     assert_eq!(saved.place(), (303, kit.at(&below(id, "?done=saved")).as_str()));
     assert!(!held(&kit, id).await.jit_provisioning_enabled);
     let form = [("jit_provisioning_enabled", "yes")];
-    owner.post(&kit.at(&below(id, "joining/")), &form).await;
+    owner.post(&kit.at(&below(id, "provisioning/")), &form).await;
     assert!(held(&kit, id).await.jit_provisioning_enabled);
     let link = format!("activity/?scope=OrganizationDomain&amp;item={id}");
     assert!(owner.get(&kit.at(&below(id, ""))).await.says(&link));
@@ -315,7 +315,7 @@ async fn enforcement_shows_what_it_means_before_it_happens() {
         "href=\"{}\">ann@sso.example.net</a>",
         kit.at(&format!("members/{}/", ann.uuid))
     )));
-    assert!(asked.says("</a> <span class=\"tag\">Admin</span>"));
+    assert!(asked.says("</a> <span class=\"tag\">Administrator</span>"));
     assert!(asked.says("Passwords stop working") && asked.says("Yours, too, unless you signed in with SAML."));
     assert!(asked.says("hedgerow domains disable-sso-enforcement sso.example.net"));
     assert!(!asked.says("recovery-codes/"), "only owners make codes");

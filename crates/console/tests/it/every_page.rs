@@ -76,7 +76,7 @@ async fn pages(kit: &Kit) -> Vec<(String, Answer)> {
     }
     let keys = owner.get("/account/keys/").await;
     let key = between(&keys.html, "/account/keys/", "/roll/").expect("a key");
-    for action in ["roll", "narrow", "delete"] {
+    for action in ["roll", "remove-unused-scopes", "delete"] {
         let path = format!("/account/keys/{}/{action}/", &key[key.len() - 36..]);
         seen.push((path.clone(), owner.get(&path).await));
     }
@@ -197,7 +197,7 @@ async fn apps(kit: &Kit, owner: &mut Browser<'_>) -> Vec<(String, Answer)> {
     for below in [
         "apps/",
         "apps/destinations/catalog/",
-        "apps/frontend/new/written/",
+        "apps/frontend/new/code/",
         "apps/imports/new/",
     ] {
         let path = kit.at(below);
@@ -209,10 +209,10 @@ async fn apps(kit: &Kit, owner: &mut Browser<'_>) -> Vec<(String, Answer)> {
     // Another version, to be compared with the first.
     let change = [("file", "new.ts"), ("text", "export const a = '<b>'\n")];
     assert_eq!(owner.post(&format!("{app}source/new/"), &change).await.status, 303);
-    let shelf = kit.at("apps/destinations/");
+    let collection = kit.at("apps/destinations/");
     for path in [
-        shelf.clone(),
-        format!("{shelf}new/folder/"),
+        collection.clone(),
+        format!("{collection}new/folder/"),
         app.clone(),
         format!("{app}edit/"),
         format!("{app}delete/"),
@@ -233,10 +233,10 @@ async fn apps(kit: &Kit, owner: &mut Browser<'_>) -> Vec<(String, Answer)> {
         seen.push((path, answer));
     }
     for (path, form) in [
-        (format!("{shelf}new/"), vec![("url", "nothing")]),
-        (format!("{shelf}new/folder/"), vec![("url", "nothing")]),
+        (format!("{collection}new/"), vec![("url", "nothing")]),
+        (format!("{collection}new/folder/"), vec![("url", "nothing")]),
         (
-            format!("{shelf}new/written/"),
+            format!("{collection}new/code/"),
             vec![("name", ""), ("code", "export ("), ("manifest", "")],
         ),
         (format!("{app}edit/"), vec![("name", "a\u{7}b")]),

@@ -48,7 +48,7 @@ async fn a_gap_is_picked_from_the_calendar_with_two_clicks() {
         .post(&scene.at("backfills/new/"), &[("start_at", &start), ("end_at", &end)])
         .await;
     let backfill = scene.backfills().await.remove(0);
-    let place = scene.at(&format!("backfills/{}/?done=backfill-begun", backfill.id));
+    let place = scene.at(&format!("backfills/{}/?done=backfill-started", backfill.id));
     assert_eq!(made.place(), (303, place.as_str()));
     assert_eq!((backfill.total_runs, backfill.is_resend), (2, false));
     assert_eq!(backfill.start_at.to_rfc3339(), "2026-11-15T10:00:00+00:00");

@@ -29,11 +29,7 @@ impl<'a> Scene<'a> {
             rest: ExportRest::default(),
         };
         let caller: Caller<ChangeExports> = kit.owner_may().await;
-        let made = kit
-            .service
-            .create_batch_export(&caller, &new)
-            .await
-            .expect("the service does it");
+        let made = kit.exports.create(&caller, &new).await.expect("the service does it");
         Self {
             kit,
             export: made.export.id,
@@ -440,7 +436,10 @@ async fn an_export_is_paused_and_goes_on() {
     owner.post(&scene.at("pause/"), &[]).await;
     scene.wait(TimeDelta::hours(3));
     let filling = owner.post(&scene.at("unpause/"), &[("also_backfill", "yes")]).await;
-    assert_eq!(filling.place(), (303, scene.at("?done=unpaused-and-filling").as_str()));
+    assert_eq!(
+        filling.place(),
+        (303, scene.at("?done=unpaused-with-backfill").as_str())
+    );
     assert_eq!(scene.backfills().await[0].total_runs, 3);
 }
 

@@ -24,7 +24,7 @@ async fn make_as(kit: &Kit, caller: &Caller<ChangeExports>, name: &str, paused: 
             ..ExportRest::default()
         },
     };
-    let made = kit.service.create_batch_export(caller, &new).await;
+    let made = kit.exports.create(caller, &new).await;
     made.expect("the service does it").export.id
 }
 

@@ -54,7 +54,7 @@ async fn forms(kit: &Kit) -> Vec<(String, Vec<(&'static str, &'static str)>, Lev
         (format!("domains/{domain}/verify/"), vec![], Level::Admin),
         (format!("domains/{domain}/checks/"), vec![], Level::Admin),
         (
-            format!("domains/{domain}/joining/"),
+            format!("domains/{domain}/provisioning/"),
             vec![("jit_provisioning_enabled", "yes")],
             Level::Admin,
         ),
@@ -183,7 +183,7 @@ async fn another_organizations_things_are_not_found_below_this_one() {
     for (below, form) in [
         ("verify/", vec![]),
         ("checks/", vec![]),
-        ("joining/", vec![]),
+        ("provisioning/", vec![]),
         ("saml/import/", vec![("xml", "<x/>")]),
         ("disconnect/?way=saml", vec![]),
         ("enforcement/", vec![("sso_enforcement", "saml")]),
@@ -271,7 +271,7 @@ async fn an_organization_that_asks_for_a_second_factor_opens_with_one_only() {
     let mut ann = kit.signed_in("ann@example.org").await;
     kit.ask_for_second_factor().await;
     let asked = ann.get(&kit.at("members/")).await;
-    assert_eq!(asked.place(), (303, "/account/two-factor/?done=needed"));
+    assert_eq!(asked.place(), (303, "/account/two-factor/?done=required"));
     assert_eq!(ann.get("/").await.place(), (303, "/organizations/"));
     let listed = ann.get("/organizations/").await;
     assert!(!listed.says("Acme") && listed.says("two-factor authentication"));

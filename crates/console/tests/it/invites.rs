@@ -21,11 +21,16 @@ async fn many_are_invited_at_once_and_each_has_a_link() {
     assert!(path.starts_with("/signup/hgi_"), "{path}");
     let join = kit.browser().get(&path).await;
     assert_eq!((join.status, join.h1()), (200, "Join Acme"));
-    assert!(join.says("ann@example.org") && join.says("value=\"Ann\"") && join.says("an <strong>Admin</strong>"));
+    assert!(
+        join.says("ann@example.org") && join.says("value=\"Ann\"") && join.says("an <strong>Administrator</strong>")
+    );
     let listed = owner.get(&kit.at("invites/")).await;
-    assert_eq!(listed.html.matches("/withdraw/\"").count(), 5);
+    assert_eq!(listed.html.matches("/revoke/\"").count(), 5);
     assert!(listed.says("in 3 days") && !listed.says("hgi_"), "links are shown once");
-    assert_eq!(listed.html.matches("<span class=\"tag\">Admin</span>").count(), 5);
+    assert_eq!(
+        listed.html.matches("<span class=\"tag\">Administrator</span>").count(),
+        5
+    );
 }
 
 #[tokio::test]
@@ -75,7 +80,7 @@ async fn nobody_invites_above_themselves() {
 }
 
 #[tokio::test]
-async fn an_invite_is_sent_again_and_withdrawn() {
+async fn an_invite_is_sent_again_and_revoked() {
     let kit = Kit::new().await;
     let old = format!("/signup/{}/", kit.invite("ann@example.org").await);
     let mut owner = kit.signed_in("olga@example.com").await;
@@ -95,25 +100,25 @@ async fn an_invite_is_sent_again_and_withdrawn() {
     let fresh = link(&sent, 1).replace("http://127.0.0.1:8000", "");
     assert_eq!(kit.browser().get(&old).await.h1(), "This invite is no longer valid");
     assert_eq!(kit.browser().get(&fresh).await.h1(), "Join Acme");
-    let withdrawn = owner_again.post(&kit.at(&format!("invites/{id}/withdraw/")), &[]).await;
-    assert_eq!(withdrawn.place(), (303, kit.at("invites/?done=withdrawn").as_str()));
+    let revoked = owner_again.post(&kit.at(&format!("invites/{id}/revoke/")), &[]).await;
+    assert_eq!(revoked.place(), (303, kit.at("invites/?done=revoked").as_str()));
     assert_eq!(kit.browser().get(&fresh).await.status, 400);
-    let gone = owner_again.post(&kit.at(&format!("invites/{id}/withdraw/")), &[]).await;
+    let gone = owner_again.post(&kit.at(&format!("invites/{id}/revoke/")), &[]).await;
     assert_eq!(gone.status, 404);
 }
 
 #[tokio::test]
-async fn who_may_not_withdraw_an_invite_is_told_on_the_list() {
+async fn who_may_not_revoke_an_invite_is_told_on_the_list() {
     let kit = Kit::new().await;
     kit.invite("new@example.org").await;
     kit.member("ann@example.org", Level::Member).await;
     let mut ann = kit.signed_in("ann@example.org").await;
     let mut owner = kit.signed_in("olga@example.com").await;
     let listed = owner.get(&kit.at("invites/")).await;
-    let id = between(&listed.html, "invites/", "/withdraw/\"").expect("a form");
+    let id = between(&listed.html, "invites/", "/revoke/\"").expect("a form");
     let id = &id[id.len() - 36..];
-    assert!(!ann.get(&kit.at("invites/")).await.says("/withdraw/"));
-    let refused = ann.post(&kit.at(&format!("invites/{id}/withdraw/")), &[]).await;
+    assert!(!ann.get(&kit.at("invites/")).await.says("/revoke/"));
+    let refused = ann.post(&kit.at(&format!("invites/{id}/revoke/")), &[]).await;
     assert_eq!((refused.status, refused.h1()), (403, "Invites"));
-    assert!(refused.says("role=\"alert\">Only admins and the sender can revoke an invite."));
+    assert!(refused.says("role=\"alert\">Only administrators and the sender can revoke an invite."));
 }

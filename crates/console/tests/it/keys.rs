@@ -1,4 +1,4 @@
-//! API keys: made, tried, narrowed, rolled and deleted.
+//! API keys: created, tried, with unused scopes removed, rolled and deleted.
 
 use axum::body::Body;
 use axum::http::Request;
@@ -163,23 +163,23 @@ async fn what_a_key_never_needed_is_named_and_taken_away() {
     let mut browser = kit.signed_in("olga@example.com").await;
     let key = made_for(&mut browser, "everything").await;
     let listed = browser.get("/account/keys/").await;
-    assert!(listed.says("Never used") && !listed.says("/narrow/"));
+    assert!(listed.says("Never used") && !listed.says("/remove-unused-scopes/"));
     assert_eq!(ask(&kit, "GET", "members/", &key).await, 200);
     kit.service.flush_key_use().await.unwrap();
     let listed = browser.get("/account/keys/").await;
     assert!(
-        listed.says("Last used just now") && listed.says("/narrow/"),
+        listed.says("Last used just now") && listed.says("/remove-unused-scopes/"),
         "{listed:?}"
     );
-    let id = between(&listed.html, "/account/keys/", "/narrow/").expect("an id");
-    let path = format!("/account/keys/{}/narrow/", &id[id.len() - 36..]);
+    let id = between(&listed.html, "/account/keys/", "/remove-unused-scopes/").expect("an id");
+    let path = format!("/account/keys/{}/remove-unused-scopes/", &id[id.len() - 36..]);
     assert!(browser.get(&path).await.says("<li>read members and invites</li>"));
-    let narrowed = browser.post(&path, &[]).await;
-    assert_eq!(narrowed.place(), (303, "/account/keys/?done=key-narrowed"));
+    let removed = browser.post(&path, &[]).await;
+    assert_eq!(removed.place(), (303, "/account/keys/?done=unused-scopes-removed"));
     assert_eq!(ask(&kit, "GET", "members/", &key).await, 200);
     assert_eq!(ask(&kit, "GET", "", &key).await, 403);
-    let listed = browser.get(narrowed.header("location")).await;
-    assert!(listed.says("<code>organization_member:read</code>") && !listed.says("/narrow/"));
+    let listed = browser.get(removed.header("location")).await;
+    assert!(listed.says("<code>organization_member:read</code>") && !listed.says("/remove-unused-scopes/"));
     assert_eq!(
         browser.post(&path, &[]).await.place(),
         (303, "/account/keys/"),
@@ -202,7 +202,7 @@ async fn a_scope_that_was_never_needed_stands_beside_the_key() {
 }
 
 #[tokio::test]
-async fn nobody_narrows_the_key_of_another() {
+async fn nobody_removes_scopes_from_the_key_of_another() {
     let kit = Kit::new().await;
     let mut browser = kit.signed_in("olga@example.com").await;
     made_for(&mut browser, "read").await;
@@ -211,7 +211,7 @@ async fn nobody_narrows_the_key_of_another() {
     let id = &id[id.len() - 36..];
     kit.member("ben@example.org", service::Level::Owner).await;
     let mut other = kit.signed_in("ben@example.org").await;
-    for action in ["roll", "narrow", "delete"] {
+    for action in ["roll", "remove-unused-scopes", "delete"] {
         let path = format!("/account/keys/{id}/{action}/");
         assert_eq!(
             (other.get(&path).await.status, other.post(&path, &[]).await.status),

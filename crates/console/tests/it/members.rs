@@ -11,7 +11,7 @@ async fn members_are_listed_and_found() {
     kit.member("ann@example.org", Level::Admin).await;
     let mut owner = kit.signed_in("olga@example.com").await;
     let all = owner.get(&kit.at("members/")).await;
-    assert!(all.says("ann@example.org") && all.says("<span class=\"tag\">Admin</span>") && all.says(">You<"));
+    assert!(all.says("ann@example.org") && all.says("<span class=\"tag\">Administrator</span>") && all.says(">You<"));
     assert!(all.says("2 members") && !all.says("rel=\"next\""));
     let found = owner.get(&kit.at("members/?search=OLGA")).await;
     assert!(found.says("olga@example.com") && !found.says("ann@example.org") && found.says("1 member found"));
@@ -59,10 +59,10 @@ async fn a_level_is_changed_and_recorded() {
     let mut owner = kit.signed_in("olga@example.com").await;
     let path = kit.at(&format!("members/{ann}/"));
     let changed = owner.post(&path, &[("level", "8")]).await;
-    assert_eq!(changed.place(), (303, format!("{path}?done=level-changed").as_str()));
+    assert_eq!(changed.place(), (303, format!("{path}?done=role-changed").as_str()));
     assert!(owner.get(&path).await.says("value=\"8\" selected"));
     let activity = owner.get(&kit.at("activity/?scope=OrganizationMembership")).await;
-    assert!(activity.says("<del>Member</del>") && activity.says("<ins>Admin</ins>"));
+    assert!(activity.says("<del>Member</del>") && activity.says("<ins>Administrator</ins>"));
     let odd = owner.post(&path, &[("level", "7")]).await;
     assert_eq!(odd.status, 400);
     assert!(odd.says("id=\"level-problem\">Choose one of these roles."));
@@ -82,7 +82,7 @@ async fn refusals_stand_beside_the_level() {
     let mut admin = kit.signed_in("ann@example.org").await;
     let above = admin.post(&path, &[("level", "1")]).await;
     assert_eq!(above.status, 403);
-    assert!(above.says("role=\"alert\">Your role (admin) does not allow"));
+    assert!(above.says("role=\"alert\">Your role (administrator) does not allow"));
     assert!(
         !admin.get(&path).await.says("name=\"level\""),
         "no form for whom one may not change"
@@ -136,7 +136,7 @@ async fn an_old_session_confirms_before_it_makes_another_owner() {
         .await;
     assert_eq!(back.place(), (303, path.as_str()));
     let changed = owner.post(&path, &[("level", "15")]).await;
-    assert_eq!(changed.place(), (303, format!("{path}?done=level-changed").as_str()));
+    assert_eq!(changed.place(), (303, format!("{path}?done=role-changed").as_str()));
 }
 
 #[tokio::test]

@@ -24,10 +24,7 @@ async fn export(kit: &Kit, name: &str, paused: bool) {
         },
     };
     let caller: Caller<ChangeExports> = kit.owner_may().await;
-    kit.service
-        .create_batch_export(&caller, &new)
-        .await
-        .expect("the service does it");
+    kit.exports.create(&caller, &new).await.expect("the service does it");
 }
 
 #[tokio::test]

@@ -9,7 +9,9 @@ async fn a_stranger_makes_an_account_and_joins() {
     let mut browser = kit.browser();
     let shown = browser.get(&path).await;
     assert_eq!((shown.status, shown.h1()), (200, "Join Acme"));
-    assert!(shown.says("an <strong>Admin</strong>") && shown.says("ann@example.org") && shown.says("value=\"Ann\""));
+    assert!(
+        shown.says("an <strong>Administrator</strong>") && shown.says("ann@example.org") && shown.says("value=\"Ann\"")
+    );
     let refused = browser
         .post(
             &path,

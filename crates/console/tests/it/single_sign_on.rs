@@ -89,7 +89,7 @@ async fn a_refused_answer_says_no_more_than_that() {
     let path = format!("/saml/{domain}/acs/");
     let refused = kit.browser().post(&path, &[("SAMLResponse", "PHg+PC94Pg==")]).await;
     assert_eq!((refused.status, refused.h1()), (403, "Sign-in failed"));
-    assert!(refused.says("An admin can see the reason under the domain&#39;s recent sign-ins."));
+    assert!(refused.says("An administrator can see the reason under the domain&#39;s recent sign-ins."));
     assert!(refused.says(refused.header("x-request-id")));
     for (size, status) in [(400_000, 403), (460_000, 400)] {
         let huge = "x".repeat(size);

@@ -110,4 +110,25 @@ on_both! {
         assert_eq!(count(&kit, "SELECT count(*) FROM export_run").await, 30 * 96);
         assert_eq!(kit.get(&kit.admin.key, &path).await.body["progress"], before);
     }
+
+    async fn of_a_log_the_newest_lines_are_kept(kit: Kit) {
+        let body = json!({ "name": "x", "interval": "hour", "destination": { "type": "NoOp", "config": {} } });
+        kit.post(&kit.admin.key, &kit.at("batch_exports/"), body).await;
+        kit.service.clock().advance(TimeDelta::hours(1));
+        kit.run_exports().await;
+        let of_run = "SELECT count(*) FROM export_log WHERE message <> 'old'";
+        let newest = count(&kit, of_run).await;
+        assert!(newest > 0);
+        let id = if kit.database.url.starts_with("sqlite") { "randomblob(16)" } else { "gen_random_uuid()" };
+        let many = format!(
+            "INSERT INTO export_log (id, organization_id, batch_export_id, run_id, level, message, created_at) \
+             WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 21000) \
+             SELECT {id}, r.organization_id, r.batch_export_id, r.id, 'INFO', 'old', e.created_at \
+             FROM n, export_run r, batch_export e"
+        );
+        kit.database.run(&many).await;
+        tidy(&kit).await;
+        assert_eq!(count(&kit, "SELECT count(*) FROM export_log").await, 20_000);
+        assert_eq!(count(&kit, of_run).await, newest);
+    }
 }

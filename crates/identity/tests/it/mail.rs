@@ -138,7 +138,7 @@ on_both! {
         assert_eq!(kit.post("", &path, account).await.code(), (400, "invalid_input"));
     }
 
-    async fn others_hear_of_a_newcomer_if_the_organization_wants_it(scene: Scene) {
+    async fn others_hear_of_a_new_member_if_the_organization_wants_it(scene: Scene) {
         let kit = &scene.kit;
         kit.database.run("UPDATE app_user SET is_email_verified = (1 = 1)").await;
         for (address, is_wanted) in [("one@example.net", false), ("two@example.net", true)] {
@@ -160,7 +160,7 @@ on_both! {
         assert_eq!(mail.subject, "two@example.net joined Acme");
     }
 
-    async fn what_is_withdrawn_before_it_is_sent_is_not_sent(scene: Scene) {
+    async fn what_is_revoked_before_it_is_sent_is_not_sent(scene: Scene) {
         let kit = &scene.kit;
         let invite = scene.invite(zoe()).await;
         let path = kit.at(&format!("invites/{}/", invite.text("/id")));

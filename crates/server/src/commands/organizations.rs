@@ -25,7 +25,7 @@ pub(crate) enum Command {
         organization: OrganizationId,
         /// The user's email.
         email: String,
-        /// The role: 1 member, 8 admin, 15 owner.
+        /// The role: 1 member, 8 administrator, 15 owner.
         #[arg(long, default_value = "1", value_parser = level)]
         level: Level,
     },

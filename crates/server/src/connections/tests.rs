@@ -184,6 +184,21 @@ async fn a_connection_has_so_many_streams() {
     assert_eq!((asked.load(Ordering::Relaxed), resets), (STREAMS.into(), 8), "{seen:?}");
 }
 
+/// As much as HTTP/1 reads ahead: what is not read yet is in nobody's budget.
+#[tokio::test]
+async fn little_of_a_body_is_taken_before_it_is_read() {
+    let address = serve(hello(), short(|_| {})).await;
+    let mut stream = connect(address, HTTP2).await;
+    let mut head = [0; 9];
+    stream.read_exact(&mut head).await.unwrap();
+    assert_eq!(head[3], 4, "settings come first");
+    let mut settings = vec![0; usize::from(u16::from_be_bytes([head[1], head[2]]))];
+    stream.read_exact(&mut settings).await.unwrap();
+    let mut settings = settings.chunks_exact(6);
+    let window = settings.find(|setting| setting.starts_with(&[0, 4])).unwrap();
+    assert_eq!(window[2..], 65_536_u32.to_be_bytes());
+}
+
 /// A long field is sent once and then named by its number: 1 byte on the wire, 3,000 in memory.
 #[tokio::test]
 async fn headers_that_unfold_are_refused() {

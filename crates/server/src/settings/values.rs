@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use sandbox::Strictness;
 use url::Url;
 
-/// The address of a name server; the port is 53 unless given.
+/// The address of a name server; the port defaults to 53.
 pub(super) fn name_server(text: &str) -> Result<SocketAddr, String> {
     let with_port = text.parse::<SocketAddr>();
     let bare = text.parse::<IpAddr>().map(|address| SocketAddr::new(address, 53));

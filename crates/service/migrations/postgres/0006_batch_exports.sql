@@ -28,10 +28,12 @@ CREATE INDEX batch_export_by_organization ON batch_export (organization_id, crea
 CREATE INDEX batch_export_of_team ON batch_export (team_id);
 CREATE INDEX batch_export_due ON batch_export (next_run_at) WHERE next_run_at IS NOT NULL;
 
+-- Backfills, runs, logs and delivered intervals of an export may be millions of rows. They refer to it without a foreign key:
+-- when it is deleted, they are deleted afterwards, some at a time (deleted_export). Ids of exports are never used again.
 CREATE TABLE export_backfill (
     id              UUID PRIMARY KEY,
-    organization_id UUID NOT NULL REFERENCES organization (id) ON DELETE CASCADE,
-    batch_export_id UUID NOT NULL REFERENCES batch_export (id) ON DELETE CASCADE,
+    organization_id UUID NOT NULL,
+    batch_export_id UUID NOT NULL,
     start_at        TIMESTAMPTZ NOT NULL,
     end_at          TIMESTAMPTZ NOT NULL,
     status          TEXT NOT NULL,
@@ -48,15 +50,15 @@ CREATE TABLE export_backfill (
     updated_at      TIMESTAMPTZ NOT NULL
 );
 CREATE INDEX export_backfill_of_export ON export_backfill (batch_export_id, created_at, id);
-CREATE INDEX export_backfill_of_organization ON export_backfill (organization_id);
-CREATE INDEX export_backfill_open ON export_backfill (created_at) WHERE finished_at IS NULL;
+-- Organizations take turns at their backfills, in each the oldest first.
+CREATE INDEX export_backfill_open ON export_backfill (organization_id, created_at, id) WHERE finished_at IS NULL;
 
 -- One run for each interval of an export. The unique key makes concurrent schedulers harmless.
 CREATE TABLE export_run (
     id                  UUID PRIMARY KEY,
-    organization_id     UUID NOT NULL REFERENCES organization (id) ON DELETE CASCADE,
-    batch_export_id     UUID NOT NULL REFERENCES batch_export (id) ON DELETE CASCADE,
-    backfill_id         UUID REFERENCES export_backfill (id) ON DELETE SET NULL,
+    organization_id     UUID NOT NULL,
+    batch_export_id     UUID NOT NULL,
+    backfill_id         UUID,
     data_interval_start TIMESTAMPTZ NOT NULL,
     data_interval_end   TIMESTAMPTZ NOT NULL,
     status              TEXT NOT NULL,
@@ -88,7 +90,6 @@ CREATE TABLE export_run (
 CREATE INDEX export_run_newest ON export_run (batch_export_id, created_at, id);
 CREATE INDEX export_run_due ON export_run (due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX export_run_of_backfill ON export_run (backfill_id) WHERE backfill_id IS NOT NULL;
-CREATE INDEX export_run_of_organization ON export_run (organization_id);
 -- Organizations take turns: finds the next one that has runs due without reading all of them.
 CREATE INDEX export_run_by_turn ON export_run (organization_id, due_at, id) WHERE due_at IS NOT NULL;
 -- The unfinished runs of a backfill are counted every second.
@@ -96,14 +97,13 @@ CREATE INDEX export_run_open_of_backfill ON export_run (backfill_id) WHERE backf
 
 CREATE TABLE export_log (
     id              UUID PRIMARY KEY,
-    organization_id UUID NOT NULL REFERENCES organization (id) ON DELETE CASCADE,
-    batch_export_id UUID NOT NULL REFERENCES batch_export (id) ON DELETE CASCADE,
+    organization_id UUID NOT NULL,
+    batch_export_id UUID NOT NULL,
     run_id          UUID REFERENCES export_run (id) ON DELETE CASCADE,
     level           TEXT NOT NULL,
     message         TEXT NOT NULL,
     created_at      TIMESTAMPTZ NOT NULL
 );
-CREATE INDEX export_log_of_organization ON export_log (organization_id);
 CREATE INDEX export_log_by_age ON export_log (created_at);
 -- The order logs are read in: those of an export, and those of one of its runs.
 CREATE INDEX export_log_of_export ON export_log (batch_export_id, created_at, id);
@@ -111,8 +111,20 @@ CREATE INDEX export_log_of_run ON export_log (run_id, batch_export_id, created_a
 
 -- The intervals delivered by runs that retention has deleted, merged: they neither touch nor overlap.
 CREATE TABLE export_delivered (
-    batch_export_id UUID NOT NULL REFERENCES batch_export (id) ON DELETE CASCADE,
+    batch_export_id UUID NOT NULL,
     starts_at       TIMESTAMPTZ NOT NULL,
     ends_at         TIMESTAMPTZ NOT NULL,
     PRIMARY KEY (batch_export_id, starts_at)
 );
+
+-- Deleted exports whose rows in other tables have not been removed yet.
+CREATE TABLE deleted_export (
+    batch_export_id UUID PRIMARY KEY
+);
+CREATE FUNCTION batch_export_deleted() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO deleted_export (batch_export_id) VALUES (OLD.id);
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER batch_export_deleted AFTER DELETE ON batch_export FOR EACH ROW EXECUTE FUNCTION batch_export_deleted();

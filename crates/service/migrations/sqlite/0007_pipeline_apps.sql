@@ -137,9 +137,10 @@ CREATE INDEX pipeline_task_of_config ON pipeline_task (config_id, due_at, id);
 -- The tasks that are running.
 CREATE INDEX pipeline_task_held ON pipeline_task (config_id, due_at) WHERE worker IS NOT NULL;
 
--- Key-value storage of apps.
+-- Key-value storage of apps. Like logs, it may be millions of rows, refers to its configuration without a foreign key, and is
+-- deleted after it, some rows at a time (deleted_config). Ids of configurations are never used again.
 CREATE TABLE pipeline_storage (
-    config_id  INTEGER NOT NULL REFERENCES pipeline_config (id) ON DELETE CASCADE,
+    config_id  INTEGER NOT NULL,
     key        TEXT NOT NULL,
     value      TEXT NOT NULL,
     updated_at TEXT NOT NULL,
@@ -148,15 +149,14 @@ CREATE TABLE pipeline_storage (
 
 CREATE TABLE pipeline_log (
     id              BLOB PRIMARY KEY,
-    organization_id BLOB NOT NULL REFERENCES organization (id) ON DELETE CASCADE,
-    config_id       INTEGER NOT NULL REFERENCES pipeline_config (id) ON DELETE CASCADE,
+    organization_id BLOB NOT NULL,
+    config_id       INTEGER NOT NULL,
     source          TEXT NOT NULL,
     level           TEXT NOT NULL,
     message         TEXT NOT NULL,
     created_at      TEXT NOT NULL
 ) STRICT;
 CREATE INDEX pipeline_log_of_config ON pipeline_log (config_id, created_at, id);
-CREATE INDEX pipeline_log_of_organization ON pipeline_log (organization_id);
 CREATE INDEX pipeline_log_by_age ON pipeline_log (created_at);
 
 -- Hosts that a configuration's app has sent requests to, or tried to.
@@ -183,3 +183,11 @@ CREATE TABLE pipeline_usage (
     PRIMARY KEY (organization_id, config_id)
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX pipeline_usage_of_config ON pipeline_usage (config_id);
+
+-- Deleted configurations whose storage and logs have not been removed yet.
+CREATE TABLE deleted_config (
+    config_id INTEGER PRIMARY KEY
+) STRICT;
+CREATE TRIGGER pipeline_config_deleted AFTER DELETE ON pipeline_config FOR EACH ROW BEGIN
+    INSERT INTO deleted_config (config_id) VALUES (OLD.id);
+END;

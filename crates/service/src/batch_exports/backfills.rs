@@ -176,7 +176,7 @@ pub(super) async fn begin(db: &mut WriteTx, export: &BatchExport, range: Range) 
     if range.start >= range.end {
         backfill.end_with(BackfillStatus::Completed, db.now);
     } else {
-        limits::room_for_backfill(db, export.id).await?;
+        limits::room_for_backfill(db, export).await?;
     }
     sql::backfills::insert(db, &backfill).await?;
     let entry = Entry::created(&backfill);

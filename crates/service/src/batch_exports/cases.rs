@@ -1,5 +1,6 @@
 use serde_json::Map;
 
+use super::checked::{CheckedDestination, DestinationCheck};
 use super::sql::exports::Which;
 use super::types::{BatchExport, ExportPatch, ExportSeen, NewExport};
 use super::{limits, sql};
@@ -49,8 +50,15 @@ impl Service {
         see(&mut db, export).await
     }
 
-    pub async fn create_batch_export(&self, caller: &Caller<ChangeExports>, new: &NewExport) -> Result<ExportSeen> {
-        let kind = new.destination.kind()?;
+    /// The destination is checked before the transaction begins: that may ask the network.
+    pub async fn create_batch_export(
+        &self,
+        caller: &Caller<ChangeExports>,
+        new: &NewExport,
+        check: &impl DestinationCheck,
+    ) -> Result<ExportSeen> {
+        let (kind, config) = new.destination.whole()?;
+        let destination = CheckedDestination::new(caller, kind, config, check).await?;
         let mut db = self.write().await?;
         // Keeps the team from being deleted in the meantime.
         organizations::sql::lock(&mut db, caller.organization).await?;
@@ -79,12 +87,11 @@ impl Service {
             created_at: now,
             updated_at: now,
         };
-        let whole = ExportPatch {
-            destination: Some(new.destination.clone()),
+        let rest = ExportPatch {
             rest: new.rest.clone(),
             ..ExportPatch::default()
         };
-        self.apply(&db, &mut export, &whole)?;
+        self.apply(&db, &mut export, &rest, Some(&destination))?;
         sql::exports::insert(&mut db, &export).await?;
         db.commit(&caller.actor, &[Entry::created(&export)]).await?;
         Ok(ExportSeen {
@@ -93,39 +100,59 @@ impl Service {
         })
     }
 
+    /// Another destination is checked before the transaction begins: that may ask the network.
     pub async fn update_batch_export(
         &self,
         caller: &Caller<ChangeExports>,
         id: ExportId,
         patch: &ExportPatch,
+        check: &impl DestinationCheck,
         precondition: Precondition<'_, ExportSeen>,
     ) -> Result<ExportSeen> {
-        let mut db = self.write().await?;
-        let before = lock(&mut db, caller, id, precondition).await?;
-        let mut export = before.export.clone();
-        self.apply(&db, &mut export, patch)?;
-        begin_where_runs_end(&mut db, &before.export, &mut export).await?;
-        let Some(entry) = Entry::updated(&before.export, &export) else {
-            return Ok(before);
-        };
-        export.updated_at = db.now;
-        sql::exports::save(&mut db, &export).await?;
-        db.commit(&caller.actor, &[entry]).await?;
-        Ok(ExportSeen { export, ..before })
+        loop {
+            let destination = match &patch.destination {
+                Some(input) => {
+                    let export = find(&mut self.core.store.read().await?, caller, id).await?;
+                    let (kind, config) = export.merged(input, &self.core.instance)?;
+                    Some(CheckedDestination::new(caller, kind, config, check).await?)
+                }
+                None => None,
+            };
+            let updated = self.update_checked(caller, id, patch, destination.as_ref(), precondition);
+            if let Some(seen) = updated.await? {
+                return Ok(seen);
+            }
+        }
     }
 
-    /// What an export would be after a change, without changing it: to look at before anything is written.
-    pub async fn batch_export_after(
+    /// None: somebody else has changed the destination since it was checked, and it would become another one. Each time one
+    /// change is saved, so whoever checks again gets there.
+    async fn update_checked(
         &self,
         caller: &Caller<ChangeExports>,
         id: ExportId,
         patch: &ExportPatch,
-    ) -> Result<BatchExport> {
-        let mut export = find(&mut self.core.store.read().await?, caller, id).await?;
-        let instance = &self.core.instance;
-        let encrypt = |place: &str, plain: &[u8]| instance.encryptor.encrypt(place, plain, self.core.random.bytes());
-        export.change(patch, self.core.clock.now(), instance, &encrypt)?;
-        Ok(export)
+        destination: Option<&CheckedDestination>,
+        precondition: Precondition<'_, ExportSeen>,
+    ) -> Result<Option<ExportSeen>> {
+        let mut db = self.write().await?;
+        let before = lock(&mut db, caller, id, precondition).await?;
+        if let (Some(input), Some(checked)) = (&patch.destination, destination) {
+            let (kind, config) = before.export.merged(input, &self.core.instance)?;
+            if !checked.is(kind, &config) {
+                return Ok(None);
+            }
+        }
+        let mut export = before.export.clone();
+        self.apply(&db, &mut export, patch, destination)?;
+        begin_where_runs_end(&mut db, &before.export, &mut export).await?;
+        let Some(entry) = Entry::updated(&before.export, &export) else {
+            return Ok(Some(before));
+        };
+        export.updated_at = db.now;
+        sql::exports::save(&mut db, &export).await?;
+        db.commit(&caller.actor, &[entry]).await?;
+        Ok(Some(ExportSeen { export, ..before }))
     }
 
     pub async fn delete_batch_export(
@@ -143,10 +170,16 @@ impl Service {
         db.commit(&caller.actor, &[Entry::deleted(&seen.export)]).await
     }
 
-    fn apply(&self, db: &WriteTx, export: &mut BatchExport, patch: &ExportPatch) -> Result<()> {
+    fn apply(
+        &self,
+        db: &WriteTx,
+        export: &mut BatchExport,
+        patch: &ExportPatch,
+        destination: Option<&CheckedDestination>,
+    ) -> Result<()> {
         let instance = &self.core.instance;
         let encrypt = |place: &str, plain: &[u8]| db.encrypt(&instance.encryptor, place, plain);
-        export.change(patch, db.now, instance, &encrypt)
+        export.change(patch, destination, db.now, instance, &encrypt)
     }
 }
 

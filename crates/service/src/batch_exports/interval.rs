@@ -1,12 +1,10 @@
 //! How often an export runs: boundaries in time that every interval is cut at.
 
-use std::str::FromStr;
-
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Time;
-use crate::db::columns::read_as_text;
+use crate::db::columns::{parse_by_name, read_as_text};
 
 /// Aligned to UTC; weeks start on Monday.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -151,15 +149,8 @@ pub(super) fn joined(mut spans: Vec<Span>) -> Vec<Span> {
     joined
 }
 
+parse_by_name!(Interval);
 read_as_text!(Interval);
-
-impl FromStr for Interval {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        Self::ALL.into_iter().find(|known| known.as_str() == text).ok_or(())
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -1,14 +1,17 @@
 //! How many exports and backfills there may be: the scheduler goes through all of them, and each makes runs.
 
 use super::sql;
+use super::types::BatchExport;
 use crate::db::Session;
 use crate::error::{Error, Result};
-use crate::id::{ExportId, OrganizationId};
+use crate::id::OrganizationId;
 use crate::transaction::WriteTx;
 
 const MOST_EXPORTS: i64 = 500;
 /// Of one export, and not finished.
 const MOST_BACKFILLS: i64 = 100;
+/// Of all exports of an organization: the scheduler looks at each of them every second.
+const MOST_BACKFILLS_OF_ALL: i64 = 1000;
 
 /// The organization is locked: nobody else adds one at the same time.
 pub(super) async fn room_for_export(db: &mut Session, organization: OrganizationId) -> Result<()> {
@@ -19,14 +22,16 @@ pub(super) async fn room_for_export(db: &mut Session, organization: Organization
     Err(Error::refused("too_many_exports", detail))
 }
 
-/// The export is locked.
-pub(super) async fn room_for_backfill(db: &mut WriteTx, export: ExportId) -> Result<()> {
-    if sql::backfills::count_open(db, export).await? < MOST_BACKFILLS {
+/// The export is locked. Of others backfills may begin at the same time, so there may be a few more of all.
+pub(super) async fn room_for_backfill(db: &mut WriteTx, export: &BatchExport) -> Result<()> {
+    let (whose, most) = if sql::backfills::count_open(db, export.id).await? >= MOST_BACKFILLS {
+        ("A batch export", MOST_BACKFILLS)
+    } else if sql::backfills::count_open_of(db, export.organization_id).await? >= MOST_BACKFILLS_OF_ALL {
+        ("An organization", MOST_BACKFILLS_OF_ALL)
+    } else {
         return Ok(());
-    }
-    let detail = format!(
-        "A batch export can have at most {MOST_BACKFILLS} unfinished backfills. Wait for one to finish, or cancel \
-         one."
-    );
+    };
+    let detail =
+        format!("{whose} can have at most {most} unfinished backfills. Wait for one to finish, or cancel one.");
     Err(Error::refused("too_many_backfills", detail))
 }

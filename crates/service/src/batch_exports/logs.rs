@@ -9,8 +9,11 @@ use crate::id::ExportId;
 use crate::page::{Page, Window};
 use crate::transaction::WriteTx;
 
-/// For as long as log entries are kept.
+/// For as long as log entries are kept, and how many of an export: one or two for each of the runs that are kept.
 const KEPT: chrono::TimeDelta = chrono::TimeDelta::days(30);
+const MOST_KEPT: i64 = 20_000;
+/// How many one step forgets.
+const AT_ONCE: i64 = 500;
 /// No sentence needs more.
 const LONGEST: usize = 2000;
 
@@ -30,6 +33,19 @@ impl Service {
 
     pub async fn forget_old_logs(&self) -> Result<u64> {
         self.delete_older_than(KEPT, sql::logs::DELETE_OLDEST).await
+    }
+
+    /// Forgets some lines of an export that has too many. True: there are more of them.
+    pub(super) async fn forget_lines_of(&self, export: ExportId) -> Result<bool> {
+        let mut db = self.core.store.read().await?;
+        let Some(newest) = sql::logs::line_at(&mut db, export, MOST_KEPT + 1).await? else {
+            return Ok(false);
+        };
+        drop(db);
+        let mut db = self.write().await?;
+        let forgotten = sql::logs::delete_until(&mut db, export, newest, AT_ONCE).await?;
+        db.commit_unrecorded().await?;
+        Ok(i64::try_from(forgotten).is_ok_and(|count| count >= AT_ONCE))
     }
 }
 

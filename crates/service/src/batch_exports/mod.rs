@@ -6,6 +6,7 @@
 
 mod backfills;
 mod cases;
+mod checked;
 mod coverage;
 pub mod destination;
 mod interval;
@@ -20,6 +21,7 @@ mod sql;
 mod types;
 mod work;
 
+pub use checked::DestinationCheck;
 pub use coverage::{Coverage, Covered};
 pub use interval::{Interval, Span};
 pub use schedule::Scheduled;

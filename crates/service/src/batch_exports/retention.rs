@@ -26,13 +26,13 @@ const AT_ONCE: i64 = 500;
 const BACKFILLS_AT_ONCE: i64 = 20;
 
 impl Service {
-    /// Forgets some old runs and backfills of the next few exports after this one. Says after which to go on; none: all were
-    /// looked at.
+    /// Forgets some old runs, backfills and lines of logs of the next few exports after this one. Says after which to go on;
+    /// none: all were looked at.
     pub async fn forget_old_runs(&self, after: ExportId) -> Result<Option<ExportId>> {
         let exports = sql::exports::after(&mut self.core.store.read().await?, after, LOOKED_AT).await?;
         let mut looked_at = after;
         for export in &exports {
-            if self.forget_old_runs_of(export).await? {
+            if self.forget_old_runs_of(export).await? || self.forget_lines_of(export.id).await? {
                 return Ok(Some(looked_at));
             }
             looked_at = export.id;

@@ -6,6 +6,7 @@ use chrono::Datelike;
 use hogql::Model;
 use serde_json::{Map, Value};
 
+use super::checked::CheckedDestination;
 use super::destination::{self, Kind};
 use super::types::{BatchExport, DestinationInput, ExportPatch};
 use crate::Instance;
@@ -19,17 +20,19 @@ pub(super) type Encrypt<'a> = &'a dyn Fn(&str, &[u8]) -> Vec<u8>;
 const YEARS: RangeInclusive<i32> = 1970..=9000;
 
 impl BatchExport {
-    /// Applies a change and makes sure that the whole still makes sense.
+    /// Applies a change and makes sure that the whole still makes sense. Of the destination that the change asks for, only
+    /// what was checked is taken over.
     pub(super) fn change(
         &mut self,
         patch: &ExportPatch,
+        destination: Option<&CheckedDestination>,
         now: Time,
         instance: &Instance,
         encrypt: Encrypt<'_>,
     ) -> Result<()> {
         let ExportPatch {
             name,
-            destination,
+            destination: _,
             interval,
             rest,
         } = patch;
@@ -53,8 +56,8 @@ impl BatchExport {
         if let Some(query) = &rest.hogql_query {
             self.hogql_query.clone_from(query);
         }
-        if let Some(input) = destination {
-            self.go_to(input, instance, encrypt)?;
+        if let Some(checked) = destination {
+            self.go_to(checked, instance, encrypt)?;
         }
         self.set_paused(rest.paused.unwrap_or(self.paused), now);
         if let Some(last_paused_at) = rest.last_paused_at {
@@ -65,12 +68,11 @@ impl BatchExport {
         Ok(())
     }
 
-    /// Takes over another destination, or another configuration of the same kind. Secrets that are left out stay, unless
-    /// the place has changed: whoever may change where data goes must not be able to send old secrets there.
-    fn go_to(&mut self, input: &DestinationInput, instance: &Instance, encrypt: Encrypt<'_>) -> Result<()> {
+    /// What a change asks for: another destination, or another configuration of the same kind. Secrets that are left out
+    /// stay, unless the place has changed: whoever may change where data goes must not be able to send old secrets there.
+    pub(super) fn merged(&self, input: &DestinationInput, instance: &Instance) -> Result<(Kind, Map<String, Value>)> {
         let kind = input.named_kind()?.unwrap_or(self.kind);
         let given = input.config.clone().unwrap_or_default();
-        let old_secrets = self.open_secrets(instance)?;
         let config = if kind != self.kind {
             destination::merge(Map::new(), given)
         } else if moves(kind, &self.config, &given) {
@@ -78,8 +80,13 @@ impl BatchExport {
         } else {
             destination::merge(self.whole_config(instance)?, given)
         };
-        destination::read(kind, &config)?;
-        let (config, secrets) = destination::split(kind, config);
+        Ok((kind, config))
+    }
+
+    fn go_to(&mut self, checked: &CheckedDestination, instance: &Instance, encrypt: Encrypt<'_>) -> Result<()> {
+        let kind = checked.kind();
+        let old_secrets = self.open_secrets(instance)?;
+        let (config, secrets) = destination::split(kind, checked.config().clone());
         if secrets != old_secrets {
             let plain = serde_json::to_vec(&secrets).expect("a map of JSON is JSON");
             self.secrets = (!secrets.is_empty()).then(|| encrypt(&self.secret_place(), &plain));

@@ -13,8 +13,10 @@ use crate::transaction::WriteTx;
 
 /// How many exports one transaction schedules.
 const AT_ONCE: usize = 1000;
-/// How many intervals of one export it makes: after a long time away the rest follows at the next step.
+/// How many intervals of one export it makes, and of all of them: after a long time away the rest follows at the next step, and
+/// whoever wants to write does so in between.
 const PER_EXPORT: usize = 100;
+const RUNS_AT_ONCE: usize = 2 * AT_ONCE;
 /// How many runs of a backfill wait at most, and how many intervals are looked at in one step.
 const WAITING: i64 = 50;
 const LOOKED_AT: i32 = 200;
@@ -40,8 +42,10 @@ impl Service {
         let mut due = sql::exports::lock_due(&mut db, AT_ONCE).await?;
         let mut runs = Vec::new();
         let mut is_more = due.len() == AT_ONCE;
+        // All get the same, or those that are furthest behind would keep the others waiting.
+        let most = (RUNS_AT_ONCE / due.len().max(1)).min(PER_EXPORT);
         for export in &mut due {
-            is_more |= !export.catch_up(&db, delay, &mut runs);
+            is_more |= !export.catch_up(&db, delay, most, &mut runs);
         }
         sql::runs::insert_new(&mut db, &runs).await?;
         sql::exports::save_schedules(&mut db, &due).await?;
@@ -86,9 +90,9 @@ impl Service {
 }
 
 impl BatchExport {
-    /// Moves on to the present, one interval after the other. False: there is more to do.
-    fn catch_up(&mut self, db: &WriteTx, delay: TimeDelta, runs: &mut Vec<Run>) -> bool {
-        for _ in 0..PER_EXPORT {
+    /// Moves on to the present, one interval after the other, so many at most. False: there is more to do.
+    fn catch_up(&mut self, db: &WriteTx, delay: TimeDelta, most: usize, runs: &mut Vec<Run>) -> bool {
+        for _ in 0..most {
             let Some(end) = self.next_run_at.filter(|&end| end <= db.now) else {
                 return true;
             };

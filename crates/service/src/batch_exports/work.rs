@@ -9,17 +9,19 @@ use crate::access::Actor;
 use crate::activity::Entry;
 use crate::error::Result;
 use crate::id::{OrganizationId, WorkerId};
+use crate::lease::{Backoff, Lease};
 use crate::mail::{self, EmailMessage};
 use crate::rotation::{Rotation, Round};
 use crate::transaction::WriteTx;
 use crate::{members, organizations};
 
-/// Whoever holds a run and is not heard of for this long has lost it to others.
-pub(super) const LEASE: TimeDelta = TimeDelta::seconds(30);
 /// For as long as a run is tried again by itself.
 const RETRIED_FOR: TimeDelta = TimeDelta::hours(24);
-const FIRST_WAIT: TimeDelta = TimeDelta::seconds(5);
-const LONGEST_WAIT: TimeDelta = TimeDelta::minutes(10);
+const RETRY: Backoff = Backoff {
+    first: TimeDelta::seconds(5),
+    factor: 2,
+    longest: TimeDelta::minutes(10),
+};
 /// How many organizations that have a run due are looked at, and how many if none of them is to be served first.
 const FEW_ORGANIZATIONS: usize = 64;
 const MANY_ORGANIZATIONS: usize = 2048;
@@ -33,8 +35,7 @@ pub struct Job {
     pub export: BatchExport,
     /// What earlier attempts delivered for good, oldest rows first.
     pub delivered: Progress,
-    worker: WorkerId,
-    attempt: i64,
+    lease: Lease,
 }
 
 /// Which of the organizations that have a run due is served.
@@ -96,20 +97,19 @@ impl Service {
             .await?;
         }
         let delivered = delivered_before(&run, &export);
+        let lease = Lease::next(worker, run.attempt);
         run.become_(RunStatus::Running, now)?;
-        run.attempt += 1;
+        run.attempt = lease.attempt;
         run.tries += 1;
-        (run.worker, run.started_at, run.due_at) = (Some(worker), Some(now), Some(now + LEASE));
+        (run.worker, run.started_at, run.due_at) = (Some(worker), Some(now), Some(Lease::ends_at(now)));
         (run.records_completed, run.bytes_exported, run.records_read) = (None, None, None);
         sql::runs::save(&mut db, &run).await?;
         db.commit_unrecorded().await?;
-        let attempt = run.attempt;
         Ok(Some(Job {
             run,
             export,
             delivered,
-            worker,
-            attempt,
+            lease,
         }))
     }
 
@@ -143,8 +143,8 @@ impl Service {
     /// A sign of life. False: the run is no longer held, and must be let go.
     pub async fn renew_lease(&self, job: &Job, progress: &Progress) -> Result<bool> {
         let mut db = self.write().await?;
-        let until = db.now + LEASE;
-        let is_held = sql::runs::keep(&mut db, job.run.id, job.worker, job.attempt, until, progress).await?;
+        let until = Lease::ends_at(db.now);
+        let is_held = sql::runs::keep(&mut db, job.run.id, job.lease, until, progress).await?;
         db.commit_unrecorded().await?;
         Ok(is_held)
     }
@@ -153,14 +153,14 @@ impl Service {
     pub async fn release_run(&self, job: &Job, progress: &Progress) -> Result<()> {
         let mut db = self.write().await?;
         let now = db.now;
-        sql::runs::keep(&mut db, job.run.id, job.worker, job.attempt, now, progress).await?;
+        sql::runs::keep(&mut db, job.run.id, job.lease, now, progress).await?;
         db.commit_unrecorded().await
     }
 
     /// What was delivered before whoever carried out a cancelled run noticed. Nothing else about it can be changed any more.
     pub async fn note_cancelled_run(&self, job: &Job, delivered: &Progress) -> Result<()> {
         let mut db = self.write().await?;
-        sql::runs::note_cancelled(&mut db, job.run.id, job.attempt, delivered).await?;
+        sql::runs::note_cancelled(&mut db, job.run.id, job.lease.attempt, delivered).await?;
         db.commit_unrecorded().await
     }
 
@@ -171,9 +171,7 @@ impl Service {
         let Some(mut export) = sql::exports::lock(&mut db, job.export.id).await? else {
             return Ok(false);
         };
-        let held = |run: &Run| {
-            run.status == RunStatus::Running && run.worker == Some(job.worker) && run.attempt == job.attempt
-        };
+        let held = |run: &Run| run.status == RunStatus::Running && job.lease.is_of(run.worker, run.attempt);
         let Some(mut run) = sql::runs::lock(&mut db, job.run.id).await?.filter(held) else {
             return Ok(false);
         };
@@ -262,7 +260,7 @@ fn end(run: &mut Run, outcome: &Outcome, db: &WriteTx) -> Result<()> {
             )?;
             run.latest_error = Some(error.replace('\0', ""));
             if !is_over {
-                (run.worker, run.due_at) = (None, Some(now + wait(run.tries)));
+                (run.worker, run.due_at) = (None, Some(now + RETRY.after(run.tries)));
             }
         }
     }
@@ -307,12 +305,6 @@ fn tell(run: &Run, outcome: &Outcome) -> (LogLevel, String) {
     }
 }
 
-/// How long to wait before the next try: twice as long each time, up to a limit.
-fn wait(tries: i64) -> TimeDelta {
-    let doublings = u32::try_from(tries.clamp(1, 12) - 1).unwrap_or_default();
-    (FIRST_WAIT * 2_i32.pow(doublings)).min(LONGEST_WAIT)
-}
-
 fn number(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
@@ -323,8 +315,8 @@ mod tests {
 
     #[test]
     fn waits_grow_up_to_a_limit() {
-        assert_eq!(wait(1), TimeDelta::seconds(5));
-        assert_eq!(wait(4), TimeDelta::seconds(40));
-        assert_eq!(wait(100), LONGEST_WAIT);
+        assert_eq!(RETRY.after(1), TimeDelta::seconds(5));
+        assert_eq!(RETRY.after(4), TimeDelta::seconds(40));
+        assert_eq!(RETRY.after(100), TimeDelta::minutes(10));
     }
 }

@@ -8,6 +8,20 @@ macro_rules! columns {
 }
 pub(crate) use columns;
 
+/// Types whose values have a name each: `as_str` of one of `ALL`.
+macro_rules! parse_by_name {
+    ($($type:ty),+ $(,)?) => {$(
+        impl std::str::FromStr for $type {
+            type Err = ();
+
+            fn from_str(text: &str) -> std::result::Result<Self, ()> {
+                Self::ALL.into_iter().find(|known| known.as_str() == text).ok_or(())
+            }
+        }
+    )+};
+}
+pub(crate) use parse_by_name;
+
 /// Types that a column has as text: `#[sqlx(try_from = "String")]` reads them.
 macro_rules! read_as_text {
     ($($type:ty),+ $(,)?) => {$(

@@ -1,27 +1,27 @@
 //! Logs that people read: those of exports and those of apps are asked for in one way.
 
-/// A page of a log, newest first, and how many entries match in all: `(Vec<Row>, i64)`. What stands in brackets is asked about
-/// only if it is something. What is not asked about is not in the statement, so that an index fits the rest.
+/// A page of a log, newest first, and how many entries match in all: `(Vec<row>, i64)`. What stands in brackets is
+/// asked about only if it is something. What is not asked about is not in the statement, so that an index fits the rest.
 macro_rules! log_page {
     (
-        $db:ident, $columns:literal, $owned:literal = $owner:expr, [$($column:literal = $wanted:expr),*], $filter:ident,
-        $window:ident
+        $db:ident, $columns:literal as $row:ty, $owned:literal = $owner:expr, [$($column:literal = $wanted:expr),*],
+        $filter:ident, $window:ident
     ) => {
         match $db.connection() {
             $crate::db::Connection::Sqlite(conn) => $crate::db::log_page!(
-                sqlx::Sqlite, conn, $columns, $owned = $owner, [$($column = $wanted),*], $filter, $window
+                sqlx::Sqlite, conn, $columns as $row, $owned = $owner, [$($column = $wanted),*], $filter, $window
             ),
             $crate::db::Connection::Postgres(conn) => $crate::db::answered(async {
                 Ok($crate::db::log_page!(
-                    sqlx::Postgres, conn, $columns, $owned = $owner, [$($column = $wanted),*], $filter, $window
+                    sqlx::Postgres, conn, $columns as $row, $owned = $owner, [$($column = $wanted),*], $filter, $window
                 ))
             })
             .await?,
         }
     };
     (
-        $driver:ty, $conn:ident, $columns:literal, $owned:literal = $owner:expr, [$($column:literal = $wanted:expr),*],
-        $filter:ident, $window:ident
+        $driver:ty, $conn:ident, $columns:literal as $row:ty, $owned:literal = $owner:expr,
+        [$($column:literal = $wanted:expr),*], $filter:ident, $window:ident
     ) => {{
         const NEWEST_FIRST: &str = " ORDER BY created_at DESC, id DESC";
         // A search reads the newest 10,000 of them, and no more than 16 MB.
@@ -49,7 +49,7 @@ macro_rules! log_page {
                 let mut rows = filtered($columns);
                 rows.push(NEWEST_FIRST).push(" LIMIT ").push_bind($window.limit);
                 rows.push(" OFFSET ").push_bind($window.offset);
-                let rows: Vec<Row> = rows.build_query_as().fetch_all(&mut *$conn).await?;
+                let rows: Vec<$row> = rows.build_query_as().fetch_all(&mut *$conn).await?;
                 let count: i64 = filtered("count(*)").build_query_scalar().fetch_one($conn).await?;
                 (rows, count)
             }
@@ -73,7 +73,7 @@ macro_rules! log_page {
                     rows.push(", ").push_bind(*id);
                 }
                 rows.push(")").push(NEWEST_FIRST);
-                let rows: Vec<Row> = rows.build_query_as().fetch_all($conn).await?;
+                let rows: Vec<$row> = rows.build_query_as().fetch_all($conn).await?;
                 (rows, i64::try_from(found.len()).unwrap_or(i64::MAX))
             }
         }

@@ -104,7 +104,7 @@ type Asker = oneshot::Sender<Version>;
 /// Asks PostgreSQL for its snapshot: one question answers all requests that wait for it.
 ///
 /// Equal snapshots mean that no transaction has begun to write or has committed in between.
-/// While one question is under way, newcomers gather for the next, so that each gets an answer
+/// While one question is under way, requests that come gather for the next, so that each gets an answer
 /// to a question that was asked after it came.
 #[derive(Debug, Clone)]
 pub struct PostgresVersion {

@@ -1,6 +1,6 @@
 use auth::saml::IdentityProvider;
 
-use super::verification::{AWAITED, GRACE, Outcome, RECHECK, WAITING};
+use super::verification::{AWAITED, GRACE, LEASE, Outcome, RECHECK, WAITING};
 use super::{DnsLookup, Domain, DomainPatch, Finding, NewDomain, name, sql};
 use crate::access::{Actor, Caller, ChangeDomains, ReadDomains};
 use crate::activity::Entry;
@@ -243,7 +243,7 @@ impl Service {
             return Ok(None);
         }
         let mut db = self.write().await?;
-        let domain = sql::take_due(&mut db, due, due + chrono::TimeDelta::hours(1)).await?;
+        let domain = sql::take_due(&mut db, due, due + LEASE).await?;
         db.commit_unrecorded().await?;
         Ok(domain)
     }

@@ -1,4 +1,4 @@
-//! Proof in DNS: what was seen, what it means, and what is said about it.
+//! Verification in DNS: what was seen, what it means, and what is said about it.
 
 use chrono::TimeDelta;
 use serde::{Deserialize, Serialize};
@@ -12,6 +12,8 @@ pub(super) const GRACE: TimeDelta = TimeDelta::days(7);
 pub(super) const RECHECK: TimeDelta = TimeDelta::days(1);
 /// The same for domains whose record somebody has asked for and waits to be seen.
 pub(super) const AWAITED: TimeDelta = TimeDelta::minutes(2);
+/// Whoever takes a verified domain to look at it keeps others from it for this long. It is not renewed.
+pub(super) const LEASE: TimeDelta = TimeDelta::hours(1);
 /// For how long after a domain was added somebody may be waiting.
 pub(super) const WAITING: TimeDelta = TimeDelta::days(7);
 
@@ -113,7 +115,7 @@ impl Domain {
         self.lost_at.map(|lost_at| lost_at + GRACE)
     }
 
-    /// Decides what a sighting means. A verified domain survives silence, and a missing record for a while.
+    /// Decides what a look-up means. A verified domain survives silence, and a missing record for a while.
     pub(super) fn see(&mut self, lookup: &DnsLookup, now: Time) -> Outcome {
         self.checked_at = Some(now);
         self.verification_error = lookup.problem(self).map(sqlx::types::Json);

@@ -47,7 +47,7 @@ pub(super) struct Line<T> {
     waiting: Vec<Waiting<T>>,
     pub(super) running: usize,
     round: u64,
-    /// How many are served before the next round begins: newcomers do not make a round last forever.
+    /// How many are served before the next round begins: requests that keep coming do not make a round last forever.
     left_in_round: usize,
     /// The next round of parties that were served in this one.
     next_round: HashMap<Party, u64>,
@@ -146,7 +146,7 @@ impl<T> Line<T> {
         self.round = round.max(self.round + 1);
         self.left_in_round = self.waiting.len();
         let (present, round) = (&self.present_of, self.round);
-        // Those that are not here come back as newcomers do.
+        // A party without a request here is treated like one that was never served when it comes back.
         self.next_round
             .retain(|party, next| *next > round || present.contains_key(party));
     }
@@ -158,8 +158,8 @@ impl<T> Line<T> {
         parties.iter().map(of_party).max().unwrap_or(since)
     }
 
-    /// Tells whether there was somebody who would be served later than a newcomer of these parties.
-    fn turn_last_away(&mut self, newcomer: &[Party]) -> bool {
+    /// Tells whether there was somebody who would be served later than a new request of these parties.
+    fn turn_last_away(&mut self, parties: &[Party]) -> bool {
         let mut before: HashMap<&Party, u64> = HashMap::new();
         let mut last = None;
         for (position, waiting) in self.waiting.iter().enumerate() {
@@ -171,7 +171,7 @@ impl<T> Line<T> {
                 *before.entry(party).or_default() += 1;
             }
         }
-        let own = self.round_of(newcomer, self.round, |party| {
+        let own = self.round_of(parties, self.round, |party| {
             before.get(party).copied().unwrap_or_default()
         });
         match last {

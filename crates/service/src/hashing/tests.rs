@@ -232,7 +232,7 @@ async fn networks_take_turns() {
 
 /// The second of a neighborhood is not overtaken by ever new ones.
 #[test]
-fn newcomers_do_not_put_anybody_off_forever() {
+fn requests_that_keep_coming_do_not_put_anybody_off_forever() {
     let mut line = Line::<Slot>::default();
     let party = |n: u32| vec![Party::Neighborhood(IpAddr::from(Ipv4Addr::from_bits(n)))];
     let mut receivers: Vec<_> = (0..2).map(|_| line.wait(&party(0))).collect();

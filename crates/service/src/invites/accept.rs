@@ -249,7 +249,7 @@ impl Service {
         self.refuse_expired(invite)?;
         // First the organization, then the invite: in this order others lock them, too.
         organizations::sql::lock(db, invite.organization_id).await?;
-        if !cases::withdraw(db, invite).await? {
+        if !cases::revoke(db, invite).await? {
             return Err(Error::refused("expired", "this invite was just used"));
         }
         Ok(())

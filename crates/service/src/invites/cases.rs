@@ -44,11 +44,12 @@ impl Service {
             if let Some(replaced) = sql::by_target(&mut db, caller.organization, email).await? {
                 if !replaced.may_be_replaced_by(caller, db.now) {
                     let level = replaced.level;
-                    let detail =
-                        format!("{email} has a pending invite as {level}. Ask an admin or the sender to replace it.");
+                    let detail = format!(
+                        "{email} has a pending invite as {level}. Ask an administrator or the sender to replace it."
+                    );
                     return Err(Error::Invalid(vec![problem(place, "invite_pending", detail)]));
                 }
-                withdraw(&mut db, &replaced).await?;
+                revoke(&mut db, &replaced).await?;
                 entries.push(Entry::deleted(&replaced));
             }
             let fresh = self.fresh(&db, caller.organization, &sender, new, email);
@@ -102,8 +103,8 @@ impl Service {
         if !precondition(&invite) {
             return Err(Error::Stale("invite"));
         }
-        invite.may_be_withdrawn_by(caller)?;
-        withdraw(&mut db, &invite).await?;
+        invite.may_be_revoked_by(caller)?;
+        revoke(&mut db, &invite).await?;
         db.commit(&caller.actor, &[Entry::deleted(&invite)]).await
     }
 
@@ -242,13 +243,13 @@ async fn find(db: &mut WriteTx, organization: OrganizationId, id: InviteId) -> R
 }
 
 /// Takes an invite out of the world, with the mail that may still wait.
-pub(crate) async fn withdraw(db: &mut WriteTx, invite: &Invite) -> Result<bool> {
+pub(crate) async fn revoke(db: &mut WriteTx, invite: &Invite) -> Result<bool> {
     mail::sql::delete_of_invite(db, invite.id).await?;
     sql::delete(db, invite).await
 }
 
-/// Withdraws what somebody sent that is above what they may give; all of it if they may give nothing.
-pub(crate) async fn withdraw_of(
+/// Revokes what somebody sent that is above what they may give; all of it if they may give nothing.
+pub(crate) async fn revoke_of(
     db: &mut WriteTx,
     organization: OrganizationId,
     sender: UserId,
@@ -257,7 +258,7 @@ pub(crate) async fn withdraw_of(
     let mut entries = Vec::new();
     for invite in sql::of_sender(db, organization, sender).await? {
         if Some(invite.level) > level {
-            withdraw(db, &invite).await?;
+            revoke(db, &invite).await?;
             entries.push(Entry::deleted(&invite));
         }
     }

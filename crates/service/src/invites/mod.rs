@@ -5,7 +5,7 @@ mod cases;
 pub(crate) mod sql;
 
 pub use accept::{Accepted, Invited, NewAccount};
-pub(crate) use cases::{withdraw, withdraw_of};
+pub(crate) use cases::{revoke, revoke_of};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -86,18 +86,18 @@ impl Invite {
     }
 
     /// A new invite for the same address takes the place of this one, unless the caller could neither have sent nor
-    /// withdraw it: nobody shall take from somebody what was offered above their head.
+    /// revoke it: nobody shall take from somebody what was offered above their head.
     fn may_be_replaced_by(&self, caller: &Caller<WriteInvites>, now: Time) -> bool {
-        self.is_expired(now) || self.level <= caller.level || self.may_be_withdrawn_by(caller).is_ok()
+        self.is_expired(now) || self.level <= caller.level || self.may_be_revoked_by(caller).is_ok()
     }
 
-    fn may_be_withdrawn_by(&self, caller: &Caller<WriteInvites>) -> Result<()> {
+    fn may_be_revoked_by(&self, caller: &Caller<WriteInvites>) -> Result<()> {
         let is_sender = self.created_by.as_ref().is_some_and(|user| user.id == caller.user);
         if is_sender || caller.level >= Level::Admin {
             return Ok(());
         }
         Err(Error::Forbidden(
-            "Only admins and the sender can revoke an invite.".to_owned(),
+            "Only administrators and the sender can revoke an invite.".to_owned(),
         ))
     }
 }

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use super::{EmailMessage, InFlight, LEASE, OutboxEntry, Outgoing, PATIENCE, Undelivered, sql, wait};
+use super::{EmailMessage, InFlight, LEASE, OutboxEntry, Outgoing, PATIENCE, RETRY, Undelivered, sql};
 use crate::error::Result;
 use crate::id::{MailId, OrganizationId};
 use crate::limits::{self, Subject};
@@ -105,7 +105,7 @@ impl Service {
     pub async fn mail_is_undelivered(&self, mail: &Outgoing, problem: &Undelivered) -> Result<()> {
         let mut db = self.write().await?;
         let is_over = problem.is_permanent || db.now - mail.created_at > PATIENCE;
-        let next = (!is_over).then(|| db.now + wait(mail.attempts));
+        let next = (!is_over).then(|| db.now + RETRY.after(mail.attempts));
         sql::put_off(&mut db, mail.id, next, &problem.reason).await?;
         db.commit_unrecorded().await
     }
@@ -168,7 +168,7 @@ async fn left_of(
     }
 }
 
-/// Puts letters into the outbox, in the transaction of what they tell of. Without a mail server there are none.
+/// Puts emails into the outbox, in the transaction of what they tell of. Without a mail server there are none.
 pub(crate) async fn post(db: &mut WriteTx, instance: &Instance, emails: Vec<OutboxEntry>) -> Result<()> {
     if !instance.sends_mail {
         return Ok(());

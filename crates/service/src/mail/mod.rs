@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Time;
 use crate::id::{InviteId, MailId, OrganizationId};
+use crate::lease::Backoff;
 use crate::limits::Action;
 
 /// What a mail says. How it looks is up to whoever sends it.
@@ -121,7 +122,7 @@ impl MailClass {
     }
 }
 
-/// A letter and whom it goes to.
+/// An email and whom it goes to.
 #[derive(Debug, Clone)]
 pub(crate) struct OutboxEntry {
     pub(crate) to: String,
@@ -232,16 +233,13 @@ pub struct Undelivered {
 
 /// For as long as a mail is tried. A mail server may be away for a weekend.
 const PATIENCE: TimeDelta = TimeDelta::days(3);
-const FIRST_WAIT: TimeDelta = TimeDelta::seconds(10);
-const LONGEST_WAIT: TimeDelta = TimeDelta::minutes(10);
-/// Whoever takes a mail and is not heard of again has lost it to others after this long.
+const RETRY: Backoff = Backoff {
+    first: TimeDelta::seconds(10),
+    factor: 3,
+    longest: TimeDelta::minutes(10),
+};
+/// Whoever takes a mail and is not heard of again has lost it to others after this long. It is not renewed.
 const LEASE: TimeDelta = TimeDelta::minutes(10);
-
-/// How long to wait before the next attempt: three times longer each time, up to a limit.
-fn wait(attempts: i64) -> TimeDelta {
-    let doublings = u32::try_from(attempts.clamp(1, 8) - 1).unwrap_or_default();
-    (FIRST_WAIT * 3_i32.pow(doublings)).min(LONGEST_WAIT)
-}
 
 #[cfg(test)]
 mod tests {
@@ -285,11 +283,11 @@ mod tests {
 
     #[test]
     fn waits_grow_up_to_a_limit() {
-        assert_eq!(wait(1), TimeDelta::seconds(10));
-        assert_eq!(wait(3), TimeDelta::seconds(90));
-        assert_eq!(wait(1000), LONGEST_WAIT);
+        assert_eq!(RETRY.after(1), TimeDelta::seconds(10));
+        assert_eq!(RETRY.after(3), TimeDelta::seconds(90));
+        assert_eq!(RETRY.after(1000), TimeDelta::minutes(10));
         // A server that is away for an hour is asked often enough.
-        let waits: TimeDelta = (1..=12).map(wait).sum();
+        let waits: TimeDelta = (1..=12).map(|tries| RETRY.after(tries)).sum();
         assert!(waits > TimeDelta::hours(1) && waits < PATIENCE);
     }
 }

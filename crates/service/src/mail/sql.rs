@@ -15,7 +15,7 @@ pub(super) struct Waiting {
 
 /// The position behind all that the source `$3` has waiting in the class `$2`. A source that has nothing waiting starts where
 /// the queue is now, rather than at the beginning: so it comes before all but the first of every other, and nobody who
-/// waits is overtaken again and again by newcomers.
+/// waits is overtaken again and again by sources that come later.
 macro_rules! next_position {
     () => {
         "(SELECT coalesce(max(first.position), 0) FROM ( \

@@ -121,7 +121,7 @@ pub(crate) enum JoinSource {
     SingleSignOn,
 }
 
-/// The one door into an organization.
+/// The only way into an organization.
 pub(crate) async fn join(
     db: &mut WriteTx,
     service: &Service,
@@ -210,7 +210,7 @@ async fn take_back(db: &mut WriteTx, member: &Member, level: Option<Level>) -> R
     if level < Some(Level::Owner) {
         sign_in::sql::delete_recovery_codes(db, member.organization_id, member.user.id).await?;
     }
-    invites::withdraw_of(db, member.organization_id, member.user.id, level).await
+    invites::revoke_of(db, member.organization_id, member.user.id, level).await
 }
 
 /// Whoever leaves must not be the last owner who could sign in. Where nobody could before, nothing is lost.

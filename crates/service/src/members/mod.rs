@@ -67,7 +67,7 @@ impl Member {
     fn change(&mut self, level: Level, caller: &Caller<ChangeMembers>, now: Time) -> Result<()> {
         if self.is(caller.user) && level > self.level {
             return Err(Error::Forbidden(
-                "You cannot raise your own role. Ask another admin.".to_owned(),
+                "You cannot raise your own role. Ask another administrator.".to_owned(),
             ));
         }
         if !caller.level.may_change(self.level, level) {

@@ -136,7 +136,7 @@ pub(super) async fn of_user(db: &mut Session, user: UserId) -> Result<Vec<(Membe
     Ok(on!(db, conn => sqlx::query_as(SQL).bind(user).fetch_all(conn))?)
 }
 
-/// Of others than the newcomer, those with the highest levels first.
+/// Of others than the new member, those with the highest levels first.
 pub(super) async fn proven_addresses(
     db: &mut Session,
     organization: OrganizationId,

@@ -1,6 +1,5 @@
 //! An app with everything it takes to run it for a team.
 
-use chrono::TimeDelta;
 use serde_json::{Map, Value};
 
 use super::hosts::AllowedHosts;
@@ -9,9 +8,6 @@ use super::sql;
 use super::types::{App, AppConfig};
 use crate::Service;
 use crate::error::Result;
-
-/// Whoever holds something and is not heard of for this long has lost it to others.
-pub(super) const LEASE: TimeDelta = TimeDelta::seconds(30);
 
 /// An app with everything it takes to run it for a team.
 #[derive(Debug, Clone)]

@@ -2,7 +2,7 @@
 
 use chrono::TimeDelta;
 
-use super::runnable::{LEASE, Runnable};
+use super::runnable::Runnable;
 use super::schedule::next_turn;
 use super::types::{AppConfig, AppLogLevel, TaskKind, Waiting};
 use super::{logs, sql};
@@ -10,6 +10,7 @@ use crate::Service;
 use crate::clock::Time;
 use crate::error::{Error, Result};
 use crate::id::{AppTaskId, OrganizationId, WorkerId};
+use crate::lease::{Backoff, Lease};
 use crate::rotation::{Rotation, Round};
 use crate::transaction::WriteTx;
 
@@ -17,10 +18,12 @@ use crate::transaction::WriteTx;
 const MOST_WAITING: i64 = 1000;
 const LARGEST_PAYLOAD: usize = 256 * 1024;
 const LONGEST_JOB_NAME: usize = 1000;
-/// Names and payloads of the jobs that wait: of one configuration, and of all of an organization. Several that queue at the same moment
+/// Names, payloads and rows of the jobs that wait: of one configuration, and of all of an organization. Several that queue at the same moment
 /// may go beyond the latter by one job each.
 const MOST_BYTES: i64 = 16 << 20;
 const MOST_OF_ORGANIZATION: i64 = 64 << 20;
+/// What a job counts for besides. Jobs are deleted with their organization, so that there must not be a million of them.
+const ROW_SIZE: usize = 1024;
 /// A configuration may have this many jobs done in a minute, all at once if it likes. What it queues beyond that is
 /// done later, so that a job that queues itself does not keep the server busy.
 const JOBS_A_MINUTE: i64 = 300;
@@ -28,7 +31,11 @@ const JOBS_AHEAD: TimeDelta = TimeDelta::minutes(1);
 const JOB_EVERY: TimeDelta = TimeDelta::milliseconds(60_000 / JOBS_A_MINUTE);
 /// How often a job is tried when it asks for it.
 const MOST_TRIES: i64 = 5;
-const FIRST_WAIT: TimeDelta = TimeDelta::seconds(10);
+const RETRY: Backoff = Backoff {
+    first: TimeDelta::seconds(10),
+    factor: 2,
+    longest: TimeDelta::minutes(10),
+};
 
 /// Something that somebody carries out.
 #[derive(Debug, Clone)]
@@ -39,8 +46,7 @@ pub struct AppTask {
     /// JSON, as it was written.
     pub payload: String,
     pub runnable: Runnable,
-    pub(super) worker: WorkerId,
-    pub(super) attempt: i64,
+    lease: Lease,
 }
 
 impl Service {
@@ -65,9 +71,9 @@ impl Service {
         let Some(waiting) = sql::tasks::lock_due(&mut db, organization).await? else {
             return Ok(None);
         };
-        let attempt = waiting.attempt + 1;
-        let until = db.now + LEASE;
-        sql::tasks::hold(&mut db, waiting.id, Some(worker), attempt, until).await?;
+        let lease = Lease::next(worker, waiting.attempt);
+        let until = Lease::ends_at(db.now);
+        sql::tasks::hold(&mut db, waiting.id, Some(worker), lease.attempt, until).await?;
         let config = sql::configs::any(&mut db, waiting.config).await?;
         let Some(config) = config.filter(|config| config.enabled) else {
             waiting.forget(&mut db).await?;
@@ -82,8 +88,7 @@ impl Service {
             name: waiting.name,
             payload: waiting.payload,
             runnable,
-            worker,
-            attempt,
+            lease,
         }))
     }
 
@@ -111,7 +116,7 @@ impl Service {
     /// Writes down how a task went: scheduled ones wait for their next turn, jobs are done, or tried again.
     pub async fn end_app_task(&self, task: &AppTask, failed: Option<&str>, is_to_retry: bool) -> Result<()> {
         let mut db = self.write().await?;
-        if !sql::tasks::is_held(&mut db, task.id, task.worker, task.attempt).await? {
+        if !sql::tasks::is_held(&mut db, task.id, task.lease).await? {
             return Ok(());
         }
         let now = db.now;
@@ -124,10 +129,10 @@ impl Service {
                 let next = next_turn(&task.name, now);
                 sql::tasks::hold(&mut db, task.id, None, 0, next).await?;
             }
-            TaskKind::Job if failed.is_some() && is_to_retry && task.attempt < MOST_TRIES => {
-                let doublings = u32::try_from(task.attempt.max(1) - 1).unwrap_or_default();
-                let again = now + FIRST_WAIT * 2_i32.pow(doublings);
-                sql::tasks::hold(&mut db, task.id, None, task.attempt, again).await?;
+            TaskKind::Job if failed.is_some() && is_to_retry && task.lease.attempt < MOST_TRIES => {
+                let attempt = task.lease.attempt;
+                let again = now + RETRY.after(attempt);
+                sql::tasks::hold(&mut db, task.id, None, attempt, again).await?;
             }
             TaskKind::Job => {
                 sql::tasks::delete(&mut db, task.id).await?;
@@ -139,12 +144,13 @@ impl Service {
     }
 
     /// A sign of life. False: others have it.
-    pub async fn keep_app_task(&self, task: &AppTask) -> Result<bool> {
+    pub async fn renew_task_lease(&self, task: &AppTask) -> Result<bool> {
         let mut db = self.write().await?;
-        let is_held = sql::tasks::is_held(&mut db, task.id, task.worker, task.attempt).await?;
+        let is_held = sql::tasks::is_held(&mut db, task.id, task.lease).await?;
         if is_held {
-            let until = db.now + LEASE;
-            sql::tasks::hold(&mut db, task.id, Some(task.worker), task.attempt, until).await?;
+            let Lease { worker, attempt } = task.lease;
+            let until = Lease::ends_at(db.now);
+            sql::tasks::hold(&mut db, task.id, Some(worker), attempt, until).await?;
         }
         db.commit_unrecorded().await?;
         Ok(is_held)
@@ -187,7 +193,7 @@ impl Waiting {
 }
 
 fn job_size(name: &str, payload: &str) -> i64 {
-    i64::try_from(name.len() + payload.len()).unwrap_or(i64::MAX)
+    i64::try_from(name.len() + payload.len() + ROW_SIZE).unwrap_or(i64::MAX)
 }
 
 async fn check_room(db: &mut WriteTx, config: &AppConfig, bytes: i64) -> Result<()> {

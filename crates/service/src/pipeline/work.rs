@@ -2,7 +2,7 @@
 
 use chrono::TimeDelta;
 
-use super::runnable::{LEASE, Runnable};
+use super::runnable::Runnable;
 use super::sql::configs::Configs;
 use super::types::{AppConfig, AppLogLevel, Cursor, DueAfter, DueApp, MOST_FAILURES, MOST_STARTS};
 use super::{logs, schedule, sql};
@@ -12,20 +12,24 @@ use crate::activity::Entry;
 use crate::clock::Time;
 use crate::error::Result;
 use crate::id::{AppConfigId, WorkerId};
+use crate::lease::{Backoff, Lease};
 use crate::mail::{self, EmailMessage};
 use crate::transaction::WriteTx;
 use crate::{members, organizations};
 
-const FIRST_WAIT: TimeDelta = TimeDelta::seconds(5);
-const LONGEST_WAIT: TimeDelta = TimeDelta::minutes(10);
+const RETRY: Backoff = Backoff {
+    first: TimeDelta::seconds(5),
+    factor: 2,
+    longest: TimeDelta::minutes(10),
+};
 /// How often one event is tried when the app asks for it; after that it is given up.
 const MOST_TRIES: i64 = 10;
+
 /// A configuration that somebody holds.
 #[derive(Debug, Clone)]
 pub struct AppJob {
     pub runnable: Runnable,
-    worker: WorkerId,
-    attempt: i64,
+    lease: Lease,
 }
 
 impl AppJob {
@@ -93,26 +97,22 @@ impl Service {
         let Some(mut config) = sql::configs::lock(&mut db, id).await?.filter(is_due) else {
             return Ok(None);
         };
-        config.attempt += 1;
-        config.due_at = Some(now + LEASE);
+        let lease = Lease::next(worker, config.attempt);
+        config.attempt = lease.attempt;
+        config.due_at = Some(Lease::ends_at(now));
         sql::configs::save(&mut db, &config).await?;
         sql::configs::hold(&mut db, id, Some(worker)).await?;
-        let attempt = config.attempt;
         db.commit_unrecorded().await?;
         let runnable = self.runnable(config).await?;
-        Ok(runnable.map(|runnable| AppJob {
-            runnable,
-            worker,
-            attempt,
-        }))
+        Ok(runnable.map(|runnable| AppJob { runnable, lease }))
     }
 
     /// A sign of life, and how far it has got. False: it is no longer held, and must be let go.
-    pub async fn keep_app(&self, job: &AppJob, place: &Cursor) -> Result<bool> {
+    pub async fn renew_app_lease(&self, job: &AppJob, place: &Cursor) -> Result<bool> {
         let mut db = self.write().await?;
-        let until = db.now + LEASE;
+        let until = Lease::ends_at(db.now);
         let id = job.runnable.config.id;
-        let is_held = sql::configs::keep(&mut db, id, job.worker, job.attempt, place, until).await?;
+        let is_held = sql::configs::keep(&mut db, id, job.lease, place, until).await?;
         db.commit_unrecorded().await?;
         Ok(is_held)
     }
@@ -120,7 +120,7 @@ impl Service {
     /// Writes down how a turn ended. False: it was no longer held, and nothing was written.
     pub async fn end_app_turn(&self, job: &AppJob, step: &Step) -> Result<bool> {
         let mut db = self.write().await?;
-        let is_held = |config: &AppConfig| config.attempt == job.attempt && config.enabled;
+        let is_held = |config: &AppConfig| config.attempt == job.lease.attempt && config.enabled;
         let id = job.runnable.config.id;
         let Some(mut config) = sql::configs::lock(&mut db, id).await?.filter(is_held) else {
             return Ok(false);
@@ -178,12 +178,12 @@ impl AppConfig {
             Stop::Done => {}
             Stop::Start => {
                 self.tries += 1;
-                self.due_at = Some(now + wait(self.tries));
+                self.due_at = Some(now + RETRY.after(self.tries));
                 return self.tries >= MOST_STARTS;
             }
             Stop::Retry => {
                 self.tries += 1;
-                self.due_at = Some(now + wait(self.tries));
+                self.due_at = Some(now + RETRY.after(self.tries));
                 if self.tries >= MOST_TRIES {
                     // This one is given up; the next may do better.
                     let Cursor { until, count } = step.beyond.unwrap_or(step.place);
@@ -195,10 +195,4 @@ impl AppConfig {
         }
         self.failures >= MOST_FAILURES
     }
-}
-
-/// How long to wait before the next try: twice as long each time, up to a limit.
-fn wait(tries: i64) -> TimeDelta {
-    let doublings = u32::try_from(tries.clamp(1, 12) - 1).unwrap_or_default();
-    (FIRST_WAIT * 2_i32.pow(doublings)).min(LONGEST_WAIT)
 }

@@ -222,7 +222,7 @@ impl Service {
         };
         let mut entries = Vec::new();
         if let Some(invite) = &invite {
-            invites::withdraw(db, invite).await?;
+            invites::revoke(db, invite).await?;
             entries.push(Entry::happened(invite, "accepted"));
         }
         let person = Person::from(user);

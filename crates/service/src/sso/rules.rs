@@ -66,7 +66,7 @@ pub(super) async fn expect_own_address(db: &mut WriteTx, domain: Option<&Domain>
 }
 
 /// The account's own address decides, whatever the provider calls the person today: where that address must be vouched
-/// for in one way, no other will do. For the instance's providers it also says which organization takes newcomers in.
+/// for in one way, no other will do. For the instance's providers it also says which organization a new user joins.
 pub(super) async fn expect_way_of(
     db: &mut WriteTx,
     vouched: &Vouched,

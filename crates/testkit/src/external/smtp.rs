@@ -27,7 +27,7 @@ pub struct SmtpOptions {
     pub tls: Option<Tls>,
     /// User and password, without which no mail is taken.
     pub auth: Option<(String, String)>,
-    /// A free one unless given.
+    /// Defaults to a free one.
     pub port: Option<u16>,
 }
 

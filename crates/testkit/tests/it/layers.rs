@@ -48,6 +48,22 @@ fn only_the_transaction_of_a_use_case_begins_one() {
     assert_eq!(found, ["transaction.rs"]);
 }
 
+/// A destination is saved only after this check, which must be the one of the address policy: nobody else provides another.
+#[test]
+fn only_the_address_policy_decides_which_destinations_are_saved() {
+    let mut found = Vec::new();
+    for name in IN_LAYERS {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name).join("src");
+        let mut sources = Vec::new();
+        read(&folder, "", &mut sources);
+        let checks = sources
+            .into_iter()
+            .filter(|(_, text)| text.contains("DestinationCheck for "));
+        found.extend(checks.map(|(path, _)| format!("{name}/src/{path}")));
+    }
+    assert_eq!(found, ["exports/src/exporter.rs"]);
+}
+
 #[test]
 fn files_are_short() {
     const MOST_LINES: usize = 400;

@@ -43,7 +43,7 @@ struct AppPage {
     facts: Facts,
     offers: Vec<String>,
     configs: Vec<Config>,
-    versions: Vec<Kept>,
+    versions: Vec<EarlierVersion>,
     may_change: bool,
     curl: AsCurl,
 }
@@ -107,14 +107,14 @@ impl Config {
 }
 
 /// Code that can be gone back to.
-struct Kept {
+struct EarlierVersion {
     number: i64,
     tag: String,
     made: String,
     is_current: bool,
 }
 
-impl Kept {
+impl EarlierVersion {
     fn new(version: &VersionName, app: &App, now: Time) -> Self {
         Self {
             number: version.number,
@@ -138,7 +138,7 @@ async fn show_app(
 async fn check(State(apps): State<Apps>, inside: Inside<ReadApps>, at: AtApp) -> Result<Response, Failure> {
     match apps.check_for_updates(&inside.caller, at.collection(), at.app).await {
         Ok(app) => {
-            let done = newer_tag(&app).map_or("app-is-newest", |_| "app-can-be-updated");
+            let done = newer_tag(&app).map_or("app-is-up-to-date", |_| "app-can-be-updated");
             Ok(go_to(&inside.path(&format!("{}?done={done}", at.path()))))
         }
         Err(error) => app_page(apps.service(), &inside, at, "", &Problems::try_from(error)?).await,
@@ -167,7 +167,10 @@ async fn app_page(
         facts: Facts::new(&app, inside, now),
         offers: offers(&app),
         configs: configs.items.iter().map(|config| Config::new(config, now)).collect(),
-        versions: versions.iter().map(|version| Kept::new(version, &app, now)).collect(),
+        versions: versions
+            .iter()
+            .map(|version| EarlierVersion::new(version, &app, now))
+            .collect(),
         may_change,
         curl: AsCurl::new(service, calls(inside, at, &app, may_change)),
     };

@@ -86,7 +86,7 @@ async fn show_catalog(
 }
 
 #[derive(Deserialize)]
-struct Chosen {
+struct InstallForm {
     url: String,
 }
 
@@ -94,7 +94,7 @@ async fn install(
     State(apps): State<Apps>,
     inside: Inside<ChangeApps>,
     collection: CollectionPages,
-    Sent(Chosen { url }): Sent<Chosen>,
+    Sent(InstallForm { url }): Sent<InstallForm>,
 ) -> Result<Response, Failure> {
     let new = NewApp {
         plugin_type: PluginType::Repository,

@@ -133,7 +133,7 @@ enum Shape {
 /// A field of the form.
 #[derive(Debug, Template)]
 #[template(path = "inside/apps/config_fields.html")]
-pub(super) struct Told {
+pub(super) struct FieldView {
     id: String,
     key: String,
     label: String,
@@ -149,9 +149,9 @@ pub(super) struct Told {
 }
 
 /// Its template escapes what it holds.
-impl HtmlSafe for Told {}
+impl HtmlSafe for FieldView {}
 
-impl Told {
+impl FieldView {
     /// A field for each, in the app's order. `kept` are the keys of which something is kept that is not shown.
     pub(super) fn all(fields: &[Field], typed: &ConfigForm, kept: &[String], problems: &Problems) -> Vec<Self> {
         let each = fields.iter().zip(1..);

@@ -12,7 +12,7 @@ use service::pipeline::{App, AppConfig, Collection, ConfigPatch, ReachedHost};
 use service::{AppConfigId, Error, Service, Window};
 
 use super::collection::{AtApp, AtConfig};
-use super::config_fields::{ConfigForm, Told, name, open_values};
+use super::config_fields::{ConfigForm, FieldView, name, open_values};
 use super::frame::frame_below;
 use super::teams::{name_of, teams};
 use crate::choices::{Area, Select, Switch};
@@ -54,7 +54,7 @@ pub(super) struct Form {
     pub(super) version: Option<i64>,
     pub(super) enabled: Switch,
     pub(super) order: Field,
-    pub(super) told: Vec<Told>,
+    pub(super) told: Vec<FieldView>,
     pub(super) hosts: Area,
 }
 
@@ -271,7 +271,7 @@ pub(super) fn form(typed: &ConfigForm, fields: &[PageQuery], kept: &[String], pr
             .hint("Position among the team's apps. Lower numbers come first.")
             .holding(typed.get("order"))
             .judged(problems),
-        told: Told::all(fields, typed, kept, problems),
+        told: FieldView::all(fields, typed, kept, problems),
         hosts: Area::new("allowed_hosts", "Allowed hosts", 3, typed.get("allowed_hosts"))
             .optional()
             .code()

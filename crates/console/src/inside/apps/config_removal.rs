@@ -13,7 +13,7 @@ use super::teams::{name_of, teams};
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::inside::Inside;
-use crate::inside::confirm::SurePage;
+use crate::inside::confirm::ConfirmPage;
 use crate::page::{go_to, page_again};
 use crate::state::Console;
 
@@ -55,7 +55,7 @@ async fn sure(
         "the app's stored data and queued jobs for this team",
         "its logs",
     ];
-    let shown = SurePage {
+    let shown = ConfirmPage {
         frame: frame_below(inside, at.at, app.name.to_string()),
         alerts: problems.besides(&[]),
         heading: format!("Delete the configuration for {team}?"),

@@ -14,7 +14,7 @@ use super::changes::{Changes, said};
 use super::collection::AtConfig;
 use super::diff::Diff;
 use super::frame::frame_below;
-use super::upgrade::NewerPage;
+use super::upgrade::UpgradePage;
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::inside::Inside;
@@ -70,7 +70,7 @@ async fn shown(
     let look = Call::get::<ReadApps>("Preview the update", path.clone());
     let take =
         Call::post::<ChangeApps>("Update to the latest version", path).sending(json!({ "version": latest.version }));
-    let shown = NewerPage {
+    let shown = UpgradePage {
         frame: frame_below(inside, at.at, latest.name.to_string()),
         alerts: said(problems),
         heading: format!("Update {}", latest.name),

@@ -149,7 +149,7 @@ async fn ask(
 }
 
 #[derive(Deserialize)]
-struct Doomed {
+struct DeleteFileForm {
     file: String,
     version: i64,
 }
@@ -158,7 +158,7 @@ async fn delete(
     State(apps): State<Apps>,
     inside: Inside<ChangeApps>,
     at: AtApp,
-    Sent(Doomed { file, version }): Sent<Doomed>,
+    Sent(DeleteFileForm { file, version }): Sent<DeleteFileForm>,
 ) -> Result<Response, Failure> {
     match put(&apps, &inside, at, &file, None, version).await {
         Ok(()) => Ok(go_to(&at_file(&inside, at, "", "file-deleted"))),

@@ -45,7 +45,7 @@ pub(super) fn ways(collection: CollectionPages, here: &str) -> Vec<Tab> {
     let all = [
         ("new/", "From URL"),
         ("new/folder/", "From folder"),
-        ("new/written/", "Custom code"),
+        ("new/code/", "Custom code"),
     ];
     all.into_iter().map(way).collect()
 }

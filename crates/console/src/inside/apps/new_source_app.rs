@@ -48,14 +48,14 @@ const FIELDS: &str = r#"{
 
 pub(super) fn routes() -> Router<Console> {
     Router::new().route(
-        "/organizations/{organization}/apps/{collection}/new/written/",
+        "/organizations/{organization}/apps/{collection}/new/code/",
         get(ask).post(create),
     )
 }
 
 #[derive(Template)]
 #[template(path = "inside/apps/new_source_app.html")]
-struct WrittenPage {
+struct NewSourceAppPage {
     frame: Frame,
     alerts: Vec<String>,
     tabs: Vec<Tab>,
@@ -170,11 +170,11 @@ fn form(
         .holding(typed.name.clone());
     let body = json!({ "plugin_type": "inline", "name": "Notify chat", "source": { first: example(collection) } });
     let call = Call::post::<ChangeApps>("Create an app", inside.api(&collection.api())).sending(body);
-    let shown = WrittenPage {
+    let shown = NewSourceAppPage {
         frame: frame(inside, collection),
         alerts: editor::besides(problems, &["name"]),
-        tabs: ways(collection, "new/written/"),
-        action: inside.path(&format!("{}new/written/", collection.path())),
+        tabs: ways(collection, "new/code/"),
+        action: inside.path(&format!("{}new/code/", collection.path())),
         name: name
             .optional()
             .hint("Defaults to the name in plugin.json.")

@@ -14,7 +14,7 @@ use super::frame::frame_below;
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::inside::Inside;
-use crate::inside::confirm::{SurePage, is_confirmed, typed_name};
+use crate::inside::confirm::{ConfirmPage, is_confirmed, typed_name};
 use crate::page::{go_to, page_again};
 use crate::show;
 use crate::state::Console;
@@ -28,7 +28,7 @@ pub(super) fn routes() -> Router<Console> {
 }
 
 #[derive(Deserialize)]
-struct Confirmed {
+struct ConfirmForm {
     confirmation: String,
 }
 
@@ -41,7 +41,7 @@ async fn delete(
     State(service): State<Service>,
     inside: Inside<ChangeApps>,
     at: AtApp,
-    Sent(Confirmed { confirmation }): Sent<Confirmed>,
+    Sent(ConfirmForm { confirmation }): Sent<ConfirmForm>,
 ) -> Result<Response, Failure> {
     let app = service.app(&inside.caller, at.collection(), at.app).await?;
     let deleted = match is_confirmed(app.name.as_str(), &confirmation) {
@@ -68,7 +68,7 @@ async fn sure(
     problems: &Problems,
 ) -> Result<Response, Failure> {
     let call = Call::delete::<ChangeApps>("Delete app", inside.api(&at.api()));
-    let shown = SurePage {
+    let shown = ConfirmPage {
         frame: frame_below(inside, at, app.name.to_string()),
         alerts: problems.besides(&["confirmation"]),
         heading: format!("Delete {}?", app.name),

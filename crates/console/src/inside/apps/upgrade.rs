@@ -39,7 +39,7 @@ pub(super) fn routes() -> Router<Console> {
 
 #[derive(Template)]
 #[template(path = "inside/apps/upgrade.html")]
-pub(super) struct NewerPage {
+pub(super) struct UpgradePage {
     pub(super) frame: Frame,
     pub(super) alerts: Vec<String>,
     pub(super) heading: String,
@@ -107,7 +107,7 @@ fn refused(
     error: Error,
 ) -> Result<Response, Failure> {
     let problems = Problems::try_from(error)?;
-    let shown = NewerPage {
+    let shown = UpgradePage {
         alerts: said(&problems),
         text: "No changes were made.".to_owned(),
         ..update_page(service, inside, at, app, None)
@@ -121,7 +121,7 @@ fn update_page(
     at: AtApp,
     app: &App,
     found: Option<&Upgrade>,
-) -> NewerPage {
+) -> UpgradePage {
     let path = inside.api(&format!("{}upgrade/", at.api()));
     let tag = found.and_then(|found| found.tag.clone()).unwrap_or_default();
     let sha256 = found.map(|found| found.sha256.clone()).unwrap_or_default();
@@ -134,7 +134,7 @@ fn update_page(
         Some(_) => format!("Current version: {present}. Latest version: {tag}."),
     };
     let is_folder = app.plugin_type == PluginType::Local;
-    NewerPage {
+    UpgradePage {
         frame: frame_below(inside, at, app.name.to_string()),
         alerts: Vec::new(),
         heading: if is_folder {
@@ -203,7 +203,7 @@ async fn back_page(
     let app = &found.app;
     let path = inside.api(&format!("{}rollback/", at.api()));
     let call = Call::post::<ChangeApps>("Restore the version", path).sending(json!({ "version": number }));
-    let shown = NewerPage {
+    let shown = UpgradePage {
         frame: frame_below(inside, at, app.name.to_string()),
         alerts: said(problems),
         heading: format!("Restore version {number} of {}", app.name),

@@ -14,7 +14,7 @@ use super::frame::{below, frame_below};
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::inside::Inside;
-use crate::inside::confirm::{SurePage, is_confirmed, typed_name};
+use crate::inside::confirm::{ConfirmPage, is_confirmed, typed_name};
 use crate::page::{go_to, page_again};
 use crate::state::Console;
 use crate::visitor::{Id, Sent};
@@ -27,7 +27,7 @@ pub(super) fn routes() -> Router<Console> {
 }
 
 #[derive(Deserialize)]
-struct Confirmed {
+struct ConfirmForm {
     confirmation: String,
 }
 
@@ -44,7 +44,7 @@ async fn delete(
     State(service): State<Service>,
     inside: Inside<ChangeDomains>,
     Id(id): Id<DomainId>,
-    Sent(Confirmed { confirmation }): Sent<Confirmed>,
+    Sent(ConfirmForm { confirmation }): Sent<ConfirmForm>,
 ) -> Result<Response, Failure> {
     let domain = service.domain(&inside.caller, id).await?;
     let deleted = match is_confirmed(&domain.domain, &confirmation) {
@@ -64,7 +64,7 @@ async fn delete(
 fn sure(service: &Service, inside: &Inside<ChangeDomains>, domain: &Domain, problems: &Problems) -> Response {
     let below = below(domain.id);
     let call = Call::delete::<ChangeDomains>("Remove the domain", inside.api(&below));
-    let shown = SurePage {
+    let shown = ConfirmPage {
         frame: frame_below(inside, domain),
         alerts: problems.besides(&["confirmation"]),
         heading: format!("Remove {}?", domain.domain),

@@ -15,7 +15,7 @@ use super::frame::{below, frame_below};
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::inside::Inside;
-use crate::inside::confirm::SurePage;
+use crate::inside::confirm::ConfirmPage;
 use crate::page::{go_to, page_again};
 use crate::state::Console;
 use crate::visitor::{Id, InQuery};
@@ -110,7 +110,7 @@ async fn sure(
     let domain = service.domain(&inside.caller, id).await?;
     let title = connection.sso.title();
     let call = Call::patch::<ChangeDomains>("Disconnect the provider", inside.api(&below(id))).sending(connection.body);
-    let shown = SurePage {
+    let shown = ConfirmPage {
         frame: frame_below(inside, &domain),
         alerts: problems.besides(&[]),
         heading: format!("Disconnect {title} from {}?", domain.domain),

@@ -1,4 +1,4 @@
-//! One domain: its proof, the ways in, who may join, and who has tried.
+//! One domain: its verification, the ways in, who may join, and who has tried.
 
 use askama::Template;
 use axum::Router;
@@ -15,7 +15,7 @@ use service::{DomainId, Service};
 use super::attempts::{self, Row};
 use super::enforcement;
 use super::frame::below;
-use super::proof::Proof;
+use super::verification::Verification;
 use crate::choices::{Select, Switch};
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
@@ -31,8 +31,8 @@ pub(super) fn routes() -> Router<Console> {
     Router::new()
         .route("/organizations/{organization}/domains/{domain}/", get(show_domain))
         .route(
-            "/organizations/{organization}/domains/{domain}/joining/",
-            get(back_to_domain).post(save_joining),
+            "/organizations/{organization}/domains/{domain}/provisioning/",
+            get(back_to_domain).post(save_provisioning),
         )
 }
 
@@ -44,9 +44,9 @@ struct DomainPage {
     id: DomainId,
     name: String,
     added: String,
-    proof: Proof,
+    verification: Verification,
     ways: Vec<ProviderLink>,
-    joining: Option<(SeenAt, Switch)>,
+    provisioning: Option<(SeenAt, Switch)>,
     adds_new_users: bool,
     enforced: Option<&'static str>,
     choice: Option<Select>,
@@ -85,20 +85,28 @@ async fn show_domain(
     asked: PageQuery,
 ) -> Result<Response, Failure> {
     let domain = service.domain(&inside.caller, id).await?;
-    let joining = Joining::of(&domain);
-    domain_page(&service, &inside, &domain, &joining, &asked.done, &Problems::default()).await
+    let provisioning = ProvisioningForm::of(&domain);
+    domain_page(
+        &service,
+        &inside,
+        &domain,
+        &provisioning,
+        &asked.done,
+        &Problems::default(),
+    )
+    .await
 }
 
 /// A switch that is off is not sent at all.
 #[derive(Deserialize)]
-struct Joining {
+struct ProvisioningForm {
     #[serde(default)]
     jit_provisioning_enabled: String,
     #[serde(default)]
     seen: SeenAt,
 }
 
-impl Joining {
+impl ProvisioningForm {
     fn of(domain: &Domain) -> Self {
         let word = if domain.jit_provisioning_enabled { "yes" } else { "" };
         Self {
@@ -127,11 +135,11 @@ async fn back_to_domain(inside: Inside<ChangeDomains>, Id(id): Id<DomainId>) -> 
     go_to(&inside.path(&below(id)))
 }
 
-async fn save_joining(
+async fn save_provisioning(
     State(service): State<Service>,
     inside: Inside<ChangeDomains>,
     Id(id): Id<DomainId>,
-    Sent(sent): Sent<Joining>,
+    Sent(sent): Sent<ProvisioningForm>,
 ) -> Result<Response, Failure> {
     let patch = DomainPatch {
         jit_provisioning_enabled: Some(sent.is_on()),
@@ -152,7 +160,7 @@ async fn domain_page<P: Permission>(
     service: &Service,
     inside: &Inside<P>,
     domain: &Domain,
-    joining: &Joining,
+    provisioning: &ProvisioningForm,
     done: &str,
     problems: &Problems,
 ) -> Result<Response, Failure> {
@@ -164,9 +172,9 @@ async fn domain_page<P: Permission>(
         id: domain.id,
         name: domain.domain.clone(),
         added: show::day(domain.created_at),
-        proof: Proof::new(domain, now),
+        verification: Verification::new(domain, now),
         ways: ways(domain),
-        joining: may_change.then(|| (joining.seen.clone(), joining.switch())),
+        provisioning: may_change.then(|| (provisioning.seen.clone(), provisioning.switch())),
         adds_new_users: domain.jit_provisioning_enabled,
         enforced: domain.sso_enforcement.parse().ok().map(Sso::title),
         choice: may_change.then(|| enforcement::choice(service, domain)),

@@ -55,7 +55,7 @@ fn with_this_alone(sso: Sso) -> &'static str {
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Chosen {
+struct EnforcementForm {
     sso_enforcement: Option<String>,
     #[serde(default)]
     seen: SeenAt,
@@ -68,7 +68,7 @@ enum Decision {
     Only(Sso),
 }
 
-impl Chosen {
+impl EnforcementForm {
     /// Nothing if what was sent is no choice.
     fn decision(&self) -> Option<Decision> {
         match self.sso_enforcement.as_deref()? {
@@ -82,7 +82,7 @@ async fn weigh(
     State(service): State<Service>,
     inside: Inside<ChangeDomains>,
     Id(id): Id<DomainId>,
-    InQuery(chosen): InQuery<Chosen>,
+    InQuery(chosen): InQuery<EnforcementForm>,
 ) -> Result<Response, Failure> {
     let domain = service.domain(&inside.caller, id).await?;
     match chosen.decision() {
@@ -98,7 +98,7 @@ async fn enforce(
     State(service): State<Service>,
     inside: Inside<ChangeDomains>,
     Id(id): Id<DomainId>,
-    Sent(chosen): Sent<Chosen>,
+    Sent(chosen): Sent<EnforcementForm>,
 ) -> Result<Response, Failure> {
     let decision = chosen.decision().ok_or(Failure::Unreadable)?;
     let patch = DomainPatch {

@@ -9,10 +9,10 @@ mod enforcement;
 mod frame;
 mod list;
 mod oidc;
-mod proof;
 mod recovery;
 mod saml;
 mod value;
+mod verification;
 
 pub(super) use frame::below;
 
@@ -24,7 +24,7 @@ pub(super) fn routes() -> Router<Console> {
     Router::new()
         .merge(list::routes())
         .merge(domain::routes())
-        .merge(proof::routes())
+        .merge(verification::routes())
         .merge(checks::routes())
         .merge(saml::routes())
         .merge(oidc::routes())

@@ -26,10 +26,10 @@ pub(super) fn routes() -> Router<Console> {
 #[template(path = "inside/domains/recovery.html")]
 struct RecoveryPage {
     frame: Frame,
-    made: Option<Made>,
+    made: Option<CreatedCodes>,
 }
 
-struct Made {
+struct CreatedCodes {
     codes: Vec<String>,
     /// All of them as a file, without asking the server again.
     file: String,
@@ -48,10 +48,10 @@ async fn make(State(service): State<Service>, inside: Inside<MakeRecoveryCodes>)
         codes.join("\n")
     );
     let file = format!("data:text/plain;charset=utf-8,{}", encoded_text(&text));
-    Ok(recovery_page(&inside, Some(Made { codes, file })))
+    Ok(recovery_page(&inside, Some(CreatedCodes { codes, file })))
 }
 
-fn recovery_page(inside: &Inside<MakeRecoveryCodes>, made: Option<Made>) -> Response {
+fn recovery_page(inside: &Inside<MakeRecoveryCodes>, made: Option<CreatedCodes>) -> Response {
     page(&RecoveryPage {
         frame: Frame::new(inside, Section::Domains).below(),
         made,

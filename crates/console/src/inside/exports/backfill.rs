@@ -15,7 +15,7 @@ use super::{figures, runs};
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::inside::Inside;
-use crate::inside::confirm::SurePage;
+use crate::inside::confirm::ConfirmPage;
 use crate::inside::frame::Frame;
 use crate::page::{go_to, page, page_again};
 use crate::show;
@@ -162,7 +162,7 @@ async fn sure(
     let left = (backfill.total_runs - backfill.finished_runs).max(0);
     let below = format!("exports/{}/backfills/", export.id);
     let api = api_path(inside, &backfill);
-    let shown = SurePage {
+    let shown = ConfirmPage {
         frame: runs::frame(inside, &export)
             .through(&below, "Backfills")
             .through(&format!("{below}{id}/"), range(&backfill)),

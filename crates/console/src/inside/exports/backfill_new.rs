@@ -55,7 +55,7 @@ struct NewPage {
 
 /// What was picked or typed: links call it by its short name, the form as the service does.
 #[derive(Debug, Default, Deserialize)]
-struct Wanted {
+struct BackfillForm {
     #[serde(default, alias = "start_at")]
     start: String,
     #[serde(default, alias = "end_at")]
@@ -66,7 +66,7 @@ struct Wanted {
     month: String,
 }
 
-impl Wanted {
+impl BackfillForm {
     fn is_resend(&self) -> bool {
         !self.resend.is_empty()
     }
@@ -100,7 +100,7 @@ async fn form(
     State(exports): State<Exports>,
     inside: Inside<ChangeExports>,
     Id(id): Id<ExportId>,
-    InQuery(wanted): InQuery<Wanted>,
+    InQuery(wanted): InQuery<BackfillForm>,
 ) -> Result<Response, Failure> {
     let planned = match wanted.wish() {
         Ok(wish) => exports.plan_backfill(&inside.caller, id, &wish).await,
@@ -116,16 +116,17 @@ async fn begin(
     State(exports): State<Exports>,
     inside: Inside<ChangeExports>,
     Id(id): Id<ExportId>,
-    Sent(wanted): Sent<Wanted>,
+    Sent(wanted): Sent<BackfillForm>,
 ) -> Result<Response, Failure> {
     let begun = match wanted.wish() {
         Ok(wish) => exports.backfill(&inside.caller, id, &wish).await,
         Err(error) => Err(error),
     };
     match begun {
-        Ok((_, backfill)) => Ok(go_to(
-            &inside.path(&format!("exports/{id}/backfills/{}/?done=backfill-begun", backfill.id)),
-        )),
+        Ok((_, backfill)) => Ok(go_to(&inside.path(&format!(
+            "exports/{id}/backfills/{}/?done=backfill-started",
+            backfill.id
+        )))),
         Err(error) => new_page(&exports, &inside, id, &wanted, Err(Problems::try_from(error)?)).await,
     }
 }
@@ -134,7 +135,7 @@ async fn new_page(
     exports: &Exports,
     inside: &Inside<ChangeExports>,
     id: ExportId,
-    wanted: &Wanted,
+    wanted: &BackfillForm,
     planned: Result<BackfillPlan, Problems>,
 ) -> Result<Response, Failure> {
     let service = exports.service();

@@ -7,7 +7,7 @@ use chrono::Datelike;
 use service::Time;
 use service::batch_exports::{Coverage, Covered, Interval, Span};
 
-use super::calendar_style::{ALL, Look, summary};
+use super::calendar_style::{ALL, CellStyle, summary};
 use super::figures;
 use super::month::Month;
 use crate::paging::with_query;
@@ -43,7 +43,7 @@ pub(super) struct Calendar {
     /// How the cells stand: `hours` in rows of days, `days` below their weekdays, or `weeks`.
     layout: &'static str,
     groups: Vec<Group>,
-    legend: Vec<Look>,
+    legend: Vec<CellStyle>,
     has_data: bool,
 }
 
@@ -59,7 +59,7 @@ struct Group {
 struct Cell {
     /// None: there is nothing to pick.
     link: Option<String>,
-    look: Look,
+    look: CellStyle,
     text: String,
     words: String,
     is_chosen: bool,
@@ -113,7 +113,7 @@ impl View<'_> {
                 _ => "hours",
             },
             groups: groups(unit, cells),
-            legend: ALL.into_iter().map(Look::of).collect(),
+            legend: ALL.into_iter().map(CellStyle::of).collect(),
             has_data: covered
                 .iter()
                 .any(|one| !matches!(one.coverage, Coverage::NoData | Coverage::NotDue)),
@@ -137,7 +137,7 @@ impl View<'_> {
         let interval = figures::interval(first.start, last.end);
         Some(Cell {
             link: is_pickable.then(|| self.pick(span)),
-            look: Look::of(worst),
+            look: CellStyle::of(worst),
             text: match self.unit() {
                 Interval::Day => first.start.format("%-d").to_string(),
                 Interval::Week => interval.clone(),

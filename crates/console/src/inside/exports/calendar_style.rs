@@ -6,7 +6,7 @@ use crate::show;
 
 /// Colour alone must not tell.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Look {
+pub(super) struct CellStyle {
     pub(super) class: &'static str,
     pub(super) mark: &'static str,
     pub(super) word: &'static str,
@@ -22,7 +22,7 @@ pub(super) const ALL: [Coverage; 6] = [
     Coverage::NoData,
 ];
 
-impl Look {
+impl CellStyle {
     pub(super) const fn of(coverage: Coverage) -> Self {
         let (class, mark, word) = match coverage {
             Coverage::Delivered => ("cell-delivered", "✓", "delivered"),
@@ -43,9 +43,9 @@ pub(super) fn summary(part: &[Covered]) -> String {
         (count > 0).then(|| (kind, i64::try_from(count).unwrap_or(i64::MAX)))
     });
     let told = counts.map(|(kind, count)| match (kind, part.len()) {
-        (_, 1) => Look::of(kind).word.to_owned(),
+        (_, 1) => CellStyle::of(kind).word.to_owned(),
         (Coverage::Gap, _) => show::counted(count, "gap"),
-        _ => format!("{count} {}", Look::of(kind).word),
+        _ => format!("{count} {}", CellStyle::of(kind).word),
     });
     told.collect::<Vec<_>>().join(", ")
 }

@@ -11,7 +11,7 @@ use service::{ExportId, Service, Window};
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::inside::Inside;
-use crate::inside::confirm::SurePage;
+use crate::inside::confirm::ConfirmPage;
 use crate::inside::frame::{Frame, Section};
 use crate::page::{go_to, page_again};
 use crate::show;
@@ -56,7 +56,7 @@ async fn sure(
     let export = service.batch_export(&inside.caller, id).await?.export;
     let below = format!("exports/{id}/");
     let call = Call::delete::<ChangeExports>("Delete the export", inside.api(&format!("batch_exports/{id}/")));
-    let shown = SurePage {
+    let shown = ConfirmPage {
         frame: Frame::new(inside, Section::Exports)
             .below()
             .through(&below, export.name.to_string()),

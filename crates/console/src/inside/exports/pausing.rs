@@ -30,7 +30,7 @@ async fn pause(
 }
 
 #[derive(Deserialize)]
-struct Wish {
+struct UnpauseForm {
     /// Whether what passed in the meantime is delivered, too. Boxes that are not ticked send nothing.
     also_backfill: Option<String>,
 }
@@ -39,14 +39,14 @@ async fn unpause(
     State(service): State<Service>,
     inside: Inside<ChangeExports>,
     Id(export): Id<ExportId>,
-    Sent(wish): Sent<Wish>,
+    Sent(wish): Sent<UnpauseForm>,
 ) -> Result<Response, Failure> {
     let also_backfill = wish.also_backfill.is_some();
     service
         .unpause_batch_export(&inside.caller, export, also_backfill)
         .await?;
     let done = if also_backfill {
-        "unpaused-and-filling"
+        "unpaused-with-backfill"
     } else {
         "unpaused"
     };

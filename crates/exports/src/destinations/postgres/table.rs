@@ -3,8 +3,8 @@
 use arrow::datatypes::{DataType, Field};
 use tokio_postgres::types::Type;
 
-use super::statements::{BEGIN, MAKING_LOCK, is_merged};
-use crate::destinations::sql::{Name, Session, Table};
+use super::statements::{BEGIN, MAKING_LOCK};
+use crate::destinations::sql::{Name, Session, Table, is_merged};
 use crate::{Delivery, Error};
 
 /// A column as the database describes it.

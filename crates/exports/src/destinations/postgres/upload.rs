@@ -10,7 +10,7 @@ use tokio_postgres::types::Type;
 use super::encode::Encoder;
 use super::statements::{BEGIN, Shape, delivery_lock};
 use super::table;
-use crate::destinations::sql::{Copy, Session, Table};
+use crate::destinations::sql::{Copy, Session, Table, TableWrite};
 use crate::destinations::staging::{Attempt, ClaimTime, LedgerEntry};
 use crate::{Delivery, Error, Receipt};
 
@@ -144,8 +144,9 @@ impl Attempt for Rows {
     async fn plan(&mut self, was_delivered: bool) -> Result<Plan, Error> {
         let columns = table::columns(&self.session, &self.table).await?;
         let encoder = Encoder::new(&self.delivery.schema, &columns)?;
+        let write = TableWrite::new(&self.table, &self.delivery, encoder.names(), was_delivered)?;
         Ok(Plan {
-            shape: Shape::new(&self.table, &self.delivery, encoder.names(), was_delivered)?,
+            shape: Shape(write),
             encoder,
         })
     }

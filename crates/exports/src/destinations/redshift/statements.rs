@@ -1,9 +1,7 @@
 //! The statements of a delivery, and which of them it takes.
 
-use hogql::Model;
-
-use crate::destinations::sql::{Name, Table};
-use crate::{Delivery, Error};
+use crate::destinations::sql::{Table, TableWrite};
+use crate::destinations::staging::WriteMode;
 
 /// In milliseconds, as Redshift wants it.
 pub(super) const LIMITS: &str = "SET statement_timeout TO 840000";
@@ -17,61 +15,24 @@ pub(super) fn lock(table: &Table) -> String {
 }
 
 /// How the rows of one delivery get into their table.
-pub(super) struct Shape {
-    table: Table,
-    columns: Vec<Name>,
-    path: Path,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Path {
-    Added,
-    /// By a stage; older rows of the same ids go first.
-    Replaced,
-    /// By a stage, of which what is not newer is left out.
-    Merged,
-}
+pub(super) struct Shape(pub(super) TableWrite);
 
 impl Shape {
-    /// `columns` are those that both the export and the table have.
-    pub(super) fn new(
-        table: &Table,
-        delivery: &Delivery,
-        columns: Vec<Name>,
-        was_delivered: bool,
-    ) -> Result<Self, Error> {
-        let has = |name: &str| columns.iter().any(|column| column.bare() == name);
-        let is_merged = delivery.model == Model::Persons && has("team_id") && has("distinct_id");
-        let path = match () {
-            () if is_merged => Path::Merged,
-            () if delivery.is_resend && has("uuid") => Path::Replaced,
-            () if was_delivered => {
-                return Err(Error::plain(
-                    "the interval was delivered before, and without a uuid column its rows cannot be identified \
-                     and replaced; add uuid to the query and to the table",
-                ));
-            }
-            () => Path::Added,
-        };
-        Ok(Self {
-            table: table.clone(),
-            columns,
-            path,
-        })
-    }
-
     /// What makes the stage, if there is one.
     pub(super) fn stage(&self) -> Option<String> {
-        let (columns, table) = (self.list(), &self.table);
-        (self.path != Path::Added)
+        let (columns, table) = (self.0.list(), &self.0.table);
+        self.0
+            .is_staged()
             .then(|| format!("CREATE TEMPORARY TABLE {STAGE} AS SELECT {columns} FROM {table} WHERE 1 = 0"))
     }
 
     /// Where rows are written first, with its columns.
     pub(super) fn first(&self) -> String {
-        match self.path {
-            Path::Added => format!("{} ({})", self.table, self.list()),
-            Path::Replaced | Path::Merged => format!("{STAGE} ({})", self.list()),
+        let (columns, table) = (self.0.list(), &self.0.table);
+        if self.0.is_staged() {
+            format!("{STAGE} ({columns})")
+        } else {
+            format!("{table} ({columns})")
         }
     }
 
@@ -80,18 +41,18 @@ impl Shape {
         format!(
             "INSERT INTO {} SELECT {} FROM {} WHERE 1 = 0",
             self.first(),
-            self.list(),
-            self.table
+            self.0.list(),
+            self.0.table
         )
     }
 
     /// What brings the rows from the stage into the table, one after the other.
     pub(super) fn unstage(&self) -> Vec<String> {
-        let (columns, table) = (self.list(), &self.table);
-        match self.path {
-            Path::Added => Vec::new(),
-            Path::Replaced => {
-                let team = if self.has("team_id") {
+        let (columns, table) = (self.0.list(), &self.0.table);
+        match self.0.mode {
+            WriteMode::Append => Vec::new(),
+            WriteMode::ReplaceByUuid => {
+                let team = if self.0.has("team_id") {
                     self.same("team_id")
                 } else {
                     "1 = 1".to_owned()
@@ -105,17 +66,14 @@ impl Shape {
                     format!("DROP TABLE {STAGE}"),
                 ]
             }
-            Path::Merged => self.merge(),
+            WriteMode::Persons => self.merge(),
         }
     }
 
     fn merge(&self) -> Vec<String> {
-        let (columns, table) = (self.list(), &self.table);
+        let (columns, table) = (self.0.list(), &self.0.table);
         let key = format!("{} AND {}", self.same("team_id"), self.same("distinct_id"));
-        let versions: Vec<_> = ["person_version", "person_distinct_id_version"]
-            .into_iter()
-            .filter(|name| self.has(name))
-            .collect();
+        let versions = self.0.versions();
         let newer: Vec<_> = versions
             .iter()
             .map(|name| format!("{table}.{name} < {STAGE}.{name}"))
@@ -140,7 +98,7 @@ impl Shape {
 
     /// Forgets what was remembered of the interval, if it was, and remembers it again. Both take the same first four.
     pub(super) fn remember(&self) -> [String; 2] {
-        let ledger = self.table.ledger();
+        let ledger = self.0.table.ledger();
         [
             format!(
                 "DELETE FROM {ledger} WHERE export_id = $1 AND model = $2 AND interval_start = CAST($3 AS TIMESTAMPTZ) \
@@ -155,15 +113,6 @@ impl Shape {
     }
 
     fn same(&self, column: &str) -> String {
-        format!("{}.{column} = {STAGE}.{column}", self.table)
-    }
-
-    fn has(&self, name: &str) -> bool {
-        self.columns.iter().any(|column| column.bare() == name)
-    }
-
-    fn list(&self) -> String {
-        let columns: Vec<_> = self.columns.iter().map(ToString::to_string).collect();
-        columns.join(", ")
+        format!("{}.{column} = {STAGE}.{column}", self.0.table)
     }
 }

@@ -13,7 +13,7 @@ use super::insert::{Block, statement};
 use super::statements::{self, BEGIN, LIMITS, Shape};
 use super::table;
 use super::values::Values;
-use crate::destinations::sql::{Session, Table};
+use crate::destinations::sql::{Session, Table, TableWrite};
 use crate::destinations::staging::{Attempt, ClaimTime, LedgerEntry};
 use crate::{Delivery, Error, Receipt};
 
@@ -173,8 +173,9 @@ impl Attempt for Rows {
     async fn plan(&mut self, was_delivered: bool) -> Result<Plan, Error> {
         let columns = table::columns(&self.session, &self.table).await?;
         let values = Values::new(&self.delivery.schema, &columns)?;
+        let write = TableWrite::new(&self.table, &self.delivery, values.names(), was_delivered)?;
         Ok(Plan {
-            shape: Shape::new(&self.table, &self.delivery, values.names(), was_delivered)?,
+            shape: Shape(write),
             kinds: values.kinds(),
             values,
         })

@@ -189,7 +189,21 @@ on_both! {
         advance(&kit, TimeDelta::hours(1));
         kit.exports.schedule().await.unwrap();
         let job = claim(&kit, WorkerId(Uuid::from_u128(8)), &[], &Rotation::default()).await.unwrap();
+        let backfill = json!({ "start_at": "2026-11-14T00:00:00Z", "end_at": "2026-11-15T00:00:00Z" });
+        export.post("backfill/", backfill).await;
         assert_eq!(kit.delete(&kit.admin.key, &export.path).await.status, 204);
+        assert!(!kit.service.renew_lease(&job, &Progress::default()).await.unwrap());
         assert!(!kit.service.finish_run(&job, &Outcome::Completed(Progress::default())).await.unwrap());
+        assert!(!kit.exports.step().await.unwrap(), "nobody takes what is left");
+        let left = async || {
+            let sql = "SELECT count(*) FROM export_run UNION ALL SELECT count(*) FROM export_log \
+                UNION ALL SELECT count(*) FROM export_backfill UNION ALL SELECT count(*) FROM export_delivered \
+                UNION ALL SELECT count(*) FROM deleted_export";
+            kit.database.column::<i64>(sql).await
+        };
+        kit.database.run("INSERT INTO export_delivered SELECT batch_export_id, created_at, created_at FROM export_run LIMIT 1").await;
+        assert!(!left().await.contains(&0), "there is something of everything");
+        while kit.service.delete_leftovers().await.unwrap() {}
+        assert_eq!(left().await, [0; 5]);
     }
 }

@@ -47,6 +47,22 @@ on_both! {
         assert!(runs.windows(2).all(|pair| pair[0].1 == pair[1].0), "the intervals touch");
     }
 
+    /// Others write between two steps, and no export waits until those before it have caught up.
+    async fn one_step_makes_so_many_runs_and_each_export_gets_the_same(kit: Kit) {
+        for _ in 0..25 {
+            Export::new(&kit, json!({ "interval": "every 5 minutes" })).await;
+        }
+        advance(&kit, TimeDelta::hours(9));
+        let first = kit.service.schedule_runs(TimeDelta::zero()).await.unwrap();
+        assert_eq!((first.runs, first.is_more), (2000, true));
+        let of_each = "SELECT count(*) FROM export_run GROUP BY batch_export_id";
+        let made: Vec<i64> = kit.database.column(of_each).await;
+        assert_eq!(made, [80; 25]);
+        while kit.service.schedule_runs(TimeDelta::zero()).await.unwrap().is_more {}
+        let made: Vec<i64> = kit.database.column(of_each).await;
+        assert_eq!(made, [108; 25]);
+    }
+
     async fn what_passed_while_paused_is_filled_only_when_asked_for(kit: Kit) {
         let export = Export::new(&kit, json!({})).await;
         capture(&kit, 1).await;

@@ -8,6 +8,7 @@ mod kind;
 mod kinds;
 mod split;
 mod tables;
+mod targets;
 mod titles;
 
 pub(super) use check::meant;
@@ -17,7 +18,8 @@ pub use kind::Kind;
 pub use kinds::{
     AzureBlob, BigQuery, ClickHouse, Compression, CopyAuthorization, CopyInputs, Databricks, Destination, File,
     FileFormat, FileOptions, Gcs, Http, Keys, NoOp, Postgres, PropertiesType, Redshift, RedshiftMode, S3, Snowflake,
-    SnowflakeAuthentication, Target,
+    SnowflakeAuthentication,
 };
 pub use split::{merge, split};
+pub use targets::Target;
 pub use titles::Family;

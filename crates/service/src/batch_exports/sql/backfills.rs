@@ -4,7 +4,7 @@ use crate::batch_exports::types::Backfill;
 use crate::db::columns::columns;
 use crate::db::{Session, changed, on};
 use crate::error::Result;
-use crate::id::{BackfillId, ExportId};
+use crate::id::{BackfillId, ExportId, OrganizationId};
 use crate::page::{Page, Window};
 use crate::transaction::WriteTx;
 
@@ -81,19 +81,26 @@ pub(in super::super) async fn find(db: &mut Session, export: ExportId, id: Backf
 /// Those with something to be done: runs to be made while fewer than so many wait, or to be ended. Organizations take turns, and
 /// in each its oldest comes first.
 pub(in super::super) async fn open(db: &mut Session, most_waiting: i64) -> Result<Vec<BackfillId>> {
+    // Counting stops at so many: every open backfill is looked at, once a second.
     const SQL: &str = "SELECT t.id FROM ( \
-          SELECT o.id, o.created_at, row_number() OVER (PARTITION BY o.organization_id ORDER BY o.created_at, o.id) AS place \
-          FROM (SELECT b.id, b.organization_id, b.created_at, b.scheduled_until < b.end_at AS is_more, \
-                  (SELECT count(*) FROM export_run r WHERE r.backfill_id = b.id AND r.due_at IS NOT NULL) AS waiting \
-                FROM export_backfill b WHERE b.finished_at IS NULL) o \
-          WHERE o.waiting = 0 OR (o.is_more AND o.waiting < $1)) t \
+          SELECT b.id, b.created_at, row_number() OVER (PARTITION BY b.organization_id ORDER BY b.created_at, b.id) AS place \
+          FROM export_backfill b JOIN batch_export e ON e.id = b.batch_export_id \
+          WHERE b.finished_at IS NULL AND CASE WHEN b.scheduled_until < b.end_at \
+            THEN (SELECT 1 FROM export_run r WHERE r.backfill_id = b.id AND r.due_at IS NOT NULL LIMIT 1 OFFSET $1) \
+            ELSE (SELECT 1 FROM export_run r WHERE r.backfill_id = b.id AND r.due_at IS NOT NULL LIMIT 1) END IS NULL) t \
         ORDER BY t.place, t.created_at LIMIT 100";
-    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(most_waiting).fetch_all(conn))?)
+    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(most_waiting - 1).fetch_all(conn))?)
 }
 
 pub(in super::super) async fn count_open(db: &mut Session, export: ExportId) -> Result<i64> {
     const SQL: &str = "SELECT count(*) FROM export_backfill WHERE batch_export_id = $1 AND finished_at IS NULL";
     Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(export).fetch_one(conn))?)
+}
+
+pub(in super::super) async fn count_open_of(db: &mut Session, organization: OrganizationId) -> Result<i64> {
+    const SQL: &str = "SELECT count(*) FROM export_backfill b JOIN batch_export e ON e.id = b.batch_export_id \
+        WHERE b.organization_id = $1 AND b.finished_at IS NULL";
+    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(organization).fetch_one(conn))?)
 }
 
 /// Those that are over, but for so many of the newest and those with a run that was asked for again.
@@ -107,8 +114,10 @@ pub(in super::super) async fn old(db: &mut Session, export: ExportId, kept: i64,
 }
 
 pub(in super::super) async fn delete(db: &mut WriteTx, ids: &[BackfillId]) -> Result<()> {
+    const RUNS: &str = "UPDATE export_run SET backfill_id = NULL WHERE backfill_id = $1";
     const SQL: &str = "DELETE FROM export_backfill WHERE id = $1";
     for id in ids {
+        changed!(db, sqlx::query(RUNS).bind(*id))?;
         changed!(db, sqlx::query(SQL).bind(*id))?;
     }
     Ok(())

@@ -6,7 +6,7 @@ use sqlx::types::Json;
 use crate::batch_exports::types::BatchExport;
 use crate::clock::Time;
 use crate::db::columns::columns;
-use crate::db::{Connection, Session, answered, changed, listed, on, within_reach};
+use crate::db::{Connection, Session, answered, changed, on, within_reach};
 use crate::error::Result;
 use crate::id::{BackfillId, ExportId, OrganizationId, TeamId};
 use crate::organizations;
@@ -69,20 +69,26 @@ macro_rules! select {
     };
 }
 
-macro_rules! seen {
-    ($select:expr, $rest:literal) => {
+macro_rules! text {
+    ($database:ident, $select:expr, $rest:literal) => {
         concat!(
             $select,
             " FROM batch_export WHERE ",
-            within_reach!("batch_export"),
+            within_reach!($database, "batch_export"),
             $rest
         )
     };
 }
 
+macro_rules! seen {
+    ($db:ident, $select:expr, $rest:literal) => {
+        $db.pick(text!(sqlite, $select, $rest), text!(postgres, $select, $rest))
+    };
+}
+
 macro_rules! rows {
-    ($rest:literal) => {
-        seen!(concat!("SELECT ", fixed!(), ", ", changing!()), $rest)
+    ($db:ident, $rest:literal) => {
+        seen!($db, concat!("SELECT ", fixed!(), ", ", changing!()), $rest)
     };
 }
 
@@ -96,18 +102,19 @@ pub(in super::super) enum Which {
 }
 
 impl Which {
-    fn statements(self) -> (&'static str, &'static str) {
+    fn statements(self, db: &Session) -> (&'static str, &'static str) {
         match self {
             Self::All => (
-                rows!(" ORDER BY created_at DESC, id DESC LIMIT $3 OFFSET $4"),
-                seen!("SELECT count(*)", ""),
+                rows!(db, " ORDER BY created_at DESC, id DESC LIMIT $3 OFFSET $4"),
+                seen!(db, "SELECT count(*)", ""),
             ),
             Self::Troubled => (
                 rows!(
+                    db,
                     " AND (paused OR failures > 0) ORDER BY CASE WHEN failures > 0 THEN 0 ELSE 1 END, created_at DESC, \
                      id DESC LIMIT $3 OFFSET $4"
                 ),
-                seen!("SELECT count(*)", " AND (paused OR failures > 0)"),
+                seen!(db, "SELECT count(*)", " AND (paused OR failures > 0)"),
             ),
         }
     }
@@ -121,12 +128,12 @@ pub(in super::super) async fn page(
     teams: &[TeamId],
     window: Window,
 ) -> Result<Page<BatchExport>> {
-    let (rows, count) = which.statements();
-    let teams = listed(teams);
+    let (rows, count) = which.statements(db);
+    let teams = Json(teams);
     let Window { limit, offset } = window;
     let items = on!(db, conn => sqlx::query_as(rows)
-        .bind(organization).bind(&teams).bind(limit).bind(offset).fetch_all(conn))?;
-    let count = on!(db, conn => sqlx::query_scalar(count).bind(organization).bind(&teams).fetch_one(conn))?;
+        .bind(organization).bind(teams).bind(limit).bind(offset).fetch_all(conn))?;
+    let count = on!(db, conn => sqlx::query_scalar(count).bind(organization).bind(teams).fetch_one(conn))?;
     Ok(Page { items, count })
 }
 

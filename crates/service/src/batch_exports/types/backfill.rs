@@ -1,14 +1,11 @@
 //! Backfills: runs for time that the schedule has left behind.
 
-use std::str::FromStr;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::activity::Recorded;
 use crate::clock::Time;
-use crate::db::columns::read_as_text;
-use crate::error::Result;
+use crate::db::columns::{parse_by_name, read_as_text};
 use crate::id::{BackfillId, ExportId, OrganizationId};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -73,6 +70,8 @@ pub struct BackfillPlan {
 }
 
 impl BackfillStatus {
+    const ALL: [Self; 4] = [Self::Running, Self::Completed, Self::Failed, Self::Cancelled];
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Running => "Running",
@@ -83,17 +82,7 @@ impl BackfillStatus {
     }
 }
 
-impl FromStr for BackfillStatus {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        [Self::Running, Self::Completed, Self::Failed, Self::Cancelled]
-            .into_iter()
-            .find(|known| known.as_str() == text)
-            .ok_or(())
-    }
-}
-
+parse_by_name!(BackfillStatus);
 read_as_text!(BackfillStatus);
 
 impl Backfill {

@@ -99,13 +99,16 @@ impl From<ModelInput> for Model {
 impl DestinationInput {
     /// A whole one, with nothing there to merge it with.
     pub fn read(&self) -> Result<Destination> {
-        let given = self.config.clone().unwrap_or_default();
-        destination::read(self.kind()?, &destination::merge(Map::new(), given))
+        let (kind, config) = self.whole()?;
+        destination::read(kind, &config)
     }
 
-    pub(in super::super) fn kind(&self) -> Result<Kind> {
+    /// The same, before its keys are checked.
+    pub(in super::super) fn whole(&self) -> Result<(Kind, Map<String, Value>)> {
         let missing = || Error::invalid("destination__type", "required", "This field is required.");
-        self.named_kind()?.ok_or_else(missing)
+        let kind = self.named_kind()?.ok_or_else(missing)?;
+        let given = self.config.clone().unwrap_or_default();
+        Ok((kind, destination::merge(Map::new(), given)))
     }
 
     pub(in super::super) fn named_kind(&self) -> Result<Option<Kind>> {

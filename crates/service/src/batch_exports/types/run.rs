@@ -1,13 +1,11 @@
 //! Runs: one interval of one export each, and the states it goes through.
 
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 
 use crate::activity::Recorded;
 use crate::batch_exports::interval::Span;
 use crate::clock::Time;
-use crate::db::columns::read_as_text;
+use crate::db::columns::{parse_by_name, read_as_text};
 use crate::error::{Error, Result};
 use crate::id::{BackfillId, ExportId, OrganizationId, RunId, WorkerId};
 
@@ -177,14 +175,7 @@ impl RunStatus {
     }
 }
 
-impl FromStr for RunStatus {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        Self::ALL.into_iter().find(|known| known.as_str() == text).ok_or(())
-    }
-}
-
+parse_by_name!(RunStatus);
 read_as_text!(RunStatus);
 
 impl Run {

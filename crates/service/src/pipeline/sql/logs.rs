@@ -8,9 +8,6 @@ use crate::pipeline::types::{AppConfig, AppLog, AppLogFilter};
 use crate::retention::delete_oldest;
 use crate::transaction::WriteTx;
 
-/// What [`log_page`] reads.
-type Row = AppLog;
-
 pub(in super::super) async fn page(
     db: &mut Session,
     config: AppConfigId,
@@ -19,7 +16,7 @@ pub(in super::super) async fn page(
 ) -> Result<Page<AppLog>> {
     let (rows, count) = log_page!(
         db,
-        "source, level, message, created_at",
+        "source, level, message, created_at" as AppLog,
         "pipeline_log WHERE config_id" = config,
         [],
         filter,
@@ -35,12 +32,20 @@ pub(in super::super) async fn insert(
     message: &str,
 ) -> Result<()> {
     // Whatever was said by an app that is deleted in the meantime is of no use to anybody.
-    const SQL: &str = "INSERT INTO pipeline_log (id, organization_id, config_id, source, level, message, created_at) \
-        SELECT $1, organization_id, id, $3, $4, $5, $6 FROM pipeline_config WHERE id = $2";
+    macro_rules! insert {
+        ($lock:literal) => {
+            concat!(
+                "INSERT INTO pipeline_log (id, organization_id, config_id, source, level, message, created_at) \
+                 SELECT $1, organization_id, id, $3, $4, $5, $6 FROM pipeline_config WHERE id = $2",
+                $lock
+            )
+        };
+    }
+    let sql = db.pick(insert!(""), insert!(" FOR KEY SHARE"));
     let id = db.uuid();
     changed!(
         db,
-        sqlx::query(SQL)
+        sqlx::query(sql)
             .bind(id)
             .bind(config.id)
             .bind(entry.source.as_str())

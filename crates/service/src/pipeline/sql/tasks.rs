@@ -4,6 +4,7 @@ use crate::clock::Time;
 use crate::db::{Session, changed, on};
 use crate::error::Result;
 use crate::id::{AppConfigId, AppTaskId, OrganizationId, WorkerId};
+use crate::lease::Lease;
 use crate::pipeline::types::{AppConfig, TaskKind, Waiting};
 use crate::transaction::WriteTx;
 
@@ -78,7 +79,7 @@ pub(in super::super) async fn hold(
     Ok(())
 }
 
-pub(in super::super) async fn is_held(db: &mut WriteTx, id: AppTaskId, worker: WorkerId, attempt: i64) -> Result<bool> {
+pub(in super::super) async fn is_held(db: &mut WriteTx, id: AppTaskId, lease: Lease) -> Result<bool> {
     macro_rules! held {
         ($rest:literal) => {
             concat!(
@@ -89,7 +90,7 @@ pub(in super::super) async fn is_held(db: &mut WriteTx, id: AppTaskId, worker: W
     }
     let sql = db.pick(held!(""), held!(" FOR NO KEY UPDATE"));
     let found: Option<i32> =
-        on!(db, conn => sqlx::query_scalar(sql).bind(id).bind(worker).bind(attempt).fetch_optional(conn))?;
+        on!(db, conn => sqlx::query_scalar(sql).bind(id).bind(lease.worker).bind(lease.attempt).fetch_optional(conn))?;
     Ok(found.is_some())
 }
 

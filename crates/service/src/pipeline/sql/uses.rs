@@ -3,26 +3,33 @@
 
 use sqlx::types::Json;
 
-use crate::db::{Session, listed, on, within_reach};
+use crate::db::{Session, on, within_reach};
 use crate::error::Result;
 use crate::id::{AppId, OrganizationId, TeamId};
 use crate::page::{Page, Window};
 use crate::pipeline::types::{AppUse, MOST_FAILURES, MOST_STARTS, UseCount};
 
-macro_rules! uses {
-    ($select:literal, $rest:expr) => {
+macro_rules! text {
+    ($database:ident, $select:literal, $rest:expr) => {
         concat!(
             $select,
             " FROM pipeline_config c JOIN pipeline_app a ON a.id = c.app_id JOIN team t ON t.id = c.team_id WHERE ",
-            within_reach!("c"),
+            within_reach!($database, "c"),
             $rest
         )
     };
 }
 
+macro_rules! uses {
+    ($db:ident, $select:literal, $rest:literal) => {
+        $db.pick(text!(sqlite, $select, $rest), text!(postgres, $select, $rest))
+    };
+}
+
 macro_rules! rows {
-    ($rest:literal) => {
+    ($db:ident, $rest:literal) => {
         uses!(
+            $db,
             "SELECT c.id, c.app_id, a.collection, a.name AS app_name, t.name AS team_name, c.enabled, c.sort_order, \
              c.latest_error, c.updated_at",
             $rest
@@ -38,12 +45,12 @@ pub(in super::super) async fn of_app(
     app: AppId,
     window: Window,
 ) -> Result<Page<AppUse>> {
-    const ROWS: &str = rows!("AND c.app_id = $3 ORDER BY c.id LIMIT $4 OFFSET $5");
-    const COUNT: &str = uses!("SELECT count(*)", "AND c.app_id = $3");
-    let (teams, Window { limit, offset }) = (listed(teams), window);
-    let items = on!(db, conn => sqlx::query_as(ROWS)
-        .bind(organization).bind(&teams).bind(app).bind(limit).bind(offset).fetch_all(conn))?;
-    let count = on!(db, conn => sqlx::query_scalar(COUNT).bind(organization).bind(&teams).bind(app).fetch_one(conn))?;
+    let rows = rows!(db, "AND c.app_id = $3 ORDER BY c.id LIMIT $4 OFFSET $5");
+    let count = uses!(db, "SELECT count(*)", "AND c.app_id = $3");
+    let (teams, Window { limit, offset }) = (Json(teams), window);
+    let items = on!(db, conn => sqlx::query_as(rows)
+        .bind(organization).bind(teams).bind(app).bind(limit).bind(offset).fetch_all(conn))?;
+    let count = on!(db, conn => sqlx::query_scalar(count).bind(organization).bind(teams).bind(app).fetch_one(conn))?;
     Ok(Page { items, count })
 }
 
@@ -55,20 +62,22 @@ pub(in super::super) async fn given_up(
     teams: &[TeamId],
     window: Window,
 ) -> Result<Page<AppUse>> {
-    const ROWS: &str = rows!(
+    let rows = rows!(
+        db,
         "AND c.enabled = FALSE AND (c.failures >= $3 OR c.tries >= $4) \
          ORDER BY c.updated_at DESC, c.id DESC LIMIT $5 OFFSET $6"
     );
-    const COUNT: &str = uses!(
+    let count = uses!(
+        db,
         "SELECT count(*)",
         "AND c.enabled = FALSE AND (c.failures >= $3 OR c.tries >= $4)"
     );
-    let (teams, Window { limit, offset }) = (listed(teams), window);
-    let items = on!(db, conn => sqlx::query_as(ROWS)
-        .bind(organization).bind(&teams).bind(MOST_FAILURES).bind(MOST_STARTS).bind(limit).bind(offset)
+    let (teams, Window { limit, offset }) = (Json(teams), window);
+    let items = on!(db, conn => sqlx::query_as(rows)
+        .bind(organization).bind(teams).bind(MOST_FAILURES).bind(MOST_STARTS).bind(limit).bind(offset)
         .fetch_all(conn))?;
-    let count = on!(db, conn => sqlx::query_scalar(COUNT)
-        .bind(organization).bind(&teams).bind(MOST_FAILURES).bind(MOST_STARTS).fetch_one(conn))?;
+    let count = on!(db, conn => sqlx::query_scalar(count)
+        .bind(organization).bind(teams).bind(MOST_FAILURES).bind(MOST_STARTS).fetch_one(conn))?;
     Ok(Page { items, count })
 }
 
@@ -80,17 +89,18 @@ pub(in super::super) async fn counts(
     apps: &[AppId],
 ) -> Result<Vec<UseCount>> {
     macro_rules! counted {
-        ($apps:literal) => {
-            uses!(
+        ($database:ident, $apps:literal) => {
+            text!(
+                $database,
                 "SELECT c.app_id AS app, count(*) FILTER (WHERE c.enabled) AS enabled, count(c.latest_error) AS troubled",
                 concat!("AND c.app_id IN (SELECT ", $apps, ") GROUP BY c.app_id")
             )
         };
     }
     let sql = db.pick(
-        counted!("value FROM json_each($3)"),
-        counted!("CAST(jsonb_array_elements_text($3) AS BIGINT)"),
+        counted!(sqlite, "value FROM json_each($3)"),
+        counted!(postgres, "CAST(jsonb_array_elements_text($3) AS BIGINT)"),
     );
-    let teams = listed(teams);
-    Ok(on!(db, conn => sqlx::query_as(sql).bind(organization).bind(&teams).bind(Json(apps)).fetch_all(conn))?)
+    let (teams, apps) = (Json(teams), Json(apps));
+    Ok(on!(db, conn => sqlx::query_as(sql).bind(organization).bind(teams).bind(apps).fetch_all(conn))?)
 }

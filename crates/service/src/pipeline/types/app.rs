@@ -12,7 +12,7 @@ use super::task::SCHEDULED;
 use crate::activity::Recorded;
 use crate::clock::Time;
 use crate::db::Permit;
-use crate::db::columns::read_as_text;
+use crate::db::columns::{parse_by_name, read_as_text};
 use crate::id::{AppId, OrganizationId};
 use crate::text::Line;
 
@@ -97,14 +97,7 @@ impl PluginType {
     }
 }
 
-impl FromStr for PluginType {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        Self::ALL.into_iter().find(|one| one.as_str() == text).ok_or(())
-    }
-}
-
+parse_by_name!(PluginType);
 read_as_text!(Collection, PluginType);
 
 #[derive(Debug, Clone, Serialize, sqlx::FromRow)]

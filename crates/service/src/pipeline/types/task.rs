@@ -1,8 +1,6 @@
 //! What apps do without an event.
 
-use std::str::FromStr;
-
-use crate::db::columns::read_as_text;
+use crate::db::columns::{parse_by_name, read_as_text};
 use crate::id::{AppConfigId, AppTaskId};
 
 /// The functions that are called by the clock.
@@ -15,6 +13,8 @@ pub enum TaskKind {
 }
 
 impl TaskKind {
+    const ALL: [Self; 2] = [Self::Schedule, Self::Job];
+
     pub(in super::super) fn as_str(self) -> &'static str {
         match self {
             Self::Schedule => "schedule",
@@ -23,17 +23,7 @@ impl TaskKind {
     }
 }
 
-impl FromStr for TaskKind {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        [Self::Schedule, Self::Job]
-            .into_iter()
-            .find(|kind| kind.as_str() == text)
-            .ok_or(())
-    }
-}
-
+parse_by_name!(TaskKind);
 read_as_text!(TaskKind);
 
 /// One row of the queue.

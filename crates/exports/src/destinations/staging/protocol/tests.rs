@@ -190,11 +190,18 @@ fn delivery(is_resend: bool) -> Delivery {
     }
 }
 
-async fn begun<T: Time + Sync>(table: &Table) -> Box<dyn Upload> {
-    let mut upload = begin(table.attempt::<T>(), &delivery(false)).await.unwrap().unwrap();
+fn rows() -> RecordBatch {
     let texts = Arc::new(StringArray::from(vec!["a", "b"]));
-    let rows = RecordBatch::try_new(delivery(false).schema, vec![texts]).unwrap();
-    upload.write(rows).await.unwrap();
+    RecordBatch::try_new(delivery(false).schema, vec![texts]).unwrap()
+}
+
+async fn opened<T: Time + Sync>(table: &Table) -> Box<dyn Upload> {
+    begin(table.attempt::<T>(), &delivery(false)).await.unwrap().unwrap()
+}
+
+async fn begun<T: Time + Sync>(table: &Table) -> Box<dyn Upload> {
+    let mut upload = opened::<T>(table).await;
+    upload.write(rows()).await.unwrap();
     upload
 }
 
@@ -257,6 +264,19 @@ async fn an_attempt_that_cannot_succeed_claims_nothing() {
     assert_eq!(table.steps(), "prepare finish_earlier ledger plan close");
 }
 
+/// What it created of the stage is cleared by the next attempt, which finds its name in the ledger.
+#[tokio::test]
+async fn an_attempt_without_a_stage_is_closed_and_clears_nothing() {
+    let table = Table::new();
+    table.set(|inner| inner.failing = Some("create_stage"));
+    let error = begin(table.attempt::<Naming>(), &delivery(false)).await.err().unwrap();
+    assert!(error.is_permanent && error.sentence == "create_stage failed", "{error}");
+    assert_eq!(
+        table.steps(),
+        "prepare finish_earlier ledger plan claim clear_earlier() create_stage close"
+    );
+}
+
 #[tokio::test]
 async fn an_incomplete_stage_is_not_committed() {
     for staged in [
@@ -313,6 +333,41 @@ async fn whoever_lost_the_claim_is_told_so_whatever_else_failed() {
         "{error}"
     );
     assert!(table.steps().ends_with("flush count ledger ledger clear close"));
+}
+
+#[tokio::test]
+async fn an_error_stays_what_it_is_if_the_ledger_names_no_attempt() {
+    // An attempt without a name does not read the ledger, whatever that has.
+    let table = Table::new();
+    let upload = begun::<Locking>(&table).await;
+    table.set(|inner| {
+        inner.entry.attempt = Some(EARLIER.to_owned());
+        inner.failing = Some("flush");
+    });
+    let error = upload.commit().await.unwrap_err();
+    assert!(error.is_permanent && error.sentence == "flush failed", "{error}");
+    assert!(table.steps().ends_with("write flush clear close"));
+
+    let table = Table::new();
+    let upload = begun::<Naming>(&table).await;
+    table.set(|inner| {
+        inner.entry.attempt = None;
+        inner.failing = Some("flush");
+    });
+    let error = upload.commit().await.unwrap_err();
+    assert!(error.is_permanent && error.sentence == "flush failed", "{error}");
+    assert!(table.steps().ends_with("write flush ledger clear close"));
+}
+
+#[tokio::test]
+async fn an_upload_whose_write_failed_can_be_aborted() {
+    let table = Table::new();
+    let mut upload = opened::<Naming>(&table).await;
+    table.set(|inner| inner.failing = Some("write"));
+    let error = upload.write(rows()).await.unwrap_err();
+    assert!(error.is_permanent && error.sentence == "write failed", "{error}");
+    upload.abort().await;
+    assert!(table.steps().ends_with("create_stage write clear roll_back close"));
 }
 
 #[tokio::test]

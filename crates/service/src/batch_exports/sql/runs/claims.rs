@@ -7,7 +7,8 @@ use crate::batch_exports::types::{Progress, Run};
 use crate::clock::Time;
 use crate::db::{Connection, Session, answered, changed, on};
 use crate::error::Result;
-use crate::id::{OrganizationId, RunId, WorkerId};
+use crate::id::{OrganizationId, RunId};
+use crate::lease::Lease;
 use crate::transaction::WriteTx;
 
 /// Whether there may be anything to take: asking costs less than writing.
@@ -105,25 +106,25 @@ pub(in crate::batch_exports) async fn lock_due(
     })
 }
 
-/// Keeps a run for its holder. False: it has none, or another.
+/// Keeps a run for its holder. False: it has none, or another, or its export was deleted.
 pub(in crate::batch_exports) async fn keep(
     db: &mut WriteTx,
     id: RunId,
-    worker: WorkerId,
-    attempt: i64,
+    lease: Lease,
     until: Time,
     progress: &Progress,
 ) -> Result<bool> {
     const SQL: &str = "UPDATE export_run SET due_at = $4, records_completed = $5, bytes_exported = $6, \
         records_total_count = COALESCE($7, records_total_count), updated_at = $8, records_read = $9 \
-        WHERE id = $1 AND worker = $2 AND attempt = $3 AND status = 'Running'";
+        WHERE id = $1 AND worker = $2 AND attempt = $3 AND status = 'Running' \
+        AND EXISTS (SELECT 1 FROM batch_export e WHERE e.id = batch_export_id)";
     let now = db.now;
     let kept = changed!(
         db,
         sqlx::query(SQL)
             .bind(id)
-            .bind(worker)
-            .bind(attempt)
+            .bind(lease.worker)
+            .bind(lease.attempt)
             .bind(until)
             .bind(number(progress.records))
             .bind(number(progress.bytes))

@@ -1,4 +1,4 @@
-//! The columns of a run. A new one is named here, once, and bound here, once.
+//! The columns of a run. A new one is named, bound and counted in this file, once each.
 
 /// What a run has from the start, in the order of [`bind_fixed`].
 macro_rules! fixed {
@@ -30,6 +30,13 @@ macro_rules! changing {
             $table => backfill_id, status, is_resend, records_completed, records_total_count, records_read, bytes_exported,
             latest_error, due_at, worker, attempt, tries, queued_at, started_at, finished_at, updated_at
         )
+    };
+}
+
+/// The parameters of what [`changing`] names, after the ID.
+macro_rules! changing_parameters {
+    () => {
+        "$2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17"
     };
 }
 
@@ -78,4 +85,4 @@ macro_rules! select {
     };
 }
 
-pub(super) use {bind_changing, bind_fixed, changing, columns, fixed, select};
+pub(super) use {bind_changing, bind_fixed, changing, changing_parameters, columns, fixed, select};

@@ -2,7 +2,7 @@
 
 use sqlx::QueryBuilder;
 
-use super::row::{bind_changing, bind_fixed, changing, fixed};
+use super::row::{bind_changing, bind_fixed, changing, changing_parameters, fixed};
 use crate::batch_exports::types::Run;
 use crate::db::{Connection, answered, changed};
 use crate::error::Result;
@@ -47,7 +47,9 @@ pub(in crate::batch_exports) async fn save(db: &mut WriteTx, run: &Run) -> Resul
     const SQL: &str = concat!(
         "UPDATE export_run SET (",
         changing!(""),
-        ") = ($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) WHERE id = $1"
+        ") = (",
+        changing_parameters!(),
+        ") WHERE id = $1"
     );
     changed!(db, bind_changing!(sqlx::query(SQL).bind(run.id), bind, run))?;
     Ok(())

@@ -4,6 +4,7 @@ use crate::clock::Time;
 use crate::db::{Session, changed, on};
 use crate::error::Result;
 use crate::id::{AppConfigId, WorkerId};
+use crate::lease::Lease;
 use crate::pipeline::types::{Cursor, DueAfter, DueApp};
 use crate::transaction::WriteTx;
 
@@ -32,8 +33,7 @@ pub(in crate::pipeline) async fn hold(db: &mut WriteTx, id: AppConfigId, worker:
 pub(in crate::pipeline) async fn keep(
     db: &mut WriteTx,
     id: AppConfigId,
-    worker: WorkerId,
-    attempt: i64,
+    lease: Lease,
     place: &Cursor,
     until: Time,
 ) -> Result<bool> {
@@ -43,8 +43,8 @@ pub(in crate::pipeline) async fn keep(
         db,
         sqlx::query(SQL)
             .bind(id)
-            .bind(worker)
-            .bind(attempt)
+            .bind(lease.worker)
+            .bind(lease.attempt)
             .bind(place.until)
             .bind(place.count)
             .bind(until)

@@ -1,7 +1,9 @@
 //! Configurations one by one, in pages, and counted.
 
+use sqlx::types::Json;
+
 use super::row::select;
-use crate::db::{Session, listed, on, within_reach};
+use crate::db::{Session, on, within_reach};
 use crate::error::Result;
 use crate::id::{AppConfigId, AppId, OrganizationId, TeamId};
 use crate::page::{self, Page, Window};
@@ -10,14 +12,18 @@ use crate::pipeline::types::{AppConfig, Collection};
 use crate::transaction::WriteTx;
 
 macro_rules! seen {
-    ($select:expr, $rest:literal) => {
-        concat!($select, "WHERE ", within_reach!("c"), $rest)
+    ($db:ident, $select:expr, $rest:literal) => {
+        $db.pick(
+            concat!($select, "WHERE ", within_reach!(sqlite, "c"), $rest),
+            concat!($select, "WHERE ", within_reach!(postgres, "c"), $rest),
+        )
     };
 }
 
 macro_rules! count {
-    ($rest:literal) => {
+    ($db:ident, $rest:literal) => {
         seen!(
+            $db,
             "SELECT count(*) FROM pipeline_config c JOIN pipeline_app a ON a.id = c.app_id ",
             $rest
         )
@@ -37,12 +43,12 @@ pub(in crate::pipeline) async fn page(
     app: AppId,
     window: Window,
 ) -> Result<Page<AppConfig>> {
-    const ROWS: &str = seen!(select!(""), "AND c.app_id = $3 ORDER BY c.id LIMIT $4 OFFSET $5");
-    const COUNT: &str = count!("AND c.app_id = $3");
-    let (teams, Window { limit, offset }) = (listed(teams), window);
-    let items = on!(db, conn => page::read(sqlx::query_as(ROWS)
-        .bind(organization).bind(&teams).bind(app).bind(limit).bind(offset).fetch(conn), bytes))?;
-    let count = on!(db, conn => sqlx::query_scalar(COUNT).bind(organization).bind(&teams).bind(app).fetch_one(conn))?;
+    let rows = seen!(db, select!(""), "AND c.app_id = $3 ORDER BY c.id LIMIT $4 OFFSET $5");
+    let count = count!(db, "AND c.app_id = $3");
+    let (teams, Window { limit, offset }) = (Json(teams), window);
+    let items = on!(db, conn => page::read(sqlx::query_as(rows)
+        .bind(organization).bind(teams).bind(app).bind(limit).bind(offset).fetch(conn), bytes))?;
+    let count = on!(db, conn => sqlx::query_scalar(count).bind(organization).bind(teams).bind(app).fetch_one(conn))?;
     Ok(Page { items, count })
 }
 
@@ -54,15 +60,16 @@ pub(in crate::pipeline) async fn page_of_enabled(
     collection: Collection,
     window: Window,
 ) -> Result<Page<AppConfig>> {
-    const ROWS: &str = seen!(
+    let rows = seen!(
+        db,
         select!(""),
         "AND c.enabled AND a.collection = $3 ORDER BY c.sort_order, c.id LIMIT $4 OFFSET $5"
     );
-    const COUNT: &str = count!("AND c.enabled AND a.collection = $3");
-    let (teams, name, Window { limit, offset }) = (listed(teams), collection.name(), window);
-    let items = on!(db, conn => page::read(sqlx::query_as(ROWS)
-        .bind(organization).bind(&teams).bind(name).bind(limit).bind(offset).fetch(conn), bytes))?;
-    let count = on!(db, conn => sqlx::query_scalar(COUNT).bind(organization).bind(&teams).bind(name).fetch_one(conn))?;
+    let count = count!(db, "AND c.enabled AND a.collection = $3");
+    let (teams, name, Window { limit, offset }) = (Json(teams), collection.name(), window);
+    let items = on!(db, conn => page::read(sqlx::query_as(rows)
+        .bind(organization).bind(teams).bind(name).bind(limit).bind(offset).fetch(conn), bytes))?;
+    let count = on!(db, conn => sqlx::query_scalar(count).bind(organization).bind(teams).bind(name).fetch_one(conn))?;
     Ok(Page { items, count })
 }
 

@@ -13,7 +13,7 @@ const MOST_IN_SWITCHER: i64 = 12;
 
 /// An organization that somebody belongs to.
 #[derive(Debug, Clone)]
-pub(crate) struct Belonging {
+pub(crate) struct Membership {
     pub(crate) id: OrganizationId,
     pub(crate) name: String,
     pub(crate) level: &'static str,
@@ -22,21 +22,21 @@ pub(crate) struct Belonging {
 }
 
 /// The organizations that one belongs to and can reach now, newest first.
-pub(crate) async fn belongings(service: &Service, account: &Account) -> Result<Page<Belonging>, Failure> {
-    belongings_in(service, account, Window::new(Some(MOST_IN_SWITCHER), None)).await
+pub(crate) async fn memberships(service: &Service, account: &Account) -> Result<Page<Membership>, Failure> {
+    memberships_in(service, account, Window::new(Some(MOST_IN_SWITCHER), None)).await
 }
 
-pub(crate) async fn belongings_in(
+pub(crate) async fn memberships_in(
     service: &Service,
     account: &Account,
     window: Window,
-) -> Result<Page<Belonging>, Failure> {
+) -> Result<Page<Membership>, Failure> {
     let credential = Credential::Session(&account.session);
     let principal = service
         .principal::<ReadOrganization>(credential, account.request())
         .await?;
     let seen = service.organizations(&principal, window).await?;
-    Ok(seen.map(|seen| Belonging {
+    Ok(seen.map(|seen| Membership {
         id: seen.organization.id,
         name: seen.organization.name.to_string(),
         level: show::level(seen.level),

@@ -22,7 +22,7 @@ pub(super) fn routes() -> Router<Console> {
     Router::new().route("/organizations/{organization}/domains/{domain}/verify/", post(verify))
 }
 
-pub(super) struct Proof {
+pub(super) struct Verification {
     pub(super) record: Vec<Value>,
     /// As many forms of DNS providers want it: they add the domain by themselves.
     pub(super) short_name: String,
@@ -38,7 +38,7 @@ pub(super) struct Proof {
     pub(super) looks: String,
 }
 
-impl Proof {
+impl Verification {
     pub(super) fn new(domain: &Domain, now: Time) -> Self {
         let short_name = domain.record().split('.').next().unwrap_or_default().to_owned();
         let (tag_class, tag, words) = standing(domain, now);
@@ -102,8 +102,8 @@ async fn verify(
 ) -> Result<Response, Failure> {
     let domain = identity.verify_domain(&inside.caller, id).await?;
     let done = match domain.verification_error.as_ref().map(|finding| finding.code.as_str()) {
-        None if domain.is_verified() => "domain-seen",
-        None | Some("dns_no_record" | "dns_mismatch") => "domain-not-seen",
+        None if domain.is_verified() => "domain-verified",
+        None | Some("dns_no_record" | "dns_mismatch") => "domain-record-not-found",
         // Nobody answered, somebody else has it, or it is verified but something else is wrong.
         Some(_) => "domain-checked",
     };
