@@ -2,9 +2,10 @@
 
 use service::access::{Caller, ChangeApps};
 use service::pipeline::{App, Files, Package, check_source};
-use service::{Error, Permit, Result, UserId};
+use service::{Error, Result, UserId};
 
 use crate::apps::Apps;
+use crate::downloads::DownloadTurn;
 use crate::reading::{BUSY_FOR, fetched, package, unread};
 use crate::source::{AppUrl, Checksum};
 
@@ -12,20 +13,9 @@ use crate::source::{AppUrl, Checksum};
 const MOST_FILES: usize = 1000;
 const LONGEST_NAME: usize = 200;
 
-/// The right to fetch code, of the organization and of the person.
-#[derive(Debug)]
-pub struct DownloadTurn {
-    _of_person: Permit,
-    _of_organization: Permit,
-}
-
 impl Apps {
-    /// Whoever founds many organizations fetches no more with each.
     pub(crate) async fn download_turn(&self, user: UserId) -> Result<DownloadTurn> {
-        Ok(DownloadTurn {
-            _of_person: self.core.downloads_of_people.acquire_for(user).await?,
-            _of_organization: self.core.downloads.acquire().await?,
-        })
+        self.core.downloads.turn(user).await
     }
 
     pub(crate) async fn newest(

@@ -7,6 +7,7 @@ mod code;
 mod comparison;
 mod confinement;
 mod delivery;
+mod downloads;
 mod errors;
 mod given;
 mod host;
@@ -22,8 +23,8 @@ mod worker;
 
 pub use apps::Apps;
 pub use catalog::{Catalog, Entry as CatalogEntry};
-pub use code::DownloadTurn;
 pub use comparison::{FileChange, different_files, unified};
+pub use downloads::DownloadTurn;
 pub use install::SourceChange;
 pub use shared::AppsDeps;
 pub use source::{AppUrl, Files, Limits, Sources};

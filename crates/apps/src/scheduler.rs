@@ -6,16 +6,24 @@
 //! however many they are. What an organization did lately only decides who comes first: those known to be quick, those
 //! who are new, those who were slow, and of these the less slow ones. The slower they are, the fewer permits they get,
 //! and whoever is less slow may end what has lasted long.
+//!
+//! Those who are quick can be many, too: the more organizations had something under way in the last seconds, the shorter
+//! are their turns, and whoever had nothing goes before all of them, but every second time behind those who wait for longer
+//! than a round.
 
 mod history;
+mod looks;
 mod permit;
+mod recent;
 mod standing;
 mod state;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod turn_tests;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use service::OrganizationId;
 use tokio::time::sleep_until;
@@ -24,6 +32,17 @@ pub(crate) use self::permit::Permit;
 use self::standing::Standing;
 pub(crate) use self::standing::{Pass, Work};
 use self::state::{Room, Shared};
+
+const MUCH_ROOM: &[Pass] = &[Pass::Overdue, Pass::Idle, Pass::Anyone];
+const LITTLE_ROOM: &[Pass] = &[
+    Pass::Overdue,
+    Pass::Idle,
+    Pass::Only(Standing::Quick),
+    Pass::Only(Standing::New),
+    Pass::Only(Standing::Slow),
+    Pass::Only(Standing::Slower),
+    Pass::Only(Standing::Slowest),
+];
 
 /// Clones are the same.
 #[derive(Debug, Clone)]
@@ -34,22 +53,24 @@ impl Scheduler {
         Self(Arc::new(Shared::new(slots)))
     }
 
-    /// In which order those who wait are looked at. While there is much room, nobody goes before anybody.
-    pub(crate) fn passes(&self, now: Instant) -> &'static [Pass] {
-        let state = self.0.state();
+    /// In which order those who wait are looked at. While there is much room, nobody goes before anybody, but for those who had nothing
+    /// under way lately. What is found in each pass is noted: see [`note_look`](Self::note_look).
+    pub(crate) fn passes(&self, takes_tasks: bool, now: Instant) -> &'static [Pass] {
+        let mut state = self.0.state();
         if !state.has_any_room(now) {
-            &[]
-        } else if state.running.len() < state.most / 2 {
-            &[Pass::Anyone]
-        } else {
-            &[
-                Pass::Only(Standing::Quick),
-                Pass::Only(Standing::New),
-                Pass::Only(Standing::Slow),
-                Pass::Only(Standing::Slower),
-                Pass::Only(Standing::Slowest),
-            ]
+            return &[];
         }
+        let passes = if state.has_much_room() { MUCH_ROOM } else { LITTLE_ROOM };
+        // Without such a look, the first two are left out.
+        let first = state.begin_look(takes_tasks, now).unwrap_or(passes[2]);
+        let skipped = passes.iter().take_while(|pass| **pass != first).count();
+        &passes[skipped..]
+    }
+
+    /// Whether somebody was found in this pass, and how long it took to look.
+    pub(crate) fn note_look(&self, takes_tasks: bool, pass: Pass, has_found: bool, took: Duration, now: Instant) {
+        let mut state = self.0.state();
+        state.looks(takes_tasks).end(pass, has_found, took, now);
     }
 
     /// Waits until somebody may begin.
@@ -76,19 +97,22 @@ impl Scheduler {
     /// Whether something of this organization may begin.
     pub(crate) fn may_begin(&self, pass: Pass, organization: OrganizationId, work: Work, now: Instant) -> bool {
         let state = self.0.state();
-        pass.includes(state.standing(organization, now)) && state.room(organization, work, now).is_some()
+        state.includes(pass, organization, now) && state.room(organization, work, now).is_some()
     }
 
     /// A permit for something that may begin. If there is no other, it is taken from what is slow.
     pub(crate) fn begin(&self, pass: Pass, organization: OrganizationId, work: Work, now: Instant) -> Option<Permit> {
         let mut state = self.0.state();
-        if !pass.includes(state.standing(organization, now)) {
+        if !state.includes(pass, organization, now) {
             return None;
         }
         if let Room::InsteadOf(number) = state.room(organization, work, now)? {
             state.preempt(number, now);
         }
         let (number, preempted) = state.start(organization, work, now);
+        if pass == Pass::Overdue {
+            state.shorten_turn(number);
+        }
         Some(Permit::new(self.0.clone(), number, preempted))
     }
 }

@@ -11,20 +11,12 @@ use service::{FairSemaphore, Rotation, Service, Slow, Time, WorkerId};
 
 use crate::cache::Caches;
 use crate::catalog::Catalog;
+use crate::downloads::Downloads;
 use crate::scheduler::Pass;
 use crate::source::Sources;
 
 /// Changes of apps' code that are under way at the same time: each has up to three copies of 8 MB.
 const UPDATES_AT_ONCE: usize = 6;
-/// Code that is being fetched from elsewhere at the same time, from the first request until nobody needs it any more: each has up to 30 MB,
-/// and takes as long as whoever gives it wants.
-const DOWNLOADS_AT_ONCE: usize = 8;
-const DOWNLOADS_OF_ONE: usize = 2;
-/// Who takes longer leaves half of the places to others.
-const SLOW_DOWNLOAD: Slow = Slow {
-    after: Duration::from_secs(3),
-    permits: DOWNLOADS_AT_ONCE / 2,
-};
 /// What the whole of a task or a turn gets on top of the time of one call: one that is too slow says so itself.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -45,8 +37,7 @@ pub(crate) struct Core {
     /// Whose turn it is to change the code of an app.
     pub(crate) updates: FairSemaphore,
     /// Whose turn it is to fetch code from elsewhere.
-    pub(crate) downloads: FairSemaphore,
-    pub(crate) downloads_of_people: FairSemaphore,
+    pub(crate) downloads: Downloads,
     /// Whose turn it is to have a task carried out, and events handed over.
     pub(crate) tasks_of: [Rotation; Pass::COUNT],
     pub(crate) events_of: [Rotation; Pass::COUNT],
@@ -80,9 +71,7 @@ impl Core {
             caches: Caches::default(),
             captured: Budget::default(),
             updates: FairSemaphore::new("the app loader", UPDATES_AT_ONCE, Slow::half_of(UPDATES_AT_ONCE)),
-            downloads: FairSemaphore::new("the download of apps", DOWNLOADS_AT_ONCE, SLOW_DOWNLOAD)
-                .with_most_of_one(DOWNLOADS_OF_ONE),
-            downloads_of_people: FairSemaphore::for_each("the download of apps", DOWNLOADS_OF_ONE),
+            downloads: Downloads::default(),
             tasks_of: Default::default(),
             events_of: Default::default(),
             are_tasks_next: AtomicBool::new(true),

@@ -5,8 +5,9 @@ use service::pipeline::{App, AppPatch, Collection, Difference, Fetched, Files, P
 use service::{AppId, Error, Result};
 
 use crate::apps::Apps;
-use crate::code::{DownloadTurn, expect, url_of};
+use crate::code::{expect, url_of};
 use crate::comparison::{FileChange, different_files};
+use crate::downloads::DownloadTurn;
 use crate::reading::fetched;
 use crate::source::{AppUrl, Checksum};
 

@@ -6,6 +6,9 @@ use serde_json::{Map, Value};
 
 const LONGEST_TEXT: usize = 400;
 const LONGEST_HREF: usize = 2048;
+/// Pages have far fewer; what is beyond them is left out.
+const MOST_ELEMENTS: usize = 500;
+const MOST_CLASSES: usize = 100;
 
 /// Takes the chain out of an event's properties, where newer programs put the text and older ones a list.
 pub(crate) fn take_chain(properties: &mut Map<String, Value>) -> String {
@@ -16,6 +19,7 @@ pub(crate) fn take_chain(properties: &mut Map<String, Value>) -> String {
         (_, Some(Value::Array(list))) => list
             .iter()
             .filter_map(Value::as_object)
+            .take(MOST_ELEMENTS)
             .map(element)
             .collect::<Vec<_>>()
             .join(";"),
@@ -43,8 +47,8 @@ fn element(told: &Map<String, Value>) -> String {
 
 fn classes(told: &Map<String, Value>) -> Vec<&str> {
     let mut classes: Vec<&str> = match told.get("attr__class").or_else(|| told.get("classes")) {
-        Some(Value::String(classes)) => classes.split_whitespace().collect(),
-        Some(Value::Array(classes)) => classes.iter().filter_map(Value::as_str).collect(),
+        Some(Value::String(classes)) => classes.split_whitespace().take(MOST_CLASSES).collect(),
+        Some(Value::Array(classes)) => classes.iter().filter_map(Value::as_str).take(MOST_CLASSES).collect(),
         _ => Vec::new(),
     };
     classes.sort_unstable();
@@ -112,6 +116,20 @@ mod tests {
         let chain = "a.big.small:attr__class=\"small big\"attr__href=\"/x\"href=\"/x\"nth-child=\"2\"nth-of-type=\"1\"\
                      text=\"say \\\"hi\\\"\";body:nth-child=\"0\"nth-of-type=\"0\"";
         assert_eq!(taken(told), (chain.to_owned(), json!({})));
+    }
+
+    #[test]
+    fn an_element_has_only_so_many_classes_and_a_chain_so_many_elements() {
+        let text = "b ".repeat(10_000);
+        let list: Value = text.split_whitespace().collect();
+        for element in [json!({ "classes": list }), json!({ "attr__class": text })] {
+            let (chain, _) = taken(json!({ "$elements": [element] }));
+            let (classes, _) = chain.split_once(':').unwrap();
+            assert_eq!(classes, ".b".repeat(MOST_CLASSES));
+        }
+        let list = Value::Array(vec![json!({ "tag_name": "p" }); 10_000]);
+        let (chain, _) = taken(json!({ "$elements": list }));
+        assert_eq!(chain.split(';').count(), MOST_ELEMENTS);
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub struct Incoming {
 /// How large an event may be, as JSON, but what belongs to language models: SDKs send up to 8 MiB of that in one event.
 pub const MOST_EVENT_BYTES: usize = 1024 * 1024;
 const MOST_AI_EVENT_BYTES: usize = 8 * 1024 * 1024 + 64 * 1024;
+/// How many properties of a person an event may remove. No person has more.
+pub const MOST_UNSET: usize = 10_000;
 
 pub(crate) fn most_bytes(event: &str) -> usize {
     if event.starts_with("$ai_") {
@@ -31,9 +33,19 @@ pub(crate) fn most_bytes(event: &str) -> usize {
 }
 
 impl Incoming {
-    /// Whether it is larger than a store takes. Most are seen to be small without being written.
+    /// Whether it is larger than a store takes. Most are seen to be small without being written, and the largest to be
+    /// large.
     pub fn is_too_large(&self) -> bool {
-        let most = most_bytes(&self.event);
-        size::most_of_object(&self.properties) > most && size::of_object(&self.properties) > most
+        let (properties, most) = (&self.properties, most_bytes(&self.event));
+        let is_too_long = || size::are_longer([properties], most) || size::of_object(properties) > most;
+        self.count_unset() > MOST_UNSET || (size::most_of_object(properties) > most && is_too_long())
+    }
+
+    fn count_unset(&self) -> usize {
+        match self.properties.get("$unset") {
+            Some(Value::Array(names)) => names.len(),
+            Some(Value::Object(names)) => names.len(),
+            _ => 0,
+        }
     }
 }

@@ -26,7 +26,7 @@ mod turns;
 
 pub use error::{Error, Result};
 pub use hold::Hold;
-pub use incoming::{Incoming, MOST_EVENT_BYTES};
+pub use incoming::{Incoming, MOST_EVENT_BYTES, MOST_UNSET};
 pub use rows::{MOST_ROW_BYTES, Rows, Sender, schema};
 pub use scan::Scan;
 pub use store::Events;

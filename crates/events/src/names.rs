@@ -11,3 +11,27 @@ pub(crate) fn cut(mut text: String) -> String {
     }
     text
 }
+
+/// What programs send when they have no id; merging by it would make strangers one person.
+pub(crate) fn names_someone(distinct_id: &str) -> bool {
+    const NOBODY: &[&str] = &[
+        "",
+        "0",
+        "[object object]",
+        "anonymous",
+        "distinct_id",
+        "distinctid",
+        "email",
+        "false",
+        "guest",
+        "id",
+        "nan",
+        "none",
+        "not_authenticated",
+        "null",
+        "true",
+        "undefined",
+    ];
+    let bare = distinct_id.trim().trim_matches(['"', '\'']).to_lowercase();
+    !NOBODY.contains(&bare.as_str())
+}

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::Incoming;
-use crate::names::cut;
+use crate::names::{cut, names_someone};
 
 /// The origin's namespace, so that the ids of persons are the same as there.
 const NAMESPACE: Uuid = Uuid::from_u128(0x9329_79b4_65c3_4424_8467_0b66_ec27_bc22);
@@ -122,10 +122,18 @@ impl Change {
                 is_changed = true;
             }
         }
-        for key in &self.unset {
-            is_changed |= properties.remove(key).is_some();
-        }
-        is_changed
+        self.remove_unset(properties) || is_changed
+    }
+
+    /// Says whether any of them was there.
+    fn remove_unset(&self, properties: &mut Map<String, Value>) -> bool {
+        let removed = self.unset.iter().filter(|key| properties.remove(*key).is_some());
+        removed.count() > 0
+    }
+
+    /// What looking for all that is to be removed costs, in bytes of properties.
+    pub(crate) fn cost_of_unset(&self) -> usize {
+        self.unset.len() * BYTES_OF_VALUE
     }
 
     /// The same with the text of the properties, within the limits of a person. Removing is always possible.
@@ -140,12 +148,8 @@ impl Change {
         if let Some(written) = written(&properties) {
             return Applied::Changed(written);
         }
-        let only_unset = Self {
-            unset: self.unset.clone(),
-            ..Self::default()
-        };
         let mut properties = parsed(text);
-        let is_changed = only_unset.apply(&mut properties);
+        let is_changed = self.remove_unset(&mut properties);
         Applied::TooLarge(is_changed.then(|| json(&properties)))
     }
 }
@@ -348,30 +352,6 @@ fn merge_key(event: &str) -> Option<&'static str> {
         "$create_alias" | "$merge_dangerously" => Some("alias"),
         _ => None,
     }
-}
-
-/// What programs send when they have no id; merging by it would make strangers one person.
-fn names_someone(distinct_id: &str) -> bool {
-    const NOBODY: &[&str] = &[
-        "",
-        "0",
-        "[object object]",
-        "anonymous",
-        "distinct_id",
-        "distinctid",
-        "email",
-        "false",
-        "guest",
-        "id",
-        "nan",
-        "none",
-        "not_authenticated",
-        "null",
-        "true",
-        "undefined",
-    ];
-    let bare = distinct_id.trim().trim_matches(['"', '\'']).to_lowercase();
-    !NOBODY.contains(&bare.as_str())
 }
 
 fn text(value: &Value) -> Option<String> {

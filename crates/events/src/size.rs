@@ -42,6 +42,33 @@ fn text(value: &Value) -> usize {
     }
 }
 
+/// Whether these are longer than this together. Looks no further than that, and takes none for longer than it is.
+pub(crate) fn are_longer<'a>(objects: impl IntoIterator<Item = &'a Map<String, Value>>, most: usize) -> bool {
+    let mut left = most;
+    !objects.into_iter().all(|object| object_fits(object, &mut left))
+}
+
+fn object_fits(object: &Map<String, Value>, left: &mut usize) -> bool {
+    let mut fields = object.iter();
+    take(2, left) && fields.all(|(key, value)| take(key.len() + 3, left) && fits(value, left))
+}
+
+fn fits(value: &Value, left: &mut usize) -> bool {
+    match value {
+        Value::Null | Value::Bool(_) => take(4, left),
+        Value::Number(_) => take(1, left),
+        Value::String(text) => take(text.len() + 2, left),
+        Value::Array(items) => take(2, left) && items.iter().all(|item| fits(item, left)),
+        Value::Object(fields) => object_fits(fields, left),
+    }
+}
+
+fn take(bytes: usize, left: &mut usize) -> bool {
+    let rest = left.checked_sub(bytes);
+    *left = rest.unwrap_or(0);
+    rest.is_some()
+}
+
 /// Exactly so long.
 pub(crate) fn of_object(object: &Map<String, Value>) -> usize {
     struct Count(usize);
@@ -67,6 +94,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn several_are_measured_together() {
+        let value = json!({"a": ["x".repeat(50), null, {"b": "x".repeat(50)}]});
+        let Value::Object(object) = &value else {
+            panic!("not an object")
+        };
+        assert!(are_longer([object], 100));
+        assert!(!are_longer([object], 200));
+        assert!(are_longer([object, object], 200));
+    }
+
+    #[test]
     fn the_bound_is_one() {
         for value in [
             json!({}),
@@ -77,6 +115,7 @@ mod tests {
             };
             assert_eq!(of_object(object), value.to_string().len());
             assert!(most_of_object(object) >= of_object(object), "{value}");
+            assert!(!are_longer([object], of_object(object)), "{value}");
         }
     }
 }

@@ -1,9 +1,14 @@
 //! Who is next: those who send take turns by neighborhood, and within one by organization. Whoever's work took much gets fewer turns
-//! than those whose work took little. Tokens of teams are public, so organizations alone would not do: one sender could use many.
+//! than those whose work took little, but nobody waits for all who are new. Tokens of teams are public, so organizations alone
+//! would not do: one sender could use many.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::Hash;
 use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+/// Whoever has had no turn for so long is late, and the late have every second turn whatever they have cost.
+const LATE_AFTER: Duration = Duration::from_secs(1);
 
 /// Who takes a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,15 +40,18 @@ pub(crate) struct Turns<T> {
     sources: Shares<Source>,
     queues: HashMap<Source, Queues<T>>,
     round: Round,
+    late_after: Duration,
 }
 
 /// What is taken together.
 #[derive(Debug, Default)]
 struct Round {
-    /// What the first had cost.
+    /// The least that anybody who waited had cost.
     least: u64,
     first: Option<Source>,
     are_several: bool,
+    /// In a round of the late: whose turn it is, and what that one had cost before.
+    late: Option<(Source, u64)>,
 }
 
 /// What waits from one source.
@@ -59,6 +67,7 @@ impl<T> Default for Turns<T> {
             sources: Shares::default(),
             queues: HashMap::new(),
             round: Round::default(),
+            late_after: LATE_AFTER,
         }
     }
 }
@@ -95,30 +104,48 @@ impl<T> Turns<T> {
 
     /// The next of those whose turn it is, with which a round begins. What one of them sent stays in order.
     pub(crate) fn next(&mut self) -> Option<T> {
-        let (least, source) = self.sources.first()?;
+        let (least, first) = self.sources.first()?;
+        let late = self.sources.every_second_late(self.late_after);
+        let source = late.map_or(first, |(source, _)| source);
         self.round = Round {
             least,
             first: Some(source),
             are_several: false,
+            late,
         };
         self.take(source)
     }
 
-    /// The next one of the same round, unless it is from a source that has cost `apart` more than the first: nobody waits for that.
+    /// The next one of the same round, unless it is from a source that has cost `apart` more than the least: nobody waits for that,
+    /// except for those who are late.
     pub(crate) fn more(&mut self, apart: u64) -> Option<T> {
-        let (cost, source) = self.sources.first()?;
+        let (cost, first) = self.sources.first()?;
+        let late = self.late(apart);
+        let source = late.unwrap_or(first);
         let is_other = self.round.first != Some(source);
-        if (is_other || self.round.are_several) && cost > self.round.least.saturating_add(apart) {
+        let is_apart = cost > self.round.least.saturating_add(apart);
+        if late.is_none() && (is_other || self.round.are_several) && is_apart {
             return None;
         }
         self.round.are_several |= is_other;
         self.take(source)
     }
 
+    /// In a round of the late: the same one until it has cost `apart`, then the next of them.
+    fn late(&mut self, apart: u64) -> Option<Source> {
+        let (source, before) = self.round.late?;
+        let cost = self.sources.cost_of_waiting(source);
+        if cost.is_some_and(|cost| cost <= before.saturating_add(apart)) {
+            return Some(source);
+        }
+        self.round.late = self.sources.late(self.late_after);
+        self.round.late.map(|(source, _)| source)
+    }
+
     fn take(&mut self, source: Source) -> Option<T> {
-        self.sources.next()?;
+        self.sources.take(source);
         let queues = self.queues.get_mut(&source)?;
-        let owner = queues.owners.next()?;
+        let owner = queues.owners.next(self.late_after)?;
         let queue = queues.items.get_mut(&owner)?;
         let item = queue.pop_front();
         if queue.is_empty() {
@@ -148,9 +175,13 @@ struct Shares<K> {
     costs: HashMap<K, Share>,
     /// Cost and number of whoever waits.
     waiting: BTreeSet<(u64, u64, K)>,
-    /// What whoever was next last had cost.
+    /// Since when each has waited, with its number.
+    by_wait: BTreeSet<(Instant, u64, K)>,
+    /// The least that anybody who waited had cost at the last turn.
     least: u64,
     entered: u64,
+    /// Whether the last turn was for somebody who was late.
+    was_late: bool,
 }
 
 #[derive(Debug)]
@@ -158,6 +189,8 @@ struct Share {
     cost: u64,
     /// Those who have cost the same go by their numbers. None: not waiting.
     number: Option<u64>,
+    /// When it came, or had its last turn.
+    since: Instant,
 }
 
 /// Past so many those who wait for nothing are forgotten.
@@ -168,8 +201,10 @@ impl<K> Default for Shares<K> {
         Self {
             costs: HashMap::new(),
             waiting: BTreeSet::new(),
+            by_wait: BTreeSet::new(),
             least: 0,
             entered: 0,
+            was_late: false,
         }
     }
 }
@@ -179,12 +214,19 @@ impl<K: Copy + Ord + Hash> Shares<K> {
         if self.costs.len() >= REMEMBERED.max(2 * self.waiting.len()) {
             self.costs.retain(|_, share| share.number.is_some());
         }
-        let share = self.costs.entry(key).or_insert(Share { cost: 0, number: None });
+        let now = Instant::now();
+        let share = self.costs.entry(key).or_insert(Share {
+            cost: 0,
+            number: None,
+            since: now,
+        });
         if share.number.is_none() {
             share.cost = share.cost.max(self.least);
             self.entered += 1;
             share.number = Some(self.entered);
+            share.since = now;
             self.waiting.insert((share.cost, self.entered, key));
+            self.by_wait.insert((now, self.entered, key));
         }
     }
 
@@ -193,12 +235,47 @@ impl<K: Copy + Ord + Hash> Shares<K> {
         self.waiting.first().map(|&(cost, _, key)| (cost, key))
     }
 
-    /// Whose turn it is. Every turn costs something, so that they alternate even if nothing else does.
-    fn next(&mut self) -> Option<K> {
-        let &(cost, _, key) = self.waiting.first()?;
-        self.least = cost;
-        self.charge(key, 1);
+    /// Who has waited longest, if that is too long, and what they have cost.
+    fn late(&self, after: Duration) -> Option<(K, u64)> {
+        let &(since, _, key) = self.by_wait.first()?;
+        let cost = self.cost_of_waiting(key)?;
+        (since.elapsed() >= after).then_some((key, cost))
+    }
+
+    /// The same, unless the last turn was for somebody like that. Those who are new start with the least, so whoever has cost
+    /// more would wait as long as others come that are new.
+    fn every_second_late(&mut self, after: Duration) -> Option<(K, u64)> {
+        let late = self.late(after).filter(|_| !self.was_late);
+        self.was_late = late.is_some();
+        late
+    }
+
+    fn cost_of_waiting(&self, key: K) -> Option<u64> {
+        let share = self.costs.get(&key)?;
+        share.number.map(|_| share.cost)
+    }
+
+    /// Whose turn it is.
+    fn next(&mut self, late_after: Duration) -> Option<K> {
+        let (_, first) = self.first()?;
+        let late = self.every_second_late(late_after);
+        let key = late.map_or(first, |(key, _)| key);
+        self.take(key);
         Some(key)
+    }
+
+    /// Gives one its turn. Every turn costs something, so that they alternate even if nothing else does.
+    fn take(&mut self, key: K) {
+        if let Some((least, _)) = self.first() {
+            self.least = least;
+        }
+        self.charge(key, 1);
+        let Some(share) = self.costs.get_mut(&key) else { return };
+        if let Some(number) = share.number {
+            self.by_wait.remove(&(share.since, number, key));
+            share.since = Instant::now();
+            self.by_wait.insert((share.since, number, key));
+        }
     }
 
     fn charge(&mut self, key: K, cost: u64) {
@@ -215,6 +292,7 @@ impl<K: Copy + Ord + Hash> Shares<K> {
         let Some(share) = self.costs.get_mut(&key) else { return };
         if let Some(number) = share.number.take() {
             self.waiting.remove(&(share.cost, number, key));
+            self.by_wait.remove(&(share.since, number, key));
         }
         if self.waiting.is_empty() {
             *self = Self::default();
@@ -339,6 +417,71 @@ mod tests {
         assert_eq!(turns.next(), Some("first"), "only what came since counts");
     }
 
+    /// Everybody is late at once, so that no test waits.
+    fn impatient() -> Turns<&'static str> {
+        Turns {
+            late_after: Duration::ZERO,
+            ..Turns::default()
+        }
+    }
+
+    #[test]
+    fn nobody_waits_for_all_who_are_new() {
+        let known = sender(0, 1);
+        let mut turns = impatient();
+        for _ in 0..2 {
+            turns.push(known, "known");
+        }
+        assert_eq!(turns.next(), Some("known"));
+        turns.charge(known, 1_000_000);
+        let mut order = Vec::new();
+        for neighborhood in 1..100 {
+            let new = sender(neighborhood, 1);
+            turns.push(new, "new");
+            order.extend(turns.next());
+            turns.charge(new, 1_000);
+        }
+        let place = order.iter().position(|item| *item == "known");
+        assert_eq!(place, Some(1), "{order:?}");
+    }
+
+    #[test]
+    fn nor_does_an_organization_within_a_neighborhood() {
+        let known = sender(0, 0);
+        let mut turns = impatient();
+        for _ in 0..2 {
+            turns.push(known, "known");
+        }
+        assert_eq!(turns.next(), Some("known"));
+        turns.charge(known, 1_000_000);
+        let mut order = Vec::new();
+        for organization in 1..100 {
+            turns.push(sender(0, organization), "new");
+            order.extend(turns.next());
+        }
+        let place = order.iter().position(|item| *item == "known");
+        assert_eq!(place, Some(1), "{order:?}");
+    }
+
+    #[test]
+    fn a_round_of_the_late_takes_some_of_each() {
+        let (known, other, new) = (sender(1, 1), sender(2, 2), sender(3, 3));
+        let mut turns = impatient();
+        for _ in 0..4 {
+            turns.push(known, "known");
+        }
+        turns.push(other, "other");
+        assert_eq!(turns.next(), Some("known"));
+        turns.charge(known, 1_000);
+        assert_eq!(turns.next(), Some("other"), "every second turn goes by what they cost");
+        turns.push(new, "new");
+        assert_eq!(turns.next(), Some("known"));
+        turns.charge(known, 10);
+        assert_eq!(turns.more(100), Some("known"));
+        turns.charge(known, 200);
+        assert_eq!(turns.more(100), Some("new"));
+    }
+
     #[test]
     fn those_who_are_gone_are_forgotten() {
         let mut shares = Shares::default();
@@ -346,7 +489,7 @@ mod tests {
         for key in 1..10_000 {
             shares.enter(key);
             shares.charge(0, 10);
-            assert_eq!(shares.next(), Some(key));
+            assert_eq!(shares.next(Duration::MAX), Some(key));
             shares.leave(key);
         }
         assert!(shares.costs.len() <= REMEMBERED + 1, "{}", shares.costs.len());

@@ -24,6 +24,7 @@ mod silence;
 mod time;
 mod turns;
 mod version;
+mod write_ahead_log;
 
 pub use fair::{FairSemaphore, Permit, Slow};
 pub(crate) use log::log_page;
@@ -35,6 +36,7 @@ use readers::Readers;
 use turns::{WriteGuard, Writer};
 pub(crate) use version::Version;
 use version::{PostgresVersion, SqliteVersion, lock_set_up};
+use write_ahead_log::{LOG_BYTES, WriteAheadLog};
 
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -135,11 +137,13 @@ impl Store {
             .synchronous(SqliteSynchronous::Full)
             .foreign_keys(true)
             .busy_timeout(BUSY_TIMEOUT)
+            .pragma("journal_size_limit", LOG_BYTES.to_string())
             .disable_statement_logging();
         // Turning a new file into one with a write-ahead log does not wait for others who do the same.
         let lock = lock_set_up(path).await?;
-        let writer = Writer::open(&options).await?;
-        let readers = Readers::new(options);
+        let readers = Readers::new(options.clone());
+        let log = WriteAheadLog::new(&options, &readers, LOG_BYTES);
+        let writer = Writer::open(&options, log).await?;
         // The first read is what makes the index that tells versions apart.
         sqlx::query("SELECT count(*) FROM sqlite_master")
             .execute(&mut *readers.acquire().await?)

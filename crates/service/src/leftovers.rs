@@ -1,10 +1,10 @@
-//! What belonged to exports and configurations of apps that were deleted. There may be millions of rows, so they are deleted
+//! What belonged to exports, apps and their configurations that were deleted. There may be millions of rows, so they are deleted
 //! afterwards, some at a time: whoever wants to write does so in between.
 
 use crate::Service;
 use crate::db::{changed, on};
 use crate::error::Result;
-use crate::id::{AppConfigId, ExportId};
+use crate::id::{AppConfigId, AppId, ExportId};
 
 /// Some rows of a table that have an id of their own. That they belong to `$1` is asked once: SQLite would read all that do.
 macro_rules! by_id {
@@ -53,17 +53,20 @@ const OF_EXPORT: [&str; 4] = [
     by_id!("export_log" of "batch_export_id", 500),
     by_key!("export_delivered" of "batch_export_id", "starts_at", 500),
 ];
-const OF_CONFIG: [&str; 2] = [
+const OF_CONFIG: [&str; 3] = [
     by_key!("pipeline_storage" of "config_id", "key", 500),
+    by_key!("pipeline_reached_host" of "config_id", "host", 500),
     by_id!("pipeline_log" of "config_id", 500),
 ];
+/// One at a time, with its scripts: files and code may have 8 MB each.
+const OF_APP: [&str; 1] = [by_key!("pipeline_version" of "app_id", "number", 1)];
 
 /// Deletes some rows of the first table that has any of a deleted owner, or forgets the owner. False: there is none.
 ///
 /// An owner is held until the end, so that another replica takes another one. Only old lines of logs are deleted by others, too:
-/// finding none may mean that they were faster.
+/// finding none may mean that they were faster, so `$last` is looked at once more.
 macro_rules! delete_some {
-    ($service:expr, $id:ty, $owners:literal by $key:literal, $logs:literal, $statements:expr) => {
+    ($service:expr, $id:ty, $owners:literal by $key:literal, $last:literal, $statements:expr) => {
         async {
             const DONE: &str = concat!(
                 "DELETE FROM ",
@@ -71,7 +74,7 @@ macro_rules! delete_some {
                 " WHERE ",
                 $key,
                 " = $1 AND NOT EXISTS (SELECT 1 FROM ",
-                $logs,
+                $last,
                 " WHERE ",
                 $key,
                 " = $1)"
@@ -108,6 +111,7 @@ impl Service {
             delete_some!(self, ExportId, "deleted_export" by "batch_export_id", "export_log", OF_EXPORT).await;
         let configs: Result<bool> =
             delete_some!(self, AppConfigId, "deleted_config" by "config_id", "pipeline_log", OF_CONFIG).await;
-        Ok(exports? | configs?)
+        let apps: Result<bool> = delete_some!(self, AppId, "deleted_app" by "app_id", "pipeline_version", OF_APP).await;
+        Ok(exports? | configs? | apps?)
     }
 }

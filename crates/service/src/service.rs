@@ -12,6 +12,7 @@ use crate::idempotency::KeptBytes;
 use crate::instance::Instance;
 use crate::keys::KeyUse;
 use crate::limits::Founding;
+use crate::pipeline::Scripts;
 use crate::sign_in::Attempts;
 use crate::transaction::WriteTx;
 
@@ -41,6 +42,8 @@ pub(crate) struct Core {
     pub(crate) kept_answers: KeptBytes,
     /// Whoever has read the code of an app, which can be long.
     pub(crate) code_in_memory: FairSemaphore,
+    /// What pages of anybody's load.
+    pub(crate) scripts: Scripts,
     pub(crate) instance: Instance,
 }
 
@@ -66,6 +69,7 @@ impl Service {
             kept_answers: KeptBytes::default(),
             code_in_memory: FairSemaphore::new("The app loader", CODE_AT_ONCE, Slow::half_of(CODE_AT_ONCE))
                 .with_most_of_one(CODE_AT_ONCE_OF_ONE),
+            scripts: Scripts::default(),
             instance,
         };
         Self { core: Arc::new(core) }

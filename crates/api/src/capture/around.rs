@@ -14,6 +14,7 @@ use service::caller;
 use super::answers::Refused;
 use super::state::Capture;
 use crate::http::context::{REQUEST_ID, TIME_LIMIT, request_id};
+use crate::http::middleware::start_of;
 
 pub(super) async fn layer(State(capture): State<Arc<Capture>>, request: Request, next: Next) -> Response {
     let started = Instant::now();
@@ -38,12 +39,14 @@ pub(super) async fn layer(State(capture): State<Arc<Capture>>, request: Request,
         headers.insert(REQUEST_ID, id);
     }
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers
+        .entry(header::CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-store"));
     let (status, took) = (response.status(), started.elapsed());
     // The path is left out: it may hold a token.
     tracing::info!(
         request_id = &*id,
-        method = method.as_str(),
+        method = start_of(method.as_str()),
         route,
         status = status.as_u16(),
         took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),

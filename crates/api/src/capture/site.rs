@@ -6,7 +6,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use service::pipeline::{Script, SiteApp};
-use service::{AppConfigId, Service, TeamId};
+use service::{AppConfigId, Error, Service, TeamId};
 use std::sync::Arc;
 
 use super::state::Capture;
@@ -72,13 +72,7 @@ async fn serve(
     match service.site_app(id, token, which).await {
         Ok(Some(app)) => script(write(id, app)),
         Ok(None) => missing(),
-        Err(error) => {
-            tracing::error!(
-                error = &error as &dyn std::error::Error,
-                "a frontend app could not be served"
-            );
-            StatusCode::INTERNAL_SERVER_ERROR.into_response()
-        }
+        Err(error) => failed(&error),
     }
 }
 
@@ -107,6 +101,24 @@ fn missing() -> Response {
         "attr": null,
     });
     (StatusCode::NOT_FOUND, axum::Json(body)).into_response()
+}
+
+fn failed(error: &Error) -> Response {
+    let (Error::Unavailable { wait, .. } | Error::Throttled(wait)) = error else {
+        tracing::error!(
+            error = error as &dyn std::error::Error,
+            "a frontend app could not be served"
+        );
+        return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+    };
+    let body = json!({
+        "type": "server_error",
+        "code": "server_busy",
+        "detail": error.to_string(),
+        "attr": null,
+    });
+    let retry = [(header::RETRY_AFTER, HeaderValue::from(wait.as_secs().max(1)))];
+    (StatusCode::SERVICE_UNAVAILABLE, retry, axum::Json(body)).into_response()
 }
 
 /// What pages of a team load, for SDKs to find.

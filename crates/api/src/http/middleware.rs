@@ -227,7 +227,7 @@ impl RequestSummary {
 }
 
 /// What is logged of a text that anybody can make as long as headers may be.
-fn start_of(text: &str) -> &str {
+pub(crate) fn start_of(text: &str) -> &str {
     &text[..text.floor_char_boundary(LOGGED)]
 }
 

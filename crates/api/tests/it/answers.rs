@@ -4,8 +4,9 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use axum::body::Body;
+use axum::http::Request;
 use axum::response::Response;
-use futures_util::future::join_all;
+use futures_util::future::{join_all, select};
 use serde_json::json;
 use testkit::databases::Backend;
 use testkit::kit::bearer;
@@ -97,13 +98,12 @@ on_both! {
     }
 }
 
-/// How many read a table of PostgreSQL at a time, if one person asks for this a dozen times. All get it in the end.
-async fn readers_at_a_time(kit: &Kit, lock: &'static str, path: &str) -> i64 {
+/// How many read a table of PostgreSQL at a time, if this is asked for. All get it in the end.
+async fn readers_at_a_time(kit: &Kit, lock: &'static str, asked: impl Future<Output = Vec<Response>>) -> i64 {
     const READING: &str =
         "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
     // Whoever reads it waits.
     let held = kit.database.holding(lock).await;
-    let asked = join_all((0..12).map(|_| ask(kit, &kit.member.key, path)));
     let watched = async {
         let mut most = 0;
         for _ in 0..20 {
@@ -123,7 +123,9 @@ async fn readers_at_a_time(kit: &Kit, lock: &'static str, path: &str) -> i64 {
 async fn a_few_pages_of_an_organization_are_read_at_a_time() {
     let kit = Kit::new(Backend::Postgres).await;
     let lock = "BEGIN; LOCK TABLE activity IN ACCESS EXCLUSIVE MODE";
-    assert_eq!(readers_at_a_time(&kit, lock, &kit.at("activity/")).await, 4);
+    let path = kit.at("activity/");
+    let asked = join_all((0..12).map(|_| ask(&kit, &kit.member.key, &path)));
+    assert_eq!(readers_at_a_time(&kit, lock, asked).await, 4);
 }
 
 /// Security case A1: the code of an app has megabytes.
@@ -133,5 +135,62 @@ async fn the_code_of_apps_is_in_memory_twice_for_an_organization() {
     let source = json!({ "index.js": "export function onEvent() {}" });
     let app = create(&kit, COLLECTION, json!({ "plugin_type": "source", "source": source })).await;
     let lock = "BEGIN; LOCK TABLE pipeline_version IN ACCESS EXCLUSIVE MODE";
-    assert_eq!(readers_at_a_time(&kit, lock, &format!("{app}source/")).await, 2);
+    let path = format!("{app}source/");
+    let asked = join_all((0..12).map(|_| ask(&kit, &kit.member.key, &path)));
+    assert_eq!(readers_at_a_time(&kit, lock, asked).await, 2);
+}
+
+const LOCKED_SCRIPTS: &str = "BEGIN; LOCK TABLE pipeline_script IN ACCESS EXCLUSIVE MODE";
+
+/// The path of a configuration whose app has a script, and the path of the script.
+async fn with_script(kit: &Kit) -> (String, String) {
+    let source = json!({ "site.ts": "export function inject() {}" });
+    let body = json!({ "plugin_type": "source", "source": source });
+    let app = create(kit, "pipeline_frontend_apps", body).await;
+    let made = kit
+        .post(&kit.admin.key, &format!("{app}configs/"), json!({ "enabled": true }))
+        .await;
+    assert_eq!(made.status, 201, "{made:?}");
+    let (id, token) = (&made.body["id"], made.text("/web_token"));
+    (format!("{app}configs/{id}/"), format!("/site_app/{id}/{token}/1/"))
+}
+
+/// As a page does.
+async fn load(kit: &Kit, script: &str) -> Response {
+    let capture = api::capture_router(kit.service.clone(), kit.events.clone(), api::Settings::default());
+    let request = Request::get(script).body(Body::empty()).unwrap();
+    capture.oneshot(request).await.unwrap()
+}
+
+/// Security case A2: anybody can ask for scripts, from as many networks as they like.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn scripts_of_an_organization_are_read_one_at_a_time_and_once() {
+    let kit = Kit::new(Backend::Postgres).await;
+    let (config, script) = with_script(&kit).await;
+    let asked = join_all((0..12).map(|_| load(&kit, &script)));
+    assert_eq!(readers_at_a_time(&kit, LOCKED_SCRIPTS, asked).await, 1);
+    let held = kit.database.holding(LOCKED_SCRIPTS).await;
+    assert_eq!(load(&kit, &script).await.status(), 200, "it is in memory");
+    drop(held);
+    let disabled = kit.patch(&kit.admin.key, &config, json!({ "enabled": false })).await;
+    assert_eq!(disabled.status, 200, "{disabled:?}");
+    assert_eq!(
+        load(&kit, &script).await.status(),
+        404,
+        "what is in memory is not for everybody"
+    );
+}
+
+/// Security case A2.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_waits_for_a_script_is_asked_to_come_back() {
+    let kit = Kit::new(Backend::Postgres).await;
+    let (_, script) = with_script(&kit).await;
+    let held = kit.database.holding(LOCKED_SCRIPTS).await;
+    let asked = || Box::pin(load(&kit, &script));
+    let (refused, reading) = select(asked(), asked()).await.factor_first();
+    assert_eq!(refused.status(), 503);
+    assert_eq!(refused.headers()["retry-after"], "2");
+    drop(held);
+    assert_eq!(reading.await.status(), 200);
 }

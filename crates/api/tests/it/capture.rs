@@ -25,6 +25,8 @@ use testkit::databases::Backend;
 use testkit::{Kit, Reply, on_both, stored};
 use tower::ServiceExt;
 
+use crate::requests::Log;
+
 /// Every path that SDKs send events to.
 const PATHS: [&str; 12] = [
     "/batch/",
@@ -360,6 +362,33 @@ async fn an_event_that_is_too_large_is_refused() {
     assert_eq!(reply.code(), (413, "too_large"));
     assert!(reply.text("/detail").contains("Event 1"), "{reply:?}");
     assert_eq!(place.rows(Model::Events).await.len(), 0);
+}
+
+#[tokio::test]
+async fn an_event_that_removes_too_many_properties_is_refused() {
+    let place = plain().await;
+    let mut event = place.event("e");
+    event["$unset"] = json!((0..10_001).collect::<Vec<i32>>());
+    let reply = place.post("/e/", gzip(event.to_string().as_bytes())).await;
+    assert_eq!(reply.code(), (413, "too_large"));
+    assert!(reply.text("/detail").contains("10000 names in $unset"), "{reply:?}");
+    assert_eq!(place.rows(Model::Events).await.len(), 0);
+}
+
+#[tokio::test]
+async fn only_the_start_of_a_method_is_logged() {
+    let place = plain().await;
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).finish();
+    let guard = tracing::subscriber::set_default(subscriber);
+    let method = "M".repeat(60_000);
+    let request = Request::builder().method(method.as_str()).uri("/capture/");
+    place.send(request.body(Body::empty()).unwrap()).await;
+    drop(guard);
+    let text = log.text();
+    assert!(text.contains(&method[..256]), "{text}");
+    assert!(!text.contains(&method[..257]), "{} bytes", text.len());
 }
 
 #[tokio::test]

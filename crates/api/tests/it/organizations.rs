@@ -7,27 +7,52 @@ use crate::column;
 
 on_both! {
     async fn what_a_deleted_organization_leaves_is_deleted_some_at_a_time(kit: Kit) {
-        let app = kit.post(&kit.owner.key, &kit.at("pipeline_destinations/"), json!({ "plugin_type": "source", "name": "Look" })).await;
+        let source = json!({ "index.ts": "export function onEvent() {}" });
+        let body = json!({ "plugin_type": "source", "name": "Look", "source": source });
+        let app = kit.post(&kit.owner.key, &kit.at("pipeline_destinations/"), body).await;
+        assert_eq!(app.status, 201, "{app:?}");
         let configs = kit.at(&format!("pipeline_destinations/{}/configs/", app.body["id"]));
         let config = kit.post(&kit.owner.key, &configs, json!({ "enabled": false })).await;
-        let fill = format!(
-            "INSERT INTO pipeline_storage (config_id, key, value, updated_at) \
-             WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1200) \
-             SELECT {}, 'key-' || i, '1', '2026-01-01T00:00:00Z' FROM n",
-            config.body["id"]
-        );
-        kit.database.run(&fill).await;
-        let left = async || kit.database.column::<i64>("SELECT count(*) FROM pipeline_storage").await[0];
+        let config = &config.body["id"];
+        let rows = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1200)";
+        for fill in [
+            format!(
+                "INSERT INTO pipeline_storage (config_id, key, value, updated_at) \
+                 {rows} SELECT {config}, 'key-' || i, '1', '2026-01-01T00:00:00Z' FROM n"
+            ),
+            format!(
+                "INSERT INTO pipeline_reached_host (config_id, host, is_allowed, first_at, last_at) \
+                 {rows} SELECT {config}, 'host-' || i, true, '2026-01-01T00:00:00Z', '2026-01-01T00:00:00Z' FROM n"
+            ),
+            "INSERT INTO pipeline_version (app_id, number, offers, created_at, files, code) \
+             SELECT app_id, number + 1, offers, created_at, files, code FROM pipeline_version"
+                .to_owned(),
+            "INSERT INTO pipeline_script (app_id, number, name, code) SELECT app_id, number, 'site', '' FROM pipeline_version"
+                .to_owned(),
+        ] {
+            kit.database.run(&fill).await;
+        }
+        let left = async || {
+            let count = async |sql: &'static str| kit.database.column::<i64>(sql).await[0];
+            [
+                count("SELECT count(*) FROM pipeline_storage").await,
+                count("SELECT count(*) FROM pipeline_reached_host").await,
+                count("SELECT count(*) FROM pipeline_version").await,
+                count("SELECT count(*) FROM pipeline_script").await,
+            ]
+        };
         assert_eq!(kit.delete(&kit.owner.key, &kit.at("")).await.status, 204);
-        assert_eq!(left().await, 1200, "whoever deletes does not wait for it");
+        assert_eq!(left().await, [1200, 1200, 2, 2], "whoever deletes does not wait for it");
         assert!(kit.service.delete_leftovers().await.unwrap());
-        assert_eq!(left().await, 700);
+        assert_eq!(left().await, [700, 1200, 1, 1]);
         // Two servers at a time: neither forgets what the other has not deleted yet.
         let (one, other) = tokio::join!(kit.service.delete_leftovers(), kit.service.delete_leftovers());
         assert!(one.unwrap() | other.unwrap());
         while kit.service.delete_leftovers().await.unwrap() {}
-        let marked = kit.database.column::<i64>("SELECT count(*) FROM deleted_config").await;
-        assert_eq!((left().await, marked), (0, vec![0]));
+        assert_eq!(left().await, [0; 4]);
+        for marks in ["SELECT count(*) FROM deleted_config", "SELECT count(*) FROM deleted_app"] {
+            assert_eq!(kit.database.column::<i64>(marks).await, [0], "{marks}");
+        }
     }
 
     async fn a_name_is_all_it_takes(kit: Kit) {

@@ -300,6 +300,7 @@ on_both! {
         let (parts, script) = get(format!("/site_app/{id}/{token}/1/")).await;
         assert_eq!(parts.status, 200);
         assert_eq!(parts.headers["x-content-type-options"], "nosniff");
+        assert_eq!(parts.headers["cache-control"], "public, max-age=86400");
         let policy = parts.headers["content-security-policy"].to_str().unwrap();
         assert!(policy.contains("sandbox") && policy.contains("default-src 'none'"), "{policy}");
         assert_eq!(parts.headers["cross-origin-resource-policy"], "cross-origin");

@@ -163,4 +163,24 @@ on_both! {
         let refusals: Vec<i64> = kit.database.column("SELECT count(*) FROM activity WHERE activity = 'host_refused'").await;
         assert_eq!(refusals, [199], "those beyond are not recorded one by one");
     }
+
+    /// Nothing else keeps a host from staying for good.
+    async fn hosts_of_a_deleted_configuration_are_not_remembered(kit: Kit) {
+        let app = create(&kit, COLLECTION, hook()).await;
+        let values = json!({ "config": { "url": "https://example.com" } });
+        let config = kit.post(&kit.member.key, &format!("{app}configs/"), values).await;
+        let path = format!("{app}configs/{}/", config.body["id"]);
+        let config = the_config(&kit, &path).await;
+        let hosts = [("reached.example".to_owned(), true), ("refused.example".to_owned(), false)];
+        kit.service.note_reached_hosts(&config, &hosts[..1]).await.unwrap();
+        assert_eq!(kit.delete(&kit.member.key, &path).await.status, 204);
+        while kit.service.delete_leftovers().await.unwrap() {}
+        kit.service.note_reached_hosts(&config, &hosts).await.unwrap();
+        for sql in [
+            "SELECT count(*) FROM pipeline_reached_host",
+            "SELECT count(*) FROM activity WHERE activity = 'host_refused'",
+        ] {
+            assert_eq!(kit.database.column::<i64>(sql).await, [0], "{sql}");
+        }
+    }
 }

@@ -90,12 +90,17 @@ on_both! {
         set_up(&kit, &app, json!({ "enabled": false })).await;
         let elsewhere = second_team(&kit).await;
         set_up(&kit, &app, json!({ "enabled": true, "team_id": elsewhere })).await;
+        let before = site_apps(&kit).await;
+        kit.service.clock().advance(chrono::TimeDelta::seconds(1));
+        assert_eq!(kit.patch(&kit.admin.key, &app, json!({ "name": "Changed" })).await.status, 200);
         kit.database.run("UPDATE pipeline_version SET files = 'not to be read', code = 'nor this', offers = 'nor that'").await;
 
         let number = |config: &str| config.rsplit('/').nth(1).unwrap().to_owned();
         let urls = site_apps(&kit).await;
         let begins = |url: &str, config: &str| url.starts_with(&format!("/site_app/{}/", number(config)));
         assert_eq!(urls.len(), 2, "{urls:?}");
+        // Browsers keep what they have read of an address, and the app says which values pages are given.
+        assert!(before.len() == 2 && before[0] != urls[0], "{before:?}");
         assert!(begins(&urls[0], &early) && begins(&urls[1], &late), "in their order: {urls:?}");
         let (status, text) = page_gets(&kit, &urls[0]).await;
         assert!(status == 200 && text.contains("document.title") && text.contains("ü"), "{text}");

@@ -394,7 +394,13 @@ async fn links_begin_with_the_site_or_what_a_trusted_proxy_says() {
 
 /// What was logged.
 #[derive(Clone, Default)]
-struct Log(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+pub(crate) struct Log(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+
+impl Log {
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
 
 impl std::io::Write for Log {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
@@ -423,7 +429,7 @@ async fn secrets_in_paths_are_not_logged() {
     }
     kit.get("hgr_s3cret", &kit.at("members/?search=s3cret")).await;
     drop(guard);
-    let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let text = log.text();
     assert!(
         text.contains("/api/signup/{token}/") && text.contains("/api/reset/{token}/"),
         "{text}"

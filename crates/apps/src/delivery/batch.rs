@@ -151,11 +151,12 @@ impl<'a> Batch<'a> {
     async fn hand_over(&mut self, events: &[Stored]) -> Option<Stop> {
         let mut left = events;
         while !left.is_empty() {
-            self.permit.begin_call();
+            self.permit.begin_start();
             let mut bench = match self.start().await {
                 Ok(bench) => bench,
                 Err(stop) => return Some(stop),
             };
+            self.permit.begin_turn();
             // What the app's process says of it, not what is written about it: its owner can write that.
             let takes_batches = bench.instance.capabilities().has("exportEvents");
             let handed = if takes_batches {

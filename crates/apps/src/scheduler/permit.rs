@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-use super::state::{PATIENCE, Running, Shared};
+use super::state::{PATIENCE, Shared};
 
 /// Something that is under way. Dropped, it is over.
 #[derive(Debug)]
@@ -27,6 +27,16 @@ impl Permit {
     /// From now on the app is waited for.
     pub(crate) fn begin_call(&self) {
         self.shared.state().begin_call(self.number, Instant::now());
+    }
+
+    /// From now on its start is waited for. It counts together with the first call, but not as part of the turn.
+    pub(crate) fn begin_start(&self) {
+        self.shared.state().begin_start(self.number, Instant::now());
+    }
+
+    /// The app has started: what it does from now on is its turn.
+    pub(crate) fn begin_turn(&self) {
+        self.shared.state().begin_turn(self.number, Instant::now());
     }
 
     pub(crate) fn end_call(&self) {
@@ -52,10 +62,7 @@ impl Permit {
 
     /// Whether others wait, and it has had its share.
     pub(crate) fn should_yield(&self) -> bool {
-        let state = self.shared.state();
-        let has_had = |one: &Running| one.begun.elapsed() >= PATIENCE;
-        let is_crowded = state.running.len() >= state.most - state.kept_for_quick();
-        is_crowded && state.running.get(&self.number).is_none_or(has_had)
+        self.shared.state().should_yield(self.number, Instant::now())
     }
 
     /// For those who look on.

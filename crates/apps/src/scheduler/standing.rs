@@ -44,21 +44,23 @@ impl Standing {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pass {
     Anyone,
+    /// Those who had nothing under way lately, unless they were slow.
+    Idle,
+    /// Others who had nothing under way for longer than a round of short turns.
+    Overdue,
     Only(Standing),
 }
 
 impl Pass {
-    pub(crate) const COUNT: usize = 6;
+    pub(crate) const COUNT: usize = 8;
 
     /// Each pass goes its own rounds: otherwise one would begin again and again where another has ended.
     pub(crate) fn number(self) -> usize {
         match self {
             Self::Anyone => 0,
-            Self::Only(standing) => 1 + standing as usize,
+            Self::Idle => 1,
+            Self::Overdue => 2,
+            Self::Only(standing) => 3 + standing as usize,
         }
-    }
-
-    pub(super) fn includes(self, standing: Standing) -> bool {
-        self == Self::Anyone || self == Self::Only(standing)
     }
 }

@@ -9,10 +9,16 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::history::Histories;
-use super::standing::{SLOWEST, Standing, Work};
+use super::looks::Looks;
+use super::recent::{IDLE_AFTER, Recent};
+use super::standing::{Pass, SLOWEST, Standing, Work};
 
 /// How long one call of an app may take before it is slow: starting the app, if need be, and what it does with one event.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
+/// While organizations wait, their turns are so short that all of them have one within this time.
+const ROUND: Duration = Duration::from_secs(3);
+/// No turn is shorter: apps would be started for almost nothing.
+pub(super) const SHORTEST_TURN: Duration = Duration::from_millis(50);
 /// What is under way at once for each slot, and in all: each is a process.
 const PER_SLOT: usize = 7;
 const MOST_AT_ONCE: usize = 48;
@@ -39,12 +45,16 @@ impl Shared {
 
 #[derive(Debug)]
 pub(super) struct State {
+    slots: usize,
     pub(super) most: usize,
     /// What one organization may have under way.
     most_of_one: usize,
     next: u64,
     pub(super) running: HashMap<u64, Running>,
     pub(super) history: Histories,
+    pub(super) recent: Recent,
+    /// Of the slots for events alone, and of the others.
+    looks: [Looks; 2],
 }
 
 /// Something that is under way.
@@ -54,10 +64,15 @@ pub(super) struct Running {
     work: Work,
     /// When it began.
     standing: Standing,
+    /// Whether its organization had nothing under way for a while before, or others wait who had nothing.
+    is_short: bool,
     pub(super) begun: Instant,
+    /// Whether its app was called, or at least started for that.
+    has_begun_calls: bool,
+    /// When its app was called for the first time. What it waited for before that does not shorten its turn: each turn gets something done.
+    called_first: Option<Instant>,
     /// Since when the app is at one call; none while it is not waited for.
     pub(super) calling_since: Option<Instant>,
-    was_called: bool,
     pub(super) preempted: CancellationToken,
 }
 
@@ -84,11 +99,14 @@ impl State {
     pub(super) fn new(slots: usize) -> Self {
         let slots = slots.max(1);
         Self {
+            slots,
             most: slots.saturating_mul(PER_SLOT).min(MOST_AT_ONCE).max(slots),
             most_of_one: slots.min(MOST_AT_ONCE / 4),
             next: 0,
             running: HashMap::new(),
             history: Histories::default(),
+            recent: Recent::default(),
+            looks: Default::default(),
         }
     }
 
@@ -99,12 +117,15 @@ impl State {
             organization,
             work,
             standing: self.standing(organization, now),
+            is_short: self.is_idle(organization, now),
             begun: now,
+            has_begun_calls: false,
+            called_first: None,
             calling_since: None,
-            was_called: false,
             preempted: preempted.clone(),
         };
         self.running.insert(self.next, running);
+        self.recent.note(organization, now);
         (self.next, preempted)
     }
 
@@ -113,6 +134,80 @@ impl State {
         let slow = own.map(|one| one.lasts(now)).filter(|lasts| *lasts >= PATIENCE);
         let running = slow.max().map_or(Standing::Quick, Standing::of_slow);
         running.max(self.history.standing(organization, now))
+    }
+
+    /// Whether it had nothing under way for a while.
+    fn is_idle(&self, organization: OrganizationId, now: Instant) -> bool {
+        self.has_nothing_for(IDLE_AFTER, organization, now)
+    }
+
+    /// Whether it had nothing under way for longer than a round, so if something waits, that has waited for too long.
+    fn waits_for_long(&self, organization: OrganizationId, now: Instant) -> bool {
+        self.has_nothing_for(ROUND, organization, now)
+    }
+
+    fn has_nothing_for(&self, time: Duration, organization: OrganizationId, now: Instant) -> bool {
+        let is_running = || self.running.values().any(|one| one.organization == organization);
+        !self.recent.has_within(time, organization, now) && !is_running()
+    }
+
+    /// Whether this organization is looked for in this pass.
+    pub(super) fn includes(&self, pass: Pass, organization: OrganizationId, now: Instant) -> bool {
+        let standing = self.standing(organization, now);
+        let is_idle = || !standing.is_slow() && self.is_idle(organization, now);
+        match pass {
+            Pass::Anyone => true,
+            Pass::Idle => is_idle(),
+            // While there is little room, whoever is quick goes before those who are slow.
+            Pass::Overdue if standing.is_slow() => self.has_much_room() && self.waits_for_long(organization, now),
+            Pass::Overdue => self.waits_for_long(organization, now) && !is_idle(),
+            Pass::Only(only) => standing == only,
+        }
+    }
+
+    /// More organizations have something to do than there are slots.
+    fn has_more_than_slots(&self) -> bool {
+        self.recent.count() > self.slots
+    }
+
+    pub(super) fn looks(&mut self, takes_tasks: bool) -> &mut Looks {
+        &mut self.looks[usize::from(takes_tasks)]
+    }
+
+    /// Who comes first: those who had nothing under way lately, those who wait for longer than a round, or neither.
+    pub(super) fn begin_look(&mut self, takes_tasks: bool, now: Instant) -> Option<Pass> {
+        self.recent.tidy(now);
+        let is_to_look = self.has_more_than_slots();
+        is_to_look.then(|| self.looks(takes_tasks).begin(now)).flatten()
+    }
+
+    /// Whether others wait, and it has had its share.
+    pub(super) fn should_yield(&self, number: u64, now: Instant) -> bool {
+        let is_crowded = self.running.len() >= self.most - self.kept_for_quick();
+        let Some(one) = self.running.get(&number) else {
+            return is_crowded;
+        };
+        let has_lasted = now.saturating_duration_since(one.begun) >= PATIENCE;
+        let has_had = |since: Instant| now.saturating_duration_since(since) >= self.turn_of(one);
+        let do_others_wait = self.has_more_than_slots() && self.running.len() >= self.slots;
+        (is_crowded && has_lasted) || (do_others_wait && one.called_first.is_some_and(has_had))
+    }
+
+    /// Others have just come, and wait.
+    pub(super) fn shorten_turn(&mut self, number: u64) {
+        if let Some(one) = self.running.get_mut(&number) {
+            one.is_short = true;
+        }
+    }
+
+    /// How long its turn lasts while others wait. The first one is short: nobody knows yet how many more have just come.
+    fn turn_of(&self, one: &Running) -> Duration {
+        if one.is_short {
+            return SHORTEST_TURN;
+        }
+        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX).max(1);
+        let all = ROUND.saturating_mul(number(self.slots));
+        (all / number(self.recent.count())).clamp(SHORTEST_TURN, PATIENCE)
     }
 
     pub(super) fn room(&self, organization: OrganizationId, work: Work, now: Instant) -> Option<Room> {
@@ -136,7 +231,10 @@ impl State {
             Standing::Quick => free(self.most).or_else(|| self.preempt_slow(now)),
             Standing::New => {
                 let new = count(&|one| one.standing == Standing::New && !one.is_slow(now));
-                let room = || free(self.most - self.kept_for_quick()).or_else(|| self.preempt_slow(now));
+                // Whoever had nothing under way lately does not wait for those who are quick, and busy all the time.
+                let is_idle = self.is_idle(organization, now);
+                let kept = if is_idle { 0 } else { self.kept_for_quick() };
+                let room = || free(self.most - kept).or_else(|| self.preempt_slow(now));
                 (new < half).then(room).flatten()
             }
             Standing::Slow | Standing::Slower | Standing::Slowest => {
@@ -193,6 +291,10 @@ impl State {
         oldest.map(|(number, _)| Room::InsteadOf(*number))
     }
 
+    pub(super) fn has_much_room(&self) -> bool {
+        self.running.len() < self.most / 2
+    }
+
     /// Whether somebody who is quick could begin.
     pub(super) fn has_any_room(&self, now: Instant) -> bool {
         self.running.len() < self.most || self.preempt_slow(now).is_some()
@@ -211,13 +313,25 @@ impl State {
             // How long it would have taken is not known: no less than others before it.
             let usual = self.history.usual(one.organization, now).unwrap_or_default();
             self.history.note_slow(one.organization, one.lasts(now).max(usual), now);
+            self.recent.note(one.organization, now);
         }
     }
 
     pub(super) fn begin_call(&mut self, number: u64, now: Instant) {
+        self.begin_start(number, now);
+        self.begin_turn(number, now);
+    }
+
+    pub(super) fn begin_start(&mut self, number: u64, now: Instant) {
         self.begin_waiting(number, now);
         if let Some(one) = self.running.get_mut(&number) {
-            one.was_called = true;
+            one.has_begun_calls = true;
+        }
+    }
+
+    pub(super) fn begin_turn(&mut self, number: u64, now: Instant) {
+        if let Some(one) = self.running.get_mut(&number) {
+            one.called_first.get_or_insert(now);
         }
     }
 
@@ -241,9 +355,11 @@ impl State {
 
     pub(super) fn end(&mut self, number: u64, now: Instant) {
         self.end_call(number, now);
-        if let Some(one) = self.running.remove(&number)
-            && one.was_called
-        {
+        let Some(one) = self.running.remove(&number) else {
+            return;
+        };
+        self.recent.note(one.organization, now);
+        if one.has_begun_calls {
             self.history.note_quick(one.organization, now);
         }
     }

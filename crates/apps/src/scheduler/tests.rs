@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::history::{MOST_DOUBLINGS, MOST_REMEMBERED, QUICK_FOR, SLOW_FOR};
+use super::looks::LOOK_EVERY;
 use super::state::{PATIENCE, State};
 use super::*;
 
@@ -202,7 +203,7 @@ impl Simulation {
     fn tick(&mut self, tick: Duration, waiting: &[u128], takes: impl Fn(u128) -> Duration) -> Option<u128> {
         self.now += tick;
         let now = self.now;
-        let passes = self.scheduler.passes(now);
+        let passes = self.scheduler.passes(true, now);
         let mut state = self.scheduler.0.state();
         let over: Vec<u64> = self
             .ends
@@ -220,7 +221,7 @@ impl Simulation {
             round.sort_unstable_by_key(|id| (*id <= served, *id));
             for id in &round {
                 let whose = organization(*id);
-                if !pass.includes(state.standing(whose, now)) {
+                if !state.includes(*pass, whose, now) {
                     continue;
                 }
                 let Some(room) = state.room(whose, Work::Events, now) else {
@@ -234,8 +235,12 @@ impl Simulation {
                 state.begin_call(number, now);
                 self.ends.insert(number, now + takes(*id));
                 self.served[pass.number()] = *id;
+                state.looks(true).end(*pass, true, Duration::ZERO, now);
                 return Some(*id);
             }
+            // The next look is due in the next tick.
+            let earlier = now.checked_sub(LOOK_EVERY).unwrap_or(now);
+            state.looks(true).end(*pass, false, Duration::ZERO, earlier);
         }
         None
     }
@@ -358,6 +363,30 @@ fn a_little_slow_is_not_behind_very_slow() {
             assert!(wait < Duration::from_secs(10), "{count}: {wait:?} in minute {minute}");
             simulation.pass_time(Duration::from_secs(53), &attackers, takes);
         }
+    }
+}
+
+/// 200 organizations whose calls are not slow, but almost, have all permits all the time.
+#[test]
+fn who_is_new_and_had_nothing_under_way_does_not_wait_for_those_known_to_be_quick() {
+    let takes = |id: u128| {
+        if id >= VICTIM {
+            QUICK
+        } else {
+            Duration::from_millis(950)
+        }
+    };
+    let mut simulation = Simulation::new();
+    let attackers: Vec<u128> = (1..=200).collect();
+    for id in &attackers {
+        simulation.wait_of(*id, &[], |_| QUICK);
+    }
+    for number in 0..5 {
+        for _ in 0..200 {
+            simulation.tick(TICK, &attackers, takes);
+        }
+        let wait = simulation.wait_of(VICTIM + number, &attackers, takes);
+        assert!(wait < Duration::from_secs(1), "{wait:?}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! Looks for something to do: a task that is due, or a configuration for which events have come in.
 
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use service::pipeline::{DueAfter, DueApp};
 use service::{AppConfigId, OrganizationId, Result};
@@ -28,24 +28,42 @@ pub(super) enum What {
 }
 
 impl Apps {
-    /// When it is crowded, whoever is quick comes before all who are slow. Tasks and events take turns at being first, so that neither waits
-    /// for the last of the others.
+    /// Whoever had nothing under way lately comes first, or has waited for long, and when it is crowded, whoever is quick comes
+    /// before all who are slow. Tasks and events take turns at being first, so that neither waits for the last of the others.
     pub(super) async fn find(&self, duty: Duty, floor: &Floor) -> Result<Option<Found>> {
         let takes_tasks = duty == Duty::Any;
         let are_tasks_first = takes_tasks && self.core.are_tasks_next.fetch_xor(true, Ordering::Relaxed);
-        for &pass in floor.scheduler.passes(Instant::now()) {
-            if are_tasks_first && let Some(found) = self.find_task(pass, floor).await? {
+        let scheduler = &floor.scheduler;
+        for &pass in scheduler.passes(takes_tasks, Instant::now()) {
+            let mut took = Duration::ZERO;
+            let found = self
+                .find_in(pass, (takes_tasks, are_tasks_first), floor, &mut took)
+                .await;
+            // Also if it failed: it would again.
+            let has_found = matches!(found, Ok(Some(_)));
+            scheduler.note_look(takes_tasks, pass, has_found, took, Instant::now());
+            if let Some(found) = found? {
                 return Ok(Some(found));
             }
-            if let Some(found) = self.find_events(pass, floor).await? {
-                return Ok(Some(found));
-            }
-            if takes_tasks
-                && !are_tasks_first
-                && let Some(found) = self.find_task(pass, floor).await?
-            {
-                return Ok(Some(found));
-            }
+        }
+        Ok(None)
+    }
+
+    async fn find_in(
+        &self,
+        pass: Pass,
+        (takes_tasks, are_tasks_first): (bool, bool),
+        floor: &Floor,
+        took: &mut Duration,
+    ) -> Result<Option<Found>> {
+        if are_tasks_first && let Some(found) = self.find_task(pass, floor).await? {
+            return Ok(Some(found));
+        }
+        if let Some(found) = self.find_events(pass, floor, took).await? {
+            return Ok(Some(found));
+        }
+        if takes_tasks && !are_tasks_first {
+            return self.find_task(pass, floor).await;
         }
         Ok(None)
     }
@@ -66,15 +84,23 @@ impl Apps {
         }))
     }
 
-    /// A configuration for which something has come in. One slot looks at a time; the others wait for what it finds.
-    async fn find_events(&self, pass: Pass, floor: &Floor) -> Result<Option<Found>> {
+    /// A configuration for which something has come in. One slot looks at a time; the others wait for what it finds, and that is not
+    /// part of what their looks take.
+    async fn find_events(&self, pass: Pass, floor: &Floor, took: &mut Duration) -> Result<Option<Found>> {
         let mut pauses = floor.pauses.lock().await;
+        let begun = Instant::now();
+        let found = self.find_events_in_turn(pass, floor, &mut pauses).await;
+        *took = begun.elapsed();
+        found
+    }
+
+    async fn find_events_in_turn(&self, pass: Pass, floor: &Floor, pauses: &mut Pauses) -> Result<Option<Found>> {
         pauses.tidy(Instant::now());
         let mut quiet = Quiet::default();
         let mut round = self.core.events_of[pass.number()].take().await;
         for start in round.starts() {
             let found = self
-                .find_after(DueAfter::all_of(start), pass, floor, (&mut pauses, &mut quiet))
+                .find_after(DueAfter::all_of(start), pass, floor, (&mut *pauses, &mut quiet))
                 .await?;
             if let Some(found) = found {
                 round.served(found.organization);

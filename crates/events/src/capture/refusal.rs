@@ -1,6 +1,6 @@
 //! Why a body is refused, and how large one may be.
 
-use crate::MOST_EVENT_BYTES;
+use crate::{MOST_EVENT_BYTES, MOST_UNSET};
 
 /// How large a body may be as it comes over the wire.
 pub const MOST_PACKED_BYTES: usize = 20 * 1024 * 1024;
@@ -22,7 +22,9 @@ pub enum Refusal {
     TooLarge,
     #[error("No api_key found at the start of this large body. Put it before the events, or send it as ?token=.")]
     TokenTooFar,
-    #[error("Event {0} is too large. An event can have at most {MOST_EVENT_BYTES} bytes of properties.")]
+    #[error(
+        "Event {0} is too large: at most {MOST_EVENT_BYTES} bytes of properties, and {MOST_UNSET} names in $unset."
+    )]
     EventTooLarge(usize),
     #[error("A batch can have at most {MOST_EVENTS} events.")]
     TooMany,

@@ -101,7 +101,8 @@ impl People {
         }
         let person = self.persons.get_mut(&id).expect("the person of a name is known");
         if change.touches_properties() {
-            allowance.spend(2 * person.properties.len() + cost_of_values(&person.properties));
+            let values = cost_of_values(&person.properties) + change.cost_of_unset();
+            allowance.spend(2 * person.properties.len() + values);
         }
         let (mut is_too_large, mut written) = (false, 0);
         if changed(person, &change, &mut is_too_large) {

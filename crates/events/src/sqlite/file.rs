@@ -70,18 +70,21 @@ const TABLES: &str = "
 const ASK_AGAIN: Duration = Duration::from_micros(500);
 const ASKED_ENOUGH: i32 = 120_000;
 
+/// What SQLite cuts its log to when it starts it again. A longer one could not be started again.
+pub(super) const LOG_BYTES: u64 = 128 << 20;
+
 /// Opens the one connection of this process that writes, and makes the tables where there are none.
 pub(super) fn open_to_write(path: &Path) -> Result<Connection> {
     create(path)?;
     let mut connection = Connection::open_with_flags(path, flags(OpenFlags::SQLITE_OPEN_READ_WRITE))?;
-    connection.busy_handler(Some(ask_again))?;
+    wait_for_locks(&connection)?;
     connection.set_prepared_statement_cache_capacity(256);
     connection.execute_batch("PRAGMA page_size = 16384")?;
     use_log(&connection)?;
-    connection.execute_batch(
+    connection.execute_batch(&format!(
         "PRAGMA synchronous = FULL; PRAGMA cache_size = -32768; PRAGMA wal_autocheckpoint = 2048; \
-         PRAGMA journal_size_limit = 134217728; PRAGMA temp_store = MEMORY",
-    )?;
+         PRAGMA journal_size_limit = {LOG_BYTES}; PRAGMA temp_store = MEMORY"
+    ))?;
     make_tables(&mut connection)?;
     Ok(connection)
 }
@@ -100,7 +103,7 @@ fn create(path: &Path) -> io::Result<()> {
 /// Opens a connection that only reads.
 pub(super) fn open_to_read(path: &Path, interrupt: &Interrupt, pace: &Pace) -> Result<Connection> {
     let connection = Connection::open_with_flags(path, flags(OpenFlags::SQLITE_OPEN_READ_WRITE))?;
-    connection.busy_handler(Some(ask_again))?;
+    wait_for_locks(&connection)?;
     connection.execute_batch("PRAGMA query_only = ON; PRAGMA cache_size = -4096")?;
     scalars::register(&connection, interrupt)?;
     checksum::register(&connection)?;
@@ -175,6 +178,11 @@ pub(super) fn has_table(connection: &Connection, team: i64) -> rusqlite::Result<
 
 fn flags(access: OpenFlags) -> OpenFlags {
     access | OpenFlags::SQLITE_OPEN_NO_MUTEX
+}
+
+/// Has the connection ask again for as long as it takes.
+pub(super) fn wait_for_locks(connection: &Connection) -> rusqlite::Result<()> {
+    connection.busy_handler(Some(ask_again))
 }
 
 fn ask_again(times: i32) -> bool {

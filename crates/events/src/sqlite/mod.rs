@@ -7,7 +7,9 @@ mod batch;
 mod checksum;
 mod file;
 pub(crate) mod interrupt;
+mod log;
 mod pace;
+mod pause;
 mod people;
 mod person_scan;
 mod readers;
@@ -30,14 +32,17 @@ use tokio::task::spawn_blocking;
 use uuid::Uuid;
 
 use crate::rows::Portion;
-use crate::{Error, Hold, Incoming, Result, Rows, Scan, Time, schema};
+use crate::{Error, Hold, Incoming, Result, Rows, Scan, Time, schema, size};
+use log::WriteAheadLog;
+use pause::Pause;
 use readers::{Reader, Readers};
 use store::{Ready, Work};
 pub use whole::{check, copy};
 use writer::Writer;
 
-/// A batch of more events than this is made ready on a thread of its own.
+/// A batch of more events than this, or of more bytes, is made ready on a thread of its own.
 const MANY: usize = 500;
+const MUCH: usize = 256 * 1024;
 
 #[derive(Debug, Clone)]
 pub struct Embedded {
@@ -48,9 +53,11 @@ pub struct Embedded {
 impl Embedded {
     /// Opens the file, or makes it.
     pub fn open(file: &Path) -> Result<Self> {
+        let pause = Pause::default();
+        let log = WriteAheadLog::of(file, &pause, file::LOG_BYTES);
         Ok(Self {
-            writer: Writer::start(file)?,
-            readers: Arc::new(Readers::of(file)),
+            writer: Writer::start(file, log)?,
+            readers: Arc::new(Readers::of(file, &pause)),
         })
     }
 
@@ -64,7 +71,7 @@ impl Embedded {
         if events.is_empty() {
             return Ok(());
         }
-        let (is_much, now) = (events.len() > MANY, now.timestamp_micros());
+        let (is_much, now) = (is_much(&events), now.timestamp_micros());
         let make_ready = move || -> Result<Vec<Work>> {
             let hold = Arc::new(hold);
             let part = |events| Work::Append {
@@ -150,5 +157,36 @@ impl Embedded {
         spawn_blocking(move || readers.with(wanted, work))
             .await
             .map_err(|_| Error::Stopped)?
+    }
+}
+
+/// Whether making these ready would keep a thread from others.
+fn is_much(events: &[Incoming]) -> bool {
+    events.len() > MANY || size::are_longer(events.iter().map(|event| &event.properties), MUCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn events(count: usize, bytes: usize) -> Vec<Incoming> {
+        let event = Incoming {
+            uuid: None,
+            event: "x".to_owned(),
+            distinct_id: "ada".to_owned(),
+            properties: [("a".to_owned(), json!("x".repeat(bytes)))].into_iter().collect(),
+            timestamp: DateTime::UNIX_EPOCH,
+        };
+        vec![event; count]
+    }
+
+    #[test]
+    fn few_large_events_are_as_much_as_many_small_ones() {
+        assert!(!is_much(&events(MANY, 10)));
+        assert!(is_much(&events(MANY + 1, 10)));
+        assert!(!is_much(&events(1, MUCH - 100)));
+        assert!(is_much(&events(1, MUCH)) && is_much(&events(4, MUCH / 4)));
     }
 }

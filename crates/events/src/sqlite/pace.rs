@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use rusqlite::ffi;
 
 use super::interrupt::failure;
+use super::pause::Pause;
 
 /// How long a slice of a scan takes, about: no longer than this and one row.
 const MOST: Duration = Duration::from_secs(1);
@@ -15,6 +16,7 @@ const MOST: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone)]
 pub(super) struct Pace {
     most: Duration,
+    pause: Pause,
     slice: Arc<Mutex<Slice>>,
 }
 
@@ -27,14 +29,17 @@ struct Slice {
     cut_before: Option<i64>,
 }
 
-impl Default for Pace {
-    fn default() -> Self {
-        Self::of(MOST)
-    }
-}
-
 impl Pace {
+    pub(super) fn with(pause: &Pause) -> Self {
+        Self::new(MOST, pause.clone())
+    }
+
+    #[cfg(test)]
     pub(super) fn of(most: Duration) -> Self {
+        Self::new(most, Pause::default())
+    }
+
+    fn new(most: Duration, pause: Pause) -> Self {
         let slice = Slice {
             began: Instant::now(),
             has_begun: false,
@@ -42,11 +47,14 @@ impl Pace {
         };
         Self {
             most,
+            pause,
             slice: Arc::new(Mutex::new(slice)),
         }
     }
 
+    /// Nothing of the slice is read before, so whoever is held back here holds no lock of SQLite's.
     pub(super) fn begin(&self) {
+        self.pause.wait();
         let mut slice = self.lock();
         slice.began = Instant::now();
         slice.has_begun = false;
@@ -54,13 +62,13 @@ impl Pace {
     }
 
     pub(super) fn is_over(&self) -> bool {
-        self.lock().began.elapsed() >= self.most
+        self.is_enough(&self.lock())
     }
 
     /// A scan has come to this row. An error: its time is over, and the row is not looked at.
     pub(super) fn reach(&self, row: i64) -> rusqlite::Result<()> {
         let mut slice = self.lock();
-        if slice.has_begun && slice.began.elapsed() >= self.most {
+        if slice.has_begun && self.is_enough(&slice) {
             slice.cut_before = Some(row);
             return Err(failure(ffi::SQLITE_INTERRUPT));
         }
@@ -71,6 +79,10 @@ impl Pace {
     /// Where to go on, if the last error was that of a slice whose time was over.
     pub(super) fn cut_before(&self) -> Option<i64> {
         self.lock().cut_before
+    }
+
+    fn is_enough(&self, slice: &Slice) -> bool {
+        slice.began.elapsed() >= self.most || self.pause.is_on()
     }
 
     fn lock(&self) -> MutexGuard<'_, Slice> {

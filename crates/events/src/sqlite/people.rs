@@ -114,7 +114,8 @@ impl Known<'_> {
         if change.touches_properties() {
             // What is too large is parsed twice.
             let times = 1 + usize::from(is_too_large);
-            self.touched += times * (properties.len() + persons::cost_of_values(properties));
+            let each = properties.len() + persons::cost_of_values(properties) + change.cost_of_unset();
+            self.touched += times * each;
         }
         if change.is_too_large || is_too_large {
             left_out::note(self.team, Why::TooLarge);

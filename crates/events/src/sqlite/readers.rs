@@ -9,6 +9,7 @@ use rusqlite::Connection;
 use super::file;
 use super::interrupt::{Interrupt, StopOnDrop, Wanted};
 use super::pace::Pace;
+use super::pause::Pause;
 use crate::{Error, Result};
 
 /// How many connections for reading are kept for the next reader.
@@ -18,6 +19,7 @@ const KEPT: usize = 4;
 #[derive(Debug)]
 pub(super) struct Readers {
     pub(super) path: PathBuf,
+    pause: Pause,
     kept: Mutex<Vec<Reader>>,
     /// Shared by all reading that began since the last time that all was stopped.
     are_stopped: Mutex<Arc<AtomicBool>>,
@@ -31,9 +33,10 @@ pub(super) struct Reader {
 }
 
 impl Readers {
-    pub(super) fn of(file: &Path) -> Self {
+    pub(super) fn of(file: &Path, pause: &Pause) -> Self {
         Self {
             path: file.to_owned(),
+            pause: pause.clone(),
             kept: Mutex::default(),
             are_stopped: Mutex::default(),
         }
@@ -66,7 +69,7 @@ impl Readers {
     }
 
     fn open(&self) -> Result<Reader> {
-        let (interrupt, pace) = (Interrupt::default(), Pace::default());
+        let (interrupt, pace) = (Interrupt::default(), Pace::with(&self.pause));
         let connection = file::open_to_read(&self.path, &interrupt, &pace)?;
         interrupt.watch(&connection)?;
         Ok(Reader {

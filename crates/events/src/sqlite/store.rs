@@ -52,9 +52,14 @@ pub(super) struct Ready {
 impl Ready {
     /// Done by the caller, so that the one writer has less to do. `index` is for the error.
     fn from(mut event: Incoming, index: usize) -> Result<Self> {
+        // Before anything is made of it.
+        if event.is_too_large() {
+            return Err(Error::EventTooLarge(index));
+        }
         let effect = persons::effect(&event);
         let elements_chain = elements::take_chain(&mut event.properties);
         let properties = serde_json::to_string(&event.properties).expect("a map with text keys is JSON");
+        // A chain may be longer than the list that it was made of.
         if properties.len() + elements_chain.len() > most_bytes(&event.event) {
             return Err(Error::EventTooLarge(index));
         }

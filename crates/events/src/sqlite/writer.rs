@@ -12,6 +12,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot};
 
 use super::file;
+use super::log::WriteAheadLog;
 use super::store::{self, Memory, Store, Work};
 use crate::persons::Budgets;
 use crate::turns::{Owner, Source, Turn, Turns};
@@ -39,9 +40,9 @@ type Done = oneshot::Sender<Result<()>>;
 
 impl Writer {
     /// Opens the file and starts the thread. It ends when the last [`Writer`] is dropped.
-    pub(super) fn start(path: &Path) -> Result<Self> {
+    pub(super) fn start(path: &Path, log: WriteAheadLog) -> Result<Self> {
         let (jobs, taken) = mpsc::channel(WAITING);
-        let desk = Desk::open(path, taken)?;
+        let desk = Desk::open(path, taken, log)?;
         thread::Builder::new()
             .name("events-writer".to_owned())
             .spawn(move || desk.run())?;
@@ -84,6 +85,7 @@ fn answered(work: Work) -> (Waiter, oneshot::Receiver<Result<()>>) {
 struct Desk {
     jobs: mpsc::Receiver<Job>,
     connection: Connection,
+    log: WriteAheadLog,
     memory: Memory,
     budgets: Budgets,
 }
@@ -92,10 +94,11 @@ type Waiter = (Work, Done);
 type Waiting = Turns<Waiter>;
 
 impl Desk {
-    fn open(path: &Path, jobs: mpsc::Receiver<Job>) -> Result<Self> {
+    fn open(path: &Path, jobs: mpsc::Receiver<Job>, log: WriteAheadLog) -> Result<Self> {
         Ok(Self {
             jobs,
             connection: file::open_to_write(path)?,
+            log,
             memory: Memory::default(),
             budgets: Budgets::default(),
         })
@@ -126,6 +129,8 @@ impl Desk {
                 self.jobs.close();
             }
             self.step(&mut waiting);
+            // All are answered.
+            self.log.keep_short(&self.connection);
         }
         let stopped = self
             .connection

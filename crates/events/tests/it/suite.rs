@@ -6,7 +6,7 @@ use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Int64Type, TimestampMicrosecondType};
 use chrono::{DateTime, TimeDelta};
 use events::persons::{MOST_PROPERTY_BYTES, person_id};
-use events::{Error, Events, Incoming, MOST_EVENT_BYTES, Most, Scan, Stored, Time};
+use events::{Error, Events, Incoming, MOST_EVENT_BYTES, MOST_UNSET, Most, Scan, Stored, Time};
 use hogql::{Column, Expr, Field, Model, Query, Type, Value as Literal};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -31,6 +31,7 @@ pub(crate) async fn all(store: &Events, first_team: i64) {
     an_event_has_only_so_many_bytes(store, first_team + 16).await;
     reading_ends_after_so_many_bytes(store, first_team + 17).await;
     a_row_of_persons_is_in_the_interval_of_its_last_change(store, first_team + 18).await;
+    an_event_removes_only_so_many_properties(store, first_team + 19).await;
 }
 
 pub(crate) fn time(second: i64) -> Time {
@@ -504,12 +505,34 @@ pub(crate) async fn an_event_has_only_so_many_bytes(store: &Events, team: i64) {
         .append(team, vec![small(), sized("x", MOST_EVENT_BYTES)], time(330))
         .await;
     assert!(matches!(refused, Err(Error::EventTooLarge(1))), "{refused:?}");
+    let unused = json!({ "$elements": [{ "unused": "x".repeat(MOST_EVENT_BYTES) }] });
+    let refused = store.append(team, vec![event("x", "ada", unused)], time(330)).await;
+    assert!(
+        matches!(refused, Err(Error::EventTooLarge(0))),
+        "what is left out counts: {refused:?}"
+    );
     append(store, team, vec![sized("x", MOST_EVENT_BYTES - 100)], 331).await;
     append(store, team, vec![sized("$ai_generation", 8 * MOST_EVENT_BYTES)], 332).await;
     assert_eq!(
         column(store, team, Column::Event).await,
         [json!("x"), json!("$ai_generation")]
     );
+}
+
+async fn an_event_removes_only_so_many_properties(store: &Events, team: i64) {
+    let numbers = |count: usize| -> Value { (0..count).collect() };
+    let fields = |count: usize| -> Value { (0..count).map(|number| (number.to_string(), Value::Null)).collect() };
+    for names in [numbers(MOST_UNSET + 1), fields(MOST_UNSET + 1)] {
+        let event = event("x", "ada", json!({ "$unset": names }));
+        let refused = store.append(team, vec![event], time(410)).await;
+        assert!(matches!(refused, Err(Error::EventTooLarge(0))), "{refused:?}");
+    }
+    let sets = event("x", "ada", json!({ "$set": { "1": 1, "a": 1 } }));
+    let removes = event("y", "ada", json!({ "$unset": numbers(MOST_UNSET) }));
+    append(store, team, vec![sets], 411).await;
+    append(store, team, vec![removes], 412).await;
+    let last = column(store, team, Column::PersonProperties).await.pop().unwrap();
+    assert_eq!(parsed(&last), json!({ "a": 1 }));
 }
 
 /// Whose each distinct id is.

@@ -35,9 +35,10 @@ CREATE INDEX pipeline_app_to_check ON pipeline_app (next_check_at) WHERE next_ch
 -- Sums up the sizes of an organization's apps from the index alone.
 CREATE INDEX pipeline_app_by_size ON pipeline_app (organization_id, size);
 
--- The code of an app, current and past.
+-- The code of an app, current and past. It may be 256 MB for an organization, refers to its app without a foreign key, and is
+-- deleted after it, one version at a time (deleted_app). Ids of apps are never used again.
 CREATE TABLE pipeline_version (
-    app_id     BIGINT NOT NULL REFERENCES pipeline_app (id) ON DELETE CASCADE,
+    app_id     BIGINT NOT NULL,
     number     BIGINT NOT NULL,
     tag        TEXT,
     -- SHA-256 over all files.
@@ -159,9 +160,9 @@ CREATE TABLE pipeline_log (
 CREATE INDEX pipeline_log_of_config ON pipeline_log (config_id, created_at, id);
 CREATE INDEX pipeline_log_by_age ON pipeline_log (created_at);
 
--- Hosts that a configuration's app has sent requests to, or tried to.
+-- Hosts that a configuration's app has sent requests to, or tried to. Deleted after it, as storage is.
 CREATE TABLE pipeline_reached_host (
-    config_id  BIGINT NOT NULL REFERENCES pipeline_config (id) ON DELETE CASCADE,
+    config_id  BIGINT NOT NULL,
     host       TEXT NOT NULL,
     is_allowed BOOLEAN NOT NULL,
     first_at   TIMESTAMPTZ NOT NULL,
@@ -184,7 +185,7 @@ CREATE TABLE pipeline_usage (
 );
 CREATE UNIQUE INDEX pipeline_usage_of_config ON pipeline_usage (config_id);
 
--- Deleted configurations whose storage and logs have not been removed yet.
+-- Deleted configurations whose storage, logs and hosts have not been removed yet.
 CREATE TABLE deleted_config (
     config_id BIGINT PRIMARY KEY
 );
@@ -195,3 +196,15 @@ BEGIN
 END
 $$;
 CREATE TRIGGER pipeline_config_deleted AFTER DELETE ON pipeline_config FOR EACH ROW EXECUTE FUNCTION pipeline_config_deleted();
+
+-- Deleted apps whose code has not been removed yet.
+CREATE TABLE deleted_app (
+    app_id BIGINT PRIMARY KEY
+);
+CREATE FUNCTION pipeline_app_deleted() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO deleted_app (app_id) VALUES (OLD.id);
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER pipeline_app_deleted AFTER DELETE ON pipeline_app FOR EACH ROW EXECUTE FUNCTION pipeline_app_deleted();

@@ -22,7 +22,7 @@ const BUSY: Duration = Duration::from_secs(2);
 /// So many of one tenant may wait; those beyond are asked to come back immediately. None of its people has more than half of what
 /// the others leave, or one could keep all others out.
 const MOST_WAITING: usize = 512;
-/// How long somebody is slow.
+/// How long somebody is slow, unless said otherwise.
 const SLOW_FOR: Duration = Duration::from_secs(10);
 /// Past this many tenants those that are neither here nor slow are forgotten.
 const REMEMBERED: usize = 1_000;
@@ -57,6 +57,7 @@ struct State {
     /// Whether whoever has a permit waits for something else before their own work begins.
     is_followed_by_waiting: bool,
     slow: Slow,
+    slow_for: Duration,
     held_by_slow: usize,
     tenants: HashMap<Tenant, Use>,
     /// Those that have somebody waiting, in the order of their turns.
@@ -116,6 +117,7 @@ impl FairSemaphore {
             longest_of_one: None,
             is_followed_by_waiting: false,
             slow,
+            slow_for: SLOW_FOR,
             held_by_slow: 0,
             tenants: HashMap::new(),
             order: VecDeque::new(),
@@ -138,6 +140,13 @@ impl FairSemaphore {
         self
     }
 
+    /// The same, where whoever was slow is slow for so long.
+    #[must_use]
+    pub fn with_slow_for(self, time: Duration) -> Self {
+        self.lock().slow_for = time;
+        self
+    }
+
     /// The same, where all that one tenant holds takes no longer than this, as far as can be told.
     #[must_use]
     pub(super) fn with_longest_of_one(self, time: Duration) -> Self {
@@ -147,7 +156,7 @@ impl FairSemaphore {
 
     /// The same, where holders say with [`Permit::restart`] when their own work begins. Before that no time counts.
     #[must_use]
-    pub(super) fn followed_by_waiting(self) -> Self {
+    pub fn followed_by_waiting(self) -> Self {
         self.lock().is_followed_by_waiting = true;
         self
     }
@@ -202,12 +211,14 @@ impl State {
     }
 
     fn may_have_more(&self, tenant: Tenant) -> bool {
-        let may = |one: &Use| {
-            let held = u32::try_from(one.held).unwrap_or(u32::MAX);
-            let takes = one.usual.saturating_mul(held);
-            one.held < self.most_of_one && self.longest_of_one.is_none_or(|longest| held == 0 || takes < longest)
-        };
+        let may = |one: &Use| one.held < self.most_of_one && self.is_time_left_beside(one, one.held);
         self.tenants.get(&tenant).is_none_or(may)
+    }
+
+    /// Whether so many others of one tenant leave some of its time.
+    fn is_time_left_beside(&self, one: &Use, others: usize) -> bool {
+        let takes = one.usual.saturating_mul(u32::try_from(others).unwrap_or(u32::MAX));
+        self.longest_of_one.is_none_or(|longest| others == 0 || takes < longest)
     }
 
     fn permit(&mut self, semaphore: &FairSemaphore, tenant: Tenant) -> Permit {
@@ -310,7 +321,7 @@ impl State {
         // The server itself is never slow: it clears away what others left.
         let is_slow = permit.since.is_some_and(|since| since.elapsed() > self.slow.after);
         if permit.tenant != Tenant::System && is_slow {
-            one.slow_until = Some(Instant::now() + SLOW_FOR);
+            one.slow_until = Some(Instant::now() + self.slow_for);
         }
         if one.is_over() {
             self.tenants.remove(&permit.tenant);
@@ -320,7 +331,7 @@ impl State {
 
 impl Permit {
     /// What was waited for until now was not the holder's own work.
-    pub(super) fn restart(&mut self) {
+    pub fn restart(&mut self) {
         self.since = Some(Instant::now());
     }
 
@@ -332,6 +343,17 @@ impl Permit {
                 .semaphore
                 .as_ref()
                 .is_some_and(|semaphore| is_slow(&semaphore.lock()))
+    }
+
+    /// Whether the tenant holds more than it may, because what it did since then took longer than before.
+    pub(super) fn is_beyond_share(&self) -> bool {
+        let is_beyond = |state: &State| {
+            let one = state.tenants.get(&self.tenant);
+            one.is_some_and(|one| !state.is_time_left_beside(one, one.held.saturating_sub(1)))
+        };
+        self.semaphore
+            .as_ref()
+            .is_some_and(|semaphore| is_beyond(&semaphore.lock()))
     }
 }
 
@@ -426,6 +448,22 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn what_was_admitted_is_too_much_once_it_takes_longer() {
+        let semaphore = FairSemaphore::for_each("the server", 8)
+            .with_longest_of_one(Duration::from_millis(50))
+            .followed_by_waiting();
+        let first = acquire(&semaphore, 1).await.unwrap();
+        let second = acquire(&semaphore, 1).await.unwrap();
+        let third = acquire(&semaphore, 1).await.unwrap();
+        let other = acquire(&semaphore, 2).await.unwrap();
+        assert!(!first.is_beyond_share());
+        semaphore.lock().tenants.get_mut(&ONE).unwrap().usual = Duration::from_millis(30);
+        assert!(first.is_beyond_share() && !other.is_beyond_share());
+        drop(first);
+        assert!(!second.is_beyond_share() && !third.is_beyond_share(), "two may be held");
+    }
+
+    #[tokio::test]
     async fn what_is_waited_for_is_nobodys_own_work() {
         let slow = Slow {
             after: Duration::ZERO,
@@ -505,6 +543,15 @@ mod tests {
             !acquire(&semaphore, 1).await.unwrap().is_outdated(),
             "it was given to somebody slow"
         );
+    }
+
+    #[tokio::test]
+    async fn whoever_was_slow_is_so_for_as_long_as_was_said() {
+        let semaphore = semaphore(4).with_slow_for(SLOW_FOR * 30);
+        semaphore.lock().slow.after = Duration::ZERO;
+        drop(acquire(&semaphore, 1).await.unwrap());
+        let until = semaphore.lock().tenants[&ONE].slow_until.unwrap();
+        assert!(until > Instant::now() + SLOW_FOR * 20);
     }
 
     #[tokio::test]

@@ -9,6 +9,7 @@ use deadpool::managed::{self, Metrics, Object, RecycleResult};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection as _, SqliteConnection};
 use tokio::runtime::Handle;
+use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard, RwLock};
 
 use super::fair::{FairSemaphore, Permit, Slow};
 use super::postgres::pool_failed;
@@ -23,6 +24,8 @@ pub struct Readers {
     connections: managed::Pool<Manager>,
     /// Tenants take turns at connections.
     turns: FairSemaphore,
+    /// Shared by all who read, so that they can be held back.
+    gate: Arc<RwLock<()>>,
 }
 
 impl Readers {
@@ -32,7 +35,8 @@ impl Readers {
             .build();
         Self {
             connections: pool.expect("a pool without time limits of its own needs no runtime"),
-            turns: FairSemaphore::new("The database", CONNECTIONS, Slow::half_of(CONNECTIONS)),
+            turns: FairSemaphore::new("The database", CONNECTIONS, Slow::half_of(CONNECTIONS)).followed_by_waiting(),
+            gate: Arc::default(),
         }
     }
 
@@ -40,12 +44,18 @@ impl Readers {
         let mut permit = self.turns.acquire().await?;
         // There is one for each permit, so nobody waits here unless it has to be made.
         let object = self.connections.get().await.map_err(pool_failed)?;
+        let gate = self.gate.clone().read_owned().await;
         permit.restart();
         Ok(Reader {
             object: Some(object),
             is_settled: true,
-            permit: Some(permit),
+            permit: Some((permit, gate)),
         })
+    }
+
+    /// Waits until nobody reads. Nobody begins to until what this returns is dropped, nor while it waits.
+    pub(super) async fn hold_back(&self) -> OwnedRwLockWriteGuard<()> {
+        self.gate.clone().write_owned().await
     }
 
     /// A connection of its own, which nobody interrupts.
@@ -99,12 +109,15 @@ impl managed::Manager for Manager {
     }
 }
 
+/// The permit, and the right to read at this moment.
+type Held = (Permit, OwnedRwLockReadGuard<()>);
+
 /// The use of one connection.
 pub(crate) struct Reader {
     object: Option<Object<Manager>>,
     /// Whether all that it was asked was answered. If not, whoever asked may have gone.
     is_settled: bool,
-    permit: Option<Permit>,
+    permit: Option<Held>,
 }
 
 impl Reader {
@@ -142,7 +155,7 @@ impl Drop for Reader {
 }
 
 /// Ends what was left behind. The permit is held until the connection is back.
-async fn interrupt(mut object: Object<Manager>, permit: Option<Permit>) {
+async fn interrupt(mut object: Object<Manager>, permit: Option<Held>) {
     object.is_abandoned.store(true, Ordering::Relaxed);
     // It is answered after the statement before it.
     let is_clear = object.connection.ping().await.is_ok();

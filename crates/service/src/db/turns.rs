@@ -14,6 +14,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use super::caller;
 use super::fair::{FairSemaphore, Permit, Slow};
+use super::write_ahead_log::WriteAheadLog;
 use crate::error::Result;
 
 /// So many wait for the lock; others wait for them, and tenants take turns at that. Those who wait share one commit.
@@ -34,6 +35,7 @@ pub struct Writer {
     state: Arc<Mutex<State>>,
     places: FairSemaphore,
     people: FairSemaphore,
+    log: Arc<WriteAheadLog>,
 }
 
 #[derive(Debug)]
@@ -48,7 +50,7 @@ struct State {
 struct Shared(OnceLock<bool>);
 
 impl Writer {
-    pub(super) async fn open(options: &SqliteConnectOptions) -> Result<Self> {
+    pub(super) async fn open(options: &SqliteConnectOptions, log: WriteAheadLog) -> Result<Self> {
         let connection = options.connect().await?;
         Ok(Self {
             state: Arc::new(Mutex::new(State { connection, open: None })),
@@ -56,22 +58,19 @@ impl Writer {
             people: FairSemaphore::for_each("The database", AT_THE_LOCK)
                 .with_longest_of_one(LONGEST_OF_PERSON)
                 .followed_by_waiting(),
+            log: Arc::new(log),
         })
     }
 
     /// Waits for the turn and begins it.
     pub(super) async fn turn(&self) -> Result<WriteGuard> {
-        let mut own = match caller::current().user {
-            Some(user) => Some(self.people.acquire_for(user).await?),
-            None => None,
-        };
-        let (mut place, state) = self.lock().await?;
+        let (mut own, mut place, state) = self.acquire().await?;
         own.iter_mut().for_each(Permit::restart);
         place.restart();
         let writer = self.clone();
         let places = (place, own);
         // From here on, whatever happens is undone unless it is committed: also a beginning that is abandoned.
-        let mut turn = WriteGuard(Some(Held { writer, state, places }));
+        let mut turn = WriteGuard(Some(Held { writer, places, state }));
         if let Some(held) = &mut turn.0 {
             // The first turn of a transaction is undone by undoing the whole.
             let is_first = held.state.open.is_none();
@@ -79,6 +78,23 @@ impl Writer {
             run(&mut held.state, begin).await?;
         }
         Ok(turn)
+    }
+
+    /// A person whose turns were quick may have many at the lock. If they turn out to take long, those beyond the person's share
+    /// wait again where nobody is behind them.
+    async fn acquire(&self) -> Result<(Option<Permit>, Permit, OwnedMutexGuard<State>)> {
+        loop {
+            let own = match caller::current().user {
+                Some(user) => Some(self.people.acquire_for(user).await?),
+                None => None,
+            };
+            let (place, state) = self.lock().await?;
+            if !own.as_ref().is_some_and(Permit::is_beyond_share) {
+                return Ok((own, place, state));
+            }
+            // The lock last: whoever has it next asks how many there are.
+            drop((own, place, state));
+        }
     }
 
     /// Whoever turns out to be slow while many of theirs are at the lock already has them wait with the other slow ones.
@@ -105,10 +121,31 @@ impl Writer {
     /// Commits the transaction, unless another of its turns has come first.
     async fn commit(self, shared: Arc<Shared>) -> Result<()> {
         let mut state = self.state.lock().await;
-        match shared.0.get() {
+        let committed = match shared.0.get() {
             Some(true) => Ok(()),
             Some(false) => Err(sqlx::Error::WorkerCrashed.into()),
             None => commit(&mut state).await,
+        };
+        drop(state);
+        if self.log.is_due() {
+            // Nobody's answer waits for it.
+            tokio::spawn(self.empty_log());
+        }
+        committed
+    }
+
+    async fn empty_log(self) {
+        let mut state = self.state.lock().await;
+        // All turns of the open transaction have ended, or one of them would have the lock.
+        let emptied = match commit(&mut state).await {
+            Ok(()) => self.log.empty().await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = emptied {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "could not empty the write-ahead log"
+            );
         }
     }
 }
@@ -120,9 +157,10 @@ pub(crate) struct WriteGuard(Option<Held>);
 #[derive(Debug)]
 struct Held {
     writer: Writer,
-    state: OwnedMutexGuard<State>,
-    /// Among all who write, and among what a person has under way.
+    /// Among all who write, and among what a person has under way. They go before the lock does: whoever has it next must
+    /// know how long this turn took.
     places: (Permit, Option<Permit>),
+    state: OwnedMutexGuard<State>,
 }
 
 impl WriteGuard {
@@ -136,8 +174,8 @@ impl WriteGuard {
 
     /// Ends the turn as if it had never been.
     pub(super) async fn undo(mut self) -> Result<()> {
-        let Some(mut held) = self.0.take() else { return Ok(()) };
-        let undone = tokio::spawn(async move { undo(&mut held.state).await }).await;
+        let Some(held) = self.0.take() else { return Ok(()) };
+        let undone = tokio::spawn(held.undo()).await;
         undone.map_err(|_| sqlx::Error::WorkerCrashed)?
     }
 }
@@ -154,19 +192,23 @@ impl Held {
             }
             None => self.state.open.insert(Arc::default()).clone(),
         };
-        drop((self.state, self.places));
+        drop((self.places, self.state));
         // Asking for the lock again lets everybody who waits have a turn first, and they share this commit.
         self.writer.commit(shared).await
+    }
+
+    async fn undo(mut self) -> Result<()> {
+        undo(&mut self.state).await
     }
 }
 
 /// Abandoned: the next turn begins where this one did.
 impl Drop for WriteGuard {
     fn drop(&mut self) {
-        let Some(mut held) = self.0.take() else { return };
+        let Some(held) = self.0.take() else { return };
         tokio::spawn(async move {
             // There may be nothing to undo, if it did not even begin.
-            if let Err(error) = undo(&mut held.state).await {
+            if let Err(error) = held.undo().await {
                 tracing::debug!(
                     error = &error as &dyn std::error::Error,
                     "an abandoned write had not started"
@@ -235,9 +277,13 @@ async fn run(state: &mut State, statement: &'static str) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use tokio::task::JoinSet;
-    use tokio::time::sleep;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use sqlx::sqlite::SqliteJournalMode;
+    use tokio::task::JoinSet;
+    use tokio::time::{sleep, timeout};
+
+    use super::super::readers::Readers;
     use super::caller::{Caller, Tenant, on_behalf_of_caller};
     use super::*;
     use crate::id::{OrganizationId, UserId};
@@ -259,7 +305,8 @@ mod tests {
     #[tokio::test]
     async fn a_person_with_many_organizations_has_not_many_turns() {
         let options = SqliteConnectOptions::new().in_memory(true);
-        let writer = Writer::open(&options).await.unwrap();
+        let log = WriteAheadLog::new(&options, &Readers::new(options.clone()), 0);
+        let writer = Writer::open(&options, log).await.unwrap();
         let mut busy = JoinSet::new();
         for organization in 0..60 {
             let writer = writer.clone();
@@ -275,5 +322,100 @@ mod tests {
             assert!((1..=10).contains(&writer.people.held()), "{}", writer.people.held());
         }
         on_behalf_of_caller(member(2, 100), write(&writer)).await;
+    }
+
+    #[tokio::test]
+    async fn a_person_whose_turns_were_quick_has_not_many_slow_ones() {
+        let options = SqliteConnectOptions::new().in_memory(true);
+        let log = WriteAheadLog::new(&options, &Readers::new(options.clone()), 0);
+        let writer = Writer::open(&options, log).await.unwrap();
+        for _ in 0..40 {
+            let quick = async {
+                let turn = writer.turn().await.unwrap();
+                turn.undo().await.unwrap();
+            };
+            on_behalf_of_caller(member(1, 0), quick).await;
+        }
+        // All of them come to the lock before the first is found out.
+        let before = on_behalf_of_caller(member(2, 100), writer.turn()).await.unwrap();
+        let ended = Arc::new(AtomicUsize::new(0));
+        let mut slow = JoinSet::new();
+        for organization in 1..=20 {
+            let (writer, ended) = (writer.clone(), ended.clone());
+            slow.spawn(on_behalf_of_caller(member(1, organization), async move {
+                let turn = writer.turn().await.unwrap();
+                sleep(Duration::from_millis(100)).await;
+                ended.fetch_add(1, Ordering::Relaxed);
+                turn.undo().await.unwrap();
+            }));
+        }
+        sleep(Duration::from_millis(50)).await;
+        let other = tokio::spawn({
+            let writer = writer.clone();
+            on_behalf_of_caller(member(3, 101), async move {
+                write(&writer).await;
+            })
+        });
+        sleep(Duration::from_millis(50)).await;
+        before.undo().await.unwrap();
+        other.await.unwrap();
+        let ended = ended.load(Ordering::Relaxed);
+        assert!(ended <= 8, "another one waited for {ended} of 20");
+    }
+
+    async fn execute(writer: &Writer, statement: &'static str) {
+        let mut turn = writer.turn().await.unwrap();
+        sqlx::query(statement).execute(&mut *turn).await.unwrap();
+        turn.commit().await.unwrap();
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn reads_that_overlap_do_not_make_the_log_grow() {
+        const MOST: u64 = 1 << 20;
+        // Takes a while, and has its transaction open all the time.
+        const LONG: &str = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200000) \
+                            SELECT (SELECT count(*) FROM written), count(*) FROM n";
+        let folder = std::env::temp_dir().join(format!("hedgerow-log-{}", uuid::Uuid::now_v7()));
+        std::fs::create_dir(&folder).unwrap();
+        let options = SqliteConnectOptions::new()
+            .filename(folder.join("file.sqlite"))
+            .create_if_missing(true)
+            .journal_mode(SqliteJournalMode::Wal);
+        let readers = Readers::new(options.clone());
+        let log = WriteAheadLog::new(&options, &readers, MOST);
+        let writer = Writer::open(&options, log).await.unwrap();
+        execute(&writer, "CREATE TABLE written (bytes BLOB)").await;
+        let mut reads = JoinSet::new();
+        for _ in 0..3 {
+            let readers = readers.clone();
+            reads.spawn(async move {
+                loop {
+                    let mut reader = readers.acquire().await.unwrap();
+                    sqlx::query(LONG).execute(&mut *reader).await.unwrap();
+                    reader.settle();
+                }
+            });
+        }
+        let mut longest = 0;
+        let is_emptied = timeout(Duration::from_mins(1), async {
+            loop {
+                execute(&writer, "INSERT INTO written VALUES (randomblob(50000))").await;
+                let bytes = std::fs::metadata(folder.join("file.sqlite-wal")).unwrap().len();
+                if bytes < longest {
+                    break;
+                }
+                longest = bytes;
+                sleep(Duration::from_millis(5)).await;
+            }
+        });
+        let is_emptied = is_emptied.await.is_ok();
+        assert!(longest > MOST && is_emptied, "{longest} bytes");
+        let reader = timeout(Duration::from_secs(30), readers.acquire()).await;
+        assert!(
+            reader.is_ok_and(|reader| reader.is_ok()),
+            "nobody is held back any more"
+        );
+        reads.abort_all();
+        std::fs::remove_dir_all(folder).unwrap();
     }
 }

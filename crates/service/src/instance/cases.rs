@@ -14,7 +14,8 @@ impl Service {
             ON CONFLICT (id) DO UPDATE SET secret_id = excluded.secret_id";
         let encryptor = &self.core.instance.encryptor;
         // Every start asks, and hardly any has to write.
-        match encrypted_with(&mut self.core.store.read().await?).await? {
+        let known = encrypted_with(&mut self.core.store.read().await?).await?;
+        match known {
             Some(id) if !encryptor.knows(&id) => return Err(wrong_key()),
             Some(id) if id == encryptor.id() => return Ok(()),
             Some(_) => {

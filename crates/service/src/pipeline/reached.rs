@@ -44,7 +44,10 @@ impl Service {
                 }
                 sql::hosts::forget_one(&mut db, config.id).await?;
             }
-            sql::hosts::put(&mut db, config.id, host, *is_allowed).await?;
+            if !sql::hosts::put(&mut db, config.id, host, *is_allowed).await? {
+                // The configuration was deleted in the meantime.
+                return Ok(());
+            }
             if !is_allowed && known.is_none_or(|known| known.is_allowed) {
                 let message = format!("Request to {host} blocked: the host is not allowed.");
                 logs::say(&mut db, config, AppLogLevel::Warn, &message).await?;

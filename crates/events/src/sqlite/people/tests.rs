@@ -48,6 +48,30 @@ fn steps_among(persons: i64) -> usize {
     steps.load(Ordering::Relaxed)
 }
 
+#[test]
+fn all_names_that_are_to_be_removed_count() {
+    let connection = Connection::open_in_memory().unwrap();
+    file::make_all(&connection).unwrap();
+    let touched = |names: usize| {
+        let mut known = Known {
+            people: &mut People::default(),
+            connection: &connection,
+            team: 1,
+            at: 10,
+            timestamp: 10,
+            touched: 0,
+            written: 0,
+        };
+        let removes = Change {
+            unset: (0..names).map(|number| number.to_string()).collect(),
+            ..Change::default()
+        };
+        known.change("ada", &removes).unwrap();
+        known.touched
+    };
+    assert!(touched(10_000) > touched(1) + 100_000);
+}
+
 fn fill(connection: &Connection, persons: i64) {
     let sql = "WITH RECURSIVE number (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < ?1) \
                INSERT INTO person (team_id, person_id, properties, created_at, version, is_identified, is_deleted, \

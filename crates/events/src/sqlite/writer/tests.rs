@@ -8,6 +8,7 @@ use chrono::DateTime;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use super::super::pause::Pause;
 use super::super::store::{PART, Ready};
 use super::*;
 use crate::{Hold, Incoming};
@@ -30,7 +31,8 @@ impl Drop for File {
 }
 
 fn desk(file: &File) -> Desk {
-    Desk::open(&file.0, mpsc::channel(1).1).unwrap()
+    let log = WriteAheadLog::of(&file.0, &Pause::default(), u64::MAX);
+    Desk::open(&file.0, mpsc::channel(1).1, log).unwrap()
 }
 
 /// Of new persons.

@@ -42,11 +42,20 @@ pub(in super::super) async fn forget_one(db: &mut WriteTx, config: AppConfigId) 
     Ok(())
 }
 
-pub(in super::super) async fn put(db: &mut WriteTx, config: AppConfigId, host: &str, is_allowed: bool) -> Result<()> {
-    const SQL: &str = "INSERT INTO pipeline_reached_host (config_id, host, is_allowed, first_at, last_at) \
-        VALUES ($1, $2, $3, $4, $4) \
-        ON CONFLICT (config_id, host) DO UPDATE SET is_allowed = excluded.is_allowed, last_at = excluded.last_at";
+/// False: the configuration was deleted in the meantime, and nothing is remembered.
+pub(in super::super) async fn put(db: &mut WriteTx, config: AppConfigId, host: &str, is_allowed: bool) -> Result<bool> {
+    macro_rules! put {
+        ($lock:literal) => {
+            concat!(
+                "INSERT INTO pipeline_reached_host (config_id, host, is_allowed, first_at, last_at) \
+                 SELECT id, $2, $3, $4, $4 FROM pipeline_config WHERE id = $1",
+                $lock,
+                " ON CONFLICT (config_id, host) DO UPDATE SET is_allowed = excluded.is_allowed, last_at = excluded.last_at"
+            )
+        };
+    }
+    let sql = db.pick(put!(""), put!(" FOR KEY SHARE"));
     let now = db.now;
-    changed!(db, sqlx::query(SQL).bind(config).bind(host).bind(is_allowed).bind(now))?;
-    Ok(())
+    let put = changed!(db, sqlx::query(sql).bind(config).bind(host).bind(is_allowed).bind(now))?;
+    Ok(put > 0)
 }

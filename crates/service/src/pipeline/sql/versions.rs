@@ -56,6 +56,14 @@ pub(in super::super) async fn code(db: &mut Session, app: &App) -> Result<Option
     Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(app.id).bind(app.version).fetch_optional(conn))?)
 }
 
+/// Over the files of the code that an app has now. None: it has no code, or none was kept.
+pub(in super::super) async fn sha256(db: &mut Session, app: &App) -> Result<Option<String>> {
+    const SQL: &str = "SELECT sha256 FROM pipeline_version WHERE app_id = $1 AND number = $2";
+    let row: Option<(Option<String>,)> =
+        on!(db, conn => sqlx::query_as(SQL).bind(app.id).bind(app.version).fetch_optional(conn))?;
+    Ok(row.and_then(|(sha256,)| sha256))
+}
+
 /// How long the parts of a version are, without reading them. None: there is no such version.
 pub(in super::super) async fn kept_bytes(db: &mut Session, app: AppId, number: i64) -> Result<Option<KeptBytes>> {
     const SQL: &str = "SELECT CAST(octet_length(files) AS BIGINT), CAST(octet_length(code) AS BIGINT) FROM pipeline_version \
@@ -213,6 +221,7 @@ impl Packed {
         };
         kept.check()?;
         let (offered, scripts) = apart(&package.offers);
+        scripts.iter().try_for_each(|(script, code)| script.check(code))?;
         Ok(Self {
             offers: package.offers,
             sha256: package.sha256,

@@ -13,6 +13,9 @@ pub(in super::super) const KEPT: i64 = 10;
 /// What the files of an app may have in sum, and what is run of them, each as it is kept: as JSON.
 const MOST_BYTES: usize = 8 << 20;
 
+/// What a script for browsers may have, compiled: JSX becomes several times as long, and anybody can ask for it.
+const MOST_SCRIPT_BYTES: usize = 1 << 20;
+
 /// How long the parts of a version are, as they are kept.
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct KeptBytes {
@@ -171,5 +174,18 @@ impl Script {
             Self::Site => "site",
             Self::Frontend => "frontend",
         }
+    }
+
+    /// Whether it is not too long, compiled.
+    pub(in super::super) fn check(self, compiled: &str) -> Result<()> {
+        if compiled.len() <= MOST_SCRIPT_BYTES {
+            return Ok(());
+        }
+        let (field, file) = match self {
+            Self::Site => ("source__site.ts", "site.ts"),
+            Self::Frontend => ("source__frontend.tsx", "frontend.tsx"),
+        };
+        let detail = format!("the compiled {file} can have at most {} MB", MOST_SCRIPT_BYTES >> 20);
+        Err(Error::invalid(field, "max_length", detail))
     }
 }

@@ -1,0 +1,54 @@
+//! When those are looked for who had nothing under way lately, and when others have their turn. A look that finds nobody goes over
+//! all configurations, so there are not many of these.
+
+use std::time::{Duration, Instant};
+
+use super::standing::Pass;
+
+/// After a look that found nobody, the next one is so much later at least, or so many times what it took, but no later than
+/// that.
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
+const TIMES_WHAT_IT_TOOK: u32 = 10;
+pub(super) const LATEST: Duration = Duration::from_secs(10);
+
+/// The looks of all slots that look for the same.
+#[derive(Debug, Default)]
+pub(super) struct Looks {
+    /// Somebody was found who had nothing under way lately. However many these are, the next time others come first.
+    is_turn_of_others: bool,
+    /// No look is begun before. While one is under way, its end is not known.
+    from: Option<Instant>,
+    overdue_from: Option<Instant>,
+}
+
+impl Looks {
+    /// Who is looked for first, if anybody is to go before others. No other look is begun before the end of this one is noted.
+    pub(super) fn begin(&mut self, now: Instant) -> Option<Pass> {
+        let is_due = |from: Option<Instant>| from.is_none_or(|from| from <= now);
+        if !is_due(self.from) {
+            return None;
+        }
+        self.from = Some(now + LATEST);
+        let is_turn_of_others = std::mem::take(&mut self.is_turn_of_others) && is_due(self.overdue_from);
+        Some(if is_turn_of_others { Pass::Overdue } else { Pass::Idle })
+    }
+
+    pub(super) fn end(&mut self, pass: Pass, has_found: bool, took: Duration, now: Instant) {
+        let pause = took.saturating_mul(TIMES_WHAT_IT_TOOK).clamp(LOOK_EVERY, LATEST);
+        let from = (!has_found).then(|| now + pause);
+        match pass {
+            Pass::Idle => {
+                self.from = from;
+                self.is_turn_of_others = has_found;
+            }
+            Pass::Overdue => {
+                self.overdue_from = from;
+                // Otherwise the look goes on.
+                if has_found {
+                    self.from = None;
+                }
+            }
+            Pass::Anyone | Pass::Only(_) => {}
+        }
+    }
+}

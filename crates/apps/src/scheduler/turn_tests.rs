@@ -1,0 +1,333 @@
+//! How long somebody waits beside many organizations whose apps are quick, and always have more to do.
+
+use super::looks::{LATEST, LOOK_EVERY};
+use super::recent::IDLE_AFTER;
+use super::state::{PATIENCE, SHORTEST_TURN};
+use super::*;
+
+/// How long an app takes for one event.
+const EVENT: Duration = Duration::from_millis(20);
+const SLOTS: usize = 4;
+const MANY: u128 = 200;
+const VICTIM: u128 = 500;
+/// How long a turn lasts at most, whoever waits.
+const TURN: Duration = Duration::from_secs(3);
+
+fn organization(number: u128) -> OrganizationId {
+    OrganizationId(uuid::Uuid::from_u128(number))
+}
+
+struct Turn {
+    id: u128,
+    permit: u64,
+    begun: Instant,
+    /// Otherwise it goes on without one.
+    is_in_slot: bool,
+}
+
+/// The slots of a process in a time of their own. All who wait have more events than they are ever done with.
+struct Slots {
+    scheduler: Scheduler,
+    work: Work,
+    now: Instant,
+    turns: Vec<Turn>,
+    /// Where the round of organizations is, in each pass.
+    served: [u128; Pass::COUNT],
+}
+
+impl Slots {
+    fn new(work: Work) -> Self {
+        Self {
+            scheduler: Scheduler::new(SLOTS),
+            work,
+            now: Instant::now(),
+            turns: Vec::new(),
+            served: [0; Pass::COUNT],
+        }
+    }
+
+    /// The time of one event. Whoever has a turn is done with one, and slots that are free look for the next.
+    fn tick(&mut self, waiting: &[u128]) -> Vec<u128> {
+        self.now += EVENT;
+        let now = self.now;
+        {
+            let mut state = self.scheduler.0.state();
+            let is_task = self.work == Work::Task;
+            self.turns.retain_mut(|turn| {
+                state.end_call(turn.permit, now);
+                let lasts = now - turn.begun;
+                if is_task || lasts >= TURN || state.should_yield(turn.permit, now) {
+                    state.end(turn.permit, now);
+                    return false;
+                }
+                state.begin_call(turn.permit, now);
+                turn.is_in_slot &= lasts < PATIENCE;
+                true
+            });
+        }
+        let mut begun = Vec::new();
+        while self.turns.iter().filter(|turn| turn.is_in_slot).count() < SLOTS {
+            let Some(id) = self.look(waiting) else { break };
+            begun.push(id);
+        }
+        begun
+    }
+
+    fn look(&mut self, waiting: &[u128]) -> Option<u128> {
+        let now = self.now;
+        for &pass in self.scheduler.passes(true, now) {
+            let served = self.served[pass.number()];
+            let mut round = waiting.to_vec();
+            round.retain(|id| self.turns.iter().all(|turn| turn.id != *id));
+            round.sort_unstable_by_key(|id| (*id <= served, *id));
+            let mut state = self.scheduler.0.state();
+            let may_begin = |id: &&u128| {
+                let whose = organization(**id);
+                state.includes(pass, whose, now) && matches!(state.room(whose, self.work, now), Some(Room::Free))
+            };
+            if let Some(id) = round.iter().find(may_begin).copied() {
+                let (permit, _) = state.start(organization(id), self.work, now);
+                state.begin_call(permit, now);
+                if pass == Pass::Overdue {
+                    state.shorten_turn(permit);
+                }
+                state.looks(true).end(pass, true, Duration::ZERO, now);
+                self.turns.push(Turn {
+                    id,
+                    permit,
+                    begun: now,
+                    is_in_slot: true,
+                });
+                self.served[pass.number()] = id;
+                return Some(id);
+            }
+            state.looks(true).end(pass, false, Duration::ZERO, now);
+        }
+        None
+    }
+
+    fn pass_time(&mut self, time: Duration, waiting: &[u128]) {
+        let end = self.now + time;
+        while self.now < end {
+            self.tick(waiting);
+        }
+    }
+
+    /// How long somebody waits who comes now, beside all these.
+    fn wait_of(&mut self, id: u128, others: &[u128]) -> Duration {
+        let begun = self.now;
+        let waiting = [others, &[id]].concat();
+        while !self.tick(&waiting).contains(&id) {
+            assert!(self.now - begun < Duration::from_mins(5), "{id} is never served");
+        }
+        self.now - begun
+    }
+}
+
+/// Until a slot is free, and somebody looks.
+fn soon() -> Duration {
+    LOOK_EVERY + SHORTEST_TURN + 4 * EVENT
+}
+
+#[test]
+fn who_had_nothing_under_way_lately_goes_before_many_who_are_quick() {
+    let many: Vec<u128> = (1..=MANY).collect();
+    for work in [Work::Events, Work::Task] {
+        let mut slots = Slots::new(work);
+        slots.pass_time(Duration::from_secs(30), &many);
+        // Somebody known, and each time somebody of whom nothing is known.
+        for number in 0..5 {
+            for id in [VICTIM, VICTIM + 1 + number] {
+                let wait = slots.wait_of(id, &many);
+                assert!(wait <= soon(), "{id} waits {wait:?} in round {number}");
+            }
+            slots.pass_time(IDLE_AFTER + TURN, &many);
+        }
+    }
+}
+
+#[test]
+fn who_always_has_something_waits_for_one_round_of_short_turns() {
+    let many: Vec<u128> = (1..=MANY).collect();
+    let mut slots = Slots::new(Work::Events);
+    // All come at the same moment, and this one is the last of them.
+    let first = slots.wait_of(VICTIM, &many);
+    assert!(first < Duration::from_secs(6), "{first:?}");
+    for _ in 0..10 {
+        slots.pass_time(PATIENCE, &many);
+        let wait = slots.wait_of(VICTIM, &many);
+        assert!(wait < Duration::from_secs(6), "{wait:?}");
+    }
+}
+
+/// Of those who are few each has as long a turn as before.
+#[test]
+fn turns_are_short_only_while_many_wait() {
+    let (scheduler, start) = (Scheduler::new(SLOTS), Instant::now());
+    let mut state = scheduler.0.state();
+    let begin = |state: &mut state::State, id: u128, now: Instant| {
+        let (number, _) = state.start(organization(id), Work::Events, now);
+        state.begin_call(number, now);
+        number
+    };
+    let first: Vec<u64> = (0..4).map(|id| begin(&mut state, id, start)).collect();
+    assert!(!state.should_yield(first[0], start + PATIENCE), "nobody else was there");
+    state.end(first[0], start);
+    let again = begin(&mut state, 0, start);
+    for id in 4..8 {
+        state.recent.note(organization(id), start);
+    }
+    assert!(state.should_yield(first[1], start + SHORTEST_TURN), "its first one");
+    assert!(
+        !state.should_yield(again, start + PATIENCE / 2),
+        "eight have a second each"
+    );
+    assert!(state.should_yield(again, start + PATIENCE));
+    for id in 8..48 {
+        state.recent.note(organization(id), start);
+    }
+    assert!(state.should_yield(again, start + PATIENCE / 4));
+    // What it waits for before its app is called is not its turn.
+    let (waiting, _) = state.start(organization(100), Work::Events, start);
+    state.begin_waiting(waiting, start);
+    assert!(!state.should_yield(waiting, start + PATIENCE));
+}
+
+/// Those who wait beside ever new organizations that had nothing under way before, and who of all these is served.
+fn serve_beside_new_ones(slots: &mut Slots, waiting: &[u128]) -> Vec<(Duration, u128)> {
+    let begun = slots.now;
+    let mut served = Vec::new();
+    for tick in 0..1500 {
+        let first = 1000 + tick * 10;
+        let all: Vec<u128> = waiting.iter().copied().chain(first..first + 10).collect();
+        let now_served = slots.tick(&all);
+        served.extend(now_served.into_iter().map(|id| (slots.now - begun, id)));
+    }
+    served
+}
+
+fn slots_with_slow(busy: &[u128], slow: &[u128]) -> Slots {
+    let mut slots = Slots::new(Work::Events);
+    slots.pass_time(TURN, &[busy, slow].concat());
+    for id in slow {
+        let mut state = slots.scheduler.0.state();
+        state.history.note_slow(organization(*id), PATIENCE, slots.now);
+    }
+    slots
+}
+
+#[test]
+fn every_second_time_others_are_served_however_many_come_who_had_nothing() {
+    let (busy, slow): (Vec<u128>, Vec<u128>) = ((1..=100).collect(), (101..=200).collect());
+    let mut slots = slots_with_slow(&busy, &slow);
+    let mut served = serve_beside_new_ones(&mut slots, &[busy, slow].concat());
+    served.retain(|(after, _)| *after > TURN);
+    let count = |is_meant: &dyn Fn(u128) -> bool| served.iter().filter(|(_, id)| is_meant(*id)).count();
+    let (of_busy, of_slow) = (count(&|id| id <= 100), count(&|id| (101..=200).contains(&id)));
+    let all = served.len();
+    assert!((of_busy + of_slow) * 9 >= all * 4, "{of_busy} and {of_slow} of {all}");
+    assert!((of_busy + of_slow) * 9 <= all * 5, "{of_busy} and {of_slow} of {all}");
+    assert!(
+        of_busy * 6 >= all && of_slow * 6 >= all,
+        "{of_busy} and {of_slow} of {all}"
+    );
+}
+
+#[test]
+fn one_who_is_busy_and_one_who_is_slow_wait_for_a_round_however_many_come_who_had_nothing() {
+    let mut slots = slots_with_slow(&[1, 3, 4, 5, 6], &[2]);
+    let served = serve_beside_new_ones(&mut slots, &[1, 2]);
+    for id in [1, 2] {
+        let own = served.iter().filter(|one| one.1 == id).map(|one| one.0);
+        let times: Vec<Duration> = std::iter::once(Duration::ZERO).chain(own).collect();
+        let longest = times.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).max();
+        assert!(longest.is_some_and(|longest| longest < 2 * TURN), "{id} {longest:?}");
+        assert!(times.len() > 5, "{id} {times:?}");
+    }
+}
+
+#[test]
+fn who_waits_for_long_comes_first_after_somebody_who_had_nothing() {
+    let (scheduler, start) = (Scheduler::new(SLOTS), Instant::now());
+    for id in 1..=20 {
+        scheduler.0.state().recent.note(organization(id), start);
+    }
+    scheduler.0.state().history.note_quick(organization(1), start);
+    scheduler.0.state().history.note_slow(organization(2), PATIENCE, start);
+    let now = start + TURN;
+    let is_overdue = |id: u128| scheduler.may_begin(Pass::Overdue, organization(id), Work::Events, now);
+    assert!(is_overdue(1) && is_overdue(2) && !is_overdue(50));
+    for id in 101..=114 {
+        scheduler.0.state().start(organization(id), Work::Events, now);
+    }
+    assert!(is_overdue(1) && !is_overdue(2), "there is little room");
+    let first = |takes_tasks: bool| scheduler.passes(takes_tasks, now)[0];
+    for takes_tasks in [false, true] {
+        for _ in 0..3 {
+            assert_eq!(first(takes_tasks), Pass::Idle);
+            scheduler.note_look(takes_tasks, Pass::Idle, true, EVENT, now);
+            assert_eq!(first(takes_tasks), Pass::Overdue);
+            scheduler.note_look(takes_tasks, Pass::Overdue, true, EVENT, now);
+        }
+        assert_eq!(first(takes_tasks), Pass::Idle);
+        scheduler.note_look(takes_tasks, Pass::Idle, true, EVENT, now);
+        assert_eq!(first(takes_tasks), Pass::Overdue);
+        scheduler.note_look(takes_tasks, Pass::Overdue, false, EVENT, now);
+        assert_eq!(first(takes_tasks), Pass::Only(Standing::Quick), "the look goes on");
+        // They are not looked for each time while there are none.
+        for _ in 0..3 {
+            scheduler.note_look(takes_tasks, Pass::Idle, true, EVENT, now);
+            assert_eq!(first(takes_tasks), Pass::Idle);
+        }
+    }
+}
+
+/// A look that finds nobody goes over all configurations.
+#[test]
+fn one_slot_of_a_kind_looks_for_those_who_had_nothing_and_the_next_one_later() {
+    let (scheduler, start) = (Scheduler::new(SLOTS), Instant::now());
+    for id in 1..=20 {
+        scheduler.0.state().recent.note(organization(id), start);
+    }
+    let looks = |takes_tasks: bool, now: Instant| scheduler.passes(takes_tasks, now).contains(&Pass::Idle);
+    for takes_tasks in [false, true] {
+        assert!(looks(takes_tasks, start));
+        assert!(!looks(takes_tasks, start), "another slot looks");
+        let second = start + PATIENCE;
+        assert!(!looks(takes_tasks, second), "it still looks");
+        scheduler.note_look(takes_tasks, Pass::Idle, false, Duration::from_millis(1), second);
+        assert!(!looks(takes_tasks, second + LOOK_EVERY / 2));
+        let third = second + LOOK_EVERY;
+        assert!(looks(takes_tasks, third));
+        let took = Duration::from_millis(400);
+        scheduler.note_look(takes_tasks, Pass::Idle, false, took, third);
+        assert!(!looks(takes_tasks, third + took * 9));
+        let fourth = third + took * 10;
+        assert!(looks(takes_tasks, fourth));
+        assert!(!looks(takes_tasks, fourth + took));
+    }
+    // One whose end nobody noted does not last for ever.
+    for id in 1..=20 {
+        scheduler.0.state().recent.note(organization(id), start + 2 * LATEST);
+    }
+    assert!(looks(true, start + 2 * LATEST));
+}
+
+#[test]
+fn starting_the_app_is_not_part_of_its_turn() {
+    let (scheduler, start) = (Scheduler::new(SLOTS), Instant::now());
+    let mut state = scheduler.0.state();
+    let numbers: Vec<u64> = (1..=8)
+        .map(|id| state.start(organization(id), Work::Events, start).0)
+        .collect();
+    state.begin_start(numbers[0], start);
+    let started = start + 2 * SHORTEST_TURN;
+    assert!(!state.should_yield(numbers[0], started), "nothing is done yet");
+    state.begin_turn(numbers[0], started);
+    assert!(!state.should_yield(numbers[0], started + SHORTEST_TURN / 2));
+    assert!(state.should_yield(numbers[0], started + SHORTEST_TURN));
+    // It is slow all the same if it takes that long to start.
+    state.begin_start(numbers[1], start);
+    state.end_call(numbers[1], start + PATIENCE);
+    assert_eq!(state.standing(organization(2), start + PATIENCE), Standing::Slow);
+}
