@@ -154,7 +154,7 @@ impl Change {
     }
 }
 
-/// What one request may make of persons: their properties, as often as they are read, written or put into an event. A few
+/// What one request, or a part of a large one, may make of persons: their properties, as often as they are read, written or put into an event. A few
 /// bytes of an event can stand for half a megabyte of its person's, so this depends on what was sent.
 #[derive(Debug)]
 pub(crate) struct Allowance {
@@ -335,7 +335,8 @@ fn is_told_to_keep_none(properties: &Map<String, Value>) -> bool {
     }
 }
 
-fn merge(event: &Incoming) -> Option<Merge> {
+/// Who else the person of an event is, if it says so.
+pub fn merge(event: &Incoming) -> Option<Merge> {
     // As the ids of events are: a person has up to a thousand, and all of them move with it.
     let other = cut(text(event.properties.get(merge_key(&event.event)?)?)?);
     let may = other != event.distinct_id && names_someone(&other) && names_someone(&event.distinct_id);

@@ -12,6 +12,7 @@ use crate::idempotency::KeptBytes;
 use crate::instance::Instance;
 use crate::keys::KeyUse;
 use crate::limits::Founding;
+use crate::page_slots::PageSlots;
 use crate::pipeline::Scripts;
 use crate::sign_in::Attempts;
 use crate::transaction::WriteTx;
@@ -40,6 +41,7 @@ pub(crate) struct Core {
     pub(crate) founding: Founding,
     pub(crate) activity_budget: Budget,
     pub(crate) kept_answers: KeptBytes,
+    page_slots: PageSlots,
     /// Whoever has read the code of an app, which can be long.
     pub(crate) code_in_memory: FairSemaphore,
     /// What pages of anybody's load.
@@ -67,6 +69,7 @@ impl Service {
             founding: Founding::new(instance.hourly_limits),
             activity_budget: Budget::new(instance.hourly_limits),
             kept_answers: KeptBytes::default(),
+            page_slots: PageSlots::default(),
             code_in_memory: FairSemaphore::new("The app loader", CODE_AT_ONCE, Slow::half_of(CODE_AT_ONCE))
                 .with_most_of_one(CODE_AT_ONCE_OF_ONE),
             scripts: Scripts::default(),
@@ -89,6 +92,11 @@ impl Service {
 
     pub fn instance(&self) -> &Instance {
         &self.core.instance
+    }
+
+    /// Whoever makes a page takes one of these first, and keeps it until the page is written.
+    pub fn page_slots(&self) -> &PageSlots {
+        &self.core.page_slots
     }
 
     /// A transaction for one use case.

@@ -154,9 +154,9 @@ impl Upload<'_> {
                 .in_turn_of(team.organization.0.as_u128())
                 .sent_from(neighborhood(self.reading.address));
             let events = &self.capture.events;
-            events
-                .append_holding(hold, team.team.0, captured.events, self.reading.now)
-                .await?;
+            // Not when the request began: a slow body must not come after exports have read its interval.
+            let now = self.capture.service.clock().now();
+            events.append_holding(hold, team.team.0, captured.events, now).await?;
         }
         Ok(Done(count))
     }

@@ -19,7 +19,6 @@ pub(crate) mod meters;
 pub(crate) mod middleware;
 pub(crate) mod operation;
 pub(crate) mod page;
-pub(crate) mod page_slots;
 pub(crate) mod path;
 pub(crate) mod query;
 pub(crate) mod receive;

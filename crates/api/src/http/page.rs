@@ -11,14 +11,13 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use service::{MOST_PAGE_BYTES, Page, Window};
+use service::{MOST_PAGE_BYTES, Page, PageSlot, Window};
 use tokio::task::yield_now;
 use url::form_urlencoded;
 
 use crate::http::context::RequestContext;
 use crate::http::error::Problem;
 use crate::http::json::{to_json, write_json};
-use crate::http::page_slots::PageSlot;
 use crate::http::query::{self, Query};
 use crate::http::reply::{View, described};
 use crate::http::state::Api;
@@ -53,7 +52,7 @@ impl FromRequestParts<Api> for Paging {
         Ok(Self {
             window,
             base: base(parts, api),
-            _turn: api.page_slots.acquire(user).await?,
+            _turn: api.service.page_slots().acquire(user).await?,
         })
     }
 }
@@ -224,9 +223,9 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use futures_util::FutureExt;
+    use service::PageSlots;
 
     use super::*;
-    use crate::http::page_slots::PageSlots;
 
     #[derive(Serialize, JsonSchema)]
     struct Text(String);

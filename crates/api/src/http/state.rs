@@ -12,7 +12,6 @@ use crate::http::answer_memory::AnswerMemory;
 use crate::http::body_memory::BodyMemory;
 use crate::http::limits::Limits;
 use crate::http::meters::Meters;
-use crate::http::page_slots::PageSlots;
 use crate::http::settings::Settings;
 
 /// The state of the router, of which every request gets a clone.
@@ -26,7 +25,6 @@ pub(crate) struct Api {
     pub(super) limits: Arc<Limits>,
     pub(super) body_memory: Arc<BodyMemory>,
     pub(super) answer_memory: Arc<AnswerMemory>,
-    pub(super) page_slots: PageSlots,
     pub(super) meters: Arc<Meters>,
 }
 
@@ -41,7 +39,6 @@ impl Api {
             settings: Arc::new(settings),
             body_memory: Arc::default(),
             answer_memory: Arc::default(),
-            page_slots: PageSlots::default(),
             meters: Arc::default(),
         }
     }

@@ -8,9 +8,11 @@ use axum::http::Request;
 use axum::response::Response;
 use futures_util::future::{join_all, select};
 use serde_json::json;
+use service::{UserId, caller};
 use testkit::databases::Backend;
 use testkit::kit::bearer;
 use testkit::{Kit, on_both};
+use tokio::time::timeout;
 use tower::ServiceExt;
 
 use crate::pipeline::create;
@@ -122,10 +124,17 @@ async fn readers_at_a_time(kit: &Kit, lock: &'static str, asked: impl Future<Out
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_few_pages_of_an_organization_are_read_at_a_time() {
     let kit = Kit::new(Backend::Postgres).await;
-    let lock = "BEGIN; LOCK TABLE activity IN ACCESS EXCLUSIVE MODE";
+    let slots = kit.service.page_slots();
+    let mut held = Vec::new();
+    for user in 1001..=1008 {
+        let slot = caller::on_behalf_of_organization(kit.organization, slots.acquire(Some(UserId(user))));
+        held.push(slot.await.unwrap());
+    }
     let path = kit.at("activity/");
-    let asked = join_all((0..12).map(|_| ask(&kit, &kit.member.key, &path)));
-    assert_eq!(readers_at_a_time(&kit, lock, asked).await, 4);
+    let page = timeout(Duration::from_millis(500), kit.get(&kit.member.key, &path)).await;
+    assert!(page.is_err(), "it does not wait: {page:?}");
+    held.pop();
+    assert_eq!(kit.get(&kit.member.key, &path).await.status, 200);
 }
 
 /// Security case A1: the code of an app has megabytes.
@@ -193,4 +202,21 @@ async fn whoever_waits_for_a_script_is_asked_to_come_back() {
     assert_eq!(refused.headers()["retry-after"], "2");
     drop(held);
     assert_eq!(reading.await.status(), 200);
+}
+
+/// Security case A2: what a page is told may be large, and many can wait for a script.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_waits_for_a_script_has_not_read_what_it_is_told() {
+    let kit = Kit::new(Backend::Postgres).await;
+    let (_, script) = with_script(&kit).await;
+    let held = kit.database.holding(LOCKED_SCRIPTS).await;
+    kit.database
+        .run("UPDATE pipeline_config SET config = '\"not to be read\"'")
+        .await;
+    let asked = || Box::pin(load(&kit, &script));
+    let (refused, reading) = select(asked(), asked()).await.factor_first();
+    assert_eq!(refused.status(), 503);
+    kit.database.run("UPDATE pipeline_config SET config = '{}'").await;
+    drop(held);
+    assert_eq!(reading.await.status(), 200, "it is read after the script");
 }

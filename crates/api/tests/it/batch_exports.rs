@@ -112,6 +112,28 @@ on_both! {
         assert_eq!(kit.get(&kit.admin.key, &kit.at("batch_exports/")).await.body["count"], 0, "nothing was made");
     }
 
+    /// A page of a list holds many configurations.
+    async fn what_a_member_stores_in_a_configuration_is_only_so_long(kit: Kit) {
+        let path = kit.at("batch_exports/");
+        let export = create(&kit, no_op("hour")).await;
+        let refusal = async |config: Value, attr: &str| {
+            let destination = json!({ "type": "NoOp", "config": config });
+            let new = json!({ "name": "x", "interval": "hour", "destination": destination });
+            let made = kit.post(&kit.member.key, &path, new).await;
+            let changed = kit.patch(&kit.member.key, &export, json!({ "destination": destination })).await;
+            for reply in [made, changed] {
+                assert_eq!((reply.code(), reply.text("/attr")), ((400, "max_length"), attr), "{reply:?}");
+            }
+        };
+        refusal(json!({ "exclude_events": ["x".repeat(1_000_000)] }), "destination__config__exclude_events").await;
+        refusal(json!({ "include_events": ["paid", "x".repeat(201)] }), "destination__config__include_events").await;
+        let many = vec!["x".repeat(200); 1000];
+        refusal(json!({ "include_events": many }), "destination__config").await;
+        let config = json!({ "include_events": ["x".repeat(200)], "exclude_events": vec!["y"; 1000] });
+        let fitting = json!({ "name": "x", "interval": "hour", "destination": { "type": "NoOp", "config": config } });
+        assert_eq!(kit.post(&kit.member.key, &path, fitting).await.status, 201);
+    }
+
     /// N1, N5 and N6, at save: the policy looks at every way to name a place.
     async fn places_that_must_not_be_reached_are_refused_when_saved(kit: Kit) {
         let http = |url: &str| json!({ "type": "HTTP", "config": { "url": url, "token": "t" } });
@@ -345,6 +367,23 @@ on_both! {
             let troubled = kit.service.troubled_exports(&caller.await.unwrap(), Window::new(None, None)).await.unwrap();
             assert_eq!(troubled.items.len(), expected.len(), "all of them are paused");
         }
+    }
+
+    async fn a_page_of_large_exports_ends_early(kit: Kit) {
+        let names = vec!["x".repeat(120); 1000];
+        let large = json!({
+            "name": "x", "interval": "hour", "destination": { "type": "NoOp", "config": { "include_events": names } },
+        });
+        for _ in 0..55 {
+            create(&kit, large.clone()).await;
+        }
+        let organization = Some(OrganizationRef::Id(kit.organization));
+        let key = Credential::Key(&kit.member.key);
+        let caller = kit.service.allowed::<ReadExports>(key, organization, Request::default()).await.unwrap();
+        let page = kit.service.batch_exports(&caller, Window::new(Some(1000), None)).await.unwrap();
+        assert_eq!((page.items.len(), page.count), (50, 55), "as many as a page for people has");
+        let exports = kit.service.batch_exports_of_team(&caller, kit.team).await.unwrap();
+        assert_eq!(exports, 55, "nobody has to read them to count them");
     }
 
     async fn a_dry_run_makes_nothing(kit: Kit) {

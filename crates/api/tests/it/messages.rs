@@ -188,7 +188,13 @@ fn wrong_values(field: &ConfigField) -> Vec<Value> {
         ],
         FieldKind::Flag => vec![json!(1), json!("perhaps"), json!([])],
         FieldKind::Choice(_) => vec![json!("no choice"), json!(7), json!({})],
-        FieldKind::Texts => vec![json!("x"), json!([7]), json!({}), json!([null])],
+        FieldKind::Texts => vec![
+            json!("x"),
+            json!([7]),
+            json!({}),
+            json!([null]),
+            json!(["x".repeat(201)]),
+        ],
         FieldKind::RoleOrKeys => vec![
             json!(7),
             json!([]),

@@ -122,6 +122,29 @@ on_both! {
         assert_eq!(read.header("etag"), reply.header("etag"));
     }
 
+    async fn somebody_has_created_a_hundred_organizations_and_no_more(kit: Kit) {
+        let create = async || {
+            kit.post(&kit.outsider.key, "/api/organizations/", json!({ "name": "Many" })).await
+        };
+        let mut created = Vec::new();
+        let refused = loop {
+            let reply = create().await;
+            if reply.status != 201 {
+                break reply;
+            }
+            created.push(reply.text("/id").to_owned());
+        };
+        assert_eq!(created.len(), 99, "they had one");
+        assert_eq!(refused.code(), (403, "permission_denied"), "{refused:?}");
+        assert!(refused.text("/detail").contains("at most 100"), "{refused:?}");
+        let path = format!("/api/organizations/{}/", created[0]);
+        assert_eq!(kit.delete(&kit.outsider.key, &path).await.status, 204);
+        assert_eq!(create().await.status, 201);
+        assert_eq!(create().await.status, 403);
+        kit.database.run("UPDATE app_user SET is_operator = true").await;
+        assert_eq!(create().await.status, 201, "operators have no limit");
+    }
+
     async fn names_are_trimmed_and_slugs_are_unique(kit: Kit) {
         let create = async |name: &str| kit.post(&kit.owner.key, "/api/organizations/", json!({ "name": name })).await;
         let first = create("  Łódź \t").await;

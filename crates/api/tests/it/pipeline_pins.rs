@@ -174,9 +174,12 @@ on_both! {
     }
 
     async fn pages_of_others_are_served_the_script_that_was_approved(kit: Kit) {
-        let manifest = json!({ "name": "Bar", "config": [{ "key": "text", "type": "string", "site": true }] });
+        let manifest = |is_for_sites: bool| {
+            let field = json!({ "key": "text", "type": "string", "site": is_for_sites });
+            json!({ "name": "Bar", "config": [field] }).to_string()
+        };
         let site = |text: &str| format!("export function inject() {{ document.title = '{text}' }}");
-        let body = json!({ "plugin_type": "source", "source": { "plugin.json": manifest.to_string(), "site.ts": site("approved") } });
+        let body = json!({ "plugin_type": "source", "source": { "plugin.json": manifest(true), "site.ts": site("approved") } });
         let Scene { app, own, theirs, .. } = scene(&kit, "pipeline_frontend_apps", body, json!({ "text": "Hi" })).await;
         let served = async |path: &str, key: &str| {
             let config = kit.get(key, path).await;
@@ -185,11 +188,13 @@ on_both! {
             let reply = capture.oneshot(Request::builder().uri(uri).body(Body::empty()).unwrap()).await.unwrap();
             String::from_utf8(reply.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap()
         };
-        let change = json!({ "source": { "site.ts": site("swapped") } });
+        let change = json!({ "source": { "plugin.json": manifest(false), "site.ts": site("swapped") } });
         assert_eq!(kit.patch(&kit.admin.key, &format!("{app}update_source/"), change).await.status, 200);
-        assert!(served(&own, &kit.member.key).await.contains("swapped"));
+        let script = served(&own, &kit.member.key).await;
+        assert!(script.contains("swapped") && !script.contains("\"Hi\""), "{script}");
         let script = served(&theirs, &kit.outsider.key).await;
         assert!(script.contains("approved") && !script.contains("swapped"), "{script}");
+        assert!(script.contains("\"Hi\""), "with the schema that was approved: {script}");
         let taken = kit.post(&kit.outsider.key, &format!("{theirs}upgrade/"), json!({ "version": 2 })).await;
         assert_eq!(taken.status, 200, "{taken:?}");
         assert!(served(&theirs, &kit.outsider.key).await.contains("swapped"));

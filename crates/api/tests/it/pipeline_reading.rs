@@ -111,6 +111,30 @@ on_both! {
         assert_eq!(page_gets(&kit, &format!("/site_app/{}/{token}/1/", number(&scene))).await.0, 404);
     }
 
+    /// Security case A2: anybody can ask, and what an app says of itself may be large.
+    async fn pages_are_given_values_without_the_rest_of_app_and_configuration(kit: Kit) {
+        let manifest = json!({ "name": "Bar", "config": [{ "key": "text", "type": "string", "site": true }] });
+        let files = json!({
+            "plugin.json": manifest.to_string(), "site.ts": "export function inject() {}",
+            "frontend.tsx": "export const scene = { title: 'Scene' }",
+        });
+        let app = create(&kit, "pipeline_frontend_apps", json!({ "plugin_type": "source", "source": files })).await;
+        let config = set_up(&kit, &app, json!({ "enabled": true, "config": { "text": "Hello" } })).await;
+        let config = kit.get(&kit.admin.key, &config).await;
+        let (id, token) = (&config.body["id"], config.text("/web_token"));
+        let path = format!("/site_app/{id}/{token}/1/");
+        kit.database.run("UPDATE pipeline_app SET written = '\"not to be read\"', hosts = '\"nor this\"'").await;
+        kit.database.run("UPDATE pipeline_config SET allowed_hosts = '\"nor that\"'").await;
+        let (status, text) = page_gets(&kit, &path).await;
+        assert!(status == 200 && text.contains("{\"text\":\"Hello\"}"), "{status}: {text}");
+
+        kit.database.run("UPDATE pipeline_config SET config = '\"not to be read\"'").await;
+        assert_eq!(page_gets(&kit, &path).await.0, 500, "it is needed here");
+        assert_eq!(page_gets(&kit, &format!("/site_app/{id}/wrong/1/")).await.0, 404);
+        let (status, text) = page_gets(&kit, &path.replace("site_app", "frontend_app")).await;
+        assert!(status == 200 && text.contains("Scene"), "it is told nothing: {status}: {text}");
+    }
+
     async fn what_is_said_of_an_app_changes_without_its_files(kit: Kit) {
         let path = create(&kit, "pipeline_destinations", hook()).await;
         let named = kit.patch(&kit.admin.key, &path, json!({ "name": "Ours" })).await;

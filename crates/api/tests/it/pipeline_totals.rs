@@ -264,8 +264,8 @@ on_both! {
         let at = kit.service.clock().now();
         let queue = async |payload: &str| kit.service.queue_app_job(&config, "job", payload, at).await;
         queue("12345").await.unwrap();
-        assert_eq!(first(&kit, "SELECT payload_bytes FROM pipeline_usage").await, 1024 + 8);
-        kit.database.run(&format!("UPDATE pipeline_usage SET payload_bytes = {}", 16 * MB - 1024 - 7)).await;
+        assert_eq!(first(&kit, "SELECT payload_bytes FROM pipeline_usage").await, 8 * 1024 + 8);
+        kit.database.run(&format!("UPDATE pipeline_usage SET payload_bytes = {}", 16 * MB - 8 * 1024 - 7)).await;
         assert!(queue("12345").await.unwrap_err().to_string().contains("16 MB"));
         queue("1234").await.unwrap();
         let theirs = the_config(&kit, &other).await;

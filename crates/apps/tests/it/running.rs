@@ -258,7 +258,7 @@ on_both! {
         pass(&kit, 60);
         kit.run_apps().await;
         let waiting = async || -> Vec<i64> { kit.database.column("SELECT payload_bytes FROM pipeline_usage").await };
-        assert_eq!(waiting().await, [1024 + "later".len() + r#"{"n":1}"#.len()].map(|bytes| i64::try_from(bytes).unwrap()));
+        assert_eq!(waiting().await, [8 * 1024 + "later".len() + r#"{"n":1}"#.len()].map(|bytes| i64::try_from(bytes).unwrap()));
         pass(&kit, 31);
         kit.run_apps().await;
         assert_eq!(waiting().await, [0], "what is done no longer waits");

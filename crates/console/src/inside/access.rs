@@ -6,7 +6,7 @@ use axum::response::Response;
 use service::access::{Caller, Permission, ReadOrganization};
 use service::credentials::Credential;
 use service::organizations::{Organization, OrganizationRef};
-use service::{Error, Service};
+use service::{Error, PageSlot, Service};
 
 use super::memberships::{Membership, memberships};
 use crate::failure::Failure;
@@ -22,6 +22,8 @@ pub(crate) struct Inside<P> {
     pub(crate) account: Account,
     pub(crate) organization: Organization,
     pub(crate) memberships: Vec<Membership>,
+    /// None: no page is made now, or one that is counted elsewhere.
+    slot: Option<PageSlot>,
 }
 
 impl<P: Permission> FromRequestParts<Console> for Inside<P> {
@@ -31,7 +33,9 @@ impl<P: Permission> FromRequestParts<Console> for Inside<P> {
         let account = Account::from_request_parts(parts, console).await?;
         let wanted = organization_in_path(parts, console).await.map_err(page::refuse)?;
         let service = console.identity.service();
-        Self::new(service, account, wanted).await.map_err(page::refuse)
+        // A form is acted upon first, which may take long, and mostly leads to another page.
+        let is_page = parts.method.is_safe();
+        Self::new(service, account, wanted, is_page).await.map_err(page::refuse)
     }
 }
 
@@ -48,11 +52,16 @@ async fn organization_in_path(parts: &mut Parts, console: &Console) -> Result<Or
 }
 
 impl<P: Permission> Inside<P> {
-    async fn new(service: &Service, account: Account, wanted: OrganizationRef) -> Result<Self, Failure> {
+    async fn new(service: &Service, account: Account, wanted: OrganizationRef, is_page: bool) -> Result<Self, Failure> {
         let credential = Credential::Session(&account.session);
         let caller = service
             .allowed::<P>(credential, Some(wanted), account.request())
             .await?;
+        let slot = if is_page {
+            Some(page_slot(service, &account).await?)
+        } else {
+            None
+        };
         let reader = also::<ReadOrganization, P>(service, &account, &caller).await?;
         let seen = service.organization(&reader).await?;
         Ok(Self {
@@ -60,7 +69,23 @@ impl<P: Permission> Inside<P> {
             organization: seen.organization.clone(),
             caller,
             account,
+            slot,
         })
+    }
+
+    /// For a form that is answered with a page of its own.
+    pub(crate) async fn hold_slot(&mut self, service: &Service) -> Result<(), Error> {
+        if self.slot.is_none() {
+            // The page is one of the organization; what was read last are the person's memberships.
+            self.also::<ReadOrganization>(service).await?;
+            self.slot = Some(page_slot(service, &self.account).await?);
+        }
+        Ok(())
+    }
+
+    /// For a page that waits for something slow, of which few are made at a time anyway: others' pages do not wait with it.
+    pub(crate) fn give_up_slot(&mut self) {
+        self.slot = None;
     }
 
     /// The same person, for another kind of thing on the same page.
@@ -82,6 +107,10 @@ impl<P: Permission> Inside<P> {
     pub(crate) fn api(&self, below: &str) -> String {
         format!("/api/organizations/{}/{below}", self.organization.id)
     }
+}
+
+async fn page_slot(service: &Service, account: &Account) -> Result<PageSlot, Error> {
+    service.page_slots().acquire(Some(account.person.user)).await
 }
 
 async fn also<Q: Permission, P>(service: &Service, account: &Account, caller: &Caller<P>) -> Result<Caller<Q>, Error> {

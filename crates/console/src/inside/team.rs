@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::json;
 use service::access::{ChangeTeams, Permission, ReadExports, ReadTeams};
 use service::teams::{Team, TeamPatch};
-use service::{Service, TeamId, Window};
+use service::{Service, TeamId};
 
 use super::Inside;
 use super::confirm::{ConfirmPage, is_confirmed, typed_name};
@@ -170,7 +170,8 @@ async fn sure(
     let below = format!("teams/{}/", team.id);
     let call = Call::delete::<ChangeTeams>("Delete the team", inside.api(&below));
     let mut losses = vec!["its token: events sent with it will be rejected".to_owned()];
-    let exports = exports_of(service, inside, team.id).await?;
+    let reader = inside.also::<ReadExports>(service).await?;
+    let exports = service.batch_exports_of_team(&reader, team.id).await?;
     if exports > 0 {
         losses.push(format!("{} and their runs", show::counted(exports, "batch export")));
     }
@@ -189,13 +190,4 @@ async fn sure(
         curl: AsCurl::new(service, [call]),
     };
     Ok(page_again(problems, &shown))
-}
-
-async fn exports_of(service: &Service, inside: &Inside<ChangeTeams>, team: TeamId) -> Result<i64, Failure> {
-    let reader = inside.also::<ReadExports>(service).await?;
-    let all = service
-        .batch_exports(&reader, Window::new(Some(Window::MAX_LIMIT), None))
-        .await?;
-    let of_team = all.items.iter().filter(|seen| seen.export.team_id == team);
-    Ok(i64::try_from(of_team.count()).unwrap_or(i64::MAX))
 }

@@ -1,6 +1,9 @@
 //! Who sees what below an organization.
 
-use service::Level;
+use std::time::Duration;
+
+use service::{Level, UserId, caller};
+use tokio::time::timeout;
 
 use crate::kit::{Browser, Kit};
 
@@ -113,6 +116,40 @@ async fn each_page_is_for_its_levels_and_no_lower() {
             let answer = browser.get(&kit.at(below)).await;
             assert_eq!(answer.status, expected, "{level} {below}: {answer:?}");
         }
+    }
+}
+
+/// The same few that the API has: together they would be twice as many.
+#[tokio::test]
+async fn few_pages_of_an_organization_are_made_at_a_time() {
+    let kit = Kit::new().await;
+    let mut owner = kit.signed_in("olga@example.com").await;
+    let slots = kit.service.page_slots();
+    let mut held = Vec::new();
+    for user in 1001..=1008 {
+        let slot = caller::on_behalf_of_organization(kit.organization, slots.acquire(Some(UserId(user))));
+        held.push(slot.await.expect("a slot"));
+    }
+    let lists = [
+        "",
+        "activity/",
+        "apps/",
+        "domains/",
+        "exports/",
+        "invites/",
+        "members/",
+        "teams/",
+    ];
+    for below in lists {
+        let page = timeout(Duration::from_millis(500), owner.get(&kit.at(below))).await;
+        assert!(page.is_err(), "{below} does not wait");
+    }
+    let form = [("name", "T"), ("timezone", "UTC")];
+    let made = owner.post(&kit.at("teams/new/"), &form).await;
+    assert_eq!(made.status, 303, "what leads to another page makes none: {made:?}");
+    held.clear();
+    for below in lists {
+        assert_eq!(owner.get(&kit.at(below)).await.status, 200, "{below}");
     }
 }
 

@@ -61,12 +61,11 @@ impl Statement {
         self
     }
 
-    /// Binds texts to `{name:Array(String)}`.
+    /// Binds what [`pair`] wrote to `{name:Array(Tuple(Int64, String))}`.
     #[must_use]
-    pub fn bind_texts<'a>(mut self, name: &str, texts: impl IntoIterator<Item = &'a str>) -> Self {
-        let quoted: Vec<_> = texts.into_iter().map(|text| format!("'{}'", in_quotes(text))).collect();
+    pub fn bind_pairs(mut self, name: &str, pairs: &[String]) -> Self {
         self.parameters
-            .push((name.to_owned(), format!("[{}]", quoted.join(","))));
+            .push((name.to_owned(), format!("[{}]", pairs.join(","))));
         self
     }
 
@@ -229,6 +228,9 @@ impl fmt::Debug for Client {
     }
 }
 
+/// The code of `throwIf`, which queries use for texts that would become too long, and for nothing else.
+const THROWN: u32 = 395;
+
 /// A name in backticks, whatever it holds.
 pub fn identifier(name: &str) -> String {
     format!("`{}`", name.replace('\\', "\\\\").replace('`', "\\`"))
@@ -245,9 +247,13 @@ pub(crate) fn refusal(text: &str, code: Option<u32>) -> Option<Error> {
     if !text.contains("DB::Exception") {
         return None;
     }
+    let code = code.or(digits.parse().ok())?;
+    if code == THROWN {
+        return Some(Error::TooLarge);
+    }
     let end = text.floor_char_boundary(text.len().min(LONGEST_MESSAGE));
     Some(Error::Refused {
-        code: code.or(digits.parse().ok())?,
+        code,
         message: text[..end].trim_end().to_owned(),
     })
 }
@@ -282,6 +288,11 @@ fn escaped(text: &str) -> String {
         }
     }
     escaped
+}
+
+/// A number and a text, as a list of such pairs has them.
+pub(super) fn pair(number: i64, text: &str) -> String {
+    format!("({number},'{}')", in_quotes(text))
 }
 
 fn in_quotes(text: &str) -> String {

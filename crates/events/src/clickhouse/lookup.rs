@@ -1,121 +1,159 @@
 //! What the tables hold of persons, asked for a whole group at once.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use serde_json::Value;
 use uuid::Uuid;
 
 use super::address::Tables;
-use super::client::{Client, Statement, identifier};
-use super::people::{Name, Owner, People, Person};
-use crate::persons::{MOST_PROPERTY_BYTES, NO_PROPERTIES};
+use super::client::{Client, Statement, identifier, pair};
+use super::people::{Id, Name, Owner, People, Person};
+use crate::persons::{MOST_PROPERTY_BYTES, NO_PROPERTIES, person_id};
 use crate::{Error, Result, Time};
 
-/// How many bytes of properties are read for a group. Persons past that are left out of what the group does.
-const MOST_READ: usize = 96 * 1024 * 1024;
-/// The same for one question: answers are not longer than 64 MiB, and escaped.
-const MOST_ANSWERED: usize = 16 * 1024 * 1024;
+/// How many bytes of properties one question asks for: answers are not longer than 64 MiB, and escaped.
+const MOST_ANSWERED: usize = 16 << 20;
 
-/// How many persons are asked for with all their names at once: each may have a thousand, and answers have a limit.
-const MOST_UNITED: usize = 100;
+/// How many persons are asked for with all their names at once.
+const MOST_UNITED: usize = 1_000;
+
+/// How many names of those who are merged are read for a group: each person may have a thousand, of 200 characters, and answers have a
+/// limit. Persons past that are left out of what the group does.
+const MOST_NAMES: usize = 20_000;
 
 /// A parameter of a form must stay below the server's limit for a field, which is 128 KiB.
-const LONGEST_LIST: usize = 64 * 1024;
+const LONGEST_LIST: usize = 120 * 1024;
 
-/// Reads the newest version of everybody who has one of these names. Those of `merging` come with all their names.
+/// A condition on both columns at once finds the rows by the key of each table, or its index.
+const THESE_PERSONS: &str =
+    "(SELECT each.1, toUUID(each.2) FROM (SELECT arrayJoin({wanted:Array(Tuple(Int64, String))}) AS each))";
+const BY_NAME: &str = "(team_id, distinct_id) IN {wanted:Array(Tuple(Int64, String))}";
+
+/// Reads the newest version of everybody who has one of these names, of whichever teams: a question takes ClickHouse some time, however
+/// little is asked. Those of `merging` come with all their names.
 pub(super) async fn people(
     client: &Client,
     tables: &Tables,
     names: &HashSet<Name>,
     merging: &HashSet<Name>,
+    most_read: usize,
 ) -> Result<People> {
     let mut people = People::default();
-    for (team, names) in by_team(names.iter().map(|(team, name)| (*team, name.as_str()))) {
-        owners(client, tables, team, "distinct_id", &names, &mut people).await?;
-        let united: HashSet<String> = names
-            .iter()
-            .filter(|&&name| merging.contains(&(team, name.to_owned())))
-            .filter_map(|name| people.owner(team, name).map(|id| id.to_string()))
-            .collect();
-        let united: Vec<&str> = united.iter().map(String::as_str).collect();
-        for united in united.chunks(MOST_UNITED) {
-            owners(client, tables, team, "toString(person_id)", united, &mut people).await?;
-        }
-        let own = names.iter().map(|name| crate::persons::person_id(team, name));
-        let ids: HashSet<String> = names
-            .iter()
-            .filter_map(|name| people.owner(team, name))
-            // One who was merged away may come back under the id they had.
-            .chain(own)
-            .map(|id| id.to_string())
-            .collect();
-        let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
-        persons(client, tables, team, &ids, &mut people).await?;
-    }
+    let wanted: Vec<String> = names.iter().map(|(team, name)| pair(*team, name)).collect();
+    owners(client, tables, BY_NAME, &wanted, &mut people).await?;
+    let united: HashSet<Id> = merging.iter().filter_map(|name| people.owner_of(name)).collect();
+    people.left_out = all_names(client, tables, united, &mut people).await?;
+    // One who was merged away may come back under the id they had.
+    let own = names.iter().map(|(team, name)| (*team, person_id(*team, name)));
+    let ids: HashSet<Id> = names
+        .iter()
+        .filter_map(|name| people.owner_of(name))
+        .chain(own)
+        .collect();
+    persons(client, tables, &written(&ids), most_read, &mut people).await?;
     Ok(people)
 }
 
-fn by_team<'a>(names: impl Iterator<Item = (i64, &'a str)>) -> BTreeMap<i64, Vec<&'a str>> {
-    let mut by_team: BTreeMap<i64, Vec<&str>> = BTreeMap::new();
-    for (team, name) in names {
-        by_team.entry(team).or_default().push(name);
+/// Reads all names of persons, of those who have few of them first, and says of whom it has not read them.
+async fn all_names(client: &Client, tables: &Tables, persons: HashSet<Id>, people: &mut People) -> Result<HashSet<Id>> {
+    let mut left = Vec::from_iter(persons);
+    let mut room = MOST_NAMES;
+    while room > 0 && !left.is_empty() {
+        let some = left.split_off(left.len().saturating_sub(MOST_UNITED));
+        let condition = format!(
+            "(team_id, person_id) IN {THESE_PERSONS} \
+             ORDER BY count() OVER (PARTITION BY team_id, person_id), team_id, person_id LIMIT {room}"
+        );
+        let named = owners(client, tables, &condition, &written(&some), people).await?;
+        room -= named.len();
+        if room == 0 {
+            // Names of the last may be missing, and all of those after it.
+            let whole: HashSet<&Id> = named.iter().filter(|id| named.last() != Some(id)).collect();
+            left.extend(some.iter().filter(|id| !whole.contains(id)));
+        }
     }
-    by_team
+    Ok(left.into_iter().collect())
 }
 
+fn written<'a>(ids: impl IntoIterator<Item = &'a Id>) -> Vec<String> {
+    ids.into_iter().map(|(team, id)| pair(*team, &id.to_string())).collect()
+}
+
+/// Reads names, and says whose each of them is.
 async fn owners(
     client: &Client,
     tables: &Tables,
-    team: i64,
-    column: &str,
-    wanted: &[&str],
+    condition: &str,
+    wanted: &[String],
     people: &mut People,
-) -> Result<()> {
+) -> Result<Vec<Id>> {
+    let mut named = Vec::new();
     let sql = format!(
-        "SELECT distinct_id, toString(person_id), version, toUnixTimestamp64Micro(inserted_at) FROM {} FINAL \
-         WHERE team_id = {{team:Int64}} AND {column} IN {{wanted:Array(String)}} FORMAT JSONCompactEachRow",
+        "SELECT team_id, distinct_id, toString(person_id), version, toUnixTimestamp64Micro(inserted_at) FROM {} FINAL \
+         WHERE {condition} FORMAT JSONCompactEachRow",
         identifier(&tables.distinct_ids)
     );
     for wanted in short(wanted) {
-        let rows = client.text(asked(&sql, team, wanted)).await?;
+        let rows = client.text(asked(&sql, wanted)).await?;
         for row in rows.lines() {
-            let (name, person, version, inserted_at): (String, Uuid, Number, Number) = read(row)?;
+            let (team, name, person, version, inserted_at): (Number, String, Uuid, Number, Number) = read(row)?;
             let owner = Owner {
                 person,
                 version: version.0,
                 inserted_at: inserted_at.time()?,
             };
-            people.owners.insert((team, name), owner);
+            people.owners.insert((team.0, name), owner);
+            named.push((team.0, person));
         }
     }
-    Ok(())
+    Ok(named)
 }
 
-async fn persons(client: &Client, tables: &Tables, team: i64, wanted: &[&str], people: &mut People) -> Result<()> {
+async fn persons(
+    client: &Client,
+    tables: &Tables,
+    wanted: &[String],
+    most_read: usize,
+    people: &mut People,
+) -> Result<()> {
     // Properties from before there was a limit are not read: they may take all memory.
     let sql = format!(
-        "SELECT toString(id), if(sum(length(kept)) OVER (ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) \
-         > {{room:Int64}}, '', kept), is_identified, is_deleted, toUnixTimestamp64Micro(created_at), version, \
+        "SELECT team_id, toString(id), if(sum(length(kept)) OVER (ORDER BY length(kept), team_id, id ROWS BETWEEN UNBOUNDED PRECEDING AND \
+         CURRENT ROW) > {{room:Int64}}, '', kept), is_identified, is_deleted, toUnixTimestamp64Micro(created_at), version, \
          toUnixTimestamp64Micro(inserted_at) FROM (SELECT *, if(length(properties) > {MOST_PROPERTY_BYTES}, \
-         '{NO_PROPERTIES}', properties) AS kept FROM {} FINAL WHERE team_id = {{team:Int64}} AND id IN \
-         (SELECT toUUID(arrayJoin({{wanted:Array(String)}})))) FORMAT JSONCompactEachRow",
+         '{NO_PROPERTIES}', properties) AS kept FROM {} FINAL WHERE (team_id, id) IN {THESE_PERSONS}) \
+         FORMAT JSONCompactEachRow",
         identifier(&tables.persons)
     );
     for wanted in short(wanted) {
-        let room = MOST_READ.saturating_sub(people.bytes_read).min(MOST_ANSWERED);
-        let statement = asked(&sql, team, wanted).bind("room", i64::try_from(room).unwrap_or(i64::MAX));
-        let rows = client.text(statement).await?;
-        for row in rows.lines() {
-            let (id, person) = person(row)?;
-            people.bytes_read += person.properties.len();
-            people.persons.insert((team, id), person);
+        let mut wanted = wanted.to_vec();
+        loop {
+            let room = most_read.saturating_sub(people.bytes_read).min(MOST_ANSWERED);
+            let statement = asked(&sql, &wanted).bind("room", i64::try_from(room).unwrap_or(i64::MAX));
+            let mut left = HashSet::new();
+            for row in client.text(statement).await?.lines() {
+                let (id, person) = person(row)?;
+                people.bytes_read += person.properties.len();
+                if person.properties.is_empty() {
+                    left.insert(id);
+                }
+                people.persons.insert(id, person);
+            }
+            // As long as there is room for one more, at least one more is read.
+            let has_room = most_read.saturating_sub(people.bytes_read) >= MOST_PROPERTY_BYTES;
+            if left.is_empty() || !has_room {
+                people.left_out.extend(left);
+                break;
+            }
+            wanted = written(&left);
         }
     }
     Ok(())
 }
 
-fn person(row: &str) -> Result<(Uuid, Person)> {
-    let (id, properties, is_identified, is_deleted, created_at, version, inserted_at): (
+fn person(row: &str) -> Result<(Id, Person)> {
+    let (team, id, properties, is_identified, is_deleted, created_at, version, inserted_at): (
+        Number,
         Uuid,
         String,
         bool,
@@ -125,7 +163,6 @@ fn person(row: &str) -> Result<(Uuid, Person)> {
         Number,
     ) = read(row)?;
     let person = Person {
-        is_left_out: properties.is_empty(),
         properties: properties.into(),
         is_identified,
         is_deleted,
@@ -133,21 +170,20 @@ fn person(row: &str) -> Result<(Uuid, Person)> {
         version: version.0,
         inserted_at: inserted_at.time()?,
     };
-    Ok((id, person))
+    Ok(((team.0, id), person))
 }
 
-fn asked(sql: &str, team: i64, wanted: &[&str]) -> Statement {
+fn asked(sql: &str, wanted: &[String]) -> Statement {
     Statement::new(sql)
-        .bind("team", team)
-        .bind_texts("wanted", wanted.iter().copied())
+        .bind_pairs("wanted", wanted)
         .within(std::time::Duration::from_secs(5))
 }
 
 /// Pieces of a list that fit into a parameter each.
-fn short<'a, 'b>(texts: &'a [&'b str]) -> impl Iterator<Item = &'a [&'b str]> {
+fn short(items: &[String]) -> impl Iterator<Item = &[String]> {
     let mut size = 0;
-    texts.chunk_by(move |text, _| {
-        size += 2 * text.len() + 3;
+    items.chunk_by(move |item, _| {
+        size += item.len() + 1;
         let fits = size < LONGEST_LIST;
         size = if fits { size } else { 0 };
         fits
@@ -187,11 +223,10 @@ mod tests {
 
     #[test]
     fn long_lists_are_cut_and_lose_nothing() {
-        let text = "x".repeat(1000);
-        let texts = vec![text.as_str(); 100];
-        let pieces: Vec<_> = short(&texts).collect();
+        let items = vec!["x".repeat(1000); 500];
+        let pieces: Vec<_> = short(&items).collect();
         assert!(pieces.len() > 2);
-        assert!(pieces.iter().all(|piece| piece.len() * 2003 <= LONGEST_LIST + 4000));
-        assert_eq!(pieces.iter().map(|piece| piece.len()).sum::<usize>(), 100);
+        assert!(pieces.iter().all(|piece| piece.len() * 1001 <= LONGEST_LIST + 1001));
+        assert_eq!(pieces.iter().map(|piece| piece.len()).sum::<usize>(), 500);
     }
 }

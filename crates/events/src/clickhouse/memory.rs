@@ -56,18 +56,19 @@ impl Memory {
             let Some(owner) = people.owners.get(name) else { continue };
             self.owners.insert(name.clone(), (*owner, now));
             let id = (name.0, owner.person);
-            if let Some(person) = people.persons.get(&id) {
-                self.remember_person(id, person, now);
+            if people.persons.contains_key(&id) {
+                self.remember_person(id, people, now);
             }
         }
         for id in &people.changed_persons {
-            self.remember_person(*id, &people.persons[id], now);
+            self.remember_person(*id, people, now);
         }
     }
 
     /// One who was not read as a whole is read again the next time.
-    fn remember_person(&mut self, id: Id, person: &Person, now: Instant) {
-        if person.is_left_out || self.bytes > MOST_BYTES {
+    fn remember_person(&mut self, id: Id, people: &People, now: Instant) {
+        let person = &people.persons[&id];
+        if people.left_out.contains(&id) || self.bytes > MOST_BYTES {
             self.persons.remove(&id);
             return;
         }

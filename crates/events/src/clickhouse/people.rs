@@ -35,8 +35,6 @@ pub(super) struct Owner {
 pub(super) struct Person {
     /// As JSON: values take many times as much memory.
     pub properties: Arc<str>,
-    /// Its properties were left where they are, because those of its group are too much; nothing may change it now.
-    pub is_left_out: bool,
     pub is_identified: bool,
     pub is_deleted: bool,
     pub created_at: Time,
@@ -64,6 +62,8 @@ pub(super) struct People {
     pub changed_persons: HashSet<Id>,
     /// How many bytes of properties were read.
     pub bytes_read: usize,
+    /// Whose properties or names were left where they are, because those of their group are too much; nothing may change them now.
+    pub left_out: HashSet<Id>,
     /// The names of each person, from the first merge on: looking through all owners for each merge would take too long.
     names: Option<HashMap<Id, Vec<Name>>>,
 }
@@ -128,11 +128,23 @@ impl People {
     /// Whether a person whom an event is about was not read as a whole.
     fn leaves_out(&self, name: &Name, change: &Change) -> bool {
         let other = change.merge.as_ref().map(|merge| (name.0, merge.distinct_id.clone()));
-        [Some(name), other.as_ref()].into_iter().flatten().any(|name| {
-            let owner = self.owners.get(name);
-            let person = owner.and_then(|owner| self.persons.get(&(name.0, owner.person)));
-            person.is_some_and(|person| person.is_left_out)
-        })
+        [Some(name), other.as_ref()]
+            .into_iter()
+            .flatten()
+            .any(|name| self.is_left_out(name))
+    }
+
+    fn is_left_out(&self, name: &Name) -> bool {
+        self.owner_of(name).is_some_and(|id| self.left_out.contains(&id))
+    }
+
+    pub(super) fn has_left_out(&self) -> bool {
+        !self.left_out.is_empty()
+    }
+
+    pub(super) fn is_about_left_out(&self, team: i64, event: &Incoming) -> bool {
+        let names = [Some(event.distinct_id.clone()), merges_with(event)];
+        names.into_iter().flatten().any(|name| self.is_left_out(&(team, name)))
     }
 
     /// The person of a name; made if there is none.
@@ -233,8 +245,8 @@ impl People {
         })
     }
 
-    pub(super) fn owner(&self, team: i64, name: &str) -> Option<Uuid> {
-        self.owners.get(&(team, name.to_owned())).map(|owner| owner.person)
+    pub(super) fn owner_of(&self, name: &Name) -> Option<Id> {
+        self.owners.get(name).map(|owner| (name.0, owner.person))
     }
 
     /// Whether an event may be taken by what is remembered: whose it is is known, and it changes nobody.
@@ -268,7 +280,6 @@ struct Moment {
 fn nobody(version: i64, at: Moment) -> Person {
     Person {
         properties: NO_PROPERTIES.into(),
-        is_left_out: false,
         is_identified: false,
         is_deleted: false,
         created_at: at.happened,

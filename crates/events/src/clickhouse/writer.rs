@@ -2,6 +2,7 @@
 //! turns, and a group has its limits: so nobody waits for all that another one sent.
 
 use std::collections::HashSet;
+use std::iter;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,16 +15,26 @@ use super::lookup;
 use super::memory::Memory;
 use super::people::{Name, People, merges_with};
 use super::rows::{EventRows, owner_rows, person_rows};
-use crate::persons::{Allowance, Budgets};
+use crate::persons::{self, Allowance, Budgets};
 use crate::turns::{Owner, Source, Turn, Turns};
 use crate::{Error, Hold, Incoming, Result, Time, size};
 
 /// How long the first of a group waits for others.
 const GATHERING: Duration = Duration::from_millis(3);
-/// A group takes nobody else when it has this many events.
+/// A group takes nobody else when it has this many events, or fewer that are more work.
 const FULL_AT: usize = 20_000;
+/// Others have their turns between parts of so many.
+const PART: usize = FULL_AT / 4;
+/// An event whose distinct id is not longer is no more work than others.
+const USUAL_ID: usize = 48;
+/// For those who are merged all their ids are looked up. That is as much work as so many bytes of ids.
+const BYTES_OF_MERGE: usize = 5 * USUAL_ID;
 /// It ends early when its rows have so many bytes: how much that is, only making them tells.
 const FULL_AT_BYTES: usize = 64 << 20;
+/// How many bytes of properties of persons are read for a group. Everybody waits in the meantime.
+const MOST_READ: usize = 16 << 20;
+/// The same for one append. Persons past that are left out of what it does.
+const MOST_READ_FOR_ONE: usize = 2 * MOST_READ;
 const WAITING: usize = 1024;
 /// Whoever waited longer than this has no time left for the rest.
 const LONGEST_WAIT: Duration = Duration::from_secs(8);
@@ -40,10 +51,12 @@ struct Append {
     events: Vec<Incoming>,
     /// How long they are, about.
     bytes: usize,
+    /// How much work they are.
+    weight: usize,
     now: Time,
     since: Instant,
     done: oneshot::Sender<Result<()>>,
-    hold: Hold,
+    hold: Arc<Hold>,
 }
 
 impl Append {
@@ -71,19 +84,29 @@ impl Writer {
         Self { jobs }
     }
 
-    /// Comes back when ClickHouse has the events.
+    /// Comes back when ClickHouse has the events. If that fails, it may have the first parts of many: who sends them again with the same
+    /// UUIDs repeats none.
     pub(super) async fn append(&self, hold: Hold, team: i64, events: Vec<Incoming>, now: Time) -> Result<()> {
-        let (done, answer) = oneshot::channel();
-        let append = Append {
-            team,
-            bytes: events.iter().map(|event| size::text_of_object(&event.properties)).sum(),
-            events,
-            now,
-            since: Instant::now(),
-            done,
-            hold,
-        };
-        self.ask(Job::Append(append), answer).await
+        let hold = Arc::new(hold);
+        let started = Instant::now();
+        let mut since = started;
+        for part in parts(events) {
+            let (done, answer) = oneshot::channel();
+            let append = Append {
+                team,
+                bytes: part.iter().map(|event| size::text_of_object(&event.properties)).sum(),
+                weight: part.iter().map(weight).sum(),
+                events: part,
+                // Exports read what was ingested until a time, some seconds later. A part that waited for others is not to come after them.
+                now: now + (since - started),
+                since,
+                done,
+                hold: hold.clone(),
+            };
+            self.ask(Job::Append(append), answer).await?;
+            since = Instant::now();
+        }
+        Ok(())
     }
 
     /// Forgets what is remembered of a team that is gone.
@@ -97,6 +120,27 @@ impl Writer {
         self.jobs.send_timeout(job, LONGEST_WAIT).await.map_err(too_slow)?;
         answer.await.map_err(|_| Error::Stopped)?
     }
+}
+
+/// Events in pieces, each of which is stored as one.
+fn parts(events: Vec<Incoming>) -> impl Iterator<Item = Vec<Incoming>> {
+    let mut left = events.into_iter();
+    iter::from_fn(move || {
+        let (mut part, mut size) = (Vec::new(), 0);
+        while size < PART
+            && let Some(event) = left.next()
+        {
+            size += weight(&event);
+            part.push(event);
+        }
+        (!part.is_empty()).then_some(part)
+    })
+}
+
+/// How much work an event is: most of it is to look up whom it is about.
+fn weight(event: &Incoming) -> usize {
+    let merged = persons::merge(event).map_or(0, |merge| merge.distinct_id.len() + BYTES_OF_MERGE);
+    1 + (event.distinct_id.len() + merged) / (USUAL_ID + 1)
 }
 
 /// The task's own.
@@ -135,7 +179,10 @@ impl Desk {
         for append in late {
             let _ = append.done.send(Err(Error::TooSlow));
         }
-        let outcome = self.store(&group).await.map_err(Arc::new);
+        if group.is_empty() {
+            return group;
+        }
+        let outcome = self.store(&mut group).await.map_err(Arc::new);
         if let Err(error) = &outcome {
             tracing::error!(error = error as &dyn std::error::Error, "events could not be stored");
             // What was written before it failed is not known.
@@ -150,14 +197,15 @@ impl Desk {
         left
     }
 
-    /// Says how many of the group, from its first on, are stored: at least one.
-    async fn store(&mut self, group: &[Append]) -> Result<usize> {
+    /// Says how many of the group, from its first on, are stored: at least one. Those that have to wait are its last then.
+    async fn store(&mut self, group: &mut [Append]) -> Result<usize> {
+        let (mut people, looked_up, count) = self.people(group).await?;
+        let group = &group[..count];
         let since = group
             .iter()
             .map(|append| append.since)
             .min()
             .unwrap_or_else(Instant::now);
-        let (mut people, looked_up) = self.people(group).await?;
         let mut rows = EventRows::default();
         let mut uuids = HashSet::new();
         let mut count = 0;
@@ -194,13 +242,35 @@ impl Desk {
         Ok(count)
     }
 
-    /// Everybody whom the group is about. Remembered ones are good enough for events that change nothing; a change
-    /// starts from what ClickHouse holds now, as another process may have changed it.
-    async fn people(&self, group: &[Append]) -> Result<(People, HashSet<Name>)> {
+    /// Everybody whom the first of a group are about, and how many of it these are. If they are too much to be read at once, the first
+    /// is stored alone, or, if it is not the reason, all those that are not.
+    async fn people(&self, group: &mut [Append]) -> Result<(People, HashSet<Name>, usize)> {
+        let (people, looked_up) = self.look_up(group, MOST_READ).await?;
+        if !people.has_left_out() {
+            return Ok((people, looked_up, group.len()));
+        }
+        let is_left_out = |append: &Append| {
+            let mut events = append.events.iter();
+            events.any(|event| people.is_about_left_out(append.team, event))
+        };
+        if is_left_out(&group[0]) {
+            let (people, looked_up) = self.look_up(&group[..1], MOST_READ_FOR_ONE).await?;
+            return Ok((people, looked_up, 1));
+        }
+        group.sort_by_cached_key(is_left_out);
+        let count = group.iter().take_while(|append| !is_left_out(append)).count();
+        Ok((people, looked_up, count))
+    }
+
+    /// Remembered ones are good enough for events that change nothing; a change starts from what ClickHouse holds now, as another
+    /// process may have changed it.
+    async fn look_up(&self, group: &[Append], most_read: usize) -> Result<(People, HashSet<Name>)> {
+        let is_new = |team, event: &Incoming| event.uuid.is_none_or(|uuid| !self.memory.has_seen(team, uuid));
         let events = || {
             group
                 .iter()
                 .flat_map(|append| append.events.iter().map(|event| (append.team, event)))
+                .filter(|(team, event)| is_new(*team, event))
         };
         let names: HashSet<Name> = events()
             .map(|(team, event)| (team, event.distinct_id.clone()))
@@ -217,10 +287,11 @@ impl Desk {
         }
         unknown.extend(merging.iter().cloned());
         if !unknown.is_empty() {
-            let found = lookup::people(&self.inserter.client, &self.tables, &unknown, &merging).await?;
+            let found = lookup::people(&self.inserter.client, &self.tables, &unknown, &merging, most_read).await?;
             people.owners.retain(|name, _| !unknown.contains(name));
             people.owners.extend(found.owners);
             people.persons.extend(found.persons);
+            people.left_out = found.left_out;
         }
         Ok((people, unknown))
     }
@@ -252,7 +323,7 @@ async fn gather(waiting: &mut Waiting, jobs: &mut mpsc::Receiver<Job>) -> bool {
     true
 }
 
-/// Lets a job wait for its turn, and says how many events it has.
+/// Lets a job wait for its turn, and says how much work it is.
 fn put(job: Job, waiting: &mut Waiting) -> usize {
     let (turn, weight) = (job.turn(), job.weight());
     waiting.push(turn, job);
@@ -286,8 +357,44 @@ impl Job {
 
     fn weight(&self) -> usize {
         match self {
-            Self::Append(append) => append.events.len(),
+            Self::Append(append) => append.weight,
             Self::Forget(..) => 1,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Map, Value, json};
+
+    use super::*;
+
+    fn event(name: &str, distinct_id: String, properties: &Value) -> Incoming {
+        Incoming {
+            uuid: None,
+            event: name.to_owned(),
+            distinct_id,
+            properties: properties.as_object().map_or_else(Map::new, Clone::clone),
+            timestamp: Time::UNIX_EPOCH,
+        }
+    }
+
+    fn sizes(events: &[Incoming]) -> Vec<usize> {
+        parts(events.to_vec()).map(|part| part.len()).collect()
+    }
+
+    #[test]
+    fn a_large_append_is_stored_in_parts_by_how_much_is_looked_up() {
+        let usual: Vec<_> = (0..25_000)
+            .map(|n| event("x", format!("{n:036}"), &json!({})))
+            .collect();
+        assert_eq!(sizes(&usual), [5_000; 5]);
+        let long = vec![event("x", "\u{1f600}".repeat(196), &json!({})); 1_000];
+        assert_eq!(sizes(&long), [295, 295, 295, 115]);
+        let merges = vec![event("$create_alias", "ada".to_owned(), &json!({"alias": "lovelace"})); 1_000];
+        assert_eq!(sizes(&merges), [834, 166]);
+        let joined: Vec<_> = parts(usual.clone()).flatten().collect();
+        assert_eq!(joined, usual);
+        assert!(sizes(&[]).is_empty());
     }
 }

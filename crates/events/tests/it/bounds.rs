@@ -5,8 +5,10 @@ use std::time::{Duration, Instant};
 use events::{Error, Events, Scan};
 use serde_json::json;
 use testkit::alone::{is_alone, peak};
+use testkit::external::ClickHouse;
 use tokio::runtime::Runtime;
 
+use crate::clickhouse;
 use crate::folder::Folder;
 use crate::suite::{event, time};
 
@@ -99,6 +101,31 @@ async fn texts_and_rows_that_grow_beyond_measure_end_the_scan() {
         .next()
         .await;
     assert!(matches!(shown, Some(Err(Error::TooLarge))), "{shown:?}");
+}
+
+#[tokio::test]
+async fn clickhouse_ends_the_scan_at_texts_of_the_same_length() {
+    let server = ClickHouse::start();
+    let store = clickhouse::open(&server).await;
+    store_long_texts(&store, 1, MIB).await;
+    let all = vec!["properties.a"; 90].join(", ");
+    let nested = (0..3).fold("event".to_owned(), |text, _| {
+        format!("replaceAll({text}, 'a', '{}')", "a".repeat(1_000))
+    });
+    for text in [
+        format!("SELECT concat({all}) AS x FROM events"),
+        format!("SELECT length({nested}) AS x FROM events"),
+    ] {
+        let error = outcome(&store, &text).await.unwrap_err();
+        assert!(matches!(error, Error::TooLarge), "{}: {error:?}", &text[..60]);
+    }
+    let text =
+        "SELECT concat(properties.a, properties.b, event) AS x, replaceAll(properties.a, 'a', 'bbb') AS y FROM events";
+    assert_eq!(
+        outcome(&store, text).await.unwrap(),
+        1,
+        "what is reasonable still works"
+    );
 }
 
 /// SQLite makes a whole row before anybody sees a column of it.

@@ -72,7 +72,7 @@ pub(crate) struct Settings {
         long,
         global = true,
         env = "HEDGEROW_DATABASE_CONNECTIONS",
-        default_value = "10",
+        default_value = "16",
         value_parser = clap::value_parser!(u32).range(1..=1000),
         value_name = "NUMBER"
     )]

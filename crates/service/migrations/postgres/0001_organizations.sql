@@ -57,6 +57,8 @@ CREATE TABLE organization (
     updated_at                   TIMESTAMPTZ NOT NULL
 );
 
+CREATE INDEX organization_by_founder ON organization (founded_by);
+
 CREATE TABLE team (
     id              BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     uuid            UUID NOT NULL,

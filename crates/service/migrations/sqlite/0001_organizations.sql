@@ -57,6 +57,8 @@ CREATE TABLE organization (
     updated_at                   TEXT NOT NULL
 ) STRICT;
 
+CREATE INDEX organization_by_founder ON organization (founded_by);
+
 CREATE TABLE team (
     id              INTEGER PRIMARY KEY AUTOINCREMENT,
     uuid            BLOB NOT NULL,

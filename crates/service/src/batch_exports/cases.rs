@@ -7,7 +7,7 @@ use super::{limits, sql};
 use crate::access::{Caller, ChangeExports, ReadExports};
 use crate::activity::Entry;
 use crate::error::{Error, Result};
-use crate::id::ExportId;
+use crate::id::{ExportId, TeamId};
 use crate::limits::Action;
 use crate::page::{Page, Window};
 use crate::transaction::WriteTx;
@@ -42,6 +42,12 @@ impl Service {
             items: page.items.into_iter().map(seen).collect(),
             count: page.count,
         })
+    }
+
+    /// How many belong to a team.
+    pub async fn batch_exports_of_team(&self, caller: &Caller<ReadExports>, team: TeamId) -> Result<i64> {
+        let mut db = self.core.store.read().await?;
+        sql::exports::count_of_team(&mut db, caller.organization, &caller.reach.teams, team).await
     }
 
     pub async fn batch_export<P>(&self, caller: &Caller<P>, id: ExportId) -> Result<ExportSeen> {

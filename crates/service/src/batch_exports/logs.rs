@@ -50,6 +50,21 @@ impl Service {
 }
 
 pub(super) async fn write(db: &mut WriteTx, run: &Run, level: LogLevel, message: &str) -> Result<()> {
-    let message: String = message.chars().filter(|&c| c != '\0').take(LONGEST).collect();
-    sql::logs::insert(db, run, level, &message).await
+    sql::logs::insert(db, run, level, &cut(message)).await
+}
+
+/// As much of a sentence as is kept: it may name what stands in a configuration, and lists show it of every run.
+pub(super) fn cut(text: &str) -> String {
+    text.chars().filter(|&c| c != '\0').take(LONGEST).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_kept_up_to_its_longest() {
+        assert_eq!(cut("no\0 luck"), "no luck");
+        assert_eq!(cut(&"ü".repeat(1_000_000)).chars().count(), LONGEST);
+    }
 }

@@ -258,7 +258,7 @@ fn end(run: &mut Run, outcome: &Outcome, db: &WriteTx) -> Result<()> {
                 },
                 now,
             )?;
-            run.latest_error = Some(error.replace('\0', ""));
+            run.latest_error = Some(logs::cut(error));
             if !is_over {
                 (run.worker, run.due_at) = (None, Some(now + RETRY.after(run.tries)));
             }

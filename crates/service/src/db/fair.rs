@@ -181,6 +181,13 @@ impl FairSemaphore {
         .await
     }
 
+    /// The same, for those who need not wait: if they have room, none of theirs waits for it. Others do not matter where each has their own.
+    pub fn try_acquire_for(&self, user: UserId) -> Option<Permit> {
+        let tenant = Tenant::User(user);
+        let mut state = self.lock();
+        state.has_room(tenant).then(|| state.permit(self, tenant))
+    }
+
     async fn acquire_by(&self, Caller { tenant, user }: Caller) -> Result<Permit> {
         let (turn, what) = {
             let mut state = self.lock();

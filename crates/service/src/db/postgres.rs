@@ -12,6 +12,7 @@ use sqlx::{ConnectOptions, Connection as _, PgConnection};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
+use super::caller;
 use super::fair::{FairSemaphore, Permit, Slow};
 use super::silence::silence;
 use crate::error;
@@ -34,6 +35,10 @@ const LIFETIME: Duration = Duration::from_mins(30);
 const SESSION: &str =
     "SET statement_timeout = '15s'; SET lock_timeout = '3s'; SET idle_in_transaction_session_timeout = '10s'";
 
+/// Of one person, in whichever organizations, no more is written at a time than takes so long, by what theirs took lately: whoever creates
+/// organizations does not get more connections with each. Quick writes may have all that writers have.
+const LONGEST_OF_PERSON: Duration = Duration::from_millis(200);
+
 #[derive(Debug, Clone)]
 pub struct Pool {
     connections: managed::Pool<Manager>,
@@ -41,6 +46,7 @@ pub struct Pool {
     turns: FairSemaphore,
     /// Writers wait for locks with a connection in their hands. Some connections are left for those who read.
     writers: FairSemaphore,
+    people: FairSemaphore,
 }
 
 impl Pool {
@@ -58,7 +64,11 @@ impl Pool {
                 "The database",
                 writers(connections),
                 Slow::half_of(writers(connections)),
-            ),
+            )
+            .followed_by_waiting(),
+            people: FairSemaphore::for_each("The database", writers(connections))
+                .with_longest_of_one(LONGEST_OF_PERSON)
+                .followed_by_waiting(),
         }
     }
 
@@ -68,22 +78,40 @@ impl Pool {
 
     /// A connection with a transaction, which is undone unless it is committed.
     pub(super) async fn begin(&self) -> error::Result<Lease> {
-        let writer = unless_silent(self.writers.acquire()).await?;
-        let mut lease = unless_silent(self.lease(Some(writer))).await?;
+        let writing = unless_silent(self.acquire_to_write()).await?;
+        let mut lease = unless_silent(self.lease(Some(writing))).await?;
         lease.state = State::InTransaction;
         lease.run("BEGIN").await?;
         Ok(lease)
     }
 
-    async fn lease(&self, writer: Option<Permit>) -> error::Result<Lease> {
+    /// A person whose writes were quick may wait for many. If they turn out to take long, those beyond the person's share wait
+    /// again where nobody is behind them.
+    async fn acquire_to_write(&self) -> error::Result<WritePermits> {
+        loop {
+            let person = match caller::current().user {
+                Some(user) => Some(self.people.acquire_for(user).await?),
+                None => None,
+            };
+            let writer = self.writers.acquire().await?;
+            if !person.as_ref().is_some_and(Permit::is_beyond_share) {
+                return Ok(WritePermits { person, writer });
+            }
+            // The writer's last: whoever has it next asks how many there are.
+            drop((person, writer));
+        }
+    }
+
+    async fn lease(&self, mut writing: Option<WritePermits>) -> error::Result<Lease> {
         let mut turn = self.turns.acquire().await?;
         // There is one for each permit, so nobody waits here unless it has to be made.
         let object = self.connections.get().await.map_err(pool_failed)?;
         turn.restart();
+        writing.iter_mut().for_each(WritePermits::restart);
         Ok(Lease {
             object: Some(object),
             state: State::Settled,
-            permits: Some((turn, writer)),
+            permits: Some((turn, writing)),
         })
     }
 
@@ -179,7 +207,20 @@ pub(crate) struct Lease {
 }
 
 /// For a connection, and to write.
-type Permits = (Permit, Option<Permit>);
+type Permits = (Permit, Option<WritePermits>);
+
+/// The right to write, and a person's share of it.
+struct WritePermits {
+    person: Option<Permit>,
+    writer: Permit,
+}
+
+impl WritePermits {
+    fn restart(&mut self) {
+        self.person.iter_mut().for_each(Permit::restart);
+        self.writer.restart();
+    }
+}
 
 /// What is known of a connection when it is given back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -318,7 +359,46 @@ fn too_late() -> sqlx::Error {
 
 #[cfg(test)]
 mod tests {
+    use tokio::task::JoinSet;
+    use tokio::time::sleep;
+    use uuid::Uuid;
+
+    use super::super::caller::{Caller, Tenant, on_behalf_of_caller};
     use super::*;
+    use crate::id::{OrganizationId, UserId};
+
+    fn member(user: i64, organization: u128) -> Caller {
+        Caller {
+            tenant: Tenant::Organization(OrganizationId(Uuid::from_u128(organization))),
+            user: Some(UserId(user)),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_person_with_many_organizations_has_not_all_writers() {
+        let pool = Pool::new(PgConnectOptions::new_without_pgpass(), 16);
+        let mut busy = JoinSet::new();
+        for organization in 0..60 {
+            let pool = pool.clone();
+            busy.spawn(on_behalf_of_caller(member(1, organization), async move {
+                loop {
+                    let mut writing = pool.acquire_to_write().await.unwrap();
+                    writing.restart();
+                    sleep(Duration::from_millis(100)).await;
+                }
+            }));
+        }
+        // Until then nobody knows how long theirs take.
+        sleep(Duration::from_millis(500)).await;
+        for _ in 0..10 {
+            assert!((1..=4).contains(&pool.people.held()), "{}", pool.people.held());
+            let since = Instant::now();
+            let other = on_behalf_of_caller(member(2, 100), pool.acquire_to_write());
+            drop(other.await.unwrap());
+            assert!(since.elapsed() < Duration::from_millis(50), "{:?}", since.elapsed());
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
 
     #[test]
     fn some_connections_are_left_for_readers() {

@@ -22,6 +22,10 @@ use crate::{Precondition, Service, members, pipeline, sso};
 /// After this many taken slugs something other than bad luck is at work.
 const SLUG_TRIES: usize = 10;
 
+/// How many organizations somebody can have created, unless they are an operator of the instance.
+const MOST_FOUNDED: i64 = 100;
+pub(crate) const ANY_NUMBER: i64 = i64::MAX;
+
 impl Service {
     /// The organizations the caller belongs to and the key reaches, newest first.
     pub async fn organizations(&self, principal: &Principal<ReadOrganization>, window: Window) -> Result<Page<Seen>> {
@@ -97,7 +101,7 @@ impl Service {
             return Err(limit);
         }
         let mut db = self.write().await?;
-        let (seen, entries) = create(&mut db, self, new, &principal.person).await?;
+        let (seen, entries) = create(&mut db, self, new, &principal.person, MOST_FOUNDED).await?;
         db.commit(&principal.actor, &entries).await?;
         Ok(seen)
     }
@@ -105,7 +109,7 @@ impl Service {
     /// The same for whoever runs the machine.
     pub async fn create_organization_for(&self, actor: &Actor, new: &NewOrganization, owner: &User) -> Result<Seen> {
         let mut db = self.write().await?;
-        let (seen, entries) = create(&mut db, self, new, &Person::from(owner)).await?;
+        let (seen, entries) = create(&mut db, self, new, &Person::from(owner), ANY_NUMBER).await?;
         db.commit(actor, &entries).await?;
         Ok(seen)
     }
@@ -154,6 +158,18 @@ impl Service {
     }
 }
 
+/// Organizations take turns at whatever there is little of, so nobody has any number of them.
+async fn expect_room_for_another(db: &mut WriteTx, founder: UserId, most: i64) -> Result<()> {
+    if sql::count_founded(db, founder, most).await? < most {
+        return Ok(());
+    }
+    let detail = format!(
+        "A user can have created at most {most} organizations. Delete one that is not needed, or ask an operator of the \
+         instance, for whom there is no limit."
+    );
+    Err(Error::Forbidden(detail))
+}
+
 /// Makes sure that an organization, which is locked, is what the caller last saw.
 async fn see<P>(
     db: &mut WriteTx,
@@ -174,15 +190,16 @@ async fn see<P>(
     Ok(seen)
 }
 
-/// Makes an organization inside a larger use case.
+/// Makes an organization inside a larger use case, unless the owner has created that many already.
 pub(crate) async fn create(
     db: &mut WriteTx,
     service: &Service,
     new: &NewOrganization,
     owner: &Person,
+    most: i64,
 ) -> Result<(Seen, Vec<Entry>)> {
     let mut organization = fresh(db, new);
-    insert_with_free_slug(db, &mut organization, owner.id).await?;
+    insert_with_free_slug(db, &mut organization, owner.id, most).await?;
     let name = Name::new(teams::DEFAULT_NAME).expect("the default name is a name");
     let mut team = teams::cases::fresh(db, organization.id, name);
     teams::sql::insert(db, &mut team).await?;
@@ -215,12 +232,18 @@ fn fresh(db: &WriteTx, new: &NewOrganization) -> Organization {
     }
 }
 
-async fn insert_with_free_slug(db: &mut WriteTx, organization: &mut Organization, founder: UserId) -> Result<()> {
+async fn insert_with_free_slug(
+    db: &mut WriteTx,
+    organization: &mut Organization,
+    founder: UserId,
+    most: i64,
+) -> Result<()> {
     let plain = organization.slug.clone();
     for _ in 0..SLUG_TRIES {
-        if sql::insert(db, organization, founder).await? {
+        if sql::insert(db, organization, founder, most).await? {
             return Ok(());
         }
+        expect_room_for_another(db, founder, most).await?;
         organization.slug = slug::slug_with_suffix(&plain, &db.random);
     }
     Err(Error::Conflict {

@@ -145,11 +145,36 @@ pub(crate) async fn keep(db: &mut WriteTx, id: OrganizationId) -> Result<()> {
     Ok(())
 }
 
-/// Stores a new organization, unless its slug is taken.
-pub(super) async fn insert(db: &mut WriteTx, organization: &Organization, founder: UserId) -> Result<bool> {
-    const SQL: &str = "INSERT INTO organization (id, name, slug, plugins_access_level, \
-        is_member_join_email_enabled, enforce_2fa, metadata, customer_id, created_at, updated_at, founded_by) \
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9, $10) ON CONFLICT (slug) DO NOTHING";
+/// How many organizations somebody created who is no operator, counted up to a number of them. Those of operators are not even looked at:
+/// they may have created all of them.
+macro_rules! founded {
+    ($founder:literal, $most:literal) => {
+        concat!(
+            "(CASE WHEN EXISTS (SELECT 1 FROM app_user WHERE id = ",
+            $founder,
+            " AND is_operator) THEN 0 ELSE (SELECT count(*) FROM (SELECT 1 FROM organization WHERE founded_by = ",
+            $founder,
+            " LIMIT ",
+            $most,
+            ") AS founded) END)"
+        )
+    };
+}
+
+pub(super) async fn count_founded(db: &mut Session, founder: UserId, most: i64) -> Result<i64> {
+    const SQL: &str = concat!("SELECT ", founded!("$1", "$2"));
+    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(founder).bind(most).fetch_one(conn))?)
+}
+
+/// Stores a new organization, unless its slug is taken or its founder has that many.
+pub(super) async fn insert(db: &mut WriteTx, organization: &Organization, founder: UserId, most: i64) -> Result<bool> {
+    const SQL: &str = concat!(
+        "INSERT INTO organization (id, name, slug, plugins_access_level, \
+         is_member_join_email_enabled, enforce_2fa, metadata, customer_id, created_at, updated_at, founded_by) \
+         SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $9, $10 WHERE ",
+        founded!("$10", "$11"),
+        " < $11 ON CONFLICT (slug) DO NOTHING"
+    );
     let rows = changed!(
         db,
         sqlx::query(SQL)
@@ -163,6 +188,7 @@ pub(super) async fn insert(db: &mut WriteTx, organization: &Organization, founde
             .bind(&organization.customer_id)
             .bind(organization.created_at)
             .bind(founder)
+            .bind(most)
     )?;
     Ok(rows == 1)
 }

@@ -92,8 +92,14 @@ fn is_address(value: &Value) -> bool {
         Value::Object(fields) => fields
             .iter()
             .any(|(key, value)| is_called_address(key) || is_written_address(key) || is_address(value)),
+        Value::Number(number) => number.as_f64().is_some_and(is_address_in_a_url),
         _ => false,
     }
+}
+
+/// 2130706433 and 127.1 are 127.0.0.1 there. Whole numbers below the first one are of a network that is none.
+fn is_address_in_a_url(number: f64) -> bool {
+    (16_777_216.0..4_294_967_296.0).contains(&number) || ((1.0..256.0).contains(&number) && number.fract() > 0.0)
 }
 
 /// A URL, a name with a dot, or an IP address, with or without a port. Whoever parses URLs leaves out tabs and line breaks.
@@ -161,6 +167,15 @@ mod tests {
             json!("[1, 2]"),
         ] {
             assert!(!is_address(&value), "{value}");
+        }
+        for number in [
+            json!(2_130_706_433_u32),
+            json!(2_130_706_433.0),
+            json!([u32::MAX]),
+            json!(127.1),
+            json!("[198.3367943]"),
+        ] {
+            assert!(is_address(&number), "{number}");
         }
         assert!(
             is_address(&json!({ "target": { "host": "inner" } })),

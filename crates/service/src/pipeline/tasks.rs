@@ -22,8 +22,8 @@ const LONGEST_JOB_NAME: usize = 1000;
 /// may go beyond the latter by one job each.
 const MOST_BYTES: i64 = 16 << 20;
 const MOST_OF_ORGANIZATION: i64 = 64 << 20;
-/// What a job counts for besides. Jobs are deleted with their organization, so that there must not be a million of them.
-const ROW_SIZE: usize = 1024;
+/// What a job counts for besides. Jobs are deleted with their organization, so that there must not be many thousands of them.
+const ROW_SIZE: usize = 8 * 1024;
 /// A configuration may have this many jobs done in a minute, all at once if it likes. What it queues beyond that is
 /// done later, so that a job that queues itself does not keep the server busy.
 const JOBS_A_MINUTE: i64 = 300;

@@ -135,13 +135,16 @@ async fn show_app(
 }
 
 /// Asks where the app comes from whether there is something newer.
-async fn check(State(apps): State<Apps>, inside: Inside<ReadApps>, at: AtApp) -> Result<Response, Failure> {
+async fn check(State(apps): State<Apps>, mut inside: Inside<ReadApps>, at: AtApp) -> Result<Response, Failure> {
     match apps.check_for_updates(&inside.caller, at.collection(), at.app).await {
         Ok(app) => {
             let done = newer_tag(&app).map_or("app-is-up-to-date", |_| "app-can-be-updated");
             Ok(go_to(&inside.path(&format!("{}?done={done}", at.path()))))
         }
-        Err(error) => app_page(apps.service(), &inside, at, "", &Problems::try_from(error)?).await,
+        Err(error) => {
+            inside.hold_slot(apps.service()).await?;
+            app_page(apps.service(), &inside, at, "", &Problems::try_from(error)?).await
+        }
     }
 }
 

@@ -77,12 +77,12 @@ struct CatalogQuery {
 
 async fn show_catalog(
     State(apps): State<Apps>,
-    inside: Inside<ReadApps>,
+    mut inside: Inside<ReadApps>,
     collection: CollectionPages,
     InQuery(asked): InQuery<CatalogQuery>,
 ) -> Result<Response, Failure> {
     let place = PageNumber::read(&asked.page);
-    catalog_page(&apps, &inside, collection, place, &Problems::default()).await
+    catalog_page(&apps, &mut inside, collection, place, &Problems::default()).await
 }
 
 #[derive(Deserialize)]
@@ -92,7 +92,7 @@ struct InstallForm {
 
 async fn install(
     State(apps): State<Apps>,
-    inside: Inside<ChangeApps>,
+    mut inside: Inside<ChangeApps>,
     collection: CollectionPages,
     Sent(InstallForm { url }): Sent<InstallForm>,
 ) -> Result<Response, Failure> {
@@ -109,21 +109,24 @@ async fn install(
         }
         Err(error) => {
             let problems = Problems::try_from(error)?;
-            catalog_page(&apps, &inside, collection, PageNumber::read(""), &problems).await
+            catalog_page(&apps, &mut inside, collection, PageNumber::read(""), &problems).await
         }
     }
 }
 
 async fn catalog_page<P: Permission>(
     apps: &Apps,
-    inside: &Inside<P>,
+    inside: &mut Inside<P>,
     collection: CollectionPages,
     place: PageNumber,
     problems: &Problems,
 ) -> Result<Response, Failure> {
     let service = apps.service();
     let reader = inside.also::<ReadApps>(service).await?;
+    // The catalog may come from a host that is slow.
+    inside.give_up_slot();
     let entries = apps.catalog(&reader, collection.0, place.window()).await?;
+    inside.hold_slot(service).await?;
     let installed = installed(service, inside, collection).await?;
     let base = inside.path(&collection.path());
     let repository = inside.api(&format!("{}repository/", collection.api()));

@@ -54,13 +54,15 @@ pub(super) struct UpgradePage {
     pub(super) curl: AsCurl,
 }
 
-async fn preview(State(apps): State<Apps>, inside: Inside<ChangeApps>, at: AtApp) -> Result<Response, Failure> {
+async fn preview(State(apps): State<Apps>, mut inside: Inside<ChangeApps>, at: AtApp) -> Result<Response, Failure> {
+    inside.give_up_slot();
     let service = apps.service();
-    let app = service.app(&inside.caller, at.collection(), at.app).await?;
-    match apps
+    let found = apps
         .preview_upgrade(&inside.caller, at.collection(), at.app, &Wanted::default())
-        .await
-    {
+        .await;
+    // Afterwards, as many may wait for a download.
+    let app = service.app(&inside.caller, at.collection(), at.app).await?;
+    match found {
         Ok((_, found)) => {
             let mut page = update_page(service, &inside, at, &app, found.as_ref());
             let (files, _turn) = found.map(|found| (found.files, found.turn)).unzip();

@@ -63,9 +63,10 @@ impl From<Option<&Value>> for Cell {
 async fn show_preview(
     State(service): State<Service>,
     State(exports): State<Exports>,
-    inside: Inside<ReadExports>,
+    mut inside: Inside<ReadExports>,
     Id(id): Id<ExportId>,
 ) -> Result<Response, Failure> {
+    inside.give_up_slot();
     let export = service.batch_export(&inside.caller, id).await?.export;
     let (preview, problems) = match exports.preview(&inside.caller, id).await {
         Ok(preview) => (preview, Problems::default()),

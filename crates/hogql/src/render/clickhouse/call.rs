@@ -6,6 +6,15 @@ use super::time::{micros, time};
 use crate::expr::Expr;
 use crate::function::Function;
 use crate::model::Type;
+use crate::scalars::MOST_TEXT;
+
+/// How many texts are put together at a time.
+const AT_A_TIME: usize = 10;
+
+/// A value, if what is made of it has not too many bytes. The other one is never used, but has its type.
+fn unless_too_long(bytes: &str, value: &str, other: &str) -> String {
+    format!("if(throwIf(ifNull({bytes}, 0) > {MOST_TEXT}, 'a text is too long') = 0, {value}, {other})")
+}
 
 impl Writer<'_> {
     pub(super) fn clickhouse_call(&mut self, function: Function, arguments: &[Expr]) -> String {
@@ -50,10 +59,10 @@ impl Writer<'_> {
             Function::Trim => format!("trimBoth({all})"),
             Function::Length => format!("toInt64(lengthUTF8({all}))"),
             Function::Substring => format!("substringUTF8({all})"),
-            Function::ReplaceAll => format!("replaceAll({all})"),
+            Function::ReplaceAll => self.replace_all(&written),
             Function::Concat => {
-                let texts: Vec<_> = written.iter().map(|text| format!("ifNull({text}, '')")).collect();
-                format!("concat({}, '')", texts.join(", "))
+                let texts = written.iter().map(|text| format!("ifNull({text}, '')")).collect();
+                self.concat(texts)
             }
             Function::StartsWith => format!("startsWith({all})"),
             Function::EndsWith => format!("endsWith({all})"),
@@ -85,6 +94,42 @@ impl Writer<'_> {
             | Function::ToStartOfWeek
             | Function::ToMonday => self.start_of(function, &all),
         }
+    }
+
+    /// A result that would be too long is an error before it is there, as in SQLite. Each argument is written once, or queries of nested
+    /// calls would grow with every level.
+    fn replace_all(&mut self, written: &[String]) -> String {
+        let (text, part, by) = (self.name(), self.name(), self.name());
+        let bytes = |of: &str| format!("toInt64(length({of}))");
+        let growth = format!("countSubstrings({text}, {part}) * ({} - {})", bytes(&by), bytes(&part));
+        // What does not get longer was not too long.
+        let length = format!("if(length({by}) > length({part}), {} + {growth}, 0)", bytes(&text));
+        let checked = unless_too_long(&length, &text, "NULL");
+        let arrays: Vec<_> = written.iter().map(|one| format!("[{one}]")).collect();
+        format!(
+            "arrayMap(({text}, {part}, {by}) -> replaceAll({checked}, {part}, {by}), {})[1]",
+            arrays.join(", ")
+        )
+    }
+
+    /// Few at a time, as their lengths are added up when all of them are there.
+    fn concat(&mut self, mut texts: Vec<String>) -> String {
+        loop {
+            texts = texts.chunks(AT_A_TIME).map(|few| self.concat_few(few)).collect();
+            if texts.len() < 2 {
+                return texts.pop().unwrap_or_else(|| "''".to_owned());
+            }
+        }
+    }
+
+    fn concat_few(&mut self, texts: &[String]) -> String {
+        let (all, one) = (self.name(), self.name());
+        let bytes = format!("arraySum({one} -> toInt64(length({one})), {all})");
+        let checked = unless_too_long(&bytes, &all, "[]");
+        format!(
+            "arrayMap({all} -> arrayStringConcat({checked}), [[{}]])[1]",
+            texts.join(", ")
+        )
     }
 
     /// The first if it compares like this with the second, else the second; null if one of them is, which ClickHouse's

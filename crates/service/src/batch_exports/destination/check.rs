@@ -8,6 +8,11 @@ use crate::error::{Error, Invalid, Result};
 
 /// A text that is longer is no name, key or address.
 const LONGEST_TEXT: usize = 16_384;
+/// Of a list of names of events. A longer name is cut when an event is captured, so there is none.
+const MOST_NAMES: usize = 1000;
+const LONGEST_NAME: usize = 200;
+/// Of a whole configuration, as JSON: a page of a list holds many of them.
+const LONGEST_CONFIG: usize = 128 << 10;
 
 /// The destination that a whole configuration describes, secrets included. Nulls count as left out.
 pub fn read(kind: Kind, config: &Map<String, Value>) -> Result<Destination> {
@@ -32,6 +37,8 @@ pub fn read(kind: Kind, config: &Map<String, Value>) -> Result<Destination> {
             },
         }
     }
+    // As it is stored, not as it is meant: a number may have any number of zeros before it.
+    problems.extend(check_size(config));
     if problems.is_empty() {
         problems.extend(rules(kind, &clean));
     }
@@ -58,7 +65,7 @@ fn coerce(field: &ConfigField, path: &str, value: &Value) -> Result<Value, Inval
             Value::String(text),
         ) => check_text(field, path, text).map(Value::from),
         (FieldKind::Text | FieldKind::Password | FieldKind::Lines, _) => wrong("text"),
-        (FieldKind::Document, Value::Object(_)) => Ok(value.to_string().into()),
+        (FieldKind::Document, Value::Object(_)) => check_text(field, path, &value.to_string()).map(Value::from),
         (FieldKind::Document, _) => wrong("an object, or its JSON as a string"),
         (FieldKind::RoleOrKeys, Value::Object(inner)) => check_group(KEYS, path, inner).map(Value::from),
         (FieldKind::RoleOrKeys, _) => wrong("a role ARN, or an object with a key pair"),
@@ -79,8 +86,8 @@ fn coerce(field: &ConfigField, path: &str, value: &Value) -> Result<Value, Inval
             "invalid_choice",
             format!("Must be one of {}.", of.join(", ")),
         )),
-        (FieldKind::Texts, Value::Array(items)) if items.iter().all(Value::is_string) && items.len() <= 1000 => {
-            Ok(value.clone())
+        (FieldKind::Texts, Value::Array(items)) if items.iter().all(Value::is_string) && items.len() <= MOST_NAMES => {
+            check_names(path, items).map(|()| value.clone())
         }
         (FieldKind::Texts, _) => wrong("a list of at most 1,000 strings"),
         (FieldKind::Group(fields), Value::Object(inner)) => check_group(fields, path, inner).map(Value::from),
@@ -119,6 +126,15 @@ fn check_text(field: &ConfigField, path: &str, text: &str) -> Result<String, Inv
         ));
     }
     Ok(text.to_owned())
+}
+
+fn check_names(path: &str, names: &[Value]) -> Result<(), Invalid> {
+    let is_long = |name: &str| name.chars().nth(LONGEST_NAME).is_some();
+    if names.iter().filter_map(Value::as_str).any(is_long) {
+        let detail = format!("Each name must have at most {LONGEST_NAME} characters.");
+        return Err(problem(path, "max_length", detail));
+    }
+    Ok(())
 }
 
 fn check_group(fields: &[ConfigField], path: &str, given: &Map<String, Value>) -> Result<Map<String, Value>, Invalid> {
@@ -209,6 +225,19 @@ fn rules(kind: Kind, config: &Map<String, Value>) -> Vec<Invalid> {
         text("compression"),
     ));
     problems
+}
+
+/// All keys together: each may be long, but not all of them.
+fn check_size(config: &Map<String, Value>) -> Option<Invalid> {
+    let bytes = serde_json::to_vec(config).map_or(0, |json| json.len());
+    (bytes > LONGEST_CONFIG).then(|| Invalid {
+        field: Some("destination__config".into()),
+        code: "max_length",
+        detail: format!(
+            "The configuration must have at most {} KiB, as JSON.",
+            LONGEST_CONFIG >> 10
+        ),
+    })
 }
 
 fn check_compression(format: &str, compression: Option<&str>) -> Option<Invalid> {
@@ -312,6 +341,42 @@ mod tests {
         let keys = json!({ "aws_access_key_id": "k", "aws_secret_access_key": "s" });
         let whole = with("authorization", keys);
         assert!(read(Kind::Redshift, whole.as_object().expect("an object")).is_ok());
+    }
+
+    #[test]
+    fn names_of_events_are_as_long_as_those_of_events() {
+        let fits = |config: &Value| read(Kind::NoOp, config.as_object().expect("an object")).is_ok();
+        for key in ["include_events", "exclude_events"] {
+            // Characters, not bytes.
+            assert!(fits(&json!({ key: ["ü".repeat(200)] })));
+            let found = problems(Kind::NoOp, &json!({ key: ["x", "ü".repeat(201)] }));
+            assert_eq!(found, [(format!("destination__config__{key}"), "max_length")]);
+            assert!(fits(&json!({ key: vec!["x"; 1000] })));
+            let found = problems(Kind::NoOp, &json!({ key: vec!["x"; 1001] }));
+            assert_eq!(found, [(format!("destination__config__{key}"), "invalid_input")]);
+        }
+    }
+
+    #[test]
+    fn all_of_a_configuration_is_only_so_long() {
+        let names = vec!["x".repeat(100); 1000];
+        let config = json!({ "include_events": names });
+        assert!(read(Kind::NoOp, config.as_object().expect("an object")).is_ok());
+        let found = problems(Kind::NoOp, &json!({ "include_events": names, "exclude_events": names }));
+        assert_eq!(found, [("destination__config".to_owned(), "max_length")]);
+        let port = json!({ "port": format!("{}5432", "0".repeat(LONGEST_CONFIG)) });
+        assert!(problems(Kind::Postgres, &port).contains(&("destination__config".to_owned(), "max_length")));
+    }
+
+    #[test]
+    fn a_document_is_as_long_as_a_text() {
+        let field = Kind::Gcs
+            .fields()
+            .find(|field| matches!(field.kind, FieldKind::Document))
+            .expect("it has one");
+        let document = |length: usize| coerce(field, field.key, &json!({ "type": "x".repeat(length) }));
+        assert!(document(16_000).is_ok());
+        assert_eq!(document(17_000).expect_err("long").code, "max_length");
     }
 
     #[test]

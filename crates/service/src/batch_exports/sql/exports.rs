@@ -10,7 +10,7 @@ use crate::db::{Connection, Session, answered, changed, on, within_reach};
 use crate::error::Result;
 use crate::id::{BackfillId, ExportId, OrganizationId, TeamId};
 use crate::organizations;
-use crate::page::{Page, Window};
+use crate::page::{self, Page, Window};
 use crate::transaction::WriteTx;
 
 /// What an export has from the start, in the order of [`bind_fixed`].
@@ -120,6 +120,13 @@ impl Which {
     }
 }
 
+/// What it takes on a page.
+fn bytes(export: &BatchExport) -> usize {
+    let config = serde_json::to_vec(&export.config).map_or(0, |json| json.len());
+    let secrets = export.secrets.as_ref().map_or(0, Vec::len);
+    config + secrets + export.hogql_query.as_ref().map_or(0, String::len)
+}
+
 /// `teams`: only exports of these; of all when empty.
 pub(in super::super) async fn page(
     db: &mut Session,
@@ -131,8 +138,8 @@ pub(in super::super) async fn page(
     let (rows, count) = which.statements(db);
     let teams = Json(teams);
     let Window { limit, offset } = window;
-    let items = on!(db, conn => sqlx::query_as(rows)
-        .bind(organization).bind(teams).bind(limit).bind(offset).fetch_all(conn))?;
+    let items = on!(db, conn => page::read(sqlx::query_as(rows)
+        .bind(organization).bind(teams).bind(limit).bind(offset).fetch(conn), bytes))?;
     let count = on!(db, conn => sqlx::query_scalar(count).bind(organization).bind(teams).fetch_one(conn))?;
     Ok(Page { items, count })
 }
@@ -149,6 +156,18 @@ pub(in super::super) async fn find(
 pub(in super::super) async fn count(db: &mut Session, organization: OrganizationId) -> Result<i64> {
     const SQL: &str = "SELECT count(*) FROM batch_export WHERE organization_id = $1";
     Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(organization).fetch_one(conn))?)
+}
+
+/// `teams`: as for a page of them.
+pub(in super::super) async fn count_of_team(
+    db: &mut Session,
+    organization: OrganizationId,
+    teams: &[TeamId],
+    team: TeamId,
+) -> Result<i64> {
+    let sql = seen!(db, "SELECT count(*)", " AND team_id = $3");
+    let teams = Json(teams);
+    Ok(on!(db, conn => sqlx::query_scalar(sql).bind(organization).bind(teams).bind(team).fetch_one(conn))?)
 }
 
 /// The next few of all there are, in the order of their ids.

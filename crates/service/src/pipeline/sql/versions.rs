@@ -12,7 +12,7 @@ use crate::pipeline::types::{
 };
 use crate::transaction::WriteTx;
 
-fn read<T: DeserializeOwned>(text: &str) -> Result<T> {
+pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<T> {
     serde_json::from_str(text).map_err(|error| Error::Database(sqlx::Error::Decode(error.into())))
 }
 
@@ -54,14 +54,6 @@ pub(in super::super) async fn files(db: &mut Session, app: &App) -> Result<Optio
 pub(in super::super) async fn code(db: &mut Session, app: &App) -> Result<Option<String>> {
     const SQL: &str = "SELECT code FROM pipeline_version WHERE app_id = $1 AND number = $2";
     Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(app.id).bind(app.version).fetch_optional(conn))?)
-}
-
-/// Over the files of the code that an app has now. None: it has no code, or none was kept.
-pub(in super::super) async fn sha256(db: &mut Session, app: &App) -> Result<Option<String>> {
-    const SQL: &str = "SELECT sha256 FROM pipeline_version WHERE app_id = $1 AND number = $2";
-    let row: Option<(Option<String>,)> =
-        on!(db, conn => sqlx::query_as(SQL).bind(app.id).bind(app.version).fetch_optional(conn))?;
-    Ok(row.and_then(|(sha256,)| sha256))
 }
 
 /// How long the parts of a version are, without reading them. None: there is no such version.
