@@ -3,7 +3,7 @@
     cargo build --release && python3 bench/attacks_on_shares.py target/release/hedgerow [ATTACK…]
 
 Each attack has a server of its own, on loopback and in a folder that is deleted afterwards. What counts is what others see
-meanwhile: their requests, median and worst, and the memory of the server. Fails if that exceeds the limits below.
+in the meantime: their requests, median and worst, and the memory of the server. Fails if that exceeds the limits below.
 """
 
 import asyncio
@@ -170,7 +170,7 @@ def logged_methods(server, victim):
         server.ask("M" * 60_000, "/capture/", headers={"x-forwarded-for": "198.51.100.1"})
     time.sleep(0.5)
     written = (log.stat().st_size - before) // 20
-    record("C", "methods of 60,000 letters to capture", f"{written} bytes of log for each", 0 < written < 2_000)
+    record("C", "methods of 60,000 characters to capture", f"{written} bytes of log for each", 0 < written < 2_000)
 
 
 def new_neighborhoods(server, victim):

@@ -23,7 +23,7 @@ pub struct SiteApp {
     pub values: Map<String, Value>,
 }
 
-/// What was found, unless the configuration was turned off or given another version meanwhile: then somebody has to look again.
+/// What was found, unless the configuration was turned off or given another version in the meantime: then it is looked up again.
 type Looked = ControlFlow<Option<SiteApp>>;
 
 /// The frontend apps of a team: the configuration, its token, and what changes with code and values.

@@ -57,7 +57,7 @@ pub(in super::super) struct Served {
     pub(in super::super) sha256: Option<String>,
 }
 
-/// None: there is no such configuration, or it is off.
+/// None: the configuration was not found, or is disabled.
 pub(in super::super) async fn served(db: &mut Session, id: AppConfigId) -> Result<Option<Served>> {
     const SQL: &str = "SELECT c.id, c.organization_id, c.app_id, c.version, c.web_token, v.sha256 FROM pipeline_config c \
         LEFT JOIN pipeline_version v ON v.app_id = c.app_id AND v.number = c.version WHERE c.id = $1 AND c.enabled";
