@@ -33,14 +33,39 @@ pub trait Resolve: Send + Sync {
 
 type LookUp = fn(&str) -> io::Result<Vec<IpAddr>>;
 
+/// A caller's own place, and one of those that all callers share.
+type Places = (Option<OwnedSemaphorePermit>, OwnedSemaphorePermit);
+
 #[derive(Clone)]
 pub(crate) struct SystemNames {
     look_up: LookUp,
     first_ones: Arc<Semaphore>,
     further_ones: Arc<Semaphore>,
-    callers: Arc<Mutex<HashMap<u128, Arc<Semaphore>>>>,
-    /// Of the caller, if it is known.
-    own: Option<Arc<Semaphore>>,
+    callers: Arc<Mutex<HashMap<u128, Caller>>>,
+    /// If it is known.
+    caller: Option<Caller>,
+}
+
+#[derive(Clone)]
+struct Caller {
+    first: Arc<Semaphore>,
+    further: Arc<Semaphore>,
+}
+
+impl Caller {
+    fn new() -> Self {
+        Self {
+            first: Arc::new(Semaphore::new(1)),
+            further: Arc::new(Semaphore::new(OF_CALLER - 1)),
+        }
+    }
+
+    /// Permits count as uses: whoever has look-ups under way stays.
+    fn is_used(&self) -> bool {
+        [&self.first, &self.further]
+            .into_iter()
+            .any(|own| Arc::strong_count(own) > 1)
+    }
 }
 
 impl SystemNames {
@@ -54,48 +79,54 @@ impl SystemNames {
             first_ones: Arc::new(Semaphore::new(FIRST_ONES)),
             further_ones: Arc::new(Semaphore::new(FURTHER_ONES)),
             callers: Arc::default(),
-            own: None,
+            caller: None,
+        }
+    }
+
+    fn of_caller(&self, caller: u128) -> Self {
+        let mut callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
+        callers.retain(|_, caller| caller.is_used());
+        let caller = callers.entry(caller).or_insert_with(Caller::new).clone();
+        Self {
+            caller: Some(caller),
+            ..self.clone()
         }
     }
 
     /// Silent name servers of a few callers shall not keep the others from looking up a single name.
-    async fn permits(&self) -> Result<(Option<OwnedSemaphorePermit>, OwnedSemaphorePermit), AcquireError> {
-        let own = match self.own.clone() {
-            Some(own) => Some(own.acquire_owned().await?),
-            None => None,
+    async fn places(&self) -> Result<Places, AcquireError> {
+        let Some(caller) = &self.caller else {
+            return Ok((None, self.first_ones.clone().acquire_owned().await?));
         };
-        let is_first = own
-            .as_ref()
-            .is_none_or(|own| own.semaphore().available_permits() == OF_CALLER - 1);
-        let places = if is_first { &self.first_ones } else { &self.further_ones };
-        Ok((own, places.clone().acquire_owned().await?))
+        tokio::select! {
+            biased;
+            places = places_of(&caller.first, &self.first_ones) => places,
+            places = places_of(&caller.further, &self.further_ones) => places,
+        }
     }
+}
+
+async fn places_of(own: &Arc<Semaphore>, shared: &Arc<Semaphore>) -> Result<Places, AcquireError> {
+    let own = own.clone().acquire_owned().await?;
+    Ok((Some(own), shared.clone().acquire_owned().await?))
 }
 
 #[async_trait::async_trait]
 impl Resolve for SystemNames {
     async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
-        let permits = timeout(WAIT, self.permits()).await?.map_err(io::Error::other)?;
+        let places = timeout(WAIT, self.places()).await?.map_err(io::Error::other)?;
         let (look_up, name) = (self.look_up, name.to_owned());
         let looking_up = tokio::task::spawn_blocking(move || {
             let found = look_up(&name);
             // Held by the thread: whoever asked may have gone long ago.
-            drop(permits);
+            drop(places);
             found
         });
         looking_up.await.map_err(io::Error::other)?
     }
 
     fn of(&self, caller: u128) -> Option<Arc<dyn Resolve>> {
-        let mut callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
-        // Permits count as uses: whoever has look-ups under way stays.
-        callers.retain(|_, own| Arc::strong_count(own) > 1);
-        let own = callers.entry(caller);
-        let own = own.or_insert_with(|| Arc::new(Semaphore::new(OF_CALLER)));
-        Some(Arc::new(Self {
-            own: Some(own.clone()),
-            ..self.clone()
-        }))
+        Some(Arc::new(self.of_caller(caller)))
     }
 }
 
@@ -171,5 +202,16 @@ mod tests {
         silence.thread().unpark();
         silence.join().unwrap();
         names.of(1).unwrap().resolve("fast").await.unwrap();
+    }
+    #[tokio::test]
+    async fn a_caller_whose_first_look_up_ended_has_that_place_again() {
+        let names = SystemNames::by(look_up);
+        let caller = names.of_caller(1);
+        let first = caller.places().await.unwrap();
+        let _second = caller.places().await.unwrap();
+        let rest = u32::try_from(FURTHER_ONES - 1).unwrap();
+        let _rest = names.further_ones.try_acquire_many(rest).unwrap();
+        drop(first);
+        timeout(Duration::from_secs(1), caller.places()).await.unwrap().unwrap();
     }
 }

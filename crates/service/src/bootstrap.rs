@@ -7,7 +7,6 @@ use crate::db::Session;
 use crate::error::{Error, Result};
 use crate::keys::{self, Label, NewKey};
 use crate::operators;
-use crate::organizations::cases::ANY_NUMBER;
 use crate::organizations::{self, NewOrganization};
 use crate::scope::Scope;
 use crate::text::{Email, Name};
@@ -59,8 +58,7 @@ impl Service {
         }
         let owner = users::cases::insert(&mut db, &new, hash).await?;
         let (seen, mut entries) =
-            organizations::cases::create(&mut db, self, &first_organization(), &Person::from(&owner), ANY_NUMBER)
-                .await?;
+            organizations::founding::create(&mut db, &first_organization(), &Person::from(&owner), false).await?;
         let fresh = keys::cases::insert(&mut db, owner.id, &first_key(), welcome.api_key.clone(), false).await?;
         let operator = operators::bootstrap(&mut db, &owner).await?;
         entries.extend([Entry::created(&owner), operator, Entry::created(&fresh.key)]);

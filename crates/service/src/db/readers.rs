@@ -210,4 +210,15 @@ mod tests {
         }
         assert_eq!((readers.open(), readers.idle()), (CONNECTIONS, 0));
     }
+    /// As `.cargo/config.toml` says. Without it, SQLite takes longer to plan most lists than to read them.
+    #[tokio::test]
+    async fn statements_are_planned_once_whatever_their_limit() {
+        let readers = Readers::new(SqliteConnectOptions::new().in_memory(true));
+        let mut reader = readers.acquire().await.unwrap();
+        let options: Vec<String> = sqlx::query_scalar("PRAGMA compile_options")
+            .fetch_all(&mut *reader)
+            .await
+            .unwrap();
+        assert!(options.iter().any(|option| option == "ENABLE_QPSG"), "{options:?}");
+    }
 }

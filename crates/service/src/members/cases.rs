@@ -5,9 +5,10 @@ use crate::access::{Actor, Caller, ChangeMembers, Principal, ReadMembers, Remove
 use crate::activity::Entry;
 use crate::cache::{CacheKey, Load};
 use crate::error::{Error, Result};
-use crate::id::{OrganizationId, UserUuid};
+use crate::id::{MemberId, OrganizationId, UserUuid};
 use crate::level::Level;
 use crate::mail::{self, EmailMessage};
+use crate::organizations::founding::Founded;
 use crate::page::{Page, Window};
 use crate::transaction::WriteTx;
 use crate::users::{Person, User};
@@ -114,14 +115,12 @@ impl Service {
 /// How somebody comes to be a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum JoinSource {
-    /// With the organization itself.
-    Founding,
     CommandLine,
     Invite,
     SingleSignOn,
 }
 
-/// The only way into an organization.
+/// The only way into an organization, but for creating it.
 pub(crate) async fn join(
     db: &mut WriteTx,
     service: &Service,
@@ -130,20 +129,32 @@ pub(crate) async fn join(
     level: Level,
     source: JoinSource,
 ) -> Result<Entry> {
-    let id = sql::insert(db, organization, person.id, level).await?;
-    if level == Level::Owner && !matches!(source, JoinSource::Founding) {
-        // Links outlast a membership that ended. Keys and sessions do not. A new organization has no providers.
+    let id = MemberId(db.uuid());
+    sql::insert(db, id, organization, person.id, level).await?;
+    if level == Level::Owner {
+        // Links outlast a membership that ended. Keys and sessions do not.
         sso::forget_owner(db, organization, person.id).await?;
     }
     if matches!(source, JoinSource::Invite | JoinSource::SingleSignOn) {
         announce(db, service, organization, person).await?;
     }
-    Ok(Entry::created(&Joined {
+    Ok(joined(id, organization, person, level))
+}
+
+/// Stores a new organization with its first member, who owns it. None: its slug is taken, or they have created too many.
+pub(crate) async fn found(db: &mut WriteTx, new: &mut Founded<'_>) -> Result<Option<Entry>> {
+    let id = MemberId(db.uuid());
+    let is_stored = organizations::sql::insert(db, new, id).await?;
+    Ok(is_stored.then(|| joined(id, new.organization.id, new.owner, Level::Owner)))
+}
+
+fn joined(id: MemberId, organization: OrganizationId, person: &Person, level: Level) -> Entry {
+    Entry::created(&Joined {
         id,
         organization,
         email: &person.email,
         level,
-    }))
+    })
 }
 
 /// How many are told of a new member: more would be a mailing list.

@@ -1,9 +1,9 @@
 //! Members: who belongs to an organization, and how much they may do there.
 
 mod cases;
-mod sql;
+pub(crate) mod sql;
 
-pub(crate) use cases::{JoinSource, address_released, join};
+pub(crate) use cases::{JoinSource, address_released, found, join};
 pub(crate) use sql::{administrators, has_address, level_of, owners, proven_owners};
 
 use schemars::JsonSchema;

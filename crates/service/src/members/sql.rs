@@ -149,15 +149,16 @@ pub(super) async fn proven_addresses(
         .bind(organization).bind(new_member).bind(most).bind(true).fetch_all(conn))?)
 }
 
-pub(super) async fn insert(
+pub(crate) async fn insert(
     db: &mut WriteTx,
+    id: MemberId,
     organization: OrganizationId,
     user: UserId,
     level: Level,
-) -> Result<MemberId> {
+) -> Result<()> {
     const SQL: &str = "INSERT INTO member (id, organization_id, user_id, level, joined_at, updated_at) \
         VALUES ($1, $2, $3, $4, $5, $5)";
-    let (id, now) = (MemberId(db.uuid()), db.now);
+    let now = db.now;
     let done = changed!(
         db,
         sqlx::query(SQL)
@@ -172,7 +173,7 @@ pub(super) async fn insert(
             .on_unique(super::already_member)
             .on_dangling(|| Error::NotFound("organization"))
     })?;
-    Ok(id)
+    Ok(())
 }
 
 pub(super) async fn save(db: &mut WriteTx, member: &Member) -> Result<()> {

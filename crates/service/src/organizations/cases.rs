@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::sql::Membership;
-use super::{NewOrganization, Organization, OrganizationPatch, PLUGINS_ROOT, Seen, slug, sql};
+use super::{NewOrganization, Organization, OrganizationPatch, Seen, founding, sql};
 use crate::access::{
     Actor, Caller, ChangeOrganization, CreateOrganization, DeleteOrganization, Principal, ReadOrganization,
 };
@@ -10,21 +10,11 @@ use crate::activity::Entry;
 use crate::cache::{CacheKey, Load};
 use crate::error::{Error, Result};
 use crate::id::{OrganizationId, UserId};
-use crate::level::Level;
-use crate::members::JoinSource;
 use crate::page::{Page, Window};
 use crate::teams::{self, Team};
-use crate::text::Name;
 use crate::transaction::WriteTx;
 use crate::users::{Person, User};
-use crate::{Precondition, Service, members, pipeline, sso};
-
-/// After this many taken slugs something other than bad luck is at work.
-const SLUG_TRIES: usize = 10;
-
-/// How many organizations somebody can have created, unless they are an operator of the instance.
-const MOST_FOUNDED: i64 = 100;
-pub(crate) const ANY_NUMBER: i64 = i64::MAX;
+use crate::{Precondition, Service, pipeline, sso};
 
 impl Service {
     /// The organizations the caller belongs to and the key reaches, newest first.
@@ -101,7 +91,7 @@ impl Service {
             return Err(limit);
         }
         let mut db = self.write().await?;
-        let (seen, entries) = create(&mut db, self, new, &principal.person, MOST_FOUNDED).await?;
+        let (seen, entries) = founding::create(&mut db, new, &principal.person, true).await?;
         db.commit(&principal.actor, &entries).await?;
         Ok(seen)
     }
@@ -109,7 +99,7 @@ impl Service {
     /// The same for whoever runs the machine.
     pub async fn create_organization_for(&self, actor: &Actor, new: &NewOrganization, owner: &User) -> Result<Seen> {
         let mut db = self.write().await?;
-        let (seen, entries) = create(&mut db, self, new, &Person::from(owner), ANY_NUMBER).await?;
+        let (seen, entries) = founding::create(&mut db, new, &Person::from(owner), false).await?;
         db.commit(actor, &entries).await?;
         Ok(seen)
     }
@@ -158,18 +148,6 @@ impl Service {
     }
 }
 
-/// Organizations take turns at whatever there is little of, so nobody has any number of them.
-async fn expect_room_for_another(db: &mut WriteTx, founder: UserId, most: i64) -> Result<()> {
-    if sql::count_founded(db, founder, most).await? < most {
-        return Ok(());
-    }
-    let detail = format!(
-        "A user can have created at most {most} organizations. Delete one that is not needed, or ask an operator of the \
-         instance, for whom there is no limit."
-    );
-    Err(Error::Forbidden(detail))
-}
-
 /// Makes sure that an organization, which is locked, is what the caller last saw.
 async fn see<P>(
     db: &mut WriteTx,
@@ -188,66 +166,4 @@ async fn see<P>(
         return Err(Error::Stale("organization"));
     }
     Ok(seen)
-}
-
-/// Makes an organization inside a larger use case, unless the owner has created that many already.
-pub(crate) async fn create(
-    db: &mut WriteTx,
-    service: &Service,
-    new: &NewOrganization,
-    owner: &Person,
-    most: i64,
-) -> Result<(Seen, Vec<Entry>)> {
-    let mut organization = fresh(db, new);
-    insert_with_free_slug(db, &mut organization, owner.id, most).await?;
-    let name = Name::new(teams::DEFAULT_NAME).expect("the default name is a name");
-    let mut team = teams::cases::fresh(db, organization.id, name);
-    teams::sql::insert(db, &mut team).await?;
-    let joined = members::join(db, service, organization.id, owner, Level::Owner, JoinSource::Founding).await?;
-    organization.member_count = 1;
-    let entries = vec![Entry::created(&organization), Entry::created(&team), joined];
-    Ok((
-        Seen {
-            organization,
-            level: Level::Owner,
-            teams: vec![team],
-        },
-        entries,
-    ))
-}
-
-fn fresh(db: &WriteTx, new: &NewOrganization) -> Organization {
-    Organization {
-        id: OrganizationId(db.uuid()),
-        name: new.name.clone(),
-        slug: slug::slug(new.name.as_str()),
-        plugins_access_level: PLUGINS_ROOT,
-        is_member_join_email_enabled: new.is_member_join_email_enabled.unwrap_or(true),
-        enforce_2fa: new.enforce_2fa.unwrap_or(false),
-        metadata: "{}".to_owned(),
-        customer_id: None,
-        member_count: 0,
-        created_at: db.now,
-        updated_at: db.now,
-    }
-}
-
-async fn insert_with_free_slug(
-    db: &mut WriteTx,
-    organization: &mut Organization,
-    founder: UserId,
-    most: i64,
-) -> Result<()> {
-    let plain = organization.slug.clone();
-    for _ in 0..SLUG_TRIES {
-        if sql::insert(db, organization, founder, most).await? {
-            return Ok(());
-        }
-        expect_room_for_another(db, founder, most).await?;
-        organization.slug = slug::slug_with_suffix(&plain, &db.random);
-    }
-    Err(Error::Conflict {
-        code: "conflict",
-        detail: format!("No unused slug found for {plain}. Try another name."),
-    })
 }

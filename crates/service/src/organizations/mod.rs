@@ -1,6 +1,7 @@
 //! Organizations: what everything else belongs to.
 
-pub(crate) mod cases;
+mod cases;
+pub(crate) mod founding;
 mod slug;
 pub(crate) mod sql;
 

@@ -1,12 +1,14 @@
 use sqlx::QueryBuilder;
 
 use super::Organization;
+use super::founding::Founded;
 use crate::db::{Connection, Session, answered, changed, on};
 use crate::error::{Error, Result};
-use crate::id::{OrganizationId, UserId};
+use crate::id::{MemberId, OrganizationId, UserId};
 use crate::level::Level;
 use crate::page::{Page, Window};
 use crate::transaction::WriteTx;
+use crate::{members, teams};
 
 macro_rules! columns {
     () => {
@@ -145,52 +147,111 @@ pub(crate) async fn keep(db: &mut WriteTx, id: OrganizationId) -> Result<()> {
     Ok(())
 }
 
-/// How many organizations somebody created who is no operator, counted up to a number of them. Those of operators are not even looked at:
-/// they may have created all of them.
-macro_rules! founded {
-    ($founder:literal, $most:literal) => {
+/// How many organizations somebody can have created, unless they are an operator of the instance. Part of the statement: PostgreSQL plans a
+/// limit that it does not know again and again.
+macro_rules! most_founded {
+    () => {
+        "100"
+    };
+}
+
+pub(super) const MOST_FOUNDED: &str = most_founded!();
+
+/// Whether somebody may create another organization. Those of operators are not even looked at: they may have created all of them.
+macro_rules! has_room {
+    ($founder:literal) => {
         concat!(
             "(CASE WHEN EXISTS (SELECT 1 FROM app_user WHERE id = ",
             $founder,
             " AND is_operator) THEN 0 ELSE (SELECT count(*) FROM (SELECT 1 FROM organization WHERE founded_by = ",
             $founder,
             " LIMIT ",
-            $most,
-            ") AS founded) END)"
+            most_founded!(),
+            ") AS founded) END) < ",
+            most_founded!()
         )
     };
 }
 
-pub(super) async fn count_founded(db: &mut Session, founder: UserId, most: i64) -> Result<i64> {
-    const SQL: &str = concat!("SELECT ", founded!("$1", "$2"));
-    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(founder).bind(most).fetch_one(conn))?)
+pub(super) async fn has_room_for_another(db: &mut Session, founder: UserId) -> Result<bool> {
+    const SQL: &str = concat!("SELECT ", has_room!("$1"));
+    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(founder).fetch_one(conn))?)
 }
 
-/// Stores a new organization, unless its slug is taken or its founder has that many.
-pub(super) async fn insert(db: &mut WriteTx, organization: &Organization, founder: UserId, most: i64) -> Result<bool> {
+/// Stores a new organization with its first team and its owner, unless its slug is taken or its founder has created too many.
+pub(crate) async fn insert(db: &mut WriteTx, new: &mut Founded<'_>, owner: MemberId) -> Result<bool> {
+    match db.connection() {
+        Connection::Sqlite(_) => insert_one_by_one(db, new, owner).await,
+        Connection::Postgres(_) => insert_at_once(db, new, owner).await,
+    }
+}
+
+macro_rules! insert {
+    () => {
+        concat!(
+            "INSERT INTO organization (id, name, slug, plugins_access_level, \
+             is_member_join_email_enabled, enforce_2fa, metadata, customer_id, created_at, updated_at, founded_by) \
+             SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $9, $10 WHERE NOT $11 OR ",
+            has_room!("$10"),
+            " ON CONFLICT (slug) DO NOTHING"
+        )
+    };
+}
+
+macro_rules! bind_organization {
+    ($query:expr, $new:ident) => {
+        $query
+            .bind($new.organization.id)
+            .bind(&$new.organization.name)
+            .bind(&$new.organization.slug)
+            .bind($new.organization.plugins_access_level)
+            .bind($new.organization.is_member_join_email_enabled)
+            .bind($new.organization.enforce_2fa)
+            .bind(&$new.organization.metadata)
+            .bind(&$new.organization.customer_id)
+            .bind($new.organization.created_at)
+            .bind($new.owner.id)
+            .bind($new.is_limited)
+    };
+}
+
+async fn insert_one_by_one(db: &mut WriteTx, new: &mut Founded<'_>, owner: MemberId) -> Result<bool> {
+    let rows = changed!(db, bind_organization!(sqlx::query(insert!()), new))?;
+    if rows == 0 {
+        return Ok(false);
+    }
+    teams::sql::insert(db, &mut new.team).await?;
+    members::sql::insert(db, owner, new.organization.id, new.owner.id, Level::Owner).await?;
+    Ok(true)
+}
+
+/// With a single question to the database, which may be elsewhere.
+async fn insert_at_once(db: &mut WriteTx, new: &mut Founded<'_>, owner: MemberId) -> Result<bool> {
     const SQL: &str = concat!(
-        "INSERT INTO organization (id, name, slug, plugins_access_level, \
-         is_member_join_email_enabled, enforce_2fa, metadata, customer_id, created_at, updated_at, founded_by) \
-         SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $9, $10 WHERE ",
-        founded!("$10", "$11"),
-        " < $11 ON CONFLICT (slug) DO NOTHING"
+        "WITH founded AS (",
+        insert!(),
+        " RETURNING id, created_at), \
+         owner AS (INSERT INTO member (id, organization_id, user_id, level, joined_at, updated_at) \
+         SELECT $12, id, $10, $13, created_at, created_at FROM founded) \
+         INSERT INTO team (uuid, organization_id, name, api_token, timezone, created_at, updated_at) \
+         SELECT $14, id, $15, $16, $17, created_at, created_at FROM founded RETURNING id"
     );
-    let rows = changed!(
-        db,
-        sqlx::query(SQL)
-            .bind(organization.id)
-            .bind(&organization.name)
-            .bind(&organization.slug)
-            .bind(organization.plugins_access_level)
-            .bind(organization.is_member_join_email_enabled)
-            .bind(organization.enforce_2fa)
-            .bind(&organization.metadata)
-            .bind(&organization.customer_id)
-            .bind(organization.created_at)
-            .bind(founder)
-            .bind(most)
-    )?;
-    Ok(rows == 1)
+    let Connection::Postgres(conn) = db.connection() else {
+        unreachable!("only PostgreSQL stores all at once")
+    };
+    let team = &new.team;
+    let query = bind_organization!(sqlx::query_scalar(SQL), new)
+        .bind(owner)
+        .bind(Level::Owner)
+        .bind(team.uuid)
+        .bind(&team.name)
+        .bind(&team.api_token)
+        .bind(&team.timezone);
+    let Some(id) = answered(query.fetch_optional(conn)).await? else {
+        return Ok(false);
+    };
+    new.team.id = id;
+    Ok(true)
 }
 
 /// What the organization may do with pipeline apps, from now on.

@@ -1,0 +1,100 @@
+use super::{NewOrganization, Organization, PLUGINS_ROOT, Seen, slug, sql};
+use crate::activity::Entry;
+use crate::error::{Error, Result};
+use crate::id::{OrganizationId, UserId};
+use crate::level::Level;
+use crate::members;
+use crate::teams::{self, Team};
+use crate::text::Name;
+use crate::transaction::WriteTx;
+use crate::users::Person;
+
+/// After this many taken slugs something other than bad luck is at work.
+const SLUG_TRIES: usize = 10;
+
+/// An organization that comes into being, with all that it has from the first moment.
+pub(crate) struct Founded<'a> {
+    pub(crate) organization: Organization,
+    pub(crate) team: Team,
+    pub(crate) owner: &'a Person,
+    /// Whether the owner can have created only so many.
+    pub(crate) is_limited: bool,
+}
+
+/// Makes an organization inside a larger use case.
+pub(crate) async fn create(
+    db: &mut WriteTx,
+    new: &NewOrganization,
+    owner: &Person,
+    is_limited: bool,
+) -> Result<(Seen, Vec<Entry>)> {
+    let organization = fresh(db, new);
+    let name = Name::new(teams::DEFAULT_NAME).expect("the default name is a name");
+    let team = teams::cases::fresh(db, organization.id, name);
+    let mut founded = Founded {
+        organization,
+        team,
+        owner,
+        is_limited,
+    };
+    let joined = found_with_free_slug(db, &mut founded).await?;
+    let Founded {
+        mut organization, team, ..
+    } = founded;
+    organization.member_count = 1;
+    let entries = vec![Entry::created(&organization), Entry::created(&team), joined];
+    Ok((
+        Seen {
+            organization,
+            level: Level::Owner,
+            teams: vec![team],
+        },
+        entries,
+    ))
+}
+
+fn fresh(db: &WriteTx, new: &NewOrganization) -> Organization {
+    Organization {
+        id: OrganizationId(db.uuid()),
+        name: new.name.clone(),
+        slug: slug::slug(new.name.as_str()),
+        plugins_access_level: PLUGINS_ROOT,
+        is_member_join_email_enabled: new.is_member_join_email_enabled.unwrap_or(true),
+        enforce_2fa: new.enforce_2fa.unwrap_or(false),
+        metadata: "{}".to_owned(),
+        customer_id: None,
+        member_count: 0,
+        created_at: db.now,
+        updated_at: db.now,
+    }
+}
+
+async fn found_with_free_slug(db: &mut WriteTx, new: &mut Founded<'_>) -> Result<Entry> {
+    let plain = new.organization.slug.clone();
+    for _ in 0..SLUG_TRIES {
+        if let Some(joined) = members::found(db, new).await? {
+            return Ok(joined);
+        }
+        if new.is_limited {
+            expect_room_for_another(db, new.owner.id).await?;
+        }
+        new.organization.slug = slug::slug_with_suffix(&plain, &db.random);
+    }
+    Err(Error::Conflict {
+        code: "conflict",
+        detail: format!("No unused slug found for {plain}. Try another name."),
+    })
+}
+
+/// Organizations take turns at whatever there is little of, so nobody has any number of them.
+async fn expect_room_for_another(db: &mut WriteTx, founder: UserId) -> Result<()> {
+    if sql::has_room_for_another(db, founder).await? {
+        return Ok(());
+    }
+    let detail = format!(
+        "A user can have created at most {} organizations. Delete one that is not needed, or ask an operator of the \
+         instance, for whom there is no limit.",
+        sql::MOST_FOUNDED
+    );
+    Err(Error::Forbidden(detail))
+}
