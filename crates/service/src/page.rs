@@ -29,6 +29,14 @@ impl Window {
             offset: offset.unwrap_or(0).max(0),
         }
     }
+
+    /// How many items there are in all, if the rows of this part tell: so few are there only at the end of a list. Others have to be
+    /// counted.
+    pub(crate) fn count_at_end(self, rows: usize) -> Option<i64> {
+        let found = i64::try_from(rows).ok()?;
+        let is_at_end = rows < LEAST_ROWS && found < self.limit && (found > 0 || self.offset == 0);
+        is_at_end.then(|| self.offset.saturating_add(found))
+    }
 }
 
 /// The part, and how many items there are in all.
@@ -102,6 +110,20 @@ mod tests {
         });
         let rows = read(rows, |_| bytes).await.unwrap();
         (rows.len(), asked.get())
+    }
+
+    #[test]
+    fn the_end_of_a_list_tells_how_long_it_is() {
+        let window = |limit, offset| Window { limit, offset };
+        assert_eq!(window(100, 0).count_at_end(0), Some(0));
+        assert_eq!(window(100, 200).count_at_end(3), Some(203));
+        assert_eq!(window(100, 200).count_at_end(0), None, "it may have ended before");
+        assert_eq!(window(3, 0).count_at_end(3), None, "there may be more");
+        assert_eq!(
+            window(100, 0).count_at_end(LEAST_ROWS),
+            None,
+            "large rows may have been left out"
+        );
     }
 
     #[tokio::test]

@@ -83,10 +83,15 @@ pub(crate) async fn page(
             filtered!(rows, organization, teams, filter);
             rows.push(" ORDER BY id DESC LIMIT ").push_bind(window.limit);
             rows.push(" OFFSET ").push_bind(window.offset);
-            let mut count = QueryBuilder::<$driver>::new("SELECT count(*)");
-            filtered!(count, organization, teams, filter);
             let rows = page::read(rows.build_query_as().fetch(&mut *$conn), Row::bytes).await?;
-            let count: i64 = count.build_query_scalar().fetch_one($conn).await?;
+            let count = match window.count_at_end(rows.len()) {
+                Some(count) => count,
+                None => {
+                    let mut count = QueryBuilder::<$driver>::new("SELECT count(*)");
+                    filtered!(count, organization, teams, filter);
+                    count.build_query_scalar().fetch_one($conn).await?
+                }
+            };
             (rows, count)
         }};
     }

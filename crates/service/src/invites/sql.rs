@@ -80,8 +80,12 @@ pub(super) async fn page(db: &mut Session, organization: OrganizationId, window:
     const ROWS: &str = select!("WHERE i.organization_id = $1 ORDER BY i.id DESC LIMIT $2 OFFSET $3");
     const COUNT: &str = "SELECT count(*) FROM invite WHERE organization_id = $1";
     let Window { limit, offset } = window;
-    let rows = on!(db, conn => sqlx::query_as(ROWS).bind(organization).bind(limit).bind(offset).fetch_all(conn))?;
-    let count = on!(db, conn => sqlx::query_scalar(COUNT).bind(organization).fetch_one(conn))?;
+    let rows: Vec<Row> =
+        on!(db, conn => sqlx::query_as(ROWS).bind(organization).bind(limit).bind(offset).fetch_all(conn))?;
+    let count = match window.count_at_end(rows.len()) {
+        Some(count) => count,
+        None => on!(db, conn => sqlx::query_scalar(COUNT).bind(organization).fetch_one(conn))?,
+    };
     Ok(Page {
         items: with_senders(db, rows).await?,
         count,

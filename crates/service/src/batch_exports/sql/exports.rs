@@ -138,9 +138,12 @@ pub(in super::super) async fn page(
     let (rows, count) = which.statements(db);
     let teams = Json(teams);
     let Window { limit, offset } = window;
-    let items = on!(db, conn => page::read(sqlx::query_as(rows)
+    let items: Vec<BatchExport> = on!(db, conn => page::read(sqlx::query_as(rows)
         .bind(organization).bind(teams).bind(limit).bind(offset).fetch(conn), bytes))?;
-    let count = on!(db, conn => sqlx::query_scalar(count).bind(organization).bind(teams).fetch_one(conn))?;
+    let count = match window.count_at_end(items.len()) {
+        Some(count) => count,
+        None => on!(db, conn => sqlx::query_scalar(count).bind(organization).bind(teams).fetch_one(conn))?,
+    };
     Ok(Page { items, count })
 }
 

@@ -53,10 +53,15 @@ pub(in crate::batch_exports) async fn page(
             rows.push(" ORDER BY r.created_at DESC, r.id DESC LIMIT ")
                 .push_bind(window.limit);
             rows.push(" OFFSET ").push_bind(window.offset);
-            let mut count = QueryBuilder::<$driver>::new("SELECT count(*)");
-            filtered!(count, export, filter);
             let rows: Vec<Run> = rows.build_query_as().fetch_all(&mut *$conn).await?;
-            let count: i64 = count.build_query_scalar().fetch_one($conn).await?;
+            let count = match window.count_at_end(rows.len()) {
+                Some(count) => count,
+                None => {
+                    let mut count = QueryBuilder::<$driver>::new("SELECT count(*)");
+                    filtered!(count, export, filter);
+                    count.build_query_scalar().fetch_one($conn).await?
+                }
+            };
             (rows, count)
         }};
     }
