@@ -90,9 +90,14 @@ impl<T> Turns<T> {
         self.queue(turn).push_back(item);
     }
 
-    /// Puts back what was taken last, before all else of that turn.
-    pub(crate) fn put_back(&mut self, turn: Turn, item: T) {
-        self.queue(turn).push_front(item);
+    /// Puts back what was taken last, before all else of those turns: whoever was next is so again.
+    pub(crate) fn put_back(&mut self, items: Vec<(Turn, T)>) {
+        for (turn, _) in &items {
+            self.queue(*turn);
+        }
+        for (turn, item) in items.into_iter().rev() {
+            self.queue(turn).push_front(item);
+        }
     }
 
     fn queue(&mut self, Turn { source, owner }: Turn) -> &mut VecDeque<T> {
@@ -323,7 +328,7 @@ mod tests {
         }
         let first = turns.next();
         assert_eq!(first, Some('a'));
-        turns.put_back(team(1), 'a');
+        turns.put_back(vec![(team(1), 'a')]);
         let order: String = std::iter::from_fn(|| turns.next()).collect();
         assert!(turns.is_empty());
         assert_eq!(order.len(), 6);

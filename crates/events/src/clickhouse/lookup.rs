@@ -17,9 +17,14 @@ const MOST_ANSWERED: usize = 16 << 20;
 /// How many persons are asked for with all their names at once.
 const MOST_UNITED: usize = 1_000;
 
-/// How many names of those who are merged are read for a group: each person may have a thousand, of 200 characters, and answers have a
-/// limit. Persons past that are left out of what the group does.
-const MOST_NAMES: usize = 20_000;
+/// How much is read at once: answers have a limit, and others wait in the meantime. Persons past that are left out.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Most {
+    /// Of properties.
+    pub bytes: usize,
+    /// Of those who are merged: each may have a thousand, of 200 characters.
+    pub names: usize,
+}
 
 /// A parameter of a form must stay below the server's limit for a field, which is 128 KiB.
 const LONGEST_LIST: usize = 120 * 1024;
@@ -36,13 +41,13 @@ pub(super) async fn people(
     tables: &Tables,
     names: &HashSet<Name>,
     merging: &HashSet<Name>,
-    most_read: usize,
+    most: Most,
 ) -> Result<People> {
     let mut people = People::default();
     let wanted: Vec<String> = names.iter().map(|(team, name)| pair(*team, name)).collect();
     owners(client, tables, BY_NAME, &wanted, &mut people).await?;
     let united: HashSet<Id> = merging.iter().filter_map(|name| people.owner_of(name)).collect();
-    people.left_out = all_names(client, tables, united, &mut people).await?;
+    people.left_out = all_names(client, tables, united, most.names, &mut people).await?;
     // One who was merged away may come back under the id they had.
     let own = names.iter().map(|(team, name)| (*team, person_id(*team, name)));
     let ids: HashSet<Id> = names
@@ -50,14 +55,20 @@ pub(super) async fn people(
         .filter_map(|name| people.owner_of(name))
         .chain(own)
         .collect();
-    persons(client, tables, &written(&ids), most_read, &mut people).await?;
+    persons(client, tables, &written(&ids), most.bytes, &mut people).await?;
     Ok(people)
 }
 
 /// Reads all names of persons, of those who have few of them first, and says of whom it has not read them.
-async fn all_names(client: &Client, tables: &Tables, persons: HashSet<Id>, people: &mut People) -> Result<HashSet<Id>> {
+async fn all_names(
+    client: &Client,
+    tables: &Tables,
+    persons: HashSet<Id>,
+    most: usize,
+    people: &mut People,
+) -> Result<HashSet<Id>> {
     let mut left = Vec::from_iter(persons);
-    let mut room = MOST_NAMES;
+    let mut room = most;
     while room > 0 && !left.is_empty() {
         let some = left.split_off(left.len().saturating_sub(MOST_UNITED));
         let condition = format!(

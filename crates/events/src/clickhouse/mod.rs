@@ -10,14 +10,17 @@
 //! never is. Ids of persons follow from team and distinct id, so both make the same person of a new name.
 
 mod address;
+mod append;
 mod client;
 mod codes;
+mod groups;
 mod insert;
 mod lookup;
 mod memory;
 mod people;
 mod rows;
 mod scan;
+mod slow_teams;
 mod stream;
 mod tables;
 mod writer;

@@ -1,43 +1,26 @@
 //! One task writes: appends that wait for it go to ClickHouse together, because it wants few large inserts. Organizations take
 //! turns, and a group has its limits: so nobody waits for all that another one sent.
+//!
+//! A second task does the same for teams whose appends are much work, so that only they wait for that.
 
-use std::collections::HashSet;
-use std::iter;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
-use uuid::Uuid;
 
 use super::address::Tables;
+use super::append::{Append, parts};
+use super::groups::{Groups, LITTLE, LONGEST_WAIT, Left, MUCH};
 use super::insert::Inserter;
-use super::lookup;
-use super::memory::Memory;
-use super::people::{Name, People, merges_with};
-use super::rows::{EventRows, owner_rows, person_rows};
-use crate::persons::{self, Allowance, Budgets};
+use super::slow_teams::SlowTeams;
 use crate::turns::{Owner, Source, Turn, Turns};
-use crate::{Error, Hold, Incoming, Result, Time, size};
+use crate::{Error, Hold, Incoming, Result, Time};
 
 /// How long the first of a group waits for others.
 const GATHERING: Duration = Duration::from_millis(3);
 /// A group takes nobody else when it has this many events, or fewer that are more work.
-const FULL_AT: usize = 20_000;
-/// Others have their turns between parts of so many.
-const PART: usize = FULL_AT / 4;
-/// An event whose distinct id is not longer is no more work than others.
-const USUAL_ID: usize = 48;
-/// For those who are merged all their ids are looked up. That is as much work as so many bytes of ids.
-const BYTES_OF_MERGE: usize = 5 * USUAL_ID;
-/// It ends early when its rows have so many bytes: how much that is, only making them tells.
-const FULL_AT_BYTES: usize = 64 << 20;
-/// How many bytes of properties of persons are read for a group. Everybody waits in the meantime.
-const MOST_READ: usize = 16 << 20;
-/// The same for one append. Persons past that are left out of what it does.
-const MOST_READ_FOR_ONE: usize = 2 * MOST_READ;
+const FULL_AT: usize = 10_000;
 const WAITING: usize = 1024;
-/// Whoever waited longer than this has no time left for the rest.
-const LONGEST_WAIT: Duration = Duration::from_secs(8);
 
 #[derive(Debug)]
 enum Job {
@@ -45,27 +28,7 @@ enum Job {
     Forget(i64, oneshot::Sender<Result<()>>),
 }
 
-#[derive(Debug)]
-struct Append {
-    team: i64,
-    events: Vec<Incoming>,
-    /// How long they are, about.
-    bytes: usize,
-    /// How much work they are.
-    weight: usize,
-    now: Time,
-    since: Instant,
-    done: oneshot::Sender<Result<()>>,
-    hold: Arc<Hold>,
-}
-
-impl Append {
-    fn turn(&self) -> Turn {
-        self.hold.turn(self.team)
-    }
-}
-
-/// Where callers leave events. The task ends with the last of these.
+/// Where callers leave events. The tasks end with the last of these.
 #[derive(Debug, Clone)]
 pub(super) struct Writer {
     jobs: mpsc::Sender<Job>,
@@ -74,13 +37,19 @@ pub(super) struct Writer {
 impl Writer {
     pub(super) fn start(inserter: Inserter, tables: Arc<Tables>) -> Self {
         let (jobs, taken) = mpsc::channel(WAITING);
-        let desk = Desk {
-            inserter,
-            tables,
-            memory: Memory::default(),
-            budgets: Budgets::default(),
-        };
-        tokio::spawn(desk.run(taken));
+        // What waits there is limited by the memory that captured events may take.
+        let (slow_jobs, slow_taken) = mpsc::unbounded_channel();
+        let groups = Groups::new(inserter, tables);
+        let slow_teams = SlowTeams::default();
+        tokio::spawn(store_slow(groups.clone(), slow_teams.clone(), slow_taken));
+        tokio::spawn(
+            Quick {
+                groups,
+                slow_teams,
+                slow_jobs,
+            }
+            .store(taken),
+        );
         Self { jobs }
     }
 
@@ -91,18 +60,9 @@ impl Writer {
         let started = Instant::now();
         let mut since = started;
         for part in parts(events) {
-            let (done, answer) = oneshot::channel();
-            let append = Append {
-                team,
-                bytes: part.iter().map(|event| size::text_of_object(&event.properties)).sum(),
-                weight: part.iter().map(weight).sum(),
-                events: part,
-                // Exports read what was ingested until a time, some seconds later. A part that waited for others is not to come after them.
-                now: now + (since - started),
-                since,
-                done,
-                hold: hold.clone(),
-            };
+            // Exports read what was ingested until a time, some seconds later. A part that waited for others is not to come after them.
+            let now = now + (since - started);
+            let (append, answer) = Append::new(hold.clone(), team, part, now, since);
             self.ask(Job::Append(append), answer).await?;
             since = Instant::now();
         }
@@ -122,185 +82,105 @@ impl Writer {
     }
 }
 
-/// Events in pieces, each of which is stored as one.
-fn parts(events: Vec<Incoming>) -> impl Iterator<Item = Vec<Incoming>> {
-    let mut left = events.into_iter();
-    iter::from_fn(move || {
-        let (mut part, mut size) = (Vec::new(), 0);
-        while size < PART
-            && let Some(event) = left.next()
-        {
-            size += weight(&event);
-            part.push(event);
-        }
-        (!part.is_empty()).then_some(part)
-    })
+/// Stores what is little work, and passes on the rest.
+struct Quick {
+    groups: Groups,
+    slow_teams: SlowTeams,
+    slow_jobs: mpsc::UnboundedSender<Job>,
 }
 
-/// How much work an event is: most of it is to look up whom it is about.
-fn weight(event: &Incoming) -> usize {
-    let merged = persons::merge(event).map_or(0, |merge| merge.distinct_id.len() + BYTES_OF_MERGE);
-    1 + (event.distinct_id.len() + merged) / (USUAL_ID + 1)
-}
-
-/// The task's own.
-struct Desk {
-    inserter: Inserter,
-    tables: Arc<Tables>,
-    memory: Memory,
-    budgets: Budgets,
-}
-
-impl Desk {
-    async fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
-        let mut waiting = Waiting::default();
+impl Quick {
+    async fn store(self, mut jobs: mpsc::Receiver<Job>) {
+        let mut waiting = Turns::default();
         while gather(&mut waiting, &mut jobs).await {
             let mut group = Vec::new();
             for job in taken(&mut waiting) {
                 match job {
+                    job if self.slow_teams.contains(job.team()) => self.pass_on(job),
+                    Job::Append(append) if append.is_large() => self.pass_on_slow(append),
                     Job::Append(append) => group.push(append),
-                    Job::Forget(team, done) => {
-                        self.memory.forget_team(team);
-                        // The caller may have gone; so below.
-                        let _ = done.send(Ok(()));
-                    }
+                    Job::Forget(team, done) => forget(&self.groups, team, done),
                 }
             }
-            for append in self.finish(group).await.into_iter().rev() {
-                waiting.put_back(append.turn(), Job::Append(append));
+            let left = self.groups.store(group, LITTLE).await;
+            for append in left.large {
+                self.pass_on_slow(append);
             }
+            put_back(&mut waiting, left.rest);
         }
     }
 
-    /// Stores a group. Gives back what is left for the next.
-    async fn finish(&mut self, group: Vec<Append>) -> Vec<Append> {
-        let in_time = |append: &Append| append.since.elapsed() < LONGEST_WAIT;
-        let (mut group, late): (Vec<_>, Vec<_>) = group.into_iter().partition(in_time);
-        for append in late {
-            let _ = append.done.send(Err(Error::TooSlow));
-        }
-        if group.is_empty() {
-            return group;
-        }
-        let outcome = self.store(&mut group).await.map_err(Arc::new);
-        if let Err(error) = &outcome {
-            tracing::error!(error = error as &dyn std::error::Error, "events could not be stored");
-            // What was written before it failed is not known.
-            self.memory.forget_people();
-        }
-        let left = outcome
-            .as_ref()
-            .map_or_else(|_| Vec::new(), |count| group.split_off(*count));
-        for append in group {
-            let _ = append.done.send(outcome.clone().map(drop).map_err(Error::Shared));
-        }
-        left
+    /// The other task has all of a team until it has finished.
+    fn pass_on_slow(&self, append: Append) {
+        self.slow_teams.note(append.team);
+        self.pass_on(Job::Append(append));
     }
 
-    /// Says how many of the group, from its first on, are stored: at least one. Those that have to wait are its last then.
-    async fn store(&mut self, group: &mut [Append]) -> Result<usize> {
-        let (mut people, looked_up, count) = self.people(group).await?;
-        let group = &group[..count];
-        let since = group
-            .iter()
-            .map(|append| append.since)
-            .min()
-            .unwrap_or_else(Instant::now);
-        let mut rows = EventRows::default();
-        let mut uuids = HashSet::new();
-        let mut count = 0;
-        for append in group {
-            if rows.bytes >= FULL_AT_BYTES {
-                break;
-            }
-            count += 1;
-            // Persons with many properties are much work; others come in between.
-            tokio::task::consume_budget().await;
-            let budget = self.budgets.of(append.team, append.bytes);
-            let mut allowance = Allowance::new(append.bytes, budget);
-            for event in &append.events {
-                let is_repeated =
-                    |uuid: Uuid| self.memory.has_seen(append.team, uuid) || !uuids.insert((append.team, uuid));
-                if event.uuid.is_some_and(is_repeated) {
-                    continue;
-                }
-                let person = people.take(append.team, event, append.now, &mut allowance);
-                rows.push(append.team, event, append.now, person);
-            }
-            self.budgets.put_back(append.team, allowance.budget());
-        }
-        // Persons first: a repeat after a failure changes nothing about them, and events never wait for a person.
-        let (owners, persons) = (owner_rows(&people)?, person_rows(&people)?);
-        let (tables, inserter) = (&self.tables, &self.inserter);
-        tokio::try_join!(
-            inserter.insert(&tables.persons, &persons, since),
-            inserter.insert(&tables.distinct_ids, &owners, since),
-        )?;
-        inserter.insert(&tables.events, &rows.finish()?, since).await?;
-        self.memory.remember(&people, &looked_up);
-        self.memory.see(uuids);
-        Ok(count)
-    }
-
-    /// Everybody whom the first of a group are about, and how many of it these are. If they are too much to be read at once, the first
-    /// is stored alone, or, if it is not the reason, all those that are not.
-    async fn people(&self, group: &mut [Append]) -> Result<(People, HashSet<Name>, usize)> {
-        let (people, looked_up) = self.look_up(group, MOST_READ).await?;
-        if !people.has_left_out() {
-            return Ok((people, looked_up, group.len()));
-        }
-        let is_left_out = |append: &Append| {
-            let mut events = append.events.iter();
-            events.any(|event| people.is_about_left_out(append.team, event))
-        };
-        if is_left_out(&group[0]) {
-            let (people, looked_up) = self.look_up(&group[..1], MOST_READ_FOR_ONE).await?;
-            return Ok((people, looked_up, 1));
-        }
-        group.sort_by_cached_key(is_left_out);
-        let count = group.iter().take_while(|append| !is_left_out(append)).count();
-        Ok((people, looked_up, count))
-    }
-
-    /// Remembered ones are good enough for events that change nothing; a change starts from what ClickHouse holds now, as another
-    /// process may have changed it.
-    async fn look_up(&self, group: &[Append], most_read: usize) -> Result<(People, HashSet<Name>)> {
-        let is_new = |team, event: &Incoming| event.uuid.is_none_or(|uuid| !self.memory.has_seen(team, uuid));
-        let events = || {
-            group
-                .iter()
-                .flat_map(|append| append.events.iter().map(|event| (append.team, event)))
-                .filter(|(team, event)| is_new(*team, event))
-        };
-        let names: HashSet<Name> = events()
-            .map(|(team, event)| (team, event.distinct_id.clone()))
-            .collect();
-        let mut people = self.memory.people(names.iter());
-        let (mut unknown, mut merging): (HashSet<Name>, HashSet<Name>) = Default::default();
-        for (team, event) in events() {
-            let name = (team, event.distinct_id.clone());
-            if let Some(other) = merges_with(event) {
-                merging.extend([name, (team, other)]);
-            } else if !people.leaves_as_is(&name, event) {
-                unknown.insert(name);
-            }
-        }
-        unknown.extend(merging.iter().cloned());
-        if !unknown.is_empty() {
-            let found = lookup::people(&self.inserter.client, &self.tables, &unknown, &merging, most_read).await?;
-            people.owners.retain(|name, _| !unknown.contains(name));
-            people.owners.extend(found.owners);
-            people.persons.extend(found.persons);
-            people.left_out = found.left_out;
-        }
-        Ok((people, unknown))
+    fn pass_on(&self, job: Job) {
+        self.slow_teams.begin(job.team());
+        // If that task is gone, so are those who wait.
+        let _ = self.slow_jobs.send(job);
     }
 }
 
-type Waiting = Turns<Job>;
+/// Stores what is much work.
+async fn store_slow(groups: Groups, slow_teams: SlowTeams, mut jobs: mpsc::UnboundedReceiver<Job>) {
+    let mut waiting = Turns::default();
+    while let Some(first) = jobs.recv().await {
+        put(first, &mut waiting);
+        while !waiting.is_empty() {
+            while let Ok(job) = jobs.try_recv() {
+                put(job, &mut waiting);
+            }
+            store_slow_group(&groups, &slow_teams, &mut waiting).await;
+        }
+    }
+}
+
+async fn store_slow_group(groups: &Groups, slow_teams: &SlowTeams, waiting: &mut Turns<Job>) {
+    let (mut group, mut teams) = (Vec::new(), Vec::new());
+    for job in taken(waiting) {
+        teams.push(job.team());
+        match job {
+            Job::Append(append) => group.push(append),
+            Job::Forget(team, done) => forget(groups, team, done),
+        }
+    }
+    let left_over = store_most(groups, group).await;
+    for append in &left_over {
+        slow_teams.begin(append.team);
+    }
+    for team in teams {
+        slow_teams.end(team);
+    }
+    put_back(waiting, left_over);
+}
+
+/// Those for whom little has to be read do not wait for the others, of whom one has its turn in any case.
+async fn store_most(groups: &Groups, group: Vec<Append>) -> Vec<Append> {
+    let left = match group.len() {
+        // Nobody else waits: all that it is about is read at once.
+        1 => Left {
+            large: group,
+            ..Left::default()
+        },
+        _ => groups.store(group, MUCH).await,
+    };
+    let mut large = left.large.into_iter();
+    if let Some(append) = large.next() {
+        groups.store_alone(append).await;
+    }
+    large.chain(left.rest).collect()
+}
+
+fn forget(groups: &Groups, team: i64, done: oneshot::Sender<Result<()>>) {
+    groups.forget_team(team);
+    // The caller may have gone.
+    let _ = done.send(Ok(()));
+}
 
 /// Takes what has come; if that is little, also what comes in the next moment. False: nobody is left.
-async fn gather(waiting: &mut Waiting, jobs: &mut mpsc::Receiver<Job>) -> bool {
+async fn gather(waiting: &mut Turns<Job>, jobs: &mut mpsc::Receiver<Job>) -> bool {
     let mut gathered = 0;
     if waiting.is_empty() {
         let Some(first) = jobs.recv().await else {
@@ -324,14 +204,19 @@ async fn gather(waiting: &mut Waiting, jobs: &mut mpsc::Receiver<Job>) -> bool {
 }
 
 /// Lets a job wait for its turn, and says how much work it is.
-fn put(job: Job, waiting: &mut Waiting) -> usize {
+fn put(job: Job, waiting: &mut Turns<Job>) -> usize {
     let (turn, weight) = (job.turn(), job.weight());
     waiting.push(turn, job);
     weight
 }
 
+fn put_back(waiting: &mut Turns<Job>, appends: Vec<Append>) {
+    let jobs = appends.into_iter().map(|append| (append.turn(), Job::Append(append)));
+    waiting.put_back(jobs.collect());
+}
+
 /// The next ones of everybody in turn.
-fn taken(waiting: &mut Waiting) -> Vec<Job> {
+fn taken(waiting: &mut Turns<Job>) -> Vec<Job> {
     let mut group = Vec::new();
     let mut weight = 0;
     while weight < FULL_AT
@@ -345,6 +230,13 @@ fn taken(waiting: &mut Waiting) -> Vec<Job> {
 }
 
 impl Job {
+    fn team(&self) -> i64 {
+        match self {
+            Self::Append(append) => append.team,
+            Self::Forget(team, _) => *team,
+        }
+    }
+
     fn turn(&self) -> Turn {
         match self {
             Self::Append(append) => append.turn(),
@@ -360,41 +252,5 @@ impl Job {
             Self::Append(append) => append.weight,
             Self::Forget(..) => 1,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Map, Value, json};
-
-    use super::*;
-
-    fn event(name: &str, distinct_id: String, properties: &Value) -> Incoming {
-        Incoming {
-            uuid: None,
-            event: name.to_owned(),
-            distinct_id,
-            properties: properties.as_object().map_or_else(Map::new, Clone::clone),
-            timestamp: Time::UNIX_EPOCH,
-        }
-    }
-
-    fn sizes(events: &[Incoming]) -> Vec<usize> {
-        parts(events.to_vec()).map(|part| part.len()).collect()
-    }
-
-    #[test]
-    fn a_large_append_is_stored_in_parts_by_how_much_is_looked_up() {
-        let usual: Vec<_> = (0..25_000)
-            .map(|n| event("x", format!("{n:036}"), &json!({})))
-            .collect();
-        assert_eq!(sizes(&usual), [5_000; 5]);
-        let long = vec![event("x", "\u{1f600}".repeat(196), &json!({})); 1_000];
-        assert_eq!(sizes(&long), [295, 295, 295, 115]);
-        let merges = vec![event("$create_alias", "ada".to_owned(), &json!({"alias": "lovelace"})); 1_000];
-        assert_eq!(sizes(&merges), [834, 166]);
-        let joined: Vec<_> = parts(usual.clone()).flatten().collect();
-        assert_eq!(joined, usual);
-        assert!(sizes(&[]).is_empty());
     }
 }
