@@ -33,7 +33,7 @@ pub(crate) fn text_of_object(object: &Map<String, Value>) -> usize {
     object.iter().map(|(key, value)| key.len() + 4 + text(value)).sum()
 }
 
-fn text(value: &Value) -> usize {
+pub(crate) fn text(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len(),
         Value::Array(items) => items.iter().map(|item| text(item) + 1).sum(),

@@ -14,7 +14,7 @@ const PART: usize = 5_000;
 /// An event whose distinct id is not longer is no more work than others.
 const USUAL_ID: usize = 48;
 /// For those who are merged all their ids are looked up. That is as much work as so many bytes of ids.
-const BYTES_OF_MERGE: usize = 5 * USUAL_ID;
+const BYTES_OF_MERGE: usize = 20 * USUAL_ID;
 
 #[derive(Debug)]
 pub(super) struct Append {

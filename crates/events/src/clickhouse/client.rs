@@ -71,7 +71,9 @@ impl Statement {
 
     #[must_use]
     pub fn set(mut self, name: impl Into<String>, value: impl Display) -> Self {
-        self.settings.push((name.into(), value.to_string()));
+        let name = name.into();
+        self.settings.retain(|(before, _)| *before != name);
+        self.settings.push((name, value.to_string()));
         self
     }
 
@@ -231,6 +233,10 @@ impl fmt::Debug for Client {
 /// The code of `throwIf`, which queries use for texts that would become too long, and for nothing else.
 const THROWN: u32 = 395;
 
+/// The code for memory, and how messages say that it is not the server's that is used up but the query's, in old versions and new ones.
+const OUT_OF_MEMORY: u32 = 241;
+const OF_QUERY: [&str; 2] = ["(for query)", "Query memory limit"];
+
 /// A name in backticks, whatever it holds.
 pub fn identifier(name: &str) -> String {
     format!("`{}`", name.replace('\\', "\\\\").replace('`', "\\`"))
@@ -248,7 +254,8 @@ pub(crate) fn refusal(text: &str, code: Option<u32>) -> Option<Error> {
         return None;
     }
     let code = code.or(digits.parse().ok())?;
-    if code == THROWN {
+    let is_own_memory = code == OUT_OF_MEMORY && OF_QUERY.iter().any(|of_query| text.contains(of_query));
+    if code == THROWN || is_own_memory {
         return Some(Error::TooLarge);
     }
     let end = text.floor_char_boundary(text.len().min(LONGEST_MESSAGE));
@@ -318,6 +325,8 @@ mod tests {
         assert_eq!(code, 241);
         assert!(message.starts_with("Code: 241.") && message.ends_with("EXCEEDED)"));
         assert!(refusal("Code: 5 of conduct", None).is_none());
+        let text = "Code: 241. DB::Exception: Memory limit (for query) exceeded: would use 1.01 GiB";
+        assert!(matches!(refusal(text, None), Some(Error::TooLarge)));
     }
 
     #[test]

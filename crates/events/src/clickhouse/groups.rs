@@ -1,6 +1,6 @@
 //! Storing a group of appends: looking up whom they are about, and writing what they change.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,10 @@ use super::append::Append;
 use super::insert::Inserter;
 use super::lookup::{self, Most};
 use super::memory::Memory;
-use super::people::{Name, People, merges_with};
+use super::people::{Name, People, merges_with, set_by, touches_properties};
 use super::rows::{EventRows, owner_rows, person_rows};
 use crate::persons::{Allowance, Budgets};
-use crate::{Error, Incoming, Result};
+use crate::{Error, Incoming, Result, size};
 
 /// A group ends early when its rows have so many bytes: how much that is, only making them tells.
 const FULL_AT_BYTES: usize = 64 << 20;
@@ -35,6 +35,11 @@ const ALL: Most = Most {
     bytes: 2 * MUCH.bytes,
     names: MUCH.names,
 };
+
+/// How many bytes of remembered properties are compared with what events set. Past that it is less work to look persons up.
+const MOST_COMPARED: usize = 256 << 10;
+/// An append that changes no more bytes of properties never waits for others that change much.
+const LITTLE_REWRITTEN: usize = 64 << 10;
 
 /// Shared by those who store groups: at no time do two of them store events of the same team.
 #[derive(Debug, Clone)]
@@ -77,8 +82,10 @@ impl Groups {
         }
         match self.look_up(&group, most).await {
             Ok((people, looked_up)) => {
-                let (large, group) = group.into_iter().partition(|append| is_left_out(append, &people));
-                let rest = self.store_looked_up(group, people, looked_up).await;
+                let (large, group) = group.into_iter().partition(|append| is_large(append, &people, most));
+                let (group, mut rest) = split(group, &people, most);
+                let more = self.store_looked_up(group, people, looked_up).await;
+                rest.splice(..0, more);
                 Left { rest, large }
             }
             Err(error) => {
@@ -195,29 +202,41 @@ impl Groups {
 
     /// Those who are remembered, the names that have to be looked up, and those of them that are merged.
     fn remembered(&self, group: &[Append]) -> (People, HashSet<Name>, HashSet<Name>) {
-        let memory = self.memory();
-        let is_new = |team, event: &Incoming| event.uuid.is_none_or(|uuid| !memory.has_seen(team, uuid));
-        let events = || {
-            group
-                .iter()
-                .flat_map(|append| append.events.iter().map(|event| (append.team, event)))
-                .filter(|(team, event)| is_new(*team, event))
-        };
-        let names: HashSet<Name> = events()
-            .map(|(team, event)| (team, event.distinct_id.clone()))
-            .collect();
-        let people = memory.people(names.iter());
+        let (events, people) = self.new_events(group);
         let (mut unknown, mut merging): (HashSet<Name>, HashSet<Name>) = Default::default();
-        for (team, event) in events() {
+        let mut compared = 0;
+        for (team, event) in events {
             let name = (team, event.distinct_id.clone());
             if let Some(other) = merges_with(event) {
                 merging.extend([name, (team, other)]);
-            } else if !people.leaves_as_is(&name, event) {
+                continue;
+            }
+            if touches_properties(event) {
+                compared += people.bytes_of(team, &event.distinct_id);
+            }
+            if compared > MOST_COMPARED || !people.leaves_as_is(&name, event) {
                 unknown.insert(name);
             }
         }
         unknown.extend(merging.iter().cloned());
         (people, unknown, merging)
+    }
+
+    /// Those that have not been stored lately, and who is remembered of those they are about.
+    fn new_events<'a>(&self, group: &'a [Append]) -> (Vec<(i64, &'a Incoming)>, People) {
+        let memory = self.memory();
+        let is_new = |team, event: &Incoming| event.uuid.is_none_or(|uuid| !memory.has_seen(team, uuid));
+        let events: Vec<_> = group
+            .iter()
+            .flat_map(|append| append.events.iter().map(|event| (append.team, event)))
+            .filter(|(team, event)| is_new(*team, event))
+            .collect();
+        let names: HashSet<Name> = events
+            .iter()
+            .map(|(team, event)| (*team, event.distinct_id.clone()))
+            .collect();
+        let people = memory.people(names.iter());
+        (events, people)
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
@@ -239,8 +258,36 @@ fn in_time(group: Vec<Append>) -> Vec<Append> {
     group
 }
 
-/// Whether an append is about somebody who was not read as a whole.
-fn is_left_out(append: &Append, people: &People) -> bool {
+/// Whether an append is about somebody who was not read as a whole, or changes much.
+fn is_large(append: &Append, people: &People, most: Most) -> bool {
     let is_about = |event| people.is_about_left_out(append.team, event);
-    people.has_left_out() && append.events.iter().any(is_about)
+    (people.has_left_out() && append.events.iter().any(is_about)) || rewritten(append, people) > most.bytes
+}
+
+/// How many bytes of properties its events may change: all of a person's are read and written again for each, with those that earlier ones
+/// have set.
+fn rewritten(append: &Append, people: &People) -> usize {
+    let mut keys: HashSet<(&str, &str)> = HashSet::new();
+    let mut added: HashMap<&str, usize> = HashMap::new();
+    let mut total = 0;
+    for event in append.events.iter().filter(|event| touches_properties(event)) {
+        let name = event.distinct_id.as_str();
+        let added = added.entry(name).or_default();
+        for (key, value) in set_by(event).filter(|(key, _)| keys.insert((name, key))) {
+            *added += key.len() + size::text(value);
+        }
+        total += people.bytes_of(append.team, name) + *added;
+    }
+    total
+}
+
+/// Those that a group has time for, and the rest. Whoever changes little is among the first in any case.
+fn split(group: Vec<Append>, people: &People, most: Most) -> (Vec<Append>, Vec<Append>) {
+    let mut total = 0;
+    group.into_iter().partition(|append| {
+        let bytes = rewritten(append, people);
+        let has_time = total <= most.bytes || bytes <= LITTLE_REWRITTEN;
+        total += if has_time { bytes } else { 0 };
+        has_time
+    })
 }

@@ -120,6 +120,7 @@ async fn owners(
     Ok(named)
 }
 
+/// Reads persons, with the properties of as many as are not too much, the smallest first.
 async fn persons(
     client: &Client,
     tables: &Tables,
@@ -127,48 +128,75 @@ async fn persons(
     most_read: usize,
     people: &mut People,
 ) -> Result<()> {
-    // Properties from before there was a limit are not read: they may take all memory.
-    let sql = format!(
-        "SELECT team_id, toString(id), if(sum(length(kept)) OVER (ORDER BY length(kept), team_id, id ROWS BETWEEN UNBOUNDED PRECEDING AND \
-         CURRENT ROW) > {{room:Int64}}, '', kept), is_identified, is_deleted, toUnixTimestamp64Micro(created_at), version, \
-         toUnixTimestamp64Micro(inserted_at) FROM (SELECT *, if(length(properties) > {MOST_PROPERTY_BYTES}, \
-         '{NO_PROPERTIES}', properties) AS kept FROM {} FINAL WHERE (team_id, id) IN {THESE_PERSONS}) \
-         FORMAT JSONCompactEachRow",
-        identifier(&tables.persons)
-    );
+    let mut sizes = Vec::new();
     for wanted in short(wanted) {
-        let mut wanted = wanted.to_vec();
-        loop {
-            let room = most_read.saturating_sub(people.bytes_read).min(MOST_ANSWERED);
-            let statement = asked(&sql, &wanted).bind("room", i64::try_from(room).unwrap_or(i64::MAX));
-            let mut left = HashSet::new();
-            for row in client.text(statement).await?.lines() {
-                let (id, person) = person(row)?;
-                people.bytes_read += person.properties.len();
-                if person.properties.is_empty() {
-                    left.insert(id);
-                }
+        let sql = select_persons(tables, "''");
+        for row in client.text(asked(&sql, wanted)).await?.lines() {
+            let (id, person, size) = person(row)?;
+            people.persons.insert(id, person);
+            sizes.push((size, id));
+        }
+    }
+    sizes.sort_unstable();
+    for some in portions(&sizes, most_read, people) {
+        for wanted in short(&written(&some)) {
+            let sql = select_persons(tables, "properties");
+            for row in client.text(asked(&sql, wanted)).await?.lines() {
+                let (id, person, _) = person(row)?;
                 people.persons.insert(id, person);
             }
-            // As long as there is room for one more, at least one more is read.
-            let has_room = most_read.saturating_sub(people.bytes_read) >= MOST_PROPERTY_BYTES;
-            if left.is_empty() || !has_room {
-                people.left_out.extend(left);
-                break;
-            }
-            wanted = written(&left);
         }
     }
     Ok(())
 }
 
-fn person(row: &str) -> Result<(Id, Person)> {
-    let (team, id, properties, is_identified, is_deleted, created_at, version, inserted_at): (
+fn select_persons(tables: &Tables, properties: &str) -> String {
+    format!(
+        "SELECT team_id, toString(id), {properties}, is_identified, is_deleted, toUnixTimestamp64Micro(created_at), version, \
+         toUnixTimestamp64Micro(inserted_at), property_bytes FROM {} FINAL WHERE (team_id, id) IN {THESE_PERSONS} \
+         FORMAT JSONCompactEachRow",
+        identifier(&tables.persons)
+    )
+}
+
+/// Whose properties are read, each part with one question. Those of others are left out.
+fn portions(sizes: &[(usize, Id)], most_read: usize, people: &mut People) -> Vec<Vec<Id>> {
+    let (mut portions, mut read, mut of_last) = (Vec::<Vec<Id>>::new(), 0, usize::MAX);
+    for &(size, id) in sizes {
+        if size > MOST_PROPERTY_BYTES {
+            // From before there was a limit. They are not read: they may take all memory.
+            people
+                .persons
+                .entry(id)
+                .and_modify(|person| person.properties = NO_PROPERTIES.into());
+            continue;
+        }
+        if read + size > most_read {
+            people.left_out.insert(id);
+            continue;
+        }
+        read += size;
+        of_last = of_last.saturating_add(size);
+        match portions.last_mut() {
+            Some(last) if of_last <= MOST_ANSWERED => last.push(id),
+            _ => {
+                portions.push(vec![id]);
+                of_last = size;
+            }
+        }
+    }
+    portions
+}
+
+/// With how long its properties are.
+fn person(row: &str) -> Result<(Id, Person, usize)> {
+    let (team, id, properties, is_identified, is_deleted, created_at, version, inserted_at, size): (
         Number,
         Uuid,
         String,
         bool,
         bool,
+        Number,
         Number,
         Number,
         Number,
@@ -181,7 +209,7 @@ fn person(row: &str) -> Result<(Id, Person)> {
         version: version.0,
         inserted_at: inserted_at.time()?,
     };
-    Ok(((team.0, id), person))
+    Ok(((team.0, id), person, usize::try_from(size.0).unwrap_or(usize::MAX)))
 }
 
 fn asked(sql: &str, wanted: &[String]) -> Statement {

@@ -48,6 +48,11 @@ pub const SETTLED_AFTER: TimeDelta = TimeDelta::seconds(30);
 const LONGEST_SCAN: u64 = 6 * 60 * 60;
 const SILENCE: Duration = Duration::from_mins(5);
 
+/// How much memory ClickHouse has for a query of a tenant, and for one that people wait for: it works on thousands of rows at a time, each
+/// of which a query can make large.
+const MOST_MEMORY: u64 = 4 << 30;
+const MOST_MEMORY_OF_PREVIEW: u64 = 1 << 30;
+
 /// The store. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct ClickHouse(Arc<Inner>);
@@ -98,11 +103,13 @@ impl ClickHouse {
     pub(crate) fn scan(&self, scan: &Scan, portion: Portion) -> Rows {
         let schema = schema(&scan.query);
         let (sender, rows) = Rows::channel(schema.clone(), portion);
+        let most_memory = scan.limit.map_or(MOST_MEMORY, |_| MOST_MEMORY_OF_PREVIEW);
         let statement = self
             .read(scan::rows(scan, &self.0.tables))
             .within(SILENCE)
             .set("max_execution_time", LONGEST_SCAN)
             .set("max_block_size", portion.block)
+            .set("max_memory_usage", most_memory)
             .set("output_format_arrow_string_as_string", 1);
         let client = self.0.client.clone();
         tokio::spawn(async move {
@@ -206,6 +213,7 @@ impl ClickHouse {
     fn read(&self, statement: Statement) -> Statement {
         let statement = statement
             .set("readonly", 2)
+            .set("max_memory_usage", MOST_MEMORY)
             .set("cancel_http_readonly_queries_on_client_close", 1);
         self.0
             .settings

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use serde_json::Value;
 use uuid::Uuid;
 
 use crate::left_out::{self, Why};
@@ -60,8 +61,6 @@ pub(super) struct People {
     pub persons: HashMap<Id, Person>,
     pub changed_owners: HashSet<Name>,
     pub changed_persons: HashSet<Id>,
-    /// How many bytes of properties were read.
-    pub bytes_read: usize,
     /// Whose properties or names were left where they are, because those of their group are too much; nothing may change them now.
     pub left_out: HashSet<Id>,
     /// The names of each person, from the first merge on: looking through all owners for each merge would take too long.
@@ -249,6 +248,13 @@ impl People {
         self.owners.get(name).map(|owner| (name.0, owner.person))
     }
 
+    /// How long the properties of a name's person are, as far as they were read.
+    pub(super) fn bytes_of(&self, team: i64, name: &str) -> usize {
+        let id = self.owner_of(&(team, name.to_owned()));
+        let person = id.and_then(|id| self.persons.get(&id));
+        person.map_or(0, |person| person.properties.len())
+    }
+
     /// Whether an event may be taken by what is remembered: whose it is is known, and it changes nobody.
     pub(super) fn leaves_as_is(&self, name: &Name, event: &Incoming) -> bool {
         let Some(owner) = self.owners.get(name) else {
@@ -301,6 +307,19 @@ fn changed(person: &mut Person, change: &Change, is_left_out: &mut bool) -> bool
         }
         Applied::Same | Applied::TooLarge(None) => is_found_out,
     }
+}
+
+/// Whether an event may change properties of a person, as far as can be told without reading what it sets.
+pub(super) fn touches_properties(event: &Incoming) -> bool {
+    let keys = ["$set", "$set_once", "$unset"];
+    keys.iter().any(|key| event.properties.contains_key(*key))
+}
+
+/// The properties that an event sets, in either way.
+pub(super) fn set_by(event: &Incoming) -> impl Iterator<Item = (&str, &Value)> {
+    let objects = ["$set", "$set_once"].map(|key| event.properties.get(key).and_then(Value::as_object));
+    let fields = objects.into_iter().flatten().flatten();
+    fields.map(|(key, value)| (key.as_str(), value))
 }
 
 /// The other name of an event that makes two persons one.

@@ -9,6 +9,9 @@ use crate::{Error, Result};
 /// An insert that was repeated within so many others of its table is known by its token, and not stored again.
 const REMEMBERED_INSERTS: u32 = 10_000;
 
+/// So many rows are read to find one. Persons are looked up one by one, thousands of them among millions.
+const LOOKED_UP: u32 = 256;
+
 /// Makes the tables that are not there.
 pub(super) async fn create(client: &Client, tables: &Tables) -> Result<()> {
     let events = format!(
@@ -35,6 +38,7 @@ pub(super) async fn create(client: &Client, tables: &Tables) -> Result<()> {
             team_id Int64,
             id UUID,
             properties String CODEC(ZSTD(3)),
+            property_bytes UInt64 DEFAULT length(properties),
             is_identified Bool,
             is_deleted Bool,
             created_at DateTime64(6, 'UTC'),
@@ -42,7 +46,7 @@ pub(super) async fn create(client: &Client, tables: &Tables) -> Result<()> {
             inserted_at DateTime64(6, 'UTC')
         ) ENGINE = ReplacingMergeTree(version)
         ORDER BY (team_id, id)
-        SETTINGS non_replicated_deduplication_window = {REMEMBERED_INSERTS}",
+        SETTINGS non_replicated_deduplication_window = {REMEMBERED_INSERTS}, index_granularity = {LOOKED_UP}",
         identifier(&tables.persons)
     );
     let distinct_ids = format!(
@@ -52,10 +56,10 @@ pub(super) async fn create(client: &Client, tables: &Tables) -> Result<()> {
             person_id UUID,
             version Int64,
             inserted_at DateTime64(6, 'UTC'),
-            INDEX by_person person_id TYPE bloom_filter GRANULARITY 4
+            INDEX by_person person_id TYPE bloom_filter(0.001) GRANULARITY 8
         ) ENGINE = ReplacingMergeTree(version)
         ORDER BY (team_id, distinct_id)
-        SETTINGS non_replicated_deduplication_window = {REMEMBERED_INSERTS}",
+        SETTINGS non_replicated_deduplication_window = {REMEMBERED_INSERTS}, index_granularity = {LOOKED_UP}",
         identifier(&tables.distinct_ids)
     );
     for sql in [events, persons, distinct_ids] {
