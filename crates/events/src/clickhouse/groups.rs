@@ -38,6 +38,9 @@ const ALL: Most = Most {
 
 /// How many bytes of remembered properties are compared with what events set. Past that it is less work to look persons up.
 const MOST_COMPARED: usize = 256 << 10;
+/// How many bytes of properties are worked on at a stretch, and how much work an event is beside those of its person.
+const YIELDING_AFTER: usize = 256 << 10;
+const EVENT_BYTES: usize = 1 << 10;
 /// An append that changes no more bytes of properties never waits for others that change much.
 const LITTLE_REWRITTEN: usize = 64 << 10;
 
@@ -152,9 +155,7 @@ impl Groups {
                 break;
             }
             count += 1;
-            // Persons with many properties are much work; others come in between.
-            tokio::task::consume_budget().await;
-            self.take(append, &mut people, &mut uuids, &mut rows);
+            self.take(append, &mut people, &mut uuids, &mut rows).await;
         }
         // Persons first: a repeat after a failure changes nothing about them, and events never wait for a person.
         let (owners, persons) = (owner_rows(&people)?, person_rows(&people)?);
@@ -171,16 +172,23 @@ impl Groups {
     }
 
     /// Makes the rows of one append, and does to persons what its events tell.
-    fn take(&self, append: &Append, people: &mut People, uuids: &mut HashSet<(i64, Uuid)>, rows: &mut EventRows) {
+    async fn take(&self, append: &Append, people: &mut People, uuids: &mut HashSet<(i64, Uuid)>, rows: &mut EventRows) {
         let budget = self.budgets().of(append.team, append.bytes);
         let mut allowance = Allowance::new(append.bytes, budget);
+        let mut bytes = 0;
         for event in &append.events {
+            // Persons with many properties are much work; others come in between.
+            if bytes > YIELDING_AFTER {
+                tokio::task::yield_now().await;
+                bytes = 0;
+            }
             let mut is_repeated =
                 |uuid: Uuid| self.memory().has_seen(append.team, uuid) || !uuids.insert((append.team, uuid));
             if event.uuid.is_some_and(&mut is_repeated) {
                 continue;
             }
             let person = people.take(append.team, event, append.now, &mut allowance);
+            bytes += EVENT_BYTES + person.1.len();
             rows.push(append.team, event, append.now, person);
         }
         self.budgets().put_back(append.team, allowance.budget());

@@ -38,7 +38,7 @@ pub(super) async fn create(client: &Client, tables: &Tables) -> Result<()> {
             team_id Int64,
             id UUID,
             properties String CODEC(ZSTD(3)),
-            property_bytes UInt64 DEFAULT length(properties),
+            property_bytes UInt64 MATERIALIZED length(properties),
             is_identified Bool,
             is_deleted Bool,
             created_at DateTime64(6, 'UTC'),

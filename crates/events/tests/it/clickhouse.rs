@@ -157,6 +157,36 @@ async fn persons_that_are_too_much_for_a_group_lose_nothing() {
     }
 }
 
+/// Only its own later appends do.
+#[tokio::test]
+async fn nobody_else_waits_for_a_team_whose_appends_are_much_work() {
+    let server = external::ClickHouse::start();
+    let store = open(&server).await;
+    let sent = json!({"sent": "y".repeat(100_000), "$set": {"long": "x".repeat(400_000)}});
+    store
+        .append(TEAM, vec![event("x", "large", sent)], time(1))
+        .await
+        .unwrap();
+    let large = tokio::spawn({
+        let store = store.clone();
+        async move {
+            for round in 0..4 {
+                let sent = |n: u32| json!({"sent": "y".repeat(50_000), "$set": {"n": format!("{round}-{n}")}});
+                let batch = (0..40).map(|n| event("x", "large", sent(n))).collect();
+                store.append(TEAM, batch, time(1)).await.unwrap();
+            }
+        }
+    });
+    for n in 0..10 {
+        let little = vec![event("x", "little", json!({"$set": {"n": n}}))];
+        store.append(TEAM + 1, little, time(1)).await.unwrap();
+    }
+    assert!(!large.is_finished());
+    large.await.unwrap();
+    assert_eq!(column(&store, TEAM, Column::Uuid).await.len(), 161);
+    assert_eq!(column(&store, TEAM + 1, Column::Uuid).await.len(), 10);
+}
+
 /// A hundred persons have a thousand names of 200 characters each, and are merged at once.
 #[tokio::test]
 async fn merging_persons_with_too_many_names_fails_for_nobody() {
