@@ -1,7 +1,7 @@
-//! Who looks at first rows, or tests a destination, at the same time: each person and each organization once. People take turns
-//! at the places, however many organizations each of them has, and those who took long lately share half of them. Whoever
-//! takes long steps aside; when there is no room there, the one that has been there for longest is ended. So what
-//! many slow organizations make of their time keeps nobody else waiting.
+//! Who looks at first rows, or tests a destination, at the same time: each person once, and two people of each organization, so that
+//! nobody waits for what one colleague makes of their time. People take turns at the places, however many organizations each of them
+//! has, and those who took long lately share half of them. Whoever takes long steps aside; when there is no room there, the one that has
+//! been there for longest is ended. So what many slow organizations make of their time keeps nobody else waiting.
 
 use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
@@ -26,11 +26,23 @@ pub(crate) struct Shares {
     own: Mutex<HashMap<Own, Arc<Semaphore>>>,
 }
 
-/// Who has one place of their own.
+/// How many people of one organization are there at the same time.
+const COLLEAGUES: usize = 2;
+
+/// Who has places of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Own {
     User(UserId),
     Organization(OrganizationId),
+}
+
+impl Own {
+    fn at_once(self) -> usize {
+        match self {
+            Self::User(_) => 1,
+            Self::Organization(_) => COLLEAGUES,
+        }
+    }
 }
 
 impl Shares {
@@ -94,7 +106,7 @@ impl Shares {
         // What nobody holds or waits for is not kept.
         all.retain(|_, one| Arc::strong_count(one) > 1);
         let one = all.entry(own);
-        one.or_insert_with(|| Arc::new(Semaphore::new(1))).clone()
+        one.or_insert_with(|| Arc::new(Semaphore::new(own.at_once()))).clone()
     }
 }
 
@@ -128,10 +140,10 @@ mod tests {
 
     #[tokio::test]
     async fn one_organization_keeps_nobody_else_waiting() {
-        let shares = Arc::new(Shares::with_patience(LONG * 100, "this", 2, 10));
+        let shares = Arc::new(Shares::with_patience(LONG * 100, "this", 4, 10));
         let of_one: Vec<_> = (0..30).map(|user| endless(&shares, user, 1)).collect();
         yield_now().await;
-        assert!(!is_let_in(&shares, 100, 1).await, "one at a time");
+        assert!(!is_let_in(&shares, 100, 1).await, "two at a time");
         assert!(is_let_in(&shares, 101, 2).await);
         for one in of_one {
             one.abort();
@@ -141,6 +153,20 @@ mod tests {
         assert!(matches!(done, Ok(Some(()))));
         let kept = shares.own.lock().unwrap().len();
         assert!(kept <= 2, "{kept}: those who are gone are not kept in mind");
+    }
+
+    #[tokio::test]
+    async fn one_person_keeps_no_colleague_waiting() {
+        let shares = Arc::new(Shares::with_patience(LONG * 100, "this", 4, 10));
+        let theirs: Vec<_> = (0..30).map(|_| endless(&shares, 1, 1)).collect();
+        yield_now().await;
+        for colleague in 2..5 {
+            assert!(
+                is_let_in(&shares, colleague, 1).await,
+                "half of the organization's places"
+            );
+        }
+        theirs.iter().for_each(JoinHandle::abort);
     }
 
     #[tokio::test]

@@ -26,6 +26,25 @@ async fn set_up(kit: &Kit, hosts: Value, allowed: Value) -> String {
     format!("{app}configs/{}/", config.body["id"])
 }
 
+/// An app with no field that is named like an address.
+fn plain_app(hosts: &Value) -> Value {
+    let manifest = json!({ "name": "Sender", "hosts": hosts, "config": [
+        { "key": "target", "type": "string" }, { "key": "more", "type": "json" }, { "key": "file", "type": "attachment" },
+        { "key": "mode", "type": "choice", "choices": ["fast", "slow"] },
+        { "key": "token", "name": "API token", "type": "string", "secret": true },
+    ] });
+    let code = "export function onEvent() {}";
+    json!({ "plugin_type": "source", "source": { "index.ts": code, "plugin.json": manifest.to_string() } })
+}
+
+async fn set_up_by(kit: &Kit, key: &str, app: &str) -> String {
+    let values = json!({ "target": "eu", "more": "\"inner\"", "mode": "fast", "token": "hush-hush" });
+    let new = json!({ "enabled": true, "config": values });
+    let config = kit.post(key, &format!("{app}configs/"), new).await;
+    assert_eq!(config.status, 201, "{config:?}");
+    format!("{app}configs/{}/", config.body["id"])
+}
+
 fn assert_needs_token(refused: &Reply, what: &Value) {
     assert_eq!(
         (refused.code(), refused.text("/attr")),
@@ -112,6 +131,47 @@ on_both! {
         for change in [json!({ "mode": "slow" }), json!({ "token": "other" })] {
             let changed = kit.patch(&kit.member.key, &config, json!({ "config": change })).await;
             assert_eq!(changed.status, 200, "{change}: {changed:?}");
+        }
+    }
+
+    /// There are more ways to make a URL of a value than can be recognized.
+    async fn whoever_may_not_change_the_code_gives_the_secrets_with_every_value(kit: Kit) {
+        let app = create(&kit, COLLECTION, plain_app(&Value::Null)).await;
+        let config = set_up_by(&kit, &kit.admin.key, &app).await;
+        kit.database.run("UPDATE organization SET plugins_access_level = 3").await;
+        for change in [
+            json!({ "target": "us" }), json!({ "target": "::1" }), json!({ "target": ":8080" }), json!({ "target": 8080 }),
+            json!({ "target": "127.0.0.1 b" }), json!({ "target": "a|127.0.0.1" }), json!({ "target": "xn--.localhost:80/" }),
+            json!({ "target": null }), json!({ "more": "\"localhos\\u0074\"" }), json!({ "more": "\"127\\u002e0.0.1\"" }),
+            json!({ "file": { "contents": "bG9jYWxob3N0" } }),
+        ] {
+            let refused = kit.patch(&kit.member.key, &config, json!({ "config": change })).await;
+            assert_needs_token(&refused, &change);
+        }
+        for change in [
+            json!({ "config": { "mode": "slow" } }),
+            json!({ "config": { "target": "eu", "more": "\"inner\"" }, "enabled": false, "order": 2 }),
+            json!({ "config": { "target": "us", "token": "hush-hush" } }),
+        ] {
+            let changed = kit.patch(&kit.member.key, &config, change.clone()).await;
+            assert_eq!(changed.status, 200, "{change}: {changed:?}");
+        }
+        // Whoever may change the code could send them anywhere.
+        kit.database.run("UPDATE organization SET plugins_access_level = 6").await;
+        let changed = kit.patch(&kit.member.key, &config, json!({ "config": { "target": "eu" } })).await;
+        assert_eq!(changed.status, 200, "{changed:?}");
+    }
+
+    async fn nobody_who_configures_an_app_for_all_changes_its_code(kit: Kit) {
+        kit.make_operator(&kit.admin).await;
+        let mut body = plain_app(&json!(["*.vendor.example"]));
+        body["is_global"] = json!(true);
+        let here = create(&kit, COLLECTION, body).await;
+        let there = here.replace(&kit.organization.to_string(), &kit.other.to_string());
+        for (key, app) in [(&kit.member.key, here), (&kit.outsider.key, there)] {
+            let config = set_up_by(&kit, key, &app).await;
+            let change = json!({ "config": { "target": "other" } });
+            assert_needs_token(&kit.patch(key, &config, change.clone()).await, &change);
         }
     }
 

@@ -279,7 +279,7 @@ on_both! {
             let refused = column(&log, "activity").into_iter().filter(|activity| *activity == "sign_up_refused");
             assert_eq!(refused.count(), tries, "{log:?}");
         }
-        kit.database.run("UPDATE hourly_count SET used = 20 WHERE action = 'known_address' AND subject LIKE 'organization %'").await;
+        kit.database.run("UPDATE hourly_count SET used = 40 WHERE action = 'known_address' AND subject LIKE 'organization %'").await;
         let nobody = json!({ "target_email": "nobody@example.net", "send_email": false });
         let other = at(&kit.post(&kit.outsider.key, &elsewhere, nobody.clone()).await);
         for path in [&probe, &other] {
@@ -299,6 +299,18 @@ on_both! {
         kit.service.clock().advance(TimeDelta::hours(1));
         let own = invited(&kit, nobody).await;
         assert_eq!(kit.browser().post(&own, account()).await.code(), (400, "account_exists"));
+    }
+
+    async fn what_one_inviter_found_out_keeps_nobody_elses_links_from_working(kit: Kit) {
+        let invites = kit.at("invites/");
+        let known = json!({ "target_email": kit.outsider.user.email, "send_email": false });
+        let probe = at(&kit.post(&kit.member.key, &invites, known).await);
+        assert_eq!(kit.browser().post(&probe, account()).await.code(), (400, "account_exists"));
+        kit.database.run("UPDATE hourly_count SET used = 20 WHERE action = 'known_address'").await;
+        assert_eq!(kit.browser().post(&probe, account()).await.code(), (429, "throttled"));
+        let new = json!({ "target_email": "nobody@example.net", "send_email": false });
+        let honest = at(&kit.post(&kit.admin.key, &invites, new).await);
+        assert_eq!(kit.browser().post(&honest, account()).await.status, 201);
     }
 
     async fn whoever_was_squatted_gets_in_by_the_mailbox(kit: Kit) {

@@ -122,6 +122,8 @@ impl Action {
     /// How often in an hour.
     fn most(self, subject: Subject<'_>) -> i64 {
         match (self, subject) {
+            // One member leaves half of it to the others.
+            (Self::KnownAddress, Subject::Organization(_)) => 40,
             (Self::KnownAddress, _) => 20,
             (Self::RecoveryNotice, _) => 100,
             (Self::PasswordNotice, _) => 10,

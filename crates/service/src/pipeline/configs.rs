@@ -2,7 +2,7 @@
 
 use serde_json::Map;
 
-use super::lookup::{CONFIGURE, allow, find_app, find_config, lock_config};
+use super::lookup::{CONFIGURE, allow, find_app, find_config, grant, lock_config, may_change_code};
 use super::pins::{as_approved, version_changed};
 use super::targets::{Target, need_again};
 use super::types::{App, AppConfig, Collection, ConfigPatch, NewConfig};
@@ -94,7 +94,8 @@ impl Service {
         };
         // Secrets are encrypted for their place, and the place has a name only now.
         sql::configs::insert(&mut db, &mut config).await?;
-        self.change_config(&mut db, &app, &mut config, &new.rest)?;
+        // No secret is stored yet that could go elsewhere.
+        self.change_config(&mut db, &app, &mut config, &new.rest, true)?;
         limits::room_on_pages(&mut db, &config).await?;
         sql::configs::save_values(&mut db, &config).await?;
         limits::fit_configs(&mut db, None, &config).await?;
@@ -116,12 +117,14 @@ impl Service {
         let mut db = self.write().await?;
         // What all of them have together is counted.
         sql::configs::lock_organization(&mut db, caller.organization).await?;
-        allow(&mut db, caller, CONFIGURE).await?;
+        let level = organizations::sql::apps_level(&mut db, caller.organization).await?;
+        grant(level, CONFIGURE)?;
         let app = find_app(&mut db, caller, collection, app).await?;
+        let may_change_code = may_change_code(caller, &app, level);
         let before = lock_config(&mut db, caller, app.id, id, precondition).await?;
         let app = as_approved(&mut db, app, &before).await?;
         let mut config = before.clone();
-        self.change_config(&mut db, &app, &mut config, patch)?;
+        self.change_config(&mut db, &app, &mut config, patch, may_change_code)?;
         let Some(entry) = Entry::updated(&before, &config) else {
             return Ok(before);
         };
@@ -163,7 +166,14 @@ impl Service {
     }
 
     /// Applies a change and makes sure that the whole fits what the app asks for.
-    fn change_config(&self, db: &mut WriteTx, app: &App, config: &mut AppConfig, patch: &ConfigPatch) -> Result<()> {
+    fn change_config(
+        &self,
+        db: &mut WriteTx,
+        app: &App,
+        config: &mut AppConfig,
+        patch: &ConfigPatch,
+        may_change_code: bool,
+    ) -> Result<()> {
         let stored = self.config_secrets(config)?;
         let values = merge(config.config.clone(), stored.clone());
         let before = Target::new(app, config.allowed_hosts.clone(), values);
@@ -189,7 +199,7 @@ impl Service {
         let kept: Vec<String> = secrets.keys().cloned().collect();
         let whole = self.put(db, app, config, (open, secrets), &stored);
         let after = Target::new(app, config.allowed_hosts.clone(), whole.clone());
-        if before.is_elsewhere(&after, app) {
+        if before.is_elsewhere(&after, app, may_change_code) {
             need_again(app, &kept)?;
         }
         if patch.config.is_some() {

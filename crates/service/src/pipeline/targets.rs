@@ -23,8 +23,11 @@ impl Target {
         Self { values, allowed }
     }
 
-    pub(super) fn is_elsewhere(&self, after: &Self, app: &App) -> bool {
-        self.is_wider(after) || self.is_other_host(after, app)
+    /// Those who may change the code could send secrets anywhere: they are asked where a value looks like an address, so that nobody does
+    /// it by mistake.
+    pub(super) fn is_elsewhere(&self, after: &Self, app: &App, may_change_code: bool) -> bool {
+        let suspected = if may_change_code { Vec::new() } else { free_fields(app) };
+        self.is_wider(after) || self.is_other_host(after, app, &suspected)
     }
 
     /// Whether the list of hosts has something that it did not have.
@@ -36,7 +39,8 @@ impl Target {
         }
     }
 
-    fn is_other_host(&self, after: &Self, app: &App) -> bool {
+    /// `suspected` are fields that count as an address whatever their values look like.
+    fn is_other_host(&self, after: &Self, app: &App, suspected: &[String]) -> bool {
         let lists = [&app.hosts, &self.allowed, &after.allowed]
             .into_iter()
             .flatten()
@@ -49,10 +53,21 @@ impl Target {
         keys.any(|key| {
             let (before, after) = (self.values.get(key), after.values.get(key));
             // Secret or not: the address of a webhook often is.
-            let is_address = || is_called_address(key) || [before, after].into_iter().flatten().any(is_address);
+            let looks_like_one = || is_called_address(key) || [before, after].into_iter().flatten().any(is_address);
+            let is_address = || suspected.contains(key) || looks_like_one();
             before != after && (named.contains(&key.as_str()) || (is_open && is_address()))
         })
     }
+}
+
+/// The fields whose values are not chosen by whoever wrote the app. Code can make a URL of each of them, in more ways than can be recognized:
+/// a word is the name of another customer in `https://${config.shop}.example.com`.
+fn free_fields(app: &App) -> Vec<String> {
+    let fields = schema::fields(&app.config_schema).into_iter();
+    fields
+        .filter(|field| field.kind != "choice")
+        .map(|field| field.key)
+        .collect()
 }
 
 /// Secrets that were not sent along are asked for again.
@@ -64,7 +79,10 @@ pub(super) fn need_again(app: &App, kept: &[String]) -> Result<()> {
     let again = needed.map(|field| Invalid {
         field: Some(format!("config__{}", field.key).into()),
         code: "required",
-        detail: format!("this changes where the app connects to, so enter {} again", field.name),
+        detail: format!(
+            "this can change where the app connects to, so enter {} again",
+            field.name
+        ),
     });
     match again.collect::<Vec<_>>() {
         none if none.is_empty() => Ok(()),
