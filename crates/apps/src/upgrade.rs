@@ -47,17 +47,16 @@ impl Apps {
     /// Asks where an app comes from what its newest tag is.
     pub async fn check_for_updates(&self, caller: &Caller<ReadApps>, collection: Collection, id: AppId) -> Result<App> {
         let service = &self.core.service;
+        // Before the app is read: it may be large, and many may wait.
+        let _turn = self.download_turn(caller.user).await?;
         let app = service.app(caller, collection, id).await?;
         let token = service.private_token(&app)?;
-        match url_of(&app)? {
-            Some(url) => {
-                let _turn = self.download_turn(caller.user).await?;
-                let tag = self.core.sources.latest(&url.origin, token.as_ref()).await;
-                let tag = tag.map_err(|error| fetched(&error))?;
-                service.note_latest_tag(&app, Some(&tag)).await
-            }
-            None => Ok(app),
-        }
+        let Some(url) = url_of(&app)? else {
+            return Ok(app);
+        };
+        let tag = self.core.sources.latest(&url.origin, token.as_ref()).await;
+        let tag = tag.map_err(|error| fetched(&error))?;
+        service.note_latest_tag(&app, Some(&tag)).await
     }
 
     /// Moves to other code. What does not load, or is not what was expected, is refused, and nothing changes.
@@ -130,11 +129,16 @@ impl Apps {
         let tag = wanted.tag.as_deref();
         let expected = checksum(wanted)?;
         let service = &self.core.service;
+        // Before the app is read: it may be large, and many may wait. In a dry run nothing is fetched.
+        let turn = if caller.actor.request.is_dry_run {
+            None
+        } else {
+            Some(self.download_turn(caller.user).await?)
+        };
         let (app, token) = service.app_to_upgrade(caller, collection, id).await?;
-        if caller.actor.request.is_dry_run {
+        let Some(turn) = turn else {
             return Ok((app, None));
-        }
-        let turn = self.download_turn(caller.user).await?;
+        };
         let Some((files, found)) = self.elsewhere(&app, token.as_ref(), tag).await? else {
             return Ok((app, None));
         };

@@ -33,6 +33,14 @@ pub struct PreviewColumn {
 
 impl Exports {
     pub async fn preview(&self, caller: &Caller<ReadExports>, id: ExportId) -> Result<Preview> {
+        // All of it when it is its turn: a query takes memory from the moment it is parsed, and many may wait.
+        let shown = self.first_rows(caller, id);
+        let shown = self.core.previews.run(caller.user, caller.organization, shown);
+        let shown = tokio::time::timeout(MOST_TIME, shown).await.unwrap_or(Ok(None))?;
+        shown.ok_or_else(too_slow)?
+    }
+
+    async fn first_rows(&self, caller: &Caller<ReadExports>, id: ExportId) -> Result<Preview> {
         let core = &self.core;
         let export = core.service.batch_export(caller, id).await?.export;
         let config = export.destination(core.service.instance())?;
@@ -47,10 +55,7 @@ impl Exports {
             limit: Some(ROWS),
         };
         let columns = scan.query.fields.iter().map(column).collect();
-        let read = async { objects(core.events.scan_to_show(scan, MOST_BYTES)).await };
-        let read = core.previews.run(caller.user, export.organization_id, read);
-        let read = tokio::time::timeout(MOST_TIME, read).await.unwrap_or(Ok(None))?;
-        let rows = read.ok_or_else(too_slow)??;
+        let rows = objects(core.events.scan_to_show(scan, MOST_BYTES)).await?;
         Ok(Preview { columns, rows })
     }
 }

@@ -71,10 +71,7 @@ impl WriteTx {
         if rows.is_empty() {
             return Ok(());
         }
-        // What the server does by itself is never refused.
-        if let Some(user) = actor.user {
-            self.budget.take(user, entries)?;
-        }
+        self.budget.take(actor, entries)?;
         activity::insert(&mut self.session, actor, &rows, self.now).await
     }
 

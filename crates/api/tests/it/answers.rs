@@ -149,6 +149,19 @@ async fn the_code_of_apps_is_in_memory_twice_for_an_organization() {
     assert_eq!(readers_at_a_time(&kit, lock, asked).await, 2);
 }
 
+/// A query takes memory from the moment it is parsed, and previews of an organization wait for each other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn exports_are_read_when_it_is_the_turn_of_their_preview() {
+    let kit = Kit::new(Backend::Postgres).await;
+    let new = json!({ "name": "Nowhere", "interval": "hour", "destination": { "type": "NoOp", "config": {} } });
+    let made = kit.post(&kit.admin.key, &kit.at("batch_exports/"), new).await;
+    assert_eq!(made.status, 201, "{made:?}");
+    let lock = "BEGIN; LOCK TABLE batch_export IN ACCESS EXCLUSIVE MODE";
+    let path = kit.at(&format!("batch_exports/{}/preview/", made.text("/id")));
+    let asked = join_all((0..4).map(|_| ask(&kit, &kit.member.key, &path)));
+    assert_eq!(readers_at_a_time(&kit, lock, asked).await, 1);
+}
+
 const LOCKED_SCRIPTS: &str = "BEGIN; LOCK TABLE pipeline_script IN ACCESS EXCLUSIVE MODE";
 
 /// The path of a configuration whose app has a script, and the path of the script.

@@ -114,6 +114,30 @@ on_both! {
         assert_eq!(kit.get(&kit.owner.key, &kit.at("")).await.text("/member_count"), "2");
     }
 
+    /// Each of them has an entry in the log, and they are more than one statement has parameters for.
+    async fn whoever_sent_thousands_of_invites_can_be_removed(kit: Kit) {
+        let one = kit.post(&kit.member.key, &kit.at("invites/"), json!({ "target_email": "i0@example.net" })).await;
+        assert_eq!(one.status, 201, "{one:?}");
+        let (id, hash) = if kit.database.url.starts_with("sqlite") {
+            ("randomblob(16)", "randomblob(32)")
+        } else {
+            ("gen_random_uuid()", "uuid_send(gen_random_uuid())")
+        };
+        let columns = "organization_id, first_name, level, message, emailing_attempt_made, created_by, created_at, updated_at, \
+            expires_at";
+        let many = format!(
+            "INSERT INTO invite (id, secret_hash, target_email, {columns}) \
+             WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000) \
+             SELECT {id}, {hash}, 'i' || i || '@example.net', {columns} FROM n, invite"
+        );
+        kit.database.run(&many).await;
+        let removed = kit.delete(&kit.owner.key, &kit.at(&format!("members/{}/", kit.member.user.uuid))).await;
+        assert_eq!(removed.status, 204, "{removed:?}");
+        let log = kit.get(&kit.owner.key, &kit.at("activity/?scope=OrganizationInvite&limit=1")).await;
+        assert_eq!(log.body["count"], 3002, "one was created, and all were deleted");
+        assert_eq!(kit.get(&kit.owner.key, &kit.at("invites/")).await.body["count"], 0);
+    }
+
     async fn removal_ends_the_keys_that_were_for_this_organization_only(kit: Kit) {
         let limited_to = |organizations| {
             let mut new = testkit::kit::everything();

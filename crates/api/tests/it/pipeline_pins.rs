@@ -61,6 +61,24 @@ async fn activity(kit: &Kit, there: &str) -> Reply {
 }
 
 on_both! {
+    /// Each of them has an entry in the log, and they are more than one statement has parameters for.
+    async fn thousands_who_use_an_app_are_told(kit: Kit) {
+        let Scene { app, theirs, .. } = hooked(&kit).await;
+        let columns = "organization_id, app_id, team_id, enabled, sort_order, config, web_token, delivered_until, delivered_count, \
+            attempt, tries, failures, created_at, updated_at";
+        let (_, id) = theirs.trim_end_matches('/').rsplit_once('/').unwrap();
+        let many = format!(
+            "INSERT INTO pipeline_config ({columns}) \
+             WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 6000) \
+             SELECT {columns} FROM n, pipeline_config WHERE id = {id}"
+        );
+        kit.database.run(&many).await;
+        let renamed = kit.patch(&kit.admin.key, &app, json!({ "name": "Renamed" })).await;
+        assert_eq!(renamed.status, 200, "{renamed:?}");
+        let told: Vec<i64> = kit.database.column("SELECT count(*) FROM activity WHERE activity = 'app_updated'").await;
+        assert_eq!(told, [6001]);
+    }
+
     async fn a_new_version_asks_for_consent_and_shows_what_changes(kit: Kit) {
         let Scene { app, own, there, theirs } = hooked(&kit).await;
         swap(&kit, &app, "export function onEvent() {}\n").await;

@@ -93,6 +93,29 @@ on_both! {
         assert!(installs.iter().all(|made| made.status == 201), "{installs:?}");
     }
 
+    /// It may be large, and many may wait.
+    async fn an_app_is_read_when_it_is_its_turn(kit: Kit) {
+        let far = FarSide::start().await;
+        let (kit, path) = installed(kit, &far).await;
+        let before = far.asked().len();
+        let closed = far.close().await;
+        far.lists("/api.github.com/repos/acme/moved/tags?per_page=100&page=1", &json!([{ "name": "v1.0.0" }]));
+        let (check, preview) = (format!("{path}check_for_updates/"), format!("{path}upgrade/"));
+        let checks = join_all((0..3).map(|_| kit.get(&kit.admin.key, &check)));
+        let moved = async {
+            while far.asked().len() < before + 2 {
+                sleep(Duration::from_millis(10)).await;
+            }
+            sleep(Duration::from_millis(300)).await;
+            kit.database.run("UPDATE pipeline_app SET url = 'https://github.com/acme/moved'").await;
+            drop(closed);
+        };
+        tokio::join!(checks, kit.get(&kit.admin.key, &preview), moved);
+        let asked = far.asked();
+        let there = asked.iter().filter(|path| path.contains("/acme/moved/tags"));
+        assert_eq!(there.count(), 2, "two of four waited: {asked:?}");
+    }
+
     async fn an_upgrade_does_not_replace_what_somebody_changed_meanwhile(kit: Kit) {
         let far = FarSide::start().await;
         let (kit, path) = installed(kit, &far).await;

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use service::{Level, UserId, caller};
+use service::{Level, PageSlot, UserId, caller};
 use tokio::time::timeout;
 
+use crate::apps::{set_up, written};
 use crate::kit::{Browser, Kit};
 
 /// Every page, and the lowest level that it is for.
@@ -119,17 +120,23 @@ async fn each_page_is_for_its_levels_and_no_lower() {
     }
 }
 
-/// The same few that the API has: together they would be twice as many.
-#[tokio::test]
-async fn few_pages_of_an_organization_are_made_at_a_time() {
-    let kit = Kit::new().await;
-    let mut owner = kit.signed_in("olga@example.com").await;
+/// All that the organization has, held by others.
+async fn all_slots(kit: &Kit) -> Vec<PageSlot> {
     let slots = kit.service.page_slots();
     let mut held = Vec::new();
     for user in 1001..=1008 {
         let slot = caller::on_behalf_of_organization(kit.organization, slots.acquire(Some(UserId(user))));
         held.push(slot.await.expect("a slot"));
     }
+    held
+}
+
+/// The same few that the API has: together they would be twice as many.
+#[tokio::test]
+async fn few_pages_of_an_organization_are_made_at_a_time() {
+    let kit = Kit::new().await;
+    let mut owner = kit.signed_in("olga@example.com").await;
+    let mut held = all_slots(&kit).await;
     let lists = [
         "",
         "activity/",
@@ -150,6 +157,34 @@ async fn few_pages_of_an_organization_are_made_at_a_time() {
     held.clear();
     for below in lists {
         assert_eq!(owner.get(&kit.at(below)).await.status, 200, "{below}");
+    }
+}
+
+/// An app and its configuration may be large: they are read when it is the page's turn.
+#[tokio::test]
+async fn forms_that_are_shown_again_wait_like_pages() {
+    let kit = Kit::new().await;
+    let mut owner = kit.signed_in("olga@example.com").await;
+    let app = written(&kit, &mut owner).await;
+    let config = set_up(&kit, &mut owner, &app).await;
+    let long = "x".repeat(2001);
+    let forms = [
+        (config, vec![("order", "x")]),
+        (format!("{app}configurations/new/"), vec![("order", "x")]),
+        (
+            format!("{app}edit/"),
+            vec![("name", ""), ("description", long.as_str())],
+        ),
+        (format!("{app}delete/"), vec![("confirmation", "another")]),
+    ];
+    let held = all_slots(&kit).await;
+    for (path, form) in &forms {
+        let again = timeout(Duration::from_millis(500), owner.post(path, form)).await;
+        assert!(again.is_err(), "{path} does not wait");
+    }
+    drop(held);
+    for (path, form) in &forms {
+        assert_eq!(owner.post(path, form).await.status, 400, "{path}");
     }
 }
 

@@ -76,6 +76,11 @@ impl Entry {
         self
     }
 
+    /// Whether it tells of the end of the thing.
+    pub(crate) fn is_deletion(&self) -> bool {
+        matches!(self.activity, "deleted" | "config_deleted")
+    }
+
     /// Adds what was true at the time.
     pub(crate) fn noting(mut self, field: &str, value: &str) -> Self {
         self.changes.push(Change {

@@ -10,14 +10,17 @@ use crate::db::{Connection, Session, answered};
 use crate::error::Result;
 use crate::id::{ActivityId, OrganizationId};
 
-/// Writes down what somebody did, each entry under its id.
+/// A statement has parameters for so many, on either database: SQLite takes 32,766 of them, and an entry has twelve.
+const PER_STATEMENT: usize = 1000;
+
+/// Writes down what somebody did, each entry under its id. There may be many: a member who leaves had thousands of invites.
 pub(crate) async fn insert(db: &mut Session, actor: &Actor, rows: &[(ActivityId, &Entry)], now: Time) -> Result<()> {
     const SQL: &str = "INSERT INTO activity \
         (id, organization_id, team_id, user_id, key_id, scope, item_id, activity, name, changes, request_id, created_at) ";
     macro_rules! write {
-        ($driver:ty, $conn:ident) => {{
+        ($driver:ty, $conn:ident, $rows:ident) => {{
             let mut query = QueryBuilder::<$driver>::new(SQL);
-            query.push_values(rows, |mut row, (id, entry)| {
+            query.push_values($rows, |mut row, (id, entry)| {
                 row.push_bind(*id)
                     .push_bind(entry.organization.unwrap_or(OrganizationId::NONE))
                     .push_bind(entry.team)
@@ -34,14 +37,16 @@ pub(crate) async fn insert(db: &mut Session, actor: &Actor, rows: &[(ActivityId,
             query.build().execute($conn).await?;
         }};
     }
-    match db.connection() {
-        Connection::Sqlite(conn) => write!(sqlx::Sqlite, conn),
-        Connection::Postgres(conn) => {
-            answered(async {
-                write!(sqlx::Postgres, conn);
-                Ok(())
-            })
-            .await?;
+    for some in rows.chunks(PER_STATEMENT) {
+        match db.connection() {
+            Connection::Sqlite(conn) => write!(sqlx::Sqlite, conn, some),
+            Connection::Postgres(conn) => {
+                answered(async {
+                    write!(sqlx::Postgres, conn, some);
+                    Ok(())
+                })
+                .await?;
+            }
         }
     }
     Ok(())

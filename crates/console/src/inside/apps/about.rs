@@ -103,7 +103,7 @@ async fn ask(State(service): State<Service>, inside: Inside<ChangeApps>, at: AtA
 
 async fn save(
     State(service): State<Service>,
-    inside: Inside<ChangeApps>,
+    mut inside: Inside<ChangeApps>,
     at: AtApp,
     Sent(typed): Sent<AboutForm>,
 ) -> Result<Response, Failure> {
@@ -111,6 +111,7 @@ async fn save(
         Ok(_) => Ok(go_to(&inside.path(&format!("{}?done=app-saved", at.path())))),
         Err(error) => {
             let problems = Problems::try_from(error)?;
+            inside.hold_slot(&service).await?;
             let app = service.app(&inside.caller, at.collection(), at.app).await?;
             form(&service, &inside, at, &app, &typed, &problems).await
         }

@@ -173,7 +173,7 @@ async fn show_config(
 
 async fn save(
     State(service): State<Service>,
-    inside: Inside<ChangeApps>,
+    mut inside: Inside<ChangeApps>,
     at: AtConfig,
     Sent(pairs): Sent<Vec<(String, String)>>,
 ) -> Result<Response, Failure> {
@@ -182,6 +182,7 @@ async fn save(
         Ok(_) => Ok(go_to(&inside.path(&format!("{}?done=saved", at.path())))),
         Err(error) => {
             let problems = Problems::try_from(error)?;
+            inside.hold_slot(&service).await?;
             config_page(&service, &inside, at, Some(&typed), "", &problems).await
         }
     }
@@ -194,9 +195,12 @@ async fn change(
     typed: &ConfigForm,
 ) -> service::Result<AppConfig> {
     let (caller, collection, app) = (&inside.caller, at.at.collection(), at.at.app);
-    let (approved, before) = service.approved_app(caller, collection, app, at.config).await?;
-    let fields = schema::fields(&approved.config_schema);
-    let patch = patch(typed, &fields, &before.config, before.allowed_hosts.as_deref())?;
+    let patch = {
+        // Both may be large, and are not kept while the change waits for others.
+        let (approved, before) = service.approved_app(caller, collection, app, at.config).await?;
+        let fields = schema::fields(&approved.config_schema);
+        patch(typed, &fields, &before.config, before.allowed_hosts.as_deref())?
+    };
     service
         .update_app_config(caller, collection, app, at.config, &patch, &service::no_precondition)
         .await

@@ -37,7 +37,7 @@ async fn ask(State(service): State<Service>, inside: Inside<ChangeApps>, at: AtA
 
 async fn create(
     State(service): State<Service>,
-    inside: Inside<ChangeApps>,
+    mut inside: Inside<ChangeApps>,
     at: AtApp,
     Sent(pairs): Sent<Vec<(String, String)>>,
 ) -> Result<Response, Failure> {
@@ -47,7 +47,11 @@ async fn create(
             let there = AtConfig { at, config: config.id };
             Ok(go_to(&inside.path(&format!("{}?done=app-set-up", there.path()))))
         }
-        Err(error) => new_page(&service, &inside, at, &typed, &Problems::try_from(error)?).await,
+        Err(error) => {
+            let problems = Problems::try_from(error)?;
+            inside.hold_slot(&service).await?;
+            new_page(&service, &inside, at, &typed, &problems).await
+        }
     }
 }
 
@@ -57,14 +61,17 @@ async fn make(
     at: AtApp,
     typed: &ConfigForm,
 ) -> service::Result<AppConfig> {
-    let app = service.app(&inside.caller, at.collection(), at.app).await?;
-    let fields = schema::fields(&app.config_schema);
+    let rest = {
+        // It may be large, and is not kept while the new configuration waits for others.
+        let app = service.app(&inside.caller, at.collection(), at.app).await?;
+        patch(typed, &schema::fields(&app.config_schema), &Map::new(), None)
+    };
     let team: Option<TeamId> = typed.get("team_id").parse().ok();
     let team = team.ok_or_else(|| Error::invalid("team_id", "invalid_choice", "choose one of these teams"))?;
     let new = NewConfig {
         team_id: Some(team),
         version: typed.get("version").parse().ok(),
-        rest: patch(typed, &fields, &Map::new(), None)?,
+        rest: rest?,
     };
     service
         .create_app_config(&inside.caller, at.collection(), at.app, &new)

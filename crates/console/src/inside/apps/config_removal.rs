@@ -28,14 +28,22 @@ async fn ask(State(service): State<Service>, inside: Inside<ChangeApps>, at: AtC
     sure(&service, &inside, at, &Problems::default()).await
 }
 
-async fn delete(State(service): State<Service>, inside: Inside<ChangeApps>, at: AtConfig) -> Result<Response, Failure> {
+async fn delete(
+    State(service): State<Service>,
+    mut inside: Inside<ChangeApps>,
+    at: AtConfig,
+) -> Result<Response, Failure> {
     let (collection, app) = (at.at.collection(), at.at.app);
     let deleted = service.delete_app_config(&inside.caller, collection, app, at.config, &service::no_precondition);
     match deleted.await {
         Ok(()) => Ok(go_to(
             &inside.path(&format!("{}?done=configuration-deleted", at.at.path())),
         )),
-        Err(error) => sure(&service, &inside, at, &Problems::try_from(error)?).await,
+        Err(error) => {
+            let problems = Problems::try_from(error)?;
+            inside.hold_slot(&service).await?;
+            sure(&service, &inside, at, &problems).await
+        }
     }
 }
 

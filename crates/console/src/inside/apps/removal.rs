@@ -39,12 +39,13 @@ async fn ask(State(service): State<Service>, inside: Inside<ChangeApps>, at: AtA
 
 async fn delete(
     State(service): State<Service>,
-    inside: Inside<ChangeApps>,
+    mut inside: Inside<ChangeApps>,
     at: AtApp,
     Sent(ConfirmForm { confirmation }): Sent<ConfirmForm>,
 ) -> Result<Response, Failure> {
-    let app = service.app(&inside.caller, at.collection(), at.app).await?;
-    let deleted = match is_confirmed(app.name.as_str(), &confirmation) {
+    // The rest may be large, and is not kept while the deletion waits for others.
+    let name = service.app(&inside.caller, at.collection(), at.app).await?.name;
+    let deleted = match is_confirmed(name.as_str(), &confirmation) {
         Ok(()) => {
             service
                 .delete_app(&inside.caller, at.collection(), at.app, &service::no_precondition)
@@ -56,7 +57,12 @@ async fn delete(
         Ok(()) => Ok(go_to(
             &inside.path(&format!("{}?done=app-deleted", at.collection.path())),
         )),
-        Err(error) => sure(&service, &inside, at, &app, &Problems::try_from(error)?).await,
+        Err(error) => {
+            let problems = Problems::try_from(error)?;
+            inside.hold_slot(&service).await?;
+            let app = service.app(&inside.caller, at.collection(), at.app).await?;
+            sure(&service, &inside, at, &app, &problems).await
+        }
     }
 }
 

@@ -140,14 +140,18 @@ async fn ask(
 
 async fn cancel(
     State(service): State<Service>,
-    inside: Inside<ChangeExports>,
+    mut inside: Inside<ChangeExports>,
     Ids(export, id): Ids<ExportId, BackfillId>,
 ) -> Result<Response, Failure> {
     match service.cancel_backfill(&inside.caller, export, id).await {
         Ok(_) => Ok(go_to(
             &inside.path(&format!("exports/{export}/backfills/{id}/?done=backfill-cancelled")),
         )),
-        Err(error) => sure(&service, &inside, (export, id), &Problems::try_from(error)?).await,
+        Err(error) => {
+            let problems = Problems::try_from(error)?;
+            inside.hold_slot(&service).await?;
+            sure(&service, &inside, (export, id), &problems).await
+        }
     }
 }
 

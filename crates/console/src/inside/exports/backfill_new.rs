@@ -114,7 +114,7 @@ async fn form(
 
 async fn begin(
     State(exports): State<Exports>,
-    inside: Inside<ChangeExports>,
+    mut inside: Inside<ChangeExports>,
     Id(id): Id<ExportId>,
     Sent(wanted): Sent<BackfillForm>,
 ) -> Result<Response, Failure> {
@@ -127,7 +127,11 @@ async fn begin(
             "exports/{id}/backfills/{}/?done=backfill-started",
             backfill.id
         )))),
-        Err(error) => new_page(&exports, &inside, id, &wanted, Err(Problems::try_from(error)?)).await,
+        Err(error) => {
+            let problems = Problems::try_from(error)?;
+            inside.hold_slot(exports.service()).await?;
+            new_page(&exports, &inside, id, &wanted, Err(problems)).await
+        }
     }
 }
 

@@ -35,7 +35,7 @@ async fn ask(
 
 async fn delete(
     State(service): State<Service>,
-    inside: Inside<ChangeExports>,
+    mut inside: Inside<ChangeExports>,
     Id(id): Id<ExportId>,
 ) -> Result<Response, Failure> {
     match service
@@ -43,7 +43,11 @@ async fn delete(
         .await
     {
         Ok(()) => Ok(go_to(&inside.path("exports/?done=export-deleted"))),
-        Err(error) => sure(&service, &inside, id, &Problems::try_from(error)?).await,
+        Err(error) => {
+            let problems = Problems::try_from(error)?;
+            inside.hold_slot(&service).await?;
+            sure(&service, &inside, id, &problems).await
+        }
     }
 }
 

@@ -67,8 +67,10 @@ async fn show_preview(
     Id(id): Id<ExportId>,
 ) -> Result<Response, Failure> {
     inside.give_up_slot();
+    let preview = exports.preview(&inside.caller, id).await;
+    // Afterwards, as many may wait for a preview.
     let export = service.batch_export(&inside.caller, id).await?.export;
-    let (preview, problems) = match exports.preview(&inside.caller, id).await {
+    let (preview, problems) = match preview {
         Ok(preview) => (preview, Problems::default()),
         Err(error) => (nothing(), Problems::try_from(error)?),
     };

@@ -136,25 +136,25 @@ async fn show_run(
 
 async fn retry(
     State(service): State<Service>,
-    inside: Inside<ChangeExports>,
+    mut inside: Inside<ChangeExports>,
     Ids(export, run): Ids<ExportId, RunId>,
 ) -> Result<Response, Failure> {
     let retried = service.retry_run(&inside.caller, export, run).await;
-    after(&service, &inside, (export, run), retried, "retried").await
+    after(&service, &mut inside, (export, run), retried, "retried").await
 }
 
 async fn cancel(
     State(service): State<Service>,
-    inside: Inside<ChangeExports>,
+    mut inside: Inside<ChangeExports>,
     Ids(export, run): Ids<ExportId, RunId>,
 ) -> Result<Response, Failure> {
     let cancelled = service.cancel_run(&inside.caller, export, run).await;
-    after(&service, &inside, (export, run), cancelled, "run-cancelled").await
+    after(&service, &mut inside, (export, run), cancelled, "run-cancelled").await
 }
 
 async fn after(
     service: &Service,
-    inside: &Inside<ChangeExports>,
+    inside: &mut Inside<ChangeExports>,
     ids: (ExportId, RunId),
     changed: service::Result<Run>,
     done: &str,
@@ -163,7 +163,11 @@ async fn after(
         Ok(_) => Ok(go_to(
             &inside.path(&format!("exports/{}/runs/{}/?done={done}", ids.0, ids.1)),
         )),
-        Err(error) => run_page(service, inside, ids, &RunQuery::default(), &Problems::try_from(error)?).await,
+        Err(error) => {
+            let problems = Problems::try_from(error)?;
+            inside.hold_slot(service).await?;
+            run_page(service, inside, ids, &RunQuery::default(), &problems).await
+        }
     }
 }
 
