@@ -114,6 +114,10 @@ impl Limits {
         let Some((limit, requests)) = &self.requests else {
             return Ok(());
         };
+        // One that is carried out once more was counted before.
+        if context.rate.get().is_some() {
+            return Ok(());
+        }
         if requests.len() > REMEMBERED {
             requests.retain_recent();
         }

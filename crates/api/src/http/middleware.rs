@@ -26,7 +26,7 @@ use crate::http::context::{REQUEST_ID, Rate, RequestContext, TIME_LIMIT, request
 use crate::http::error::Problem;
 use crate::http::rendering::rendered;
 use crate::http::state::Api;
-use crate::http::{body_memory, conditional, host, idempotency, repeat};
+use crate::http::{body_memory, conditional, host, repeat};
 
 const DRY_RUN: HeaderName = HeaderName::from_static("x-dry-run");
 /// How many bytes of a path are logged. No path of ours is longer.
@@ -162,10 +162,7 @@ async fn carry_out(api: &Api, request: Request, next: Next, refusal: Option<Prob
     if let Some(problem) = refusal {
         return problem.into_response();
     }
-    if idempotency::is_wanted(&request) {
-        return idempotency::once(api.clone(), request, next).await;
-    }
-    repeat::while_undone(request, next).await
+    repeat::while_needed(api, request, next).await
 }
 
 /// What the log and the metrics say about a request, and what the answer depends on.

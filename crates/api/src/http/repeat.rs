@@ -1,7 +1,10 @@
-//! Changes that met another in the database, and were undone for its sake, are carried out again: nobody did anything wrong.
+//! Requests that are carried out once more: changes that met another in the database and were undone for its sake, as nobody
+//! did anything wrong; and what somebody asked for whose body came late, as they may have lost their access meanwhile.
 
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, ready};
+use std::time::{Duration, Instant};
 
 use axum::body::{Body, HttpBody};
 use axum::extract::Request;
@@ -12,27 +15,45 @@ use bytes::{Bytes, BytesMut};
 use futures_util::{StreamExt, stream};
 use service::Undone;
 
-/// How often a change is tried in all.
-const TIMES: usize = 4;
-/// Bodies up to this size are kept for it; nearly all are.
-const MOST_KEPT: usize = 64 * 1024;
+use crate::http::body_memory::{Reservation, busy, capacity};
+use crate::http::context::RequestContext;
+use crate::http::idempotency;
+use crate::http::state::Api;
 
-pub(crate) async fn while_undone(request: Request, next: Next) -> Response {
+/// How often a request is carried out in all.
+const TIMES: usize = 4;
+/// Bodies up to this size are kept until the answer; nearly all are. Longer ones only until it is known whether they are late.
+const MOST_KEPT: usize = 64 * 1024;
+/// A body that takes longer is late. Access is checked before it is received, because strangers may not send much. Whoever
+/// holds back the last byte would otherwise keep, for when they are removed, what they may do now.
+const PROMPT: Duration = Duration::from_millis(100);
+
+pub(crate) async fn while_needed(api: &Api, request: Request, next: Next) -> Response {
     if matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS) {
         return next.run(request).await;
     }
+    // An undone change with a token is the client's to repeat.
+    let may_repeat = !idempotency::is_wanted(&request);
     let (parts, body) = request.into_parts();
     let kept = Kept::new(&body);
-    let mut body = kept.keep(body);
+    let mut body = kept.keep(body, RequestContext::of(&parts));
     for _ in 1..TIMES {
-        let response = next.clone().run(Request::from_parts(parts.clone(), body)).await;
-        let is_undone = response.extensions().get::<Undone>().is_some();
-        match kept.whole().filter(|_| is_undone) {
+        let response = carry_out(api, Request::from_parts(parts.clone(), body), next.clone()).await;
+        let is_undone = may_repeat && response.extensions().get::<Undone>().is_some();
+        match kept.again(is_undone) {
             Some(again) => body = again,
             None => return response,
         }
     }
-    next.run(Request::from_parts(parts, body)).await
+    carry_out(api, Request::from_parts(parts, body), next).await
+}
+
+async fn carry_out(api: &Api, request: Request, next: Next) -> Response {
+    if idempotency::is_wanted(&request) {
+        idempotency::once(api.clone(), request, next).await
+    } else {
+        next.run(request).await
+    }
 }
 
 /// What was read of a body.
@@ -43,6 +64,8 @@ struct Kept(Arc<Mutex<State>>);
 enum State {
     Part(BytesMut),
     Whole(Bytes),
+    /// Whole, but not acted upon.
+    Late(Bytes),
     /// It was too large, or did not arrive.
     Lost,
 }
@@ -57,24 +80,34 @@ impl Kept {
         Self(Arc::new(Mutex::new(state)))
     }
 
-    /// The body, which is kept as it is read.
-    fn keep(&self, body: Body) -> Body {
+    /// The body, which is kept as it is read. If it is late, it fails instead of ending, so that whoever reads it goes no
+    /// further.
+    fn keep(&self, body: Body, context: Arc<RequestContext>) -> Body {
         if body.is_end_stream() {
             return body;
         }
-        let (kept, mut pieces) = (self.clone(), body.into_data_stream());
-        Body::from_stream(stream::poll_fn(move |context| {
-            let piece = ready!(pieces.poll_next_unpin(context));
-            kept.lock().add(piece.as_ref());
+        let (kept, mut pieces, mut first_asked) = (self.clone(), body.into_data_stream(), None::<Instant>);
+        Body::from_stream(stream::poll_fn(move |cx| {
+            // It is read as soon as access is checked.
+            let asked = *first_asked.get_or_insert_with(Instant::now);
+            let piece = ready!(pieces.poll_next_unpin(cx));
+            let mut state = kept.lock();
+            match &piece {
+                Some(Ok(bytes)) => state.add(bytes, context.body()),
+                Some(Err(_)) => *state = State::Lost,
+                // Of strangers no access was checked.
+                None if asked.elapsed() > PROMPT && context.user.get().is_some() => {
+                    return Poll::Ready(Some(Err(state.end_late())));
+                }
+                None => state.end(),
+            }
             Poll::Ready(piece)
         }))
     }
 
-    fn whole(&self) -> Option<Body> {
-        match &*self.lock() {
-            State::Whole(bytes) => Some(Body::from(bytes.clone())),
-            _ => None,
-        }
+    /// The body for another time, if one is needed.
+    fn again(&self, is_undone: bool) -> Option<Body> {
+        self.lock().again(is_undone).map(Body::from)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -83,12 +116,109 @@ impl Kept {
 }
 
 impl State {
-    fn add<E>(&mut self, piece: Option<&Result<Bytes, E>>) {
+    fn add(&mut self, piece: &Bytes, memory: Option<&Reservation>) {
         let Self::Part(part) = self else { return };
-        match piece {
-            Some(Ok(piece)) if part.len() + piece.len() <= MOST_KEPT => part.extend_from_slice(piece),
-            Some(_) => *self = Self::Lost,
-            None => *self = Self::Whole(std::mem::take(part).freeze()),
+        let bytes = part.len() + piece.len();
+        if bytes <= MOST_KEPT || has_room_for_two(memory, bytes) {
+            part.extend_from_slice(piece);
+        } else {
+            *self = Self::Lost;
         }
+    }
+
+    fn end(&mut self) {
+        if let Self::Part(part) = self {
+            *self = Self::whole(std::mem::take(part).freeze());
+        }
+    }
+
+    /// What the reader is told. The client sees it only if there was no room to keep the body.
+    fn end_late(&mut self) -> axum::Error {
+        let Self::Part(part) = self else {
+            return axum::Error::new(busy());
+        };
+        *self = Self::Late(std::mem::take(part).freeze());
+        axum::Error::new(io::Error::from(io::ErrorKind::Interrupted))
+    }
+
+    fn whole(bytes: Bytes) -> Self {
+        if bytes.len() <= MOST_KEPT {
+            Self::Whole(bytes)
+        } else {
+            Self::Lost
+        }
+    }
+
+    fn again(&mut self, is_undone: bool) -> Option<Bytes> {
+        match self {
+            Self::Whole(bytes) => is_undone.then(|| bytes.clone()),
+            Self::Late(bytes) => {
+                let bytes = std::mem::take(bytes);
+                *self = Self::whole(bytes.clone());
+                Some(bytes)
+            }
+            Self::Part(_) | Self::Lost => None,
+        }
+    }
+}
+
+/// Whether a long body may be there twice: as it is kept, and as it is read.
+fn has_room_for_two(memory: Option<&Reservation>, bytes: usize) -> bool {
+    memory.is_some_and(|memory| memory.is_proven() && memory.grow_to(2 * capacity(bytes)).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use service::UserId;
+
+    use super::*;
+    use crate::http::body_memory::BodyMemory;
+
+    const LONG: usize = 3 * MOST_KEPT;
+
+    /// The request of somebody, or of a stranger, on a server with so much memory for long bodies.
+    fn context(memory: usize, user: Option<UserId>) -> Arc<RequestContext> {
+        let memory = Arc::new(BodyMemory::with(memory, LONG, LONG));
+        let context = RequestContext::with_body(memory.enter(IpAddr::from([192, 0, 2, 1])));
+        if let Some(user) = user {
+            context.prove(user);
+        }
+        Arc::new(context)
+    }
+
+    /// Reads a body of this size whose end comes after a while. Whether that worked, and the size of what is kept for
+    /// another time.
+    async fn read(size: usize, wait: Duration, context: Arc<RequestContext>) -> (bool, Option<usize>) {
+        let first = stream::iter([Ok::<_, axum::Error>(Bytes::from(vec![b'x'; size - 1]))]);
+        let last = stream::once(async move {
+            if !wait.is_zero() {
+                tokio::time::sleep(wait).await;
+            }
+            Ok(Bytes::from_static(b"x"))
+        });
+        let body = Body::from_stream(first.chain(last));
+        let kept = Kept::new(&body);
+        let is_read = axum::body::to_bytes(kept.keep(body, context), LONG).await.is_ok();
+        let size = match kept.again(false) {
+            Some(again) => axum::body::to_bytes(again, LONG).await.ok().map(|bytes| bytes.len()),
+            None => None,
+        };
+        (is_read, size)
+    }
+
+    #[tokio::test]
+    async fn a_late_body_is_not_acted_upon_but_kept() {
+        let (prompt, late) = (Duration::ZERO, 2 * PROMPT);
+        let somebody = || context(100 * LONG, Some(UserId(1)));
+        for size in [10, LONG] {
+            assert_eq!(read(size, prompt, somebody()).await, (true, None));
+            assert_eq!(read(size, late, somebody()).await, (false, Some(size)));
+        }
+        let stranger = context(100 * LONG, None);
+        assert_eq!(read(10, late, stranger).await, (true, None), "nothing was checked");
+        let full = context(LONG, Some(UserId(1)));
+        assert_eq!(read(LONG, late, full).await, (false, None), "there was no room");
     }
 }

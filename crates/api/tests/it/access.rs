@@ -499,7 +499,7 @@ async fn forget(kit: &Kit, person: &Person) {
     delete_keys(kit, person, 1).await;
 }
 
-async fn forget_all(kit: &Kit, person: &Person) {
+pub(crate) async fn forget_all(kit: &Kit, person: &Person) {
     delete_keys(kit, person, 0).await;
 }
 

@@ -19,6 +19,7 @@ mod export_secrets;
 mod guessing;
 mod invites;
 mod keys;
+mod late_bodies;
 mod limits;
 mod lock_order;
 mod mail_queue;
