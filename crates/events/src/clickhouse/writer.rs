@@ -93,27 +93,34 @@ impl Quick {
     async fn store(self, mut jobs: mpsc::Receiver<Job>) {
         let mut waiting = Turns::default();
         while gather(&mut waiting, &mut jobs).await {
-            let mut group = Vec::new();
-            for job in taken(&mut waiting) {
-                match job {
-                    job if self.slow_teams.contains(job.team()) => self.pass_on(job),
-                    Job::Append(append) if append.is_large() => self.pass_on_slow(append),
-                    Job::Append(append) => group.push(append),
-                    Job::Forget(team, done) => forget(&self.groups, team, done),
-                }
-            }
+            let group = self.quick_ones(taken(&mut waiting));
             let left = self.groups.store(group, LITTLE).await;
             for append in left.large {
-                self.pass_on_slow(append);
+                self.slow_teams.note(append.team);
+                self.pass_on(Job::Append(append));
             }
             put_back(&mut waiting, left.rest);
         }
     }
 
-    /// The other task has all of a team until it has finished.
-    fn pass_on_slow(&self, append: Append) {
-        self.slow_teams.note(append.team);
-        self.pass_on(Job::Append(append));
+    /// Passes on all jobs of slow teams, and of those that have just become so: the two tasks never work for the same team at once.
+    fn quick_ones(&self, jobs: Vec<Job>) -> Vec<Append> {
+        for job in &jobs {
+            if let Job::Append(append) = job
+                && append.is_large()
+            {
+                self.slow_teams.note(append.team);
+            }
+        }
+        let mut group = Vec::new();
+        for job in jobs {
+            match job {
+                job if self.slow_teams.contains(job.team()) => self.pass_on(job),
+                Job::Append(append) => group.push(append),
+                Job::Forget(team, done) => forget(&self.groups, team, done),
+            }
+        }
+        group
     }
 
     fn pass_on(&self, job: Job) {

@@ -187,6 +187,27 @@ async fn nobody_else_waits_for_a_team_whose_appends_are_much_work() {
     assert_eq!(column(&store, TEAM + 1, Column::Uuid).await.len(), 10);
 }
 
+/// What is much work and what is not would otherwise start from the same version of a person.
+#[tokio::test]
+async fn appends_of_one_team_lose_nothing_to_each_other_however_large() {
+    let server = external::ClickHouse::start();
+    let store = open(&server).await;
+    for round in 0..8 {
+        let set = |key: &str| json!({"$set": {format!("{key}{round}"): true}});
+        let mut large = vec![event("x", "ada", json!({})); 3_000];
+        large.push(event("x", "ada", set("large")));
+        let little = vec![event("x", "ada", set("little"))];
+        let (little, large) = tokio::join!(store.append(TEAM, little, time(1)), store.append(TEAM, large, time(1)));
+        little.and(large).unwrap();
+    }
+    let persons = read(&store, scan(TEAM, all_columns(Model::Persons), 0, 100)).await;
+    let properties = persons[0]["properties"].as_str().unwrap();
+    for round in 0..8 {
+        assert!(properties.contains(&format!("little{round}")), "{properties}");
+        assert!(properties.contains(&format!("large{round}")), "{properties}");
+    }
+}
+
 /// A hundred persons have a thousand names of 200 characters each, and are merged at once.
 #[tokio::test]
 async fn merging_persons_with_too_many_names_fails_for_nobody() {
