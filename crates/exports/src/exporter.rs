@@ -100,9 +100,12 @@ impl Exports {
 
     /// Tries what a run would need, step by step.
     pub async fn test(&self, caller: &Caller<ChangeExports>, id: ExportId) -> Result<Vec<Step>> {
-        let export = self.core.service.batch_export(caller, id).await?.export;
-        let destination = export.destination(self.core.service.instance())?;
-        self.test_destination(caller, &destination).await
+        let steps = async {
+            let export = self.core.service.batch_export(caller, id).await?.export;
+            let destination = export.destination(self.core.service.instance())?;
+            self.steps(caller, &destination).await
+        };
+        self.in_turn(caller, steps).await
     }
 
     /// The same for a destination that no export has yet.
@@ -111,14 +114,26 @@ impl Exports {
         caller: &Caller<ChangeExports>,
         destination: &Destination,
     ) -> Result<Vec<Step>> {
-        let is_dry_run = caller.actor.request.is_dry_run;
+        self.in_turn(caller, self.steps(caller, destination)).await
+    }
+
+    /// Whatever is read for a test is read in its turn: many may wait.
+    async fn in_turn(
+        &self,
+        caller: &Caller<ChangeExports>,
+        steps: impl Future<Output = Result<Vec<Step>>> + Send,
+    ) -> Result<Vec<Step>> {
+        let steps = self.core.tests.run(caller.user, caller.organization, steps);
+        let tested = tokio::time::timeout(MOST_TESTING, steps).await.unwrap_or(Ok(None))?;
+        tested.unwrap_or_else(|| Ok(vec![too_slow()]))
+    }
+
+    async fn steps(&self, caller: &Caller<ChangeExports>, destination: &Destination) -> Result<Vec<Step>> {
         let opened = self.check(caller, destination).await?;
-        if is_dry_run {
+        if caller.actor.request.is_dry_run {
             return Ok(vec![not_tried()]);
         }
-        let test = self.core.tests.run(caller.user, caller.organization, opened.test());
-        let tested = tokio::time::timeout(MOST_TESTING, test).await.unwrap_or(Ok(None))?;
-        let mut steps = tested.unwrap_or_else(|| vec![too_slow()]);
+        let mut steps = opened.test().await;
         for step in &mut steps {
             step.message = without_secret_hosts(std::mem::take(&mut step.message), destination);
         }

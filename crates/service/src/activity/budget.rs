@@ -93,7 +93,7 @@ impl Limiters {
     }
 }
 
-/// In kilobytes, all of one subject together: what is refused uses nothing up.
+/// In kilobytes, all of one subject together: a part that there was room for is not used up for nothing.
 fn needed(user: UserId, entries: &[Entry]) -> HashMap<Subject, u32> {
     let mut needed = HashMap::new();
     // Whatever is deleted was created and changed before, and counted then. So deleting is possible at any time.

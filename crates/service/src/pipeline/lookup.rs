@@ -52,8 +52,8 @@ pub(super) fn own(caller: &Caller<ChangeApps>, app: &App) -> Result<()> {
 
 /// Whether those who configure an app could as well change its code, and with it where its secrets go.
 pub(super) fn may_change_code(caller: &Caller<ChangeApps>, app: &App, level: i16) -> bool {
-    // The code of an app for all is changed by operators.
-    level >= INSTALL && app.organization_id == caller.organization && !app.is_global
+    // The code of an app for all is changed by operators, and that of one with a checksum by whoever publishes it.
+    level >= INSTALL && app.organization_id == caller.organization && !app.is_global && !app.is_pinned()
 }
 
 /// An app that the caller may change, kept from changing until the use case ends, with what the organization may do.
