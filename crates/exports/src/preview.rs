@@ -78,6 +78,7 @@ async fn objects(mut rows: Rows) -> Result<Vec<Map<String, Value>>> {
 fn not_read(error: &events::Error) -> Error {
     match error {
         events::Error::TooLarge => too_large(),
+        error if error.is_out_of_memory() => out_of_memory(),
         error => store_failed(error),
     }
 }
@@ -90,6 +91,15 @@ fn too_large() -> Error {
             "the first {ROWS} rows are larger than {} MiB, too large for a preview: select less, or shorten texts with substring",
             MOST_BYTES >> 20
         ),
+    }
+}
+
+fn out_of_memory() -> Error {
+    Error::Conflict {
+        code: "query_too_large",
+        detail:
+            "the query needs more memory at ClickHouse than a preview has: select less, or shorten texts with substring"
+                .to_owned(),
     }
 }
 

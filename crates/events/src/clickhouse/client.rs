@@ -233,10 +233,6 @@ impl fmt::Debug for Client {
 /// The code of `throwIf`, which queries use for texts that would become too long, and for nothing else.
 const THROWN: u32 = 395;
 
-/// The code for memory, and how messages say that it is not the server's that is used up but the query's, in old versions and new ones.
-const OUT_OF_MEMORY: u32 = 241;
-const OF_QUERY: [&str; 2] = ["(for query)", "Query memory limit"];
-
 /// A name in backticks, whatever it holds.
 pub fn identifier(name: &str) -> String {
     format!("`{}`", name.replace('\\', "\\\\").replace('`', "\\`"))
@@ -254,8 +250,7 @@ pub(crate) fn refusal(text: &str, code: Option<u32>) -> Option<Error> {
         return None;
     }
     let code = code.or(digits.parse().ok())?;
-    let is_own_memory = code == OUT_OF_MEMORY && OF_QUERY.iter().any(|of_query| text.contains(of_query));
-    if code == THROWN || is_own_memory {
+    if code == THROWN {
         return Some(Error::TooLarge);
     }
     let end = text.floor_char_boundary(text.len().min(LONGEST_MESSAGE));
@@ -325,8 +320,6 @@ mod tests {
         assert_eq!(code, 241);
         assert!(message.starts_with("Code: 241.") && message.ends_with("EXCEEDED)"));
         assert!(refusal("Code: 5 of conduct", None).is_none());
-        let text = "Code: 241. DB::Exception: Memory limit (for query) exceeded: would use 1.01 GiB";
-        assert!(matches!(refusal(text, None), Some(Error::TooLarge)));
     }
 
     #[test]

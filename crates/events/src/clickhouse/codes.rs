@@ -7,7 +7,20 @@ const RETRYABLE: [u32; 23] = [
     159, 160, 173, 202, 203, 209, 210, 225, 241, 242, 243, 252, 279, 285, 286, 319, 394, 425, 439, 473, 499, 745, 999,
 ];
 
+/// The code for memory: the server's, or what a query may use.
+const OUT_OF_MEMORY: u32 = 241;
+
 impl Error {
+    pub fn is_out_of_memory(&self) -> bool {
+        matches!(
+            self,
+            Self::Refused {
+                code: OUT_OF_MEMORY,
+                ..
+            }
+        )
+    }
+
     /// Whether the same may work if it is tried again.
     pub fn is_passing(&self) -> bool {
         match self {

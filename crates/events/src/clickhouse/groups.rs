@@ -11,7 +11,7 @@ use super::append::Append;
 use super::insert::Inserter;
 use super::lookup::{self, Most};
 use super::memory::Memory;
-use super::people::{Name, People, merges_with, set_by, touches_properties};
+use super::people::{Id, Name, People, merges_with, set_by, touches_properties};
 use super::rows::{EventRows, owner_rows, person_rows};
 use crate::persons::{Allowance, Budgets};
 use crate::{Error, Incoming, Result, size};
@@ -58,8 +58,17 @@ pub(super) struct Groups {
 pub(super) struct Left {
     /// Because the group was full.
     pub rest: Vec<Append>,
-    /// Because too much would have been read for them.
+    /// Because too much would have been read or changed for them.
     pub large: Vec<Append>,
+}
+
+/// What is known about a group before it is stored.
+struct LookedUp {
+    people: People,
+    /// The names that ClickHouse was asked about.
+    names: HashSet<Name>,
+    /// What was stored before. Found out once: the other task may make room in the memory meanwhile.
+    seen: HashSet<(i64, Uuid)>,
 }
 
 impl Groups {
@@ -84,12 +93,11 @@ impl Groups {
             return Left::default();
         }
         match self.look_up(&group, most).await {
-            Ok((people, looked_up)) => {
-                let (large, group) = group.into_iter().partition(|append| is_large(append, &people, most));
-                let (group, mut rest) = split(group, &people, most);
-                let more = self.store_looked_up(group, people, looked_up).await;
-                rest.splice(..0, more);
-                Left { rest, large }
+            Ok(looked_up) => {
+                let (group, mut left) = split(group, &looked_up.people, most);
+                let more = self.store_looked_up(group, looked_up).await;
+                left.rest.splice(..0, more);
+                left
             }
             Err(error) => {
                 self.finish(group, Err(error));
@@ -105,19 +113,19 @@ impl Groups {
             return;
         }
         match self.look_up(&group, ALL).await {
-            Ok((people, looked_up)) => {
-                self.store_looked_up(group, people, looked_up).await;
+            Ok(looked_up) => {
+                self.store_looked_up(group, looked_up).await;
             }
             Err(error) => self.finish(group, Err(error)),
         }
     }
 
     /// Stores a group until it is full, and gives back the rest.
-    async fn store_looked_up(&self, mut group: Vec<Append>, people: People, looked_up: HashSet<Name>) -> Vec<Append> {
+    async fn store_looked_up(&self, mut group: Vec<Append>, looked_up: LookedUp) -> Vec<Append> {
         if group.is_empty() {
             return group;
         }
-        match self.write(&group, people, looked_up).await {
+        match self.write(&group, looked_up).await {
             Ok(count) => {
                 let rest = group.split_off(count);
                 self.finish(group, Ok(()));
@@ -144,11 +152,15 @@ impl Groups {
     }
 
     /// Says how many of the group, from its first on, are stored: at least one.
-    async fn write(&self, group: &[Append], mut people: People, looked_up: HashSet<Name>) -> Result<usize> {
+    async fn write(&self, group: &[Append], looked_up: LookedUp) -> Result<usize> {
+        let LookedUp {
+            mut people,
+            names,
+            seen: mut uuids,
+        } = looked_up;
         let since = group.iter().map(|append| append.since).min();
         let since = since.unwrap_or_else(Instant::now);
         let mut rows = EventRows::default();
-        let mut uuids = HashSet::new();
         let mut count = 0;
         for append in group {
             if rows.bytes >= FULL_AT_BYTES {
@@ -166,7 +178,7 @@ impl Groups {
         )?;
         inserter.insert(&tables.events, &rows.finish()?, since).await?;
         let mut memory = self.memory();
-        memory.remember(&people, &looked_up);
+        memory.remember(&people, &names);
         memory.see(uuids);
         Ok(count)
     }
@@ -182,9 +194,7 @@ impl Groups {
                 tokio::task::yield_now().await;
                 bytes = 0;
             }
-            let mut is_repeated =
-                |uuid: Uuid| self.memory().has_seen(append.team, uuid) || !uuids.insert((append.team, uuid));
-            if event.uuid.is_some_and(&mut is_repeated) {
+            if event.uuid.is_some_and(|uuid| !uuids.insert((append.team, uuid))) {
                 continue;
             }
             let person = people.take(append.team, event, append.now, &mut allowance);
@@ -196,8 +206,9 @@ impl Groups {
 
     /// Everybody whom a group is about. Remembered ones are good enough for events that change nothing; a change starts from what
     /// ClickHouse holds now, as another process may have changed it.
-    async fn look_up(&self, group: &[Append], most: Most) -> Result<(People, HashSet<Name>)> {
-        let (mut people, unknown, merging) = self.remembered(group);
+    async fn look_up(&self, group: &[Append], most: Most) -> Result<LookedUp> {
+        let (mut people, seen) = self.remembered(group);
+        let (unknown, merging) = wanted(group, &people, &seen);
         if !unknown.is_empty() {
             let found = lookup::people(&self.inserter.client, &self.tables, &unknown, &merging, most).await?;
             people.owners.retain(|name, _| !unknown.contains(name));
@@ -205,46 +216,22 @@ impl Groups {
             people.persons.extend(found.persons);
             people.left_out = found.left_out;
         }
-        Ok((people, unknown))
+        Ok(LookedUp {
+            people,
+            names: unknown,
+            seen,
+        })
     }
 
-    /// Those who are remembered, the names that have to be looked up, and those of them that are merged.
-    fn remembered(&self, group: &[Append]) -> (People, HashSet<Name>, HashSet<Name>) {
-        let (events, people) = self.new_events(group);
-        let (mut unknown, mut merging): (HashSet<Name>, HashSet<Name>) = Default::default();
-        let mut compared = 0;
-        for (team, event) in events {
-            let name = (team, event.distinct_id.clone());
-            if let Some(other) = merges_with(event) {
-                merging.extend([name, (team, other)]);
-                continue;
-            }
-            if touches_properties(event) {
-                compared += people.bytes_of(team, &event.distinct_id);
-            }
-            if compared > MOST_COMPARED || !people.leaves_as_is(&name, event) {
-                unknown.insert(name);
-            }
-        }
-        unknown.extend(merging.iter().cloned());
-        (people, unknown, merging)
-    }
-
-    /// Those that have not been stored lately, and who is remembered of those they are about.
-    fn new_events<'a>(&self, group: &'a [Append]) -> (Vec<(i64, &'a Incoming)>, People) {
+    /// Who is remembered of those whom a group is about, and which of its events were stored lately.
+    fn remembered(&self, group: &[Append]) -> (People, HashSet<(i64, Uuid)>) {
         let memory = self.memory();
-        let is_new = |team, event: &Incoming| event.uuid.is_none_or(|uuid| !memory.has_seen(team, uuid));
-        let events: Vec<_> = group
-            .iter()
-            .flat_map(|append| append.events.iter().map(|event| (append.team, event)))
-            .filter(|(team, event)| is_new(*team, event))
+        let uuids = events(group).filter_map(|(team, event)| Some((team, event.uuid?)));
+        let seen = uuids.filter(|(team, uuid)| memory.has_seen(*team, *uuid)).collect();
+        let names: HashSet<Name> = events(group)
+            .map(|(team, event)| (team, event.distinct_id.clone()))
             .collect();
-        let names: HashSet<Name> = events
-            .iter()
-            .map(|(team, event)| (*team, event.distinct_id.clone()))
-            .collect();
-        let people = memory.people(names.iter());
-        (events, people)
+        (memory.people(names.iter()), seen)
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
@@ -254,6 +241,34 @@ impl Groups {
     fn budgets(&self) -> MutexGuard<'_, Budgets> {
         self.budgets.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn events(group: &[Append]) -> impl Iterator<Item = (i64, &Incoming)> {
+    group
+        .iter()
+        .flat_map(|append| append.events.iter().map(|event| (append.team, event)))
+}
+
+/// The names that have to be looked up, and those of them that are merged.
+fn wanted(group: &[Append], people: &People, seen: &HashSet<(i64, Uuid)>) -> (HashSet<Name>, HashSet<Name>) {
+    let (mut unknown, mut merging): (HashSet<Name>, HashSet<Name>) = Default::default();
+    let mut compared = 0;
+    let is_new = |team, event: &Incoming| event.uuid.is_none_or(|uuid| !seen.contains(&(team, uuid)));
+    for (team, event) in events(group).filter(|(team, event)| is_new(*team, event)) {
+        let name = (team, event.distinct_id.clone());
+        if let Some(other) = merges_with(event) {
+            merging.extend([name, (team, other)]);
+            continue;
+        }
+        if touches_properties(event) {
+            compared += people.bytes_of(&name);
+        }
+        if compared > MOST_COMPARED || !people.leaves_as_is(&name, event) {
+            unknown.insert(name);
+        }
+    }
+    unknown.extend(merging.iter().cloned());
+    (unknown, merging)
 }
 
 /// Those that have not waited for too long. The others are told so.
@@ -266,36 +281,51 @@ fn in_time(group: Vec<Append>) -> Vec<Append> {
     group
 }
 
-/// Whether an append is about somebody who was not read as a whole, or changes much.
-fn is_large(append: &Append, people: &People, most: Most) -> bool {
-    let is_about = |event| people.is_about_left_out(append.team, event);
-    (people.has_left_out() && append.events.iter().any(is_about)) || rewritten(append, people) > most.bytes
-}
-
 /// How many bytes of properties its events may change: all of a person's are read and written again for each, with those that earlier ones
 /// have set.
 fn rewritten(append: &Append, people: &People) -> usize {
-    let mut keys: HashSet<(&str, &str)> = HashSet::new();
-    let mut added: HashMap<&str, usize> = HashMap::new();
+    let mut set: HashMap<(Id, &str), usize> = HashMap::new();
+    let mut added: HashMap<Id, usize> = HashMap::new();
     let mut total = 0;
     for event in append.events.iter().filter(|event| touches_properties(event)) {
-        let name = event.distinct_id.as_str();
-        let added = added.entry(name).or_default();
-        for (key, value) in set_by(event).filter(|(key, _)| keys.insert((name, key))) {
-            *added += key.len() + size::text(value);
+        let name = (append.team, event.distinct_id.clone());
+        let id = people.id_of(&name);
+        let added = added.entry(id).or_default();
+        for (key, value) in set_by(event) {
+            let longest = set.entry((id, key)).or_default();
+            let size = key.len() + size::text(value);
+            *added += size.saturating_sub(*longest);
+            *longest = size.max(*longest);
         }
-        total += people.bytes_of(append.team, name) + *added;
+        total += people.bytes_of(&name) + *added;
     }
     total
 }
 
-/// Those that a group has time for, and the rest. Whoever changes little is among the first in any case.
-fn split(group: Vec<Append>, people: &People, most: Most) -> (Vec<Append>, Vec<Append>) {
-    let mut total = 0;
-    group.into_iter().partition(|append| {
-        let bytes = rewritten(append, people);
+/// Those that are stored now, and the others. Whoever changes little is among the first in any case, unless something else of the team has
+/// to wait: it stays in order.
+fn split(group: Vec<Append>, people: &People, most: Most) -> (Vec<Append>, Left) {
+    let (mut now, mut left, mut total) = (Vec::new(), Left::default(), 0);
+    let (mut large_teams, mut waiting_teams) = (HashSet::new(), HashSet::new());
+    for append in group {
+        let bytes = rewritten(&append, people);
         let has_time = total <= most.bytes || bytes <= LITTLE_REWRITTEN;
-        total += if has_time { bytes } else { 0 };
-        has_time
-    })
+        if large_teams.contains(&append.team) || bytes > most.bytes || is_left_out(&append, people) {
+            large_teams.insert(append.team);
+            left.large.push(append);
+        } else if waiting_teams.contains(&append.team) || !has_time {
+            waiting_teams.insert(append.team);
+            left.rest.push(append);
+        } else {
+            total += bytes;
+            now.push(append);
+        }
+    }
+    (now, left)
+}
+
+/// Whether an append is about somebody who was not read as a whole.
+fn is_left_out(append: &Append, people: &People) -> bool {
+    let is_about = |event| people.is_about_left_out(append.team, event);
+    people.has_left_out() && append.events.iter().any(is_about)
 }

@@ -139,13 +139,17 @@ async fn persons(
     }
     sizes.sort_unstable();
     for some in portions(&sizes, most_read, people) {
+        let mut missing: HashSet<Id> = some.iter().copied().collect();
         for wanted in short(&written(&some)) {
             let sql = select_persons(tables, "properties");
             for row in client.text(asked(&sql, wanted)).await?.lines() {
                 let (id, person, _) = person(row)?;
+                missing.remove(&id);
                 people.persons.insert(id, person);
             }
         }
+        // A replica may not know yet what another one has told.
+        people.left_out.extend(missing);
     }
     Ok(())
 }

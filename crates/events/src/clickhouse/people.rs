@@ -134,7 +134,7 @@ impl People {
     }
 
     fn is_left_out(&self, name: &Name) -> bool {
-        self.owner_of(name).is_some_and(|id| self.left_out.contains(&id))
+        self.left_out.contains(&self.id_of(name))
     }
 
     pub(super) fn has_left_out(&self) -> bool {
@@ -249,10 +249,15 @@ impl People {
     }
 
     /// How long the properties of a name's person are, as far as they were read.
-    pub(super) fn bytes_of(&self, team: i64, name: &str) -> usize {
-        let id = self.owner_of(&(team, name.to_owned()));
-        let person = id.and_then(|id| self.persons.get(&id));
+    pub(super) fn bytes_of(&self, name: &Name) -> usize {
+        let person = self.persons.get(&self.id_of(name));
         person.map_or(0, |person| person.properties.len())
+    }
+
+    /// Whom a name belongs to, or will.
+    pub(super) fn id_of(&self, name: &Name) -> Id {
+        self.owner_of(name)
+            .unwrap_or_else(|| (name.0, person_id(name.0, &name.1)))
     }
 
     /// Whether an event may be taken by what is remembered: whose it is is known, and it changes nobody.

@@ -62,7 +62,12 @@ pub(super) async fn create(client: &Client, tables: &Tables) -> Result<()> {
         SETTINGS non_replicated_deduplication_window = {REMEMBERED_INSERTS}, index_granularity = {LOOKED_UP}",
         identifier(&tables.distinct_ids)
     );
-    for sql in [events, persons, distinct_ids] {
+    // For tables from before there was such a column.
+    let sizes = format!(
+        "ALTER TABLE {} ADD COLUMN IF NOT EXISTS property_bytes UInt64 MATERIALIZED length(properties)",
+        identifier(&tables.persons)
+    );
+    for sql in [events, persons, distinct_ids, sizes] {
         client.run(Statement::new(sql)).await?;
     }
     Ok(())

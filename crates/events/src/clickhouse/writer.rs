@@ -1,7 +1,6 @@
-//! One task writes: appends that wait for it go to ClickHouse together, because it wants few large inserts. Organizations take
-//! turns, and a group has its limits: so nobody waits for all that another one sent.
-//!
-//! A second task does the same for teams whose appends are much work, so that only they wait for that.
+//! A task writes: appends that wait for it go to ClickHouse together, because it wants few large inserts. Organizations take
+//! turns, and a group has its limits: so nobody waits for all that another one sent. A second task does the same for teams whose
+//! appends are much work, so that only they wait for that.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -4,7 +4,7 @@ use super::Organization;
 use super::founding::Founded;
 use crate::db::{Connection, Session, answered, changed, on};
 use crate::error::{Error, Result};
-use crate::id::{MemberId, OrganizationId, UserId};
+use crate::id::{MemberId, OrganizationId, TeamId, UserId};
 use crate::level::Level;
 use crate::page::{Page, Window};
 use crate::transaction::WriteTx;
@@ -236,20 +236,17 @@ async fn insert_at_once(db: &mut WriteTx, new: &mut Founded<'_>, owner: MemberId
          INSERT INTO team (uuid, organization_id, name, api_token, timezone, created_at, updated_at) \
          SELECT $14, id, $15, $16, $17, created_at, created_at FROM founded RETURNING id"
     );
-    let Connection::Postgres(conn) = db.connection() else {
-        unreachable!("only PostgreSQL stores all at once")
-    };
     let team = &new.team;
-    let query = bind_organization!(sqlx::query_scalar(SQL), new)
+    let id = on!(db, conn => bind_organization!(sqlx::query_scalar(SQL), new)
         .bind(owner)
         .bind(Level::Owner)
         .bind(team.uuid)
         .bind(&team.name)
         .bind(&team.api_token)
-        .bind(&team.timezone);
-    let Some(id) = answered(query.fetch_optional(conn)).await? else {
-        return Ok(false);
-    };
+        .bind(&team.timezone)
+        .fetch_optional(conn));
+    let id: Option<TeamId> = id.map_err(|error| Error::from(error).on_dangling(|| Error::NotFound("user")))?;
+    let Some(id) = id else { return Ok(false) };
     new.team.id = id;
     Ok(true)
 }
