@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::id::{MemberId, OrganizationId, UserUuid};
 use crate::level::Level;
 use crate::mail::{self, EmailMessage};
-use crate::organizations::founding::Founded;
+use crate::organizations::Founded;
 use crate::page::{Page, Window};
 use crate::transaction::WriteTx;
 use crate::users::{Person, User};

@@ -1,25 +1,16 @@
-use super::{NewOrganization, Organization, PLUGINS_ROOT, Seen, slug, sql};
+use super::{Founded, NewOrganization, Organization, PLUGINS_ROOT, Seen, slug, sql};
 use crate::activity::Entry;
 use crate::error::{Error, Result};
 use crate::id::{OrganizationId, UserId};
 use crate::level::Level;
 use crate::members;
-use crate::teams::{self, Team};
+use crate::teams;
 use crate::text::Name;
 use crate::transaction::WriteTx;
 use crate::users::Person;
 
 /// After this many taken slugs something other than bad luck is at work.
 const SLUG_TRIES: usize = 10;
-
-/// An organization that comes into being, with all that it has from the first moment.
-pub(crate) struct Founded<'a> {
-    pub(crate) organization: Organization,
-    pub(crate) team: Team,
-    pub(crate) owner: &'a Person,
-    /// Whether the owner can have created only so many.
-    pub(crate) is_limited: bool,
-}
 
 /// Makes an organization inside a larger use case.
 pub(crate) async fn create(

@@ -15,6 +15,7 @@ use crate::id::OrganizationId;
 use crate::level::Level;
 use crate::teams::Team;
 use crate::text::Name;
+use crate::users::Person;
 
 /// What a self-hosted organization may do with pipeline apps: everything.
 pub const PLUGINS_ROOT: i16 = 9;
@@ -33,6 +34,15 @@ pub struct Organization {
     pub member_count: i64,
     pub created_at: Time,
     pub updated_at: Time,
+}
+
+/// An organization that comes into being, with all that it has from the first moment.
+pub(crate) struct Founded<'a> {
+    pub(crate) organization: Organization,
+    pub(crate) team: Team,
+    pub(crate) owner: &'a Person,
+    /// Whether the owner can have created only so many.
+    pub(crate) is_limited: bool,
 }
 
 /// A feature available to the organization. There is no billing: all features are available.

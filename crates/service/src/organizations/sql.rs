@@ -1,7 +1,6 @@
 use sqlx::QueryBuilder;
 
-use super::Organization;
-use super::founding::Founded;
+use super::{Founded, Organization};
 use crate::db::{Connection, Session, answered, changed, on};
 use crate::error::{Error, Result};
 use crate::id::{MemberId, OrganizationId, TeamId, UserId};
