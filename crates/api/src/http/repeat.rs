@@ -1,5 +1,5 @@
 //! Requests that are carried out once more: changes that met another in the database and were undone for its sake, as nobody
-//! did anything wrong; and what somebody asked for whose body came late, as they may have lost their access meanwhile.
+//! did anything wrong; and what somebody asked for whose body came late, as they may have lost their access in the meantime.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

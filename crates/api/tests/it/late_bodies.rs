@@ -18,8 +18,8 @@ use crate::column;
 /// For how long the last byte is held back.
 const LATE: Duration = Duration::from_millis(200);
 
-/// Sends a request but for its last byte, which comes late, after what happens meanwhile.
-async fn late(kit: &Kit, request: Builder, body: &Value, meanwhile: impl Future<Output = ()>) -> Reply {
+/// Sends a request but for its last byte, which comes late, after what happens in between.
+async fn late(kit: &Kit, request: Builder, body: &Value, in_between: impl Future<Output = ()>) -> Reply {
     let (asked, is_asked) = oneshot::channel::<()>();
     let (go_on, told) = oneshot::channel::<()>();
     let mut text = body.to_string().into_bytes();
@@ -34,7 +34,7 @@ async fn late(kit: &Kit, request: Builder, body: &Value, meanwhile: impl Future<
     let request = request.body(Body::from_stream(first.chain(last))).unwrap();
     let rest = async move {
         is_asked.await.expect("the body is read");
-        meanwhile.await;
+        in_between.await;
         tokio::time::sleep(LATE).await;
         let _ = go_on.send(());
     };

@@ -40,12 +40,12 @@ async fn send(kit: &Kit, request: Builder, body: Body) -> Response<Body> {
     kit.app.clone().oneshot(request).await.expect("an answer")
 }
 
-/// Sends a form but for its last byte, which comes late, after what happens meanwhile.
+/// Sends a form but for its last byte, which comes late, after what happens in between.
 async fn end_late(
     browser: &Browser<'_>,
     kit: &Kit,
     form: &'static str,
-    meanwhile: impl Future<Output = ()>,
+    in_between: impl Future<Output = ()>,
 ) -> Response<Body> {
     let (asked, is_asked) = oneshot::channel::<()>();
     let (go_on, told) = oneshot::channel::<()>();
@@ -64,7 +64,7 @@ async fn end_late(
     let request = form_to(&kit.at("invites/new/")).header("cookie", cookies.join("; "));
     let rest = async move {
         is_asked.await.expect("the form is read");
-        meanwhile.await;
+        in_between.await;
         tokio::time::sleep(Duration::from_millis(200)).await;
         let _ = go_on.send(());
     };

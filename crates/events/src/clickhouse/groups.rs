@@ -67,7 +67,7 @@ struct LookedUp {
     people: People,
     /// The names that ClickHouse was asked about.
     names: HashSet<Name>,
-    /// What was stored before. Found out once: the other task may make room in the memory meanwhile.
+    /// What was stored before. Found out once: the other task may make room in the memory in the meantime.
     seen: HashSet<(i64, Uuid)>,
 }
 

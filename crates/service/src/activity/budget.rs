@@ -62,7 +62,7 @@ impl Budget {
         Self(limiters.map(Arc::new))
     }
 
-    /// Takes what these entries need, or says when there is more. What the server does by itself is never refused, and a dry run
+    /// Takes what these entries need, or says when there is more. What the server does automatically is never refused, and a dry run
     /// leaves no entries.
     pub(crate) fn take(&self, actor: &Actor, entries: &[Entry]) -> Result<()> {
         let (Some(limiters), Some(user)) = (&self.0, actor.user) else {
