@@ -29,7 +29,7 @@ use axum::routing::{any, get};
 use exports::Exports;
 use identity::Identity;
 
-use http::middleware::{cors, layer, method_not_allowed, not_found};
+use http::middleware::{cors, ids_of_preflights, layer, method_not_allowed, not_found};
 use http::receive::at_a_rate;
 use http::state::Api;
 
@@ -59,9 +59,9 @@ pub fn router(identity: Identity, exports: Exports, apps: Apps, settings: Settin
             .merge(pages.layer(map_request(at_a_rate))),
         None => router.fallback(not_found),
     };
-    let router = router.layer(from_fn_with_state(api.clone(), layer));
+    let around = from_fn_with_state(api.clone(), layer);
     match cors {
-        Some(cors) => with_request_ids(router.layer(cors), api.service),
-        None => router,
+        Some(cors) => router.layer((ids_of_preflights(api.service), cors, around)),
+        None => router.layer(around),
     }
 }

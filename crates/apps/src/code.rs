@@ -5,7 +5,7 @@ use service::pipeline::{App, Files, Package, check_source};
 use service::{Error, Result, UserId};
 
 use crate::apps::Apps;
-use crate::downloads::DownloadTurn;
+use crate::fair_shares::Share;
 use crate::reading::{BUSY_FOR, fetched, package, unread};
 use crate::source::{AppUrl, Checksum};
 
@@ -14,7 +14,7 @@ const MOST_FILES: usize = 1000;
 const LONGEST_NAME: usize = 200;
 
 impl Apps {
-    pub(crate) async fn download_turn(&self, user: UserId) -> Result<DownloadTurn> {
+    pub(crate) async fn download_turn(&self, user: UserId) -> Result<Share> {
         self.core.downloads.turn(user).await
     }
 
@@ -39,7 +39,8 @@ impl Apps {
     pub(crate) async fn read(&self, caller: &Caller<ChangeApps>, files: Files) -> Result<Package> {
         check_names(&files)?;
         let files = aside(move || check_source(&files).map(|()| files)).await??;
-        let reading = self.core.sandbox.read_for(caller.organization.0, &files).await;
+        let (organization, person) = (caller.organization.0, caller.user.0);
+        let reading = self.core.sandbox.read_for(organization, person, &files).await;
         let reading = reading.map_err(|error| unread(&error))?;
         aside(move || package(files, reading)).await
     }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use chrono::Datelike;
 use events::{Hold, Incoming};
+use foreign_json::{RESERVED, has_reserved_name};
 use http::{HeaderName, HeaderValue, Method, Request};
 use outbound::{Http, Meter};
 use sandbox::{FetchRequest, FetchResponse, Host, HostCall, Json, Level, Reservation};
@@ -185,6 +186,9 @@ impl Outlet {
         let now = self.core.service.clock().now();
         let said = timestamp.map_or(Some(now), |text| text.parse::<Time>().ok());
         let timestamp = said.ok_or("the timestamp must be in the format 2026-11-15T09:30:00Z")?;
+        if has_reserved_name(properties.text().as_bytes()) {
+            return Err(format!("names of event properties cannot begin with {RESERVED}"));
+        }
         let memory = self.memory_for(memory_of(properties)?).await;
         let read = serde_json::from_str(properties.text());
         let mut properties: Map<String, Value> = read.map_err(|_| "event properties must be an object")?;

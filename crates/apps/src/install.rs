@@ -77,7 +77,7 @@ impl Apps {
     ) -> Result<AppWithFiles> {
         let service = &self.core.service;
         // What is changed is in memory several times until it was read.
-        let _turn = self.core.updates.acquire().await?;
+        let _turn = self.core.updates.turn(caller.user).await?;
         let (seen, _) = service.app_to_change(caller, collection, id).await?;
         if change.seen.is_some_and(|version| version != seen.app.version) {
             return Err(service::pipeline::source_changed());

@@ -7,16 +7,14 @@ use std::time::Duration;
 use events::Events;
 use outbound::Http;
 use sandbox::{Budget, Layers, Sandbox};
-use service::{FairSemaphore, Rotation, Service, Slow, Time, WorkerId};
+use service::{Rotation, Service, Time, WorkerId};
 
 use crate::cache::Caches;
 use crate::catalog::Catalog;
-use crate::downloads::Downloads;
+use crate::fair_shares::Shares;
 use crate::scheduler::Pass;
 use crate::source::Sources;
 
-/// Changes of apps' code that are under way at the same time: each has up to three copies of 8 MB.
-const UPDATES_AT_ONCE: usize = 6;
 /// What the whole of a task or a turn gets on top of the time of one call: one that is too slow says so itself.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -35,9 +33,9 @@ pub(crate) struct Core {
     /// The memory for events of apps that are being stored.
     pub(crate) captured: Budget,
     /// Whose turn it is to change the code of an app.
-    pub(crate) updates: FairSemaphore,
+    pub(crate) updates: Shares,
     /// Whose turn it is to fetch code from elsewhere.
-    pub(crate) downloads: Downloads,
+    pub(crate) downloads: Shares,
     /// Whose turn it is to have a task carried out, and events handed over.
     pub(crate) tasks_of: [Rotation; Pass::COUNT],
     pub(crate) events_of: [Rotation; Pass::COUNT],
@@ -70,8 +68,8 @@ impl Core {
             worker,
             caches: Caches::default(),
             captured: Budget::default(),
-            updates: FairSemaphore::new("the app loader", UPDATES_AT_ONCE, Slow::half_of(UPDATES_AT_ONCE)),
-            downloads: Downloads::default(),
+            updates: Shares::of_updates(),
+            downloads: Shares::of_downloads(),
             tasks_of: Default::default(),
             events_of: Default::default(),
             are_tasks_next: AtomicBool::new(true),

@@ -7,7 +7,7 @@ use service::{AppId, Error, Result};
 use crate::apps::Apps;
 use crate::code::{expect, url_of};
 use crate::comparison::{FileChange, different_files};
-use crate::downloads::DownloadTurn;
+use crate::fair_shares::Share;
 use crate::reading::fetched;
 use crate::source::{AppUrl, Checksum};
 
@@ -30,7 +30,7 @@ pub struct Upgrade {
     /// The files that are added, taken away or not the same.
     pub files: Vec<FileChange>,
     /// For as long as the files are in memory.
-    pub turn: DownloadTurn,
+    pub turn: Share,
 }
 
 /// Code from where an app comes from that is not what it has, and what that is called there.
@@ -40,7 +40,7 @@ struct Newer {
     /// The files that the app has.
     before: Files,
     /// For as long as the files are in memory.
-    turn: DownloadTurn,
+    turn: Share,
 }
 
 impl Apps {

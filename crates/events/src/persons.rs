@@ -24,7 +24,7 @@ pub const MOST_DISTINCT_IDS: i64 = 1_000;
 pub(crate) const BYTES_OF_MOVED_ID: usize = 2 * 1024;
 
 /// What it costs to parse one value, in bytes of properties: at most it takes as long as writing these.
-const BYTES_OF_VALUE: usize = 32;
+pub(crate) const BYTES_OF_VALUE: usize = 32;
 
 /// How large a person's properties may become, as JSON: what would make them larger is left out. Every event carries the
 /// properties of its person, so anybody who may send could otherwise make each event of a person as large as they like.
@@ -327,7 +327,8 @@ pub(crate) fn merged_text(stays: &Arc<str>, goes: &str) -> (Arc<str>, bool) {
     }
 }
 
-fn is_told_to_keep_none(properties: &Map<String, Value>) -> bool {
+/// Whether an event says that it makes or changes nobody.
+pub(crate) fn is_told_to_keep_none(properties: &Map<String, Value>) -> bool {
     match properties.get("$process_person_profile") {
         Some(Value::Bool(told)) => !told,
         Some(Value::String(told)) => told == "false",

@@ -42,6 +42,15 @@ pub(crate) fn text(value: &Value) -> usize {
     }
 }
 
+/// How many values this is, at any depth. The parser goes no deeper than 127, and so does this.
+pub(crate) fn values(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(values).sum::<usize>(),
+        Value::Object(fields) => 1 + fields.values().map(values).sum::<usize>(),
+        _ => 1,
+    }
+}
+
 /// Whether these are longer than this together. Looks no further than that, and takes none for longer than it is.
 pub(crate) fn are_longer<'a>(objects: impl IntoIterator<Item = &'a Map<String, Value>>, most: usize) -> bool {
     let mut left = most;
@@ -102,6 +111,12 @@ mod tests {
         assert!(are_longer([object], 100));
         assert!(!are_longer([object], 200));
         assert!(are_longer([object, object], 200));
+    }
+
+    #[test]
+    fn values_are_counted_at_any_depth() {
+        assert_eq!(values(&json!(1)), 1);
+        assert_eq!(values(&json!({"a": [1, 2], "b": {"c": null}})), 6);
     }
 
     #[test]

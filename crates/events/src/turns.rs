@@ -161,6 +161,11 @@ impl<T> Turns<T> {
             self.queues.remove(&source);
             self.sources.leave(source);
         }
+        if self.queues.is_empty() {
+            // All are even again, also those who join this round.
+            self.round.least = 0;
+            self.round.late = None;
+        }
         item
     }
 
@@ -401,6 +406,25 @@ mod tests {
         turns.charge(cheap, 10);
         assert_eq!(turns.more(100), None);
         assert_eq!(turns.next(), Some("dear"));
+    }
+
+    #[test]
+    fn nor_if_they_joined_when_nobody_was_left() {
+        let (known, dear, cheap) = (sender(1, 1), sender(2, 2), sender(3, 3));
+        let mut turns = Turns::default();
+        for _ in 0..2 {
+            turns.push(known, "known");
+        }
+        assert_eq!(turns.next(), Some("known"));
+        turns.charge(known, 1_000);
+        assert_eq!(turns.next(), Some("known"));
+        for (turn, item) in [(dear, "dear"), (dear, "dear"), (cheap, "cheap")] {
+            turns.push(turn, item);
+        }
+        assert_eq!(turns.more(100), Some("dear"));
+        turns.charge(dear, 500);
+        assert_eq!(turns.more(100), Some("cheap"));
+        assert_eq!(turns.more(100), None, "what was before does not count");
     }
 
     #[test]

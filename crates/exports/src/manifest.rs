@@ -3,21 +3,30 @@
 use std::collections::HashSet;
 
 use arrow::datatypes::{DataType, Field, Schema};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use service::Time;
 use uuid::Uuid;
 
 use crate::Delivery;
+use crate::destinations::answers::Few;
 use crate::formats::Facts;
 
 /// Of [`Record`]; readers can tell later ones apart.
 const VERSION: u32 = 1;
+/// Of an interval.
+const MOST_FILES: usize = 200_000;
 
 /// `files` is what the origin writes, so its readers work; the rest is ours.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Manifest {
+    #[serde(deserialize_with = "few")]
     pub files: Vec<String>,
     pub hedgerow: Record,
+}
+
+/// Names can be short, and a store can send any manifest: in memory, each takes more than its text.
+fn few<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    Few::<String, MOST_FILES>::deserialize(deserializer).map(|Few(files)| files)
 }
 
 /// Enough to check a delivery without asking anybody.
@@ -114,5 +123,28 @@ fn kind(field: &Field) -> &'static str {
         DataType::Boolean => "bool",
         DataType::Timestamp(..) => "time",
         _ => "text",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_manifest_with_no_end_of_files_is_refused() {
+        let manifest = |count: usize| {
+            json!({
+                "files": vec![""; count],
+                "hedgerow": {
+                    "version": 1, "export": Uuid::nil(), "model": "events", "rows": 0, "bytes": 0, "schema": [], "files": [],
+                    "interval": { "start": "2026-11-18T00:00:00Z", "end": "2026-11-18T01:00:00Z" },
+                },
+            })
+            .to_string()
+        };
+        assert!(serde_json::from_str::<Manifest>(&manifest(MOST_FILES)).is_ok());
+        assert!(serde_json::from_str::<Manifest>(&manifest(MOST_FILES + 1)).is_err());
     }
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::json::{MOST_VALUES, count_values};
 use crate::{Fault, Files};
 
 pub(crate) const FILE: &str = "plugin.json";
@@ -53,19 +54,26 @@ pub(crate) fn read(files: &Files) -> Result<Declared, Fault> {
 }
 
 fn parse(text: &str) -> Result<Map<String, Value>, Fault> {
+    // Before there are any.
+    if count_values(text).map_err(|error| invalid(&error))? > MOST_VALUES {
+        let message = format!("this can have at most {MOST_VALUES} values");
+        return Err(Fault::in_file(FILE, message));
+    }
     match serde_json::from_str(text) {
         Ok(Value::Object(fields)) => Ok(fields),
         Ok(_) => Err(Fault::at(FILE, (1, 1), "this must be a JSON object")),
-        Err(error) => {
-            let position = (as_number(error.line()), as_number(error.column()));
-            let message = error.to_string();
-            // The position stands at the end of the sentence; it is shown in front.
-            let sentence = message
-                .rsplit_once(" at line ")
-                .map_or(message.as_str(), |(sentence, _)| sentence);
-            Err(Fault::at(FILE, position, format!("this is not valid JSON: {sentence}")))
-        }
+        Err(error) => Err(invalid(&error)),
     }
+}
+
+fn invalid(error: &serde_json::Error) -> Fault {
+    let position = (as_number(error.line()), as_number(error.column()));
+    let message = error.to_string();
+    // The position stands at the end of the sentence; it is shown in front.
+    let sentence = message
+        .rsplit_once(" at line ")
+        .map_or(message.as_str(), |(sentence, _)| sentence);
+    Fault::at(FILE, position, format!("this is not valid JSON: {sentence}"))
 }
 
 fn as_number(count: usize) -> u32 {
@@ -181,6 +189,16 @@ mod tests {
             schema,
             json!([{"key": "token", "type": "string"}, {"key": "u", "type": "string"}])
         );
+    }
+
+    #[test]
+    fn very_many_values_are_refused_wherever_they_are() {
+        for key in ["publicJobs", "config", "hosts", "other"] {
+            let text = json!({ key: { "a": { "b": vec![json!({ "": 0 }); 2500] } } }).to_string();
+            assert_eq!(refusal(&text), "plugin.json: this can have at most 5000 values");
+        }
+        let jobs = json!({ "publicJobs": { "a": { "b": vec![json!({ "": 0 }); 2400] } } });
+        assert!(declared(&jobs.to_string()).is_ok());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::budget::Budgets;
 use crate::limits::GRACE;
 use crate::process::{Lines, Process};
-use crate::turns::Turns;
+use crate::turns::{Reader, Turns};
 use crate::wire::{Report, Task, line};
 use crate::{Failure, Fault, Files, Host, Instance, Json, Layers, Limits, Meta, Program, Reading, Strictness, Unread};
 
@@ -70,18 +70,20 @@ impl Sandbox {
 
     /// Reads an app for nobody in particular.
     pub async fn read(&self, files: &Files) -> Result<Reading, Fault> {
-        match self.read_for(Uuid::nil(), files).await {
+        match self.read_for(Uuid::nil(), 0, files).await {
             Ok(reading) => Ok(reading),
             Err(Unread::Fault(fault)) => Err(fault),
             Err(busy @ Unread::Busy) => Err(Fault::new(busy.to_string())),
         }
     }
 
-    /// Reads an app: transpiles it, loads it and finds what it offers. Of one organization one is read at a time.
-    pub async fn read_for(&self, organization: Uuid, files: &Files) -> Result<Reading, Unread> {
+    /// Reads an app: transpiles it, loads it and finds what it offers. Of one person one is read at a time, and of one organization,
+    /// unless it takes long.
+    pub async fn read_for(&self, organization: Uuid, person: i64, files: &Files) -> Result<Reading, Unread> {
         check_size(files)?;
         let longest = 2 * self.limits.load_time;
-        let mut turn = self.readings.take(organization, longest).await.ok_or(Unread::Busy)?;
+        let reader = Reader { organization, person };
+        let mut turn = self.readings.take(reader, longest).await.ok_or(Unread::Busy)?;
         tokio::select! {
             reading = self.read_now(files) => Ok(reading?),
             () = turn.is_ended() => Err(Unread::Busy),

@@ -1,8 +1,10 @@
-//! Whose app is read next: one of an organization at a time, and whoever has used the readers least lately comes first.
+//! Whose app is read next: one of a person and one of an organization at a time, and whoever has used the readers least
+//! lately comes first.
 //!
 //! Those who have used nothing, or hardly anything, come in the order in which they came, whether they are known or not.
-//! A reading that takes long no longer stands in the way: others begin beside it, and if there are too many of these,
-//! the oldest is ended.
+//! Within an organization it is always the person who has used less: colleagues do not wait for all that one of them wants.
+//! A reading that takes long no longer stands in the way, not even of colleagues: others begin beside it, and if there are
+//! too many of these, the oldest is ended.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,10 +14,14 @@ use tokio::sync::oneshot;
 use tokio::time::{interval, timeout};
 use uuid::Uuid;
 
-/// So many of one organization may wait; those beyond are refused at once.
+/// So many of one person may wait, in all of their organizations; those beyond are refused at once.
 const MOST_WAITING: usize = 8;
+/// So many of one organization are under way at most: one, and beside it one of a colleague that takes long.
+const MOST_OF_ORGANIZATION: usize = 2;
 /// How long a reading is waited for before others begin beside it.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// How long it goes on in any case before one of the same organization ends it. Nearly all are over by then.
+const MORE_PATIENCE: Duration = Duration::from_secs(2);
 /// How often those who wait look whether that is so.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Half of what somebody has used is forgotten after this time.
@@ -37,21 +43,51 @@ struct State {
     next: u64,
     under_way: HashMap<u64, UnderWay>,
     waiting: Vec<Waiting>,
-    used: HashMap<Uuid, Use>,
+    used: HashMap<Account, Use>,
+}
+
+/// Who wants to have an app read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Reader {
+    pub(crate) organization: Uuid,
+    pub(crate) person: i64,
+}
+
+/// Whom a use is counted for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Account {
+    Person(i64),
+    Organization(Uuid),
+}
+
+impl Reader {
+    fn accounts(self) -> [Account; 2] {
+        [Account::Person(self.person), Account::Organization(self.organization)]
+    }
 }
 
 #[derive(Debug)]
 struct UnderWay {
-    whose: Uuid,
+    whose: Reader,
     begun: Instant,
     /// Dropped, the reading is ended.
     _end: oneshot::Sender<()>,
 }
 
+impl UnderWay {
+    fn is_long(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.begun) >= PATIENCE
+    }
+
+    fn may_be_ended_by_colleagues(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.begun) >= MORE_PATIENCE
+    }
+}
+
 #[derive(Debug)]
 struct Waiting {
     number: u64,
-    whose: Uuid,
+    whose: Reader,
     /// Sends what tells when the turn is taken away.
     call: oneshot::Sender<oneshot::Receiver<()>>,
 }
@@ -82,11 +118,12 @@ impl Turns {
     }
 
     /// Waits for a turn, for so long. None: there was none.
-    pub(crate) async fn take(&self, whose: Uuid, longest: Duration) -> Option<Slot> {
+    pub(crate) async fn take(&self, whose: Reader, longest: Duration) -> Option<Slot> {
         let (call, called) = oneshot::channel();
         let mut turn = {
             let mut state = self.state();
-            if state.waiting.iter().filter(|one| one.whose == whose).count() >= MOST_WAITING {
+            let is_own = |one: &&Waiting| one.whose.person == whose.person;
+            if state.waiting.iter().filter(is_own).count() >= MOST_WAITING {
                 return None;
             }
             let number = state.next;
@@ -124,7 +161,8 @@ impl State {
     /// Calls those who wait, while there are places.
     fn call_next(&mut self, now: Instant) {
         while let Some(at) = self.first(now) {
-            if !self.make_room(now) {
+            let organization = self.waiting[at].whose.organization;
+            if !self.make_room(organization, now) {
                 return;
             }
             let Waiting { number, whose, call } = self.waiting.swap_remove(at);
@@ -145,16 +183,18 @@ impl State {
     }
 
     /// False: all places are taken by readings that have just begun.
-    fn make_room(&mut self, now: Instant) -> bool {
-        let is_long = |one: &UnderWay| now.saturating_duration_since(one.begun) >= PATIENCE;
-        let long = self.under_way.values().filter(|one| is_long(one)).count();
+    fn make_room(&mut self, organization: Uuid, now: Instant) -> bool {
+        let long = self.under_way.values().filter(|one| one.is_long(now)).count();
         if self.under_way.len() - long >= self.places {
             return false;
         }
-        if self.under_way.len() < 2 * self.places {
+        let is_own = |one: &UnderWay| one.whose.organization == organization;
+        let is_full = self.under_way.values().filter(|one| is_own(one)).count() >= MOST_OF_ORGANIZATION;
+        if !is_full && self.under_way.len() < 2 * self.places {
             return true;
         }
-        let long = self.under_way.iter().filter(|(_, one)| is_long(one));
+        let may_end = |one: &UnderWay| one.is_long(now) && (is_own(one) || !is_full);
+        let long = self.under_way.iter().filter(|(_, one)| may_end(one));
         let Some(oldest) = long.min_by_key(|(_, one)| one.begun).map(|(number, _)| *number) else {
             return false;
         };
@@ -164,16 +204,43 @@ impl State {
 
     /// Where the one waits whose turn it is.
     fn first(&self, now: Instant) -> Option<usize> {
-        let is_at_it = |whose: &Uuid| self.under_way.values().any(|one| one.whose == *whose);
-        let rank = |one: &Waiting| (self.used_lately(one.whose, now), one.number);
-        let candidates = self.waiting.iter().enumerate().filter(|(_, one)| !is_at_it(&one.whose));
-        candidates.min_by_key(|(_, one)| rank(one)).map(|(at, _)| at)
+        let (_, first) = self.able(now).min_by_key(|(_, one)| self.rank(one, now))?;
+        let organization = first.whose.organization;
+        // Here every moment counts, or whoever has many quick ones waiting would keep colleagues behind all of them.
+        let among_colleagues = |one: &Waiting| (self.used(Account::Person(one.whose.person), now), one.number);
+        let colleagues = self.able(now).filter(|(_, one)| one.whose.organization == organization);
+        colleagues
+            .min_by_key(|(_, one)| among_colleagues(one))
+            .map(|(at, _)| at)
     }
 
-    /// In steps.
-    fn used_lately(&self, whose: Uuid, now: Instant) -> u128 {
-        let used = self.used.get(&whose).map_or(Duration::ZERO, |used| used.at(now));
-        used.as_millis() / STEP.as_millis()
+    /// Those who need not wait for a reading of their own, or one of a colleague that has just begun.
+    fn able(&self, now: Instant) -> impl Iterator<Item = (usize, &Waiting)> {
+        let waiting = self.waiting.iter().enumerate();
+        waiting.filter(move |(_, one)| {
+            let is_next = !self.under_way.values().any(|other| is_before(other, one.whose, now));
+            is_next && self.has_place(one.whose.organization, now)
+        })
+    }
+
+    /// Whether the organization has one, or gets one because of its own another one has gone on for long.
+    fn has_place(&self, organization: Uuid, now: Instant) -> bool {
+        let own = || {
+            self.under_way
+                .values()
+                .filter(move |one| one.whose.organization == organization)
+        };
+        own().count() < MOST_OF_ORGANIZATION || own().any(|one| one.may_be_ended_by_colleagues(now))
+    }
+
+    /// What the person has used counts first: nobody comes behind those who use much because a colleague does.
+    fn rank(&self, one: &Waiting, now: Instant) -> ([u128; 2], u64) {
+        let steps = |account| self.used(account, now).as_millis() / STEP.as_millis();
+        (one.whose.accounts().map(steps), one.number)
+    }
+
+    fn used(&self, account: Account, now: Instant) -> Duration {
+        self.used.get(&account).map_or(Duration::ZERO, |used| used.at(now))
     }
 
     /// Ends what is under way, and counts what it has used.
@@ -185,10 +252,12 @@ impl State {
             self.used.retain(|_, used| used.at(now) >= STEP);
         }
         let took = now.saturating_duration_since(begun);
-        let before = self.used.get(&whose).map_or(Duration::ZERO, |used| used.at(now));
         // Whoever takes long counts for more than its time: it is what others wait for.
-        let time = before + took.mul_f64(took.as_secs_f64() / PATIENCE.as_secs_f64());
-        self.used.insert(whose, Use { time, until: now });
+        let counted = took.mul_f64(took.as_secs_f64() / PATIENCE.as_secs_f64());
+        for account in whose.accounts() {
+            let time = self.used(account, now) + counted;
+            self.used.insert(account, Use { time, until: now });
+        }
     }
 
     fn end(&mut self, number: u64, now: Instant) {
@@ -196,6 +265,12 @@ impl State {
         self.stop(number, now);
         self.call_next(now);
     }
+}
+
+/// Whether somebody waits for this one to end, or to take long.
+fn is_before(one: &UnderWay, whose: Reader, now: Instant) -> bool {
+    let is_colleague = one.whose.organization == whose.organization;
+    one.whose.person == whose.person || (is_colleague && !one.is_long(now))
 }
 
 /// A turn, or a wait for one. Dropped, it is over.
@@ -225,13 +300,22 @@ impl Drop for Slot {
 
 #[cfg(test)]
 mod tests {
+    use tokio::task::JoinHandle;
+    use tokio::time::sleep;
+
     use super::*;
 
     const SOON: Duration = Duration::from_millis(50);
     const LATE: Duration = Duration::from_secs(20);
 
-    fn of(number: u128) -> Uuid {
-        Uuid::from_u128(number)
+    /// Somebody who is alone in their organization.
+    fn of(number: i64) -> Reader {
+        member(number, number)
+    }
+
+    fn member(organization: i64, person: i64) -> Reader {
+        let organization = Uuid::from_u128(organization.unsigned_abs().into());
+        Reader { organization, person }
     }
 
     fn turns() -> Turns {
@@ -243,8 +327,8 @@ mod tests {
         let turns = turns();
         let first = turns.take(of(1), SOON).await;
         assert!(first.is_some());
-        assert!(turns.take(of(1), SOON).await.is_none());
-        assert!(turns.take(of(2), SOON).await.is_some());
+        assert!(turns.take(member(1, 2), SOON).await.is_none());
+        assert!(turns.take(of(3), SOON).await.is_some());
         drop(first);
         assert!(turns.take(of(1), SOON).await.is_some());
         let state = turns.state();
@@ -255,22 +339,78 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_person_has_one_turn_at_a_time_in_whichever_organization() {
+        let turns = turns();
+        let first = turns.take(member(1, 1), SOON).await;
+        assert!(first.is_some());
+        assert!(turns.take(member(2, 1), SOON).await.is_none());
+        assert!(turns.take(member(2, 2), SOON).await.is_some());
+    }
+
+    fn wait(turns: &Turns, whose: Reader) -> JoinHandle<Option<Slot>> {
+        let turns = turns.clone();
+        tokio::spawn(async move { turns.take(whose, LATE).await })
+    }
+
+    async fn until_waiting(turns: &Turns, count: usize) {
+        while turns.state().waiting.len() < count {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn colleagues_begin_beside_what_takes_long() {
+        let turns = turns();
+        let mut endless = turns.take(member(1, 1), SOON).await.expect("a turn");
+        let greedy: Vec<_> = (0..MOST_WAITING).map(|_| wait(&turns, member(1, 1))).collect();
+        until_waiting(&turns, MOST_WAITING).await;
+        assert!(
+            turns.take(member(2, 1), LATE).await.is_none(),
+            "so many of one person wait"
+        );
+        assert!(turns.take(member(1, 2), SOON).await.is_none(), "it has just begun");
+        let colleague = turns.take(member(1, 2), LATE).await;
+        assert!(colleague.is_some());
+        let is_ended = timeout(Duration::ZERO, endless.is_ended()).await.is_ok();
+        assert!(!is_ended, "there was room beside it");
+        // Of one organization no more go on, but each for a while.
+        assert!(turns.take(member(1, 3), SOON).await.is_none(), "both have hardly begun");
+        let third = turns.take(member(1, 3), LATE).await;
+        assert!(third.is_some());
+        timeout(LATE, endless.is_ended()).await.expect("the oldest is ended");
+        for one in greedy {
+            one.abort();
+        }
+    }
+
+    #[tokio::test]
+    async fn colleagues_do_not_wait_for_all_that_one_of_them_wants() {
+        let turns = turns();
+        let first = turns.take(member(1, 1), SOON).await;
+        let greedy: Vec<_> = (0..MOST_WAITING).map(|_| wait(&turns, member(1, 1))).collect();
+        until_waiting(&turns, MOST_WAITING).await;
+        let colleague = wait(&turns, member(1, 2));
+        until_waiting(&turns, MOST_WAITING + 1).await;
+        // So that something was used.
+        sleep(SOON).await;
+        drop(first);
+        let under_way: Vec<Reader> = turns.state().under_way.values().map(|one| one.whose).collect();
+        assert_eq!(under_way, [member(1, 2)]);
+        assert!(colleague.await.expect("no panic").is_some());
+        for one in greedy {
+            assert!(one.await.expect("no panic").is_some());
+        }
+    }
+
+    #[tokio::test]
     async fn organizations_take_turns_and_not_too_many_of_one_wait() {
         let turns = turns();
         let held = [turns.take(of(1), SOON).await, turns.take(of(2), SOON).await];
-        let wait = |whose: Uuid| {
-            let turns = turns.clone();
-            tokio::spawn(async move { turns.take(whose, LATE).await })
-        };
-        let greedy: Vec<_> = (0..MOST_WAITING).map(|_| wait(of(1))).collect();
-        while turns.state().waiting.len() < MOST_WAITING {
-            tokio::task::yield_now().await;
-        }
+        let greedy: Vec<_> = (0..MOST_WAITING).map(|_| wait(&turns, of(1))).collect();
+        until_waiting(&turns, MOST_WAITING).await;
         assert!(turns.take(of(1), LATE).await.is_none(), "at once");
-        let other = wait(of(3));
-        while turns.state().waiting.len() <= MOST_WAITING {
-            tokio::task::yield_now().await;
-        }
+        let other = wait(&turns, of(3));
+        until_waiting(&turns, MOST_WAITING + 1).await;
         drop(held);
         // One of each: whoever comes last does not wait for all who came before.
         assert!(other.await.expect("no panic").is_some());
@@ -280,7 +420,7 @@ mod tests {
     }
 
     /// When each is read that waits at the same moment, if each takes so long: in seconds.
-    fn simulate(state: &mut State, start: Instant, waits: &[(u128, f64)]) -> HashMap<u128, f64> {
+    fn simulate(state: &mut State, start: Instant, waits: &[(i64, f64)]) -> HashMap<i64, f64> {
         let mut calls = HashMap::new();
         for (whose, _) in waits {
             let (call, called) = oneshot::channel();
@@ -294,7 +434,7 @@ mod tests {
         for tick in 0..6000_u32 {
             let after = Duration::from_millis(10) * tick;
             let now = start + after;
-            let takes = |whose: Uuid| {
+            let takes = |whose: Reader| {
                 waits
                     .iter()
                     .find(|(id, _)| of(*id) == whose)
@@ -312,7 +452,7 @@ mod tests {
             }
             state.call_next(now);
             for one in state.under_way.values() {
-                served.entry(one.whose.as_u128()).or_insert(after.as_secs_f64());
+                served.entry(one.whose.person).or_insert(after.as_secs_f64());
             }
         }
         served
@@ -324,7 +464,7 @@ mod tests {
         let mut state = turns.state();
         // The one that is known and quick has been read often.
         simulate(&mut state, start, &[(1, 0.2)]);
-        let slow: Vec<(u128, f64)> = (100..116).map(|whose| (whose, 2.2)).collect();
+        let slow: Vec<(i64, f64)> = (100..116).map(|whose| (whose, 2.2)).collect();
         let last = [&slow[..], &[(1, 0.2), (2, 0.2)]].concat();
         let later = start + Duration::from_mins(5);
         let served = simulate(&mut state, later, &last);

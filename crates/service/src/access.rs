@@ -163,6 +163,8 @@ pub struct Principal<P> {
     pub actor: Actor,
     pub user: UserId,
     pub person: Arc<Person>,
+    /// Of the instance, when the credential was looked up.
+    pub(crate) is_operator: bool,
     pub reach: Arc<KeyRestrictions>,
     /// A session with a password alone: it reaches nothing of organizations that ask for more.
     pub(crate) lacks_second_factor: bool,

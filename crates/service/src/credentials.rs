@@ -2,11 +2,13 @@
 
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::Service;
 use crate::access::{Actor, Caller, Permission, Principal, Request};
 use crate::cache::{CacheKey, Load, Weigh};
-use crate::db::{Version, caller};
+use crate::db::Version;
+use crate::db::caller::{self, CredentialId, Grant, Shown};
 use crate::error::{Error, Result};
 use crate::id::{KeyId, OrganizationId};
 use crate::keys::{self, KeyRestrictions};
@@ -23,11 +25,21 @@ pub enum Credential<'a> {
     Session(&'a str),
 }
 
+impl Credential<'_> {
+    fn shown(self) -> Shown {
+        match self {
+            Self::Key(key) => Shown::Key(auth::key::hash(key)),
+            Self::Session(token) => Shown::Session(auth::key::hash(token)),
+        }
+    }
+}
+
 /// Whom the credential belongs to, and the level in the organization that was asked about.
 #[derive(Debug)]
 struct ResolvedCredential {
     person: Arc<Person>,
-    key: Option<KeyId>,
+    is_operator: bool,
+    id: CredentialId,
     reach: Arc<KeyRestrictions>,
     current: Option<OrganizationId>,
     level: Option<Level>,
@@ -38,6 +50,8 @@ struct ResolvedCredential {
     /// When whoever has the session last showed that it is them. None: a key.
     proven_at: Option<crate::Time>,
     is_valid_until: Option<crate::Time>,
+    /// When a key was changed last.
+    changed_at: Option<crate::Time>,
     last_used_at: Option<crate::Time>,
     /// What a key was used for, as far as it is written.
     used_scopes: Vec<Scope>,
@@ -46,11 +60,13 @@ struct ResolvedCredential {
 impl Service {
     /// A user who may do `P`, outside of any organization.
     pub async fn principal<P: Permission>(&self, credential: Credential<'_>, request: Request) -> Result<Principal<P>> {
+        let checked_at = Instant::now();
         let seen = self.core.store.version(matches!(P::SCOPE, Scope::Write(_))).await;
         let resolved = self.resolved(credential, None, seen).await?;
         resolved.may::<P>()?;
         self.note_scope::<P>(&resolved);
-        caller::identify(resolved.person.id, None);
+        let grant = resolved.grant::<P>(credential, None, checked_at);
+        caller::identify(resolved.person.id, resolved.id, None, grant);
         Ok(resolved.principal(request, seen))
     }
 
@@ -61,6 +77,7 @@ impl Service {
         organization: Option<OrganizationRef>,
         request: Request,
     ) -> Result<Caller<P>> {
+        let checked_at = Instant::now();
         let seen = self.core.store.version(matches!(P::SCOPE, Scope::Write(_))).await;
         let asked = match organization {
             Some(OrganizationRef::Id(id)) => Some(id),
@@ -90,7 +107,8 @@ impl Service {
             )));
         }
         self.note_scope::<P>(&resolved);
-        caller::identify(resolved.person.id, Some(target));
+        let grant = resolved.grant::<P>(credential, Some((target, level)), checked_at);
+        caller::identify(resolved.person.id, resolved.id, Some(target), grant);
         Ok(Caller {
             principal: resolved.principal(request, seen),
             organization: target,
@@ -120,14 +138,14 @@ impl Service {
         if resolved.is_valid_until.is_some_and(|end| end <= now) {
             return Err(Error::BadCredential);
         }
-        if let Some(key) = resolved.key {
+        if let Some(key) = resolved.key() {
             self.core.key_use.note(key, resolved.last_used_at, now);
         }
         Ok(resolved)
     }
 
     fn note_scope<P: Permission>(&self, resolved: &ResolvedCredential) {
-        if let Some(key) = resolved.key {
+        if let Some(key) = resolved.key() {
             self.core.key_use.note_scope(key, &resolved.used_scopes, P::SCOPE);
         }
     }
@@ -150,7 +168,8 @@ impl Service {
                 uuid: row.uuid,
                 email: row.email,
             }),
-            key: Some(row.key_id),
+            is_operator: row.is_operator,
+            id: CredentialId::Key(row.key_id),
             reach: Arc::new(reach),
             current: row.current_organization_id,
             level: row.level,
@@ -159,6 +178,7 @@ impl Service {
             needs_second_factor: false,
             proven_at: None,
             is_valid_until: row.expires_at,
+            changed_at: Some(row.updated_at),
             last_used_at: row.last_used_at,
             used_scopes: row.used_scopes.0,
         })
@@ -180,7 +200,8 @@ impl Service {
                 uuid: row.uuid,
                 email: row.email,
             }),
-            key: None,
+            is_operator: row.is_operator,
+            id: CredentialId::Session(row.session_id),
             reach: Arc::new(
                 row.vouched_by
                     .map_or_else(KeyRestrictions::everything, KeyRestrictions::within),
@@ -191,6 +212,7 @@ impl Service {
             needs_second_factor: row.enforce_2fa.unwrap_or(false),
             proven_at: Some(row.proven_at),
             is_valid_until: Some(row.expires_at),
+            changed_at: None,
             last_used_at: Some(row.last_used_at),
             used_scopes: Vec::new(),
         })
@@ -204,6 +226,13 @@ impl Weigh for ResolvedCredential {
 }
 
 impl ResolvedCredential {
+    fn key(&self) -> Option<KeyId> {
+        match self.id {
+            CredentialId::Key(key) => Some(key),
+            CredentialId::Session(_) => None,
+        }
+    }
+
     fn may<P: Permission>(&self) -> Result<()> {
         if !self.reach.covers(P::SCOPE) {
             return Err(Error::Forbidden(format!(
@@ -227,15 +256,32 @@ impl ResolvedCredential {
         }
     }
 
+    /// For those who may change something.
+    fn grant<P: Permission>(
+        &self,
+        credential: Credential<'_>,
+        organization: Option<(OrganizationId, Level)>,
+        checked_at: Instant,
+    ) -> Option<Grant> {
+        let may_change = !matches!(P::SCOPE, Scope::Read(_));
+        may_change.then(|| Grant {
+            credential: credential.shown(),
+            organization,
+            changed_at: self.changed_at,
+            checked_at,
+        })
+    }
+
     fn principal<P>(&self, request: Request, seen: Version) -> Principal<P> {
         Principal {
             actor: Actor {
                 user: Some(self.person.id),
-                key: self.key,
+                key: self.key(),
                 request,
             },
             user: self.person.id,
             person: self.person.clone(),
+            is_operator: self.is_operator,
             reach: self.reach.clone(),
             lacks_second_factor: self.lacks_second_factor,
             proven_at: self.proven_at,

@@ -168,6 +168,9 @@ fn capitalized(thing: &str) -> String {
 }
 
 impl Invalid {
+    /// How many an answer names, and whoever looks for them finds: a list of thousands helps nobody, and can be much longer than the input.
+    pub const MOST: usize = 100;
+
     /// The same mistake, in an item of a list.
     #[must_use]
     pub fn in_item(mut self, place: usize) -> Self {

@@ -18,6 +18,7 @@ mod instance;
 pub mod invites;
 pub mod key_rotation;
 pub mod keys;
+mod late;
 pub mod lease;
 mod leftovers;
 mod level;

@@ -56,6 +56,11 @@ impl<K: Eq + Hash + Copy, Q: Queue + Default> Round<K, Q> {
         self.queues.get(&key)
     }
 
+    /// The queues of all that have any.
+    pub fn queues(&self) -> impl Iterator<Item = &Q> {
+        self.queues.values()
+    }
+
     /// The next of one of them, out of turn.
     pub fn pop_of(&mut self, key: K) -> Option<Q::Item> {
         let queue = self.queues.get_mut(&key)?;

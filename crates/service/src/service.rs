@@ -16,6 +16,7 @@ use crate::page_slots::PageSlots;
 use crate::pipeline::Scripts;
 use crate::sign_in::Attempts;
 use crate::transaction::WriteTx;
+use crate::{late, organizations};
 
 /// The use cases. Cheap to clone; every clone is the same service.
 #[derive(Debug, Clone)]
@@ -99,11 +100,23 @@ impl Service {
         &self.core.page_slots
     }
 
-    /// A transaction for one use case.
+    /// A transaction for one use case, which whoever asked for it may still carry out now that it begins.
     pub(crate) async fn write(&self) -> Result<WriteTx> {
+        let mut db = self.write_unchecked().await?;
+        if let Some(grant) = late::grant() {
+            match grant.organization {
+                Some((organization, _)) => drop(organizations::sql::lock(&mut db, organization).await?),
+                None => late::expect_access(&mut db, grant).await?,
+            }
+        }
+        Ok(db)
+    }
+
+    /// The same for what a request leaves behind, also if it took the caller's own access away.
+    pub(crate) async fn write_unchecked(&self) -> Result<WriteTx> {
         let core = &self.core;
         let budget = core.activity_budget.clone();
-        WriteTx::begin(&core.store, core.clock.now(), core.random.clone(), budget).await
+        WriteTx::begin(&core.store, &core.clock, core.random.clone(), budget).await
     }
 
     /// The remembered answer if nothing was written since it was read, else what `load` reads now.

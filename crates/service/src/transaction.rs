@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::access::Actor;
 use crate::activity::{self, Budget, Entry};
-use crate::clock::{RandomSource, Time, time_ordered_uuid};
+use crate::clock::{Clock, RandomSource, Time, time_ordered_uuid};
 use crate::db::{Session, Store};
 use crate::error::Result;
 use crate::id::ActivityId;
@@ -39,10 +39,12 @@ impl DerefMut for WriteTx {
 
 impl WriteTx {
     /// Begins one. Dropped without [`WriteTx::commit`], it leaves no trace.
-    pub(crate) async fn begin(store: &Store, now: Time, random: RandomSource, budget: Budget) -> Result<Self> {
+    pub(crate) async fn begin(store: &Store, clock: &Clock, random: RandomSource, budget: Budget) -> Result<Self> {
+        let session = store.begin().await?;
         Ok(Self {
-            session: store.begin().await?,
-            now,
+            session,
+            // Not when it was asked for: many may have come before.
+            now: clock.now(),
             random,
             budget,
             made: AtomicU16::new(0),

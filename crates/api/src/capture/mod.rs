@@ -27,7 +27,7 @@ use events::Events;
 use service::Service;
 use tower_http::cors::{AllowHeaders, Any, CorsLayer};
 
-use crate::http::middleware::with_request_ids;
+use crate::http::middleware::ids_of_preflights;
 use crate::http::settings::Settings;
 use answers::{Done, Result};
 use state::Capture;
@@ -48,13 +48,13 @@ pub fn capture_router(service: Service, events: Events, settings: Settings) -> R
         let path = format!("/{kind}/{{config}}/{{token}}/{{version}}");
         router = with_and_without_slash(router, &path, &methods.layer(only_there.clone()));
     }
-    let service = capture.service.clone();
-    let router = router
+    let ids = ids_of_preflights(capture.service.clone());
+    let around = axum::middleware::from_fn_with_state(capture.clone(), around::layer);
+    router
         .route("/array/{token}/config.js", get(start::config_script))
-        .with_state(capture.clone())
-        .layer(axum::middleware::from_fn_with_state(capture, around::layer))
-        .layer(cors());
-    with_request_ids(router, service)
+        .with_state(capture)
+        // All at once: each one that is added alone costs every event an allocation or two.
+        .layer((ids, cors(), around))
 }
 
 fn with_and_without_slash(

@@ -88,6 +88,9 @@ impl<T: JsonSchema + DeserializeOwned + 'static> OneOrMany<T> {
         }
         let (mut read, mut problems) = (Vec::with_capacity(items.len()), Vec::new());
         for (place, item) in items.into_iter().enumerate() {
+            if problems.len() >= Invalid::MOST {
+                break;
+            }
             match schema::read(item) {
                 Ok(item) => read.push(item),
                 Err(Problem::Validation(found)) => problems.extend(found.into_iter().map(|each| each.in_item(place))),

@@ -170,7 +170,7 @@ impl Problem {
                 detail: sentence(self.detail()),
                 attr: None,
             }],
-            problems => problems.iter().map(ErrorItem::from).collect(),
+            problems => problems.iter().take(Invalid::MOST).map(ErrorItem::from).collect(),
         };
         let first = errors[0].clone();
         ProblemView {
@@ -260,7 +260,7 @@ pub(crate) struct ProblemView {
     attr: Option<Cow<'static, str>>,
     /// Identifies the request in the server's log.
     request_id: String,
-    /// All errors; the first one is also given above.
+    /// All errors, or the first 100; the first one is also given above.
     errors: Vec<ErrorItem>,
 }
 

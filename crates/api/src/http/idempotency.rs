@@ -206,10 +206,11 @@ fn replay(answer: Answer) -> Response {
     response
 }
 
-/// Stores the answer; what failed on our side or came too early may be tried again.
+/// Stores the answer; what failed on our side or came too early may be tried again, and what was asked for with a key that ended
+/// in the meantime with another one.
 async fn keep(api: &Api, claim: &Claim, response: Response) -> Response {
     let status = response.status();
-    if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
+    if status.is_server_error() || [StatusCode::TOO_MANY_REQUESTS, StatusCode::UNAUTHORIZED].contains(&status) {
         log(api.service.release(claim).await);
         return response;
     }

@@ -1,7 +1,8 @@
-//! JSON as two parsers cannot read differently: no name twice, no NUL, no depth without end.
+//! JSON as two parsers cannot read differently: no name twice, no name that one of them keeps for itself, no NUL, no depth without end.
 
 use std::fmt;
 
+use foreign_json::RESERVED;
 use serde::Serialize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::error::Category;
@@ -112,6 +113,9 @@ impl<'de> Visitor<'de> for Strict {
         let mut object = Map::new();
         while let Some(name) = entries.next_key::<String>()? {
             let name = text(name)?;
+            if name.starts_with(RESERVED) {
+                return Err(A::Error::custom(format!("names cannot begin with {RESERVED}")));
+            }
             let value = entries.next_value_seed(Self)?;
             if object.insert(name.clone(), value).is_some() {
                 return Err(A::Error::custom(format!("duplicate key {name:?}")));
@@ -147,6 +151,7 @@ mod tests {
             r#"{"a":1,"a":2}"#,
             r#"{"a":{"b":1,"b":1}}"#,
             r#""\u0000""#,
+            r#"{"a":{"\u0024serde_json::private::RawValue":"[]"}}"#,
             "1e400",
             "\"\\ud800\"",
             "{} {}",

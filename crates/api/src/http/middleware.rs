@@ -19,6 +19,7 @@ use identity::cookies;
 use service::access::{self, Origin};
 use service::{Service, caller};
 use tower_http::cors::{AllowOrigin, Any, CorsLayer};
+use tower_http::set_header::SetResponseHeaderLayer;
 use tracing::{Instrument, Span};
 
 use crate::http::body_memory::MOST_UNPROVEN_BYTES;
@@ -233,24 +234,27 @@ fn is_secret(part: &str) -> bool {
     part.starts_with("hg") && part.as_bytes().get(3) == Some(&b'_')
 }
 
-/// Gives an id to the answers that have none yet.
+/// Gives an id to the answers of a router that has no other layer.
 pub fn with_request_ids(router: Router, service: Service) -> Router {
     router.layer(from_fn_with_state(service, identify))
 }
 
-/// For what is answered before or beside [`layer`].
 async fn identify(State(service): State<Service>, request: Request, next: Next) -> Response {
-    let given = request.headers().get(REQUEST_ID).cloned();
+    let id = request_id(&service, request.headers());
     let mut response = next.run(request).await;
-    if !response.headers().contains_key(REQUEST_ID) {
-        let given = given
-            .map(|id| HeaderMap::from_iter([(REQUEST_ID, id)]))
-            .unwrap_or_default();
-        if let Ok(id) = HeaderValue::from_str(&request_id(&service, &given)) {
-            response.headers_mut().insert(REQUEST_ID, id);
-        }
+    if let Ok(id) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert(REQUEST_ID, id);
     }
     response
+}
+
+/// Gives an id to what is answered before [`layer`]: the questions that browsers ask first. Every request passes here, so this
+/// is no function with a future of its own.
+pub(crate) fn ids_of_preflights(
+    service: Service,
+) -> SetResponseHeaderLayer<impl Fn(&Response) -> Option<HeaderValue> + Clone> {
+    let new = move |_: &Response| HeaderValue::from_str(&request_id(&service, &HeaderMap::new())).ok();
+    SetResponseHeaderLayer::if_not_present(REQUEST_ID, new)
 }
 
 fn add_headers(headers: &mut HeaderMap, context: &RequestContext) {

@@ -17,10 +17,44 @@ use service::Invalid;
 
 use crate::http::error::Problem;
 
+/// Of what has more values than this, only the first mistake is named. The validator finds all of them before it tells one, and each takes
+/// more memory than the value that it is about.
+const MOST_VALUES: usize = 10_000;
+
 /// Checks values against the schema of one type.
 pub(crate) struct Checker {
     pub(crate) schema: Value,
     validator: Validator,
+}
+
+impl Checker {
+    /// What is wrong with a value.
+    fn mistakes(&self, value: &Value) -> Vec<Invalid> {
+        if count(value) > MOST_VALUES {
+            let first = self.validator.validate(value).err();
+            return first.iter().map(invalid).collect();
+        }
+        let mut problems: Vec<Invalid> = Vec::new();
+        for problem in self.validator.iter_errors(value).map(|error| invalid(&error)) {
+            if problems.len() == Invalid::MOST {
+                break;
+            }
+            // One mistake can break several rules of a field; the first says enough.
+            if problem.field.is_none() || problems.iter().all(|known| known.field != problem.field) {
+                problems.push(problem);
+            }
+        }
+        problems
+    }
+}
+
+/// The value itself and all that are in it.
+fn count(value: &Value) -> usize {
+    1 + match value {
+        Value::Array(items) => items.iter().map(count).sum(),
+        Value::Object(fields) => fields.values().map(count).sum(),
+        _ => 0,
+    }
 }
 
 /// The schema of an input: everything inline, and `null` only where it means something.
@@ -99,13 +133,7 @@ pub(crate) fn checker<T: JsonSchema + 'static>() -> &'static Checker {
 pub(crate) fn read<T: JsonSchema + DeserializeOwned + 'static>(mut value: Value) -> Result<T, Problem> {
     let checker = checker::<T>();
     trim(&mut value, &checker.schema);
-    let mut problems: Vec<Invalid> = Vec::new();
-    for problem in checker.validator.iter_errors(&value).map(|error| invalid(&error)) {
-        // One mistake can break several rules of a field; the first says enough.
-        if problem.field.is_none() || problems.iter().all(|known| known.field != problem.field) {
-            problems.push(problem);
-        }
-    }
+    let problems = checker.mistakes(&value);
     if !problems.is_empty() {
         return Err(Problem::Validation(problems));
     }
@@ -115,20 +143,25 @@ pub(crate) fn read<T: JsonSchema + DeserializeOwned + 'static>(mut value: Value)
     let read = T::deserialize(reader);
     read.map_err(|_| {
         let mut problem = out_of_range(&value, &track.path());
-        problem.field = problem.field.or_else(|| culprit::<T>(&value).map(Cow::Owned));
+        problem.field = problem
+            .field
+            .or_else(|| culprit::<T>(value, &checker.schema).map(Cow::Owned));
         Problem::Validation(vec![problem])
     })
 }
 
-/// The field without which all would be well, for types that do not say where they stopped: flattened ones.
-fn culprit<T: DeserializeOwned>(value: &Value) -> Option<String> {
-    let fields = value.as_object()?;
-    let is_fine_without = |name: &&String| {
-        let mut rest = fields.clone();
-        rest.remove(name.as_str());
-        T::deserialize(Value::Object(rest)).is_ok()
-    };
-    fields.keys().find(is_fine_without).cloned()
+/// The field without which all would be well, for types that do not say where they stopped: flattened ones. The value is
+/// read once for each field that is tried, and those that nobody asked for can be many.
+fn culprit<T: DeserializeOwned>(value: Value, schema: &Value) -> Option<String> {
+    let Value::Object(mut fields) = value else { return None };
+    fields.retain(|name, _| schema["properties"].get(name).is_some());
+    let names: Vec<String> = fields.keys().cloned().collect();
+    names.into_iter().find(|name| {
+        let taken = fields.remove(name);
+        let is_fine_without = T::deserialize(&fields).is_ok();
+        fields.extend(taken.map(|taken| (name.clone(), taken)));
+        is_fine_without
+    })
 }
 
 /// What a type refuses although its schema does not.
@@ -270,4 +303,53 @@ fn whole_number(text: &str) -> Option<i64> {
     }
     let bound = if digits.len() < text.len() { i64::MIN } else { i64::MAX };
     Some(text.parse().unwrap_or(bound))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use serde::{Deserialize, Deserializer};
+    use serde_json::json;
+
+    use super::*;
+
+    thread_local! {
+        static READS: Cell<usize> = const { Cell::new(0) };
+    }
+
+    fn counted<'de, D: Deserializer<'de>>(reader: D) -> Result<Option<i64>, D::Error> {
+        READS.set(READS.get() + 1);
+        Option::deserialize(reader)
+    }
+
+    #[derive(Deserialize, JsonSchema)]
+    struct Wish {
+        name: Option<String>,
+        #[serde(flatten)]
+        rest: Rest,
+    }
+
+    #[derive(Deserialize, JsonSchema)]
+    struct Rest {
+        #[serde(default, deserialize_with = "counted")]
+        order: Option<i64>,
+    }
+
+    #[test]
+    fn what_is_out_of_range_is_found_among_fields_that_nobody_asked_for() {
+        let wish = |order: Value| {
+            let mut fields: Map<String, Value> = (0..500).map(|number| (format!("a{number}"), json!(1))).collect();
+            fields.extend([("name".to_owned(), json!("x")), ("order".to_owned(), order)]);
+            read::<Wish>(Value::Object(fields))
+        };
+        let fine = wish(json!(7)).ok().map(|wish| (wish.name, wish.rest.order));
+        assert_eq!(fine, Some((Some("x".to_owned()), Some(7))));
+        READS.set(0);
+        let Err(Problem::Validation(found)) = wish(json!(u64::MAX)) else {
+            panic!("it is too large")
+        };
+        assert_eq!(found[0].field.as_deref(), Some("order"));
+        assert!(READS.get() <= 3, "read {} times", READS.get());
+    }
 }

@@ -36,6 +36,22 @@ on_both! {
         assert_eq!(post(&kit, JSON, few).await.code(), (400, "invalid_input"), "that much is read");
     }
 
+    /// What has one would be stored, and could not be read again.
+    async fn names_that_the_parser_keeps_for_itself_are_refused(kit: Kit) {
+        let apps = kit.at("pipeline_destinations/");
+        let source = json!({ "index.ts": "export function onEvent() {}" });
+        let app = kit.post(&kit.owner.key, &apps, json!({ "plugin_type": "source", "source": source })).await;
+        let path = format!("{apps}{}/", app.body["id"]);
+        for name in ["$serde_json::private::RawValue", r"\u0024serde_json::private::RawValue"] {
+            let schema = format!(r#"{{"config_schema": [{{"key": "a", "type": "string", "{name}": "no JSON"}}]}}"#);
+            let request = bearer("PATCH", &path, &kit.owner.key).header("content-type", "application/json");
+            let refused = kit.send(request.body(schema.into()).unwrap()).await;
+            assert_eq!(refused.code(), (400, "parse_error"), "{refused:?}");
+            assert!(refused.text("/detail").contains("names cannot begin"), "{refused:?}");
+        }
+        assert_eq!(kit.get(&kit.owner.key, &apps).await.status, 200);
+    }
+
     async fn long_answers_are_not_kept(kit: Kit) {
         let apps = kit.at("pipeline_destinations/");
         let update = async |length: usize, key: &str| {

@@ -335,6 +335,29 @@ async fn a_body_of_too_many_values_is_refused_before_they_are_read() {
     }
 }
 
+/// What stands in its string would be read as JSON, after everything was counted.
+#[tokio::test]
+async fn names_that_the_parser_keeps_for_itself_are_refused() {
+    let place = plain().await;
+    for name in [
+        "$serde_json::private::RawValue",
+        r"\u0024serde_json::priv\u0061te::RawValue",
+    ] {
+        for properties in [
+            format!(r#"{{"{name}":"[1]"}}"#),
+            format!(r#"{{"a":1,"b":{{"c":1,"{name}":"no JSON"}}}}"#),
+        ] {
+            let body = format!(
+                r#"{{"api_key":"{}","event":"e","distinct_id":"d","properties":{properties}}}"#,
+                place.token
+            );
+            let reply = place.post("/e/", body).await;
+            assert_eq!(reply.code(), (400, "parse_error"), "{properties}");
+        }
+    }
+    assert_eq!(place.rows(Model::Events).await.len(), 0);
+}
+
 #[tokio::test]
 async fn forms_and_base64_are_taken_whatever_their_size() {
     let place = plain().await;

@@ -96,6 +96,19 @@ on_both! {
         assert_eq!(kit.get(&kit.owner.key, "/api/organizations/").await.body["count"], 21);
     }
 
+    async fn somebody_has_created_a_hundred_organizations_and_no_more_at_once(kit: Kit) {
+        let creates = (0..150).map(|number| {
+            let body = json!({ "name": format!("Number {number}") });
+            kit.post(&kit.outsider.key, "/api/organizations/", body)
+        });
+        let replies = join_all(creates).await;
+        let created = replies.iter().filter(|reply| reply.status == 201).count();
+        assert_eq!(created, 99, "they had one");
+        let refused = replies.iter().filter(|reply| reply.status == 403).count();
+        assert_eq!(refused, 51);
+        assert_eq!(kit.get(&kit.outsider.key, "/api/organizations/?limit=1").await.body["count"], 100);
+    }
+
     async fn a_reader_never_sees_an_older_state_than_the_last_answer(kit: Kit) {
         let path = kit.at("");
         for number in 0..50 {

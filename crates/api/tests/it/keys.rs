@@ -1,6 +1,10 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use axum::body::Body;
 use axum::http::Request;
 use chrono::TimeDelta;
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 use service::Email;
 use service::access::Actor;
@@ -149,6 +153,36 @@ on_both! {
         let (first, again) = (create().await, create().await);
         assert!(first.text("/value").starts_with("hgr_"));
         assert_eq!((again.status, &again.body["value"], &again.body["id"]), (201, &json!(null), &first.body["id"]));
+    }
+
+    /// Somebody else has found it, and has as much under way with it as they can.
+    async fn a_leaked_key_does_not_keep_its_owner_from_deleting_it(kit: Kit) {
+        // Somewhere else than whoever has the key.
+        let browser = kit.signed_in(&kit.owner).await;
+        let new = json!({ "label": "leaked", "scopes": ["organization_member:write"] });
+        let made = browser.post(KEYS, new).await;
+        let (secret, at) = (made.text("/value").to_owned(), made.header("location").to_owned());
+        let dry_run = kit.at("invites/bulk/?dry_run=true");
+        let invites = json!([{ "target_email": "one@elsewhere.example" }, { "target_email": "two@elsewhere.example" }]);
+        let is_deleted = AtomicBool::new(false);
+        let attack = (0..400).map(async |_| {
+            while !is_deleted.load(Ordering::Relaxed) {
+                kit.post(&secret, &dry_run, invites.clone()).await;
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        });
+        let owner = async {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            // A busy machine may refuse a request now and then, but not all of them.
+            let mut statuses = Vec::new();
+            while statuses.len() < 5 && statuses.last() != Some(&204) {
+                statuses.push(browser.delete(&at).await.status);
+            }
+            is_deleted.store(true, Ordering::Relaxed);
+            statuses
+        };
+        let (_, statuses) = tokio::join!(join_all(attack), owner);
+        assert_eq!(statuses.last(), Some(&204), "{statuses:?}");
     }
 
     async fn a_key_stops_when_it_expires(kit: Kit) {

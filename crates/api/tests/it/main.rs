@@ -20,6 +20,7 @@ mod guessing;
 mod invites;
 mod keys;
 mod late_bodies;
+mod late_changes;
 mod limits;
 mod lock_order;
 mod mail_queue;

@@ -48,6 +48,11 @@ on_both! {
                 assert_eq!((refused.status, refused.text("/attr")), (400, field), "{refused:?}");
             }
         }
+        // Very many values are never made of its text: they would take many times as much memory.
+        let manifest = json!({ "publicJobs": { "a": { "b": vec![json!({ "": 0 }); 50_000] } } }).to_string();
+        let source = json!({ "source": { "plugin.json": manifest } });
+        let refused = kit.patch(&kit.member.key, &format!("{app}update_source/"), source).await;
+        assert_eq!((refused.code(), refused.text("/attr")), ((400, "does_not_load"), "source__plugin.json"), "{refused:?}");
         assert_eq!(kit.get(&kit.member.key, &app).await.body["version"], 1);
     }
 
@@ -72,6 +77,38 @@ on_both! {
             let whole = kit.post(&kit.member.key, &format!("{app}configs/"), json!({ "config": { "a": text, "s": text } })).await;
             assert_eq!((whole.code(), whole.text("/attr")), ((400, "max_length"), "config"));
         }
+    }
+
+    /// Each was compared with all before it, and nobody else was served until that was done.
+    async fn at_most_a_hundred_mistakes_are_listed(kit: Kit) {
+        let app = create(&kit, COLLECTION, hook()).await;
+        for (wrong, listed) in [(99, 99), (101, 100), (5_000, 100), (60_000, 1)] {
+            let body = json!({ "allowed_hosts": vec![1; wrong] });
+            let refused = kit.post(&kit.member.key, &format!("{app}configs/"), body).await;
+            assert_eq!((refused.code(), refused.text("/attr")), ((400, "invalid_input"), "allowed_hosts__0"), "{wrong}");
+            assert_eq!(refused.body["errors"].as_array().map(Vec::len), Some(listed), "{wrong}");
+        }
+        let invites = vec![json!({ "target_email": 1, "level": "x" }); 100];
+        let refused = kit.post(&kit.owner.key, &kit.at("invites/bulk/"), json!(invites)).await;
+        assert_eq!(refused.body["errors"].as_array().map(Vec::len), Some(100), "{refused:?}");
+    }
+
+    /// Each of the unknown keys came with all keys that there are.
+    async fn unknown_keys_are_answered_briefly(kit: Kit) {
+        let fields: Value = (0..200).map(|number| (format!("{number:03}{}", "k".repeat(300)), json!({}))).collect();
+        let app = create(&kit, COLLECTION, json!({ "plugin_type": "source", "config_schema": fields })).await;
+        let config = json!({ "config": many(1998) });
+        let refused = kit.post(&kit.member.key, &format!("{app}configs/"), config).await;
+        assert_eq!((refused.code(), refused.text("/attr")), ((400, "unknown_field"), "config__k0"), "{refused:?}");
+        let (errors, length) = (&refused.body["errors"], refused.body.to_string().len());
+        assert_eq!((errors.as_array().map(Vec::len), &errors[1]["detail"]), (Some(100), &json!("Unknown field.")));
+        assert!(refused.text("/detail").starts_with("Unknown field; the app has: 000k") && length < 100_000, "{length}");
+        let destination = json!({ "type": "S3", "config": many(5_000) });
+        let export = json!({ "name": "x", "interval": "hour", "destination": destination });
+        let refused = kit.post(&kit.member.key, &kit.at("batch_exports/"), export).await;
+        let (errors, length) = (&refused.body["errors"], refused.body.to_string().len());
+        assert_eq!((errors.as_array().map(Vec::len), &errors[1]["detail"]), (Some(100), &json!("Unknown key for S3.")));
+        assert!(refused.text("/detail").contains("bucket_name") && length < 20_000, "{length}");
     }
 
     async fn the_log_cuts_what_is_long_and_says_so(kit: Kit) {

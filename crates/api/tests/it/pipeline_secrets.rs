@@ -89,6 +89,24 @@ on_both! {
         assert_hidden(&kit, &app, &config).await;
     }
 
+    /// Which fields the code before has is known only then.
+    async fn nor_are_they_decrypted_there_when_an_app_goes_back_to_the_code_before(kit: Kit) {
+        let token = json!({ "key": "token", "type": "string", "secret": true });
+        let unused = json!({ "key": "unused", "type": "string", "secret": true });
+        let body = json!({ "plugin_type": "source", "source": {
+            "index.ts": "export function onEvent() {}",
+            "plugin.json": json!({ "name": "Hook", "config": [token] }).to_string(),
+        } });
+        let app = create(&kit, "pipeline_destinations", body).await;
+        let more = kit.patch(&kit.admin.key, &format!("{app}update_source/"), source(&json!([token, unused]))).await;
+        assert_eq!(more.status, 200, "{more:?}");
+        let config = kit.post(&kit.admin.key, &format!("{app}configs/"), json!({ "config": { "token": SECRET } })).await;
+        assert_eq!(config.status, 201, "{config:?}");
+        when_the_app_is_saved(&kit, "UPDATE pipeline_config SET secrets = substr(secrets, 1, 28)").await;
+        let back = kit.post(&kit.member.key, &format!("{app}rollback/"), json!({})).await;
+        assert_eq!((back.status, &back.body["version"]), (200, &json!(1)), "{back:?}");
+    }
+
     async fn secrets_that_change_at_the_last_moment_are_looked_at_again(kit: Kit) {
         let (app, config) = set_up(&kit).await;
         let (url, token) = (json!({ "key": "url", "type": "string" }), json!({ "key": "token", "type": "string", "secret": true }));

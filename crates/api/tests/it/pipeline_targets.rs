@@ -175,6 +175,16 @@ on_both! {
         }
     }
 
+    /// Others wait to write while values are looked through.
+    async fn values_are_looked_through_as_far_as_they_may_be_long(kit: Kit) {
+        let config = set_up(&kit, json!(null), json!(null)).await;
+        let change = async |mode: String| kit.patch(&kit.member.key, &config, json!({ "config": { "mode": mode } })).await;
+        let large = change("evil.example,".repeat(30_000)).await;
+        assert_eq!((large.code(), large.text("/attr")), ((400, "max_length"), "config"), "{large:?}");
+        assert_needs_token(&change(",".repeat(100_000)).await, &json!("an address can be behind very many commas"));
+        assert_eq!(change("fast,slow".to_owned()).await.status, 200);
+    }
+
     /// A publisher's other default, or another field that names the host, is shown before anybody agrees.
     async fn consent_shows_where_secrets_would_go(kit: Kit) {
         kit.make_operator(&kit.admin).await;

@@ -3,9 +3,18 @@
 use std::error::Error;
 use std::pin::Pin;
 
+use base64::Engine;
+use base64::alphabet::URL_SAFE;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use foreign_json::RESERVED;
 use http::{Request, Response};
 use openidconnect::AsyncHttpClient;
+use serde::Deserialize;
 use url::{Host, Url};
+
+/// Of a discovery document, keys or claims. As values they take many times the memory of their text, and who administers a
+/// domain chooses who sends them.
+const LARGEST: usize = 512 * 1024;
 
 /// Carries out one HTTP request, without following redirects. Implemented by closures.
 pub trait Fetch: Sync {
@@ -49,10 +58,43 @@ impl<'c, H: Fetch> AsyncHttpClient<'c> for Checked<'_, H> {
             let url = request.uri().to_string();
             let url = Url::parse(&url).map_err(|_| FetchError::Endpoint { host: url })?;
             check_endpoint(&url)?;
-            self.0.fetch(request).await
+            let response = self.0.fetch(request).await?;
+            if response.body().len() > LARGEST {
+                let cause = format!("the provider's response is larger than {LARGEST} bytes");
+                return Err(FetchError::Failed(cause.into()));
+            }
+            if has_reserved_name(response.body()) {
+                let cause = format!("the provider's response has a name that begins with {RESERVED}");
+                return Err(FetchError::Failed(cause.into()));
+            }
+            Ok(response)
         })
     }
 }
+
+/// Also in a token: the response is one, or has one in it. What follows reads them into values.
+fn has_reserved_name(body: &[u8]) -> bool {
+    let token = match serde_json::from_slice::<Granted>(body) {
+        Ok(granted) => granted.id_token,
+        Err(_) => std::str::from_utf8(body).ok().map(ToOwned::to_owned),
+    };
+    let parts = token.iter().flat_map(|token| token.split('.'));
+    let mut decoded = parts.filter_map(|part| LENIENT.decode(part).ok());
+    foreign_json::has_reserved_name(body) || decoded.any(|part| foreign_json::has_reserved_name(&part))
+}
+
+#[derive(Deserialize)]
+struct Granted {
+    id_token: Option<String>,
+}
+
+/// Decodes whatever anybody would.
+const LENIENT: GeneralPurpose = GeneralPurpose::new(
+    &URL_SAFE,
+    GeneralPurposeConfig::new()
+        .with_decode_allow_trailing_bits(true)
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
 
 /// Tokens and codes travel to these, so only encrypted or within this machine.
 pub(super) fn check_endpoint(url: &Url) -> Result<(), FetchError> {
@@ -69,5 +111,27 @@ pub(super) fn check_endpoint(url: &Url) -> Result<(), FetchError> {
         _ => Err(FetchError::Endpoint {
             host: url.host_str().unwrap_or_default().to_owned(),
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn reserved_names_are_found_in_tokens_too() {
+        let hostile = r#"{"aud":{"$serde_json::private::RawValue":"[]"}}"#;
+        let token = |claims: &str| format!("e30.{}.c2ln", BASE64_URL_SAFE_NO_PAD.encode(claims));
+        let granted = |claims: &str| json!({ "access_token": "a", "id_token": token(claims) }).to_string();
+        for body in [hostile.to_owned(), token(hostile), granted(hostile)] {
+            assert!(has_reserved_name(body.as_bytes()), "{body}");
+        }
+        let honest = r#"{"aud":"$serde_json::private::RawValue"}"#;
+        for body in [honest.to_owned(), token(honest), granted(honest)] {
+            assert!(!has_reserved_name(body.as_bytes()), "{body}");
+        }
     }
 }

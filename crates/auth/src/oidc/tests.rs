@@ -466,6 +466,13 @@ async fn failures_of_the_provider_are_told_without_its_words() {
 }
 
 #[tokio::test]
+async fn a_document_far_larger_than_any_is_not_read() {
+    let mut provider = Provider::signing(&json!({}));
+    provider.discovery["more"] = json!(vec![json!({ "": 0 }); 100_000]);
+    assert_eq!(provider.start().await.err().unwrap().rule, "provider_unreachable");
+}
+
+#[tokio::test]
 async fn a_refused_code_is_told_apart_from_a_refused_client() {
     let provider = Provider::signing(&json!({}));
     for (error, rule) in [

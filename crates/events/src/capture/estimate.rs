@@ -3,7 +3,7 @@
 //! Memory per byte differs a hundredfold: `{"":1}` takes a whole node of a tree. So what counts is the number of objects,
 //! entries and elements, and a body that needs too much is refused before it is parsed.
 
-use memchr::memchr2;
+use foreign_json::end_of_string;
 
 use super::event::Raw;
 use crate::Incoming;
@@ -100,18 +100,6 @@ impl Count {
             sum.saturating_add(count.saturating_mul(each))
         })
     }
-}
-
-/// Where the text goes on after a string whose quote was seen.
-fn end_of_string(json: &[u8], mut at: usize) -> usize {
-    while let Some(found) = memchr2(b'"', b'\\', json.get(at..).unwrap_or_default()) {
-        at += found;
-        if json[at] == b'"' {
-            return at + 1;
-        }
-        at += 2;
-    }
-    json.len()
 }
 
 #[cfg(test)]

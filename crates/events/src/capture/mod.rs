@@ -12,6 +12,7 @@ mod unpack;
 #[cfg(test)]
 mod tests;
 
+use foreign_json::{RESERVED, has_reserved_name};
 use serde_json::error::Category;
 
 use crate::Incoming;
@@ -33,6 +34,9 @@ pub struct Captured {
 pub fn parse(mut text: Vec<u8>, envelope: &Envelope<'_>) -> Result<Captured, Refusal> {
     tidy::replace_bad_escapes(&mut text);
     let text = String::from_utf8(text).unwrap_or_else(|bad| String::from_utf8_lossy(bad.as_bytes()).into_owned());
+    if has_reserved_name(text.as_bytes()) {
+        return Err(Refusal::Unreadable(format!("names cannot begin with {RESERVED}")));
+    }
     let body: Body = serde_json::from_str(&text).map_err(|error| unreadable(&error))?;
     drop(text);
     let sent_at = body.sent_at.as_ref().and_then(time::read);

@@ -2,19 +2,26 @@
 
 use std::iter;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
+use super::people::changed_values;
 use crate::turns::Turn;
 use crate::{Hold, Incoming, Result, Time, persons, size};
 
 /// Others have their turns between parts of so many events, or of fewer that are more work.
 const PART: usize = 5_000;
+/// Those who sent little wait noticeably for what is more work than this.
+pub(super) const LITTLE_WORK: usize = PART / 2;
+/// Whoever waited longer than this has no time left for the rest.
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(8);
 /// An event whose distinct id is not longer is no more work than others.
 const USUAL_ID: usize = 48;
 /// For those who are merged all their ids are looked up. That is as much work as so many bytes of ids.
 const BYTES_OF_MERGE: usize = 20 * USUAL_ID;
+/// To change so many values of persons is as much work as an event.
+const VALUES_OF_EVENT: usize = 50;
 
 #[derive(Debug)]
 pub(super) struct Append {
@@ -59,7 +66,12 @@ impl Append {
 
     /// Whether it is so much work that those who sent little wait for it noticeably.
     pub(super) fn is_large(&self) -> bool {
-        self.weight > PART / 2
+        self.weight > LITTLE_WORK
+    }
+
+    /// Whether it has waited for too long.
+    pub(super) fn is_late(&self) -> bool {
+        self.since.elapsed() >= LONGEST_WAIT
     }
 }
 
@@ -78,10 +90,10 @@ pub(super) fn parts(events: Vec<Incoming>) -> impl Iterator<Item = Vec<Incoming>
     })
 }
 
-/// How much work an event is: most of it is to look up whom it is about.
+/// How much work an event is: most of it is to look up whom it is about, unless it changes many values.
 fn weight(event: &Incoming) -> usize {
     let merged = persons::merge(event).map_or(0, |merge| merge.distinct_id.len() + BYTES_OF_MERGE);
-    1 + (event.distinct_id.len() + merged) / (USUAL_ID + 1)
+    1 + (event.distinct_id.len() + merged) / (USUAL_ID + 1) + changed_values(event) / VALUES_OF_EVENT
 }
 
 #[cfg(test)]
@@ -117,5 +129,24 @@ mod tests {
         let joined: Vec<_> = parts(usual.clone()).flatten().collect();
         assert_eq!(joined, usual);
         assert!(sizes(&[]).is_empty());
+    }
+
+    #[test]
+    fn few_events_that_change_many_values_are_much_work() {
+        let values: Map<String, Value> = (0..9_990).map(|n| (format!("{n:x}"), json!(1))).collect();
+        let names: Vec<&String> = values.keys().collect();
+        for properties in [
+            json!({"$set": values}),
+            json!({"$set_once": {"a": values}}),
+            json!({"$unset": names}),
+        ] {
+            let events = vec![event("x", "ada".to_owned(), &properties); 60];
+            assert_eq!(sizes(&events), [25, 25, 10]);
+            let few = events[..13].to_vec();
+            let (append, _) = Append::new(Arc::new(Hold::default()), 1, few, Time::UNIX_EPOCH, Instant::now());
+            assert!(append.is_large());
+        }
+        let usual = vec![event("x", "ada".to_owned(), &json!({"$set": {"a": 1}, "$set_once": {"b": 2}})); 60];
+        assert_eq!(usual.iter().map(weight).sum::<usize>(), 60);
     }
 }

@@ -7,6 +7,9 @@ const RETRYABLE: [u32; 23] = [
     159, 160, 173, 202, 203, 209, 210, 225, 241, 242, 243, 252, 279, 285, 286, 319, 394, 425, 439, 473, 499, 745, 999,
 ];
 
+/// The code for a statement that took longer than it may.
+const TIMED_OUT: u32 = 159;
+
 /// The code for memory: the server's, or what a query may use.
 const OUT_OF_MEMORY: u32 = 241;
 
@@ -19,6 +22,16 @@ impl Error {
                 ..
             }
         )
+    }
+
+    /// Whether it took too long. It may have been too much at once.
+    pub(super) fn is_timeout(&self) -> bool {
+        match self {
+            Self::Refused { code, .. } => *code == TIMED_OUT,
+            Self::Unreachable(error) => matches!(error, outbound::HttpError::TooSlow { .. }),
+            Self::TooSlow => true,
+            _ => false,
+        }
     }
 
     /// Whether the same may work if it is tried again.

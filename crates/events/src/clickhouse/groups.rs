@@ -1,27 +1,29 @@
 //! Storing a group of appends: looking up whom they are about, and writing what they change.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
+use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use uuid::Uuid;
 
 use super::address::Tables;
 use super::append::Append;
+use super::costs::work;
 use super::insert::Inserter;
 use super::lookup::{self, Most};
 use super::memory::Memory;
-use super::people::{Id, Name, People, merges_with, set_by, touches_properties};
-use super::rows::{EventRows, owner_rows, person_rows};
+use super::people::{Id, Name, People, merges_with, touches_properties};
+use super::rows::{EventRows, Row, event_rows, owner_rows, person_rows};
+use super::shares::{EVENT_BYTES, Shares};
 use crate::persons::{Allowance, Budgets};
-use crate::{Error, Incoming, Result, size};
+use crate::{Error, Incoming, Result};
 
-/// A group ends early when its rows have so many bytes: how much that is, only making them tells.
-const FULL_AT_BYTES: usize = 64 << 20;
-/// Whoever waited longer than this has no time left for the rest.
-pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(8);
+/// A group ends early when its rows have so many bytes: how much that is, only making them tells. One append may have more, and
+/// is inserted in portions of that if it is alone.
+const FULL_AT_BYTES: usize = 16 << 20;
 
-/// What is read of persons at once, while others wait.
+/// What is read of persons at once, and changed or carried by their events, while others wait.
 pub(super) const LITTLE: Most = Most {
     bytes: 2 << 20,
     names: 2_000,
@@ -38,11 +40,10 @@ const ALL: Most = Most {
 
 /// How many bytes of remembered properties are compared with what events set. Past that it is less work to look persons up.
 const MOST_COMPARED: usize = 256 << 10;
-/// How many bytes of properties are worked on at a stretch, and how much work an event is beside those of its person.
+/// How many bytes of properties are worked on at a stretch.
 const YIELDING_AFTER: usize = 256 << 10;
-const EVENT_BYTES: usize = 1 << 10;
-/// An append that changes no more bytes of properties never waits for others that change much.
-const LITTLE_REWRITTEN: usize = 64 << 10;
+/// An append that is no more work, in bytes of properties, never waits for others that are much.
+const LITTLE_CHANGED: usize = 64 << 10;
 
 /// Shared by those who store groups: at no time do two of them store events of the same team.
 #[derive(Debug, Clone)]
@@ -53,13 +54,25 @@ pub(super) struct Groups {
     budgets: Arc<Mutex<Budgets>>,
 }
 
-/// Who of a group has not been stored.
+/// Who of a group has not been stored, and whose work it was.
 #[derive(Debug, Default)]
 pub(super) struct Left {
     /// Because the group was full.
     pub rest: Vec<Append>,
-    /// Because too much would have been read or changed for them.
+    /// Because too much would have been read, changed or carried for them, or had to be looked up.
     pub large: Vec<Append>,
+    pub shares: Shares,
+}
+
+impl Left {
+    /// Adds those for whom the group had no room in the end. What else there is of their teams waits behind them.
+    fn put_first(&mut self, more: Vec<Append>) {
+        let teams: HashSet<i64> = more.iter().map(|append| append.team).collect();
+        let large = mem::take(&mut self.large).into_iter();
+        let (behind, large): (Vec<_>, Vec<_>) = large.partition(|append| teams.contains(&append.team));
+        self.large = large;
+        self.rest.splice(..0, more.into_iter().chain(behind));
+    }
 }
 
 /// What is known about a group before it is stored.
@@ -96,14 +109,25 @@ impl Groups {
             Ok(looked_up) => {
                 let (group, mut left) = split(group, &looked_up.people, most);
                 let more = self.store_looked_up(group, looked_up).await;
-                left.rest.splice(..0, more);
+                left.put_first(more);
                 left
             }
-            Err(error) => {
-                self.finish(group, Err(error));
-                Left::default()
-            }
+            Err(error) => self.fail(group, error),
         }
+    }
+
+    /// After a look-up that failed. Only those because of whom it did are tried alone; the others come with the next group.
+    fn fail(&self, group: Vec<Append>, error: Error) -> Left {
+        let (shares, causes) = (Shares::of(&group), causes(&group, &error));
+        if causes.is_empty() {
+            self.finish(group, Err(error));
+            return Left {
+                shares,
+                ..Left::default()
+            };
+        }
+        let (large, rest) = group.into_iter().partition(|append| causes.contains(&append.team));
+        Left { rest, large, shares }
     }
 
     /// Stores one, whatever has to be read for it. Persons that are too much even so are left out of what it does.
@@ -176,10 +200,15 @@ impl Groups {
             inserter.insert(&tables.persons, &persons, since),
             inserter.insert(&tables.distinct_ids, &owners, since),
         )?;
-        inserter.insert(&tables.events, &rows.finish()?, since).await?;
-        let mut memory = self.memory();
-        memory.remember(&people, &names);
-        memory.see(uuids);
+        // Several are stored as a whole or not at all: nobody is to repeat what was stored because another's could not be.
+        let full_at = if count == 1 { FULL_AT_BYTES } else { usize::MAX };
+        for portion in rows.portions(full_at) {
+            inserter.insert(&tables.events, &event_rows(portion)?, since).await?;
+            // A repeat after a failure of the next one stores none of these again.
+            let stored = portion.iter().map(Row::id).filter(|id| uuids.contains(id));
+            self.memory().see(stored.collect());
+        }
+        self.memory().remember(&people, &names);
         Ok(count)
     }
 
@@ -187,19 +216,20 @@ impl Groups {
     async fn take(&self, append: &Append, people: &mut People, uuids: &mut HashSet<(i64, Uuid)>, rows: &mut EventRows) {
         let budget = self.budgets().of(append.team, append.bytes);
         let mut allowance = Allowance::new(append.bytes, budget);
-        let mut bytes = 0;
+        let mut worked_on = 0;
         for event in &append.events {
-            // Persons with many properties are much work; others come in between.
-            if bytes > YIELDING_AFTER {
+            // Many properties are much work, the event's own as well; others come in between.
+            if worked_on > YIELDING_AFTER {
                 tokio::task::yield_now().await;
-                bytes = 0;
+                worked_on = 0;
             }
             if event.uuid.is_some_and(|uuid| !uuids.insert((append.team, uuid))) {
                 continue;
             }
             let person = people.take(append.team, event, append.now, &mut allowance);
-            bytes += EVENT_BYTES + person.1.len();
+            let before = rows.bytes;
             rows.push(append.team, event, append.now, person);
+            worked_on += EVENT_BYTES + rows.bytes - before;
         }
         self.budgets().put_back(append.team, allowance.budget());
     }
@@ -208,19 +238,18 @@ impl Groups {
     /// ClickHouse holds now, as another process may have changed it.
     async fn look_up(&self, group: &[Append], most: Most) -> Result<LookedUp> {
         let (mut people, seen) = self.remembered(group);
-        let (unknown, merging) = wanted(group, &people, &seen);
-        if !unknown.is_empty() {
-            let found = lookup::people(&self.inserter.client, &self.tables, &unknown, &merging, most).await?;
-            people.owners.retain(|name, _| !unknown.contains(name));
+        let (wanted, merging) = wanted(group, &people, &seen);
+        let names: HashSet<Name> = wanted.iter().cloned().collect();
+        if !wanted.is_empty() {
+            let found = lookup::people(&self.inserter.client, &self.tables, &wanted, &merging, most).await?;
+            people.owners.retain(|name, _| !names.contains(name));
             people.owners.extend(found.owners);
             people.persons.extend(found.persons);
             people.left_out = found.left_out;
+            people.unnamed = found.unnamed;
+            people.sizes = found.sizes;
         }
-        Ok(LookedUp {
-            people,
-            names: unknown,
-            seen,
-        })
+        Ok(LookedUp { people, names, seen })
     }
 
     /// Who is remembered of those whom a group is about, and which of its events were stored lately.
@@ -249,83 +278,309 @@ fn events(group: &[Append]) -> impl Iterator<Item = (i64, &Incoming)> {
         .flat_map(|append| append.events.iter().map(|event| (append.team, event)))
 }
 
-/// The names that have to be looked up, and those of them that are merged.
-fn wanted(group: &[Append], people: &People, seen: &HashSet<(i64, Uuid)>) -> (HashSet<Name>, HashSet<Name>) {
-    let (mut unknown, mut merging): (HashSet<Name>, HashSet<Name>) = Default::default();
+/// The names that have to be looked up, each once and in the order of the group, and those of them that are merged.
+fn wanted(group: &[Append], people: &People, seen: &HashSet<(i64, Uuid)>) -> (Vec<Name>, HashSet<Name>) {
+    let (mut unknown, mut merging): (Vec<Name>, HashSet<Name>) = Default::default();
     let mut compared = 0;
     let is_new = |team, event: &Incoming| event.uuid.is_none_or(|uuid| !seen.contains(&(team, uuid)));
     for (team, event) in events(group).filter(|(team, event)| is_new(*team, event)) {
         let name = (team, event.distinct_id.clone());
         if let Some(other) = merges_with(event) {
-            merging.extend([name, (team, other)]);
+            let other = (team, other);
+            unknown.extend([name.clone(), other.clone()]);
+            merging.extend([name, other]);
             continue;
         }
         if touches_properties(event) {
             compared += people.bytes_of(&name);
         }
         if compared > MOST_COMPARED || !people.leaves_as_is(&name, event) {
-            unknown.insert(name);
+            unknown.push(name);
         }
     }
-    unknown.extend(merging.iter().cloned());
+    let mut known = HashSet::new();
+    unknown.retain(|name| known.insert(name.clone()));
     (unknown, merging)
 }
 
 /// Those that have not waited for too long. The others are told so.
 fn in_time(group: Vec<Append>) -> Vec<Append> {
-    let is_in_time = |append: &Append| append.since.elapsed() < LONGEST_WAIT;
-    let (group, late): (Vec<_>, Vec<_>) = group.into_iter().partition(is_in_time);
+    let (late, group): (Vec<_>, Vec<_>) = group.into_iter().partition(Append::is_late);
     for append in late {
         let _ = append.done.send(Err(Error::TooSlow));
     }
     group
 }
 
-/// How many bytes of properties its events may change: all of a person's are read and written again for each, with those that earlier ones
-/// have set.
-fn rewritten(append: &Append, people: &People) -> usize {
-    let mut set: HashMap<(Id, &str), usize> = HashMap::new();
-    let mut added: HashMap<Id, usize> = HashMap::new();
-    let mut total = 0;
-    for event in append.events.iter().filter(|event| touches_properties(event)) {
-        let name = (append.team, event.distinct_id.clone());
-        let id = people.id_of(&name);
-        let added = added.entry(id).or_default();
-        for (key, value) in set_by(event) {
-            let longest = set.entry((id, key)).or_default();
-            let size = key.len() + size::text(value);
-            *added += size.saturating_sub(*longest);
-            *longest = size.max(*longest);
-        }
-        total += people.bytes_of(&name) + *added;
+/// The teams because of which a look-up failed, if it did because it was too much and others may do without them.
+fn causes(group: &[Append], error: &Error) -> HashSet<i64> {
+    if group.len() < 2 || !(error.is_timeout() || error.is_out_of_memory()) {
+        return HashSet::new();
     }
-    total
+    Shares::of(group).main_teams()
 }
 
 /// Those that are stored now, and the others. Whoever changes little is among the first in any case, unless something else of the team has
-/// to wait: it stays in order.
+/// to wait: it stays in order. Whoever would not be too much alone waits only for the next group, where it may be first.
 fn split(group: Vec<Append>, people: &People, most: Most) -> (Vec<Append>, Left) {
-    let (mut now, mut left, mut total) = (Vec::new(), Left::default(), 0);
+    let (mut now, mut total) = (Vec::new(), 0);
+    let mut left = Left {
+        shares: Shares::of(&group),
+        ..Left::default()
+    };
     let (mut large_teams, mut waiting_teams) = (HashSet::new(), HashSet::new());
-    for append in group {
-        let bytes = rewritten(&append, people);
-        let has_time = total <= most.bytes || bytes <= LITTLE_REWRITTEN;
-        if large_teams.contains(&append.team) || bytes > most.bytes || is_left_out(&append, people) {
+    for (place, append) in group.into_iter().enumerate() {
+        if waiting_teams.contains(&append.team) {
+            left.rest.push(append);
+            continue;
+        }
+        if large_teams.contains(&append.team) {
+            left.large.push(append);
+            continue;
+        }
+        let bytes = work(&append, people, most.bytes);
+        let has_time = total <= most.bytes || bytes <= LITTLE_CHANGED;
+        let is_left_out = is_left_out(&append, people);
+        // The first had all that may be read to itself.
+        let is_too_much = is_left_out && (place == 0 || !fits_alone(&append, people, most));
+        if bytes > most.bytes || is_too_much {
             large_teams.insert(append.team);
             left.large.push(append);
-        } else if waiting_teams.contains(&append.team) || !has_time {
+        } else if is_left_out || !has_time {
             waiting_teams.insert(append.team);
             left.rest.push(append);
         } else {
             total += bytes;
+            left.shares.add(append.team, bytes);
             now.push(append);
         }
     }
     (now, left)
 }
 
+/// Whether all that an append is about could be read if nobody else were in its group. Whoever has many names is too much in any case:
+/// how many they are is not known.
+fn fits_alone(append: &Append, people: &People, most: Most) -> bool {
+    let ids = append.events.iter().flat_map(|event| people.ids_of(append.team, event));
+    let ids: HashSet<Id> = ids.collect();
+    let bytes: usize = ids.iter().filter_map(|id| people.sizes.get(id)).sum();
+    bytes <= most.bytes && people.unnamed.is_disjoint(&ids)
+}
+
 /// Whether an append is about somebody who was not read as a whole.
 fn is_left_out(append: &Append, people: &People) -> bool {
     let is_about = |event| people.is_about_left_out(append.team, event);
     people.has_left_out() && append.events.iter().any(is_about)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Map, Value, json};
+
+    use super::super::people::{Owner, Person};
+    use super::*;
+    use crate::{Hold, Time};
+
+    fn event(name: &str, distinct_id: &str, properties: &Value) -> Incoming {
+        Incoming {
+            uuid: None,
+            event: name.to_owned(),
+            distinct_id: distinct_id.to_owned(),
+            properties: properties.as_object().map_or_else(Map::new, Clone::clone),
+            timestamp: Time::UNIX_EPOCH,
+        }
+    }
+
+    fn append(team: i64, events: Vec<Incoming>) -> Append {
+        let (append, _) = Append::new(
+            Arc::new(Hold::default()),
+            team,
+            events,
+            Time::UNIX_EPOCH,
+            Instant::now(),
+        );
+        append
+    }
+
+    /// An append about these.
+    fn about(team: i64, names: &[&str]) -> Append {
+        append(team, names.iter().map(|name| event("x", name, &json!({}))).collect())
+    }
+
+    fn know(people: &mut People, name: &Name, properties: &str) -> Id {
+        let id = people.id_of(name);
+        let owner = Owner {
+            person: id.1,
+            version: 0,
+            inserted_at: Time::UNIX_EPOCH,
+        };
+        let person = Person {
+            properties: properties.into(),
+            is_identified: false,
+            is_deleted: false,
+            created_at: Time::UNIX_EPOCH,
+            version: 0,
+            inserted_at: Time::UNIX_EPOCH,
+        };
+        people.owners.insert(name.clone(), owner);
+        people.persons.insert(id, person);
+        id
+    }
+
+    fn teams(appends: &[Append]) -> Vec<i64> {
+        appends.iter().map(|append| append.team).collect()
+    }
+
+    #[test]
+    fn merges_with_a_person_of_many_values_are_much_work_whatever_the_names_are() {
+        let mut people = People::default();
+        let values: Map<String, Value> = (0..9_900).map(|n| (format!("k{n:05}"), json!("x"))).collect();
+        know(&mut people, &(1, "large".to_owned()), &json!(values).to_string());
+        for n in 0..20 {
+            know(&mut people, &(1, format!("p{n}")), r#"{"b":1}"#);
+        }
+        let merge = |name: &str, other: &str| event("$identify", name, &json!({"$anon_distinct_id": other}));
+        let is_much = |merges: Vec<Incoming>| work(&append(1, merges), &people, LITTLE.bytes) > LITTLE.bytes;
+        assert!(is_much((0..20).map(|n| merge("large", &format!("p{n}"))).collect()));
+        // The names stand for the large person only after the first two.
+        let mut merges = vec![merge("p1", "p0"), merge("large", "p1")];
+        merges.extend((2..20).map(|n| merge("p0", &format!("p{n}"))));
+        assert!(is_much(merges));
+        let merges = (0..20).map(|n| merge("large", &format!("new-{n}"))).collect();
+        assert!(!is_much(merges), "nothing is read for these");
+    }
+
+    #[test]
+    fn events_of_large_persons_are_much_work_even_if_they_change_nothing() {
+        let mut people = People::default();
+        let names = ["p0", "p1", "p2", "p3"];
+        for name in names {
+            for team in [1, 2, 3] {
+                know(&mut people, &(team, name.to_owned()), &"x".repeat(520_000));
+            }
+        }
+        let of_large = |team: i64, count: usize| {
+            let names: Vec<&str> = names.into_iter().cycle().take(count).collect();
+            about(team, &names)
+        };
+        let group = || vec![of_large(1, 240), of_large(2, 4), about(4, &["x"]), of_large(3, 8)];
+        let (now, left) = split(group(), &people, LITTLE);
+        assert_eq!((teams(&now), teams(&left.large)), (vec![2, 4, 3], vec![1]));
+        assert_eq!(teams(&split(group(), &people, MUCH).1.large), [1]);
+        // Several of them are no less than one.
+        let group = (1..4).map(|team| of_large(team, 6)).chain([about(4, &["x"])]);
+        let (now, left) = split(group.collect(), &people, LITTLE);
+        assert_eq!((teams(&now), teams(&left.rest)), (vec![1, 2, 4], vec![3]));
+        assert_eq!(left.shares.main_teams(), HashSet::from([1, 2]), "if it takes long");
+    }
+
+    #[test]
+    fn whoever_is_too_much_to_look_up_is_tried_alone() {
+        let many: Vec<String> = (0..2_440).map(|n| n.to_string()).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        let group = [about(1, &["a"]), about(2, &many), about(3, &["b"])];
+        assert_eq!(causes(&group, &Error::TooSlow), HashSet::from([2]));
+        let message = String::new();
+        assert_eq!(
+            causes(&group, &Error::Refused { code: 159, message }),
+            HashSet::from([2])
+        );
+        assert!(causes(&group, &Error::CutOff).is_empty(), "not by its time");
+        assert!(causes(&group[1..2], &Error::TooSlow).is_empty(), "it was alone");
+        let few = [about(1, &["a"]), about(3, &["b"])];
+        assert!(causes(&few, &Error::TooSlow).is_empty(), "nobody sent much");
+    }
+
+    #[test]
+    fn whoever_would_fit_alone_waits_for_the_next_group() {
+        let most = Most {
+            bytes: 1_000,
+            names: 10,
+        };
+        let mut people = People::default();
+        for (team, name, size) in [(1, "a", 900), (2, "b", 200), (3, "c", 900), (3, "d", 900), (4, "e", 50)] {
+            let id = know(&mut people, &(team, name.to_owned()), "");
+            people.sizes.insert(id, size);
+            if [2, 3].contains(&team) {
+                people.left_out.insert(id);
+            }
+        }
+        let group = vec![
+            about(1, &["a"]),
+            about(2, &["b"]),
+            about(3, &["c", "d"]),
+            about(4, &["e"]),
+            about(2, &["new"]),
+            about(3, &["new"]),
+        ];
+        let (now, left) = split(group, &people, most);
+        assert_eq!(teams(&now), [1, 4]);
+        assert_eq!(teams(&left.rest), [2, 2], "in their order");
+        assert_eq!(teams(&left.large), [3, 3], "in their order");
+        // Nobody took anything from the first.
+        let (now, left) = split(vec![about(2, &["b"])], &people, most);
+        assert!(now.is_empty() && left.rest.is_empty());
+        assert_eq!(teams(&left.large), [2]);
+    }
+
+    #[test]
+    fn whoever_is_about_too_many_names_does_not_wait_for_the_next_group() {
+        let mut people = People::default();
+        for team in [2, 3] {
+            let id = know(&mut people, &(team, "a".to_owned()), "");
+            people.sizes.insert(id, 10);
+            people.left_out.insert(id);
+        }
+        let unnamed = people.id_of(&(3, "a".to_owned()));
+        people.unnamed.insert(unnamed);
+        let group = vec![about(1, &["x"]), about(2, &["a"]), about(3, &["a"])];
+        let (now, left) = split(group, &people, LITTLE);
+        assert_eq!(teams(&now), [1]);
+        assert_eq!((teams(&left.rest), teams(&left.large)), (vec![2], vec![3]));
+    }
+
+    #[test]
+    fn what_is_large_does_not_overtake_what_had_no_room() {
+        let mut left = Left {
+            rest: vec![about(3, &["c"])],
+            large: vec![about(1, &["a", "b"]), about(2, &["b"])],
+            ..Left::default()
+        };
+        left.put_first(vec![about(1, &["a"])]);
+        assert_eq!((teams(&left.rest), teams(&left.large)), (vec![1, 1, 3], vec![2]));
+        assert_eq!(left.rest[0].events.len(), 1);
+    }
+
+    #[test]
+    fn what_is_large_does_not_overtake_what_waits() {
+        let most = Most {
+            bytes: 1_000,
+            names: 10,
+        };
+        let mut people = People::default();
+        for (name, size) in [("a", 200), ("b", 900), ("c", 900)] {
+            let id = know(&mut people, &(2, name.to_owned()), "");
+            people.sizes.insert(id, size);
+            people.left_out.insert(id);
+        }
+        let group = vec![about(1, &["x"]), about(2, &["a"]), about(2, &["b", "c"])];
+        let (now, left) = split(group, &people, most);
+        assert_eq!((teams(&now), teams(&left.rest)), (vec![1], vec![2, 2]));
+        assert!(left.large.is_empty());
+    }
+
+    #[test]
+    fn names_are_looked_up_in_the_order_of_the_group() {
+        let merge = event("$identify", "d", &json!({"$anon_distinct_id": "b"}));
+        let group = [
+            about(2, &["c", "a", "c"]),
+            append(1, vec![merge]),
+            about(1, &["b", "a"]),
+        ];
+        let (names, merging) = wanted(&group, &People::default(), &HashSet::new());
+        let name = |team: i64, name: &str| (team, name.to_owned());
+        let expected = [name(2, "c"), name(2, "a"), name(1, "d"), name(1, "b"), name(1, "a")];
+        assert_eq!(names, expected);
+        assert_eq!(merging, HashSet::from([name(1, "d"), name(1, "b")]));
+    }
 }

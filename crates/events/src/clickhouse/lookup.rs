@@ -1,6 +1,6 @@
 //! What the tables hold of persons, asked for a whole group at once.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 use uuid::Uuid;
@@ -35,11 +35,11 @@ const THESE_PERSONS: &str =
 const BY_NAME: &str = "(team_id, distinct_id) IN {wanted:Array(Tuple(Int64, String))}";
 
 /// Reads the newest version of everybody who has one of these names, of whichever teams: a question takes ClickHouse some time, however
-/// little is asked. Those of `merging` come with all their names.
+/// little is asked. Those of `merging` come with all their names. Who is named first is read first.
 pub(super) async fn people(
     client: &Client,
     tables: &Tables,
-    names: &HashSet<Name>,
+    names: &[Name],
     merging: &HashSet<Name>,
     most: Most,
 ) -> Result<People> {
@@ -47,16 +47,23 @@ pub(super) async fn people(
     let wanted: Vec<String> = names.iter().map(|(team, name)| pair(*team, name)).collect();
     owners(client, tables, BY_NAME, &wanted, &mut people).await?;
     let united: HashSet<Id> = merging.iter().filter_map(|name| people.owner_of(name)).collect();
-    people.left_out = all_names(client, tables, united, most.names, &mut people).await?;
-    // One who was merged away may come back under the id they had.
-    let own = names.iter().map(|(team, name)| (*team, person_id(*team, name)));
-    let ids: HashSet<Id> = names
-        .iter()
-        .filter_map(|name| people.owner_of(name))
-        .chain(own)
-        .collect();
-    persons(client, tables, &written(&ids), most.bytes, &mut people).await?;
+    people.unnamed = all_names(client, tables, united, most.names, &mut people).await?;
+    people.left_out.clone_from(&people.unnamed);
+    let ids = ids_of(names, &people);
+    persons(client, tables, &ids, most.bytes, &mut people).await?;
     Ok(people)
+}
+
+/// Everybody who has one of these names, or had it, in their order.
+fn ids_of(names: &[Name], people: &People) -> Vec<Id> {
+    let (mut ids, mut known) = (Vec::new(), HashSet::new());
+    for name in names {
+        // One who was merged away may come back under the id they had.
+        let own = (name.0, person_id(name.0, &name.1));
+        let of_name = people.owner_of(name).into_iter().chain([own]);
+        ids.extend(of_name.filter(|id| known.insert(*id)));
+    }
+    ids
 }
 
 /// Reads all names of persons, of those who have few of them first, and says of whom it has not read them.
@@ -120,25 +127,19 @@ async fn owners(
     Ok(named)
 }
 
-/// Reads persons, with the properties of as many as are not too much, the smallest first.
-async fn persons(
-    client: &Client,
-    tables: &Tables,
-    wanted: &[String],
-    most_read: usize,
-    people: &mut People,
-) -> Result<()> {
-    let mut sizes = Vec::new();
-    for wanted in short(wanted) {
+/// Reads persons, with the properties of as many as are not too much, in this order: whoever's turn it is does not wait for those who have
+/// less.
+async fn persons(client: &Client, tables: &Tables, ids: &[Id], most_read: usize, people: &mut People) -> Result<()> {
+    let mut sizes = HashMap::new();
+    for wanted in short(&written(ids)) {
         let sql = select_persons(tables, "''");
         for row in client.text(asked(&sql, wanted)).await?.lines() {
             let (id, person, size) = person(row)?;
             people.persons.insert(id, person);
-            sizes.push((size, id));
+            sizes.insert(id, size);
         }
     }
-    sizes.sort_unstable();
-    for some in portions(&sizes, most_read, people) {
+    for some in portions(&in_order(ids, &sizes), most_read, people) {
         let mut missing: HashSet<Id> = some.iter().copied().collect();
         for wanted in short(&written(&some)) {
             let sql = select_persons(tables, "properties");
@@ -163,6 +164,11 @@ fn select_persons(tables: &Tables, properties: &str) -> String {
     )
 }
 
+fn in_order(ids: &[Id], sizes: &HashMap<Id, usize>) -> Vec<(usize, Id)> {
+    let size_of = |id: &Id| sizes.get(id).map(|size| (*size, *id));
+    ids.iter().filter_map(size_of).collect()
+}
+
 /// Whose properties are read, each part with one question. Those of others are left out.
 fn portions(sizes: &[(usize, Id)], most_read: usize, people: &mut People) -> Vec<Vec<Id>> {
     let (mut portions, mut read, mut of_last) = (Vec::<Vec<Id>>::new(), 0, usize::MAX);
@@ -175,6 +181,7 @@ fn portions(sizes: &[(usize, Id)], most_read: usize, people: &mut People) -> Vec
                 .and_modify(|person| person.properties = NO_PROPERTIES.into());
             continue;
         }
+        people.sizes.insert(id, size);
         if read + size > most_read {
             people.left_out.insert(id);
             continue;
@@ -271,5 +278,20 @@ mod tests {
         assert!(pieces.len() > 2);
         assert!(pieces.iter().all(|piece| piece.len() * 1001 <= LONGEST_LIST + 1001));
         assert_eq!(pieces.iter().map(|piece| piece.len()).sum::<usize>(), 500);
+    }
+
+    #[test]
+    fn whoever_is_named_first_is_read_first() {
+        let names: Vec<Name> = ["large", "small", "smaller", "large"]
+            .map(|name| (1, name.to_owned()))
+            .into();
+        let mut people = People::default();
+        let ids = ids_of(&names, &people);
+        assert_eq!(ids.len(), 3);
+        let sizes = HashMap::from([(ids[0], 800), (ids[1], 300), (ids[2], 200)]);
+        let portions = portions(&in_order(&ids, &sizes), 1_000, &mut people);
+        assert_eq!(portions, [[ids[0], ids[2]]]);
+        assert_eq!(people.left_out, HashSet::from([ids[1]]));
+        assert_eq!(people.sizes, sizes, "also of those who are left out");
     }
 }

@@ -9,9 +9,9 @@ use uuid::Uuid;
 use crate::left_out::{self, Why};
 use crate::persons::{
     Allowance, Applied, BYTES_OF_MOVED_ID, Change, Effect, MOST_DISTINCT_IDS, Merge, NO_PROPERTIES, cost_of_values,
-    effect, merged_text, person_id,
+    effect, is_told_to_keep_none, merge, merged_text, person_id,
 };
-use crate::{Incoming, Time};
+use crate::{Incoming, Time, size};
 
 /// A distinct id of a team.
 pub(super) type Name = (i64, String);
@@ -20,6 +20,9 @@ pub(super) type Id = (i64, Uuid);
 
 /// Properties longer than this are not read just to see whether an event changes them.
 const MUCH: usize = 16 * 1024;
+
+/// Where an event says what it changes of a person's properties.
+const CHANGING: [&str; 3] = ["$set", "$set_once", "$unset"];
 
 /// What is left of properties that many events carry when ClickHouse has compressed them, one part in so many, about.
 const COMPRESSED: usize = 4;
@@ -63,6 +66,10 @@ pub(super) struct People {
     pub changed_persons: HashSet<Id>,
     /// Whose properties or names were left where they are, because those of their group are too much; nothing may change them now.
     pub left_out: HashSet<Id>,
+    /// Those of them whose names were not read.
+    pub unnamed: HashSet<Id>,
+    /// How long the properties are of those who were looked up, whether they were read or left out.
+    pub sizes: HashMap<Id, usize>,
     /// The names of each person, from the first merge on: looking through all owners for each merge would take too long.
     names: Option<HashMap<Id, Vec<Name>>>,
 }
@@ -90,8 +97,8 @@ impl People {
         };
         let is_left_out = !allowance.is_enough_for(&change) || self.leaves_out(&name, &change);
         if let Some(merge) = change.merge.as_ref().filter(|_| !is_left_out) {
-            let moved = self.merge(&name, merge, at);
-            allowance.spend(moved * BYTES_OF_MOVED_ID);
+            let cost = self.merge(&name, merge, at);
+            allowance.spend(cost);
         }
         let id = self.person_of(&name, at);
         if is_left_out {
@@ -142,8 +149,13 @@ impl People {
     }
 
     pub(super) fn is_about_left_out(&self, team: i64, event: &Incoming) -> bool {
+        self.ids_of(team, event).any(|id| self.left_out.contains(&id))
+    }
+
+    /// Whom an event is about.
+    pub(super) fn ids_of(&self, team: i64, event: &Incoming) -> impl Iterator<Item = Id> {
         let names = [Some(event.distinct_id.clone()), merges_with(event)];
-        names.into_iter().flatten().any(|name| self.is_left_out(&(team, name)))
+        names.into_iter().flatten().map(move |name| self.id_of(&(team, name)))
     }
 
     /// The person of a name; made if there is none.
@@ -176,7 +188,7 @@ impl People {
         self.changed_owners.insert(name.clone());
     }
 
-    /// Says how many names another person has now.
+    /// Says what that took, in bytes of properties.
     fn merge(&mut self, name: &Name, merge: &Merge, at: Moment) -> usize {
         let other = (name.0, merge.distinct_id.clone());
         match (self.owners.get(name).copied(), self.owners.get(&other).copied()) {
@@ -216,6 +228,11 @@ impl People {
         if !is_whole {
             left_out::note(stays.0, Why::TooLarge);
         }
+        let cost = match &*found {
+            // Nothing is parsed for one who has none.
+            NO_PROPERTIES => 0,
+            _ => cost_of(&kept.properties) + cost_of(&found) + properties.len(),
+        };
         kept.properties = properties;
         kept.created_at = kept.created_at.min(gone.created_at);
         kept.change(at.now);
@@ -227,7 +244,7 @@ impl People {
         for name in &names {
             self.own(name, stays.1, at.now);
         }
-        names.len()
+        cost + names.len() * BYTES_OF_MOVED_ID
     }
 
     fn names_of(&mut self, person: Id) -> &[Name] {
@@ -254,6 +271,12 @@ impl People {
         person.map_or(0, |person| person.properties.len())
     }
 
+    /// The properties of a person, as far as they were read.
+    pub(super) fn properties_of(&self, id: Id) -> &str {
+        let person = self.persons.get(&id);
+        person.map_or(NO_PROPERTIES, |person| &*person.properties)
+    }
+
     /// Whom a name belongs to, or will.
     pub(super) fn id_of(&self, name: &Name) -> Id {
         self.owner_of(name)
@@ -265,16 +288,22 @@ impl People {
         let Some(owner) = self.owners.get(name) else {
             return false;
         };
+        let person = self.persons.get(&(name.0, owner.person));
+        let is_much = person.is_some_and(|person| person.properties.len() > MUCH);
+        if is_much && touches_properties(event) {
+            // Looking it up is less work than reading it again for each event.
+            return false;
+        }
         let Effect::Person(change) = effect(event) else {
             return true;
         };
-        let Some(person) = self.persons.get(&(name.0, owner.person)) else {
-            return false;
-        };
-        // Looking it up is less work than reading it again for each event.
-        let is_much = change.touches_properties() && person.properties.len() > MUCH;
-        change.merge.is_none() && !is_much && !changed(&mut person.clone(), &change, &mut false)
+        let is_same = |person: &Person| !changed(&mut person.clone(), &change, &mut false);
+        change.merge.is_none() && person.is_some_and(is_same)
     }
+}
+
+fn cost_of(properties: &str) -> usize {
+    properties.len() + cost_of_values(properties)
 }
 
 fn number(names: &[Name]) -> i64 {
@@ -316,8 +345,13 @@ fn changed(person: &mut Person, change: &Change, is_left_out: &mut bool) -> bool
 
 /// Whether an event may change properties of a person, as far as can be told without reading what it sets.
 pub(super) fn touches_properties(event: &Incoming) -> bool {
-    let keys = ["$set", "$set_once", "$unset"];
-    keys.iter().any(|key| event.properties.contains_key(*key))
+    CHANGING.iter().any(|key| event.properties.contains_key(*key))
+}
+
+/// How many values an event sets or removes, about.
+pub(super) fn changed_values(event: &Incoming) -> usize {
+    let changing = CHANGING.iter().filter_map(|key| event.properties.get(*key));
+    changing.map(size::values).sum()
 }
 
 /// The properties that an event sets, in either way.
@@ -327,10 +361,58 @@ pub(super) fn set_by(event: &Incoming) -> impl Iterator<Item = (&str, &Value)> {
     fields.map(|(key, value)| (key.as_str(), value))
 }
 
-/// The other name of an event that makes two persons one.
+/// The other name of an event that makes two persons one. Copies nothing of what it sets.
 pub(super) fn merges_with(event: &Incoming) -> Option<String> {
-    match effect(event) {
-        Effect::Person(Change { merge: Some(merge), .. }) => Some(merge.distinct_id),
-        _ => None,
+    if is_told_to_keep_none(&event.properties) {
+        return None;
+    }
+    merge(event).map(|merge| merge.distinct_id)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Map, json};
+
+    use super::*;
+    use crate::persons::Budgets;
+
+    const AT: Moment = Moment {
+        now: Time::UNIX_EPOCH,
+        happened: Time::UNIX_EPOCH,
+    };
+
+    #[test]
+    fn merges_into_a_person_of_many_values_count_as_work() {
+        let mut people = People::default();
+        let large = people.person_of(&(1, "large".to_owned()), AT);
+        let values: Map<String, Value> = (0..9_900).map(|n| (format!("k{n:05}"), json!("x"))).collect();
+        people.persons.get_mut(&large).unwrap().properties = json!(values).to_string().into();
+        let mut allowance = Allowance::new(0, Budgets::default().of(1, 0));
+        for n in 0..100 {
+            let name = format!("small-{n}");
+            let small = people.person_of(&(1, name.clone()), AT);
+            people.persons.get_mut(&small).unwrap().properties = r#"{"b":1}"#.into();
+            let event = Incoming {
+                uuid: None,
+                event: "$identify".to_owned(),
+                distinct_id: "large".to_owned(),
+                properties: Map::from_iter([("$anon_distinct_id".to_owned(), json!(name))]),
+                timestamp: Time::UNIX_EPOCH,
+            };
+            people.take(1, &event, AT.now, &mut allowance);
+        }
+        let merged = people.owners.values().filter(|owner| owner.person == large.1).count() - 1;
+        assert!((5..20).contains(&merged), "{merged}");
+    }
+
+    #[test]
+    fn a_merge_with_one_who_has_no_properties_costs_only_the_names() {
+        let mut people = People::default();
+        let [large, small, none] = ["large", "small", "none"].map(|name| people.person_of(&(1, name.to_owned()), AT));
+        let values: Map<String, Value> = (0..1_000).map(|n| (format!("k{n:05}"), json!("x"))).collect();
+        people.persons.get_mut(&large).unwrap().properties = json!(values).to_string().into();
+        people.persons.get_mut(&small).unwrap().properties = r#"{"b":1}"#.into();
+        assert_eq!(people.unite(large, none, false, AT), BYTES_OF_MOVED_ID);
+        assert!(people.unite(large, small, false, AT) > 20_000 + BYTES_OF_MOVED_ID);
     }
 }

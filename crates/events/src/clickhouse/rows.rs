@@ -19,7 +19,7 @@ pub(super) struct EventRows {
 }
 
 #[derive(Debug)]
-struct Row {
+pub(super) struct Row {
     team: i64,
     uuid: Uuid,
     event: String,
@@ -43,8 +43,7 @@ impl EventRows {
         let mut properties = event.properties.clone();
         let elements_chain = elements::take_chain(&mut properties);
         let properties = Value::Object(properties).to_string();
-        self.bytes += properties.len() + elements_chain.len() + person_properties.len();
-        self.rows.push(Row {
+        let row = Row {
             team,
             uuid: event.uuid.unwrap_or_else(Uuid::now_v7),
             event: event.event.clone(),
@@ -55,29 +54,53 @@ impl EventRows {
             person,
             person_properties,
             now,
-        });
+        };
+        self.bytes += row.bytes();
+        self.rows.push(row);
     }
 
-    pub(super) fn finish(self) -> Result<RecordBatch> {
-        let rows = &self.rows;
-        let teams: ArrayRef = Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.team)));
-        Ok(RecordBatch::try_from_iter([
-            ("team_id", teams),
-            ("uuid", ids(rows.iter().map(|row| row.uuid))),
-            ("event", texts(rows.iter().map(|row| &row.event))),
-            ("distinct_id", texts(rows.iter().map(|row| &row.distinct_id))),
-            ("properties", texts(rows.iter().map(|row| &row.properties))),
-            ("elements_chain", texts(rows.iter().map(|row| &row.elements_chain))),
-            ("timestamp", times(rows.iter().map(|row| row.timestamp))),
-            ("person_id", ids(rows.iter().map(|row| row.person))),
-            (
-                "person_properties",
-                texts(rows.iter().map(|row| &row.person_properties)),
-            ),
-            ("created_at", times(rows.iter().map(|row| row.now))),
-            ("inserted_at", times(rows.iter().map(|row| row.now))),
-        ])?)
+    /// Pieces that end when they have so many bytes. Persons are shared by rows, but copied for each into what is inserted.
+    pub(super) fn portions(&self, full_at: usize) -> impl Iterator<Item = &[Row]> {
+        let mut bytes = 0;
+        self.rows.chunk_by(move |row, _| {
+            bytes += row.bytes();
+            let has_room = bytes < full_at;
+            bytes = if has_room { bytes } else { 0 };
+            has_room
+        })
     }
+}
+
+impl Row {
+    /// How long its texts are.
+    fn bytes(&self) -> usize {
+        self.properties.len() + self.elements_chain.len() + self.person_properties.len()
+    }
+
+    /// What it is known by.
+    pub(super) fn id(&self) -> (i64, Uuid) {
+        (self.team, self.uuid)
+    }
+}
+
+pub(super) fn event_rows(rows: &[Row]) -> Result<RecordBatch> {
+    let teams: ArrayRef = Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.team)));
+    Ok(RecordBatch::try_from_iter([
+        ("team_id", teams),
+        ("uuid", ids(rows.iter().map(|row| row.uuid))),
+        ("event", texts(rows.iter().map(|row| &row.event))),
+        ("distinct_id", texts(rows.iter().map(|row| &row.distinct_id))),
+        ("properties", texts(rows.iter().map(|row| &row.properties))),
+        ("elements_chain", texts(rows.iter().map(|row| &row.elements_chain))),
+        ("timestamp", times(rows.iter().map(|row| row.timestamp))),
+        ("person_id", ids(rows.iter().map(|row| row.person))),
+        (
+            "person_properties",
+            texts(rows.iter().map(|row| &row.person_properties)),
+        ),
+        ("created_at", times(rows.iter().map(|row| row.now))),
+        ("inserted_at", times(rows.iter().map(|row| row.now))),
+    ])?)
 }
 
 pub(super) fn owner_rows(people: &People) -> Result<RecordBatch> {
@@ -127,4 +150,34 @@ pub(super) fn person_rows(people: &People) -> Result<RecordBatch> {
         ("version", versions),
         ("inserted_at", times(rows.iter().map(|(_, person)| person.inserted_at))),
     ])?)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Map;
+
+    use super::*;
+
+    #[test]
+    fn many_rows_of_a_large_person_are_inserted_in_portions() {
+        let large: Arc<str> = "x".repeat(500).into();
+        let mut rows = EventRows::default();
+        for n in 0..10 {
+            let event = Incoming {
+                uuid: Some(Uuid::from_u128(n)),
+                event: "x".to_owned(),
+                distinct_id: "ada".to_owned(),
+                properties: Map::new(),
+                timestamp: Time::UNIX_EPOCH,
+            };
+            rows.push(1, &event, Time::UNIX_EPOCH, (Uuid::nil(), large.clone()));
+        }
+        let sizes: Vec<_> = rows.portions(2_000).map(<[Row]>::len).collect();
+        assert_eq!(sizes, [4, 4, 2]);
+        let all: Vec<_> = rows.portions(2_000).flatten().map(Row::id).collect();
+        let expected: Vec<_> = (0..10).map(|n| (1_i64, Uuid::from_u128(n))).collect();
+        assert_eq!(all, expected, "in their order");
+        assert_eq!(rows.portions(usize::MAX).count(), 1);
+        assert_eq!(EventRows::default().portions(2_000).count(), 0);
+    }
 }

@@ -1,6 +1,7 @@
 //! One row of a file into an event.
 
 use chrono::{DateTime, NaiveDateTime, Utc};
+use foreign_json::{RESERVED, has_reserved_name};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -60,9 +61,19 @@ fn object(value: Value) -> Result<Map<String, Value>, String> {
         Value::Object(object) => Ok(object),
         Value::Null => Ok(Map::new()),
         Value::String(text) if text.is_empty() => Ok(Map::new()),
-        Value::String(text) => serde_json::from_str(&text).map_err(|_| "properties must be a JSON object".to_owned()),
+        Value::String(text) => {
+            expect_no_reserved_name(text.as_bytes())?;
+            serde_json::from_str(&text).map_err(|_| "properties must be a JSON object".to_owned())
+        }
         _ => Err("properties must be an object".to_owned()),
     }
+}
+
+pub(super) fn expect_no_reserved_name(json: &[u8]) -> Result<(), String> {
+    if has_reserved_name(json) {
+        return Err(format!("names cannot begin with {RESERVED}"));
+    }
+    Ok(())
 }
 
 fn name(value: &Value) -> Option<String> {

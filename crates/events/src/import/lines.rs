@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, Read};
 
-use super::item::Item;
+use super::item::{Item, expect_no_reserved_name};
 use super::row::Row;
 use crate::{Incoming, Time};
 
@@ -47,6 +47,7 @@ impl<R: BufRead> Lines<R> {
     }
 
     fn parse(&self) -> Result<Incoming, String> {
+        expect_no_reserved_name(&self.line)?;
         let item: Item = serde_json::from_slice(&self.line).map_err(|error| match error.classify() {
             serde_json::error::Category::Data => format!("not an event: {error}"),
             _ => format!("not valid JSON: {error}"),

@@ -29,6 +29,8 @@ const PART_BYTES: usize = 256 * 1024;
 /// many persons. How long new persons and ids take, only writing them tells.
 const LONG: Duration = Duration::from_millis(50);
 const LONG_ALONE: Duration = Duration::from_millis(250);
+/// Whoever comes in the meantime is still part of it for so long, as the wait for the disk is most of what a small one takes.
+const YOUNG: Duration = Duration::from_millis(2);
 /// It also ends when it has written so many bytes.
 const FULL_AT_BYTES: usize = 32 << 20;
 /// How long deleting a team goes on in one transaction, about, and with how many statements at most.
@@ -188,6 +190,11 @@ impl<'a> Store<'a> {
     pub(super) fn is_full(&self, do_others_wait: bool) -> bool {
         let long = if do_others_wait { LONG } else { LONG_ALONE };
         self.bytes >= FULL_AT_BYTES || self.began.elapsed() >= long
+    }
+
+    /// Whether those who come now can still be part of the transaction.
+    pub(super) fn is_young(&self) -> bool {
+        self.began.elapsed() < YOUNG
     }
 
     pub(super) fn apply(&mut self, work: &Work) -> rusqlite::Result<()> {

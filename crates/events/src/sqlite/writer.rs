@@ -81,9 +81,44 @@ fn answered(work: Work) -> (Waiter, oneshot::Receiver<Result<()>>) {
     ((work, done), answer)
 }
 
+/// What callers have left for the thread.
+struct Arrivals {
+    jobs: mpsc::Receiver<Job>,
+    /// Who waits for the thread to end.
+    closing: Option<Done>,
+}
+
+impl Arrivals {
+    /// Waits for the next one. False: no more will come.
+    fn wait(&mut self, waiting: &mut Waiting) -> bool {
+        let Some(job) = self.jobs.blocking_recv() else {
+            return false;
+        };
+        self.put(job, waiting);
+        true
+    }
+
+    /// Takes all that have come.
+    fn take(&mut self, waiting: &mut Waiting) {
+        while let Ok(job) = self.jobs.try_recv() {
+            self.put(job, waiting);
+        }
+    }
+
+    fn put(&mut self, job: Job, waiting: &mut Waiting) {
+        match job {
+            Job::Do(parts) => parts.into_iter().for_each(|part| waiting.push(turn_of(&part.0), part)),
+            Job::Close(done) => {
+                self.closing = Some(done);
+                self.jobs.close();
+            }
+        }
+    }
+}
+
 /// The thread's own.
 struct Desk {
-    jobs: mpsc::Receiver<Job>,
+    arrivals: Arrivals,
     connection: Connection,
     log: WriteAheadLog,
     memory: Memory,
@@ -96,7 +131,7 @@ type Waiting = Turns<Waiter>;
 impl Desk {
     fn open(path: &Path, jobs: mpsc::Receiver<Job>, log: WriteAheadLog) -> Result<Self> {
         Ok(Self {
-            jobs,
+            arrivals: Arrivals { jobs, closing: None },
             connection: file::open_to_write(path)?,
             log,
             memory: Memory::default(),
@@ -105,29 +140,9 @@ impl Desk {
     }
 
     fn run(mut self) {
-        let mut closing = None;
         let mut waiting = Waiting::default();
-        loop {
-            let first = if waiting.is_empty() {
-                let Some(first) = self.jobs.blocking_recv() else { break };
-                Some(first)
-            } else {
-                None
-            };
-            let rest = std::iter::from_fn(|| self.jobs.try_recv().ok());
-            let mut is_closing = false;
-            for job in first.into_iter().chain(rest) {
-                match job {
-                    Job::Do(parts) => parts.into_iter().for_each(|part| waiting.push(turn_of(&part.0), part)),
-                    Job::Close(done) => {
-                        closing = Some(done);
-                        is_closing = true;
-                    }
-                }
-            }
-            if is_closing {
-                self.jobs.close();
-            }
+        while !waiting.is_empty() || self.arrivals.wait(&mut waiting) {
+            self.arrivals.take(&mut waiting);
             self.step(&mut waiting);
             // All are answered.
             self.log.keep_short(&self.connection);
@@ -135,7 +150,7 @@ impl Desk {
         let stopped = self
             .connection
             .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
-        if let Some(done) = closing {
+        if let Some(done) = self.arrivals.closing {
             // Nobody may be left to hear it.
             let _ = done.send(stopped.map_err(Error::from));
         }
@@ -181,7 +196,10 @@ impl Desk {
             are_several |= turn != turn_of(&group[0].0);
             let Some(waiting) = &mut waiting else { continue };
             waiting.charge(turn, nanoseconds_since(began));
-            if count == group.len() && !store.is_full(are_several || !self.jobs.is_empty()) {
+            if count == group.len() && !store.is_full(are_several || !self.arrivals.jobs.is_empty()) {
+                if waiting.is_empty() && store.is_young() {
+                    self.arrivals.take(waiting);
+                }
                 group.extend(waiting.more(APART));
             }
         }

@@ -1,5 +1,6 @@
 //! Destinations: a folder for each kind, each of which passes the suite in `tests/it/suite.rs`.
 
+pub(crate) mod answers;
 mod azure_blob;
 mod bigquery;
 mod clickhouse;

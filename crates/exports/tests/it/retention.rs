@@ -1,10 +1,13 @@
 //! Runs that are over are kept for a while; what is exported next does not depend on it.
 
+use std::time::{Duration, Instant};
+
 use chrono::TimeDelta;
 use events::Incoming;
 use serde_json::{Value, json};
 use service::ExportId;
 use testkit::{Kit, on_both};
+use tokio::time::sleep;
 use uuid::Uuid;
 
 const DAYS: i64 = 60;
@@ -39,7 +42,13 @@ async fn two_months(kit: &Kit) -> String {
     kit.database.run(&format!("{over}'Failed' {}", of_day(10, 4))).await;
     // None of them is exactly a month old.
     kit.service.clock().advance(TimeDelta::minutes(1));
-    kit.at(&format!("batch_exports/{}/", made.text("/id")))
+    let path = kit.at(&format!("batch_exports/{}/", made.text("/id")));
+    // All of this at once may be so much for a busy machine that the database counts as one that does not respond.
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while kit.get(&kit.admin.key, &path).await.status == 503 && Instant::now() < deadline {
+        sleep(Duration::from_millis(200)).await;
+    }
+    path
 }
 
 async fn count(kit: &Kit, sql: &'static str) -> i64 {
@@ -72,13 +81,14 @@ on_both! {
     async fn old_runs_go_and_what_they_delivered_stays_known(kit: Kit) {
         let path = two_months(&kit).await;
         assert_eq!(count(&kit, "SELECT count(*) FROM export_run").await, DAYS * 96);
-        let latest = kit.get(&kit.admin.key, &path).await.body["latest_runs"].clone();
+        let before = kit.get(&kit.admin.key, &path).await;
+        assert_eq!(before.status, 200, "{before:?}");
         tidy(&kit).await;
         // A month of them, and those that failed, which unpausing would look for.
         assert_eq!(count(&kit, "SELECT count(*) FROM export_run").await, 30 * 96 + 4);
         assert_eq!(count(&kit, "SELECT count(*) FROM export_run WHERE status = 'Failed'").await, 4);
         assert_eq!(count(&kit, "SELECT count(*) FROM export_delivered").await, 3, "two gaps in one stretch");
-        assert_eq!(kit.get(&kit.admin.key, &path).await.body["latest_runs"], latest);
+        assert_eq!(kit.get(&kit.admin.key, &path).await.body["latest_runs"], before.body["latest_runs"]);
 
         // What was never delivered is filled, and nothing else.
         let filled = fill(&kit, &path, json!({})).await;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use chrono::TimeDelta;
 use identity::{Identity, IdentityDeps};
 use outbound::{Mailer, Roots};
-use serde_json::json;
+use serde_json::{Value, json};
 use service::access::{ChangeDomains, Request};
 use service::credentials::Credential;
 use service::domains::Domain;
@@ -232,6 +232,12 @@ on_both! {
         assert_eq!(verify(kit, loser).await.body["is_verified"], true);
         let unseated = kit.get(&winner.key, &winner.at("")).await;
         assert_eq!(unseated.body["is_verified"], false, "{unseated:?}");
+        // By nobody: it costs nothing of what the other organization may write, which could be used up.
+        let log = format!("/api/organizations/{}/activity/?scope=OrganizationDomain", winner.organization);
+        let log = kit.get(&winner.key, &log).await;
+        let entries = log.body["results"].as_array().unwrap();
+        let is_by_nobody = |entry: &Value| entry["activity"] == "updated" && entry["user"].is_null();
+        assert!(entries.iter().any(is_by_nobody), "{log:?}");
         while kit.identity.step().await.unwrap() {}
         let owner = if is_ours { "olga@example.com" } else { "otto@elsewhere.example" };
         assert_eq!(scene.subjects().await, [format!("{owner}: example.com is no longer verified")]);

@@ -13,7 +13,7 @@ use super::pipe::Pipe;
 use crate::wire::{Answer, Report};
 use crate::{Level, Limits};
 
-/// How often the allowance of processor time is renewed.
+/// How often the allowance of processor time is renewed, at most.
 const RENEWAL: Duration = Duration::from_secs(1);
 
 /// What goes between an app and the parent process, counted.
@@ -26,7 +26,8 @@ pub(crate) struct Bridge {
     /// Arguments of calls to come that were read while an answer was awaited.
     items: RefCell<VecDeque<String>>,
     deadline: Cell<Instant>,
-    renewed: Cell<Instant>,
+    /// Until when processor time is allowed, however much of it is used.
+    allowed: Cell<Instant>,
     is_overrun: Cell<bool>,
     /// Whether objects are held back until the end of the calls under way.
     is_holding: Cell<bool>,
@@ -45,15 +46,15 @@ struct Counts {
 
 impl Bridge {
     pub(crate) fn new(limits: Limits, pipe: Rc<Pipe>, is_closed: bool) -> Rc<Self> {
-        let now = Instant::now();
+        let deadline = Instant::now() + limits.load_time;
         Rc::new(Self {
-            deadline: Cell::new(now + limits.load_time),
+            deadline: Cell::new(deadline),
             limits,
             pipe,
             is_closed,
             counts: RefCell::default(),
             items: RefCell::default(),
-            renewed: Cell::new(now),
+            allowed: Cell::new(deadline),
             is_overrun: Cell::new(false),
             is_holding: Cell::new(false),
             rejections: RefCell::default(),
@@ -62,13 +63,13 @@ impl Bridge {
 
     /// Begins a call: its time and its counts start again.
     pub(crate) fn begin(&self, time: Duration) {
-        let now = Instant::now();
-        self.deadline.set(now + time);
+        let deadline = Instant::now() + time;
+        self.deadline.set(deadline);
         let mut counts = self.counts.borrow_mut();
         counts.calls = 0;
         counts.logs = 0;
-        if now.duration_since(self.renewed.get()) > RENEWAL {
-            self.renewed.set(now);
+        if deadline > self.allowed.get() {
+            self.allowed.set(deadline + RENEWAL);
             // Without it the process ends early, which its parent notices.
             let _ = confine::allow_processor(time + RENEWAL);
         }

@@ -6,6 +6,7 @@ use super::bridge::Bridge;
 use super::engine::{Found, Trouble, seconds, with_app};
 use super::pipe::Pipe;
 use super::{browser, graph};
+use crate::json::MOST_VALUES;
 use crate::manifest::{self, Declared};
 use crate::wire::{Meta, Report};
 use crate::{Code, Failure, Fault, Files, Limits, Reading};
@@ -31,15 +32,20 @@ fn reading(files: &Files, limits: &Limits, pipe: &Rc<Pipe>) -> Result<Reading, F
     let Found {
         capabilities, metrics, ..
     } = find(&code, limits, pipe)?;
+    let refused = |message: String| Fault {
+        file: code.entry.clone(),
+        ..Fault::new(message)
+    };
+    if metrics.len() + capabilities.count() > MOST_VALUES {
+        let message = format!("an app can have at most {MOST_VALUES} metrics, methods and jobs");
+        return Err(refused(message));
+    }
     if let Some((name, _)) = metrics
         .iter()
         .find(|(_, kind)| !KINDS_OF_METRICS.contains(&kind.as_str()))
     {
         let message = format!("the metric '{name}' must be 'sum', 'max' or 'min'");
-        return Err(Fault {
-            file: code.entry.clone(),
-            ..Fault::new(message)
-        });
+        return Err(refused(message));
     }
     let code = Rc::unwrap_or_clone(code);
     Ok(Reading {

@@ -85,6 +85,25 @@ async fn a_wrong_manifest_is_refused() {
     );
 }
 
+/// As values they would take many times the memory, in the server as well.
+#[tokio::test]
+async fn an_app_that_says_very_much_of_itself_is_refused() {
+    let maps = vec!["{\"\":0}"; 100_000].join(",");
+    let manifest = format!("{{\"publicJobs\":{{\"a\":{{\"b\":[{maps}]}}}}}}");
+    assert_eq!(
+        refusal([("plugin.json", &manifest)]).await,
+        "plugin.json: this can have at most 5000 values"
+    );
+    for what in ["metrics", "jobs"] {
+        let code = format!("exports.{what} = {{}}\nfor (let i = 0; i < 6000; i++) exports.{what}['m' + i] = VALUE");
+        let value = if what == "metrics" { "'sum'" } else { "() => {}" };
+        assert_eq!(
+            refusal([("index.js", &code.replace("VALUE", value))]).await,
+            "index.js: an app can have at most 5000 metrics, methods and jobs"
+        );
+    }
+}
+
 #[tokio::test]
 async fn an_unknown_kind_of_metric_is_refused() {
     let said = refusal([("index.js", "exports.metrics = { sent: 'average' }")]).await;

@@ -193,6 +193,19 @@ mod tests {
         budget.take(&user(2), &[large]).unwrap();
     }
 
+    /// So that nobody keeps others from what is recorded in their log, too, by filling it.
+    #[test]
+    fn what_is_nobodys_doing_is_recorded_in_a_full_log() {
+        let budget = Budget::new(HourlyLimits::default());
+        let large = Entry {
+            scope: ADMINISTRATION[0],
+            ..entry(1, 4 << 20)
+        };
+        large_entries(&budget, &user(1), &large);
+        assert!(budget.take(&user(2), std::slice::from_ref(&large)).is_err());
+        budget.take(&Actor::nobody(Request::default()), &[large]).unwrap();
+    }
+
     #[test]
     fn dry_runs_use_nothing_up() {
         let budget = Budget::new(HourlyLimits::default());

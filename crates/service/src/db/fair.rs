@@ -1,5 +1,5 @@
-//! Who uses the database, or something else that there is little of, next: organizations take turns, and so do the people of each, so that nobody waits for all that
-//! another one wants. Whoever's work took long lately shares a part of the permits with others of that kind.
+//! Who uses the database, or something else that there is little of, next: organizations take turns, and so do the people of each, and the credentials of each person,
+//! so that nobody waits for all that another one wants. Whoever's work took long lately shares a part of the permits with others of that kind.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::caller::{self, Caller, Tenant};
+use super::caller::{self, Caller, CredentialId, Tenant};
 use crate::error::{Error, Result};
 use crate::id::UserId;
 use crate::round::{Queue, Round};
@@ -20,8 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// When to come back without one.
 const BUSY: Duration = Duration::from_secs(2);
 /// So many of one tenant may wait; those beyond are asked to come back immediately. None of its people has more than half of what
-/// the others leave, or one could keep all others out.
-const MOST_WAITING: usize = 512;
+/// the others leave, or one could keep all others out, and none of a person's credentials more than half of what their others leave.
+const MOST_WAITING: usize = 1024;
 /// How long somebody is slow, unless said otherwise.
 const SLOW_FOR: Duration = Duration::from_secs(10);
 /// Past this many tenants those that are neither here nor slow are forgotten.
@@ -64,10 +64,13 @@ struct State {
     order: VecDeque<Tenant>,
 }
 
+/// Those who wait with one credential.
+type Line = VecDeque<oneshot::Sender<Permit>>;
+
 #[derive(Default)]
 struct Use {
     held: usize,
-    waiting: Round<Option<UserId>, VecDeque<oneshot::Sender<Permit>>>,
+    waiting: Round<Option<UserId>, Round<Option<CredentialId>, Line>>,
     waiters: usize,
     slow_until: Option<Instant>,
     /// How long a permit was held lately, and until when that is remembered.
@@ -78,6 +81,17 @@ struct Use {
 impl Use {
     fn is_slow(&self) -> bool {
         self.slow_until.is_some_and(|until| Instant::now() < until)
+    }
+
+    /// Whether another one may wait.
+    fn has_place_for(&self, user: Option<UserId>, credential: Option<CredentialId>) -> bool {
+        let person = self.waiting.get(user);
+        let of_person: usize = person.map_or(0, |person| person.queues().map(VecDeque::len).sum());
+        let own = person
+            .and_then(|person| person.get(credential))
+            .map_or(0, VecDeque::len);
+        let share = MOST_WAITING.saturating_sub(self.waiters - of_person).div_ceil(2);
+        own < share.saturating_sub(of_person - own).div_ceil(2)
     }
 
     fn is_over(&self) -> bool {
@@ -173,12 +187,12 @@ impl FairSemaphore {
 
     /// For a person, in whichever organization: all of theirs share one turn.
     pub async fn acquire_for(&self, user: UserId) -> Result<Permit> {
-        let tenant = Tenant::User(user);
-        self.acquire_by(Caller {
-            tenant,
+        let of_person = Caller {
+            tenant: Tenant::User(user),
             user: Some(user),
-        })
-        .await
+            ..caller::current()
+        };
+        self.acquire_by(of_person).await
     }
 
     /// The same, for those who need not wait: if they have room, none of theirs waits for it. Others do not matter where each has their own.
@@ -188,13 +202,13 @@ impl FairSemaphore {
         state.has_room(tenant).then(|| state.permit(self, tenant))
     }
 
-    async fn acquire_by(&self, Caller { tenant, user }: Caller) -> Result<Permit> {
+    async fn acquire_by(&self, caller: Caller) -> Result<Permit> {
         let (turn, what) = {
             let mut state = self.lock();
-            if state.order.is_empty() && state.has_room(tenant) {
-                return Ok(state.permit(self, tenant));
+            if state.order.is_empty() && state.has_room(caller.tenant) {
+                return Ok(state.permit(self, caller.tenant));
             }
-            let turn = state.wait(tenant, user)?;
+            let turn = state.wait(caller)?;
             state.hand_out(self);
             (turn, state.what)
         };
@@ -256,18 +270,22 @@ impl State {
         self.tenants.entry(tenant).or_insert_with(unknown)
     }
 
-    fn wait(&mut self, tenant: Tenant, user: Option<UserId>) -> Result<oneshot::Receiver<Permit>> {
+    fn wait(&mut self, caller: Caller) -> Result<oneshot::Receiver<Permit>> {
+        let Caller {
+            tenant,
+            user,
+            credential,
+            ..
+        } = caller;
         let one = self.of(tenant);
-        let own = one.waiting.get(user).map_or(0, VecDeque::len);
-        let left = MOST_WAITING.saturating_sub(one.waiters - own);
         // Nobody makes the server itself come back later.
-        if own >= left.div_ceil(2) && tenant != Tenant::System {
+        if !one.has_place_for(user, credential) && tenant != Tenant::System {
             return Err(Error::Throttled(BUSY));
         }
         let is_first = one.waiters == 0;
         one.waiters += 1;
         let (turn, receiver) = oneshot::channel();
-        one.waiting.of(user).push_back(turn);
+        one.waiting.of(user).of(credential).push_back(turn);
         if is_first {
             self.order.push_back(tenant);
         }
@@ -378,9 +396,9 @@ impl Drop for Permit {
 
 #[cfg(test)]
 mod tests {
-    use super::super::caller::on_behalf_of_organization;
+    use super::super::caller::{on_behalf_of_caller, on_behalf_of_organization};
     use super::*;
-    use crate::id::OrganizationId;
+    use crate::id::{KeyId, OrganizationId};
 
     const ONE: Tenant = Tenant::Organization(OrganizationId(uuid::Uuid::from_u128(1)));
     const TWO: Tenant = Tenant::Organization(OrganizationId(uuid::Uuid::from_u128(2)));
@@ -578,16 +596,69 @@ mod tests {
         assert_eq!(semaphore.lock().free, 1);
     }
 
+    /// One of the credentials of a person.
+    fn person_with_key(number: u128) -> Caller {
+        Caller {
+            tenant: Tenant::User(UserId(7)),
+            user: Some(UserId(7)),
+            credential: Some(CredentialId::Key(KeyId(uuid::Uuid::from_u128(number)))),
+            grant: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn whoever_has_one_key_of_a_person_does_not_keep_the_others_waiting() {
+        let semaphore = FairSemaphore::for_each("the server", 1);
+        let held = semaphore.acquire_by(person_with_key(1)).await.unwrap();
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let mut tasks = tokio::task::JoinSet::new();
+        let mut acquire = |number| {
+            let (semaphore, order) = (semaphore.clone(), order.clone());
+            tasks.spawn(on_behalf_of_caller(person_with_key(number), async move {
+                let permit = semaphore.acquire_for(UserId(7)).await?;
+                order.lock().unwrap().push(number);
+                drop(permit);
+                Ok::<_, Error>(())
+            }));
+        };
+        for _ in 0..MOST_WAITING {
+            acquire(1);
+        }
+        settle().await;
+        assert_eq!(
+            waiting(&semaphore),
+            MOST_WAITING / 4,
+            "those beyond are asked to come back"
+        );
+        acquire(2);
+        settle().await;
+        assert_eq!(waiting(&semaphore), MOST_WAITING / 4 + 1);
+        drop(held);
+        while tasks.join_next().await.is_some() {}
+        assert_eq!(order.lock().unwrap()[..3], [1, 2, 1]);
+    }
+
+    #[test]
+    fn one_person_leaves_half_to_others_whatever_keys_they_have() {
+        let semaphore = FairSemaphore::for_each("the server", 0);
+        let mut state = semaphore.lock();
+        let mut waiting = Vec::new();
+        for number in 0..100 {
+            waiting.extend(std::iter::from_fn(|| state.wait(person_with_key(number)).ok()));
+        }
+        assert_eq!(waiting.len(), MOST_WAITING / 2);
+    }
+
     #[tokio::test]
     async fn one_tenant_has_so_many_waiting_and_others_do_not_notice() {
         let semaphore = semaphore(1);
         let held = acquire(&semaphore, 1).await.unwrap();
         let mut tasks = tokio::task::JoinSet::new();
-        for _ in 0..MOST_WAITING / 2 {
+        for _ in 0..MOST_WAITING / 4 {
             let semaphore = semaphore.clone();
             tasks.spawn(async move { acquire(&semaphore, 1).await.map(drop) });
         }
-        while waiting(&semaphore) < MOST_WAITING / 2 {
+        while waiting(&semaphore) < MOST_WAITING / 4 {
             tokio::task::yield_now().await;
         }
         assert!(matches!(acquire(&semaphore, 1).await, Err(Error::Throttled(_))));
@@ -601,6 +672,8 @@ mod tests {
             let caller = Caller {
                 tenant: ONE,
                 user: Some(UserId(7)),
+                credential: None,
+                grant: None,
             };
             async move { semaphore.acquire_by(caller).await.map(drop) }
         });

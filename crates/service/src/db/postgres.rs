@@ -371,6 +371,8 @@ mod tests {
         Caller {
             tenant: Tenant::Organization(OrganizationId(Uuid::from_u128(organization))),
             user: Some(UserId(user)),
+            credential: None,
+            grant: None,
         }
     }
 

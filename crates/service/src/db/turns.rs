@@ -43,7 +43,34 @@ struct State {
     connection: SqliteConnection,
     /// The transaction that is open, if its first turn went well.
     open: Option<Arc<Shared>>,
+    /// Which of the savepoints the turn has, or the last one had.
+    savepoint: usize,
+    /// Whether that is still there although its turn went well.
+    is_kept: bool,
 }
+
+/// Where a turn begins that is not the first of its transaction. That of a turn that went well is released when the next one
+/// begins, with one statement for both: each is a way to the thread that writes, and back.
+#[derive(Debug)]
+struct Savepoint {
+    begin: &'static str,
+    begin_after_other: &'static str,
+    undo: &'static str,
+}
+
+/// Two names: a turn that was abandoned before it began does not undo the one before it.
+const SAVEPOINTS: [Savepoint; 2] = [
+    Savepoint {
+        begin: "SAVEPOINT even",
+        begin_after_other: "RELEASE odd; SAVEPOINT even",
+        undo: "ROLLBACK TO even; RELEASE even",
+    },
+    Savepoint {
+        begin: "SAVEPOINT odd",
+        begin_after_other: "RELEASE even; SAVEPOINT odd",
+        undo: "ROLLBACK TO odd; RELEASE odd",
+    },
+];
 
 /// A transaction of several turns, and whether it was committed in the end.
 #[derive(Debug, Default)]
@@ -53,7 +80,12 @@ impl Writer {
     pub(super) async fn open(options: &SqliteConnectOptions, log: WriteAheadLog) -> Result<Self> {
         let connection = options.connect().await?;
         Ok(Self {
-            state: Arc::new(Mutex::new(State { connection, open: None })),
+            state: Arc::new(Mutex::new(State {
+                connection,
+                open: None,
+                savepoint: 0,
+                is_kept: false,
+            })),
             places: FairSemaphore::new("The database", AT_THE_LOCK, SLOW).followed_by_waiting(),
             people: FairSemaphore::for_each("The database", AT_THE_LOCK)
                 .with_longest_of_one(LONGEST_OF_PERSON)
@@ -72,10 +104,7 @@ impl Writer {
         // From here on, whatever happens is undone unless it is committed: also a beginning that is abandoned.
         let mut turn = WriteGuard(Some(Held { writer, places, state }));
         if let Some(held) = &mut turn.0 {
-            // The first turn of a transaction is undone by undoing the whole.
-            let is_first = held.state.open.is_none();
-            let begin = if is_first { "BEGIN IMMEDIATE" } else { "SAVEPOINT turn" };
-            run(&mut held.state, begin).await?;
+            begin(&mut held.state).await?;
         }
         Ok(turn)
     }
@@ -182,16 +211,7 @@ impl WriteGuard {
 
 impl Held {
     async fn commit(mut self) -> Result<()> {
-        let shared = match self.state.open.clone() {
-            Some(shared) => {
-                if let Err(error) = run(&mut self.state, "RELEASE turn").await {
-                    give_up(&mut self.state).await;
-                    return Err(error);
-                }
-                shared
-            }
-            None => self.state.open.insert(Arc::default()).clone(),
-        };
+        let shared = keep(&mut self.state);
         drop((self.places, self.state));
         // Asking for the lock again lets everybody who waits have a turn first, and they share this commit.
         self.writer.commit(shared).await
@@ -232,7 +252,30 @@ impl DerefMut for WriteGuard {
     }
 }
 
+async fn begin(state: &mut State) -> Result<()> {
+    if state.open.is_none() {
+        // It is undone by undoing the whole.
+        return run(state, "BEGIN IMMEDIATE").await;
+    }
+    state.savepoint = 1 - state.savepoint;
+    let savepoint = &SAVEPOINTS[state.savepoint];
+    let begin = if std::mem::take(&mut state.is_kept) {
+        savepoint.begin_after_other
+    } else {
+        savepoint.begin
+    };
+    run(state, begin).await
+}
+
+/// The turn went well, and is committed with the others.
+fn keep(state: &mut State) -> Arc<Shared> {
+    state.is_kept = state.open.is_some();
+    state.open.get_or_insert_default().clone()
+}
+
 async fn commit(state: &mut State) -> Result<()> {
+    // The savepoint goes with the transaction.
+    state.is_kept = false;
     let Some(shared) = state.open.take() else { return Ok(()) };
     let result = run(state, "COMMIT").await;
     // The lock is held, so nobody has set it before.
@@ -248,10 +291,8 @@ async fn undo(state: &mut State) -> Result<()> {
     if state.open.is_none() {
         return run(state, "ROLLBACK").await;
     }
-    let undone = match run(state, "ROLLBACK TO turn").await {
-        Ok(()) => run(state, "RELEASE turn").await,
-        failed => failed,
-    };
+    let undo = SAVEPOINTS[state.savepoint].undo;
+    let undone = run(state, undo).await;
     // Either the turn had not begun, or a full disk made SQLite roll back all turns at once. Only in the latter
     // case is there no transaction any more, and another can be begun.
     if undone.is_err() && run(state, "BEGIN").await.is_ok() {
@@ -292,6 +333,8 @@ mod tests {
         Caller {
             tenant: Tenant::Organization(OrganizationId(uuid::Uuid::from_u128(organization))),
             user: Some(UserId(user)),
+            credential: None,
+            grant: None,
         }
     }
 
@@ -300,6 +343,39 @@ mod tests {
         let turn = writer.turn().await.unwrap();
         sleep(Duration::from_millis(15)).await;
         turn.undo().await.unwrap();
+    }
+
+    async fn begin_with(state: &mut State, value: i64) {
+        begin(state).await.unwrap();
+        let insert = sqlx::query("INSERT INTO written VALUES ($1)").bind(value);
+        insert.execute(&mut state.connection).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_turn_undoes_what_it_did_and_nothing_else() {
+        let options = SqliteConnectOptions::new().in_memory(true);
+        let log = WriteAheadLog::new(&options, &Readers::new(options.clone()), 0);
+        let writer = Writer::open(&options, log).await.unwrap();
+        execute(&writer, "CREATE TABLE written (value INTEGER)").await;
+        let mut state = writer.state.lock().await;
+        for (value, is_kept) in [(1, true), (2, true), (3, false), (4, true), (5, true)] {
+            begin_with(&mut state, value).await;
+            if is_kept {
+                keep(&mut state);
+            } else {
+                undo(&mut state).await.unwrap();
+            }
+        }
+        // Abandoned when it was about to begin: the savepoint of the one before it is still there.
+        state.savepoint = 1 - state.savepoint;
+        state.is_kept = false;
+        assert!(undo(&mut state).await.is_err());
+        begin_with(&mut state, 6).await;
+        undo(&mut state).await.unwrap();
+        commit(&mut state).await.unwrap();
+        let values = sqlx::query_scalar("SELECT value FROM written ORDER BY value");
+        let values: Vec<i64> = values.fetch_all(&mut state.connection).await.unwrap();
+        assert_eq!(values, [1, 2, 4, 5]);
     }
 
     #[tokio::test]

@@ -143,7 +143,6 @@ impl Service {
         let mut db = self.write().await?;
         let before = lock(&mut db, organization, id, &crate::no_precondition).await?;
         let mut domain = before.clone();
-        let mut entries = Vec::new();
         if lookup.shows(&domain.verification_challenge) && !domain.is_verified() {
             match sql::holder(&mut db, &domain.domain).await? {
                 Some(holder) if lookup.shows(&holder.verification_challenge) => {
@@ -153,7 +152,7 @@ impl Service {
                     db.commit(actor, &[]).await?;
                     return Ok(domain);
                 }
-                Some(holder) => entries.push(self.unseat(&mut db, holder).await?),
+                Some(holder) => self.unseat(&mut db, actor, holder).await?,
                 None => {}
             }
         }
@@ -163,20 +162,22 @@ impl Service {
             end_other_ways(&mut db, &before, &domain).await?;
         }
         self.tell_owners(&mut db, &domain, &outcome).await?;
-        entries.extend(Entry::updated(&before, &domain));
+        let entries: Vec<Entry> = Entry::updated(&before, &domain).into_iter().collect();
         sql::save(&mut db, &domain).await?;
         db.commit(actor, &entries).await?;
         Ok(domain)
     }
 
     /// Whoever proves a domain has it: the record of the organization that had it is gone.
-    async fn unseat(&self, db: &mut WriteTx, holder: Domain) -> Result<Entry> {
+    async fn unseat(&self, db: &mut WriteTx, actor: &Actor, holder: Domain) -> Result<()> {
         let mut after = holder.clone();
         after.verified_at = None;
         after.lost_at = None;
         sql::save(db, &after).await?;
         self.tell_owners(db, &after, &Outcome::Expired).await?;
-        Ok(Entry::updated(&holder, &after).unwrap_or_else(|| Entry::happened(&after, "unverified")))
+        let entry = Entry::updated(&holder, &after).unwrap_or_else(|| Entry::happened(&after, "unverified"));
+        // Nobody's doing in their log: they cannot keep the domain by filling it, and are not told who has the domain now.
+        db.record(&Actor::nobody(actor.request.clone()), &[entry]).await
     }
 
     /// Enforcement that was stored before the proof begins with it, unless it would lock people out.

@@ -1,3 +1,5 @@
+use std::collections::HashSet;
+
 use chrono::TimeDelta;
 
 use super::{Fresh, Invite, NewInvite, TOKEN_PREFIX, may_invite, sql, target};
@@ -196,10 +198,11 @@ impl Fresh {
 
 /// All addresses, or everything that is wrong with them.
 fn targets(new: &[NewInvite]) -> Result<Vec<Email>> {
-    let (mut found, mut problems) = (Vec::<Email>::new(), Vec::new());
+    let (mut found, mut problems) = (Vec::new(), Vec::new());
+    let mut keys = HashSet::new();
     for (place, invite) in new.iter().enumerate() {
         match target(&invite.target_email) {
-            Ok(email) if found.iter().any(|earlier| earlier.key() == email.key()) => {
+            Ok(email) if !keys.insert(email.key()) => {
                 let detail = format!("{email} is already in this list.");
                 problems.push(problem(place, "unique", detail));
             }

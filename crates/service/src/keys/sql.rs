@@ -183,6 +183,7 @@ pub(crate) struct KeyOwner {
     pub(crate) user_id: UserId,
     pub(crate) uuid: UserUuid,
     pub(crate) email: String,
+    pub(crate) is_operator: bool,
     pub(crate) current_organization_id: Option<OrganizationId>,
     pub(crate) scopes: Json<Vec<Scope>>,
     pub(crate) scoped_organizations: Json<Vec<OrganizationId>>,
@@ -190,6 +191,7 @@ pub(crate) struct KeyOwner {
     pub(crate) last_used_at: Option<Time>,
     pub(crate) used_scopes: Json<Vec<Scope>>,
     pub(crate) expires_at: Option<Time>,
+    pub(crate) updated_at: Time,
     /// The user's level in the organization that was asked about.
     pub(crate) level: Option<Level>,
 }
@@ -199,8 +201,8 @@ pub(crate) async fn owner(
     hash: &SecretHash,
     organization: Option<OrganizationId>,
 ) -> Result<Option<KeyOwner>> {
-    const SQL: &str = "SELECT k.id AS key_id, k.user_id, u.uuid, u.email, u.current_organization_id, k.scopes, \
-        k.scoped_organizations, k.scoped_teams, k.last_used_at, k.used_scopes, k.expires_at, m.level \
+    const SQL: &str = "SELECT k.id AS key_id, k.user_id, u.uuid, u.email, u.is_operator, u.current_organization_id, k.scopes, \
+        k.scoped_organizations, k.scoped_teams, k.last_used_at, k.used_scopes, k.expires_at, k.updated_at, m.level \
         FROM api_key k JOIN app_user u ON u.id = k.user_id \
         LEFT JOIN member m ON m.user_id = u.id AND m.organization_id = $2 WHERE k.secret_hash = $1";
     Ok(on!(db, conn => sqlx::query_as(SQL).bind(hash.as_slice()).bind(organization).fetch_optional(conn))?)

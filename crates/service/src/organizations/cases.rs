@@ -86,20 +86,23 @@ impl Service {
             return Err(Error::Forbidden(detail.to_owned()));
         }
         if let Err(limit) = self.core.founding.count(principal.user)
-            && !self.is_operator(principal.user).await?
+            && !principal.is_operator
         {
             return Err(limit);
         }
         let mut db = self.write().await?;
-        let (seen, entries) = founding::create(&mut db, new, &principal.person, true).await?;
+        // Operators create organizations for others: theirs are not counted.
+        let founded_by = (!principal.is_operator).then_some(principal.user);
+        let (seen, entries) = founding::create(&mut db, new, &principal.person, founded_by, true).await?;
         db.commit(&principal.actor, &entries).await?;
         Ok(seen)
     }
 
     /// The same for whoever runs the machine.
     pub async fn create_organization_for(&self, actor: &Actor, new: &NewOrganization, owner: &User) -> Result<Seen> {
+        let founded_by = (!self.is_operator(owner.id).await?).then_some(owner.id);
         let mut db = self.write().await?;
-        let (seen, entries) = founding::create(&mut db, new, &Person::from(owner), false).await?;
+        let (seen, entries) = founding::create(&mut db, new, &Person::from(owner), founded_by, false).await?;
         db.commit(actor, &entries).await?;
         Ok(seen)
     }

@@ -17,6 +17,7 @@ pub(crate) async fn create(
     db: &mut WriteTx,
     new: &NewOrganization,
     owner: &Person,
+    founded_by: Option<UserId>,
     is_limited: bool,
 ) -> Result<(Seen, Vec<Entry>)> {
     let organization = fresh(db, new);
@@ -26,6 +27,7 @@ pub(crate) async fn create(
         organization,
         team,
         owner,
+        founder: founded_by,
         is_limited,
     };
     let joined = found_with_free_slug(db, &mut founded).await?;
@@ -63,11 +65,17 @@ fn fresh(db: &WriteTx, new: &NewOrganization) -> Organization {
 async fn found_with_free_slug(db: &mut WriteTx, new: &mut Founded<'_>) -> Result<Entry> {
     let plain = new.organization.slug.clone();
     for _ in 0..SLUG_TRIES {
+        let limited = new.founder.filter(|_| new.is_limited);
         if let Some(joined) = members::found(db, new).await? {
-            return Ok(joined);
+            return match limited {
+                Some(founder) if !sql::has_room_beside_others(db, founder).await? => Err(too_many()),
+                _ => Ok(joined),
+            };
         }
-        if new.is_limited {
-            expect_room_for_another(db, new.owner.id).await?;
+        if let Some(founder) = limited
+            && !sql::has_room_for_another(db, founder).await?
+        {
+            return Err(too_many());
         }
         new.organization.slug = slug::slug_with_suffix(&plain, &db.random);
     }
@@ -78,14 +86,11 @@ async fn found_with_free_slug(db: &mut WriteTx, new: &mut Founded<'_>) -> Result
 }
 
 /// Organizations take turns at whatever there is little of, so nobody has any number of them.
-async fn expect_room_for_another(db: &mut WriteTx, founder: UserId) -> Result<()> {
-    if sql::has_room_for_another(db, founder).await? {
-        return Ok(());
-    }
+fn too_many() -> Error {
     let detail = format!(
         "A user can have created at most {} organizations. Delete one that is not needed, or ask an operator of the \
          instance, for whom there is no limit.",
         sql::MOST_FOUNDED
     );
-    Err(Error::Forbidden(detail))
+    Error::Forbidden(detail)
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::activity::Recorded;
 use crate::cache::Weigh;
 use crate::clock::Time;
-use crate::id::OrganizationId;
+use crate::id::{OrganizationId, UserId};
 use crate::level::Level;
 use crate::teams::Team;
 use crate::text::Name;
@@ -41,7 +41,9 @@ pub(crate) struct Founded<'a> {
     pub(crate) organization: Organization,
     pub(crate) team: Team,
     pub(crate) owner: &'a Person,
-    /// Whether the owner can have created only so many.
+    /// Who it is counted for. Nobody, if the owner is an operator.
+    pub(crate) founder: Option<UserId>,
+    /// Whether they can have created only so many.
     pub(crate) is_limited: bool,
 }
 

@@ -4,10 +4,10 @@ use super::{Founded, Organization};
 use crate::db::{Connection, Session, answered, changed, on};
 use crate::error::{Error, Result};
 use crate::id::{MemberId, OrganizationId, TeamId, UserId};
+use crate::late;
 use crate::level::Level;
 use crate::page::{Page, Window};
 use crate::transaction::WriteTx;
-use crate::{members, teams};
 
 macro_rules! columns {
     () => {
@@ -121,6 +121,7 @@ pub(crate) async fn lock(db: &mut WriteTx, id: OrganizationId) -> Result<Organiz
     // A SQLite session that writes already holds the only write lock.
     let sql = db.pick(locked!(""), locked!(" FOR NO KEY UPDATE"));
     let found = on!(db, conn => sqlx::query_as(sql).bind(id).fetch_optional(conn))?;
+    late::expect_access_to(db, id).await?;
     found.ok_or(Error::NotFound("organization"))
 }
 
@@ -134,6 +135,7 @@ pub(super) async fn lock_to_delete(db: &mut WriteTx, id: OrganizationId) -> Resu
     if let Connection::Postgres(conn) = db.connection() {
         answered(sqlx::query(MEMBERS).bind(id).execute(conn)).await?;
     }
+    late::expect_access_to(db, id).await?;
     found.ok_or(Error::NotFound("organization"))
 }
 
@@ -156,17 +158,15 @@ macro_rules! most_founded {
 
 pub(super) const MOST_FOUNDED: &str = most_founded!();
 
-/// Whether somebody may create another organization. Those of operators are not even looked at: they may have created all of them.
+/// Whether somebody may create another organization.
 macro_rules! has_room {
     ($founder:literal) => {
         concat!(
-            "(CASE WHEN EXISTS (SELECT 1 FROM app_user WHERE id = ",
-            $founder,
-            " AND is_operator) THEN 0 ELSE (SELECT count(*) FROM (SELECT 1 FROM organization WHERE founded_by = ",
+            "(SELECT count(*) FROM (SELECT 1 FROM organization WHERE founded_by = ",
             $founder,
             " LIMIT ",
             most_founded!(),
-            ") AS founded) END) < ",
+            ") AS founded) < ",
             most_founded!()
         )
     };
@@ -177,12 +177,26 @@ pub(super) async fn has_room_for_another(db: &mut Session, founder: UserId) -> R
     Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(founder).fetch_one(conn))?)
 }
 
-/// Stores a new organization with its first team and its owner, unless its slug is taken or its founder has created too many.
-pub(crate) async fn insert(db: &mut WriteTx, new: &mut Founded<'_>, owner: MemberId) -> Result<bool> {
-    match db.connection() {
-        Connection::Sqlite(_) => insert_one_by_one(db, new, owner).await,
-        Connection::Postgres(_) => insert_at_once(db, new, owner).await,
-    }
+/// Whether somebody may keep the organization that was just stored: the statement that did so does not see others that are created at the
+/// same time. From here on those wait until it is committed. SQLite has one writer, so there are no others.
+///
+/// The lock is one that only creating takes, and last: whoever leaves an organization locks the user first, and then the counts
+/// that a new organization has locked already.
+pub(super) async fn has_room_beside_others(db: &mut WriteTx, founder: UserId) -> Result<bool> {
+    const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended('founder ' || CAST($1 AS TEXT), 0))";
+    // A statement of its own: one that waits does not see what was committed in the meantime.
+    const SQL: &str = concat!(
+        "SELECT count(*) <= ",
+        most_founded!(),
+        " FROM (SELECT 1 FROM organization WHERE founded_by = $1 LIMIT ",
+        most_founded!(),
+        " + 1) AS founded"
+    );
+    let Connection::Postgres(conn) = db.connection() else {
+        return Ok(true);
+    };
+    answered(sqlx::query(LOCK).bind(founder).execute(conn)).await?;
+    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(founder).fetch_one(conn))?)
 }
 
 macro_rules! insert {
@@ -190,62 +204,78 @@ macro_rules! insert {
         concat!(
             "INSERT INTO organization (id, name, slug, plugins_access_level, \
              is_member_join_email_enabled, enforce_2fa, metadata, customer_id, created_at, updated_at, founded_by) \
-             SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $9, $10 WHERE NOT $11 OR ",
-            has_room!("$10"),
+             SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $9, $18 WHERE NOT $11 OR ",
+            has_room!("$18"),
             " ON CONFLICT (slug) DO NOTHING"
         )
     };
 }
 
-macro_rules! bind_organization {
-    ($query:expr, $new:ident) => {
-        $query
-            .bind($new.organization.id)
-            .bind(&$new.organization.name)
-            .bind(&$new.organization.slug)
-            .bind($new.organization.plugins_access_level)
-            .bind($new.organization.is_member_join_email_enabled)
-            .bind($new.organization.enforce_2fa)
-            .bind(&$new.organization.metadata)
-            .bind(&$new.organization.customer_id)
-            .bind($new.organization.created_at)
-            .bind($new.owner.id)
-            .bind($new.is_limited)
+macro_rules! insert_owner {
+    ($founded:literal) => {
+        concat!(
+            "INSERT INTO member (id, organization_id, user_id, level, joined_at, updated_at) \
+             SELECT $12, id, $10, $13, created_at, created_at FROM ",
+            $founded
+        )
     };
 }
 
-async fn insert_one_by_one(db: &mut WriteTx, new: &mut Founded<'_>, owner: MemberId) -> Result<bool> {
-    let rows = changed!(db, bind_organization!(sqlx::query(insert!()), new))?;
-    if rows == 0 {
-        return Ok(false);
-    }
-    teams::sql::insert(db, &mut new.team).await?;
-    members::sql::insert(db, owner, new.organization.id, new.owner.id, Level::Owner).await?;
-    Ok(true)
+macro_rules! insert_team {
+    ($founded:literal) => {
+        concat!(
+            "INSERT INTO team (uuid, organization_id, name, api_token, timezone, created_at, updated_at) \
+             SELECT $14, id, $15, $16, $17, created_at, created_at FROM ",
+            $founded
+        )
+    };
 }
 
-/// With a single question to the database, which may be elsewhere.
-async fn insert_at_once(db: &mut WriteTx, new: &mut Founded<'_>, owner: MemberId) -> Result<bool> {
-    const SQL: &str = concat!(
+/// Stores a new organization with its first team and its owner, unless its slug is taken or its founder has created too many.
+///
+/// With a single question to the database: each one is a way to another machine, or to the thread that writes.
+pub(crate) async fn insert(db: &mut WriteTx, new: &mut Founded<'_>, owner: MemberId) -> Result<bool> {
+    const SQLITE: &str = concat!(
+        insert!(),
+        "; ",
+        insert_owner!("organization WHERE id = $1"),
+        "; ",
+        insert_team!("organization WHERE id = $1"),
+        " RETURNING id"
+    );
+    const POSTGRES: &str = concat!(
         "WITH founded AS (",
         insert!(),
-        " RETURNING id, created_at), \
-         owner AS (INSERT INTO member (id, organization_id, user_id, level, joined_at, updated_at) \
-         SELECT $12, id, $10, $13, created_at, created_at FROM founded) \
-         INSERT INTO team (uuid, organization_id, name, api_token, timezone, created_at, updated_at) \
-         SELECT $14, id, $15, $16, $17, created_at, created_at FROM founded RETURNING id"
+        " RETURNING id, created_at), owner AS (",
+        insert_owner!("founded"),
+        ") ",
+        insert_team!("founded"),
+        " RETURNING id"
     );
-    let team = &new.team;
-    let id = on!(db, conn => bind_organization!(sqlx::query_scalar(SQL), new)
+    let sql = db.pick(SQLITE, POSTGRES);
+    let (organization, team) = (&new.organization, &new.team);
+    let stored = on!(db, conn => sqlx::query_scalar(sql)
+        .bind(organization.id)
+        .bind(&organization.name)
+        .bind(&organization.slug)
+        .bind(organization.plugins_access_level)
+        .bind(organization.is_member_join_email_enabled)
+        .bind(organization.enforce_2fa)
+        .bind(&organization.metadata)
+        .bind(&organization.customer_id)
+        .bind(organization.created_at)
+        .bind(new.owner.id)
+        .bind(new.is_limited)
         .bind(owner)
         .bind(Level::Owner)
         .bind(team.uuid)
         .bind(&team.name)
         .bind(&team.api_token)
         .bind(&team.timezone)
+        .bind(new.founder)
         .fetch_optional(conn));
-    let id: Option<TeamId> = id.map_err(|error| Error::from(error).on_dangling(|| Error::NotFound("user")))?;
-    let Some(id) = id else { return Ok(false) };
+    let stored: Option<TeamId> = stored.map_err(|error| Error::from(error).on_dangling(|| Error::NotFound("user")))?;
+    let Some(id) = stored else { return Ok(false) };
     new.team.id = id;
     Ok(true)
 }

@@ -115,7 +115,10 @@ impl Service {
         found: Option<(Package, Option<String>)>,
     ) -> Result<App> {
         let found = match found {
-            Some((package, tag)) => Some((Packed::of(package).await?, tag)),
+            Some((package, tag)) => {
+                sizes::check_offers(None, &package.offers)?;
+                Some((Packed::of(package).await?, tag))
+            }
             None => None,
         };
         let mut db = self.write().await?;
@@ -160,7 +163,10 @@ impl Service {
         precondition: Precondition<'_, App>,
     ) -> Result<App> {
         let known = match &patch.rest.config_schema {
-            Some(_) => self.known_secrets(caller, id).await?,
+            Some(schema) => {
+                let schema = Some(schema).filter(|schema| !schema.is_null());
+                self.known_secrets(caller, (collection, id), schema).await?
+            }
             None => KnownSecrets::default(),
         };
         let mut db = self.write().await?;

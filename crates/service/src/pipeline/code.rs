@@ -6,7 +6,7 @@ use super::schema::KnownSecrets;
 use super::sharing::{publish, publish_first, take_back};
 use super::sql::versions::Packed;
 use super::types::{App, AppPatch, Fetched, Manifest, Package};
-use super::{hosts, limits, sql};
+use super::{hosts, limits, sizes, sql};
 use crate::Service;
 use crate::access::{Caller, ChangeApps};
 use crate::activity::Entry;
@@ -23,12 +23,10 @@ impl Service {
         package: Package,
         fetched: Fetched,
     ) -> Result<(App, Difference)> {
-        let has_same_fields = package.offers.config_schema == seen.config_schema && patch.rest.config_schema.is_none();
-        let known = if has_same_fields {
-            KnownSecrets::default()
-        } else {
-            self.known_secrets(caller, seen.id).await?
-        };
+        sizes::check_offers(Some(seen), &package.offers)?;
+        // If one was written, too, it is decided later which of both holds.
+        let schema = Some(&package.offers.config_schema).filter(|_| patch.rest.config_schema.is_none());
+        let known = self.known_secrets(caller, (seen.collection, seen.id), schema).await?;
         let packed = Packed::of(package).await?;
         let mut db = self.write().await?;
         let (before, level) = lock_app(&mut db, caller, seen.collection, seen.id, &crate::no_precondition).await?;

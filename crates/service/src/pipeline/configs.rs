@@ -198,12 +198,13 @@ impl Service {
         }
         let kept: Vec<String> = secrets.keys().cloned().collect();
         let whole = self.put(db, app, config, (open, secrets), &stored);
+        // Before values are looked through, which takes long if they are: all others wait to write.
+        if patch.config.is_some() {
+            sizes::check_config(&app.config_schema, &whole)?;
+        }
         let after = Target::new(app, config.allowed_hosts.clone(), whole.clone());
         if before.is_elsewhere(&after, app, may_change_code) {
             need_again(app, &kept)?;
-        }
-        if patch.config.is_some() {
-            sizes::check_config(&app.config_schema, &whole)?;
         }
         if patch.config.is_some() || is_switched_on {
             schema::check_config(&app.config_schema, &whole, config.enabled)?;

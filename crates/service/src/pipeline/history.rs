@@ -62,7 +62,7 @@ impl Service {
         id: AppId,
         wanted: Option<i64>,
     ) -> Result<(App, Difference)> {
-        let known = self.known_secrets(caller, id).await?;
+        let known = self.known_secrets(caller, (collection, id), None).await?;
         let mut db = self.write().await?;
         let (before, level) = lock_app(&mut db, caller, collection, id, &crate::no_precondition).await?;
         let kept = sql::versions::of_app(&mut db, id).await?;

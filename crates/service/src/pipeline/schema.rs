@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Invalid, Result};
@@ -152,25 +153,58 @@ impl SecretChange {
     }
 }
 
-/// Which fields the secrets of configurations have, by what each of these begins with when it is encrypted: no two begin alike.
+/// Which of some fields the secrets of configurations have. Many may wait with one of these, so each name is in it once.
 #[derive(Debug, Default)]
-pub(super) struct KnownSecrets(Vec<(String, Vec<String>)>);
+pub(super) struct KnownSecrets {
+    fields: Vec<String>,
+    configs: Vec<(Beginning, FieldBits)>,
+}
+
+/// What secrets begin with when they are encrypted, which no two have alike: which key it was, and the nonce.
+type Beginning = [u8; 28];
+/// One bit for each field.
+type FieldBits = [u128; 2];
 
 impl KnownSecrets {
-    /// Which key they are encrypted with, and the nonce.
-    const BEGINNING: usize = 28;
+    /// Of these fields, as far as there is room for them.
+    pub(super) fn of(mut fields: Vec<String>) -> Self {
+        fields.truncate(size_of::<FieldBits>() * 8);
+        Self {
+            fields,
+            configs: Vec::new(),
+        }
+    }
 
-    pub(super) fn add(&mut self, encrypted: &[u8], secrets: Map<String, Value>) {
-        let beginning = hex::encode(&encrypted[..encrypted.len().min(Self::BEGINNING)]);
-        self.0
-            .push((beginning, secrets.into_iter().map(|(key, _)| key).collect()));
+    /// Whether there is no field to look for.
+    pub(super) fn is_of_none(&self) -> bool {
+        self.fields.is_empty()
+    }
+
+    pub(super) fn add(&mut self, encrypted: &[u8], secrets: &Map<String, Value>) {
+        if let Some(beginning) = encrypted.first_chunk() {
+            let kept = self.bits(|field| secrets.contains_key(field));
+            self.configs.push((*beginning, kept));
+        }
     }
 
     /// The beginnings of those that have none of these fields, in hexadecimal digits.
-    pub(super) fn without(&self, fields: &[String]) -> Vec<&str> {
-        let has_none = |kept: &[String]| !kept.iter().any(|field| fields.contains(field));
-        let without = self.0.iter().filter(|(_, kept)| has_none(kept));
-        without.map(|(beginning, _)| beginning.as_str()).collect()
+    pub(super) fn without(&self, fields: &[String]) -> Vec<String> {
+        // Others may have changed the schema since: nothing is known of a field that was not looked for.
+        if !fields.iter().all(|field| self.fields.contains(field)) {
+            return Vec::new();
+        }
+        let wanted = self.bits(|field| fields.contains(field));
+        let has_none = |kept: &FieldBits| kept.iter().zip(wanted).all(|(kept, wanted)| kept & wanted == 0);
+        let without = self.configs.iter().filter(|(_, kept)| has_none(kept));
+        without.map(|(beginning, _)| hex::encode(beginning)).collect()
+    }
+
+    fn bits(&self, is_in: impl Fn(&String) -> bool) -> FieldBits {
+        let mut bits = FieldBits::default();
+        for (place, _) in self.fields.iter().enumerate().filter(|(_, field)| is_in(field)) {
+            bits[place / 128] |= 1_u128 << (place % 128);
+        }
+        bits
     }
 }
 
@@ -192,22 +226,7 @@ pub fn with_defaults(schema: &Value, mut config: Map<String, Value>) -> Map<Stri
 /// Makes sure that values fit. While it is off, a configuration may still lack some.
 pub fn check_config(schema: &Value, config: &Map<String, Value>, is_enabled: bool) -> Result<()> {
     let fields = fields(schema);
-    let mut wrong = Vec::new();
-    for key in config.keys() {
-        if !fields.iter().any(|field| field.key == *key) {
-            let known: Vec<&str> = fields.iter().map(|field| field.key.as_str()).collect();
-            let known = if known.is_empty() {
-                "none".to_owned()
-            } else {
-                known.join(", ")
-            };
-            wrong.push(invalid(
-                key,
-                "unknown_field",
-                format!("unknown field; the app has: {known}"),
-            ));
-        }
-    }
+    let mut wrong = unknown(&fields, config);
     for field in &fields {
         match config.get(&field.key).filter(|value| !is_blank(value)) {
             Some(value) => wrong.extend(misfit(field, value)),
@@ -222,6 +241,35 @@ pub fn check_config(schema: &Value, config: &Map<String, Value>, is_enabled: boo
     } else {
         Err(Error::Invalid(wrong))
     }
+}
+
+/// Only the first says which fields there are: that can be much longer than the key that is wrong.
+fn unknown(fields: &[Field], config: &Map<String, Value>) -> Vec<Invalid> {
+    let is_unknown = |key: &&String| !fields.iter().any(|field| field.key == **key);
+    let keys = config.keys().filter(is_unknown).take(Invalid::MOST);
+    let detail = |place: usize| {
+        if place > 0 {
+            return "unknown field".to_owned();
+        }
+        let known: Vec<&str> = fields.iter().map(|field| field.key.as_str()).collect();
+        let known = if known.is_empty() {
+            "none".to_owned()
+        } else {
+            listed(&known)
+        };
+        format!("unknown field; the app has: {known}")
+    };
+    keys.enumerate()
+        .map(|(place, key)| invalid(key, "unknown_field", detail(place)))
+        .collect()
+}
+
+/// The first ones; a list of hundreds helps nobody.
+fn listed(names: &[&str]) -> String {
+    const SHOWN: usize = 50;
+    let shown = names[..names.len().min(SHOWN)].join(", ");
+    let more = if names.len() > SHOWN { ", …" } else { "" };
+    format!("{shown}{more}")
 }
 
 impl Field {
@@ -244,7 +292,8 @@ fn misfit(field: &Field, value: &Value) -> Option<Invalid> {
                 .as_str()
                 .is_some_and(|text| field.choices.iter().any(|one| one == text)) =>
         {
-            let detail = format!("Must be one of {}.", field.choices.join(", "));
+            let choices: Vec<&str> = field.choices.iter().map(String::as_str).collect();
+            let detail = format!("Must be one of {}.", listed(&choices));
             Some(invalid(&field.key, "invalid_choice", detail))
         }
         "string" if value.is_object() || value.is_array() => {
@@ -253,7 +302,7 @@ fn misfit(field: &Field, value: &Value) -> Option<Invalid> {
         "json" => {
             let fits = value
                 .as_str()
-                .is_none_or(|text| serde_json::from_str::<Value>(text).is_ok());
+                .is_none_or(|text| serde_json::from_str::<IgnoredAny>(text).is_ok());
             (!fits).then(|| invalid(&field.key, "invalid_input", "this must be valid JSON".to_owned()))
         }
         "attachment" if value.get("contents").and_then(Value::as_str).is_none() => {
@@ -337,6 +386,26 @@ mod tests {
     }
 
     #[test]
+    fn of_many_unknown_keys_the_first_says_which_there_are() {
+        let schema: Value = (0..200)
+            .map(|number| json!({ "key": format!("f{number:03}") }))
+            .collect();
+        let config: Map<String, Value> = (0..2000).map(|number| (format!("u{number}"), json!(1))).collect();
+        let Err(Error::Invalid(wrong)) = check_config(&schema, &config, false) else {
+            panic!("they are unknown")
+        };
+        assert_eq!(wrong.len(), Invalid::MOST);
+        assert!(wrong[0].detail.ends_with("f049, …"), "{}", wrong[0].detail);
+        assert!(wrong[1..].iter().all(|one| one.detail == "unknown field"));
+        let choices: Vec<String> = (0..200).map(|number| number.to_string()).collect();
+        let schema = json!([{ "key": "a", "type": "choice", "choices": choices }]);
+        let Err(Error::Invalid(wrong)) = check_config(&schema, &object(json!({ "a": "x" })), false) else {
+            panic!("it is none of the choices")
+        };
+        assert!(wrong[0].detail.ends_with("48, 49, …."), "{}", wrong[0].detail);
+    }
+
+    #[test]
     fn a_field_that_is_not_asked_for_is_not_required() {
         let schema = json!([
             { "key": "stage", "type": "choice", "choices": ["S3", "GCS"], "required": true },
@@ -358,6 +427,27 @@ mod tests {
         assert_eq!(config["url"], "u");
         let (open, secret) = split(&schema, config, Map::new());
         assert_eq!((open.len(), secret["token"].as_str()), (1, Some("t")));
+    }
+
+    #[test]
+    fn known_secrets_tell_who_has_a_field_and_keep_no_names_for_that() {
+        let fields: Vec<String> = (0..200).map(|number| format!("{number:03}")).collect();
+        let all: Map<String, Value> = fields.iter().map(|field| (field.clone(), json!("x"))).collect();
+        let mut known = KnownSecrets::of(fields.clone());
+        known.add(&[1; 60], &all);
+        known.add(&[2; 60], &object(json!({ "000": "x", "127": "x", "other": "x" })));
+        known.add(&[3; 60], &object(json!({ "128": "x", "199": "x" })));
+        let first = |without: Vec<String>| without.iter().map(|one| one[..2].to_owned()).collect::<Vec<_>>();
+        assert_eq!(first(known.without(&fields[..1])), ["03"]);
+        assert_eq!(first(known.without(&fields[127..128])), ["03"]);
+        assert_eq!(first(known.without(&fields[128..])), ["02"]);
+        assert_eq!(first(known.without(&fields[1..2])), ["02", "03"]);
+        assert_eq!(known.without(&fields[1..2])[0], "02".repeat(28));
+        assert!(known.without(&["001".to_owned(), "other".to_owned()]).is_empty());
+        assert!(
+            size_of_val(&known.configs[0]) <= 64,
+            "for each of a thousand configurations"
+        );
     }
 
     #[test]

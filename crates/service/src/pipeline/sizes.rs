@@ -1,9 +1,10 @@
 //! How large things may be that are kept as they were sent, and what they take in memory.
 
+use foreign_json::RESERVED;
 use serde_json::{Map, Value};
 
 use super::schema;
-use super::types::{App, AppConfig};
+use super::types::{App, AppConfig, Offers};
 use crate::error::{Error, Result};
 
 /// Of one structure of an app.
@@ -36,6 +37,22 @@ pub(super) fn check_app(before: Option<&App>, app: &App) -> Result<()> {
     schema::check_count(&app.config_schema)
 }
 
+/// The same for what other code says of an app, before it is kept in memory until it can be written.
+pub(super) fn check_offers(before: Option<&App>, offers: &Offers) -> Result<()> {
+    let offered = [
+        &offers.config_schema,
+        &offers.capabilities,
+        &offers.metrics,
+        &offers.public_jobs,
+    ];
+    for ((field, part), offered) in STRUCTURES.into_iter().zip(offered) {
+        if before.is_none_or(|before| part(before) != offered) {
+            check("", field, offered, LONGEST_STRUCTURE)?;
+        }
+    }
+    Ok(())
+}
+
 /// Everything that a configuration tells its app.
 pub(super) fn check_config(schema: &Value, config: &Map<String, Value>) -> Result<()> {
     let fields = schema::fields(schema);
@@ -55,10 +72,25 @@ fn check(what: &str, field: &'static str, value: &Value, longest: usize) -> Resu
     if count(value) > MOST_VALUES {
         return wrong(format!("this can have at most {MOST_VALUES} values"));
     }
+    if has_reserved_name(value) {
+        let detail = format!("names cannot begin with {RESERVED}");
+        return Err(Error::invalid(field, "invalid_input", detail));
+    }
     if value.to_string().len() > longest {
         return wrong(format!("this can have at most {} kB{what}, as JSON", longest >> 10));
     }
     Ok(())
+}
+
+/// What has one could not be read again.
+fn has_reserved_name(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.iter().any(has_reserved_name),
+        Value::Object(fields) => fields
+            .iter()
+            .any(|(name, value)| name.starts_with(RESERVED) || has_reserved_name(value)),
+        _ => false,
+    }
 }
 
 /// The value itself and all that are in it.
@@ -123,6 +155,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::error::Invalid;
 
     #[test]
     fn what_is_long_or_has_many_values_is_refused() {
@@ -135,6 +168,25 @@ mod tests {
             json!({ "a": vec![vec![0; 100]; 20] }),
         ] {
             assert!(!fits(&large), "{} bytes", large.to_string().len());
+        }
+    }
+
+    #[test]
+    fn what_code_says_is_refused_by_the_name_of_its_field() {
+        let offers = |field: &str, value: Value| {
+            let mut offers =
+                json!({ "description": "", "config_schema": [], "capabilities": {}, "metrics": {}, "public_jobs": {} });
+            offers[field] = value;
+            serde_json::from_value::<Offers>(offers).expect("offers")
+        };
+        for (field, _) in STRUCTURES {
+            assert!(check_offers(None, &offers(field, json!(vec![0; 1999]))).is_ok());
+            let refused = check_offers(None, &offers(field, json!(vec![0; 2000])));
+            let is_named = |wrong: &[Invalid]| wrong.iter().all(|one| one.field.as_deref() == Some(field));
+            assert!(
+                matches!(&refused, Err(Error::Invalid(wrong)) if is_named(wrong)),
+                "{refused:?}"
+            );
         }
     }
 

@@ -3,6 +3,7 @@
 //! Secrets are never shown, so whoever changes where they go must know them. Otherwise any member could have them sent to a host of
 //! their own.
 
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 use url::{Host, Url};
 
@@ -10,6 +11,13 @@ use super::hosts::field_of;
 use super::schema;
 use super::types::App;
 use crate::error::{Error, Invalid, Result};
+
+/// How many pieces of text are looked at. Beyond that any change counts as one of an address, so that nothing is hidden behind many pieces.
+const MOST_PIECES: usize = 2000;
+/// What a text counts for that is JSON: those in it can be JSON, too, and so on.
+const A_STRUCTURE: usize = 400;
+/// Between several addresses in one text.
+const SEPARATORS: [char; 3] = [',', ';', '\n'];
 
 /// What decides where the app connects to: the values it is told, and the hosts it is limited to.
 pub(super) struct Target {
@@ -49,12 +57,17 @@ impl Target {
         // Names that are listed in full leave nothing to choose.
         let is_fixed = |host: &String| !host.starts_with('*');
         let is_open = app.hosts.as_ref().is_none_or(|hosts| !hosts.iter().all(is_fixed));
-        let mut keys = self.values.keys().chain(after.values.keys());
+        let new = after.values.keys().filter(|key| !self.values.contains_key(*key));
+        let mut keys = self.values.keys().chain(new);
+        let mut pieces_left = MOST_PIECES;
         keys.any(|key| {
             let (before, after) = (self.values.get(key), after.values.get(key));
             // Secret or not: the address of a webhook often is.
-            let looks_like_one = || is_called_address(key) || [before, after].into_iter().flatten().any(is_address);
-            let is_address = || suspected.contains(key) || looks_like_one();
+            let mut looks_like_one = || {
+                let mut values = [before, after].into_iter().flatten();
+                is_called_address(key) || values.any(|value| is_address(value, &mut pieces_left))
+            };
+            let mut is_address = || suspected.contains(key) || looks_like_one();
             before != after && (named.contains(&key.as_str()) || (is_open && is_address()))
         })
     }
@@ -99,17 +112,26 @@ fn is_called_address(key: &str) -> bool {
     words.iter().any(|word| key.contains(word))
 }
 
-/// Whether it is, or has in it, what looks or is called like an address.
-fn is_address(value: &Value) -> bool {
+/// Whether it is, or has in it, what looks or is called like an address, or has more pieces than are left to look at.
+fn is_address(value: &Value, pieces_left: &mut usize) -> bool {
     match value {
+        Value::String(text) if foreign_json::has_reserved_name(text.as_bytes()) => true,
         Value::String(text) => match serde_json::from_str::<Value>(text) {
-            Ok(structure @ (Value::Array(_) | Value::Object(_))) => is_address(&structure),
-            _ => is_written_address(text) || text.split([',', ';', '\n']).any(is_written_address),
+            Ok(structure @ (Value::Array(_) | Value::Object(_))) => match pieces_left.checked_sub(A_STRUCTURE) {
+                Some(left) => {
+                    *pieces_left = left;
+                    is_address(&structure, pieces_left)
+                }
+                None => true,
+            },
+            // What the app reads although we cannot: numbers without end, or depth.
+            Err(_) if text.trim_start().starts_with(['{', '[']) && is_json(text) => true,
+            _ => is_text_address(text, pieces_left),
         },
-        Value::Array(items) => items.iter().any(is_address),
-        Value::Object(fields) => fields
-            .iter()
-            .any(|(key, value)| is_called_address(key) || is_written_address(key) || is_address(value)),
+        Value::Array(items) => items.iter().any(|item| is_address(item, pieces_left)),
+        Value::Object(fields) => fields.iter().any(|(key, value)| {
+            is_called_address(key) || is_written_address(key, pieces_left) || is_address(value, pieces_left)
+        }),
         Value::Number(number) => number.as_f64().is_some_and(is_address_in_a_url),
         _ => false,
     }
@@ -120,8 +142,22 @@ fn is_address_in_a_url(number: f64) -> bool {
     (16_777_216.0..4_294_967_296.0).contains(&number) || ((1.0..256.0).contains(&number) && number.fract() > 0.0)
 }
 
+fn is_json(text: &str) -> bool {
+    serde_json::from_str::<IgnoredAny>(text).is_ok()
+}
+
+/// As a whole, or in one of its pieces.
+fn is_text_address(text: &str, pieces_left: &mut usize) -> bool {
+    let mut is_written = |piece: &str| is_written_address(piece, pieces_left);
+    is_written(text) || (text.contains(SEPARATORS) && text.split(SEPARATORS).any(is_written))
+}
+
 /// A URL, a name with a dot, or an IP address, with or without a port. Whoever parses URLs leaves out tabs and line breaks.
-fn is_written_address(text: &str) -> bool {
+fn is_written_address(text: &str, pieces_left: &mut usize) -> bool {
+    let Some(left) = pieces_left.checked_sub(1) else {
+        return true;
+    };
+    *pieces_left = left;
     let text = text.replace(['\t', '\r', '\n'], "");
     let text = text.trim();
     let has_host = |text: &str| {
@@ -140,6 +176,46 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    fn is_address(value: &Value) -> bool {
+        let mut pieces_left = MOST_PIECES;
+        super::is_address(value, &mut pieces_left)
+    }
+
+    #[test]
+    fn more_pieces_than_are_looked_at_count_as_an_address() {
+        let lines = |count: usize| json!("a\n".repeat(count));
+        let commas = |count: usize| json!(",".repeat(count));
+        let items = |count: usize| json!(vec!["a"; count]);
+        let named = |count: usize| json!({ "a": vec![json!({ "b": "c" }); count] });
+        let as_text = |count: usize| json!(items(count).to_string());
+        for (few, many) in [
+            (lines(900), lines(2000)),
+            (commas(900), commas(200_000)),
+            (items(900), items(2100)),
+            (named(900), named(1100)),
+            (as_text(900), as_text(2100)),
+        ] {
+            assert!(!is_address(&few) && is_address(&many), "{few}");
+        }
+        let mut pieces_left = MOST_PIECES;
+        let mut looked = || super::is_address(&lines(700), &mut pieces_left);
+        assert_eq!(
+            [looked(), looked(), looked()],
+            [false, false, true],
+            "of all values together"
+        );
+    }
+
+    /// Each level is parsed on the stack of the one above.
+    #[test]
+    fn json_within_texts_is_looked_into_a_few_times() {
+        let nested = |count: usize| (0..count).fold(json!("a"), |inner, _| json!(json!([inner]).to_string()));
+        assert!(!is_address(&nested(4)) && is_address(&nested(6)));
+        assert!(is_address(&json!(r#"{"a":1e999,"b":"c"}"#)), "apps read this");
+        let kept = json!(r#"{"\u0024serde_json::private::RawValue":"[]"}"#);
+        assert!(is_address(&kept), "it would be parsed once more, however large it is");
+    }
 
     #[test]
     fn what_looks_like_an_address_is_one() {

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value};
 
-use super::lookup::{INSTALL, allow};
-use super::schema::{KnownSecrets, Split};
-use super::types::{App, AppConfig};
+use super::lookup::{INSTALL, allow, find_app, own};
+use super::schema::{KnownSecrets, SecretChange, Split};
+use super::types::{App, AppConfig, Collection};
 use super::{schema, sql};
 use crate::Service;
 use crate::access::{Caller, ChangeApps};
@@ -42,10 +42,18 @@ impl Service {
         Ok(schema::with_defaults(&app.config_schema, self.own_values(config)?))
     }
 
-    /// The secrets of all configurations that the caller's organization has of an app. One is read at a time, and nobody waits for that
-    /// before the writer.
-    pub(super) async fn known_secrets(&self, caller: &Caller<ChangeApps>, app: AppId) -> Result<KnownSecrets> {
-        let mut known = KnownSecrets::default();
+    /// Which configurations that the caller's organization has of its app have secrets that are none with this schema; none: which schema it
+    /// will be is not known yet. One is read at a time, and nobody waits for that before the writer.
+    pub(super) async fn known_secrets(
+        &self,
+        caller: &Caller<ChangeApps>,
+        (collection, app): (Collection, AppId),
+        schema: Option<&Value>,
+    ) -> Result<KnownSecrets> {
+        let mut known = self.secrets_to_know(caller, (collection, app), schema).await?;
+        if known.is_of_none() {
+            return Ok(known);
+        }
         let mut after = AppConfigId(0);
         loop {
             let mut db = self.core.store.read().await?;
@@ -58,10 +66,30 @@ impl Service {
             after = config.id;
             // What cannot be decrypted fails where it is needed.
             if let (Some(encrypted), Ok(secrets)) = (&config.secrets, self.config_secrets(&config)) {
-                known.add(encrypted, secrets);
+                known.add(encrypted, &secrets);
             }
+            // Many may be here at once: nobody keeps what they have read.
+            drop(config);
             tokio::task::yield_now().await;
         }
+    }
+
+    /// Which fields are to be looked for, before any was.
+    async fn secrets_to_know(
+        &self,
+        caller: &Caller<ChangeApps>,
+        (collection, app): (Collection, AppId),
+        schema: Option<&Value>,
+    ) -> Result<KnownSecrets> {
+        let mut db = self.core.store.read().await?;
+        allow(&mut db, caller, INSTALL).await?;
+        let app = find_app(&mut db, caller, collection, app).await?;
+        own(caller, &app)?;
+        // What it had before is left alone.
+        let new = schema.filter(|new| **new != app.config_schema);
+        new.map_or(Ok(()), schema::check_count)?;
+        let change = SecretChange::between(&app.config_schema, schema.unwrap_or(&Value::Null));
+        Ok(KnownSecrets::of(change.removed))
     }
 
     /// What may be shown into one place, the rest, encrypted, into another. Answers with both together. `stored` is what is encrypted

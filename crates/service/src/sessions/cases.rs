@@ -1,3 +1,5 @@
+use std::time::Instant;
+
 use chrono::TimeDelta;
 
 use super::{ABSOLUTE, IDLE, Listed, MOST, SignedIn, sql};
@@ -5,7 +7,7 @@ use crate::Service;
 use crate::access::{Actor, Origin, Request};
 use crate::activity::Entry;
 use crate::clock::Time;
-use crate::db::caller;
+use crate::db::caller::{self, CredentialId, Grant, Shown};
 use crate::error::{Error, Result};
 use crate::id::{OrganizationId, SessionId};
 use crate::transaction::WriteTx;
@@ -100,14 +102,27 @@ fn new_token(db: &WriteTx) -> String {
 impl Service {
     /// The person a session token belongs to.
     pub async fn signed_in(&self, token: &str, request: Request) -> Result<SignedIn> {
+        let checked_at = Instant::now();
         let mut db = self.core.store.read().await?;
-        let found = sql::owner(&mut db, &auth::key::hash(token), None).await?;
+        let hash = auth::key::hash(token);
+        let found = sql::owner(&mut db, &hash, None).await?;
         let owner = found
             .filter(|owner| owner.is_valid(self.core.clock.now()))
             .ok_or(Error::BadCredential)?;
         let ties = sql::ties(&mut db, owner.user_id, owner.vouched_by).await?;
         drop(db);
-        caller::identify(owner.user_id, None);
+        let grant = Grant {
+            credential: Shown::Session(hash),
+            organization: None,
+            changed_at: None,
+            checked_at,
+        };
+        caller::identify(
+            owner.user_id,
+            CredentialId::Session(owner.session_id),
+            None,
+            Some(grant),
+        );
         self.touch(&owner).await?;
         Ok(SignedIn {
             actor: Actor::user(owner.user_id, request),
@@ -128,7 +143,7 @@ impl Service {
         if self.core.clock.now() - owner.last_used_at < PRECISION {
             return Ok(());
         }
-        let mut db = self.write().await?;
+        let mut db = self.write_unchecked().await?;
         sql::touch(&mut db, owner.session_id).await?;
         db.commit_unrecorded().await
     }

@@ -48,6 +48,7 @@ pub(crate) struct SessionOwner {
     pub(crate) user_id: UserId,
     pub(crate) uuid: UserUuid,
     pub(crate) email: String,
+    pub(crate) is_operator: bool,
     pub(crate) current_organization_id: Option<OrganizationId>,
     pub(crate) last_used_at: Time,
     pub(crate) expires_at: Time,
@@ -66,7 +67,7 @@ pub(crate) async fn owner(
     hash: &SecretHash,
     organization: Option<OrganizationId>,
 ) -> Result<Option<SessionOwner>> {
-    const SQL: &str = "SELECT s.id AS session_id, s.user_id, u.uuid, u.email, u.current_organization_id, s.last_used_at, \
+    const SQL: &str = "SELECT s.id AS session_id, s.user_id, u.uuid, u.email, u.is_operator, u.current_organization_id, s.last_used_at, \
         s.expires_at, s.has_second_factor, s.organization_id AS vouched_by, \
         CASE WHEN s.method <> 'recovery_code' THEN s.organization_id END AS provider_of, \
         coalesce(s.proven_at, s.created_at) AS proven_at, m.level, o.enforce_2fa \

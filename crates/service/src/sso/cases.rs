@@ -95,7 +95,7 @@ impl Service {
         let mut db = self.write().await?;
         take_assertion(&mut db, vouched).await?;
         let domain = vouching_domain(&mut db, vouched, &email).await?;
-        let (user, mut entries) = self.account(&mut db, vouched, domain.as_ref(), &email).await?;
+        let (user, mut entries) = self.account(&mut db, vouched, domain.as_ref(), &email, request).await?;
         let domain = expect_way_of(&mut db, vouched, domain, &user).await?;
         entries.extend(self.membership(&mut db, vouched, domain.as_ref(), &user).await?);
         let opening = Opening {
@@ -121,6 +121,7 @@ impl Service {
         vouched: &Vouched,
         domain: Option<&Domain>,
         email: &Email,
+        request: &Request,
     ) -> Result<(User, Vec<Entry>)> {
         let provider = vouched.sso.provider(vouched.domain);
         if let Some(user) = sql::linked(db, &provider, &vouched.subject).await? {
@@ -139,9 +140,10 @@ impl Service {
         let found = users::sql::by_email(db, email).await?;
         let (user, mut entries) = match found {
             Some(user) if gives_way(db, domain, &user, vouched).await? => {
-                let released = users::cases::release_address(db, &user).await?;
-                let (user, entries) = self.new_account(db, vouched, domain, email).await?;
-                (user, released.into_iter().chain(entries).collect())
+                let released = users::cases::release_address(db, &user, request).await?;
+                let (user, mut entries) = self.new_account(db, vouched, domain, email).await?;
+                entries.insert(0, released);
+                (user, entries)
             }
             Some(user) => {
                 if let (Some(domain), true) = (domain, vouched.domain.is_some()) {

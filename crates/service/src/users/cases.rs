@@ -3,7 +3,7 @@ use sqlx::types::Json;
 use uuid::Uuid;
 
 use super::{NewUser, RELEASED_DOMAIN, Standing, User, UserPatch, sql};
-use crate::access::Actor;
+use crate::access::{Actor, Request};
 use crate::activity::Entry;
 use crate::error::{Error, Result};
 use crate::id::{UserId, UserUuid};
@@ -171,10 +171,12 @@ pub(crate) fn placeholder(id: Uuid) -> Result<Email> {
 
 /// Takes the address from an account that never proved it, for whoever does. The account stays, with everything in it, under
 /// a name that no mail server knows.
-pub(crate) async fn release_address(db: &mut WriteTx, user: &User) -> Result<Vec<Entry>> {
+pub(crate) async fn release_address(db: &mut WriteTx, user: &User, request: &Request) -> Result<Entry> {
     sql::set_email(db, user, &placeholder(user.uuid.0)?).await?;
     sign_in::sql::delete_pending(db, user.id).await?;
-    let mut entries = members::address_released(db, user).await?;
-    entries.push(Entry::happened(user, "address_released"));
-    Ok(entries)
+    let of_others = members::address_released(db, user).await?;
+    // Nobody's doing in the logs of their organizations: one whose log is full must not keep the real person out, and it
+    // is not told who that is.
+    db.record(&Actor::nobody(request.clone()), &of_others).await?;
+    Ok(Entry::happened(user, "address_released"))
 }

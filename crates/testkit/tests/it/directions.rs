@@ -6,17 +6,24 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Each crate of ours and those it may import, tests aside.
-const MAY_IMPORT: [(&str, &[&str]); 14] = [
-    ("api", &["apps", "events", "exports", "identity", "service"]),
-    ("apps", &["events", "outbound", "sandbox", "service"]),
-    ("auth", &[]),
-    ("console", &["apps", "auth", "exports", "identity", "service"]),
-    ("events", &["hogql", "outbound"]),
+const MAY_IMPORT: [(&str, &[&str]); 15] = [
+    (
+        "api",
+        &["apps", "events", "exports", "foreign_json", "identity", "service"],
+    ),
+    ("apps", &["events", "foreign_json", "outbound", "sandbox", "service"]),
+    ("auth", &["foreign_json"]),
+    (
+        "console",
+        &["apps", "auth", "exports", "foreign_json", "identity", "service"],
+    ),
+    ("events", &["foreign_json", "hogql", "outbound"]),
     ("exports", &["events", "hogql", "outbound", "service"]),
+    ("foreign_json", &[]),
     ("hogql", &[]),
     ("identity", &["auth", "outbound", "service"]),
     ("outbound", &[]),
-    ("sandbox", &[]),
+    ("sandbox", &["foreign_json"]),
     (
         "server",
         &[
@@ -24,7 +31,7 @@ const MAY_IMPORT: [(&str, &[&str]); 14] = [
             "service",
         ],
     ),
-    ("service", &["auth", "hogql"]),
+    ("service", &["auth", "foreign_json", "hogql"]),
     (
         "testkit",
         &[

@@ -4,6 +4,8 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use foreign_json::has_reserved_name;
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 use service::pipeline::schema::Field;
 
@@ -72,7 +74,7 @@ impl ConfigForm {
             "" => "file.txt",
             name => name,
         };
-        let is_json = serde_json::from_str::<Value>(text).is_ok();
+        let is_json = serde_json::from_str::<IgnoredAny>(text).is_ok();
         let content_type = if is_json { "application/json" } else { "text/plain" };
         json!({ "file_name": file_name, "content_type": content_type, "contents": STANDARD.encode(text) })
     }
@@ -88,8 +90,9 @@ fn open(field: &Field, text: &str, before: Option<&Value>) -> Option<Value> {
     }
     // Who sent a structure over the API goes on getting one.
     let is_structure = before.is_some_and(|value| value.is_object() || value.is_array());
+    let may_be_read = is_structure && !has_reserved_name(text.as_bytes());
     let parsed = || serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
-    Some(if field.kind == "json" && is_structure {
+    Some(if field.kind == "json" && may_be_read {
         parsed()
     } else {
         Value::from(text)

@@ -88,6 +88,23 @@ fn others_come_between_the_parts_of_a_large_batch() {
 }
 
 #[test]
+fn whoever_comes_while_a_transaction_is_young_is_part_of_it() {
+    let file = File::new();
+    let (jobs, taken) = mpsc::channel(1);
+    let log = WriteAheadLog::of(&file.0, &Pause::default(), u64::MAX);
+    let mut desk = Desk::open(&file.0, taken, log).unwrap();
+    // The table of the first team is there, so that the transaction is short.
+    store(&mut desk, parts(1, batch(1)));
+    let mut waiting = Waiting::default();
+    for part in parts(1, batch(2)) {
+        waiting.push(turn_of(&part.0), part);
+    }
+    jobs.try_send(Job::Do(parts(1, batch(3)))).unwrap();
+    desk.step(&mut waiting);
+    assert_eq!(numbers(&desk, "SELECT count(*) FROM event_1"), [3]);
+}
+
+#[test]
 fn no_part_is_stored_below_a_line_that_was_drawn_after_the_first() {
     let file = File::new();
     let mut desk = desk(&file);

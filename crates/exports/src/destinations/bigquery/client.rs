@@ -19,6 +19,7 @@ use uuid::Uuid;
 use super::errors::{self, Reason, unreadable};
 use super::tables::Table;
 use super::token::Tokens;
+use crate::destinations::answers::{Cell, Few, MOST_CELLS, MOST_ROWS, Row, read};
 use crate::destinations::staging::Backoff;
 use crate::{Error, ExportsDeps};
 
@@ -62,7 +63,7 @@ struct Results {
     #[serde(default)]
     job_complete: bool,
     #[serde(default)]
-    rows: Vec<ResultRow>,
+    rows: Few<ResultRow, MOST_ROWS>,
     job_reference: Option<JobReference>,
 }
 
@@ -74,16 +75,13 @@ struct JobReference {
 
 #[derive(Deserialize)]
 struct ResultRow {
-    f: Vec<Cell>,
+    f: Few<ResultCell, MOST_CELLS>,
 }
 
 #[derive(Deserialize)]
-struct Cell {
-    v: Value,
+struct ResultCell {
+    v: Cell,
 }
-
-/// A row, every value as text.
-type Row = Vec<Option<String>>;
 
 impl Client {
     pub(super) fn new(config: &Config, deps: &ExportsDeps) -> Result<Self, Error> {
@@ -125,7 +123,7 @@ impl Client {
         let response = self.send(Method::GET, url, None).await?;
         match response.status() {
             StatusCode::NOT_FOUND => Ok(None),
-            status if status.is_success() => serde_json::from_slice(response.body()).map(Some).map_err(unreadable),
+            status if status.is_success() => read(response.body(), unreadable).map(Some),
             status => Err(errors::response(status, response.body())),
         }
     }
@@ -181,7 +179,7 @@ impl Client {
             "requestId": Uuid::now_v7().to_string(),
         });
         let answer = self.call(Method::POST, self.url(&["queries"]), Some(&ask)).await?;
-        let mut results: Results = serde_json::from_slice(&answer).map_err(unreadable)?;
+        let mut results: Results = read(&answer, unreadable)?;
         let mut backoff = Backoff::new(JOB_TIME);
         while !results.job_complete {
             let job = results
@@ -191,18 +189,9 @@ impl Client {
             let mut url = self.url(&["queries", &job.job_id]);
             url.query_pairs_mut().append_pair("location", self.location());
             let answer = self.call(Method::GET, url, None).await?;
-            results = serde_json::from_slice(&answer).map_err(unreadable)?;
+            results = read(&answer, unreadable)?;
         }
-        let text = |cell: Cell| match cell.v {
-            Value::Null => None,
-            Value::String(text) => Some(text),
-            other => Some(other.to_string()),
-        };
-        Ok(results
-            .rows
-            .into_iter()
-            .map(|row| row.f.into_iter().map(text).collect())
-            .collect())
+        Ok(texts(results.rows))
     }
 
     /// Runs a statement or a script to its end.
@@ -337,6 +326,12 @@ impl Client {
     }
 }
 
+fn texts(rows: Few<ResultRow, MOST_ROWS>) -> Vec<Row> {
+    let text = |cell: ResultCell| cell.v.0;
+    let row = |row: ResultRow| row.f.0.into_iter().map(text).collect();
+    rows.0.into_iter().map(row).collect()
+}
+
 fn authorized(token: &SecretString) -> Builder {
     Request::builder()
         .header(header::AUTHORIZATION, format!("Bearer {}", token.expose_secret()))
@@ -378,5 +373,28 @@ impl Drop for Running {
                 );
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_texts_and_more_than_were_asked_for_are_refused() {
+        let rows = |rows: &str| {
+            let answer = format!(r#"{{"jobComplete":true,"rows":{rows}}}"#);
+            read(answer.as_bytes(), unreadable).map(|results: Results| texts(results.rows))
+        };
+        let row = [Some("a".to_owned()), None, Some("1".to_owned())].to_vec();
+        assert_eq!(rows(r#"[{"f":[{"v":"a"},{"v":null},{"v":1}]}]"#).unwrap(), [row]);
+        let list = |item: &str| format!("[{}]", vec![item; 200_000].join(","));
+        for many in [list(r#"{"f":[]}"#), format!(r#"[{{"f":{}}}]"#, list(r#"{"v":""}"#))] {
+            assert!(rows(&many).unwrap_err().is_permanent);
+        }
+        let nested = format!(r#"[{{"f":[{{"v":{}}}]}}]"#, list(r#"{"":0}"#));
+        assert!(!rows(&nested).unwrap_err().is_permanent);
+        let table = format!(r#"{{"schema":{{"fields":{}}}}}"#, list(r#"{"name":"","type":""}"#));
+        assert!(read::<Table>(table.as_bytes(), unreadable).unwrap_err().is_permanent);
     }
 }

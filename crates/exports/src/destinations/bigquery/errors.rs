@@ -4,6 +4,10 @@ use http::StatusCode;
 use serde::Deserialize;
 
 use crate::Error;
+use crate::destinations::answers::Few;
+
+/// Of an error. The first one says what it is.
+const MOST_REASONS: usize = 100;
 
 /// What the script raises when another attempt has claimed the interval.
 pub(super) const OVERTAKEN: &str = "hedgerow: another attempt has claimed this interval";
@@ -35,7 +39,7 @@ struct Inner {
     #[serde(default)]
     message: String,
     #[serde(default)]
-    errors: Vec<Reason>,
+    errors: Few<Reason, MOST_REASONS>,
 }
 
 /// A response that is not a success.
@@ -43,7 +47,7 @@ pub(super) fn response(status: StatusCode, body: &[u8]) -> Error {
     let body = serde_json::from_slice::<Body>(body).map(|body| body.error);
     let (reason, message) = match body {
         Ok(inner) => (
-            inner.errors.into_iter().next().unwrap_or_default().reason,
+            inner.errors.0.into_iter().next().unwrap_or_default().reason,
             inner.message,
         ),
         Err(_) => (String::new(), format!("status {status}")),

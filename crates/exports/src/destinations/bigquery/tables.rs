@@ -4,6 +4,7 @@ use hogql::Type;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::destinations::answers::{Few, MOST_ROWS};
 use crate::destinations::staging::Column;
 
 /// When the row arrived, by `BigQuery`'s own clock.
@@ -25,7 +26,7 @@ pub(super) struct Table {
 #[derive(Debug, Clone, Default, Deserialize)]
 struct Fields {
     #[serde(default)]
-    fields: Vec<Field>,
+    fields: Few<Field, MOST_ROWS>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -38,7 +39,7 @@ struct Field {
 impl Table {
     fn new(fields: Vec<Field>) -> Self {
         Self {
-            schema: Fields { fields },
+            schema: Fields { fields: Few(fields) },
             partition: None,
             is_passing: false,
         }
@@ -51,18 +52,18 @@ impl Table {
     }
 
     pub(super) fn has(&self, name: &str) -> bool {
-        self.schema.fields.iter().any(|field| field.name == name)
+        self.schema.fields.0.iter().any(|field| field.name == name)
     }
 
     pub(super) fn is_json(&self, name: &str) -> bool {
-        let found = self.schema.fields.iter().find(|field| field.name == name);
+        let found = self.schema.fields.0.iter().find(|field| field.name == name);
         found.is_some_and(|field| field.kind == "JSON")
     }
 
     /// As the interface takes it, without its name.
     pub(super) fn description(&self) -> Value {
         let field = |field: &Field| json!({ "name": field.name, "type": field.kind, "mode": "NULLABLE" });
-        let fields: Vec<Value> = self.schema.fields.iter().map(field).collect();
+        let fields: Vec<Value> = self.schema.fields.0.iter().map(field).collect();
         let mut table = json!({ "schema": { "fields": fields } });
         if let Some(column) = self.partition {
             table["timePartitioning"] = json!({ "type": "DAY", "field": column });

@@ -17,6 +17,7 @@ use tokio::sync::Mutex;
 use url::Url;
 
 use super::errors::{self, Refused, unreadable};
+use crate::destinations::answers::{Cells, Few, MOST_ROWS, Row, read};
 use crate::destinations::staging::Backoff;
 use crate::{Error, ExportsDeps};
 
@@ -69,11 +70,14 @@ struct Status {
 #[derive(Deserialize)]
 struct Rows {
     #[serde(default)]
-    data_array: Vec<Row>,
+    data_array: Few<Cells, MOST_ROWS>,
 }
 
-/// A row, every value as text.
-pub(super) type Row = Vec<Option<String>>;
+impl Rows {
+    fn texts(self) -> Vec<Row> {
+        self.data_array.0.into_iter().map(Cells::texts).collect()
+    }
+}
 
 impl Client {
     pub(super) fn new(config: &Config, deps: &ExportsDeps) -> Result<Self, Error> {
@@ -127,7 +131,7 @@ impl Client {
         }
         running.ended();
         match answer.status.state.as_str() {
-            "SUCCEEDED" => Ok(answer.result.map(|rows| rows.data_array).unwrap_or_default()),
+            "SUCCEEDED" => Ok(answer.result.map(Rows::texts).unwrap_or_default()),
             "FAILED" => Err(errors::refused(answer.status.error.unwrap_or_default())),
             state => Err(Error::retryable(
                 "the statement was cancelled in Databricks; it will be retried",
@@ -171,7 +175,7 @@ impl Client {
             .map_err(unreadable)?;
         let response = self.http.send(request).await?;
         if response.status().is_success() {
-            return serde_json::from_slice(response.body()).map_err(unreadable);
+            return read(response.body(), unreadable);
         }
         Err(errors::response(response.status(), response.body()))
     }
@@ -282,5 +286,27 @@ impl Drop for Running {
                 );
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_texts_and_more_than_were_asked_for_are_refused() {
+        let rows = |rows: &str| {
+            let answer =
+                format!(r#"{{"statement_id":"1","status":{{"state":"SUCCEEDED"}},"result":{{"data_array":{rows}}}}}"#);
+            read(answer.as_bytes(), unreadable).map(|statement: Statement| statement.result.map(Rows::texts))
+        };
+        assert_eq!(
+            rows(r#"[["a",null]]"#).unwrap(),
+            Some(vec![vec![Some("a".to_owned()), None]])
+        );
+        let list = |item: &str| format!("[{}]", vec![item; 500_000].join(","));
+        for many in [list("[]"), format!("[{}]", list("null"))] {
+            assert!(rows(&many).unwrap_err().is_permanent);
+        }
     }
 }

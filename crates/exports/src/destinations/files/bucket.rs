@@ -5,6 +5,9 @@ use bytes::Bytes;
 
 use crate::Error;
 
+/// Of all names that a list holds; files of an interval have some hundred bytes each.
+const LONGEST_LIST: usize = 64 * 1024 * 1024;
+
 /// A bucket, a container, a folder. Keys have `/` between their parts.
 #[async_trait]
 pub(crate) trait Bucket: Send + Sync {
@@ -45,4 +48,47 @@ pub(crate) trait Unfinished: Send {
 
     /// Takes it back, as far as possible.
     async fn discard(&mut self);
+}
+
+/// The keys of a list that comes in pages. A store can send pages without end.
+#[derive(Debug, Default)]
+pub(crate) struct Keys {
+    keys: Vec<String>,
+    bytes: usize,
+}
+
+impl Keys {
+    pub(crate) fn add(&mut self, page: impl Iterator<Item = String>) -> Result<(), Error> {
+        for key in page {
+            self.bytes += size_of::<String>() + key.len();
+            if self.bytes > LONGEST_LIST {
+                return Err(Error::plain(
+                    "more files are listed than an interval can have; check that the endpoint is that of the store",
+                ));
+            }
+            self.keys.push(key);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn all(self) -> Vec<String> {
+        self.keys
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_without_end_is_given_up() {
+        let mut keys = Keys::default();
+        let page = |key: &str| std::iter::repeat_n(key.to_owned(), 1000);
+        keys.add(page("in/2026-11-18T00:00:00.parquet")).unwrap();
+        assert_eq!(keys.keys.len(), 1000);
+        let most = LONGEST_LIST / size_of::<String>();
+        let pages = (0..=most / 1000).try_for_each(|_| keys.add(page("")));
+        assert!(pages.unwrap_err().is_permanent);
+        assert!(keys.all().len() <= most);
+    }
 }

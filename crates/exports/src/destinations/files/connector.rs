@@ -9,11 +9,15 @@ use object_store::client::{
     HttpClient, HttpConnector, HttpError as StoreError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
 };
 use outbound::{Http, HttpError};
+use serde::Deserialize;
 
 use super::answer::{Answer, word};
+use crate::destinations::answers::Few;
 
 /// Answers are lists, small files and errors; rows are only ever sent.
 const ANSWER_LIMIT: usize = 16 * 1024 * 1024;
+/// Of an error.
+const MOST_REASONS: usize = 100;
 
 /// The guarded client, as `object_store` wants it.
 #[derive(Debug, Clone)]
@@ -87,10 +91,22 @@ fn xml_code(body: &str) -> Option<String> {
     Some(code.to_owned())
 }
 
+/// The first of Google's reasons.
 fn json_reason(body: &str) -> Option<String> {
-    let body: serde_json::Value = serde_json::from_str(body).ok()?;
-    let reason = body.pointer("/error/errors/0/reason")?;
-    reason.as_str().map(str::to_owned)
+    #[derive(Deserialize)]
+    struct Body {
+        error: Inner,
+    }
+    #[derive(Deserialize)]
+    struct Inner {
+        errors: Few<Reason, MOST_REASONS>,
+    }
+    #[derive(Deserialize)]
+    struct Reason {
+        reason: Option<String>,
+    }
+    let body: Body = serde_json::from_str(body).ok()?;
+    body.error.errors.0.into_iter().next()?.reason
 }
 
 #[cfg(test)]
@@ -114,5 +130,9 @@ mod tests {
         );
         assert_eq!(code("<Error><Code>see http://10.0.0.1/</Code></Error>"), "");
         assert_eq!(code("nginx"), "");
+        let reasons = |count: usize| vec![r#"{"reason":"forbidden"}"#; count].join(",");
+        let said = |reasons: &str| code(&format!(r#"{{"error":{{"errors":[{reasons}]}}}}"#));
+        assert_eq!(said(&reasons(MOST_REASONS)), "forbidden");
+        assert_eq!(said(&reasons(500_000)), "");
     }
 }

@@ -22,7 +22,7 @@ use crate::manifest::Manifest;
 use crate::{Deliver, Delivery, Error, Step, Upload, layout};
 
 pub(super) use answer::Words;
-pub(super) use bucket::{Bucket, Unfinished};
+pub(super) use bucket::{Bucket, Keys, Unfinished};
 pub(super) use connector::{Guarded, answer};
 pub use names::check_prefix;
 pub(super) use objects::{Objects, few_retries};

@@ -14,7 +14,7 @@ use outbound::HttpError;
 use tokio::task::JoinSet;
 
 use super::answer::{Answer, Words};
-use super::bucket::{Bucket, Unfinished};
+use super::bucket::{Bucket, Keys, Unfinished};
 use crate::Error;
 
 const PART: usize = 8 * 1024 * 1024;
@@ -108,7 +108,7 @@ impl Bucket for Objects {
     }
 
     async fn list(&self, beginning: &str) -> Result<Vec<String>, Error> {
-        let mut keys = Vec::new();
+        let mut keys = Keys::default();
         let mut page_token = None;
         loop {
             let options = PaginatedListOptions {
@@ -117,15 +117,11 @@ impl Bucket for Objects {
             };
             let page = self.store.list_paginated(Some(beginning), options).await;
             let page = page.map_err(|error| self.explain(error))?;
-            keys.extend(
-                page.result
-                    .objects
-                    .into_iter()
-                    .map(|object| object.location.to_string()),
-            );
+            let objects = page.result.objects.into_iter();
+            keys.add(objects.map(|object| object.location.to_string()))?;
             page_token = page.page_token;
             if page_token.is_none() {
-                return Ok(keys);
+                return Ok(keys.all());
             }
         }
     }

@@ -8,13 +8,14 @@ use serde::Deserialize;
 use super::client::Gcs;
 use super::session::Session;
 use crate::Error;
-use crate::destinations::files::{Bucket, Unfinished};
+use crate::destinations::answers::{Few, MOST_ROWS, read};
+use crate::destinations::files::{Bucket, Keys, Unfinished};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Page {
     #[serde(default)]
-    items: Vec<Item>,
+    items: Few<Item, MOST_ROWS>,
     next_page_token: Option<String>,
 }
 
@@ -56,7 +57,7 @@ impl Bucket for Gcs {
     }
 
     async fn list(&self, beginning: &str) -> Result<Vec<String>, Error> {
-        let mut keys = Vec::new();
+        let mut keys = Keys::default();
         let mut token: Option<String> = None;
         loop {
             let mut query = vec![("prefix", beginning), ("fields", "items(name),nextPageToken")];
@@ -71,14 +72,14 @@ impl Bucket for Gcs {
                 }
                 _ => refusal.error,
             })?;
-            let page: Page = serde_json::from_slice(response.body()).map_err(|cause| {
+            let page: Page = read(response.body(), |cause| {
                 let sentence = format!("{} sent an unexpected response; check endpoint_url", self.words.place);
                 Error::retryable(sentence, cause)
             })?;
-            keys.extend(page.items.into_iter().map(|item| item.name));
+            keys.add(page.items.0.into_iter().map(|item| item.name))?;
             token = page.next_page_token;
             if token.is_none() {
-                return Ok(keys);
+                return Ok(keys.all());
             }
         }
     }

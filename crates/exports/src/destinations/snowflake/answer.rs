@@ -1,22 +1,21 @@
 //! What the server answers: rows as JSON, or as Arrow in base64.
 
-use arrow::array::{Array, RecordBatch, StringArray};
-use arrow::compute::cast;
-use arrow::datatypes::DataType;
-use arrow::ipc::reader::StreamReader;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use serde::Deserialize;
-use serde_json::Value;
+use std::fmt;
 
+use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+use super::arrow_rows;
 use crate::Error;
+use crate::destinations::answers::{Cell, Cells, Few, MOST_ROWS, Row};
 
 /// The frame around every answer.
 #[derive(Debug, Deserialize)]
 pub(super) struct Reply<T> {
     #[serde(default)]
     pub(super) success: bool,
-    pub(super) code: Option<Value>,
+    #[serde(default)]
+    code: Cell,
     pub(super) message: Option<String>,
     pub(super) data: Option<T>,
 }
@@ -24,14 +23,8 @@ pub(super) struct Reply<T> {
 impl<T> Reply<T> {
     /// The number of an error, or of a state such as "still busy".
     pub(super) fn code(&self) -> u32 {
-        match &self.code {
-            Some(Value::String(text)) => text.parse().unwrap_or_default(),
-            Some(Value::Number(number)) => number
-                .as_u64()
-                .and_then(|number| number.try_into().ok())
-                .unwrap_or_default(),
-            _ => 0,
-        }
+        let Cell(code) = &self.code;
+        code.as_deref().and_then(|code| code.parse().ok()).unwrap_or_default()
     }
 }
 
@@ -40,15 +33,15 @@ impl<T> Reply<T> {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Outcome {
     #[serde(default)]
-    rowtype: Vec<RowType>,
-    rowset: Option<Vec<Vec<Value>>>,
+    rowtype: Few<RowType, MOST_ROWS>,
+    rowset: Option<Few<Cells, MOST_ROWS>>,
     rowset_base64: Option<String>,
     /// Where to ask again, while the statement is still running.
     pub(super) get_result_url: Option<String>,
     /// Of a PUT: where the file goes.
     pub(super) stage_info: Option<StageInfo>,
     /// Of a PUT: files have to be encrypted before they go there.
-    pub(super) encryption_material: Option<Value>,
+    encryption_material: Option<Encryption>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -92,76 +85,156 @@ impl std::fmt::Debug for StageInfo {
     }
 }
 
-/// A row, every value as text.
-pub(super) type Row = Vec<Option<String>>;
+/// Whether files have to be encrypted. A form with nothing filled in says that they need not be.
+#[derive(Debug)]
+struct Encryption {
+    is_wanted: bool,
+}
+
+impl<'de> Deserialize<'de> for Encryption {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Forms)
+    }
+}
+
+/// A form, or one for each file.
+struct Forms;
+
+impl<'de> Visitor<'de> for Forms {
+    type Value = Encryption;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object or a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut forms: A) -> Result<Encryption, A::Error> {
+        let mut is_wanted = false;
+        while let Some(form) = forms.next_element::<Option<Encryption>>()? {
+            is_wanted |= form.is_some_and(|form| form.is_wanted);
+        }
+        Ok(Encryption { is_wanted })
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Encryption, A::Error> {
+        let mut is_wanted = false;
+        while let Some((_, value)) = fields.next_entry::<IgnoredAny, Option<IgnoredAny>>()? {
+            is_wanted |= value.is_some();
+        }
+        Ok(Encryption { is_wanted })
+    }
+}
 
 impl Outcome {
+    pub(super) fn wants_encryption(&self) -> bool {
+        self.encryption_material.as_ref().is_some_and(|form| form.is_wanted)
+    }
+
     pub(super) fn column_names(&self) -> Vec<String> {
-        self.rowtype.iter().map(|column| column.name.clone()).collect()
+        self.rowtype.0.iter().map(|column| column.name.clone()).collect()
     }
 
     /// Those that hold JSON.
     pub(super) fn variant_names(&self) -> Vec<String> {
         let variants = self
             .rowtype
+            .0
             .iter()
             .filter(|column| column.kind.eq_ignore_ascii_case("variant"));
         variants.map(|column| column.name.clone()).collect()
     }
 
-    pub(super) fn rows(&self) -> Result<Vec<Row>, Error> {
-        if let Some(rows) = &self.rowset {
-            return Ok(rows.iter().map(|row| row.iter().map(text).collect()).collect());
+    /// Of rows in Arrow it is the first; no statement of ours asks for more.
+    pub(super) fn rows(self) -> Result<Vec<Row>, Error> {
+        if let Some(rows) = self.rowset {
+            return Ok(rows.0.into_iter().map(Cells::texts).collect());
         }
         match self.rowset_base64.as_deref() {
             None | Some("") => Ok(Vec::new()),
-            Some(encoded) => arrow_rows(encoded),
+            Some(encoded) => Ok(arrow_rows::first(encoded)?.into_iter().collect()),
         }
     }
 
     /// Of a statement that changes rows: how many, all kinds of change together.
-    pub(super) fn changed(&self) -> Result<u64, Error> {
+    pub(super) fn changed(self) -> Result<u64, Error> {
         let rows = self.rows()?;
         let counts = rows.first().into_iter().flatten().flatten();
         Ok(counts.filter_map(|count| count.parse::<u64>().ok()).sum())
     }
 }
 
-fn text(value: &Value) -> Option<String> {
-    match value {
-        Value::Null => None,
-        Value::String(text) => Some(text.clone()),
-        other => Some(other.to_string()),
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::super::errors::unreadable;
+    use super::*;
+    use crate::destinations::answers::read;
 
-fn arrow_rows(encoded: &str) -> Result<Vec<Row>, Error> {
-    let bytes = STANDARD.decode(encoded).map_err(unreadable)?;
-    let reader = StreamReader::try_new(bytes.as_slice(), None).map_err(unreadable)?;
-    let mut rows = Vec::new();
-    for batch in reader {
-        append(&mut rows, &batch.map_err(unreadable)?)?;
+    fn outcome(data: &str) -> Result<Outcome, Error> {
+        let answer = format!(r#"{{"success":true,"code":null,"data":{data}}}"#);
+        let reply: Reply<Outcome> = read(answer.as_bytes(), unreadable)?;
+        Ok(reply.data.unwrap_or_default())
     }
-    Ok(rows)
-}
 
-fn append(rows: &mut Vec<Row>, batch: &RecordBatch) -> Result<(), Error> {
-    let mut columns = Vec::new();
-    for column in batch.columns() {
-        columns.push(cast(column, &DataType::Utf8).map_err(unreadable)?);
+    fn list(item: &str, count: usize) -> String {
+        format!("[{}]", vec![item; count].join(","))
     }
-    let columns: Vec<&StringArray> = columns
-        .iter()
-        .filter_map(|column| column.as_any().downcast_ref())
-        .collect();
-    let cell = |column: &StringArray, row| column.is_valid(row).then(|| column.value(row).to_owned());
-    rows.extend((0..batch.num_rows()).map(|row| columns.iter().map(|column| cell(column, row)).collect()));
-    Ok(())
-}
 
-pub(super) fn unreadable(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
-    Error::retryable(
-        "the response from Snowflake could not be understood; check the account, or its endpoint_url",
-        cause,
-    )
+    #[test]
+    fn rows_are_texts_and_changes_are_added_up() {
+        let counted = || outcome(r#"{"rowset":[["2",3,null,"x"]],"rowtype":[{"name":"a","type":"VARIANT"}]}"#).unwrap();
+        let row = [Some("2"), Some("3"), None, Some("x")].map(|text| text.map(str::to_owned));
+        assert_eq!(counted().rows().unwrap(), [row.to_vec()]);
+        assert_eq!(counted().changed().unwrap(), 5);
+        assert_eq!(counted().variant_names(), ["a"]);
+    }
+
+    #[test]
+    fn answers_with_more_than_was_asked_for_are_refused() {
+        let place = r#""stageInfo":{"locationType":"S3","presignedUrl":"http://127.0.0.1/"}"#;
+        for data in [
+            format!(r#"{{"rowset":{}}}"#, list("[]", 500_000)),
+            format!(r#"{{"rowset":[{}]}}"#, list("\"\"", 500_000)),
+            format!(r#"{{{place},"rowset":[{}]}}"#, list("null", 500_000)),
+            format!(r#"{{"rowtype":{}}}"#, list(r#"{"name":""}"#, 200_000)),
+        ] {
+            let error = outcome(&data).unwrap_err();
+            assert!(
+                error.is_permanent && error.sentence.contains("than were asked for"),
+                "{error}"
+            );
+        }
+        for data in [
+            format!(r#"{{"rowset":{}}}"#, list(r#"{"":0}"#, 500_000)),
+            format!(r#"{{"rowset":[{}]}}"#, list(r#"{"":0}"#, 500_000)),
+        ] {
+            let error = outcome(&data).unwrap_err();
+            assert!(error.sentence.contains("could not be understood"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_code_is_a_number_or_a_text() {
+        let code = |code: &str| {
+            let answer = format!(r#"{{"code":{code},"data":{{"any":[1]}}}}"#);
+            serde_json::from_str::<Reply<IgnoredAny>>(&answer).map(|reply| reply.code())
+        };
+        assert_eq!(code("\"390100\"").unwrap(), 390_100);
+        assert_eq!(code("390100").unwrap(), 390_100);
+        assert_eq!(code("null").unwrap(), 0);
+        assert_eq!(code("\"none\"").unwrap(), 0);
+        assert!(code(&list(r#"{"":0}"#, 500_000)).is_err());
+    }
+
+    #[test]
+    fn a_form_with_nothing_in_it_asks_for_no_encryption() {
+        let wants = |form: &str| {
+            let outcome = outcome(&format!(r#"{{"encryptionMaterial":{form}}}"#));
+            outcome.unwrap().wants_encryption()
+        };
+        for nothing in ["null", "[]", "[null]", "{}", r#"{"queryStageMasterKey":null}"#] {
+            assert!(!wants(nothing), "{nothing}");
+        }
+        assert!(wants(r#"{"queryStageMasterKey":"k"}"#));
+        assert!(wants(r#"[null,{"queryStageMasterKey":"k"}]"#));
+        assert!(wants(&list(r#"{"":0}"#, 500_000)));
+    }
 }

@@ -15,6 +15,13 @@ pub(super) struct Refused {
 /// The object is not there, or may not be seen, which the server does not tell apart.
 const MISSING: [u32; 2] = [2003, 2043];
 
+pub(super) fn unreadable(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+    Error::retryable(
+        "the response from Snowflake could not be understood; check the account, or its endpoint_url",
+        cause,
+    )
+}
+
 pub(super) fn refused(code: u32, message: Option<String>) -> Error {
     let cause = Refused {
         code,

@@ -2,6 +2,7 @@
 //! attempt's own, and then, in one transaction, into the export's table together with the ledger's row.
 
 mod answer;
+mod arrow_rows;
 mod errors;
 mod key;
 mod session;

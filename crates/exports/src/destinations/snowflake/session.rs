@@ -6,15 +6,17 @@ use http::{Method, Request, StatusCode, header};
 use outbound::Http;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Value, json};
 use service::Clock;
 use service::batch_exports::destination::{Snowflake as Config, SnowflakeAuthentication};
 use uuid::Uuid;
 
-use super::answer::{Outcome, Reply, unreadable};
-use super::{errors, key};
+use super::answer::{Outcome, Reply};
+use super::errors::{self, unreadable};
+use super::key;
 use crate::Error;
+use crate::destinations::answers::read;
 use crate::destinations::staging::Backoff;
 
 /// How long one statement may run. The server is told, too.
@@ -125,7 +127,7 @@ impl Session {
     pub(super) async fn close(self) {
         let url = format!("{}/session?delete=true&requestId={}", self.base, Uuid::now_v7());
         let http = self.http.within(CLOSING_TIME);
-        let ended = exchange::<Value>(&http, Method::POST, &url, Some(&self.token), &json!({})).await;
+        let ended = exchange::<IgnoredAny>(&http, Method::POST, &url, Some(&self.token), &json!({})).await;
         if let Err(error) = ended {
             tracing::debug!(
                 error = &error as &dyn std::error::Error,
@@ -197,9 +199,9 @@ async fn exchange<T: DeserializeOwned>(
     let status = response.status();
     // An ended session is told with 401 and a code in the body.
     if status.is_success() || status == StatusCode::UNAUTHORIZED {
-        return serde_json::from_slice(response.body()).map_err(unreadable);
+        return read(response.body(), unreadable);
     }
-    match serde_json::from_slice::<Reply<Value>>(response.body()) {
+    match serde_json::from_slice::<Reply<IgnoredAny>>(response.body()) {
         Ok(reply) if reply.code() != 0 && !status.is_server_error() => {
             Err(errors::refused(reply.code(), reply.message))
         }
@@ -235,7 +237,7 @@ impl Drop for Running {
         };
         runtime.spawn(async move {
             let body = json!({ "requestId": request.to_string() });
-            let stopped = exchange::<Value>(&http, Method::POST, &url, Some(&token), &body).await;
+            let stopped = exchange::<IgnoredAny>(&http, Method::POST, &url, Some(&token), &body).await;
             if let Err(error) = stopped {
                 tracing::debug!(
                     error = &error as &dyn std::error::Error,

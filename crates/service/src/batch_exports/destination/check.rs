@@ -16,13 +16,8 @@ const LONGEST_CONFIG: usize = 128 << 10;
 
 /// The destination that a whole configuration describes, secrets included. Nulls count as left out.
 pub fn read(kind: Kind, config: &Map<String, Value>) -> Result<Destination> {
-    let mut problems = Vec::new();
+    let mut problems = unknown(kind, config);
     let mut clean = Map::new();
-    for key in config.keys() {
-        if !kind.fields().any(|field| field.key == key) {
-            problems.push(unknown(kind, key));
-        }
-    }
     for field in kind.fields() {
         match config.get(field.key) {
             None | Some(Value::Null) if field.is_required => problems.push(problem(
@@ -254,10 +249,20 @@ fn check_compression(format: &str, compression: Option<&str>) -> Option<Invalid>
     })
 }
 
-fn unknown(kind: Kind, key: &str) -> Invalid {
-    let known: Vec<&str> = kind.fields().map(|field| field.key).collect();
-    let detail = format!("Unknown key for {}. Must be one of {}.", kind.name(), known.join(", "));
-    problem(key, "invalid_input", detail)
+/// Only the first says which keys there are: that is longer than the key that is wrong.
+fn unknown(kind: Kind, config: &Map<String, Value>) -> Vec<Invalid> {
+    let is_unknown = |key: &&String| !kind.fields().any(|field| field.key == *key);
+    let keys = config.keys().filter(is_unknown).take(Invalid::MOST);
+    let detail = |place: usize| {
+        if place > 0 {
+            return format!("Unknown key for {}.", kind.name());
+        }
+        let known: Vec<&str> = kind.fields().map(|field| field.key).collect();
+        format!("Unknown key for {}. Must be one of {}.", kind.name(), known.join(", "))
+    };
+    keys.enumerate()
+        .map(|(place, key)| problem(key, "invalid_input", detail(place)))
+        .collect()
 }
 
 fn problem(key: &str, code: &'static str, detail: String) -> Invalid {
@@ -314,6 +319,17 @@ mod tests {
             panic!("another kind")
         };
         assert_eq!(s3.files.max_file_size_mb, Some(5));
+    }
+
+    #[test]
+    fn of_many_unknown_keys_the_first_says_which_there_are() {
+        let config: Map<String, Value> = (0..5000).map(|number| (format!("u{number}"), json!(1))).collect();
+        let Err(Error::Invalid(found)) = read(Kind::S3, &config) else {
+            panic!("they are unknown")
+        };
+        let is_unknown = |each: &&Invalid| each.detail.starts_with("Unknown key");
+        assert_eq!(found.iter().filter(is_unknown).count(), Invalid::MOST);
+        assert!(found[0].detail.contains("bucket_name") && found[1].detail == "Unknown key for S3.");
     }
 
     #[test]

@@ -1,0 +1,167 @@
+//! A row in Arrow, which some servers send whatever they are asked for.
+//!
+//! The library takes the memory that a message says it needs, so what messages say is checked first.
+
+use arrow::array::{Array, RecordBatch, StringArray};
+use arrow::compute::cast;
+use arrow::datatypes::DataType;
+use arrow::ipc::reader::StreamReader;
+use arrow::ipc::{Field, Message, MessageHeader, Schema, root_as_message};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::errors::unreadable;
+use crate::Error;
+use crate::destinations::answers::{MOST_CELLS, Row};
+
+/// In base64. What we ask for are names of attempts and counts.
+const LONGEST: usize = 64 * 1024;
+/// Before the length of a message, except in old streams.
+const CONTINUATION: [u8; 4] = [0xff; 4];
+
+/// The first row, every value as text; none if there is no row.
+pub(super) fn first(encoded: &str) -> Result<Option<Row>, Error> {
+    if encoded.len() > LONGEST {
+        return Err(unreadable("too long for a row"));
+    }
+    let bytes = STANDARD.decode(encoded).map_err(unreadable)?;
+    check(&bytes).map_err(unreadable)?;
+    let reader = StreamReader::try_new(bytes.as_slice(), None).map_err(unreadable)?;
+    for batch in reader {
+        let batch = batch.map_err(unreadable)?;
+        if batch.num_rows() > 0 {
+            return row(&batch.slice(0, 1)).map(Some);
+        }
+    }
+    Ok(None)
+}
+
+fn row(batch: &RecordBatch) -> Result<Row, Error> {
+    let mut row = Vec::new();
+    for column in batch.columns() {
+        let column = cast(column, &DataType::Utf8).map_err(unreadable)?;
+        let texts = column.as_any().downcast_ref::<StringArray>();
+        let texts = texts.filter(|texts| texts.is_valid(0));
+        row.push(texts.map(|texts| texts.value(0).to_owned()));
+    }
+    Ok(row)
+}
+
+/// Whether every message is as long as it says, and holds a few plain columns or rows that are not compressed.
+fn check(stream: &[u8]) -> Result<(), &'static str> {
+    let mut rest = stream;
+    while let Some((message, after)) = next(rest)? {
+        if !is_plain(&message) {
+            return Err("nested, compressed or too many columns");
+        }
+        let body = usize::try_from(message.bodyLength()).ok();
+        let body = body.and_then(|length| after.get(length..));
+        rest = body.ok_or("shorter than it says")?;
+    }
+    Ok(())
+}
+
+/// The next message, and what follows its head; none at the end.
+fn next(stream: &[u8]) -> Result<Option<(Message<'_>, &[u8])>, &'static str> {
+    let stream = stream.strip_prefix(&CONTINUATION).unwrap_or(stream);
+    let Some((length, rest)) = stream.split_first_chunk::<4>() else {
+        return Ok(None);
+    };
+    let length = usize::try_from(i32::from_le_bytes(*length)).map_err(|_| "a negative length")?;
+    if length == 0 {
+        return Ok(None);
+    }
+    let (head, rest) = rest.split_at_checked(length).ok_or("shorter than it says")?;
+    let message = root_as_message(head).map_err(|_| "no message")?;
+    Ok(Some((message, rest)))
+}
+
+fn is_plain(message: &Message<'_>) -> bool {
+    match message.header_type() {
+        MessageHeader::Schema => message.header_as_schema().is_some_and(|schema| is_flat(&schema)),
+        MessageHeader::RecordBatch => {
+            let batch = message.header_as_record_batch();
+            batch.is_some_and(|batch| batch.compression().is_none())
+        }
+        _ => false,
+    }
+}
+
+fn is_flat(schema: &Schema<'_>) -> bool {
+    let is_few = |count: Option<usize>| count.unwrap_or_default() <= MOST_CELLS;
+    let is_column = |field: Field<'_>| {
+        field.children().is_none_or(|children| children.is_empty())
+            && is_few(field.custom_metadata().map(|notes| notes.len()))
+    };
+    is_few(schema.custom_metadata().map(|notes| notes.len()))
+        && is_few(schema.fields().map(|fields| fields.len()))
+        && schema.fields().is_none_or(|fields| fields.iter().all(is_column))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, Int64Array, NullArray};
+    use arrow::ipc::CompressionType;
+    use arrow::ipc::writer::{IpcWriteOptions, StreamWriter};
+
+    use super::*;
+
+    fn batch(columns: Vec<ArrayRef>) -> RecordBatch {
+        let names = (0..columns.len()).map(|number| format!("c{number}"));
+        RecordBatch::try_from_iter(names.zip(columns)).unwrap()
+    }
+
+    fn stream(batch: &RecordBatch, compression: Option<CompressionType>) -> Vec<u8> {
+        let options = IpcWriteOptions::default().try_with_compression(compression).unwrap();
+        let mut writer = StreamWriter::try_new_with_options(Vec::new(), &batch.schema(), options).unwrap();
+        writer.write(batch).unwrap();
+        writer.into_inner().unwrap()
+    }
+
+    fn read(stream: &[u8]) -> Result<Option<Row>, Error> {
+        first(&STANDARD.encode(stream))
+    }
+
+    fn texts(length: usize) -> ArrayRef {
+        let texts: Vec<Option<&str>> = vec![Some("a text"); length];
+        Arc::new(StringArray::from(texts))
+    }
+
+    #[test]
+    fn the_first_row_is_read_as_texts() {
+        let numbers: ArrayRef = Arc::new(Int64Array::from(vec![7, 8]));
+        let rows = batch(vec![texts(2), numbers, Arc::new(NullArray::new(2))]);
+        let row = [Some("a text"), Some("7"), None].map(|text| text.map(str::to_owned));
+        assert_eq!(read(&stream(&rows, None)).unwrap(), Some(row.to_vec()));
+        assert_eq!(read(&stream(&batch(vec![texts(0)]), None)).unwrap(), None);
+    }
+
+    #[test]
+    fn a_row_of_a_column_without_end_takes_no_memory() {
+        let rows = batch(vec![Arc::new(NullArray::new(1 << 40))]);
+        assert_eq!(read(&stream(&rows, None)).unwrap(), Some(vec![None]));
+    }
+
+    #[test]
+    fn what_would_grow_is_refused() {
+        // Of a compressed column the sender says how long it becomes.
+        let compressed = stream(&batch(vec![texts(10_000)]), Some(CompressionType::LZ4_FRAME));
+        let cut = stream(&batch(vec![texts(100)]), None);
+        let wide = stream(&batch(vec![texts(1); MOST_CELLS + 1]), None);
+        for refused in [&compressed[..], &cut[..cut.len() / 2], &wide[..]] {
+            assert!(check(refused).is_err() && read(refused).is_err());
+        }
+        let long = stream(&batch(vec![texts(10_000)]), None);
+        assert!(check(&long).is_ok() && read(&long).is_err());
+    }
+
+    #[test]
+    fn a_length_that_is_not_there_is_not_believed() {
+        for length in [i32::MAX, -2, 1 << 30] {
+            assert!(check(&length.to_le_bytes()).is_err());
+        }
+        assert!(read(&[]).is_err());
+    }
+}
