@@ -25,8 +25,8 @@ pub struct Manifest {
 }
 
 /// Names can be short, and a store can send any manifest: in memory, each takes more than its text.
-fn few<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    Few::<String, MOST_FILES>::deserialize(deserializer).map(|Few(files)| files)
+fn few<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    Few::<T, MOST_FILES>::deserialize(deserializer).map(|Few(items)| items)
 }
 
 /// Enough to check a delivery without asking anybody.
@@ -38,7 +38,9 @@ pub struct Record {
     pub interval: Interval,
     pub rows: u64,
     pub bytes: u64,
+    #[serde(deserialize_with = "few")]
     pub schema: Vec<ColumnRecord>,
+    #[serde(deserialize_with = "few")]
     pub files: Vec<Entry>,
 }
 

@@ -56,6 +56,7 @@ struct Savepoint {
     begin: &'static str,
     begin_after_other: &'static str,
     undo: &'static str,
+    release: &'static str,
 }
 
 /// Two names: a turn that was abandoned before it began does not undo the one before it.
@@ -64,11 +65,13 @@ const SAVEPOINTS: [Savepoint; 2] = [
         begin: "SAVEPOINT even",
         begin_after_other: "RELEASE odd; SAVEPOINT even",
         undo: "ROLLBACK TO even; RELEASE even",
+        release: "RELEASE even",
     },
     Savepoint {
         begin: "SAVEPOINT odd",
         begin_after_other: "RELEASE even; SAVEPOINT odd",
         undo: "ROLLBACK TO odd; RELEASE odd",
+        release: "RELEASE odd",
     },
 ];
 
@@ -291,12 +294,17 @@ async fn undo(state: &mut State) -> Result<()> {
     if state.open.is_none() {
         return run(state, "ROLLBACK").await;
     }
-    let undo = SAVEPOINTS[state.savepoint].undo;
-    let undone = run(state, undo).await;
-    // Either the turn had not begun, or a full disk made SQLite roll back all turns at once. Only in the latter
-    // case is there no transaction any more, and another can be begun.
-    if undone.is_err() && run(state, "BEGIN").await.is_ok() {
-        give_up(state).await;
+    let savepoint = &SAVEPOINTS[state.savepoint];
+    let undone = run(state, savepoint.undo).await;
+    if undone.is_err() {
+        // A full disk makes SQLite roll back all turns together: then there is no transaction, and another can be begun. If
+        // the savepoint is there, what the turn did cannot be told from what others did.
+        if run(state, "BEGIN").await.is_ok() || run(state, savepoint.release).await.is_ok() {
+            give_up(state).await;
+        } else {
+            // The turn had not begun. No savepoint of an earlier one is left for a later one to go back to.
+            commit(state).await?;
+        }
     }
     undone
 }
@@ -351,6 +359,13 @@ mod tests {
         insert.execute(&mut state.connection).await.unwrap();
     }
 
+    /// A turn that is about to begin: the savepoint of the one before it is still there.
+    async fn abandon(state: &mut State) {
+        state.savepoint = 1 - state.savepoint;
+        state.is_kept = false;
+        assert!(undo(state).await.is_err());
+    }
+
     #[tokio::test]
     async fn a_turn_undoes_what_it_did_and_nothing_else() {
         let options = SqliteConnectOptions::new().in_memory(true);
@@ -366,16 +381,18 @@ mod tests {
                 undo(&mut state).await.unwrap();
             }
         }
-        // Abandoned when it was about to begin: the savepoint of the one before it is still there.
-        state.savepoint = 1 - state.savepoint;
-        state.is_kept = false;
-        assert!(undo(&mut state).await.is_err());
+        abandon(&mut state).await;
         begin_with(&mut state, 6).await;
         undo(&mut state).await.unwrap();
+        for value in [7, 8] {
+            begin_with(&mut state, value).await;
+            keep(&mut state);
+        }
+        abandon(&mut state).await;
         commit(&mut state).await.unwrap();
         let values = sqlx::query_scalar("SELECT value FROM written ORDER BY value");
         let values: Vec<i64> = values.fetch_all(&mut state.connection).await.unwrap();
-        assert_eq!(values, [1, 2, 4, 5]);
+        assert_eq!(values, [1, 2, 4, 5, 7, 8]);
     }
 
     #[tokio::test]

@@ -50,6 +50,9 @@ pub(crate) trait Unfinished: Send {
     async fn discard(&mut self);
 }
 
+/// What a page counts as, beside its keys: also one without any leads to the next.
+const PAGE: usize = 1024;
+
 /// The keys of a list that comes in pages. A store can send pages without end.
 #[derive(Debug, Default)]
 pub(crate) struct Keys {
@@ -59,14 +62,20 @@ pub(crate) struct Keys {
 
 impl Keys {
     pub(crate) fn add(&mut self, page: impl Iterator<Item = String>) -> Result<(), Error> {
+        self.take(PAGE)?;
         for key in page {
-            self.bytes += size_of::<String>() + key.len();
-            if self.bytes > LONGEST_LIST {
-                return Err(Error::plain(
-                    "more files are listed than an interval can have; check that the endpoint is that of the store",
-                ));
-            }
+            self.take(size_of::<String>() + key.len())?;
             self.keys.push(key);
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, bytes: usize) -> Result<(), Error> {
+        self.bytes += bytes;
+        if self.bytes > LONGEST_LIST {
+            return Err(Error::plain(
+                "more files are listed than an interval can have; check that the endpoint is that of the store",
+            ));
         }
         Ok(())
     }
@@ -90,5 +99,8 @@ mod tests {
         let pages = (0..=most / 1000).try_for_each(|_| keys.add(page("")));
         assert!(pages.unwrap_err().is_permanent);
         assert!(keys.all().len() <= most);
+        let mut keys = Keys::default();
+        let mut empty = (0..=LONGEST_LIST / PAGE).map(|_| keys.add(std::iter::empty()));
+        assert!(empty.any(|page| page.is_err()));
     }
 }

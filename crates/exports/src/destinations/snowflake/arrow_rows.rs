@@ -1,12 +1,15 @@
 //! A row in Arrow, which some servers send whatever they are asked for.
 //!
-//! The library takes the memory that a message says it needs, so what messages say is checked first.
+//! The library takes the memory that a message says it needs, so what messages say is checked first. It panics at some of what it does
+//! not expect.
+
+use std::panic::catch_unwind;
 
 use arrow::array::{Array, RecordBatch, StringArray};
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use arrow::ipc::reader::StreamReader;
-use arrow::ipc::{Field, Message, MessageHeader, Schema, root_as_message};
+use arrow::ipc::{Field, Message, MessageHeader, Schema, Type, root_as_message};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
@@ -26,8 +29,11 @@ pub(super) fn first(encoded: &str) -> Result<Option<Row>, Error> {
     }
     let bytes = STANDARD.decode(encoded).map_err(unreadable)?;
     check(&bytes).map_err(unreadable)?;
-    let reader = StreamReader::try_new(bytes.as_slice(), None).map_err(unreadable)?;
-    for batch in reader {
+    catch_unwind(|| first_of(&bytes)).unwrap_or_else(|_| Err(unreadable("not what the library expects")))
+}
+
+fn first_of(stream: &[u8]) -> Result<Option<Row>, Error> {
+    for batch in StreamReader::try_new(stream, None).map_err(unreadable)? {
         let batch = batch.map_err(unreadable)?;
         if batch.num_rows() > 0 {
             return row(&batch.slice(0, 1)).map(Some);
@@ -90,19 +96,37 @@ fn is_plain(message: &Message<'_>) -> bool {
 fn is_flat(schema: &Schema<'_>) -> bool {
     let is_few = |count: Option<usize>| count.unwrap_or_default() <= MOST_CELLS;
     let is_column = |field: Field<'_>| {
-        field.children().is_none_or(|children| children.is_empty())
+        field.name().is_some()
+            && field.dictionary().is_none()
+            && field.children().is_none_or(|children| children.is_empty())
             && is_few(field.custom_metadata().map(|notes| notes.len()))
+            && is_type_of_ours(&field)
     };
     is_few(schema.custom_metadata().map(|notes| notes.len()))
         && is_few(schema.fields().map(|fields| fields.len()))
-        && schema.fields().is_none_or(|fields| fields.iter().all(is_column))
+        && schema.fields().is_some_and(|fields| fields.iter().all(is_column))
+}
+
+/// Whether names and counts can have this type.
+fn is_type_of_ours(field: &Field<'_>) -> bool {
+    match field.type_type() {
+        Type::Null | Type::Bool | Type::Utf8 => true,
+        Type::Int => field
+            .type_as_int()
+            .is_some_and(|int| matches!(int.bitWidth(), 8 | 16 | 32 | 64)),
+        Type::Decimal => field.type_as_decimal().is_some_and(|decimal| {
+            let (precision, scale) = (decimal.precision(), decimal.scale());
+            decimal.bitWidth() == 128 && (1..=38).contains(&precision) && (0..=precision).contains(&scale)
+        }),
+        _ => false,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use arrow::array::{ArrayRef, Int64Array, NullArray};
+    use arrow::array::{ArrayRef, Decimal128Array, Int64Array, NullArray};
     use arrow::ipc::CompressionType;
     use arrow::ipc::writer::{IpcWriteOptions, StreamWriter};
 
@@ -155,6 +179,24 @@ mod tests {
         }
         let long = stream(&batch(vec![texts(10_000)]), None);
         assert!(check(&long).is_ok() && read(&long).is_err());
+    }
+
+    /// The library would panic at some of these.
+    #[test]
+    fn whatever_is_changed_in_a_stream_is_read_or_refused() {
+        let numbers: ArrayRef = Arc::new(Int64Array::from(vec![7]));
+        let decimals = Decimal128Array::from(vec![7]).with_precision_and_scale(38, 0).unwrap();
+        let whole = stream(&batch(vec![texts(1), numbers, Arc::new(decimals)]), None);
+        assert!(read(&whole).unwrap().is_some());
+        let mut refused = 0;
+        for place in 0..whole.len() {
+            for value in [0, 1, 2, 13, 0x7f, 0xff] {
+                let mut changed = whole.clone();
+                changed[place] = value;
+                refused += usize::from(read(&changed).is_err());
+            }
+        }
+        assert!(refused > whole.len(), "{refused} of {}", 6 * whole.len());
     }
 
     #[test]
