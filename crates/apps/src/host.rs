@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use chrono::Datelike;
 use events::{Hold, Incoming};
-use foreign_json::{RESERVED, has_reserved_name};
 use http::{HeaderName, HeaderValue, Method, Request};
 use outbound::{Http, Meter};
 use sandbox::{FetchRequest, FetchResponse, Host, HostCall, Json, Level, Reservation};
@@ -16,6 +15,7 @@ use service::Time;
 use service::caller;
 use service::pipeline::{AllowedHosts, AppConfig, AppLog, AppLogLevel, AppLogSource, Runnable};
 use tokio::sync::Semaphore;
+use untrusted_json::{RESERVED, has_reserved_name};
 use uuid::Uuid;
 
 use crate::shared::Core;

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use foreign_json::RESERVED;
 use serde::de::{DeserializeOwned, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
+use untrusted_json::RESERVED;
 
 /// JSON as text. As values it can take a hundred times as much memory, and most of it nobody looks into.
 #[derive(Debug, Clone, Serialize, Deserialize)]

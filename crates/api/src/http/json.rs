@@ -1,12 +1,12 @@
-//! JSON as two parsers cannot read differently: no name twice, no name that one of them keeps for itself, no NUL, no depth without end.
+//! JSON as two parsers cannot read differently: no name twice, no name that one of them reserves, no NUL, no unlimited depth.
 
 use std::fmt;
 
-use foreign_json::RESERVED;
 use serde::Serialize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::error::Category;
 use serde_json::{Map, Number, Value};
+use untrusted_json::RESERVED;
 
 /// The one way views become bytes, so that tags can be compared.
 pub(crate) fn to_json<V: Serialize>(view: &V) -> Vec<u8> {

@@ -6,10 +6,10 @@ use std::pin::Pin;
 use base64::Engine;
 use base64::alphabet::URL_SAFE;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use foreign_json::RESERVED;
 use http::{Request, Response};
 use openidconnect::AsyncHttpClient;
 use serde::Deserialize;
+use untrusted_json::RESERVED;
 use url::{Host, Url};
 
 /// Of a discovery document, keys or claims. As values they take many times the memory of their text, and who administers a
@@ -80,7 +80,7 @@ fn has_reserved_name(body: &[u8]) -> bool {
     };
     let parts = token.iter().flat_map(|token| token.split('.'));
     let mut decoded = parts.filter_map(|part| LENIENT.decode(part).ok());
-    foreign_json::has_reserved_name(body) || decoded.any(|part| foreign_json::has_reserved_name(&part))
+    untrusted_json::has_reserved_name(body) || decoded.any(|part| untrusted_json::has_reserved_name(&part))
 }
 
 #[derive(Deserialize)]

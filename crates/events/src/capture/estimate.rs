@@ -3,7 +3,7 @@
 //! Memory per byte differs a hundredfold: `{"":1}` takes a whole node of a tree. So what counts is the number of objects,
 //! entries and elements, and a body that needs too much is refused before it is parsed.
 
-use foreign_json::end_of_string;
+use untrusted_json::end_of_string;
 
 use super::event::Raw;
 use crate::Incoming;

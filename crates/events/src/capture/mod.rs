@@ -12,8 +12,8 @@ mod unpack;
 #[cfg(test)]
 mod tests;
 
-use foreign_json::{RESERVED, has_reserved_name};
 use serde_json::error::Category;
+use untrusted_json::{RESERVED, has_reserved_name};
 
 use crate::Incoming;
 pub use envelope::{Envelope, Parameters};

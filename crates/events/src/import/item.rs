@@ -1,9 +1,9 @@
 //! One row of a file into an event.
 
 use chrono::{DateTime, NaiveDateTime, Utc};
-use foreign_json::{RESERVED, has_reserved_name};
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use untrusted_json::{RESERVED, has_reserved_name};
 use uuid::Uuid;
 
 use crate::names::cut;

@@ -1,7 +1,7 @@
 //! How large things may be that are kept as they were sent, and what they take in memory.
 
-use foreign_json::RESERVED;
 use serde_json::{Map, Value};
+use untrusted_json::RESERVED;
 
 use super::schema;
 use super::types::{App, AppConfig, Offers};

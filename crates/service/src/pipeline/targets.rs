@@ -115,7 +115,7 @@ fn is_called_address(key: &str) -> bool {
 /// Whether it is, or has in it, what looks or is called like an address, or has more pieces than are left to look at.
 fn is_address(value: &Value, pieces_left: &mut usize) -> bool {
     match value {
-        Value::String(text) if foreign_json::has_reserved_name(text.as_bytes()) => true,
+        Value::String(text) if untrusted_json::has_reserved_name(text.as_bytes()) => true,
         Value::String(text) => match serde_json::from_str::<Value>(text) {
             Ok(structure @ (Value::Array(_) | Value::Object(_))) => match pieces_left.checked_sub(A_STRUCTURE) {
                 Some(left) => {

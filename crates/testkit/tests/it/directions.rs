@@ -9,21 +9,20 @@ use serde_json::Value;
 const MAY_IMPORT: [(&str, &[&str]); 15] = [
     (
         "api",
-        &["apps", "events", "exports", "foreign_json", "identity", "service"],
+        &["apps", "events", "exports", "identity", "service", "untrusted_json"],
     ),
-    ("apps", &["events", "foreign_json", "outbound", "sandbox", "service"]),
-    ("auth", &["foreign_json"]),
+    ("apps", &["events", "outbound", "sandbox", "service", "untrusted_json"]),
+    ("auth", &["untrusted_json"]),
     (
         "console",
-        &["apps", "auth", "exports", "foreign_json", "identity", "service"],
+        &["apps", "auth", "exports", "identity", "service", "untrusted_json"],
     ),
-    ("events", &["foreign_json", "hogql", "outbound"]),
+    ("events", &["hogql", "outbound", "untrusted_json"]),
     ("exports", &["events", "hogql", "outbound", "service"]),
-    ("foreign_json", &[]),
     ("hogql", &[]),
     ("identity", &["auth", "outbound", "service"]),
     ("outbound", &[]),
-    ("sandbox", &["foreign_json"]),
+    ("sandbox", &["untrusted_json"]),
     (
         "server",
         &[
@@ -31,13 +30,14 @@ const MAY_IMPORT: [(&str, &[&str]); 15] = [
             "service",
         ],
     ),
-    ("service", &["auth", "foreign_json", "hogql"]),
+    ("service", &["auth", "hogql", "untrusted_json"]),
     (
         "testkit",
         &[
             "api", "apps", "auth", "events", "exports", "hogql", "identity", "outbound", "sandbox", "service",
         ],
     ),
+    ("untrusted_json", &[]),
     ("xtask", &[]),
 ];
 

@@ -4,10 +4,10 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use foreign_json::has_reserved_name;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 use service::pipeline::schema::Field;
+use untrusted_json::has_reserved_name;
 
 use crate::failure::Problems;
 

@@ -1,7 +1,7 @@
-//! What JSON of others must not have, whoever they are, before it becomes values: names that `serde_json` keeps for itself.
+//! What untrusted JSON must not have before it becomes values: names that `serde_json` reserves.
 //!
 //! It reads an object whose first name is one of these as if the JSON in its string stood there. However much that is, it was counted
-//! as one string; it can be nested without end, until the stack is full; and if it is no JSON, what was stored can never be read
+//! as one string; it can be nested to any depth, until the stack overflows; and if it is no JSON, what was stored can never be read
 //! again. It is a feature that other libraries turn on, so we cannot turn it off.
 
 use memchr::{memchr, memchr2, memmem};
