@@ -53,7 +53,7 @@ pub fn capture_router(service: Service, events: Events, settings: Settings) -> R
     router
         .route("/array/{token}/config.js", get(start::config_script))
         .with_state(capture)
-        // All at once: each one that is added alone costs every event an allocation or two.
+        // In one layer: each one that is added alone costs every event an allocation or two.
         .layer((ids, cors(), around))
 }
 

@@ -246,7 +246,7 @@ mod tests {
     use crate::http::body_memory::BodyMemory;
 
     #[derive(Deserialize, JsonSchema)]
-    struct Wish {
+    struct Input {
         #[expect(dead_code, reason = "it is what keeps the memory")]
         config: Option<Map<String, Value>>,
     }
@@ -272,7 +272,7 @@ mod tests {
     async fn what_nobody_asked_for_is_given_back_once_it_is_read() {
         let held = async |body: String| {
             let (request, context) = request(body, Some(UserId(1)));
-            let read = Body::<Wish>::from_request(request, &()).await;
+            let read = Body::<Input>::from_request(request, &()).await;
             assert!(read.is_ok());
             context.body().map_or(0, Reservation::bytes)
         };
@@ -283,7 +283,7 @@ mod tests {
             format!("[{}]", vec![r#"{"junk":[{},{},{}]}"#; 50].join(",")),
             Some(UserId(1)),
         );
-        assert!(OneOrMany::<Wish>::from_request(request, &()).await.is_ok());
+        assert!(OneOrMany::<Input>::from_request(request, &()).await.is_ok());
         assert!(context.body().is_some_and(|memory| memory.bytes() <= 4096));
     }
 
@@ -291,7 +291,7 @@ mod tests {
     async fn strangers_send_few_values() {
         for (user, is_read) in [(None, false), (Some(UserId(1)), true)] {
             let (request, _notes) = request(format!(r#"{{"junk":{}}}"#, objects(1_000)), user);
-            assert_eq!(Body::<Wish>::from_request(request, &()).await.is_ok(), is_read);
+            assert_eq!(Body::<Input>::from_request(request, &()).await.is_ok(), is_read);
         }
     }
 

@@ -248,7 +248,7 @@ async fn identify(State(service): State<Service>, request: Request, next: Next) 
     response
 }
 
-/// Gives an id to what is answered before [`layer`]: the questions that browsers ask first. Every request passes here, so this
+/// Gives an id to what is answered before [`layer`]: CORS preflight requests. Every request passes here, so this
 /// is no function with a future of its own.
 pub(crate) fn ids_of_preflights(
     service: Service,

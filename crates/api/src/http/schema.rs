@@ -17,7 +17,7 @@ use service::Invalid;
 
 use crate::http::error::Problem;
 
-/// Of what has more values than this, only the first mistake is named. The validator finds all of them before it tells one, and each takes
+/// Of what has more values than this, only the first error is reported. The validator finds all of them before it reports one, and each takes
 /// more memory than the value that it is about.
 const MOST_VALUES: usize = 10_000;
 
@@ -29,7 +29,7 @@ pub(crate) struct Checker {
 
 impl Checker {
     /// What is wrong with a value.
-    fn mistakes(&self, value: &Value) -> Vec<Invalid> {
+    fn errors(&self, value: &Value) -> Vec<Invalid> {
         if count(value) > MOST_VALUES {
             let first = self.validator.validate(value).err();
             return first.iter().map(invalid).collect();
@@ -39,7 +39,7 @@ impl Checker {
             if problems.len() == Invalid::MOST {
                 break;
             }
-            // One mistake can break several rules of a field; the first says enough.
+            // One error can break several rules of a field; the first says enough.
             if problem.field.is_none() || problems.iter().all(|known| known.field != problem.field) {
                 problems.push(problem);
             }
@@ -67,7 +67,7 @@ pub(crate) fn of_input<T: JsonSchema>() -> Schema {
     schema
 }
 
-/// In an input an `Option` is a field that may be left out; to send `null` instead is a mistake.
+/// In an input an `Option` is a field that may be left out; to send `null` instead is an error.
 struct LeftOutNotNull;
 
 impl Transform for LeftOutNotNull {
@@ -133,7 +133,7 @@ pub(crate) fn checker<T: JsonSchema + 'static>() -> &'static Checker {
 pub(crate) fn read<T: JsonSchema + DeserializeOwned + 'static>(mut value: Value) -> Result<T, Problem> {
     let checker = checker::<T>();
     trim(&mut value, &checker.schema);
-    let problems = checker.mistakes(&value);
+    let problems = checker.errors(&value);
     if !problems.is_empty() {
         return Err(Problem::Validation(problems));
     }
@@ -145,14 +145,14 @@ pub(crate) fn read<T: JsonSchema + DeserializeOwned + 'static>(mut value: Value)
         let mut problem = out_of_range(&value, &track.path());
         problem.field = problem
             .field
-            .or_else(|| culprit::<T>(value, &checker.schema).map(Cow::Owned));
+            .or_else(|| offending_field::<T>(value, &checker.schema).map(Cow::Owned));
         Problem::Validation(vec![problem])
     })
 }
 
 /// The field without which all would be well, for types that do not say where they stopped: flattened ones. The value is
 /// read once for each field that is tried, and those that nobody asked for can be many.
-fn culprit<T: DeserializeOwned>(value: Value, schema: &Value) -> Option<String> {
+fn offending_field<T: DeserializeOwned>(value: Value, schema: &Value) -> Option<String> {
     let Value::Object(mut fields) = value else { return None };
     fields.retain(|name, _| schema["properties"].get(name).is_some());
     let names: Vec<String> = fields.keys().cloned().collect();
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[derive(Deserialize, JsonSchema)]
-    struct Wish {
+    struct Input {
         name: Option<String>,
         #[serde(flatten)]
         rest: Rest,
@@ -338,15 +338,15 @@ mod tests {
 
     #[test]
     fn what_is_out_of_range_is_found_among_fields_that_nobody_asked_for() {
-        let wish = |order: Value| {
+        let input = |order: Value| {
             let mut fields: Map<String, Value> = (0..500).map(|number| (format!("a{number}"), json!(1))).collect();
             fields.extend([("name".to_owned(), json!("x")), ("order".to_owned(), order)]);
-            read::<Wish>(Value::Object(fields))
+            read::<Input>(Value::Object(fields))
         };
-        let fine = wish(json!(7)).ok().map(|wish| (wish.name, wish.rest.order));
+        let fine = input(json!(7)).ok().map(|input| (input.name, input.rest.order));
         assert_eq!(fine, Some((Some("x".to_owned()), Some(7))));
         READS.set(0);
-        let Err(Problem::Validation(found)) = wish(json!(u64::MAX)) else {
+        let Err(Problem::Validation(found)) = input(json!(u64::MAX)) else {
             panic!("it is too large")
         };
         assert_eq!(found[0].field.as_deref(), Some("order"));
