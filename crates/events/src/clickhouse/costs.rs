@@ -76,8 +76,8 @@ struct Costs<'a> {
     known: HashMap<Id, Size>,
     /// The largest that events have set of each property.
     largest: HashMap<(Id, &'a str), Size>,
-    /// Who has become one with whom.
-    united: HashMap<Id, Id>,
+    /// Who was merged into whom.
+    merged_into: HashMap<Id, Id>,
 }
 
 impl<'a> Costs<'a> {
@@ -86,7 +86,7 @@ impl<'a> Costs<'a> {
             people,
             known: HashMap::new(),
             largest: HashMap::new(),
-            united: HashMap::new(),
+            merged_into: HashMap::new(),
         }
     }
 
@@ -107,7 +107,7 @@ impl<'a> Costs<'a> {
 
     fn id_of(&self, name: &Name) -> Id {
         let mut id = self.people.id_of(name);
-        while let Some(other) = self.united.get(&id) {
+        while let Some(other) = self.merged_into.get(&id) {
             id = *other;
         }
         id
@@ -144,7 +144,7 @@ impl<'a> Costs<'a> {
             return 0;
         }
         let (kept, found) = (*self.of(stays), *self.of(goes));
-        self.united.insert(goes, stays);
+        self.merged_into.insert(goes, stays);
         self.of(stays).add(found);
         if found.cost == 0 { 0 } else { kept.cost + found.cost }
     }

@@ -15,7 +15,7 @@ use super::lookup::{self, Most};
 use super::memory::Memory;
 use super::people::{Id, Name, People, merges_with, touches_properties};
 use super::rows::{EventRows, Row, event_rows, owner_rows, person_rows};
-use super::shares::{EVENT_BYTES, Shares};
+use super::work_by_team::{EVENT_BYTES, WorkByTeam};
 use crate::persons::{Allowance, Budgets};
 use crate::{Error, Incoming, Result};
 
@@ -61,7 +61,7 @@ pub(super) struct Left {
     pub rest: Vec<Append>,
     /// Because too much would have been read, changed or carried for them, or had to be looked up.
     pub large: Vec<Append>,
-    pub shares: Shares,
+    pub work: WorkByTeam,
 }
 
 impl Left {
@@ -118,16 +118,16 @@ impl Groups {
 
     /// After a look-up that failed. Only those because of whom it did are tried alone; the others come with the next group.
     fn fail(&self, group: Vec<Append>, error: Error) -> Left {
-        let (shares, causes) = (Shares::of(&group), causes(&group, &error));
+        let (work, causes) = (WorkByTeam::of(&group), causes(&group, &error));
         if causes.is_empty() {
             self.finish(group, Err(error));
             return Left {
-                shares,
+                work,
                 ..Left::default()
             };
         }
         let (large, rest) = group.into_iter().partition(|append| causes.contains(&append.team));
-        Left { rest, large, shares }
+        Left { rest, large, work }
     }
 
     /// Stores one, whatever has to be read for it. Persons that are too much even so are left out of what it does.
@@ -246,7 +246,7 @@ impl Groups {
             people.owners.extend(found.owners);
             people.persons.extend(found.persons);
             people.left_out = found.left_out;
-            people.unnamed = found.unnamed;
+            people.names_not_read = found.names_not_read;
             people.sizes = found.sizes;
         }
         Ok(LookedUp { people, names, seen })
@@ -317,7 +317,7 @@ fn causes(group: &[Append], error: &Error) -> HashSet<i64> {
     if group.len() < 2 || !(error.is_timeout() || error.is_out_of_memory()) {
         return HashSet::new();
     }
-    Shares::of(group).main_teams()
+    WorkByTeam::of(group).heaviest_teams()
 }
 
 /// Those that are stored now, and the others. Whoever changes little is among the first in any case, unless something else of the team has
@@ -325,7 +325,7 @@ fn causes(group: &[Append], error: &Error) -> HashSet<i64> {
 fn split(group: Vec<Append>, people: &People, most: Most) -> (Vec<Append>, Left) {
     let (mut now, mut total) = (Vec::new(), 0);
     let mut left = Left {
-        shares: Shares::of(&group),
+        work: WorkByTeam::of(&group),
         ..Left::default()
     };
     let (mut large_teams, mut waiting_teams) = (HashSet::new(), HashSet::new());
@@ -351,7 +351,7 @@ fn split(group: Vec<Append>, people: &People, most: Most) -> (Vec<Append>, Left)
             left.rest.push(append);
         } else {
             total += bytes;
-            left.shares.add(append.team, bytes);
+            left.work.add(append.team, bytes);
             now.push(append);
         }
     }
@@ -364,7 +364,7 @@ fn fits_alone(append: &Append, people: &People, most: Most) -> bool {
     let ids = append.events.iter().flat_map(|event| people.ids_of(append.team, event));
     let ids: HashSet<Id> = ids.collect();
     let bytes: usize = ids.iter().filter_map(|id| people.sizes.get(id)).sum();
-    bytes <= most.bytes && people.unnamed.is_disjoint(&ids)
+    bytes <= most.bytes && people.names_not_read.is_disjoint(&ids)
 }
 
 /// Whether an append is about somebody who was not read as a whole.
@@ -471,7 +471,7 @@ mod tests {
         let group = (1..4).map(|team| of_large(team, 6)).chain([about(4, &["x"])]);
         let (now, left) = split(group.collect(), &people, LITTLE);
         assert_eq!((teams(&now), teams(&left.rest)), (vec![1, 2, 4], vec![3]));
-        assert_eq!(left.shares.main_teams(), HashSet::from([1, 2]), "if it takes long");
+        assert_eq!(left.work.heaviest_teams(), HashSet::from([1, 2]), "if it takes long");
     }
 
     #[test]
@@ -531,8 +531,8 @@ mod tests {
             people.sizes.insert(id, 10);
             people.left_out.insert(id);
         }
-        let unnamed = people.id_of(&(3, "a".to_owned()));
-        people.unnamed.insert(unnamed);
+        let not_read = people.id_of(&(3, "a".to_owned()));
+        people.names_not_read.insert(not_read);
         let group = vec![about(1, &["x"]), about(2, &["a"]), about(3, &["a"])];
         let (now, left) = split(group, &people, LITTLE);
         assert_eq!(teams(&now), [1]);

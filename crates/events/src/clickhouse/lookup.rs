@@ -46,9 +46,9 @@ pub(super) async fn people(
     let mut people = People::default();
     let wanted: Vec<String> = names.iter().map(|(team, name)| pair(*team, name)).collect();
     owners(client, tables, BY_NAME, &wanted, &mut people).await?;
-    let united: HashSet<Id> = merging.iter().filter_map(|name| people.owner_of(name)).collect();
-    people.unnamed = all_names(client, tables, united, most.names, &mut people).await?;
-    people.left_out.clone_from(&people.unnamed);
+    let merged: HashSet<Id> = merging.iter().filter_map(|name| people.owner_of(name)).collect();
+    people.names_not_read = all_names(client, tables, merged, most.names, &mut people).await?;
+    people.left_out.clone_from(&people.names_not_read);
     let ids = ids_of(names, &people);
     persons(client, tables, &ids, most.bytes, &mut people).await?;
     Ok(people)

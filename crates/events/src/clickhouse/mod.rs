@@ -21,10 +21,10 @@ mod memory;
 mod people;
 mod rows;
 mod scan;
-mod shares;
 mod slow_teams;
 mod stream;
 mod tables;
+mod work_by_team;
 mod writer;
 
 use std::sync::Arc;

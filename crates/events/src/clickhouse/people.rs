@@ -67,7 +67,7 @@ pub(super) struct People {
     /// Whose properties or names were left where they are, because those of their group are too much; nothing may change them now.
     pub left_out: HashSet<Id>,
     /// Those of them whose names were not read.
-    pub unnamed: HashSet<Id>,
+    pub names_not_read: HashSet<Id>,
     /// How long the properties are of those who were looked up, whether they were read or left out.
     pub sizes: HashMap<Id, usize>,
     /// The names of each person, from the first merge on: looking through all owners for each merge would take too long.

@@ -13,16 +13,16 @@ const PART_OF_GROUP: usize = 40;
 
 /// How much work each team is in a group, in bytes of properties.
 #[derive(Debug, Default)]
-pub(super) struct Shares(HashMap<i64, usize>);
+pub(super) struct WorkByTeam(HashMap<i64, usize>);
 
-impl Shares {
+impl WorkByTeam {
     /// As far as it is known before anybody is looked up.
     pub(super) fn of(group: &[Append]) -> Self {
-        let mut shares = Self::default();
+        let mut work = Self::default();
         for append in group {
-            shares.add(append.team, append.weight * EVENT_BYTES);
+            work.add(append.team, append.weight * EVENT_BYTES);
         }
-        shares
+        work
     }
 
     pub(super) fn add(&mut self, team: i64, bytes: usize) {
@@ -30,11 +30,11 @@ impl Shares {
     }
 
     /// The teams with so much of a group that it takes long because of them, if it does.
-    pub(super) fn main_teams(&self) -> HashSet<i64> {
+    pub(super) fn heaviest_teams(&self) -> HashSet<i64> {
         let total: usize = self.0.values().sum();
         let much = MUCH_OF_GROUP.max(total / PART_OF_GROUP);
-        let main = self.0.iter().filter(|(_, work)| **work >= much);
-        main.map(|(team, _)| *team).collect()
+        let heaviest = self.0.iter().filter(|(_, work)| **work >= much);
+        heaviest.map(|(team, _)| *team).collect()
     }
 }
 
@@ -42,31 +42,31 @@ impl Shares {
 mod tests {
     use super::*;
 
-    fn main_teams(shares: impl IntoIterator<Item = (i64, usize)>) -> HashSet<i64> {
-        let mut all = Shares::default();
-        for (team, bytes) in shares {
+    fn heaviest_teams(work: impl IntoIterator<Item = (i64, usize)>) -> HashSet<i64> {
+        let mut all = WorkByTeam::default();
+        for (team, bytes) in work {
             all.add(team, bytes);
         }
-        all.main_teams()
+        all.heaviest_teams()
     }
 
     #[test]
     fn a_group_takes_long_because_of_all_who_have_some_of_it() {
         let some = (1..=10).map(|team| (team, 245 * EVENT_BYTES));
         let group = some.chain([(11, EVENT_BYTES), (12, 20 * EVENT_BYTES)]);
-        assert_eq!(main_teams(group), (1..=10).collect::<HashSet<i64>>());
+        assert_eq!(heaviest_teams(group), (1..=10).collect::<HashSet<i64>>());
         let much = (1, 10_000 * EVENT_BYTES);
-        assert_eq!(main_teams([much, (2, 200 * EVENT_BYTES)]), HashSet::from([1]));
+        assert_eq!(heaviest_teams([much, (2, 200 * EVENT_BYTES)]), HashSet::from([1]));
     }
 
     #[test]
     fn it_does_not_because_of_those_who_sent_little() {
-        assert!(main_teams([(1, 20 * EVENT_BYTES)]).is_empty());
-        assert!(main_teams((1..100).map(|team| (team, EVENT_BYTES))).is_empty());
+        assert!(heaviest_teams([(1, 20 * EVENT_BYTES)]).is_empty());
+        assert!(heaviest_teams((1..100).map(|team| (team, EVENT_BYTES))).is_empty());
     }
 
     #[test]
     fn few_events_that_carry_much_are_much() {
-        assert_eq!(main_teams([(1, EVENT_BYTES), (2, 8 << 20)]), HashSet::from([2]));
+        assert_eq!(heaviest_teams([(1, EVENT_BYTES), (2, 8 << 20)]), HashSet::from([2]));
     }
 }

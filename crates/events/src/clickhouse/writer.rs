@@ -12,8 +12,8 @@ use super::address::Tables;
 use super::append::{Append, LITTLE_WORK, LONGEST_WAIT, parts};
 use super::groups::{Groups, LITTLE, Left, MUCH};
 use super::insert::Inserter;
-use super::shares::Shares;
 use super::slow_teams::SlowTeams;
+use super::work_by_team::WorkByTeam;
 use crate::turns::{Owner, Source, Turn, Turns};
 use crate::{Error, Hold, Incoming, Result, Time};
 
@@ -101,7 +101,7 @@ impl Quick {
             let group = self.quick_ones(next_group(carried, &mut waiting, |job| self.work(job)));
             let started = Instant::now();
             let left = self.groups.store(group, LITTLE).await;
-            note_if_slow(&self.slow_teams, &left.shares, started);
+            note_if_slow(&self.slow_teams, &left.work, started);
             for append in left.large {
                 self.slow_teams.note(append.team);
                 self.pass_on(Job::Append(append));
@@ -185,11 +185,11 @@ async fn store_slow_group(groups: &Groups, slow_teams: &SlowTeams, jobs: Vec<Job
 }
 
 /// How much work events are cannot be told from them alone: it depends on how many persons a team has.
-fn note_if_slow(slow_teams: &SlowTeams, shares: &Shares, started: Instant) {
+fn note_if_slow(slow_teams: &SlowTeams, work: &WorkByTeam, started: Instant) {
     if started.elapsed() < NOTICEABLE {
         return;
     }
-    for team in shares.main_teams() {
+    for team in work.heaviest_teams() {
         slow_teams.note(team);
     }
 }
@@ -200,13 +200,13 @@ async fn store_most(groups: &Groups, slow_teams: &SlowTeams, group: Vec<Append>)
     let mut left = match group.len() {
         // Nobody else waits: all that it is about is read at once.
         1 => Left {
-            shares: Shares::of(&group),
+            work: WorkByTeam::of(&group),
             large: group,
             ..Left::default()
         },
         _ => groups.store(group, MUCH).await,
     };
-    note_if_slow(slow_teams, &left.shares, started);
+    note_if_slow(slow_teams, &left.work, started);
     left.large = store_large(groups, slow_teams, left.large).await;
     left
 }
@@ -216,9 +216,9 @@ async fn store_large(groups: &Groups, slow_teams: &SlowTeams, large: Vec<Append>
     let started = Instant::now();
     let mut large = large.into_iter();
     for append in large.by_ref() {
-        let (team, begun) = (append.team, Instant::now());
+        let (team, append_started) = (append.team, Instant::now());
         groups.store_alone(append).await;
-        if begun.elapsed() >= NOTICEABLE {
+        if append_started.elapsed() >= NOTICEABLE {
             slow_teams.note(team);
         }
         if started.elapsed() > LARGE_FOR {
@@ -435,7 +435,7 @@ mod tests {
         let group = taken(&mut all, LITTLE_WORK, Job::weight);
         assert_eq!(group.len(), 5);
         // What one waited for may have been its own look-up.
-        assert_eq!(Shares::of(&[late()]).main_teams(), HashSet::from([1]));
+        assert_eq!(WorkByTeam::of(&[late()]).heaviest_teams(), HashSet::from([1]));
     }
 
     #[test]
@@ -478,10 +478,10 @@ mod tests {
     fn a_group_is_slow_because_of_all_who_have_some_of_it() {
         let mut group: Vec<_> = (1..=10).map(|team| append(1, team, 245)).collect();
         group.push(append(2, 11, 1));
-        let (slow_teams, shares) = (SlowTeams::default(), Shares::of(&group));
-        note_if_slow(&slow_teams, &shares, Instant::now());
+        let (slow_teams, work) = (SlowTeams::default(), WorkByTeam::of(&group));
+        note_if_slow(&slow_teams, &work, Instant::now());
         assert!(!slow_teams.contains(1));
-        note_if_slow(&slow_teams, &shares, Instant::now().checked_sub(NOTICEABLE).unwrap());
+        note_if_slow(&slow_teams, &work, Instant::now().checked_sub(NOTICEABLE).unwrap());
         assert!((1..=10).all(|team| slow_teams.contains(team)) && !slow_teams.contains(11));
     }
 

@@ -30,7 +30,7 @@ const PART_BYTES: usize = 256 * 1024;
 const LONG: Duration = Duration::from_millis(50);
 const LONG_ALONE: Duration = Duration::from_millis(250);
 /// Whoever comes in the meantime is still part of it for so long, as the wait for the disk is most of what a small one takes.
-const YOUNG: Duration = Duration::from_millis(2);
+const JOIN_WINDOW: Duration = Duration::from_millis(2);
 /// It also ends when it has written so many bytes.
 const FULL_AT_BYTES: usize = 32 << 20;
 /// How long deleting a team goes on in one transaction, about, and with how many statements at most.
@@ -193,8 +193,8 @@ impl<'a> Store<'a> {
     }
 
     /// Whether those who come now can still be part of the transaction.
-    pub(super) fn is_young(&self) -> bool {
-        self.began.elapsed() < YOUNG
+    pub(super) fn can_join(&self) -> bool {
+        self.began.elapsed() < JOIN_WINDOW
     }
 
     pub(super) fn apply(&mut self, work: &Work) -> rusqlite::Result<()> {

@@ -42,10 +42,10 @@ impl Writer {
     /// Opens the file and starts the thread. It ends when the last [`Writer`] is dropped.
     pub(super) fn start(path: &Path, log: WriteAheadLog) -> Result<Self> {
         let (jobs, taken) = mpsc::channel(WAITING);
-        let desk = Desk::open(path, taken, log)?;
+        let writer = WriterThread::open(path, taken, log)?;
         thread::Builder::new()
             .name("events-writer".to_owned())
-            .spawn(move || desk.run())?;
+            .spawn(move || writer.run())?;
         Ok(Self { jobs })
     }
 
@@ -116,8 +116,8 @@ impl Arrivals {
     }
 }
 
-/// The thread's own.
-struct Desk {
+/// What the thread that writes has for itself alone.
+struct WriterThread {
     arrivals: Arrivals,
     connection: Connection,
     log: WriteAheadLog,
@@ -128,7 +128,7 @@ struct Desk {
 type Waiter = (Work, Done);
 type Waiting = Turns<Waiter>;
 
-impl Desk {
+impl WriterThread {
     fn open(path: &Path, jobs: mpsc::Receiver<Job>, log: WriteAheadLog) -> Result<Self> {
         Ok(Self {
             arrivals: Arrivals { jobs, closing: None },
@@ -197,7 +197,7 @@ impl Desk {
             let Some(waiting) = &mut waiting else { continue };
             waiting.charge(turn, nanoseconds_since(began));
             if count == group.len() && !store.is_full(are_several || !self.arrivals.jobs.is_empty()) {
-                if waiting.is_empty() && store.is_young() {
+                if waiting.is_empty() && store.can_join() {
                     self.arrivals.take(waiting);
                 }
                 group.extend(waiting.more(APART));

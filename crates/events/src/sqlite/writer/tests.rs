@@ -30,9 +30,9 @@ impl Drop for File {
     }
 }
 
-fn desk(file: &File) -> Desk {
+fn desk(file: &File) -> WriterThread {
     let log = WriteAheadLog::of(&file.0, &Pause::default(), u64::MAX);
-    Desk::open(&file.0, mpsc::channel(1).1, log).unwrap()
+    WriterThread::open(&file.0, mpsc::channel(1).1, log).unwrap()
 }
 
 /// Of new persons.
@@ -60,7 +60,7 @@ fn parts(team: i64, events: Vec<Incoming>) -> Vec<Waiter> {
 }
 
 /// Stores these, and whatever else there is room for.
-fn store(desk: &mut Desk, works: impl IntoIterator<Item = Waiter>) {
+fn store(desk: &mut WriterThread, works: impl IntoIterator<Item = Waiter>) {
     let mut waiting = Waiting::default();
     for work in works {
         waiting.push(turn_of(&work.0), work);
@@ -70,7 +70,7 @@ fn store(desk: &mut Desk, works: impl IntoIterator<Item = Waiter>) {
     }
 }
 
-fn numbers(desk: &Desk, sql: &str) -> Vec<i64> {
+fn numbers(desk: &WriterThread, sql: &str) -> Vec<i64> {
     let mut statement = desk.connection.prepare(sql).unwrap();
     let rows = statement.query_map([], |row| row.get(0)).unwrap();
     rows.map(Result::unwrap).collect()
@@ -97,7 +97,7 @@ fn joins_a_young_transaction() -> bool {
     let file = File::new();
     let (jobs, taken) = mpsc::channel(1);
     let log = WriteAheadLog::of(&file.0, &Pause::default(), u64::MAX);
-    let mut desk = Desk::open(&file.0, taken, log).unwrap();
+    let mut desk = WriterThread::open(&file.0, taken, log).unwrap();
     // The table of the first team is there, so that the transaction is short.
     store(&mut desk, parts(1, batch(1)));
     let mut waiting = Waiting::default();
