@@ -6,10 +6,10 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 
 /** For what takes long only on a busy machine. */
-const PATIENCE = 60_000;
+const WAIT_LIMIT = 60_000;
 
 /** Looks again and again until there is something to see. */
-export const until = async (what, look, limit = PATIENCE) => {
+export const until = async (what, look, limit = WAIT_LIMIT) => {
   const end = Date.now() + limit;
   for (;;) {
     const seen = await look();

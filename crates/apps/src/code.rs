@@ -5,7 +5,7 @@ use service::pipeline::{App, Files, Package, check_source};
 use service::{Error, Result, UserId};
 
 use crate::apps::Apps;
-use crate::fair_shares::Share;
+use crate::fair_shares::CodePermit;
 use crate::reading::{BUSY_FOR, fetched, package, unread};
 use crate::source::{AppUrl, Checksum};
 
@@ -14,8 +14,8 @@ const MOST_FILES: usize = 1000;
 const LONGEST_NAME: usize = 200;
 
 impl Apps {
-    pub(crate) async fn download_turn(&self, user: UserId) -> Result<Share> {
-        self.core.downloads.turn(user).await
+    pub(crate) async fn download_permit(&self, user: UserId) -> Result<CodePermit> {
+        self.core.downloads.permit(user).await
     }
 
     pub(crate) async fn newest(

@@ -28,11 +28,11 @@ impl Apps {
         service.may_change_apps(caller).await?;
         let mut new = new.clone();
         let is_dry_run = caller.actor.request.is_dry_run;
-        let (mut token, mut _turn) = (None, None);
+        let (mut token, mut _permit) = (None, None);
         let mut files = new.source.clone().map(|files| (files, None));
         match (&new.url, new.plugin_type) {
             (Some(url), PluginType::Local) if !is_dry_run => {
-                _turn = Some(self.download_turn(caller.user).await?);
+                _permit = Some(self.download_permit(caller.user).await?);
                 let local = self.core.sources.local(url).await.map_err(|error| fetched(&error))?;
                 files = Some((local, None));
             }
@@ -40,7 +40,7 @@ impl Apps {
                 let url = AppUrl::parse(url).map_err(|error| fetched(&error))?;
                 // In a dry run nobody is asked for anything.
                 if !is_dry_run {
-                    _turn = Some(self.download_turn(caller.user).await?);
+                    _permit = Some(self.download_permit(caller.user).await?);
                     let (found, tag) = self.newest(&url, url.token.as_ref(), tag_of(&new)).await?;
                     expect("url", url.pinned.as_ref(), &found)?;
                     files = Some((found, tag));
@@ -77,7 +77,7 @@ impl Apps {
     ) -> Result<AppWithFiles> {
         let service = &self.core.service;
         // What is changed is in memory several times until it was read.
-        let _turn = self.core.updates.turn(caller.user).await?;
+        let _permit = self.core.updates.permit(caller.user).await?;
         let (seen, _) = service.app_to_change(caller, collection, id).await?;
         if change.seen.is_some_and(|version| version != seen.app.version) {
             return Err(service::pipeline::source_changed());

@@ -24,7 +24,7 @@ mod worker;
 pub use apps::Apps;
 pub use catalog::{Catalog, Entry as CatalogEntry};
 pub use comparison::{FileChange, different_files, unified};
-pub use fair_shares::Share;
+pub use fair_shares::CodePermit;
 pub use install::SourceChange;
 pub use shared::AppsDeps;
 pub use source::{AppUrl, Files, Limits, Sources};

@@ -1,6 +1,6 @@
 //! Who may begin, of the organizations that wait.
 //!
-//! What is counted is what apps do at the moment: a call that lasts longer than [`PATIENCE`](state::PATIENCE) is slow,
+//! What is counted is what apps do at the moment: a call that lasts longer than [`SLOW_AFTER`](state::SLOW_AFTER) is slow,
 //! whatever its organization did before. Slow calls keep a third of all permits; beyond that the oldest of them is
 //! preempted as soon as somebody else needs its permit. So organizations that are slow cost the others a moment each,
 //! however many they are. What an organization did lately only decides who comes first: those known to be quick, those

@@ -32,9 +32,9 @@ pub(crate) struct Core {
     pub(crate) caches: Caches,
     /// The memory for events of apps that are being stored.
     pub(crate) captured: Budget,
-    /// Whose turn it is to change the code of an app.
+    /// Who is permitted to change the code of an app.
     pub(crate) updates: Shares,
-    /// Whose turn it is to fetch code from elsewhere.
+    /// Who is permitted to fetch code from elsewhere.
     pub(crate) downloads: Shares,
     /// Whose turn it is to have a task carried out, and events handed over.
     pub(crate) tasks_of: [Rotation; Pass::COUNT],

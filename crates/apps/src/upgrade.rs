@@ -7,7 +7,7 @@ use service::{AppId, Error, Result};
 use crate::apps::Apps;
 use crate::code::{expect, url_of};
 use crate::comparison::{FileChange, different_files};
-use crate::fair_shares::Share;
+use crate::fair_shares::CodePermit;
 use crate::reading::fetched;
 use crate::source::{AppUrl, Checksum};
 
@@ -30,7 +30,7 @@ pub struct Upgrade {
     /// The files that are added, taken away or not the same.
     pub files: Vec<FileChange>,
     /// For as long as the files are in memory.
-    pub turn: Share,
+    pub permit: CodePermit,
 }
 
 /// Code from where an app comes from that is not what it has, and what that is called there.
@@ -40,7 +40,7 @@ struct Newer {
     /// The files that the app has.
     before: Files,
     /// For as long as the files are in memory.
-    turn: Share,
+    permit: CodePermit,
 }
 
 impl Apps {
@@ -48,7 +48,7 @@ impl Apps {
     pub async fn check_for_updates(&self, caller: &Caller<ReadApps>, collection: Collection, id: AppId) -> Result<App> {
         let service = &self.core.service;
         // Before the app is read: it may be large, and many may wait.
-        let _turn = self.download_turn(caller.user).await?;
+        let _permit = self.download_permit(caller.user).await?;
         let app = service.app(caller, collection, id).await?;
         let token = service.private_token(&app)?;
         let Some(url) = url_of(&app)? else {
@@ -71,7 +71,7 @@ impl Apps {
         let Some(Newer {
             package,
             tag,
-            turn: _turn,
+            permit: _permit,
             ..
         }) = newer
         else {
@@ -104,7 +104,7 @@ impl Apps {
             package,
             tag,
             before,
-            turn,
+            permit,
         }) = newer
         else {
             return Ok((app, None));
@@ -114,7 +114,7 @@ impl Apps {
             sha256: package.sha256.clone(),
             difference: app.difference_with(&package.offers),
             files: different_files(&before, &package.files),
-            turn,
+            permit,
         };
         Ok((app.with_code(&package.offers, tag)?, Some(upgrade)))
     }
@@ -130,13 +130,13 @@ impl Apps {
         let expected = checksum(wanted)?;
         let service = &self.core.service;
         // Before the app is read: it may be large, and many may wait. In a dry run nothing is fetched.
-        let turn = if caller.actor.request.is_dry_run {
+        let permit = if caller.actor.request.is_dry_run {
             None
         } else {
-            Some(self.download_turn(caller.user).await?)
+            Some(self.download_permit(caller.user).await?)
         };
         let (app, token) = service.app_to_upgrade(caller, collection, id).await?;
-        let Some(turn) = turn else {
+        let Some(permit) = permit else {
             return Ok((app, None));
         };
         let Some((files, found)) = self.elsewhere(&app, token.as_ref(), tag).await? else {
@@ -158,7 +158,7 @@ impl Apps {
             before: seen.files,
             package: self.read(caller, files).await?,
             tag: found,
-            turn,
+            permit,
         };
         Ok((seen.app, Some(newer)))
     }

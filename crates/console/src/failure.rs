@@ -74,7 +74,7 @@ pub(crate) fn limited(detail: &str, wait: Duration) -> String {
     show::sentence(&format!("{detail}. Try again in {}", show::duration(wait)))
 }
 
-pub(crate) fn patience(wait: Duration) -> String {
+pub(crate) fn too_many_attempts(wait: Duration) -> String {
     format!("Too many attempts. Try again in {}.", show::duration(wait))
 }
 
@@ -108,7 +108,7 @@ impl TryFrom<Error> for Problems {
             }),
             Error::Throttled(wait) => Ok(Self {
                 wait: Some(wait),
-                ..said(StatusCode::TOO_MANY_REQUESTS, patience(wait))
+                ..said(StatusCode::TOO_MANY_REQUESTS, too_many_attempts(wait))
             }),
             Error::LimitReached { detail, wait } => Ok(Self {
                 wait: Some(wait),

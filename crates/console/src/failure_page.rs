@@ -5,7 +5,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use service::{Error, Undone};
 
-use crate::failure::{Failure, limited, patience};
+use crate::failure::{Failure, limited, too_many_attempts};
 use crate::page::{go_to, page_with, with_next};
 use crate::show;
 
@@ -72,7 +72,11 @@ fn words(failure: &Failure) -> (StatusCode, &'static str, String) {
                 "Request failed",
                 show::sentence(&first_detail(error)),
             ),
-            Error::Throttled(wait) => (StatusCode::TOO_MANY_REQUESTS, "Too many attempts", patience(*wait)),
+            Error::Throttled(wait) => (
+                StatusCode::TOO_MANY_REQUESTS,
+                "Too many attempts",
+                too_many_attempts(*wait),
+            ),
             Error::LimitReached { detail, wait } => {
                 (StatusCode::TOO_MANY_REQUESTS, "Limit reached", limited(detail, *wait))
             }

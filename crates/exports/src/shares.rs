@@ -13,15 +13,15 @@ use service::{FairSemaphore, OrganizationId, Result, Slow, UserId};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::sleep;
 
-/// How long others wait for one.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How long others wait for one before it steps aside.
+const ASIDE_AFTER: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(crate) struct Shares {
-    patience: Duration,
+    aside_after: Duration,
     places: FairSemaphore,
     room_aside: usize,
-    /// Those that have taken longer than [`PATIENCE`], in the order they stepped aside in. Dropped, it ends one of them.
+    /// Those that have taken longer than [`ASIDE_AFTER`], in the order they stepped aside in. Dropped, it ends one of them.
     aside: Mutex<VecDeque<oneshot::Sender<Infallible>>>,
     own: Mutex<HashMap<Own, Arc<Semaphore>>>,
 }
@@ -47,16 +47,16 @@ impl Own {
 
 impl Shares {
     pub(crate) fn new(what: &'static str, at_once: usize, room_aside: usize) -> Self {
-        Self::with_patience(PATIENCE, what, at_once, room_aside)
+        Self::with_aside_after(ASIDE_AFTER, what, at_once, room_aside)
     }
 
-    fn with_patience(patience: Duration, what: &'static str, at_once: usize, room_aside: usize) -> Self {
+    fn with_aside_after(aside_after: Duration, what: &'static str, at_once: usize, room_aside: usize) -> Self {
         let slow = Slow {
-            after: patience / 2,
+            after: aside_after / 2,
             permits: (at_once / 2).max(1),
         };
         Self {
-            patience,
+            aside_after,
             places: FairSemaphore::new(what, at_once, slow),
             room_aside,
             aside: Mutex::default(),
@@ -79,7 +79,7 @@ impl Shares {
         tokio::select! {
             biased;
             done = &mut work => return Ok(Some(done)),
-            () = sleep(self.patience) => {}
+            () = sleep(self.aside_after) => {}
         }
         let end = self.step_aside();
         drop(place);
@@ -140,7 +140,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_organization_keeps_nobody_else_waiting() {
-        let shares = Arc::new(Shares::with_patience(LONG * 100, "this", 4, 10));
+        let shares = Arc::new(Shares::with_aside_after(LONG * 100, "this", 4, 10));
         let of_one: Vec<_> = (0..30).map(|user| endless(&shares, user, 1)).collect();
         yield_now().await;
         assert!(!is_let_in(&shares, 100, 1).await, "two at a time");
@@ -157,7 +157,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_person_keeps_no_colleague_waiting() {
-        let shares = Arc::new(Shares::with_patience(LONG * 100, "this", 4, 10));
+        let shares = Arc::new(Shares::with_aside_after(LONG * 100, "this", 4, 10));
         let theirs: Vec<_> = (0..30).map(|_| endless(&shares, 1, 1)).collect();
         yield_now().await;
         for colleague in 2..5 {
@@ -171,7 +171,7 @@ mod tests {
 
     #[tokio::test]
     async fn all_organizations_of_one_person_share_one_turn() {
-        let shares = Arc::new(Shares::with_patience(LONG * 100, "this", 2, 10));
+        let shares = Arc::new(Shares::with_aside_after(LONG * 100, "this", 2, 10));
         let theirs: Vec<_> = (0..30).map(|number| endless(&shares, 1, number)).collect();
         yield_now().await;
         assert!(!is_let_in(&shares, 1, 100).await, "one at a time");
@@ -185,7 +185,7 @@ mod tests {
 
     #[tokio::test]
     async fn many_slow_people_step_aside_and_make_room() {
-        let shares = Arc::new(Shares::with_patience(Duration::from_millis(10), "this", 4, 8));
+        let shares = Arc::new(Shares::with_aside_after(Duration::from_millis(10), "this", 4, 8));
         let mut slow = JoinSet::new();
         for number in 0..40 {
             let slow_one = endless(&shares, number, number);

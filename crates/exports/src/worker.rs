@@ -191,11 +191,11 @@ impl Exports {
         let mut task = tokio::spawn(run::deliver(self.clone(), job.clone(), course.clone()));
         let service = &self.core.service;
         let renew = || async { service.renew_lease(job, &heartbeat.read()).await };
-        let patience = job.export.interval.patience().to_std().unwrap_or(POLL);
+        let run_timeout = job.export.interval.run_timeout().to_std().unwrap_or(POLL);
         let interruption = tokio::select! {
             outcome = &mut task => return Ok(outcome.unwrap_or_else(|error| broken(job, heartbeat, &error))),
             () = until_lost(renew, |error| log(Err(error))) => Interruption::Lost,
-            () = sleep(patience) => Interruption::TooLong,
+            () = sleep(run_timeout) => Interruption::TooLong,
             () = stop.cancelled() => Interruption::Stopping,
             () = course.turn.ended() => Interruption::Crowded,
         };

@@ -14,14 +14,14 @@ use tokio::sync::oneshot;
 use tokio::time::{interval, timeout};
 use uuid::Uuid;
 
-/// So many of one person may wait, in all of their organizations; those beyond are refused at once.
+/// So many of one person may wait, in all of their organizations; those beyond are refused immediately.
 const MOST_WAITING: usize = 8;
 /// So many of one organization are under way at most: one, and beside it one of a colleague that takes long.
 const MOST_OF_ORGANIZATION: usize = 2;
 /// How long a reading is waited for before others begin beside it.
-const PATIENCE: Duration = Duration::from_millis(500);
+const LONG_AFTER: Duration = Duration::from_millis(500);
 /// How long it goes on in any case before one of the same organization ends it. Nearly all are over by then.
-const MORE_PATIENCE: Duration = Duration::from_secs(2);
+const PREEMPT_AFTER: Duration = Duration::from_secs(2);
 /// How often those who wait look whether that is so.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Half of what somebody has used is forgotten after this time.
@@ -76,11 +76,11 @@ struct UnderWay {
 
 impl UnderWay {
     fn is_long(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.begun) >= PATIENCE
+        now.saturating_duration_since(self.begun) >= LONG_AFTER
     }
 
     fn may_be_ended_by_colleagues(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.begun) >= MORE_PATIENCE
+        now.saturating_duration_since(self.begun) >= PREEMPT_AFTER
     }
 }
 
@@ -253,7 +253,7 @@ impl State {
         }
         let took = now.saturating_duration_since(begun);
         // Whoever takes long counts for more than its time: it is what others wait for.
-        let counted = took.mul_f64(took.as_secs_f64() / PATIENCE.as_secs_f64());
+        let counted = took.mul_f64(took.as_secs_f64() / LONG_AFTER.as_secs_f64());
         for account in whose.accounts() {
             let time = self.used(account, now) + counted;
             self.used.insert(account, Use { time, until: now });

@@ -28,7 +28,7 @@ const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 /// How often a process that lives long compares its clock with the database's.
 const CLOCK_EVERY: Duration = Duration::from_secs(5);
 const CLEAR_EVERY: Duration = Duration::from_mins(10);
-const ADDRESS_PATIENCE: Duration = Duration::from_secs(2);
+const ADDRESS_WAIT_LIMIT: Duration = Duration::from_secs(2);
 const ADDRESS_PAUSE: Duration = Duration::from_millis(50);
 /// For those who look after the server.
 const HEALTH_CONNECTIONS: usize = 100;
@@ -135,7 +135,7 @@ async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
     let began = Instant::now();
     loop {
         match TcpListener::bind(address).await {
-            Err(error) if error.kind() == ErrorKind::AddrInUse && began.elapsed() < ADDRESS_PATIENCE => {
+            Err(error) if error.kind() == ErrorKind::AddrInUse && began.elapsed() < ADDRESS_WAIT_LIMIT => {
                 sleep(ADDRESS_PAUSE).await;
             }
             bound => {

@@ -25,7 +25,7 @@ use crate::http::bodies::BodyRef;
 /// Unless the operator says otherwise.
 pub(super) const DEFAULT_BYTES: usize = 768 * 1024 * 1024;
 /// Who finds no memory within this is asked to come back.
-const PATIENCE: Duration = Duration::from_secs(10);
+const WAIT_LIMIT: Duration = Duration::from_secs(10);
 /// Whoever waits also tries again after this: what was given back may have gone to one who cannot use it.
 const AGAIN_AFTER: Duration = Duration::from_millis(250);
 
@@ -47,10 +47,10 @@ pub(super) struct Reservation {
 
 impl Budget {
     pub(super) fn new(bytes: usize) -> Self {
-        Self::with_patience(bytes, PATIENCE)
+        Self::with_wait_limit(bytes, WAIT_LIMIT)
     }
 
-    fn with_patience(bytes: usize, patience: Duration) -> Self {
+    fn with_wait_limit(bytes: usize, wait_limit: Duration) -> Self {
         let limits = Limits {
             all: bytes,
             large: bytes / 8 * 5,
@@ -58,7 +58,7 @@ impl Budget {
             unproven_of_neighborhood: bytes / 16,
             unproven_of_network: bytes / 32,
             of_one: bytes / 16 * 5,
-            patience,
+            wait_limit,
         };
         Self(Arc::new(Shared {
             limits,
@@ -242,7 +242,7 @@ impl Reservation {
     async fn in_turn(&mut self, mut attempt: impl FnMut(&mut Self) -> Result<(), Refused>) -> Result<(), Refused> {
         let shared = self.shared.clone();
         let _waiting = shared.wait(self.holding.network)?;
-        let deadline = Instant::now() + shared.limits.patience;
+        let deadline = Instant::now() + shared.limits.wait_limit;
         while Instant::now() < deadline {
             let told = shared.lock().waiters.turn(self.holding.network)?;
             match attempt(self) {
@@ -542,7 +542,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_waits_gets_what_is_given_back() {
-        let budget = Budget::with_patience(ALL, Duration::from_millis(20));
+        let budget = Budget::with_wait_limit(ALL, Duration::from_millis(20));
         let mut first = budget.enter(from(1)).unwrap();
         first.grow(2 * MB).unwrap();
         let mut second = budget.enter(from(1)).unwrap();

@@ -27,7 +27,7 @@ pub(super) struct Limits {
     pub(super) unproven_of_neighborhood: usize,
     pub(super) unproven_of_network: usize,
     pub(super) of_one: usize,
-    pub(super) patience: Duration,
+    pub(super) wait_limit: Duration,
 }
 
 #[derive(Debug, Default)]

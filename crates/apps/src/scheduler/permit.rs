@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-use super::state::{PATIENCE, Shared};
+use super::state::{SLOW_AFTER, Shared};
 
 /// Something that is under way. Dropped, it is over.
 #[derive(Debug)]
@@ -93,7 +93,7 @@ impl Progress {
         let state = self.shared.state();
         state.running.get(&self.number).is_none_or(|one| {
             let is_waiting = one.calling_since.is_some_and(|since| since.elapsed() >= time);
-            is_waiting || one.begun.elapsed() >= PATIENCE
+            is_waiting || one.begun.elapsed() >= SLOW_AFTER
         })
     }
 }

@@ -14,7 +14,7 @@ use super::recent::{IDLE_AFTER, Recent};
 use super::standing::{Pass, SLOWEST, Standing, Work};
 
 /// How long one call of an app may take before it is slow: starting the app, if need be, and what it does with one event.
-pub(super) const PATIENCE: Duration = Duration::from_secs(1);
+pub(super) const SLOW_AFTER: Duration = Duration::from_secs(1);
 /// While organizations wait, their turns are so short that all of them have one within this time.
 const ROUND: Duration = Duration::from_secs(3);
 /// No turn is shorter: apps would be started for almost nothing.
@@ -84,7 +84,7 @@ impl Running {
     }
 
     fn is_slow(&self, now: Instant) -> bool {
-        self.lasts(now) >= PATIENCE
+        self.lasts(now) >= SLOW_AFTER
     }
 }
 
@@ -131,7 +131,7 @@ impl State {
 
     pub(super) fn standing(&self, organization: OrganizationId, now: Instant) -> Standing {
         let own = self.running.values().filter(|one| one.organization == organization);
-        let slow = own.map(|one| one.lasts(now)).filter(|lasts| *lasts >= PATIENCE);
+        let slow = own.map(|one| one.lasts(now)).filter(|lasts| *lasts >= SLOW_AFTER);
         let running = slow.max().map_or(Standing::Quick, Standing::of_slow);
         running.max(self.history.standing(organization, now))
     }
@@ -187,7 +187,7 @@ impl State {
         let Some(one) = self.running.get(&number) else {
             return is_crowded;
         };
-        let has_lasted = now.saturating_duration_since(one.begun) >= PATIENCE;
+        let has_lasted = now.saturating_duration_since(one.begun) >= SLOW_AFTER;
         let has_had = |since: Instant| now.saturating_duration_since(since) >= self.turn_of(one);
         let do_others_wait = self.has_more_than_slots() && self.running.len() >= self.slots;
         (is_crowded && has_lasted) || (do_others_wait && one.called_first.is_some_and(has_had))
@@ -207,7 +207,7 @@ impl State {
         }
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX).max(1);
         let all = ROUND.saturating_mul(number(self.slots));
-        (all / number(self.recent.count())).clamp(SHORTEST_TURN, PATIENCE)
+        (all / number(self.recent.count())).clamp(SHORTEST_TURN, SLOW_AFTER)
     }
 
     pub(super) fn room(&self, organization: OrganizationId, work: Work, now: Instant) -> Option<Room> {
@@ -303,8 +303,8 @@ impl State {
     /// When the next call becomes slow.
     pub(super) fn next_slow_at(&self, now: Instant) -> Instant {
         let since = self.running.values().filter_map(|one| one.calling_since);
-        let at = since.map(|since| since + PATIENCE).filter(|at| *at > now);
-        at.min().unwrap_or(now + PATIENCE)
+        let at = since.map(|since| since + SLOW_AFTER).filter(|at| *at > now);
+        at.min().unwrap_or(now + SLOW_AFTER)
     }
 
     pub(super) fn preempt(&mut self, number: u64, now: Instant) {
@@ -348,7 +348,7 @@ impl State {
         };
         let (organization, took) = (one.organization, one.lasts(now));
         one.calling_since = None;
-        if took >= PATIENCE {
+        if took >= SLOW_AFTER {
             self.history.note_slow(organization, took, now);
         }
     }

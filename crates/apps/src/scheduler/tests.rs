@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::history::{MOST_DOUBLINGS, MOST_REMEMBERED, QUICK_FOR, SLOW_FOR};
 use super::looks::LOOK_EVERY;
-use super::state::{PATIENCE, State};
+use super::state::{SLOW_AFTER, State};
 use super::*;
 
 const TICK: Duration = Duration::from_millis(25);
@@ -60,7 +60,7 @@ fn whoever_waits_long_for_the_database_keeps_no_permit_from_others() {
     let full = |state: &State, now| state.room(organization(5000), Work::Events, now);
     assert!(begun.len() > 4 && full(&state, now).is_none());
     assert!(
-        full(&state, now + PATIENCE).is_some(),
+        full(&state, now + SLOW_AFTER).is_some(),
         "they no longer stand in the way"
     );
     // Those who waited for a moment have done nothing that would make them quick.
@@ -98,7 +98,7 @@ fn new_ones_and_tasks_have_a_share() {
     assert_eq!(fill(&mut state, 1..100, Work::Task, now).len(), 14);
     assert_eq!(fill(&mut state, 1..100, Work::Events, now).len(), 14);
     // Of tasks that are slow, too, the oldest gives way.
-    let later = now + PATIENCE;
+    let later = now + SLOW_AFTER;
     assert!(state.room(organization(300), Work::Task, now).is_none());
     assert!(matches!(
         state.room(organization(300), Work::Task, later),
@@ -116,8 +116,8 @@ fn only_calls_that_last_are_slow_and_only_as_many_as_needed_are_preempted() {
     }
     let all = fill(&mut state, 1..100, Work::Events, now);
     assert_eq!(all.len(), 28);
-    let later = now + PATIENCE;
-    let almost = start + PATIENCE;
+    let later = now + SLOW_AFTER;
+    let almost = start + SLOW_AFTER;
     // Whoever is at its next event is not slow, however long its turn is.
     for number in &all[..19] {
         state.end_call(*number, almost);
@@ -148,8 +148,8 @@ fn who_was_slow_goes_behind_and_for_longer_each_time() {
     let mut state = scheduler.0.state();
     let one = organization(1);
     for times in 0..8 {
-        state.history.note_slow(one, PATIENCE, now);
-        state.history.note_slow(one, PATIENCE, now);
+        state.history.note_slow(one, SLOW_AFTER, now);
+        state.history.note_slow(one, SLOW_AFTER, now);
         state.history.note_quick(one, now);
         let lasts = SLOW_FOR * 2_u32.pow(times.min(MOST_DOUBLINGS));
         assert_eq!(
@@ -163,7 +163,7 @@ fn who_was_slow_goes_behind_and_for_longer_each_time() {
         assert_eq!(state.standing(one, now), Standing::Quick, "{times}");
     }
     now += QUICK_FOR;
-    state.history.note_slow(one, PATIENCE, now);
+    state.history.note_slow(one, SLOW_AFTER, now);
     assert_eq!(state.standing(one, now + SLOW_FOR), Standing::New, "forgotten");
 }
 
@@ -171,7 +171,7 @@ fn who_was_slow_goes_behind_and_for_longer_each_time() {
 fn only_so_many_are_remembered() {
     let (scheduler, now) = (Scheduler::new(4), Instant::now());
     let mut state = scheduler.0.state();
-    state.history.note_slow(organization(0), PATIENCE, now);
+    state.history.note_slow(organization(0), SLOW_AFTER, now);
     for number in 1..3 * MOST_REMEMBERED as u128 {
         state.history.note_quick(organization(number), now);
     }
@@ -322,7 +322,7 @@ fn slow_organizations_have_their_part() {
     }
     for id in VICTIM..VICTIM + 20 {
         simulation.wait_of(id, &[], attacker);
-        simulation.pass_time(PATIENCE, &[], attacker);
+        simulation.pass_time(SLOW_AFTER, &[], attacker);
     }
     assert_eq!(simulation.scheduler.0.state().running.len(), 20, "all of them go on");
     simulation.pass_time(SLOW, &[], attacker);
@@ -399,14 +399,14 @@ fn who_is_preempted_is_no_less_slow_for_it() {
     for _ in 0..10 {
         let (number, _) = state.start(one, Work::Events, now);
         state.begin_call(number, now);
-        state.preempt(number, now + PATIENCE);
+        state.preempt(number, now + SLOW_AFTER);
     }
-    assert_eq!(state.standing(one, now + PATIENCE), Standing::Slowest);
+    assert_eq!(state.standing(one, now + SLOW_AFTER), Standing::Slowest);
     // One call that took long is made good by others.
     let other = organization(2);
     state.history.note_slow(other, SLOW, now);
     for _ in 0..6 {
-        state.history.note_slow(other, PATIENCE, now);
+        state.history.note_slow(other, SLOW_AFTER, now);
     }
     assert_eq!(state.standing(other, now), Standing::Slow);
 }

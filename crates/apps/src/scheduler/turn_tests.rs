@@ -2,7 +2,7 @@
 
 use super::looks::{LATEST, LOOK_EVERY};
 use super::recent::IDLE_AFTER;
-use super::state::{PATIENCE, SHORTEST_TURN};
+use super::state::{SHORTEST_TURN, SLOW_AFTER};
 use super::*;
 
 /// How long an app takes for one event.
@@ -61,7 +61,7 @@ impl Slots {
                     return false;
                 }
                 state.begin_call(turn.permit, now);
-                turn.is_in_slot &= lasts < PATIENCE;
+                turn.is_in_slot &= lasts < SLOW_AFTER;
                 true
             });
         }
@@ -154,7 +154,7 @@ fn who_always_has_something_waits_for_one_round_of_short_turns() {
     let first = slots.wait_of(VICTIM, &many);
     assert!(first < Duration::from_secs(6), "{first:?}");
     for _ in 0..10 {
-        slots.pass_time(PATIENCE, &many);
+        slots.pass_time(SLOW_AFTER, &many);
         let wait = slots.wait_of(VICTIM, &many);
         assert!(wait < Duration::from_secs(6), "{wait:?}");
     }
@@ -171,7 +171,10 @@ fn turns_are_short_only_while_many_wait() {
         number
     };
     let first: Vec<u64> = (0..4).map(|id| begin(&mut state, id, start)).collect();
-    assert!(!state.should_yield(first[0], start + PATIENCE), "nobody else was there");
+    assert!(
+        !state.should_yield(first[0], start + SLOW_AFTER),
+        "nobody else was there"
+    );
     state.end(first[0], start);
     let again = begin(&mut state, 0, start);
     for id in 4..8 {
@@ -179,18 +182,18 @@ fn turns_are_short_only_while_many_wait() {
     }
     assert!(state.should_yield(first[1], start + SHORTEST_TURN), "its first one");
     assert!(
-        !state.should_yield(again, start + PATIENCE / 2),
+        !state.should_yield(again, start + SLOW_AFTER / 2),
         "eight have a second each"
     );
-    assert!(state.should_yield(again, start + PATIENCE));
+    assert!(state.should_yield(again, start + SLOW_AFTER));
     for id in 8..48 {
         state.recent.note(organization(id), start);
     }
-    assert!(state.should_yield(again, start + PATIENCE / 4));
+    assert!(state.should_yield(again, start + SLOW_AFTER / 4));
     // What it waits for before its app is called is not its turn.
     let (waiting, _) = state.start(organization(100), Work::Events, start);
     state.begin_waiting(waiting, start);
-    assert!(!state.should_yield(waiting, start + PATIENCE));
+    assert!(!state.should_yield(waiting, start + SLOW_AFTER));
 }
 
 /// Those who wait beside ever new organizations that had nothing under way before, and who of all these is served.
@@ -211,7 +214,7 @@ fn slots_with_slow(busy: &[u128], slow: &[u128]) -> Slots {
     slots.pass_time(TURN, &[busy, slow].concat());
     for id in slow {
         let mut state = slots.scheduler.0.state();
-        state.history.note_slow(organization(*id), PATIENCE, slots.now);
+        state.history.note_slow(organization(*id), SLOW_AFTER, slots.now);
     }
     slots
 }
@@ -253,7 +256,11 @@ fn who_waits_for_long_comes_first_after_somebody_who_had_nothing() {
         scheduler.0.state().recent.note(organization(id), start);
     }
     scheduler.0.state().history.note_quick(organization(1), start);
-    scheduler.0.state().history.note_slow(organization(2), PATIENCE, start);
+    scheduler
+        .0
+        .state()
+        .history
+        .note_slow(organization(2), SLOW_AFTER, start);
     let now = start + TURN;
     let is_overdue = |id: u128| scheduler.may_begin(Pass::Overdue, organization(id), Work::Events, now);
     assert!(is_overdue(1) && is_overdue(2) && !is_overdue(50));
@@ -293,7 +300,7 @@ fn one_slot_of_a_kind_looks_for_those_who_had_nothing_and_the_next_one_later() {
     for takes_tasks in [false, true] {
         assert!(looks(takes_tasks, start));
         assert!(!looks(takes_tasks, start), "another slot looks");
-        let second = start + PATIENCE;
+        let second = start + SLOW_AFTER;
         assert!(!looks(takes_tasks, second), "it still looks");
         scheduler.note_look(takes_tasks, Pass::Idle, false, Duration::from_millis(1), second);
         assert!(!looks(takes_tasks, second + LOOK_EVERY / 2));
@@ -328,6 +335,6 @@ fn starting_the_app_is_not_part_of_its_turn() {
     assert!(state.should_yield(numbers[0], started + SHORTEST_TURN));
     // It is slow all the same if it takes that long to start.
     state.begin_start(numbers[1], start);
-    state.end_call(numbers[1], start + PATIENCE);
-    assert_eq!(state.standing(organization(2), start + PATIENCE), Standing::Slow);
+    state.end_call(numbers[1], start + SLOW_AFTER);
+    assert_eq!(state.standing(organization(2), start + SLOW_AFTER), Standing::Slow);
 }

@@ -7,7 +7,7 @@ use super::state::{Line, Run, State};
 impl State {
     pub(super) fn slot_ends(&self, number: u64, now: Instant) -> Instant {
         let since = self.runs.get(&number).and_then(|run| run.slot);
-        since.unwrap_or(now) + self.patience
+        since.unwrap_or(now) + self.slot_time
     }
 
     /// Gives the slot back while the run waits for its destination.

@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::shared::Shared;
 pub(crate) use self::slot::Slot;
-use self::state::{PATIENCE, State};
+use self::state::{SLOT_TIME, State};
 
 /// The runs under way in a process. Clones are the same.
 #[derive(Debug, Clone)]
@@ -36,11 +36,11 @@ pub(crate) struct Turns(Arc<Shared>);
 
 impl Turns {
     pub(crate) fn new(slots: usize) -> Self {
-        Self::with_patience(slots, PATIENCE)
+        Self::with_slot_time(slots, SLOT_TIME)
     }
 
-    fn with_patience(slots: usize, patience: Duration) -> Self {
-        Self(Arc::new(Shared::new(State::new(slots, patience))))
+    fn with_slot_time(slots: usize, slot_time: Duration) -> Self {
+        Self(Arc::new(Shared::new(State::new(slots, slot_time))))
     }
 
     /// Tells when somebody who could not begin may try again.

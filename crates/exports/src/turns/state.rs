@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// How long a run holds a slot in one go, while it waits as well as while it works.
-pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const SLOT_TIME: Duration = Duration::from_secs(2);
 /// A run of more than this is a long one, and the slow ones need not wait for all of those.
 const LONG_AFTER: Duration = Duration::from_mins(1);
 /// How long an organization counts as quick, slow or long after it was. Exports run every five minutes or less often.
@@ -25,7 +25,7 @@ pub(super) enum Line {
     Quick,
     /// Nothing is known of it.
     New,
-    /// A run of it took longer than [`PATIENCE`].
+    /// A run of it took longer than [`SLOT_TIME`].
     Slow,
     Long,
 }
@@ -34,7 +34,7 @@ pub(super) enum Line {
 pub(super) struct State {
     /// Those for anybody. There are two more: one that is not for slow ones, and one that is for quick ones alone.
     pub(super) slots: usize,
-    pub(super) patience: Duration,
+    pub(super) slot_time: Duration,
     pub(super) runs: HashMap<u64, Run>,
     lately: HashMap<OrganizationId, (Line, Instant)>,
     /// Whose turn it was last in each line.
@@ -86,10 +86,10 @@ impl Run {
 }
 
 impl State {
-    pub(super) fn new(slots: usize, patience: Duration) -> Self {
+    pub(super) fn new(slots: usize, slot_time: Duration) -> Self {
         Self {
             slots: slots.max(1),
-            patience,
+            slot_time,
             runs: HashMap::new(),
             lately: HashMap::new(),
             served: HashMap::new(),
@@ -184,7 +184,7 @@ impl State {
         let Some(run) = self.runs.remove(&number) else { return };
         let line = if run.is_slow { run.line(now) } else { Line::Quick };
         // A quick run of an organization that was slow does not make it slow for longer.
-        if !run.is_slow || now - run.began >= self.patience {
+        if !run.is_slow || now - run.began >= self.slot_time {
             self.note(run.organization, line, now);
         }
     }

@@ -64,7 +64,7 @@ struct World {
 impl World {
     fn new(slots: usize, step: Duration) -> Self {
         Self {
-            state: State::new(slots, PATIENCE),
+            state: State::new(slots, SLOT_TIME),
             step,
             now: Instant::now(),
             due: VecDeque::new(),
@@ -319,7 +319,7 @@ fn those_that_work_take_turns() {
 
 #[test]
 fn whoever_has_half_of_the_slots_comes_after_others() {
-    let (mut state, now) = (State::new(4, PATIENCE), Instant::now());
+    let (mut state, now) = (State::new(4, SLOT_TIME), Instant::now());
     let [a, b] = [1, 2].map(organization);
     let begin = |state: &mut State, id, place: &str| state.begin(id, place, 1, CancellationToken::new(), now);
     for _ in 0..2 {
@@ -341,7 +341,7 @@ fn whoever_has_half_of_the_slots_comes_after_others() {
 
 #[tokio::test]
 async fn a_run_that_waits_gives_its_slot_back_and_takes_one_again() {
-    let turns = Turns::with_patience(1, Duration::from_millis(10));
+    let turns = Turns::with_slot_time(1, Duration::from_millis(10));
     let turn = turns.begin_run(organization(1), "here", 1);
     let (answer, answered) = tokio::sync::oneshot::channel();
     let run = tokio::spawn(async move {
@@ -369,7 +369,7 @@ async fn a_run_that_waits_gives_its_slot_back_and_takes_one_again() {
 /// Whoever goes away while it lines up stands in nobody's way.
 #[tokio::test]
 async fn a_run_that_is_cancelled_leaves_the_line() {
-    let turns = Turns::with_patience(1, Duration::ZERO);
+    let turns = Turns::with_slot_time(1, Duration::ZERO);
     let turn = Arc::new(turns.begin_run(organization(1), "here", 1));
     let others = [2, 3].map(|number| turns.begin_run(organization(number), "there", 1));
     let lining_up = turn.sending(tokio::task::yield_now());

@@ -11,7 +11,7 @@ use crate::home::{Home, KEY, Server, until};
 use crate::on_each;
 use crate::operation::health_address;
 
-const PATIENCE: Duration = Duration::from_secs(40);
+const WAIT_LIMIT: Duration = Duration::from_secs(40);
 
 const APP: &str = "
 export function composeWebhook(event: { uuid: string; event: string }, { config }: { config: { url: string } }) {
@@ -65,16 +65,16 @@ on_each! {
         let token = team["api_token"].as_str().expect("a token").to_owned();
         let names = |from: usize| -> Vec<String> { (from..from + 50).map(|number| format!("event {number}")).collect() };
         capture(&server, &token, &names(0));
-        until("the first events", PATIENCE, || (heard(&receiver).len() >= 10).then_some(()));
+        until("the first events", WAIT_LIMIT, || (heard(&receiver).len() >= 10).then_some(()));
         capture(&server, &token, &names(50));
         // Killed at any moment, it loses nothing: what was taken in is handed over by the next.
         server.process.signal("KILL");
         drop(server.process.end());
         let server = start(home);
         capture(&server, &token, &names(100));
-        until("all events", PATIENCE * 4, || (heard(&receiver).len() == 150).then_some(()));
+        until("all events", WAIT_LIMIT * 4, || (heard(&receiver).len() == 150).then_some(()));
         let line = format!("hedgerow_app_events_total{{configuration=\"{configuration}\",outcome=\"delivered\"}} ");
-        until("operators see it", PATIENCE, || {
+        until("operators see it", WAIT_LIMIT, || {
             let page = Request::new("GET", "/metrics").send(health_address(&server.process)).ok()?;
             page.body.as_str()?.contains(&line).then_some(())
         });

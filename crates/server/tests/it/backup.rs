@@ -254,7 +254,7 @@ on_each! {
         assert!(second.stderr.contains("another server uses the data folder"), "{second:?}");
         assert_eq!(home.run(&["users", "list"]).lines().count(), 1);
         let worker = home.spawn(home.command().arg("work"));
-        crate::home::until("the worker works", crate::home::PATIENCE, || worker.log().contains("\"working\"").then_some(()));
+        crate::home::until("the worker works", crate::home::WAIT_LIMIT, || worker.log().contains("\"working\"").then_some(()));
         // However it ends, the folder is free.
         server.process.signal("KILL");
         drop(server);

@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
 use testkit::Reply;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A request of which nothing has been sent yet.
 pub(crate) struct Request {
@@ -86,8 +86,8 @@ impl Begun {
 }
 
 pub(crate) fn connect(server: SocketAddr) -> Result<TcpStream> {
-    let connection = TcpStream::connect_timeout(&server, PATIENCE)?;
-    connection.set_read_timeout(Some(PATIENCE))?;
+    let connection = TcpStream::connect_timeout(&server, ANSWER_TIMEOUT)?;
+    connection.set_read_timeout(Some(ANSWER_TIMEOUT))?;
     connection.set_nodelay(true)?;
     Ok(connection)
 }

@@ -13,7 +13,7 @@ use testkit::databases::Backend;
 use testkit::external::Relay;
 
 use crate::client::Request;
-use crate::home::{Home, KEY, PATIENCE, Server, until};
+use crate::home::{Home, KEY, Server, WAIT_LIMIT, until};
 
 /// It takes two seconds to know that the database is out of reach; a busy machine takes longer.
 const LONGEST_REFUSAL: Duration = Duration::from_secs(10);
@@ -84,7 +84,7 @@ fn a_clock_that_jumps_for_some_seconds_changes_nothing() {
     let before = server.get(KEY, &runs).body["results"].as_array().map(Vec::len);
     for jump in ["+30d", "-30d"] {
         clock.set(jump);
-        until("the jump is noticed", PATIENCE, || {
+        until("the jump is noticed", WAIT_LIMIT, || {
             let said = server.ask("GET", "/readyz");
             assert_eq!(said.status, 200, "{said:?}");
             said.body
@@ -97,7 +97,7 @@ fn a_clock_that_jumps_for_some_seconds_changes_nothing() {
             assert!(is_right(&server), "off by {}", off_by(&server));
         }
         clock.set("+0");
-        until("the clock is right again", PATIENCE, || {
+        until("the clock is right again", WAIT_LIMIT, || {
             (!server.ask("GET", "/readyz").body.to_string().contains("jumped")).then_some(())
         });
     }
@@ -131,7 +131,7 @@ fn a_database_out_of_reach_is_told_soon_and_passes() {
     let read = || server.get(KEY, "/api/organizations/@current/");
     let change = || server.patch(KEY, "/api/organizations/@current/", &json!({ "name": "New" }));
     let recover = || {
-        until("it recovers by itself", PATIENCE, || {
+        until("it recovers by itself", WAIT_LIMIT, || {
             let answers = [read(), change(), server.ask("GET", "/readyz")];
             answers.iter().all(|answer| answer.status == 200).then_some(())
         });
@@ -192,7 +192,7 @@ fn a_full_disk_is_told_and_passes() {
         "{said:?}"
     );
     let began = Instant::now();
-    let refused = until("the disk is full for changes, too", PATIENCE, || {
+    let refused = until("the disk is full for changes, too", WAIT_LIMIT, || {
         let made = server.post(KEY, "/api/organizations/", &json!({ "name": "x".repeat(60) }));
         (made.status != 201).then_some(made)
     });
@@ -208,7 +208,7 @@ fn a_full_disk_is_told_and_passes() {
     let sent = server.send(Request::new("POST", "/capture/").json(&event));
     assert_eq!(sent.status, 503, "{sent:?}");
     fs::remove_file(filler).expect("room is made");
-    until("it recovers by itself", PATIENCE, || {
+    until("it recovers by itself", WAIT_LIMIT, || {
         let made = server.post(KEY, "/api/organizations/", &json!({ "name": "There is room" }));
         let sent = server.send(Request::new("POST", "/capture/").json(&event));
         ((made.status, sent.status, server.ask("GET", "/readyz").status) == (201, 200, 200)).then_some(())

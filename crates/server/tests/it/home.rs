@@ -19,7 +19,7 @@ use crate::client::Request;
 pub(crate) const OWNER: &str = "owner@hedgerow.local";
 pub(crate) const KEY: &str = "integration-test-key";
 /// For what takes long only on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const WAIT_LIMIT: Duration = Duration::from_secs(20);
 
 /// What is tested: the binary of this build, or another one, such as a release.
 fn binary() -> PathBuf {
@@ -133,13 +133,13 @@ impl Process {
 
     /// Waits until the server says that it is ready.
     pub(crate) fn ready(mut self) -> Server {
-        let address = until("the server listens", PATIENCE, || {
+        let address = until("the server listens", WAIT_LIMIT, || {
             let ended = self.child.try_wait().expect("our own child");
             assert!(ended.is_none(), "the server has ended: {}", self.log());
             address(&self.log())
         });
         let server = Server { process: self, address };
-        until("the server is ready", PATIENCE, || {
+        until("the server is ready", WAIT_LIMIT, || {
             (server.ask("GET", "/readyz").status == 200).then_some(())
         });
         server
@@ -153,7 +153,7 @@ impl Process {
     }
 
     pub(crate) fn end(self) -> Ended {
-        self.end_within(PATIENCE)
+        self.end_within(WAIT_LIMIT)
     }
 
     pub(crate) fn end_within(mut self, limit: Duration) -> Ended {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::client::{Request, connect};
 use crate::faults::FakeClock;
-use crate::home::{Home, KEY, OWNER, PATIENCE, Process, until};
+use crate::home::{Home, KEY, OWNER, Process, WAIT_LIMIT, until};
 use crate::on_each;
 
 const SLOW_CLIENTS: usize = 50;
@@ -156,11 +156,11 @@ fn the_page_of_metrics_is_written_once_for_all_who_ask() {
         first == page("after")
     });
     assert!(same, "each request writes it again");
-    until("it does not stay as it is", PATIENCE, || {
+    until("it does not stay as it is", WAIT_LIMIT, || {
         page("later").to_string().contains("/api/organizations/").then_some(())
     });
     assert_eq!(server.ask("PUT", "/api/organizations/").status, 405);
-    until("methods that do not exist are one series", PATIENCE, || {
+    until("methods that do not exist are one series", WAIT_LIMIT, || {
         let line = "hedgerow_http_requests_total{method=\"PUT\",route=\"unmatched\",status=\"405\"}";
         page("later").as_str()?.contains(line).then_some(())
     });
@@ -168,7 +168,7 @@ fn the_page_of_metrics_is_written_once_for_all_who_ask() {
 
 /// Where a process answers those who look after it.
 pub(crate) fn health_address(process: &Process) -> std::net::SocketAddr {
-    until("it listens for health checks", PATIENCE, || {
+    until("it listens for health checks", WAIT_LIMIT, || {
         let log = process.log();
         let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         let line = lines.find(|line| line["message"] == "listening for health checks")?;
@@ -198,12 +198,12 @@ fn workers_tell_operators_of_each_export() {
         .env("HEDGEROW_HEALTH_LISTEN", "127.0.0.1:0");
     let worker = home.spawn(later.under(&mut work));
     let address = health_address(&worker);
-    until("the worker is ready", PATIENCE, || {
+    until("the worker is ready", WAIT_LIMIT, || {
         let ready = Request::new("GET", "/readyz").send(address).ok()?;
         (ready.status == 200).then_some(())
     });
     let line = format!("hedgerow_export_attempts_total{{export=\"{id}\",outcome=\"completed\"}} ");
-    until("the run is counted", PATIENCE, || {
+    until("the run is counted", WAIT_LIMIT, || {
         let page = Request::new("GET", "/metrics").send(address).ok()?;
         page.body.as_str()?.contains(&line).then_some(())
     });
@@ -364,7 +364,9 @@ fn an_address_that_is_held_for_a_moment_is_waited_for() {
     let address = held.local_addr().expect("bound");
     let starting = home.spawn(home.keyed().env("HEDGEROW_LISTEN", address.to_string()));
     let began = Instant::now();
-    until("it has tried", PATIENCE, || (began.elapsed() > SOON / 2).then_some(()));
+    until("it has tried", WAIT_LIMIT, || {
+        (began.elapsed() > SOON / 2).then_some(())
+    });
     drop(held);
     assert_eq!(starting.ready().address, address);
 }

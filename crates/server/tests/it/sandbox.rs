@@ -5,13 +5,13 @@ use std::os::unix::process::CommandExt;
 
 use testkit::databases::Backend;
 
-use crate::home::{Home, PATIENCE, Server, until};
+use crate::home::{Home, Server, WAIT_LIMIT, until};
 
 const NOBODY: u32 = 65534;
 
 /// The layers, each with whether it holds.
 fn layers(server: &Server) -> Vec<(String, bool)> {
-    until("the sandbox was looked at", PATIENCE, || {
+    until("the sandbox was looked at", WAIT_LIMIT, || {
         let page = server
             .ask("GET", "/metrics")
             .body

@@ -17,7 +17,7 @@ use tokio::runtime::Runtime;
 use crate::home::{Home, KEY, Server};
 
 /// SDKs wait between tries, and start slowly on a busy machine.
-const PATIENCE: Duration = Duration::from_mins(1);
+const WAIT_LIMIT: Duration = Duration::from_mins(1);
 const UUID: &str = "0198c2f6-a9b4-7c01-8000-0123456789ab";
 
 type Row = Map<String, Value>;
@@ -59,7 +59,7 @@ impl Project {
             .env("SITE", self.site())
             .env("TOKEN", &self.token)
             .env("TESTKIT_COMPONENTS", parts());
-        let ended = self.home.spawn(&mut program).end_within(PATIENCE);
+        let ended = self.home.spawn(&mut program).end_within(WAIT_LIMIT);
         assert_eq!(ended.code, Some(0), "{ended:?}");
     }
 

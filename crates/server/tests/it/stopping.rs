@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::client::{Request, connect};
-use crate::home::{Home, KEY, PATIENCE, Server, until};
+use crate::home::{Home, KEY, Server, WAIT_LIMIT, until};
 use crate::on_each;
 
 /// Fifteen events with a megabyte each, and a query that looks at each of them for seconds.
@@ -37,7 +37,7 @@ on_each! {
         let server = home.spawn(home.keyed().args(["--shutdown-delay", "2"])).ready();
         server.process.signal("TERM");
         let told = Instant::now();
-        until("readiness goes", PATIENCE, || (server.ask("GET", "/readyz").status == 503).then_some(()));
+        until("readiness goes", WAIT_LIMIT, || (server.ask("GET", "/readyz").status == 503).then_some(()));
         assert_eq!(server.get(KEY, "/api/organizations/").status, 200);
         assert_eq!(server.ask("GET", "/healthz").status, 200);
 
@@ -51,7 +51,7 @@ on_each! {
         let request = Request::new("POST", "/api/organizations/").key(KEY).json(&json!({ "name": "Last one" }));
         let mut slow = request.begin(server.address).expect("the server reads");
         server.process.signal("TERM");
-        until("nobody else is let in", PATIENCE, || connect(server.address).is_err().then_some(()));
+        until("nobody else is let in", WAIT_LIMIT, || connect(server.address).is_err().then_some(()));
         slow.finish().expect("the server still reads");
         let reply = slow.answer().expect("the server still answers");
         assert_eq!(reply.status, 201, "{reply:?}");

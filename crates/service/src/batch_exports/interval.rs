@@ -67,7 +67,7 @@ impl Interval {
     }
 
     /// For how long one run may go on.
-    pub fn patience(self) -> TimeDelta {
+    pub fn run_timeout(self) -> TimeDelta {
         match self {
             Self::FiveMinutes | Self::FifteenMinutes => TimeDelta::minutes(20),
             Self::Hour => TimeDelta::hours(6),

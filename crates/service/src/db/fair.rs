@@ -16,7 +16,7 @@ use crate::id::UserId;
 use crate::round::{Queue, Round};
 
 /// How long somebody waits for a permit.
-const PATIENCE: Duration = Duration::from_secs(10);
+const WAIT_LIMIT: Duration = Duration::from_secs(10);
 /// When to come back without one.
 const BUSY: Duration = Duration::from_secs(2);
 /// So many of one tenant may wait; those beyond are asked to come back immediately. None of its people has more than half of what
@@ -216,7 +216,7 @@ impl FairSemaphore {
             detail: format!("{what} is busy"),
             wait: BUSY,
         };
-        let permit = timeout(PATIENCE, turn).await;
+        let permit = timeout(WAIT_LIMIT, turn).await;
         permit.map_err(|_| busy())?.map_err(|_| busy())
     }
 

@@ -97,7 +97,7 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 }
 
 /// Whoever gets no answer within this asks the database itself.
-const PATIENCE: Duration = Duration::from_secs(2);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 type Asker = oneshot::Sender<Version>;
 
@@ -149,7 +149,7 @@ async fn answer_all(pool: Pool, mut waiting: mpsc::UnboundedReceiver<Asker>) {
 }
 
 async fn snapshot(pool: &Pool) -> Version {
-    match timeout(PATIENCE, ask(pool))
+    match timeout(ANSWER_TIMEOUT, ask(pool))
         .await
         .unwrap_or(Err(sqlx::Error::PoolTimedOut.into()))
     {

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use super::{EmailMessage, InFlight, LEASE, OutboxEntry, Outgoing, PATIENCE, RETRY, Undelivered, sql};
+use super::{EmailMessage, GIVE_UP_AFTER, InFlight, LEASE, OutboxEntry, Outgoing, RETRY, Undelivered, sql};
 use crate::error::Result;
 use crate::id::{MailId, OrganizationId};
 use crate::limits::{self, Subject};
@@ -104,7 +104,7 @@ impl Service {
     /// Tries again later, unless there is no point in it.
     pub async fn mail_is_undelivered(&self, mail: &Outgoing, problem: &Undelivered) -> Result<()> {
         let mut db = self.write().await?;
-        let is_over = problem.is_permanent || db.now - mail.created_at > PATIENCE;
+        let is_over = problem.is_permanent || db.now - mail.created_at > GIVE_UP_AFTER;
         let next = (!is_over).then(|| db.now + RETRY.after(mail.attempts));
         sql::put_off(&mut db, mail.id, next, &problem.reason).await?;
         db.commit_unrecorded().await
@@ -112,7 +112,7 @@ impl Service {
 
     pub async fn forget_old_mail(&self) -> Result<u64> {
         let mut db = self.write().await?;
-        let before = db.now - PATIENCE * 10;
+        let before = db.now - GIVE_UP_AFTER * 10;
         let forgotten = sql::delete_given_up(&mut db, before).await?;
         db.commit_unrecorded().await?;
         Ok(forgotten)

@@ -232,7 +232,7 @@ pub struct Undelivered {
 }
 
 /// For as long as a mail is tried. A mail server may be away for a weekend.
-const PATIENCE: TimeDelta = TimeDelta::days(3);
+const GIVE_UP_AFTER: TimeDelta = TimeDelta::days(3);
 const RETRY: Backoff = Backoff {
     first: TimeDelta::seconds(10),
     factor: 3,
@@ -288,6 +288,6 @@ mod tests {
         assert_eq!(RETRY.after(1000), TimeDelta::minutes(10));
         // A server that is away for an hour is asked often enough.
         let waits: TimeDelta = (1..=12).map(|tries| RETRY.after(tries)).sum();
-        assert!(waits > TimeDelta::hours(1) && waits < PATIENCE);
+        assert!(waits > TimeDelta::hours(1) && waits < GIVE_UP_AFTER);
     }
 }

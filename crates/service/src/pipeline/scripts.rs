@@ -21,7 +21,7 @@ const SLOW: Slow = Slow {
     permits: 1,
 };
 /// How long a page waits.
-const PATIENCE: Duration = Duration::from_secs(2);
+const WAIT_LIMIT: Duration = Duration::from_secs(2);
 /// When to come back.
 const BUSY: Duration = Duration::from_secs(2);
 /// How many are kept in memory, and their bytes in sum.
@@ -60,7 +60,7 @@ impl Scripts {
     pub(super) async fn turn(&self, organization: OrganizationId) -> Result<Permit> {
         let turn = caller::on_behalf_of_organization(organization, self.turns.acquire());
         // Whether too many wait, or for too long, is the same to a page.
-        let Ok(Ok(permit)) = timeout(PATIENCE, turn).await else {
+        let Ok(Ok(permit)) = timeout(WAIT_LIMIT, turn).await else {
             return Err(Error::Unavailable {
                 detail: "The app loader is busy".to_owned(),
                 wait: BUSY,
@@ -142,7 +142,7 @@ mod tests {
         let started = Instant::now();
         let busy = scripts.turn(organization(1)).await;
         assert!(matches!(busy, Err(Error::Unavailable { .. })), "{busy:?}");
-        assert!(started.elapsed() < PATIENCE * 2, "{:?}", started.elapsed());
+        assert!(started.elapsed() < WAIT_LIMIT * 2, "{:?}", started.elapsed());
         drop((held, other));
         scripts.turn(organization(1)).await.expect("it is free again");
     }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use super::process::PATIENCE;
+use super::process::WAIT_LIMIT;
 
 /// What an address showed.
 #[derive(Debug)]
@@ -101,7 +101,7 @@ impl Visitor {
 /// With HTTP/1.0 the answer ends with the connection.
 pub(super) fn exchange(host: &str, request: &str) -> std::io::Result<Page> {
     let mut connection = TcpStream::connect(host)?;
-    connection.set_read_timeout(Some(PATIENCE))?;
+    connection.set_read_timeout(Some(WAIT_LIMIT))?;
     connection.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
     connection.read_to_end(&mut answer)?;

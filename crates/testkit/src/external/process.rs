@@ -10,7 +10,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// For what takes long only on a busy machine.
-pub(super) const PATIENCE: Duration = Duration::from_mins(1);
+pub(super) const WAIT_LIMIT: Duration = Duration::from_mins(1);
 
 /// A folder of one's own; gone when dropped.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ impl Process {
 
     /// Waits for the line in which a script of ours says that it is ready, and where.
     pub(super) fn ready(&mut self) -> Value {
-        self.ready_within(PATIENCE)
+        self.ready_within(WAIT_LIMIT)
     }
 
     /// The same for a part that is slow to start even on an idle machine.
@@ -75,7 +75,7 @@ impl Process {
 
     /// Looks again and again until there is something to see.
     pub(super) fn until<T>(&mut self, what: &str, look: impl FnMut(&str) -> Option<T>) -> T {
-        self.until_within(PATIENCE, what, look)
+        self.until_within(WAIT_LIMIT, what, look)
     }
 
     fn until_within<T>(&mut self, limit: Duration, what: &str, mut look: impl FnMut(&str) -> Option<T>) -> T {

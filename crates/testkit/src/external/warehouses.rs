@@ -10,7 +10,7 @@ use super::http::Visitor;
 use super::process::{Folder, Process};
 
 /// The emulators load a whole database each, and two cores may have much else to do.
-const PATIENCE: Duration = Duration::from_mins(1);
+const START_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Who signs in at every warehouse here.
 pub const USER: &str = "hedgerow";
@@ -108,7 +108,7 @@ fn start_python(environment: &str, script: &str, options: &Value, folder: &Folde
     command.arg(super::script(script)).arg(options.to_string());
     command.env("HOME", folder.path());
     let mut process = Process::start(&mut command, &folder.join("part.log"));
-    let ready = process.ready_within(PATIENCE);
+    let ready = process.ready_within(START_TIMEOUT);
     (process, ready)
 }
 

@@ -65,7 +65,7 @@ async fn preview(State(apps): State<Apps>, mut inside: Inside<ChangeApps>, at: A
     match found {
         Ok((_, found)) => {
             let mut page = update_page(service, &inside, at, &app, found.as_ref());
-            let (files, _turn) = found.map(|found| (found.files, found.turn)).unzip();
+            let (files, _permit) = found.map(|found| (found.files, found.permit)).unzip();
             page.diff = Diff::of(files.unwrap_or_default()).await.1;
             Ok(page_again(&Problems::default(), &page))
         }

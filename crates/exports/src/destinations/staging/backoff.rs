@@ -31,7 +31,7 @@ impl Backoff {
         if Instant::now() + self.next > self.end {
             let minutes = self.limit.as_secs_f32() / 60.0;
             let sentence = format!("{whom} did not finish within {minutes:.0} minutes; it will be retried");
-            return Err(Error::retryable(sentence, "out of patience"));
+            return Err(Error::retryable(sentence, "the time limit was reached"));
         }
         tokio::time::sleep(self.next).await;
         self.next = (self.next * 2).min(LONGEST);
