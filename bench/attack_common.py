@@ -152,11 +152,11 @@ class Tenant(Organization):
         return self.server.ask(method, self.at(path), body, self.member_key)
 
 
-class Founder:
+class OrganizationCreator:
     """A person who creates organizations."""
 
     def __init__(self, server, name):
-        self.server, email = server, f"{name}@founders.example"
+        self.server, email = server, f"{name}@creators.example"
         server.command("users", "create", email, "--password", PASSWORD)
         self.key = new_key(server, email)
 

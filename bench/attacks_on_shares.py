@@ -26,7 +26,7 @@ import threading
 import time
 
 from attack_common import (
-    PASSWORD, Founder, Receiver, Tenant, app, arrival, capture, configured, finish, raw, record, repeated, running, sign_in,
+    PASSWORD, OrganizationCreator, Receiver, Tenant, app, arrival, capture, configured, finish, raw, record, repeated, running, sign_in,
 )
 
 # In seconds: what somebody else waits for, in the middle and at worst.
@@ -144,7 +144,7 @@ def classes_of_elements(server, victim):
 def names_to_remove(server, victim):
     bodies = []
     # Of one organization only a few are taken at a time.
-    for organization in Founder(server, "founder").creates(12):
+    for organization in OrganizationCreator(server, "creator").creates(12):
         token = organization.team["api_token"]
         # Each name is looked for among these.
         known = {f"k{number}": 1 for number in range(9_500)}
@@ -192,8 +192,8 @@ def new_neighborhoods(server, victim):
 
 def slow_dry_runs(server, victim, at_once=64):
     """Their organizations were quick when they were created, and then all of them are slow at the same moment."""
-    founder = Founder(server, "founder")
-    slow = founder.creates(at_once)
+    creator = OrganizationCreator(server, "creator")
+    slow = creator.creates(at_once)
     fields = [{"key": f"field{number}", "type": "string"} for number in range(200)]
     values = {field["key"]: "x" for field in fields}
     apps = []
@@ -203,7 +203,7 @@ def slow_dry_runs(server, victim, at_once=64):
         assert organization.owns("POST", apps[-1] + "configs/", {"config": values}).status == 201
     copy_configurations(server, 300)
     schema = {"config_schema": [field | {"secret": True} for field in fields]}
-    founder.creates(ORGANIZATIONS - at_once)
+    creator.creates(ORGANIZATIONS - at_once)
     started = time.time()
     with Others(victim, ("writes", "sign-ins")) as others, concurrent.futures.ThreadPoolExecutor(at_once) as pool:
         change = lambda organization, path: organization.owns("PATCH", path + "?dry_run=true", schema).status
@@ -299,7 +299,7 @@ def quick_apps(server, victim):
     usual = arrival(server, victim, receiver, "before all", 20)
     quick = "export async function onEvent() { await new Promise((done) => setTimeout(done, 10)) }"
     tokens = []
-    for organization in Founder(server, "founder").creates(ORGANIZATIONS):
+    for organization in OrganizationCreator(server, "creator").creates(ORGANIZATIONS):
         configured(organization, quick)
         tokens.append(organization.team["api_token"])
     for token in tokens:
@@ -372,7 +372,7 @@ def slow_downloads(server, victim):
 
     loops = []
     for number in range(4):
-        theirs = itertools.cycle(Founder(server, f"founder{number}").creates(12))
+        theirs = itertools.cycle(OrganizationCreator(server, f"creator{number}").creates(12))
         loops += [lambda theirs=theirs: install(next(theirs), "slow/app")] * 4
     with in_threads(*loops) as over:
         time.sleep(6)

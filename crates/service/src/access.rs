@@ -165,7 +165,7 @@ pub struct Principal<P> {
     pub person: Arc<Person>,
     /// Of the instance, when the credential was looked up.
     pub(crate) is_operator: bool,
-    pub reach: Arc<KeyRestrictions>,
+    pub restrictions: Arc<KeyRestrictions>,
     /// A session with a password alone: it reaches nothing of organizations that ask for more.
     pub(crate) lacks_second_factor: bool,
     /// When whoever has the session last showed that it is them. None: a key.
@@ -198,7 +198,7 @@ impl<P> Deref for Caller<P> {
 
 impl<P> Principal<P> {
     pub fn may_see_team(&self, team: TeamId) -> bool {
-        self.reach.teams.is_empty() || self.reach.teams.contains(&team)
+        self.restrictions.teams.is_empty() || self.restrictions.teams.contains(&team)
     }
 
     /// What would outlast an open browser that somebody found, such as another owner, needs a proof that is not old. A key is

@@ -58,7 +58,7 @@ impl Service {
         }
         let owner = users::cases::insert(&mut db, &new, hash).await?;
         let (seen, mut entries) =
-            organizations::founding::create(&mut db, &first_organization(), &Person::from(&owner), None, false).await?;
+            organizations::creation::create(&mut db, &first_organization(), &Person::from(&owner), None, false).await?;
         let fresh = keys::cases::insert(&mut db, owner.id, &first_key(), welcome.api_key.clone(), false).await?;
         let operator = operators::bootstrap(&mut db, &owner).await?;
         entries.extend([Entry::created(&owner), operator, Entry::created(&fresh.key)]);

@@ -8,7 +8,7 @@ use crate::Service;
 use crate::access::{Actor, Caller, Permission, Principal, Request};
 use crate::cache::{CacheKey, Load, Weigh};
 use crate::db::Version;
-use crate::db::caller::{self, CredentialId, Grant, Shown};
+use crate::db::caller::{self, CredentialHash, CredentialId, Grant};
 use crate::error::{Error, Result};
 use crate::id::{KeyId, OrganizationId};
 use crate::keys::{self, KeyRestrictions};
@@ -26,10 +26,10 @@ pub enum Credential<'a> {
 }
 
 impl Credential<'_> {
-    fn shown(self) -> Shown {
+    fn hashed(self) -> CredentialHash {
         match self {
-            Self::Key(key) => Shown::Key(auth::key::hash(key)),
-            Self::Session(token) => Shown::Session(auth::key::hash(token)),
+            Self::Key(key) => CredentialHash::Key(auth::key::hash(key)),
+            Self::Session(token) => CredentialHash::Session(auth::key::hash(token)),
         }
     }
 }
@@ -40,7 +40,7 @@ struct ResolvedCredential {
     person: Arc<Person>,
     is_operator: bool,
     id: CredentialId,
-    reach: Arc<KeyRestrictions>,
+    restrictions: Arc<KeyRestrictions>,
     current: Option<OrganizationId>,
     level: Option<Level>,
     /// A session with a password alone.
@@ -95,7 +95,7 @@ impl Service {
         }
         let level = resolved
             .level
-            .filter(|_| resolved.reach.reaches(target))
+            .filter(|_| resolved.restrictions.reaches(target))
             .ok_or(Error::NotFound("organization"))?;
         if resolved.lacks_second_factor && resolved.needs_second_factor {
             return Err(Error::SecondFactorNeeded);
@@ -154,13 +154,13 @@ impl Service {
         let mut db = self.core.store.read().await?;
         let found = keys::sql::owner(&mut db, hash, organization).await?;
         let row = found.ok_or(Error::BadCredential)?;
-        let mut reach = KeyRestrictions {
+        let mut restrictions = KeyRestrictions {
             scopes: row.scopes.0,
             organizations: row.scoped_organizations.0,
             teams: row.scoped_teams.0,
         };
-        if reach.organizations.is_empty() && !reach.teams.is_empty() {
-            reach.organizations = teams::sql::organizations_of(&mut db, &reach.teams).await?;
+        if restrictions.organizations.is_empty() && !restrictions.teams.is_empty() {
+            restrictions.organizations = teams::sql::organizations_of(&mut db, &restrictions.teams).await?;
         }
         Ok(ResolvedCredential {
             person: Arc::new(Person {
@@ -170,7 +170,7 @@ impl Service {
             }),
             is_operator: row.is_operator,
             id: CredentialId::Key(row.key_id),
-            reach: Arc::new(reach),
+            restrictions: Arc::new(restrictions),
             current: row.current_organization_id,
             level: row.level,
             // Keys were made by somebody who had it all; they keep working.
@@ -202,7 +202,7 @@ impl Service {
             }),
             is_operator: row.is_operator,
             id: CredentialId::Session(row.session_id),
-            reach: Arc::new(
+            restrictions: Arc::new(
                 row.vouched_by
                     .map_or_else(KeyRestrictions::everything, KeyRestrictions::within),
             ),
@@ -234,13 +234,13 @@ impl ResolvedCredential {
     }
 
     fn may<P: Permission>(&self) -> Result<()> {
-        if !self.reach.covers(P::SCOPE) {
+        if !self.restrictions.covers(P::SCOPE) {
             return Err(Error::Forbidden(format!(
                 "This API key is missing the required scope {}.",
                 P::SCOPE
             )));
         }
-        if !P::WITHIN_TEAMS && !self.reach.teams.is_empty() {
+        if !P::WITHIN_TEAMS && !self.restrictions.teams.is_empty() {
             return Err(Error::Forbidden(
                 "This API key is restricted to specific teams, and this request is not about a team.".to_owned(),
             ));
@@ -250,7 +250,7 @@ impl ResolvedCredential {
 
     /// The organization the key is limited to, if it is exactly one, else the user's current one.
     fn current_organization(&self) -> Option<OrganizationId> {
-        match self.reach.organizations.as_slice() {
+        match self.restrictions.organizations.as_slice() {
             [only] => Some(*only),
             _ => self.current,
         }
@@ -265,7 +265,7 @@ impl ResolvedCredential {
     ) -> Option<Grant> {
         let may_change = !matches!(P::SCOPE, Scope::Read(_));
         may_change.then(|| Grant {
-            credential: credential.shown(),
+            credential: credential.hashed(),
             organization,
             changed_at: self.changed_at,
             checked_at,
@@ -282,7 +282,7 @@ impl ResolvedCredential {
             user: self.person.id,
             person: self.person.clone(),
             is_operator: self.is_operator,
-            reach: self.reach.clone(),
+            restrictions: self.restrictions.clone(),
             lacks_second_factor: self.lacks_second_factor,
             proven_at: self.proven_at,
             seen,

@@ -1,9 +1,9 @@
-//! Changes that begin later than at once, by somebody who may have lost their access in the meantime.
+//! Changes that begin some time after access was checked, by somebody who may have lost their access in the meantime.
 
 use std::time::Duration;
 
 use crate::db::Session;
-use crate::db::caller::{self, Grant, Shown};
+use crate::db::caller::{self, CredentialHash, Grant};
 use crate::error::{Error, Result};
 use crate::id::OrganizationId;
 use crate::transaction::WriteTx;
@@ -14,7 +14,7 @@ use crate::{keys, sessions};
 const PROMPT: Duration = Duration::from_millis(100);
 
 /// What was asked for may still be allowed, so it is worth sending again.
-const COME_BACK_AFTER: Duration = Duration::from_secs(1);
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// What allows the change at hand, if it was checked a while ago.
 pub(crate) fn grant() -> Option<Grant> {
@@ -40,13 +40,13 @@ pub(crate) async fn expect_access(db: &mut WriteTx, grant: Grant) -> Result<()> 
 async fn expect_unchanged(db: &mut Session, grant: &Grant, now: crate::Time) -> Result<()> {
     let organization = grant.organization.map(|(id, _)| id);
     let (level, is_same) = match &grant.credential {
-        Shown::Key(hash) => {
+        CredentialHash::Key(hash) => {
             let found = keys::sql::owner(db, hash, organization).await?;
             let row = found.filter(|row| row.expires_at.is_none_or(|end| end > now));
             let row = row.ok_or(Error::BadCredential)?;
             (row.level, grant.changed_at == Some(row.updated_at))
         }
-        Shown::Session(hash) => {
+        CredentialHash::Session(hash) => {
             let found = sessions::sql::owner(db, hash, organization).await?;
             let row = found.filter(|row| row.is_valid(now)).ok_or(Error::BadCredential)?;
             (row.level, row.has_second_factor || row.enforce_2fa != Some(true))
@@ -64,6 +64,6 @@ async fn expect_unchanged(db: &mut Session, grant: &Grant, now: crate::Time) -> 
 fn changed_in_between() -> Error {
     Error::Unavailable {
         detail: "Your access was changed while this request was waiting".to_owned(),
-        wait: COME_BACK_AFTER,
+        wait: RETRY_AFTER,
     }
 }

@@ -11,7 +11,7 @@ use crate::hashing::HashQueue;
 use crate::idempotency::KeptBytes;
 use crate::instance::Instance;
 use crate::keys::KeyUse;
-use crate::limits::Founding;
+use crate::limits::OrganizationCreation;
 use crate::page_slots::PageSlots;
 use crate::pipeline::Scripts;
 use crate::sign_in::Attempts;
@@ -39,7 +39,7 @@ pub(crate) struct Core {
     pub(crate) hashing: HashQueue,
     /// How strong new passwords are is estimated beside the hashing, one at a time.
     pub(crate) password_estimates: HashQueue,
-    pub(crate) founding: Founding,
+    pub(crate) organization_creation: OrganizationCreation,
     pub(crate) activity_budget: Budget,
     pub(crate) kept_answers: KeptBytes,
     page_slots: PageSlots,
@@ -67,7 +67,7 @@ impl Service {
             refusals: Attempts::default(),
             hashing: HashQueue::default(),
             password_estimates: HashQueue::with_slots(1),
-            founding: Founding::new(instance.hourly_limits),
+            organization_creation: OrganizationCreation::new(instance.hourly_limits),
             activity_budget: Budget::new(instance.hourly_limits),
             kept_answers: KeptBytes::default(),
             page_slots: PageSlots::default(),

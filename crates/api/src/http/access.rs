@@ -63,8 +63,8 @@ impl<P: Permission> FromRequestParts<Api> for Allowed<P> {
         let allowed = api.service.allowed::<P>(credential, organization, request).await;
         let mut caller = allowed.map_err(|error| api.refuse(parts, error))?;
         let (user, key) = (caller.user, caller.actor.key);
-        let (organization, reach) = (caller.organization, caller.reach.clone());
-        let place = move || format!("{organization} {}", limits(&reach));
+        let (organization, restrictions) = (caller.organization, caller.restrictions.clone());
+        let place = move || format!("{organization} {}", limits(&restrictions));
         admit(parts, api, user, key, place, &mut caller.who_mut().request).await?;
         Ok(Self(caller))
     }
@@ -77,8 +77,16 @@ impl<P: Permission> FromRequestParts<Api> for Principal<P> {
         let (credential, request) = (credential(parts)?, request(parts));
         let principal = api.service.principal::<P>(credential, request).await;
         let mut principal = principal.map_err(|error| api.refuse(parts, error))?;
-        let (user, key, reach) = (principal.user, principal.actor.key, principal.reach.clone());
-        admit(parts, api, user, key, || limits(&reach), &mut principal.actor.request).await?;
+        let (user, key, restrictions) = (principal.user, principal.actor.key, principal.restrictions.clone());
+        admit(
+            parts,
+            api,
+            user,
+            key,
+            || limits(&restrictions),
+            &mut principal.actor.request,
+        )
+        .await?;
         Ok(Self(principal))
     }
 }
@@ -201,10 +209,10 @@ async fn admit(
 }
 
 /// What a credential is limited to, as text; empty for one that reaches everything.
-fn limits(reach: &KeyRestrictions) -> String {
-    let organizations = reach.organizations.iter().map(ToString::to_string);
+fn limits(restrictions: &KeyRestrictions) -> String {
+    let organizations = restrictions.organizations.iter().map(ToString::to_string);
     organizations
-        .chain(reach.teams.iter().map(ToString::to_string))
+        .chain(restrictions.teams.iter().map(ToString::to_string))
         .collect::<Vec<_>>()
         .join(",")
 }

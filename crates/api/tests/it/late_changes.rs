@@ -1,4 +1,4 @@
-//! Changes that somebody may make when they ask for them, and that have to wait until they may not any more.
+//! Changes that somebody may make when they ask for them, and that have to wait until they no longer can.
 
 use std::time::Duration;
 
@@ -82,7 +82,7 @@ on_both! {
     }
 }
 
-/// A change that began at once and then had to wait for the organization, behind the removal of whoever asked for it.
+/// A change that started immediately and then had to wait for the organization, behind the removal of whoever asked for it.
 #[tokio::test]
 async fn a_change_that_waited_for_a_lock_is_refused_after_a_removal() {
     let kit = Kit::new(Backend::Postgres).await;

@@ -109,24 +109,24 @@ on_both! {
 
     /// Otherwise whoever creates accounts has as many shares.
     async fn only_established_people_have_a_share_of_their_own(kit: Kit) {
-        let founder = kit.proven("founder@example.net").await;
+        let creator = kit.proven("creator@example.net").await;
         let new_user = kit.proven("new@example.net").await;
         let one = async |key: &str, organization: &str, n: u32| {
             let at = format!("/api/organizations/{organization}/invites/");
             kit.post(key, &at, json!({ "target_email": format!("x{n}@example.net") })).await
         };
-        let found = async |key: &str, name: &str| {
+        let create = async |key: &str, name: &str| {
             kit.post(key, "/api/organizations/", json!({ "name": name })).await.text("/id").to_owned()
         };
-        let (first, theirs) = (found(&founder.key, "First").await, found(&new_user.key, "Theirs").await);
-        assert_eq!(one(&founder.key, &first, 0).await.status, 201);
+        let (first, theirs) = (create(&creator.key, "First").await, create(&new_user.key, "Theirs").await);
+        assert_eq!(one(&creator.key, &first, 0).await.status, 201);
         let use_up = "UPDATE hourly_count SET used = 2000 WHERE subject = 'instance'";
         kit.database.run(use_up).await;
         expect_limited(&one(&new_user.key, &theirs, 1).await, 1800);
         kit.service.clock().advance(TimeDelta::days(1));
         kit.database.run("UPDATE hourly_count SET used = 0").await;
         let late = kit.proven("late@example.net").await;
-        let latest = found(&late.key, "Latest").await;
+        let latest = create(&late.key, "Latest").await;
         assert_eq!(one(&new_user.key, &theirs, 2).await.status, 201);
         kit.database.run(use_up).await;
         assert_eq!(one(&new_user.key, &theirs, 3).await.status, 201, "it is a day old");
@@ -139,11 +139,11 @@ on_both! {
 
     async fn whoever_creates_many_organizations_has_one_share_for_all_of_them(kit: Kit) {
         let people = [kit.proven("a@example.net").await, kit.proven("b@example.net").await];
-        let founder = kit.proven("founder@example.net").await;
+        let creator = kit.proven("creator@example.net").await;
         kit.service.clock().advance(TimeDelta::days(2));
         let mut organizations = Vec::new();
         for person in &people {
-            let (organization, _) = testkit::kit::organization_of(&kit.service, &person.user.email, &founder).await;
+            let (organization, _) = testkit::kit::organization_of(&kit.service, &person.user.email, &creator).await;
             kit.service.add_member(&service::access::Actor::system(), organization, &person.user, Level::Member).await.unwrap();
             organizations.push(format!("/api/organizations/{organization}/invites/bulk/"));
         }
@@ -162,7 +162,7 @@ on_both! {
         let subjects = "SELECT subject FROM hourly_count WHERE action = 'sign_up' ORDER BY subject";
         let subjects = kit.database.column::<String>(subjects).await;
         assert!(subjects.contains(&format!("user {}", kit.member.user.id)), "{subjects:?}");
-        assert!(subjects.contains(&format!("founder {}", kit.owner.user.id)), "{subjects:?}");
+        assert!(subjects.contains(&format!("creator {}", kit.owner.user.id)), "{subjects:?}");
     }
 
     /// A dry run leaves the link as it is, and so it could be used forever.

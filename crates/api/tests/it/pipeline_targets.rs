@@ -175,7 +175,7 @@ on_both! {
         }
     }
 
-    /// Others wait to write while values are looked through.
+    /// Others wait to write while values are searched.
     async fn values_are_looked_through_as_far_as_they_may_be_long(kit: Kit) {
         let config = set_up(&kit, json!(null), json!(null)).await;
         let change = async |mode: String| kit.patch(&kit.member.key, &config, json!({ "config": { "mode": mode } })).await;

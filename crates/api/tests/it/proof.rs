@@ -79,7 +79,7 @@ on_both! {
         }
     }
 
-    async fn whoever_proves_a_domain_unseats_a_holder_without_a_record(kit: Kit) {
+    async fn whoever_proves_a_domain_takes_it_from_a_holder_without_a_record(kit: Kit) {
         let kit = kit.with_mail().await;
         let (ours, theirs) = (
             domain(&kit, json!({ "domain": "shared.example" })).await, elsewhere(&kit, "shared.example").await,

@@ -230,8 +230,8 @@ on_both! {
         dns.remove(&domain.record);
         dns.put_txt(&loser.record, &[&loser.challenge]);
         assert_eq!(verify(kit, loser).await.body["is_verified"], true);
-        let unseated = kit.get(&winner.key, &winner.at("")).await;
-        assert_eq!(unseated.body["is_verified"], false, "{unseated:?}");
+        let revoked = kit.get(&winner.key, &winner.at("")).await;
+        assert_eq!(revoked.body["is_verified"], false, "{revoked:?}");
         // By nobody: it costs nothing of what the other organization may write, which could be used up.
         let log = format!("/api/organizations/{}/activity/?scope=OrganizationDomain", winner.organization);
         let log = kit.get(&winner.key, &log).await;

@@ -307,7 +307,7 @@ on_both! {
 
     async fn an_account_that_was_squatted_does_not_keep_the_real_person_out(scene: Scene) {
         let kit = &scene.kit;
-        // Before the domain was verified, somebody elsewhere took the name, and founded an organization with it.
+        // Before the domain was verified, somebody elsewhere took the name, and created an organization with it.
         let squatter = kit.someone("ceo@example.com").await;
         set_password(kit, "ceo@example.com", "squatted horse battery").await;
         kit.service.add_member(&Actor::system(), kit.other, &squatter.user, Level::Owner).await.unwrap();

@@ -52,12 +52,12 @@ CREATE TABLE organization (
     member_count                 BIGINT NOT NULL DEFAULT 0,
     -- The user who created it: all organizations of one creator share the hourly limits. No foreign key, so that this
     -- still holds after the user is deleted. None if an operator of the instance did: those create them for others.
-    founded_by                   BIGINT,
+    created_by                   BIGINT,
     created_at                   TIMESTAMPTZ NOT NULL,
     updated_at                   TIMESTAMPTZ NOT NULL
 );
 
-CREATE INDEX organization_by_founder ON organization (founded_by) WHERE founded_by IS NOT NULL;
+CREATE INDEX organization_by_creator ON organization (created_by) WHERE created_by IS NOT NULL;
 
 CREATE TABLE team (
     id              BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

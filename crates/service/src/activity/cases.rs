@@ -12,6 +12,6 @@ impl Service {
         window: Window,
     ) -> Result<Page<Activity>> {
         let mut db = self.core.store.read().await?;
-        sql::page(&mut db, caller.organization, &caller.reach.teams, filter, window).await
+        sql::page(&mut db, caller.organization, &caller.restrictions.teams, filter, window).await
     }
 }

@@ -31,7 +31,7 @@ impl Service {
         window: Window,
     ) -> Result<Page<ExportSeen>> {
         let mut db = self.core.store.read().await?;
-        let page = sql::exports::page(&mut db, which, caller.organization, &caller.reach.teams, window).await?;
+        let page = sql::exports::page(&mut db, which, caller.organization, &caller.restrictions.teams, window).await?;
         let ids: Vec<ExportId> = page.items.iter().map(|export| export.id).collect();
         let mut runs = sql::runs::latest(&mut db, &ids).await?;
         let seen = |export: BatchExport| ExportSeen {
@@ -47,7 +47,7 @@ impl Service {
     /// How many belong to a team.
     pub async fn batch_exports_of_team(&self, caller: &Caller<ReadExports>, team: TeamId) -> Result<i64> {
         let mut db = self.core.store.read().await?;
-        sql::exports::count_of_team(&mut db, caller.organization, &caller.reach.teams, team).await
+        sql::exports::count_of_team(&mut db, caller.organization, &caller.restrictions.teams, team).await
     }
 
     pub async fn batch_export<P>(&self, caller: &Caller<P>, id: ExportId) -> Result<ExportSeen> {

@@ -42,7 +42,7 @@ pub struct Caller {
 /// What somebody showed, and what it allowed when that was checked.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Grant {
-    pub(crate) credential: Shown,
+    pub(crate) credential: CredentialHash,
     pub(crate) organization: Option<(OrganizationId, Level)>,
     /// When a key was changed last: it may have been limited since.
     pub(crate) changed_at: Option<Time>,
@@ -51,21 +51,21 @@ pub(crate) struct Grant {
 
 /// A credential, as it is looked up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shown {
+pub(crate) enum CredentialHash {
     Key(SecretHash),
     Session(SecretHash),
 }
 
 impl Grant {
-    /// Whichever says more: some requests ask for the organization first, and then for the person.
+    /// Whichever is more specific: some requests ask for the organization first, and then for the person.
     fn either(now: Option<Self>, before: Option<Self>) -> Option<Self> {
         match (now, before) {
-            (Some(now), Some(before)) if before.says_more_than(now) => Some(before),
+            (Some(now), Some(before)) if before.is_more_specific_than(now) => Some(before),
             (now, before) => now.or(before),
         }
     }
 
-    fn says_more_than(self, other: Self) -> bool {
+    fn is_more_specific_than(self, other: Self) -> bool {
         self.credential == other.credential && self.organization.is_some() && other.organization.is_none()
     }
 }

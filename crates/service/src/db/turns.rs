@@ -50,7 +50,7 @@ struct State {
 }
 
 /// Where a turn begins that is not the first of its transaction. That of a turn that went well is released when the next one
-/// begins, with one statement for both: each is a way to the thread that writes, and back.
+/// begins, with one statement for both: each is a round trip to the thread that writes.
 #[derive(Debug)]
 struct Savepoint {
     begin: &'static str,

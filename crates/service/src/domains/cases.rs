@@ -152,7 +152,7 @@ impl Service {
                     db.commit(actor, &[]).await?;
                     return Ok(domain);
                 }
-                Some(holder) => self.unseat(&mut db, actor, holder).await?,
+                Some(holder) => self.revoke_verification(&mut db, actor, holder).await?,
                 None => {}
             }
         }
@@ -169,14 +169,14 @@ impl Service {
     }
 
     /// Whoever proves a domain has it: the record of the organization that had it is gone.
-    async fn unseat(&self, db: &mut WriteTx, actor: &Actor, holder: Domain) -> Result<()> {
+    async fn revoke_verification(&self, db: &mut WriteTx, actor: &Actor, holder: Domain) -> Result<()> {
         let mut after = holder.clone();
         after.verified_at = None;
         after.lost_at = None;
         sql::save(db, &after).await?;
         self.tell_owners(db, &after, &Outcome::Expired).await?;
         let entry = Entry::updated(&holder, &after).unwrap_or_else(|| Entry::happened(&after, "unverified"));
-        // Nobody's doing in their log: they cannot keep the domain by filling it, and are not told who has the domain now.
+        // Recorded without a user in their log: they cannot keep the domain by filling it, and are not told who has the domain now.
         db.record(&Actor::nobody(actor.request.clone()), &[entry]).await
     }
 

@@ -3,10 +3,10 @@
 //! dry run uses nothing up.
 
 mod cases;
-mod founding;
+mod creation;
 mod sql;
 
-pub(crate) use founding::Founding;
+pub(crate) use creation::OrganizationCreation;
 pub(crate) use sql::{expect_left, take, take_link_attempt, take_of, take_up_to};
 
 use std::fmt;
@@ -141,7 +141,7 @@ pub(crate) enum Subject<'a> {
     Network(IpAddr),
     Organization(OrganizationId),
     /// All organizations that somebody created.
-    Founder(UserId),
+    Creator(UserId),
     Instance,
     /// What one organization sends to one address.
     Recipient(OrganizationId, &'a Email),
@@ -157,7 +157,7 @@ impl Subject<'_> {
         match self {
             Self::User(_) | Self::Network(_) => 200,
             Self::Organization(_) => 500,
-            Self::Founder(_) | Self::Instance => 2000,
+            Self::Creator(_) | Self::Instance => 2000,
             Self::Recipient(..) | Self::Address(_) => 10,
             Self::Link(_) => 30,
         }
@@ -168,7 +168,7 @@ impl Subject<'_> {
             Self::User(_) => "Each user",
             Self::Network(_) => "Each network",
             Self::Organization(_) => "Each organization",
-            Self::Founder(_) => "All organizations of a user",
+            Self::Creator(_) => "All organizations of a user",
             Self::Instance => "This server",
             Self::Recipient(..) | Self::Address(_) => "Each email address",
             Self::Link(_) => "Each link",
@@ -185,7 +185,7 @@ impl fmt::Display for Subject<'_> {
             Self::Recipient(id, email) => write!(f, "address {}", hashed(&format!("{id} {}", email.key()))),
             Self::Address(email) => write!(f, "address {}", hashed(&email.key())),
             Self::Organization(id) => write!(f, "organization {id}"),
-            Self::Founder(id) => write!(f, "founder {id}"),
+            Self::Creator(id) => write!(f, "creator {id}"),
             Self::Link(text) => write!(f, "link {}", hashed(text)),
             Self::Instance => f.write_str("instance"),
         }

@@ -28,9 +28,9 @@ pub(crate) async fn take(
 ) -> Result<()> {
     let Some(factor) = limits.0 else { return Ok(()) };
     let count = i64::try_from(count).unwrap_or(i64::MAX);
-    let founder = founder_of(db, subjects).await?.map(Subject::Founder);
+    let creator = creator_of(db, subjects).await?.map(Subject::Creator);
     let mut most_used = 0;
-    for subject in subjects.iter().copied().chain(founder) {
+    for subject in subjects.iter().copied().chain(creator) {
         let used = add(db, action, subject, count).await?;
         used.expect_within(db, factor)?;
         most_used = most_used.max(used.amount);
@@ -44,8 +44,8 @@ pub(crate) async fn take(
 }
 
 /// Who created the organization that is among the subjects.
-async fn founder_of(db: &mut WriteTx, subjects: &[Subject<'_>]) -> Result<Option<UserId>> {
-    const SQL: &str = "SELECT founded_by FROM organization WHERE id = $1";
+async fn creator_of(db: &mut WriteTx, subjects: &[Subject<'_>]) -> Result<Option<UserId>> {
+    const SQL: &str = "SELECT created_by FROM organization WHERE id = $1";
     let Some(organization) = organization_of(subjects) else {
         return Ok(None);
     };
@@ -60,9 +60,9 @@ async fn are_established(db: &mut WriteTx, subjects: &[Subject<'_>]) -> Result<b
     const PERSON: &str = "SELECT EXISTS (SELECT 1 FROM app_user \
         WHERE id = $1 AND created_at <= $2 AND is_email_verified) \
         OR EXISTS (SELECT 1 FROM app_user u JOIN member m ON m.user_id = u.id \
-            JOIN organization o ON o.id = m.organization_id LEFT JOIN app_user f ON f.id = o.founded_by \
+            JOIN organization o ON o.id = m.organization_id LEFT JOIN app_user c ON c.id = o.created_by \
             WHERE u.id = $1 AND u.created_at < $3 AND (o.id = $4 OR $5) AND o.created_at <= $2 \
-            AND (f.id IS NULL OR f.is_email_verified))";
+            AND (c.id IS NULL OR c.is_email_verified))";
     const ORGANIZATION: &str = "SELECT EXISTS (SELECT 1 FROM organization WHERE id = $1 AND created_at <= $2)";
     let (hour, old) = (hour_of(db.now), db.now - ESTABLISHED_AFTER);
     let user = subjects.iter().find_map(|subject| match subject {

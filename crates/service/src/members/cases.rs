@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::id::{MemberId, OrganizationId, UserUuid};
 use crate::level::Level;
 use crate::mail::{self, EmailMessage};
-use crate::organizations::Founded;
+use crate::organizations::NewlyCreated;
 use crate::page::{Page, Window};
 use crate::transaction::WriteTx;
 use crate::users::{Person, User};
@@ -142,7 +142,7 @@ pub(crate) async fn join(
 }
 
 /// Stores a new organization with its first member, who owns it. None: its slug is taken, or they have created too many.
-pub(crate) async fn found(db: &mut WriteTx, new: &mut Founded<'_>) -> Result<Option<Entry>> {
+pub(crate) async fn create_with_owner(db: &mut WriteTx, new: &mut NewlyCreated<'_>) -> Result<Option<Entry>> {
     let id = MemberId(db.uuid());
     let is_stored = organizations::sql::insert(db, new, id).await?;
     Ok(is_stored.then(|| joined(id, new.organization.id, new.owner, Level::Owner)))

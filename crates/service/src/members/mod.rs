@@ -3,7 +3,7 @@
 mod cases;
 pub(crate) mod sql;
 
-pub(crate) use cases::{JoinSource, address_released, found, join};
+pub(crate) use cases::{JoinSource, address_released, create_with_owner, join};
 pub(crate) use sql::{administrators, has_address, level_of, owners, proven_owners};
 
 use schemars::JsonSchema;

@@ -135,7 +135,7 @@ pub(crate) async fn may_publish<P>(db: &mut Session, caller: &Caller<P>) -> Resu
                 .to_owned(),
         ));
     }
-    if !caller.reach.organizations.is_empty() || !caller.reach.teams.is_empty() {
+    if !caller.restrictions.organizations.is_empty() || !caller.restrictions.teams.is_empty() {
         return Err(Error::Forbidden(
             "Publishing an app for all organizations requires an API key without organization restrictions, or \
              signing in with a password."

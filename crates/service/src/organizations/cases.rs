@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::sql::Membership;
-use super::{NewOrganization, Organization, OrganizationPatch, Seen, founding, sql};
+use super::{NewOrganization, Organization, OrganizationPatch, Seen, creation, sql};
 use crate::access::{
     Actor, Caller, ChangeOrganization, CreateOrganization, DeleteOrganization, Principal, ReadOrganization,
 };
@@ -22,13 +22,14 @@ impl Service {
         let mut db = self.core.store.read().await?;
         let page = if principal.lacks_second_factor {
             let all = sql::page(&mut db, principal.user, Window::ALL).await?.items;
-            let reached =
-                |item: &Membership| !item.organization.enforce_2fa && principal.reach.reaches(item.organization.id);
+            let reached = |item: &Membership| {
+                !item.organization.enforce_2fa && principal.restrictions.reaches(item.organization.id)
+            };
             Page::cut(all.into_iter().filter(reached).collect(), window)
-        } else if principal.reach.organizations.is_empty() {
+        } else if principal.restrictions.organizations.is_empty() {
             sql::page(&mut db, principal.user, window).await?
         } else {
-            sql::page_among(&mut db, principal.user, &principal.reach.organizations, window).await?
+            sql::page_among(&mut db, principal.user, &principal.restrictions.organizations, window).await?
         };
         let ids: Vec<OrganizationId> = page.items.iter().map(|item| item.organization.id).collect();
         let mut teams: HashMap<OrganizationId, Vec<Team>> = HashMap::new();
@@ -55,7 +56,7 @@ impl Service {
         let key = CacheKey::Organization(caller.organization, caller.user);
         let load = || -> Load<'_, Seen> { Box::pin(self.load(caller.user, caller.organization)) };
         let seen = self.remembered(caller.seen, key, load).await?;
-        if caller.reach.teams.is_empty() {
+        if caller.restrictions.teams.is_empty() {
             return Ok(seen);
         }
         let mut seen = Seen::clone(&seen);
@@ -81,28 +82,28 @@ impl Service {
         principal: &Principal<CreateOrganization>,
         new: &NewOrganization,
     ) -> Result<Seen> {
-        if !principal.reach.organizations.is_empty() {
+        if !principal.restrictions.organizations.is_empty() {
             let detail = "This API key is restricted to specific organizations and cannot create new ones.";
             return Err(Error::Forbidden(detail.to_owned()));
         }
-        if let Err(limit) = self.core.founding.count(principal.user)
+        if let Err(limit) = self.core.organization_creation.count(principal.user)
             && !principal.is_operator
         {
             return Err(limit);
         }
         let mut db = self.write().await?;
         // Operators create organizations for others: theirs are not counted.
-        let founded_by = (!principal.is_operator).then_some(principal.user);
-        let (seen, entries) = founding::create(&mut db, new, &principal.person, founded_by, true).await?;
+        let created_by = (!principal.is_operator).then_some(principal.user);
+        let (seen, entries) = creation::create(&mut db, new, &principal.person, created_by, true).await?;
         db.commit(&principal.actor, &entries).await?;
         Ok(seen)
     }
 
     /// The same for whoever runs the machine.
     pub async fn create_organization_for(&self, actor: &Actor, new: &NewOrganization, owner: &User) -> Result<Seen> {
-        let founded_by = (!self.is_operator(owner.id).await?).then_some(owner.id);
+        let created_by = (!self.is_operator(owner.id).await?).then_some(owner.id);
         let mut db = self.write().await?;
-        let (seen, entries) = founding::create(&mut db, new, &Person::from(owner), founded_by, false).await?;
+        let (seen, entries) = creation::create(&mut db, new, &Person::from(owner), created_by, false).await?;
         db.commit(actor, &entries).await?;
         Ok(seen)
     }

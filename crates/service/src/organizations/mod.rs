@@ -1,7 +1,7 @@
 //! Organizations: what everything else belongs to.
 
 mod cases;
-pub(crate) mod founding;
+pub(crate) mod creation;
 mod slug;
 pub(crate) mod sql;
 
@@ -37,12 +37,12 @@ pub struct Organization {
 }
 
 /// An organization that comes into being, with all that it has from the first moment.
-pub(crate) struct Founded<'a> {
+pub(crate) struct NewlyCreated<'a> {
     pub(crate) organization: Organization,
     pub(crate) team: Team,
     pub(crate) owner: &'a Person,
     /// Who it is counted for. Nobody, if the owner is an operator.
-    pub(crate) founder: Option<UserId>,
+    pub(crate) creator: Option<UserId>,
     /// Whether they can have created only so many.
     pub(crate) is_limited: bool,
 }

@@ -1,6 +1,6 @@
 use sqlx::QueryBuilder;
 
-use super::{Founded, Organization};
+use super::{NewlyCreated, Organization};
 use crate::db::{Connection, Session, answered, changed, on};
 use crate::error::{Error, Result};
 use crate::id::{MemberId, OrganizationId, TeamId, UserId};
@@ -150,31 +150,31 @@ pub(crate) async fn keep(db: &mut WriteTx, id: OrganizationId) -> Result<()> {
 
 /// How many organizations somebody can have created, unless they are an operator of the instance. Part of the statement: PostgreSQL plans a
 /// limit that it does not know again and again.
-macro_rules! most_founded {
+macro_rules! most_created {
     () => {
         "100"
     };
 }
 
-pub(super) const MOST_FOUNDED: &str = most_founded!();
+pub(super) const MOST_CREATED: &str = most_created!();
 
 /// Whether somebody may create another organization.
 macro_rules! has_room {
-    ($founder:literal) => {
+    ($creator:literal) => {
         concat!(
-            "(SELECT count(*) FROM (SELECT 1 FROM organization WHERE founded_by = ",
-            $founder,
+            "(SELECT count(*) FROM (SELECT 1 FROM organization WHERE created_by = ",
+            $creator,
             " LIMIT ",
-            most_founded!(),
-            ") AS founded) < ",
-            most_founded!()
+            most_created!(),
+            ") AS created) < ",
+            most_created!()
         )
     };
 }
 
-pub(super) async fn has_room_for_another(db: &mut Session, founder: UserId) -> Result<bool> {
+pub(super) async fn has_room_for_another(db: &mut Session, creator: UserId) -> Result<bool> {
     const SQL: &str = concat!("SELECT ", has_room!("$1"));
-    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(founder).fetch_one(conn))?)
+    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(creator).fetch_one(conn))?)
 }
 
 /// Whether somebody may keep the organization that was just stored: the statement that did so does not see others that are created at the
@@ -182,28 +182,28 @@ pub(super) async fn has_room_for_another(db: &mut Session, founder: UserId) -> R
 ///
 /// The lock is one that only creating takes, and last: whoever leaves an organization locks the user first, and then the counts
 /// that a new organization has locked already.
-pub(super) async fn has_room_beside_others(db: &mut WriteTx, founder: UserId) -> Result<bool> {
-    const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended('founder ' || CAST($1 AS TEXT), 0))";
+pub(super) async fn has_room_beside_others(db: &mut WriteTx, creator: UserId) -> Result<bool> {
+    const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended('creator ' || CAST($1 AS TEXT), 0))";
     // A statement of its own: one that waits does not see what was committed in the meantime.
     const SQL: &str = concat!(
         "SELECT count(*) <= ",
-        most_founded!(),
-        " FROM (SELECT 1 FROM organization WHERE founded_by = $1 LIMIT ",
-        most_founded!(),
-        " + 1) AS founded"
+        most_created!(),
+        " FROM (SELECT 1 FROM organization WHERE created_by = $1 LIMIT ",
+        most_created!(),
+        " + 1) AS created"
     );
     let Connection::Postgres(conn) = db.connection() else {
         return Ok(true);
     };
-    answered(sqlx::query(LOCK).bind(founder).execute(conn)).await?;
-    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(founder).fetch_one(conn))?)
+    answered(sqlx::query(LOCK).bind(creator).execute(conn)).await?;
+    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(creator).fetch_one(conn))?)
 }
 
 macro_rules! insert {
     () => {
         concat!(
             "INSERT INTO organization (id, name, slug, plugins_access_level, \
-             is_member_join_email_enabled, enforce_2fa, metadata, customer_id, created_at, updated_at, founded_by) \
+             is_member_join_email_enabled, enforce_2fa, metadata, customer_id, created_at, updated_at, created_by) \
              SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $9, $18 WHERE NOT $11 OR ",
             has_room!("$18"),
             " ON CONFLICT (slug) DO NOTHING"
@@ -212,29 +212,29 @@ macro_rules! insert {
 }
 
 macro_rules! insert_owner {
-    ($founded:literal) => {
+    ($created:literal) => {
         concat!(
             "INSERT INTO member (id, organization_id, user_id, level, joined_at, updated_at) \
              SELECT $12, id, $10, $13, created_at, created_at FROM ",
-            $founded
+            $created
         )
     };
 }
 
 macro_rules! insert_team {
-    ($founded:literal) => {
+    ($created:literal) => {
         concat!(
             "INSERT INTO team (uuid, organization_id, name, api_token, timezone, created_at, updated_at) \
              SELECT $14, id, $15, $16, $17, created_at, created_at FROM ",
-            $founded
+            $created
         )
     };
 }
 
-/// Stores a new organization with its first team and its owner, unless its slug is taken or its founder has created too many.
+/// Stores a new organization with its first team and its owner, unless its slug is taken or its creator has created too many.
 ///
-/// With a single question to the database: each one is a way to another machine, or to the thread that writes.
-pub(crate) async fn insert(db: &mut WriteTx, new: &mut Founded<'_>, owner: MemberId) -> Result<bool> {
+/// With a single statement: each one is a round trip to another machine, or to the thread that writes.
+pub(crate) async fn insert(db: &mut WriteTx, new: &mut NewlyCreated<'_>, owner: MemberId) -> Result<bool> {
     const SQLITE: &str = concat!(
         insert!(),
         "; ",
@@ -244,12 +244,12 @@ pub(crate) async fn insert(db: &mut WriteTx, new: &mut Founded<'_>, owner: Membe
         " RETURNING id"
     );
     const POSTGRES: &str = concat!(
-        "WITH founded AS (",
+        "WITH created AS (",
         insert!(),
         " RETURNING id, created_at), owner AS (",
-        insert_owner!("founded"),
+        insert_owner!("created"),
         ") ",
-        insert_team!("founded"),
+        insert_team!("created"),
         " RETURNING id"
     );
     let sql = db.pick(SQLITE, POSTGRES);
@@ -272,7 +272,7 @@ pub(crate) async fn insert(db: &mut WriteTx, new: &mut Founded<'_>, owner: Membe
         .bind(&team.name)
         .bind(&team.api_token)
         .bind(&team.timezone)
-        .bind(new.founder)
+        .bind(new.creator)
         .fetch_optional(conn));
     let stored: Option<TeamId> = stored.map_err(|error| Error::from(error).on_dangling(|| Error::NotFound("user")))?;
     let Some(id) = stored else { return Ok(false) };

@@ -28,7 +28,7 @@ impl Service {
         let mut db = self.core.store.read().await?;
         allow(&mut db, caller, CONFIGURE).await?;
         find_app(&mut db, caller, collection, app).await?;
-        sql::configs::page(&mut db, caller.organization, &caller.reach.teams, app, window).await
+        sql::configs::page(&mut db, caller.organization, &caller.restrictions.teams, app, window).await
     }
 
     pub async fn app_config<P>(
@@ -178,7 +178,7 @@ impl Service {
         let values = merge(config.config.clone(), stored.clone());
         let before = Target::new(app, config.allowed_hosts.clone(), values);
         let is_switched = patch.enabled.is_some_and(|enabled| enabled != config.enabled);
-        let is_switched_on = is_switched && !config.enabled;
+        let is_enabled_now = is_switched && !config.enabled;
         config.enabled = patch.enabled.unwrap_or(config.enabled);
         config.order = patch.order.unwrap_or(config.order);
         if let Some(allowed) = &patch.allowed_hosts {
@@ -198,7 +198,7 @@ impl Service {
         }
         let kept: Vec<String> = secrets.keys().cloned().collect();
         let whole = self.put(db, app, config, (open, secrets), &stored);
-        // Before values are looked through, which takes long if they are: all others wait to write.
+        // Before values are searched, which takes long if they are: all others wait to write.
         if patch.config.is_some() {
             sizes::check_config(&app.config_schema, &whole)?;
         }
@@ -206,14 +206,14 @@ impl Service {
         if before.is_elsewhere(&after, app, may_change_code) {
             need_again(app, &kept)?;
         }
-        if patch.config.is_some() || is_switched_on {
+        if patch.config.is_some() || is_enabled_now {
             schema::check_config(&app.config_schema, &whole, config.enabled)?;
         }
         if is_switched {
             // Somebody looks after it: what failed before no longer counts.
             (config.tries, config.failures) = (0, 0);
         }
-        if is_switched_on {
+        if is_enabled_now {
             // What passed while it was off is not caught up.
             (config.delivered_until, config.delivered_count) = (db.now, 0);
             config.latest_error = None;

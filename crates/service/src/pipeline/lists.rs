@@ -34,8 +34,8 @@ impl Service {
         let mut db = self.core.store.read().await?;
         allow(&mut db, caller, CONFIGURE).await?;
         let organization = caller.organization;
-        let page =
-            sql::configs::page_of_enabled(&mut db, organization, &caller.reach.teams, collection, window).await?;
+        let page = sql::configs::page_of_enabled(&mut db, organization, &caller.restrictions.teams, collection, window)
+            .await?;
         let app = match page.items.first() {
             Some(config) => sql::apps::find(&mut db, organization, config.app_id).await?,
             None => None,
@@ -57,7 +57,14 @@ impl Service {
             scope: Some(collection.scope().to_owned()),
             ..ActivityFilter::default()
         };
-        let page = crate::activity::page(&mut db, caller.organization, &caller.reach.teams, &filter, window).await?;
+        let page = crate::activity::page(
+            &mut db,
+            caller.organization,
+            &caller.restrictions.teams,
+            &filter,
+            window,
+        )
+        .await?;
         let first = page.items.first().and_then(|entry| entry.item.parse::<AppId>().ok());
         let app = match first {
             Some(id) => sql::apps::find(&mut db, caller.organization, id).await?,

@@ -12,10 +12,10 @@ use super::schema;
 use super::types::App;
 use crate::error::{Error, Invalid, Result};
 
-/// How many pieces of text are looked at. Beyond that any change counts as one of an address, so that nothing is hidden behind many pieces.
-const MOST_PIECES: usize = 2000;
+/// How many parts of text are looked at. Beyond that any change counts as one of an address, so that nothing is hidden behind many parts.
+const MOST_PARTS: usize = 2000;
 /// What a text counts for that is JSON: those in it can be JSON, too, and so on.
-const A_STRUCTURE: usize = 400;
+const COST_OF_JSON: usize = 400;
 /// Between several addresses in one text.
 const SEPARATORS: [char; 3] = [',', ';', '\n'];
 
@@ -59,13 +59,13 @@ impl Target {
         let is_open = app.hosts.as_ref().is_none_or(|hosts| !hosts.iter().all(is_fixed));
         let new = after.values.keys().filter(|key| !self.values.contains_key(*key));
         let mut keys = self.values.keys().chain(new);
-        let mut pieces_left = MOST_PIECES;
+        let mut parts_left = MOST_PARTS;
         keys.any(|key| {
             let (before, after) = (self.values.get(key), after.values.get(key));
             // Secret or not: the address of a webhook often is.
             let mut looks_like_one = || {
                 let mut values = [before, after].into_iter().flatten();
-                is_called_address(key) || values.any(|value| is_address(value, &mut pieces_left))
+                is_called_address(key) || values.any(|value| is_address(value, &mut parts_left))
             };
             let mut is_address = || suspected.contains(key) || looks_like_one();
             before != after && (named.contains(&key.as_str()) || (is_open && is_address()))
@@ -112,25 +112,25 @@ fn is_called_address(key: &str) -> bool {
     words.iter().any(|word| key.contains(word))
 }
 
-/// Whether it is, or has in it, what looks or is called like an address, or has more pieces than are left to look at.
-fn is_address(value: &Value, pieces_left: &mut usize) -> bool {
+/// Whether it is, or has in it, what looks or is called like an address, or has more parts than are left to look at.
+fn is_address(value: &Value, parts_left: &mut usize) -> bool {
     match value {
         Value::String(text) if untrusted_json::has_reserved_name(text.as_bytes()) => true,
         Value::String(text) => match serde_json::from_str::<Value>(text) {
-            Ok(structure @ (Value::Array(_) | Value::Object(_))) => match pieces_left.checked_sub(A_STRUCTURE) {
+            Ok(structure @ (Value::Array(_) | Value::Object(_))) => match parts_left.checked_sub(COST_OF_JSON) {
                 Some(left) => {
-                    *pieces_left = left;
-                    is_address(&structure, pieces_left)
+                    *parts_left = left;
+                    is_address(&structure, parts_left)
                 }
                 None => true,
             },
             // What the app reads although we cannot: numbers without end, or depth.
             Err(_) if text.trim_start().starts_with(['{', '[']) && is_json(text) => true,
-            _ => is_text_address(text, pieces_left),
+            _ => is_text_address(text, parts_left),
         },
-        Value::Array(items) => items.iter().any(|item| is_address(item, pieces_left)),
+        Value::Array(items) => items.iter().any(|item| is_address(item, parts_left)),
         Value::Object(fields) => fields.iter().any(|(key, value)| {
-            is_called_address(key) || is_written_address(key, pieces_left) || is_address(value, pieces_left)
+            is_called_address(key) || is_written_address(key, parts_left) || is_address(value, parts_left)
         }),
         Value::Number(number) => number.as_f64().is_some_and(is_address_in_a_url),
         _ => false,
@@ -146,18 +146,18 @@ fn is_json(text: &str) -> bool {
     serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
-/// As a whole, or in one of its pieces.
-fn is_text_address(text: &str, pieces_left: &mut usize) -> bool {
-    let mut is_written = |piece: &str| is_written_address(piece, pieces_left);
+/// As a whole, or in one of its parts.
+fn is_text_address(text: &str, parts_left: &mut usize) -> bool {
+    let mut is_written = |part: &str| is_written_address(part, parts_left);
     is_written(text) || (text.contains(SEPARATORS) && text.split(SEPARATORS).any(is_written))
 }
 
 /// A URL, a name with a dot, or an IP address, with or without a port. Whoever parses URLs leaves out tabs and line breaks.
-fn is_written_address(text: &str, pieces_left: &mut usize) -> bool {
-    let Some(left) = pieces_left.checked_sub(1) else {
+fn is_written_address(text: &str, parts_left: &mut usize) -> bool {
+    let Some(left) = parts_left.checked_sub(1) else {
         return true;
     };
-    *pieces_left = left;
+    *parts_left = left;
     let text = text.replace(['\t', '\r', '\n'], "");
     let text = text.trim();
     let has_host = |text: &str| {
@@ -178,12 +178,12 @@ mod tests {
     use super::*;
 
     fn is_address(value: &Value) -> bool {
-        let mut pieces_left = MOST_PIECES;
-        super::is_address(value, &mut pieces_left)
+        let mut parts_left = MOST_PARTS;
+        super::is_address(value, &mut parts_left)
     }
 
     #[test]
-    fn more_pieces_than_are_looked_at_count_as_an_address() {
+    fn more_parts_than_are_looked_at_count_as_an_address() {
         let lines = |count: usize| json!("a\n".repeat(count));
         let commas = |count: usize| json!(",".repeat(count));
         let items = |count: usize| json!(vec!["a"; count]);
@@ -198,8 +198,8 @@ mod tests {
         ] {
             assert!(!is_address(&few) && is_address(&many), "{few}");
         }
-        let mut pieces_left = MOST_PIECES;
-        let mut looked = || super::is_address(&lines(700), &mut pieces_left);
+        let mut parts_left = MOST_PARTS;
+        let mut looked = || super::is_address(&lines(700), &mut parts_left);
         assert_eq!(
             [looked(), looked(), looked()],
             [false, false, true],

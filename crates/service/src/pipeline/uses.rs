@@ -32,14 +32,14 @@ impl Service {
         let mut db = self.core.store.read().await?;
         allow(&mut db, caller, CONFIGURE).await?;
         find_app(&mut db, caller, collection, app).await?;
-        sql::uses::of_app(&mut db, caller.organization, &caller.reach.teams, app, window).await
+        sql::uses::of_app(&mut db, caller.organization, &caller.restrictions.teams, app, window).await
     }
 
     /// How much the organization uses these apps. Those that it does not use are left out.
     pub async fn app_use_counts(&self, caller: &Caller<ReadApps>, apps: &[AppId]) -> Result<Vec<UseCount>> {
         let mut db = self.core.store.read().await?;
         allow(&mut db, caller, CONFIGURE).await?;
-        sql::uses::counts(&mut db, caller.organization, &caller.reach.teams, apps).await
+        sql::uses::counts(&mut db, caller.organization, &caller.restrictions.teams, apps).await
     }
 
     /// The window is that of each list.
@@ -50,7 +50,7 @@ impl Service {
         Ok(AppsSeen {
             count: sql::apps::count_own(&mut db, organization).await?,
             outdated: sql::apps::page_of_outdated(&mut db, organization, window).await?,
-            given_up: sql::uses::given_up(&mut db, organization, &caller.reach.teams, window).await?,
+            given_up: sql::uses::given_up(&mut db, organization, &caller.restrictions.teams, window).await?,
         })
     }
 }

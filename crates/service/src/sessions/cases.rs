@@ -7,7 +7,7 @@ use crate::Service;
 use crate::access::{Actor, Origin, Request};
 use crate::activity::Entry;
 use crate::clock::Time;
-use crate::db::caller::{self, CredentialId, Grant, Shown};
+use crate::db::caller::{self, CredentialHash, CredentialId, Grant};
 use crate::error::{Error, Result};
 use crate::id::{OrganizationId, SessionId};
 use crate::transaction::WriteTx;
@@ -112,7 +112,7 @@ impl Service {
         let ties = sql::ties(&mut db, owner.user_id, owner.vouched_by).await?;
         drop(db);
         let grant = Grant {
-            credential: Shown::Session(hash),
+            credential: CredentialHash::Session(hash),
             organization: None,
             changed_at: None,
             checked_at,

@@ -175,7 +175,7 @@ pub(crate) async fn release_address(db: &mut WriteTx, user: &User, request: &Req
     sql::set_email(db, user, &placeholder(user.uuid.0)?).await?;
     sign_in::sql::delete_pending(db, user.id).await?;
     let of_others = members::address_released(db, user).await?;
-    // Nobody's doing in the logs of their organizations: one whose log is full must not keep the real person out, and it
+    // Recorded without a user in the logs of their organizations: one whose log is full must not keep the real person out, and it
     // is not told who that is.
     db.record(&Actor::nobody(request.clone()), &of_others).await?;
     Ok(Entry::happened(user, "address_released"))

@@ -87,7 +87,7 @@ struct ValuesRow {
 
 /// What is needed of what was said of a version. The rest is passed over.
 #[derive(Deserialize)]
-struct Asked {
+struct VersionSchema {
     config_schema: Value,
 }
 
@@ -105,7 +105,7 @@ pub(in super::super) async fn values(db: &mut Session, served: &Served) -> Resul
         return Ok(None);
     };
     let schema = match row.manifest {
-        Some(manifest) => versions::read::<Asked>(&manifest)?.config_schema,
+        Some(manifest) => versions::read::<VersionSchema>(&manifest)?.config_schema,
         None => row.config_schema.map(|Json(schema)| schema).unwrap_or_default(),
     };
     Ok(Some((row.config, schema)))

@@ -1,4 +1,4 @@
-use super::{Founded, NewOrganization, Organization, PLUGINS_ROOT, Seen, slug, sql};
+use super::{NewOrganization, NewlyCreated, Organization, PLUGINS_ROOT, Seen, slug, sql};
 use crate::activity::Entry;
 use crate::error::{Error, Result};
 use crate::id::{OrganizationId, UserId};
@@ -17,23 +17,23 @@ pub(crate) async fn create(
     db: &mut WriteTx,
     new: &NewOrganization,
     owner: &Person,
-    founded_by: Option<UserId>,
+    created_by: Option<UserId>,
     is_limited: bool,
 ) -> Result<(Seen, Vec<Entry>)> {
     let organization = fresh(db, new);
     let name = Name::new(teams::DEFAULT_NAME).expect("the default name is a name");
     let team = teams::cases::fresh(db, organization.id, name);
-    let mut founded = Founded {
+    let mut created = NewlyCreated {
         organization,
         team,
         owner,
-        founder: founded_by,
+        creator: created_by,
         is_limited,
     };
-    let joined = found_with_free_slug(db, &mut founded).await?;
-    let Founded {
+    let joined = create_with_free_slug(db, &mut created).await?;
+    let NewlyCreated {
         mut organization, team, ..
-    } = founded;
+    } = created;
     organization.member_count = 1;
     let entries = vec![Entry::created(&organization), Entry::created(&team), joined];
     Ok((
@@ -62,18 +62,18 @@ fn fresh(db: &WriteTx, new: &NewOrganization) -> Organization {
     }
 }
 
-async fn found_with_free_slug(db: &mut WriteTx, new: &mut Founded<'_>) -> Result<Entry> {
+async fn create_with_free_slug(db: &mut WriteTx, new: &mut NewlyCreated<'_>) -> Result<Entry> {
     let plain = new.organization.slug.clone();
     for _ in 0..SLUG_TRIES {
-        let limited = new.founder.filter(|_| new.is_limited);
-        if let Some(joined) = members::found(db, new).await? {
+        let limited = new.creator.filter(|_| new.is_limited);
+        if let Some(joined) = members::create_with_owner(db, new).await? {
             return match limited {
-                Some(founder) if !sql::has_room_beside_others(db, founder).await? => Err(too_many()),
+                Some(creator) if !sql::has_room_beside_others(db, creator).await? => Err(too_many()),
                 _ => Ok(joined),
             };
         }
-        if let Some(founder) = limited
-            && !sql::has_room_for_another(db, founder).await?
+        if let Some(creator) = limited
+            && !sql::has_room_for_another(db, creator).await?
         {
             return Err(too_many());
         }
@@ -90,7 +90,7 @@ fn too_many() -> Error {
     let detail = format!(
         "A user can have created at most {} organizations. Delete one that is not needed, or ask an operator of the \
          instance, for whom there is no limit.",
-        sql::MOST_FOUNDED
+        sql::MOST_CREATED
     );
     Error::Forbidden(detail)
 }

@@ -10,9 +10,9 @@ use crate::id::UserId;
 
 /// How many organizations somebody creates: each has a share of what organizations take turns at. Kept by each process, as the
 /// database would have to be asked at every one.
-pub(crate) struct Founding(Option<DefaultKeyedRateLimiter<UserId>>);
+pub(crate) struct OrganizationCreation(Option<DefaultKeyedRateLimiter<UserId>>);
 
-impl Founding {
+impl OrganizationCreation {
     const AN_HOUR: u32 = 200;
     /// Past this many people those that have been quiet are forgotten, so that memory stays bounded.
     const REMEMBERED: usize = 10_000;
@@ -41,8 +41,8 @@ impl Founding {
     }
 }
 
-impl fmt::Debug for Founding {
+impl fmt::Debug for OrganizationCreation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Founding").finish_non_exhaustive()
+        f.debug_struct("OrganizationCreation").finish_non_exhaustive()
     }
 }
