@@ -82,7 +82,7 @@ async fn start(identity: &Identity, target: Target, visitor: Visitor, asked: &Pa
 
 #[derive(Template)]
 #[template(path = "sso/ask.html")]
-struct Question {
+struct Prompt {
     title: &'static str,
     path: String,
 }
@@ -91,7 +91,7 @@ struct Question {
 /// back, and have them work in an account that is not theirs.
 fn ask_first(visitor: &Visitor, sso: Sso, path: &str, asked: &PageQuery) -> Option<Response> {
     visitor.is_sent_by_another_site.then(|| {
-        page(&Question {
+        page(&Prompt {
             title: sso.title(),
             path: with_next(path, &asked.next),
         })

@@ -366,13 +366,13 @@ mod tests {
 
     #[test]
     fn whoever_cost_much_waits_for_those_who_cost_little() {
-        let (dear, cheap) = (sender(1, 1), sender(2, 2));
+        let (expensive, cheap) = (sender(1, 1), sender(2, 2));
         let mut turns = Turns::default();
         for _ in 0..3 {
-            turns.push(dear, "dear");
+            turns.push(expensive, "expensive");
         }
-        assert_eq!(turns.next(), Some("dear"));
-        turns.charge(dear, 1_000);
+        assert_eq!(turns.next(), Some("expensive"));
+        turns.charge(expensive, 1_000);
         for _ in 0..10 {
             turns.push(cheap, "cheap");
             assert_eq!(turns.next(), Some("cheap"));
@@ -383,20 +383,20 @@ mod tests {
         assert_eq!(turns.next(), Some("cheap"));
         turns.charge(cheap, 2_000);
         turns.push(cheap, "cheap");
-        assert_eq!((turns.next(), turns.next()), (Some("dear"), Some("dear")));
+        assert_eq!((turns.next(), turns.next()), (Some("expensive"), Some("expensive")));
     }
 
     #[test]
     fn nobody_waits_in_a_round_for_those_who_cost_much() {
-        let (dear, cheap) = (sender(1, 1), sender(2, 2));
+        let (expensive, cheap) = (sender(1, 1), sender(2, 2));
         let mut turns = Turns::default();
         for _ in 0..4 {
-            turns.push(dear, "dear");
+            turns.push(expensive, "expensive");
         }
-        assert_eq!(turns.next(), Some("dear"));
-        turns.charge(dear, 1_000);
-        assert_eq!(turns.more(100), Some("dear"), "nobody else is there");
-        turns.charge(dear, 1_000);
+        assert_eq!(turns.next(), Some("expensive"));
+        turns.charge(expensive, 1_000);
+        assert_eq!(turns.more(100), Some("expensive"), "nobody else is there");
+        turns.charge(expensive, 1_000);
         for _ in 0..2 {
             turns.push(cheap, "cheap");
         }
@@ -405,12 +405,12 @@ mod tests {
         assert_eq!(turns.more(100), Some("cheap"));
         turns.charge(cheap, 10);
         assert_eq!(turns.more(100), None);
-        assert_eq!(turns.next(), Some("dear"));
+        assert_eq!(turns.next(), Some("expensive"));
     }
 
     #[test]
     fn nor_if_they_joined_when_nobody_was_left() {
-        let (known, dear, cheap) = (sender(1, 1), sender(2, 2), sender(3, 3));
+        let (known, expensive, cheap) = (sender(1, 1), sender(2, 2), sender(3, 3));
         let mut turns = Turns::default();
         for _ in 0..2 {
             turns.push(known, "known");
@@ -418,11 +418,11 @@ mod tests {
         assert_eq!(turns.next(), Some("known"));
         turns.charge(known, 1_000);
         assert_eq!(turns.next(), Some("known"));
-        for (turn, item) in [(dear, "dear"), (dear, "dear"), (cheap, "cheap")] {
+        for (turn, item) in [(expensive, "expensive"), (expensive, "expensive"), (cheap, "cheap")] {
             turns.push(turn, item);
         }
-        assert_eq!(turns.more(100), Some("dear"));
-        turns.charge(dear, 500);
+        assert_eq!(turns.more(100), Some("expensive"));
+        turns.charge(expensive, 500);
         assert_eq!(turns.more(100), Some("cheap"));
         assert_eq!(turns.more(100), None, "what was before does not count");
     }

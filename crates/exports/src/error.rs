@@ -47,7 +47,7 @@ impl Error {
         self
     }
 
-    /// A lasting one whose sentence says it all.
+    /// A permanent one whose sentence says it all.
     pub fn plain(sentence: impl Into<String>) -> Self {
         Self {
             sentence: sentence.into(),

@@ -8,7 +8,7 @@ use service::Time;
 use uuid::Uuid;
 
 use crate::Delivery;
-use crate::destinations::answers::Few;
+use crate::destinations::answers::Bounded;
 use crate::formats::Facts;
 
 /// Of [`Record`]; readers can tell later ones apart.
@@ -26,7 +26,7 @@ pub struct Manifest {
 
 /// Names can be short, and a store can send any manifest: in memory, each takes more than its text.
 fn few<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
-    Few::<T, MOST_FILES>::deserialize(deserializer).map(|Few(items)| items)
+    Bounded::<T, MOST_FILES>::deserialize(deserializer).map(|Bounded(items)| items)
 }
 
 /// Enough to check a delivery without asking anybody.

@@ -192,7 +192,7 @@ impl Instance {
         outcomes
     }
 
-    /// Waits for what matters to a call, and does the app's errands in the meantime. A failure here ends the process.
+    /// Waits for what matters to a call, and answers the app's host calls in the meantime. A failure here ends the process.
     async fn next(&mut self, deadline: Instant) -> Result<Said, Failure> {
         loop {
             let Some(process) = &mut self.process else {

@@ -34,6 +34,6 @@ pub(super) async fn send(outlet: &Outlet, webhook: &Json) -> Result<(), Failure>
     if status.is_success() {
         return Ok(());
     }
-    let is_passing = status.is_server_error() || [408, 425, 429].contains(&status.as_u16());
-    Err(wrong(format!("the webhook returned status {status}"), is_passing))
+    let is_retryable = status.is_server_error() || [408, 425, 429].contains(&status.as_u16());
+    Err(wrong(format!("the webhook returned status {status}"), is_retryable))
 }

@@ -32,7 +32,7 @@ impl Host {
 }
 
 /// One thing to ask for.
-pub(super) struct Question {
+pub(super) struct SourceRequest {
     pub(super) place: RemoteSource,
     pub(super) url: Url,
     /// For sentences.
@@ -43,7 +43,7 @@ pub(super) struct Question {
     is_archive: bool,
 }
 
-impl Question {
+impl SourceRequest {
     pub(super) fn for_an_archive(mut self) -> Self {
         self.is_archive = true;
         self
@@ -125,16 +125,16 @@ fn is_rate_limit(answer: &Response<Vec<u8>>) -> bool {
 }
 
 impl Sources {
-    pub(super) fn question<'p>(
+    pub(super) fn source_request<'p>(
         &self,
         host: Host,
         path: impl IntoIterator<Item = &'p str>,
         accept: &'static str,
         limit: usize,
         what: String,
-    ) -> Result<Question, Error> {
+    ) -> Result<SourceRequest, Error> {
         let (place, base) = self.base(host)?;
-        Ok(Question {
+        Ok(SourceRequest {
             place,
             url: below(base, path),
             what,
@@ -161,37 +161,52 @@ impl Sources {
         })
     }
 
-    pub(super) async fn ask(&self, question: &Question, token: Option<&SecretString>) -> Result<Vec<u8>, Error> {
-        let answer = match question.place {
-            RemoteSource::Host(_) => self.ask_host(question, token).await,
-            RemoteSource::Mirror | RemoteSource::Registry => self.ask_operators(question, token).await,
+    pub(super) async fn ask(
+        &self,
+        source_request: &SourceRequest,
+        token: Option<&SecretString>,
+    ) -> Result<Vec<u8>, Error> {
+        let answer = match source_request.place {
+            RemoteSource::Host(_) => self.ask_host(source_request, token).await,
+            RemoteSource::Mirror | RemoteSource::Registry => self.ask_operators(source_request, token).await,
         };
-        question.understand(answer?, token.is_some())
+        source_request.understand(answer?, token.is_some())
     }
 
-    async fn ask_host(&self, question: &Question, token: Option<&SecretString>) -> Result<Response<Vec<u8>>, Error> {
-        let http = self.http.clone().limited_to(question.limit).following(REDIRECTS);
-        let request = question.request(&question.url, token)?;
-        http.send(request).await.map_err(|source| question.unreached(source))
+    async fn ask_host(
+        &self,
+        source_request: &SourceRequest,
+        token: Option<&SecretString>,
+    ) -> Result<Response<Vec<u8>>, Error> {
+        let http = self.http.clone().limited_to(source_request.limit).following(REDIRECTS);
+        let request = source_request.request(&source_request.url, token)?;
+        http.send(request)
+            .await
+            .map_err(|source| source_request.unreached(source))
     }
 
     /// What the operator chose is reached under an open policy, so its word must not lead anywhere else.
     async fn ask_operators(
         &self,
-        question: &Question,
+        source_request: &SourceRequest,
         token: Option<&SecretString>,
     ) -> Result<Response<Vec<u8>>, Error> {
-        let http = self.operator.clone().limited_to(question.limit).following(0);
-        let mut url = question.url.clone();
+        let http = self.operator.clone().limited_to(source_request.limit).following(0);
+        let mut url = source_request.url.clone();
         for _ in 0..=REDIRECTS {
-            let request = question.request(&url, token)?;
-            let answer = http.send(request).await.map_err(|source| question.unreached(source))?;
+            let request = source_request.request(&url, token)?;
+            let answer = http
+                .send(request)
+                .await
+                .map_err(|source| source_request.unreached(source))?;
             match sent_on(&url, &answer) {
                 Some(next) if next.origin() == url.origin() => url = next,
                 _ => return Ok(answer),
             }
         }
-        Err(Error::SentOn { place: question.place })
+        Err(Error::SentOn {
+            place: source_request.place,
+        })
     }
 }
 

@@ -21,7 +21,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::archive::unpack;
-use super::ask::{Host, Question};
+use super::ask::{Host, SourceRequest};
 use super::npm::{self, Dist, Document};
 use super::origin::{At, Origin, Package, Repository};
 use super::sources::Sources;
@@ -102,12 +102,12 @@ impl Sources {
     ) -> Result<Vec<String>, Error> {
         let mut tags = Vec::new();
         for page in 1..=PAGES {
-            let mut question = self.about(host, repository, "tags")?;
-            let url = &mut question.url;
+            let mut source_request = self.about(host, repository, "tags")?;
+            let url = &mut source_request.url;
             url.query_pairs_mut()
                 .append_pair("per_page", &PAGE.to_string())
                 .append_pair("page", &page.to_string());
-            let listed: Vec<Tag> = self.read(&question, token).await?;
+            let listed: Vec<Tag> = self.read(&source_request, token).await?;
             let is_last = listed.len() < PAGE;
             tags.extend(listed.into_iter().map(|tag| tag.name));
             if is_last {
@@ -124,27 +124,27 @@ impl Sources {
         branch: Option<&str>,
         token: Option<&SecretString>,
     ) -> Result<String, Error> {
-        let mut question = self.about(host, repository, "commits")?;
+        let mut source_request = self.about(host, repository, "commits")?;
         let branch_key = if host == Host::GitLab { "ref_name" } else { "sha" };
-        question.url.query_pairs_mut().append_pair("per_page", "1");
+        source_request.url.query_pairs_mut().append_pair("per_page", "1");
         for (key, value) in [(branch_key, branch), ("path", repository.folder.as_deref())] {
             if let Some(value) = value {
-                question.url.query_pairs_mut().append_pair(key, value);
+                source_request.url.query_pairs_mut().append_pair(key, value);
             }
         }
-        let commits: Vec<Commit> = self.read(&question, token).await?;
+        let commits: Vec<Commit> = self.read(&source_request, token).await?;
         match commits.into_iter().next() {
             Some(commit) if is_tag(&commit.sha) => Ok(commit.sha),
-            Some(_) => Err(question.unclear(None)),
+            Some(_) => Err(source_request.unclear(None)),
             // Nothing was ever committed there.
-            None => Err(question.not_found()),
+            None => Err(source_request.not_found()),
         }
     }
 
     async fn latest_version(&self, package: &Package, token: Option<&SecretString>) -> Result<String, Error> {
-        let question = self.about_package(package)?;
-        let document: Document = self.read(&question, token).await?;
-        document.latest().ok_or_else(|| question.unclear(None))
+        let source_request = self.about_package(package)?;
+        let document: Document = self.read(&source_request, token).await?;
+        document.latest().ok_or_else(|| source_request.unclear(None))
     }
 
     async fn github_archive(
@@ -156,8 +156,8 @@ impl Sources {
         let file = format!("{tag}.tar.gz");
         let path = repository.path.split('/').chain(["archive"]).chain(file.split('/'));
         let what = format!("{} at {tag}", repository.path);
-        let question = self.archive(Host::GitHub, path, what)?;
-        self.ask(&question, token).await
+        let source_request = self.archive(Host::GitHub, path, what)?;
+        self.ask(&source_request, token).await
     }
 
     async fn gitlab_archive(
@@ -168,9 +168,9 @@ impl Sources {
     ) -> Result<Vec<u8>, Error> {
         let path = ["api", "v4", "projects", &repository.path, "repository", "archive.zip"];
         let what = format!("{} at {tag}", repository.path);
-        let mut question = self.archive(Host::GitLab, path, what)?;
-        question.url.query_pairs_mut().append_pair("sha", tag);
-        self.ask(&question, token).await
+        let mut source_request = self.archive(Host::GitLab, path, what)?;
+        source_request.url.query_pairs_mut().append_pair("sha", tag);
+        self.ask(&source_request, token).await
     }
 
     async fn npm_archive(&self, package: &Package, tag: &str, token: Option<&SecretString>) -> Result<Vec<u8>, Error> {
@@ -183,20 +183,20 @@ impl Sources {
         };
         let dist: Dist = document.dist(tag).ok_or_else(no_version)?;
         let what = format!("{} {tag}", package.name);
-        let mut question = self.archive(Host::Npm, [], what)?;
-        question.url = dist.tarball(&question.url).ok_or_else(|| about.unclear(None))?;
-        let packed = self.ask(&question, token).await?;
+        let mut source_request = self.archive(Host::Npm, [], what)?;
+        source_request.url = dist.tarball(&source_request.url).ok_or_else(|| about.unclear(None))?;
+        let packed = self.ask(&source_request, token).await?;
         if dist.is_of(&packed) {
             return Ok(packed);
         }
         Err(Error::Checksum {
-            place: question.place,
-            what: question.what,
+            place: source_request.place,
+            what: source_request.what,
         })
     }
 
-    /// A question about a repository, to the API of its host.
-    fn about(&self, host: Host, repository: &Repository, list: &str) -> Result<Question, Error> {
+    /// A request about a repository, to the API of its host.
+    fn about(&self, host: Host, repository: &Repository, list: &str) -> Result<SourceRequest, Error> {
         let path = match host {
             Host::GitLab => vec!["api", "v4", "projects", &repository.path, "repository", list],
             _ => ["repos"]
@@ -209,11 +209,11 @@ impl Sources {
             At::Branch(branch) => format!("{} at {branch}", repository.path),
             _ => repository.path.clone(),
         };
-        self.question(host, path, "application/json", LIST_LIMIT, what)
+        self.source_request(host, path, "application/json", LIST_LIMIT, what)
     }
 
-    fn about_package(&self, package: &Package) -> Result<Question, Error> {
-        self.question(
+    fn about_package(&self, package: &Package) -> Result<SourceRequest, Error> {
+        self.source_request(
             Host::Npm,
             [package.name.as_str()],
             npm::ACCEPT,
@@ -227,13 +227,17 @@ impl Sources {
         host: Host,
         path: impl IntoIterator<Item = &'p str>,
         what: String,
-    ) -> Result<Question, Error> {
-        self.question(host, path, "*/*", self.limits.packed, what)
-            .map(Question::for_an_archive)
+    ) -> Result<SourceRequest, Error> {
+        self.source_request(host, path, "*/*", self.limits.packed, what)
+            .map(SourceRequest::for_an_archive)
     }
 
-    async fn read<T: DeserializeOwned>(&self, question: &Question, token: Option<&SecretString>) -> Result<T, Error> {
-        let answer = self.ask(question, token).await?;
-        serde_json::from_slice(&answer).map_err(|source| question.unclear(Some(source)))
+    async fn read<T: DeserializeOwned>(
+        &self,
+        source_request: &SourceRequest,
+        token: Option<&SecretString>,
+    ) -> Result<T, Error> {
+        let answer = self.ask(source_request, token).await?;
+        serde_json::from_slice(&answer).map_err(|source| source_request.unclear(Some(source)))
     }
 }

@@ -88,7 +88,7 @@ struct Granted {
     id_token: Option<String>,
 }
 
-/// Decodes whatever anybody would.
+/// Accepts any base64url variant.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &URL_SAFE,
     GeneralPurposeConfig::new()

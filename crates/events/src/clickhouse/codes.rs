@@ -35,7 +35,7 @@ impl Error {
     }
 
     /// Whether the same may work if it is tried again.
-    pub fn is_passing(&self) -> bool {
+    pub fn is_retryable(&self) -> bool {
         match self {
             // 0: the answer is not ClickHouse's own, as from a proxy whose server is away.
             Self::Refused { code, .. } => *code == 0 || RETRYABLE.contains(code),
@@ -44,7 +44,7 @@ impl Error {
                 outbound::HttpError::Refused(_) | outbound::HttpError::Malformed(_)
             ),
             Self::TooSlow | Self::CutOff | Self::Io(_) => true,
-            Self::Shared(error) => error.is_passing(),
+            Self::Shared(error) => error.is_retryable(),
             Self::Sqlite(_)
             | Self::Damaged(_)
             | Self::TooLarge

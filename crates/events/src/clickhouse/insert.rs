@@ -52,7 +52,7 @@ impl Inserter {
                 return Err(Error::TooSlow);
             }
             match self.once(&sql, &body, token, left).await {
-                Err(error) if error.is_passing() && attempt < ATTEMPTS => {
+                Err(error) if error.is_retryable() && attempt < ATTEMPTS => {
                     tracing::warn!(%error, attempt, "retrying an insert");
                     tokio::time::sleep(Duration::from_millis(100) * attempt).await;
                     attempt += 1;

@@ -54,7 +54,7 @@ impl Weigh for Person {
 }
 
 /// One event's view of the persons of its team.
-pub(super) struct Known<'a> {
+pub(super) struct TeamPersons<'a> {
     pub(super) people: &'a mut People,
     pub(super) connection: &'a Connection,
     pub(super) team: i64,
@@ -69,7 +69,7 @@ pub(super) struct Known<'a> {
     pub(super) written: usize,
 }
 
-impl Known<'_> {
+impl TeamPersons<'_> {
     /// Whose a distinct id is, if it is anyone's.
     pub(super) fn person_id(&mut self, distinct_id: &str) -> rusqlite::Result<Option<Uuid>> {
         let own = persons::person_id(self.team, distinct_id);

@@ -14,7 +14,7 @@ use uuid::{ContextV7, Timestamp, Uuid};
 
 use super::checksum::{self, checksum};
 use super::file;
-use super::people::{Known, People, Person};
+use super::people::{People, Person, TeamPersons};
 use super::seen::Seen;
 use crate::incoming::most_bytes;
 use crate::left_out::{self, Why};
@@ -267,7 +267,7 @@ impl<'a> Store<'a> {
 
     /// The person of an event, and the properties it has after it.
     fn person(&mut self, team: i64, event: &Ready, allowance: &mut Allowance) -> rusqlite::Result<Carried> {
-        let mut persons = Known {
+        let mut persons = TeamPersons {
             people: &mut self.memory.people,
             connection: self.connection,
             team,

@@ -25,7 +25,7 @@ pub(crate) const MORE_THAN_ASKED_FOR: &str = "the server sent many more items th
 pub(crate) type Row = Vec<Option<String>>;
 
 /// A row as it is read.
-pub(crate) type Cells = Few<Cell, MOST_CELLS>;
+pub(crate) type Cells = Bounded<Cell, MOST_CELLS>;
 
 impl Cells {
     pub(crate) fn texts(self) -> Row {
@@ -48,15 +48,15 @@ pub(crate) fn read<T: DeserializeOwned>(
 
 /// A list of at most `MOST` items. Of one that is longer, no more than these are built.
 #[derive(Debug, Clone)]
-pub(crate) struct Few<T, const MOST: usize>(pub(crate) Vec<T>);
+pub(crate) struct Bounded<T, const MOST: usize>(pub(crate) Vec<T>);
 
-impl<T, const MOST: usize> Default for Few<T, MOST> {
+impl<T, const MOST: usize> Default for Bounded<T, MOST> {
     fn default() -> Self {
         Self(Vec::new())
     }
 }
 
-impl<'de, T: Deserialize<'de>, const MOST: usize> Deserialize<'de> for Few<T, MOST> {
+impl<'de, T: Deserialize<'de>, const MOST: usize> Deserialize<'de> for Bounded<T, MOST> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_seq(Items(PhantomData))
     }
@@ -65,21 +65,21 @@ impl<'de, T: Deserialize<'de>, const MOST: usize> Deserialize<'de> for Few<T, MO
 struct Items<T, const MOST: usize>(PhantomData<T>);
 
 impl<'de, T: Deserialize<'de>, const MOST: usize> Visitor<'de> for Items<T, MOST> {
-    type Value = Few<T, MOST>;
+    type Value = Bounded<T, MOST>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a list")
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
-        let mut few = Vec::new();
+        let mut bounded = Vec::new();
         while let Some(item) = items.next_element()? {
-            if few.len() == MOST {
+            if bounded.len() == MOST {
                 return Err(A::Error::custom(TOO_MANY));
             }
-            few.push(item);
+            bounded.push(item);
         }
-        Ok(Few(few))
+        Ok(Bounded(bounded))
     }
 }
 
@@ -133,7 +133,7 @@ mod tests {
 
     fn rows(answer: &str) -> Result<Vec<Row>, Error> {
         let unreadable = |cause: serde_json::Error| Error::retryable("unreadable", cause);
-        let rows: Few<Cells, MOST_ROWS> = read(answer.as_bytes(), unreadable)?;
+        let rows: Bounded<Cells, MOST_ROWS> = read(answer.as_bytes(), unreadable)?;
         Ok(rows.0.into_iter().map(Cells::texts).collect())
     }
 

@@ -53,7 +53,7 @@ fn all_names_that_are_to_be_removed_count() {
     let connection = Connection::open_in_memory().unwrap();
     file::make_all(&connection).unwrap();
     let touched = |names: usize| {
-        let mut known = Known {
+        let mut known = TeamPersons {
             people: &mut People::default(),
             connection: &connection,
             team: 1,
@@ -84,7 +84,7 @@ fn fill(connection: &Connection, persons: i64) {
 
 /// With nobody remembered, so that everything is read.
 fn change(connection: &Connection, distinct_id: &str, change: &Change) -> Person {
-    let mut known = Known {
+    let mut known = TeamPersons {
         people: &mut People::default(),
         connection,
         team: 1,

@@ -4,7 +4,7 @@ use http::StatusCode;
 use serde::Deserialize;
 
 use crate::Error;
-use crate::destinations::answers::Few;
+use crate::destinations::answers::Bounded;
 
 /// Of an error. The first one says what it is.
 const MOST_REASONS: usize = 100;
@@ -39,7 +39,7 @@ struct Inner {
     #[serde(default)]
     message: String,
     #[serde(default)]
-    errors: Few<Reason, MOST_REASONS>,
+    errors: Bounded<Reason, MOST_REASONS>,
 }
 
 /// A response that is not a success.

@@ -4,7 +4,7 @@ use hogql::Type;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::destinations::answers::{Few, MOST_ROWS};
+use crate::destinations::answers::{Bounded, MOST_ROWS};
 use crate::destinations::staging::Column;
 
 /// When the row arrived, by `BigQuery`'s own clock.
@@ -20,13 +20,13 @@ pub(super) struct Table {
     partition: Option<&'static str>,
     /// Removed by `BigQuery` if nobody does.
     #[serde(skip)]
-    pub(super) is_passing: bool,
+    pub(super) is_temporary: bool,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
 struct Fields {
     #[serde(default)]
-    fields: Few<Field, MOST_ROWS>,
+    fields: Bounded<Field, MOST_ROWS>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -39,15 +39,17 @@ struct Field {
 impl Table {
     fn new(fields: Vec<Field>) -> Self {
         Self {
-            schema: Fields { fields: Few(fields) },
+            schema: Fields {
+                fields: Bounded(fields),
+            },
             partition: None,
-            is_passing: false,
+            is_temporary: false,
         }
     }
 
     pub(super) fn of_one_text() -> Self {
         let mut table = Self::new(vec![field("C0", "STRING")]);
-        table.is_passing = true;
+        table.is_temporary = true;
         table
     }
 
@@ -98,7 +100,7 @@ pub(super) fn stage(columns: &[Column]) -> Table {
             .map(|column| field(&column.stage, stage_kind(column)))
             .collect(),
     );
-    table.is_passing = true;
+    table.is_temporary = true;
     table
 }
 

@@ -156,7 +156,7 @@ impl Bucket for Folder {
     async fn begin(&self, key: &str) -> Result<Box<dyn Unfinished>, Error> {
         let (folder, key) = (self.clone(), key.to_owned());
         let draft = on_disk(move || folder.place(&key, true)?.begin()).await?;
-        Ok(Box::new(Writing(Some(draft))))
+        Ok(Box::new(OpenDraft(Some(draft))))
     }
 
     async fn read(&self, key: &str) -> Result<Option<Bytes>, Error> {
@@ -264,9 +264,9 @@ fn none_if_missing<T>(result: io::Result<Option<T>>) -> io::Result<Option<T>> {
 }
 
 /// A file that is being written, but for the moments in which a thread has it.
-struct Writing(Option<Draft>);
+struct OpenDraft(Option<Draft>);
 
-impl Writing {
+impl OpenDraft {
     async fn with_draft(
         &mut self,
         work: impl FnOnce(&mut Draft) -> io::Result<()> + Send + 'static,
@@ -288,7 +288,7 @@ impl Writing {
 }
 
 #[async_trait]
-impl Unfinished for Writing {
+impl Unfinished for OpenDraft {
     async fn write(&mut self, bytes: Bytes) -> Result<(), Error> {
         self.with_draft(move |draft| draft.write(&bytes)).await
     }

@@ -47,7 +47,7 @@ pub(super) fn word(text: &str) -> String {
 }
 
 impl Answer {
-    pub(super) fn is_passing(&self) -> bool {
+    pub(super) fn is_retryable(&self) -> bool {
         matches!(self.meaning(), Meaning::Busy)
     }
 

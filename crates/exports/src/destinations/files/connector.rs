@@ -12,7 +12,7 @@ use outbound::{Http, HttpError};
 use serde::Deserialize;
 
 use super::answer::{Answer, word};
-use crate::destinations::answers::Few;
+use crate::destinations::answers::Bounded;
 
 /// Answers are lists, small files and errors; rows are only ever sent.
 const ANSWER_LIMIT: usize = 16 * 1024 * 1024;
@@ -51,7 +51,7 @@ impl HttpService for Guarded {
         }
         // As an error it comes out again whole; a response would become a text that nobody can read.
         let answer = answer(&response);
-        let kind = if answer.is_passing() {
+        let kind = if answer.is_retryable() {
             HttpErrorKind::Request
         } else {
             HttpErrorKind::Unknown
@@ -99,7 +99,7 @@ fn json_reason(body: &str) -> Option<String> {
     }
     #[derive(Deserialize)]
     struct Inner {
-        errors: Few<Reason, MOST_REASONS>,
+        errors: Bounded<Reason, MOST_REASONS>,
     }
     #[derive(Deserialize)]
     struct Reason {

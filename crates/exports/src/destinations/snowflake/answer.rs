@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::arrow_rows;
 use crate::Error;
-use crate::destinations::answers::{Cell, Cells, Few, MOST_ROWS, Row};
+use crate::destinations::answers::{Bounded, Cell, Cells, MOST_ROWS, Row};
 
 /// The frame around every answer.
 #[derive(Debug, Deserialize)]
@@ -33,8 +33,8 @@ impl<T> Reply<T> {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Outcome {
     #[serde(default)]
-    rowtype: Few<RowType, MOST_ROWS>,
-    rowset: Option<Few<Cells, MOST_ROWS>>,
+    rowtype: Bounded<RowType, MOST_ROWS>,
+    rowset: Option<Bounded<Cells, MOST_ROWS>>,
     rowset_base64: Option<String>,
     /// Where to ask again, while the statement is still running.
     pub(super) get_result_url: Option<String>,
@@ -85,48 +85,50 @@ impl std::fmt::Debug for StageInfo {
     }
 }
 
-/// Whether files have to be encrypted. A form with nothing filled in says that they need not be.
+/// Whether files have to be encrypted. Encryption material without any value says that they need not be.
 #[derive(Debug)]
 struct Encryption {
-    is_wanted: bool,
+    is_required: bool,
 }
 
 impl<'de> Deserialize<'de> for Encryption {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Forms)
+        deserializer.deserialize_any(EncryptionVisitor)
     }
 }
 
-/// A form, or one for each file.
-struct Forms;
+/// Encryption material, or a list with one for each file.
+struct EncryptionVisitor;
 
-impl<'de> Visitor<'de> for Forms {
+impl<'de> Visitor<'de> for EncryptionVisitor {
     type Value = Encryption;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object or a list")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut forms: A) -> Result<Encryption, A::Error> {
-        let mut is_wanted = false;
-        while let Some(form) = forms.next_element::<Option<Encryption>>()? {
-            is_wanted |= form.is_some_and(|form| form.is_wanted);
+    fn visit_seq<A: SeqAccess<'de>>(self, mut materials: A) -> Result<Encryption, A::Error> {
+        let mut is_required = false;
+        while let Some(material) = materials.next_element::<Option<Encryption>>()? {
+            is_required |= material.is_some_and(|material| material.is_required);
         }
-        Ok(Encryption { is_wanted })
+        Ok(Encryption { is_required })
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Encryption, A::Error> {
-        let mut is_wanted = false;
+        let mut is_required = false;
         while let Some((_, value)) = fields.next_entry::<IgnoredAny, Option<IgnoredAny>>()? {
-            is_wanted |= value.is_some();
+            is_required |= value.is_some();
         }
-        Ok(Encryption { is_wanted })
+        Ok(Encryption { is_required })
     }
 }
 
 impl Outcome {
-    pub(super) fn wants_encryption(&self) -> bool {
-        self.encryption_material.as_ref().is_some_and(|form| form.is_wanted)
+    pub(super) fn requires_encryption(&self) -> bool {
+        self.encryption_material
+            .as_ref()
+            .is_some_and(|material| material.is_required)
     }
 
     pub(super) fn column_names(&self) -> Vec<String> {
@@ -228,7 +230,7 @@ mod tests {
     fn a_form_with_nothing_in_it_asks_for_no_encryption() {
         let wants = |form: &str| {
             let outcome = outcome(&format!(r#"{{"encryptionMaterial":{form}}}"#));
-            outcome.unwrap().wants_encryption()
+            outcome.unwrap().requires_encryption()
         };
         for nothing in ["null", "[]", "[null]", "{}", r#"{"queryStageMasterKey":null}"#] {
             assert!(!wants(nothing), "{nothing}");

@@ -25,21 +25,21 @@ struct Target {
 }
 
 /// Where the answer to a PUT says that a file goes. Nothing else of the answer is kept.
-pub(super) fn place(outcome: Outcome) -> Result<StageInfo, Error> {
-    if outcome.wants_encryption() {
+pub(super) fn location(outcome: Outcome) -> Result<StageInfo, Error> {
+    if outcome.requires_encryption() {
         // Only a stage that is not ours asks for this; see `sql::create_stage`.
         return Err(Error::plain(
             "the stage requires client-side encryption, which is not supported",
         ));
     }
-    outcome.stage_info.ok_or_else(|| unopened("no place for the file"))
+    outcome.stage_info.ok_or_else(|| unopened("no location for the file"))
 }
 
-/// Sends a file to its place.
-pub(super) async fn send(session: &Session, place: StageInfo, file: &str, bytes: Bytes) -> Result<(), Error> {
-    let request = request(&place, file, bytes)?;
+/// Sends a file to its location.
+pub(super) async fn send(session: &Session, location: StageInfo, file: &str, bytes: Bytes) -> Result<(), Error> {
+    let request = request(&location, file, bytes)?;
     // The server decides how long the upload takes, and how long its answer was.
-    drop(place);
+    drop(location);
     let response = session.http.clone().within(UPLOAD_TIME).open(request).await?;
     if response.status().is_success() {
         return Ok(());
@@ -47,8 +47,8 @@ pub(super) async fn send(session: &Session, place: StageInfo, file: &str, bytes:
     Err(unopened(format!("the store answered {}", response.status())))
 }
 
-fn request(place: &StageInfo, file: &str, bytes: Bytes) -> Result<Request<Bytes>, Error> {
-    let target = target(place, file, &bytes, Clock::System.now())?;
+fn request(location: &StageInfo, file: &str, bytes: Bytes) -> Result<Request<Bytes>, Error> {
+    let target = target(location, file, &bytes, Clock::System.now())?;
     let mut request = Request::builder().method(Method::PUT).uri(&target.url);
     for (name, value) in &target.headers {
         request = request.header(*name, value);

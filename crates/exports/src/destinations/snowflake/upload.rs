@@ -62,8 +62,8 @@ impl Loading {
 
     async fn send(&mut self, file: ParquetFile) -> Result<(), Error> {
         let name = format!("{}.parquet", file.number);
-        let place = stage::place(self.session.run(&sql::put(&self.claim, &name)).await?)?;
-        stage::send(&self.session, place, &name, file.content).await
+        let location = stage::location(self.session.run(&sql::put(&self.claim, &name)).await?)?;
+        stage::send(&self.session, location, &name, file.content).await
     }
 
     /// The table's columns; it is created if it is not there.

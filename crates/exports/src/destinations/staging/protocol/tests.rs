@@ -57,7 +57,7 @@ struct Inner {
     failing: Option<&'static str>,
 }
 
-struct Notes<T>(Table, std::marker::PhantomData<T>);
+struct RecordingAttempt<T>(Table, std::marker::PhantomData<T>);
 
 impl Table {
     fn new() -> Self {
@@ -73,8 +73,8 @@ impl Table {
         change(&mut self.0.lock().unwrap());
     }
 
-    fn attempt<T: Time>(&self) -> Notes<T> {
-        Notes(self.clone(), std::marker::PhantomData)
+    fn attempt<T: Time>(&self) -> RecordingAttempt<T> {
+        RecordingAttempt(self.clone(), std::marker::PhantomData)
     }
 
     fn note(&self, step: &str) -> Result<(), Error> {
@@ -93,7 +93,7 @@ impl Table {
 }
 
 #[async_trait]
-impl<T: Time + Sync> Attempt for Notes<T> {
+impl<T: Time + Sync> Attempt for RecordingAttempt<T> {
     type Plan = ();
 
     const CLAIM: ClaimTime = T::CLAIM;
