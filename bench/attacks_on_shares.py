@@ -319,7 +319,7 @@ def quick_apps(server, victim):
 
 
 class Mirror:
-    """Answers for the hosts of apps: at once for one repository, and very late for all others."""
+    """Answers for the hosts of apps: immediately for one repository, and very late for all others."""
 
     def __init__(self):
         self.slow = itertools.count()

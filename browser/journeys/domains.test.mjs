@@ -48,6 +48,6 @@ journey('a domain becomes verified while somebody looks at it', async (visitor) 
   await page.goto(place.page(`domains/${id}/`));
   putTxt(verification_record, verification_challenge);
   await place.api('POST', `domains/${id}/verify/`, {});
-  // Nobody clicks: the page asks again by itself.
+  // Nobody clicks: the page asks again automatically.
   await page.locator('#state').getByText('Verified', { exact: true }).waitFor();
 });

@@ -54,7 +54,7 @@ journey('an export to S3 is set up, tested, filled from the calendar, and delive
   await page.getByRole('status').filter({ hasText: /\d/ }).waitFor();
   await page.getByRole('button', { name: 'Start backfill' }).click();
   await says(page, 'Backfill started');
-  // It goes on by itself, and so does the page.
+  // It continues automatically, and so does the page.
   await page.locator('#progress').getByText('Completed', { exact: true }).waitFor({ timeout: 90_000 });
 
   await page.getByRole('link', { name: 'Runs', exact: true }).click();

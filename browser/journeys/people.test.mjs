@@ -73,5 +73,5 @@ journey('a member gets another role, and is removed', async (visitor) => {
   await page.getByRole('button', { name: 'Remove member' }).click();
   await says(page, 'Member removed');
   await hers.goto(place.page('settings/'));
-  assert.notEqual(await hers.getByRole('heading', { level: 1 }).innerText(), 'Settings', 'she is out at once');
+  assert.notEqual(await hers.getByRole('heading', { level: 1 }).innerText(), 'Settings', 'she is out immediately');
 }, { allow: [REFUSED] });

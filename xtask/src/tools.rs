@@ -121,7 +121,7 @@ pub(crate) fn python(name: &str, packages: &[&str]) -> Result<PathBuf> {
     Ok(folder.join("bin"))
 }
 
-/// Unpacks Debian packages without what they depend on, which may be a server that starts by itself.
+/// Unpacks Debian packages without what they depend on, which may be a server that starts automatically.
 pub(crate) fn unpacked(name: &str, packages: &[&str]) -> Result<()> {
     installed(name, packages, |folder| {
         process::apt_get(folder, &[&["download", "--quiet"], packages].concat())?;

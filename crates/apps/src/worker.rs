@@ -98,7 +98,7 @@ impl Apps {
         let mut under_way = UnderWay(tokio::spawn(async move {
             let done = apps.carry_through(&found, &stop).await;
             if done.is_err() {
-                // It would fail again at once. The organization waits for that, and the slot goes on.
+                // It would fail again immediately. The organization waits for that, and the slot goes on.
                 found.permit.timed(sleep(POLL)).await;
             }
             done

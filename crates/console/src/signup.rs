@@ -90,7 +90,7 @@ async fn show(
         Ok(invited) => invited,
         Err(error) => {
             let problems = Problems::try_from(error)?;
-            // Signing in through a domain's provider accepts an invite by itself.
+            // Signing in through a domain's provider accepts an invite automatically.
             if asked.done == "signed-in" && person.is_some() && problems.has("invalid_input") {
                 return Ok(go_to("/account/"));
             }

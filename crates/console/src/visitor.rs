@@ -54,7 +54,7 @@ impl Visitor {
     }
 }
 
-/// Browsers say so. Whatever says nothing follows no links by itself.
+/// Browsers say so. Whatever says nothing follows no links automatically.
 fn is_sent_by_another_site(headers: &HeaderMap) -> bool {
     let site = headers.get("sec-fetch-site").and_then(|value| value.to_str().ok());
     site.is_some_and(|site| !matches!(site, "same-origin" | "none"))

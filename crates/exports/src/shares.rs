@@ -123,7 +123,7 @@ mod tests {
         OrganizationId(uuid::Uuid::from_u128(number.unsigned_abs().into()))
     }
 
-    /// Something of this person, in this organization, that never ends by itself.
+    /// Something of this person, in this organization, that never ends on its own.
     fn endless(shares: &Arc<Shares>, user: i64, number: i64) -> JoinHandle<Result<Option<()>>> {
         let shares = shares.clone();
         tokio::spawn(async move {
@@ -147,7 +147,7 @@ mod tests {
         assert!(is_let_in(&shares, 101, 2).await);
         for one in of_one {
             one.abort();
-            assert!(one.await.is_err(), "it never ends by itself");
+            assert!(one.await.is_err(), "it never ends on its own");
         }
         let done = shares.run(UserId(100), organization(1), async {}).await;
         assert!(matches!(done, Ok(Some(()))));

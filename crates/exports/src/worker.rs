@@ -217,7 +217,7 @@ impl Exports {
     }
 }
 
-/// It is tried again by itself, and is then left alone for longer.
+/// It is tried again automatically, and is then left alone for longer.
 fn crowded(heartbeat: &Heartbeat) -> Outcome {
     Outcome::Failed {
         error: "the destination is slow and other runs are waiting; it will be retried".to_owned(),

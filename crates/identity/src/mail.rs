@@ -46,7 +46,7 @@ impl Sending {
 }
 
 impl Identity {
-    /// Sends one mail, if one is due. Tells whether there was one, so that the next can follow at once.
+    /// Sends one mail, if one is due. Tells whether there was one, so that the next can follow immediately.
     pub async fn deliver_mail(&self) -> Result<bool> {
         let Some(mailer) = &self.deps.mailer else {
             return Ok(false);

@@ -1,4 +1,4 @@
-//! Work that goes on by itself: sending mail, looking at domains again.
+//! Work that goes on automatically: sending mail, looking at domains again.
 
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ impl Identity {
     }
 }
 
-/// Works at once and then every so often, until told to stop.
+/// Works immediately and then every so often, until told to stop.
 async fn now_and_then<F: Future<Output = ()>>(stop: &CancellationToken, every: Duration, mut work: impl FnMut() -> F) {
     let mut tick = interval(every);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);

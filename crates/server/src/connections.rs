@@ -44,7 +44,7 @@ const STREAM_WINDOW: u32 = 64 * 1024;
 const CONNECTION_WINDOW: u32 = 512 * 1024;
 /// What of an answer waits for the socket, for each stream. No time limit takes it back, but its request counts until it is gone.
 const SEND_BUFFER: usize = 16 * 1024;
-/// Streams that were opened and reset at once, before the connection is closed.
+/// Streams that were opened and reset immediately, before the connection is closed.
 const RESETS: usize = 20;
 
 /// Serves until told to stop, and then lets what is under way come to its end.

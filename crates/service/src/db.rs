@@ -208,7 +208,7 @@ impl Store {
         Ok(())
     }
 
-    /// Listens whether the database answers, for as long as the process lives. Ends at once on SQLite, which is in this process.
+    /// Listens whether the database answers, for as long as the process lives. Ends immediately on SQLite, which is in this process.
     pub(crate) async fn listen(&self) {
         if let Self::Postgres { pool, .. } = self {
             heartbeat::listen(pool).await;

@@ -129,7 +129,7 @@ impl Service {
         self.core.cache.remembered(seen, key, load).await
     }
 
-    /// Listens whether the database answers, for as long as the process lives. Ends at once on SQLite, which is in this process.
+    /// Listens whether the database answers, for as long as the process lives. Ends immediately on SQLite, which is in this process.
     pub async fn listen_to_database(&self) {
         self.core.store.listen().await;
     }

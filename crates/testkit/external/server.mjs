@@ -46,7 +46,7 @@ export const loginPage = (action, hidden, canCancel = false) => `<!doctype html>
 <h1>Sign in</h1>
 <form method="post" action="${escaped(action)}">
 ${hiddenFields(hidden)}
-<p><label>E-mail <input name="email" type="email" required></label></p>
+<p><label>Email <input name="email" type="email" required></label></p>
 <p><label>First name <input name="first_name"></label></p>
 <p><label>Last name <input name="last_name"></label></p>
 <p><label>Identifier <input name="id"></label></p>

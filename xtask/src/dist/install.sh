@@ -72,7 +72,7 @@ getent passwd hedgerow >/dev/null || fail "there is no user hedgerow"
 [ "$(stat -c '%U:%G %a' /var/lib/hedgerow)" = "hedgerow:hedgerow 700" ] || fail "the data folder is open to others"
 wants=/etc/systemd/system/multi-user.target.wants
 [ -L "$wants/hedgerow.service" ] || fail "the unit is not enabled"
-[ ! -e "$wants/hedgerow-worker.service" ] || fail "the worker is enabled by itself"
+[ ! -e "$wants/hedgerow-worker.service" ] || fail "the worker is enabled automatically"
 for file in man/man1/hedgerow.1.gz man/man1/hedgerow-users-create.1.gz bash-completion/completions/hedgerow \
     zsh/vendor-completions/_hedgerow fish/vendor_completions.d/hedgerow.fish doc/hedgerow/copyright \
     doc/hedgerow/THIRD-PARTY-LICENSES.txt; do

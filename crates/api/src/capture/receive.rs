@@ -7,7 +7,7 @@ use events::capture::{MOST_PACKED_BYTES, Refusal};
 use super::answers::Result;
 use crate::http::receive::Receiver;
 
-/// Refuses at once what is announced to be too large.
+/// Refuses immediately what is announced to be too large.
 pub(super) fn receiver(body: Body, headers: &HeaderMap) -> Result<Receiver> {
     let announced = headers.get(header::CONTENT_LENGTH);
     let announced = announced.and_then(|value| value.to_str().ok()?.parse().ok());

@@ -13,7 +13,7 @@ use super::state::Capture;
 
 /// What changes with code and values is in the address, so an answer never changes.
 const FOR_A_DAY: HeaderValue = HeaderValue::from_static("public, max-age=86400");
-/// Opened by itself, the script runs nowhere and loads nothing.
+/// Opened alone, the script runs nowhere and loads nothing.
 const POLICY: HeaderValue = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'; sandbox");
 
 /// `GET /site_app/{config}/{token}/{version}/`

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use super::answers::Refused;
 
-/// How many may wait, of one network, of its neighborhood and altogether. Others are asked to come back at once.
+/// How many may wait, of one network, of its neighborhood and altogether. Others are asked to come back immediately.
 pub(super) const MOST_OF_NETWORK: usize = 64;
 const MOST_OF_NEIGHBORHOOD: usize = 125;
 const MOST: usize = 1_000;

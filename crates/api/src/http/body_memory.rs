@@ -281,7 +281,7 @@ pub(crate) fn counted(body: Body, reservation: Arc<Reservation>, most_unproven: 
 struct Counted {
     body: BodyDataStream,
     reservation: Arc<Reservation>,
-    /// Most bodies are there at once, and need not listen.
+    /// Most bodies are there immediately, and need not listen.
     ended: Option<oneshot::Receiver<()>>,
     most_unproven: usize,
     received: usize,

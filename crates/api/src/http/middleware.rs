@@ -126,11 +126,11 @@ fn refusal(api: &Api, parts: &Parts) -> Option<Problem> {
     }
 }
 
-/// Identity providers make browsers post their answers here, from their own pages. What they carry is proof by itself.
+/// Identity providers make browsers post their answers here, from their own pages. What they carry is proof alone.
 const ANSWERS_OF_PROVIDERS: &str = "/saml/";
 
 /// Browsers send cookies along with what other sites ask for; only our own pages may change things with them. A key is
-/// never sent along by itself, so who sends one, and no cookie beside it, cannot be misused.
+/// never sent along automatically, so who sends one, and no cookie beside it, cannot be misused.
 fn is_cross_origin(parts: &Parts) -> bool {
     let is_harmless = matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
     if is_harmless || is_by_key_alone(&parts.headers) || parts.uri.path().starts_with(ANSWERS_OF_PROVIDERS) {

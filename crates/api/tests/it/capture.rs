@@ -161,7 +161,7 @@ on_both! {
         assert_eq!(place.capture(&event).await.code(), (401, "invalid_api_key"));
         let made = kit.post(&kit.admin.key, &kit.at("teams/"), json!({ "name": "Web" })).await;
         event["api_key"] = made.body["api_token"].clone();
-        assert_eq!(place.capture(&event).await.status, 200, "a new one is known at once");
+        assert_eq!(place.capture(&event).await.status, 200, "a new one is known immediately");
     }
 
     async fn teams_do_not_see_each_other(place: CaptureKit) {

@@ -48,7 +48,7 @@ async fn connections_that_died_silently_are_replaced() {
         let since = Instant::now();
         while let Err(error) = read(&kit, &service).await {
             assert!(matches!(error, Error::Outage(_)), "{error:?}");
-            assert!(since.elapsed() < Duration::from_secs(30), "it recovers by itself");
+            assert!(since.elapsed() < Duration::from_secs(30), "it recovers automatically");
         }
         assert!(all().await.iter().all(Result::is_ok), "all of them");
         assert!(since.elapsed() < Duration::from_secs(30), "{:?}", since.elapsed());

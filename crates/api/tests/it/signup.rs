@@ -223,11 +223,11 @@ on_both! {
             let person = SignedIn::on_behalf_of(&kit.someone(&email).await.user);
             let path = invited(&kit, json!({ "target_email": email })).await;
             let token = path.trim_start_matches("/api/signup/").trim_end_matches('/');
-            let anew = (0..3).map(|_| kit.post(&kit.owner.key, &invites, json!({ "target_email": email })));
-            let (accepted, anew) =
-                futures_util::future::join(kit.service.accept_invite(token, &person), join_all(anew)).await;
+            let again = (0..3).map(|_| kit.post(&kit.owner.key, &invites, json!({ "target_email": email })));
+            let (accepted, again) =
+                futures_util::future::join(kit.service.accept_invite(token, &person), join_all(again)).await;
             assert!(matches!(accepted, Ok(_) | Err(service::Error::Invalid(_))), "{accepted:?}");
-            assert!(anew.iter().all(|reply| reply.status < 500), "{anew:?}");
+            assert!(again.iter().all(|reply| reply.status < 500), "{again:?}");
         }
     }
 

@@ -200,7 +200,7 @@ fn good_name(raw: &[u8]) -> Result<&str, Error> {
     Ok(name)
 }
 
-/// A name for a sentence: cut, as nobody reads 60 000 characters.
+/// A name for a sentence: cut, as nobody reads 60,000 characters.
 pub(super) fn shown(name: &str) -> String {
     const LENGTH: usize = 100;
     let mut shown: String = name.chars().take(LENGTH).collect();

@@ -81,7 +81,7 @@ async fn pages(kit: &Kit) -> Vec<(String, Answer)> {
         seen.push((path.clone(), owner.get(&path).await));
     }
     seen.extend(inside(kit, &mut owner).await);
-    // Meanwhile the sign-in is no longer recent.
+    // In the meantime the sign-in is no longer recent.
     owner.post("/login/confirm/", &[("password", PASSWORD)]).await;
     seen.extend(domains(kit, &mut owner, domain).await);
     seen

@@ -39,8 +39,8 @@ async fn somebody_with_an_account_signs_in_first_and_then_joins() {
     assert_eq!((shown.status, shown.h1()), (200, "Join Acme"));
     let sign_in = format!("href=\"/login/?next={}\"", path.replace('/', "%2F"));
     assert!(shown.says("Already have an account?") && shown.says(&sign_in));
-    let anew = [("first_name", "Ann"), ("password", PASSWORD)];
-    let refused = browser.post(&path, &anew).await;
+    let again = [("first_name", "Ann"), ("password", PASSWORD)];
+    let refused = browser.post(&path, &again).await;
     assert_eq!((refused.status, refused.h1()), (400, "Sign in first"));
     assert!(refused.says(&sign_in));
     let form = [

@@ -15,7 +15,7 @@ pub struct Envelope<'a> {
     pub parameters: &'a Parameters,
     /// Where the request came from.
     pub address: Option<IpAddr>,
-    /// What events without a name are called; such are refused unless given.
+    /// What events without a name are called. Without it they are refused.
     pub unnamed: Option<&'static str>,
     pub now: Time,
 }

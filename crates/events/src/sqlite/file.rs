@@ -191,7 +191,7 @@ fn ask_again(times: i32) -> bool {
     times < ASKED_ENOUGH
 }
 
-/// Switches to the write-ahead log. SQLite does not wait by itself when two processes do it at once.
+/// Switches to the write-ahead log. SQLite does not wait automatically when two processes do it at the same time.
 fn use_log(connection: &Connection) -> rusqlite::Result<()> {
     let mut times = 0;
     loop {

@@ -312,7 +312,7 @@ async fn a_large_team_is_forgotten_while_others_go_on() {
         let store = store.clone();
         async move { store.forget_team(TEAM).await }
     });
-    let mut meanwhile = 0;
+    let mut in_between = 0;
     while !forgetting.is_finished() {
         let sent = vec![event("y", "ada", json!({}))];
         store.append(TEAM + 1, sent, time(2)).await.unwrap();
@@ -321,16 +321,16 @@ async fn a_large_team_is_forgotten_while_others_go_on() {
             ..event("z", "ada", json!({}))
         }];
         store.append(TEAM + 1, again, time(2)).await.unwrap();
-        meanwhile += 1;
+        in_between += 1;
     }
     forgetting.await.unwrap().unwrap();
-    assert!(meanwhile > 1, "{meanwhile} events");
+    assert!(in_between > 1, "{in_between} events");
     suite::a_team_without_rows_has_none(&store, TEAM).await;
     let stored = column(&store, TEAM + 1, Column::Event).await;
     let (again, once): (Vec<_>, Vec<_>) = stored.into_iter().partition(|event| event == "z");
     assert_eq!(
         (once.len(), again.len()),
-        (meanwhile, 1),
+        (in_between, 1),
         "what was sent again is the same event"
     );
 }

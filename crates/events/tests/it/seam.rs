@@ -74,7 +74,7 @@ async fn send_and_read(writers: Vec<Events>, reader: Events) {
     }
     assert_eq!(seen.len(), sent.len(), "in {intervals} intervals");
     assert_eq!(seen.into_iter().collect::<HashSet<_>>(), sent);
-    assert!(intervals > 5, "only {intervals} intervals were read meanwhile");
+    assert!(intervals > 5, "only {intervals} intervals were read in the meantime");
 }
 
 async fn send(store: &Events, clock: &Ticking, sender: usize) -> Vec<Uuid> {

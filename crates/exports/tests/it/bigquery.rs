@@ -152,7 +152,7 @@ async fn what_bigquery_refuses_is_said_in_a_sentence(server: &BigQuery) {
         (503, "backendError", false),
         (400, "invalid", true),
     ] {
-        let secret = "far side's words";
+        let secret = "destination's words";
         server.answer_with(status, &json!({ "error": { "code": status, "message": secret, "errors": [{ "reason": reason, "message": secret }] } }));
         let error = refusal(destination.begin(&delivery).await);
         assert_eq!(error.is_permanent, is_permanent, "{reason}: {error}");

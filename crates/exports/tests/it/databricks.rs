@@ -117,7 +117,7 @@ async fn what_databricks_refuses_is_said_in_a_sentence() {
     assert!(refusal(elsewhere.begin(&delivery).await).sentence.contains("http_path"));
     assert_eq!(failed(&elsewhere.test().await).name, "warehouse");
 
-    let secret = "far side's words";
+    let secret = "destination's words";
     for (status, code, is_permanent) in [
         (403, "PERMISSION_DENIED", true),
         (429, "REQUEST_LIMIT_EXCEEDED", false),

@@ -116,7 +116,7 @@ on_both! {
         clock.advance(TimeDelta::hours(1));
         assert!(!kit.identity.look_for_awaited_domains().await.unwrap(), "nobody has asked yet");
         scene.expect_problem("dns_no_record", &domain.record).await;
-        assert!(!kit.identity.look_for_awaited_domains().await.unwrap(), "not at once");
+        assert!(!kit.identity.look_for_awaited_domains().await.unwrap(), "not immediately");
         clock.advance(TimeDelta::minutes(3));
         assert!(kit.identity.look_for_awaited_domains().await.unwrap());
         assert!(!kit.identity.look_for_awaited_domains().await.unwrap(), "one look is enough for a while");
@@ -298,7 +298,7 @@ on_both! {
         for _ in 0..2 {
             kit.service.clock().advance(TimeDelta::days(10));
             assert!(deaf.recheck_domain().await.unwrap());
-            // Nobody asks again at once.
+            // Nobody asks again immediately.
             assert!(!deaf.recheck_domain().await.unwrap());
         }
         let reply = kit.get(&domain.key, &domain.at("")).await;

@@ -195,7 +195,7 @@ on_both! {
         let shown = scene.shown().await;
         assert_eq!(shown["emailing_attempt_made"], true);
         assert!(shown["emailing_error"].as_str().unwrap().contains("could not be reached"), "{shown}");
-        // At once again would be too soon.
+        // Immediately again would be too soon.
         assert!(!scene.kit.identity.step().await.unwrap());
         for _ in 0..15 {
             scene.work_later(TimeDelta::minutes(5)).await;

@@ -30,7 +30,7 @@ impl Pipe {
         self.write(&line(report));
     }
 
-    /// Writes a line at once. A parent that no longer reads has no use for a child.
+    /// Writes a line immediately. A parent that no longer reads has no use for a child.
     #[expect(
         clippy::unused_self,
         reason = "there is one output, and whoever writes to it holds the pipe"

@@ -26,7 +26,7 @@ pub(super) enum Said {
     Outcome(Result<Json, Failure>),
 }
 
-/// What the app asked the host for. The child keeps to the limits by itself; one that does not is not to be trusted.
+/// What the app asked the host for. The child keeps to the limits on its own; one that does not is not to be trusted.
 pub(super) struct HostCalls {
     host: Arc<dyn Host>,
     limits: Arc<Limits>,

@@ -1,4 +1,4 @@
-//! Answers over HTTP/2 that the other side does not take. It decides by itself how much of each answer it takes, so that one can stand
+//! Answers over HTTP/2 that the other side does not take. It decides alone how much of each answer it takes, so that one can stand
 //! still while others go on, and nobody asks its body for anything: who looks after the connection ends it.
 
 use std::io::ErrorKind;

@@ -126,7 +126,7 @@ on_each! {
             scope.spawn(|| {
                 while !is_over.load(Ordering::Relaxed) {
                     assert!(send_events(&server, &team));
-                    assert_eq!(server.post(KEY, "/api/organizations/", &json!({ "name": "Meanwhile" })).status, 201);
+                    assert_eq!(server.post(KEY, "/api/organizations/", &json!({ "name": "In the meantime" })).status, 201);
                 }
             });
             let said = home.run(&["backup", &path(home, "copy")]);

@@ -104,7 +104,7 @@ fn a_clock_that_jumps_for_some_seconds_changes_nothing() {
     let after = server.get(KEY, &runs).body["results"].as_array().map(Vec::len);
     assert!(
         after <= before.map(|before| before + 1),
-        "{after:?} runs after {before:?}: an hour may have ended meanwhile"
+        "{after:?} runs after {before:?}: an hour may have ended in the meantime"
     );
 }
 
@@ -131,7 +131,7 @@ fn a_database_out_of_reach_is_told_soon_and_passes() {
     let read = || server.get(KEY, "/api/organizations/@current/");
     let change = || server.patch(KEY, "/api/organizations/@current/", &json!({ "name": "New" }));
     let recover = || {
-        until("it recovers by itself", WAIT_LIMIT, || {
+        until("it recovers automatically", WAIT_LIMIT, || {
             let answers = [read(), change(), server.ask("GET", "/readyz")];
             answers.iter().all(|answer| answer.status == 200).then_some(())
         });
@@ -208,7 +208,7 @@ fn a_full_disk_is_told_and_passes() {
     let sent = server.send(Request::new("POST", "/capture/").json(&event));
     assert_eq!(sent.status, 503, "{sent:?}");
     fs::remove_file(filler).expect("room is made");
-    until("it recovers by itself", WAIT_LIMIT, || {
+    until("it recovers automatically", WAIT_LIMIT, || {
         let made = server.post(KEY, "/api/organizations/", &json!({ "name": "There is room" }));
         let sent = server.send(Request::new("POST", "/capture/").json(&event));
         ((made.status, sent.status, server.ask("GET", "/readyz").status) == (201, 200, 200)).then_some(())

@@ -8,14 +8,14 @@ await journey(async (page) => {
   await page.getByLabel('Email').fill(EMAIL);
   await page.getByRole('button', { name: 'Continue' }).click();
   if (IS_ENFORCED === 'yes') {
-    // The page goes on by itself; there is no password to type.
+    // The page continues automatically; there is no password to type.
     if ((await page.getByLabel('Password').count()) > 0) throw new Error('a password is asked for');
   } else {
     const found = await axe(page);
     if (found.length > 0) throw new Error(found.join('\n'));
     await page.getByRole('link', { name: `Continue with ${WAY}` }).click();
   }
-  await page.getByLabel('E-mail', { exact: true }).fill(EMAIL);
+  await page.getByLabel('Email', { exact: true }).fill(EMAIL);
   await page.getByLabel('First name').fill('Zoë');
   await page.getByLabel('Last name').fill('Zimmer');
   await page.getByRole('button', { name: 'Sign in' }).click();

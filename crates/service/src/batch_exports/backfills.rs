@@ -145,7 +145,7 @@ fn range(export: &BatchExport, wish: &BackfillWish, earliest: Option<Time>, now:
     })
 }
 
-/// Where backfills end at the latest: what the schedule will deliver by itself is left to it.
+/// Where backfills end at the latest: what the schedule will deliver automatically is left to it.
 pub(super) fn latest(export: &BatchExport, now: Time) -> Time {
     let complete = export.interval.floor(now);
     if export.next_run_at.is_some() {

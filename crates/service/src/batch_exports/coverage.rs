@@ -18,7 +18,7 @@ const LONGEST: TimeDelta = TimeDelta::days(200);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Coverage {
     Delivered,
-    /// A run waits, goes on, or is tried again by itself.
+    /// A run waits, goes on, or is tried again automatically.
     UnderWay,
     /// A run failed for good, or took too long.
     Failed,

@@ -15,7 +15,7 @@ use crate::rotation::{Rotation, Round};
 use crate::transaction::WriteTx;
 use crate::{members, organizations};
 
-/// For as long as a run is tried again by itself.
+/// For as long as a run is tried again automatically.
 const RETRIED_FOR: TimeDelta = TimeDelta::hours(24);
 const RETRY: Backoff = Backoff {
     first: TimeDelta::seconds(5),
@@ -149,7 +149,7 @@ impl Service {
         Ok(is_held)
     }
 
-    /// Gives a run back unfinished: the process ends. Another takes it at once.
+    /// Gives a run back unfinished: the process ends. Another takes it immediately.
     pub async fn release_run(&self, job: &Job, progress: &Progress) -> Result<()> {
         let mut db = self.write().await?;
         let now = db.now;

@@ -82,7 +82,7 @@ impl Service {
         Ok(key)
     }
 
-    /// Gives the key another secret. The old one stops working at once.
+    /// Gives the key another secret. The old one stops working immediately.
     pub async fn roll_key(&self, person: &SignedIn, id: KeyId) -> Result<Fresh> {
         person.is_fully_proven()?;
         person.expect_recent_proof(self.core.clock.now())?;

@@ -104,7 +104,7 @@ impl EmailMessage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, sqlx::Type)]
 #[repr(i64)]
 pub enum MailClass {
-    /// Somebody waits for it, or has to know at once.
+    /// Somebody waits for it, or has to know immediately.
     SignIn = 0,
     Invite = 1,
     Notice = 2,

@@ -212,7 +212,7 @@ async fn check_room(db: &mut WriteTx, config: &AppConfig, bytes: i64) -> Result<
     Ok(())
 }
 
-/// Counts one more job, and tells when it may be done at the earliest: at once, unless there were too many lately.
+/// Counts one more job, and tells when it may be done at the earliest: immediately, unless there were too many lately.
 async fn count_job(db: &mut WriteTx, config: &AppConfig) -> Result<Time> {
     let now = db.now;
     let until = sql::configs::lock_jobs_until(db, config.id).await?;

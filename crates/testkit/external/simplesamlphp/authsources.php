@@ -1,5 +1,5 @@
 <?php
-// Everybody is the same person here, and is signed in at once.
+// Everybody is the same person here, and is signed in immediately.
 $options = require __DIR__ . '/options.php';
 
 $config = [

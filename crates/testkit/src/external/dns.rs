@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::process::{Folder, Process, run, watched};
 
-/// Nobody may keep an answer, so that a change is seen at once.
+/// Nobody may keep an answer, so that a change is seen immediately.
 const TTL: &str = "0";
 
 /// A running name server that knows its own zones and refuses all others.

@@ -42,7 +42,7 @@ impl ObjectStore {
         let program = super::folder().join("seaweedfs/bin/weed");
         let mut command = watched(&program.to_string_lossy());
         command.arg("server");
-        // Each server of it listens for gRPC too, 10 000 ports higher unless it is told where.
+        // Each server of it listens for gRPC too, 10,000 ports higher unless it is told where.
         let grpc = free_ports(4);
         let options = [
             "-ip=127.0.0.1".to_owned(),

@@ -31,16 +31,16 @@ impl Signed {
 
 #[derive(Debug, Clone, Default)]
 pub struct SamlOptions {
-    /// The provider's own name; the address of its metadata unless given.
+    /// The provider's own name; by default the address of its metadata.
     pub issuer: Option<String>,
-    /// The issuer of the request unless given. Without a request it must be given.
+    /// By default the issuer of the request. Without a request it must be given.
     pub audience: Option<String>,
     /// Where answers go if the request does not say, or if there is none.
     pub acs: Option<String>,
-    /// Signs in at once, without a form.
+    /// Signs in immediately, without a form.
     pub user: Option<Person>,
     pub signed: Signed,
-    /// How long an assertion holds; an hour unless given.
+    /// How long an assertion holds; an hour by default.
     pub lifetime: Option<Duration>,
 }
 
@@ -110,7 +110,7 @@ impl SamlIdp {
         self.issuer.clone().unwrap_or_else(|| self.metadata_url())
     }
 
-    /// Takes requests by redirect. Called without one, it starts a sign-in by itself.
+    /// Takes requests by redirect. Called without one, it starts a sign-in on its own.
     pub fn sso_url(&self) -> String {
         format!("{}/sso", self.base)
     }

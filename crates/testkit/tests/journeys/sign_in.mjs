@@ -5,7 +5,7 @@ await journey(async (page) => {
   await page.goto(process.env.SSO_URL);
   const found = await axe(page);
   if (found.length > 0) throw new Error(found.join('\n'));
-  await page.getByLabel('E-mail').fill('zoe@example.test');
+  await page.getByLabel('Email').fill('zoe@example.test');
   await page.getByLabel('First name').fill('Zoë');
   // Stands for the service, which has no part in this.
   await page.route(process.env.ACS, (route) =>

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail, ensure};
 
 const USAGE: &str = "usage: cargo xtask bench exports [--rows NUMBER]… [--only NAME]…
-  --rows NUMBER  how many rows to export; may be repeated; 1000000 and 10000000 unless given
+  --rows NUMBER  how many rows to export; may be repeated; 1000000 and 10000000 by default
   --only NAME    one of rows, ingest, schedule; may be repeated; the report then goes to target/bench instead of docs";
 
 const PARTS: [&str; 3] = ["rows", "ingest", "schedule"];

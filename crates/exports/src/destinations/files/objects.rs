@@ -18,7 +18,7 @@ use super::bucket::{Bucket, Keys, Unfinished};
 use crate::Error;
 
 const PART: usize = 8 * 1024 * 1024;
-/// A file has at most 10 000 parts, so after this many they become larger: 280 GB in all.
+/// A file has at most 10,000 parts, so after this many they become larger: 280 GB in all.
 const PARTS_OF_A_SIZE: usize = 1000;
 const LARGEST_PART: usize = 4 * PART;
 const PARTS_AT_ONCE: usize = 3;

@@ -37,7 +37,7 @@ impl Batch {
         self.events
     }
 
-    /// One large event may stand above the limit by itself.
+    /// One large event may stand above the limit alone.
     pub(super) fn is_full(&self) -> bool {
         self.events >= MOST_EVENTS || self.body.len() >= MOST_BYTES - MOST_BYTES / 8
     }

@@ -10,7 +10,7 @@ use super::values::spelled_time;
 use crate::destinations::sql::{Name, Parameters, Session, Table};
 use crate::{Delivery, Error};
 
-/// Makes what is not there. Each statement commits by itself.
+/// Makes what is not there. Each statement commits on its own.
 pub(super) async fn make_missing(
     session: &Session,
     table: &Table,

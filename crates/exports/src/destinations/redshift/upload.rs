@@ -133,7 +133,7 @@ impl Rows {
         Ok(())
     }
 
-    /// Asked for by itself, because Redshift knows the time only in statements without tables.
+    /// Asked for alone, because Redshift knows the time only in statements without tables.
     async fn now(&mut self) -> Result<String, Error> {
         let sql = "SELECT CAST(CURRENT_TIMESTAMP AS VARCHAR(64))";
         let rows = self.session.ask("read its clock", sql, &[]).await?;

@@ -28,7 +28,7 @@ const BUSY: [u32; 2] = [333_333, 333_334];
 /// The session's token has run out, and another one can be had.
 const EXPIRED: u32 = 390_112;
 
-/// Somebody signed in. Dropped, it is forgotten by the server after some hours; [`Session::close`] ends it at once.
+/// Somebody signed in. Dropped, it is forgotten by the server after some hours; [`Session::close`] ends it immediately.
 pub(super) struct Session {
     pub(super) http: Http,
     base: String,

@@ -62,7 +62,7 @@ pub(crate) enum Stage {
     Done,
 }
 
-/// A connection, whose owner is signed in. Dropped, it closes at once, and the server takes back what was not committed.
+/// A connection, whose owner is signed in. Dropped, it closes immediately, and the server takes back what was not committed.
 pub(crate) struct Session {
     client: Client,
     connection: Ending,

@@ -31,7 +31,7 @@ pub(super) trait Target: Send + Sync {
     /// Fails a few times from now on, if it can.
     fn fail(&self) {}
 
-    /// Undoes what clients that are gone had begun, if it does not by itself.
+    /// Undoes what clients that are gone had begun, if it does not automatically.
     fn forget(&self) {}
 
     /// An authority that workers must trust to get there.

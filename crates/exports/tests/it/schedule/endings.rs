@@ -142,7 +142,7 @@ on_both! {
         advance(&kit, TimeDelta::hours(1));
         kit.run_exports().await;
         assert_eq!(retryable.runs().await[0].2, "FailedRetryable");
-        assert!(!kit.exports.step().await.unwrap(), "not at once");
+        assert!(!kit.exports.step().await.unwrap(), "not immediately");
         advance(&kit, TimeDelta::seconds(6));
         assert!(kit.exports.step().await.unwrap(), "a little later");
         let error = retryable.get("").await["latest_runs"][0]["latest_error"].as_str().unwrap().to_owned();
