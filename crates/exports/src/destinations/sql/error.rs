@@ -61,7 +61,7 @@ pub(super) fn tls_failure(cause: &tokio_postgres::Error) -> Option<&rustls::Erro
 /// Whether it lasts, and the sentence, by the five characters of the SQL standard.
 fn judge(doing: &str, columns: &[String], answer: &DbError) -> (bool, String) {
     let code = answer.code().code();
-    let column = culprit(columns, answer).map_or_else(String::new, |name| format!(" in the column {name}"));
+    let column = offending_column(columns, answer).map_or_else(String::new, |name| format!(" in the column {name}"));
     match (code, &code[..code.len().min(2)]) {
         (_, "28") => (
             true,
@@ -116,7 +116,7 @@ fn judge(doing: &str, columns: &[String], answer: &DbError) -> (bool, String) {
 }
 
 /// The column that the database blames, if it is one of ours.
-fn culprit<'a>(columns: &'a [String], answer: &DbError) -> Option<&'a str> {
+fn offending_column<'a>(columns: &'a [String], answer: &DbError) -> Option<&'a str> {
     let said = answer.column().or_else(|| {
         let (_, behind) = answer.where_()?.split_once(", column ")?;
         // In text format the value follows behind a colon.
