@@ -100,6 +100,15 @@ pub(crate) fn given_name(field: &'static str, text: Option<&str>) -> crate::Resu
     Ok(line.0)
 }
 
+/// The limit that the schema has, for texts that do not come through the API.
+pub(crate) fn at_most(field: &'static str, text: Option<&str>, most: usize) -> crate::Result<()> {
+    if text.is_some_and(|text| text.chars().count() > most) {
+        let detail = format!("Must have at most {most} characters.");
+        return Err(crate::Error::invalid(field, "max_length", detail));
+    }
+    Ok(())
+}
+
 /// A name that a stranger gives, cut to what we keep of names.
 pub(crate) fn one_line(text: &str) -> String {
     let clean: String = text.chars().filter(|c| !c.is_control()).take(128).collect();

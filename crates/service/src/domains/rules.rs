@@ -8,6 +8,7 @@ use crate::Instance;
 use crate::clock::Time;
 use crate::error::{Error, Result};
 use crate::sso::Sso;
+use crate::text::at_most;
 use crate::transaction::WriteTx;
 
 /// As the interface says, for whoever comes another way.
@@ -39,7 +40,7 @@ impl Domain {
         match patch.oidc_client_secret.as_deref() {
             Some("") => self.oidc_client_secret = None,
             Some(secret) => {
-                at_most("oidc_client_secret", secret, LONGEST_SECRET)?;
+                at_most("oidc_client_secret", Some(secret), LONGEST_SECRET)?;
                 let encrypted = db.encrypt(&instance.encryptor, &self.secret_place(), secret.as_bytes());
                 self.oidc_client_secret = Some(encrypted);
             }
@@ -104,16 +105,8 @@ fn choice(text: &str) -> Result<String> {
     })
 }
 
-fn at_most(field: &'static str, text: &str, most: usize) -> Result<()> {
-    if text.chars().count() > most {
-        let detail = format!("Must have at most {most} characters.");
-        return Err(Error::invalid(field, "max_length", detail));
-    }
-    Ok(())
-}
-
 fn one_line(field: &'static str, text: &str) -> Result<String> {
-    at_most(field, text, LONGEST_LINE)?;
+    at_most(field, Some(text), LONGEST_LINE)?;
     if text.chars().any(char::is_control) {
         return Err(Error::invalid(
             field,
@@ -149,7 +142,7 @@ fn address(field: &'static str, text: &str) -> Result<String> {
 }
 
 fn certificates(text: &str) -> Result<String> {
-    at_most("saml_x509_cert", text, LONGEST_CERTIFICATES)?;
+    at_most("saml_x509_cert", Some(text), LONGEST_CERTIFICATES)?;
     match Certificates::parse(text) {
         Ok(_) => Ok(text.to_owned()),
         Err(error) => Err(Error::invalid("saml_x509_cert", "invalid_input", error.to_string())),
