@@ -22,6 +22,7 @@ pub(crate) struct Words {
     pub(crate) credentials: &'static str,
     /// What the owner of the credentials must be allowed to do.
     pub(crate) permissions: &'static str,
+    /// None if the configuration has no such field.
     pub(crate) region: Option<String>,
 }
 
@@ -127,9 +128,12 @@ impl Words {
                 Error::permanent(format!("{place} denies access; the credentials need {needed}"), cause)
             }
             Meaning::WrongRegion => {
-                let region = self.region.as_deref().unwrap_or("this region");
-                let sentence =
-                    format!("{place} is not in {region}, or not at this endpoint; correct region or endpoint_url");
+                let sentence = match &self.region {
+                    Some(region) => {
+                        format!("{place} is not in {region}, or not at this endpoint; correct region or endpoint_url")
+                    }
+                    None => format!("{place} is not at this endpoint; correct endpoint_url"),
+                };
                 Error::permanent(sentence, cause)
             }
             Meaning::ClockSkew => {
@@ -161,14 +165,18 @@ impl Words {
 mod tests {
     use super::*;
 
-    #[test]
-    fn each_cause_has_its_sentence() {
-        let words = Words {
+    fn words(region: Option<&str>) -> Words {
+        Words {
             place: "the bucket \"b\"".to_owned(),
             credentials: "the_key",
             permissions: "s3:PutObject",
-            region: Some("eu-west-1".to_owned()),
-        };
+            region: region.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn each_cause_has_its_sentence() {
+        let words = words(Some("eu-west-1"));
         let cases = [
             (403, "InvalidAccessKeyId", true, "check the_key"),
             (403, "SignatureDoesNotMatch", true, "check the_key"),
@@ -194,6 +202,20 @@ mod tests {
             assert_eq!(error.is_permanent, is_permanent, "{answer}");
             assert!(error.sentence.contains(part), "{}", error.sentence);
         }
+    }
+
+    #[test]
+    fn a_region_is_named_only_if_there_is_one() {
+        let answer = Answer {
+            status: StatusCode::MOVED_PERMANENTLY,
+            code: "PermanentRedirect".to_owned(),
+        };
+        let sentence = |region| words(region).explain(&answer, answer.clone()).sentence;
+        assert!(sentence(Some("eu-west-1")).ends_with("correct region or endpoint_url"));
+        assert_eq!(
+            sentence(None),
+            "the bucket \"b\" is not at this endpoint; correct endpoint_url"
+        );
     }
 
     #[test]
