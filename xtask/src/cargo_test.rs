@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::cargo;
+use crate::linting_cargo;
 use crate::outcome::Outcome;
 
 /// More than this many failures are no coincidence.
@@ -16,7 +16,7 @@ const MOST_RERUN: usize = 3;
 
 /// Runs all tests with what `prepare` adds to the command.
 pub(crate) fn run(prepare: impl Fn(&mut Command)) -> Result<Outcome> {
-    let mut all = cargo();
+    let mut all = linting_cargo();
     all.args(["test", "--workspace", "--quiet", "--no-fail-fast"]);
     prepare(&mut all);
     let first = Run::of(&mut all)?;
@@ -30,7 +30,7 @@ pub(crate) fn run(prepare: impl Fn(&mut Command)) -> Result<Outcome> {
         names.len()
     );
     for target in targets {
-        let mut again = cargo();
+        let mut again = linting_cargo();
         again
             .arg("test")
             .args(target.split(' '))

@@ -17,7 +17,7 @@ mod test;
 mod tools;
 mod workspace;
 
-pub(crate) use workspace::{cargo, root, say, target};
+pub(crate) use workspace::{cargo, linting_cargo, root, say, target};
 
 use std::process::ExitCode;
 

@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -173,6 +174,9 @@ fn install(package: &str) -> Result<String> {
 
 /// Works in a folder. A machine that never asked for a list of packages has none to choose from, so then it asks.
 pub(crate) fn apt_get(folder: &Path, arguments: &[&str]) -> Result<String> {
+    // It refuses to run twice at the same time.
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let get = |arguments: &[&str]| {
         output(
             Command::new("apt-get")

@@ -1,13 +1,14 @@
 //! Everything that must hold, one step after the other, with a summary at the end.
 
+use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 
 use crate::outcome::Outcome;
 use crate::postgres::Cluster;
 use crate::process::WorkDir;
-use crate::{browser, cargo, cargo_test, checks, components, docs, live, packaging, say, target};
+use crate::{browser, cargo_test, checks, components, docs, linting_cargo, live, packaging, say, target};
 
 /// Databases of tests need not survive a power cut.
 const FAST: [&str; 4] = [
@@ -27,10 +28,12 @@ struct Done {
 pub(crate) fn everything() -> Result<()> {
     let work = WorkDir::new("test")?;
     let cluster = Cluster::start(&work.0, &FAST)?;
-    let mut done = checks();
+    // Downloading takes little of the processor, which the compiler needs.
+    let installing = thread::spawn(|| timed("external services, installed", components::install));
+    let mut done = vec![step("format", checks::format), step("build, with lints", build)];
+    done.extend(checks());
     done.extend(packaging_steps());
-    done.push(step("build", build));
-    done.push(step("external services, installed", components::install));
+    done.push(installing.join().map_err(|_| anyhow!("installing panicked"))?);
     done.push(step("tests, on SQLite and PostgreSQL", || tests(&cluster)));
     done.push(step("the console, in a browser", || browser::journeys(&[])));
     done.push(step("the OpenAPI spec, linted", checks::document));
@@ -43,13 +46,13 @@ pub(crate) fn everything() -> Result<()> {
 
 /// `cargo xtask check`
 pub(crate) fn checks_only() -> Result<()> {
-    summary(&checks())
+    let mut done = vec![step("format", checks::format), step("lints", checks::lints)];
+    done.extend(checks());
+    summary(&done)
 }
 
 fn checks() -> Vec<Done> {
     vec![
-        step("format", checks::format),
-        step("lints", checks::lints),
         step("links, pages and tests of the documentation", docs::check),
         step("licenses and sources of dependencies", checks::dependencies),
         step("known vulnerabilities of dependencies", checks::advisories),
@@ -72,7 +75,7 @@ fn packaging_steps() -> Vec<Done> {
 }
 
 fn build() -> Result<()> {
-    checks::run(cargo().args(["build", "--workspace", "--all-targets", "--quiet"]))
+    checks::run(linting_cargo().args(["build", "--workspace", "--all-targets", "--quiet"]))
 }
 
 fn tests(cluster: &Cluster) -> Result<Outcome> {
@@ -94,12 +97,16 @@ pub(crate) fn components_only() -> Result<()> {
 
 fn step<O: Into<Outcome>>(name: &'static str, work: impl FnOnce() -> Result<O>) -> Done {
     say(&format!("\n── {name}"));
+    timed(name, work)
+}
+
+fn timed<O: Into<Outcome>>(name: &'static str, work: impl FnOnce() -> Result<O>) -> Done {
     let started = Instant::now();
     let result = work().map(Into::into);
     match &result {
         Ok(Outcome::Passed | Outcome::PassedAlone(_)) => {}
         Ok(Outcome::Skipped(why)) => say(&format!("   skipped: {why}")),
-        Err(error) => say(&format!("   failed: {error:#}")),
+        Err(error) => say(&format!("   {name} failed: {error:#}")),
     }
     Done {
         name,

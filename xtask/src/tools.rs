@@ -30,26 +30,28 @@ pub(crate) fn schemathesis() -> Result<PathBuf> {
     Ok(python("schemathesis", &[SCHEMATHESIS])?.join("schemathesis"))
 }
 
-/// Checks licenses, sources and banned crates.
+/// Checks licenses, sources and banned crates. Optimized, it would take longer to build than all its work.
 pub(crate) fn cargo_deny() -> Result<Command> {
-    cargo_tool("deny", CARGO_DENY)
+    cargo_tool("deny", &[CARGO_DENY, "--debug"])
 }
 
 /// Makes Debian packages.
 pub(crate) fn cargo_deb() -> Result<Command> {
-    cargo_tool("deb", CARGO_DEB)
+    cargo_tool("deb", &[CARGO_DEB])
 }
 
 /// Lists what a binary is made of, as `CycloneDX`.
 pub(crate) fn cargo_cyclonedx() -> Result<Command> {
-    cargo_tool("cyclonedx", CARGO_CYCLONEDX)
+    cargo_tool("cyclonedx", &[CARGO_CYCLONEDX])
 }
 
 /// A subcommand of cargo. It takes minutes to build, so it goes where cargo keeps programs.
-fn cargo_tool(name: &str, package: &str) -> Result<Command> {
+fn cargo_tool(name: &str, package: &[&str]) -> Result<Command> {
     if process::output(cargo().args([name, "--version"])).is_err() {
-        say(&format!("installing {package}"));
-        process::output(cargo().args(["install", "--locked", "--quiet", package]))?;
+        say(&format!("installing {}", package[0]));
+        let mut install = cargo();
+        install.args(["install", "--locked", "--quiet"]).args(package);
+        process::output(install.env("CARGO_PROFILE_DEV_DEBUG", "0"))?;
     }
     let mut command = cargo();
     command.arg(name);
