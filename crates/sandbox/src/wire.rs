@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use crate::json::escaped;
+use crate::json::{escaped, few_values};
 use crate::{
     Capabilities, Code, Failure, Fault, FetchRequest, FetchResponse, Files, HostCall, Json, Layers, Level, Reading,
 };
@@ -104,7 +104,7 @@ pub(crate) enum Report {
     Read(Box<Reading>),
     Fault(Fault),
     /// The app is open.
-    Ready(Capabilities),
+    Ready(#[serde(deserialize_with = "few_values")] Capabilities),
     /// The app asks the host; see [`Call`].
     Asked {
         id: u64,
@@ -235,6 +235,17 @@ mod tests {
         assert_eq!(text, "{\"answer\":42,\"ok\":null}\n");
         assert_eq!(Answer::id_of(&text), Some(42));
         assert_eq!(Answer::id_of("[1]"), None);
+    }
+
+    /// An app can say other things when it runs than when it was read.
+    #[test]
+    fn an_app_that_is_open_offers_no_more_than_one_that_is_read() {
+        let ready = |jobs: usize| {
+            let text = format!("{{\"ready\":{{\"jobs\":[\"a\"{}]}}}}", ",\"a\"".repeat(jobs - 1));
+            serde_json::from_str::<Report>(&text)
+        };
+        assert!(matches!(ready(3), Ok(Report::Ready(found)) if found.jobs.len() == 3));
+        assert!(ready(20_000).is_err());
     }
 
     #[test]

@@ -15,6 +15,9 @@ const ENDINGS: [&str; 7] = [".ts", ".tsx", ".js", ".jsx", ".mjs", ".cjs", ".json
 /// Names that the file loaded first may have.
 const ENTRIES: [&str; 2] = ["index.js", "index.ts"];
 
+/// Of all modules together. Each takes much more memory than its text.
+const MOST_IMPORTS: usize = 5000;
+
 /// Transpiles the file that is loaded first, and all that it imports. Other files are not looked at.
 pub(crate) fn collect(files: &Files, manifest: &Manifest) -> Result<Code, Fault> {
     let Some(entry) = entry(files, manifest)? else {
@@ -22,11 +25,17 @@ pub(crate) fn collect(files: &Files, manifest: &Manifest) -> Result<Code, Fault>
     };
     let mut modules = BTreeMap::new();
     let mut waiting = vec![entry.to_owned()];
+    let mut imports = 0;
     while let Some(name) = waiting.pop() {
         if modules.contains_key(&name) {
             continue;
         }
         let module = module(files, &name)?;
+        imports += module.imports.len();
+        if imports > MOST_IMPORTS {
+            let message = format!("an app can have at most {MOST_IMPORTS} imports");
+            return Err(Fault::in_file(&name, message));
+        }
         waiting.extend(module.imports.values().filter_map(|target| match target {
             Target::File(file) => Some(file.clone()),
             Target::Package(_) | Target::Absent(_) => None,
@@ -147,6 +156,18 @@ mod tests {
         assert_eq!(join("lib/a", "../b"), Some("lib/b".to_owned()));
         assert_eq!(join("", "./x"), Some("x".to_owned()));
         assert_eq!(join("lib", "../../x"), None);
+    }
+
+    #[test]
+    fn imports_are_limited() {
+        let collect = |count: usize| {
+            let imports: Vec<String> = (0..count).map(|number| format!("require('pg/{number}')")).collect();
+            let files = [("index.js".to_owned(), imports.join("\n"))].into();
+            super::collect(&files, &Manifest::default())
+        };
+        assert!(collect(MOST_IMPORTS).is_ok());
+        let fault = collect(MOST_IMPORTS + 1).unwrap_err();
+        assert!(fault.to_string().contains("at most 5000 imports"), "{fault}");
     }
 
     #[test]

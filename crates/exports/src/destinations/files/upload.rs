@@ -109,8 +109,13 @@ impl Sending {
         let ours: HashSet<&str> = self.entries.iter().map(|entry| entry.key.as_str()).collect();
         let others = listed.chain(named).filter(|key| !ours.contains(key.as_str()));
         let leftovers: HashSet<String> = others.collect();
-        let all: Vec<_> = leftovers.iter().map(|key| self.bucket.delete(key)).collect();
-        stream::iter(all).buffer_unordered(AT_ONCE).try_collect().await
+        let leftovers: Vec<String> = leftovers.into_iter().collect();
+        // A store can list any number of them, and a deletion that has not begun takes memory, too.
+        for some in leftovers.chunks(1000) {
+            let some: Vec<_> = some.iter().map(|key| self.bucket.delete(key)).collect();
+            let () = stream::iter(some).buffer_unordered(AT_ONCE).try_collect().await?;
+        }
+        Ok(())
     }
 
     async fn discard(&mut self) {

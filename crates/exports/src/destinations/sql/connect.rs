@@ -18,6 +18,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use url::Host;
 
 use super::error::{failure, tls_failure};
+use super::messages::{Checked, CheckedTls};
 use super::metered::Metered;
 use crate::{Error, ExportsDeps};
 
@@ -318,11 +319,11 @@ async fn sign_in(
             .ssl_negotiation(SslNegotiation::Direct);
         let connect =
             MakeTlsConnect::<Metered>::make_tls_connect(&mut tls, &place.tls_name()).expect("it only takes the name");
-        let (client, connection) = config.connect_raw(stream, connect).await.map_err(refused)?;
+        let (client, connection) = config.connect_raw(stream, CheckedTls(connect)).await.map_err(refused)?;
         Ok((client, Ending(tokio::spawn(drive(connection)))))
     } else {
         config.ssl_mode(SslMode::Disable);
-        let (client, connection) = config.connect_raw(stream, NoTls).await.map_err(refused)?;
+        let (client, connection) = config.connect_raw(Checked::new(stream), NoTls).await.map_err(refused)?;
         Ok((client, Ending(tokio::spawn(drive(connection)))))
     }
 }

@@ -62,7 +62,7 @@ pub(super) fn tls_failure(cause: &tokio_postgres::Error) -> Option<&rustls::Erro
 fn judge(doing: &str, columns: &[String], answer: &DbError) -> (bool, String) {
     let code = answer.code().code();
     let column = offending_column(columns, answer).map_or_else(String::new, |name| format!(" in the column {name}"));
-    match (code, &code[..code.len().min(2)]) {
+    match (code, code.get(..2).unwrap_or(code)) {
         (_, "28") => (
             true,
             "the database refused the user or the password; check both, and that the user can connect from this server"

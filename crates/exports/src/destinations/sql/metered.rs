@@ -8,21 +8,21 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 /// The driver keeps a message in memory until it is whole, and the other side says how long it is. Answers to what we ask
-/// are short: whoever sends more than this has something else in mind.
+/// are short: whoever sends more than this before the next question has something else in mind.
 const MOST: usize = 16 * 1024 * 1024;
 
-pub(super) struct Metered {
-    stream: TcpStream,
+pub(super) struct Metered<S = TcpStream> {
+    stream: S,
     left: usize,
 }
 
-impl Metered {
-    pub(super) fn new(stream: TcpStream) -> Self {
+impl<S> Metered<S> {
+    pub(super) fn new(stream: S) -> Self {
         Self { stream, left: MOST }
     }
 }
 
-impl AsyncRead for Metered {
+impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -39,8 +39,10 @@ impl AsyncRead for Metered {
     }
 }
 
-impl AsyncWrite for Metered {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        // A delivery can have any number of statements, and each is answered.
+        self.left = MOST;
         Pin::new(&mut self.stream).poll_write(context, bytes)
     }
 
@@ -50,5 +52,25 @@ impl AsyncWrite for Metered {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn each_question_has_an_answer_of_its_own() {
+        let (near, mut far) = duplex(64 * 1024);
+        tokio::spawn(async move { while far.write_all(&[0; 8192]).await.is_ok() {} });
+        let mut metered = Metered::new(near);
+        let mut answer = vec![0; MOST];
+        for _ in 0..2 {
+            metered.write_all(b"a question").await.unwrap();
+            metered.read_exact(&mut answer).await.unwrap();
+        }
+        assert!(metered.read_exact(&mut answer).await.is_err());
     }
 }

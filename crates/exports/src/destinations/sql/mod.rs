@@ -3,6 +3,7 @@
 pub(super) mod clean;
 mod connect;
 mod error;
+mod messages;
 mod metered;
 mod name;
 mod trial;
