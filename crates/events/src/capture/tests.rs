@@ -161,11 +161,11 @@ fn what_unpacks_to_too_much_is_refused() {
     };
     assert_eq!(held(limit), Err(Refusal::Empty));
     assert_eq!(held(limit + 1), Err(Refusal::TooLarge));
-    let mut endless = event(json!({})).to_string().into_bytes();
-    for _ in 0..6 {
-        endless = gzip(&endless);
+    // Empty blocks of gzip pack well, and each layer takes its time again.
+    let once = gzip(event(json!({})).to_string().as_bytes());
+    for twice in [gzip(&once), gzip(STANDARD.encode(&once).as_bytes())] {
+        assert!(matches!(read(twice), Err(Refusal::Unreadable(_))));
     }
-    assert!(matches!(read(endless), Err(Refusal::Unreadable(_))));
     let mut damaged = gzip(event(json!({})).to_string().as_bytes());
     damaged.truncate(20);
     assert!(matches!(read(damaged), Err(Refusal::Unreadable(_))));
