@@ -22,7 +22,7 @@ pub(crate) struct Words {
     pub(crate) credentials: &'static str,
     /// What the owner of the credentials must be allowed to do.
     pub(crate) permissions: &'static str,
-    /// None if the configuration has no such field.
+    /// None if the configuration does not have it.
     pub(crate) region: Option<String>,
 }
 

@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
 use tokio_postgres::types::Type;
 
-/// A letter and the length of what follows, which counts itself.
+/// The type of a message, one byte, and the length of what follows, which includes itself.
 const HEAD: usize = 5;
 const LONGEST: usize = 64 * 1024;
 /// A statement can have as many parameters as two bytes count.
@@ -135,7 +135,7 @@ impl Messages {
     }
 
     fn start(&mut self) -> Result<(), &'static str> {
-        let length: [u8; 4] = self.head[1..].try_into().expect("a head is a letter and four bytes");
+        let length: [u8; 4] = self.head[1..].try_into().expect("a head is a type and four bytes");
         let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
         self.left = length
             .checked_sub(4)
@@ -202,9 +202,9 @@ fn types_of_parameters(body: &[u8]) -> Option<Vec<u32>> {
 mod tests {
     use super::*;
 
-    fn message(letter: u8, body: &[u8]) -> Vec<u8> {
+    fn message(kind: u8, body: &[u8]) -> Vec<u8> {
         let length = u32::try_from(body.len() + 4).unwrap().to_be_bytes();
-        [&[letter], &length[..], body].concat()
+        [&[kind], &length[..], body].concat()
     }
 
     fn columns(types: &[u32]) -> Vec<u8> {
