@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use crate::Incoming;
 use crate::names::{cut, names_someone};
+use crate::turns::Source;
 
 /// The origin's namespace, so that the ids of persons are the same as there.
 const NAMESPACE: Uuid = Uuid::from_u128(0x9329_79b4_65c3_4424_8467_0b66_ec27_bc22);
@@ -167,7 +168,7 @@ impl Allowance {
     const LEAST: usize = 8 * 1024 * 1024;
     const MOST: usize = 128 * 1024 * 1024;
 
-    /// For events of so many bytes, of a team with this budget.
+    /// For events of so many bytes, of a sender with this budget.
     pub(crate) fn new(sent: usize, budget: Budget) -> Self {
         Self {
             left: sent.saturating_mul(Self::TIMES_SENT).clamp(Self::LEAST, Self::MOST),
@@ -194,38 +195,42 @@ impl Allowance {
         bytes == 0 || self.budget.left > 0
     }
 
-    /// What is left for the team's next request.
+    /// What is left for the sender's next request.
     pub(crate) fn budget(self) -> Budget {
         self.budget
     }
 }
 
-/// How many bytes of properties a team may have stored at the moment. Below nothing is what the last event took too much.
+/// Whose budget it is: a team's, for each neighborhood that sends events of it. Its token is public, so a stranger could use up what it needs.
+pub(crate) type Sender = (i64, Source);
+
+/// How many bytes of properties a sender may have stored at the moment. Below nothing is what the last event took too much.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Budget {
     left: i64,
     at: Instant,
 }
 
-/// What the teams may have stored of their persons over time: requests can be repeated without end, and a small one can
+/// What senders may have stored of persons over time: requests can be repeated without end, and a small one can
 /// stand for much. It is what they send, a few times over, and beyond that an amount that grows again slowly.
 #[derive(Debug, Default)]
 pub(crate) struct Budgets {
     /// Those who have used some of it.
-    teams: HashMap<i64, Budget>,
+    senders: HashMap<Sender, Budget>,
 }
 
 impl Budgets {
     const TIMES_SENT: usize = 16;
     const MOST: i64 = 64 * 1024 * 1024;
     const PER_SECOND: i64 = 64 * 1024;
-    /// More teams than this are not kept: the ones that have used least have as much as if they had used nothing.
-    const MOST_TEAMS: usize = 10_000;
+    /// More than this are not kept: the ones that have used least have as much as if they had used nothing.
+    const MOST_SENDERS: usize = 10_000;
 
-    /// What a team may have stored with a request of so many bytes.
-    pub(crate) fn of(&self, team: i64, sent: usize) -> Budget {
+    /// What a sender may have stored with a request of so many bytes.
+    pub(crate) fn of(&self, sender: Sender, sent: usize) -> Budget {
         let now = Instant::now();
-        let left = self.teams.get(&team).map_or(Self::MOST, |budget| budget.left_at(now));
+        let left = self.senders.get(&sender);
+        let left = left.map_or(Self::MOST, |budget| budget.left_at(now));
         let more = i64::try_from(sent.saturating_mul(Self::TIMES_SENT)).unwrap_or(i64::MAX);
         Budget {
             left: left.saturating_add(more),
@@ -233,22 +238,22 @@ impl Budgets {
         }
     }
 
-    pub(crate) fn put_back(&mut self, team: i64, budget: Budget) {
+    pub(crate) fn put_back(&mut self, sender: Sender, budget: Budget) {
         if budget.left >= Self::MOST {
-            self.teams.remove(&team);
+            self.senders.remove(&sender);
             return;
         }
-        if self.teams.len() >= Self::MOST_TEAMS && !self.teams.contains_key(&team) {
+        if self.senders.len() >= Self::MOST_SENDERS && !self.senders.contains_key(&sender) {
             self.drop_half(budget.at);
         }
-        self.teams.insert(team, budget);
+        self.senders.insert(sender, budget);
     }
 
     fn drop_half(&mut self, now: Instant) {
-        let mut left: Vec<i64> = self.teams.values().map(|budget| budget.left_at(now)).collect();
+        let mut left: Vec<i64> = self.senders.values().map(|budget| budget.left_at(now)).collect();
         let middle = left.len() / 2;
         let (_, &mut median, _) = left.select_nth_unstable(middle);
-        self.teams.retain(|_, budget| budget.left_at(now) < median);
+        self.senders.retain(|_, budget| budget.left_at(now) < median);
     }
 }
 

@@ -11,7 +11,7 @@ use flate2::write::MultiGzDecoder;
 
 use self::lexer::Lexer;
 pub use self::lexer::{Candidate, MOST_SCANNED_BYTES, Progress};
-use super::unpack::GZIP;
+use super::unpack::{GZIP, most_packed};
 
 /// So much of it is read whatever the body is. More is read only of what was not compressed better than events ever are:
 /// who makes us read much has to send something for it.
@@ -92,10 +92,22 @@ impl TokenScan {
         }
         self.fed += bytes.len();
         self.read(bytes);
-        if self.progress == Progress::Searching && self.seen() > most_scanned(self.fed) {
-            self.progress = Progress::NotFound;
+        if self.progress == Progress::Searching {
+            self.progress = self.limited();
         }
         self.progress
+    }
+
+    /// Whether it is worth to read on: nobody packs so well, or so badly.
+    fn limited(&self) -> Progress {
+        let is_gzip = matches!(self.source, Source::Gzip(_));
+        if self.seen() > most_scanned(self.fed) {
+            Progress::NotFound
+        } else if is_gzip && self.fed > most_packed(self.seen()) {
+            Progress::Damaged
+        } else {
+            Progress::Searching
+        }
     }
 
     fn read(&mut self, bytes: &[u8]) {

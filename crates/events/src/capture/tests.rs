@@ -172,6 +172,18 @@ fn what_unpacks_to_too_much_is_refused() {
 }
 
 #[test]
+fn gzip_that_holds_next_to_nothing_is_not_read_to_its_end() {
+    let packed = gzip(event(json!({})).to_string().as_bytes());
+    let (header, blocks) = packed.split_at(10);
+    let after_empty_blocks = |count: usize| {
+        let empty = [0, 0, 0, 0xff, 0xff].repeat(count);
+        read([header, &empty, blocks].concat())
+    };
+    assert!(after_empty_blocks(10_000).is_ok(), "of a sender that flushes often");
+    assert!(matches!(after_empty_blocks(100_000), Err(Refusal::Unreadable(_))));
+}
+
+#[test]
 fn memory_is_asked_for_before_it_is_used() {
     let text = event(json!({ "properties": { "text": "x".repeat(500_000) } })).to_string();
     let packed = gzip(text.as_bytes());

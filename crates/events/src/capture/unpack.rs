@@ -1,6 +1,6 @@
 //! From the bytes of a body to JSON: out of forms, base64 and gzip, in whatever order they were put in.
 
-use std::io::Read;
+use std::io::{self, BufRead, Read};
 
 use base64::Engine;
 use base64::alphabet;
@@ -29,6 +29,16 @@ pub(super) fn is_known(packing: &str) -> bool {
 
 /// No more than so many bytes come out of one of gzip.
 const MOST_TIMES_PACKED: usize = 1032;
+
+/// Gzip is never longer than twice what it holds, and this. Empty blocks take long to read, and no encoder writes many.
+const MOST_OVERHEAD: usize = 64 * 1024;
+/// How much of gzip is unpacked before its length is looked at.
+const AT_ONCE: usize = 64 * 1024;
+
+/// How long gzip may be that holds so much.
+pub(super) fn most_packed(unpacked: usize) -> usize {
+    MOST_OVERHEAD + 2 * unpacked
+}
 
 /// How large gzip says that it becomes, as far as that is possible. It may lie.
 pub fn claimed_size(bytes: &[u8]) -> Option<usize> {
@@ -69,7 +79,7 @@ pub fn unpack<E: From<Refusal>>(
     Err(Refusal::Unreadable("compressed too many times".to_owned()).into())
 }
 
-/// Reads no further than it must to see that it is too much.
+/// Reads no further than it must to see that it is too much, or too little.
 fn gunzip<E: From<Refusal>>(
     bytes: &[u8],
     most: usize,
@@ -79,20 +89,57 @@ fn gunzip<E: From<Refusal>>(
     let first = claimed_size(bytes).unwrap_or_default().clamp(STEP, most.max(STEP)) + 1;
     allocate(first)?;
     let mut unpacked = Vec::with_capacity(first);
-    let mut source = MultiGzDecoder::new(bytes);
+    let mut source = MultiGzDecoder::new(Packed {
+        left: bytes,
+        // Its header is read at once.
+        allowed: most_packed(0),
+    });
     loop {
-        let free = unpacked.capacity() - unpacked.len();
-        let read = source.by_ref().take(free as u64).read_to_end(&mut unpacked);
+        if unpacked.len() == unpacked.capacity() {
+            let more = (unpacked.len() / 2).max(STEP);
+            allocate(more)?;
+            unpacked.reserve_exact(more);
+        }
+        let room = (unpacked.capacity() - unpacked.len()).min(AT_ONCE);
+        let taken = bytes.len() - source.get_ref().left.len();
+        source.get_mut().allowed = most_packed(unpacked.len() + room).saturating_sub(taken);
+        let read = source.by_ref().take(room as u64).read_to_end(&mut unpacked);
         if unpacked.len() > most {
             return Err(Refusal::TooLarge.into());
         }
         let count = read.map_err(|_| Refusal::Unreadable("corrupt gzip data".to_owned()))?;
-        if count < free {
+        if count < room {
             return Ok(unpacked);
         }
-        let more = (unpacked.len() / 2).max(STEP);
-        allocate(more)?;
-        unpacked.reserve_exact(more);
+    }
+}
+
+/// Gzip of which no more is given to the decoder than is allowed.
+struct Packed<'a> {
+    left: &'a [u8],
+    allowed: usize,
+}
+
+impl Read for Packed<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.fill_buf()?.read(buffer)?;
+        self.consume(count);
+        Ok(count)
+    }
+}
+
+impl BufRead for Packed<'_> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        let ready = &self.left[..self.left.len().min(self.allowed)];
+        if ready.is_empty() && !self.left.is_empty() {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        Ok(ready)
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.left = &self.left[count..];
+        self.allowed -= count;
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 use super::people::changed_values;
+use crate::persons::Sender;
 use crate::turns::Turn;
 use crate::{Hold, Incoming, Result, Time, persons, size};
 
@@ -62,6 +63,10 @@ impl Append {
 
     pub(super) fn turn(&self) -> Turn {
         self.hold.turn(self.team)
+    }
+
+    pub(super) fn sender(&self) -> Sender {
+        (self.team, self.turn().source)
     }
 
     /// Whether it is so much work that those who sent little wait for it noticeably.

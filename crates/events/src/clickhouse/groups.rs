@@ -15,8 +15,8 @@ use super::lookup::{self, Most};
 use super::memory::Memory;
 use super::people::{Id, Name, People, merges_with, touches_properties};
 use super::rows::{EventRows, Row, event_rows, owner_rows, person_rows};
-use super::work_by_team::{EVENT_BYTES, WorkByTeam};
-use crate::persons::{Allowance, Budgets};
+use super::work_by_sender::{EVENT_BYTES, WorkBySender};
+use crate::persons::{Allowance, Budgets, Sender};
 use crate::{Error, Incoming, Result};
 
 /// A group ends early when its rows have so many bytes: how much that is, only making them tells. One append may have more, and
@@ -61,15 +61,15 @@ pub(super) struct Left {
     pub rest: Vec<Append>,
     /// Because too much would have been read, changed or carried for them, or had to be looked up.
     pub large: Vec<Append>,
-    pub work: WorkByTeam,
+    pub work: WorkBySender,
 }
 
 impl Left {
-    /// Adds those for whom the group had no room in the end. What else there is of their teams waits behind them.
+    /// Adds those for whom the group had no room in the end. What else there is of their senders waits behind them.
     fn put_first(&mut self, more: Vec<Append>) {
-        let teams: HashSet<i64> = more.iter().map(|append| append.team).collect();
+        let senders: HashSet<Sender> = more.iter().map(Append::sender).collect();
         let large = mem::take(&mut self.large).into_iter();
-        let (behind, large): (Vec<_>, Vec<_>) = large.partition(|append| teams.contains(&append.team));
+        let (behind, large): (Vec<_>, Vec<_>) = large.partition(|append| senders.contains(&append.sender()));
         self.large = large;
         self.rest.splice(..0, more.into_iter().chain(behind));
     }
@@ -118,7 +118,7 @@ impl Groups {
 
     /// After a look-up that failed. Only those because of whom it did are tried alone; the others come with the next group.
     fn fail(&self, group: Vec<Append>, error: Error) -> Left {
-        let (work, causes) = (WorkByTeam::of(&group), causes(&group, &error));
+        let (work, causes) = (WorkBySender::of(&group), causes(&group, &error));
         if causes.is_empty() {
             self.finish(group, Err(error));
             return Left {
@@ -126,7 +126,7 @@ impl Groups {
                 ..Left::default()
             };
         }
-        let (large, rest) = group.into_iter().partition(|append| causes.contains(&append.team));
+        let (large, rest) = group.into_iter().partition(|append| causes.contains(&append.sender()));
         Left { rest, large, work }
     }
 
@@ -214,7 +214,8 @@ impl Groups {
 
     /// Makes the rows of one append, and does to persons what its events tell.
     async fn take(&self, append: &Append, people: &mut People, uuids: &mut HashSet<(i64, Uuid)>, rows: &mut EventRows) {
-        let budget = self.budgets().of(append.team, append.bytes);
+        let sender = append.sender();
+        let budget = self.budgets().of(sender, append.bytes);
         let mut allowance = Allowance::new(append.bytes, budget);
         let mut worked_on = 0;
         for event in &append.events {
@@ -231,7 +232,7 @@ impl Groups {
             rows.push(append.team, event, append.now, person);
             worked_on += EVENT_BYTES + rows.bytes - before;
         }
-        self.budgets().put_back(append.team, allowance.budget());
+        self.budgets().put_back(sender, allowance.budget());
     }
 
     /// Everybody whom a group is about. Remembered ones are good enough for events that change nothing; a change starts from what
@@ -312,29 +313,30 @@ fn in_time(group: Vec<Append>) -> Vec<Append> {
     group
 }
 
-/// The teams because of which a look-up failed, if it did because it was too much and others may do without them.
-fn causes(group: &[Append], error: &Error) -> HashSet<i64> {
+/// The senders because of whom a look-up failed, if it did because it was too much and others may do without them.
+fn causes(group: &[Append], error: &Error) -> HashSet<Sender> {
     if group.len() < 2 || !(error.is_timeout() || error.is_out_of_memory()) {
         return HashSet::new();
     }
-    WorkByTeam::of(group).heaviest_teams()
+    WorkBySender::of(group).heaviest_senders()
 }
 
-/// Those that are stored now, and the others. Whoever changes little is among the first in any case, unless something else of the team has
-/// to wait: it stays in order. Whoever would not be too much alone waits only for the next group, where it may be first.
+/// Those that are stored now, and the others. Whoever changes little is among the first in any case, unless something else of the sender has
+/// to wait: it stays in order. Others who send for the team do not wait for that: its token is public. Whoever would not be too much alone waits only for the next group, where it may be first.
 fn split(group: Vec<Append>, people: &People, most: Most) -> (Vec<Append>, Left) {
     let (mut now, mut total) = (Vec::new(), 0);
     let mut left = Left {
-        work: WorkByTeam::of(&group),
+        work: WorkBySender::of(&group),
         ..Left::default()
     };
-    let (mut large_teams, mut waiting_teams) = (HashSet::new(), HashSet::new());
+    let (mut large, mut waiting): (HashSet<Sender>, HashSet<Sender>) = Default::default();
     for (place, append) in group.into_iter().enumerate() {
-        if waiting_teams.contains(&append.team) {
+        let sender = append.sender();
+        if waiting.contains(&sender) {
             left.rest.push(append);
             continue;
         }
-        if large_teams.contains(&append.team) {
+        if large.contains(&sender) {
             left.large.push(append);
             continue;
         }
@@ -344,14 +346,14 @@ fn split(group: Vec<Append>, people: &People, most: Most) -> (Vec<Append>, Left)
         // The first had all that may be read to itself.
         let is_too_much = is_left_out && (place == 0 || !fits_alone(&append, people, most));
         if bytes > most.bytes || is_too_much {
-            large_teams.insert(append.team);
+            large.insert(sender);
             left.large.push(append);
         } else if is_left_out || !has_time {
-            waiting_teams.insert(append.team);
+            waiting.insert(sender);
             left.rest.push(append);
         } else {
             total += bytes;
-            left.work.add(append.team, bytes);
+            left.work.add(sender, bytes);
             now.push(append);
         }
     }
@@ -379,6 +381,7 @@ mod tests {
 
     use super::super::people::{Owner, Person};
     use super::*;
+    use crate::turns::Source;
     use crate::{Hold, Time};
 
     fn event(name: &str, distinct_id: &str, properties: &Value) -> Incoming {
@@ -392,13 +395,11 @@ mod tests {
     }
 
     fn append(team: i64, events: Vec<Incoming>) -> Append {
-        let (append, _) = Append::new(
-            Arc::new(Hold::default()),
-            team,
-            events,
-            Time::UNIX_EPOCH,
-            Instant::now(),
-        );
+        held(Hold::default(), team, events)
+    }
+
+    fn held(hold: Hold, team: i64, events: Vec<Incoming>) -> Append {
+        let (append, _) = Append::new(Arc::new(hold), team, events, Time::UNIX_EPOCH, Instant::now());
         append
     }
 
@@ -479,12 +480,10 @@ mod tests {
         let many: Vec<String> = (0..2_440).map(|n| n.to_string()).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         let group = [about(1, &["a"]), about(2, &many), about(3, &["b"])];
-        assert_eq!(causes(&group, &Error::TooSlow), HashSet::from([2]));
+        let cause = HashSet::from([(2, Source::Inside)]);
+        assert_eq!(causes(&group, &Error::TooSlow), cause);
         let message = String::new();
-        assert_eq!(
-            causes(&group, &Error::Refused { code: 159, message }),
-            HashSet::from([2])
-        );
+        assert_eq!(causes(&group, &Error::Refused { code: 159, message }), cause);
         assert!(causes(&group, &Error::CutOff).is_empty(), "not by its time");
         assert!(causes(&group[1..2], &Error::TooSlow).is_empty(), "it was alone");
         let few = [about(1, &["a"]), about(3, &["b"])];
@@ -567,6 +566,24 @@ mod tests {
         let (now, left) = split(group, &people, most);
         assert_eq!((teams(&now), teams(&left.rest)), (vec![1], vec![2, 2]));
         assert!(left.large.is_empty());
+    }
+
+    #[test]
+    fn a_team_does_not_wait_for_what_strangers_send_with_its_token() {
+        let mut people = People::default();
+        know(&mut people, &(1, "large".to_owned()), &"x".repeat(510_000));
+        let large = || event("x", "large", &json!({}));
+        let stranger = || Hold::default().sent_from([127, 0, 0, 9].into());
+        let group = vec![
+            held(stranger(), 1, vec![large(); 256]),
+            held(stranger(), 1, vec![event("x", "small", &json!({}))]),
+            about(1, &["small"]),
+        ];
+        let (now, left) = split(group, &people, MUCH);
+        let lengths = |appends: &[Append]| appends.iter().map(|append| append.events.len()).collect::<Vec<_>>();
+        assert_eq!(lengths(&now), [1]);
+        assert_eq!(now[0].sender().1, Source::Inside);
+        assert_eq!(lengths(&left.large), [256, 1], "what one sender sent stays in order");
     }
 
     #[test]

@@ -24,7 +24,7 @@ mod scan;
 mod slow_teams;
 mod stream;
 mod tables;
-mod work_by_team;
+mod work_by_sender;
 mod writer;
 
 use std::sync::Arc;

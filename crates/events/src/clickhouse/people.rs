@@ -375,6 +375,7 @@ mod tests {
 
     use super::*;
     use crate::persons::Budgets;
+    use crate::turns::Source;
 
     const AT: Moment = Moment {
         now: Time::UNIX_EPOCH,
@@ -387,7 +388,7 @@ mod tests {
         let large = people.person_of(&(1, "large".to_owned()), AT);
         let values: Map<String, Value> = (0..9_900).map(|n| (format!("k{n:05}"), json!("x"))).collect();
         people.persons.get_mut(&large).unwrap().properties = json!(values).to_string().into();
-        let mut allowance = Allowance::new(0, Budgets::default().of(1, 0));
+        let mut allowance = Allowance::new(0, Budgets::default().of((1, Source::Inside), 0));
         for n in 0..100 {
             let name = format!("small-{n}");
             let small = people.person_of(&(1, name.clone()), AT);

@@ -13,7 +13,7 @@ use super::append::{Append, LITTLE_WORK, LONGEST_WAIT, parts};
 use super::groups::{Groups, LITTLE, Left, MUCH};
 use super::insert::Inserter;
 use super::slow_teams::SlowTeams;
-use super::work_by_team::WorkByTeam;
+use super::work_by_sender::WorkBySender;
 use crate::turns::{Owner, Source, Turn, Turns};
 use crate::{Error, Hold, Incoming, Result, Time};
 
@@ -185,7 +185,7 @@ async fn store_slow_group(groups: &Groups, slow_teams: &SlowTeams, jobs: Vec<Job
 }
 
 /// How much work events are cannot be told from them alone: it depends on how many persons a team has.
-fn note_if_slow(slow_teams: &SlowTeams, work: &WorkByTeam, started: Instant) {
+fn note_if_slow(slow_teams: &SlowTeams, work: &WorkBySender, started: Instant) {
     if started.elapsed() < NOTICEABLE {
         return;
     }
@@ -200,7 +200,7 @@ async fn store_most(groups: &Groups, slow_teams: &SlowTeams, group: Vec<Append>)
     let mut left = match group.len() {
         // Nobody else waits: all that it is about is read at once.
         1 => Left {
-            work: WorkByTeam::of(&group),
+            work: WorkBySender::of(&group),
             large: group,
             ..Left::default()
         },
@@ -435,7 +435,7 @@ mod tests {
         let group = taken(&mut all, LITTLE_WORK, Job::weight);
         assert_eq!(group.len(), 5);
         // What one waited for may have been its own look-up.
-        assert_eq!(WorkByTeam::of(&[late()]).heaviest_teams(), HashSet::from([1]));
+        assert_eq!(WorkBySender::of(&[late()]).heaviest_teams(), HashSet::from([1]));
     }
 
     #[test]
@@ -478,7 +478,7 @@ mod tests {
     fn a_group_is_slow_because_of_all_who_have_some_of_it() {
         let mut group: Vec<_> = (1..=10).map(|team| append(1, team, 245)).collect();
         group.push(append(2, 11, 1));
-        let (slow_teams, work) = (SlowTeams::default(), WorkByTeam::of(&group));
+        let (slow_teams, work) = (SlowTeams::default(), WorkBySender::of(&group));
         note_if_slow(&slow_teams, &work, Instant::now());
         assert!(!slow_teams.contains(1));
         note_if_slow(&slow_teams, &work, Instant::now().checked_sub(NOTICEABLE).unwrap());

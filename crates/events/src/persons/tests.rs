@@ -206,7 +206,7 @@ fn of_two_large_persons_only_the_one_who_stays_is_kept() {
 
 #[test]
 fn what_a_request_may_make_of_persons_depends_on_its_size() {
-    let (budget, nothing) = (Budgets::default().of(1, 200), Change::default());
+    let (budget, nothing) = (Budgets::default().of((1, Source::Inside), 200), Change::default());
     let mut allowance = Allowance::new(200, budget);
     allowance.spend(3 * MOST_PROPERTY_BYTES);
     assert!(
@@ -221,37 +221,48 @@ fn what_a_request_may_make_of_persons_depends_on_its_size() {
 }
 
 /// As many times as a request of so many bytes, which stores so much, is taken at once.
-fn taken(budgets: &mut Budgets, team: i64, sent: usize, stored: usize) -> usize {
+fn taken(budgets: &mut Budgets, sender: Sender, sent: usize, stored: usize) -> usize {
     let new = change("x", "a", json!({"$set": {"a": 1}}));
     let requests = 0..1_000;
     let is_taken = |_: &usize| {
-        let mut allowance = Allowance::new(sent, budgets.of(team, sent));
+        let mut allowance = Allowance::new(sent, budgets.of(sender, sent));
         let is_enough = allowance.is_enough_for(&new);
         allowance.store(if is_enough { stored } else { 0 });
-        budgets.put_back(team, allowance.budget());
+        budgets.put_back(sender, allowance.budget());
         is_enough
     };
     requests.take_while(is_taken).count()
 }
 
 #[test]
-fn what_a_team_may_have_stored_of_persons_depends_on_all_that_it_sent() {
+fn what_a_sender_may_have_stored_of_persons_depends_on_all_that_it_sent() {
     let mut budgets = Budgets::default();
+    let from = |last: u8| Source::Neighborhood([127, 0, 0, last].into());
+    let sender = (1, from(1));
     let of_a_person = MOST_PROPERTY_BYTES;
-    let times = taken(&mut budgets, 1, 100, of_a_person);
+    let times = taken(&mut budgets, sender, 100, of_a_person);
     assert!((120..150).contains(&times), "{times}");
     assert!(
-        taken(&mut budgets, 1, 100, of_a_person) <= 1,
+        taken(&mut budgets, sender, 100, of_a_person) <= 1,
         "small requests are not enough"
     );
-    assert_eq!(taken(&mut budgets, 2, 100, 1_600), 1_000, "another team has its own");
-    let event = Allowance::new(100, budgets.of(1, 100));
+    assert_eq!(
+        taken(&mut budgets, (2, from(1)), 100, 1_600),
+        1_000,
+        "another team has its own"
+    );
+    assert_eq!(
+        taken(&mut budgets, (1, from(2)), 100, 1_600),
+        1_000,
+        "and so has another neighborhood"
+    );
+    let event = Allowance::new(100, budgets.of(sender, 100));
     assert!(
         event.is_enough_for(&Change::default()) && event.is_enough_to_store(0),
         "what costs nothing goes on"
     );
-    let later = budgets.teams[&1].at + std::time::Duration::from_mins(10);
-    let grown = budgets.teams[&1].left_at(later);
+    let later = budgets.senders[&sender].at + std::time::Duration::from_mins(10);
+    let grown = budgets.senders[&sender].left_at(later);
     assert!(grown > 600 * 60 * 1024 && grown < Budgets::MOST, "{grown}");
 }
 
@@ -259,10 +270,13 @@ fn what_a_team_may_have_stored_of_persons_depends_on_all_that_it_sent() {
 fn only_so_many_budgets_are_kept() {
     let mut budgets = Budgets::default();
     let at = Instant::now();
-    for team in 0..3 * i64::try_from(Budgets::MOST_TEAMS).unwrap() {
+    for team in 0..3 * i64::try_from(Budgets::MOST_SENDERS).unwrap() {
         let left = if team == 0 { 0 } else { Budgets::MOST - 1 - team };
-        budgets.put_back(team, Budget { left, at });
+        budgets.put_back((team, Source::Inside), Budget { left, at });
     }
-    assert!(budgets.teams.len() <= Budgets::MOST_TEAMS);
-    assert!(budgets.teams.contains_key(&0), "whoever has used all is kept");
+    assert!(budgets.senders.len() <= Budgets::MOST_SENDERS);
+    assert!(
+        budgets.senders.contains_key(&(0, Source::Inside)),
+        "whoever has used all is kept"
+    );
 }

@@ -18,7 +18,7 @@ use super::people::{People, Person, TeamPersons};
 use super::seen::Seen;
 use crate::incoming::most_bytes;
 use crate::left_out::{self, Why};
-use crate::persons::{self, Allowance, Budgets, Effect, NO_PROPERTIES};
+use crate::persons::{self, Allowance, Budgets, Effect, NO_PROPERTIES, Sender};
 use crate::{Error, Hold, Incoming, Result, elements};
 
 /// A batch is stored in parts of so many events, or of so many bytes if that is less: others come in between. Most batches are
@@ -199,7 +199,15 @@ impl<'a> Store<'a> {
 
     pub(super) fn apply(&mut self, work: &Work) -> rusqlite::Result<()> {
         match work {
-            Work::Append { team, events, now, .. } => self.append(*team, events, *now),
+            Work::Append {
+                team,
+                events,
+                now,
+                hold,
+            } => {
+                let sender = (*team, hold.turn(*team).source);
+                self.append(sender, events, *now)
+            }
             Work::Settle { until } => self.raise(*until),
             Work::Forget { team, is_done } => {
                 let is_over = self.forget(*team)?;
@@ -219,7 +227,8 @@ impl<'a> Store<'a> {
         Ok(())
     }
 
-    fn append(&mut self, team: i64, events: &[Ready], now: i64) -> rusqlite::Result<()> {
+    fn append(&mut self, sender: Sender, events: &[Ready], now: i64) -> rusqlite::Result<()> {
+        let (team, _) = sender;
         self.raise(now)?;
         if self.memory.tables.insert(team) {
             file::make_table(self.connection, team)?;
@@ -232,7 +241,7 @@ impl<'a> Store<'a> {
         let mut new = Vec::new();
         let sent: usize = events.iter().map(Ready::bytes).sum();
         // A large event is the last of its part, and gives those before it no more to do.
-        let mut allowance = Allowance::new(sent.min(PART_BYTES), self.budgets.of(team, sent));
+        let mut allowance = Allowance::new(sent.min(PART_BYTES), self.budgets.of(sender, sent));
         self.bytes += sent;
         for event in events {
             let uuid = match event.uuid {
@@ -261,7 +270,7 @@ impl<'a> Store<'a> {
             let values = values.into_iter().chain([ValueRef::Integer(checksum.into())]);
             insert.execute(params_from_iter(values.map(ToSqlOutput::Borrowed)))?;
         }
-        self.budgets.put_back(team, allowance.budget());
+        self.budgets.put_back(sender, allowance.budget());
         self.memory.seen.log(self.connection, team, &new)
     }
 

@@ -33,6 +33,18 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
+fn gzip_that_holds_next_to_nothing_is_not_searched_to_its_end() {
+    let packed = gzip(br#"{"api_key":"t","batch":[]}"#);
+    let (header, blocks) = packed.split_at(10);
+    let after_empty_blocks = |count: usize| {
+        let empty = [0, 0, 0, 0xff, 0xff].repeat(count);
+        scan(&[header, &empty, blocks].concat(), 512).1
+    };
+    assert_eq!(after_empty_blocks(10_000), Progress::NotFound, "all of it was searched");
+    assert_eq!(after_empty_blocks(100_000), Progress::Damaged);
+}
+
+#[test]
 fn a_token_is_found_where_it_counts_and_nowhere_else() {
     for (body, expected) in [
         (r#"{"api_key":"t","batch":[]}"#, vec!["t"]),

@@ -1,8 +1,10 @@
 //! Whose work a group is.
 
 use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
 
 use super::append::Append;
+use crate::persons::Sender;
 
 /// How many bytes of properties are as much work as an event beside them.
 pub(super) const EVENT_BYTES: usize = 1 << 10;
@@ -11,41 +13,54 @@ pub(super) const EVENT_BYTES: usize = 1 << 10;
 const MUCH_OF_GROUP: usize = 50 * EVENT_BYTES;
 const PART_OF_GROUP: usize = 40;
 
-/// How much work each team is in a group, in bytes of properties.
+/// How much work each sender is in a group, in bytes of properties.
 #[derive(Debug, Default)]
-pub(super) struct WorkByTeam(HashMap<i64, usize>);
+pub(super) struct WorkBySender(HashMap<Sender, usize>);
 
-impl WorkByTeam {
+impl WorkBySender {
     /// As far as it is known before anybody is looked up.
     pub(super) fn of(group: &[Append]) -> Self {
         let mut work = Self::default();
         for append in group {
-            work.add(append.team, append.weight * EVENT_BYTES);
+            work.add(append.sender(), append.weight * EVENT_BYTES);
         }
         work
     }
 
-    pub(super) fn add(&mut self, team: i64, bytes: usize) {
-        *self.0.entry(team).or_default() += bytes;
+    pub(super) fn add(&mut self, sender: Sender, bytes: usize) {
+        *self.0.entry(sender).or_default() += bytes;
     }
 
     /// The teams with so much of a group that it takes long because of them, if it does.
     pub(super) fn heaviest_teams(&self) -> HashSet<i64> {
-        let total: usize = self.0.values().sum();
-        let much = MUCH_OF_GROUP.max(total / PART_OF_GROUP);
-        let heaviest = self.0.iter().filter(|(_, work)| **work >= much);
-        heaviest.map(|(team, _)| *team).collect()
+        let mut teams: HashMap<i64, usize> = HashMap::new();
+        for ((team, _), work) in &self.0 {
+            *teams.entry(*team).or_default() += work;
+        }
+        heaviest(&teams)
     }
+
+    /// The same of those who send for them.
+    pub(super) fn heaviest_senders(&self) -> HashSet<Sender> {
+        heaviest(&self.0)
+    }
+}
+
+fn heaviest<K: Copy + Eq + Hash>(work: &HashMap<K, usize>) -> HashSet<K> {
+    let much = MUCH_OF_GROUP.max(work.values().sum::<usize>() / PART_OF_GROUP);
+    let heaviest = work.iter().filter(|(_, work)| **work >= much);
+    heaviest.map(|(key, _)| *key).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::turns::Source;
 
     fn heaviest_teams(work: impl IntoIterator<Item = (i64, usize)>) -> HashSet<i64> {
-        let mut all = WorkByTeam::default();
+        let mut all = WorkBySender::default();
         for (team, bytes) in work {
-            all.add(team, bytes);
+            all.add((team, Source::Inside), bytes);
         }
         all.heaviest_teams()
     }
@@ -63,6 +78,16 @@ mod tests {
     fn it_does_not_because_of_those_who_sent_little() {
         assert!(heaviest_teams([(1, 20 * EVENT_BYTES)]).is_empty());
         assert!(heaviest_teams((1..100).map(|team| (team, EVENT_BYTES))).is_empty());
+    }
+
+    #[test]
+    fn it_does_not_because_of_others_who_send_for_the_team() {
+        let stranger = (1, Source::Neighborhood([127, 0, 0, 9].into()));
+        let mut work = WorkBySender::default();
+        work.add((1, Source::Inside), EVENT_BYTES);
+        work.add(stranger, 2_440 * EVENT_BYTES);
+        assert_eq!(work.heaviest_teams(), HashSet::from([1]));
+        assert_eq!(work.heaviest_senders(), HashSet::from([stranger]));
     }
 
     #[test]
