@@ -127,6 +127,57 @@ async fn a_migration_gives_up_a_lock_soon_and_tries_again() {
     migrated.unwrap();
 }
 
+/// A concurrent index build that gave up leaves an index that nobody uses, and whose name is taken.
+#[tokio::test]
+async fn a_migration_that_failed_leaves_no_invalid_index() {
+    let kit = Kit::new(Backend::Postgres).await;
+    let database = &kit.database;
+    let broken = "CREATE INDEX broken ON team (id);
+        UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'broken'::REGCLASS";
+    database.run(broken).await;
+    let invalid = "SELECT relname::TEXT FROM pg_index JOIN pg_class ON oid = indexrelid WHERE NOT indisvalid";
+    assert_eq!(database.column::<String>(invalid).await, ["broken"]);
+    let held = database
+        .holding("BEGIN; LOCK TABLE _sqlx_migrations IN ACCESS EXCLUSIVE MODE")
+        .await;
+    let store = database.open().await;
+    let watching = async {
+        let since = Instant::now();
+        while !database.column::<String>(invalid).await.is_empty() {
+            assert!(since.elapsed() < Duration::from_mins(1), "it is never dropped");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        drop(held);
+    };
+    let (migrated, ()) = tokio::join!(store.migrate(), watching);
+    migrated.unwrap();
+}
+
+/// A statement that waits for a lock has a snapshot that concurrent index builds wait for.
+#[tokio::test]
+async fn whoever_waits_for_another_that_migrates_has_no_statement_open() {
+    let kit = Kit::new(Backend::Postgres).await;
+    // The bytes of "hedgerow".
+    let held = kit
+        .database
+        .holding("SELECT pg_advisory_lock(7522529147838689143)")
+        .await;
+    let store = kit.database.open().await;
+    let watching = async {
+        for _ in 0..20 {
+            let waiting =
+                "SELECT query FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+            assert!(kit.database.column::<String>(waiting).await.is_empty());
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        drop(held);
+    };
+    let since = Instant::now();
+    let (migrated, ()) = tokio::join!(store.migrate(), watching);
+    migrated.unwrap();
+    assert!(since.elapsed() >= Duration::from_secs(2), "it did not wait");
+}
+
 #[tokio::test]
 async fn whoever_stops_in_the_middle_of_a_write_loses_the_lock() {
     let kit = Kit::new(Backend::Postgres).await;

@@ -2,20 +2,24 @@
 
 use std::time::Duration;
 
-use sqlx::SqliteConnection;
 use sqlx::migrate::{MigrateError, Migrator};
+use sqlx::{AssertSqlSafe, Connection, PgConnection, SqliteConnection};
 
 use super::postgres::Pool;
 use crate::error::{Error, Result};
 
 /// For two minutes, about.
-const ATTEMPTS: usize = 30;
+const ATTEMPTS: usize = 120;
 const AGAIN: Duration = Duration::from_secs(1);
+/// The advisory lock of whoever migrates a database.
+const LOCK: i64 = i64::from_be_bytes(*b"hedgerow");
 
 // While replicas are replaced one by one, the older ones meet tables of a newer version: steps they do not know
 // are none of their business, for steps only ever add until nobody needs the old way.
 static POSTGRES: Migrator = Migrator {
     ignore_missing: true,
+    // To wait for sqlx's lock is a statement that a concurrent index build waits for, and so a deadlock.
+    locking: false,
     ..sqlx::migrate!("migrations/postgres")
 };
 static SQLITE: Migrator = Migrator {
@@ -23,31 +27,56 @@ static SQLITE: Migrator = Migrator {
     ..sqlx::migrate!("migrations/sqlite")
 };
 
-/// A change that waits for a table keeps everybody waiting who comes after it: it gives up soon, and is tried again. One
-/// connection for each attempt: sqlx holds an advisory lock on it, and gives it back only if all goes well.
+/// A change that waits for a table keeps everybody waiting who comes after it: it gives up soon, and is tried again.
 pub(super) async fn migrate_postgres(pool: &Pool) -> Result<()> {
-    for _ in 1..ATTEMPTS {
+    for _ in 0..ATTEMPTS {
         match try_to_migrate(pool).await {
-            Err(error) if is_locked(&error) => tokio::time::sleep(AGAIN).await,
-            outcome => return Ok(outcome?),
+            Ok(true) => return Ok(()),
+            Err(error) if !is_retryable(&error) => return Err(error.into()),
+            _ => tokio::time::sleep(AGAIN).await,
         }
     }
-    Ok(try_to_migrate(pool).await?)
+    let detail = "the database cannot be migrated: another process migrates it, or uses its tables for long";
+    Err(Error::refused("migration_blocked", detail))
 }
 
-async fn try_to_migrate(pool: &Pool) -> Result<(), MigrateError> {
+/// Says whether it is done. One connection for each attempt, with which the advisory lock ends.
+async fn try_to_migrate(pool: &Pool) -> Result<bool, MigrateError> {
     let mut connection = pool.connect().await?;
     let limit = "SET lock_timeout = '3s'";
     sqlx::raw_sql(limit).execute(&mut connection).await?;
-    POSTGRES.run(&mut connection).await
+    let is_alone = sqlx::query_scalar("SELECT pg_try_advisory_lock($1)").bind(LOCK);
+    if !is_alone.fetch_one(&mut connection).await? {
+        return Ok(false);
+    }
+    let outcome = POSTGRES.run(&mut connection).await;
+    let has_dropped = outcome.is_err() && drop_invalid_indexes(&mut connection).await?;
+    connection.close().await?;
+    match outcome {
+        Err(_) if has_dropped => Ok(false),
+        outcome => outcome.map(|()| true),
+    }
 }
 
-fn is_locked(error: &MigrateError) -> bool {
+/// Drops what a concurrent index build left that gave up or was killed: nobody uses it, and its name is taken. Says whether there was any.
+async fn drop_invalid_indexes(connection: &mut PgConnection) -> Result<bool, MigrateError> {
+    let invalid = "SELECT format('%I.%I', nspname, relname) FROM pg_index
+        JOIN pg_class ON pg_class.oid = indexrelid JOIN pg_namespace ON pg_namespace.oid = relnamespace
+        WHERE NOT indisvalid AND nspname = current_schema()";
+    let names: Vec<String> = sqlx::query_scalar(invalid).fetch_all(&mut *connection).await?;
+    for name in &names {
+        let drop = AssertSqlSafe(format!("DROP INDEX {name}"));
+        sqlx::raw_sql(drop).execute(&mut *connection).await?;
+    }
+    Ok(!names.is_empty())
+}
+
+fn is_retryable(error: &MigrateError) -> bool {
     let (MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _)) = error else {
         return false;
     };
     let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
-    code.is_some_and(|code| code == "55P03")
+    code.is_some_and(|code| ["55P03", "40P01"].contains(&&*code))
 }
 
 pub(super) async fn migrate_sqlite(connection: &mut SqliteConnection) -> Result<()> {
