@@ -173,7 +173,7 @@ def logged_methods(server, victim):
     record("C", "methods of 60,000 characters to capture", f"{written} bytes of log for each", 0 < written < 2_000)
 
 
-def new_neighborhoods(server, victim):
+def new_subnets(server, victim):
     """Who is new has cost nothing yet, and there is always somebody new."""
     token = Tenant(server, "acme").team["api_token"]
     wide = {"k" * 40 + str(number): 1 for number in range(9_500)}
@@ -187,7 +187,7 @@ def new_neighborhoods(server, victim):
         time.sleep(LASTS)
     outcome = f"{others.outcome()}; {dict(answers)}, {len(body) / 1000:.1f} kB each"
     # Whoever has waited for a second is late, and has every second turn: that second is part of it.
-    record("A", "heavy events over 12 connections from ever new neighborhoods", outcome, others.held(median=2))
+    record("A", "heavy events over 12 connections from ever new subnets", outcome, others.held(median=2))
 
 
 def slow_dry_runs(server, victim, at_once=64):
@@ -463,7 +463,7 @@ def deleted_code(server, victim, apps=5):
 
 
 ATTACKS = [
-    classes_of_elements, names_to_remove, logged_methods, new_neighborhoods, slow_dry_runs, log_of_database, log_of_events, quick_apps,
+    classes_of_elements, names_to_remove, logged_methods, new_subnets, slow_dry_runs, log_of_database, log_of_events, quick_apps,
     slow_downloads, frontend_scripts, deleted_code,
 ]
 

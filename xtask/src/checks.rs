@@ -55,8 +55,8 @@ fn has_advisory_database() -> bool {
     copies.is_some_and(|copies| copies.flatten().any(|entry| entry.path().is_dir()))
 }
 
-/// The OpenAPI document in the repository, as a linter sees it.
-pub(crate) fn document() -> Result<()> {
+/// The OpenAPI spec in the repository, as a linter sees it.
+pub(crate) fn openapi_spec() -> Result<()> {
     let redocly = tools::redocly()?;
     let mut lint = Command::new(redocly);
     lint.current_dir(root()).env("REDOCLY_TELEMETRY", "off");

@@ -1,4 +1,4 @@
-//! schemathesis against a running server and its own document, on each database.
+//! schemathesis against a running server and its own OpenAPI spec, on each database.
 
 use std::path::Path;
 use std::process::Command;

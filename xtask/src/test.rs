@@ -36,7 +36,7 @@ pub(crate) fn everything() -> Result<()> {
     done.push(installing.join().map_err(|_| anyhow!("installing panicked"))?);
     done.push(step("tests, on SQLite and PostgreSQL", || tests(&cluster)));
     done.push(step("the console, in a browser", || browser::journeys(&[])));
-    done.push(step("the OpenAPI spec, linted", checks::document));
+    done.push(step("the OpenAPI spec, linted", checks::openapi_spec));
     done.push(step("schemathesis, on SQLite", || live::on_sqlite(&work.0)));
     done.push(step("schemathesis, on PostgreSQL", || {
         live::on_postgres(&work.0, &cluster)

@@ -10,7 +10,7 @@ use service::{Page, Service, SessionId};
 use uuid::Uuid;
 
 use crate::codes::{Code, CodesView};
-use crate::http::access::{Anybody, Person};
+use crate::http::access::{AuthenticatedUser, Person};
 use crate::http::body::Body;
 use crate::http::conditional::IfMatch;
 use crate::http::cookies::{WithCookies, session_cookie};
@@ -103,7 +103,10 @@ pub(crate) fn routes() -> ApiRouter<Api> {
         )
 }
 
-async fn retrieve(State(service): State<Service>, Anybody(user): Anybody) -> Result<Reply<MeView<'static>>, Problem> {
+async fn retrieve(
+    State(service): State<Service>,
+    AuthenticatedUser(user): AuthenticatedUser,
+) -> Result<Reply<MeView<'static>>, Problem> {
     let standing = service.standing(user).await?;
     let user = service.user(user).await?;
     Ok(Reply::new(&MeView::new(&user, &standing)))
@@ -115,8 +118,8 @@ async fn update(
     if_match: IfMatch,
     Body(patch): Body<UserPatch>,
 ) -> Result<Reply<MeView<'static>>, Problem> {
-    let unchanged = |(user, standing): &(User, Standing)| if_match.fits(&MeView::new(user, standing));
-    let (user, standing) = service.update_user(&person, &patch, &unchanged).await?;
+    let precondition = |(user, standing): &(User, Standing)| if_match.fits(&MeView::new(user, standing));
+    let (user, standing) = service.update_user(&person, &patch, &precondition).await?;
     Ok(Reply::new(&MeView::new(&user, &standing)))
 }
 

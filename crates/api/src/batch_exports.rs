@@ -5,7 +5,7 @@ use exports::Exports;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use service::access::{ChangeExports, ReadExports};
-use service::batch_exports::{BackfillWish, BatchExport, DestinationInput, ExportPatch, ExportSeen, NewExport};
+use service::batch_exports::{BackfillRequest, BatchExport, DestinationInput, ExportPatch, ExportSeen, NewExport};
 use service::{ExportId, Service};
 
 use crate::export_views::{BackfilledView, ExportView, PreviewView, TestView};
@@ -146,8 +146,8 @@ async fn update(
     if_match: IfMatch,
     Body(patch): Body<ExportPatch>,
 ) -> Result<Reply<ExportView<'static>>, Problem> {
-    let unchanged = |seen: &ExportSeen| if_match.fits(&ExportView::from(seen));
-    let seen = exports.update(&caller, id, &patch, &unchanged).await?;
+    let precondition = |seen: &ExportSeen| if_match.fits(&ExportView::from(seen));
+    let seen = exports.update(&caller, id, &patch, &precondition).await?;
     Ok(Reply::new(&ExportView::from(&seen)))
 }
 
@@ -157,8 +157,8 @@ async fn destroy(
     Id(id): Id<ExportId>,
     if_match: IfMatch,
 ) -> Result<NoContent, Problem> {
-    let unchanged = |seen: &ExportSeen| if_match.fits(&ExportView::from(seen));
-    service.delete_batch_export(&caller, id, &unchanged).await?;
+    let precondition = |seen: &ExportSeen| if_match.fits(&ExportView::from(seen));
+    service.delete_batch_export(&caller, id, &precondition).await?;
     Ok(NoContent)
 }
 
@@ -176,10 +176,10 @@ async fn unpause(
     State(service): State<Service>,
     Allowed(caller): Allowed<ChangeExports>,
     Id(id): Id<ExportId>,
-    Body(wish): Body<Unpause>,
+    Body(request): Body<Unpause>,
 ) -> Result<Reply<ExportView<'static>>, Problem> {
     let seen = service
-        .unpause_batch_export(&caller, id, wish.backfill.unwrap_or(false))
+        .unpause_batch_export(&caller, id, request.backfill.unwrap_or(false))
         .await?;
     Ok(Reply::new(&ExportView::from(&seen)))
 }
@@ -188,9 +188,9 @@ async fn backfill(
     State(exports): State<Exports>,
     Allowed(caller): Allowed<ChangeExports>,
     Id(id): Id<ExportId>,
-    Body(wish): Body<BackfillWish>,
+    Body(request): Body<BackfillRequest>,
 ) -> Result<Reply<BackfilledView<'static>>, Problem> {
-    let (seen, backfill) = exports.backfill(&caller, id, &wish).await?;
+    let (seen, backfill) = exports.backfill(&caller, id, &request).await?;
     let location = at(&seen.export, &format!("backfills/{}/", backfill.id));
     Ok(Reply::new(&BackfilledView::new(&seen, backfill.id)).at(location))
 }
@@ -207,7 +207,7 @@ async fn test(
 async fn test_new(
     State(exports): State<Exports>,
     Allowed(caller): Allowed<ChangeExports>,
-    Body(wanted): Body<TestWish>,
+    Body(wanted): Body<TestRequest>,
 ) -> Result<Reply<TestView>, Problem> {
     let steps = exports.test_destination(&caller, &wanted.destination.read()?).await?;
     Ok(Reply::new(&TestView::from(steps)))
@@ -243,7 +243,7 @@ struct Unpause {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(extend("examples" = [{ "destination": { "type": "NoOp", "config": {} } }]))]
-struct TestWish {
+struct TestRequest {
     #[schemars(extend("required" = ["type"]))]
     destination: DestinationInput,
 }

@@ -126,8 +126,8 @@ async fn update(
     if_match: IfMatch,
     Body(patch): Body<DomainPatch>,
 ) -> Result<Reply<DomainView<'static>>, Problem> {
-    let unchanged = |domain: &Domain| if_match.fits(&DomainView::new(domain, service.instance()));
-    let domain = service.update_domain(&caller, id, &patch, &unchanged).await?;
+    let precondition = |domain: &Domain| if_match.fits(&DomainView::new(domain, service.instance()));
+    let domain = service.update_domain(&caller, id, &patch, &precondition).await?;
     Ok(Reply::new(&DomainView::new(&domain, service.instance())))
 }
 
@@ -137,8 +137,8 @@ async fn destroy(
     Id(id): Id<DomainId>,
     if_match: IfMatch,
 ) -> Result<NoContent, Problem> {
-    let unchanged = |domain: &Domain| if_match.fits(&DomainView::new(domain, service.instance()));
-    service.delete_domain(&caller, id, &unchanged).await?;
+    let precondition = |domain: &Domain| if_match.fits(&DomainView::new(domain, service.instance()));
+    service.delete_domain(&caller, id, &precondition).await?;
     Ok(NoContent)
 }
 
@@ -155,10 +155,10 @@ async fn test(
     State(identity): State<Identity>,
     Allowed(caller): Allowed<ChangeDomains>,
     Id(id): Id<DomainId>,
-) -> Result<Reply<DoctorView>, Problem> {
+) -> Result<Reply<DiagnosticsView>, Problem> {
     let steps = identity.test_domain(&caller, id).await?;
-    let is_ok = steps.iter().all(|step| step.verdict != Verdict::Failed);
-    Ok(Reply::new(&DoctorView { is_ok, steps }))
+    let is_ok = steps.iter().all(|step| step.status != Verdict::Failed);
+    Ok(Reply::new(&DiagnosticsView { is_ok, steps }))
 }
 
 async fn import(
@@ -294,13 +294,13 @@ impl<'a> DomainView<'a> {
 /// The results of the diagnostics, step by step.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "DomainTest")]
-pub(crate) struct DoctorView {
+pub(crate) struct DiagnosticsView {
     /// Whether no check failed.
     is_ok: bool,
     steps: Vec<Step>,
 }
 
-impl View for DoctorView {
+impl View for DiagnosticsView {
     type Doc = Self;
 }
 

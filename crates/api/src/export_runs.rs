@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use service::access::{ChangeExports, ReadExports};
 use service::batch_exports::{
-    Backfill, BackfillStatus, BackfillWish, LogEntry, LogFilter, LogLevel, RunFilter, RunStatus,
+    Backfill, BackfillRequest, BackfillStatus, LogEntry, LogFilter, LogLevel, RunFilter, RunStatus,
 };
 use service::{BackfillId, ExportId, RunId, Service, Time};
 use uuid::Uuid;
@@ -233,9 +233,9 @@ async fn create_backfill(
     State(exports): State<exports::Exports>,
     Allowed(caller): Allowed<ChangeExports>,
     Id(export): Id<ExportId>,
-    Body(wish): Body<BackfillWish>,
+    Body(request): Body<BackfillRequest>,
 ) -> Result<Created<BackfillView>, Problem> {
-    let (_, backfill) = exports.backfill(&caller, export, &wish).await?;
+    let (_, backfill) = exports.backfill(&caller, export, &request).await?;
     let location = format!(
         "/api/organizations/{}/batch_exports/{export}/backfills/{}/",
         caller.organization, backfill.id

@@ -111,9 +111,9 @@ async fn update_organization(
     if_match: IfMatch,
     Body(patch): Body<InstanceOrganizationPatch>,
 ) -> Result<Reply<InstanceOrganizationView>, Problem> {
-    let unchanged = |organization: &Organization| if_match.fits(&InstanceOrganizationView::from(organization));
+    let precondition = |organization: &Organization| if_match.fits(&InstanceOrganizationView::from(organization));
     let organization = service
-        .update_instance_organization(&operator, id, &patch, &unchanged)
+        .update_instance_organization(&operator, id, &patch, &precondition)
         .await?;
     Ok(Reply::new(&InstanceOrganizationView::from(&organization)))
 }

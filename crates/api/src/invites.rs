@@ -107,8 +107,8 @@ async fn destroy(
     if_match: IfMatch,
 ) -> Result<NoContent, Problem> {
     let now = service.clock().now();
-    let unchanged = |invite: &Invite| if_match.fits(&InviteView::new(invite, now));
-    service.delete_invite(&caller, id, &unchanged).await?;
+    let precondition = |invite: &Invite| if_match.fits(&InviteView::new(invite, now));
+    service.delete_invite(&caller, id, &precondition).await?;
     Ok(NoContent)
 }
 

@@ -106,8 +106,8 @@ async fn update(
     if_match: IfMatch,
     Body(patch): Body<KeyPatch>,
 ) -> Result<Reply<KeyView>, Problem> {
-    let unchanged = |key: &Key| if_match.fits(&KeyView::from(key));
-    let key = service.update_key(&person, id, &patch, &unchanged).await?;
+    let precondition = |key: &Key| if_match.fits(&KeyView::from(key));
+    let key = service.update_key(&person, id, &patch, &precondition).await?;
     Ok(Reply::new(&KeyView::from(&key)))
 }
 
@@ -126,8 +126,8 @@ async fn destroy(
     Id(id): Id<KeyId>,
     if_match: IfMatch,
 ) -> Result<NoContent, Problem> {
-    let unchanged = |key: &Key| if_match.fits(&KeyView::from(key));
-    service.delete_key(&person, id, &unchanged).await?;
+    let precondition = |key: &Key| if_match.fits(&KeyView::from(key));
+    service.delete_key(&person, id, &precondition).await?;
     Ok(NoContent)
 }
 

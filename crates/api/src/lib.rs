@@ -39,7 +39,7 @@ pub use http::limits::RateLimit;
 pub use http::middleware::with_request_ids;
 pub use http::path::end_path_with_slash;
 pub use http::settings::Settings;
-pub use openapi::document;
+pub use openapi::spec;
 
 /// The whole API, ready to be served, with the pages for people beside it: what happens to every request happens to
 /// theirs, too.

@@ -72,8 +72,8 @@ async fn update(
     if_match: IfMatch,
     Body(patch): Body<MemberPatch>,
 ) -> Result<Reply<MemberView<'static>>, Problem> {
-    let unchanged = |member: &Member| if_match.fits(&MemberView::from(member));
-    let member = service.update_member(&caller, member, &patch, &unchanged).await?;
+    let precondition = |member: &Member| if_match.fits(&MemberView::from(member));
+    let member = service.update_member(&caller, member, &patch, &precondition).await?;
     Ok(Reply::new(&MemberView::from(&member)))
 }
 
@@ -83,8 +83,8 @@ async fn destroy(
     Id(member): Id<MemberRef>,
     if_match: IfMatch,
 ) -> Result<NoContent, Problem> {
-    let unchanged = |member: &Member| if_match.fits(&MemberView::from(member));
-    service.delete_member(&caller, member, &unchanged).await?;
+    let precondition = |member: &Member| if_match.fits(&MemberView::from(member));
+    service.delete_member(&caller, member, &precondition).await?;
     Ok(NoContent)
 }
 

@@ -1,4 +1,4 @@
-//! The OpenAPI document: what the handlers' types say, completed with what holds for all of them.
+//! The OpenAPI spec: what the handlers' types say, completed with what holds for all of them.
 
 use std::sync::LazyLock;
 
@@ -17,10 +17,10 @@ use crate::routes::routes;
 
 const METHODS: [&str; 5] = ["get", "post", "patch", "put", "delete"];
 
-/// The document as JSON, made once.
-pub fn document() -> &'static Value {
-    static DOCUMENT: LazyLock<Value> = LazyLock::new(generate);
-    &DOCUMENT
+/// The OpenAPI spec as JSON, made once.
+pub fn spec() -> &'static Value {
+    static SPEC: LazyLock<Value> = LazyLock::new(generate);
+    &SPEC
 }
 
 fn generate() -> Value {
@@ -33,37 +33,37 @@ fn generate() -> Value {
     let mut api = OpenApi::default();
     // The router itself is not needed here; making it is what collects the operations.
     drop(routes().finish_api(&mut api));
-    let mut document = serde_json::to_value(api).expect("a document is plain data");
+    let mut spec = serde_json::to_value(api).expect("a spec is plain data");
     let problem = aide::generate::in_context(|context| {
         context.schema.subschema_for::<ProblemView>();
         context.schema.take_definitions(true)
     });
-    complete(&mut document, problem);
-    document
+    complete(&mut spec, problem);
+    spec
 }
 
-fn complete(document: &mut Value, definitions: Map<String, Value>) {
-    document["openapi"] = json!("3.1.0");
-    document["info"] = json!({
+fn complete(spec: &mut Value, definitions: Map<String, Value>) {
+    spec["openapi"] = json!("3.1.0");
+    spec["info"] = json!({
         "title": "Hedgerow",
         "version": env!("CARGO_PKG_VERSION"),
         "summary": "Manage organizations, members, domains, batch exports and pipeline apps.",
         "description": include_str!("openapi.md"),
         "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
     });
-    document["servers"] = json!([{ "url": "/", "description": "This server." }]);
-    let schemas = &mut document["components"]["schemas"];
+    spec["servers"] = json!([{ "url": "/", "description": "This server." }]);
+    let schemas = &mut spec["components"]["schemas"];
     for (name, schema) in definitions {
         schemas[name] = schema;
     }
-    document["components"]["securitySchemes"] = security_schemes();
-    document["components"]["responses"] = problem_responses();
-    document["components"]["headers"] = headers();
-    document["tags"] = TAGS
+    spec["components"]["securitySchemes"] = security_schemes();
+    spec["components"]["responses"] = problem_responses();
+    spec["components"]["headers"] = headers();
+    spec["tags"] = TAGS
         .iter()
         .map(|(name, text)| json!({ "name": name, "description": text }))
         .collect();
-    let paths = document["paths"].as_object_mut().expect("there are paths");
+    let paths = spec["paths"].as_object_mut().expect("there are paths");
     for (path, item) in paths {
         for method in METHODS {
             if let Some(operation) = item.get_mut(method) {
@@ -144,7 +144,7 @@ const PROBLEMS: [(u16, &str, &str); 13] = [
     (
         413,
         "TooLarge",
-        "The request body is larger than 1 MiB, or 64 KiB without credentials.",
+        "The request body is larger than 1 MiB, or 16 KiB without credentials.",
     ),
     (415, "UnsupportedMediaType", "The request body is not JSON."),
     (
@@ -337,7 +337,7 @@ fn describe_success(operation: &mut Value, is_list: bool) {
 
 /// `GET /api/schema/`
 pub(crate) async fn serve() -> Response {
-    static BYTES: LazyLock<Vec<u8>> = LazyLock::new(|| serde_json::to_vec(document()).expect("plain data"));
+    static BYTES: LazyLock<Vec<u8>> = LazyLock::new(|| serde_json::to_vec(spec()).expect("plain data"));
     let json = [(header::CONTENT_TYPE, "application/json")];
     (json, Extension(Shared), BYTES.as_slice()).into_response()
 }

@@ -92,8 +92,8 @@ async fn update(
     if_match: IfMatch,
     Body(patch): Body<OrganizationPatch>,
 ) -> Result<Reply<OrganizationView>, Problem> {
-    let unchanged = |seen: &Seen| if_match.fits(&OrganizationView::from(seen));
-    let seen = service.update_organization(&caller, &patch, &unchanged).await?;
+    let precondition = |seen: &Seen| if_match.fits(&OrganizationView::from(seen));
+    let seen = service.update_organization(&caller, &patch, &precondition).await?;
     Ok(Reply::new(&OrganizationView::from(&seen)))
 }
 
@@ -102,8 +102,8 @@ async fn destroy(
     Allowed(caller): Allowed<DeleteOrganization>,
     if_match: IfMatch,
 ) -> Result<NoContent, Problem> {
-    let unchanged = |seen: &Seen| if_match.fits(&OrganizationView::from(seen));
-    service.delete_organization(&caller, &unchanged).await?;
+    let precondition = |seen: &Seen| if_match.fits(&OrganizationView::from(seen));
+    service.delete_organization(&caller, &precondition).await?;
     Ok(NoContent)
 }
 

@@ -11,7 +11,7 @@ use service::sign_in::{Confirmation, SignIn};
 use service::users::User;
 
 use crate::codes::Code;
-use crate::http::access::{Anyone, Person};
+use crate::http::access::{Person, PublicRequest};
 use crate::http::body::Body;
 use crate::http::cookies::{WithCookies, session_cookie};
 use crate::http::error::Problem;
@@ -142,7 +142,7 @@ impl View for PrecheckView {
 
 async fn sign_in(
     State(service): State<Service>,
-    Anyone { request, .. }: Anyone,
+    PublicRequest { request, .. }: PublicRequest,
     Body(Credentials { email, password }): Body<Credentials>,
 ) -> Result<WithCookies<Reply<SignedInView<'static>>>, Refused> {
     let is_dry_run = request.is_dry_run;
@@ -161,7 +161,7 @@ async fn sign_in(
 
 async fn second_factor(
     State(service): State<Service>,
-    Anyone { request, challenge, .. }: Anyone,
+    PublicRequest { request, challenge, .. }: PublicRequest,
     Body(Code { token }): Body<Code>,
 ) -> Result<WithCookies<Reply<SignedInView<'static>>>, Problem> {
     let challenge = challenge.unwrap_or_default();
@@ -172,7 +172,7 @@ async fn second_factor(
 
 async fn recovery(
     State(service): State<Service>,
-    Anyone { request, .. }: Anyone,
+    PublicRequest { request, .. }: PublicRequest,
     Body(Recovery { email, code }): Body<Recovery>,
 ) -> Result<WithCookies<Reply<SignedInView<'static>>>, Problem> {
     let is_dry_run = request.is_dry_run;
@@ -182,7 +182,7 @@ async fn recovery(
 
 async fn precheck(
     State(service): State<Service>,
-    _: Anyone,
+    _: PublicRequest,
     Body(Address { email }): Body<Address>,
 ) -> Result<Reply<PrecheckView>, Problem> {
     let found = service.precheck(&email).await?;
@@ -195,7 +195,7 @@ async fn precheck(
 
 async fn ask_for_reset(
     State(service): State<Service>,
-    Anyone { request, .. }: Anyone,
+    PublicRequest { request, .. }: PublicRequest,
     Body(Address { email }): Body<Address>,
 ) -> Result<NoContent, Problem> {
     service.ask_for_reset(&email, request).await?;
@@ -204,7 +204,7 @@ async fn ask_for_reset(
 
 async fn reset(
     State(service): State<Service>,
-    Anyone { request, .. }: Anyone,
+    PublicRequest { request, .. }: PublicRequest,
     Id(Token(token)): Id<Token>,
     Body(Password { password }): Body<Password>,
 ) -> Result<NoContent, Problem> {
@@ -225,7 +225,7 @@ async fn confirm(
 
 async fn sign_out(
     State(service): State<Service>,
-    Anyone { request, session, .. }: Anyone,
+    PublicRequest { request, session, .. }: PublicRequest,
 ) -> Result<WithCookies<NoContent>, Problem> {
     let ended = (!request.is_dry_run).then(|| cookies::end(cookies::SESSION));
     if let Some(session) = session {

@@ -8,7 +8,7 @@ use service::sessions::SignedIn;
 use service::{Level, Service};
 use uuid::Uuid;
 
-use crate::http::access::Anyone;
+use crate::http::access::PublicRequest;
 use crate::http::body::Body;
 use crate::http::cookies::{WithCookies, session_cookie};
 use crate::http::error::Problem;
@@ -33,24 +33,24 @@ pub(crate) fn routes() -> ApiRouter<Api> {
 
 async fn retrieve(
     State(service): State<Service>,
-    anyone: Anyone,
+    public: PublicRequest,
     Id(Token(token)): Id<Token>,
 ) -> Result<Reply<InvitedView>, Problem> {
-    let person = person(&service, &anyone).await?;
+    let person = person(&service, &public).await?;
     let invited = service.invitation(&token, person.as_ref()).await?;
     Ok(Reply::new(&InvitedView::from(&invited)))
 }
 
 async fn accept(
     State(service): State<Service>,
-    anyone: Anyone,
+    public: PublicRequest,
     Id(Token(token)): Id<Token>,
     Body(new): Body<NewAccount>,
 ) -> Result<WithCookies<Created<AcceptedView<'static>>>, Problem> {
-    let is_dry_run = anyone.request.is_dry_run;
-    let accepted = match person(&service, &anyone).await? {
+    let is_dry_run = public.request.is_dry_run;
+    let accepted = match person(&service, &public).await? {
         Some(person) => service.accept_invite(&token, &person).await?,
-        None => service.accept_invite_anew(&token, &new, anyone.request).await?,
+        None => service.accept_invite_anew(&token, &new, public.request).await?,
     };
     let view = AcceptedView {
         user: UserView::from(&accepted.user),
@@ -63,11 +63,11 @@ async fn accept(
 }
 
 /// Whoever is signed in; a session that has ended is none.
-async fn person(service: &Service, anyone: &Anyone) -> Result<Option<SignedIn>, Problem> {
-    let Some(session) = &anyone.session else {
+async fn person(service: &Service, public: &PublicRequest) -> Result<Option<SignedIn>, Problem> {
+    let Some(session) = &public.session else {
         return Ok(None);
     };
-    match service.signed_in(session, anyone.request.clone()).await {
+    match service.signed_in(session, public.request.clone()).await {
         Ok(person) => Ok(Some(person)),
         Err(service::Error::BadCredential) => Ok(None),
         Err(error) => Err(error.into()),

@@ -77,8 +77,8 @@ async fn update(
     if_match: IfMatch,
     Body(patch): Body<TeamPatch>,
 ) -> Result<Reply<TeamView>, Problem> {
-    let unchanged = |team: &Team| if_match.fits(&TeamView::from(team));
-    let team = service.update_team(&caller, id, &patch, &unchanged).await?;
+    let precondition = |team: &Team| if_match.fits(&TeamView::from(team));
+    let team = service.update_team(&caller, id, &patch, &precondition).await?;
     Ok(Reply::new(&TeamView::from(&team)))
 }
 
@@ -88,8 +88,8 @@ async fn destroy(
     Id(id): Id<TeamId>,
     if_match: IfMatch,
 ) -> Result<NoContent, Problem> {
-    let unchanged = |team: &Team| if_match.fits(&TeamView::from(team));
-    service.delete_team(&caller, id, &unchanged).await?;
+    let precondition = |team: &Team| if_match.fits(&TeamView::from(team));
+    service.delete_team(&caller, id, &precondition).await?;
     Ok(NoContent)
 }
 

@@ -100,14 +100,14 @@ enum Unusable {
     NotAList(#[from] serde_json::Error),
     #[error("it has more than {COUNT_LIMIT} entries")]
     TooLong,
-    #[error("none of its {0} entries is good")]
+    #[error("none of its {0} entries is valid")]
     NoneGood(usize),
     #[error("reading it crashed")]
     Crashed(#[from] tokio::task::JoinError),
 }
 
 impl Catalog {
-    /// The list at an http(s) URL or in a file (`HEDGEROW_APP_CATALOGUE`), or else the built-in one.
+    /// The list at an http(s) URL or in a file (`HEDGEROW_APP_CATALOG`), or else the built-in one.
     pub fn new(setting: Option<&str>, operator: Http) -> Self {
         let place = setting.map(|setting| match Url::parse(setting) {
             Ok(url) if matches!(url.scheme(), "http" | "https") => CatalogSource::Url(url),
@@ -144,7 +144,7 @@ impl Catalog {
             Err(error) => {
                 tracing::warn!(
                     error = &error as &dyn std::error::Error,
-                    "the catalog of apps cannot be used; the one before it goes on"
+                    "the app catalog cannot be loaded; keeping the previous one"
                 );
                 let before = kept.as_ref().map(|kept| Arc::clone(&kept.entries));
                 (before.unwrap_or_else(built_in), self.fresh_for.min(PAUSE))
@@ -168,7 +168,7 @@ impl Catalog {
         };
         let (entries, bad) = parse(&json)?;
         if bad > 0 {
-            tracing::warn!(bad, "entries of the catalog of apps were left out");
+            tracing::warn!(bad, "skipped invalid app catalog entries");
         }
         Ok(entries)
     }

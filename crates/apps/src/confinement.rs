@@ -25,9 +25,9 @@ impl Apps {
                     if is_enough {
                         return true;
                     }
-                    tracing::error!("no app runs here: layers of the sandbox are missing that must be there");
+                    tracing::error!("apps are disabled: required sandbox layers are missing");
                 }
-                Err(failure) => tracing::error!(%failure, "no app runs here: its process does not start"),
+                Err(failure) => tracing::error!(%failure, "apps are disabled: the sandbox process does not start"),
             }
             tokio::select! {
                 () = stop.cancelled() => {}
@@ -54,7 +54,7 @@ fn tell(layers: &Layers) {
         tracing::warn!(
             layer = layer.name(),
             reason,
-            "a layer of the sandbox is missing here: {}",
+            "sandbox layer unavailable: {}",
             layer.advice()
         );
     }

@@ -25,36 +25,36 @@ impl Apps {
             // Others have the permit by now. Whoever looks when the lease is over takes it.
             return Ok(true);
         }
-        let (tell, told) = watch::channel(job.place());
-        let mut turn = Batch::new(self, &job, tell, permit, stop);
+        let (tell, told) = watch::channel(job.cursor());
+        let mut batch = Batch::new(self, &job, tell, permit, stop);
         // Each renewal says how far it has got.
         let renew = || async {
-            let place = *told.borrow();
-            service.renew_app_lease(&job, &place).await
+            let cursor = *told.borrow();
+            service.renew_app_lease(&job, &cursor).await
         };
         let stop = tokio::select! {
-            stop = turn.take() => stop?,
+            stop = batch.take() => stop?,
             () = until_lost(renew, |error| log(&error)) => {
-                tracing::info!(config = %id, "the configuration of an app was taken away");
+                tracing::info!(config = %id, "lost the configuration's lease");
                 return Ok(true);
             }
         };
-        turn.handed.count(id);
+        batch.handed.count(id);
         let ended = Step {
-            place: turn.place,
-            failures: turn.failures,
-            error: turn.error.take(),
-            beyond: turn.beyond,
+            cursor: batch.cursor,
+            failures: batch.failures,
+            error: batch.error.take(),
+            beyond: batch.beyond,
             stop,
         };
-        permit.timed(Box::pin(service.end_app_turn(&job, &ended))).await?;
+        permit.timed(Box::pin(service.end_app_batch(&job, &ended))).await?;
         Ok(true)
     }
 
     /// Whether there is anything for it.
-    pub(crate) async fn has_events(&self, team: TeamId, place: &Cursor) -> events::Result<bool> {
+    pub(crate) async fn has_events(&self, team: TeamId, cursor: &Cursor) -> events::Result<bool> {
         let end = self.core.readable_until();
-        let skip = usize::try_from(place.count).unwrap_or_default();
-        self.core.events.has_stored(team.0, place.until, end, skip).await
+        let skip = usize::try_from(cursor.count).unwrap_or_default();
+        self.core.events.has_stored(team.0, cursor.until, end, skip).await
     }
 }

@@ -5,7 +5,7 @@ use service::TeamId;
 
 /// What is said when events cannot be read.
 pub(crate) fn store_failed(cause: &events::Error) -> service::Error {
-    tracing::error!(error = cause as &dyn std::error::Error, "the store of events failed");
+    tracing::error!(error = cause as &dyn std::error::Error, "the event store failed");
     service::Error::Conflict {
         code: "events_unavailable",
         detail: "events cannot be read at the moment: try again later".to_owned(),
@@ -17,7 +17,7 @@ pub(crate) fn log_unreadable(team: TeamId, cause: &events::Error) {
     tracing::error!(
         team = team.0,
         error = cause as &dyn std::error::Error,
-        "the store of events failed for a team"
+        "the event store failed for a team"
     );
 }
 

@@ -187,7 +187,7 @@ impl Outlet {
         let said = timestamp.map_or(Some(now), |text| text.parse::<Time>().ok());
         let timestamp = said.ok_or("the timestamp must be in the format 2026-11-15T09:30:00Z")?;
         if has_reserved_name(properties.text().as_bytes()) {
-            return Err(format!("names of event properties cannot begin with {RESERVED}"));
+            return Err(format!("names of event properties cannot start with {RESERVED}"));
         }
         let memory = self.memory_for(memory_of(properties)?).await;
         let read = serde_json::from_str(properties.text());

@@ -58,10 +58,10 @@ impl InstancePool {
         core: &Arc<Core>,
         runnable: &Runnable,
     ) -> Result<PooledInstance, (Failure, Arc<Outlet>)> {
-        let kept = self.benches().remove(&runnable.config.id);
+        let kept = self.pool().remove(&runnable.config.id);
         let made_of = MadeOf::of(runnable);
         match kept {
-            Some(bench) if bench.made_of == made_of && bench.instance.is_open() => return Ok(bench),
+            Some(pooled) if pooled.made_of == made_of && pooled.instance.is_open() => return Ok(pooled),
             Some(old) => drop(old.instance.close().await),
             None => {}
         }
@@ -80,55 +80,55 @@ impl InstancePool {
         })
     }
 
-    pub(crate) fn put_back(&self, id: AppConfigId, mut bench: PooledInstance) {
-        if !bench.instance.is_open() {
+    pub(crate) fn put_back(&self, id: AppConfigId, mut pooled: PooledInstance) {
+        if !pooled.instance.is_open() {
             return;
         }
-        bench.used_at = Instant::now();
-        let mut benches = self.benches();
-        benches.insert(id, bench);
-        if benches.len() > MOST_KEPT
-            && let Some(oldest) = benches.iter().min_by_key(|(_, bench)| bench.used_at).map(|(id, _)| *id)
+        pooled.used_at = Instant::now();
+        let mut pool = self.pool();
+        pool.insert(id, pooled);
+        if pool.len() > MOST_KEPT
+            && let Some(oldest) = pool.iter().min_by_key(|(_, pooled)| pooled.used_at).map(|(id, _)| *id)
         {
-            benches.remove(&oldest);
+            pool.remove(&oldest);
         }
     }
 
     /// Lets go of those that nobody has called for a while.
     pub(crate) async fn tidy(&self) {
         let idle: Vec<PooledInstance> = {
-            let mut benches = self.benches();
-            let ids: Vec<AppConfigId> = benches
+            let mut pool = self.pool();
+            let ids: Vec<AppConfigId> = pool
                 .iter()
-                .filter(|(_, bench)| bench.used_at.elapsed() > IDLE)
+                .filter(|(_, pooled)| pooled.used_at.elapsed() > IDLE)
                 .map(|(id, _)| *id)
                 .collect();
-            ids.iter().filter_map(|id| benches.remove(id)).collect()
+            ids.iter().filter_map(|id| pool.remove(id)).collect()
         };
         close(idle).await;
     }
 
     pub(crate) async fn close(&self) {
-        let all: Vec<PooledInstance> = self.benches().drain().map(|(_, bench)| bench).collect();
+        let all: Vec<PooledInstance> = self.pool().drain().map(|(_, pooled)| pooled).collect();
         close(all).await;
     }
 
-    fn benches(&self) -> MutexGuard<'_, HashMap<AppConfigId, PooledInstance>> {
+    fn pool(&self) -> MutexGuard<'_, HashMap<AppConfigId, PooledInstance>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// All at once: each may take as long as its teardown may.
-async fn close(benches: Vec<PooledInstance>) {
-    let mut closing: JoinSet<()> = benches.into_iter().map(close_one).collect();
+async fn close(instances: Vec<PooledInstance>) {
+    let mut closing: JoinSet<()> = instances.into_iter().map(close_one).collect();
     while closing.join_next().await.is_some() {}
 }
 
-async fn close_one(bench: PooledInstance) {
-    if let Err(failure) = bench.instance.close().await {
+async fn close_one(pooled: PooledInstance) {
+    if let Err(failure) = pooled.instance.close().await {
         tracing::debug!(%failure, "an app did not end well");
     }
-    bench.outlet.flush().await;
+    pooled.outlet.flush().await;
 }
 
 /// The code, as it is passed on to the process that runs it.

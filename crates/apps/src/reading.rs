@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sandbox::{Fault, Reading, Unread};
 use serde_json::Value;
-use service::pipeline::{Files, Offers, Package};
+use service::pipeline::{AppMetadata, Files, Package};
 use service::{Error, Invalid};
 
 use crate::source::{self, Checksum};
@@ -22,7 +22,7 @@ pub(crate) fn package(files: Files, reading: Reading) -> Package {
         sha256: Checksum::of(&files).to_string(),
         files,
         code: json(serde_json::to_value(&reading.code)),
-        offers: Offers {
+        metadata: AppMetadata {
             name: manifest.name,
             description: description.chars().take(LONGEST_DESCRIPTION).collect(),
             icon: manifest.icon.filter(|icon| icon.chars().count() <= LONGEST_ICON),
@@ -65,7 +65,7 @@ pub(crate) fn unread(unread: &Unread) -> Error {
 pub(crate) fn fetched(error: &source::Error) -> Error {
     tracing::info!(
         error = error as &dyn std::error::Error,
-        "the source of an app could not be had"
+        "could not download an app's source"
     );
     if error.is_theirs() {
         return Error::invalid("url", "invalid_input", error.to_string());

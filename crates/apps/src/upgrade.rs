@@ -112,11 +112,11 @@ impl Apps {
         let upgrade = Upgrade {
             tag: tag.clone(),
             sha256: package.sha256.clone(),
-            difference: app.difference_with(&package.offers),
+            difference: app.difference_with(&package.metadata),
             files: different_files(&before, &package.files),
             permit,
         };
-        Ok((app.with_code(&package.offers, tag)?, Some(upgrade)))
+        Ok((app.with_code(&package.metadata, tag)?, Some(upgrade)))
     }
 
     async fn newer_code(

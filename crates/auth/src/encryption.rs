@@ -105,7 +105,7 @@ impl Key {
 
 impl fmt::Debug for Encryptor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sealer").finish_non_exhaustive()
+        f.debug_struct("Encryptor").finish_non_exhaustive()
     }
 }
 

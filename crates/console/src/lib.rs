@@ -10,16 +10,16 @@ mod documentation;
 mod failure;
 mod failure_page;
 mod field;
-mod inside;
+mod form_version;
 mod layer;
 mod login;
 mod new_session;
+mod organization;
 mod organizations;
 mod page;
 mod paging;
 mod reset;
 mod second_step;
-mod seen;
 mod show;
 mod signup;
 mod sso;
@@ -51,15 +51,15 @@ pub fn router(identity: Identity, exports: Exports, apps: Apps) -> Router {
         .merge(signup::routes())
         .merge(account::routes())
         .merge(organizations::routes())
-        .merge(inside::routes())
+        .merge(organization::routes())
         .layer(DefaultBodyLimit::max(MOST_BYTES))
         // These have limits of their own: assertions are long, and so is code.
         .merge(sso::routes())
-        .merge(inside::large_routes())
+        .merge(organization::large_routes())
         .merge(assets::routes())
         .merge(documentation::routes())
         .method_not_allowed_fallback(async || Failure::NoSuchMethod)
-        .fallback(elsewhere)
+        .fallback(redirect_to_slash)
         .layer(axum::middleware::from_fn(layer::layer))
         .with_state(Console {
             identity,
@@ -69,7 +69,7 @@ pub fn router(identity: Identity, exports: Exports, apps: Apps) -> Router {
 }
 
 /// Paths end with a slash; whoever leaves it out is shown the way.
-async fn elsewhere(method: Method, uri: Uri) -> Result<Redirect, Failure> {
+async fn redirect_to_slash(method: Method, uri: Uri) -> Result<Redirect, Failure> {
     let path = uri.path();
     let is_page = method == Method::GET && !path.ends_with('/') && identity::own_path(path) == path;
     if !is_page {

@@ -16,7 +16,7 @@ use service::{Error, OrganizationId, Service};
 use crate::curl::{AsCurl, Call};
 use crate::failure::{Failure, Problems};
 use crate::field::Field;
-use crate::inside::{self, Membership, memberships_in};
+use crate::organization::{self, Membership, memberships_in};
 use crate::page::{go_to, page, page_again};
 use crate::paging::{PageNumber, Pages};
 use crate::state::Console;
@@ -161,7 +161,7 @@ async fn create(
 
 async fn found(service: &Service, account: &Account, wanted: &NewOrganizationForm) -> Result<Seen, Error> {
     let new = NewOrganization {
-        name: inside::name(&wanted.name)?,
+        name: organization::name(&wanted.name)?,
         is_member_join_email_enabled: None,
         enforce_2fa: None,
     };

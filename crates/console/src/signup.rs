@@ -207,7 +207,7 @@ fn closed(token: &str, is_signed_in: bool, problems: &Problems) -> Response {
     let (heading, text, link) = if problems.has("account_exists") {
         let text = "An account with the email this invite was sent to already exists. Sign in, then join.";
         ("Sign in first", text, Some(sign_in))
-    } else if problems.has("email_proof_required") {
+    } else if problems.has("email_verification_required") {
         let text = "Open the link in the invitation email instead, or sign in first with an account that has this email. \
                     If you have neither, ask for the invite to be sent by email.";
         ("Use the link in your email", text, Some(sign_in))

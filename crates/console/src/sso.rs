@@ -6,7 +6,7 @@ use axum::extract::{DefaultBodyLimit, FromRequest, Query, Request as HttpRequest
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use identity::{Departure, Identity, Target, cookies};
+use identity::{Identity, LoginRequest, Target, cookies};
 use serde::Deserialize;
 use service::sso::Sso;
 use service::{DomainId, Error, Service, UserId};
@@ -46,8 +46,8 @@ async fn start_saml(
         return Ok(question);
     }
     let (browser, signed_in_as) = setting_out(&identity, &visitor).await?;
-    let departure = departure(&visitor, &browser, signed_in_as, &asked);
-    let url = identity.start_saml(domain, &departure).await.map_err(refused)?;
+    let login_request = login_request(&visitor, &browser, signed_in_as, &asked);
+    let url = identity.start_saml(domain, &login_request).await.map_err(refused)?;
     Ok(sent_away(url.as_str(), &browser))
 }
 
@@ -75,8 +75,8 @@ async fn start_shared(
 
 async fn start(identity: &Identity, target: Target, visitor: Visitor, asked: &PageQuery) -> Result<Response, Failure> {
     let (browser, signed_in_as) = setting_out(identity, &visitor).await?;
-    let departure = departure(&visitor, &browser, signed_in_as, asked);
-    let url = identity.start_oidc(target, &departure).await.map_err(refused)?;
+    let login_request = login_request(&visitor, &browser, signed_in_as, asked);
+    let url = identity.start_oidc(target, &login_request).await.map_err(refused)?;
     Ok(sent_away(&url, &browser))
 }
 
@@ -107,13 +107,13 @@ async fn setting_out(identity: &Identity, visitor: &Visitor) -> Result<(String, 
     Ok((browser, person.and_then(|person| person.by_own_proof())))
 }
 
-fn departure<'a>(
+fn login_request<'a>(
     visitor: &'a Visitor,
     browser: &'a str,
     signed_in_as: Option<UserId>,
     asked: &'a PageQuery,
-) -> Departure<'a> {
-    Departure {
+) -> LoginRequest<'a> {
+    LoginRequest {
         next: &asked.next,
         browser,
         signed_in_as,
@@ -145,9 +145,9 @@ async fn finish_saml(
     if response.len() > MOST_ASSERTION {
         return Err(Failure::NotVouchedFor);
     }
-    let entered = identity.finish_saml(domain, &response, visitor.browser.as_deref(), &visitor.request);
-    let entered = entered.await.map_err(refused)?;
-    opened(identity.service(), visitor, &entered.session, &entered.next).await
+    let login = identity.finish_saml(domain, &response, visitor.browser.as_deref(), &visitor.request);
+    let login = login.await.map_err(refused)?;
+    opened(identity.service(), visitor, &login.session, &login.next).await
 }
 
 /// What a provider makes the browser bring, if it can be read.
@@ -189,9 +189,9 @@ async fn finish(identity: &Identity, target: Target, visitor: Visitor, answer: A
             .await?;
         return Err(Failure::NotVouchedFor);
     };
-    let entered = identity.finish_oidc(target, &answer.state, code, &browser, &visitor.request);
-    let entered = entered.await.map_err(refused)?;
-    opened(identity.service(), visitor, &entered.session, &entered.next).await
+    let login = identity.finish_oidc(target, &answer.state, code, &browser, &visitor.request);
+    let login = login.await.map_err(refused)?;
+    opened(identity.service(), visitor, &login.session, &login.next).await
 }
 
 fn sent_away(url: &str, browser: &str) -> Response {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use crate::turns::{Owner, Source, Turn};
+use crate::fair_queue::{Owner, Source, Turn};
 
 /// What is kept as long as events are in memory, such as what was reserved for them: whoever sent them may go before they are stored.
 #[derive(Debug, Default)]
@@ -11,7 +11,7 @@ pub struct Hold {
     _held: Option<Box<dyn fmt::Debug + Send + Sync>>,
     /// Who takes the turn at writing, if that is not the team.
     organization: Option<u128>,
-    /// The neighborhood it came from, if it came from outside.
+    /// The subnet it came from, if it came from outside.
     source: Option<IpAddr>,
 }
 
@@ -32,18 +32,18 @@ impl Hold {
         }
     }
 
-    /// All that comes from one neighborhood shares one turn at writing, whoever's token it has.
+    /// All that comes from one subnet shares one turn at writing, whoever's token it has.
     #[must_use]
-    pub fn sent_from(self, neighborhood: IpAddr) -> Self {
+    pub fn sent_from(self, subnet: IpAddr) -> Self {
         Self {
-            source: Some(neighborhood),
+            source: Some(subnet),
             ..self
         }
     }
 
     pub(crate) fn turn(&self, team: i64) -> Turn {
         Turn {
-            source: self.source.map_or(Source::Inside, Source::Neighborhood),
+            source: self.source.map_or(Source::Inside, Source::Subnet),
             owner: self.organization.map_or(Owner::Team(team), Owner::Organization),
         }
     }

@@ -20,9 +20,9 @@ pub(crate) fn note(team: i64, why: Why) {
     static TOO_MUCH: Mutex<Option<Instant>> = Mutex::new(None);
     let (name, last) = match why {
         Why::TooLarge => ("too_large", &TOO_LARGE),
-        Why::TooMuchAtOnce => ("too_much_at_once", &TOO_MUCH),
+        Why::TooMuchAtOnce => ("limit_exceeded", &TOO_MUCH),
     };
-    metrics::counter!("hedgerow_person_changes_left_out_total", "reason" => name).increment(1);
+    metrics::counter!("hedgerow_person_updates_dropped_total", "reason" => name).increment(1);
     let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
     if is_due(&mut last, Instant::now()) {
         tracing::warn!(team, reason = name, "properties of persons are left out");

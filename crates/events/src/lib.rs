@@ -7,6 +7,7 @@ pub mod capture;
 pub mod clickhouse;
 mod elements;
 mod error;
+mod fair_queue;
 mod hold;
 pub mod import;
 mod incoming;
@@ -22,7 +23,6 @@ pub mod sqlite;
 mod store;
 mod stored;
 mod time;
-mod turns;
 
 pub use error::{Error, Result};
 pub use hold::Hold;

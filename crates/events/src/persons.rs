@@ -11,8 +11,8 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::Incoming;
+use crate::fair_queue::Source;
 use crate::names::{cut, names_someone};
-use crate::turns::Source;
 
 /// The origin's namespace, so that the ids of persons are the same as there.
 const NAMESPACE: Uuid = Uuid::from_u128(0x9329_79b4_65c3_4424_8467_0b66_ec27_bc22);
@@ -201,7 +201,7 @@ impl Allowance {
     }
 }
 
-/// Whose budget it is: a team's, for each neighborhood that sends events of it. Its token is public, so a stranger could use up what it needs.
+/// Whose budget it is: a team's, for each subnet that sends events of it. Its token is public, so a stranger could use up what it needs.
 pub(crate) type Sender = (i64, Source);
 
 /// How many bytes of properties a sender may have stored at the moment. Below nothing is what the last event took too much.

@@ -1,7 +1,7 @@
 //! Backfills, and the calendar they are picked from: where the data begins is for the store of events to say.
 
 use service::access::{Caller, ChangeExports};
-use service::batch_exports::{Backfill, BackfillPlan, BackfillWish, Covered, ExportSeen, Span};
+use service::batch_exports::{Backfill, BackfillPlan, BackfillRequest, Covered, ExportSeen, Span};
 use service::{ExportId, Result, Time};
 
 use crate::exporter::{Exports, store_failed};
@@ -11,23 +11,23 @@ impl Exports {
         &self,
         caller: &Caller<ChangeExports>,
         id: ExportId,
-        wish: &BackfillWish,
+        request: &BackfillRequest,
     ) -> Result<(ExportSeen, Backfill)> {
         let earliest = self.earliest(caller, id).await?;
-        let made = self.core.service.create_backfill(caller, id, wish, earliest).await?;
+        let made = self.core.service.create_backfill(caller, id, request, earliest).await?;
         self.core.wake.notify_waiters();
         Ok(made)
     }
 
-    /// What a wish would come to.
+    /// What a request would come to.
     pub async fn plan_backfill<P>(
         &self,
         caller: &Caller<P>,
         id: ExportId,
-        wish: &BackfillWish,
+        request: &BackfillRequest,
     ) -> Result<BackfillPlan> {
         let earliest = self.earliest(caller, id).await?;
-        self.core.service.plan_backfill(caller, id, wish, earliest).await
+        self.core.service.plan_backfill(caller, id, request, earliest).await
     }
 
     /// How every interval in a span stands.

@@ -11,8 +11,8 @@ use service::batch_exports::{BatchExport, DestinationCheck, ExportPatch, ExportS
 use service::{Error, ExportId, Invalid, Precondition, Result, Rotation, Service, WorkerId};
 use url::Url;
 
+use crate::run_slots::RunSlots;
 use crate::shares::Shares;
-use crate::turns::Turns;
 use crate::{Deliver, ExportsDeps, Step, Verdict, destinations};
 
 /// A test ends before the request does that asked for it.
@@ -43,7 +43,7 @@ pub(crate) struct Core {
     pub(crate) slots: usize,
     pub(crate) worker: WorkerId,
     /// Whose turn it is to have a run carried out.
-    pub(crate) turns: Turns,
+    pub(crate) run_slots: RunSlots,
     pub(crate) rotation: Rotation,
     pub(crate) wake: tokio::sync::Notify,
     pub(crate) previews: Shares,
@@ -60,7 +60,7 @@ impl Exports {
                 deps,
                 slots,
                 worker,
-                turns: Turns::new(slots),
+                run_slots: RunSlots::new(slots),
                 rotation: Rotation::default(),
                 wake: tokio::sync::Notify::new(),
                 previews: Shares::new("the preview service", PREVIEWS_AT_ONCE, PREVIEWS_ASIDE),
@@ -232,7 +232,7 @@ pub(crate) fn store_failed(cause: &events::Error) -> Error {
             detail: crate::error::TOO_LARGE.to_owned(),
         };
     }
-    tracing::error!(error = cause as &dyn std::error::Error, "the store of events failed");
+    tracing::error!(error = cause as &dyn std::error::Error, "the event store failed");
     Error::Conflict {
         code: "events_unavailable",
         detail: "the events are temporarily unavailable: try again".to_owned(),

@@ -12,8 +12,8 @@ pub mod manifest;
 mod meters;
 mod preview;
 mod run;
+mod run_slots;
 mod shares;
-mod turns;
 pub mod verify;
 mod worker;
 

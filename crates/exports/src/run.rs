@@ -10,14 +10,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::exporter::{Exports, query_of, without_secret_hosts};
 use crate::heartbeat::Heartbeat;
-use crate::turns::Slot;
+use crate::run_slots::Slot;
 use crate::{Delivery, Error, Receipt, Upload, destinations};
 
 /// What a run has while it is under way.
 #[derive(Clone)]
 pub(crate) struct Course {
     pub(crate) heartbeat: Arc<Heartbeat>,
-    pub(crate) turn: Arc<Slot>,
+    pub(crate) slot: Arc<Slot>,
     pub(crate) cancel: CancellationToken,
 }
 
@@ -61,7 +61,7 @@ async fn deliver_to(config: &Destination, exports: &Exports, job: &Job, course: 
     let core = &exports.core;
     let Course {
         heartbeat,
-        turn,
+        slot,
         cancel,
     } = course;
     let destination = destinations::open(config, &core.deps.of(job.export.organization_id))?;
@@ -75,32 +75,32 @@ async fn deliver_to(config: &Destination, exports: &Exports, job: &Job, course: 
         limit: None,
     };
     // From here on the interval is complete: nothing is added to it any more.
-    turn.reading(core.events.settle(scan.end)).await?;
+    slot.reading(core.events.settle(scan.end)).await?;
     // With a condition, counting would be a second scan.
     if scan.query.filter.is_none() {
-        let total = turn.reading(core.events.count(scan.clone())).await?;
+        let total = slot.reading(core.events.count(scan.clone())).await?;
         heartbeat.note(|progress| progress.total = Some(total));
     }
     let delivery = delivery(job, &scan, destination.resumes());
     let mut rows = core.events.scan(scan.clone());
-    let Some(first) = unless_cancelled(cancel, turn.reading(next_of(&mut rows))).await? else {
+    let Some(first) = unless_cancelled(cancel, slot.reading(next_of(&mut rows))).await? else {
         // Nothing to deliver; the destination need not even know.
         return Ok(Receipt::default());
     };
-    let Some(mut upload) = unless_cancelled(cancel, turn.sending(destination.begin(&delivery))).await? else {
+    let Some(mut upload) = unless_cancelled(cancel, slot.sending(destination.begin(&delivery))).await? else {
         note(exports, job, "An earlier attempt already delivered this interval.").await;
-        let rows = unless_cancelled(cancel, turn.reading(async { Ok(core.events.count(scan).await?) })).await?;
+        let rows = unless_cancelled(cancel, slot.reading(async { Ok(core.events.count(scan).await?) })).await?;
         return Ok(Receipt { rows, bytes: 0 });
     };
     heartbeat.follow(&delivery.acknowledged);
     match send(&mut *upload, first, &mut rows, delivery.resumed_after.rows, course).await {
-        Ok(()) if still_ours(exports, job, heartbeat).await? => turn.finishing(upload.commit()).await,
+        Ok(()) if still_ours(exports, job, heartbeat).await? => slot.finishing(upload.commit()).await,
         Ok(()) => {
-            turn.waiting(upload.abort()).await;
+            slot.waiting(upload.abort()).await;
             Err(cancelled())
         }
         Err(error) => {
-            turn.waiting(upload.abort()).await;
+            slot.waiting(upload.abort()).await;
             Err(error)
         }
     }
@@ -119,7 +119,7 @@ async fn send(
 ) -> Result<(), Error> {
     let Course {
         heartbeat,
-        turn,
+        slot,
         cancel,
     } = course;
     let mut next = Some(first);
@@ -129,10 +129,10 @@ async fn send(
         skipped -= there as u64;
         if there < count {
             let new = batch.slice(there, count - there);
-            unless_cancelled(cancel, turn.sending(upload.write(new))).await?;
+            unless_cancelled(cancel, slot.sending(upload.write(new))).await?;
         }
         heartbeat.note(|progress| progress.read += count as u64);
-        next = unless_cancelled(cancel, turn.reading(next_of(rows))).await?;
+        next = unless_cancelled(cancel, slot.reading(next_of(rows))).await?;
     }
     Ok(())
 }

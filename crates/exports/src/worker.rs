@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::exporter::Exports;
 use crate::heartbeat::Heartbeat;
 use crate::run::Course;
-use crate::turns::Slot;
+use crate::run_slots::Slot;
 use crate::{meters, run};
 
 const POLL: Duration = Duration::from_secs(1);
@@ -87,12 +87,12 @@ impl Exports {
     async fn serve(self, stop: CancellationToken) {
         let mut runs = tokio::task::JoinSet::new();
         while !stop.is_cancelled() {
-            let mut changed = pin!(self.core.turns.changed().notified());
+            let mut changed = pin!(self.core.run_slots.changed().notified());
             changed.as_mut().enable();
             match self.claim().await {
-                Ok(Some((job, turn))) => {
+                Ok(Some((job, slot))) => {
                     let (exports, stop) = (self.clone(), stop.clone());
-                    runs.spawn(async move { log(exports.carry_through(&job, turn, &stop).await) });
+                    runs.spawn(async move { log(exports.carry_through(&job, slot, &stop).await) });
                     continue;
                 }
                 Ok(None) => {}
@@ -129,40 +129,40 @@ impl Exports {
 
     /// Carries out one run, if one is due. Tests call this, and never wait.
     pub async fn step(&self) -> Result<bool> {
-        let Some((job, turn)) = self.claim().await? else {
+        let Some((job, slot)) = self.claim().await? else {
             return Ok(false);
         };
-        self.carry_through(&job, turn, &CancellationToken::new()).await?;
+        self.carry_through(&job, slot, &CancellationToken::new()).await?;
         Ok(true)
     }
 
     async fn claim(&self) -> Result<Option<(Job, Slot)>> {
         let core = &self.core;
-        if !core.turns.may_look() {
+        if !core.run_slots.may_look() {
             return Ok(None);
         }
-        let busy = core.turns.busy_places();
-        let choose = |due: &[OrganizationId], is_all| core.turns.choose(due, is_all);
+        let busy = core.run_slots.busy_destinations();
+        let choose = |due: &[OrganizationId], is_all| core.run_slots.choose(due, is_all);
         let claimed = core
             .service
             .claim_run(core.worker, &busy, &core.rotation, choose)
             .await?;
         Ok(claimed.map(|job| {
-            let turn = core.turns.begin(&job);
-            (job, turn)
+            let slot = core.run_slots.begin(&job);
+            (job, slot)
         }))
     }
 
     /// Carries a run out and writes down how it ended.
-    async fn carry_through(&self, job: &Job, turn: Slot, stop: &CancellationToken) -> Result<()> {
+    async fn carry_through(&self, job: &Job, slot: Slot, stop: &CancellationToken) -> Result<()> {
         let service = &self.core.service;
         let heartbeat = Arc::new(Heartbeat::default());
-        let outcome = match self.carry_out(job, &heartbeat, turn, stop).await {
+        let outcome = match self.carry_out(job, &heartbeat, slot, stop).await {
             Ok(outcome) => outcome,
             Err(Interruption::TooLong) => Outcome::TimedOut(heartbeat.read()),
             Err(Interruption::Crowded) => crowded(&heartbeat),
             Err(Interruption::Lost) => {
-                tracing::info!(run = %job.run.id, "the run was taken away");
+                tracing::info!(run = %job.run.id, "lost the run's lease");
                 return service.note_cancelled_run(job, &heartbeat.read()).await;
             }
             Err(Interruption::Stopping) => return service.release_run(job, &heartbeat.read()).await,
@@ -180,12 +180,12 @@ impl Exports {
         &self,
         job: &Job,
         heartbeat: &Arc<Heartbeat>,
-        turn: Slot,
+        slot: Slot,
         stop: &CancellationToken,
     ) -> Result<Outcome, Interruption> {
         let course = Course {
             heartbeat: heartbeat.clone(),
-            turn: Arc::new(turn),
+            slot: Arc::new(slot),
             cancel: CancellationToken::new(),
         };
         let mut task = tokio::spawn(run::deliver(self.clone(), job.clone(), course.clone()));
@@ -197,7 +197,7 @@ impl Exports {
             () = until_lost(renew, |error| log(Err(error))) => Interruption::Lost,
             () = sleep(run_timeout) => Interruption::TooLong,
             () = stop.cancelled() => Interruption::Stopping,
-            () = course.turn.ended() => Interruption::Crowded,
+            () = course.slot.ended() => Interruption::Crowded,
         };
         course.cancel.cancel();
         // Taking back what was sent gets a little time, and no more.
@@ -227,7 +227,7 @@ fn crowded(heartbeat: &Heartbeat) -> Outcome {
 }
 
 fn broken(job: &Job, heartbeat: &Heartbeat, error: &tokio::task::JoinError) -> Outcome {
-    tracing::error!(run = %job.run.id, %error, "a run broke down");
+    tracing::error!(run = %job.run.id, %error, "a run panicked");
     Outcome::Failed {
         error: "internal error; the server's operator can find details in its log".to_owned(),
         is_permanent: false,

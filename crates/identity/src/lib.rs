@@ -4,7 +4,7 @@
 //! gets in is made here: an identity provider's answer is verified by [`auth`], and what it may mean by [`service`].
 
 pub mod cookies;
-mod doctor;
+mod diagnostics;
 mod domains;
 mod email_templates;
 mod mail;
@@ -12,7 +12,7 @@ mod oidc;
 mod saml;
 mod work;
 
-pub use doctor::{Step, Verdict};
+pub use diagnostics::{Step, Verdict};
 pub use domains::MetadataSource;
 pub use oidc::{Provider, Providers, Target};
 
@@ -42,7 +42,7 @@ pub struct IdentityDeps {
 
 /// How somebody sets out to sign in elsewhere.
 #[derive(Debug, Clone, Copy)]
-pub struct Departure<'a> {
+pub struct LoginRequest<'a> {
     /// Where to go when it is done.
     pub next: &'a str,
     /// What only this browser knows.
@@ -54,7 +54,7 @@ pub struct Departure<'a> {
 
 /// Somebody who got in through an identity provider.
 #[derive(Debug, Clone)]
-pub struct Entered {
+pub struct CompletedLogin {
     pub user: User,
     pub session: String,
     /// The path to go to.

@@ -5,10 +5,10 @@ use http::{Request as HttpRequest, Response as HttpResponse};
 use secrecy::SecretString;
 use service::access::Request;
 use service::domains::Domain;
-use service::sso::{PendingLogin, Refused, Sso, Vouched};
+use service::sso::{PendingLogin, Refused, Sso, VerifiedIdentity};
 use service::{DomainId, Error, Result};
 
-use crate::{Departure, Entered, Identity, own_path};
+use crate::{CompletedLogin, Identity, LoginRequest, own_path};
 
 /// A provider that the instance is registered at.
 #[derive(Debug, Clone)]
@@ -71,8 +71,8 @@ const GITHUB_API: &str = "https://api.github.com";
 
 impl Identity {
     /// Where to send the browser. What comes back must come back to it, once, and soon.
-    pub async fn start_oidc(&self, target: Target, departure: &Departure<'_>) -> Result<String> {
-        self.service.count_attempt(departure.request)?;
+    pub async fn start_oidc(&self, target: Target, login_request: &LoginRequest<'_>) -> Result<String> {
+        self.service.count_attempt(login_request.request)?;
         let (sso, domain) = match target {
             Target::Domain(id) => {
                 let domain = self.service.domain_for_sign_in(id).await?;
@@ -92,18 +92,18 @@ impl Identity {
         };
         let start = match start {
             Ok(start) => start,
-            Err(refusal) => return Err(self.refuse(id, sso, refusal, departure.request).await),
+            Err(refusal) => return Err(self.refuse(id, sso, refusal, login_request.request).await),
         };
         let login = PendingLogin {
             sso,
             domain,
-            signed_in_as: departure.signed_in_as,
-            next: own_path(departure.next).to_owned(),
+            signed_in_as: login_request.signed_in_as,
+            next: own_path(login_request.next).to_owned(),
             nonce: start.nonce,
             pkce_verifier: start.pkce_verifier,
         };
         self.service
-            .begin_login(&start.state, &login, departure.browser)
+            .begin_login(&start.state, &login, login_request.browser)
             .await?;
         Ok(start.url)
     }
@@ -118,7 +118,7 @@ impl Identity {
         code: &str,
         browser: &str,
         request: &Request,
-    ) -> Result<Entered> {
+    ) -> Result<CompletedLogin> {
         self.service.count_return(request)?;
         let login = self.service.complete_login(state, browser).await?;
         let login = login.filter(|login| target.is_of(login)).ok_or_else(|| {
@@ -126,11 +126,11 @@ impl Identity {
             Error::refused("unknown_state", detail)
         })?;
         let domain = login.domain.map(|(_, id)| id);
-        match self.vouched(&login, domain, code).await? {
-            Ok(vouched) => {
-                let (user, session) = self.service.enter(&vouched, request).await?;
+        match self.verified_identity(&login, domain, code).await? {
+            Ok(identity) => {
+                let (user, session) = self.service.enter(&identity, request).await?;
                 let next = login.next;
-                Ok(Entered { user, session, next })
+                Ok(CompletedLogin { user, session, next })
             }
             Err(refusal) => Err(self.refuse(domain, login.sso, refusal, request).await),
         }
@@ -140,7 +140,7 @@ impl Identity {
     async fn refuse(&self, domain: Option<DomainId>, sso: Sso, refusal: Refusal, request: &Request) -> Error {
         let Refusal { rule, detail } = refusal;
         if let Some(domain) = domain
-            && let Err(error) = self.note_unvouched(domain, sso, rule, &detail, request).await
+            && let Err(error) = self.note_unverified(domain, sso, rule, &detail, request).await
         {
             return error;
         }
@@ -148,7 +148,7 @@ impl Identity {
     }
 
     /// Anybody can set out and come back with something made up.
-    async fn note_unvouched(
+    async fn note_unverified(
         &self,
         domain: DomainId,
         sso: Sso,
@@ -161,7 +161,7 @@ impl Identity {
             email: "",
             rule,
             detail,
-            is_vouched: false,
+            is_from_idp: false,
         };
         self.service.note_refusal(domain, &refused, request).await
     }
@@ -175,18 +175,18 @@ impl Identity {
         if let Some((_, domain)) = login.domain {
             let shown: String = error.chars().filter(char::is_ascii_graphic).take(100).collect();
             let detail = format!("The provider returned the error {shown}.");
-            self.note_unvouched(domain, login.sso, "provider_error", &detail, request)
+            self.note_unverified(domain, login.sso, "provider_error", &detail, request)
                 .await?;
         }
         Ok(())
     }
 
-    async fn vouched(
+    async fn verified_identity(
         &self,
         login: &PendingLogin,
         domain: Option<DomainId>,
         code: &str,
-    ) -> Result<Result<Vouched, Refusal>> {
+    ) -> Result<Result<VerifiedIdentity, Refusal>> {
         let client = self.client(login.sso, domain).await?;
         let fetch = |request| self.fetch(request);
         let person = match &client {
@@ -199,7 +199,7 @@ impl Identity {
             }
             Client::GitHub(client) => github::finish(client, &fetch, code, &login.pkce_verifier).await,
         };
-        Ok(person.and_then(|person| vouched(person, login, domain)))
+        Ok(person.and_then(|person| verified_identity(person, login, domain)))
     }
 
     async fn client(&self, sso: Sso, domain: Option<DomainId>) -> Result<Client> {
@@ -262,7 +262,7 @@ impl Identity {
         self.deps.http.send(request).await.map_err(FetchError::new)
     }
 
-    /// Whether an OpenID provider says of itself what it should, for the doctor.
+    /// Whether an OpenID provider says of itself what it should, for the diagnostics.
     pub(crate) async fn discover(&self, domain: &Domain) -> Result<Result<(), Refusal>> {
         let client = self.own_client(domain)?;
         let random = self.service.random();
@@ -276,7 +276,11 @@ impl Identity {
 /// The instance's own providers speak for anybody, so they must say that the address is the person's. An organization's
 /// own speaks for the organization's own domains, which is checked where it counts; many never say. None may say no: where
 /// people can register themselves, anybody can claim any address.
-fn vouched(person: Person, login: &PendingLogin, domain: Option<DomainId>) -> Result<Vouched, Refusal> {
+fn verified_identity(
+    person: Person,
+    login: &PendingLogin,
+    domain: Option<DomainId>,
+) -> Result<VerifiedIdentity, Refusal> {
     let is_sure = person.email_verified.unwrap_or(domain.is_some());
     if !is_sure {
         return Err(Refusal {
@@ -284,7 +288,7 @@ fn vouched(person: Person, login: &PendingLogin, domain: Option<DomainId>) -> Re
             detail: "The provider did not confirm that the email address is verified.".to_owned(),
         });
     }
-    Ok(Vouched {
+    Ok(VerifiedIdentity {
         sso: login.sso,
         signed_in_as: login.signed_in_as,
         domain,

@@ -3,17 +3,17 @@
 use auth::saml::{Expected, Refusal, new_request_id, sign_in_url, unverified, verify};
 use service::access::Request;
 use service::domains::Domain;
-use service::sso::{PendingLogin, Refused, Sso, Vouched};
+use service::sso::{PendingLogin, Refused, Sso, VerifiedIdentity};
 use service::{DomainId, Error, Result};
 use url::Url;
 
-use crate::{Departure, Entered, Identity, own_path};
+use crate::{CompletedLogin, Identity, LoginRequest, own_path};
 
 impl Identity {
     /// Where to send the browser. What comes back must come back to it, once, and soon.
-    pub async fn start_saml(&self, domain: DomainId, departure: &Departure<'_>) -> Result<Url> {
+    pub async fn start_saml(&self, domain: DomainId, login_request: &LoginRequest<'_>) -> Result<Url> {
         let service = &self.service;
-        service.count_attempt(departure.request)?;
+        service.count_attempt(login_request.request)?;
         let domain = service.domain_for_sign_in(domain).await?;
         let provider = domain.identity_provider().ok_or(Error::NotFound("identity provider"))?;
         let us = domain.service_provider(service.instance());
@@ -23,12 +23,12 @@ impl Identity {
         let login = PendingLogin {
             sso: Sso::Saml,
             domain: Some((domain.organization_id, domain.id)),
-            signed_in_as: departure.signed_in_as,
-            next: own_path(departure.next).to_owned(),
+            signed_in_as: login_request.signed_in_as,
+            next: own_path(login_request.next).to_owned(),
             nonce: String::new(),
             pkce_verifier: String::new(),
         };
-        service.begin_login(&id, &login, departure.browser).await?;
+        service.begin_login(&id, &login, login_request.browser).await?;
         Ok(url)
     }
 
@@ -39,10 +39,10 @@ impl Identity {
         response: &str,
         browser: Option<&str>,
         request: &Request,
-    ) -> Result<Entered> {
+    ) -> Result<CompletedLogin> {
         self.service.count_return(request)?;
         let domain = self.service.domain_for_sign_in(domain).await?;
-        let (vouched, next) = match self.verify_response(&domain, response, browser).await? {
+        let (identity, next) = match self.verify_response(&domain, response, browser).await? {
             Ok(verified) => verified,
             Err(Refusal {
                 rule,
@@ -54,14 +54,14 @@ impl Identity {
                     email: "",
                     rule: rule.code(),
                     detail: &detail,
-                    is_vouched: is_signed,
+                    is_from_idp: is_signed,
                 };
                 self.service.note_refusal(domain.id, &refused, request).await?;
                 return Err(Error::refused(rule.code(), detail));
             }
         };
-        let (user, session) = self.service.enter(&vouched, request).await?;
-        Ok(Entered { user, session, next })
+        let (user, session) = self.service.enter(&identity, request).await?;
+        Ok(CompletedLogin { user, session, next })
     }
 
     async fn verify_response(
@@ -69,7 +69,7 @@ impl Identity {
         domain: &Domain,
         response: &str,
         browser: Option<&str>,
-    ) -> Result<Result<(Vouched, String), Refusal>> {
+    ) -> Result<Result<(VerifiedIdentity, String), Refusal>> {
         let answered = match unverified(response) {
             Ok(unverified) => unverified.in_response_to,
             Err(refusal) => return Ok(Err(refusal)),
@@ -90,7 +90,7 @@ impl Identity {
             now: self.service.clock().now(),
         };
         Ok(verify(response, &expected).map(|assertion| {
-            let vouched = Vouched {
+            let identity = VerifiedIdentity {
                 sso: Sso::Saml,
                 domain: Some(domain.id),
                 subject: assertion.subject,
@@ -101,7 +101,7 @@ impl Identity {
                 assertion: Some((assertion.id, assertion.remember_until)),
                 signed_in_as: login.as_ref().and_then(|login| login.signed_in_as),
             };
-            (vouched, login.map_or_else(|| "/".to_owned(), |login| login.next))
+            (identity, login.map_or_else(|| "/".to_owned(), |login| login.next))
         }))
     }
 }

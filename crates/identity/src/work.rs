@@ -12,30 +12,30 @@ use tokio_util::sync::CancellationToken;
 use crate::Identity;
 
 /// Domains are due once a day; nobody waits for the minute.
-const LOOK_AT_DOMAINS: Duration = Duration::from_mins(1);
-const LOOK_FOR_DOMAINS: Duration = Duration::from_secs(5);
+const RECHECK_DOMAINS_EVERY: Duration = Duration::from_mins(1);
+const CHECK_DOMAINS_EVERY: Duration = Duration::from_secs(5);
 /// New domains that are looked for together, each of another organization. A look may take five seconds.
-const LOOKS_AT_ONCE: i64 = 8;
+const CHECKS_AT_A_TIME: i64 = 8;
 
 impl Identity {
     /// Works until told to stop; what is under way is finished first.
     pub async fn work(&self, stop: CancellationToken) {
         let stop = &stop;
         let mail = self.deliver_all_mail(stop);
-        let verified = now_and_then(stop, LOOK_AT_DOMAINS, move || {
+        let verified = now_and_then(stop, RECHECK_DOMAINS_EVERY, move || {
             exhaust(stop, move || self.recheck_domain())
         });
-        let awaited = now_and_then(stop, LOOK_FOR_DOMAINS, move || async move {
-            did(self.look_for_awaited_domains().await);
+        let unverified = now_and_then(stop, CHECK_DOMAINS_EVERY, move || async move {
+            did(self.check_unverified_domains().await);
         });
         // Apart from each other: mail does not wait for somebody's name server, nor one domain for all the others.
         // Boxed, for together they are large.
-        tokio::join!(Box::pin(mail), Box::pin(verified), Box::pin(awaited));
+        tokio::join!(Box::pin(mail), Box::pin(verified), Box::pin(unverified));
     }
 
     /// Does one thing that is due, if there is one. Tests call this, and never wait.
     pub async fn step(&self) -> Result<bool> {
-        Ok(self.deliver_mail().await? | self.recheck_domain().await? | self.look_for_awaited_domains().await?)
+        Ok(self.deliver_mail().await? | self.recheck_domain().await? | self.check_unverified_domains().await?)
     }
 
     /// Looks for the record of a verified domain that has not been looked at for a day.
@@ -47,12 +47,12 @@ impl Identity {
     }
 
     /// Looks for the records of new domains that somebody waits to see verified: some at once, one of each organization.
-    pub async fn look_for_awaited_domains(&self) -> Result<bool> {
-        let awaited = self.service.awaited_domains(LOOKS_AT_ONCE).await?;
-        for looked in join_all(awaited.iter().map(|domain| self.look_at(domain))).await {
+    pub async fn check_unverified_domains(&self) -> Result<bool> {
+        let unverified = self.service.unverified_domains(CHECKS_AT_A_TIME).await?;
+        for looked in join_all(unverified.iter().map(|domain| self.look_at(domain))).await {
             looked?;
         }
-        Ok(!awaited.is_empty())
+        Ok(!unverified.is_empty())
     }
 
     async fn look_at(&self, domain: &Domain) -> Result<()> {

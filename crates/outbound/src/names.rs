@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-/// How many look-ups one dialer has under way: most of the places are for callers that have no other.
+/// How many look-ups one dialer has under way: most of the slots are for callers that have no other.
 const FIRST_ONES: usize = 96;
 const FURTHER_ONES: usize = 32;
 /// How many of them one caller has.
@@ -33,8 +33,8 @@ pub trait Resolve: Send + Sync {
 
 type LookUp = fn(&str) -> io::Result<Vec<IpAddr>>;
 
-/// A caller's own place, and one of those that all callers share.
-type Places = (Option<OwnedSemaphorePermit>, OwnedSemaphorePermit);
+/// A caller's own slot, and one of those that all callers share.
+type LookupSlots = (Option<OwnedSemaphorePermit>, OwnedSemaphorePermit);
 
 #[derive(Clone)]
 pub(crate) struct SystemNames {
@@ -94,19 +94,19 @@ impl SystemNames {
     }
 
     /// Silent name servers of a few callers shall not keep the others from looking up a single name.
-    async fn places(&self) -> Result<Places, AcquireError> {
+    async fn slots(&self) -> Result<LookupSlots, AcquireError> {
         let Some(caller) = &self.caller else {
             return Ok((None, self.first_ones.clone().acquire_owned().await?));
         };
         tokio::select! {
             biased;
-            places = places_of(&caller.first, &self.first_ones) => places,
-            places = places_of(&caller.further, &self.further_ones) => places,
+            slots = slots_of(&caller.first, &self.first_ones) => slots,
+            slots = slots_of(&caller.further, &self.further_ones) => slots,
         }
     }
 }
 
-async fn places_of(own: &Arc<Semaphore>, shared: &Arc<Semaphore>) -> Result<Places, AcquireError> {
+async fn slots_of(own: &Arc<Semaphore>, shared: &Arc<Semaphore>) -> Result<LookupSlots, AcquireError> {
     let own = own.clone().acquire_owned().await?;
     Ok((Some(own), shared.clone().acquire_owned().await?))
 }
@@ -114,12 +114,12 @@ async fn places_of(own: &Arc<Semaphore>, shared: &Arc<Semaphore>) -> Result<Plac
 #[async_trait::async_trait]
 impl Resolve for SystemNames {
     async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
-        let places = timeout(WAIT, self.places()).await?.map_err(io::Error::other)?;
+        let slots = timeout(WAIT, self.slots()).await?.map_err(io::Error::other)?;
         let (look_up, name) = (self.look_up, name.to_owned());
         let looking_up = tokio::task::spawn_blocking(move || {
             let found = look_up(&name);
             // Held by the thread: whoever asked may have gone long ago.
-            drop(places);
+            drop(slots);
             found
         });
         looking_up.await.map_err(io::Error::other)?
@@ -204,15 +204,15 @@ mod tests {
         names.of(1).unwrap().resolve("fast").await.unwrap();
     }
     #[tokio::test]
-    async fn a_caller_whose_first_look_up_ended_has_that_place_again() {
+    async fn a_caller_whose_first_look_up_ended_has_that_slot_again() {
         let names = SystemNames::by(look_up);
         let caller = names.of_caller(1);
-        let first = caller.places().await.unwrap();
-        let _second = caller.places().await.unwrap();
+        let first = caller.slots().await.unwrap();
+        let _second = caller.slots().await.unwrap();
         let rest = u32::try_from(FURTHER_ONES - 1).unwrap();
         let _rest = names.further_ones.try_acquire_many(rest).unwrap();
         drop(first);
-        let again = timeout(Duration::from_secs(1), caller.places()).await;
+        let again = timeout(Duration::from_secs(1), caller.slots()).await;
         assert!(again.is_ok());
     }
 }

@@ -120,7 +120,7 @@ impl<'de> Visitor<'de> for Counting {
         let mut count = 1;
         while let Some((name, Count(inner))) = entries.next_entry::<String, Count>()? {
             if name.starts_with(RESERVED) {
-                return Err(A::Error::custom(format!("names cannot begin with {RESERVED}")));
+                return Err(A::Error::custom(format!("names cannot start with {RESERVED}")));
             }
             count += inner;
         }

@@ -8,6 +8,7 @@ mod budget;
 mod child;
 mod code;
 mod failure;
+mod fair_queue;
 mod host;
 mod instance;
 mod json;
@@ -18,7 +19,6 @@ mod process;
 mod program;
 mod reading;
 mod sandbox;
-mod turns;
 mod wire;
 
 pub use budget::{Budget, Reservation};

@@ -177,7 +177,7 @@ impl Process {
         match status.signal() {
             Some(libc::SIGXCPU) => return Failure::TooSlow,
             Some(libc::SIGSYS) => {
-                tracing::error!("an app made its process try a system call that none needs: it may be an attack");
+                tracing::error!("blocked a forbidden system call from an app: it may be an attack");
                 return Failure::Forbidden;
             }
             _ => {}

@@ -8,9 +8,9 @@ use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
 use crate::budget::Budgets;
+use crate::fair_queue::{FairQueue, Reader};
 use crate::limits::GRACE;
 use crate::process::{Lines, Process};
-use crate::turns::{Reader, Turns};
 use crate::wire::{Report, Task, line};
 use crate::{Failure, Fault, Files, Host, Instance, Json, Layers, Limits, Meta, Program, Reading, Strictness, Unread};
 
@@ -24,7 +24,7 @@ pub struct Sandbox {
     program: Program,
     limits: Arc<Limits>,
     strictness: Strictness,
-    readings: Turns,
+    readings: FairQueue,
     instances: Arc<Semaphore>,
     budgets: Budgets,
 }
@@ -33,7 +33,7 @@ impl Sandbox {
     pub fn new(program: Program, limits: Limits) -> Self {
         Self {
             program,
-            readings: Turns::new(limits.readings),
+            readings: FairQueue::new(limits.readings),
             instances: Arc::new(Semaphore::new(limits.instances)),
             budgets: Budgets::default(),
             limits: Arc::new(limits),

@@ -55,17 +55,17 @@ pub(crate) async fn accept(listener: TcpListener, app: Router, limits: Limits, s
     while let Some(accepted) = stop.run_until_cancelled(listener.accept()).await {
         match accepted {
             Ok((stream, peer)) => {
-                let Some(place) = stop.run_until_cancelled(networks.place(peer.ip())).await else {
+                let Some(permit) = stop.run_until_cancelled(networks.acquire(peer.ip())).await else {
                     break;
                 };
-                let Some(place) = place else {
+                let Some(permit) = permit else {
                     metrics::counter!("hedgerow_connections_refused_total").increment(1);
                     continue;
                 };
-                let conversation = converse(stream, peer.ip(), &place, app.clone(), &builder, &limits, &stop);
+                let conversation = converse(stream, peer.ip(), &permit, app.clone(), &builder, &limits, &stop);
                 tokio::spawn(async move {
                     conversation.await;
-                    drop(place);
+                    drop(permit);
                 });
             }
             Err(error) => {
@@ -107,11 +107,11 @@ fn protocol(limits: &Limits) -> auto::Builder<TokioExecutor> {
     builder
 }
 
-/// Serves a connection to its end, unless nothing happens on it or its place is needed.
+/// Serves a connection to its end, unless nothing happens on it or its permit is needed.
 fn converse(
     stream: TcpStream,
     peer: IpAddr,
-    place: &ConnectionPermit,
+    permit: &ConnectionPermit,
     app: Router,
     builder: &auto::Builder<TokioExecutor>,
     limits: &Arc<Limits>,
@@ -119,9 +119,9 @@ fn converse(
 ) -> impl Future<Output = ()> + use<> {
     // Answers are written whole, so there is nothing to gather.
     let _ = stream.set_nodelay(true);
-    let activity = place.activity.clone();
+    let activity = permit.activity.clone();
     let io = TokioIo::new(WriteLimit::new(stream, limits.write));
-    let answer = service_fn(answer(app, peer, place.requests.clone(), activity.clone()));
+    let answer = service_fn(answer(app, peer, permit.requests.clone(), activity.clone()));
     let connection = builder.serve_connection(io, answer).into_owned();
     let (limits, stop) = (limits.clone(), stop.clone());
     async move {

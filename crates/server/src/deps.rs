@@ -67,7 +67,7 @@ pub(crate) fn apps(settings: &Settings) -> anyhow::Result<AppsDeps> {
             local_root: named.local_apps.clone(),
             ..Sources::new(hosts?, operator.clone())
         },
-        catalog: Catalog::new(named.app_catalogue.as_deref(), operator),
+        catalog: Catalog::new(named.app_catalog.as_deref(), operator),
         http: http?,
         slots: settings.data.workers.into(),
     })

@@ -70,16 +70,16 @@ struct Counter {
     site: Option<Arc<Counter>>,
 }
 
-/// Why a connection has no place.
+/// Why a connection gets no permit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum NoPlace {
+enum NoPermit {
     /// Its network has enough.
     TooMany,
     /// Somebody else's has to end first.
     Full,
 }
 
-/// The place of one connection, given back when dropped.
+/// The permit of one connection, given back when dropped.
 #[derive(Debug)]
 pub(crate) struct ConnectionPermit {
     networks: Networks,
@@ -106,13 +106,13 @@ impl Networks {
         }))
     }
 
-    /// A place for a connection from this address, as soon as there is one. None: its network has enough.
-    pub(crate) async fn place(&self, address: IpAddr) -> Option<ConnectionPermit> {
+    /// A permit for a connection from this address, as soon as there is one. None: its network has enough.
+    pub(crate) async fn acquire(&self, address: IpAddr) -> Option<ConnectionPermit> {
         loop {
             match self.enter(address) {
-                Ok(place) => return Some(place),
-                Err(NoPlace::TooMany) => return None,
-                Err(NoPlace::Full) => self.0.freed.notified().await,
+                Ok(permit) => return Some(permit),
+                Err(NoPermit::TooMany) => return None,
+                Err(NoPermit::Full) => self.0.freed.notified().await,
             }
         }
     }
@@ -128,13 +128,13 @@ impl Networks {
         self.0.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn enter(&self, address: IpAddr) -> Result<ConnectionPermit, NoPlace> {
+    fn enter(&self, address: IpAddr) -> Result<ConnectionPermit, NoPermit> {
         let limits = &self.0.limits;
         let is_proxy = |proxies: &IpNet| proxies.contains(&address.to_canonical());
         let network = (!limits.proxies.iter().any(is_proxy)).then(|| network(address));
         let mut open = self.lock();
         if network.is_some_and(|network| open.has_enough(network, limits)) {
-            return Err(NoPlace::TooMany);
+            return Err(NoPermit::TooMany);
         }
         if open.all - open.closing.len() >= limits.nearly_all() {
             open.make_room(network)?;
@@ -143,7 +143,7 @@ impl Networks {
             if let Some(first_told) = open.closing.front() {
                 first_told.cut();
             }
-            return Err(NoPlace::Full);
+            return Err(NoPermit::Full);
         }
         let activity = Arc::new(Activity::new());
         open.all += 1;
@@ -178,7 +178,7 @@ impl Open {
 
     /// Tells a connection to close, so that another may come: one of the largest network. A network that would be the
     /// largest itself has to do with one of its own.
-    fn make_room(&mut self, new_network: Option<IpAddr>) -> Result<(), NoPlace> {
+    fn make_room(&mut self, new_network: Option<IpAddr>) -> Result<(), NoPermit> {
         let Some(&(largest, ..)) = self.by_size.last() else {
             return Ok(());
         };
@@ -186,7 +186,7 @@ impl Open {
         let found = match new_network {
             Some(network) if own > 0 && largest <= own + 1 => {
                 let idle = longest_idle(self.of(network));
-                idle.ok_or(NoPlace::TooMany)?
+                idle.ok_or(NoPermit::TooMany)?
             }
             _ => self.dispensable(largest),
         };

@@ -10,7 +10,7 @@ use exports::Exports;
 use identity::Identity;
 use metrics_exporter_prometheus::PrometheusHandle;
 use service::Service;
-use service::bootstrap::{Welcome, Wishes};
+use service::bootstrap::{BootstrapOptions, InitialCredentials};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{interval, sleep, timeout};
@@ -52,8 +52,8 @@ pub(crate) async fn serve(settings: Settings) -> anyhow::Result<()> {
     );
     let apps = Apps::new(service.clone(), events.clone(), deps::apps(&settings)?);
     let metrics = telemetry::count(service.store().kind())?;
-    if let Some(welcome) = service.bootstrap(&wishes(&settings)).await? {
-        greet(&welcome, &settings, address)?;
+    if let Some(credentials) = service.bootstrap(&bootstrap_options(&settings)).await? {
+        greet(&credentials, &settings, address)?;
     }
 
     let readiness = Readiness::default();
@@ -173,8 +173,8 @@ fn limits(settings: &Settings) -> Limits {
     }
 }
 
-fn wishes(settings: &Settings) -> Wishes {
-    Wishes {
+fn bootstrap_options(settings: &Settings) -> BootstrapOptions {
+    BootstrapOptions {
         email: settings.bootstrap_email.clone(),
         password: settings.bootstrap_password.clone(),
         api_key: settings.bootstrap_api_key.clone(),
@@ -197,7 +197,7 @@ fn api_settings(settings: &Settings) -> api::Settings {
 }
 
 /// Tells a new operator what to do next. Secrets they chose themselves are not repeated.
-fn greet(welcome: &Welcome, settings: &Settings, address: SocketAddr) -> std::io::Result<()> {
+fn greet(credentials: &InitialCredentials, settings: &Settings, address: SocketAddr) -> std::io::Result<()> {
     let base = settings
         .site_url
         .as_ref()
@@ -207,23 +207,23 @@ fn greet(welcome: &Welcome, settings: &Settings, address: SocketAddr) -> std::io
         |given: &Option<String>, made: &str| given.as_ref().map_or(made.to_owned(), |_| "(as configured)".to_owned());
     let key = match &settings.bootstrap_api_key {
         Some(_) => "$HEDGEROW_BOOTSTRAP_API_KEY",
-        None => &welcome.api_key,
+        None => &credentials.api_key,
     };
     let mut out = std::io::stdout().lock();
     writeln!(
         out,
         "\nWelcome to Hedgerow. Save these credentials, they are shown only once:\n"
     )?;
-    writeln!(out, "  email     {}", welcome.email)?;
+    writeln!(out, "  email     {}", credentials.email)?;
     writeln!(
         out,
         "  password  {}",
-        shown(&settings.bootstrap_password, &welcome.password)
+        shown(&settings.bootstrap_password, &credentials.password)
     )?;
     writeln!(
         out,
         "  API key   {}",
-        shown(&settings.bootstrap_api_key, &welcome.api_key)
+        shown(&settings.bootstrap_api_key, &credentials.api_key)
     )?;
     writeln!(out, "\nYour first request:\n")?;
     writeln!(
@@ -233,7 +233,7 @@ fn greet(welcome: &Welcome, settings: &Settings, address: SocketAddr) -> std::io
     writeln!(out, "\nYour first event:\n")?;
     let event = format!(
         r#"{{"api_key":"{}","event":"hello","distinct_id":"me"}}"#,
-        welcome.project_token
+        credentials.project_token
     );
     writeln!(out, "  curl {base}/capture/ -d '{event}'")?;
     writeln!(out, "\nConsole:        {base}/login/")?;

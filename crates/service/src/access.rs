@@ -169,7 +169,7 @@ pub struct Principal<P> {
     /// A session with a password alone: it reaches nothing of organizations that ask for more.
     pub(crate) lacks_second_factor: bool,
     /// When whoever has the session last showed that it is them. None: a key.
-    pub(crate) proven_at: Option<Time>,
+    pub(crate) authenticated_at: Option<Time>,
     pub(crate) seen: Version,
     pub(crate) proof: PhantomData<P>,
 }
@@ -183,7 +183,7 @@ pub struct Caller<P> {
 }
 
 impl<P> Caller<P> {
-    pub fn who_mut(&mut self) -> &mut Actor {
+    pub fn actor_mut(&mut self) -> &mut Actor {
         &mut self.principal.actor
     }
 }
@@ -204,15 +204,15 @@ impl<P> Principal<P> {
     /// What would outlast an open browser that somebody found, such as another owner, needs a proof that is not old. A key is
     /// its own proof.
     pub(crate) fn expect_recent_proof(&self, now: Time) -> Result<()> {
-        expect_recent(self.proven_at, now)
+        expect_recent(self.authenticated_at, now)
     }
 }
 
 /// For how long it counts that somebody signed in, or confirmed that it is them.
 const RECENT: TimeDelta = TimeDelta::minutes(15);
 
-pub(crate) fn expect_recent(proven_at: Option<Time>, now: Time) -> Result<()> {
-    match proven_at {
+pub(crate) fn expect_recent(authenticated_at: Option<Time>, now: Time) -> Result<()> {
+    match authenticated_at {
         // A clock that was put back proves nothing.
         Some(at) if now - at > RECENT || at - now > RECENT => Err(Error::ReauthenticationNeeded),
         _ => Ok(()),

@@ -14,7 +14,7 @@ use crate::users::{self, NewUser, Person};
 
 /// What automation may fix in advance; the rest is made up.
 #[derive(Debug, Clone, Default)]
-pub struct Wishes {
+pub struct BootstrapOptions {
     pub email: Option<String>,
     pub password: Option<String>,
     pub api_key: Option<String>,
@@ -22,7 +22,7 @@ pub struct Wishes {
 
 /// What the operator is told, once.
 #[derive(Debug, Clone)]
-pub struct Welcome {
+pub struct InitialCredentials {
     pub email: String,
     pub password: String,
     pub api_key: String,
@@ -36,13 +36,13 @@ const LABEL: &str = "Initial key";
 
 impl Service {
     /// Fills an empty database. `None` if it is not empty.
-    pub async fn bootstrap(&self, wishes: &Wishes) -> Result<Option<Welcome>> {
+    pub async fn bootstrap(&self, options: &BootstrapOptions) -> Result<Option<InitialCredentials>> {
         if users::sql::count(&mut self.core.store.read().await?).await? > 0 {
             return Ok(None);
         }
-        let mut welcome = self.welcome(wishes)?;
-        let email = field("email", Email::new(&welcome.email))?;
-        let password = Some(welcome.password.clone());
+        let mut credentials = self.initial_credentials(options)?;
+        let email = field("email", Email::new(&credentials.email))?;
+        let password = Some(credentials.password.clone());
         let new = NewUser {
             email,
             first_name: "Owner".to_owned(),
@@ -59,31 +59,31 @@ impl Service {
         let owner = users::cases::insert(&mut db, &new, hash).await?;
         let (seen, mut entries) =
             organizations::creation::create(&mut db, &first_organization(), &Person::from(&owner), None, false).await?;
-        let fresh = keys::cases::insert(&mut db, owner.id, &first_key(), welcome.api_key.clone(), false).await?;
+        let fresh = keys::cases::insert(&mut db, owner.id, &first_key(), credentials.api_key.clone(), false).await?;
         let operator = operators::bootstrap(&mut db, &owner).await?;
         entries.extend([Entry::created(&owner), operator, Entry::created(&fresh.key)]);
         db.commit(&Actor::system(), &entries).await?;
-        welcome.project_token = seen
+        credentials.project_token = seen
             .teams
             .into_iter()
             .map(|team| team.api_token)
             .next()
             .unwrap_or_default();
-        Ok(Some(welcome))
+        Ok(Some(credentials))
     }
 
-    fn welcome(&self, wishes: &Wishes) -> Result<Welcome> {
+    fn initial_credentials(&self, options: &BootstrapOptions) -> Result<InitialCredentials> {
         let made_up_password = || auth::key::new_token("", self.core.random.bytes())[..20].to_owned();
         let made_up_key = || auth::key::new_key(self.core.random.bytes());
-        let api_key = wishes.api_key.clone().unwrap_or_else(made_up_key);
+        let api_key = options.api_key.clone().unwrap_or_else(made_up_key);
         if !auth::key::is_well_formed(&api_key) {
             let detail = "Must be 16 to 512 printable ASCII characters without spaces. Keys that start with hgr_ \
                           need a valid checksum.";
             return Err(Error::invalid("bootstrap_api_key", "invalid_input", detail));
         }
-        Ok(Welcome {
-            email: wishes.email.clone().unwrap_or_else(|| EMAIL.to_owned()),
-            password: wishes.password.clone().unwrap_or_else(made_up_password),
+        Ok(InitialCredentials {
+            email: options.email.clone().unwrap_or_else(|| EMAIL.to_owned()),
+            password: options.password.clone().unwrap_or_else(made_up_password),
             api_key,
             project_token: String::new(),
         })

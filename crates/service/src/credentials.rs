@@ -48,7 +48,7 @@ struct ResolvedCredential {
     /// Whether the organization that was asked about is content with that.
     needs_second_factor: bool,
     /// When whoever has the session last showed that it is them. None: a key.
-    proven_at: Option<crate::Time>,
+    authenticated_at: Option<crate::Time>,
     is_valid_until: Option<crate::Time>,
     /// When a key was changed last.
     changed_at: Option<crate::Time>,
@@ -176,7 +176,7 @@ impl Service {
             // Keys were made by somebody who had it all; they keep working.
             lacks_second_factor: false,
             needs_second_factor: false,
-            proven_at: None,
+            authenticated_at: None,
             is_valid_until: row.expires_at,
             changed_at: Some(row.updated_at),
             last_used_at: row.last_used_at,
@@ -210,7 +210,7 @@ impl Service {
             level: row.level,
             lacks_second_factor: !row.has_second_factor,
             needs_second_factor: row.enforce_2fa.unwrap_or(false),
-            proven_at: Some(row.proven_at),
+            authenticated_at: Some(row.authenticated_at),
             is_valid_until: Some(row.expires_at),
             changed_at: None,
             last_used_at: Some(row.last_used_at),
@@ -284,7 +284,7 @@ impl ResolvedCredential {
             is_operator: self.is_operator,
             restrictions: self.restrictions.clone(),
             lacks_second_factor: self.lacks_second_factor,
-            proven_at: self.proven_at,
+            authenticated_at: self.authenticated_at,
             seen,
             proof: PhantomData,
         }

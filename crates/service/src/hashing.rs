@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 
 use self::line::{Limits, Line, Parties, Party};
 use crate::error::{Error, Result};
-use crate::network::neighborhood;
+use crate::network::subnet;
 use crate::text::Email;
 
 /// Each takes 19 MiB and a processor for a while; more at once would only be slower.
@@ -83,19 +83,19 @@ impl Rank {
         match self {
             Self::Known => Limits {
                 total: 256,
-                of_neighborhood: 64,
+                of_subnet: 64,
                 // Scripts sign in many times at once; their account still has one turn.
                 of_account: 16,
             },
             // Whoever has many networks shall not make a long line.
             Self::Stranger => Limits {
                 total: 128,
-                of_neighborhood: 128 / 8,
+                of_subnet: 128 / 8,
                 of_account: 4,
             },
             Self::Suspect => Limits {
                 total: 40,
-                of_neighborhood: 4,
+                of_subnet: 4,
                 of_account: 4,
             },
         }
@@ -144,9 +144,9 @@ impl HashQueue {
     /// Takes a place, or refuses immediately where there are too many of the same kind. `None` is the command line. `known_as`:
     /// the account that was signed in to from there before, or is signed in.
     pub(crate) fn enter(&self, from: Option<IpAddr>, known_as: Option<&Email>) -> Result<QueueTicket> {
-        let network = from.map_or(IpAddr::from([0, 0, 0, 0]), neighborhood);
+        let network = from.map_or(IpAddr::from([0, 0, 0, 0]), subnet);
         let account = known_as.map(|email| Party::Account(email.key().into()));
-        let parties: Parties = [Party::Neighborhood(network)].into_iter().chain(account).collect();
+        let parties: Parties = [Party::Subnet(network)].into_iter().chain(account).collect();
         let mut state = self.state();
         let rank = match from {
             None => Rank::Known,
@@ -166,7 +166,7 @@ impl HashQueue {
 
     /// Remembers that a wrong password came from there.
     pub(crate) fn note_failure(&self, from: Option<IpAddr>) {
-        let Some(network) = from.map(neighborhood) else { return };
+        let Some(network) = from.map(subnet) else { return };
         let now = Instant::now();
         let mut state = self.state();
         if state.failures.len() > REMEMBERED {

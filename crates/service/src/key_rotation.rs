@@ -25,7 +25,7 @@ macro_rules! for_all_secrets {
     ($each:ident) => {
         $each!(UserId, "app_user", "totp_secret");
         $each!(DomainId, "domain", "oidc_client_secret");
-        $each!(MailId, "mail", "content");
+        $each!(MailId, "email_outbox", "content");
         $each!(ExportId, "batch_export", "secrets");
         $each!(AppId, "pipeline_app", "private_token");
         $each!(AppConfigId, "pipeline_config", "secrets");

@@ -11,7 +11,7 @@ pub fn network(address: IpAddr) -> IpAddr {
 }
 
 /// Who counts as one: a /48 of IPv6, and a /24 of IPv4, as those who rent addresses rent neighbors.
-pub fn neighborhood(address: IpAddr) -> IpAddr {
+pub fn subnet(address: IpAddr) -> IpAddr {
     match network(address) {
         IpAddr::V4(v4) => IpAddr::V4(Ipv4Addr::from_bits(v4.to_bits() & !0xff)),
         IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() >> 80 << 80)),

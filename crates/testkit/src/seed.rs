@@ -171,7 +171,7 @@ fn exports(dialect: Dialect, count: i64) -> [String; 2] {
         ),
         format!(
             "INSERT INTO export_run (id, organization_id, batch_export_id, data_interval_start, data_interval_end, status, \
-             is_resend, records_completed, records_total_count, bytes_exported, place, attempt, tries, queued_at, \
+             is_resend, records_completed, records_total_count, bytes_exported, destination_key, attempt, tries, queued_at, \
              created_at, finished_at, updated_at) SELECT {random_id}, e.organization_id, e.id, {hours_later}, \
              {hours_later}, CASE WHEN i = 7 THEN 'Failed' ELSE 'Completed' END, {no}, 100 * i, 100 * i, 5000 * i, '', 1, 1, \
              {hours_later}, {hours_later}, {hours_later}, {hours_later} FROM batch_export e CROSS JOIN {}",

@@ -69,7 +69,7 @@ fn markdown(facts: &[(&'static str, String)], sandbox: &Value, delivery: &Value)
     let mut text = String::from(
         "## Apps\n\nMeasured by `cargo xtask bench apps`. Reading is parsing, transpiling, loading and finding out what an app \
          offers, in a process of its own. Handing over is the whole way: events from the embedded store, one by one, into a \
-         simple `onEvent`, with what is written down meanwhile. The server and the app's process have two cores between \
+         simple `onEvent`, including what is stored in the meantime. The server and the app's process have two cores between \
          them, so the rate per core is half of what was seen, or more.\n\n| | |\n| --- | --- |\n",
     );
     for (name, value) in facts {

@@ -49,7 +49,7 @@ pub(super) async fn layer(State(capture): State<Arc<Capture>>, request: Request,
         method = start_of(method.as_str()),
         route,
         status = status.as_u16(),
-        took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+        duration_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
         "request"
     );
     capture.meters.count(&method, route, status, took);

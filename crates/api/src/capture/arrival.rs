@@ -18,7 +18,7 @@ pub(super) struct Upload<'a> {
     pub(super) reservation: Reservation,
     pub(super) reading: Reading,
     /// The token that was found, and the team that has it.
-    pub(super) proven: Option<(String, TeamToken)>,
+    pub(super) authenticated: Option<(String, TeamToken)>,
     /// Whether there was a token that no team has.
     pub(super) has_candidate: bool,
 }

@@ -3,7 +3,7 @@
 //! Memory is reserved before it is used, in the size it really has: bytes that have arrived, not those that were
 //! announced, and values as they are once parsed. Until its token is known a request shares a small part with all others
 //! of that kind, and where that is full, whoever has most of it makes room. Nobody, by address or by organization, gets more
-//! than five sixteenths. Of the part for large bodies neither an organization nor a neighborhood, as tokens can be read on any
+//! than five sixteenths. Of the part for large bodies neither an organization nor a subnet, as tokens can be read on any
 //! website, gets more than half of what others leave; and however many large or unknown bodies there are, a quarter is left for
 //! small ones of known organizations.
 
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use events::capture::Refusal;
 use service::OrganizationId;
-use service::sign_in::{neighborhood, network};
+use service::sign_in::{network, subnet};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
@@ -54,9 +54,9 @@ impl Budget {
         let limits = Limits {
             all: bytes,
             large: bytes / 8 * 5,
-            unproven: bytes / 8,
-            unproven_of_neighborhood: bytes / 16,
-            unproven_of_network: bytes / 32,
+            unauthenticated: bytes / 8,
+            unauthenticated_of_subnet: bytes / 16,
+            unauthenticated_of_network: bytes / 32,
             of_one: bytes / 16 * 5,
             wait_limit,
         };
@@ -116,7 +116,7 @@ impl Reservation {
         if total > limits.of_one {
             return Err(Refused::TooMuchMemory);
         }
-        if self.holding.organization.is_none() && total > limits.unproven_of_network {
+        if self.holding.organization.is_none() && total > limits.unauthenticated_of_network {
             return Err(Refusal::TokenTooFar.into());
         }
         let mut used = self.shared.lock();
@@ -178,13 +178,13 @@ impl Reservation {
         used.change(&self.holding, 0);
         let bytes = std::mem::take(&mut self.holding.bytes);
         used.stayed += 1;
-        let place = BodyRef {
-            whose: neighborhood(self.holding.network),
+        let body_ref = BodyRef {
+            whose: subnet(self.holding.network),
             network: self.holding.network,
             number: used.stayed,
         };
-        used.bodies.add(place, 0, Some(end));
-        self.holding.place = Some(place);
+        used.bodies.add(body_ref, 0, Some(end));
+        self.holding.body_ref = Some(body_ref);
         used.change(&self.holding, bytes);
         drop(used);
         self.holding.bytes = bytes;
@@ -196,12 +196,12 @@ impl Reservation {
     }
 
     /// The request is for this organization: from now on it shares with the organization's others, whichever team they are for.
-    pub(super) fn prove(&mut self, organization: OrganizationId) -> Result<(), Refused> {
+    pub(super) fn authenticate(&mut self, organization: OrganizationId) -> Result<(), Refused> {
         if self.holding.organization.is_some() {
             return Ok(());
         }
         let mut used = self.shared.lock();
-        let sender = (organization, neighborhood(self.holding.network));
+        let sender = (organization, subnet(self.holding.network));
         let bytes = self.holding.bytes;
         let has_room = used.may_have_one_more(sender)
             && used.has_room_for(
@@ -212,12 +212,12 @@ impl Reservation {
                 large_part(bytes),
             );
         // Who has made room for others cannot go on.
-        if !has_room || self.holding.place.is_some_and(|place| !used.bodies.has(place)) {
+        if !has_room || self.holding.body_ref.is_some_and(|body_ref| !used.bodies.has(body_ref)) {
             return Err(Refused::Busy);
         }
         used.change(&self.holding, 0);
         self.holding.bytes = 0;
-        used.forget(self.holding.place.take());
+        used.forget(self.holding.body_ref.take());
         self.holding.organization = Some(organization);
         used.organizations.entry(organization).or_default().requests += 1;
         *used.senders.entry(sender).or_default() += 1;
@@ -265,11 +265,11 @@ impl Drop for Reservation {
     fn drop(&mut self) {
         let mut used = self.shared.lock();
         used.change(&self.holding, 0);
-        used.forget(self.holding.place.take());
+        used.forget(self.holding.body_ref.take());
         leave(&mut used.networks, self.holding.network);
         if let Some(organization) = self.holding.organization {
             leave(&mut used.organizations, organization);
-            used.forget_sender((organization, neighborhood(self.holding.network)));
+            used.forget_sender((organization, subnet(self.holding.network)));
         }
         used.waiters.wake(self.holding.network);
     }
@@ -288,7 +288,7 @@ mod tests {
     const ALL: usize = 64 * 1024 * 1024;
     const MB: usize = 1024 * 1024;
 
-    /// Each in a neighborhood of its own.
+    /// Each in a subnet of its own.
     fn from(number: u8) -> IpAddr {
         [192, 0, number, 1].into()
     }
@@ -301,9 +301,9 @@ mod tests {
         OrganizationId(uuid::Uuid::from_u128(number))
     }
 
-    fn proven(budget: &Budget, network: u8, number: u128, bytes: usize) -> Reservation {
+    fn authenticated(budget: &Budget, network: u8, number: u128, bytes: usize) -> Reservation {
         let mut one = budget.enter(from(network)).unwrap();
-        one.prove(organization(number)).unwrap();
+        one.authenticate(organization(number)).unwrap();
         one.grow(bytes).unwrap();
         one
     }
@@ -311,47 +311,47 @@ mod tests {
     #[test]
     fn a_network_gets_its_part_and_all_of_it_is_given_back() {
         let budget = Budget::new(ALL);
-        let mut held: Vec<Reservation> = (0..20).map(|number| proven(&budget, 1, number, MB)).collect();
-        let mut next = proven(&budget, 1, 99, 0);
+        let mut held: Vec<Reservation> = (0..20).map(|number| authenticated(&budget, 1, number, MB)).collect();
+        let mut next = authenticated(&budget, 1, 99, 0);
         assert!(is_busy(&next.grow(1)));
-        let other = proven(&budget, 2, 1, 4 * MB);
+        let other = authenticated(&budget, 2, 1, 4 * MB);
         held.pop();
         next.grow(MB).unwrap();
         drop((held, next, other));
         let used = budget.0.lock();
-        assert_eq!((used.all, used.large, used.unproven), (0, 0, 0));
+        assert_eq!((used.all, used.large, used.unauthenticated), (0, 0, 0));
         assert!(used.networks.is_empty() && used.organizations.is_empty());
     }
 
     #[test]
     fn an_organization_gets_its_part_from_wherever_it_sends() {
         let budget = Budget::new(ALL);
-        let held: Vec<Reservation> = (0..20).map(|network| proven(&budget, network, 1, MB)).collect();
+        let held: Vec<Reservation> = (0..20).map(|network| authenticated(&budget, network, 1, MB)).collect();
         let mut next = budget.enter(from(99)).unwrap();
         next.grow(1).unwrap();
         assert!(
-            is_busy(&next.prove(organization(1))),
+            is_busy(&next.authenticate(organization(1))),
             "what was held before counts as well"
         );
-        next.prove(organization(2)).unwrap();
+        next.authenticate(organization(2)).unwrap();
         drop(held);
     }
 
     #[test]
     fn who_has_shown_no_token_shares_a_small_part() {
         let budget = Budget::new(ALL);
-        let unproven = |network| {
+        let unauthenticated = |network| {
             let mut one = budget.enter(from(network)).unwrap();
             one.grow(2 * MB).unwrap();
             one
         };
-        let mut first = unproven(1);
+        let mut first = unauthenticated(1);
         assert!(matches!(first.grow(1), Err(Refused::Body(Refusal::TokenTooFar))));
         assert!(is_busy(&budget.enter(from(1)).unwrap().grow(1)), "of one network");
-        let others: Vec<Reservation> = (2..5).map(unproven).collect();
+        let others: Vec<Reservation> = (2..5).map(unauthenticated).collect();
         let mut fifth = budget.enter(from(5)).unwrap();
         assert!(is_busy(&fifth.grow(1)), "of all");
-        fifth.prove(organization(1)).unwrap();
+        fifth.authenticate(organization(1)).unwrap();
         fifth.grow(4 * MB).unwrap();
         drop((first, others));
     }
@@ -359,7 +359,7 @@ mod tests {
     #[test]
     fn large_and_unknown_bodies_leave_a_quarter_for_small_ones() {
         let budget = Budget::new(ALL);
-        let unproven: Vec<Reservation> = (200..204)
+        let unauthenticated: Vec<Reservation> = (200..204)
             .map(|network| {
                 let mut one = budget.enter(from(network)).unwrap();
                 one.grow(2 * MB).unwrap();
@@ -368,17 +368,17 @@ mod tests {
             .collect();
         let large: Vec<Reservation> = (0_u8..)
             .zip([20 * MB, 10 * MB, 5 * MB, 2 * MB, MB * 3 / 2])
-            .map(|(number, bytes)| proven(&budget, number, number.into(), bytes))
+            .map(|(number, bytes)| authenticated(&budget, number, number.into(), bytes))
             .collect();
-        assert!(is_busy(&proven(&budget, 99, 99, 0).grow(2 * MB)));
+        assert!(is_busy(&authenticated(&budget, 99, 99, 0).grow(2 * MB)));
         let mut small: Vec<Reservation> = (10..26)
-            .map(|number| proven(&budget, number, number.into(), MB))
+            .map(|number| authenticated(&budget, number, number.into(), MB))
             .collect();
         assert!(is_busy(&small[0].grow(1)), "growing large counts all of it");
         drop(large);
         small[0].grow(1).unwrap();
         small[0].shrink_to(10);
-        drop(unproven);
+        drop(unauthenticated);
         assert_eq!(budget.0.lock().large, 0);
     }
 
@@ -388,39 +388,39 @@ mod tests {
         let mut held = Vec::new();
         for number in [1, 2] {
             for network in 0..100 {
-                let mut one = proven(&budget, network, number, 0);
+                let mut one = authenticated(&budget, network, number, 0);
                 if one.grow(MB * 3 / 2).is_ok() {
                     held.push(one);
                 }
             }
         }
-        let mut other = proven(&budget, 200, 3, 0);
+        let mut other = authenticated(&budget, 200, 3, 0);
         other.grow(4 * MB).unwrap();
         assert!(is_busy(&other.grow(4 * MB)), "nor does this one take all that is left");
         let mut late = budget.enter(from(201)).unwrap();
         late.grow(2 * MB).unwrap();
         assert!(
-            is_busy(&late.prove(organization(1))),
+            is_busy(&late.authenticate(organization(1))),
             "what is large already counts as well"
         );
-        late.prove(organization(4)).unwrap();
+        late.authenticate(organization(4)).unwrap();
     }
 
     #[test]
-    fn a_neighborhood_with_many_tokens_leaves_room_for_large_bodies_of_others() {
+    fn a_subnet_with_many_tokens_leaves_room_for_large_bodies_of_others() {
         let budget = Budget::new(ALL);
         let mut held = Vec::new();
         for number in 0_u8..=255 {
             let mut one = budget.enter([198, 51, 100, number].into()).unwrap();
-            one.prove(organization(u128::from(number % 32))).unwrap();
+            one.authenticate(organization(u128::from(number % 32))).unwrap();
             if one.grow(MB * 3 / 2).is_ok() {
                 held.push(one);
             }
         }
-        let mut other = proven(&budget, 1, 99, 0);
+        let mut other = authenticated(&budget, 1, 99, 0);
         other.grow(8 * MB).unwrap();
         drop((held, other));
-        assert!(budget.0.lock().neighborhoods.is_empty());
+        assert!(budget.0.lock().subnets.is_empty());
     }
 
     type Listening = Pin<Box<dyn Future<Output = ()>>>;
@@ -453,11 +453,11 @@ mod tests {
         let [place] = first[..] else { panic!("{first:?}") };
         let (mut loser, _) = held.remove(place);
         assert!(
-            is_busy(&loser.grow(1)) && is_busy(&loser.prove(organization(1))),
+            is_busy(&loser.grow(1)) && is_busy(&loser.authenticate(organization(1))),
             "it is over"
         );
         let (mut winner, mut ended) = held.pop().unwrap();
-        winner.prove(organization(1)).unwrap();
+        winner.authenticate(organization(1)).unwrap();
         let others: Vec<_> = (0..20).map(|number| staying(&budget, [203, 0, number, 1])).collect();
         let others: Vec<_> = others
             .into_iter()
@@ -469,7 +469,7 @@ mod tests {
         assert!((&mut ended).now_or_never().is_none(), "who is known stays");
         drop((held, loser, winner, equal, others));
         let used = budget.0.lock();
-        assert_eq!((used.all, used.unproven), (0, 0));
+        assert_eq!((used.all, used.unauthenticated), (0, 0));
         assert!(used.networks.is_empty() && used.bodies.is_empty());
     }
 
@@ -481,7 +481,7 @@ mod tests {
             one.grow(bytes).unwrap();
         }
         let (mut next, _listening) = staying(&budget, [198, 51, 100, 5]);
-        assert!(is_busy(&next.grow(2 * MB)), "the neighborhood has no more");
+        assert!(is_busy(&next.grow(2 * MB)), "the subnet has no more");
         next.grow(MB).unwrap();
         let ended: Vec<bool> = held
             .iter_mut()
@@ -496,23 +496,23 @@ mod tests {
 
     #[test]
     fn what_can_never_fit_is_refused_for_good() {
-        let mut one = proven(&Budget::new(ALL), 1, 1, 0);
+        let mut one = authenticated(&Budget::new(ALL), 1, 1, 0);
         assert!(matches!(one.grow(ALL / 2), Err(Refused::TooMuchMemory)));
         assert!(matches!(one.grow(usize::MAX), Err(Refused::TooMuchMemory)));
     }
 
     #[test]
-    fn no_neighborhood_keeps_others_from_using_a_token() {
+    fn no_subnet_keeps_others_from_using_a_token() {
         let budget = Budget::new(ALL);
-        let ask = |neighborhood: u8, network: u8| {
-            let mut one = budget.enter([192, 0, neighborhood, network].into()).unwrap();
-            one.prove(organization(1)).map(|()| one)
+        let ask = |subnet: u8, network: u8| {
+            let mut one = budget.enter([192, 0, subnet, network].into()).unwrap();
+            one.authenticate(organization(1)).map(|()| one)
         };
         let mut held = Vec::new();
-        for neighborhood in 1..=6 {
+        for subnet in 1..=6 {
             for number in 0..=MOST_OF_ORGANIZATION {
                 let network = u8::try_from(number / 1000).unwrap();
-                match ask(neighborhood, network) {
+                match ask(subnet, network) {
                     Ok(one) => held.push(one),
                     Err(_) => break,
                 }

@@ -4,9 +4,9 @@
 mod answers;
 mod around;
 mod arrival;
+mod authentication;
 mod budget;
 mod decode;
-mod proof;
 mod readers;
 mod receive;
 mod search;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use service::OrganizationId;
 use service::round::{Queue, Round};
-use service::sign_in::neighborhood;
+use service::sign_in::subnet;
 use tokio::sync::oneshot;
 
 use super::answers::Refused;
@@ -41,7 +41,7 @@ pub(super) struct Readers(Arc<Mutex<[Line; 3]>>);
 struct Line {
     places: usize,
     taken: usize,
-    /// Neighborhoods take turns, as tokens are public; in each the organizations that it sends for, and in these its networks. Those
+    /// Subnets take turns, as tokens are public; in each the organizations that it sends for, and in these its networks. Those
     /// without a token are one organization here.
     waiting: Round<IpAddr, Round<Option<OrganizationId>, Networks>>,
 }
@@ -117,7 +117,7 @@ impl Readers {
 impl Line {
     fn push(&mut self, sender: Sender) -> Result<oneshot::Receiver<ReaderPermit>, Refused> {
         let (turn, waiting) = oneshot::channel();
-        let organizations = self.waiting.of(neighborhood(sender.network));
+        let organizations = self.waiting.of(subnet(sender.network));
         let networks = organizations.of(sender.organization);
         let line = networks.of(sender.network);
         line.retain(|other| !other.is_closed());
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn neighborhoods_take_turns_however_many_tokens_one_uses() {
+    async fn subnets_take_turns_however_many_tokens_one_uses() {
         let of_one: Vec<Sender> = (1..10).map(|token| from(1, Some(token))).collect();
         let other = Sender {
             network: [198, 51, 100, 1].into(),

@@ -8,7 +8,7 @@ use axum::http::header;
 use axum::http::request::Parts;
 use events::Hold;
 use events::capture::{Captured, Parameters, Refusal, claimed_size, estimate, is_json, unpack};
-use service::sign_in::neighborhood;
+use service::sign_in::subnet;
 use service::teams::TeamToken;
 
 use super::answers::{Done, Refused, Result};
@@ -48,7 +48,7 @@ async fn receive(
             unnamed,
             now: capture.service.clock().now(),
         },
-        proven: None,
+        authenticated: None,
         has_candidate: false,
     };
     upload.run().await
@@ -99,30 +99,32 @@ impl Upload<'_> {
     }
 
     async fn take_from(mut self, first: Vec<u8>) -> Result<Done> {
-        self.prove_by_query().await?;
+        self.authenticate_by_query().await?;
         let bytes = self.start(first).await?;
         match self.sort(bytes)? {
             Size::Small(text) => self.take_small(text).await,
-            Size::Other(bytes) => self.take_proven(bytes).await,
+            Size::Other(bytes) => self.take_authenticated(bytes).await,
         }
     }
 
-    async fn take_proven(self, bytes: Vec<u8>) -> Result<Done> {
-        let (mut proven, mut bytes) = self.prove(bytes).await?;
-        proven.receive_rest(&mut bytes).await?;
-        proven.take_large(bytes).await
+    async fn take_authenticated(self, bytes: Vec<u8>) -> Result<Done> {
+        let (mut authenticated, mut bytes) = self.authenticate(bytes).await?;
+        authenticated.receive_rest(&mut bytes).await?;
+        authenticated.take_large(bytes).await
     }
 
     async fn take_small(mut self, text: Vec<u8>) -> Result<Done> {
         let needed = text.capacity() + estimate(&text);
         if self.reservation.grow(needed).is_err() {
             // Unknown senders have used up their part. Whose this is can be told without it.
-            Box::pin(self.prove_text(&text)).await?;
+            Box::pin(self.authenticate_text(&text)).await?;
             self.reserve(needed).await?;
         }
         let captured = self.reading.parse(text)?;
         let team = self.team_of(&captured).await?;
-        self.reservation.patiently(|mine| mine.prove(team.organization)).await?;
+        self.reservation
+            .patiently(|mine| mine.authenticate(team.organization))
+            .await?;
         self.store(team, captured).await
     }
 
@@ -135,7 +137,7 @@ impl Upload<'_> {
     }
 
     async fn team_of(&mut self, captured: &Captured) -> Result<TeamToken> {
-        match self.proven.take() {
+        match self.authenticated.take() {
             Some((token, team)) if token == captured.token => Ok(team),
             _ => self
                 .capture
@@ -152,7 +154,7 @@ impl Upload<'_> {
         if count > 0 {
             let hold = Hold::of(self.reservation)
                 .in_turn_of(team.organization.0.as_u128())
-                .sent_from(neighborhood(self.reading.address));
+                .sent_from(subnet(self.reading.address));
             let events = &self.capture.events;
             // Not when the request began: a slow body must not come after exports have read its interval.
             let now = self.capture.service.clock().now();

@@ -7,14 +7,14 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use service::OrganizationId;
-use service::sign_in::neighborhood;
+use service::sign_in::subnet;
 
 use super::waiters::Waiters;
 use crate::http::bodies::{Bodies, BodyRef};
 
 /// Who needs more than this gets it from the part for large bodies.
 const LARGE: usize = 1024 * 1024;
-/// How many requests of one network, and for one organization, may be under way. Of the latter no neighborhood has more than half of what
+/// How many requests of one network, and for one organization, may be under way. Of the latter no subnet has more than half of what
 /// others leave: anybody can use the organization's token.
 pub(super) const MOST_OF_NETWORK: usize = 2_000;
 pub(super) const MOST_OF_ORGANIZATION: usize = 5_000;
@@ -23,9 +23,9 @@ pub(super) const MOST_OF_ORGANIZATION: usize = 5_000;
 pub(super) struct Limits {
     pub(super) all: usize,
     pub(super) large: usize,
-    pub(super) unproven: usize,
-    pub(super) unproven_of_neighborhood: usize,
-    pub(super) unproven_of_network: usize,
+    pub(super) unauthenticated: usize,
+    pub(super) unauthenticated_of_subnet: usize,
+    pub(super) unauthenticated_of_network: usize,
     pub(super) of_one: usize,
     pub(super) wait_limit: Duration,
 }
@@ -34,14 +34,14 @@ pub(super) struct Limits {
 pub(super) struct Used {
     pub(super) all: usize,
     pub(super) large: usize,
-    pub(super) unproven: usize,
+    pub(super) unauthenticated: usize,
     pub(super) networks: HashMap<IpAddr, Share>,
     pub(super) organizations: HashMap<OrganizationId, Share>,
-    /// The requests for an organization from a neighborhood.
+    /// The requests for an organization from a subnet.
     pub(super) senders: HashMap<(OrganizationId, IpAddr), usize>,
-    /// What neighborhoods have of the part for large bodies.
-    pub(super) neighborhoods: HashMap<IpAddr, usize>,
-    /// Those without a token that stay, by neighborhood.
+    /// What subnets have of the part for large bodies.
+    pub(super) subnets: HashMap<IpAddr, usize>,
+    /// Those without a token that stay, by subnet.
     pub(super) bodies: Bodies<IpAddr>,
     /// How many came to stay.
     pub(super) stayed: u64,
@@ -54,7 +54,7 @@ pub(super) struct Share {
     pub(super) requests: usize,
     pub(super) bytes: usize,
     pub(super) large: usize,
-    pub(super) unproven: usize,
+    pub(super) unauthenticated: usize,
 }
 
 /// What one request uses.
@@ -63,7 +63,7 @@ pub(super) struct Holding {
     pub(super) network: IpAddr,
     pub(super) organization: Option<OrganizationId>,
     /// Where it stands among those that may have to make room.
-    pub(super) place: Option<BodyRef<IpAddr>>,
+    pub(super) body_ref: Option<BodyRef<IpAddr>>,
     pub(super) bytes: usize,
 }
 
@@ -73,7 +73,7 @@ impl Holding {
         Self {
             network,
             organization: None,
-            place: None,
+            body_ref: None,
             bytes: 0,
         }
     }
@@ -99,8 +99,8 @@ impl Used {
         large: usize,
     ) -> bool {
         let share = self.organizations.get(&organization).copied().unwrap_or_default();
-        let of_neighborhood = self.neighborhoods.get(&neighborhood(of.network));
-        let most = share.large.max(of_neighborhood.copied().unwrap_or_default());
+        let of_subnet = self.subnets.get(&subnet(of.network));
+        let most = share.large.max(of_subnet.copied().unwrap_or_default());
         share.bytes + bytes <= limits.of_one && (large == 0 || self.large + most + 2 * large <= limits.large)
     }
 
@@ -108,32 +108,32 @@ impl Used {
     /// one network wait for each other.
     pub(super) fn make_room(&mut self, limits: &Limits, of: &Holding, bytes: usize) -> bool {
         loop {
-            let of_network = self.networks.get(&of.network).map_or(0, |share| share.unproven);
-            if of_network + bytes > limits.unproven_of_network {
+            let of_network = self.networks.get(&of.network).map_or(0, |share| share.unauthenticated);
+            if of_network + bytes > limits.unauthenticated_of_network {
                 return false;
             }
-            let is_full = self.unproven + bytes > limits.unproven;
-            let Some(place) = of.place else { return !is_full };
-            if !self.bodies.has(place) {
+            let is_full = self.unauthenticated + bytes > limits.unauthenticated;
+            let Some(body_ref) = of.body_ref else { return !is_full };
+            if !self.bodies.has(body_ref) {
                 return false;
             }
-            let is_crowded = self.bodies.bytes_of(place.whose) + bytes > limits.unproven_of_neighborhood;
+            let is_crowded = self.bodies.bytes_of(body_ref.whose) + bytes > limits.unauthenticated_of_subnet;
             let ended = match (is_full, is_crowded) {
                 (false, false) => return true,
-                (_, true) => self.bodies.end_beside(place, bytes),
-                (true, false) => self.bodies.end_any(place, bytes),
+                (_, true) => self.bodies.end_beside(body_ref, bytes),
+                (true, false) => self.bodies.end_any(body_ref, bytes),
             };
             let Some(ended) = ended else { return false };
             // It still has its memory for a moment, which counts for all, but stands in nobody's way.
-            self.unproven -= ended.bytes;
-            self.networks.entry(ended.network).or_default().unproven -= ended.bytes;
+            self.unauthenticated -= ended.bytes;
+            self.networks.entry(ended.network).or_default().unauthenticated -= ended.bytes;
         }
     }
 
     /// It no longer stays, if it did.
-    pub(super) fn forget(&mut self, place: Option<BodyRef<IpAddr>>) {
-        if let Some(place) = place {
-            self.bodies.remove(place);
+    pub(super) fn forget(&mut self, body_ref: Option<BodyRef<IpAddr>>) {
+        if let Some(body_ref) = body_ref {
+            self.bodies.remove(body_ref);
         }
     }
 
@@ -163,15 +163,15 @@ impl Used {
             let share = self.organizations.entry(organization).or_default();
             set(&mut share.bytes, of.bytes, bytes);
             set(&mut share.large, large_part(of.bytes), large_part(bytes));
-            let neighborhood = neighborhood(of.network);
-            let large = self.neighborhoods.entry(neighborhood).or_default();
+            let subnet = subnet(of.network);
+            let large = self.subnets.entry(subnet).or_default();
             set(large, large_part(of.bytes), large_part(bytes));
             if *large == 0 {
-                self.neighborhoods.remove(&neighborhood);
+                self.subnets.remove(&subnet);
             }
-        } else if of.place.is_none_or(|place| self.bodies.resize(place, bytes)) {
-            set(&mut share.unproven, of.bytes, bytes);
-            set(&mut self.unproven, of.bytes, bytes);
+        } else if of.body_ref.is_none_or(|body_ref| self.bodies.resize(body_ref, bytes)) {
+            set(&mut share.unauthenticated, of.bytes, bytes);
+            set(&mut self.unauthenticated, of.bytes, bytes);
         }
     }
 }

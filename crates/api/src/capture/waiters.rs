@@ -1,46 +1,46 @@
-//! Those who wait for memory, by neighborhood and network: who is told that some was given back tries again.
+//! Those who wait for memory, by subnet and network: who is told that some was given back tries again.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
 use service::round::{Queue, Round};
-use service::sign_in::neighborhood;
+use service::sign_in::subnet;
 use tokio::sync::oneshot;
 
 use super::answers::Refused;
 
-/// How many may wait, of one network, of its neighborhood and altogether. Others are asked to come back immediately.
+/// How many may wait, of one network, of its subnet and altogether. Others are asked to come back immediately.
 pub(super) const MOST_OF_NETWORK: usize = 64;
-const MOST_OF_NEIGHBORHOOD: usize = 125;
+const MOST_OF_SUBNET: usize = 125;
 const MOST: usize = 1_000;
-/// Beyond this the places are for neighborhoods of which nobody waits.
+/// Beyond this the places are for subnets of which nobody waits.
 const OF_MANY: usize = MOST / 2;
 
 #[derive(Debug, Default)]
 pub(super) struct Waiters {
     lines: Round<IpAddr, Round<IpAddr, VecDeque<oneshot::Sender<()>>>>,
     count: usize,
-    of_neighborhoods: HashMap<IpAddr, usize>,
+    of_subnets: HashMap<IpAddr, usize>,
 }
 
 impl Waiters {
     /// One more waits, until it leaves.
     pub(super) fn enter(&mut self, network: IpAddr) -> Result<(), Refused> {
-        let of_neighborhood = self.of_neighborhoods.get(&neighborhood(network)).copied();
-        let most = if of_neighborhood.is_none() { MOST } else { OF_MANY };
-        let of_neighborhood = of_neighborhood.unwrap_or_default();
-        if self.count >= most || of_neighborhood >= MOST_OF_NEIGHBORHOOD {
+        let of_subnet = self.of_subnets.get(&subnet(network)).copied();
+        let most = if of_subnet.is_none() { MOST } else { OF_MANY };
+        let of_subnet = of_subnet.unwrap_or_default();
+        if self.count >= most || of_subnet >= MOST_OF_SUBNET {
             return Err(Refused::Busy);
         }
         self.count += 1;
-        self.of_neighborhoods.insert(neighborhood(network), of_neighborhood + 1);
+        self.of_subnets.insert(subnet(network), of_subnet + 1);
         Ok(())
     }
 
     pub(super) fn leave(&mut self, network: IpAddr) {
         self.count -= 1;
-        if let Entry::Occupied(mut count) = self.of_neighborhoods.entry(neighborhood(network)) {
+        if let Entry::Occupied(mut count) = self.of_subnets.entry(subnet(network)) {
             *count.get_mut() -= 1;
             if *count.get() == 0 {
                 count.remove();
@@ -51,7 +51,7 @@ impl Waiters {
     /// Told when something was given back.
     pub(super) fn turn(&mut self, network: IpAddr) -> Result<oneshot::Receiver<()>, Refused> {
         let (turn, told) = oneshot::channel();
-        let line = self.lines.of(neighborhood(network)).of(network);
+        let line = self.lines.of(subnet(network)).of(network);
         line.retain(|other| !other.is_closed());
         if line.len() >= MOST_OF_NETWORK {
             return Err(Refused::Busy);
@@ -63,7 +63,7 @@ impl Waiters {
     /// This network gave something back. That may be what one of its own waits for, or one of any other; not what all wait
     /// for, so only these two are told.
     pub(super) fn wake(&mut self, network: IpAddr) {
-        while let Some(told) = self.lines.pop_of(neighborhood(network)) {
+        while let Some(told) = self.lines.pop_of(subnet(network)) {
             if told.send(()).is_ok() {
                 break;
             }
@@ -81,7 +81,7 @@ impl Waiters {
 
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.count == 0 && self.of_neighborhoods.is_empty()
+        self.count == 0 && self.of_subnets.is_empty()
     }
 }
 
@@ -99,7 +99,7 @@ mod tests {
             is_in
         };
         let of_one = (0..MOST).filter(|_| enter([192, 0, 2, 1])).count();
-        assert_eq!(of_one, MOST_OF_NEIGHBORHOOD);
+        assert_eq!(of_one, MOST_OF_SUBNET);
         assert!(!enter([192, 0, 2, 99]), "nor any of its neighbors");
         assert!((0..200).all(|number| enter([198, 51, number, 1])));
         let second = (0..200).filter(|number| enter([198, 51, *number, 1])).count();

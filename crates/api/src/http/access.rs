@@ -30,7 +30,7 @@ pub(crate) const SCOPE: &str = "x-required-scope";
 pub(crate) const LEVEL: &str = "x-minimum-level";
 pub(crate) const CREDENTIAL: &str = "x-credential";
 /// A right on the whole instance that an operation takes.
-pub(crate) const RIGHT: &str = "x-required-right";
+pub(crate) const RIGHT: &str = "x-required-permission";
 
 /// A member of the organization in the path who may do `P` there.
 pub(crate) struct Allowed<P>(pub(crate) Caller<P>);
@@ -45,10 +45,10 @@ pub(crate) struct Person(pub(crate) SignedIn);
 pub(crate) struct Operator(pub(crate) operators::Operator);
 
 /// Whoever the credential belongs to, key or session, outside of any organization.
-pub(crate) struct Anybody(pub(crate) UserId);
+pub(crate) struct AuthenticatedUser(pub(crate) UserId);
 
 /// A request from somebody who is not signed in, or does not need to be.
-pub(crate) struct Anyone {
+pub(crate) struct PublicRequest {
     pub(crate) request: Request,
     pub(crate) session: Option<String>,
     pub(crate) challenge: Option<String>,
@@ -65,7 +65,7 @@ impl<P: Permission> FromRequestParts<Api> for Allowed<P> {
         let (user, key) = (caller.user, caller.actor.key);
         let (organization, restrictions) = (caller.organization, caller.restrictions.clone());
         let place = move || format!("{organization} {}", limits(&restrictions));
-        admit(parts, api, user, key, place, &mut caller.who_mut().request).await?;
+        admit(parts, api, user, key, place, &mut caller.actor_mut().request).await?;
         Ok(Self(caller))
     }
 }
@@ -122,7 +122,7 @@ impl FromRequestParts<Api> for Operator {
     }
 }
 
-impl FromRequestParts<Api> for Anybody {
+impl FromRequestParts<Api> for AuthenticatedUser {
     type Rejection = Halt;
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Halt> {
@@ -142,7 +142,7 @@ impl FromRequestParts<Api> for Anybody {
     }
 }
 
-impl FromRequestParts<Api> for Anyone {
+impl FromRequestParts<Api> for PublicRequest {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Problem> {
@@ -161,7 +161,7 @@ impl Api {
     pub(crate) fn count(&self, key: Option<KeyId>, user: UserId, context: &RequestContext) -> Result<(), Problem> {
         let counted = key.map_or(Counted::Sessions(user), Counted::Key);
         self.limits.count(counted, context).map_err(Problem::Throttled)?;
-        context.prove(user);
+        context.authenticate(user);
         Ok(())
     }
 
@@ -170,7 +170,7 @@ impl Api {
         let (limits, context) = (self.limits.clone(), context.clone());
         let count = move |user| {
             limits.count(Counted::Sessions(user), &context)?;
-            context.prove(user);
+            context.authenticate(user);
             Ok(())
         };
         SessionLimit::new(count)
@@ -283,7 +283,7 @@ impl<P: Permission> OperationInput for Principal<P> {
     }
 }
 
-impl OperationInput for Anybody {
+impl OperationInput for AuthenticatedUser {
     fn operation_input(_: &mut GenContext, operation: &mut Operation) {
         note(operation, CREDENTIAL, "own key");
     }
@@ -302,7 +302,7 @@ impl OperationInput for Operator {
     }
 }
 
-impl OperationInput for Anyone {
+impl OperationInput for PublicRequest {
     fn operation_input(_: &mut GenContext, operation: &mut Operation) {
         note(operation, CREDENTIAL, "none");
     }

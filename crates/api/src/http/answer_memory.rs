@@ -56,7 +56,7 @@ impl AnswerMemory {
         }
         let reservation = self.0.enter(address);
         if let Some(user) = user {
-            reservation.prove(user);
+            reservation.authenticate(user);
         }
         reservation.grow_to(size.min(MOST)).map_err(|_| busy())?;
         let (mut parts, body) = response.into_parts();
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn strangers_share_what_their_neighborhood_has() {
+    async fn strangers_share_what_their_subnet_has() {
         let memory = AnswerMemory::default();
         let mut held = Vec::new();
         for _ in 0..100 {

@@ -48,45 +48,45 @@ impl<W> Default for Bodies<W> {
 }
 
 impl<W: Copy + Eq + Hash> Bodies<W> {
-    pub(crate) fn add(&mut self, place: BodyRef<W>, bytes: usize, end: Option<End>) {
-        let holder = self.holders.entry(place.whose).or_default();
-        let network = place.network;
-        holder.bodies.insert(place.number, Body { network, bytes, end });
+    pub(crate) fn add(&mut self, body_ref: BodyRef<W>, bytes: usize, end: Option<End>) {
+        let holder = self.holders.entry(body_ref.whose).or_default();
+        let network = body_ref.network;
+        holder.bodies.insert(body_ref.number, Body { network, bytes, end });
         holder.bytes += bytes;
         self.bytes += bytes;
     }
 
-    pub(crate) fn remove(&mut self, place: BodyRef<W>) -> Option<Body> {
-        let holder = self.holders.get_mut(&place.whose)?;
-        let body = holder.bodies.remove(&place.number)?;
+    pub(crate) fn remove(&mut self, body_ref: BodyRef<W>) -> Option<Body> {
+        let holder = self.holders.get_mut(&body_ref.whose)?;
+        let body = holder.bodies.remove(&body_ref.number)?;
         holder.bytes -= body.bytes;
         self.bytes -= body.bytes;
         if holder.bodies.is_empty() {
-            self.holders.remove(&place.whose);
+            self.holders.remove(&body_ref.whose);
         }
         Some(body)
     }
 
     /// Whether it did not have to make room.
-    pub(crate) fn has(&self, place: BodyRef<W>) -> bool {
-        let holder = self.holders.get(&place.whose);
-        holder.is_some_and(|holder| holder.bodies.contains_key(&place.number))
+    pub(crate) fn has(&self, body_ref: BodyRef<W>) -> bool {
+        let holder = self.holders.get(&body_ref.whose);
+        holder.is_some_and(|holder| holder.bodies.contains_key(&body_ref.number))
     }
 
     /// Counts it as one of so many bytes, if it is still there.
-    pub(crate) fn resize(&mut self, place: BodyRef<W>, bytes: usize) -> bool {
-        let body = self.remove(place);
+    pub(crate) fn resize(&mut self, body_ref: BodyRef<W>, bytes: usize) -> bool {
+        let body = self.remove(body_ref);
         let is_there = body.is_some();
         if let Some(body) = body {
-            self.add(place, bytes, body.end);
+            self.add(body_ref, bytes, body.end);
         }
         is_there
     }
 
     /// Whom to tell from now on, if it is there.
-    pub(crate) fn set_end(&mut self, place: BodyRef<W>, end: Option<End>) {
-        let holder = self.holders.get_mut(&place.whose);
-        if let Some(body) = holder.and_then(|holder| holder.bodies.get_mut(&place.number)) {
+    pub(crate) fn set_end(&mut self, body_ref: BodyRef<W>, end: Option<End>) {
+        let holder = self.holders.get_mut(&body_ref.whose);
+        if let Some(body) = holder.and_then(|holder| holder.bodies.get_mut(&body_ref.number)) {
             body.end = end;
         }
     }
@@ -105,38 +105,38 @@ impl<W: Copy + Eq + Hash> Bodies<W> {
         self.holders.is_empty() && self.bytes == 0
     }
 
-    /// Ends a body of whoever holds most, if that is more than the one at this place would with so many bytes more.
-    pub(crate) fn end_any(&mut self, place: BodyRef<W>, bytes: usize) -> Option<Body> {
+    /// Ends a body of whoever holds most, if that is more than this body would with so many bytes more.
+    pub(crate) fn end_any(&mut self, body_ref: BodyRef<W>, bytes: usize) -> Option<Body> {
         let holders = self.holders.iter().filter(|(_, holder)| holder.may_lose());
         let (&whose, most) = holders.max_by_key(|(_, holder)| holder.bytes)?;
-        if whose == place.whose {
-            return self.end_beside(place, bytes);
+        if whose == body_ref.whose {
+            return self.end_beside(body_ref, bytes);
         }
-        if most.bytes <= self.bytes_of(place.whose) + bytes {
+        if most.bytes <= self.bytes_of(body_ref.whose) + bytes {
             return None;
         }
         let (network, _) = most.largest_network()?;
         self.end_oldest(BodyRef {
             whose,
             network,
-            ..place
+            ..body_ref
         })
     }
 
-    /// The same among the networks of whoever has this place.
-    pub(crate) fn end_beside(&mut self, place: BodyRef<W>, bytes: usize) -> Option<Body> {
-        let holder = self.holders.get(&place.whose)?;
-        let mine = holder.of_networks().remove(&place.network).unwrap_or_default();
+    /// The same among the networks of whoever has this body.
+    pub(crate) fn end_beside(&mut self, body_ref: BodyRef<W>, bytes: usize) -> Option<Body> {
+        let holder = self.holders.get(&body_ref.whose)?;
+        let mine = holder.of_networks().remove(&body_ref.network).unwrap_or_default();
         let (network, most) = holder.largest_network()?;
-        (most > mine + bytes).then(|| self.end_oldest(BodyRef { network, ..place }))?
+        (most > mine + bytes).then(|| self.end_oldest(BodyRef { network, ..body_ref }))?
     }
 
-    /// Ends the one that has been there for longest, of the same holder and network as this place.
-    pub(crate) fn end_oldest(&mut self, place: BodyRef<W>) -> Option<Body> {
-        let bodies = &self.holders.get(&place.whose)?.bodies;
-        let mut those = bodies.iter().filter(|(_, body)| body.network == place.network);
+    /// Ends the one that has been there for longest, of the same holder and network as this body.
+    pub(crate) fn end_oldest(&mut self, body_ref: BodyRef<W>) -> Option<Body> {
+        let bodies = &self.holders.get(&body_ref.whose)?.bodies;
+        let mut those = bodies.iter().filter(|(_, body)| body.network == body_ref.network);
         let (&number, _) = those.find(|(_, body)| body.end.is_some())?;
-        let mut body = self.remove(BodyRef { number, ..place })?;
+        let mut body = self.remove(BodyRef { number, ..body_ref })?;
         if let Some(end) = body.end.take() {
             // Whoever does not listen has gone.
             let _ = end.send(());

@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use service::Invalid;
 
-use crate::http::body_memory::{MOST_BYTES, MOST_UNPROVEN_BYTES, Reservation, capacity};
+use crate::http::body_memory::{MOST_BYTES, MOST_UNAUTHENTICATED_BYTES, Reservation, capacity};
 use crate::http::context::RequestContext;
 use crate::http::error::Problem;
 use crate::http::receive::{ReceiveError, Receiver};
@@ -26,7 +26,7 @@ use crate::http::{body_memory, json, schema};
 const MOST_WEIGHT: usize = 16 * 1024 * 1024;
 
 /// The same without a credential: what strangers may send has a handful of fields.
-const MOST_UNPROVEN_WEIGHT: usize = 16 * MOST_UNPROVEN_BYTES;
+const MOST_UNAUTHENTICATED_WEIGHT: usize = 16 * MOST_UNAUTHENTICATED_BYTES;
 
 /// The checked body of a request. An empty one counts as `{}`.
 pub(crate) struct Body<T>(pub(crate) T);
@@ -122,8 +122,14 @@ async fn read_json(parts: &Parts, body: axum::body::Body) -> Result<Value, Probl
     expect_json(&parts.headers)?;
     // A short body can become a hundred times as large.
     let (weight, memory) = (estimate_values(&bytes), memory(parts));
-    let is_unproven = memory.is_some_and(|memory| !memory.is_proven());
-    if weight > if is_unproven { MOST_UNPROVEN_WEIGHT } else { MOST_WEIGHT } {
+    let is_unauthenticated = memory.is_some_and(|memory| !memory.is_authenticated());
+    if weight
+        > if is_unauthenticated {
+            MOST_UNAUTHENTICATED_WEIGHT
+        } else {
+            MOST_WEIGHT
+        }
+    {
         return Err(Problem::Unreadable("too many values".to_owned()));
     }
     if let Some(memory) = memory {
@@ -255,7 +261,7 @@ mod tests {
     fn request(body: String, user: Option<UserId>) -> (Request, Arc<RequestContext>) {
         let reservation = Arc::new(BodyMemory::default()).enter(IpAddr::from([192, 0, 2, 1]));
         if let Some(user) = user {
-            reservation.prove(user);
+            reservation.authenticate(user);
         }
         let context = Arc::new(RequestContext::with_body(reservation));
         let request = Request::post("/")

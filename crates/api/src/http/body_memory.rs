@@ -2,7 +2,7 @@
 //! what is built from them until it is gone. Bodies with events have a budget of their own.
 //!
 //! There is a part for large bodies of known users, one for their small ones, and one for strangers, who have shown no valid
-//! credential. Of each nobody, neither a user nor a neighborhood of strangers, holds more than half of what others leave. Memory can
+//! credential. Of each nobody, neither a user nor a subnet of strangers, holds more than half of what others leave. Memory can
 //! be held by never ending what is sent: if there is no room for somebody, whoever holds most loses the body that has been
 //! coming for longest.
 
@@ -18,7 +18,7 @@ use axum::body::{Body, BodyDataStream};
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, stream};
 use service::UserId;
-use service::sign_in::{neighborhood, network};
+use service::sign_in::{network, subnet};
 use tokio::sync::oneshot;
 
 use crate::http::bodies::{Bodies, BodyRef};
@@ -27,7 +27,7 @@ const MB: usize = 1024 * 1024;
 /// No request needs more.
 pub(crate) const MOST_BYTES: usize = 1024 * 1024;
 /// The longest body of somebody who has shown no credential. To sign in takes a quarter of it at most.
-pub(crate) const MOST_UNPROVEN_BYTES: usize = 16 * 1024;
+pub(crate) const MOST_UNAUTHENTICATED_BYTES: usize = 16 * 1024;
 /// Memory is reserved in steps of this size, so that a body in tiny pieces does not ask for each.
 const STEP: usize = 4 * 1024;
 /// Who needs more than this gets it from the part for large bodies.
@@ -57,7 +57,7 @@ struct Part {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Whose {
     User(UserId),
-    /// Of somebody in this neighborhood.
+    /// Of somebody in this subnet.
     Stranger(IpAddr),
 }
 
@@ -126,17 +126,17 @@ impl Parts {
 
 impl Part {
     /// Whether there is room for a body, once others have made some.
-    fn make_room(&mut self, place: BodyRef<Whose>, bytes: usize) -> bool {
-        let is_stranger = matches!(place.whose, Whose::Stranger(_));
+    fn make_room(&mut self, body_ref: BodyRef<Whose>, bytes: usize) -> bool {
+        let is_stranger = matches!(body_ref.whose, Whose::Stranger(_));
         loop {
-            let (all, mine) = (self.bodies.bytes(), self.bodies.bytes_of(place.whose));
+            let (all, mine) = (self.bodies.bytes(), self.bodies.bytes_of(body_ref.whose));
             if all + mine + 2 * bytes <= self.limit {
                 return true;
             }
-            let mut ended = self.bodies.end_any(place, bytes);
+            let mut ended = self.bodies.end_any(body_ref, bytes);
             // Strangers of one network may be strangers to each other.
             if ended.is_none() && is_stranger {
-                ended = self.bodies.end_oldest(place);
+                ended = self.bodies.end_oldest(body_ref);
             }
             if ended.is_none() {
                 return false;
@@ -146,7 +146,7 @@ impl Part {
 }
 
 impl Reservation {
-    pub(crate) fn is_proven(&self) -> bool {
+    pub(crate) fn is_authenticated(&self) -> bool {
         self.user.get().is_some()
     }
 
@@ -160,15 +160,17 @@ impl Reservation {
     }
 
     /// The request is that of a known user.
-    pub(crate) fn prove(&self, user: UserId) {
+    pub(crate) fn authenticate(&self, user: UserId) {
         let mut parts = self.memory.lock();
-        let body = parts.strangers.bodies.remove(self.place());
+        let body = parts.strangers.bodies.remove(self.body_ref());
         // Known to be somebody's, it stays that.
         if self.user.set(user).is_ok()
             && let Some(body) = body
         {
-            let place = self.place();
-            parts.bodies(place.whose, body.bytes).add(place, body.bytes, body.end);
+            let body_ref = self.body_ref();
+            parts
+                .bodies(body_ref.whose, body.bytes)
+                .add(body_ref, body.bytes, body.end);
         }
     }
 
@@ -192,26 +194,26 @@ impl Reservation {
     /// Counts the request as one of so many bytes, if there is room. Less is always allowed.
     fn change(&self, bytes: usize) -> bool {
         let mut parts = self.memory.lock();
-        let (place, before) = (self.place(), self.bytes());
-        let end = match parts.bodies(place.whose, before).remove(place) {
+        let (body_ref, before) = (self.body_ref(), self.bytes());
+        let end = match parts.bodies(body_ref.whose, before).remove(body_ref) {
             Some(body) => body.end,
             None if before == 0 => None,
             // Others needed the memory.
             None => return false,
         };
-        let has_room = bytes <= before || parts.part(place.whose, bytes).make_room(place, bytes);
+        let has_room = bytes <= before || parts.part(body_ref.whose, bytes).make_room(body_ref, bytes);
         let bytes = if has_room { bytes } else { before };
         if bytes > 0 {
-            parts.bodies(place.whose, bytes).add(place, bytes, end);
+            parts.bodies(body_ref.whose, bytes).add(body_ref, bytes, end);
         }
         self.bytes.store(bytes, Ordering::Relaxed);
         has_room
     }
 
-    fn place(&self) -> BodyRef<Whose> {
+    fn body_ref(&self) -> BodyRef<Whose> {
         let whose = match self.user.get() {
             Some(user) => Whose::User(*user),
-            None => Whose::Stranger(neighborhood(self.network)),
+            None => Whose::Stranger(subnet(self.network)),
         };
         BodyRef {
             whose,
@@ -234,8 +236,8 @@ impl Reservation {
 
     fn set_end(&self, end: Option<oneshot::Sender<()>>) {
         let mut parts = self.memory.lock();
-        let place = self.place();
-        parts.bodies(place.whose, self.bytes()).set_end(place, end);
+        let body_ref = self.body_ref();
+        parts.bodies(body_ref.whose, self.bytes()).set_end(body_ref, end);
     }
 }
 
@@ -267,12 +269,12 @@ impl fmt::Display for TooLarge {
 impl std::error::Error for TooLarge {}
 
 /// A body whose bytes are counted as they arrive. It fails with [`TooLarge`], or with what [`busy`] says.
-pub(crate) fn counted(body: Body, reservation: Arc<Reservation>, most_unproven: usize) -> Body {
+pub(crate) fn counted(body: Body, reservation: Arc<Reservation>, most_unauthenticated: usize) -> Body {
     let mut counted = Counted {
         body: body.into_data_stream(),
         reservation,
         ended: None,
-        most_unproven,
+        most_unauthenticated,
         received: 0,
     };
     Body::from_stream(stream::poll_fn(move |cx| counted.poll_next(cx)))
@@ -283,7 +285,7 @@ struct Counted {
     reservation: Arc<Reservation>,
     /// Most bodies are there immediately, and need not listen.
     ended: Option<oneshot::Receiver<()>>,
-    most_unproven: usize,
+    most_unauthenticated: usize,
     received: usize,
 }
 
@@ -304,7 +306,7 @@ impl Counted {
         };
         let piece = piece?;
         self.received += piece.len();
-        if self.received > self.most_unproven && !self.reservation.is_proven() {
+        if self.received > self.most_unauthenticated && !self.reservation.is_authenticated() {
             return Poll::Ready(Some(Err(TooLarge.into())));
         }
         self.reservation.grow_to(capacity(self.received))?;
@@ -338,14 +340,14 @@ mod tests {
         Arc::new(BodyMemory::with(64 * STEP, 16 * STEP, 8 * STEP))
     }
 
-    /// From a neighborhood of this number.
+    /// From a subnet of this number.
     fn enter(memory: &Arc<BodyMemory>, number: u8) -> Arc<Reservation> {
         Arc::new(memory.enter(IpAddr::from([192, 0, number, number])))
     }
 
-    fn proven(memory: &Arc<BodyMemory>, number: u8, user: i64) -> Arc<Reservation> {
+    fn authenticated(memory: &Arc<BodyMemory>, number: u8, user: i64) -> Arc<Reservation> {
         let reservation = enter(memory, number);
-        reservation.prove(UserId(user));
+        reservation.authenticate(UserId(user));
         reservation
     }
 
@@ -379,7 +381,7 @@ mod tests {
         };
         let users = |user, from: u8| {
             (from..from + 20)
-                .map(|number| proven(&memory, number, user))
+                .map(|number| authenticated(&memory, number, user))
                 .collect::<Vec<_>>()
         };
         let (first, second) = (users(1, 1), users(2, 1));
@@ -402,7 +404,7 @@ mod tests {
         assert_eq!(let_in, [true, true, true, true, false, true]);
     }
 
-    /// What eight accounts in four neighborhoods did to all of it.
+    /// What eight accounts in four subnets did to all of it.
     #[test]
     fn users_who_never_end_leave_room_for_others() {
         let memory = Arc::new(BodyMemory::with(640 * STEP, 160 * STEP, 8 * STEP));
@@ -410,11 +412,11 @@ mod tests {
         for user in 1..=8 {
             let from = u8::try_from(user % 4).expect("a small number");
             for steps in [8, 1] {
-                held.extend((0..160).filter_map(|_| unfinished(proven(&memory, from, user), steps)));
+                held.extend((0..160).filter_map(|_| unfinished(authenticated(&memory, from, user), steps)));
             }
         }
         assert!(enter(&memory, 1).grow_to(STEP).is_ok(), "a stranger");
-        let (small, large) = (proven(&memory, 1, 9), proven(&memory, 1, 9));
+        let (small, large) = (authenticated(&memory, 1, 9), authenticated(&memory, 1, 9));
         assert!(small.grow_to(STEP).is_ok() && large.grow_to(8 * STEP).is_ok());
         assert!(!which_ended(&mut held).is_empty());
         drop((held, small, large));
@@ -429,7 +431,7 @@ mod tests {
             let new = |number: u8| {
                 let body = enter(&memory, number);
                 if is_known {
-                    body.prove(UserId(number.into()));
+                    body.authenticate(UserId(number.into()));
                 }
                 body
             };
@@ -455,7 +457,7 @@ mod tests {
         assert!(new.is_some());
         assert_eq!(which_ended(&mut strangers), [0]);
         let mut own = (0..9)
-            .filter_map(|_| unfinished(proven(&memory, 1, 1), 1))
+            .filter_map(|_| unfinished(authenticated(&memory, 1, 1), 1))
             .collect::<Vec<_>>();
         assert_eq!(own.len(), 8);
         assert!(which_ended(&mut own).is_empty(), "the newest waits");
@@ -465,7 +467,7 @@ mod tests {
     fn whoever_becomes_known_makes_no_room_for_strangers() {
         let memory = memory();
         let mut held = [unfinished(enter(&memory, 1), 1).expect("there is room")];
-        held[0].0.prove(UserId(1));
+        held[0].0.authenticate(UserId(1));
         let others = (0..9)
             .filter_map(|_| unfinished(enter(&memory, 1), 1))
             .collect::<Vec<_>>();
@@ -485,7 +487,7 @@ mod tests {
             let new = |number: u8| {
                 let body = enter(&memory, number);
                 if is_known {
-                    body.prove(UserId(number.into()));
+                    body.authenticate(UserId(number.into()));
                 }
                 body
             };

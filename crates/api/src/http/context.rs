@@ -64,10 +64,10 @@ impl RequestContext {
     }
 
     /// Somebody known is asking.
-    pub(crate) fn prove(&self, user: UserId) {
+    pub(crate) fn authenticate(&self, user: UserId) {
         let _ = self.user.set(user);
         if let Some(reservation) = self.body.get() {
-            reservation.prove(user);
+            reservation.authenticate(user);
         }
     }
 

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use service::{Error, Invalid, Undone};
 
-use crate::http::body_memory::{MOST_BYTES, MOST_UNPROVEN_BYTES};
+use crate::http::body_memory::{MOST_BYTES, MOST_UNAUTHENTICATED_BYTES};
 
 /// What went wrong, as the client is told.
 #[derive(Debug, Clone)]
@@ -140,7 +140,7 @@ impl Problem {
             Self::MethodNotAllowed => "Method not allowed. See the Allow header.".to_owned(),
             Self::TooLarge => {
                 format!(
-                    "The request body is too large. Send at most {MOST_BYTES} bytes, or {MOST_UNPROVEN_BYTES} \
+                    "The request body is too large. Send at most {MOST_BYTES} bytes, or {MOST_UNAUTHENTICATED_BYTES} \
                      without credentials."
                 )
             }

@@ -114,7 +114,7 @@ impl<'de> Visitor<'de> for Strict {
         while let Some(name) = entries.next_key::<String>()? {
             let name = text(name)?;
             if name.starts_with(RESERVED) {
-                return Err(A::Error::custom(format!("names cannot begin with {RESERVED}")));
+                return Err(A::Error::custom(format!("names cannot start with {RESERVED}")));
             }
             let value = entries.next_value_seed(Self)?;
             if object.insert(name.clone(), value).is_some() {

@@ -22,7 +22,7 @@ use tower_http::cors::{AllowOrigin, Any, CorsLayer};
 use tower_http::set_header::SetResponseHeaderLayer;
 use tracing::{Instrument, Span};
 
-use crate::http::body_memory::MOST_UNPROVEN_BYTES;
+use crate::http::body_memory::MOST_UNAUTHENTICATED_BYTES;
 use crate::http::context::{REQUEST_ID, Rate, RequestContext, TIME_LIMIT, request_id};
 use crate::http::error::Problem;
 use crate::http::rendering::rendered;
@@ -96,8 +96,12 @@ fn counted(api: &Api, parts: &Parts, body: Body, address: Option<IpAddr>, contex
         .clone();
     // Assertions are long, and their pages have a limit of their own.
     let is_answer = parts.uri.path().starts_with(ANSWERS_OF_PROVIDERS);
-    let most_unproven = if is_answer { usize::MAX } else { MOST_UNPROVEN_BYTES };
-    body_memory::counted(body, reservation, most_unproven)
+    let most_unauthenticated = if is_answer {
+        usize::MAX
+    } else {
+        MOST_UNAUTHENTICATED_BYTES
+    };
+    body_memory::counted(body, reservation, most_unauthenticated)
 }
 
 /// An answer whose memory is reserved until it was taken, if it is large.
@@ -217,7 +221,7 @@ impl RequestSummary {
             path = &*self.path(),
             route = self.route(),
             status = status.as_u16(),
-            took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+            duration_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
             "request"
         );
         api.meters.count(&self.method, self.route(), status, took);

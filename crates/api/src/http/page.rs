@@ -79,6 +79,7 @@ const AT_ONCE: usize = 256 * 1024;
 
 /// One page of a list.
 #[derive(Debug, JsonSchema)]
+#[schemars(rename = "Paginated{V}List")]
 #[expect(dead_code, reason = "it describes what Paging writes item by item")]
 pub(crate) struct PageView<V> {
     #[serde(flatten)]

@@ -164,7 +164,7 @@ impl State {
 
 /// Whether a long body may be there twice: as it is kept, and as it is read.
 fn has_room_for_two(memory: Option<&Reservation>, bytes: usize) -> bool {
-    memory.is_some_and(|memory| memory.is_proven() && memory.grow_to(2 * capacity(bytes)).is_ok())
+    memory.is_some_and(|memory| memory.is_authenticated() && memory.grow_to(2 * capacity(bytes)).is_ok())
 }
 
 #[cfg(test)]
@@ -183,7 +183,7 @@ mod tests {
         let memory = Arc::new(BodyMemory::with(memory, LONG, LONG));
         let context = RequestContext::with_body(memory.enter(IpAddr::from([192, 0, 2, 1])));
         if let Some(user) = user {
-            context.prove(user);
+            context.authenticate(user);
         }
         Arc::new(context)
     }

@@ -116,9 +116,9 @@ pub(super) async fn update_source<C: In>(
     State(apps): State<Apps>,
     Allowed(caller): Allowed<ChangeApps>,
     Id(id): Id<AppId>,
-    Body(wish): Body<SourceWish>,
+    Body(patch): Body<SourcePatch>,
 ) -> Result<Reply<SourceView<'static>>, Problem> {
-    let found = apps.update_source(&caller, C::COLLECTION, id, &wish.change()?).await?;
+    let found = apps.update_source(&caller, C::COLLECTION, id, &patch.change()?).await?;
     Ok(Reply::new(&SourceView::from(&found)))
 }
 
@@ -126,9 +126,9 @@ pub(super) async fn upgrade<C: In>(
     State(apps): State<Apps>,
     Allowed(caller): Allowed<ChangeApps>,
     Id(id): Id<AppId>,
-    Body(wish): Body<UpgradeWish>,
+    Body(request): Body<UpgradeRequest>,
 ) -> Result<Reply<UpgradeView<'static>>, Problem> {
-    let (app, difference) = apps.upgrade(&caller, C::COLLECTION, id, &wish.into()).await?;
+    let (app, difference) = apps.upgrade(&caller, C::COLLECTION, id, &request.into()).await?;
     Ok(Reply::new(&UpgradeView::new(&app, &difference)))
 }
 
@@ -136,9 +136,11 @@ pub(super) async fn preview_upgrade<C: In>(
     State(apps): State<Apps>,
     Allowed(caller): Allowed<ChangeApps>,
     Id(id): Id<AppId>,
-    Query(wish): Query<UpgradeWish>,
+    Query(request): Query<UpgradeRequest>,
 ) -> Result<Reply<UpgradeView<'static>>, Problem> {
-    let (app, upgrade) = apps.preview_upgrade(&caller, C::COLLECTION, id, &wish.into()).await?;
+    let (app, upgrade) = apps
+        .preview_upgrade(&caller, C::COLLECTION, id, &request.into())
+        .await?;
     Ok(Reply::new(&UpgradeView::preview(&app, upgrade)))
 }
 
@@ -146,9 +148,11 @@ pub(super) async fn roll_back<C: In>(
     State(service): State<Service>,
     Allowed(caller): Allowed<ChangeApps>,
     Id(id): Id<AppId>,
-    Body(wish): Body<RollBackWish>,
+    Body(request): Body<RollbackRequest>,
 ) -> Result<Reply<UpgradeView<'static>>, Problem> {
-    let (app, difference) = service.roll_back_app(&caller, C::COLLECTION, id, wish.version).await?;
+    let (app, difference) = service
+        .roll_back_app(&caller, C::COLLECTION, id, request.version)
+        .await?;
     Ok(Reply::new(&UpgradeView::new(&app, &difference)))
 }
 
@@ -172,7 +176,7 @@ pub(super) async fn versions<C: In>(
         "description": "A file sent next to `source` instead of inside it, as PostHog's clients do. Null deletes it."
     } }
 ))]
-pub(super) struct SourceWish {
+pub(super) struct SourcePatch {
     /// Files by name; null deletes a file. Omitted files do not change.
     #[serde(default)]
     #[schemars(schema_with = "files_to_change")]
@@ -188,7 +192,7 @@ fn files_to_change(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "object", "additionalProperties": { "type": ["string", "null"], "x-nullable": true } })
 }
 
-impl SourceWish {
+impl SourcePatch {
     fn change(self) -> Result<SourceChange, Problem> {
         let mut files = self.source.unwrap_or_default();
         for (name, text) in self.rest.into_iter().filter(|(name, _)| name.contains('.')) {
@@ -211,7 +215,7 @@ impl SourceWish {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(extend("examples" = [{ "tag": "v1.2.0" }]))]
-pub(super) struct UpgradeWish {
+pub(super) struct UpgradeRequest {
     /// The tag, branch or commit to upgrade to. Defaults to the latest tag.
     #[schemars(length(max = 200), extend("x-nullable" = true))]
     tag: Option<String>,
@@ -221,15 +225,15 @@ pub(super) struct UpgradeWish {
     sha256: Option<String>,
 }
 
-impl From<UpgradeWish> for Wanted {
-    fn from(UpgradeWish { tag, sha256 }: UpgradeWish) -> Self {
+impl From<UpgradeRequest> for Wanted {
+    fn from(UpgradeRequest { tag, sha256 }: UpgradeRequest) -> Self {
         Self { tag, sha256 }
     }
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(extend("examples" = [{}]))]
-pub(super) struct RollBackWish {
+pub(super) struct RollbackRequest {
     /// The version to roll back to. Defaults to the previous version.
     version: Option<i64>,
 }

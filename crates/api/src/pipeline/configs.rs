@@ -153,9 +153,9 @@ pub(super) async fn update<C: In>(
     if_match: IfMatch,
     Body(patch): Body<ConfigPatch>,
 ) -> Result<Reply<ConfigView<'static>>, Problem> {
-    let unchanged = |config: &AppConfig| if_match.fits(&ConfigView::from(config));
+    let precondition = |config: &AppConfig| if_match.fits(&ConfigView::from(config));
     let config = service
-        .update_app_config(&caller, C::COLLECTION, app, id, &patch, &unchanged)
+        .update_app_config(&caller, C::COLLECTION, app, id, &patch, &precondition)
         .await?;
     Ok(Reply::new(&ConfigView::from(&config)))
 }
@@ -167,9 +167,9 @@ pub(super) async fn destroy<C: In>(
     Id(id): Id<AppConfigId>,
     if_match: IfMatch,
 ) -> Result<NoContent, Problem> {
-    let unchanged = |config: &AppConfig| if_match.fits(&ConfigView::from(config));
+    let precondition = |config: &AppConfig| if_match.fits(&ConfigView::from(config));
     service
-        .delete_app_config(&caller, C::COLLECTION, app, id, &unchanged)
+        .delete_app_config(&caller, C::COLLECTION, app, id, &precondition)
         .await?;
     Ok(NoContent)
 }

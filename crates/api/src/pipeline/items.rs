@@ -83,9 +83,9 @@ pub(super) async fn update<C: In>(
     if_match: IfMatch,
     Body(patch): Body<AppPatch>,
 ) -> Result<Reply<AppView<'static>>, Problem> {
-    let unchanged = |app: &App| if_match.fits(&AppView::from(app));
+    let precondition = |app: &App| if_match.fits(&AppView::from(app));
     let app = service
-        .update_app(&caller, C::COLLECTION, id, &patch, &unchanged)
+        .update_app(&caller, C::COLLECTION, id, &patch, &precondition)
         .await?;
     Ok(Reply::new(&AppView::from(&app)))
 }
@@ -96,8 +96,8 @@ pub(super) async fn destroy<C: In>(
     Id(id): Id<AppId>,
     if_match: IfMatch,
 ) -> Result<NoContent, Problem> {
-    let unchanged = |app: &App| if_match.fits(&AppView::from(app));
-    service.delete_app(&caller, C::COLLECTION, id, &unchanged).await?;
+    let precondition = |app: &App| if_match.fits(&AppView::from(app));
+    service.delete_app(&caller, C::COLLECTION, id, &precondition).await?;
     Ok(NoContent)
 }
 

@@ -15,7 +15,7 @@ use crate::user::Stamp;
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "PipelineItem")]
 #[schemars(extend("examples" = [{
-    "id": 7, "plugin_type": "source", "name": "Tell the chat", "description": "Posts each order to the chat", "url": null,
+    "id": 7, "plugin_type": "source", "name": "Notify chat", "description": "Posts each order to the chat", "url": null,
     "icon": null, "config_schema": [{ "key": "url", "name": "Where to", "type": "string", "required": true }], "tag": null,
     "latest_tag": null, "is_global": false, "organization_id": "01a1dd53-efb7-7ca7-95d8-a71aa68b4369",
     "organization_name": "Acme", "capabilities": { "methods": ["onEvent"], "jobs": [], "scheduled_tasks": [] },
@@ -51,7 +51,7 @@ pub(crate) struct AppView<'a> {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "PipelineItemWithSource")]
 #[schemars(extend("examples" = [{
-    "id": 7, "plugin_type": "source", "name": "Tell the chat", "description": "Posts each order to the chat", "url": null,
+    "id": 7, "plugin_type": "source", "name": "Notify chat", "description": "Posts each order to the chat", "url": null,
     "icon": null, "config_schema": [{ "key": "url", "name": "Where to", "type": "string", "required": true }], "tag": null,
     "latest_tag": null, "is_global": false, "organization_id": "01a1dd53-efb7-7ca7-95d8-a71aa68b4369",
     "organization_name": "Acme", "capabilities": { "methods": ["onEvent"], "jobs": [], "scheduled_tasks": [] },
@@ -70,7 +70,7 @@ pub(crate) struct SourceView<'a> {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "UpgradedPipelineItem")]
 #[schemars(extend("examples" = [{
-    "id": 7, "plugin_type": "source", "name": "Tell the chat", "description": "Posts each order to the chat", "url": null,
+    "id": 7, "plugin_type": "source", "name": "Notify chat", "description": "Posts each order to the chat", "url": null,
     "icon": null, "config_schema": [{ "key": "url", "name": "Where to", "type": "string", "required": true }], "tag": null,
     "latest_tag": null, "is_global": false, "organization_id": "01a1dd53-efb7-7ca7-95d8-a71aa68b4369",
     "organization_name": "Acme", "capabilities": { "methods": ["onEvent"], "jobs": [], "scheduled_tasks": [] },

@@ -19,7 +19,7 @@ pub(crate) struct Operation {
 
 pub(crate) fn operations() -> Vec<Operation> {
     let mut operations = Vec::new();
-    for (path, item) in api::document()["paths"].as_object().unwrap() {
+    for (path, item) in api::spec()["paths"].as_object().unwrap() {
         for (method, operation) in item.as_object().unwrap() {
             let level = operation["x-minimum-level"].as_i64();
             operations.push(Operation {
@@ -283,9 +283,9 @@ fn outcome(status: u16, code: &str) -> (u16, String) {
 #[test]
 fn every_operation_that_takes_a_body_has_a_case() {
     for operation in operations() {
-        let document = &api::document()["paths"][operation.path][operation.method.to_lowercase()];
+        let spec = &api::spec()["paths"][operation.path][operation.method.to_lowercase()];
         assert_eq!(
-            document.get("requestBody").is_some(),
+            spec.get("requestBody").is_some(),
             body(operation.id).is_some(),
             "{}",
             operation.id

@@ -5,7 +5,7 @@ use service::access::{Caller, Permission, Request};
 use service::credentials::Credential;
 use service::invites::NewInvite;
 use service::organizations::OrganizationRef;
-use service::sso::{Sso, Vouched};
+use service::sso::{Sso, VerifiedIdentity};
 use service::{DomainId, Level};
 use testkit::browser::PASSWORD;
 use testkit::{Kit, Reply, on_both};
@@ -38,8 +38,8 @@ async fn caller<P: Permission>(kit: &Kit) -> Caller<P> {
     allowed.unwrap()
 }
 
-pub(crate) fn vouched(domain: DomainId, email: &str) -> Vouched {
-    Vouched {
+pub(crate) fn verified_identity(domain: DomainId, email: &str) -> VerifiedIdentity {
+    VerifiedIdentity {
         sso: Sso::Saml,
         domain: Some(domain),
         subject: "ann".to_owned(),
@@ -84,7 +84,7 @@ on_both! {
         let id: DomainId = made.text("/id").parse().unwrap();
         let ann = kit.join("ann@bücher.example", Level::Member).await;
         let request = Request::default();
-        let (user, _) = kit.service.enter(&vouched(id, "Ann@xn--bcher-kva.example"), &request).await.unwrap();
+        let (user, _) = kit.service.enter(&verified_identity(id, "Ann@xn--bcher-kva.example"), &request).await.unwrap();
         assert_eq!(user.id, ann.user.id, "no second account");
         assert_eq!(user.email, "ann@bücher.example", "the address stays as it was written");
     }

@@ -47,7 +47,7 @@ on_both! {
             let request = bearer("PATCH", &path, &kit.owner.key).header("content-type", "application/json");
             let refused = kit.send(request.body(schema.into()).unwrap()).await;
             assert_eq!(refused.code(), (400, "parse_error"), "{refused:?}");
-            assert!(refused.text("/detail").contains("names cannot begin"), "{refused:?}");
+            assert!(refused.text("/detail").contains("names cannot start"), "{refused:?}");
         }
         assert_eq!(kit.get(&kit.owner.key, &apps).await.status, 200);
     }
@@ -67,7 +67,7 @@ on_both! {
         let (first, again) = update(1_000, "short").await;
         assert_eq!((first.status, &first.body), (200, &again.body), "{first:?}");
         let (first, again) = update(200_000, "long").await;
-        assert_eq!((first.status, again.code()), (200, (409, "idempotency_answer_lost")), "{again:?}");
+        assert_eq!((first.status, again.code()), (200, (409, "idempotency_response_lost")), "{again:?}");
         let stored: Vec<i64> = kit.database.column("SELECT count(*) FROM idempotency WHERE length(body) > 65536").await;
         assert_eq!(stored, [0]);
     }
@@ -183,7 +183,7 @@ async fn strangers_send_little() {
     }
 }
 
-/// The bodies fill what strangers of one neighborhood have while nobody else sends: 16 MB.
+/// The bodies fill what strangers of one subnet have while nobody else sends: 16 MB.
 #[tokio::test]
 async fn strangers_who_never_end_make_room_for_their_neighbors() {
     let kit = kit_behind_a_proxy().await;
@@ -217,10 +217,10 @@ async fn strangers_who_never_end_make_room_for_their_neighbors() {
 async fn one_user_leaves_memory_to_others() {
     let kit = kit_behind_a_proxy().await;
     let (first, asked) = (Bytes::from(vec![b' '; 1024 * 1024]), Arc::new(AtomicUsize::new(0)));
-    let create = |key: &str, neighborhood: usize| {
+    let create = |key: &str, subnet: usize| {
         bearer("POST", "/api/organizations/", key)
             .header("content-type", "application/json")
-            .header("x-forwarded-for", format!("198.51.{neighborhood}.1"))
+            .header("x-forwarded-for", format!("198.51.{subnet}.1"))
     };
     let send = |number: usize| {
         let request = create(&kit.owner.key, number % 8);

@@ -375,14 +375,14 @@ on_both! {
 
         // An owner who has signed in this way before.
         let id: DomainId = made.text("/id").parse().unwrap();
-        let vouched = service::sso::Vouched {
+        let identity = service::sso::VerifiedIdentity {
             sso: service::sso::Sso::Saml, domain: Some(id), subject: "olga".to_owned(),
             email: "olga@example.com".to_owned(),
             first_name: String::new(), last_name: String::new(), signed_in_as: Some(kit.owner.user.id),
             session_until: None,
             assertion: None,
         };
-        kit.service.enter(&vouched, &service::access::Request::default()).await.unwrap();
+        kit.service.enter(&identity, &service::access::Request::default()).await.unwrap();
         assert_eq!(enforce().await.status, 200);
     }
 
@@ -501,13 +501,13 @@ on_both! {
         }
     }
 
-    async fn the_doctor_says_what_was_seen_and_what_to_do(kit: Kit) {
+    async fn diagnostics_say_what_was_seen_and_what_to_do(kit: Kit) {
         let made = domain(&kit, json!({ "domain": "acme.example" })).await;
         let reply = kit.post(&kit.admin.key, &format!("{}test/", at(&kit, &made)), json!({})).await;
         assert_eq!((reply.status, &reply.body["is_ok"]), (200, &json!(false)));
         let steps = reply.body["steps"].as_array().unwrap();
-        assert_eq!((&steps[0]["name"], &steps[0]["verdict"]), (&json!("dns"), &json!("failed")));
-        assert!(steps.iter().all(|step| step["seen"].is_string() && step["todo"].is_string()));
+        assert_eq!((&steps[0]["name"], &steps[0]["status"]), (&json!("dns"), &json!("failed")));
+        assert!(steps.iter().all(|step| step["message"].is_string() && step["recommended_action"].is_string()));
         let attempts = kit.get(&kit.admin.key, &format!("{}attempts/", at(&kit, &made))).await;
         assert_eq!((attempts.status, &attempts.body["count"]), (200, &json!(0)));
         assert_eq!(

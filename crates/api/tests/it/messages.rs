@@ -126,8 +126,8 @@ fn with(mut body: Value, path: &[String], value: &Value) -> Value {
 }
 
 async fn try_every_field(kit: &Kit, things: &Things, operation: &Operation, wrong: &mut Vec<String>) {
-    let document = &api::document()["paths"][operation.path][operation.method.to_lowercase()];
-    let schema = &document["requestBody"]["content"]["application/json"]["schema"];
+    let spec = &api::spec()["paths"][operation.path][operation.method.to_lowercase()];
+    let schema = &spec["requestBody"]["content"]["application/json"]["schema"];
     let path = format!("{}?dry_run=true", things.path(operation));
     for field in fields(schema) {
         for value in odd_values() {

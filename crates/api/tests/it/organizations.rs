@@ -24,8 +24,8 @@ on_both! {
                 "INSERT INTO pipeline_reached_host (config_id, host, is_allowed, first_at, last_at) \
                  {rows} SELECT {config}, 'host-' || i, true, '2026-01-01T00:00:00Z', '2026-01-01T00:00:00Z' FROM n"
             ),
-            "INSERT INTO pipeline_version (app_id, number, offers, created_at, files, code) \
-             SELECT app_id, number + 1, offers, created_at, files, code FROM pipeline_version"
+            "INSERT INTO pipeline_version (app_id, number, metadata, created_at, files, code) \
+             SELECT app_id, number + 1, metadata, created_at, files, code FROM pipeline_version"
                 .to_owned(),
             "INSERT INTO pipeline_script (app_id, number, name, code) SELECT app_id, number, 'site', '' FROM pipeline_version"
                 .to_owned(),

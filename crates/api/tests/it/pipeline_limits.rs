@@ -161,7 +161,7 @@ on_both! {
         assert_eq!(full.code(), (400, "too_many_configs"), "{full:?}");
         assert!(full.text("/detail").contains("1000"), "{full:?}");
         let columns = "organization_id, collection, plugin_type, name, description, config_schema, is_global, capabilities, metrics, \
-            public_jobs, written, version, created_at, updated_at";
+            public_jobs, overrides, version, created_at, updated_at";
         for _ in 0..8 {
             kit.database.run(&format!("INSERT INTO pipeline_app ({columns}) SELECT {columns} FROM pipeline_app")).await;
         }

@@ -93,7 +93,7 @@ on_both! {
         let before = site_apps(&kit).await;
         kit.service.clock().advance(chrono::TimeDelta::seconds(1));
         assert_eq!(kit.patch(&kit.admin.key, &app, json!({ "name": "Changed" })).await.status, 200);
-        kit.database.run("UPDATE pipeline_version SET files = 'not to be read', code = 'nor this', offers = 'nor that'").await;
+        kit.database.run("UPDATE pipeline_version SET files = 'not to be read', code = 'nor this', metadata = 'nor that'").await;
 
         let number = |config: &str| config.rsplit('/').nth(1).unwrap().to_owned();
         let urls = site_apps(&kit).await;
@@ -123,7 +123,7 @@ on_both! {
         let config = kit.get(&kit.admin.key, &config).await;
         let (id, token) = (&config.body["id"], config.text("/web_token"));
         let path = format!("/site_app/{id}/{token}/1/");
-        kit.database.run("UPDATE pipeline_app SET written = '\"not to be read\"', hosts = '\"nor this\"'").await;
+        kit.database.run("UPDATE pipeline_app SET overrides = '\"not to be read\"', hosts = '\"nor this\"'").await;
         kit.database.run("UPDATE pipeline_config SET allowed_hosts = '\"nor that\"'").await;
         let (status, text) = page_gets(&kit, &path).await;
         assert!(status == 200 && text.contains("{\"text\":\"Hello\"}"), "{status}: {text}");

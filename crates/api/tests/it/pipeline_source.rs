@@ -20,7 +20,7 @@ on_both! {
         let caller = kit.service.allowed::<ChangeApps>(credential, organization, Request::default()).await.unwrap();
         let (mut seen, _) = kit.service.app_to_change(&caller, Collection::Destinations, id).await.unwrap();
         seen.app.version += 1;
-        let offers = json!({
+        let metadata = json!({
             "name": null, "description": "", "icon": null, "config_schema": [], "capabilities": {}, "metrics": {},
             "public_jobs": {}, "site": null, "frontend": null,
         });
@@ -28,7 +28,7 @@ on_both! {
             files: seen.files.clone(),
             sha256: String::new(),
             code: "x".repeat(length).into(),
-            offers: serde_json::from_value(offers.clone()).unwrap(),
+            metadata: serde_json::from_value(metadata.clone()).unwrap(),
         };
         let change = async |length: usize| {
             let patch = AppPatch::default();

@@ -248,7 +248,7 @@ on_both! {
         let elsewhere = format!("/api/organizations/{}/invites/", kit.other);
         let ceo = json!({ "target_email": "ceo@victim.example", "send_email": false });
         let squat = at(&kit.post(&kit.outsider.key, &elsewhere, ceo.clone()).await);
-        is_refused(&kit.browser(), &squat, "email_proof_required").await;
+        is_refused(&kit.browser(), &squat, "email_verification_required").await;
         let said = kit.browser().post(&squat, account()).await;
         assert!(!said.text("/detail").contains("Acme"), "whose domain it is, is nobody's business: {said:?}");
         let users: Vec<i64> = kit.database.column("SELECT count(*) FROM app_user WHERE email_key = 'ceo@victim.example'").await;

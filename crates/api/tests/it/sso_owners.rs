@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 use service::access::{Actor, Request};
-use service::sso::Vouched;
+use service::sso::VerifiedIdentity;
 use service::{DomainId, Error, Level};
 use testkit::kit::{Person, everything};
 use testkit::{Kit, Reply, on_both};
 
-use crate::addresses::vouched;
+use crate::addresses::verified_identity;
 use crate::takeover::{link, provider, with_session};
 
 const VERA: &str = "vera@acme.example";
@@ -25,12 +25,19 @@ async fn vera(kit: &Kit) -> Person {
 
 /// The provider says that it is Vera, who takes no part in it.
 async fn vouch(kit: &Kit, domain: DomainId) -> String {
-    let entered = kit.service.enter(&vouched(domain, VERA), &Request::default()).await;
+    let entered = kit
+        .service
+        .enter(&verified_identity(domain, VERA), &Request::default())
+        .await;
     entered.unwrap().1
 }
 
 async fn expect_not_linked(kit: &Kit, domain: DomainId) {
-    match kit.service.enter(&vouched(domain, VERA), &Request::default()).await {
+    match kit
+        .service
+        .enter(&verified_identity(domain, VERA), &Request::default())
+        .await
+    {
         Err(Error::Invalid(problems)) => assert_eq!(problems[0].code, "owner_not_linked"),
         other => panic!("the provider speaks for an owner: {other:?}"),
     }
@@ -90,7 +97,7 @@ on_both! {
         let vera = vera(&kit).await;
         vouch(&kit, domain).await;
         raise(&kit, &vera).await;
-        let asked = Vouched { signed_in_as: Some(vera.user.id), ..vouched(domain, VERA) };
+        let asked = VerifiedIdentity { signed_in_as: Some(vera.user.id), ..verified_identity(domain, VERA) };
         kit.service.enter(&asked, &Request::default()).await.unwrap();
         let session = vouch(&kit, domain).await;
         let seen = with_session(&kit, &session, "GET", &kit.at(""), json!({})).await;

@@ -7,7 +7,7 @@ use testkit::browser::PASSWORD;
 use testkit::kit::{everything, with_json};
 use testkit::{Kit, Reply, on_both};
 
-use crate::addresses::vouched;
+use crate::addresses::verified_identity;
 use crate::second_factor::set_up;
 use crate::{domain, prove, saml};
 
@@ -41,7 +41,7 @@ on_both! {
     /// Whoever runs the provider could sign in as anybody, choose a password, and come back as an operator.
     async fn an_identity_provider_sets_no_first_password(kit: Kit) {
         let id = provider(&kit).await;
-        let (user, session) = kit.service.enter(&vouched(id, "ops@acme.example"), &Request::default()).await.unwrap();
+        let (user, session) = kit.service.enter(&verified_identity(id, "ops@acme.example"), &Request::default()).await.unwrap();
         assert_eq!(with_session(&kit, &session, "GET", "/api/users/@me/", json!({})).await.text("/email"), user.email);
         let new = json!({ "password": "several quite random words" });
         let refused = with_session(&kit, &session, "POST", "/api/users/@me/password/", new).await;
@@ -55,7 +55,7 @@ on_both! {
         let id = provider(&kit).await;
         let offered = json!({ "target_email": "cfo@acme.example", "level": 15 });
         assert_eq!(kit.post(&kit.owner.key, &kit.at("invites/"), offered).await.status, 201);
-        let (_, session) = kit.service.enter(&vouched(id, "cfo@acme.example"), &Request::default()).await.unwrap();
+        let (_, session) = kit.service.enter(&verified_identity(id, "cfo@acme.example"), &Request::default()).await.unwrap();
         let me = with_session(&kit, &session, "GET", &kit.at(""), json!({})).await;
         assert_eq!((me.status, &me.body["membership_level"]), (200, &json!(8)), "{me:?}");
     }

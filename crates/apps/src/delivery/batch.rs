@@ -1,4 +1,4 @@
-//! One turn of one configuration: its events are read, and its app is called with them.
+//! One batch of one configuration: its events are read, and its app is called with them.
 
 use std::time::{Duration, Instant};
 
@@ -25,14 +25,14 @@ const READ: Most = Most {
 };
 /// What an app that exports events gets in one call, in bytes; always one event.
 const EXPORTED: usize = 1024 * 1024;
-/// How long one turn goes on while there are events; then others get theirs.
-const TURN: Duration = Duration::from_secs(3);
+/// How long one batch goes on while there are events; then others get theirs.
+const BATCH_TIME: Duration = Duration::from_secs(3);
 
-/// One turn of one configuration.
+/// One batch of one configuration.
 pub(super) struct Batch<'a> {
     apps: &'a Apps,
     job: &'a AppJob,
-    pub(super) place: Cursor,
+    pub(super) cursor: Cursor,
     /// For whoever writes down how far it has got.
     tell: watch::Sender<Cursor>,
     pub(super) failures: i64,
@@ -55,7 +55,7 @@ enum Cut {
     OutOfTime,
 }
 
-/// How many events are done, and whether that is the end of the turn.
+/// How many events are done, and whether that is the end of the batch.
 type Handed = (usize, Option<Stop>);
 
 impl<'a> Batch<'a> {
@@ -69,7 +69,7 @@ impl<'a> Batch<'a> {
         Self {
             apps,
             job,
-            place: job.place(),
+            cursor: job.cursor(),
             tell,
             failures: job.runnable.config.failures,
             error: None,
@@ -101,7 +101,7 @@ impl<'a> Batch<'a> {
 
     /// Others get their turn, too; and whoever fails again and again is not called once more.
     fn is_over(&self) -> bool {
-        let was_long = self.begun.elapsed() > TURN || self.permit.should_yield();
+        let was_long = self.begun.elapsed() > BATCH_TIME || self.permit.should_yield();
         was_long || self.failures >= MOST_FAILURES || self.stop.is_cancelled()
     }
 
@@ -122,18 +122,18 @@ impl<'a> Batch<'a> {
     }
 
     /// Writes down that the app was stopped at this event.
-    fn note_cut(&mut self, bench: &PooledInstance, event: &Stored, cut: &Cut) -> Stop {
+    fn note_cut(&mut self, pooled: &PooledInstance, event: &Stored, cut: &Cut) -> Stop {
         match cut {
             Cut::Preempted => {
-                self.note(bench, event, Err(preempted()));
+                self.note(pooled, event, Err(preempted()));
                 // It is not given up for that, however often it happens.
                 self.beyond = None;
                 Stop::Retry
             }
             // The time was that of others before it, too: next time it is the first, and has all of it.
-            Cut::OutOfTime if self.place != self.job.place() => Stop::Done,
+            Cut::OutOfTime if self.cursor != self.job.cursor() => Stop::Done,
             Cut::OutOfTime => {
-                self.note(bench, event, Err(Failure::TooSlow));
+                self.note(pooled, event, Err(Failure::TooSlow));
                 Stop::Done
             }
         }
@@ -141,9 +141,9 @@ impl<'a> Batch<'a> {
 
     async fn read(&self, end: Time) -> Result<StoredEvents> {
         let team = self.job.runnable.config.team_id.0;
-        let skip = usize::try_from(self.place.count).unwrap_or_default();
+        let skip = usize::try_from(self.cursor.count).unwrap_or_default();
         let events = &self.apps.core.events;
-        let read = events.stored(team, self.place.until, end, skip, READ).await;
+        let read = events.stored(team, self.cursor.until, end, skip, READ).await;
         read.map_err(|error| store_failed(&error))
     }
 
@@ -152,25 +152,25 @@ impl<'a> Batch<'a> {
         let mut left = events;
         while !left.is_empty() {
             self.permit.begin_start();
-            let mut bench = match self.start().await {
-                Ok(bench) => bench,
+            let mut pooled = match self.start().await {
+                Ok(pooled) => pooled,
                 Err(stop) => return Some(stop),
             };
-            self.permit.begin_turn();
+            self.permit.begin_batch();
             // What the app's process says of it, not what is written about it: its owner can write that.
-            let takes_batches = bench.instance.capabilities().has("exportEvents");
+            let takes_batches = pooled.instance.capabilities().has("exportEvents");
             let handed = if takes_batches {
-                self.hand_over_together(&mut bench, left).await
+                self.hand_over_together(&mut pooled, left).await
             } else {
-                self.hand_over_one_by_one(&mut bench, left).await
+                self.hand_over_one_by_one(&mut pooled, left).await
             };
             self.permit.end_call();
-            let outlet = bench.outlet.clone();
+            let outlet = pooled.outlet.clone();
             if handed.is_ok() {
-                self.apps.instances.put_back(self.job.runnable.config.id, bench);
+                self.apps.instances.put_back(self.job.runnable.config.id, pooled);
             } else {
                 // One that was cut short is dropped, and its process with it.
-                drop(bench);
+                drop(pooled);
             }
             // The process is free by now: writing it down can take long.
             self.permit.timed(outlet.flush()).await;
@@ -185,44 +185,44 @@ impl<'a> Batch<'a> {
     }
 
     /// Until the app is gone, or an event has to wait. Tells how many are done.
-    async fn hand_over_one_by_one(&mut self, bench: &mut PooledInstance, events: &[Stored]) -> Result<Handed, Stop> {
-        for (place, event) in events.iter().enumerate() {
+    async fn hand_over_one_by_one(&mut self, pooled: &mut PooledInstance, events: &[Stored]) -> Result<Handed, Stop> {
+        for (index, event) in events.iter().enumerate() {
             // Starting the app counts together with the first one.
-            if place > 0 {
+            if index > 0 {
                 self.permit.begin_call();
             }
-            let called = self.unless_cut(self.call(bench, event)).await;
-            let outcome = called.map_err(|cut| self.note_cut(bench, event, &cut))?;
+            let called = self.unless_cut(self.call(pooled, event)).await;
+            let outcome = called.map_err(|cut| self.note_cut(pooled, event, &cut))?;
             self.permit.end_call();
-            if self.note(bench, event, outcome) {
-                return Ok((place, Some(Stop::Retry)));
+            if self.note(pooled, event, outcome) {
+                return Ok((index, Some(Stop::Retry)));
             }
             if self.is_over() {
-                return Ok((place + 1, Some(Stop::Done)));
+                return Ok((index + 1, Some(Stop::Done)));
             }
-            if !bench.instance.is_open() {
-                return Ok((place + 1, None));
+            if !pooled.instance.is_open() {
+                return Ok((index + 1, None));
             }
         }
         Ok((events.len(), None))
     }
 
     /// For apps that export events in batches: one outcome may be that of many.
-    async fn hand_over_together(&mut self, bench: &mut PooledInstance, events: &[Stored]) -> Result<Handed, Stop> {
+    async fn hand_over_together(&mut self, pooled: &mut PooledInstance, events: &[Stored]) -> Result<Handed, Stop> {
         let team = self.job.runnable.config.team_id.0;
         let batch = &events[..that_fit(events, EXPORTED)];
         let given: Vec<Given<'_>> = batch.iter().map(|event| Given::new(event, team)).collect();
-        let called = self.unless_cut(bench.instance.call_with_each("onEvent", &given)).await;
-        let outcomes = called.map_err(|cut| self.note_cut(bench, &batch[0], &cut))?;
-        for (place, (event, outcome)) in batch.iter().zip(outcomes).enumerate() {
+        let called = self.unless_cut(pooled.instance.call_with_each("onEvent", &given)).await;
+        let outcomes = called.map_err(|cut| self.note_cut(pooled, &batch[0], &cut))?;
+        for (index, (event, outcome)) in batch.iter().zip(outcomes).enumerate() {
             if matches!(outcome, Err(Failure::NotRun)) {
-                return Ok((place, self.is_over().then_some(Stop::Done)));
+                return Ok((index, self.is_over().then_some(Stop::Done)));
             }
-            if self.note(bench, event, outcome.map(drop)) {
-                return Ok((place, Some(Stop::Retry)));
+            if self.note(pooled, event, outcome.map(drop)) {
+                return Ok((index, Some(Stop::Retry)));
             }
             if self.failures >= MOST_FAILURES {
-                return Ok((place + 1, Some(Stop::Done)));
+                return Ok((index + 1, Some(Stop::Done)));
             }
         }
         Ok((batch.len(), self.is_over().then_some(Stop::Done)))
@@ -233,8 +233,8 @@ impl<'a> Batch<'a> {
         let taken = self
             .unless_cut(self.apps.instances.take(core, &self.job.runnable))
             .await;
-        let mut bench = match taken {
-            Ok(Ok(bench)) => bench,
+        let mut pooled = match taken {
+            Ok(Ok(pooled)) => pooled,
             // That is not the app's fault: it waits.
             Ok(Err((Failure::Busy, _))) => return Err(Stop::Done),
             Ok(Err((failure, outlet))) => {
@@ -248,14 +248,14 @@ impl<'a> Batch<'a> {
         };
         let longest = core.longest();
         self.deadline.get_or_insert_with(|| Instant::now() + longest);
-        let (failure, stop) = match self.unless_cut(bench.instance.setup()).await {
-            Ok(Ok(())) => return Ok(bench),
+        let (failure, stop) = match self.unless_cut(pooled.instance.setup()).await {
+            Ok(Ok(())) => return Ok(pooled),
             Ok(Err(failure)) => (failure, Stop::Start),
             // One that others did not let start is not to blame.
             Err(Cut::Preempted) => (preempted(), Stop::Retry),
             Err(Cut::OutOfTime) => (Failure::TooSlow, Stop::Start),
         };
-        self.note_no_start(&failure, Some(&bench.outlet)).await;
+        self.note_no_start(&failure, Some(&pooled.outlet)).await;
         Err(stop)
     }
 
@@ -268,19 +268,19 @@ impl<'a> Batch<'a> {
         self.error = Some(error);
     }
 
-    async fn call(&self, bench: &mut PooledInstance, event: &Stored) -> Result<(), Failure> {
+    async fn call(&self, pooled: &mut PooledInstance, event: &Stored) -> Result<(), Failure> {
         let given = [Given::new(event, self.job.runnable.config.team_id.0)];
-        for method in called(&bench.instance) {
-            let answer = bench.instance.call_with(method, &given).await?;
+        for method in called(&pooled.instance) {
+            let answer = pooled.instance.call_with(method, &given).await?;
             if method == "composeWebhook" && !answer.is_null() {
-                webhook::send(&bench.outlet, &answer).await?;
+                webhook::send(&pooled.outlet, &answer).await?;
             }
         }
         Ok(())
     }
 
     /// Writes down how it went with an event. True: it is to be tried again, and nothing after it before that.
-    fn note(&mut self, bench: &PooledInstance, event: &Stored, outcome: Result<(), Failure>) -> bool {
+    fn note(&mut self, pooled: &PooledInstance, event: &Stored, outcome: Result<(), Failure>) -> bool {
         let beyond = self.beyond(event);
         match outcome {
             Ok(()) => {
@@ -289,7 +289,7 @@ impl<'a> Batch<'a> {
             }
             Err(failure) => {
                 let error = format!("{} ({}): {failure}", event.event, event.uuid);
-                bench.outlet.say(AppLogLevel::Error, with_stack(&error, &failure));
+                pooled.outlet.say(AppLogLevel::Error, with_stack(&error, &failure));
                 self.error = Some(error);
                 if failure.is_retry() {
                     self.beyond = Some(beyond);
@@ -300,17 +300,17 @@ impl<'a> Batch<'a> {
                 self.handed.failed += 1;
             }
         }
-        self.place = beyond;
+        self.cursor = beyond;
         self.tell.send_replace(beyond);
         false
     }
 
     /// How far it has got when this event is done.
     fn beyond(&self, event: &Stored) -> Cursor {
-        let is_same_moment = event.ingested_at == self.place.until;
+        let is_same_moment = event.ingested_at == self.cursor.until;
         Cursor {
             until: event.ingested_at,
-            count: if is_same_moment { self.place.count + 1 } else { 1 },
+            count: if is_same_moment { self.cursor.count + 1 } else { 1 },
         }
     }
 }

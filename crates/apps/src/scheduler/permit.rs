@@ -35,8 +35,8 @@ impl Permit {
     }
 
     /// The app has started: what it does from now on is its turn.
-    pub(crate) fn begin_turn(&self) {
-        self.shared.state().begin_turn(self.number, Instant::now());
+    pub(crate) fn begin_batch(&self) {
+        self.shared.state().begin_batch(self.number, Instant::now());
     }
 
     pub(crate) fn end_call(&self) {

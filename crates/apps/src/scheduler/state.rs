@@ -319,7 +319,7 @@ impl State {
 
     pub(super) fn begin_call(&mut self, number: u64, now: Instant) {
         self.begin_start(number, now);
-        self.begin_turn(number, now);
+        self.begin_batch(number, now);
     }
 
     pub(super) fn begin_start(&mut self, number: u64, now: Instant) {
@@ -329,7 +329,7 @@ impl State {
         }
     }
 
-    pub(super) fn begin_turn(&mut self, number: u64, now: Instant) {
+    pub(super) fn begin_batch(&mut self, number: u64, now: Instant) {
         if let Some(one) = self.running.get_mut(&number) {
             one.called_first.get_or_insert(now);
         }

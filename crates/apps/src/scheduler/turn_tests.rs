@@ -330,7 +330,7 @@ fn starting_the_app_is_not_part_of_its_turn() {
     state.begin_start(numbers[0], start);
     let started = start + 2 * SHORTEST_TURN;
     assert!(!state.should_yield(numbers[0], started), "nothing is done yet");
-    state.begin_turn(numbers[0], started);
+    state.begin_batch(numbers[0], started);
     assert!(!state.should_yield(numbers[0], started + SHORTEST_TURN / 2));
     assert!(state.should_yield(numbers[0], started + SHORTEST_TURN));
     // It is slow all the same if it takes that long to start.

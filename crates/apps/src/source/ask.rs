@@ -33,7 +33,7 @@ impl Host {
 
 /// One thing to ask for.
 pub(super) struct SourceRequest {
-    pub(super) place: RemoteSource,
+    pub(super) remote: RemoteSource,
     pub(super) url: Url,
     /// For sentences.
     pub(super) what: String,
@@ -52,14 +52,14 @@ impl SourceRequest {
     pub(super) fn not_found(&self) -> Error {
         let what = self.what.clone();
         Error::NotFound {
-            place: self.place,
+            remote: self.remote,
             what,
         }
     }
 
     pub(super) fn unclear(&self, source: Option<serde_json::Error>) -> Error {
         Error::Unclear {
-            place: self.place,
+            remote: self.remote,
             what: self.what.clone(),
             source,
         }
@@ -85,7 +85,7 @@ impl SourceRequest {
         match source {
             HttpError::TooLarge { limit, .. } if self.is_archive => Error::PackedTooLarge { limit },
             source => Error::Unreached {
-                place: self.place,
+                remote: self.remote,
                 source,
             },
         }
@@ -93,28 +93,28 @@ impl SourceRequest {
 
     /// The body of a good answer, or what a bad one means to whoever asked.
     fn understand(&self, answer: Response<Vec<u8>>, has_token: bool) -> Result<Vec<u8>, Error> {
-        let (place, what) = (self.place, self.what.clone());
+        let (remote, what) = (self.remote, self.what.clone());
         Err(match answer.status() {
             status if status.is_success() => return Ok(answer.into_body()),
-            StatusCode::TOO_MANY_REQUESTS => too_often(place, &answer),
-            StatusCode::FORBIDDEN if is_rate_limit(&answer) => too_often(place, &answer),
-            StatusCode::UNAUTHORIZED if has_token => Error::BadToken { place },
+            StatusCode::TOO_MANY_REQUESTS => too_often(remote, &answer),
+            StatusCode::FORBIDDEN if is_rate_limit(&answer) => too_often(remote, &answer),
+            StatusCode::UNAUTHORIZED if has_token => Error::BadToken { remote },
             // Hosts differ in how they hide what is private.
             StatusCode::UNAUTHORIZED | StatusCode::NOT_FOUND | StatusCode::GONE => self.not_found(),
-            StatusCode::FORBIDDEN => Error::Forbidden { place, what },
-            status if status.is_redirection() => Error::SentOn { place },
+            StatusCode::FORBIDDEN => Error::Forbidden { remote, what },
+            status if status.is_redirection() => Error::SentOn { remote },
             status => Error::Status {
-                place,
+                remote,
                 status: status.as_u16(),
             },
         })
     }
 }
 
-fn too_often(place: RemoteSource, answer: &Response<Vec<u8>>) -> Error {
+fn too_often(remote: RemoteSource, answer: &Response<Vec<u8>>) -> Error {
     let header = answer.headers().get(header::RETRY_AFTER);
     let seconds = header.and_then(|value| value.to_str().ok()?.parse().ok());
-    Error::TooOften { place, seconds }
+    Error::TooOften { remote, seconds }
 }
 
 /// GitHub says "forbidden" to who asks too often.
@@ -133,9 +133,9 @@ impl Sources {
         limit: usize,
         what: String,
     ) -> Result<SourceRequest, Error> {
-        let (place, base) = self.base(host)?;
+        let (remote, base) = self.base(host)?;
         Ok(SourceRequest {
-            place,
+            remote,
             url: below(base, path),
             what,
             host,
@@ -166,7 +166,7 @@ impl Sources {
         source_request: &SourceRequest,
         token: Option<&SecretString>,
     ) -> Result<Vec<u8>, Error> {
-        let answer = match source_request.place {
+        let answer = match source_request.remote {
             RemoteSource::Host(_) => self.ask_host(source_request, token).await,
             RemoteSource::Mirror | RemoteSource::Registry => self.ask_operators(source_request, token).await,
         };
@@ -205,7 +205,7 @@ impl Sources {
             }
         }
         Err(Error::SentOn {
-            place: source_request.place,
+            remote: source_request.remote,
         })
     }
 }

@@ -52,37 +52,37 @@ pub enum Error {
     Unreadable { name: String, source: io::Error },
 
     #[error(
-        "{what} not found on {place}; check the URL, and if it is private, add ?private_token= with a token that can read it"
+        "{what} not found on {remote}; check the URL, and if it is private, add ?private_token= with a token that can read it"
     )]
-    NotFound { place: RemoteSource, what: String },
-    #[error("{place} rejected the private token; check that it is correct, not expired, and issued by this host")]
-    BadToken { place: RemoteSource },
-    #[error("access to {what} on {place} was denied; use a private token that can read it")]
-    Forbidden { place: RemoteSource, what: String },
-    #[error("rate limit of {place} exceeded; try again{}, or use a private token for a higher limit", pause(*.seconds))]
-    TooOften { place: RemoteSource, seconds: Option<u64> },
-    #[error("{place} returned status {status}; try again later")]
-    Status { place: RemoteSource, status: u16 },
+    NotFound { remote: RemoteSource, what: String },
+    #[error("{remote} rejected the private token; check that it is correct, not expired, and issued by this host")]
+    BadToken { remote: RemoteSource },
+    #[error("access to {what} on {remote} was denied; use a private token that can read it")]
+    Forbidden { remote: RemoteSource, what: String },
+    #[error("rate limit of {remote} exceeded; try again{}, or use a private token for a higher limit", pause(*.seconds))]
+    TooOften { remote: RemoteSource, seconds: Option<u64> },
+    #[error("{remote} returned status {status}; try again later")]
+    Status { remote: RemoteSource, status: u16 },
     #[error(
-        "{place} redirects elsewhere, and redirects are not followed; its operator should serve the response directly"
+        "{remote} redirects elsewhere, and redirects are not followed; its operator should serve the response directly"
     )]
-    SentOn { place: RemoteSource },
-    #[error("{}", unreached(*.place, .source))]
-    Unreached { place: RemoteSource, source: HttpError },
-    #[error("invalid response from {place} for {what}; try again later")]
+    SentOn { remote: RemoteSource },
+    #[error("{}", unreached(*.remote, .source))]
+    Unreached { remote: RemoteSource, source: HttpError },
+    #[error("invalid response from {remote} for {what}; try again later")]
     Unclear {
-        place: RemoteSource,
+        remote: RemoteSource,
         what: String,
         source: Option<serde_json::Error>,
     },
-    #[error("{place} has no version {version} of {package}")]
+    #[error("{remote} has no version {version} of {package}")]
     NoVersion {
-        place: RemoteSource,
+        remote: RemoteSource,
         package: String,
         version: String,
     },
-    #[error("checksum mismatch for {what} from {place}, so the download was discarded; try again later")]
-    Checksum { place: RemoteSource, what: String },
+    #[error("checksum mismatch for {what} from {remote}, so the download was discarded; try again later")]
+    Checksum { remote: RemoteSource, what: String },
 
     #[error(
         "the archive is larger than {limit} bytes; include only the source, without dependencies or build artifacts"
@@ -158,11 +158,11 @@ fn pause(seconds: Option<u64>) -> String {
 }
 
 /// What the client says names the host it dialled, which is not told of the operator's own.
-fn unreached(place: RemoteSource, source: &HttpError) -> String {
-    match place {
+fn unreached(remote: RemoteSource, source: &HttpError) -> String {
+    match remote {
         RemoteSource::Host(_) => source.to_string(),
         RemoteSource::Mirror | RemoteSource::Registry => {
-            format!("{place} could not be used; the server's operator can find the reason in its log")
+            format!("{remote} could not be used; the server's operator can find the reason in its log")
         }
     }
 }
@@ -174,8 +174,8 @@ mod tests {
     #[test]
     fn a_pause_is_told_in_a_unit_that_fits() {
         let told = |seconds| {
-            let place = RemoteSource::Host("github.com");
-            Error::TooOften { place, seconds }.to_string()
+            let remote = RemoteSource::Host("github.com");
+            Error::TooOften { remote, seconds }.to_string()
         };
         assert!(told(None).contains("try again later,"));
         assert!(told(Some(1)).contains("try again in 1 second,"));

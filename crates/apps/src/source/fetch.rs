@@ -177,7 +177,7 @@ impl Sources {
         let about = self.about_package(package)?;
         let document: Document = self.read(&about, token).await?;
         let no_version = || Error::NoVersion {
-            place: about.place,
+            remote: about.remote,
             package: package.name.clone(),
             version: tag.to_owned(),
         };
@@ -190,7 +190,7 @@ impl Sources {
             return Ok(packed);
         }
         Err(Error::Checksum {
-            place: source_request.place,
+            remote: source_request.remote,
             what: source_request.what,
         })
     }

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use service::pipeline::Cursor as Reached;
+use service::pipeline::Cursor;
 use service::{AppConfigId, OrganizationId, TeamId, Time};
 
 /// How often it is looked for something to do.
@@ -57,7 +57,7 @@ pub(super) struct Quiet {
     /// From this moment on there is nothing for the team.
     since: HashMap<TeamId, Time>,
     /// Those who have been handed something stand behind it.
-    places: HashSet<(TeamId, Time, i64)>,
+    cursors: HashSet<(TeamId, Time, i64)>,
     /// Whose events could not be read, how long that took in all, and which organization was the last.
     failed: HashSet<TeamId>,
     failing: Duration,
@@ -65,10 +65,10 @@ pub(super) struct Quiet {
 }
 
 impl Quiet {
-    pub(super) fn has(&self, team: TeamId, place: &Reached) -> bool {
+    pub(super) fn has(&self, team: TeamId, cursor: &Cursor) -> bool {
         let since = self.since.get(&team);
-        since.is_some_and(|since| *since <= place.until)
-            || self.places.contains(&(team, place.until, place.count))
+        since.is_some_and(|since| *since <= cursor.until)
+            || self.cursors.contains(&(team, cursor.until, cursor.count))
             || self.failed.contains(&team)
     }
 
@@ -83,13 +83,13 @@ impl Quiet {
         self.last_failed.filter(|_| self.failing >= MOST_FAILING)
     }
 
-    pub(super) fn note(&mut self, team: TeamId, place: &Reached) {
-        if place.count > 0 {
-            self.places.insert((team, place.until, place.count));
+    pub(super) fn note(&mut self, team: TeamId, cursor: &Cursor) {
+        if cursor.count > 0 {
+            self.cursors.insert((team, cursor.until, cursor.count));
             return;
         }
-        let since = self.since.entry(team).or_insert(place.until);
-        *since = place.until.min(*since);
+        let since = self.since.entry(team).or_insert(cursor.until);
+        *since = cursor.until.min(*since);
     }
 }
 
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_team_without_events_is_asked_for_once() {
-        let at = |second: i64, count: i64| Reached {
+        let at = |second: i64, count: i64| Cursor {
             until: Time::from_timestamp(second, 0).unwrap(),
             count,
         };
@@ -133,13 +133,13 @@ mod tests {
     #[test]
     fn a_team_that_cannot_be_read_is_asked_for_once_and_a_look_does_not_wait_for_many() {
         let (team, other, mut quiet) = (TeamId(1), TeamId(2), Quiet::default());
-        let place = Reached {
+        let cursor = Cursor {
             until: Time::UNIX_EPOCH,
             count: 0,
         };
         let [first, second] = [1, 2].map(|number| OrganizationId(uuid::Uuid::from_u128(number)));
         quiet.note_failure(first, team, MOST_FAILING / 2);
-        assert!(quiet.has(team, &place) && !quiet.has(other, &place));
+        assert!(quiet.has(team, &cursor) && !quiet.has(other, &cursor));
         assert_eq!(quiet.failed_for_long(), None);
         quiet.note_failure(second, other, MOST_FAILING / 2);
         assert_eq!(quiet.failed_for_long(), Some(second));

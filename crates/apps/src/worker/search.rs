@@ -154,7 +154,7 @@ impl Apps {
         if !may_begin || !pauses.is_over(one.config, now) {
             return None;
         }
-        if quiet.has(one.team, &one.place) || !self.look_for_events(one, floor, quiet).await {
+        if quiet.has(one.team, &one.cursor) || !self.look_for_events(one, floor, quiet).await {
             pauses.lengthen(one.config, Instant::now());
             return None;
         }
@@ -167,9 +167,9 @@ impl Apps {
     /// Whether it has any, as far as that can be read. Where it cannot, the other teams are looked at all the same.
     async fn look_for_events(&self, one: &DueApp, floor: &Floor, quiet: &mut Quiet) -> bool {
         let begun = Instant::now();
-        match self.has_events(one.team, &one.place).await {
+        match self.has_events(one.team, &one.cursor).await {
             Ok(true) => return true,
-            Ok(false) => quiet.note(one.team, &one.place),
+            Ok(false) => quiet.note(one.team, &one.cursor),
             Err(error) => {
                 quiet.note_failure(one.organization, one.team, begun.elapsed());
                 if floor.failures().is_to_log(one.team, Instant::now()) {

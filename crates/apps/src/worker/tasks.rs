@@ -36,7 +36,7 @@ impl Apps {
             done = self.call(task) => done,
             () = permit.preempted() => (Err(preempted()), None),
             () = until_lost(|| service.renew_task_lease(task), |error| log(&error)) => {
-                tracing::info!(task = task.name, "the task of an app was taken away");
+                tracing::info!(task = task.name, "lost the task's lease");
                 return Ok(());
             }
         };
@@ -54,14 +54,14 @@ impl Apps {
     /// How it went, and what the app has said.
     async fn call(&self, task: &AppTask) -> (Result<(), Failure>, Option<Arc<Outlet>>) {
         let core = &self.core;
-        let mut bench = match self.instances.take(core, &task.runnable).await {
-            Ok(bench) => bench,
+        let mut pooled = match self.instances.take(core, &task.runnable).await {
+            Ok(pooled) => pooled,
             Err((failure, outlet)) => return (Err(failure), Some(outlet)),
         };
-        let outlet = bench.outlet.clone();
-        let outcome = match timeout(core.longest(), set_up_and_call(&mut bench, task)).await {
+        let outlet = pooled.outlet.clone();
+        let outcome = match timeout(core.longest(), set_up_and_call(&mut pooled, task)).await {
             Ok(outcome) => {
-                self.instances.put_back(task.runnable.config.id, bench);
+                self.instances.put_back(task.runnable.config.id, pooled);
                 outcome
             }
             // One that was cut short is dropped, and its process with it.
@@ -71,16 +71,16 @@ impl Apps {
     }
 }
 
-async fn set_up_and_call(bench: &mut PooledInstance, task: &AppTask) -> Result<(), Failure> {
-    bench.instance.setup().await?;
+async fn set_up_and_call(pooled: &mut PooledInstance, task: &AppTask) -> Result<(), Failure> {
+    pooled.instance.setup().await?;
     match task.kind {
         TaskKind::Schedule => {
             let nothing: [(); 0] = [];
-            bench.instance.call_with(&task.name, &nothing).await.map(drop)
+            pooled.instance.call_with(&task.name, &nothing).await.map(drop)
         }
         TaskKind::Job => {
             let payload = Json::from_text(task.payload.clone()).unwrap_or_else(Json::null);
-            bench.instance.call_job(&task.name, payload).await
+            pooled.instance.call_job(&task.name, payload).await
         }
     }
 }

@@ -8,7 +8,7 @@ use axum::http::HeaderMap;
 use outbound::Policy;
 use serde_json::{Value, json};
 
-use crate::far_side::{FarSide, client};
+use crate::remote_host::{RemoteHost, client};
 
 const BUILT_IN: usize = 29;
 
@@ -35,41 +35,41 @@ async fn without_a_setting_the_built_in_list_is_shown() {
 
 #[tokio::test]
 async fn a_list_is_fetched_once_and_remembered() {
-    let far = FarSide::start().await;
-    far.lists("/list.json", &list(&["One", "Two"]));
-    let catalog = catalog(Some(&format!("{}list.json", far.url())));
+    let remote = RemoteHost::start().await;
+    remote.lists("/list.json", &list(&["One", "Two"]));
+    let catalog = catalog(Some(&format!("{}list.json", remote.url())));
     let (first, second, third) = tokio::join!(names(&catalog), names(&catalog), names(&catalog));
     assert_eq!(first, ["One", "Two"]);
     assert_eq!((&second, &third), (&first, &first));
-    assert_eq!(far.asked().len(), 1);
+    assert_eq!(remote.asked().len(), 1);
 }
 
 #[tokio::test]
 async fn when_a_list_fails_the_last_good_one_goes_on() {
-    let far = FarSide::start().await;
-    let catalog = catalog(Some(&format!("{}list.json", far.url()))).fresh_for(Duration::ZERO);
+    let remote = RemoteHost::start().await;
+    let catalog = catalog(Some(&format!("{}list.json", remote.url()))).fresh_for(Duration::ZERO);
     assert_eq!(names(&catalog).await.len(), BUILT_IN);
-    far.lists("/list.json", &list(&["One"]));
+    remote.lists("/list.json", &list(&["One"]));
     assert_eq!(names(&catalog).await, ["One"]);
     for bad in ["", "{}", "<html>", "[{}]", &" ".repeat(1_000_001)] {
-        far.gives("/list.json", bad);
+        remote.gives("/list.json", bad);
         assert_eq!(names(&catalog).await, ["One"]);
     }
-    far.answers_with("/list.json", 500, HeaderMap::new(), list(&["Two"]).to_string());
+    remote.answers_with("/list.json", 500, HeaderMap::new(), list(&["Two"]).to_string());
     assert_eq!(names(&catalog).await, ["One"]);
-    far.lists("/list.json", &list(&["Three"]));
+    remote.lists("/list.json", &list(&["Three"]));
     assert_eq!(names(&catalog).await, ["Three"]);
 }
 
 /// Or else every request would wait for a server that is down.
 #[tokio::test]
 async fn a_failure_is_remembered_too() {
-    let far = FarSide::start().await;
-    let catalog = catalog(Some(&format!("{}list.json", far.url())));
+    let remote = RemoteHost::start().await;
+    let catalog = catalog(Some(&format!("{}list.json", remote.url())));
     for _ in 0..3 {
         assert_eq!(names(&catalog).await.len(), BUILT_IN);
     }
-    assert_eq!(far.asked().len(), 1);
+    assert_eq!(remote.asked().len(), 1);
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use apps::{Files, Limits, Sources};
 use outbound::Policy;
 use tempfile::TempDir;
 
-use crate::far_side::client;
+use crate::remote_host::client;
 
 /// A folder with the apps in it, and one beside it. Both go with the handle.
 struct Disk(TempDir);

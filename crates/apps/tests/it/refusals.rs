@@ -12,8 +12,8 @@ use outbound::{Dialer, Http, HttpError, Policy, Resolve, Roots};
 use secrecy::SecretString;
 use tokio::net::TcpListener;
 
-use crate::far_side::{FarSide, client, origin};
 use crate::pack::{self, APP};
+use crate::remote_host::{RemoteHost, client, origin};
 
 const ARCHIVE: &str = "/o/r/archive/v1.tar.gz";
 type Headers = &'static [(&'static str, &'static str)];
@@ -32,7 +32,7 @@ fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
 
 #[tokio::test]
 async fn every_no_of_a_host_is_told_in_a_sentence_that_helps() {
-    let far = FarSide::start().await;
+    let remote = RemoteHost::start().await;
     let none: Headers = &[];
     let used_up: Headers = &[("x-ratelimit-remaining", "0")];
     let left: Headers = &[("x-ratelimit-remaining", "12")];
@@ -75,8 +75,8 @@ async fn every_no_of_a_host_is_told_in_a_sentence_that_helps() {
         (204, none, None, "this is neither a zip nor a tar.gz archive", false),
         (304, none, None, "github.com redirects elsewhere", false),
     ] {
-        far.answers_with(ARCHIVE, status, headers(headers_of), "");
-        let error = refused(&far.direct(), token).await;
+        remote.answers_with(ARCHIVE, status, headers(headers_of), "");
+        let error = refused(&remote.direct(), token).await;
         assert!(error.to_string().contains(sentence), "{status}: {error}");
         assert_eq!(error.is_theirs(), is_theirs, "{status}");
         assert!(!format!("{error} {error:?}").contains("t0ken"));
@@ -85,9 +85,9 @@ async fn every_no_of_a_host_is_told_in_a_sentence_that_helps() {
 
 #[tokio::test]
 async fn what_a_host_says_with_its_no_is_not_repeated() {
-    let far = FarSide::start().await;
-    far.answers_with(ARCHIVE, 500, HeaderMap::new(), "<script>secret</script>");
-    let error = refused(&far.direct(), None).await;
+    let remote = RemoteHost::start().await;
+    remote.answers_with(ARCHIVE, 500, HeaderMap::new(), "<script>secret</script>");
+    let error = refused(&remote.direct(), None).await;
     assert!(!format!("{error} {error:?}").contains("secret"));
 }
 
@@ -130,14 +130,14 @@ async fn a_host_that_takes_too_long_is_given_up() {
 
 #[tokio::test]
 async fn an_archive_that_is_too_large_is_not_read_to_its_end() {
-    let far = FarSide::start().await;
-    far.gives(ARCHIVE, vec![0x1f; 2001]);
+    let remote = RemoteHost::start().await;
+    remote.gives(ARCHIVE, vec![0x1f; 2001]);
     let sources = Sources {
         limits: Limits {
             packed: 2000,
             ..Limits::default()
         },
-        ..far.direct()
+        ..remote.direct()
     };
     let error = refused(&sources, None).await;
     assert!(matches!(error, Error::PackedTooLarge { limit: 2000 }) && error.is_theirs());
@@ -145,9 +145,9 @@ async fn an_archive_that_is_too_large_is_not_read_to_its_end() {
 
 #[tokio::test]
 async fn a_list_that_is_too_long_is_not_read_to_its_end() {
-    let far = FarSide::start().await;
-    far.gives("/repos/o/r/tags?per_page=100&page=1", vec![b' '; 8_000_001]);
-    let error = far.direct().latest(&origin(URL), None).await.unwrap_err();
+    let remote = RemoteHost::start().await;
+    remote.gives("/repos/o/r/tags?per_page=100&page=1", vec![b' '; 8_000_001]);
+    let error = remote.direct().latest(&origin(URL), None).await.unwrap_err();
     assert!(matches!(
         error,
         Error::Unreached {
@@ -160,10 +160,10 @@ async fn a_list_that_is_too_long_is_not_read_to_its_end() {
 
 #[tokio::test]
 async fn an_archive_that_breaks_a_rule_is_refused_as_a_whole() {
-    let far = FarSide::start().await;
+    let remote = RemoteHost::start().await;
     let files: Vec<(&str, &[u8])> = APP.into_iter().chain([("../evil.ts", b"1".as_slice())]).collect();
-    far.gives(ARCHIVE, pack::github(&files));
-    let error = refused(&far.direct(), None).await;
+    remote.gives(ARCHIVE, pack::github(&files));
+    let error = refused(&remote.direct(), None).await;
     assert!(matches!(error, Error::BadName { .. }) && error.is_theirs());
 }
 

@@ -32,7 +32,7 @@ fn pass(kit: &Kit, seconds: i64) {
     kit.service.clock().advance(TimeDelta::seconds(seconds));
 }
 
-/// Makes an app of this code and switches it on: the address of its configuration.
+/// Makes an app of this code and enables it: the address of its configuration.
 async fn run(kit: &Kit, collection: &str, code: &str, config: Value) -> String {
     let fields = config.as_object().unwrap().keys();
     let schema: Vec<Value> = fields.map(|key| json!({ "key": key, "type": "string" })).collect();
@@ -106,7 +106,7 @@ on_both! {
     async fn an_app_runs_by_its_code_alone(kit: Kit) {
         let receiver = Receiver::start();
         run(&kit, "pipeline_destinations", HOOK, json!({ "url": receiver.url() })).await;
-        kit.database.run("UPDATE pipeline_version SET files = 'not to be read', offers = 'nor this'").await;
+        kit.database.run("UPDATE pipeline_version SET files = 'not to be read', metadata = 'nor this'").await;
         happen(&kit, &["a"]).await;
         kit.run_apps().await;
         assert_eq!(bodies(&receiver).len(), 1);
@@ -131,11 +131,11 @@ on_both! {
         pass(&kit, 1);
         let [slow, quick] = [1, 2].map(|number| WorkerId(uuid::Uuid::from_u128(number)));
         let lost = kit.service.claim_app(slow, id).await.unwrap().unwrap();
-        assert!(kit.service.renew_app_lease(&lost, &lost.place()).await.unwrap());
+        assert!(kit.service.renew_app_lease(&lost, &lost.cursor()).await.unwrap());
         pass(&kit, 31);
         let held = kit.service.claim_app(quick, id).await.unwrap().unwrap();
-        assert!(!kit.service.renew_app_lease(&lost, &lost.place()).await.unwrap());
-        assert!(kit.service.renew_app_lease(&held, &held.place()).await.unwrap());
+        assert!(!kit.service.renew_app_lease(&lost, &lost.cursor()).await.unwrap());
+        assert!(kit.service.renew_app_lease(&held, &held.cursor()).await.unwrap());
     }
 
     async fn a_receiver_that_fails_is_tried_again_and_what_follows_waits(kit: Kit) {

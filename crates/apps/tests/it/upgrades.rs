@@ -8,28 +8,28 @@ use serde_json::{Value, json};
 use testkit::{Kit, on_both};
 use tokio::time::sleep;
 
-use crate::far_side::FarSide;
 use crate::pack::{github, link, tar_gz};
+use crate::remote_host::RemoteHost;
 
 const GOOD: &str = "export function onEvent() {}";
 
 const TAGS: &str = "/api.github.com/repos/acme/hook/tags?per_page=100&page=1";
 
-fn archive(far: &FarSide, tag: &str, index: &str) {
+fn archive(remote: &RemoteHost, tag: &str, index: &str) {
     let manifest = br#"{"name": "Hook", "config": [{"key": "url", "type": "string"}]}"#;
     let files: [(&str, &[u8]); 2] = [("plugin.json", manifest), ("index.ts", index.as_bytes())];
-    far.gives(&format!("/github.com/acme/hook/archive/{tag}.tar.gz"), github(&files));
+    remote.gives(&format!("/github.com/acme/hook/archive/{tag}.tar.gz"), github(&files));
 }
 
-fn tags(far: &FarSide, names: &[&str]) {
+fn tags(remote: &RemoteHost, names: &[&str]) {
     let all: Value = names.iter().map(|name| json!({ "name": name })).collect();
-    far.lists(TAGS, &all);
+    remote.lists(TAGS, &all);
 }
 
-async fn installed(kit: Kit, far: &FarSide) -> (Kit, String) {
-    tags(far, &["v1.0.0"]);
-    archive(far, "v1.0.0", GOOD);
-    let kit = kit.with_app_mirror(far.url().as_str());
+async fn installed(kit: Kit, remote: &RemoteHost) -> (Kit, String) {
+    tags(remote, &["v1.0.0"]);
+    archive(remote, "v1.0.0", GOOD);
+    let kit = kit.with_app_mirror(remote.url().as_str());
     let new = json!({ "plugin_type": "custom", "url": "https://github.com/acme/hook?private_token=hush-hush" });
     let made = kit.post(&kit.admin.key, &kit.at("pipeline_destinations/"), new).await;
     assert_eq!(made.status, 201, "{made:?}");
@@ -37,20 +37,20 @@ async fn installed(kit: Kit, far: &FarSide) -> (Kit, String) {
         (made.text("/url"), made.text("/tag"), made.text("/latest_tag")),
         ("https://github.com/acme/hook", "v1.0.0", "v1.0.0")
     );
-    assert_eq!(far.last_header("authorization").as_deref(), Some("Bearer hush-hush"));
+    assert_eq!(remote.last_header("authorization").as_deref(), Some("Bearer hush-hush"));
     let path = kit.at(&format!("pipeline_destinations/{}/", made.body["id"]));
     (kit, path)
 }
 
 on_both! {
     async fn an_app_is_installed_checked_upgraded_and_rolled_back(kit: Kit) {
-        let far = FarSide::start().await;
-        let (kit, path) = installed(kit, &far).await;
-        tags(&far, &["v1.0.0", "v1.1.0"]);
-        archive(&far, "v1.1.0", "export function onEvent() {}\nexport const jobs = { again() {} }");
+        let remote = RemoteHost::start().await;
+        let (kit, path) = installed(kit, &remote).await;
+        tags(&remote, &["v1.0.0", "v1.1.0"]);
+        archive(&remote, "v1.1.0", "export function onEvent() {}\nexport const jobs = { again() {} }");
         let checked = kit.get(&kit.member.key, &format!("{path}check_for_updates/")).await;
         assert_eq!((checked.text("/tag"), checked.text("/latest_tag")), ("v1.0.0", "v1.1.0"));
-        assert_eq!(far.last_header("authorization").as_deref(), Some("Bearer hush-hush"), "the token is kept");
+        assert_eq!(remote.last_header("authorization").as_deref(), Some("Bearer hush-hush"), "the token is kept");
         let shown = kit.get(&kit.admin.key, &format!("{path}upgrade/")).await;
         assert_eq!((shown.status, shown.text("/tag")), (200, "v1.1.0"), "{shown:?}");
         assert_eq!(shown.body["changes"]["added_capabilities"], json!(["jobs.again"]));
@@ -70,21 +70,21 @@ on_both! {
     }
 
     async fn few_upgrades_of_an_organization_are_fetched_at_once(kit: Kit) {
-        let far = FarSide::start().await;
-        let (kit, path) = installed(kit, &far).await;
-        let before = far.asked().len();
-        let closed = far.close().await;
+        let remote = RemoteHost::start().await;
+        let (kit, path) = installed(kit, &remote).await;
+        let before = remote.asked().len();
+        let closed = remote.close().await;
         let (preview, new) = (format!("{path}upgrade/"), json!({ "plugin_type": "custom", "url": "https://github.com/acme/hook" }));
         let (apps, check) = (kit.at("pipeline_destinations/"), format!("{path}check_for_updates/"));
         let previews = join_all((0..5).map(|_| kit.get(&kit.admin.key, &preview)));
         let checks = join_all((0..3).map(|_| kit.get(&kit.admin.key, &check)));
         let installs = join_all((0..5).map(|_| kit.post(&kit.owner.key, &apps, new.clone())));
         let watched = async {
-            while far.asked().len() < before + 2 {
+            while remote.asked().len() < before + 2 {
                 sleep(Duration::from_millis(10)).await;
             }
             sleep(Duration::from_millis(300)).await;
-            assert_eq!(far.asked().len(), before + 2, "the others wait, and hold nothing");
+            assert_eq!(remote.asked().len(), before + 2, "the others wait, and hold nothing");
             drop(closed);
         };
         let (previews, checks, installs, ()) = tokio::join!(previews, checks, installs, watched);
@@ -95,16 +95,16 @@ on_both! {
 
     /// It may be large, and many may wait.
     async fn an_app_is_read_when_it_is_its_turn(kit: Kit) {
-        let far = FarSide::start().await;
-        let (kit, path) = installed(kit, &far).await;
-        let before = far.asked().len();
-        let closed = far.close().await;
-        far.lists("/api.github.com/repos/acme/moved/tags?per_page=100&page=1", &json!([{ "name": "v1.0.0" }]));
+        let remote = RemoteHost::start().await;
+        let (kit, path) = installed(kit, &remote).await;
+        let before = remote.asked().len();
+        let closed = remote.close().await;
+        remote.lists("/api.github.com/repos/acme/moved/tags?per_page=100&page=1", &json!([{ "name": "v1.0.0" }]));
         let (check, preview) = (format!("{path}check_for_updates/"), format!("{path}upgrade/"));
         let people = [&kit.owner, &kit.admin, &kit.owner];
         let checks = join_all(people.map(|person| kit.get(&person.key, &check)));
         let moved = async {
-            while far.asked().len() < before + 2 {
+            while remote.asked().len() < before + 2 {
                 sleep(Duration::from_millis(10)).await;
             }
             sleep(Duration::from_millis(300)).await;
@@ -112,21 +112,21 @@ on_both! {
             drop(closed);
         };
         tokio::join!(checks, kit.get(&kit.admin.key, &preview), moved);
-        let asked = far.asked();
+        let asked = remote.asked();
         let there = asked.iter().filter(|path| path.contains("/acme/moved/tags"));
         assert_eq!(there.count(), 2, "two of four waited: {asked:?}");
     }
 
     async fn an_upgrade_does_not_replace_what_somebody_changed_meanwhile(kit: Kit) {
-        let far = FarSide::start().await;
-        let (kit, path) = installed(kit, &far).await;
-        archive(&far, "v2.0.0", "export function onEvent() { return 2 }");
-        let before = far.asked().len();
-        let closed = far.close().await;
+        let remote = RemoteHost::start().await;
+        let (kit, path) = installed(kit, &remote).await;
+        archive(&remote, "v2.0.0", "export function onEvent() { return 2 }");
+        let before = remote.asked().len();
+        let closed = remote.close().await;
         let upgrade = format!("{path}upgrade/");
         let upgraded = kit.post(&kit.admin.key, &upgrade, json!({ "tag": "v2.0.0" }));
         let changed = async {
-            while far.asked().len() == before {
+            while remote.asked().len() == before {
                 sleep(Duration::from_millis(10)).await;
             }
             let files = json!({ "source": { "index.ts": "export function onEvent() { return 3 }" } });
@@ -139,15 +139,15 @@ on_both! {
     }
 
     async fn an_upgrade_that_does_not_load_changes_nothing(kit: Kit) {
-        let far = FarSide::start().await;
-        let (kit, path) = installed(kit, &far).await;
+        let remote = RemoteHost::start().await;
+        let (kit, path) = installed(kit, &remote).await;
         let before = kit.get(&kit.admin.key, &format!("{path}source/")).await;
-        tags(&far, &["v1.0.0", "v2.0.0"]);
-        archive(&far, "v2.0.0", "export function onEvent( {}");
+        tags(&remote, &["v1.0.0", "v2.0.0"]);
+        archive(&remote, "v2.0.0", "export function onEvent( {}");
         let refused = kit.post(&kit.admin.key, &format!("{path}upgrade/"), json!({})).await;
         assert_eq!((refused.code(), refused.text("/attr")), ((400, "does_not_load"), "source__index.ts"));
         let hostile = tar_gz(&[link(tar::EntryType::Symlink, "hook-2/index.ts", "/etc/passwd")]);
-        far.gives("/github.com/acme/hook/archive/v2.0.0.tar.gz", hostile);
+        remote.gives("/github.com/acme/hook/archive/v2.0.0.tar.gz", hostile);
         let refused = kit.post(&kit.admin.key, &format!("{path}upgrade/"), json!({})).await;
         assert_eq!(refused.code(), (400, "invalid_input"), "{refused:?}");
         let missing = kit.post(&kit.admin.key, &format!("{path}upgrade/"), json!({ "tag": "v9.9.9" })).await;
@@ -159,20 +159,20 @@ on_both! {
 
     /// Security case E8: whoever controls the repository, the host or the way to it, cannot change what was pinned.
     async fn code_that_is_pinned_is_the_only_code_that_is_taken(kit: Kit) {
-        let far = FarSide::start().await;
-        let (kit, path) = installed(kit, &far).await;
+        let remote = RemoteHost::start().await;
+        let (kit, path) = installed(kit, &remote).await;
         let sum = |listed: &testkit::Reply, at: usize| listed.text(&format!("/results/{at}/sha256")).to_owned();
         let good = sum(&kit.get(&kit.admin.key, &format!("{path}versions/")).await, 0);
         let pinned = |sum: &str| json!({ "plugin_type": "custom", "url": format!("https://github.com/acme/hook#sha256={sum}") });
         let create = kit.at("pipeline_destinations/");
 
-        archive(&far, "v1.0.0", "export function onEvent() { }");
+        archive(&remote, "v1.0.0", "export function onEvent() { }");
         let changed = kit.post(&kit.admin.key, &create, pinned(&good)).await;
         assert_eq!((changed.code(), changed.text("/attr")), ((400, "checksum_mismatch"), "url"), "{changed:?}");
         let none = kit.post(&kit.admin.key, &create, pinned("0123")).await;
         assert_eq!((none.code(), none.text("/attr")), ((400, "invalid_input"), "url"));
 
-        archive(&far, "v1.0.0", GOOD);
+        archive(&remote, "v1.0.0", GOOD);
         let made = kit.post(&kit.admin.key, &create, pinned(&good)).await;
         assert_eq!((made.status, made.text("/url")), (201, format!("https://github.com/acme/hook#sha256={good}").as_str()));
         let path = kit.at(&format!("pipeline_destinations/{}/", made.body["id"]));
@@ -191,21 +191,21 @@ on_both! {
         assert_eq!((forged.code(), forged.text("/attr")), ((400, "invalid_input"), "url"), "{forged:?}");
 
         // A newer tag, and an older state that is offered as newer: neither is what was pinned.
-        tags(&far, &["v1.0.0", "v1.1.0"]);
-        archive(&far, "v1.1.0", "export function onEvent() { newer() }");
+        tags(&remote, &["v1.0.0", "v1.1.0"]);
+        archive(&remote, "v1.1.0", "export function onEvent() { newer() }");
         let upgrade = format!("{path}upgrade/");
         let refused = kit.post(&kit.admin.key, &upgrade, json!({})).await;
         assert_eq!((refused.code(), refused.text("/attr")), ((400, "checksum_mismatch"), "sha256"));
         let shown = kit.get(&kit.admin.key, &upgrade).await;
         let newer = shown.text("/sha256").to_owned();
         assert_ne!(newer, good);
-        archive(&far, "v1.1.0", "export function onEvent() { swapped() }");
+        archive(&remote, "v1.1.0", "export function onEvent() { swapped() }");
         let swapped = kit.post(&kit.admin.key, &upgrade, json!({ "tag": "v1.1.0", "sha256": newer })).await;
         assert_eq!(swapped.code(), (400, "checksum_mismatch"), "not what was reviewed");
         let unchanged = kit.get(&kit.admin.key, &path).await;
         assert_eq!((unchanged.text("/tag"), &unchanged.body["version"]), ("v1.0.0", &json!(1)));
 
-        archive(&far, "v1.1.0", "export function onEvent() { newer() }");
+        archive(&remote, "v1.1.0", "export function onEvent() { newer() }");
         let taken = kit.post(&kit.admin.key, &upgrade, json!({ "sha256": newer })).await;
         assert_eq!(taken.text("/url"), format!("https://github.com/acme/hook#sha256={newer}"), "{taken:?}");
         assert_eq!(kit.get(&kit.admin.key, &path).await.text("/url"), taken.text("/url"), "it is kept");
@@ -214,7 +214,7 @@ on_both! {
         let older = kit.post(&kit.admin.key, &upgrade, json!({ "tag": "v1.0.0" })).await;
         assert_eq!(older.code(), (400, "checksum_mismatch"));
         // What was verified once can be gone back to, with nobody to ask.
-        drop(far);
+        drop(remote);
         let back = kit.post(&kit.admin.key, &format!("{path}rollback/"), json!({})).await;
         assert_eq!(back.text("/tag"), "v1.0.0", "{back:?}");
         let shown = kit.get(&kit.admin.key, &path).await;
@@ -222,16 +222,16 @@ on_both! {
     }
 
     async fn newer_tags_are_looked_for_once_a_day(kit: Kit) {
-        let far = FarSide::start().await;
-        let (kit, path) = installed(kit, &far).await;
-        tags(&far, &["v1.0.0", "v1.2.0"]);
+        let remote = RemoteHost::start().await;
+        let (kit, path) = installed(kit, &remote).await;
+        tags(&remote, &["v1.0.0", "v1.2.0"]);
         assert!(!kit.apps.check_one().await.unwrap(), "not yet");
         kit.service.clock().advance(TimeDelta::hours(25));
         assert!(kit.apps.check_one().await.unwrap());
         assert!(!kit.apps.check_one().await.unwrap());
         assert_eq!(kit.get(&kit.member.key, &path).await.text("/latest_tag"), "v1.2.0");
         // One whose server is away is looked at again tomorrow, and stays as it is.
-        far.answers_with(TAGS, 500, axum::http::HeaderMap::new(), "");
+        remote.answers_with(TAGS, 500, axum::http::HeaderMap::new(), "");
         kit.service.clock().advance(TimeDelta::hours(25));
         assert!(kit.apps.check_one().await.unwrap());
         assert_eq!(kit.get(&kit.member.key, &path).await.text("/latest_tag"), "v1.2.0");

@@ -105,11 +105,11 @@ async fn exchange<H: Fetch>(client: &Client, http: &H, code: &str, pkce_verifier
     match (exchanged.access_token, exchanged.error.as_deref()) {
         (Some(token), None) => Ok(token),
         (_, Some("incorrect_client_credentials")) => Err(Refusal::new(
-            "client_refused",
+            "invalid_client",
             "GitHub does not accept the client; check the client ID and secret".to_owned(),
         )),
         _ => Err(Refusal::new(
-            "code_refused",
+            "invalid_grant",
             "GitHub refused the code; sign in again".to_owned(),
         )),
     }

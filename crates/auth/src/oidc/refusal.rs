@@ -72,15 +72,15 @@ impl Refusal {
     fn from_error_code(code: &CoreErrorResponseType) -> Self {
         match code {
             CoreErrorResponseType::InvalidClient | CoreErrorResponseType::UnauthorizedClient => Self::new(
-                "client_refused",
+                "invalid_client",
                 "the provider does not accept the client; check the client ID and secret".to_owned(),
             ),
             // Not quoted: a text of the provider's choice.
             CoreErrorResponseType::Extension(_) => {
-                Self::new("code_refused", "the provider refused the code".to_owned())
+                Self::new("invalid_grant", "the provider refused the code".to_owned())
             }
             known => Self::new(
-                "code_refused",
+                "invalid_grant",
                 format!("the provider refused the code ({}); sign in again", known.as_ref()),
             ),
         }

@@ -476,9 +476,9 @@ async fn a_document_far_larger_than_any_is_not_read() {
 async fn a_refused_code_is_told_apart_from_a_refused_client() {
     let provider = Provider::signing(&json!({}));
     for (error, rule) in [
-        ("invalid_grant", "code_refused"),
-        ("invalid_client", "client_refused"),
-        ("SECRET", "code_refused"),
+        ("invalid_grant", "invalid_grant"),
+        ("invalid_client", "invalid_client"),
+        ("SECRET", "invalid_grant"),
     ] {
         let http = async |request: Request<Vec<u8>>| {
             if request.uri().path() != "/token" {

@@ -37,8 +37,7 @@ pub(super) fn must_answer(in_response_to: Option<&str>, expected: &Expected<'_>)
         (Some(found), Some(wanted)) if found == wanted => Ok(()),
         (None, None) if expected.allows_unsolicited => Ok(()),
         (None, None) => {
-            let detail = "the response matches no request; start at our sign-in page, or allow sign-in that starts at \
-                          the identity provider";
+            let detail = "the response matches no request; start at our sign-in page, or allow IdP-initiated sign-in";
             Err(Refusal::new(Rule::Unsolicited, detail))
         }
         (found, _) => {

@@ -67,7 +67,7 @@ impl Row {
             scopes: written(&key.scopes),
             unused: unused(key),
             needed: (!is_expired && has_removable_scopes(key)).then(|| written(&key.needed_scopes())),
-            organizations: reach(key, names),
+            organizations: restrictions(key, names),
             used: key.last_used_at.map_or("Never used".to_owned(), |time| {
                 format!("Last used {}", show::ago(time, now))
             }),
@@ -103,7 +103,7 @@ pub(super) fn has_removable_scopes(key: &Key) -> bool {
     !needed.is_empty() && !is_same
 }
 
-fn reach(key: &Key, names: &HashMap<OrganizationId, String>) -> String {
+fn restrictions(key: &Key, names: &HashMap<OrganizationId, String>) -> String {
     if key.scoped_organizations.is_empty() {
         return "All your organizations".to_owned();
     }

@@ -115,8 +115,8 @@ async fn a_configuration_is_asked_for_what_the_app_wants_and_keeps_secrets() {
     let refused = owner.post(&new, &form).await;
     assert_eq!(refused.status, 400);
     assert!(
-        refused.says("id=\"told-1-problem\">Where to is required.")
-            && refused.says("id=\"told-4-problem\">This must be valid JSON.")
+        refused.says("id=\"field-1-problem\">Where to is required.")
+            && refused.says("id=\"field-4-problem\">This must be valid JSON.")
     );
     assert!(!refused.says("hush-hush"), "secrets are not shown again");
 

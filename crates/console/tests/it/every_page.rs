@@ -80,7 +80,7 @@ async fn pages(kit: &Kit) -> Vec<(String, Answer)> {
         let path = format!("/account/keys/{}/{action}/", &key[key.len() - 36..]);
         seen.push((path.clone(), owner.get(&path).await));
     }
-    seen.extend(inside(kit, &mut owner).await);
+    seen.extend(organization_pages(kit, &mut owner).await);
     // In the meantime the sign-in is no longer recent.
     owner.post("/login/confirm/", &[("password", PASSWORD)]).await;
     seen.extend(domains(kit, &mut owner, domain).await);
@@ -140,7 +140,7 @@ async fn domains(kit: &Kit, owner: &mut Browser<'_>, verified: DomainId) -> Vec<
 }
 
 /// Every page below an organization, as its owner sees it, also with a form that was refused.
-async fn inside(kit: &Kit, owner: &mut Browser<'_>) -> Vec<(String, Answer)> {
+async fn organization_pages(kit: &Kit, owner: &mut Browser<'_>) -> Vec<(String, Answer)> {
     let ann = kit.member("ann@example.org", Level::Member).await.uuid;
     let (member, team) = (format!("members/{ann}/"), format!("teams/{}/", kit.first_team().await));
     let (removal, deletion) = (format!("{member}remove/"), format!("{team}delete/"));

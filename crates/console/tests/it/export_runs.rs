@@ -2,7 +2,7 @@ use chrono::TimeDelta;
 use events::Incoming;
 use service::access::{Actor, Caller, ChangeExports, ReadExports};
 use service::batch_exports::{
-    Backfill, BackfillWish, Choice, DestinationInput, ExportName, ExportRest, Interval, Job, NewExport, Outcome,
+    Backfill, BackfillRequest, Choice, DestinationInput, ExportName, ExportRest, Interval, Job, NewExport, Outcome,
     Progress, Run, RunFilter, RunStatus,
 };
 use service::organizations::NewOrganization;
@@ -125,12 +125,12 @@ impl<'a> Scene<'a> {
     /// From 9:00 to 12:00, not begun yet.
     pub(crate) async fn backfill(&self) -> BackfillId {
         let caller: Caller<ChangeExports> = self.kit.owner_may().await;
-        let wish = BackfillWish {
+        let request = BackfillRequest {
             start_at: Some("2026-11-15T09:00:00Z".parse().expect("the service does it")),
             end_at: Some("2026-11-15T12:00:00Z".parse().expect("the service does it")),
             resend: None,
         };
-        let begun = self.kit.exports.backfill(&caller, self.export, &wish).await;
+        let begun = self.kit.exports.backfill(&caller, self.export, &request).await;
         begun.expect("the service does it").1.id
     }
 

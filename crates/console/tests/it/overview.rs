@@ -240,7 +240,7 @@ async fn give_up(kit: &Kit, config: &str, error: &str) {
         .await;
     let job = claimed.expect("the service does it").expect("it is due");
     let step = Step {
-        place: job.place(),
+        cursor: job.cursor(),
         failures: MOST_FAILURES,
         error: Some(error.to_owned()),
         beyond: None,
@@ -248,7 +248,7 @@ async fn give_up(kit: &Kit, config: &str, error: &str) {
     };
     assert!(
         kit.service
-            .end_app_turn(&job, &step)
+            .end_app_batch(&job, &step)
             .await
             .expect("the service does it")
     );

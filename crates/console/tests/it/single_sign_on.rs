@@ -1,7 +1,7 @@
 use identity::cookies;
 use service::Level;
 use service::access::Request;
-use service::sso::{Sso, Vouched};
+use service::sso::{Sso, VerifiedIdentity};
 use uuid::Uuid;
 
 use crate::kit::{Kit, PASSWORD};
@@ -43,7 +43,7 @@ async fn who_sets_out_is_known_by_their_own_proof_alone() {
     let domain = kit.domain("sso.example.net", "").await;
     let vera = kit.member("vera@sso.example.net", Level::Member).await;
     let mut by_password = kit.signed_in("vera@sso.example.net").await;
-    let vouched = Vouched {
+    let identity = VerifiedIdentity {
         sso: Sso::Saml,
         domain: Some(domain),
         subject: "vera".to_owned(),
@@ -56,7 +56,7 @@ async fn who_sets_out_is_known_by_their_own_proof_alone() {
     };
     let (_, session) = kit
         .service
-        .enter(&vouched, &Request::default())
+        .enter(&identity, &Request::default())
         .await
         .expect("she gets in");
     let mut by_provider = kit.browser();

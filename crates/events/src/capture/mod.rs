@@ -35,7 +35,7 @@ pub fn parse(mut text: Vec<u8>, envelope: &Envelope<'_>) -> Result<Captured, Ref
     tidy::replace_bad_escapes(&mut text);
     let text = String::from_utf8(text).unwrap_or_else(|bad| String::from_utf8_lossy(bad.as_bytes()).into_owned());
     if has_reserved_name(text.as_bytes()) {
-        return Err(Refusal::Unreadable(format!("names cannot begin with {RESERVED}")));
+        return Err(Refusal::Unreadable(format!("names cannot start with {RESERVED}")));
     }
     let body: Body = serde_json::from_str(&text).map_err(|error| unreadable(&error))?;
     drop(text);

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 use super::people::changed_values;
+use crate::fair_queue::Turn;
 use crate::persons::Sender;
-use crate::turns::Turn;
 use crate::{Hold, Incoming, Result, Time, persons, size};
 
 /// Others have their turns between parts of so many events, or of fewer that are more work.

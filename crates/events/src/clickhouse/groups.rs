@@ -381,7 +381,7 @@ mod tests {
 
     use super::super::people::{Owner, Person};
     use super::*;
-    use crate::turns::Source;
+    use crate::fair_queue::Source;
     use crate::{Hold, Time};
 
     fn event(name: &str, distinct_id: &str, properties: &Value) -> Incoming {

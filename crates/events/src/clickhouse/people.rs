@@ -374,8 +374,8 @@ mod tests {
     use serde_json::{Map, json};
 
     use super::*;
+    use crate::fair_queue::Source;
     use crate::persons::Budgets;
-    use crate::turns::Source;
 
     const AT: Moment = Moment {
         now: Time::UNIX_EPOCH,

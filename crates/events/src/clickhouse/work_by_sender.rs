@@ -55,7 +55,7 @@ fn heaviest<K: Copy + Eq + Hash>(work: &HashMap<K, usize>) -> HashSet<K> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::turns::Source;
+    use crate::fair_queue::Source;
 
     fn heaviest_teams(work: impl IntoIterator<Item = (i64, usize)>) -> HashSet<i64> {
         let mut all = WorkBySender::default();
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn it_does_not_because_of_others_who_send_for_the_team() {
-        let stranger = (1, Source::Neighborhood([127, 0, 0, 9].into()));
+        let stranger = (1, Source::Subnet([127, 0, 0, 9].into()));
         let mut work = WorkBySender::default();
         work.add((1, Source::Inside), EVENT_BYTES);
         work.add(stranger, 2_440 * EVENT_BYTES);

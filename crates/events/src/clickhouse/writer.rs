@@ -14,7 +14,7 @@ use super::groups::{Groups, LITTLE, Left, MUCH};
 use super::insert::Inserter;
 use super::slow_teams::SlowTeams;
 use super::work_by_sender::WorkBySender;
-use crate::turns::{Owner, Source, Turn, Turns};
+use crate::fair_queue::{FairQueue, Owner, Source, Turn};
 use crate::{Error, Hold, Incoming, Result, Time};
 
 /// How long the first of a group waits for others.
@@ -96,7 +96,7 @@ struct Quick {
 
 impl Quick {
     async fn store(self, mut jobs: mpsc::Receiver<Job>) {
-        let (mut waiting, mut carried) = (Turns::default(), Vec::new());
+        let (mut waiting, mut carried) = (FairQueue::default(), Vec::new());
         while gather(&mut waiting, &mut jobs, !carried.is_empty()).await {
             let group = self.quick_ones(next_group(carried, &mut waiting, |job| self.work(job)));
             let started = Instant::now();
@@ -148,7 +148,7 @@ impl Quick {
 
 /// Stores what is much work.
 async fn store_slow(groups: Groups, slow_teams: SlowTeams, mut jobs: mpsc::UnboundedReceiver<Job>) {
-    let mut waiting = Turns::default();
+    let mut waiting = FairQueue::default();
     while let Some(first) = jobs.recv().await {
         put(first, &mut waiting);
         let mut carried = Vec::new();
@@ -236,7 +236,7 @@ fn forget(groups: &Groups, team: i64, done: oneshot::Sender<Result<()>>) {
 
 /// Takes all that has come, because turns decide who is next and not who came first; if nobody waited, nor was carried over, also what
 /// comes in the next moment. False: nobody is left.
-async fn gather(waiting: &mut Turns<Job>, jobs: &mut mpsc::Receiver<Job>, are_carried: bool) -> bool {
+async fn gather(waiting: &mut FairQueue<Job>, jobs: &mut mpsc::Receiver<Job>, are_carried: bool) -> bool {
     if waiting.is_empty() && !are_carried {
         let Some(first) = jobs.recv().await else {
             return false;
@@ -257,7 +257,7 @@ async fn gather(waiting: &mut Turns<Job>, jobs: &mut mpsc::Receiver<Job>, are_ca
 }
 
 /// Lets a job wait for its turn, and says how much work it is.
-fn put(job: Job, waiting: &mut Turns<Job>) -> usize {
+fn put(job: Job, waiting: &mut FairQueue<Job>) -> usize {
     let (turn, weight) = (job.turn(), job.weight());
     waiting.push(turn, job);
     weight
@@ -265,7 +265,7 @@ fn put(job: Job, waiting: &mut Turns<Job>) -> usize {
 
 /// Those for which a group had no room, and which come first in the next one: they have paid for their turns, and would wait for all who
 /// are new. That is one of each source, as far as they are not too many; the others wait for their turns again.
-fn carry_over(waiting: &mut Turns<Job>, rest: Vec<Append>) -> Vec<Job> {
+fn carry_over(waiting: &mut FairQueue<Job>, rest: Vec<Append>) -> Vec<Job> {
     let (mut sources, mut total) = (HashSet::new(), 0);
     let is_carried = |append: &Append| {
         // Only the first of a source, so that none of its appends overtakes another.
@@ -281,7 +281,7 @@ fn carry_over(waiting: &mut Turns<Job>, rest: Vec<Append>) -> Vec<Job> {
 }
 
 /// What was carried over, and those whose turn it is: they have half of a group in any case.
-fn next_group(carried: Vec<Job>, waiting: &mut Turns<Job>, work: impl Fn(&Job) -> usize) -> Vec<Job> {
+fn next_group(carried: Vec<Job>, waiting: &mut FairQueue<Job>, work: impl Fn(&Job) -> usize) -> Vec<Job> {
     let carried_work: usize = carried.iter().map(&work).sum();
     let mut group = carried;
     group.extend(taken(waiting, LITTLE_WORK - carried_work.min(LITTLE_WORK / 2), work));
@@ -290,7 +290,7 @@ fn next_group(carried: Vec<Job>, waiting: &mut Turns<Job>, work: impl Fn(&Job) -
 
 /// The next ones of everybody in turn, until they are so much work. Each source has one append in any case, so that nobody waits because of
 /// its size, and more if that still fits: beside others into a quarter.
-fn taken(waiting: &mut Turns<Job>, full_at: usize, work: impl Fn(&Job) -> usize) -> Vec<Job> {
+fn taken(waiting: &mut FairQueue<Job>, full_at: usize, work: impl Fn(&Job) -> usize) -> Vec<Job> {
     let (mut group, mut total) = (Vec::new(), 0);
     let mut shares: HashMap<Source, usize> = HashMap::new();
     while total < full_at
@@ -350,8 +350,8 @@ mod tests {
     use super::super::address;
     use super::*;
 
-    /// So many events of a team, from this neighborhood.
-    fn append(neighborhood: u8, team: i64, count: usize) -> Append {
+    /// So many events of a team, from this subnet.
+    fn append(subnet: u8, team: i64, count: usize) -> Append {
         let event = Incoming {
             uuid: None,
             event: "x".to_owned(),
@@ -359,7 +359,7 @@ mod tests {
             properties: Map::new(),
             timestamp: Time::UNIX_EPOCH,
         };
-        let hold = Hold::default().sent_from(IpAddr::from([192, 0, neighborhood, 0]));
+        let hold = Hold::default().sent_from(IpAddr::from([192, 0, subnet, 0]));
         let (append, _) = Append::new(
             Arc::new(hold),
             team,
@@ -370,8 +370,8 @@ mod tests {
         append
     }
 
-    fn waiting(appends: impl IntoIterator<Item = Append>) -> Turns<Job> {
-        let mut waiting = Turns::default();
+    fn waiting(appends: impl IntoIterator<Item = Append>) -> FairQueue<Job> {
+        let mut waiting = FairQueue::default();
         for append in appends {
             put(Job::Append(append), &mut waiting);
         }
@@ -451,7 +451,7 @@ mod tests {
 
     #[test]
     fn what_is_carried_over_leaves_room_for_others() {
-        let mut all = Turns::default();
+        let mut all = FairQueue::default();
         let rest = (1..100).map(|n| append(n, 1, 400)).collect();
         let carried = carry_over(&mut all, rest);
         assert_eq!(carried.len(), LITTLE_WORK / 400);
@@ -469,7 +469,7 @@ mod tests {
             sender.send(Job::Append(append(1, 1, 2_440))).await.unwrap();
         }
         sender.send(Job::Append(append(2, 2, 1))).await.unwrap();
-        let mut waiting = Turns::default();
+        let mut waiting = FairQueue::default();
         assert!(gather(&mut waiting, &mut jobs, false).await);
         assert_eq!(weights(&taken(&mut waiting, LITTLE_WORK, Job::weight)), [2_440, 1]);
     }

@@ -71,7 +71,7 @@ fn object(value: Value) -> Result<Map<String, Value>, String> {
 
 pub(super) fn expect_no_reserved_name(json: &[u8]) -> Result<(), String> {
     if has_reserved_name(json) {
-        return Err(format!("names cannot begin with {RESERVED}"));
+        return Err(format!("names cannot start with {RESERVED}"));
     }
     Ok(())
 }

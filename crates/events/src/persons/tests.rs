@@ -237,7 +237,7 @@ fn taken(budgets: &mut Budgets, sender: Sender, sent: usize, stored: usize) -> u
 #[test]
 fn what_a_sender_may_have_stored_of_persons_depends_on_all_that_it_sent() {
     let mut budgets = Budgets::default();
-    let from = |last: u8| Source::Neighborhood([127, 0, 0, last].into());
+    let from = |last: u8| Source::Subnet([127, 0, 0, last].into());
     let sender = (1, from(1));
     let of_a_person = MOST_PROPERTY_BYTES;
     let times = taken(&mut budgets, sender, 100, of_a_person);
@@ -254,7 +254,7 @@ fn what_a_sender_may_have_stored_of_persons_depends_on_all_that_it_sent() {
     assert_eq!(
         taken(&mut budgets, (1, from(2)), 100, 1_600),
         1_000,
-        "and so has another neighborhood"
+        "and so has another subnet"
     );
     let event = Allowance::new(100, budgets.of(sender, 100));
     assert!(

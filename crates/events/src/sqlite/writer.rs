@@ -14,8 +14,8 @@ use tokio::sync::{mpsc, oneshot};
 use super::file;
 use super::log::WriteAheadLog;
 use super::store::{self, Memory, Store, Work};
+use crate::fair_queue::{FairQueue, Owner, Source, Turn};
 use crate::persons::Budgets;
-use crate::turns::{Owner, Source, Turn, Turns};
 use crate::{Error, Result};
 
 /// How many callers wait before the next is held back.
@@ -126,7 +126,7 @@ struct WriterThread {
 }
 
 type Waiter = (Work, Done);
-type Waiting = Turns<Waiter>;
+type Waiting = FairQueue<Waiter>;
 
 impl WriterThread {
     fn open(path: &Path, jobs: mpsc::Receiver<Job>, log: WriteAheadLog) -> Result<Self> {

@@ -233,7 +233,7 @@ fn all_at(address: SocketAddr) -> Vec<(Kind, Value)> {
 
 /// N7, for every kind: what a test and a run say quotes neither the answer nor an address that the answer named.
 #[tokio::test]
-async fn no_kind_repeats_what_the_far_side_answered() {
+async fn no_kind_repeats_what_the_destination_answered() {
     for status in [302, 400, 403, 404] {
         let address = refusing(status).await;
         for (kind, config) in all_at(address) {

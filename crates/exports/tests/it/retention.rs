@@ -69,8 +69,8 @@ async fn tidy(kit: &Kit) {
     );
 }
 
-async fn fill(kit: &Kit, path: &str, wish: Value) -> Value {
-    let made = kit.post(&kit.admin.key, &format!("{path}backfills/"), wish).await;
+async fn fill(kit: &Kit, path: &str, request: Value) -> Value {
+    let made = kit.post(&kit.admin.key, &format!("{path}backfills/"), request).await;
     assert_eq!(made.status, 201, "{made:?}");
     while kit.exports.schedule().await.unwrap() | kit.exports.step().await.unwrap() {}
     let path = format!("{path}backfills/{}/", made.text("/id"));
@@ -98,8 +98,8 @@ on_both! {
         assert_eq!(count(&kit, made).await, 5);
         // Asked for again in so many words, all of a day is delivered again.
         let start = kit.service.clock().now() - TimeDelta::days(50);
-        let wish = json!({ "start_at": start, "end_at": start + TimeDelta::days(1), "resend": true });
-        let again = fill(&kit, &path, wish).await;
+        let request = json!({ "start_at": start, "end_at": start + TimeDelta::days(1), "resend": true });
+        let again = fill(&kit, &path, request).await;
         assert_eq!(again["status"], "Completed", "{again}");
         let resent = "SELECT count(*) FROM export_run WHERE is_resend";
         assert!(count(&kit, resent).await >= 96, "{again}");

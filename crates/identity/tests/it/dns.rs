@@ -114,21 +114,21 @@ on_both! {
         let Scene { kit, dns, domain, .. } = &scene;
         let clock = kit.service.clock();
         clock.advance(TimeDelta::hours(1));
-        assert!(!kit.identity.look_for_awaited_domains().await.unwrap(), "nobody has asked yet");
+        assert!(!kit.identity.check_unverified_domains().await.unwrap(), "nobody has asked yet");
         scene.expect_problem("dns_no_record", &domain.record).await;
-        assert!(!kit.identity.look_for_awaited_domains().await.unwrap(), "not immediately");
+        assert!(!kit.identity.check_unverified_domains().await.unwrap(), "not immediately");
         clock.advance(TimeDelta::minutes(3));
-        assert!(kit.identity.look_for_awaited_domains().await.unwrap());
-        assert!(!kit.identity.look_for_awaited_domains().await.unwrap(), "one look is enough for a while");
+        assert!(kit.identity.check_unverified_domains().await.unwrap());
+        assert!(!kit.identity.check_unverified_domains().await.unwrap(), "one look is enough for a while");
         dns.put_txt(&domain.record, &[&domain.challenge]);
         clock.advance(TimeDelta::minutes(3));
-        assert!(kit.identity.look_for_awaited_domains().await.unwrap());
+        assert!(kit.identity.check_unverified_domains().await.unwrap());
         assert_eq!(kit.get(&domain.key, &domain.at("")).await.body["is_verified"], true);
 
         let other = add(kit, "example.net").await;
         assert_eq!(verify(kit, &other).await.body["is_verified"], false);
         clock.advance(TimeDelta::days(8));
-        assert!(!kit.identity.look_for_awaited_domains().await.unwrap(), "nobody waits for ever");
+        assert!(!kit.identity.check_unverified_domains().await.unwrap(), "nobody waits for ever");
     }
 
     async fn many_domains_of_one_organization_do_not_delay_those_of_another(scene: Scene) {
@@ -143,12 +143,12 @@ on_both! {
         assert_eq!(verify(kit, &theirs).await.body["is_verified"], false);
         dns.put_txt(&theirs.record, &[&theirs.challenge]);
         clock.advance(TimeDelta::minutes(3));
-        assert!(kit.identity.look_for_awaited_domains().await.unwrap());
+        assert!(kit.identity.check_unverified_domains().await.unwrap());
         assert_eq!(kit.get(&theirs.key, &theirs.at("")).await.body["is_verified"], true, "in the first round");
         for _ in 1..20 {
-            assert!(kit.identity.look_for_awaited_domains().await.unwrap(), "one by one");
+            assert!(kit.identity.check_unverified_domains().await.unwrap(), "one by one");
         }
-        assert!(!kit.identity.look_for_awaited_domains().await.unwrap(), "all were looked for");
+        assert!(!kit.identity.check_unverified_domains().await.unwrap(), "all were looked for");
     }
 
     async fn organizations_take_turns_at_being_looked_for(scene: Scene) {
@@ -169,7 +169,7 @@ on_both! {
         let mut looked_for = Vec::new();
         for _ in 0..5 {
             clock.advance(TimeDelta::seconds(5));
-            let round = kit.service.awaited_domains(1).await.unwrap();
+            let round = kit.service.unverified_domains(1).await.unwrap();
             looked_for.extend(round.into_iter().map(|domain| domain.domain));
         }
         assert_eq!(looked_for, ["a.example.net", "x.example.net", "b.example.net", "y.example.net"]);
@@ -339,7 +339,7 @@ async fn a_silent_name_server_is_waited_for_five_seconds_and_in_a_dry_run_not_as
     assert_eq!((dry.status, dry.header("x-dry-run")), (200, "true"), "{dry:?}");
     assert_eq!(dry.body["verification_error"], json!(null));
     let dry = kit.post(&domain.key, &domain.at("test/?dry_run=true"), json!({})).await;
-    assert_eq!(dry.text("/steps/0/verdict"), "skipped", "{dry:?}");
+    assert_eq!(dry.text("/steps/0/status"), "skipped", "{dry:?}");
     assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
 
     let start = Instant::now();

@@ -59,7 +59,7 @@ impl Scene {
     }
 
     async fn waiting(&self) -> i64 {
-        self.kit.database.column("SELECT count(*) FROM mail").await[0]
+        self.kit.database.column("SELECT count(*) FROM email_outbox").await[0]
     }
 }
 
@@ -109,7 +109,7 @@ on_both! {
         assert_eq!(reply.body["emailing_attempt_made"], false);
         let secret = token(reply.text("/invite_link"));
         // What waits is encrypted.
-        for content in kit.database.column::<Vec<u8>>("SELECT content FROM mail").await {
+        for content in kit.database.column::<Vec<u8>>("SELECT content FROM email_outbox").await {
             let text = String::from_utf8_lossy(&content);
             assert!(!text.contains(&secret) && !text.contains("hgi_") && !text.contains("signup"), "{text}");
         }
@@ -201,7 +201,7 @@ on_both! {
             scene.work_later(TimeDelta::minutes(5)).await;
         }
         assert_eq!(scene.waiting().await, 2);
-        let tries: Vec<i64> = scene.kit.database.column("SELECT attempts FROM mail").await;
+        let tries: Vec<i64> = scene.kit.database.column("SELECT attempts FROM email_outbox").await;
         assert!(tries.iter().all(|tries| (8..20).contains(tries)), "{tries:?}");
         scene.smtp.start_again();
         for _ in 0..3 {
@@ -236,7 +236,7 @@ on_both! {
         for _ in 0..5 {
             scene.work_later(TimeDelta::hours(1)).await;
         }
-        let tries: Vec<i64> = scene.kit.database.column("SELECT attempts FROM mail").await;
+        let tries: Vec<i64> = scene.kit.database.column("SELECT attempts FROM email_outbox").await;
         assert_eq!(tries, [1]);
 
         scene.smtp.put_off(2);

@@ -155,6 +155,6 @@ on_both! {
         scene.wait_until(|seen| seen.taken.len() == 16).await;
         stop.cancel();
         work.await.unwrap();
-        assert_eq!(kit.database.column::<i64>("SELECT count(*) FROM mail").await, [0]);
+        assert_eq!(kit.database.column::<i64>("SELECT count(*) FROM email_outbox").await, [0]);
     }
 }

@@ -2,8 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod diagnostics;
 mod dns;
-mod doctor;
 mod key_rotation;
 mod mail;
 mod mail_at_once;

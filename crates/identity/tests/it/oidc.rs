@@ -1,9 +1,9 @@
 //! `OpenID` Connect, with a certified provider: as an organization's own, and as the whole instance's.
 
-use identity::{Entered, IdentityDeps, Provider, Providers, Target};
+use identity::{CompletedLogin, IdentityDeps, Provider, Providers, Target};
 use serde_json::json;
 use service::access::Actor;
-use service::sso::{Sso, Vouched};
+use service::sso::{Sso, VerifiedIdentity};
 use service::{Error, Instance, Level, Result};
 use testkit::databases::Backend;
 use testkit::external::{OidcOptions, OidcProvider, Person, SamlIdp, SamlOptions};
@@ -14,8 +14,8 @@ use url::Url;
 
 use crate::scene::{
     Added, BROWSER, OURS, THEIRS, activities, add, add_elsewhere, attempts, catch_up, change, expect_refused,
-    fresh_key, get_as, kit, kit_of, known_as, leaving, leaving_as, level, post_as, prove, request, rule, set_password,
-    traces, zoe,
+    fresh_key, get_as, kit, kit_of, known_as, level, login_request, login_request_as, post_as, prove, request, rule,
+    set_password, traces, zoe,
 };
 
 const PASSWORD: &str = "correct horse battery";
@@ -46,7 +46,7 @@ impl Scene {
         back(&self.kit, &self.provider, self.target(), person).await
     }
 
-    async fn sign_in(&self, person: &Person) -> Result<Entered> {
+    async fn sign_in(&self, person: &Person) -> Result<CompletedLogin> {
         finish(&self.kit, &self.back(person).await).await
     }
 
@@ -93,12 +93,12 @@ impl Back {
 
 async fn back(kit: &Kit, provider: &OidcProvider, target: Target, person: &Person) -> Back {
     catch_up(kit);
-    let departure = leaving_as(kit, &person.email, "/members/").await;
-    let url = kit.identity.start_oidc(target, &departure).await.unwrap();
+    let login_request = login_request_as(kit, &person.email, "/members/").await;
+    let url = kit.identity.start_oidc(target, &login_request).await.unwrap();
     Back::read(target, &provider.sign_in(&url, person))
 }
 
-async fn finish(kit: &Kit, back: &Back) -> Result<Entered> {
+async fn finish(kit: &Kit, back: &Back) -> Result<CompletedLogin> {
     Box::pin(
         kit.identity
             .finish_oidc(back.target, &back.state, &back.code, BROWSER, &request()),
@@ -110,13 +110,13 @@ on_both! {
     async fn a_new_person_joins_and_is_known_again(scene: Scene) {
         let kit = &scene.kit;
         let before = traces(kit).await;
-        let entered = scene.sign_in(&zoe()).await.unwrap();
-        assert_eq!(entered.next, "/members/");
-        assert_eq!((&*entered.user.email, &*entered.user.first_name), ("zoe@example.com", "Zoë"));
+        let login = scene.sign_in(&zoe()).await.unwrap();
+        assert_eq!(login.next, "/members/");
+        assert_eq!((&*login.user.email, &*login.user.first_name), ("zoe@example.com", "Zoë"));
         assert_eq!(level(kit, "zoe@example.com").await, Some(1));
-        assert_eq!(get_as(kit, &entered.session, &kit.at("")).await.status, 200);
+        assert_eq!(get_as(kit, &login.session, &kit.at("")).await.status, 200);
         let again = scene.sign_in(&zoe()).await.unwrap();
-        assert_eq!(again.user.id, entered.user.id);
+        assert_eq!(again.user.id, login.user.id);
         let [users, sessions, members, links] = before;
         assert_eq!(traces(kit).await, [users + 1, sessions + 2, members + 1, links + 1]);
 
@@ -133,7 +133,7 @@ on_both! {
         let theirs = add_elsewhere(kit, THEIRS).await;
         prove(kit, &theirs).await;
         for address in ["otto@example.org", "otto@elsewhere.example", "somebody@example.net"] {
-            scene.expect_refused("foreign_address", &known_as("s", address)).await;
+            scene.expect_refused("email_domain_mismatch", &known_as("s", address)).await;
         }
         let person = kit.proven("yan@example.com").await;
         kit.service.add_member(&Actor::system(), kit.other, &person.user, Level::Admin).await.unwrap();
@@ -152,7 +152,7 @@ on_both! {
         let first = scene.sign_in(&known_as("s-1", "zoe@example.com")).await.unwrap();
         let renamed = scene.sign_in(&known_as("s-1", "zoe.new@example.com")).await.unwrap();
         assert_eq!(renamed.user.id, first.user.id);
-        scene.expect_refused("other_subject", &known_as("s-2", "zoe@example.com")).await;
+        scene.expect_refused("subject_mismatch", &known_as("s-2", "zoe@example.com")).await;
 
         let next = OidcProvider::start(&scene.kit.service.instance().oidc_redirect_url(scene.domain.id));
         connect(&scene.kit, &scene.domain, &next).await;
@@ -176,7 +176,7 @@ on_both! {
         // The old code under a new state.
         let other = scene.back(&zoe()).await;
         let mixed = Back { state: other.state, ..came };
-        expect_refused(kit, &scene.domain, "code_refused", finish(kit, &mixed)).await;
+        expect_refused(kit, &scene.domain, "invalid_grant", finish(kit, &mixed)).await;
         // One that took too long.
         let late = scene.back(&zoe()).await;
         kit.service.clock().advance(chrono::TimeDelta::minutes(16));
@@ -202,7 +202,7 @@ on_both! {
         });
         change(kit, domain, settings).await;
         let came = scene.back(&zoe()).await;
-        let begun = kit.identity.start_saml(domain.id, &leaving("/")).await.unwrap();
+        let begun = kit.identity.start_saml(domain.id, &login_request("/")).await.unwrap();
         let ids: Vec<String> = kit.database.column("SELECT id FROM sso_request WHERE method = 'saml'").await;
         let mixed = Back { state: ids[0].clone(), ..came };
         assert_eq!(rule(finish(kit, &mixed).await), "unknown_state");
@@ -210,7 +210,7 @@ on_both! {
         let ended = kit.identity.finish_saml(domain.id, &response, Some(BROWSER), &request()).await;
         assert_eq!(rule(ended), "in_response_to_mismatch");
         // Nor the other way round.
-        kit.identity.start_oidc(scene.target(), &leaving("/")).await.unwrap();
+        kit.identity.start_oidc(scene.target(), &login_request("/")).await.unwrap();
         let states: Vec<String> = kit.database.column("SELECT id FROM sso_request WHERE method = 'oidc'").await;
         let stored = kit.service.domain_for_sign_in(domain.id).await.unwrap();
         let us = stored.service_provider(kit.service.instance());
@@ -223,7 +223,7 @@ on_both! {
 
     async fn whoever_changes_their_mind_leaves_a_note(scene: Scene) {
         let kit = &scene.kit;
-        let url = kit.identity.start_oidc(scene.target(), &leaving("/")).await.unwrap();
+        let url = kit.identity.start_oidc(scene.target(), &login_request("/")).await.unwrap();
         let came = Back::read(scene.target(), &scene.provider.cancel(&url));
         assert_eq!((&*came.error, &*came.code), ("access_denied", ""));
         let before = traces(kit).await;
@@ -240,7 +240,7 @@ on_both! {
     async fn wrong_settings_are_refused_by_name(scene: Scene) {
         let (kit, domain) = (&scene.kit, &scene.domain);
         change(kit, domain, json!({ "oidc_client_secret": "not the secret" })).await;
-        scene.expect_refused("client_refused", &zoe()).await;
+        scene.expect_refused("invalid_client", &zoe()).await;
         for (issuer, rule_broken) in [
             (format!("{}/", scene.provider.issuer()), "wrong_issuer"),
             (scene.provider.issuer().replace("127.0.0.1", "localhost"), "wrong_issuer"),
@@ -249,14 +249,14 @@ on_both! {
         ] {
             let settings = json!({ "oidc_issuer": issuer, "oidc_client_secret": scene.provider.client_secret() });
             change(kit, domain, settings).await;
-            let begun = kit.identity.start_oidc(scene.target(), &leaving("/")).await;
+            let begun = kit.identity.start_oidc(scene.target(), &login_request("/")).await;
             assert_eq!(rule(begun), rule_broken, "{issuer}");
         }
         // Whoever changes where the secret goes must know it.
         let reply = kit.patch(&domain.key, &domain.at(""), json!({ "oidc_issuer": "https://evil.example" })).await;
         assert_eq!(reply.code(), (400, "required"), "{reply:?}");
         change(kit, domain, json!({ "oidc_client_secret": "" })).await;
-        let begun = kit.identity.start_oidc(scene.target(), &leaving("/")).await;
+        let begun = kit.identity.start_oidc(scene.target(), &login_request("/")).await;
         assert!(matches!(begun, Err(Error::NotFound(_))), "{begun:?}");
     }
 
@@ -280,7 +280,7 @@ on_both! {
     async fn a_domain_that_is_not_proven_has_no_provider(scene: Scene) {
         let theirs = add_elsewhere(&scene.kit, THEIRS).await;
         connect(&scene.kit, &theirs, &scene.provider).await;
-        let begun = scene.kit.identity.start_oidc(Target::Domain(theirs.id), &leaving("/")).await;
+        let begun = scene.kit.identity.start_oidc(Target::Domain(theirs.id), &login_request("/")).await;
         assert!(matches!(begun, Err(Error::NotFound("domain"))), "{begun:?}");
     }
 }
@@ -324,7 +324,7 @@ impl Shared {
         Self { kit, provider }
     }
 
-    async fn sign_in(&self, sso: Sso, person: &Person) -> Result<Entered> {
+    async fn sign_in(&self, sso: Sso, person: &Person) -> Result<CompletedLogin> {
         let came = back(&self.kit, &self.provider, Target::Instance(sso), person).await;
         finish(&self.kit, &came).await
     }
@@ -341,18 +341,18 @@ on_both! {
     async fn the_instances_providers_let_in_whoever_has_an_account(shared: Shared) {
         let kit = &shared.kit;
         for sso in [Sso::GitLab, Sso::Google] {
-            let entered = shared.sign_in(sso, &known_as("olga", "Olga@Example.com")).await.unwrap();
-            assert_eq!(entered.user.id, kit.owner.user.id);
-            assert_eq!(get_as(kit, &entered.session, &kit.at("")).await.status, 200);
+            let login = shared.sign_in(sso, &known_as("olga", "Olga@Example.com")).await.unwrap();
+            assert_eq!(login.user.id, kit.owner.user.id);
+            assert_eq!(get_as(kit, &login.session, &kit.at("")).await.status, 200);
             // Nobody's provider in particular: the session is not bound to an organization.
-            fresh_key(kit, &entered.session).await;
+            fresh_key(kit, &login.session).await;
             shared.expect_refused("no_account", sso, &known_as("x", "nobody@example.net")).await;
-            shared.expect_refused("other_subject", sso, &known_as("not olga", "olga@example.com")).await;
+            shared.expect_refused("subject_mismatch", sso, &known_as("not olga", "olga@example.com")).await;
         }
-        let begun = kit.identity.start_oidc(Target::Instance(Sso::GitHub), &leaving("/")).await;
+        let begun = kit.identity.start_oidc(Target::Instance(Sso::GitHub), &login_request("/")).await;
         assert!(matches!(begun, Err(Error::NotFound(_))), "{begun:?}");
         for domains_own in [Sso::Saml, Sso::Oidc] {
-            let begun = kit.identity.start_oidc(Target::Instance(domains_own), &leaving("/")).await;
+            let begun = kit.identity.start_oidc(Target::Instance(domains_own), &login_request("/")).await;
             assert!(matches!(begun, Err(Error::NotFound(_))), "{begun:?}");
         }
     }
@@ -360,7 +360,7 @@ on_both! {
     async fn one_person_may_come_twice_at_once(shared: Shared) {
         let kit = &shared.kit;
         shared.sign_in(Sso::Google, &known_as("olga", "olga@example.com")).await.unwrap();
-        let olga = Vouched {
+        let olga = VerifiedIdentity {
             sso: Sso::GitLab,
             domain: None,
             subject: "olga".to_owned(),
@@ -376,8 +376,8 @@ on_both! {
             let (service, olga) = (kit.service.clone(), olga.clone());
             browsers.spawn(async move { service.enter(&olga, &request()).await });
         }
-        for entered in browsers.join_all().await {
-            assert_eq!(entered.unwrap().0.id, kit.owner.user.id);
+        for login in browsers.join_all().await {
+            assert_eq!(login.unwrap().0.id, kit.owner.user.id);
         }
         assert_eq!(kit.database.column::<i64>("SELECT count(*) FROM user_identity").await, [2]);
     }

@@ -11,7 +11,7 @@ use testkit::databases::Backend;
 use testkit::external::{Dns, SamlIdp, SamlOptions};
 use testkit::kit::{deps, instance};
 
-use crate::scene::{Added, OURS, add, change, kit_of, leaving, prove, rule};
+use crate::scene::{Added, OURS, add, change, kit_of, login_request, prove, rule};
 
 /// What must not be dialled, however it is spelled. `PORT` is one where somebody listens.
 const FORBIDDEN: [&str; 28] = [
@@ -114,18 +114,21 @@ async fn no_issuer_is_asked_where_nobody_may_go() {
         }
         // What could be saved is judged when it is used, as rules may have changed in between.
         assert_eq!(reply.status, 200, "{reply:?}");
-        let begun = kit.identity.start_oidc(Target::Domain(domain.id), &leaving("/")).await;
+        let begun = kit
+            .identity
+            .start_oidc(Target::Domain(domain.id), &login_request("/"))
+            .await;
         assert_eq!(rule(begun), "provider_unreachable", "{url}");
         let report = kit.post(&domain.key, &domain.at("test/"), json!({})).await;
         let steps = report.body["steps"].as_array().unwrap();
         let step = steps.iter().find(|step| step["name"] == "oidc_discovery").unwrap();
-        assert_eq!(step["verdict"], "failed", "{step}");
-        scene.expect_silence(&url, step["seen"].as_str().unwrap());
+        assert_eq!(step["status"], "failed", "{step}");
+        scene.expect_silence(&url, step["message"].as_str().unwrap());
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_doctor_visits_nobody_whom_it_may_not() {
+async fn diagnostics_visit_nobody_whom_they_may_not() {
     let scene = Scene::new().await;
     let Scene {
         kit, domain, listener, ..
@@ -140,8 +143,8 @@ async fn the_doctor_visits_nobody_whom_it_may_not() {
     let report = kit.post(&domain.key, &domain.at("test/"), json!({})).await;
     let steps = report.body["steps"].as_array().unwrap();
     let step = steps.iter().find(|step| step["name"] == "clock").unwrap();
-    assert_eq!(step["verdict"], "warning", "{step}");
-    scene.expect_silence("the sign-in address", step["seen"].as_str().unwrap());
+    assert_eq!(step["status"], "warning", "{step}");
+    scene.expect_silence("the sign-in address", step["message"].as_str().unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -166,9 +169,9 @@ async fn a_rule_that_was_tightened_holds_for_what_was_stored_before() {
     let report = strict.post(&domain.key, &domain.at("test/"), json!({})).await;
     let steps = report.body["steps"].as_array().unwrap();
     let step = steps.iter().find(|step| step["name"] == "saml_metadata").unwrap();
-    assert_eq!(step["verdict"], "warning", "{step}");
+    assert_eq!(step["status"], "warning", "{step}");
     assert!(
-        step["seen"]
+        step["message"]
             .as_str()
             .unwrap()
             .contains("HEDGEROW_ALLOW_PRIVATE_NETWORKS"),

@@ -1,6 +1,6 @@
 //! SAML, with two identity providers of different make.
 
-use identity::{Entered, Identity};
+use identity::{CompletedLogin, Identity};
 use serde_json::json;
 use service::access::Actor;
 use service::{Level, RandomSource, Result, Service};
@@ -11,8 +11,8 @@ use testkit::{Kit, on_both};
 
 use crate::scene::{
     Added, BROWSER, OURS, THEIRS, activities, add, add_elsewhere, attempts, catch_up, change, expect_refused,
-    fresh_key, get_as, kit, known_as, leaving, leaving_as, level, post_as, prove, request, rule, set_password, traces,
-    zoe,
+    fresh_key, get_as, kit, known_as, level, login_request, login_request_as, post_as, prove, request, rule,
+    set_password, traces, zoe,
 };
 
 /// Acme with a proven domain and a provider, whose people join by signing in.
@@ -42,11 +42,11 @@ impl Scene {
         answer(&self.kit, &self.domain, &self.idp, person).await
     }
 
-    async fn finish(&self, response: &str) -> Result<Entered> {
+    async fn finish(&self, response: &str) -> Result<CompletedLogin> {
         finish(&self.kit.identity, &self.domain, response).await
     }
 
-    async fn sign_in(&self, person: &Person) -> Result<Entered> {
+    async fn sign_in(&self, person: &Person) -> Result<CompletedLogin> {
         let response = self.answer(person).await;
         self.finish(&response).await
     }
@@ -71,18 +71,23 @@ async fn connect(kit: &Kit, domain: &Added, idp: &SamlIdp) {
 }
 
 async fn answer(kit: &Kit, domain: &Added, idp: &SamlIdp, person: &Person) -> String {
-    let departure = leaving_as(kit, &person.email, "/members/").await;
-    let url = kit.identity.start_saml(domain.id, &departure).await.unwrap();
+    let login_request = login_request_as(kit, &person.email, "/members/").await;
+    let url = kit.identity.start_saml(domain.id, &login_request).await.unwrap();
     let answer = idp.answer(url.as_str(), person);
     assert_eq!(answer.acs, domain.acs);
     answer.response
 }
 
-async fn finish(identity: &Identity, domain: &Added, response: &str) -> Result<Entered> {
+async fn finish(identity: &Identity, domain: &Added, response: &str) -> Result<CompletedLogin> {
     finish_in(Some(BROWSER), identity, domain, response).await
 }
 
-async fn finish_in(browser: Option<&str>, identity: &Identity, domain: &Added, response: &str) -> Result<Entered> {
+async fn finish_in(
+    browser: Option<&str>,
+    identity: &Identity,
+    domain: &Added,
+    response: &str,
+) -> Result<CompletedLogin> {
     Box::pin(identity.finish_saml(domain.id, response, browser, &request())).await
 }
 
@@ -96,18 +101,18 @@ async fn replica(kit: &Kit) -> Identity {
 on_both! {
     async fn a_new_person_joins_at_the_lowest_level_and_is_known_again(scene: Scene) {
         let before = traces(&scene.kit).await;
-        let entered = scene.sign_in(&zoe()).await.unwrap();
-        assert_eq!(entered.next, "/members/");
-        assert_eq!(entered.user.email, "zoe@example.com");
-        assert_eq!((&*entered.user.first_name, &*entered.user.last_name), ("Zoë", "O'Neill & Sons"));
-        assert!(entered.user.is_email_verified);
+        let login = scene.sign_in(&zoe()).await.unwrap();
+        assert_eq!(login.next, "/members/");
+        assert_eq!(login.user.email, "zoe@example.com");
+        assert_eq!((&*login.user.first_name, &*login.user.last_name), ("Zoë", "O'Neill & Sons"));
+        assert!(login.user.is_email_verified);
         assert_eq!(level(&scene.kit, "zoe@example.com").await, Some(1));
-        let me = get_as(&scene.kit, &entered.session, "/api/users/@me/").await;
+        let me = get_as(&scene.kit, &login.session, "/api/users/@me/").await;
         assert_eq!((me.status, me.text("/email")), (200, "zoe@example.com"));
-        assert_eq!(get_as(&scene.kit, &entered.session, &scene.kit.at("")).await.status, 200);
+        assert_eq!(get_as(&scene.kit, &login.session, &scene.kit.at("")).await.status, 200);
 
         let again = scene.sign_in(&zoe()).await.unwrap();
-        assert_eq!(again.user.id, entered.user.id);
+        assert_eq!(again.user.id, login.user.id);
         let [users, sessions, members, links] = before;
         assert_eq!(traces(&scene.kit).await, [users + 1, sessions + 2, members + 1, links + 1]);
         assert_eq!(attempts(&scene.kit, &scene.domain).await, ["", ""]);
@@ -118,11 +123,11 @@ on_both! {
         for next in [
             "https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)", "https://127.0.0.1@evil.example/",
         ] {
-            let departure = leaving_as(&scene.kit, &zoe().email, next).await;
-            let url = scene.kit.identity.start_saml(scene.domain.id, &departure).await.unwrap();
+            let login_request = login_request_as(&scene.kit, &zoe().email, next).await;
+            let url = scene.kit.identity.start_saml(scene.domain.id, &login_request).await.unwrap();
             assert!(url.query_pairs().all(|(name, value)| name != "RelayState" && !value.contains("evil")), "{url}");
-            let entered = scene.finish(&scene.idp.answer(url.as_str(), &zoe()).response).await.unwrap();
-            assert_eq!(entered.next, "/", "{next}");
+            let login = scene.finish(&scene.idp.answer(url.as_str(), &zoe()).response).await.unwrap();
+            assert_eq!(login.next, "/", "{next}");
         }
     }
 
@@ -141,7 +146,7 @@ on_both! {
         let invite = json!({ "target_email": "yan@example.com", "level": 8 });
         assert_eq!(kit.post(&kit.owner.key, &kit.at("invites/"), invite).await.status, 201);
         kit.service.clock().advance(chrono::TimeDelta::days(3));
-        let url = kit.identity.start_saml(scene.domain.id, &leaving("/")).await.unwrap();
+        let url = kit.identity.start_saml(scene.domain.id, &login_request("/")).await.unwrap();
         let response = scene.idp.answer(url.as_str(), &Person::new("yan@example.com", "Yan", "Y")).response;
         expect_refused(kit, &scene.domain, "expired", scene.finish(&response)).await;
     }
@@ -153,12 +158,12 @@ on_both! {
         assert_eq!(renamed.user.id, first.user.id);
         assert_eq!(renamed.user.email, "zoe@example.com");
         // An address of somebody who is known by another subject does not make one that person.
-        scene.expect_refused("other_subject", &known_as("s-2", "zoe@example.com")).await;
+        scene.expect_refused("subject_mismatch", &known_as("s-2", "zoe@example.com")).await;
         // The new address is nobody's yet.
         let second = scene.sign_in(&known_as("s-2", "zoe.new@example.com")).await.unwrap();
         assert_ne!(second.user.id, first.user.id);
         // A claim of an address that is not ours does not even get to the subject.
-        scene.expect_refused("foreign_address", &known_as("s-1", "zoe@example.net")).await;
+        scene.expect_refused("email_domain_mismatch", &known_as("s-1", "zoe@example.net")).await;
         assert_eq!(level(kit, "zoe@example.com").await, Some(1));
     }
 
@@ -167,8 +172,8 @@ on_both! {
         let next = SamlIdp::start(SamlOptions::default());
         connect(&scene.kit, &scene.domain, &next).await;
         let response = answer(&scene.kit, &scene.domain, &next, &known_as("1", "yan@example.com")).await;
-        let entered = scene.finish(&response).await.unwrap();
-        assert_eq!(entered.user.email, "yan@example.com");
+        let login = scene.finish(&response).await.unwrap();
+        assert_eq!(login.user.email, "yan@example.com");
         let response = answer(&scene.kit, &scene.domain, &next, &known_as("2", "zoe@example.com")).await;
         assert_eq!(scene.finish(&response).await.unwrap().user.id, first.user.id);
     }
@@ -279,7 +284,7 @@ on_both! {
         let theirs = add_elsewhere(kit, THEIRS).await;
         prove(kit, &theirs).await;
         for address in ["otto@example.org", "otto@elsewhere.example", "somebody@example.net", "x@sub.example.com"] {
-            scene.expect_refused("foreign_address", &known_as("s", address)).await;
+            scene.expect_refused("email_domain_mismatch", &known_as("s", address)).await;
         }
         // Somebody with an address of ours who belongs to the other organization alone.
         let person = kit.proven("yan@example.com").await;
@@ -289,19 +294,19 @@ on_both! {
         let path = format!("/api/organizations/{}/", kit.other);
         assert_eq!(kit.get(&person.key, &path).await.status, 200);
         // An account with one of their addresses does not come in under one of ours.
-        let entered = scene.sign_in(&known_as("s-1", "zoe@example.com")).await.unwrap();
-        assert_eq!(entered.user.email, "zoe@example.com");
+        let login = scene.sign_in(&known_as("s-1", "zoe@example.com")).await.unwrap();
+        assert_eq!(login.user.email, "zoe@example.com");
     }
 
     async fn whoever_left_for_another_organization_is_not_taken_back(scene: Scene) {
         let kit = &scene.kit;
-        let entered = scene.sign_in(&zoe()).await.unwrap();
-        let path = kit.at(&format!("members/{}/", entered.user.uuid));
+        let login = scene.sign_in(&zoe()).await.unwrap();
+        let path = kit.at(&format!("members/{}/", login.user.uuid));
         assert_eq!(kit.delete(&kit.owner.key, &path).await.status, 204);
         // Without another home, signing in is joining again.
         scene.sign_in(&zoe()).await.unwrap();
         assert_eq!(kit.delete(&kit.owner.key, &path).await.status, 204);
-        kit.service.add_member(&Actor::system(), kit.other, &entered.user, Level::Member).await.unwrap();
+        kit.service.add_member(&Actor::system(), kit.other, &login.user, Level::Member).await.unwrap();
         scene.expect_refused("belongs_elsewhere", &zoe()).await;
     }
 
@@ -312,12 +317,12 @@ on_both! {
         set_password(kit, "ceo@example.com", "squatted horse battery").await;
         kit.service.add_member(&Actor::system(), kit.other, &squatter.user, Level::Owner).await.unwrap();
         let ceo = Person::new("ceo@example.com", "Cleo", "Chief");
-        let entered = scene.sign_in(&ceo).await.unwrap();
-        assert_ne!(entered.user.id, squatter.user.id, "the account is the real person's own");
-        assert_eq!((level(kit, "ceo@example.com").await, entered.user.is_email_verified), (Some(1), true));
+        let login = scene.sign_in(&ceo).await.unwrap();
+        assert_ne!(login.user.id, squatter.user.id, "the account is the real person's own");
+        assert_eq!((level(kit, "ceo@example.com").await, login.user.is_email_verified), (Some(1), true));
         // Nothing of the squatter's stands in the way, nor opens anything.
-        fresh_key(kit, &entered.session).await;
-        let all = get_as(kit, &entered.session, "/api/organizations/").await;
+        fresh_key(kit, &login.session).await;
+        let all = get_as(kit, &login.session, "/api/organizations/").await;
         assert_eq!((&all.body["count"], all.text("/results/0/name")), (&json!(1), "Acme"));
         assert_eq!(kit.get(&squatter.key, &kit.at("")).await.status, 404);
         let password = kit.browser().log_in("ceo@example.com", "squatted horse battery").await;
@@ -347,17 +352,17 @@ on_both! {
         assert_eq!(me.text("/email"), "ceo@example.com", "a refused sign-in changes nothing");
         let invite = json!({ "target_email": "ceo@example.com", "level": 8 });
         assert_eq!(kit.post(&kit.owner.key, &kit.at("invites/"), invite).await.status, 201);
-        let entered = scene.sign_in(&ceo).await.unwrap();
+        let login = scene.sign_in(&ceo).await.unwrap();
         assert_eq!(level(kit, "ceo@example.com").await, Some(8));
-        fresh_key(kit, &entered.session).await;
+        fresh_key(kit, &login.session).await;
     }
 
     async fn a_provider_takes_nothing_from_whoever_is_signed_in(scene: Scene) {
         let kit = &scene.kit;
         let person = kit.someone("yan@example.com").await;
         kit.service.add_member(&Actor::system(), kit.other, &person.user, Level::Owner).await.unwrap();
-        let departure = identity::Departure { signed_in_as: Some(person.user.id), ..leaving("/") };
-        let url = kit.identity.start_saml(scene.domain.id, &departure).await.unwrap();
+        let login_request = identity::LoginRequest { signed_in_as: Some(person.user.id), ..login_request("/") };
+        let url = kit.identity.start_saml(scene.domain.id, &login_request).await.unwrap();
         let response = scene.idp.answer(url.as_str(), &Person::new("yan@example.com", "Yan", "Y")).response;
         assert_eq!(rule(scene.finish(&response).await), "belongs_elsewhere");
         assert_eq!(kit.get(&person.key, "/api/users/@me/").await.text("/email"), "yan@example.com");
@@ -400,7 +405,7 @@ on_both! {
     async fn an_owner_is_connected_by_nobody_but_themselves(scene: Scene) {
         let (kit, domain) = (&scene.kit, &scene.domain);
         let olga = Person::new("olga@example.com", "Olga", "Owner");
-        let url = kit.identity.start_saml(domain.id, &leaving("/")).await.unwrap();
+        let url = kit.identity.start_saml(domain.id, &login_request("/")).await.unwrap();
         let response = scene.idp.answer(url.as_str(), &olga).response;
         assert_eq!(rule(finish(&kit.identity, domain, &response).await), "owner_not_linked");
         scene.sign_in(&olga).await.unwrap();
@@ -409,7 +414,7 @@ on_both! {
         let reply = kit.patch(&kit.admin.key, &domain.at(""), settings).await;
         assert_eq!(reply.status, 200, "{reply:?}");
         scene.idp.roll_over();
-        let url = kit.identity.start_saml(domain.id, &leaving("/")).await.unwrap();
+        let url = kit.identity.start_saml(domain.id, &login_request("/")).await.unwrap();
         let response = scene.idp.answer(url.as_str(), &olga).response;
         assert_eq!(rule(finish(&kit.identity, domain, &response).await), "owner_not_linked");
     }
@@ -419,7 +424,7 @@ on_both! {
         let theirs = add_elsewhere(kit, THEIRS).await;
         connect(kit, &theirs, &scene.idp).await;
         change(kit, &theirs, json!({ "jit_provisioning_enabled": true, "sso_enforcement": "saml" })).await;
-        let begun = kit.identity.start_saml(theirs.id, &leaving("/")).await;
+        let begun = kit.identity.start_saml(theirs.id, &login_request("/")).await;
         assert!(matches!(begun, Err(service::Error::NotFound("domain"))), "{begun:?}");
         let response = scene.answer(&Person::new("x@example.org", "X", "Y")).await;
         let before = traces(kit).await;
@@ -437,7 +442,7 @@ on_both! {
         let foreign = Person::new("zoe@example.net", "Zoë", "Z");
         for _ in 0..12 {
             tick();
-            assert_eq!(rule(scene.sign_in(&foreign).await), "foreign_address");
+            assert_eq!(rule(scene.sign_in(&foreign).await), "email_domain_mismatch");
         }
         for junk in 0..25 {
             let rules = rule(scene.finish(&format!("{junk}:")).await);
@@ -445,7 +450,7 @@ on_both! {
             tick();
         }
         // Rubbish pushes out rubbish.
-        let kept = [["not_base64"; 10], ["foreign_address"; 10]].concat();
+        let kept = [["not_base64"; 10], ["email_domain_mismatch"; 10]].concat();
         assert_eq!(attempts(&scene.kit, &scene.domain).await, kept);
         let reply = scene.kit.get(&scene.kit.member.key, &scene.domain.at("attempts/")).await;
         assert_eq!(reply.status, 403, "{reply:?}");
@@ -638,17 +643,17 @@ async fn a_provider_of_another_make_is_understood_too() {
     assert_eq!(reply.text("/saml_entity_id"), idp.entity_id());
     let url = kit
         .identity
-        .start_saml(domain.id, &leaving("https://evil.example/"))
+        .start_saml(domain.id, &login_request("https://evil.example/"))
         .await
         .unwrap();
     let response = idp.answer(url.as_str()).response;
-    let entered = finish(&kit.identity, &domain, &response).await.unwrap();
+    let login = finish(&kit.identity, &domain, &response).await.unwrap();
     assert_eq!(
-        (&*entered.user.email, &*entered.user.first_name),
+        (&*login.user.email, &*login.user.first_name),
         ("zoe@example.com", "Zoë")
     );
     // Nobody is sent to another host.
-    assert_eq!(entered.next, "/");
+    assert_eq!(login.next, "/");
     expect_refused(
         &kit,
         &domain,
@@ -661,7 +666,7 @@ async fn a_provider_of_another_make_is_understood_too() {
     expect_refused(&kit, &domain, "unsolicited", finish(&kit.identity, &domain, &response)).await;
     change(&kit, &domain, json!({ "saml_idp_initiated": true })).await;
     let again = finish(&kit.identity, &domain, &response).await.unwrap();
-    assert_eq!(again.user.id, entered.user.id);
+    assert_eq!(again.user.id, login.user.id);
     expect_refused(&kit, &domain, "replayed", finish(&kit.identity, &domain, &response)).await;
 
     options.encrypted_for = Some(idp.certificate_pem());
@@ -670,7 +675,7 @@ async fn a_provider_of_another_make_is_understood_too() {
     let source = json!({ "url": idp.metadata_url() });
     let reply = kit.post(&domain.key, &domain.at("import_metadata/"), source).await;
     assert_eq!(reply.status, 200, "{reply:?}");
-    let url = kit.identity.start_saml(domain.id, &leaving("/")).await.unwrap();
+    let url = kit.identity.start_saml(domain.id, &login_request("/")).await.unwrap();
     let response = idp.answer(url.as_str()).response;
     expect_refused(&kit, &domain, "encrypted", finish(&kit.identity, &domain, &response)).await;
     assert!(

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::sync::LazyLock;
 
-use identity::{Departure, IdentityDeps, cookies};
+use identity::{IdentityDeps, LoginRequest, cookies};
 use serde_json::{Value, json};
 use service::access::{Actor, Request};
 use service::domains::DnsLookup;
@@ -165,12 +165,12 @@ pub(crate) async fn expect_refused<T: Debug>(
     assert_eq!(attempts(kit, domain).await[0], wanted);
     // What anybody can bring about is not kept for good.
     let is_kept = activities(kit, domain).await[0] == "sign_in_refused";
-    assert_eq!(is_kept, is_vouched(kit).await, "{wanted}");
+    assert_eq!(is_kept, is_from_idp(kit).await, "{wanted}");
 }
 
 /// Whether the last attempt came with the provider's valid word.
-async fn is_vouched(kit: &Kit) -> bool {
-    let sql = "SELECT CASE WHEN is_vouched THEN 1 ELSE 0 END FROM sso_attempt ORDER BY id DESC LIMIT 1";
+async fn is_from_idp(kit: &Kit) -> bool {
+    let sql = "SELECT CASE WHEN is_from_idp THEN 1 ELSE 0 END FROM sso_attempt ORDER BY id DESC LIMIT 1";
     kit.database.column::<i32>(sql).await[0] == 1
 }
 
@@ -221,22 +221,22 @@ pub(crate) async fn set_password(kit: &Kit, email: &str, password: &str) {
 }
 
 /// The browser of this person sets out. An owner is signed in already: otherwise nobody may vouch for them.
-pub(crate) async fn leaving_as<'a>(kit: &Kit, email: &str, next: &'a str) -> Departure<'a> {
+pub(crate) async fn login_request_as<'a>(kit: &Kit, email: &str, next: &'a str) -> LoginRequest<'a> {
     let email = Email::new(email).unwrap();
     let signed_in_as = match level(kit, email.as_str()).await {
         Some(15) => kit.service.user_by_email(&email).await.ok().map(|owner| owner.id),
         _ => None,
     };
-    Departure {
+    LoginRequest {
         signed_in_as,
-        ..leaving(next)
+        ..login_request(next)
     }
 }
 
 /// A browser that nobody is signed in with sets out.
-pub(crate) fn leaving(next: &str) -> Departure<'_> {
+pub(crate) fn login_request(next: &str) -> LoginRequest<'_> {
     static REQUEST: LazyLock<Request> = LazyLock::new(Request::default);
-    Departure {
+    LoginRequest {
         next,
         browser: BROWSER,
         signed_in_as: None,

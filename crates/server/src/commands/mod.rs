@@ -66,7 +66,7 @@ pub(crate) async fn migrate(settings: &Settings) -> anyhow::Result<()> {
 }
 
 pub(crate) fn openapi() -> anyhow::Result<()> {
-    serde_json::to_writer_pretty(stdout().lock(), api::document())?;
+    serde_json::to_writer_pretty(stdout().lock(), api::spec())?;
     writeln!(stdout())?;
     Ok(())
 }

@@ -90,7 +90,7 @@ impl Command {
                 service
                     .add_member(&Actor::system(), organization, &user(&email).await?, level)
                     .await?;
-                writeln!(stdout(), "{email} is now {level} of {organization}")?;
+                writeln!(stdout(), "added {email} to {organization} as {level}")?;
             }
             Self::SetPluginsAccessLevel { organization, level } => {
                 let patch = InstanceOrganizationPatch {

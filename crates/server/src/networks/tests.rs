@@ -22,11 +22,11 @@ fn crowded() -> Networks {
     })
 }
 
-fn is_closing(networks: &Networks, place: &ConnectionPermit) -> bool {
+fn is_closing(networks: &Networks, permit: &ConnectionPermit) -> bool {
     let open = networks.lock();
     open.closing
         .iter()
-        .any(|activity| Arc::ptr_eq(activity, &place.activity))
+        .any(|activity| Arc::ptr_eq(activity, &permit.activity))
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn networks_of_one_site_count_together() {
     assert!(enter("2001:db8:2::1").is_some());
     let requests: Vec<_> = open
         .iter()
-        .flat_map(|place| [place.requests.enter().unwrap(), place.requests.enter().unwrap()])
+        .flat_map(|permit| [permit.requests.enter().unwrap(), permit.requests.enter().unwrap()])
         .collect();
     open.pop();
     let next = enter("2001:db8:1:ff00::1").unwrap();
@@ -111,14 +111,14 @@ fn the_largest_network_makes_room() {
     assert!(is_closing(&networks, &many[2]));
     assert_eq!(
         enter("192.0.2.5").err(),
-        Some(NoPlace::Full),
+        Some(NoPermit::Full),
         "ten are open until those that were told have closed"
     );
     assert!(many[1].activity.is_cut(), "it has had its time");
     drop(many);
     let third = enter("192.0.2.5").unwrap();
-    for place in few.iter().chain([&stranger, &second, &third]) {
-        assert!(!is_closing(&networks, place));
+    for permit in few.iter().chain([&stranger, &second, &third]) {
+        assert!(!is_closing(&networks, permit));
     }
     drop(busy);
 }
@@ -132,13 +132,13 @@ fn a_network_with_few_connections_keeps_them_from_one_with_more() {
     let sixth = enter("192.0.2.2").unwrap();
     assert!(is_closing(&networks, &many[0]), "it has to do with one of its own");
     let rest = many[1..].iter().chain([&sixth]);
-    let busy: Vec<_> = rest.map(|place| place.activity.begin()).collect();
+    let busy: Vec<_> = rest.map(|permit| permit.activity.begin()).collect();
     assert_eq!(
         enter("192.0.2.2").err(),
-        Some(NoPlace::TooMany),
+        Some(NoPermit::TooMany),
         "none of its own is idle"
     );
-    assert!(few.iter().all(|place| !is_closing(&networks, place)));
+    assert!(few.iter().all(|permit| !is_closing(&networks, permit)));
     drop(busy);
 }
 
@@ -149,7 +149,7 @@ fn if_all_are_busy_the_largest_network_loses_its_oldest() {
     let open: Vec<_> = (0..8)
         .map(|number| enter(if number < 3 { "192.0.2.1" } else { "192.0.2.2" }).unwrap())
         .collect();
-    let busy: Vec<_> = open.iter().map(|place| place.activity.begin()).collect();
+    let busy: Vec<_> = open.iter().map(|permit| permit.activity.begin()).collect();
     let stranger = enter("192.0.2.3").unwrap();
     let told: Vec<_> = (0..8).filter(|number| is_closing(&networks, &open[*number])).collect();
     assert_eq!(told, [3]);
@@ -176,10 +176,10 @@ fn connections_of_proxies_are_never_closed_for_others() {
     let one = enter("192.0.2.1").unwrap();
     let more: Vec<_> = (0..2).map(|_| enter("10.1.2.3").unwrap()).collect();
     assert!(is_closing(&networks, &one));
-    assert_eq!(enter("10.1.2.3").err(), Some(NoPlace::Full));
+    assert_eq!(enter("10.1.2.3").err(), Some(NoPermit::Full));
     drop(one);
     let last = enter("192.0.2.1").unwrap();
-    assert_eq!(enter("192.0.2.2").err(), Some(NoPlace::Full));
-    assert!(proxied.iter().chain(&more).all(|place| !is_closing(&networks, place)));
+    assert_eq!(enter("192.0.2.2").err(), Some(NoPermit::Full));
+    assert!(proxied.iter().chain(&more).all(|permit| !is_closing(&networks, permit)));
     drop(last);
 }

@@ -24,8 +24,8 @@ pub(crate) struct AppSettings {
     pub(crate) npm_registry: Option<Url>,
 
     /// The catalog of apps that can be installed: the URL or path of a JSON file. Defaults to a built-in catalog.
-    #[arg(long, global = true, env = "HEDGEROW_APP_CATALOGUE", value_name = "URL or FILE")]
-    pub(crate) app_catalogue: Option<String>,
+    #[arg(long, global = true, env = "HEDGEROW_APP_CATALOG", value_name = "URL or FILE")]
+    pub(crate) app_catalog: Option<String>,
 
     /// Whether apps run on a system that lacks layers of the sandbox: best-effort, or strict to not run them.
     #[arg(

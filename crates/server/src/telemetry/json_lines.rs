@@ -127,7 +127,7 @@ mod tests {
             .fmt_fields(JsonFields::new())
             .event_format(JsonLines)
             .with_writer(move || writer.clone());
-        let error = anyhow::anyhow!("the disk is full").context("the store of events failed");
+        let error = anyhow::anyhow!("the disk is full").context("the event store failed");
         let error: Box<dyn std::error::Error + Send + Sync> = error.into();
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
             let _inside = tracing::info_span!("http", method = "GET").entered();
@@ -148,7 +148,7 @@ mod tests {
                 "timestamp": null,
                 "target": null,
                 "level": "ERROR",
-                "error": "the store of events failed: the disk is full",
+                "error": "the event store failed: the disk is full",
                 "count": 3,
                 "message": "a \"run\"\nfailed",
                 "span": {"name": "http", "method": "GET"},

@@ -165,12 +165,12 @@ fn many_migrations_at_once_of_a_new_sqlite_file_all_succeed() {
 fn the_openapi_document_is_printed_without_a_database() {
     let home = Home::any();
     let printed = home.run(&["openapi"]);
-    let document: Value = serde_json::from_str(&printed).expect("the document is JSON");
-    assert_eq!(document["openapi"], "3.1.0");
-    assert!(document.pointer("/paths/~1api~1organizations~1/post").is_some());
+    let spec: Value = serde_json::from_str(&printed).expect("the spec is JSON");
+    assert_eq!(spec["openapi"], "3.1.0");
+    assert!(spec.pointer("/paths/~1api~1organizations~1/post").is_some());
     assert!(
         !home.folder.join("data").exists(),
-        "printing a document leaves nothing behind"
+        "printing a spec leaves nothing behind"
     );
 }
 

@@ -121,7 +121,7 @@ on_each! {
         for (line, id, status) in [(&lines[0], &*own, 200), (&lines[1], "given-by-client.1", 404)] {
             assert_eq!((&line["request_id"], &line["status"]), (&json!(id), &json!(status)), "{line}");
             assert_eq!((&line["level"], &line["method"]), (&json!("INFO"), &json!("GET")), "{line}");
-            assert!(line["timestamp"].is_string() && line["took_us"].is_u64() && line["route"].is_string(), "{line}");
+            assert!(line["timestamp"].is_string() && line["duration_us"].is_u64() && line["route"].is_string(), "{line}");
         }
     }
 

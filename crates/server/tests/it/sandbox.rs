@@ -45,11 +45,11 @@ fn which_layers_of_the_sandbox_hold_is_said_in_metrics_readiness_and_log() {
         .unwrap_or_default()
         .to_owned();
     let log = server.process.log();
-    let warnings = log.matches("a layer of the sandbox is missing here").count();
+    let warnings = log.matches("sandbox layer unavailable").count();
     assert_eq!(warnings, missing.len(), "{log}");
     assert_eq!(readiness == "ready\n", missing.is_empty(), "{readiness}");
     assert!(missing.iter().all(|name| readiness.contains(name)), "{readiness}");
-    assert_eq!(log.contains("no app runs here"), !missing.is_empty(), "{log}");
+    assert_eq!(log.contains("apps are disabled"), !missing.is_empty(), "{log}");
 }
 
 #[test]

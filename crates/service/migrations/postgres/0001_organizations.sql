@@ -195,4 +195,4 @@ CREATE UNIQUE INDEX domain_verified ON domain (domain) WHERE verified_at IS NOT 
 CREATE UNIQUE INDEX domain_by_id ON domain (id);
 CREATE INDEX domain_to_recheck ON domain (checked_at) WHERE verified_at IS NOT NULL;
 -- New domains whose DNS record is still checked, without reading past those that are too old for it.
-CREATE INDEX domain_awaited ON domain (created_at, checked_at) WHERE verified_at IS NULL;
+CREATE INDEX domain_unverified ON domain (created_at, checked_at) WHERE verified_at IS NULL;

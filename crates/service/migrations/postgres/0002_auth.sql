@@ -23,13 +23,13 @@ CREATE TABLE session (
     user_agent        TEXT NOT NULL DEFAULT '',
     created_at        TIMESTAMPTZ NOT NULL,
     -- When the user last confirmed their identity; null: not since they signed in.
-    proven_at         TIMESTAMPTZ,
+    authenticated_at  TIMESTAMPTZ,
     last_used_at      TIMESTAMPTZ NOT NULL,
     expires_at        TIMESTAMPTZ NOT NULL
 );
 CREATE INDEX session_of_user ON session (user_id);
 CREATE INDEX session_by_expiry ON session (expires_at);
-CREATE INDEX session_by_voucher ON session (organization_id);
+CREATE INDEX session_of_organization ON session (organization_id);
 
 CREATE TABLE api_key (
     id                   UUID PRIMARY KEY,
@@ -44,7 +44,7 @@ CREATE TABLE api_key (
     scoped_teams         JSONB NOT NULL,
     -- Whether the key was created or rolled in a session that an organization's identity provider authenticated. Such a
     -- key never has an owner's rights.
-    is_vouched           BOOLEAN NOT NULL DEFAULT FALSE,
+    is_from_idp_session  BOOLEAN NOT NULL DEFAULT FALSE,
     created_at           TIMESTAMPTZ NOT NULL,
     updated_at           TIMESTAMPTZ NOT NULL,
     last_used_at         TIMESTAMPTZ,
@@ -158,7 +158,7 @@ CREATE TABLE sso_attempt (
     detail          TEXT NOT NULL,
     -- Whether it came with a valid response of the identity provider. Attempts that anybody can cause don't displace these:
     -- each kind has its own limit.
-    is_vouched      BOOLEAN NOT NULL DEFAULT TRUE,
+    is_from_idp     BOOLEAN NOT NULL DEFAULT TRUE,
     address         TEXT NOT NULL,
     request_id      TEXT NOT NULL,
     created_at      TIMESTAMPTZ NOT NULL,

@@ -1,5 +1,5 @@
 -- The email outbox: emails are written in the transaction of the change that causes them, and sent afterwards.
-CREATE TABLE mail (
+CREATE TABLE email_outbox (
     id              UUID PRIMARY KEY,
     -- The priority: 0 sign-in, 1 invite, 2 notice.
     class           BIGINT NOT NULL DEFAULT 2,
@@ -18,7 +18,7 @@ CREATE TABLE mail (
     last_error      TEXT,
     created_at      TIMESTAMPTZ NOT NULL
 );
-CREATE INDEX mail_of_invite ON mail (invite_id);
-CREATE INDEX mail_queue ON mail (class, position, id, source) WHERE position IS NOT NULL;
-CREATE INDEX mail_of_source ON mail (class, source, position) WHERE position IS NOT NULL;
-CREATE INDEX mail_put_off ON mail (next_attempt_at) WHERE position IS NULL;
+CREATE INDEX email_outbox_of_invite ON email_outbox (invite_id);
+CREATE INDEX email_outbox_queue ON email_outbox (class, position, id, source) WHERE position IS NOT NULL;
+CREATE INDEX email_outbox_of_source ON email_outbox (class, source, position) WHERE position IS NOT NULL;
+CREATE INDEX email_outbox_put_off ON email_outbox (next_attempt_at) WHERE position IS NULL;

@@ -44,7 +44,7 @@ CREATE TABLE export_backfill (
     -- Intervals that had already been delivered.
     skipped_runs    BIGINT NOT NULL,
     -- Runs that retention has deleted.
-    forgotten_runs  BIGINT NOT NULL DEFAULT 0,
+    pruned_runs     BIGINT NOT NULL DEFAULT 0,
     created_at      TIMESTAMPTZ NOT NULL,
     finished_at     TIMESTAMPTZ,
     updated_at      TIMESTAMPTZ NOT NULL
@@ -71,7 +71,7 @@ CREATE TABLE export_run (
     bytes_exported      BIGINT,
     latest_error        TEXT,
     -- Identifies the destination. Runs to the same one take turns, so that a broken one delays no others.
-    place               TEXT NOT NULL,
+    destination_key     TEXT NOT NULL,
     -- When a worker can claim the run. While it is claimed, when its lease expires. Null once it has finished.
     due_at              TIMESTAMPTZ,
     worker              UUID,

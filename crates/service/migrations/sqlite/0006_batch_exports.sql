@@ -44,7 +44,7 @@ CREATE TABLE export_backfill (
     -- Intervals that had already been delivered.
     skipped_runs    INTEGER NOT NULL,
     -- Runs that retention has deleted.
-    forgotten_runs  INTEGER NOT NULL DEFAULT 0,
+    pruned_runs     INTEGER NOT NULL DEFAULT 0,
     created_at      TEXT NOT NULL,
     finished_at     TEXT,
     updated_at      TEXT NOT NULL
@@ -71,7 +71,7 @@ CREATE TABLE export_run (
     bytes_exported      INTEGER,
     latest_error        TEXT,
     -- Identifies the destination. Runs to the same one take turns, so that a broken one delays no others.
-    place               TEXT NOT NULL,
+    destination_key     TEXT NOT NULL,
     -- When a worker can claim the run. While it is claimed, when its lease expires. Null once it has finished.
     due_at              TEXT,
     worker              BLOB,

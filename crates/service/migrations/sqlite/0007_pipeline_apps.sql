@@ -17,7 +17,7 @@ CREATE TABLE pipeline_app (
     metrics         TEXT NOT NULL,
     public_jobs     TEXT NOT NULL,
     -- The fields that were edited by hand: new code does not overwrite them.
-    written         TEXT NOT NULL,
+    overrides       TEXT NOT NULL,
     -- The hosts that the app declares to send requests to. Null: it declares none.
     hosts           TEXT,
     -- The number of the current version. 0: the app has no code.
@@ -46,8 +46,8 @@ CREATE TABLE pipeline_version (
     -- Bytes it takes in the database.
     size       INTEGER NOT NULL DEFAULT 0,
     -- What the code itself declares, without the scripts for browsers.
-    offers     TEXT NOT NULL,
-    -- What the app declared as of this version, with edits by hand. Null: the same as offers.
+    metadata   TEXT NOT NULL,
+    -- What the app declared as of this version, with edits by hand. Null: the same as metadata.
     manifest   TEXT,
     created_at TEXT NOT NULL,
     -- The source files, and the compiled code. They are large, and SQLite reads past them to get at later columns.

@@ -1,7 +1,7 @@
 //! What people ask of backfills: what one would come to, to begin it, to see it, to cancel it.
 
 use super::interval::Span;
-use super::types::{Backfill, BackfillPlan, BackfillStatus, BackfillWish, BatchExport, ExportSeen, RunStatus};
+use super::types::{Backfill, BackfillPlan, BackfillRequest, BackfillStatus, BatchExport, ExportSeen, RunStatus};
 use super::{cases, limits, sql};
 use crate::Service;
 use crate::access::{Caller, ChangeExports, ReadExports};
@@ -35,12 +35,12 @@ impl Service {
         &self,
         caller: &Caller<ChangeExports>,
         id: ExportId,
-        wish: &BackfillWish,
+        request: &BackfillRequest,
         earliest: Option<Time>,
     ) -> Result<(ExportSeen, Backfill)> {
         let mut db = self.write().await?;
         let seen = cases::lock(&mut db, caller, id, &crate::no_precondition).await?;
-        let range = range(&seen.export, wish, earliest, db.now)?;
+        let range = range(&seen.export, request, earliest, db.now)?;
         let (backfill, entry) = begin(&mut db, &seen.export, range).await?;
         db.commit(&caller.actor, &[entry]).await?;
         Ok((seen, backfill))
@@ -51,12 +51,12 @@ impl Service {
         &self,
         caller: &Caller<P>,
         id: ExportId,
-        wish: &BackfillWish,
+        request: &BackfillRequest,
         earliest: Option<Time>,
     ) -> Result<BackfillPlan> {
         let mut db = self.core.store.read().await?;
         let export = cases::find(&mut db, caller, id).await?;
-        let range = range(&export, wish, earliest, self.core.clock.now())?;
+        let range = range(&export, request, earliest, self.core.clock.now())?;
         Ok(BackfillPlan {
             start_at: range.start,
             end_at: range.end,
@@ -113,9 +113,9 @@ impl Service {
 }
 
 /// Aligned outward, and cut to where there is data and to where the schedule takes over.
-fn range(export: &BatchExport, wish: &BackfillWish, earliest: Option<Time>, now: Time) -> Result<Range> {
+fn range(export: &BatchExport, request: &BackfillRequest, earliest: Option<Time>, now: Time) -> Result<Range> {
     let invalid = |field, detail: String| Err(Error::invalid(field, "invalid_input", detail));
-    if let Some(end) = wish.end_at
+    if let Some(end) = request.end_at
         && end > now
     {
         return invalid(
@@ -123,7 +123,7 @@ fn range(export: &BatchExport, wish: &BackfillWish, earliest: Option<Time>, now:
             format!("The provided 'end_at' ({}) is in the future.", end.to_rfc3339()),
         );
     }
-    if let (Some(start), Some(end)) = (wish.start_at, wish.end_at)
+    if let (Some(start), Some(end)) = (request.start_at, request.end_at)
         && start >= end
     {
         let detail = "'start_at' must be before 'end_at'.";
@@ -131,17 +131,17 @@ fn range(export: &BatchExport, wish: &BackfillWish, earliest: Option<Time>, now:
     }
     let interval = export.interval;
     let latest = latest(export, now);
-    let end = wish.end_at.map_or(latest, |end| interval.ceil(end)).min(latest);
+    let end = request.end_at.map_or(latest, |end| interval.ceil(end)).min(latest);
     // Without data there is nothing to fill.
     let first = earliest.map_or(end, |earliest| interval.floor(earliest));
-    let start = wish.start_at.map_or(first, |start| interval.floor(start).max(first));
-    if wish.start_at.is_some_and(|start| start > now) {
+    let start = request.start_at.map_or(first, |start| interval.floor(start).max(first));
+    if request.start_at.is_some_and(|start| start > now) {
         return invalid("start_at", "Must not be in the future.".to_owned());
     }
     Ok(Range {
         start: start.min(end),
         end,
-        is_resend: wish.resend.unwrap_or(false),
+        is_resend: request.resend.unwrap_or(false),
     })
 }
 

@@ -26,7 +26,7 @@ pub use coverage::{Coverage, Covered};
 pub use interval::{Interval, Span};
 pub use schedule::Scheduled;
 pub use types::{
-    Backfill, BackfillPlan, BackfillStatus, BackfillWish, BatchExport, DestinationInput, ExportName, ExportPatch,
+    Backfill, BackfillPlan, BackfillRequest, BackfillStatus, BatchExport, DestinationInput, ExportName, ExportPatch,
     ExportRest, ExportSeen, LogEntry, LogFilter, LogLevel, ModelInput, NewExport, Progress, Run, RunFilter, RunStatus,
 };
 pub use work::{Choice, Job, Outcome};

@@ -156,9 +156,9 @@ impl BatchExport {
         self.next_run_at = (!self.paused && !is_over).then_some(next);
     }
 
-    /// What tells its destination from others. Runs to one place take turns, so that a broken one holds up nobody else.
-    /// The same bucket is another place for another organization: anybody can name it, and it may not let them in.
-    pub(super) fn place(&self) -> String {
+    /// What tells its destination from others. Runs to one destination take turns, so that a broken one holds up nobody else.
+    /// The same bucket is another destination for another organization: anybody can name it, and it may not let them in.
+    pub(super) fn destination_key(&self) -> String {
         let said = |field: &&destination::ConfigField| {
             field.is_address
                 || ["bucket_name", "container_name", "project_id", "folder", "database"].contains(&field.key)

@@ -132,7 +132,7 @@ fn fresh(db: &WriteTx, export: &BatchExport, span: Span, delay: TimeDelta) -> Ru
         queued_at: db.now,
         started_at: None,
         due_at: Some(db.now.max(span.end + delay)),
-        place: export.place(),
+        destination_key: export.destination_key(),
     }
 }
 

@@ -62,7 +62,7 @@ pub enum Outcome {
 }
 
 impl Service {
-    /// Takes the run that has waited longest for the organization that is chosen, unless it goes to one of these places.
+    /// Takes the run that has waited longest for the organization that is chosen, unless it goes to one of these destinations.
     ///
     /// `choose` is asked with some organizations that have a run due, from the one on whose turn it is, and if that does not do,
     /// with very many; then with `true`.

@@ -9,7 +9,7 @@ use auth::key::SecretHash;
 use crate::clock::Time;
 use crate::id::{KeyId, OrganizationId, SessionId, UserId};
 use crate::level::Level;
-use crate::network::neighborhood;
+use crate::network::subnet;
 
 /// Who takes turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -17,7 +17,7 @@ pub(super) enum Tenant {
     /// The server itself.
     System,
     /// Somebody who has not shown who they are.
-    Neighborhood(IpAddr),
+    Subnet(IpAddr),
     User(UserId),
     Organization(OrganizationId),
 }
@@ -88,7 +88,7 @@ pub fn current() -> Caller {
 /// Works for somebody at this address, until it is known who that is.
 pub async fn on_behalf_of<F: Future>(address: Option<IpAddr>, work: F) -> F::Output {
     let caller = Caller {
-        tenant: address.map_or(Tenant::System, |address| Tenant::Neighborhood(neighborhood(address))),
+        tenant: address.map_or(Tenant::System, |address| Tenant::Subnet(subnet(address))),
         user: None,
         credential: None,
         grant: None,

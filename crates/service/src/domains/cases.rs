@@ -1,6 +1,6 @@
 use auth::saml::IdentityProvider;
 
-use super::verification::{AWAITED, GRACE, LEASE, Outcome, RECHECK, WAITING};
+use super::verification::{GRACE, LEASE, Outcome, RECHECK, RECHECK_UNVERIFIED, WAITING};
 use super::{DnsLookup, Domain, DomainPatch, Finding, NewDomain, name, sql};
 use crate::access::{Actor, Caller, ChangeDomains, ReadDomains};
 use crate::activity::Entry;
@@ -251,14 +251,14 @@ impl Service {
 
     /// New domains whose records were asked for and not seen, and that have not been looked at for some minutes: at most one
     /// of each organization, and first of the one that has waited longest. So many domains of one delay nobody else's.
-    pub async fn awaited_domains(&self, most: i64) -> Result<Vec<Domain>> {
+    pub async fn unverified_domains(&self, most: i64) -> Result<Vec<Domain>> {
         let now = self.core.clock.now();
-        let (due, since) = (now - AWAITED, now - WAITING);
-        if !sql::is_awaited(&mut self.core.store.read().await?, due, since).await? {
+        let (due, since) = (now - RECHECK_UNVERIFIED, now - WAITING);
+        if !sql::is_unverified_due(&mut self.core.store.read().await?, due, since).await? {
             return Ok(Vec::new());
         }
         let mut db = self.write().await?;
-        let domains = sql::take_awaited(&mut db, due, since, now, most).await?;
+        let domains = sql::take_unverified(&mut db, due, since, now, most).await?;
         db.commit_unrecorded().await?;
         Ok(domains)
     }

@@ -158,15 +158,15 @@ pub(super) async fn take_due(db: &mut WriteTx, due: Time, later: Time) -> Result
     Ok(on!(db, conn => sqlx::query_as(sql).bind(due).bind(later).fetch_optional(conn))?)
 }
 
-pub(super) async fn is_awaited(db: &mut Session, due: Time, since: Time) -> Result<bool> {
+pub(super) async fn is_unverified_due(db: &mut Session, due: Time, since: Time) -> Result<bool> {
     const SQL: &str = "SELECT 1 FROM domain WHERE verified_at IS NULL AND created_at > $2 AND checked_at < $1 LIMIT 1";
     let found: Option<i32> = on!(db, conn => sqlx::query_scalar(SQL).bind(due).bind(since).fetch_optional(conn))?;
     Ok(found.is_some())
 }
 
 /// Takes the one of each organization that has waited longest, and leaves it alone until it is due again. Organizations take
-/// turns: whose last look is longest ago comes first.
-pub(super) async fn take_awaited(
+/// turns: whose last check is longest ago comes first.
+pub(super) async fn take_unverified(
     db: &mut WriteTx,
     due: Time,
     since: Time,
@@ -175,11 +175,11 @@ pub(super) async fn take_awaited(
 ) -> Result<Vec<Domain>> {
     macro_rules! next {
         () => {
-            "WITH awaited AS MATERIALIZED (SELECT id, organization_id, checked_at FROM domain \
+            "WITH unverified AS MATERIALIZED (SELECT id, organization_id, checked_at FROM domain \
              WHERE verified_at IS NULL AND created_at > $2 AND checked_at IS NOT NULL), ranked AS (SELECT id, checked_at, \
              row_number() OVER (PARTITION BY organization_id ORDER BY checked_at, id) AS place, \
-             max(checked_at) OVER (PARTITION BY organization_id) AS last_look FROM awaited) \
-             SELECT id FROM ranked WHERE place = 1 AND checked_at < $1 ORDER BY last_look, checked_at, id LIMIT $4"
+             max(checked_at) OVER (PARTITION BY organization_id) AS last_check FROM unverified) \
+             SELECT id FROM ranked WHERE place = 1 AND checked_at < $1 ORDER BY last_check, checked_at, id LIMIT $4"
         };
     }
     // First what the index finds: SQLite would walk all domains, in the order of organizations. And PostgreSQL looks again at

@@ -11,7 +11,7 @@ pub(super) const GRACE: TimeDelta = TimeDelta::days(7);
 /// How often verified domains are looked at again.
 pub(super) const RECHECK: TimeDelta = TimeDelta::days(1);
 /// The same for domains whose record somebody has asked for and waits to be seen.
-pub(super) const AWAITED: TimeDelta = TimeDelta::minutes(2);
+pub(super) const RECHECK_UNVERIFIED: TimeDelta = TimeDelta::minutes(2);
 /// Whoever takes a verified domain to look at it keeps others from it for this long. It is not renewed.
 pub(super) const LEASE: TimeDelta = TimeDelta::hours(1);
 /// For how long after a domain was added somebody may be waiting.
@@ -102,12 +102,12 @@ pub(super) enum Outcome {
 impl Domain {
     /// When the record is looked for again without anybody asking. Never before somebody has asked once: a name that
     /// is looked up too early is remembered as missing for a while.
-    pub fn next_look(&self, now: Time) -> Option<Time> {
+    pub fn next_check(&self, now: Time) -> Option<Time> {
         let checked_at = self.checked_at?;
         if self.is_verified() {
             return Some(checked_at + RECHECK);
         }
-        (now - self.created_at < WAITING).then_some(checked_at + AWAITED)
+        (now - self.created_at < WAITING).then_some(checked_at + RECHECK_UNVERIFIED)
     }
 
     /// Until when a verified domain whose record is missing counts as verified.

@@ -1,7 +1,7 @@
-//! The order in which those who wait are served: accounts take turns, and so do neighborhoods.
+//! The order in which those who wait are served: accounts take turns, and so do subnets.
 //!
 //! A party that is served waits for the next round, and whoever comes belongs to the round under way. A request belongs to an
-//! account and a neighborhood, and waits for both of them: neither one account from many networks nor many accounts from one
+//! account and a subnet, and waits for both of them: neither one account from many networks nor many accounts from one
 //! network have more than one turn before somebody else.
 
 use std::collections::HashMap;
@@ -13,26 +13,26 @@ use tokio::sync::oneshot;
 /// Who counts as one.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Party {
-    Neighborhood(IpAddr),
+    Subnet(IpAddr),
     /// By the key of its address. Only an account that was signed in to from there: anybody can name one that is not theirs.
     Account(Arc<str>),
 }
 
-/// A neighborhood, then the account if it is known.
+/// A subnet, then the account if it is known.
 pub(super) type Parties = Vec<Party>;
 
 /// How many requests may be served or wait.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
     pub(super) total: usize,
-    pub(super) of_neighborhood: usize,
+    pub(super) of_subnet: usize,
     pub(super) of_account: usize,
 }
 
 impl Limits {
     fn of(self, party: &Party) -> usize {
         match party {
-            Party::Neighborhood(_) => self.of_neighborhood,
+            Party::Subnet(_) => self.of_subnet,
             Party::Account(_) => self.of_account,
         }
     }

@@ -176,9 +176,9 @@ async fn one_account_has_few_places_and_one_turn_before_somebody_else() {
 }
 
 #[tokio::test]
-async fn many_accounts_of_one_neighborhood_have_one_turn_before_another() {
+async fn many_accounts_of_one_subnet_have_one_turn_before_another() {
     let mut crowd = Crowd::new().await;
-    for n in 0..Rank::Known.limits().of_neighborhood {
+    for n in 0..Rank::Known.limits().of_subnet {
         crowd
             .add("many", &format!("2001:db8:1:{n:x}00::1"), Some(&format!("m{n}")))
             .await;
@@ -192,30 +192,26 @@ async fn many_accounts_of_one_neighborhood_have_one_turn_before_another() {
 #[tokio::test]
 async fn strangers_do_not_take_the_places_of_their_neighbors_who_were_here_before() {
     let mut crowd = Crowd::new().await;
-    for n in 0..Rank::Stranger.limits().of_neighborhood {
+    for n in 0..Rank::Stranger.limits().of_subnet {
         crowd.add("stranger", &format!("192.0.2.{n}"), None).await;
     }
     assert!(crowd.refuses("192.0.2.99", None));
     assert!(!crowd.refuses("192.0.2.99", Some("ann")));
 }
 
-/// Eight neighborhoods could fill the line; somebody from a ninth gets the place of one who has many.
+/// Eight subnets could fill the line; somebody from a ninth gets the place of one who has many.
 #[tokio::test]
 async fn whoever_has_many_places_gives_one_up_for_somebody_new() {
     let mut crowd = Crowd::new().await;
-    let Limits {
-        total, of_neighborhood, ..
-    } = Rank::Stranger.limits();
+    let Limits { total, of_subnet, .. } = Rank::Stranger.limits();
     for n in 0..total {
-        crowd
-            .add("many", &format!("192.0.{}.{n}", n / of_neighborhood), None)
-            .await;
+        crowd.add("many", &format!("192.0.{}.{n}", n / of_subnet), None).await;
     }
     assert!(crowd.refuses("192.0.0.200", None), "one of those who have many");
     crowd.add("new", "198.51.100.7", None).await;
     let order = crowd.served().await;
     assert_eq!(order.len(), total, "one was turned away");
-    assert!(position(&order, "new") <= total / of_neighborhood, "{order:?}");
+    assert!(position(&order, "new") <= total / of_subnet, "{order:?}");
 }
 
 #[tokio::test]
@@ -230,11 +226,11 @@ async fn networks_take_turns() {
     );
 }
 
-/// The second of a neighborhood is not overtaken by ever new ones.
+/// The second of a subnet is not overtaken by ever new ones.
 #[test]
 fn requests_that_keep_coming_do_not_put_anybody_off_forever() {
     let mut line = Line::<Slot>::default();
-    let party = |n: u32| vec![Party::Neighborhood(IpAddr::from(Ipv4Addr::from_bits(n)))];
+    let party = |n: u32| vec![Party::Subnet(IpAddr::from(Ipv4Addr::from_bits(n)))];
     let mut receivers: Vec<_> = (0..2).map(|_| line.wait(&party(0))).collect();
     let mut second = receivers.pop().expect("the second");
     receivers.extend((1..20).map(|n| line.wait(&party(n))));
@@ -253,7 +249,7 @@ fn requests_that_keep_coming_do_not_put_anybody_off_forever() {
 async fn a_suspect_is_refused_before_anything_is_hashed() {
     let queue = HashQueue::default();
     make_suspect(&queue, "192.0.2.1");
-    let places: Vec<QueueTicket> = (0..Rank::Suspect.limits().of_neighborhood)
+    let places: Vec<QueueTicket> = (0..Rank::Suspect.limits().of_subnet)
         .map(|n| {
             queue
                 .enter(address(&format!("192.0.2.{n}")), None)

@@ -81,7 +81,7 @@ impl Row {
                 let detail = "This request was processed, but its response is no longer available. Retrieve the \
                               resource instead.";
                 Err(Error::Conflict {
-                    code: "idempotency_answer_lost",
+                    code: "idempotency_response_lost",
                     detail: detail.to_owned(),
                 })
             }

@@ -307,7 +307,7 @@ async fn refuse_unproven_address(db: &mut Session, invite: &Invite) -> Result<()
                  email instead, or sign in first with an account that has this email",
                 email.domain()
             );
-            Err(Error::refused("email_proof_required", detail))
+            Err(Error::refused("email_verification_required", detail))
         }
         _ => Ok(()),
     }

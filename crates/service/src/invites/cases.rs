@@ -62,7 +62,7 @@ impl Service {
             }
             made.push(fresh);
         }
-        mail::post(&mut db, &self.core.instance, emails).await?;
+        mail::enqueue(&mut db, &self.core.instance, emails).await?;
         // Last, for everybody who invites somebody waits for the count of the instance from here on.
         self.count_invites(&mut db, caller, &targets).await?;
         db.commit(&caller.actor, &entries).await?;
@@ -87,7 +87,7 @@ impl Service {
         mail::sql::delete_of_invite(&mut db, id).await?;
         sql::renew(&mut db, &fresh, sender.id).await?;
         let email = self.email(&fresh, organization.name.as_str(), &sender);
-        mail::post(&mut db, &self.core.instance, vec![email]).await?;
+        mail::enqueue(&mut db, &self.core.instance, vec![email]).await?;
         db.commit(&caller.actor, &[Entry::happened(&fresh.invite, "resent")])
             .await?;
         Ok(fresh)

@@ -20,7 +20,7 @@ macro_rules! select {
         concat!(
             "SELECT i.id, i.organization_id, i.target_email, i.first_name, i.level, i.message, i.emailing_attempt_made, \
              i.created_by, i.created_at, i.updated_at, i.expires_at, i.mail_hash, \
-             (SELECT max(m.last_error) FROM mail m WHERE m.invite_id = i.id) AS emailing_error FROM invite i ",
+             (SELECT max(m.last_error) FROM email_outbox m WHERE m.invite_id = i.id) AS emailing_error FROM invite i ",
             $rest
         )
     };

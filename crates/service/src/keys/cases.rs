@@ -93,7 +93,7 @@ impl Service {
         refuse_wider(person, &key)?;
         self.count_key(&mut db, person).await?;
         key.mask_value = auth::key::mask(&secret);
-        key.is_vouched = person.provider_of.is_some();
+        key.is_from_idp_session = person.provider_of.is_some();
         key.last_rolled_at = Some(db.now);
         key.updated_at = db.now;
         sql::set_secret(&mut db, &key, &auth::key::hash(&secret)).await?;
@@ -195,7 +195,7 @@ pub(crate) async fn insert(
     user: UserId,
     new: &NewKey,
     secret: String,
-    is_vouched: bool,
+    is_from_idp_session: bool,
 ) -> Result<Fresh> {
     if sql::count(db, user).await? >= MOST_KEYS {
         let detail = format!("you already have {MOST_KEYS} keys: delete one first");
@@ -215,7 +215,7 @@ pub(crate) async fn insert(
         used_scopes: Json(Vec::new()),
         last_rolled_at: None,
         expires_at: new.expires_at.map(whole_microseconds),
-        is_vouched,
+        is_from_idp_session,
     };
     key.check(db, None).await?;
     sql::insert(db, &key, &auth::key::hash(&secret)).await?;
@@ -326,7 +326,7 @@ pub(crate) async fn forget_all(db: &mut WriteTx, user: UserId) -> Result<Vec<Ent
 /// Deletes those keys of somebody for an organization whose secrets its identity provider could know.
 pub(crate) async fn forget_vouched(db: &mut WriteTx, user: UserId, organization: OrganizationId) -> Result<Vec<Entry>> {
     let mut keys = sql::lock_of_user(db, user).await?;
-    keys.retain(|key| key.is_vouched && *key.scoped_organizations == [organization]);
+    keys.retain(|key| key.is_from_idp_session && *key.scoped_organizations == [organization]);
     for key in &keys {
         sql::delete(db, key).await?;
     }

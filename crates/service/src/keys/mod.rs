@@ -42,7 +42,7 @@ pub struct Key {
     pub expires_at: Option<Time>,
     /// Its secret was told on the word of an organization's identity provider.
     #[serde(skip)]
-    pub(crate) is_vouched: bool,
+    pub(crate) is_from_idp_session: bool,
 }
 
 impl Key {

@@ -15,7 +15,7 @@ macro_rules! select {
     ($rest:literal) => {
         concat!(
             "SELECT id, user_id, label, mask_value, scopes, scoped_organizations, scoped_teams, created_at, \
-             updated_at, last_used_at, used_scopes, last_rolled_at, expires_at, is_vouched FROM api_key ",
+             updated_at, last_used_at, used_scopes, last_rolled_at, expires_at, is_from_idp_session FROM api_key ",
             $rest
         )
     };
@@ -68,7 +68,7 @@ pub(super) async fn lock(db: &mut WriteTx, user: UserId, id: KeyId) -> Result<Ke
 
 pub(super) async fn insert(db: &mut WriteTx, key: &Key, hash: &SecretHash) -> Result<()> {
     const SQL: &str = "INSERT INTO api_key (id, user_id, label, mask_value, secret_hash, scopes, \
-        scoped_organizations, scoped_teams, created_at, updated_at, expires_at, is_vouched) \
+        scoped_organizations, scoped_teams, created_at, updated_at, expires_at, is_from_idp_session) \
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
     changed!(
         db,
@@ -84,7 +84,7 @@ pub(super) async fn insert(db: &mut WriteTx, key: &Key, hash: &SecretHash) -> Re
             .bind(key.created_at)
             .bind(key.updated_at)
             .bind(key.expires_at)
-            .bind(key.is_vouched)
+            .bind(key.is_from_idp_session)
     )?;
     Ok(())
 }
@@ -109,13 +109,13 @@ pub(super) async fn save(db: &mut WriteTx, key: &Key) -> Result<()> {
 
 pub(super) async fn set_secret(db: &mut WriteTx, key: &Key, hash: &SecretHash) -> Result<()> {
     const SQL: &str = "UPDATE api_key SET secret_hash = $3, mask_value = $4, last_rolled_at = $5, updated_at = $5, \
-        is_vouched = $6 WHERE user_id = $1 AND id = $2";
+        is_from_idp_session = $6 WHERE user_id = $1 AND id = $2";
     let Key {
         user_id,
         id,
         mask_value,
         last_rolled_at,
-        is_vouched,
+        is_from_idp_session,
         ..
     } = key;
     changed!(
@@ -126,7 +126,7 @@ pub(super) async fn set_secret(db: &mut WriteTx, key: &Key, hash: &SecretHash) -
             .bind(hash.as_slice())
             .bind(mask_value)
             .bind(last_rolled_at)
-            .bind(is_vouched)
+            .bind(is_from_idp_session)
     )?;
     Ok(())
 }

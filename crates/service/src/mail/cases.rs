@@ -134,11 +134,11 @@ pub(crate) async fn notify(
     }
     let left = left_of(db, instance, email, to.len(), Subject::Organization(organization)).await?;
     to.truncate(left);
-    let posts = to.iter().map(|address| OutboxEntry {
+    let entries = to.iter().map(|address| OutboxEntry {
         organization: Some(organization),
         ..OutboxEntry::new(address, email.clone())
     });
-    post(db, instance, posts.collect()).await
+    enqueue(db, instance, entries.collect()).await
 }
 
 /// The same for one person, of what happened to their account.
@@ -151,7 +151,7 @@ pub(crate) async fn notify_person(
     if !instance.sends_mail || left_of(db, instance, &email, 1, Subject::User(user.id)).await? == 0 {
         return Ok(());
     }
-    post(db, instance, vec![OutboxEntry::new(&user.email, email)]).await
+    enqueue(db, instance, vec![OutboxEntry::new(&user.email, email)]).await
 }
 
 /// How many of `count` can be sent in this hour, which uses them up.
@@ -169,7 +169,7 @@ async fn left_of(
 }
 
 /// Puts emails into the outbox, in the transaction of what they tell of. Without a mail server there are none.
-pub(crate) async fn post(db: &mut WriteTx, instance: &Instance, emails: Vec<OutboxEntry>) -> Result<()> {
+pub(crate) async fn enqueue(db: &mut WriteTx, instance: &Instance, emails: Vec<OutboxEntry>) -> Result<()> {
     if !instance.sends_mail {
         return Ok(());
     }
@@ -195,5 +195,5 @@ pub(crate) async fn post(db: &mut WriteTx, instance: &Instance, emails: Vec<Outb
 }
 
 fn place(id: MailId) -> String {
-    format!("mail/{id}/content")
+    format!("email_outbox/{id}/content")
 }

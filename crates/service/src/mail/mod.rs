@@ -3,7 +3,7 @@
 mod cases;
 pub(crate) mod sql;
 
-pub(crate) use cases::{notify, notify_person, post};
+pub(crate) use cases::{enqueue, notify, notify_person};
 
 use chrono::TimeDelta;
 use serde::{Deserialize, Serialize};

@@ -19,9 +19,9 @@ pub(super) struct Waiting {
 macro_rules! next_position {
     () => {
         "(SELECT coalesce(max(first.position), 0) FROM ( \
-           SELECT min(q.position) AS position FROM mail q WHERE q.class = $2 AND q.position IS NOT NULL \
+           SELECT min(q.position) AS position FROM email_outbox q WHERE q.class = $2 AND q.position IS NOT NULL \
            UNION ALL \
-           SELECT max(q.position) + 1 AS position FROM mail q \
+           SELECT max(q.position) + 1 AS position FROM email_outbox q \
            WHERE q.class = $2 AND q.source = $3 AND q.position IS NOT NULL) AS first)"
     };
 }
@@ -34,7 +34,8 @@ pub(super) async fn insert(
     invite: Option<InviteId>,
 ) -> Result<()> {
     const SQL: &str = concat!(
-        "INSERT INTO mail (id, class, source, recipient, content, invite_id, attempts, next_attempt_at, created_at, position) \
+        "INSERT INTO email_outbox (id, class, source, recipient, content, invite_id, attempts, next_attempt_at, created_at, \
+         position) \
          VALUES ($1, $2, $3, $4, $5, $6, 0, $7, $7, ",
         next_position!(),
         ")"
@@ -58,7 +59,8 @@ pub(super) async fn insert(
 /// turn is among the first, however much the busy ones have waiting.
 pub(super) async fn head(db: &mut Session, class: MailClass, busy: [&str; 2]) -> Result<Option<MailId>> {
     const SQL: &str = "SELECT id FROM ( \
-           SELECT id, source, position FROM mail WHERE class = $1 AND position IS NOT NULL ORDER BY position, id LIMIT 1000 \
+           SELECT id, source, position FROM email_outbox WHERE class = $1 AND position IS NOT NULL \
+           ORDER BY position, id LIMIT 1000 \
          ) AS first WHERE source NOT IN ($2, $3) ORDER BY position, id LIMIT 1";
     let [one, other] = busy;
     Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(class).bind(one).bind(other).fetch_optional(conn))?)
@@ -77,14 +79,14 @@ pub(super) struct Row {
 
 /// Takes one out of the queue and keeps others from it until `lease_until`. `None`: somebody else has taken it.
 pub(super) async fn take(db: &mut WriteTx, id: MailId, lease_until: Time) -> Result<Option<Row>> {
-    const SQL: &str = "UPDATE mail SET position = NULL, next_attempt_at = $2, attempts = attempts + 1 \
+    const SQL: &str = "UPDATE email_outbox SET position = NULL, next_attempt_at = $2, attempts = attempts + 1 \
         WHERE id = $1 AND position IS NOT NULL \
         RETURNING id, recipient, content, invite_id, source, attempts, created_at";
     Ok(on!(db, conn => sqlx::query_as(SQL).bind(id).bind(lease_until).fetch_optional(conn))?)
 }
 
 pub(super) async fn is_put_off_until(db: &mut Session, now: Time) -> Result<bool> {
-    const SQL: &str = "SELECT 1 FROM mail WHERE position IS NULL AND next_attempt_at <= $1 LIMIT 1";
+    const SQL: &str = "SELECT 1 FROM email_outbox WHERE position IS NULL AND next_attempt_at <= $1 LIMIT 1";
     let found: Option<i32> = on!(db, conn => sqlx::query_scalar(SQL).bind(now).fetch_optional(conn))?;
     Ok(found.is_some())
 }
@@ -94,7 +96,7 @@ pub(super) async fn lock_put_off(db: &mut WriteTx) -> Result<Vec<Waiting>> {
     macro_rules! put_off {
         ($rest:literal) => {
             concat!(
-                "SELECT id, class, source FROM mail WHERE position IS NULL AND next_attempt_at <= $1 \
+                "SELECT id, class, source FROM email_outbox WHERE position IS NULL AND next_attempt_at <= $1 \
                  ORDER BY next_attempt_at LIMIT 100",
                 $rest
             )
@@ -106,30 +108,37 @@ pub(super) async fn lock_put_off(db: &mut WriteTx) -> Result<Vec<Waiting>> {
 }
 
 pub(super) async fn requeue(db: &mut WriteTx, waiting: &Waiting) -> Result<()> {
-    const SQL: &str = concat!("UPDATE mail SET position = ", next_position!(), " WHERE id = $1");
+    const SQL: &str = concat!(
+        "UPDATE email_outbox SET position = ",
+        next_position!(),
+        " WHERE id = $1"
+    );
     let Waiting { id, class, source } = waiting;
     changed!(db, sqlx::query(SQL).bind(id).bind(class).bind(source))?;
     Ok(())
 }
 
 pub(super) async fn put_off(db: &mut WriteTx, id: MailId, next: Option<Time>, error: &str) -> Result<()> {
-    const SQL: &str = "UPDATE mail SET next_attempt_at = $2, last_error = $3 WHERE id = $1";
+    const SQL: &str = "UPDATE email_outbox SET next_attempt_at = $2, last_error = $3 WHERE id = $1";
     changed!(db, sqlx::query(SQL).bind(id).bind(next).bind(error))?;
     Ok(())
 }
 
 pub(super) async fn delete(db: &mut WriteTx, id: MailId) -> Result<()> {
-    changed!(db, sqlx::query("DELETE FROM mail WHERE id = $1").bind(id))?;
+    changed!(db, sqlx::query("DELETE FROM email_outbox WHERE id = $1").bind(id))?;
     Ok(())
 }
 
 /// An invite that is gone needs no mail.
 pub(crate) async fn delete_of_invite(db: &mut WriteTx, invite: InviteId) -> Result<()> {
-    changed!(db, sqlx::query("DELETE FROM mail WHERE invite_id = $1").bind(invite))?;
+    changed!(
+        db,
+        sqlx::query("DELETE FROM email_outbox WHERE invite_id = $1").bind(invite)
+    )?;
     Ok(())
 }
 
 pub(super) async fn delete_given_up(db: &mut WriteTx, before: Time) -> Result<u64> {
-    const SQL: &str = "DELETE FROM mail WHERE position IS NULL AND next_attempt_at IS NULL AND created_at < $1";
+    const SQL: &str = "DELETE FROM email_outbox WHERE position IS NULL AND next_attempt_at IS NULL AND created_at < $1";
     Ok(changed!(db, sqlx::query(SQL).bind(before))?)
 }

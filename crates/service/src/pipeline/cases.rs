@@ -116,7 +116,7 @@ impl Service {
     ) -> Result<App> {
         let found = match found {
             Some((package, tag)) => {
-                sizes::check_offers(None, &package.offers)?;
+                sizes::check_metadata(None, &package.metadata)?;
                 Some((Packed::of(package).await?, tag))
             }
             None => None,
@@ -132,7 +132,7 @@ impl Service {
             publish_first(&mut db, caller, organization.plugins_access_level).await?;
         }
         if let Some((packed, tag)) = &found {
-            app.take_over(&packed.offers);
+            app.take_over(&packed.metadata);
             app.version = 1;
             app.tag = tag.clone().or(app.tag);
             // A tag that was asked for need not be the newest.
@@ -172,8 +172,8 @@ impl Service {
         let mut db = self.write().await?;
         let (before, level) = lock_app(&mut db, caller, collection, id, precondition).await?;
         let mut app = before.clone();
-        let offers = sql::versions::offers(&mut db, &app).await?;
-        app.change(patch, offers.as_ref())?;
+        let metadata = sql::versions::metadata(&mut db, &app).await?;
+        app.change(patch, metadata.as_ref())?;
         if app.is_global && !before.is_global {
             publish_first(&mut db, caller, level).await?;
         }
@@ -181,7 +181,7 @@ impl Service {
             take_back(&mut db, caller, &before).await?;
         }
         let entry = Entry::updated(&before, &app);
-        if entry.is_none() && app.written == before.written {
+        if entry.is_none() && app.overrides == before.overrides {
             return Ok(before);
         }
         if before.is_global {
@@ -245,7 +245,7 @@ fn fresh(db: &WriteTx, collection: Collection, new: &NewApp) -> App {
         metrics: empty_object(),
         public_jobs: empty_object(),
         hosts: None,
-        written: Vec::new(),
+        overrides: Vec::new(),
         version: 0,
         next_check_at: first_check(new, db.now),
         created_at: db.now,

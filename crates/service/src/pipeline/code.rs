@@ -23,9 +23,9 @@ impl Service {
         package: Package,
         fetched: Fetched,
     ) -> Result<(App, Difference)> {
-        sizes::check_offers(Some(seen), &package.offers)?;
+        sizes::check_metadata(Some(seen), &package.metadata)?;
         // If one was written, too, it is decided later which of both holds.
-        let schema = Some(&package.offers.config_schema).filter(|_| patch.rest.config_schema.is_none());
+        let schema = Some(&package.metadata.config_schema).filter(|_| patch.rest.config_schema.is_none());
         let known = self.known_secrets(caller, (seen.collection, seen.id), schema).await?;
         let packed = Packed::of(package).await?;
         let mut db = self.write().await?;
@@ -37,7 +37,7 @@ impl Service {
         app.version = sql::versions::newest(&mut db, app.id).await? + 1;
         app.tag = fetched.tag.or(app.tag);
         app.url = fetched.url.or(app.url);
-        app.change(patch, Some(&packed.offers))?;
+        app.change(patch, Some(&packed.metadata))?;
         if app.is_global && !before.is_global {
             publish_first(&mut db, caller, level).await?;
         }
@@ -97,7 +97,7 @@ pub(super) async fn keep_manifest(db: &mut WriteTx, before: &App, app: &mut App)
 pub(super) async fn store(db: &mut WriteTx, app: &App, packed: &Packed) -> Result<()> {
     hosts::check(
         "source__plugin.json",
-        packed.offers.hosts.as_deref().unwrap_or_default(),
+        packed.metadata.hosts.as_deref().unwrap_or_default(),
     )?;
     sql::versions::insert(db, app, packed).await?;
     sql::versions::prune(db, app.id, app.version).await?;

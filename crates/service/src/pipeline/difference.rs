@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::hosts::named_hosts;
 use super::schema::{self, Field};
-use super::types::{App, Offers};
+use super::types::{App, AppMetadata};
 
 /// What one code offers and another does not.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
@@ -101,9 +101,9 @@ fn capabilities(value: &Value) -> Vec<String> {
 
 impl App {
     /// What would be different with other code.
-    pub fn difference_with(&self, offers: &Offers) -> Difference {
+    pub fn difference_with(&self, metadata: &AppMetadata) -> Difference {
         let mut after = self.clone();
-        after.take_over(offers);
+        after.take_over(metadata);
         Difference::between(self, &after)
     }
 }

@@ -86,8 +86,8 @@ impl Service {
         let mut app = before.clone().at(number, manifest);
         app.tag = tag;
         app.pin_to(sha256.as_deref())?;
-        if let Some(offers) = sql::versions::offers(&mut db, &app).await? {
-            app.take_over(&offers);
+        if let Some(metadata) = sql::versions::metadata(&mut db, &app).await? {
+            app.take_over(&metadata);
         }
         sizes::check_app(Some(&before), &app)?;
         self.switch(db, caller, (&before, app), &known).await

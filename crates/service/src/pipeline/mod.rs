@@ -44,9 +44,9 @@ pub(crate) use sharing::not_in_use;
 pub use sites::SiteApp;
 pub use tasks::AppTask;
 pub use types::{
-    App, AppConfig, AppFields, AppLog, AppLogFilter, AppLogLevel, AppLogSource, AppName, AppPatch, AppUse,
+    App, AppConfig, AppFields, AppLog, AppLogFilter, AppLogLevel, AppLogSource, AppMetadata, AppName, AppPatch, AppUse,
     AppWithFiles, Collection, ConfigPatch, Cursor, Derived, DueAfter, DueApp, Fetched, Files, MOST_FAILURES, NewApp,
-    NewConfig, Offers, Package, PluginType, ReachedHost, Script, TaskKind, UseCount, Version, VersionName, VersionSeen,
+    NewConfig, Package, PluginType, ReachedHost, Script, TaskKind, UseCount, Version, VersionName, VersionSeen,
     check_source,
 };
 pub use upgrades::ConfigUpgrade;

@@ -22,11 +22,11 @@ pub(super) async fn as_approved(db: &mut Session, app: App, config: &AppConfig) 
 
 /// The app as it is run. What was written of it can leave out what its code can do, and adds nothing.
 pub(super) async fn as_run(db: &mut Session, mut app: App) -> Result<App> {
-    if app.version > 0 && !app.written.contains(&Derived::Capabilities) {
+    if app.version > 0 && !app.overrides.contains(&Derived::Capabilities) {
         return Ok(app);
     }
-    let offers = sql::versions::offers(db, &app).await?;
-    let offered = offers.map_or_else(empty_object, |offers| offers.capabilities);
+    let metadata = sql::versions::metadata(db, &app).await?;
+    let offered = metadata.map_or_else(empty_object, |metadata| metadata.capabilities);
     app.capabilities = common(&app.capabilities, &offered);
     Ok(app)
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::types::{App, AppFields, AppName, AppPatch, Derived, Manifest, Offers, empty_object};
+use super::types::{App, AppFields, AppMetadata, AppName, AppPatch, Derived, Manifest, empty_object};
 use super::{schema, sizes};
 use crate::error::{Error, Result};
 
@@ -36,10 +36,10 @@ impl App {
             metrics: empty_object(),
             public_jobs: empty_object(),
             hosts: Some(Vec::new()),
-            written: Vec::new(),
+            overrides: Vec::new(),
         });
-        self.written.retain(|field| !field.is_run());
-        self.written.extend(manifest.written);
+        self.overrides.retain(|field| !field.is_run());
+        self.overrides.extend(manifest.overrides);
         self.config_schema = manifest.config_schema;
         self.capabilities = manifest.capabilities;
         self.metrics = manifest.metrics;
@@ -49,45 +49,45 @@ impl App {
     }
 
     /// Takes over what the code says, where nobody wrote otherwise.
-    pub(super) fn take_over(&mut self, offers: &Offers) {
-        let is_ours = |field: Derived| !self.written.contains(&field);
-        let named = offers.name.as_deref().and_then(|name| AppName::new(name).ok());
+    pub(super) fn take_over(&mut self, metadata: &AppMetadata) {
+        let is_ours = |field: Derived| !self.overrides.contains(&field);
+        let named = metadata.name.as_deref().and_then(|name| AppName::new(name).ok());
         if let Some(name) = named.filter(|_| is_ours(Derived::Name)) {
             self.name = name;
         }
         if is_ours(Derived::Description) {
-            self.description.clone_from(&offers.description);
+            self.description.clone_from(&metadata.description);
         }
         if is_ours(Derived::Icon) {
-            self.icon.clone_from(&offers.icon);
+            self.icon.clone_from(&metadata.icon);
         }
         if is_ours(Derived::ConfigSchema) {
-            self.config_schema = offers.config_schema.clone();
+            self.config_schema = metadata.config_schema.clone();
         }
         if is_ours(Derived::Capabilities) {
-            self.capabilities = offers.capabilities.clone();
+            self.capabilities = metadata.capabilities.clone();
         }
         if is_ours(Derived::Metrics) {
-            self.metrics = offers.metrics.clone();
+            self.metrics = metadata.metrics.clone();
         }
         if is_ours(Derived::PublicJobs) {
-            self.public_jobs = offers.public_jobs.clone();
+            self.public_jobs = metadata.public_jobs.clone();
         }
-        self.hosts.clone_from(&offers.hosts);
+        self.hosts.clone_from(&metadata.hosts);
     }
 }
 
 impl App {
     /// The same app, if it had other code.
-    pub fn with_code(&self, offers: &Offers, tag: Option<String>) -> Result<Self> {
+    pub fn with_code(&self, metadata: &AppMetadata, tag: Option<String>) -> Result<Self> {
         let mut app = self.clone();
         app.tag = tag.or(app.tag);
-        app.change(&AppPatch::default(), Some(offers))?;
+        app.change(&AppPatch::default(), Some(metadata))?;
         Ok(app)
     }
 
     /// `found` is what its code offers, if it has any: what is taken back is what that says.
-    pub(super) fn change(&mut self, patch: &AppPatch, found: Option<&Offers>) -> Result<()> {
+    pub(super) fn change(&mut self, patch: &AppPatch, found: Option<&AppMetadata>) -> Result<()> {
         let before = self.clone();
         if let Some(plugin_type) = patch.plugin_type.filter(|given| *given != self.plugin_type) {
             if self.is_pinned() {
@@ -97,8 +97,8 @@ impl App {
             self.plugin_type = plugin_type;
         }
         self.write(&patch.rest)?;
-        if let Some(offers) = found {
-            self.take_over(offers);
+        if let Some(metadata) = found {
+            self.take_over(metadata);
         }
         sizes::check_app(Some(&before), self)
     }
@@ -161,9 +161,9 @@ impl App {
 
     fn note(&mut self, field: Derived, is_given: bool, is_same: bool) {
         if !is_given {
-            self.written.retain(|written| *written != field);
-        } else if !is_same && !self.written.contains(&field) {
-            self.written.push(field);
+            self.overrides.retain(|overridden| *overridden != field);
+        } else if !is_same && !self.overrides.contains(&field) {
+            self.overrides.push(field);
         }
     }
 }

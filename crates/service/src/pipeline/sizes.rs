@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 use untrusted_json::RESERVED;
 
 use super::schema;
-use super::types::{App, AppConfig, Offers};
+use super::types::{App, AppConfig, AppMetadata};
 use crate::error::{Error, Result};
 
 /// Of one structure of an app.
@@ -38,12 +38,12 @@ pub(super) fn check_app(before: Option<&App>, app: &App) -> Result<()> {
 }
 
 /// The same for what other code says of an app, before it is kept in memory until it can be written.
-pub(super) fn check_offers(before: Option<&App>, offers: &Offers) -> Result<()> {
+pub(super) fn check_metadata(before: Option<&App>, metadata: &AppMetadata) -> Result<()> {
     let offered = [
-        &offers.config_schema,
-        &offers.capabilities,
-        &offers.metrics,
-        &offers.public_jobs,
+        &metadata.config_schema,
+        &metadata.capabilities,
+        &metadata.metrics,
+        &metadata.public_jobs,
     ];
     for ((field, part), offered) in STRUCTURES.into_iter().zip(offered) {
         if before.is_none_or(|before| part(before) != offered) {
@@ -73,7 +73,7 @@ fn check(what: &str, field: &'static str, value: &Value, longest: usize) -> Resu
         return wrong(format!("this can have at most {MOST_VALUES} values"));
     }
     if has_reserved_name(value) {
-        let detail = format!("names cannot begin with {RESERVED}");
+        let detail = format!("names cannot start with {RESERVED}");
         return Err(Error::invalid(field, "invalid_input", detail));
     }
     if value.to_string().len() > longest {
@@ -173,15 +173,15 @@ mod tests {
 
     #[test]
     fn what_code_says_is_refused_by_the_name_of_its_field() {
-        let offers = |field: &str, value: Value| {
-            let mut offers =
+        let metadata = |field: &str, value: Value| {
+            let mut metadata =
                 json!({ "description": "", "config_schema": [], "capabilities": {}, "metrics": {}, "public_jobs": {} });
-            offers[field] = value;
-            serde_json::from_value::<Offers>(offers).expect("offers")
+            metadata[field] = value;
+            serde_json::from_value::<AppMetadata>(metadata).expect("metadata")
         };
         for (field, _) in STRUCTURES {
-            assert!(check_offers(None, &offers(field, json!(vec![0; 1999]))).is_ok());
-            let refused = check_offers(None, &offers(field, json!(vec![0; 2000])));
+            assert!(check_metadata(None, &metadata(field, json!(vec![0; 1999]))).is_ok());
+            let refused = check_metadata(None, &metadata(field, json!(vec![0; 2000])));
             let is_named = |wrong: &[Invalid]| wrong.iter().all(|one| one.field.as_deref() == Some(field));
             assert!(
                 matches!(&refused, Err(Error::Invalid(wrong)) if is_named(wrong)),

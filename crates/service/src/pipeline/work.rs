@@ -33,7 +33,7 @@ pub struct AppJob {
 }
 
 impl AppJob {
-    pub fn place(&self) -> Cursor {
+    pub fn cursor(&self) -> Cursor {
         let AppConfig {
             delivered_until,
             delivered_count,
@@ -46,11 +46,11 @@ impl AppJob {
     }
 }
 
-/// How a turn ended.
+/// How a batch ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
     /// How far it got; the event there is the next.
-    pub place: Cursor,
+    pub cursor: Cursor,
     /// How many events failed one after the other, up to there.
     pub failures: i64,
     /// What the latest of them said.
@@ -60,7 +60,7 @@ pub struct Step {
     pub stop: Stop,
 }
 
-/// Why a turn ended.
+/// Why a batch ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
     /// There is no more, or it was long enough.
@@ -108,17 +108,17 @@ impl Service {
     }
 
     /// A sign of life, and how far it has got. False: it is no longer held, and must be let go.
-    pub async fn renew_app_lease(&self, job: &AppJob, place: &Cursor) -> Result<bool> {
+    pub async fn renew_app_lease(&self, job: &AppJob, cursor: &Cursor) -> Result<bool> {
         let mut db = self.write().await?;
         let until = Lease::ends_at(db.now);
         let id = job.runnable.config.id;
-        let is_held = sql::configs::keep(&mut db, id, job.lease, place, until).await?;
+        let is_held = sql::configs::keep(&mut db, id, job.lease, cursor, until).await?;
         db.commit_unrecorded().await?;
         Ok(is_held)
     }
 
-    /// Writes down how a turn ended. False: it was no longer held, and nothing was written.
-    pub async fn end_app_turn(&self, job: &AppJob, step: &Step) -> Result<bool> {
+    /// Writes down how a batch ended. False: it was no longer held, and nothing was written.
+    pub async fn end_app_batch(&self, job: &AppJob, step: &Step) -> Result<bool> {
         let mut db = self.write().await?;
         let is_held = |config: &AppConfig| config.attempt == job.lease.attempt && config.enabled;
         let id = job.runnable.config.id;
@@ -126,7 +126,7 @@ impl Service {
             return Ok(false);
         };
         let before = config.clone();
-        let is_over = config.end_turn(step, step.place != job.place(), db.now);
+        let is_over = config.end_batch(step, step.cursor != job.cursor(), db.now);
         let mut entries = Vec::new();
         if is_over {
             (config.enabled, config.due_at) = (false, None);
@@ -160,8 +160,8 @@ impl Service {
 
 impl AppConfig {
     /// True: it failed too often, and is to be disabled.
-    fn end_turn(&mut self, step: &Step, has_moved: bool, now: Time) -> bool {
-        (self.delivered_until, self.delivered_count) = (step.place.until, step.place.count);
+    fn end_batch(&mut self, step: &Step, has_moved: bool, now: Time) -> bool {
+        (self.delivered_until, self.delivered_count) = (step.cursor.until, step.cursor.count);
         self.failures = step.failures;
         self.due_at = Some(now);
         if has_moved || step.stop == Stop::Done {
@@ -186,7 +186,7 @@ impl AppConfig {
                 self.due_at = Some(now + RETRY.after(self.tries));
                 if self.tries >= MOST_TRIES {
                     // This one is given up; the next may do better.
-                    let Cursor { until, count } = step.beyond.unwrap_or(step.place);
+                    let Cursor { until, count } = step.beyond.unwrap_or(step.cursor);
                     (self.delivered_until, self.delivered_count) = (until, count);
                     self.failures += 1;
                     (self.tries, self.due_at) = (0, Some(now));

@@ -54,7 +54,7 @@ impl SignedIn {
             provider_of: None,
             belongs_elsewhere: false,
             needs_second_factor: false,
-            proven_at: None,
+            authenticated_at: None,
         }
     }
 }
@@ -134,7 +134,7 @@ impl Service {
             provider_of: owner.provider_of,
             belongs_elsewhere: ties.belongs_elsewhere,
             needs_second_factor: ties.needs_second_factor,
-            proven_at: Some(owner.proven_at),
+            authenticated_at: Some(owner.authenticated_at),
         })
     }
 

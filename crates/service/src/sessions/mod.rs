@@ -38,7 +38,7 @@ pub struct SignedIn {
     /// Belongs to an organization that asks for a second factor.
     pub needs_second_factor: bool,
     /// When they last showed that it is them. None: the command line.
-    pub(crate) proven_at: Option<Time>,
+    pub(crate) authenticated_at: Option<Time>,
 }
 
 impl SignedIn {
@@ -88,12 +88,12 @@ impl SignedIn {
 
     /// What would outlast an open browser that somebody found, such as a key, needs a proof that is not old.
     pub(crate) fn expect_recent_proof(&self, now: Time) -> Result<()> {
-        expect_recent(self.proven_at, now)
+        expect_recent(self.authenticated_at, now)
     }
 
     /// Whether such things can be done without asking first.
     pub fn has_recent_proof(&self, now: Time) -> bool {
-        expect_recent(self.proven_at, now).is_ok()
+        expect_recent(self.authenticated_at, now).is_ok()
     }
 
     /// What opens further doors, such as an API key, needs all the proof that any of the organizations asks for.

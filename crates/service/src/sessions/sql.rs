@@ -55,7 +55,7 @@ pub(crate) struct SessionOwner {
     pub(crate) has_second_factor: bool,
     pub(crate) vouched_by: Option<OrganizationId>,
     pub(crate) provider_of: Option<OrganizationId>,
-    pub(crate) proven_at: Time,
+    pub(crate) authenticated_at: Time,
     /// The user's level in the organization that was asked about.
     pub(crate) level: Option<Level>,
     /// Whether that organization asks for a second factor.
@@ -70,7 +70,7 @@ pub(crate) async fn owner(
     const SQL: &str = "SELECT s.id AS session_id, s.user_id, u.uuid, u.email, u.is_operator, u.current_organization_id, s.last_used_at, \
         s.expires_at, s.has_second_factor, s.organization_id AS vouched_by, \
         CASE WHEN s.method <> 'recovery_code' THEN s.organization_id END AS provider_of, \
-        coalesce(s.proven_at, s.created_at) AS proven_at, m.level, o.enforce_2fa \
+        coalesce(s.authenticated_at, s.created_at) AS authenticated_at, m.level, o.enforce_2fa \
         FROM session s JOIN app_user u ON u.id = s.user_id \
         LEFT JOIN member m ON m.user_id = u.id AND m.organization_id = $2 \
         LEFT JOIN organization o ON o.id = m.organization_id WHERE s.secret_hash = $1";
@@ -122,7 +122,7 @@ pub(super) async fn renew(db: &mut WriteTx, id: SessionId, hash: &SecretHash, ha
 }
 
 pub(super) async fn confirm(db: &mut WriteTx, id: SessionId, hash: &SecretHash) -> Result<()> {
-    const SQL: &str = "UPDATE session SET secret_hash = $2, proven_at = $3 WHERE id = $1";
+    const SQL: &str = "UPDATE session SET secret_hash = $2, authenticated_at = $3 WHERE id = $1";
     let now = db.now;
     changed!(db, sqlx::query(SQL).bind(id).bind(hash.as_slice()).bind(now))?;
     Ok(())

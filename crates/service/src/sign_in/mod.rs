@@ -8,7 +8,7 @@ mod recovery;
 mod reset;
 pub(crate) mod sql;
 
-pub use crate::network::{neighborhood, network};
+pub use crate::network::{network, subnet};
 pub(crate) use attempts::Attempts;
 pub use confirm::Confirmation;
 pub(crate) use failures::{Tried, count_attempt, uncount_attempt, unlock};

@@ -70,7 +70,9 @@ impl Service {
         // One that was encrypted with a key that is gone is forgotten: whoever asked will ask again.
         let opened = self.core.instance.encryptor.decrypt(&place(asked.id), &asked.email);
         let email = opened.ok().and_then(|bytes| String::from_utf8(bytes).ok());
-        let entry = self.post_reset(&mut db, email.as_deref().unwrap_or_default()).await?;
+        let entry = self
+            .enqueue_reset(&mut db, email.as_deref().unwrap_or_default())
+            .await?;
         let entries: Vec<Entry> = entry.into_iter().collect();
         let request = Request {
             id: asked.request_id.into(),
@@ -80,8 +82,8 @@ impl Service {
         Ok(true)
     }
 
-    /// Posts a link, if there is an account that it can be for.
-    async fn post_reset(&self, db: &mut WriteTx, email: &str) -> Result<Option<Entry>> {
+    /// Enqueues a link, if there is an account that it can be for.
+    async fn enqueue_reset(&self, db: &mut WriteTx, email: &str) -> Result<Option<Entry>> {
         let Ok(email) = Email::new(email) else { return Ok(None) };
         let Some(user) = users::sql::by_email(db, &email).await? else {
             return Ok(None);
@@ -96,7 +98,7 @@ impl Service {
         sql::insert_reset(db, &auth::key::hash(&token), user.id, expires_at).await?;
         let link = format!("{}/reset/{token}/", self.core.instance.site_url);
         let email = EmailMessage::PasswordReset { link, expires_at };
-        mail::post(db, &self.core.instance, vec![OutboxEntry::new(&user.email, email)]).await?;
+        mail::enqueue(db, &self.core.instance, vec![OutboxEntry::new(&user.email, email)]).await?;
         Ok(Some(Entry::happened(&user, "password_reset_asked")))
     }
 

@@ -21,7 +21,7 @@ pub struct Refused<'a> {
     pub rule: &'a str,
     pub detail: &'a str,
     /// It came with the provider's valid word. Anybody can bring about the others, as often as they like.
-    pub is_vouched: bool,
+    pub is_from_idp: bool,
 }
 
 impl Service {
@@ -46,7 +46,7 @@ impl Service {
         let Refused { sso, email, .. } = *refused;
         note(&mut db, &domain, sso, email, Some(refused), request).await?;
         let entry = || Entry::happened(&domain, "sign_in_refused").noting("rule", refused.rule);
-        let entries: Vec<Entry> = refused.is_vouched.then(entry).into_iter().collect();
+        let entries: Vec<Entry> = refused.is_from_idp.then(entry).into_iter().collect();
         db.commit(&Actor::nobody(request.clone()), &entries).await
     }
 }
@@ -74,8 +74,8 @@ pub(super) async fn note(
         address: request.origin.address_text(),
         request_id: request.id.to_string(),
         created_at: db.now,
-        is_vouched: refused.is_none_or(|refused| refused.is_vouched),
+        is_from_idp: refused.is_none_or(|refused| refused.is_from_idp),
     };
     sql::insert_attempt(db, &attempt).await?;
-    sql::delete_old_attempts(db, domain.id, attempt.is_vouched, KEPT_OF_EACH).await
+    sql::delete_old_attempts(db, domain.id, attempt.is_from_idp, KEPT_OF_EACH).await
 }

@@ -2,7 +2,7 @@ use super::rules::{
     expect_own_address, expect_way_of, foreign_address, gives_way, refuse_elsewhere, refuse_other_subject,
     refuse_unasked_owner, take_assertion, vouching_domain,
 };
-use super::{Precheck, Refused, Vouched, attempts, sql};
+use super::{Precheck, Refused, VerifiedIdentity, attempts, sql};
 use crate::access::{Actor, Request};
 use crate::activity::Entry;
 use crate::domains::{self, Domain};
@@ -59,22 +59,22 @@ impl Service {
     }
 
     /// Lets somebody in whom an identity provider vouches for, or tells by which rule not.
-    pub async fn enter(&self, vouched: &Vouched, request: &Request) -> Result<(User, String)> {
-        let entered = match self.try_to_enter(vouched, request).await {
+    pub async fn enter(&self, identity: &VerifiedIdentity, request: &Request) -> Result<(User, String)> {
+        let entered = match self.try_to_enter(identity, request).await {
             // The same person came in twice at once; now their account is there.
-            Err(Error::Invalid(problems)) if problems[0].code == "unique" => self.try_to_enter(vouched, request).await,
+            Err(Error::Invalid(problems)) if problems[0].code == "unique" => self.try_to_enter(identity, request).await,
             entered => entered,
         };
         if let Err(Error::Invalid(problems)) = &entered
-            && let Some(domain) = self.domain_to_tell(vouched).await?
+            && let Some(domain) = self.domain_to_tell(identity).await?
         {
             let Invalid { code, detail, .. } = &problems[0];
             let refused = Refused {
-                sso: vouched.sso,
-                email: &vouched.email,
+                sso: identity.sso,
+                email: &identity.email,
                 rule: code,
                 detail,
-                is_vouched: true,
+                is_from_idp: true,
             };
             self.note_refusal(domain, &refused, request).await?;
         }
@@ -82,34 +82,39 @@ impl Service {
     }
 
     /// Whose administrators are told of a refusal: the provider's domain, else the one that the address is on.
-    async fn domain_to_tell(&self, vouched: &Vouched) -> Result<Option<DomainId>> {
-        if vouched.domain.is_some() {
-            return Ok(vouched.domain);
+    async fn domain_to_tell(&self, identity: &VerifiedIdentity) -> Result<Option<DomainId>> {
+        if identity.domain.is_some() {
+            return Ok(identity.domain);
         }
-        Ok(self.precheck(&vouched.email).await?.domain)
+        Ok(self.precheck(&identity.email).await?.domain)
     }
 
-    async fn try_to_enter(&self, vouched: &Vouched, request: &Request) -> Result<(User, String)> {
-        let email = Email::new(&vouched.email.to_lowercase())
+    async fn try_to_enter(&self, identity: &VerifiedIdentity, request: &Request) -> Result<(User, String)> {
+        let email = Email::new(&identity.email.to_lowercase())
             .map_err(|_| Error::refused("no_email", "The identity provider sent no valid email address."))?;
         let mut db = self.write().await?;
-        take_assertion(&mut db, vouched).await?;
-        let domain = vouching_domain(&mut db, vouched, &email).await?;
-        let (user, mut entries) = self.account(&mut db, vouched, domain.as_ref(), &email, request).await?;
-        let domain = expect_way_of(&mut db, vouched, domain, &user).await?;
-        entries.extend(self.membership(&mut db, vouched, domain.as_ref(), &user).await?);
+        take_assertion(&mut db, identity).await?;
+        let domain = vouching_domain(&mut db, identity, &email).await?;
+        let (user, mut entries) = self
+            .account(&mut db, identity, domain.as_ref(), &email, request)
+            .await?;
+        let domain = expect_way_of(&mut db, identity, domain, &user).await?;
+        entries.extend(self.membership(&mut db, identity, domain.as_ref(), &user).await?);
         let opening = Opening {
-            method: vouched.sso.as_str(),
+            method: identity.sso.as_str(),
             has_second_factor: true,
-            vouched_by: vouched.domain.and(domain.as_ref()).map(|domain| domain.organization_id),
-            until: vouched.session_until,
+            vouched_by: identity
+                .domain
+                .and(domain.as_ref())
+                .map(|domain| domain.organization_id),
+            until: identity.session_until,
             origin: request.origin.clone(),
         };
         let session = sessions::open(&mut db, &user, opening).await?;
         if let Some(domain) = &domain {
-            attempts::note(&mut db, domain, vouched.sso, &user.email, None, request).await?;
+            attempts::note(&mut db, domain, identity.sso, &user.email, None, request).await?;
         }
-        entries.push(Entry::happened(&user, "logged_in").noting("method", vouched.sso.as_str()));
+        entries.push(Entry::happened(&user, "logged_in").noting("method", identity.sso.as_str()));
         db.commit(&Actor::user(user.id, request.clone()), &entries).await?;
         Ok((user, session))
     }
@@ -118,15 +123,15 @@ impl Service {
     async fn account(
         &self,
         db: &mut WriteTx,
-        vouched: &Vouched,
+        identity: &VerifiedIdentity,
         domain: Option<&Domain>,
         email: &Email,
         request: &Request,
     ) -> Result<(User, Vec<Entry>)> {
-        let provider = vouched.sso.provider(vouched.domain);
-        if let Some(user) = sql::linked(db, &provider, &vouched.subject).await? {
+        let provider = identity.sso.provider(identity.domain);
+        if let Some(user) = sql::linked(db, &provider, &identity.subject).await? {
             // What the provider says of the address today does not matter: the subject is who it is.
-            if let (Some(domain), true) = (domain, vouched.domain.is_some()) {
+            if let (Some(domain), true) = (domain, identity.domain.is_some()) {
                 let own = Email::new(&user.email).map_err(|_| foreign_address(&user.email))?;
                 expect_own_address(db, Some(domain), &own).await?;
                 refuse_elsewhere(db, domain, &user).await?;
@@ -139,36 +144,36 @@ impl Service {
         }
         let found = users::sql::by_email(db, email).await?;
         let (user, mut entries) = match found {
-            Some(user) if gives_way(db, domain, &user, vouched).await? => {
+            Some(user) if gives_way(db, domain, &user, identity).await? => {
                 let released = users::cases::release_address(db, &user, request).await?;
-                let (user, mut entries) = self.new_account(db, vouched, domain, email).await?;
+                let (user, mut entries) = self.new_account(db, identity, domain, email).await?;
                 entries.insert(0, released);
                 (user, entries)
             }
             Some(user) => {
-                if let (Some(domain), true) = (domain, vouched.domain.is_some()) {
+                if let (Some(domain), true) = (domain, identity.domain.is_some()) {
                     refuse_elsewhere(db, domain, &user).await?;
-                    refuse_unasked_owner(db, domain, &user, vouched).await?;
+                    refuse_unasked_owner(db, domain, &user, identity).await?;
                 }
-                refuse_other_subject(db, &user, &provider, &vouched.subject).await?;
+                refuse_other_subject(db, &user, &provider, &identity.subject).await?;
                 // Whoever is signed in to it at the same time has proven enough.
-                let entries = match vouched.signed_in_as {
+                let entries = match identity.signed_in_as {
                     Some(id) if id == user.id => Vec::new(),
                     _ => users::cases::prove_address(db, &user).await?,
                 };
                 (user, entries)
             }
-            None => self.new_account(db, vouched, domain, email).await?,
+            None => self.new_account(db, identity, domain, email).await?,
         };
-        sql::link(db, user.id, &provider, &vouched.subject).await?;
-        entries.push(Entry::happened(&user, "identity_linked").noting("method", vouched.sso.as_str()));
+        sql::link(db, user.id, &provider, &identity.subject).await?;
+        entries.push(Entry::happened(&user, "identity_linked").noting("method", identity.sso.as_str()));
         Ok((user, entries))
     }
 
     async fn new_account(
         &self,
         db: &mut WriteTx,
-        vouched: &Vouched,
+        identity: &VerifiedIdentity,
         domain: Option<&Domain>,
         email: &Email,
     ) -> Result<(User, Vec<Entry>)> {
@@ -181,8 +186,8 @@ impl Service {
         limits::take(db, self.core.instance.hourly_limits, Action::SignUp, 1, &subjects).await?;
         let new = NewUser {
             email: email.clone(),
-            first_name: one_line(&vouched.first_name),
-            last_name: one_line(&vouched.last_name),
+            first_name: one_line(&identity.first_name),
+            last_name: one_line(&identity.last_name),
             password: None,
             is_email_verified: true,
         };
@@ -195,7 +200,7 @@ impl Service {
     async fn membership(
         &self,
         db: &mut WriteTx,
-        vouched: &Vouched,
+        identity: &VerifiedIdentity,
         domain: Option<&Domain>,
         user: &User,
     ) -> Result<Vec<Entry>> {
@@ -209,11 +214,11 @@ impl Service {
         let invite = invite.filter(|invite| !invite.is_expired(db.now));
         let level = match &invite {
             // Administrators choose the domain's provider, so it lets nobody in above them: an owner raises them then.
-            Some(invite) if vouched.domain.is_some() => invite.level.min(Level::Admin),
+            Some(invite) if identity.domain.is_some() => invite.level.min(Level::Admin),
             Some(invite) => invite.level,
             None if domain.jit_provisioning_enabled => Level::Member,
             // The instance's own providers let anybody in who has an account.
-            None if vouched.domain.is_none() && sql::belongs_somewhere(db, user.id).await? => return Ok(Vec::new()),
+            None if identity.domain.is_none() && sql::belongs_somewhere(db, user.id).await? => return Ok(Vec::new()),
             None => {
                 let detail = format!(
                     "{own} is not a member, and automatic provisioning is off. Invite them, or set \

@@ -23,7 +23,7 @@ use crate::level::Level;
 
 /// Somebody, as an identity provider says. What it says is verified; what it may say is decided here.
 #[derive(Debug, Clone)]
-pub struct Vouched {
+pub struct VerifiedIdentity {
     pub sso: Sso,
     /// The domain whose provider it is; none for the instance's own.
     pub domain: Option<DomainId>,
@@ -65,7 +65,7 @@ pub struct Attempt {
     pub request_id: String,
     pub created_at: Time,
     /// It came with the provider's valid word.
-    pub is_vouched: bool,
+    pub is_from_idp: bool,
 }
 
 /// A member who has yet to sign in this way.

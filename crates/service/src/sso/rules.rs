@@ -1,6 +1,6 @@
 //! What an identity provider's word is worth: the rules that somebody it vouches for must pass.
 
-use super::{Sso, Vouched, sql};
+use super::{Sso, VerifiedIdentity, sql};
 use crate::domains::{self, Domain};
 use crate::error::{Error, Result};
 use crate::id::OrganizationId;
@@ -11,8 +11,8 @@ use crate::users::User;
 use crate::{invites, members, organizations};
 
 /// Each assertion is good once.
-pub(super) async fn take_assertion(db: &mut WriteTx, vouched: &Vouched) -> Result<()> {
-    let (Some((id, until)), Some(domain)) = (&vouched.assertion, vouched.domain) else {
+pub(super) async fn take_assertion(db: &mut WriteTx, identity: &VerifiedIdentity) -> Result<()> {
+    let (Some((id, until)), Some(domain)) = (&identity.assertion, identity.domain) else {
         return Ok(());
     };
     if sql::take_assertion(db, domain, id, *until).await? {
@@ -25,11 +25,15 @@ pub(super) async fn take_assertion(db: &mut WriteTx, vouched: &Vouched) -> Resul
 }
 
 /// The domain on whose word somebody comes in. Locks its organization, so that rules hold until the end.
-pub(super) async fn vouching_domain(db: &mut WriteTx, vouched: &Vouched, email: &Email) -> Result<Option<Domain>> {
-    let Some(id) = vouched.domain else {
+pub(super) async fn vouching_domain(
+    db: &mut WriteTx,
+    identity: &VerifiedIdentity,
+    email: &Email,
+) -> Result<Option<Domain>> {
+    let Some(id) = identity.domain else {
         let holder = domains::sql::holder(db, &email.domain()).await?;
         if let Some(domain) = &holder {
-            expect_method(domain, vouched.sso)?;
+            expect_method(domain, identity.sso)?;
             organizations::sql::lock(db, domain.organization_id).await?;
         }
         return Ok(holder);
@@ -40,7 +44,7 @@ pub(super) async fn vouching_domain(db: &mut WriteTx, vouched: &Vouched, email: 
         Error::refused("domain_not_verified", detail)
     })?;
     organizations::sql::lock(db, domain.organization_id).await?;
-    expect_method(&domain, vouched.sso)?;
+    expect_method(&domain, identity.sso)?;
     expect_own_address(db, Some(&domain), email).await?;
     Ok(Some(domain))
 }
@@ -69,15 +73,15 @@ pub(super) async fn expect_own_address(db: &mut WriteTx, domain: Option<&Domain>
 /// for in one way, no other will do. For the instance's providers it also says which organization a new user joins.
 pub(super) async fn expect_way_of(
     db: &mut WriteTx,
-    vouched: &Vouched,
+    identity: &VerifiedIdentity,
     domain: Option<Domain>,
     user: &User,
 ) -> Result<Option<Domain>> {
     let own = Email::new(&user.email).map_err(|_| foreign_address(&user.email))?;
     let holder = domains::sql::holder(db, &own.domain()).await?;
     if let Some(holder) = &holder {
-        expect_method(holder, vouched.sso)?;
-        if holder.enforced().is_some_and(Sso::is_of_domain) && vouched.domain != Some(holder.id) {
+        expect_method(holder, identity.sso)?;
+        if holder.enforced().is_some_and(Sso::is_of_domain) && identity.domain != Some(holder.id) {
             let detail = format!(
                 "Addresses on {} must sign in through that domain's own provider.",
                 holder.domain
@@ -85,7 +89,7 @@ pub(super) async fn expect_way_of(
             return Err(Error::refused("sso_enforced", detail));
         }
     }
-    Ok(if vouched.domain.is_some() { domain } else { holder })
+    Ok(if identity.domain.is_some() { domain } else { holder })
 }
 
 /// Administrators choose the provider, and a provider could say that anybody is an owner. So an owner's account is
@@ -94,10 +98,10 @@ pub(super) async fn refuse_unasked_owner(
     db: &mut WriteTx,
     domain: &Domain,
     user: &User,
-    vouched: &Vouched,
+    identity: &VerifiedIdentity,
 ) -> Result<()> {
     let is_owner = members::level_of(db, domain.organization_id, user.id).await? == Some(Level::Owner);
-    if !is_owner || vouched.signed_in_as == Some(user.id) {
+    if !is_owner || identity.signed_in_as == Some(user.id) {
         return Ok(());
     }
     let detail = format!(
@@ -111,7 +115,7 @@ pub(super) async fn refuse_unasked_owner(
 pub(super) fn foreign_address(email: &str) -> Error {
     let detail =
         format!("{email} is not on a verified domain of this organization, so its identity provider cannot be used.");
-    Error::refused("foreign_address", detail)
+    Error::refused("email_domain_mismatch", detail)
 }
 
 /// Nobody is taken into an organization, or out of their others, by a provider they never asked.
@@ -139,12 +143,12 @@ pub(super) async fn gives_way(
     db: &mut WriteTx,
     domain: Option<&Domain>,
     user: &User,
-    vouched: &Vouched,
+    identity: &VerifiedIdentity,
 ) -> Result<bool> {
-    let (Some(domain), true) = (domain, vouched.domain.is_some()) else {
+    let (Some(domain), true) = (domain, identity.domain.is_some()) else {
         return Ok(false);
     };
-    if user.is_email_verified || vouched.signed_in_as == Some(user.id) {
+    if user.is_email_verified || identity.signed_in_as == Some(user.id) {
         return Ok(false);
     }
     let is_member = members::level_of(db, domain.organization_id, user.id).await?.is_some();
@@ -161,5 +165,5 @@ pub(super) async fn refuse_other_subject(db: &mut WriteTx, user: &User, provider
          saml_entity_id or oidc_issuer and set it again to link accounts by email once more.",
         user.email
     );
-    Err(Error::refused("other_subject", detail))
+    Err(Error::refused("subject_mismatch", detail))
 }

@@ -186,7 +186,7 @@ pub(super) async fn take_assertion(db: &mut WriteTx, domain: DomainId, id: &str,
 
 pub(super) async fn insert_attempt(db: &mut WriteTx, attempt: &Attempt) -> Result<()> {
     const SQL: &str = "INSERT INTO sso_attempt (organization_id, domain_id, id, method, email, rule, detail, address, \
-        request_id, created_at, is_vouched) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+        request_id, created_at, is_from_idp) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
     changed!(
         db,
         sqlx::query(SQL)
@@ -200,16 +200,21 @@ pub(super) async fn insert_attempt(db: &mut WriteTx, attempt: &Attempt) -> Resul
             .bind(&attempt.address)
             .bind(&attempt.request_id)
             .bind(attempt.created_at)
-            .bind(attempt.is_vouched)
+            .bind(attempt.is_from_idp)
     )?;
     Ok(())
 }
 
 /// All but the newest of this kind.
-pub(super) async fn delete_old_attempts(db: &mut WriteTx, domain: DomainId, is_vouched: bool, kept: i64) -> Result<()> {
-    const SQL: &str = "DELETE FROM sso_attempt WHERE domain_id = $1 AND is_vouched = $2 AND id NOT IN \
-        (SELECT id FROM sso_attempt WHERE domain_id = $1 AND is_vouched = $2 ORDER BY id DESC LIMIT $3)";
-    changed!(db, sqlx::query(SQL).bind(domain).bind(is_vouched).bind(kept))?;
+pub(super) async fn delete_old_attempts(
+    db: &mut WriteTx,
+    domain: DomainId,
+    is_from_idp: bool,
+    kept: i64,
+) -> Result<()> {
+    const SQL: &str = "DELETE FROM sso_attempt WHERE domain_id = $1 AND is_from_idp = $2 AND id NOT IN \
+        (SELECT id FROM sso_attempt WHERE domain_id = $1 AND is_from_idp = $2 ORDER BY id DESC LIMIT $3)";
+    changed!(db, sqlx::query(SQL).bind(domain).bind(is_from_idp).bind(kept))?;
     Ok(())
 }
 
@@ -223,7 +228,7 @@ pub(super) async fn delete_attempts(db: &mut WriteTx, domain: DomainId) -> Resul
 
 pub(super) async fn attempts(db: &mut Session, organization: OrganizationId, domain: DomainId) -> Result<Vec<Attempt>> {
     const SQL: &str = "SELECT id, organization_id, domain_id, method, email, rule, detail, address, request_id, \
-        created_at, is_vouched FROM sso_attempt WHERE organization_id = $1 AND domain_id = $2 ORDER BY id DESC";
+        created_at, is_from_idp FROM sso_attempt WHERE organization_id = $1 AND domain_id = $2 ORDER BY id DESC";
     Ok(on!(db, conn => sqlx::query_as(SQL).bind(organization).bind(domain).fetch_all(conn))?)
 }
 

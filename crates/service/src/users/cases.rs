@@ -160,7 +160,7 @@ pub(crate) async fn prove_address(db: &mut WriteTx, user: &User) -> Result<Vec<E
     sessions::sql::delete_of_user(db, user.id).await?;
     sign_in::sql::delete_pending(db, user.id).await?;
     sign_in::sql::delete_all_recovery_codes(db, user.id).await?;
-    entries.push(Entry::happened(user, "address_proven"));
+    entries.push(Entry::happened(user, "email_verified"));
     Ok(entries)
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Each is a process of its own on a free loopback port, which ends with its handle, or with the test process if no
 //! handle can be dropped. `cargo xtask test` installs what they need, and `cargo xtask components` nothing else.
-//! Starting blocks until the part is ready, which takes less than a second unless the machine is busy.
+//! Starting blocks until the service is ready, which takes less than a second unless the machine is busy.
 
 pub mod browser;
 mod certificates;

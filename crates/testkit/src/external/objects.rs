@@ -149,7 +149,7 @@ impl ObjectStore {
     }
 }
 
-/// Somebody else may take one in the meantime; the part then ends early and says so.
+/// Somebody else may take one in the meantime; the service then ends early and says so.
 fn free_ports(count: usize) -> Vec<u16> {
     let free = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
     let held: Vec<TcpListener> = (0..count).map(|_| free()).collect();

@@ -65,9 +65,9 @@ impl Process {
         self.ready_within(WAIT_LIMIT)
     }
 
-    /// The same for a part that is slow to start even on an idle machine.
+    /// The same for a service that is slow to start even on an idle machine.
     pub(super) fn ready_within(&mut self, limit: Duration) -> Value {
-        self.until_within(limit, "the part is ready", |log| {
+        self.until_within(limit, "the service is ready", |log| {
             let line = log.lines().find_map(|line| line.strip_prefix("ready "))?;
             serde_json::from_str(line).ok()
         })

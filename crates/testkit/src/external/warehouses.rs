@@ -94,7 +94,7 @@ pub fn rsa_key() -> String {
 
 fn port(ready: &Value, name: &str) -> u16 {
     let port = ready[name].as_u64().and_then(|port| port.try_into().ok());
-    port.expect("the part says its port")
+    port.expect("the service says its port")
 }
 
 fn ask(port: u16, text: &str) -> String {
@@ -173,7 +173,7 @@ impl BigQuery {
 
     /// From now on every request of a client is answered like this.
     pub fn answer_with(&self, status: u16, body: &Value) {
-        std::fs::write(self.folder.join("fault"), json!([status, body]).to_string()).expect("the part is told");
+        std::fs::write(self.folder.join("fault"), json!([status, body]).to_string()).expect("the service is told");
     }
 
     fn ask(&self, text: &str) -> String {
@@ -246,6 +246,6 @@ impl Databricks {
 
     /// From now on every request with a good token is answered like this.
     pub fn answer_with(&self, status: u16, body: &Value) {
-        std::fs::write(self.folder.join("fault"), json!([status, body]).to_string()).expect("the part is told");
+        std::fs::write(self.folder.join("fault"), json!([status, body]).to_string()).expect("the service is told");
     }
 }

@@ -40,7 +40,7 @@ impl Form {
     pub(super) fn title(self) -> &'static str {
         match self {
             Self::Parquet => "Parquet, zstd",
-            Self::Jsonl => "JSON lines, gzip",
+            Self::Jsonl => "JSON Lines, gzip",
         }
     }
 

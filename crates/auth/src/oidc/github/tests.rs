@@ -104,11 +104,11 @@ async fn refusals_that_come_as_success_are_seen() {
     for (token, rule) in [
         (
             json!({ "error": "bad_verification_code", "error_description": "SECRET" }),
-            "code_refused",
+            "invalid_grant",
         ),
-        (json!({ "error": "incorrect_client_credentials" }), "client_refused"),
-        (json!({ "error": "SECRET", "access_token": "gho_1" }), "code_refused"),
-        (json!({}), "code_refused"),
+        (json!({ "error": "incorrect_client_credentials" }), "invalid_client"),
+        (json!({ "error": "SECRET", "access_token": "gho_1" }), "invalid_grant"),
+        (json!({}), "invalid_grant"),
         (json!({ "access_token": "line\nbreak" }), "provider_failed"),
         (json!("SECRET"), "provider_failed"),
     ] {

@@ -205,7 +205,7 @@ impl Unfinished for Parts {
             return;
         }
         if let Err(error) = self.store.abort_multipart(&self.path, &self.id).await {
-            tracing::warn!(error = &error as &dyn StdError, "an upload could not be taken back");
+            tracing::warn!(error = &error as &dyn StdError, "could not abort an upload");
         }
     }
 }

@@ -125,7 +125,7 @@ fn judge(status: StatusCode, headers: &HeaderMap) -> Result<(), Refused> {
         let pause = pause
             .and_then(|value| value.trim().parse().ok())
             .map(Duration::from_secs);
-        let cause = format!("the endpoint answered {code}");
+        let cause = format!("the endpoint returned {code}");
         let error = if is_permanent {
             Error::permanent(sentence, cause)
         } else {
@@ -137,22 +137,22 @@ fn judge(status: StatusCode, headers: &HeaderMap) -> Result<(), Refused> {
         200..300 => Ok(()),
         300..400 => refused(
             true,
-            format!("the endpoint answered {code}, a redirect; enter the URL it redirects to"),
+            format!("the endpoint returned {code}, a redirect; enter the URL it redirects to"),
         ),
-        401 | 403 => refused(true, format!("the endpoint answered {code}; check the token")),
+        401 | 403 => refused(true, format!("the endpoint returned {code}; check the token")),
         413 => refused(
             true,
-            "the endpoint answered 413: it does not accept requests of this size".to_owned(),
+            "the endpoint returned 413: it does not accept requests of this size".to_owned(),
         ),
         408 | 425 | 429 => refused(
             false,
-            format!("the endpoint answered {code} and asked to retry later; it will be retried"),
+            format!("the endpoint returned {code} and asked to retry later; it will be retried"),
         ),
         400..500 => refused(
             true,
-            format!("the endpoint answered {code}; check the url and what it expects"),
+            format!("the endpoint returned {code}; check the url and what it expects"),
         ),
-        _ => refused(false, format!("the endpoint answered {code}; it will be retried")),
+        _ => refused(false, format!("the endpoint returned {code}; it will be retried")),
     }
 }
 

@@ -89,7 +89,7 @@ impl Files {
             if let Err(error) = self.bucket.delete(&key).await {
                 tracing::warn!(
                     error = &error as &dyn std::error::Error,
-                    "a file could not be cleared away"
+                    "could not delete a staged file"
                 );
             }
         }

@@ -75,7 +75,7 @@ impl Values {
     /// Says in the log how many texts were cut.
     pub(super) fn report(&self, delivery: &Delivery) {
         if self.cut > 0 {
-            tracing::warn!(export = %delivery.export.0, run = %delivery.run.0, cut = self.cut, "texts were cut to the length of their columns");
+            tracing::warn!(export = %delivery.export.0, run = %delivery.run.0, cut = self.cut, "strings were truncated to their column length");
         }
     }
 }

@@ -58,7 +58,7 @@ pub(super) fn tls_failure(cause: &tokio_postgres::Error) -> Option<&rustls::Erro
     None
 }
 
-/// Whether it lasts, and the sentence, by the five characters of the SQL standard.
+/// Whether it is permanent, and the sentence, by the five characters of the SQL standard.
 fn judge(doing: &str, columns: &[String], answer: &DbError) -> (bool, String) {
     let code = answer.code().code();
     let column = offending_column(columns, answer).map_or_else(String::new, |name| format!(" in the column {name}"));

@@ -1,7 +1,7 @@
 //! Rows in, rows out: events come in all the time, workers are killed at random moments, backfills overlap the schedule,
 //! a destination fails now and then. In the end each destination holds each event exactly once.
 
-mod places;
+mod targets;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ use testkit::kit::{exports_deps, instance};
 use uuid::Uuid;
 
 use crate::files::Folder;
-use places::Target;
+use targets::Target;
 
 const DATABASE: &str = "CRASH_DATABASE";
 const EVENTS: &str = "CRASH_EVENTS";
@@ -32,26 +32,26 @@ const AUTHORITIES: &str = "CRASH_AUTHORITIES";
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_event_arrives_once_whatever_is_killed_on_sqlite() {
     let kit = Kit::new(Backend::Sqlite).await;
-    let places = places::near(&kit).await;
-    rows_in_are_rows_out(kit, places, 200, 150).await;
+    let targets = targets::near(&kit).await;
+    rows_in_are_rows_out(kit, targets, 200, 150).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_event_arrives_once_whatever_is_killed_on_postgres() {
     let kit = Kit::new(Backend::Postgres).await;
-    let places = places::near(&kit).await;
-    rows_in_are_rows_out(kit, places, 200, 150).await;
+    let targets = targets::near(&kit).await;
+    rows_in_are_rows_out(kit, targets, 200, 150).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_event_arrives_once_in_other_stores_and_warehouses() {
     // Whoever plays a warehouse here takes its time, and a kill shall come in the middle of things, not before them.
-    rows_in_are_rows_out(Kit::new(Backend::Sqlite).await, places::far().await, 60, 800).await;
+    rows_in_are_rows_out(Kit::new(Backend::Sqlite).await, targets::far().await, 60, 800).await;
 }
 
 /// A kill comes after `most` milliseconds at most.
-async fn rows_in_are_rows_out(kit: Kit, places: Vec<Box<dyn Target>>, kills: u32, most: u32) {
-    let scene = Scene::new(kit, places);
+async fn rows_in_are_rows_out(kit: Kit, targets: Vec<Box<dyn Target>>, kills: u32, most: u32) {
+    let scene = Scene::new(kit, targets);
     // Some of it is there before any export is.
     for _ in 0..5 {
         scene.capture(20).await;
@@ -67,14 +67,14 @@ async fn rows_in_are_rows_out(kit: Kit, places: Vec<Box<dyn Target>>, kills: u32
         scene.pass(TimeDelta::seconds(45));
         match kill % 40 {
             10 => scene.post(&exports, "backfill/", &json!({})).await,
-            20 => scene.places.iter().for_each(|place| place.fail()),
+            20 => scene.targets.iter().for_each(|target| target.fail()),
             30 => scene.post(&exports, "pause/", &json!({})).await,
             35 => scene.post(&exports, "unpause/", &json!({ "backfill": true })).await,
             _ => {}
         }
     }
     drop(workers);
-    scene.places.iter().for_each(|place| place.forget());
+    scene.targets.iter().for_each(|target| target.forget());
     scene.finish(&exports).await;
     scene.compare().await;
 }
@@ -92,16 +92,16 @@ impl Drop for Worker {
 struct Scene {
     kit: Kit,
     clock: Folder,
-    places: Vec<Box<dyn Target>>,
+    targets: Vec<Box<dyn Target>>,
     captured: std::sync::atomic::AtomicU32,
 }
 
 impl Scene {
-    fn new(kit: Kit, places: Vec<Box<dyn Target>>) -> Self {
+    fn new(kit: Kit, targets: Vec<Box<dyn Target>>) -> Self {
         let scene = Self {
             kit,
             clock: Folder::new(),
-            places,
+            targets,
             captured: 0.into(),
         };
         scene.pass(TimeDelta::zero());
@@ -139,8 +139,8 @@ impl Scene {
 
     async fn export_everywhere(&self) -> Vec<String> {
         let mut paths = Vec::new();
-        for place in &self.places {
-            let destination = place.destination();
+        for target in &self.targets {
+            let destination = target.destination();
             let body = json!({ "name": "Everything", "interval": "every 5 minutes", "destination": destination });
             let reply = self
                 .kit
@@ -178,7 +178,7 @@ impl Scene {
     }
 
     fn authorities(&self) -> String {
-        let each = self.places.iter().filter_map(|place| place.authority());
+        let each = self.targets.iter().filter_map(|target| target.authority());
         each.collect::<Vec<_>>().join("\n")
     }
 
@@ -217,14 +217,14 @@ impl Scene {
         let expected: BTreeMap<String, usize> = (0..captured)
             .map(|number| (Uuid::from_u128(number.into()).to_string(), 1))
             .collect();
-        for place in &self.places {
-            let mut found = place.uuids().await;
-            if !place.is_exact() {
+        for target in &self.targets {
+            let mut found = target.uuids().await;
+            if !target.is_exact() {
                 found.sort();
                 found.dedup();
             }
             let wrong = differences(&expected, &counted(found));
-            assert_eq!(wrong, Vec::<String>::new(), "in {}", place.name());
+            assert_eq!(wrong, Vec::<String>::new(), "in {}", target.name());
         }
     }
 }

@@ -50,9 +50,9 @@ on_both! {
         while kit.exports.schedule().await.unwrap() {}
         let (rotation, worker) = (Rotation::default(), WorkerId(Uuid::from_u128(7)));
         let first = claim(&kit, worker, &[], &rotation).await.unwrap();
-        let busy = [first.run.place.clone()];
+        let busy = [first.run.destination_key.clone()];
         let next = claim(&kit, worker, &busy, &rotation).await.unwrap();
-        assert_ne!(first.run.place, next.run.place, "a folder of the same name is another place");
+        assert_ne!(first.run.destination_key, next.run.destination_key, "the same name is another destination");
         kit.service.release_run(&first, &Progress::default()).await.unwrap();
         assert!(claim(&kit, worker, &busy, &rotation).await.is_none());
         assert!(claim(&kit, worker, &[], &rotation).await.is_some());

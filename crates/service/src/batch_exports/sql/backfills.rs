@@ -56,7 +56,7 @@ macro_rules! select {
             fixed!("b."),
             ", ",
             changing!("b."),
-            ", b.skipped_runs + b.forgotten_runs \
+            ", b.skipped_runs + b.pruned_runs \
              + (SELECT count(*) FROM export_run r WHERE r.backfill_id = b.id AND r.due_at IS NULL) AS finished_runs \
              FROM export_backfill b ",
             $rest
@@ -125,7 +125,7 @@ pub(in super::super) async fn delete(db: &mut WriteTx, ids: &[BackfillId]) -> Re
 
 /// Runs of it that are no longer kept count as over.
 pub(in super::super) async fn count_forgotten(db: &mut WriteTx, id: BackfillId, count: i64) -> Result<()> {
-    const SQL: &str = "UPDATE export_backfill SET forgotten_runs = forgotten_runs + $2 WHERE id = $1";
+    const SQL: &str = "UPDATE export_backfill SET pruned_runs = pruned_runs + $2 WHERE id = $1";
     changed!(db, sqlx::query(SQL).bind(id).bind(count))?;
     Ok(())
 }

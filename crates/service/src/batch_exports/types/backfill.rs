@@ -46,7 +46,7 @@ pub struct Backfill {
 /// The range to backfill.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[schemars(extend("examples" = [{ "start_at": "2026-11-01T00:00:00Z", "end_at": "2026-11-08T00:00:00Z" }]))]
-pub struct BackfillWish {
+pub struct BackfillRequest {
     /// The start, in RFC 3339 with a time zone, rounded down to the interval. Defaults to the earliest data.
     #[serde(default)]
     #[schemars(extend("x-nullable" = true))]
@@ -60,7 +60,7 @@ pub struct BackfillWish {
     pub resend: Option<bool>,
 }
 
-/// What a wish would come to.
+/// What a request would come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BackfillPlan {
     pub start_at: Time,

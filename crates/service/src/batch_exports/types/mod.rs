@@ -6,7 +6,7 @@ mod input;
 mod log;
 mod run;
 
-pub use backfill::{Backfill, BackfillPlan, BackfillStatus, BackfillWish};
+pub use backfill::{Backfill, BackfillPlan, BackfillRequest, BackfillStatus};
 pub use export::{BatchExport, ExportName, ExportSeen};
 pub use input::{DestinationInput, ExportPatch, ExportRest, ModelInput, NewExport};
 pub use log::{LogEntry, LogFilter, LogLevel};

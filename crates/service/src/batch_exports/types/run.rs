@@ -70,9 +70,9 @@ pub struct Run {
     /// When somebody should take it. None: it is over.
     #[serde(skip)]
     pub due_at: Option<Time>,
-    /// Runs to the same place take turns.
+    /// Runs to the same destination take turns.
     #[serde(skip)]
-    pub place: String,
+    pub destination_key: String,
 }
 
 /// Which runs to list; all of them when empty.

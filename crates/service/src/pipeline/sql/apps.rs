@@ -34,7 +34,7 @@ macro_rules! changing {
     ($table:literal) => {
         columns!(
             $table => plugin_type, name, description, url, private_token, icon, config_schema, tag, latest_tag, is_global,
-            capabilities, metrics, public_jobs, hosts, written, version, next_check_at, updated_at
+            capabilities, metrics, public_jobs, hosts, overrides, version, next_check_at, updated_at
         )
     };
 }
@@ -57,7 +57,7 @@ macro_rules! bind_changing {
             .$bind(Json(&$app.metrics))
             .$bind(Json(&$app.public_jobs))
             .$bind($app.hosts.as_ref().map(Json))
-            .$bind(Json(&$app.written))
+            .$bind(Json(&$app.overrides))
             .$bind($app.version)
             .$bind($app.next_check_at)
             .$bind($app.updated_at)

@@ -95,7 +95,7 @@ struct VersionSchema {
 pub(in super::super) async fn values(db: &mut Session, served: &Served) -> Result<Option<(Map<String, Value>, Value)>> {
     const SQL: &str = "SELECT c.config, \
         CASE WHEN a.version = c.version OR v.number IS NULL THEN a.config_schema END AS config_schema, \
-        CASE WHEN a.version <> c.version THEN COALESCE(v.manifest, v.offers) END AS manifest \
+        CASE WHEN a.version <> c.version THEN COALESCE(v.manifest, v.metadata) END AS manifest \
         FROM pipeline_config c JOIN pipeline_app a ON a.id = c.app_id \
         LEFT JOIN pipeline_version v ON v.app_id = c.app_id AND v.number = c.version \
         WHERE c.id = $1 AND c.version = $2 AND c.enabled";

@@ -8,7 +8,7 @@ use crate::db::{Session, changed, on};
 use crate::error::{Error, Result};
 use crate::id::{AppId, OrganizationId};
 use crate::pipeline::types::{
-    App, Files, KEPT, KeptBytes, Manifest, Offers, Package, Script, Version, VersionName, VersionSeen,
+    App, AppMetadata, Files, KEPT, KeptBytes, Manifest, Package, Script, Version, VersionName, VersionSeen,
 };
 use crate::transaction::WriteTx;
 
@@ -68,10 +68,10 @@ pub(in super::super) async fn kept_bytes(db: &mut Session, app: AppId, number: i
     }))
 }
 
-pub(in super::super) async fn offers(db: &mut Session, app: &App) -> Result<Option<Offers>> {
+pub(in super::super) async fn metadata(db: &mut Session, app: &App) -> Result<Option<AppMetadata>> {
     part(
         db,
-        "SELECT offers FROM pipeline_version WHERE app_id = $1 AND number = $2",
+        "SELECT metadata FROM pipeline_version WHERE app_id = $1 AND number = $2",
         app,
     )
     .await
@@ -79,13 +79,13 @@ pub(in super::super) async fn offers(db: &mut Session, app: &App) -> Result<Opti
 
 /// What was said of a version. None: there is no such version.
 pub(in super::super) async fn manifest(db: &mut Session, app: AppId, number: i64) -> Result<Option<Manifest>> {
-    const SQL: &str = "SELECT manifest, CASE WHEN manifest IS NULL THEN offers END FROM pipeline_version \
+    const SQL: &str = "SELECT manifest, CASE WHEN manifest IS NULL THEN metadata END FROM pipeline_version \
         WHERE app_id = $1 AND number = $2";
     let row: Option<(Option<String>, Option<String>)> =
         on!(db, conn => sqlx::query_as(SQL).bind(app).bind(number).fetch_optional(conn))?;
-    let read_row = |(manifest, offers): (Option<String>, Option<String>)| match manifest {
+    let read_row = |(manifest, metadata): (Option<String>, Option<String>)| match manifest {
         Some(manifest) => read(&manifest),
-        None => read::<Offers>(&offers.unwrap_or_default()).map(Manifest::from),
+        None => read::<AppMetadata>(&metadata.unwrap_or_default()).map(Manifest::from),
     };
     row.map(read_row).transpose()
 }
@@ -99,8 +99,8 @@ pub(in super::super) async fn save_manifest(db: &mut WriteTx, app: &App) -> Resu
 
 /// The same code as another version, with what is said of it now.
 pub(in super::super) async fn copy(db: &mut WriteTx, app: &App, from: i64) -> Result<()> {
-    const SQL: &str = "INSERT INTO pipeline_version (app_id, number, tag, sha256, files, code, offers, size, manifest, created_at) \
-        SELECT app_id, $3, tag, sha256, files, code, offers, size, $4, $5 FROM pipeline_version WHERE app_id = $1 AND number = $2";
+    const SQL: &str = "INSERT INTO pipeline_version (app_id, number, tag, sha256, files, code, metadata, size, manifest, created_at) \
+        SELECT app_id, $3, tag, sha256, files, code, metadata, size, $4, $5 FROM pipeline_version WHERE app_id = $1 AND number = $2";
     const SCRIPTS: &str = "INSERT INTO pipeline_script (app_id, number, name, code) \
         SELECT app_id, $3, name, code FROM pipeline_script WHERE app_id = $1 AND number = $2";
     let (now, manifest) = (db.now, written(&Manifest::of(app)));
@@ -118,16 +118,16 @@ pub(in super::super) async fn copy(db: &mut WriteTx, app: &App, from: i64) -> Re
 }
 
 pub(in super::super) async fn find(db: &mut Session, app: AppId, number: i64) -> Result<Option<Version>> {
-    const SQL: &str = "SELECT tag, files, offers FROM pipeline_version WHERE app_id = $1 AND number = $2";
+    const SQL: &str = "SELECT tag, files, metadata FROM pipeline_version WHERE app_id = $1 AND number = $2";
     let row: Option<(Option<String>, String, String)> =
         on!(db, conn => sqlx::query_as(SQL).bind(app).bind(number).fetch_optional(conn))?;
-    let Some((tag, files, offers)) = row else {
+    let Some((tag, files, metadata)) = row else {
         return Ok(None);
     };
     Ok(Some(Version {
         tag,
         files: read(&files)?,
-        offers: read(&offers)?,
+        metadata: read(&metadata)?,
     }))
 }
 
@@ -161,11 +161,11 @@ pub(in super::super) async fn seen(db: &mut Session, app: &App) -> Result<Vec<Ve
     let sql = db.pick(
         names!(
             ", (SELECT json_group_array(key) FROM json_each(files)) AS names, \
-             json_extract(offers, '$.capabilities') AS capabilities"
+             json_extract(metadata, '$.capabilities') AS capabilities"
         ),
         names!(
             ", (SELECT COALESCE(json_agg(file.name), '[]') FROM json_object_keys(files::json) AS file (name))::text AS names, \
-             (offers::json -> 'capabilities')::text AS capabilities"
+             (metadata::json -> 'capabilities')::text AS capabilities"
         ),
     );
     let rows: Vec<SeenRow> = on!(db, conn => sqlx::query_as(sql).bind(app.id).fetch_all(conn))?;
@@ -189,11 +189,11 @@ pub(in super::super) async fn newest(db: &mut Session, app: AppId) -> Result<i64
 
 /// A package as it is kept.
 pub(in super::super) struct Packed {
-    pub(in super::super) offers: Offers,
+    pub(in super::super) metadata: AppMetadata,
     sha256: String,
     files: String,
     code: String,
-    offered: String,
+    metadata_json: String,
     scripts: Vec<(Script, String)>,
 }
 
@@ -212,28 +212,28 @@ impl Packed {
             code: code.len(),
         };
         kept.check()?;
-        let (offered, scripts) = apart(&package.offers);
+        let (metadata_json, scripts) = apart(&package.metadata);
         scripts.iter().try_for_each(|(script, code)| script.check(code))?;
         Ok(Self {
-            offers: package.offers,
+            metadata: package.metadata,
             sha256: package.sha256,
             files,
             code,
-            offered,
+            metadata_json,
             scripts,
         })
     }
 
     fn size(&self) -> i64 {
         let scripts: usize = self.scripts.iter().map(|(_, script)| script.len()).sum();
-        let size = self.files.len() + self.code.len() + self.offered.len() + scripts;
+        let size = self.files.len() + self.code.len() + self.metadata_json.len() + scripts;
         i64::try_from(size).unwrap_or(i64::MAX)
     }
 }
 
 /// The code that an app has from now on.
 pub(in super::super) async fn insert(db: &mut WriteTx, app: &App, packed: &Packed) -> Result<()> {
-    const SQL: &str = "INSERT INTO pipeline_version (app_id, number, tag, files, code, offers, manifest, created_at, sha256, size) \
+    const SQL: &str = "INSERT INTO pipeline_version (app_id, number, tag, files, code, metadata, manifest, created_at, sha256, size) \
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
     let now = db.now;
     changed!(
@@ -244,7 +244,7 @@ pub(in super::super) async fn insert(db: &mut WriteTx, app: &App, packed: &Packe
             .bind(&app.tag)
             .bind(&packed.files)
             .bind(&packed.code)
-            .bind(&packed.offered)
+            .bind(&packed.metadata_json)
             .bind(written(&Manifest::of(app)))
             .bind(now)
             .bind(&packed.sha256)
@@ -265,8 +265,8 @@ pub(in super::super) async fn insert(db: &mut WriteTx, app: &App, packed: &Packe
 }
 
 /// What is kept of what an app offers, and its scripts, which are kept by themselves.
-fn apart(offers: &Offers) -> (String, Vec<(Script, String)>) {
-    let mut rest = without_nul(serde_json::to_value(offers).expect("offers are JSON"));
+fn apart(metadata: &AppMetadata) -> (String, Vec<(Script, String)>) {
+    let mut rest = without_nul(serde_json::to_value(metadata).expect("metadata is JSON"));
     let mut scripts = Vec::new();
     for script in [Script::Site, Script::Frontend] {
         let found = rest.as_object_mut().and_then(|fields| fields.remove(script.name()));
@@ -324,9 +324,9 @@ mod tests {
 
     #[test]
     fn what_is_kept_has_no_nul_anywhere() {
-        let offered = json!({ "name": "a\0b", "capabilities": { "jobs": ["x\0", "\\u0000"], "k\0": 1 } });
+        let metadata = json!({ "name": "a\0b", "capabilities": { "jobs": ["x\0", "\\u0000"], "k\0": 1 } });
         let kept =
             json!({ "name": "a\u{fffd}b", "capabilities": { "jobs": ["x\u{fffd}", "\\u0000"], "k\u{fffd}": 1 } });
-        assert_eq!(without_nul(offered), kept);
+        assert_eq!(without_nul(metadata), kept);
     }
 }

@@ -136,7 +136,7 @@ pub struct App {
     /// What somebody wrote by hand: code does not change it.
     #[serde(skip)]
     #[sqlx(json)]
-    pub written: Vec<Derived>,
+    pub overrides: Vec<Derived>,
     /// Which code it has; 0 is none.
     pub version: i64,
     #[serde(skip)]

@@ -33,7 +33,7 @@ pub struct DueApp {
     #[sqlx(rename = "team_id")]
     pub team: TeamId,
     #[sqlx(flatten)]
-    pub place: Cursor,
+    pub cursor: Cursor,
 }
 
 /// Where to go on in the list of those that are due: by organization, and there by how long they have waited.

@@ -25,7 +25,7 @@ pub struct NewApp {
 }
 
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-#[schemars(extend("examples" = [{ "name": "Tell the chat", "description": "Posts each order to the chat" }]))]
+#[schemars(extend("examples" = [{ "name": "Notify chat", "description": "Posts each order to the chat" }]))]
 pub struct AppPatch {
     /// Where the code comes from.
     pub plugin_type: Option<PluginType>,

@@ -21,5 +21,5 @@ pub use input::{AppFields, AppPatch, ConfigPatch, NewApp, NewConfig};
 pub use log::{AppLog, AppLogFilter, AppLogLevel, AppLogSource};
 pub use task::TaskKind;
 pub(super) use task::{SCHEDULED, Waiting};
-pub use version::{Fetched, Offers, Package, Script, Version, VersionName, VersionSeen, check_source};
+pub use version::{AppMetadata, Fetched, Package, Script, Version, VersionName, VersionSeen, check_source};
 pub(super) use version::{KEPT, KeptBytes, Manifest};

@@ -52,7 +52,7 @@ pub struct Package {
     pub sha256: String,
     /// As it is run. What is in it is between those who read and those who run code.
     pub code: Value,
-    pub offers: Offers,
+    pub metadata: AppMetadata,
 }
 
 /// Where code that was fetched comes from.
@@ -66,7 +66,7 @@ pub struct Fetched {
 
 /// What an app says of itself, and what it has for browsers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Offers {
+pub struct AppMetadata {
     pub name: Option<String>,
     pub description: String,
     pub icon: Option<String>,
@@ -92,7 +92,7 @@ pub(in super::super) struct Manifest {
     pub(in super::super) public_jobs: Value,
     #[serde(default)]
     pub(in super::super) hosts: Option<Vec<String>>,
-    pub(in super::super) written: Vec<Derived>,
+    pub(in super::super) overrides: Vec<Derived>,
 }
 
 impl Manifest {
@@ -103,30 +103,30 @@ impl Manifest {
             metrics: app.metrics.clone(),
             public_jobs: app.public_jobs.clone(),
             hosts: app.hosts.clone(),
-            written: app.written.iter().copied().filter(|field| field.is_run()).collect(),
+            overrides: app.overrides.iter().copied().filter(|field| field.is_run()).collect(),
         }
     }
 
     /// Whether it tells those who run the code the same.
     pub(in super::super) fn runs_like(&self, other: &Self) -> bool {
-        let written = self.written.clone();
+        let overrides = self.overrides.clone();
         *self
             == Self {
-                written,
+                overrides,
                 ..other.clone()
             }
     }
 }
 
-impl From<Offers> for Manifest {
-    fn from(offers: Offers) -> Self {
+impl From<AppMetadata> for Manifest {
+    fn from(metadata: AppMetadata) -> Self {
         Self {
-            config_schema: offers.config_schema,
-            capabilities: offers.capabilities,
-            metrics: offers.metrics,
-            public_jobs: offers.public_jobs,
-            hosts: offers.hosts,
-            written: Vec::new(),
+            config_schema: metadata.config_schema,
+            capabilities: metadata.capabilities,
+            metrics: metadata.metrics,
+            public_jobs: metadata.public_jobs,
+            hosts: metadata.hosts,
+            overrides: Vec::new(),
         }
     }
 }
@@ -136,7 +136,7 @@ impl From<Offers> for Manifest {
 pub struct Version {
     pub tag: Option<String>,
     pub files: Files,
-    pub offers: Offers,
+    pub metadata: AppMetadata,
 }
 
 /// A version without its code, which may be large.
@@ -168,7 +168,7 @@ pub enum Script {
 }
 
 impl Script {
-    /// What [`Offers`] calls it.
+    /// What [`AppMetadata`] calls it.
     pub(in super::super) const fn name(self) -> &'static str {
         match self {
             Self::Site => "site",

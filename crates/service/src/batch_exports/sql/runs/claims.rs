@@ -19,7 +19,7 @@ pub(in crate::batch_exports) async fn is_due(db: &mut Session, now: Time) -> Res
     Ok(found.is_some())
 }
 
-/// So many of the organizations after this one that have a run which is due and goes to none of these places.
+/// So many of the organizations after this one that have a run which is due and goes to none of these destinations.
 pub(in crate::batch_exports) async fn due_organizations(
     db: &mut Session,
     now: Time,
@@ -49,8 +49,8 @@ pub(in crate::batch_exports) async fn due_organizations(
                    WHERE r.organization_id = owner.id AND (NOT e.paused OR r.backfill_id IS NOT NULL) \
                      AND r.due_at IS NOT NULL",
             );
-            for place in busy {
-                query.push(" AND r.place <> ").push_bind(place);
+            for key in busy {
+                query.push(" AND r.destination_key <> ").push_bind(key);
             }
             query
                 .push(" ORDER BY r.due_at LIMIT 1) <= ")
@@ -67,7 +67,7 @@ pub(in crate::batch_exports) async fn due_organizations(
 }
 
 /// The run of this organization that has waited longest, of an export that is not paused or of a backfill, unless it goes to
-/// one of these places.
+/// one of these destinations.
 ///
 /// PostgreSQL also holds the export itself, so that whoever deletes it waits for this write, and this write for nobody.
 pub(in crate::batch_exports) async fn lock_due(
@@ -84,8 +84,8 @@ pub(in crate::batch_exports) async fn lock_due(
             ));
             query.push_bind(now);
             query.push(" AND r.organization_id = ").push_bind(organization);
-            for place in busy {
-                query.push(" AND r.place <> ").push_bind(place);
+            for key in busy {
+                query.push(" AND r.destination_key <> ").push_bind(key);
             }
             query.push(concat!(" ORDER BY r.due_at, r.id LIMIT 1", $end));
             query.build_query_as().fetch_optional($conn).await?

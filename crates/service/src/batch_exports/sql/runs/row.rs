@@ -4,7 +4,8 @@
 macro_rules! fixed {
     ($table:literal) => {
         $crate::db::columns::columns!(
-            $table => id, organization_id, batch_export_id, data_interval_start, data_interval_end, place, created_at
+            $table => id, organization_id, batch_export_id, data_interval_start, data_interval_end, destination_key,
+            created_at
         )
     };
 }
@@ -18,7 +19,7 @@ macro_rules! bind_fixed {
             .$bind($run.batch_export)
             .$bind($run.data_interval_start)
             .$bind($run.data_interval_end)
-            .$bind(&$run.place)
+            .$bind(&$run.destination_key)
             .$bind($run.created_at)
     };
 }

@@ -34,7 +34,7 @@ pub(in crate::pipeline) async fn keep(
     db: &mut WriteTx,
     id: AppConfigId,
     lease: Lease,
-    place: &Cursor,
+    cursor: &Cursor,
     until: Time,
 ) -> Result<bool> {
     const SQL: &str = "UPDATE pipeline_config SET delivered_until = $4, delivered_count = $5, due_at = $6 \
@@ -45,8 +45,8 @@ pub(in crate::pipeline) async fn keep(
             .bind(id)
             .bind(lease.worker)
             .bind(lease.attempt)
-            .bind(place.until)
-            .bind(place.count)
+            .bind(cursor.until)
+            .bind(cursor.count)
             .bind(until)
     )?;
     Ok(kept > 0)
