@@ -1,13 +1,20 @@
 //! Signing in with SAML: out by a redirect, back by a form.
 
+use std::panic::resume_unwind;
+use std::sync::Arc;
+
 use auth::saml::{Expected, Refusal, new_request_id, sign_in_url, unverified, verify};
 use service::access::Request;
 use service::domains::Domain;
 use service::sso::{PendingLogin, Refused, Sso, VerifiedIdentity};
 use service::{DomainId, Error, Result};
+use tokio::sync::Semaphore;
 use url::Url;
 
 use crate::{CompletedLogin, Identity, LoginRequest, own_path};
+
+/// How many responses are read at a time.
+static VERIFICATIONS: Semaphore = Semaphore::const_new(2);
 
 impl Identity {
     /// Where to send the browser. What comes back must come back to it, once, and soon.
@@ -70,7 +77,12 @@ impl Identity {
         response: &str,
         browser: Option<&str>,
     ) -> Result<Result<(VerifiedIdentity, String), Refusal>> {
-        let answered = match unverified(response) {
+        let response: Arc<str> = response.into();
+        let unverified = blocking({
+            let response = response.clone();
+            move || unverified(&response)
+        });
+        let answered = match unverified.await {
             Ok(unverified) => unverified.in_response_to,
             Err(refusal) => return Ok(Err(refusal)),
         };
@@ -81,15 +93,20 @@ impl Identity {
         let login = login.filter(|login| login.sso == Sso::Saml && login.domain.is_some_and(|(_, id)| id == domain.id));
         let provider = domain.identity_provider().ok_or(Error::NotFound("identity provider"))?;
         let us = domain.service_provider(self.service.instance());
-        let expected = Expected {
-            sp: &us,
-            idp: &provider,
-            // An id that nobody waits for is one that cannot be right.
-            request_id: answered.as_deref().filter(|_| login.is_some()),
-            allows_unsolicited: domain.saml_idp_initiated,
-            now: self.service.clock().now(),
-        };
-        Ok(verify(response, &expected).map(|assertion| {
+        // An id that nobody waits for is one that cannot be right.
+        let request_id = answered.filter(|_| login.is_some());
+        let (allows_unsolicited, now) = (domain.saml_idp_initiated, self.service.clock().now());
+        let verified = blocking(move || {
+            let expected = Expected {
+                sp: &us,
+                idp: &provider,
+                request_id: request_id.as_deref(),
+                allows_unsolicited,
+                now,
+            };
+            verify(&response, &expected)
+        });
+        Ok(verified.await.map(|assertion| {
             let identity = VerifiedIdentity {
                 sso: Sso::Saml,
                 domain: Some(domain.id),
@@ -104,4 +121,11 @@ impl Identity {
             (identity, login.map_or_else(|| "/".to_owned(), |login| login.next))
         }))
     }
+}
+
+/// Reads a response beside the requests, and few at a time: anybody can send one that takes long.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let _permit = VERIFICATIONS.acquire().await.expect("it is never closed");
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|error| resume_unwind(error.into_panic()))
 }

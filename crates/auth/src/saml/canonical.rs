@@ -93,16 +93,29 @@ impl<'a, 'i> Canonical<'a, 'i> {
         for prefix in used {
             new.insert(prefix, in_scope(node, prefix).unwrap_or_default());
         }
-        for namespace in node.namespaces() {
-            let prefix = namespace.name().unwrap_or_default();
-            if self.inclusive.contains(prefix) {
-                new.insert(prefix, in_scope(node, prefix).unwrap_or_default());
+        // Below an element that was written, nothing comes into scope unless it is declared: a list is looked through once, not for
+        // each of ten thousand elements.
+        if declared.is_empty() || !has_namespaces_of_parent(node) {
+            for namespace in node.namespaces() {
+                let prefix = namespace.name().unwrap_or_default();
+                if self.inclusive.contains(prefix) {
+                    new.insert(prefix, in_scope(node, prefix).unwrap_or_default());
+                }
             }
         }
         // The prefix `xml` is never declared, and no default namespace is the state that a document begins with.
         new.retain(|prefix, uri| *prefix != "xml" && declared.get(prefix).copied().unwrap_or_default() != *uri);
         new
     }
+}
+
+/// The tree has the same list for both if the element declares none.
+fn has_namespaces_of_parent(node: Node<'_, '_>) -> bool {
+    let Some(parent) = node.parent_element() else {
+        return false;
+    };
+    let (own, of_parent) = (node.namespaces(), parent.namespaces());
+    own.len() == of_parent.len() && own.zip(of_parent).all(|(one, other)| std::ptr::eq(one, other))
 }
 
 fn in_scope<'a>(node: Node<'a, '_>, prefix: &str) -> Option<&'a str> {

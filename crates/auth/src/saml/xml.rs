@@ -16,6 +16,7 @@ const MAX_QUOTES: usize = 10_000;
 const MAX_QUOTES_PER_TAG: usize = 400;
 const MAX_DECLARATIONS: usize = 2_000;
 const MAX_PREFIXES: usize = 50;
+const MAX_PREFIX_LENGTH: usize = 100;
 const MAX_DEPTH: usize = 40;
 
 /// Whether comments may stand between elements. Nobody signs them, so responses have none; metadata is often annotated.
@@ -157,10 +158,16 @@ fn refuse_crowds(text: &str) -> Result<(), Refusal> {
     }
     let declarations = text.split("xmlns").skip(1);
     let prefixes: HashSet<&str> = declarations.clone().filter_map(|rest| rest.split('=').next()).collect();
-    if declarations.count() > MAX_DECLARATIONS || prefixes.len() > MAX_PREFIXES {
+    let is_long = |prefix: &&str| is_name(prefix) && prefix.len() > MAX_PREFIX_LENGTH;
+    if declarations.count() > MAX_DECLARATIONS || prefixes.len() > MAX_PREFIXES || prefixes.iter().any(is_long) {
         return Err(too_complex("namespaces"));
     }
     Ok(())
+}
+
+/// Whether this, behind `xmlns`, is a prefix and no text up to some other `=`.
+fn is_name(prefix: &str) -> bool {
+    prefix.starts_with(':') && !prefix.trim_end().contains(['<', '>', '"', '\'', ' ', '\t', '\n', '\r'])
 }
 
 /// Reading and canonicalization recurse, so the depth is bounded before they start.

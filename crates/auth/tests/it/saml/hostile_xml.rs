@@ -233,6 +233,31 @@ fn a_document_that_grows_in_its_canonical_form_is_refused_quickly() {
     assert!(refusal.detail.contains("canonical"), "{refusal}");
 }
 
+/// Found in review: for each of many elements all listed prefixes were looked up, before any signature is verified.
+#[test]
+fn a_list_of_prefixes_is_not_looked_through_for_every_element() {
+    let bomb = |length: usize| {
+        let prefixes: Vec<String> = (0..40).map(|n| format!("{}{n}", "p".repeat(length))).collect();
+        let declared: Vec<String> = prefixes
+            .iter()
+            .map(|prefix| format!(" xmlns:{prefix}='urn:x'"))
+            .collect();
+        let scope = format!("{}><saml:Issuer", declared.concat());
+        let list = format!(
+            "<x:InclusiveNamespaces xmlns:x='http://www.w3.org/2001/10/xml-exc-c14n#' PrefixList='{}'/></ds:CanonicalizationMethod>",
+            prefixes.join(" ")
+        );
+        let crowd = format!("{}</ds:Transforms>", "<a/>".repeat(1_500));
+        let bomb = genuine()
+            .replacen("><saml:Issuer", &scope, 1)
+            .replacen("</ds:CanonicalizationMethod>", &list, 1)
+            .replacen("</ds:Transforms>", &crowd, 1);
+        encode(&bomb)
+    };
+    refused_quickly(&bomb(80), &[Rule::SignatureInvalid]);
+    refused_quickly(&bomb(2_000), &[Rule::TooComplex]);
+}
+
 /// Canonical XML has no form for them, and other verifiers refuse them.
 #[test]
 fn a_relative_namespace_is_refused() {
