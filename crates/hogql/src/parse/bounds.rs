@@ -11,6 +11,8 @@ use crate::text::{Piece, pieces};
 const BYTES: usize = 20_000;
 const FIELDS: usize = 300;
 const BRACKETS: usize = 50;
+/// The parser reads what is in the brackets of `position` twice, and so what is in the brackets in there four times.
+const POSITIONS: usize = 5;
 const ALIAS_BYTES: usize = 120;
 const PATTERN_CHARS: usize = 500;
 const WILDCARDS: usize = 50;
@@ -32,20 +34,24 @@ pub(super) fn check_size(text: &str) -> Result<()> {
 }
 
 pub(super) fn check_tokens(tokens: &[TokenWithSpan]) -> Result<()> {
-    let mut open = 0_usize;
-    let (mut operators, mut growing) = (0, 0);
+    // For each open bracket, whether it is one of `position`.
+    let mut open = Vec::new();
+    let (mut operators, mut growing, mut is_position) = (0, 0, false);
     for TokenWithSpan { token, .. } in tokens {
         match token {
-            Token::LParen | Token::LBracket => open += 1,
-            Token::RParen | Token::RBracket => open = open.saturating_sub(1),
+            Token::LParen | Token::LBracket => open.push(is_position),
+            Token::RParen | Token::RBracket => drop(open.pop()),
             Token::Placeholder(_) | Token::LBrace => return Err(no_placeholders()),
             token => {
                 operators += usize::from(is_operator(token));
                 growing += usize::from(is_growing(token));
             }
         }
-        if open > BRACKETS {
+        if open.len() > BRACKETS || open.iter().filter(|is_position| **is_position).count() > POSITIONS {
             return Err(too_deep());
+        }
+        if !matches!(token, Token::Whitespace(_)) {
+            is_position = matches!(token, Token::Word(word) if word.keyword == Keyword::POSITION);
         }
     }
     if operators > OPERATORS {

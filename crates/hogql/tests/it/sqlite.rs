@@ -195,3 +195,13 @@ fn the_deepest_queries_run() {
         &parse(&format!("SELECT event FROM events WHERE {conditions}")).unwrap(),
     );
 }
+
+/// The parser would read what is within brackets of `position` twice, at each depth.
+#[test]
+fn a_query_that_takes_the_parser_for_ever_is_refused() {
+    let many = vec!["position(event, 'a')"; 20].join(" + ");
+    assert!(parse(&format!("SELECT {many} AS result FROM events")).is_ok());
+    let nested = format!("{}event{}", "Position (".repeat(48), ", 'a')".repeat(48));
+    let refused = parse(&format!("SELECT {nested} AS result FROM events")).unwrap_err();
+    assert!(refused.to_string().contains("nested too deeply"), "{refused}");
+}
