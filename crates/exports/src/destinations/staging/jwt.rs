@@ -4,6 +4,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use pkcs8::der::Encode;
 use pkcs8::der::asn1::{AnyRef, BitStringRef};
+use pkcs8::pkcs5::EncryptionScheme;
+use pkcs8::pkcs5::pbes2::Kdf;
 use pkcs8::{
     AlgorithmIdentifierRef, EncryptedPrivateKeyInfo, ObjectIdentifier, SecretDocument, SubjectPublicKeyInfoRef,
 };
@@ -20,6 +22,13 @@ const NO_PASSPHRASE: &str = "the private key is encrypted; enter its passphrase 
 const WRONG_PASSPHRASE: &str = "the private key cannot be decrypted with the passphrase; check private_key_passphrase, \
                                 and that the key is encrypted with AES or 3DES (PBES2)";
 
+const TOO_EXPENSIVE: &str =
+    "the private key takes too long to decrypt; encrypt it with PBKDF2 and at most 100,000 rounds";
+
+/// What the key itself says of how it is to be decrypted is not to keep anybody waiting, nor to fill the memory.
+const MOST_ROUNDS: u32 = 100_000;
+const MOST_SCRYPT_BYTES: u64 = 32 * 1024 * 1024;
+
 /// Signs with somebody's private key.
 pub(crate) struct Signer(RsaKeyPair);
 
@@ -32,13 +41,35 @@ pub(crate) fn private_key(pem: &SecretString, passphrase: Option<&SecretString>)
         SecretDocument::from_pem(pem.expose_secret()).map_err(|cause| not_a_key(cause.to_string()))?;
     let decrypted = match (label, passphrase) {
         ("ENCRYPTED PRIVATE KEY", None) => return Err(Error::plain(NO_PASSPHRASE).in_key("private_key_passphrase")),
-        ("ENCRYPTED PRIVATE KEY", Some(passphrase)) => EncryptedPrivateKeyInfo::try_from(document.as_bytes())
-            .and_then(|key| key.decrypt(passphrase.expose_secret()))
-            .map_err(|cause| Error::permanent(WRONG_PASSPHRASE, cause.to_string()).in_key("private_key_passphrase"))?,
+        ("ENCRYPTED PRIVATE KEY", Some(passphrase)) => decrypted(&document, passphrase)?,
         _ => document,
     };
     let pair = RsaKeyPair::from_pkcs8(decrypted.as_bytes());
     pair.map(Signer).map_err(|cause| not_a_key(cause.to_string()))
+}
+
+fn decrypted(document: &SecretDocument, passphrase: &SecretString) -> Result<SecretDocument, Error> {
+    let wrong =
+        |cause: pkcs8::Error| Error::permanent(WRONG_PASSPHRASE, cause.to_string()).in_key("private_key_passphrase");
+    let key = EncryptedPrivateKeyInfo::try_from(document.as_bytes()).map_err(wrong)?;
+    if is_too_expensive(&key.encryption_algorithm) {
+        return Err(Error::plain(TOO_EXPENSIVE).in_key("private_key"));
+    }
+    key.decrypt(passphrase.expose_secret()).map_err(wrong)
+}
+
+fn is_too_expensive(scheme: &EncryptionScheme<'_>) -> bool {
+    match scheme {
+        EncryptionScheme::Pbes2(parameters) => match &parameters.kdf {
+            Kdf::Pbkdf2(kdf) => kdf.iteration_count > MOST_ROUNDS,
+            Kdf::Scrypt(kdf) => {
+                let bytes = kdf.cost_parameter.saturating_mul(128 * u64::from(kdf.block_size));
+                bytes > MOST_SCRYPT_BYTES || kdf.parallelization > 1
+            }
+            _ => true,
+        },
+        _ => false,
+    }
 }
 
 fn not_a_key(cause: String) -> Error {
@@ -92,9 +123,41 @@ fn repaired(pem: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use pkcs8::pkcs5::pbes2::{self, Parameters, Pbkdf2Params, Pbkdf2Prf, ScryptParams};
     use sha2::{Digest, Sha256};
 
     use super::*;
+
+    fn is_refused(kdf: Kdf<'_>) -> bool {
+        let encryption = pbes2::EncryptionScheme::Aes256Cbc { iv: &[0; 16] };
+        is_too_expensive(&EncryptionScheme::Pbes2(Parameters { kdf, encryption }))
+    }
+
+    #[test]
+    fn a_key_cannot_ask_for_as_much_work_or_memory_as_it_likes() {
+        let pbkdf2 = |iteration_count| {
+            Kdf::Pbkdf2(Pbkdf2Params {
+                salt: b"salt",
+                iteration_count,
+                key_length: None,
+                prf: Pbkdf2Prf::HmacWithSha256,
+            })
+        };
+        assert!(!is_refused(pbkdf2(2_048)) && !is_refused(pbkdf2(MOST_ROUNDS)));
+        assert!(is_refused(pbkdf2(u32::MAX)));
+        let scrypt = |cost_parameter, block_size, parallelization| {
+            Kdf::Scrypt(ScryptParams {
+                salt: b"salt",
+                cost_parameter,
+                block_size,
+                parallelization,
+                key_length: None,
+            })
+        };
+        assert!(!is_refused(scrypt(1 << 14, 8, 1)), "what OpenSSL writes");
+        assert!(is_refused(scrypt(1 << 40, 8, 1)) && is_refused(scrypt(1 << 63, 8, 1)));
+        assert!(is_refused(scrypt(1 << 14, u16::MAX, 1)) && is_refused(scrypt(1 << 14, 8, 2)));
+    }
 
     /// What `openssl pkey -pubout -outform DER | openssl dgst -sha256` says.
     #[test]
