@@ -19,11 +19,17 @@ const LONGEST: usize = 64 * 1024;
 const LONGEST_OF_PARAMETERS: usize = 2 + 4 * u16::MAX as usize;
 /// Of one connection, as are the settings.
 const MOST_ROWS: usize = 20_000;
-const MOST_BYTES_OF_ROWS: usize = 16 * 1024 * 1024;
+/// The driver has 24 bytes for each value, of which the shortest has 4.
+const MOST_BYTES_OF_ROWS: usize = 2 * 1024 * 1024;
 const MOST_SETTINGS: usize = 200;
+/// Of one statement: until a connection is ready, the driver keeps them.
+const MOST_NOTICES: usize = 1_000;
 
 const ROW: u8 = b'D';
 const SETTING: u8 = b'S';
+const NOTICE: u8 = b'N';
+const NOTIFICATION: u8 = b'A';
+const READY: u8 = b'Z';
 const COLUMNS: u8 = b'T';
 const PARAMETERS: u8 = b't';
 
@@ -106,6 +112,7 @@ struct Messages {
     rows: usize,
     bytes_of_rows: usize,
     settings: usize,
+    notices: usize,
 }
 
 impl Messages {
@@ -146,6 +153,8 @@ impl Messages {
                 self.bytes_of_rows += self.left;
             }
             SETTING => self.settings += 1,
+            NOTICE | NOTIFICATION => self.notices += 1,
+            READY => self.notices = 0,
             _ => {}
         }
         let longest = if self.head[0] == PARAMETERS {
@@ -156,7 +165,8 @@ impl Messages {
         if self.left > longest {
             return Err("the server sends a longer message than any answer has");
         }
-        if self.rows > MOST_ROWS || self.bytes_of_rows > MOST_BYTES_OF_ROWS || self.settings > MOST_SETTINGS {
+        let are_too_many = self.rows > MOST_ROWS || self.settings > MOST_SETTINGS || self.notices > MOST_NOTICES;
+        if are_too_many || self.bytes_of_rows > MOST_BYTES_OF_ROWS {
             return Err("the server sends more than it was asked for");
         }
         Ok(())
@@ -263,5 +273,11 @@ mod tests {
         let wide = wide.repeat(MOST_BYTES_OF_ROWS / LONGEST + 1);
         assert!(Messages::default().check(&wide).is_err());
         assert!(!check(&message(SETTING, b"a\0b\0").repeat(MOST_SETTINGS + 1)));
+        let notices = message(NOTICE, b"\0").repeat(MOST_NOTICES);
+        let ready = message(READY, b"I");
+        assert!(check(&[&notices[..], &ready, &notices].concat()));
+        assert!(!check(
+            &[&notices[..], &message(NOTIFICATION, b"\0\0\0\0a\0b\0")].concat()
+        ));
     }
 }
