@@ -36,6 +36,15 @@ impl ExportsDeps {
             ..self.clone()
         }
     }
+
+    /// The same for a test: whoever tests one server after the other must not be able to keep connections to all of them.
+    #[must_use]
+    pub fn of_test(&self, organization: OrganizationId) -> Self {
+        Self {
+            http: self.http.clone().of_programs(organization.0.as_u128()),
+            ..self.of(organization)
+        }
+    }
 }
 
 /// One interval of one export, on its way.
