@@ -7,6 +7,7 @@ pub mod cookies;
 mod diagnostics;
 mod domains;
 mod email_templates;
+mod exchanges;
 mod mail;
 mod oidc;
 mod saml;
@@ -23,11 +24,14 @@ use service::access::Request;
 use service::users::User;
 use service::{Service, UserId};
 
+use self::exchanges::Exchanges;
+
 /// Cheap to clone; every clone is the same.
 #[derive(Clone)]
 pub struct Identity {
     service: Service,
     deps: Arc<IdentityDeps>,
+    exchanges: Arc<Exchanges>,
 }
 
 /// The ways out.
@@ -66,6 +70,7 @@ impl Identity {
         Self {
             service,
             deps: Arc::new(deps),
+            exchanges: Arc::default(),
         }
     }
 

@@ -6,7 +6,7 @@ use secrecy::SecretString;
 use service::access::Request;
 use service::domains::Domain;
 use service::sso::{PendingLogin, Refused, Sso, VerifiedIdentity};
-use service::{DomainId, Error, Result};
+use service::{DomainId, Error, OrganizationId, Result};
 
 use crate::{CompletedLogin, Identity, LoginRequest, own_path};
 
@@ -64,6 +64,9 @@ enum Client {
     GitHub(github::Client),
 }
 
+/// A few times what large providers send. As values it takes many times as much memory.
+const LARGEST_ANSWER: usize = 64 * 1024;
+
 const GOOGLE: &str = "https://accounts.google.com";
 const GITLAB: &str = "https://gitlab.com";
 const GITHUB: &str = "https://github.com";
@@ -82,11 +85,13 @@ impl Identity {
         };
         let id = domain.map(|(_, id)| id);
         let client = self.client(sso, id).await?;
+        let organization = domain.map(|(organization, _)| organization);
+        let _permit = self.exchanges.begin(organization).await;
         let random = self.service.random();
         let start = match &client {
             Client::Oidc(client) => {
                 let random = [random.bytes(), random.bytes(), random.bytes()];
-                oidc::start(client, &|request| self.fetch(request), random).await
+                oidc::start(client, &|request| self.fetch(organization, request), random).await
             }
             Client::GitHub(client) => github::start(client, [random.bytes(), random.bytes()]),
         };
@@ -188,7 +193,9 @@ impl Identity {
         code: &str,
     ) -> Result<Result<VerifiedIdentity, Refusal>> {
         let client = self.client(login.sso, domain).await?;
-        let fetch = |request| self.fetch(request);
+        let organization = login.domain.map(|(organization, _)| organization);
+        let _permit = self.exchanges.begin(organization).await;
+        let fetch = |request| self.fetch(organization, request);
         let person = match &client {
             Client::Oidc(client) => {
                 let stored = Stored {
@@ -258,8 +265,17 @@ impl Identity {
         })
     }
 
-    pub(crate) async fn fetch(&self, request: HttpRequest<Vec<u8>>) -> Result<HttpResponse<Vec<u8>>, FetchError> {
-        self.deps.http.send(request).await.map_err(FetchError::new)
+    async fn fetch(
+        &self,
+        organization: Option<OrganizationId>,
+        request: HttpRequest<Vec<u8>>,
+    ) -> Result<HttpResponse<Vec<u8>>, FetchError> {
+        let http = self.deps.http.clone().limited_to(LARGEST_ANSWER);
+        let http = match organization {
+            Some(organization) => http.of_programs(organization.0.as_u128()),
+            None => http,
+        };
+        http.send(request).await.map_err(FetchError::new)
     }
 
     /// Whether an OpenID provider says of itself what it should, for the diagnostics.
@@ -267,9 +283,13 @@ impl Identity {
         let client = self.own_client(domain)?;
         let random = self.service.random();
         let random = [random.bytes(), random.bytes(), random.bytes()];
-        Ok(oidc::start(&client, &|request| self.fetch(request), random)
-            .await
-            .map(drop))
+        let organization = Some(domain.organization_id);
+        let _permit = self.exchanges.begin(organization).await;
+        Ok(
+            oidc::start(&client, &|request| self.fetch(organization, request), random)
+                .await
+                .map(drop),
+        )
     }
 }
 
