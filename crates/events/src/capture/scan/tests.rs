@@ -40,7 +40,7 @@ fn gzip_that_holds_next_to_nothing_is_not_searched_to_its_end() {
         let empty = [0, 0, 0, 0xff, 0xff].repeat(count);
         scan(&[header, &empty, blocks].concat(), 512).1
     };
-    assert_eq!(after_empty_blocks(10_000), Progress::NotFound, "all of it was searched");
+    assert_eq!(after_empty_blocks(10_000), Progress::Found, "all of it was searched");
     assert_eq!(after_empty_blocks(100_000), Progress::Damaged);
 }
 
