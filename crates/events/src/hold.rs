@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use crate::fair_queue::{Owner, Source, Turn};
+use crate::persons::Sender;
 
 /// What is kept as long as events are in memory, such as what was reserved for them: whoever sent them may go before they are stored.
 #[derive(Debug, Default)]
@@ -39,6 +40,11 @@ impl Hold {
             source: Some(subnet),
             ..self
         }
+    }
+
+    /// Who sends events of this team.
+    pub(crate) fn sender(&self, team: i64) -> Sender {
+        (team, self.turn(team).source)
     }
 
     pub(crate) fn turn(&self, team: i64) -> Turn {

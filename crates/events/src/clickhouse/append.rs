@@ -66,7 +66,7 @@ impl Append {
     }
 
     pub(super) fn sender(&self) -> Sender {
-        (self.team, self.turn().source)
+        self.hold.sender(self.team)
     }
 
     /// Whether it is so much work that those who sent little wait for it noticeably.

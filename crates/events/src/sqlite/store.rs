@@ -175,12 +175,11 @@ impl<'a> Store<'a> {
             memory.people = People::default();
             memory.seen.catch_up(connection)?;
         }
-        let floor = floor(connection)?;
         Ok(Self {
             connection,
             memory,
             budgets,
-            floor,
+            floor: floor(connection)?,
             bytes: 0,
             began: Instant::now(),
         })
@@ -204,16 +203,11 @@ impl<'a> Store<'a> {
                 events,
                 now,
                 hold,
-            } => {
-                let sender = (*team, hold.turn(*team).source);
-                self.append(sender, events, *now)
-            }
+            } => self.append(hold.sender(*team), events, *now),
             Work::Settle { until } => self.raise(*until),
-            Work::Forget { team, is_done } => {
-                let is_over = self.forget(*team)?;
-                is_done.store(is_over, Ordering::Relaxed);
-                Ok(())
-            }
+            Work::Forget { team, is_done } => self
+                .forget(*team)
+                .map(|is_over| is_done.store(is_over, Ordering::Relaxed)),
         }
     }
 
@@ -227,8 +221,7 @@ impl<'a> Store<'a> {
         Ok(())
     }
 
-    fn append(&mut self, sender: Sender, events: &[Ready], now: i64) -> rusqlite::Result<()> {
-        let (team, _) = sender;
+    fn append(&mut self, sender @ (team, _): Sender, events: &[Ready], now: i64) -> rusqlite::Result<()> {
         self.raise(now)?;
         if self.memory.tables.insert(team) {
             file::make_table(self.connection, team)?;
