@@ -61,7 +61,7 @@ pub fn router(identity: Identity, exports: Exports, apps: Apps, settings: Settin
     };
     let around = from_fn_with_state(api.clone(), layer);
     match cors {
-        Some(cors) => router.layer((ids_of_preflights(api.service), cors, around)),
+        Some(cors) => router.layer((ids_of_preflights(api.service.clone()), cors, around)),
         None => router.layer(around),
     }
 }

@@ -2,10 +2,12 @@
 //! than those whose work took little, but nobody waits for all who are new. Tokens of teams are public, so organizations alone
 //! would not do: one sender could use many.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::hash::Hash;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
+
+use hashbrown::HashMap;
 
 /// Whoever has had no turn for so long is late, and the late have every second turn whatever they have cost.
 const LATE_AFTER: Duration = Duration::from_secs(1);

@@ -3,10 +3,10 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use hashbrown::HashMap;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 

@@ -1,9 +1,10 @@
 //! Which ids of events were stored lately, for each team on its own: however many ids one team sends, it does not make
 //! another's forgotten.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashSet, VecDeque};
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 
+use hashbrown::HashMap;
 use uuid::Uuid;
 
 /// How many ids are remembered in all, in 45 MB at most. A team alone has all of them.

@@ -1,11 +1,11 @@
 //! What was read at the current version of the data, kept until that version passes.
 
 use std::any::Any;
-use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use auth::key::SecretHash;
+use hashbrown::HashMap;
 
 use crate::db::Version;
 use crate::error::Result;

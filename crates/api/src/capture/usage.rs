@@ -1,11 +1,11 @@
 //! Who uses how much of the memory of [`super::budget`], and who may use more.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::hash::Hash;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
 use service::OrganizationId;
 use service::sign_in::subnet;
 
@@ -162,12 +162,15 @@ impl Used {
         if let Some(organization) = of.organization {
             let share = self.organizations.entry(organization).or_default();
             set(&mut share.bytes, of.bytes, bytes);
-            set(&mut share.large, large_part(of.bytes), large_part(bytes));
-            let subnet = subnet(of.network);
-            let large = self.subnets.entry(subnet).or_default();
-            set(large, large_part(of.bytes), large_part(bytes));
-            if *large == 0 {
-                self.subnets.remove(&subnet);
+            let (before, after) = (large_part(of.bytes), large_part(bytes));
+            if before != after {
+                set(&mut share.large, before, after);
+                let subnet = subnet(of.network);
+                let large = self.subnets.entry(subnet).or_default();
+                set(large, before, after);
+                if *large == 0 {
+                    self.subnets.remove(&subnet);
+                }
             }
         } else if of.body_ref.is_none_or(|body_ref| self.bodies.resize(body_ref, bytes)) {
             set(&mut share.unauthenticated, of.bytes, bytes);

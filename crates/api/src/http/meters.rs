@@ -1,10 +1,10 @@
 //! Counting requests. The series of a route are looked up once and kept, for naming them again costs time.
 
-use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
+use hashbrown::HashMap;
 use metrics::{Counter, Histogram};
 
 #[derive(Default)]

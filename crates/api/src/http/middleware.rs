@@ -56,7 +56,9 @@ pub(crate) async fn layer(State(api): State<Api>, mut request: Request, next: Ne
     }
     let asked = RequestSummary::about(&request);
     let span = asked.span(&api, &context);
-    let answer = AssertUnwindSafe(caller::on_behalf_of(address, carry_out(&api, request, next, refusal)))
+    // Boxed, or each of these would move all of it into its own future.
+    let carried_out = Box::pin(carry_out(&api, request, next, refusal));
+    let answer = AssertUnwindSafe(caller::on_behalf_of(address, carried_out))
         .catch_unwind()
         .instrument(span);
     let response = match tokio::time::timeout(TIME_LIMIT, answer).await {

@@ -2,9 +2,9 @@
 
 use std::any::TypeId;
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::sync::{LazyLock, PoisonError, RwLock};
 
+use hashbrown::HashMap;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{ValidationError, Validator};
 use schemars::generate::SchemaSettings;

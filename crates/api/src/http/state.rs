@@ -1,5 +1,6 @@
 //! What handlers and extractors share.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use apps::Apps;
@@ -14,33 +15,44 @@ use crate::http::limits::Limits;
 use crate::http::meters::Meters;
 use crate::http::settings::Settings;
 
-/// The state of the router, of which every request gets a clone.
+/// The state of the router. Every layer clones it for every request, so it is one pointer.
 #[derive(Debug, Clone)]
-pub(crate) struct Api {
+pub(crate) struct Api(Arc<Shared>);
+
+#[derive(Debug)]
+pub(crate) struct Shared {
     pub(crate) service: Service,
     identity: Identity,
     exports: Exports,
     apps: Apps,
-    pub(crate) settings: Arc<Settings>,
+    pub(crate) settings: Settings,
     pub(super) limits: Arc<Limits>,
     pub(super) body_memory: Arc<BodyMemory>,
     pub(super) answer_memory: Arc<AnswerMemory>,
-    pub(super) meters: Arc<Meters>,
+    pub(super) meters: Meters,
 }
 
 impl Api {
     pub(crate) fn new(identity: Identity, exports: Exports, apps: Apps, settings: Settings) -> Self {
-        Self {
+        Self(Arc::new(Shared {
             service: identity.service().clone(),
             identity,
             exports,
             apps,
             limits: Arc::new(Limits::new(settings.rate_limit)),
-            settings: Arc::new(settings),
+            settings,
             body_memory: Arc::default(),
             answer_memory: Arc::default(),
-            meters: Arc::default(),
-        }
+            meters: Meters::default(),
+        }))
+    }
+}
+
+impl Deref for Api {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
     }
 }
 

@@ -1,6 +1,6 @@
 //! A map that keeps what was used lately.
 
-use std::collections::HashMap;
+use hashbrown::HashMap;
 use std::hash::Hash;
 
 /// Two generations: what is asked for moves into the younger, and when that is full the older is dropped.

@@ -3,11 +3,11 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use hashbrown::HashSet;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, params_from_iter};
 use uuid::{ContextV7, Timestamp, Uuid};
@@ -147,6 +147,8 @@ pub(super) struct Store<'a> {
     memory: &'a mut Memory,
     budgets: &'a mut Budgets,
     floor: i64,
+    /// The floor in the file.
+    written_floor: i64,
     /// How many bytes were written so far, about.
     bytes: usize,
     began: Instant,
@@ -175,11 +177,13 @@ impl<'a> Store<'a> {
             memory.people = People::default();
             memory.seen.catch_up(connection)?;
         }
+        let floor = floor(connection)?;
         Ok(Self {
             connection,
             memory,
             budgets,
-            floor: floor(connection)?,
+            floor,
+            written_floor: floor,
             bytes: 0,
             began: Instant::now(),
         })
@@ -204,25 +208,32 @@ impl<'a> Store<'a> {
                 now,
                 hold,
             } => self.append(hold.sender(*team), events, *now),
-            Work::Settle { until } => self.raise(*until),
+            Work::Settle { until } => {
+                self.raise(*until);
+                Ok(())
+            }
             Work::Forget { team, is_done } => self
                 .forget(*team)
                 .map(|is_over| is_done.store(is_over, Ordering::Relaxed)),
         }
     }
 
-    fn raise(&mut self, time: i64) -> rusqlite::Result<()> {
-        if time > self.floor {
-            self.floor = time;
+    fn raise(&mut self, time: i64) {
+        self.floor = self.floor.max(time);
+    }
+
+    /// Writes what is written once for all that the transaction holds.
+    pub(super) fn finish(self) -> rusqlite::Result<()> {
+        if self.floor > self.written_floor {
             self.connection
                 .prepare_cached("UPDATE clock SET floor = ?1")?
-                .execute([time])?;
+                .execute([self.floor])?;
         }
         Ok(())
     }
 
     fn append(&mut self, sender @ (team, _): Sender, events: &[Ready], now: i64) -> rusqlite::Result<()> {
-        self.raise(now)?;
+        self.raise(now);
         if self.memory.tables.insert(team) {
             file::make_table(self.connection, team)?;
         }

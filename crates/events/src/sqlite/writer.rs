@@ -203,6 +203,7 @@ impl WriterThread {
                 group.extend(waiting.more(APART));
             }
         }
+        store.finish()?;
         transaction.commit()
     }
 

@@ -1,12 +1,13 @@
 //! Who uses the database, or something else that there is little of, next: organizations take turns, and so do the people of each, and the credentials of each person,
 //! so that nobody waits for all that another one wants. Whoever's work took long lately shares a part of the permits with others of that kind.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use hashbrown::HashMap;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
