@@ -292,6 +292,31 @@ on_both! {
         assert_eq!(kit.get(&kit.owner.key, &kit.at("invites/")).await.body["count"], 101);
     }
 
+    async fn several_replace_those_that_are_pending(kit: Kit) {
+        let kit = kit.with_mail().await;
+        let ann = invite(&kit, &kit.member, json!({ "target_email": "ann@example.com" })).await;
+        let bob = invite(&kit, &kit.member, json!({ "target_email": "bob@example.com" })).await;
+        let cid = invite(&kit, &kit.member, json!({ "target_email": "cid@example.com" })).await;
+        let elsewhere = format!("/api/organizations/{}/invites/", kit.other);
+        let theirs = kit.post(&kit.outsider.key, &elsewhere, json!({ "target_email": "ann@example.com" })).await;
+        let three = ["Bob@example.com", "dan@example.com", "ANN@example.com"].map(|to| json!({ "target_email": to }));
+        let made = kit.post(&kit.member.key, &kit.at("invites/bulk/"), json!(three)).await;
+        assert_eq!(json!(column(&made, "target_email")), json!(["bob@example.com", "dan@example.com", "ann@example.com"]));
+        for replaced in [&ann, &bob] {
+            assert_eq!(opened(&kit, replaced.text("/invite_link")).await.code(), (400, "invalid_input"));
+        }
+        for stays in [&cid, &theirs] {
+            assert_eq!(opened(&kit, stays.text("/invite_link")).await.status, 200);
+        }
+        assert_eq!(kit.get(&kit.owner.key, &kit.at("invites/")).await.body["count"], 4);
+        let mut mailed: Vec<String> = kit.emails().await.into_iter().map(|(to, _)| to).collect();
+        mailed.sort_unstable();
+        let names = ["ann", "ann", "bob", "cid", "dan"].map(|name| format!("{name}@example.com"));
+        assert_eq!(mailed, names, "what was replaced is not sent, what others sent is");
+        let activities = activities(&kit, "OrganizationInvite").await;
+        assert_eq!(activities, [["created"; 6].as_slice(), &["deleted"; 2]].concat());
+    }
+
     async fn one_bad_invite_spoils_the_lot(kit: Kit) {
         let good = json!({ "target_email": "good@example.com" });
         let many: Vec<Value> =

@@ -1,4 +1,4 @@
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use chrono::TimeDelta;
 
@@ -40,28 +40,34 @@ impl Service {
         refuse_members(&mut db, caller.organization, &targets).await?;
         self.expect_invites_left(&mut db, caller).await?;
         let sender = user(&mut db, caller.user).await?;
+        let mut pending = pending(&mut db, caller.organization, &targets).await?;
         let mut made = Vec::with_capacity(new.len());
-        let (mut entries, mut emails) = (Vec::new(), Vec::new());
+        let (mut entries, mut emails, mut replaced) = (Vec::new(), Vec::new(), Vec::new());
         for (place, (new, email)) in new.iter().zip(&targets).enumerate() {
-            if let Some(replaced) = sql::by_target(&mut db, caller.organization, email).await? {
-                if !replaced.may_be_replaced_by(caller, db.now) {
-                    let level = replaced.level;
+            if let Some(before) = pending.remove(email.as_str()) {
+                if !before.may_be_replaced_by(caller, db.now) {
+                    let level = before.level;
                     let detail = format!(
                         "{email} has a pending invite as {level}. Ask an administrator or the sender to replace it."
                     );
                     return Err(Error::Invalid(vec![problem(place, "invite_pending", detail)]));
                 }
-                revoke(&mut db, &replaced).await?;
-                entries.push(Entry::deleted(&replaced));
+                entries.push(Entry::deleted(&before));
+                replaced.push(email.as_str());
             }
             let fresh = self.fresh(&db, caller.organization, &sender, new, email);
-            sql::insert(&mut db, &fresh, sender.id).await?;
             entries.push(Entry::created(&fresh.invite));
             if new.send_email.unwrap_or(true) {
                 emails.push(self.email(&fresh, organization.name.as_str(), &sender));
             }
             made.push(fresh);
         }
+        // However many there are, one statement for all: each is a round trip, and others wait for the writer.
+        if !replaced.is_empty() {
+            mail::sql::delete_of_targets(&mut db, caller.organization, &replaced).await?;
+            sql::delete_targets(&mut db, caller.organization, &replaced).await?;
+        }
+        sql::insert(&mut db, &made, sender.id).await?;
         mail::enqueue(&mut db, &self.core.instance, emails).await?;
         // Last, for everybody who invites somebody waits for the count of the instance from here on.
         self.count_invites(&mut db, caller, &targets).await?;
@@ -129,9 +135,8 @@ impl Service {
     /// Each may be an email with words of the inviter's choice to somebody who never asked for it.
     async fn count_invites(&self, db: &mut WriteTx, caller: &Caller<WriteInvites>, to: &[Email]) -> Result<()> {
         let (limits, organization) = (self.core.instance.hourly_limits, caller.organization);
-        for email in to {
-            limits::take_of(db, limits, Action::Invite, Subject::Recipient(organization, email)).await?;
-        }
+        let recipients: Vec<Subject<'_>> = to.iter().map(|email| Subject::Recipient(organization, email)).collect();
+        limits::take_of_each(db, limits, Action::Invite, &recipients).await?;
         let subjects = [Subject::User(caller.user), Subject::Organization(organization)];
         limits::take(db, limits, Action::Invite, to.len(), &subjects).await
     }
@@ -202,7 +207,8 @@ fn targets(new: &[NewInvite]) -> Result<Vec<Email>> {
     let mut keys = HashSet::new();
     for (place, invite) in new.iter().enumerate() {
         match target(&invite.target_email) {
-            Ok(email) if !keys.insert(email.key()) => {
+            // It is written as it is compared.
+            Ok(email) if !keys.insert(email.to_string()) => {
                 let detail = format!("{email} is already in this list.");
                 problems.push(problem(place, "unique", detail));
             }
@@ -227,9 +233,11 @@ fn problem(place: usize, code: &'static str, detail: String) -> Invalid {
 }
 
 async fn refuse_members(db: &mut WriteTx, organization: OrganizationId, targets: &[Email]) -> Result<()> {
+    let keys: Vec<&str> = targets.iter().map(Email::as_str).collect();
+    let known = members::addresses_among(db, organization, &keys).await?;
     let mut problems = Vec::new();
     for (place, email) in targets.iter().enumerate() {
-        if members::has_address(db, organization, email).await? {
+        if known.contains(email.as_str()) {
             let detail = format!("{email} is already a member of this organization.");
             problems.push(problem(place, "user_already_member", detail));
         }
@@ -239,6 +247,16 @@ async fn refuse_members(db: &mut WriteTx, organization: OrganizationId, targets:
     } else {
         Err(Error::Invalid(problems))
     }
+}
+
+/// The pending invites of these addresses, by address.
+async fn pending(db: &mut WriteTx, organization: OrganizationId, targets: &[Email]) -> Result<HashMap<String, Invite>> {
+    let keys: Vec<&str> = targets.iter().map(Email::as_str).collect();
+    let found = sql::by_targets(db, organization, &keys).await?;
+    Ok(found
+        .into_iter()
+        .map(|invite| (invite.target_email.clone(), invite))
+        .collect())
 }
 
 async fn find(db: &mut WriteTx, organization: OrganizationId, id: InviteId) -> Result<Invite> {

@@ -1,11 +1,12 @@
 //! Every statement but those by secret names the organization, so none can reach another's rows.
 
 use auth::key::SecretHash;
-use sqlx::FromRow;
+use sqlx::types::Json;
+use sqlx::{FromRow, QueryBuilder};
 
 use super::{Fresh, Invite};
 use crate::clock::Time;
-use crate::db::{Session, changed, on};
+use crate::db::{Connection, Session, answered, changed, on};
 use crate::error::Result;
 use crate::id::{InviteId, OrganizationId, UserId};
 use crate::level::Level;
@@ -112,6 +113,26 @@ pub(crate) async fn by_target(db: &mut Session, organization: OrganizationId, em
     with_sender(db, row).await
 }
 
+/// The same of many, written as they are compared.
+pub(super) async fn by_targets(db: &mut Session, organization: OrganizationId, keys: &[&str]) -> Result<Vec<Invite>> {
+    let sql = db.pick(
+        select!("WHERE i.organization_id = $1 AND i.target_email IN (SELECT value FROM json_each($2))"),
+        select!("WHERE i.organization_id = $1 AND i.target_email IN (SELECT jsonb_array_elements_text($2))"),
+    );
+    let rows = on!(db, conn => sqlx::query_as(sql).bind(organization).bind(Json(keys)).fetch_all(conn))?;
+    with_senders(db, rows).await
+}
+
+/// Deletes the pending invites of these addresses. Their mail is deleted before.
+pub(super) async fn delete_targets(db: &mut WriteTx, organization: OrganizationId, keys: &[&str]) -> Result<()> {
+    let sql = db.pick(
+        "DELETE FROM invite WHERE organization_id = $1 AND target_email IN (SELECT value FROM json_each($2))",
+        "DELETE FROM invite WHERE organization_id = $1 AND target_email IN (SELECT jsonb_array_elements_text($2))",
+    );
+    changed!(db, sqlx::query(sql).bind(organization).bind(Json(keys)))?;
+    Ok(())
+}
+
 /// Whoever has the secret may know the invite, and nobody else.
 pub(super) async fn by_secret(db: &mut Session, hash: &SecretHash) -> Result<Option<Invite>> {
     const SQL: &str = select!("WHERE i.secret_hash = $1 OR i.mail_hash = $1");
@@ -123,28 +144,42 @@ pub(super) async fn by_secret(db: &mut Session, hash: &SecretHash) -> Result<Opt
     Ok(invite.map(|invite| Invite { is_from_mail, ..invite }))
 }
 
-pub(super) async fn insert(db: &mut WriteTx, fresh: &Fresh, sender: UserId) -> Result<()> {
+/// At most [`super::MOST_AT_ONCE`]: a statement has parameters for them on either database.
+pub(super) async fn insert(db: &mut WriteTx, made: &[Fresh], sender: UserId) -> Result<()> {
     const SQL: &str = "INSERT INTO invite (id, organization_id, target_email, first_name, level, message, secret_hash, \
-        emailing_attempt_made, created_by, created_at, updated_at, expires_at, mail_hash) \
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)";
-    let invite = &fresh.invite;
-    changed!(
-        db,
-        sqlx::query(SQL)
-            .bind(invite.id)
-            .bind(invite.organization_id)
-            .bind(&invite.target_email)
-            .bind(&invite.first_name)
-            .bind(invite.level)
-            .bind(&invite.message)
-            .bind(auth::key::hash(&fresh.token).as_slice())
-            .bind(invite.emailing_attempt_made)
-            .bind(sender)
-            .bind(invite.created_at)
-            .bind(invite.updated_at)
-            .bind(invite.expires_at)
-            .bind(auth::key::hash(&fresh.mail_token).as_slice())
-    )?;
+        emailing_attempt_made, created_by, created_at, updated_at, expires_at, mail_hash) ";
+    macro_rules! write {
+        ($driver:ty, $conn:ident) => {{
+            let mut query = QueryBuilder::<$driver>::new(SQL);
+            query.push_values(made, |mut row, fresh| {
+                let invite = &fresh.invite;
+                row.push_bind(invite.id)
+                    .push_bind(invite.organization_id)
+                    .push_bind(&invite.target_email)
+                    .push_bind(&invite.first_name)
+                    .push_bind(invite.level)
+                    .push_bind(&invite.message)
+                    .push_bind(auth::key::hash(&fresh.token).to_vec())
+                    .push_bind(invite.emailing_attempt_made)
+                    .push_bind(sender)
+                    .push_bind(invite.created_at)
+                    .push_bind(invite.updated_at)
+                    .push_bind(invite.expires_at)
+                    .push_bind(auth::key::hash(&fresh.mail_token).to_vec());
+            });
+            query.build().execute($conn).await?;
+        }};
+    }
+    match db.connection() {
+        Connection::Sqlite(conn) => write!(sqlx::Sqlite, conn),
+        Connection::Postgres(conn) => {
+            answered(async {
+                write!(sqlx::Postgres, conn);
+                Ok(())
+            })
+            .await?;
+        }
+    }
     Ok(())
 }
 

@@ -7,7 +7,7 @@ mod creation;
 mod sql;
 
 pub(crate) use creation::OrganizationCreation;
-pub(crate) use sql::{expect_left, take, take_link_attempt, take_of, take_up_to};
+pub(crate) use sql::{expect_left, take, take_link_attempt, take_of, take_of_each, take_up_to};
 
 use std::fmt;
 use std::net::IpAddr;

@@ -1,4 +1,5 @@
 use chrono::{DurationRound, TimeDelta};
+use sqlx::types::Json;
 
 use super::{Action, HourlyLimits, Subject};
 use crate::clock::Time;
@@ -14,6 +15,17 @@ const HOUR: TimeDelta = TimeDelta::hours(1);
 const OWN_SHARE: i64 = 20;
 /// How old that is, so that nobody creates accounts to have their shares.
 const ESTABLISHED_AFTER: TimeDelta = TimeDelta::days(1);
+
+/// What was counted in the hour under way is added to.
+macro_rules! on_conflict {
+    () => {
+        "ON CONFLICT (action, subject) DO UPDATE SET \
+         used = CASE WHEN hourly_count.starts_at BETWEEN excluded.starts_at AND $5 \
+             THEN hourly_count.used + excluded.used ELSE excluded.used END, \
+         starts_at = CASE WHEN hourly_count.starts_at BETWEEN excluded.starts_at AND $5 \
+             THEN hourly_count.starts_at ELSE excluded.starts_at END RETURNING used, starts_at"
+    };
+}
 
 /// Uses up `count` of what each of the subjects, and the instance, has left in this hour. Does so for all of them or fails.
 ///
@@ -109,6 +121,54 @@ pub(crate) async fn take_of(
     used.expect_within(db, factor)
 }
 
+/// The same of each of these subjects, which are of one kind and no two of them the same.
+pub(crate) async fn take_of_each(
+    db: &mut WriteTx,
+    limits: HourlyLimits,
+    action: Action,
+    subjects: &[Subject<'_>],
+) -> Result<()> {
+    let (Some(factor), Some(&subject)) = (limits.0, subjects.first()) else {
+        return Ok(());
+    };
+    // `WHERE true`, or SQLite takes what follows for a join.
+    macro_rules! add_each {
+        ($from:literal, $subject:literal) => {
+            concat!(
+                "INSERT INTO hourly_count (action, subject, starts_at, used) SELECT $1, ",
+                $subject,
+                ", $3, $4 FROM ",
+                $from,
+                " WHERE true ",
+                on_conflict!()
+            )
+        };
+    }
+    let sql = db.pick(
+        add_each!("json_each($2)", "value"),
+        add_each!("jsonb_array_elements_text($2) AS each (subject)", "each.subject"),
+    );
+    let names: Vec<String> = subjects.iter().map(ToString::to_string).collect();
+    let starts_at = hour_of(db.now);
+    let used: Vec<(i64, Time)> = on!(db, conn => sqlx::query_as(sql)
+        .bind(action.as_str())
+        .bind(Json(&names))
+        .bind(starts_at)
+        .bind(1_i64)
+        .bind(starts_at + HOUR)
+        .fetch_all(conn))?;
+    for (amount, starts_at) in used {
+        let used = Used {
+            action,
+            subject,
+            amount,
+            starts_at,
+        };
+        used.expect_within(db, factor)?;
+    }
+    Ok(())
+}
+
 /// Uses up as many of `count` as the subject has left, and tells how many these are.
 pub(crate) async fn take_up_to(
     db: &mut WriteTx,
@@ -165,12 +225,10 @@ impl Used<'_> {
 /// What that makes in the hour under way. A replica whose clock is behind counts for the later hour; an hour that is farther
 /// ahead was written by a clock that was wrong, and no longer counts.
 async fn add<'a>(db: &mut WriteTx, action: Action, subject: Subject<'a>, count: i64) -> Result<Used<'a>> {
-    const SQL: &str = "INSERT INTO hourly_count (action, subject, starts_at, used) VALUES ($1, $2, $3, $4) \
-        ON CONFLICT (action, subject) DO UPDATE SET \
-        used = CASE WHEN hourly_count.starts_at BETWEEN excluded.starts_at AND $5 \
-            THEN hourly_count.used + excluded.used ELSE excluded.used END, \
-        starts_at = CASE WHEN hourly_count.starts_at BETWEEN excluded.starts_at AND $5 \
-            THEN hourly_count.starts_at ELSE excluded.starts_at END RETURNING used, starts_at";
+    const SQL: &str = concat!(
+        "INSERT INTO hourly_count (action, subject, starts_at, used) VALUES ($1, $2, $3, $4) ",
+        on_conflict!()
+    );
     let starts_at = hour_of(db.now);
     let (amount, starts_at) = on!(db, conn => sqlx::query_as(SQL)
         .bind(action.as_str())

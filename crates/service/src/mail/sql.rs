@@ -1,8 +1,10 @@
+use sqlx::types::Json;
+
 use super::MailClass;
 use crate::clock::Time;
 use crate::db::{Session, changed, on};
 use crate::error::Result;
-use crate::id::{InviteId, MailId};
+use crate::id::{InviteId, MailId, OrganizationId};
 use crate::transaction::WriteTx;
 
 /// A mail and where it belongs in the queue.
@@ -135,6 +137,26 @@ pub(crate) async fn delete_of_invite(db: &mut WriteTx, invite: InviteId) -> Resu
         db,
         sqlx::query("DELETE FROM email_outbox WHERE invite_id = $1").bind(invite)
     )?;
+    Ok(())
+}
+
+/// The same for those that these addresses have.
+pub(crate) async fn delete_of_targets(db: &mut WriteTx, organization: OrganizationId, keys: &[&str]) -> Result<()> {
+    macro_rules! delete {
+        ($keys:literal) => {
+            concat!(
+                "DELETE FROM email_outbox WHERE invite_id IN (SELECT id FROM invite \
+                 WHERE organization_id = $1 AND target_email IN (SELECT ",
+                $keys,
+                "))"
+            )
+        };
+    }
+    let sql = db.pick(
+        delete!("value FROM json_each($2)"),
+        delete!("jsonb_array_elements_text($2)"),
+    );
+    changed!(db, sqlx::query(sql).bind(organization).bind(Json(keys)))?;
     Ok(())
 }
 

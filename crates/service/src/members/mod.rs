@@ -4,7 +4,7 @@ mod cases;
 pub(crate) mod sql;
 
 pub(crate) use cases::{JoinSource, address_released, create_with_owner, join};
-pub(crate) use sql::{administrators, has_address, level_of, owners, proven_owners};
+pub(crate) use sql::{addresses_among, administrators, has_address, level_of, owners, proven_owners};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

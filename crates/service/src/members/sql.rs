@@ -1,5 +1,9 @@
 //! Every statement names the organization, so none can reach another's rows.
 
+use std::collections::HashSet;
+
+use sqlx::types::Json;
+
 use super::{Member, MemberFilter};
 use crate::db::{Session, changed, on};
 use crate::error::{Error, Result};
@@ -124,6 +128,30 @@ pub(crate) async fn has_address(db: &mut Session, organization: OrganizationId, 
     let found: Option<i32> =
         on!(db, conn => sqlx::query_scalar(SQL).bind(organization).bind(email.key()).fetch_optional(conn))?;
     Ok(found.is_some())
+}
+
+/// Which of these addresses, written as they are compared, members have.
+pub(crate) async fn addresses_among(
+    db: &mut Session,
+    organization: OrganizationId,
+    keys: &[&str],
+) -> Result<HashSet<String>> {
+    macro_rules! known {
+        ($keys:literal) => {
+            concat!(
+                "SELECT u.email_key FROM app_user u WHERE u.email_key IN (SELECT ",
+                $keys,
+                ") AND EXISTS (SELECT 1 FROM member m WHERE m.organization_id = $1 AND m.user_id = u.id)"
+            )
+        };
+    }
+    let sql = db.pick(
+        known!("value FROM json_each($2)"),
+        known!("jsonb_array_elements_text($2)"),
+    );
+    let found: Vec<String> =
+        on!(db, conn => sqlx::query_scalar(sql).bind(organization).bind(Json(keys)).fetch_all(conn))?;
+    Ok(found.into_iter().collect())
 }
 
 pub(crate) async fn level_of(db: &mut Session, organization: OrganizationId, user: UserId) -> Result<Option<Level>> {
