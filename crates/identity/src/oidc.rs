@@ -64,9 +64,6 @@ enum Client {
     GitHub(github::Client),
 }
 
-/// A few times what large providers send. As values it takes many times as much memory.
-const LARGEST_ANSWER: usize = 64 * 1024;
-
 const GOOGLE: &str = "https://accounts.google.com";
 const GITLAB: &str = "https://gitlab.com";
 const GITHUB: &str = "https://github.com";
@@ -270,7 +267,7 @@ impl Identity {
         organization: Option<OrganizationId>,
         request: HttpRequest<Vec<u8>>,
     ) -> Result<HttpResponse<Vec<u8>>, FetchError> {
-        let http = self.deps.http.clone().limited_to(LARGEST_ANSWER);
+        let http = self.deps.http.clone().limited_to(oidc::MOST_RESPONSE_BYTES);
         let http = match organization {
             Some(organization) => http.of_programs(organization.0.as_u128()),
             None => http,

@@ -203,7 +203,7 @@ impl Service {
             is_operator: row.is_operator,
             id: CredentialId::Session(row.session_id),
             restrictions: Arc::new(
-                row.vouched_by
+                row.authenticated_by
                     .map_or_else(KeyRestrictions::everything, KeyRestrictions::within),
             ),
             current: row.current_organization_id,

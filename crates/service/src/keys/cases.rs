@@ -144,7 +144,7 @@ impl Service {
 /// Whoever becomes an owner loses what a provider opened for them. A request that came just before leaves no key behind: both
 /// lock the organization.
 async fn expect_still_vouched(db: &mut WriteTx, person: &SignedIn) -> Result<()> {
-    let (Some(organization), Some(session)) = (person.vouched_by, person.session) else {
+    let (Some(organization), Some(session)) = (person.authenticated_by, person.session) else {
         return Ok(());
     };
     organizations::sql::lock(db, organization).await?;
@@ -156,7 +156,7 @@ async fn expect_still_vouched(db: &mut WriteTx, person: &SignedIn) -> Result<()>
 
 /// Nor does a session change or renew a key that reaches further than itself.
 fn refuse_wider(person: &SignedIn, key: &Key) -> Result<()> {
-    match person.vouched_by {
+    match person.authenticated_by {
         Some(organization) if *key.scoped_organizations != [organization] => Err(Error::Forbidden(
             "you signed in through one organization, and this key would have access to others: sign in with your password"
                 .to_owned(),
@@ -167,7 +167,7 @@ fn refuse_wider(person: &SignedIn, key: &Key) -> Result<()> {
 
 /// A key reaches no further than the session it is made in.
 fn within_reach(person: &SignedIn, new: &NewKey) -> Result<NewKey> {
-    let Some(organization) = person.vouched_by else {
+    let Some(organization) = person.authenticated_by else {
         return Ok(new.clone());
     };
     let wanted = new.scoped_organizations.as_deref().unwrap_or_default();

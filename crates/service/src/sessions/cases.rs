@@ -23,7 +23,7 @@ const USER_AGENT: usize = 300;
 pub(crate) struct Opening {
     pub(crate) method: &'static str,
     pub(crate) has_second_factor: bool,
-    pub(crate) vouched_by: Option<OrganizationId>,
+    pub(crate) authenticated_by: Option<OrganizationId>,
     /// When it is over at the latest, if whoever vouched says so.
     pub(crate) until: Option<Time>,
     pub(crate) origin: Origin,
@@ -34,7 +34,7 @@ impl Opening {
         Self {
             method: "password",
             has_second_factor: false,
-            vouched_by: None,
+            authenticated_by: None,
             until: None,
             origin: request.origin.clone(),
         }
@@ -50,7 +50,7 @@ impl SignedIn {
             user_uuid: user.uuid,
             session: None,
             has_second_factor: true,
-            vouched_by: None,
+            authenticated_by: None,
             provider_of: None,
             belongs_elsewhere: false,
             needs_second_factor: false,
@@ -71,7 +71,7 @@ pub(crate) async fn open(db: &mut WriteTx, user: &User, opening: Opening) -> Res
             .map_or(db.now + ABSOLUTE, |until| until.min(db.now + ABSOLUTE)),
         method: opening.method,
         has_second_factor: opening.has_second_factor,
-        vouched_by: opening.vouched_by,
+        authenticated_by: opening.authenticated_by,
         address: opening.origin.address_text(),
         user_agent: opening.origin.user_agent.chars().take(USER_AGENT).collect(),
     };
@@ -109,7 +109,7 @@ impl Service {
         let owner = found
             .filter(|owner| owner.is_valid(self.core.clock.now()))
             .ok_or(Error::BadCredential)?;
-        let ties = sql::ties(&mut db, owner.user_id, owner.vouched_by).await?;
+        let ties = sql::ties(&mut db, owner.user_id, owner.authenticated_by).await?;
         drop(db);
         let grant = Grant {
             credential: CredentialHash::Session(hash),
@@ -130,7 +130,7 @@ impl Service {
             user_uuid: owner.uuid,
             session: Some(owner.session_id),
             has_second_factor: owner.has_second_factor,
-            vouched_by: owner.vouched_by,
+            authenticated_by: owner.authenticated_by,
             provider_of: owner.provider_of,
             belongs_elsewhere: ties.belongs_elsewhere,
             needs_second_factor: ties.needs_second_factor,

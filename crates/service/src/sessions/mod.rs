@@ -30,7 +30,7 @@ pub struct SignedIn {
     pub session: Option<SessionId>,
     pub has_second_factor: bool,
     /// Whose identity provider vouched for the person, or whose recovery code let them in.
-    pub vouched_by: Option<OrganizationId>,
+    pub authenticated_by: Option<OrganizationId>,
     /// Whose identity provider it rests on, if it rests on nothing that the person alone has.
     pub(crate) provider_of: Option<OrganizationId>,
     /// Belongs to organizations other than the one that vouched.
@@ -45,7 +45,7 @@ impl SignedIn {
     /// An organization's identity provider speaks for its members there. What concerns the account as a whole, and
     /// with it other organizations, is for the person alone.
     pub(crate) fn acts_for_themselves(&self) -> Result<()> {
-        if self.vouched_by.is_some() && self.belongs_elsewhere {
+        if self.authenticated_by.is_some() && self.belongs_elsewhere {
             return Err(Error::Forbidden(
                 "You signed in through one organization but belong to several. Sign in with your password to change \
                  settings that affect all of them."
@@ -58,7 +58,7 @@ impl SignedIn {
     /// An organization's identity provider speaks for nobody outside of that organization, so it cannot vouch for a right that
     /// concerns all of them.
     pub(crate) fn acts_for_the_instance(&self) -> Result<()> {
-        if self.vouched_by.is_some() {
+        if self.authenticated_by.is_some() {
             return Err(Error::Forbidden(
                 "You signed in through an organization's identity provider. Sign in with your password to act as an \
                  operator of this instance."
@@ -71,7 +71,7 @@ impl SignedIn {
     /// Whoever runs an identity provider can sign in as anybody on its domains. What they choose then must not open more than
     /// the provider does.
     pub(crate) fn acts_without_provider(&self) -> Result<()> {
-        if self.vouched_by.is_some() {
+        if self.authenticated_by.is_some() {
             return Err(Error::Forbidden(
                 "You signed in through an organization. To set a first password, request a password reset email."
                     .to_owned(),

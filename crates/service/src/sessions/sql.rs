@@ -16,7 +16,7 @@ pub(super) struct Row {
     pub(super) expires_at: Time,
     pub(super) method: &'static str,
     pub(super) has_second_factor: bool,
-    pub(super) vouched_by: Option<OrganizationId>,
+    pub(super) authenticated_by: Option<OrganizationId>,
     pub(super) address: String,
     pub(super) user_agent: String,
 }
@@ -35,7 +35,7 @@ pub(super) async fn insert(db: &mut WriteTx, row: &Row) -> Result<()> {
             .bind(row.expires_at)
             .bind(row.method)
             .bind(row.has_second_factor)
-            .bind(row.vouched_by)
+            .bind(row.authenticated_by)
             .bind(&row.address)
             .bind(&row.user_agent)
     )?;
@@ -53,7 +53,7 @@ pub(crate) struct SessionOwner {
     pub(crate) last_used_at: Time,
     pub(crate) expires_at: Time,
     pub(crate) has_second_factor: bool,
-    pub(crate) vouched_by: Option<OrganizationId>,
+    pub(crate) authenticated_by: Option<OrganizationId>,
     pub(crate) provider_of: Option<OrganizationId>,
     pub(crate) authenticated_at: Time,
     /// The user's level in the organization that was asked about.
@@ -68,7 +68,7 @@ pub(crate) async fn owner(
     organization: Option<OrganizationId>,
 ) -> Result<Option<SessionOwner>> {
     const SQL: &str = "SELECT s.id AS session_id, s.user_id, u.uuid, u.email, u.is_operator, u.current_organization_id, s.last_used_at, \
-        s.expires_at, s.has_second_factor, s.organization_id AS vouched_by, \
+        s.expires_at, s.has_second_factor, s.organization_id AS authenticated_by, \
         CASE WHEN s.method <> 'recovery_code' THEN s.organization_id END AS provider_of, \
         coalesce(s.authenticated_at, s.created_at) AS authenticated_at, m.level, o.enforce_2fa \
         FROM session s JOIN app_user u ON u.id = s.user_id \
@@ -84,13 +84,13 @@ pub(super) struct Ties {
 }
 
 /// What the organizations that somebody belongs to mean for a session.
-pub(super) async fn ties(db: &mut Session, user: UserId, vouched_by: Option<OrganizationId>) -> Result<Ties> {
+pub(super) async fn ties(db: &mut Session, user: UserId, authenticated_by: Option<OrganizationId>) -> Result<Ties> {
     const SQL: &str = "SELECT \
         EXISTS (SELECT 1 FROM member m WHERE m.user_id = $1 AND m.organization_id <> $2) AS belongs_elsewhere, \
         EXISTS (SELECT 1 FROM member m JOIN organization o ON o.id = m.organization_id \
             WHERE m.user_id = $1 AND o.enforce_2fa) AS needs_second_factor";
-    let vouched_by = vouched_by.unwrap_or(OrganizationId::NONE);
-    Ok(on!(db, conn => sqlx::query_as(SQL).bind(user).bind(vouched_by).fetch_one(conn))?)
+    let authenticated_by = authenticated_by.unwrap_or(OrganizationId::NONE);
+    Ok(on!(db, conn => sqlx::query_as(SQL).bind(user).bind(authenticated_by).fetch_one(conn))?)
 }
 
 pub(super) async fn of_user(db: &mut Session, user: UserId, alive_since: Time, now: Time) -> Result<Vec<Listed>> {

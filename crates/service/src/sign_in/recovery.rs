@@ -67,7 +67,7 @@ impl Service {
         let opening = Opening {
             method: "recovery_code",
             has_second_factor: true,
-            vouched_by: Some(organization.id),
+            authenticated_by: Some(organization.id),
             until: None,
             origin: request.origin.clone(),
         };

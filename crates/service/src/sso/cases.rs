@@ -103,7 +103,7 @@ impl Service {
         let opening = Opening {
             method: identity.sso.as_str(),
             has_second_factor: true,
-            vouched_by: identity
+            authenticated_by: identity
                 .domain
                 .and(domain.as_ref())
                 .map(|domain| domain.organization_id),
