@@ -11,39 +11,30 @@ use anyhow::{Context, Result, ensure};
 use crate::linting_cargo;
 use crate::outcome::Outcome;
 
+const TEST: [&str; 3] = ["test", "--workspace", "--quiet"];
 /// More than this many failures are no coincidence.
 const MOST_RERUN: usize = 3;
 
 /// Runs all tests with what `prepare` adds to the command.
 pub(crate) fn run(prepare: impl Fn(&mut Command)) -> Result<Outcome> {
     let mut all = linting_cargo();
-    all.args(["test", "--workspace", "--quiet", "--no-fail-fast"]);
+    all.args(TEST).arg("--no-fail-fast");
     prepare(&mut all);
     let first = Run::of(&mut all)?;
     if first.passed {
         return Ok(Outcome::Passed);
     }
-    let (names, targets) = (first.failed_tests(), first.failed_targets());
+    let names = first.failed_tests()?;
     ensure!(
-        !names.is_empty() && !targets.is_empty() && names.len() <= MOST_RERUN,
+        !names.is_empty() && names.len() <= MOST_RERUN,
         "{} tests failed",
         names.len()
     );
-    for target in targets {
-        let mut again = linting_cargo();
-        again
-            .arg("test")
-            .args(target.split(' '))
-            .args(["--", "--exact", "--test-threads=1"]);
-        prepare(again.args(&names));
-        let run = Run::of(&mut again)?;
-        ensure!(run.passed, "tests of {target} failed twice");
-        // A program that crashed names no test: there is nothing of it to run again.
-        ensure!(
-            !run.lines.iter().any(|line| line == "running 0 tests"),
-            "{target} crashed"
-        );
-    }
+    // In all packages: with one alone cargo would choose other features of what it needs, and build that again.
+    let mut again = linting_cargo();
+    again.args(TEST).args(["--", "--exact", "--test-threads=1"]);
+    prepare(again.args(&names));
+    ensure!(Run::of(&mut again)?.passed, "{} failed twice", names.join(", "));
     Ok(Outcome::PassedAlone(names))
 }
 
@@ -75,22 +66,21 @@ impl Run {
         Ok(Self { lines, passed })
     }
 
-    /// As libtest heads what they printed: `---- name stdout ----`.
-    fn failed_tests(&self) -> Vec<String> {
-        let names = self.lines.iter().filter_map(|line| {
-            let name = line.strip_prefix("---- ")?.strip_suffix(" stdout ----")?;
-            Some(name.to_owned())
-        });
-        names.collect()
-    }
-
-    /// As cargo tells how to run them again: `-p events --test it`.
-    fn failed_targets(&self) -> Vec<String> {
-        let targets = self.lines.iter().filter_map(|line| {
-            let (_, rest) = line.strip_prefix("error: test failed, ")?.split_once('`')?;
-            Some(rest.strip_suffix('`')?.to_owned())
-        });
-        targets.collect()
+    /// The names are in the headings of what tests printed, `---- name stdout ----`, and behind those of a program cargo says how
+    /// to run it again. A program that crashed names no test: there is nothing of it to run again.
+    fn failed_tests(&self) -> Result<Vec<String>> {
+        let (mut all, mut of_program) = (Vec::new(), Vec::new());
+        for line in &self.lines {
+            let name = line
+                .strip_prefix("---- ")
+                .and_then(|line| line.strip_suffix(" stdout ----"));
+            of_program.extend(name.map(str::to_owned));
+            if let Some(program) = line.strip_prefix("error: test failed, ") {
+                ensure!(!of_program.is_empty(), "a program of tests crashed ({program})");
+                all.append(&mut of_program);
+            }
+        }
+        Ok(all)
     }
 }
 
@@ -98,15 +88,25 @@ impl Run {
 mod tests {
     use super::Run;
 
-    #[test]
-    fn failed_tests_and_where_they_are_come_from_what_cargo_prints() {
-        let printed = "running 2 tests\n---- embedded::a_scan stdout ----\n\nthread panicked\n\n\nfailures:\n    \
-                       embedded::a_scan\n\nerror: test failed, to rerun pass `-p events --test it`\n";
-        let run = Run {
+    const FAILED: &str = "running 2 tests\n---- embedded::a_scan stdout ----\n\nthread panicked\n\n\nfailures:\n    \
+                          embedded::a_scan\n\nerror: test failed, to rerun pass `-p events --test it`\n";
+
+    fn run(printed: &str) -> Run {
+        Run {
             lines: printed.lines().map(str::to_owned).collect(),
             passed: false,
-        };
-        assert_eq!(run.failed_tests(), ["embedded::a_scan"]);
-        assert_eq!(run.failed_targets(), ["-p events --test it"]);
+        }
+    }
+
+    #[test]
+    fn failed_tests_come_from_what_cargo_prints() {
+        assert_eq!(run(FAILED).failed_tests().unwrap(), ["embedded::a_scan"]);
+    }
+
+    #[test]
+    fn a_program_that_crashed_is_no_failed_test() {
+        let crashed = "running 2 tests\nerror: test failed, to rerun pass `-p api --test it`\n";
+        assert!(run(&format!("{FAILED}{crashed}")).failed_tests().is_err());
+        assert!(run(&format!("{crashed}{FAILED}")).failed_tests().is_err());
     }
 }
