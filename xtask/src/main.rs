@@ -33,7 +33,8 @@ cargo xtask dist [--binary FILE] [--target TRIPLE] [--check]    packages into ta
 cargo xtask bench api [--growth] [--quick] [--only NAME]    measure, and write docs/benchmarks.md
 cargo xtask bench exports [--rows NUMBER] [--only NAME]     the same for events in and rows out
 cargo xtask bench apps                                      the same for apps
-cargo xtask bench console                                   the same for the console's pages";
+cargo xtask bench console                                   the same for the console's pages
+cargo xtask bench build                                     how long the first build takes, and each crate of it";
 
 fn main() -> ExitCode {
     match run() {
@@ -60,6 +61,7 @@ fn run() -> Result<()> {
         ["bench", "exports", ..] => bench::exports(&arguments[2..]),
         ["bench", "apps"] => bench::apps(),
         ["bench", "console"] => bench::console(),
+        ["bench", "build"] => bench::first_build(),
         _ => bail!("use one of\n{USAGE}"),
     }
 }

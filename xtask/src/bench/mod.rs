@@ -1,11 +1,12 @@
 //! `cargo xtask bench api`: our server against the bare HTTP library and against what a user would pick instead; and
-//! `cargo xtask bench exports`, `bench apps` and `bench console`.
+//! `cargo xtask bench exports`, `bench apps`, `bench console` and `bench build`.
 
 mod apps;
 mod build;
 mod console;
 mod document;
 mod exports;
+mod first_build;
 mod growth;
 mod load;
 mod machine;
@@ -28,6 +29,7 @@ use anyhow::{Context, Result};
 pub(crate) use apps::apps;
 pub(crate) use console::console;
 pub(crate) use exports::exports;
+pub(crate) use first_build::first_build;
 
 use crate::http;
 use crate::postgres::Cluster;
