@@ -11,8 +11,22 @@ use crate::text::{Piece, pieces};
 const BYTES: usize = 20_000;
 const FIELDS: usize = 300;
 const BRACKETS: usize = 50;
-/// The parser reads what is in the brackets of `position` twice, and so what is in the brackets in there four times.
-const POSITIONS: usize = 5;
+/// The parser reads what is in some brackets twice, and so what is in such brackets in there four times: in those of `position`, and where
+/// it takes a list for a query first.
+const READ_TWICE: usize = 5;
+/// With these a query begins.
+const QUERY_STARTS: [Keyword; 10] = [
+    Keyword::SELECT,
+    Keyword::VALUES,
+    Keyword::VALUE,
+    Keyword::WITH,
+    Keyword::TABLE,
+    Keyword::FROM,
+    Keyword::INSERT,
+    Keyword::UPDATE,
+    Keyword::DELETE,
+    Keyword::MERGE,
+];
 const ALIAS_BYTES: usize = 120;
 const PATTERN_CHARS: usize = 500;
 const WILDCARDS: usize = 50;
@@ -34,12 +48,19 @@ pub(super) fn check_size(text: &str) -> Result<()> {
 }
 
 pub(super) fn check_tokens(tokens: &[TokenWithSpan]) -> Result<()> {
-    // For each open bracket, whether it is one of `position`.
+    // For each open bracket, whether what is in there is read twice.
     let mut open = Vec::new();
-    let (mut operators, mut growing, mut is_position) = (0, 0, false);
+    let (mut operators, mut growing) = (0, 0);
+    let mut before = &Token::EOF;
     for TokenWithSpan { token, .. } in tokens {
+        if *before == Token::LParen
+            && is_one_of(token, &QUERY_STARTS)
+            && let Some(bracket) = open.last_mut()
+        {
+            *bracket = true;
+        }
         match token {
-            Token::LParen | Token::LBracket => open.push(is_position),
+            Token::LParen | Token::LBracket => open.push(is_one_of(before, &[Keyword::POSITION])),
             Token::RParen | Token::RBracket => drop(open.pop()),
             Token::Placeholder(_) | Token::LBrace => return Err(no_placeholders()),
             token => {
@@ -47,11 +68,11 @@ pub(super) fn check_tokens(tokens: &[TokenWithSpan]) -> Result<()> {
                 growing += usize::from(is_growing(token));
             }
         }
-        if open.len() > BRACKETS || open.iter().filter(|is_position| **is_position).count() > POSITIONS {
+        if open.len() > BRACKETS || open.iter().filter(|is_read_twice| **is_read_twice).count() > READ_TWICE {
             return Err(too_deep());
         }
         if !matches!(token, Token::Whitespace(_)) {
-            is_position = matches!(token, Token::Word(word) if word.keyword == Keyword::POSITION);
+            before = token;
         }
     }
     if operators > OPERATORS {
@@ -66,6 +87,10 @@ pub(super) fn check_tokens(tokens: &[TokenWithSpan]) -> Result<()> {
         )));
     }
     Ok(())
+}
+
+fn is_one_of(token: &Token, keywords: &[Keyword]) -> bool {
+    matches!(token, Token::Word(word) if keywords.contains(&word.keyword))
 }
 
 fn is_growing(token: &Token) -> bool {

@@ -204,4 +204,9 @@ fn a_query_that_takes_the_parser_for_ever_is_refused() {
     let nested = format!("{}event{}", "Position (".repeat(48), ", 'a')".repeat(48));
     let refused = parse(&format!("SELECT {nested} AS result FROM events")).unwrap_err();
     assert!(refused.to_string().contains("nested too deeply"), "{refused}");
+    for start in ["VALUES (", "values(", "VALUES ROW(", " SELECT (", " TABLE ("] {
+        let nested = format!("{}1{}", format!("1 IN ( {start}").repeat(24), "), 2)".repeat(24));
+        let refused = parse(&format!("SELECT {nested} AS result FROM events")).unwrap_err();
+        assert!(refused.to_string().contains("nested too deeply"), "{start}: {refused}");
+    }
 }
