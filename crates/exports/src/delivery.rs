@@ -14,6 +14,9 @@ use service::{ExportId, OrganizationId, RunId, Time};
 
 use crate::Error;
 
+/// Of a response to a test: most say whether something is there.
+const MOST_OF_TEST: usize = 1024 * 1024;
+
 /// The ways out that destinations may take.
 #[derive(Debug, Clone)]
 pub struct ExportsDeps {
@@ -37,11 +40,16 @@ impl ExportsDeps {
         }
     }
 
-    /// The same for a test: whoever tests one server after the other must not be able to keep connections to all of them.
+    /// The same for a test: whoever tests one server after the other must not be able to keep connections to all of them, nor long answers
+    /// of many servers.
     #[must_use]
     pub fn of_test(&self, organization: OrganizationId) -> Self {
         Self {
-            http: self.http.clone().of_programs(organization.0.as_u128()),
+            http: self
+                .http
+                .clone()
+                .of_programs(organization.0.as_u128())
+                .never_more_than(MOST_OF_TEST),
             ..self.of(organization)
         }
     }

@@ -9,7 +9,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use service::{FairSemaphore, OrganizationId, Result, Slow, UserId};
+use service::{Error, FairSemaphore, OrganizationId, Result, Slow, UserId};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::sleep;
 
@@ -28,6 +28,10 @@ pub(crate) struct Shares {
 
 /// How many people of one organization are there at the same time.
 const COLLEAGUES: usize = 2;
+/// So many of one person or organization are there or wait. Whoever waits holds what they sent.
+const MOST_PRESENT: usize = 32;
+/// When those beyond may come back.
+const WAIT: Duration = Duration::from_secs(5);
 
 /// Who has places of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -72,8 +76,10 @@ impl Shares {
         work: impl Future<Output = T> + Send,
     ) -> Result<Option<T>> {
         // First the person: whoever is busy elsewhere keeps no organization waiting.
-        let own = [Own::User(user), Own::Organization(organization)].map(|own| self.own(own));
-        let _own = (own[0].acquire().await, own[1].acquire().await);
+        let person = self.own(Own::User(user))?;
+        let _person = person.acquire().await;
+        let organization = self.own(Own::Organization(organization))?;
+        let _organization = organization.acquire().await;
         let place = self.places.acquire_for(user).await?;
         let mut work = pin!(work);
         tokio::select! {
@@ -101,12 +107,19 @@ impl Shares {
         end
     }
 
-    fn own(&self, own: Own) -> Arc<Semaphore> {
+    fn own(&self, own: Own) -> Result<Arc<Semaphore>> {
         let mut all = self.own.lock().unwrap_or_else(PoisonError::into_inner);
         // What nobody holds or waits for is not kept.
         all.retain(|_, one| Arc::strong_count(one) > 1);
-        let one = all.entry(own);
-        one.or_insert_with(|| Arc::new(Semaphore::new(own.at_once()))).clone()
+        let one = all
+            .entry(own)
+            .or_insert_with(|| Arc::new(Semaphore::new(own.at_once())));
+        // One is ours.
+        if Arc::strong_count(one) > MOST_PRESENT {
+            let detail = "Too many tests and previews are in progress".to_owned();
+            return Err(Error::Unavailable { detail, wait: WAIT });
+        }
+        Ok(one.clone())
     }
 }
 
@@ -166,6 +179,17 @@ mod tests {
                 "half of the organization's places"
             );
         }
+        theirs.iter().for_each(JoinHandle::abort);
+    }
+
+    #[tokio::test]
+    async fn only_so_many_of_one_person_wait() {
+        let shares = Arc::new(Shares::with_aside_after(LONG * 100, "this", 4, 10));
+        let theirs: Vec<_> = (0..MOST_PRESENT).map(|_| endless(&shares, 1, 1)).collect();
+        yield_now().await;
+        let refused = shares.run(UserId(1), organization(2), async {}).await;
+        assert!(matches!(refused, Err(Error::Unavailable { .. })), "{refused:?}");
+        assert!(is_let_in(&shares, 2, 1).await, "a colleague");
         theirs.iter().for_each(JoinHandle::abort);
     }
 

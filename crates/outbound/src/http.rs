@@ -41,6 +41,8 @@ pub struct Http {
     policy: Policy,
     total_time: Duration,
     body_limit: usize,
+    /// What no later limit exceeds.
+    highest_body_limit: usize,
     redirects: u8,
     hosts: Option<HostRule>,
     meter: Option<BodyMeter>,
@@ -67,6 +69,7 @@ impl Http {
             policy,
             total_time: TOTAL_TIME,
             body_limit: BODY_LIMIT,
+            highest_body_limit: usize::MAX,
             redirects: 0,
             hosts: None,
             meter: None,
@@ -114,8 +117,16 @@ impl Http {
     /// The same client with another limit on response bodies, in bytes.
     #[must_use]
     pub fn limited_to(mut self, body_limit: usize) -> Self {
-        self.body_limit = body_limit;
+        self.body_limit = body_limit.min(self.highest_body_limit);
         self
+    }
+
+    /// The same client, whose limit on response bodies can no longer be more than this.
+    #[must_use]
+    pub fn never_more_than(mut self, body_limit: usize) -> Self {
+        self.highest_body_limit = body_limit;
+        let limit = self.body_limit;
+        self.limited_to(limit)
     }
 
     /// The same client, following at most so many redirects of GET and HEAD requests.

@@ -20,7 +20,7 @@ use super::errors::{self, Reason, unreadable};
 use super::tables::Table;
 use super::token::Tokens;
 use crate::destinations::answers::{Bounded, Cell, MOST_CELLS, MOST_ROWS, Row, read};
-use crate::destinations::staging::Backoff;
+use crate::destinations::staging::{Backoff, RemoteWork};
 use crate::{Error, ExportsDeps};
 
 const GOOGLE: &str = "https://bigquery.googleapis.com";
@@ -198,7 +198,7 @@ impl Client {
     pub(super) async fn run(&self, sql: &str) -> Result<(), Error> {
         let job = format!("hedgerow_{}", Uuid::now_v7().simple());
         let configuration = json!({ "query": { "query": sql, "useLegacySql": false }, "jobTimeoutMs": JOB_TIME.as_millis().to_string() });
-        let running = Running::new(self, &job).await?;
+        let running = self.running(&job).await?;
         let response = self
             .send(Method::POST, self.url(&["jobs"]), Some(&self.job(&job, &configuration)))
             .await?;
@@ -209,6 +209,13 @@ impl Client {
         let done = self.wait(&job, response.body()).await;
         running.ended();
         done
+    }
+
+    async fn running(&self, job: &str) -> Result<RemoteWork, Error> {
+        let mut url = self.url(&["jobs", job, "cancel"]);
+        url.query_pairs_mut().append_pair("location", self.location());
+        let request = authorized(&self.tokens.token().await?).method(Method::POST);
+        Ok(RemoteWork::new(&self.http, request.uri(url.as_str()).body(Vec::new())))
     }
 
     /// Adds a file of rows to a table.
@@ -232,7 +239,7 @@ impl Client {
             .get(header::LOCATION)
             .and_then(|place| place.to_str().ok());
         let place = place.ok_or_else(|| unreadable("no place for the file"))?;
-        let running = Running::new(self, job).await?;
+        let running = self.running(job).await?;
         let answer = self.upload(place, file).await?;
         let done = self.wait(job, &answer).await;
         running.ended();
@@ -336,44 +343,6 @@ fn authorized(token: &SecretString) -> Builder {
     Request::builder()
         .header(header::AUTHORIZATION, format!("Bearer {}", token.expose_secret()))
         .header(header::CONTENT_TYPE, "application/json")
-}
-
-/// A job that runs at the server. Dropped before its end, it asks the server to stop it.
-struct Running(Option<(Http, SecretString, Url)>);
-
-impl Running {
-    async fn new(client: &Client, job: &str) -> Result<Self, Error> {
-        let mut url = client.url(&["jobs", job, "cancel"]);
-        url.query_pairs_mut().append_pair("location", client.location());
-        let token = client.tokens.token().await?;
-        Ok(Self(Some((client.http.clone(), token, url))))
-    }
-
-    fn ended(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let (Some((http, token, url)), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) else {
-            return;
-        };
-        runtime.spawn(async move {
-            let request = authorized(&token)
-                .method(Method::POST)
-                .uri(url.as_str())
-                .body(Vec::new());
-            if let Ok(request) = request
-                && let Err(error) = http.send(request).await
-            {
-                tracing::debug!(
-                    error = &error as &dyn std::error::Error,
-                    "a BigQuery job was not stopped"
-                );
-            }
-        });
-    }
 }
 
 #[cfg(test)]

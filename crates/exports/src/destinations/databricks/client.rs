@@ -18,7 +18,7 @@ use url::Url;
 
 use super::errors::{self, Refused, unreadable};
 use crate::destinations::answers::{Bounded, Cells, MOST_ROWS, Row, read};
-use crate::destinations::staging::Backoff;
+use crate::destinations::staging::{Backoff, RemoteWork};
 use crate::{Error, ExportsDeps};
 
 /// A statement is answered after 30 seconds at the latest, finished or not.
@@ -107,6 +107,16 @@ impl Client {
         self.token().await.map(drop)
     }
 
+    async fn running(&self, statement: &str) -> Result<RemoteWork, Error> {
+        let url = self.url(&["api", "2.0", "sql", "statements", statement, "cancel"]);
+        let token = self.token().await?;
+        let request = Request::builder()
+            .method(Method::POST)
+            .uri(url.as_str())
+            .header(header::AUTHORIZATION, format!("Bearer {}", token.expose_secret()));
+        Ok(RemoteWork::new(&self.http, request.body(Vec::new())))
+    }
+
     /// Runs a statement to its end and gives its first rows.
     pub(super) async fn run(&self, sql: &str) -> Result<Vec<Row>, Error> {
         let ask = json!({
@@ -123,7 +133,7 @@ impl Client {
             .ask(Method::POST, &["api", "2.0", "sql", "statements"], Some(&ask))
             .await?;
         let mut backoff = Backoff::new(STATEMENT_TIME);
-        let running = Running::new(self, &answer.id).await?;
+        let running = self.running(&answer.id).await?;
         while matches!(answer.status.state.as_str(), "PENDING" | "RUNNING") {
             backoff.pause("Databricks").await?;
             let path = ["api", "2.0", "sql", "statements", &answer.id];
@@ -250,43 +260,6 @@ fn warehouse(path: &str) -> Result<String, Error> {
     Err(Error::plain(
         "the http_path must be the path of a SQL warehouse, such as /sql/1.0/warehouses/abc",
     ))
-}
-
-/// A statement that runs at the server. Dropped before its end, it asks the server to stop it.
-struct Running(Option<(Http, SecretString, Url)>);
-
-impl Running {
-    async fn new(client: &Client, statement: &str) -> Result<Self, Error> {
-        let url = client.url(&["api", "2.0", "sql", "statements", statement, "cancel"]);
-        Ok(Self(Some((client.http.clone(), client.token().await?, url))))
-    }
-
-    fn ended(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let (Some((http, token, url)), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) else {
-            return;
-        };
-        runtime.spawn(async move {
-            let request = Request::builder()
-                .method(Method::POST)
-                .uri(url.as_str())
-                .header(header::AUTHORIZATION, format!("Bearer {}", token.expose_secret()))
-                .body(Vec::new());
-            if let Ok(request) = request
-                && let Err(error) = http.send(request).await
-            {
-                tracing::debug!(
-                    error = &error as &dyn std::error::Error,
-                    "a Databricks statement was not stopped"
-                );
-            }
-        });
-    }
 }
 
 #[cfg(test)]

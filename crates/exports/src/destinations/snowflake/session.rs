@@ -17,7 +17,7 @@ use super::errors::{self, unreadable};
 use super::key;
 use crate::Error;
 use crate::destinations::answers::read;
-use crate::destinations::staging::Backoff;
+use crate::destinations::staging::{Backoff, RemoteWork};
 
 /// How long one statement may run. The server is told, too.
 const STATEMENT_TIME: Duration = Duration::from_hours(1);
@@ -83,7 +83,7 @@ impl Session {
     async fn run_once(&mut self, sql: &str) -> Result<Outcome, Error> {
         self.sequence += 1;
         let request = Uuid::now_v7();
-        let running = Running::new(self, request);
+        let running = self.running(request);
         let url = format!("{}/queries/v1/query-request?requestId={request}", self.base);
         let body = json!({ "sqlText": sql, "asyncExec": false, "sequenceId": self.sequence });
         let mut backoff = Backoff::new(STATEMENT_TIME);
@@ -106,6 +106,12 @@ impl Session {
             _ if reply.success => Ok(Outcome::default()),
             _ => Err(errors::refused(code, reply.message)),
         }
+    }
+
+    fn running(&self, statement: Uuid) -> RemoteWork {
+        let url = format!("{}/queries/v1/abort-request?requestId={}", self.base, Uuid::now_v7());
+        let body = json!({ "requestId": statement.to_string() });
+        RemoteWork::new(&self.http, request(Method::POST, &url, Some(&self.token), &body))
     }
 
     async fn renew(&mut self) -> Result<(), Error> {
@@ -169,13 +175,7 @@ fn credentials(config: &Config) -> Result<Value, Error> {
     Ok(data)
 }
 
-async fn exchange<T: DeserializeOwned>(
-    http: &Http,
-    method: Method,
-    url: &str,
-    token: Option<&SecretString>,
-    body: &Value,
-) -> Result<Reply<T>, Error> {
+fn request(method: Method, url: &str, token: Option<&SecretString>, body: &Value) -> http::Result<Request<Vec<u8>>> {
     let mut request = Request::builder()
         .method(method)
         .uri(url)
@@ -192,8 +192,17 @@ async fn exchange<T: DeserializeOwned>(
     } else {
         body.to_string().into_bytes()
     };
-    let request = request
-        .body(body)
+    request.body(body)
+}
+
+async fn exchange<T: DeserializeOwned>(
+    http: &Http,
+    method: Method,
+    url: &str,
+    token: Option<&SecretString>,
+    body: &Value,
+) -> Result<Reply<T>, Error> {
+    let request = request(method, url, token, body)
         .map_err(|cause| Error::permanent("the account or its endpoint_url does not form a valid URL", cause))?;
     let response = http.send(request).await?;
     let status = response.status();
@@ -206,44 +215,5 @@ async fn exchange<T: DeserializeOwned>(
             Err(errors::refused(reply.code(), reply.message))
         }
         _ => Err(errors::status(status)),
-    }
-}
-
-/// A statement that runs at the server. Dropped before its end, it asks the server to stop it.
-struct Running {
-    abort: Option<(Http, String, SecretString, Uuid)>,
-}
-
-impl Running {
-    fn new(session: &Session, request: Uuid) -> Self {
-        let url = format!("{}/queries/v1/abort-request?requestId={}", session.base, Uuid::now_v7());
-        let http = session.http.clone().within(CLOSING_TIME);
-        Self {
-            abort: Some((http, url, session.token.clone(), request)),
-        }
-    }
-
-    fn ended(mut self) {
-        self.abort = None;
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let (Some((http, url, token, request)), Ok(runtime)) =
-            (self.abort.take(), tokio::runtime::Handle::try_current())
-        else {
-            return;
-        };
-        runtime.spawn(async move {
-            let body = json!({ "requestId": request.to_string() });
-            let stopped = exchange::<IgnoredAny>(&http, Method::POST, &url, Some(&token), &body).await;
-            if let Err(error) = stopped {
-                tracing::debug!(
-                    error = &error as &dyn std::error::Error,
-                    "a Snowflake statement was not stopped"
-                );
-            }
-        });
     }
 }

@@ -23,10 +23,10 @@ const WRONG_PASSPHRASE: &str = "the private key cannot be decrypted with the pas
                                 and that the key is encrypted with AES or 3DES (PBES2)";
 
 const TOO_EXPENSIVE: &str =
-    "the private key takes too long to decrypt; encrypt it with PBKDF2 and at most 100,000 rounds";
+    "the private key takes too long to decrypt; encrypt it with PBKDF2 and at most 10,000 rounds";
 
 /// What the key itself says of how it is to be decrypted is not to keep anybody waiting, nor to fill the memory.
-const MOST_ROUNDS: u32 = 100_000;
+const MOST_ROUNDS: u32 = 10_000;
 const MOST_SCRYPT_BYTES: u64 = 32 * 1024 * 1024;
 
 /// Signs with somebody's private key.

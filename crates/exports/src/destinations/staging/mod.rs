@@ -6,6 +6,7 @@ mod claim;
 mod columns;
 mod jwt;
 mod protocol;
+mod remote_work;
 mod spool;
 mod write_mode;
 
@@ -14,5 +15,6 @@ pub(super) use claim::{Claim, LEDGER, LedgerEntry, attempt_name, stage_name};
 pub(super) use columns::{Column, columns};
 pub(super) use jwt::private_key;
 pub(super) use protocol::{Attempt, ClaimTime, StagedRows, begin, overtaken};
+pub(super) use remote_work::RemoteWork;
 pub(super) use spool::{FILE_SIZE, ParquetFile, Spool};
 pub(super) use write_mode::{PERSON_COLUMNS, WriteMode};
