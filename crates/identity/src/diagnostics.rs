@@ -126,7 +126,10 @@ impl Identity {
             );
         }
         let action = "import the metadata again";
-        match self.fetch_metadata(&domain.saml_metadata_url).await {
+        match self
+            .fetch_metadata(domain.organization_id, &domain.saml_metadata_url)
+            .await
+        {
             Err(error) => Step::new(
                 NAME,
                 Verdict::Warning,
@@ -151,7 +154,12 @@ impl Identity {
 
     async fn clock_step(&self, domain: &Domain) -> Step {
         const NAME: &str = "clock";
-        let answer = self.deps.http.get(&domain.saml_acs_url, "*/*", 64 * 1024).await;
+        let organization = Some(domain.organization_id);
+        let _permit = self.exchanges.begin(organization).await;
+        let answer = self
+            .http_of(organization)
+            .get(&domain.saml_acs_url, "*/*", 64 * 1024)
+            .await;
         let answer = match answer {
             Ok(answer) => answer,
             Err(error) => {

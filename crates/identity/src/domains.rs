@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use service::access::{Caller, ChangeDomains};
 use service::domains::{DnsLookup, Domain};
-use service::{DomainId, Error, Result};
+use service::{DomainId, Error, OrganizationId, Result};
 
 use crate::Identity;
 
@@ -59,7 +59,7 @@ impl Identity {
             (Some(xml), None) => (read("xml", xml.as_bytes())?, ""),
             // No outbound call in a dry run.
             (None, Some(_)) if caller.actor.request.is_dry_run => return Ok(domain),
-            (None, Some(url)) => (self.fetch_metadata(url).await?, url.as_str()),
+            (None, Some(url)) => (self.fetch_metadata(domain.organization_id, url).await?, url.as_str()),
             _ => {
                 let detail = "Send either the metadata URL (url) or the metadata XML (xml).";
                 return Err(Error::refused("required", detail));
@@ -68,9 +68,10 @@ impl Identity {
         self.service.connect_identity_provider(caller, id, &provider, url).await
     }
 
-    pub(crate) async fn fetch_metadata(&self, url: &str) -> Result<IdentityProvider> {
+    pub(crate) async fn fetch_metadata(&self, organization: OrganizationId, url: &str) -> Result<IdentityProvider> {
         let accept = "application/samlmetadata+xml, application/xml, text/xml";
-        let answer = self.deps.http.get(url, accept, MOST_METADATA).await;
+        let _permit = self.exchanges.begin(Some(organization)).await;
+        let answer = self.http_of(Some(organization)).get(url, accept, MOST_METADATA).await;
         let answer = answer.map_err(|error| {
             tracing::info!(error = &error as &dyn std::error::Error, "metadata could not be read");
             Error::invalid("url", "unreachable", error.to_string())

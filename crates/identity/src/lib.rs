@@ -22,9 +22,10 @@ use std::sync::Arc;
 use outbound::{Dns, Http, Mailer};
 use service::access::Request;
 use service::users::User;
-use service::{Service, UserId};
+use service::{OrganizationId, Service, UserId};
 
 use self::exchanges::Exchanges;
+use self::saml::Verifications;
 
 /// Cheap to clone; every clone is the same.
 #[derive(Clone)]
@@ -32,6 +33,7 @@ pub struct Identity {
     service: Service,
     deps: Arc<IdentityDeps>,
     exchanges: Arc<Exchanges>,
+    verifications: Verifications,
 }
 
 /// The ways out.
@@ -71,6 +73,16 @@ impl Identity {
             service,
             deps: Arc::new(deps),
             exchanges: Arc::default(),
+            verifications: Verifications::default(),
+        }
+    }
+
+    /// What an organization's own choice of hosts is asked with: its look-ups count together, and it keeps no connections.
+    fn http_of(&self, organization: Option<OrganizationId>) -> Http {
+        let http = self.deps.http.clone();
+        match organization {
+            Some(organization) => http.of_programs(organization.0.as_u128()),
+            None => http,
         }
     }
 

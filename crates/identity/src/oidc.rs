@@ -267,11 +267,7 @@ impl Identity {
         organization: Option<OrganizationId>,
         request: HttpRequest<Vec<u8>>,
     ) -> Result<HttpResponse<Vec<u8>>, FetchError> {
-        let http = self.deps.http.clone().limited_to(oidc::MOST_RESPONSE_BYTES);
-        let http = match organization {
-            Some(organization) => http.of_programs(organization.0.as_u128()),
-            None => http,
-        };
+        let http = self.http_of(organization).limited_to(oidc::MOST_RESPONSE_BYTES);
         http.send(request).await.map_err(FetchError::new)
     }
 

@@ -2,19 +2,44 @@
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::time::Duration;
 
 use auth::saml::{Expected, Refusal, new_request_id, sign_in_url, unverified, verify};
 use service::access::Request;
 use service::domains::Domain;
 use service::sso::{PendingLogin, Refused, Sso, VerifiedIdentity};
-use service::{DomainId, Error, Result};
-use tokio::sync::Semaphore;
+use service::{DomainId, Error, FairSemaphore, Result, Slow};
 use url::Url;
 
 use crate::{CompletedLogin, Identity, LoginRequest, own_path};
 
-/// How many responses are read at a time.
-static VERIFICATIONS: Semaphore = Semaphore::const_new(2);
+/// Reads responses beside the requests, and few at a time: anybody can send one that takes long. Subnets take turns, and those whose
+/// responses take long share one of the two places.
+#[derive(Debug, Clone)]
+pub(crate) struct Verifications(FairSemaphore);
+
+impl Default for Verifications {
+    fn default() -> Self {
+        let slow = Slow {
+            after: Duration::from_millis(50),
+            permits: 1,
+        };
+        Self(FairSemaphore::new("Reading SAML responses", 2, slow))
+    }
+}
+
+impl Verifications {
+    async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+        let permit = self.0.acquire().await?;
+        // The work goes on if nobody waits for it any more, and so does the permit.
+        let done = tokio::task::spawn_blocking(move || {
+            let done = work();
+            drop(permit);
+            done
+        });
+        Ok(done.await.unwrap_or_else(|error| resume_unwind(error.into_panic())))
+    }
+}
 
 impl Identity {
     /// Where to send the browser. What comes back must come back to it, once, and soon.
@@ -78,11 +103,11 @@ impl Identity {
         browser: Option<&str>,
     ) -> Result<Result<(VerifiedIdentity, String), Refusal>> {
         let response: Arc<str> = response.into();
-        let unverified = blocking({
+        let unverified = self.verifications.run({
             let response = response.clone();
             move || unverified(&response)
         });
-        let answered = match unverified.await {
+        let answered = match unverified.await? {
             Ok(unverified) => unverified.in_response_to,
             Err(refusal) => return Ok(Err(refusal)),
         };
@@ -96,7 +121,7 @@ impl Identity {
         // An id that nobody waits for is one that cannot be right.
         let request_id = answered.filter(|_| login.is_some());
         let (allows_unsolicited, now) = (domain.saml_idp_initiated, self.service.clock().now());
-        let verified = blocking(move || {
+        let verified = self.verifications.run(move || {
             let expected = Expected {
                 sp: &us,
                 idp: &provider,
@@ -106,7 +131,7 @@ impl Identity {
             };
             verify(&response, &expected)
         });
-        Ok(verified.await.map(|assertion| {
+        Ok(verified.await?.map(|assertion| {
             let identity = VerifiedIdentity {
                 sso: Sso::Saml,
                 domain: Some(domain.id),
@@ -123,9 +148,36 @@ impl Identity {
     }
 }
 
-/// Reads a response beside the requests, and few at a time: anybody can send one that takes long.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    let _permit = VERIFICATIONS.acquire().await.expect("it is never closed");
-    let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|error| resume_unwind(error.into_panic()))
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+    use std::sync::mpsc;
+    use std::time::Instant;
+
+    use service::caller::on_behalf_of;
+    use tokio::task::JoinSet;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn responses_of_one_subnet_keep_no_other_waiting() {
+        const EACH: Duration = Duration::from_millis(100);
+        let verifications = Verifications::default();
+        let mut theirs = JoinSet::new();
+        for number in 0..40 {
+            let (verifications, address) = (verifications.clone(), IpAddr::from([192, 0, 2, number]));
+            theirs.spawn(async move {
+                let reading = verifications.run(|| {
+                    let (_open, silent) = mpsc::channel::<()>();
+                    silent.recv_timeout(EACH)
+                });
+                on_behalf_of(Some(address), reading).await
+            });
+        }
+        tokio::task::yield_now().await;
+        let began = Instant::now();
+        let own = on_behalf_of(Some(IpAddr::from([198, 51, 100, 1])), verifications.run(|| ()));
+        assert!(own.await.is_ok());
+        assert!(began.elapsed() < EACH * 10, "{:?}", began.elapsed());
+    }
 }
