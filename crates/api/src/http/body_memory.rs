@@ -118,10 +118,14 @@ impl Parts {
     fn part(&mut self, whose: Whose, bytes: usize) -> &mut Part {
         match whose {
             Whose::Stranger(_) => &mut self.strangers,
-            Whose::User(_) if bytes > SMALL => &mut self.large,
+            Whose::User(_) if is_large(bytes) => &mut self.large,
             Whose::User(_) => &mut self.small,
         }
     }
+}
+
+fn is_large(bytes: usize) -> bool {
+    bytes > SMALL
 }
 
 impl Part {
@@ -191,7 +195,8 @@ impl Reservation {
         }
     }
 
-    /// Counts the request as one of so many bytes, if there is room. Less is always allowed.
+    /// Counts the request as one of so many bytes, if there is room. Less is always allowed within a part; in another one, it needs
+    /// room there as well, and stays where it is otherwise.
     fn change(&self, bytes: usize) -> bool {
         let mut parts = self.memory.lock();
         let (body_ref, before) = (self.body_ref(), self.bytes());
@@ -201,7 +206,10 @@ impl Reservation {
             // Others needed the memory.
             None => return false,
         };
-        let has_room = bytes <= before || parts.part(body_ref.whose, bytes).make_room(body_ref, bytes);
+        let is_stranger = matches!(body_ref.whose, Whose::Stranger(_));
+        let is_same_part = is_stranger || bytes == 0 || is_large(bytes) == is_large(before);
+        let has_room =
+            (bytes <= before && is_same_part) || parts.part(body_ref.whose, bytes).make_room(body_ref, bytes);
         let bytes = if has_room { bytes } else { before };
         if bytes > 0 {
             parts.bodies(body_ref.whose, bytes).add(body_ref, bytes, end);
@@ -371,6 +379,21 @@ mod tests {
         [&parts.large, &parts.small, &parts.strangers]
             .iter()
             .all(|part| part.bodies.is_empty())
+    }
+
+    #[test]
+    fn bodies_that_shrink_leave_room_for_others_small_ones() {
+        let memory = memory();
+        let held: Vec<_> = (1..=20).map(|number| authenticated(&memory, number, 1)).collect();
+        let let_in = held.iter().filter(|each| {
+            let has_room = each.grow_to(8 * STEP).is_ok();
+            each.shrink_to(STEP);
+            has_room
+        });
+        assert_eq!(let_in.count(), 12, "8 small ones, and 4 that stay where large ones are");
+        assert!(authenticated(&memory, 30, 2).grow_to(STEP).is_ok());
+        drop(held);
+        assert!(is_empty(&memory));
     }
 
     #[test]

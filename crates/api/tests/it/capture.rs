@@ -401,10 +401,7 @@ async fn an_event_that_removes_too_many_properties_is_refused() {
 #[tokio::test]
 async fn only_the_start_of_a_method_is_logged() {
     let place = plain().await;
-    let log = Log::default();
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).finish();
-    let guard = tracing::subscriber::set_default(subscriber);
+    let (log, guard) = Log::of_this_thread();
     let method = "M".repeat(60_000);
     let request = Request::builder().method(method.as_str()).uri("/capture/");
     place.send(request.body(Body::empty()).unwrap()).await;
