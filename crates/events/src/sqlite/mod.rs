@@ -4,6 +4,7 @@
 //! Other processes may read and write the same file at the same time.
 
 mod batch;
+mod carried;
 mod checksum;
 mod file;
 pub(crate) mod interrupt;

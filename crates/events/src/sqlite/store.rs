@@ -12,13 +12,14 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, params_from_iter};
 use uuid::{ContextV7, Timestamp, Uuid};
 
+use super::carried::Carried;
 use super::checksum::{self, checksum};
 use super::file;
-use super::people::{People, Person, TeamPersons};
+use super::people::{People, TeamPersons};
 use super::seen::Seen;
 use crate::incoming::most_bytes;
 use crate::left_out::{self, Why};
-use crate::persons::{self, Allowance, Budgets, Effect, NO_PROPERTIES, Sender};
+use crate::persons::{self, Allowance, Budgets, Effect, Sender};
 use crate::{Error, Hold, Incoming, Result, elements};
 
 /// A batch is stored in parts of so many events, or of so many bytes if that is less: others come in between. Most batches are
@@ -373,39 +374,5 @@ impl<'a> Store<'a> {
             tables.insert(0, (file::table(team), "seq", "true".to_owned()));
         }
         Ok(tables)
-    }
-}
-
-/// What an event has of its person.
-struct Carried {
-    person: Uuid,
-    /// The properties, unless they are kept elsewhere.
-    inline: Arc<str>,
-    properties_id: Option<i64>,
-}
-
-impl Carried {
-    fn of(person: &Person) -> Self {
-        let inline = match person.properties_id {
-            Some(_) => "".into(),
-            None => person.properties.clone(),
-        };
-        Self {
-            person: person.id,
-            inline,
-            properties_id: person.properties_id,
-        }
-    }
-
-    fn nothing(person: Uuid) -> Self {
-        Self {
-            person,
-            inline: NO_PROPERTIES.into(),
-            properties_id: None,
-        }
-    }
-
-    fn is_nothing(&self) -> bool {
-        self.properties_id.is_none() && &*self.inline == NO_PROPERTIES
     }
 }

@@ -15,15 +15,15 @@ const TIME: Duration = Duration::from_secs(10);
 const MOST_BYTES: usize = 1024;
 
 /// What runs at a server. Dropped before its end, it asks the server to stop it.
-pub(in crate::destinations) struct RemoteWork(Option<(Http, Request<Vec<u8>>)>);
+pub(crate) struct RemoteWork(Option<(Http, Request<Vec<u8>>)>);
 
 impl RemoteWork {
     /// `cancellation` is what the server is asked then.
-    pub(in crate::destinations) fn new(http: &Http, cancellation: http::Result<Request<Vec<u8>>>) -> Self {
+    pub(crate) fn new(http: &Http, cancellation: http::Result<Request<Vec<u8>>>) -> Self {
         Self(cancellation.ok().map(|request| (http.clone(), request)))
     }
 
-    pub(in crate::destinations) fn ended(mut self) {
+    pub(crate) fn ended(mut self) {
         self.0 = None;
     }
 }
