@@ -11,6 +11,7 @@ mod exchanges;
 mod mail;
 mod oidc;
 mod saml;
+mod verifications;
 mod work;
 
 pub use diagnostics::{Step, Verdict};
@@ -25,7 +26,7 @@ use service::users::User;
 use service::{OrganizationId, Service, UserId};
 
 use self::exchanges::Exchanges;
-use self::saml::Verifications;
+use self::verifications::Verifications;
 
 /// Cheap to clone; every clone is the same.
 #[derive(Clone)]
