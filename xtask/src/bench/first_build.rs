@@ -1,4 +1,4 @@
-//! `cargo xtask bench build`: what a newcomer waits for. A release build from nothing, and how long each crate takes.
+//! `cargo xtask bench build`: what a new user waits for. A release build from nothing, and how long each crate takes.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
