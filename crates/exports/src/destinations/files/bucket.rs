@@ -5,8 +5,8 @@ use bytes::Bytes;
 
 use crate::Error;
 
-/// Of all names that a list holds; files of an interval have some hundred bytes each.
-const LONGEST_LIST: usize = 64 * 1024 * 1024;
+/// Of all names that a list holds; files of an interval have some hundred bytes each. As many runs as there are slots can hold one.
+const LONGEST_LIST: usize = 16 * 1024 * 1024;
 
 /// A bucket, a container, a folder. Keys have `/` between their parts.
 #[async_trait]
