@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use boxed::boxed;
 use events::Events;
 use service::access::{Caller, ReadApps};
 use service::pipeline::Collection;
@@ -32,6 +33,7 @@ impl Apps {
     }
 
     /// What can be installed into a collection.
+    #[boxed]
     pub async fn catalog(
         &self,
         caller: &Caller<ReadApps>,

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use boxed::boxed;
 use outbound::{Http, HttpError};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
@@ -129,6 +130,7 @@ impl Catalog {
     }
 
     /// All entries. If the list cannot be read, those that were read last, or else the built-in ones.
+    #[boxed]
     pub async fn entries(&self) -> Arc<[Entry]> {
         let Some(place) = &self.place else {
             return built_in();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use boxed::boxed;
 use service::access::{Caller, ChangeApps};
 use service::pipeline::{App, AppPatch, AppWithFiles, Collection, Fetched, NewApp, PluginType};
 use service::{AppId, Error, Result};
@@ -23,6 +24,7 @@ pub struct SourceChange {
 
 impl Apps {
     /// Brings the code, reads it, and only then writes anything down.
+    #[boxed]
     pub async fn create(&self, caller: &Caller<ChangeApps>, collection: Collection, new: &NewApp) -> Result<App> {
         let service = &self.core.service;
         service.may_change_apps(caller).await?;
@@ -68,6 +70,7 @@ impl Apps {
     }
 
     /// Changes files. What does not load is refused, and nothing changes.
+    #[boxed]
     pub async fn update_source(
         &self,
         caller: &Caller<ChangeApps>,

@@ -1,5 +1,6 @@
 //! Newer code of apps that come from elsewhere: whether there is some, what it would change, and moving to it.
 
+use boxed::boxed;
 use service::access::{Caller, ChangeApps, ReadApps};
 use service::pipeline::{App, AppPatch, Collection, Difference, Fetched, Files, Package, PluginType};
 use service::{AppId, Error, Result};
@@ -45,6 +46,7 @@ struct Newer {
 
 impl Apps {
     /// Asks where an app comes from what its newest tag is.
+    #[boxed]
     pub async fn check_for_updates(&self, caller: &Caller<ReadApps>, collection: Collection, id: AppId) -> Result<App> {
         let service = &self.core.service;
         // Before the app is read: it may be large, and many may wait.
@@ -60,6 +62,7 @@ impl Apps {
     }
 
     /// Moves to other code. What does not load, or is not what was expected, is refused, and nothing changes.
+    #[boxed]
     pub async fn upgrade(
         &self,
         caller: &Caller<ChangeApps>,
@@ -92,6 +95,7 @@ impl Apps {
     }
 
     /// What an upgrade would make of an app, before anybody agrees to it. None: nothing, the code is the same.
+    #[boxed]
     pub async fn preview_upgrade(
         &self,
         caller: &Caller<ChangeApps>,
@@ -164,6 +168,7 @@ impl Apps {
     }
 
     /// Looks for newer tags of the apps that nobody has asked about for a day. True: there was one.
+    #[boxed]
     pub async fn check_one(&self) -> Result<bool> {
         let service = &self.core.service;
         let Some((app, token)) = service.claim_app_to_check().await? else {

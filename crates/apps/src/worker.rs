@@ -8,6 +8,7 @@ mod tasks;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use boxed::boxed;
 use service::{Result, caller};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{interval, sleep, timeout};
@@ -53,6 +54,7 @@ impl UnderWay {
 
 impl Apps {
     /// Runs apps in all slots, until told to stop.
+    #[boxed]
     pub async fn work(&self, stop: CancellationToken) {
         let floor = Arc::new(Floor::new(self.core.slots));
         let mut tasks = JoinSet::new();
@@ -147,6 +149,7 @@ impl Apps {
     }
 
     /// Does one thing that is due, if there is one. Tests call this, and never wait.
+    #[boxed]
     pub async fn step(&self) -> Result<bool> {
         match self.find(Duty::Any, &Floor::new(self.core.slots)).await? {
             Some(found) => self.carry_through(&found, &CancellationToken::new()).await,

@@ -1,5 +1,6 @@
 //! The store: what both engines do for it.
 
+use boxed::boxed;
 use hogql::Model;
 use uuid::Uuid;
 
@@ -19,11 +20,13 @@ impl Events {
     /// Stores what a team's programs sent. When this returns, it survives a crash.
     ///
     /// `now` is the clock's time; the ingestion time is that, or later if a line was drawn later.
+    #[boxed]
     pub async fn append(&self, team: i64, events: Vec<Incoming>, now: Time) -> Result<()> {
         self.append_holding(Hold::default(), team, events, now).await
     }
 
     /// The same, with something that stays until it is done.
+    #[boxed]
     pub async fn append_holding(&self, hold: Hold, team: i64, events: Vec<Incoming>, now: Time) -> Result<()> {
         match self {
             Self::Embedded(store) => store.append(hold, team, events, now).await,
@@ -32,6 +35,7 @@ impl Events {
     }
 
     /// Draws a line: from now on nothing is stored with an ingestion time before `until`, and all that was is visible.
+    #[boxed]
     pub async fn settle(&self, until: Time) -> Result<()> {
         match self {
             Self::Embedded(store) => store.settle(until).await,
@@ -65,6 +69,7 @@ impl Events {
     }
 
     /// How many rows a scan would give.
+    #[boxed]
     pub async fn count(&self, scan: Scan) -> Result<u64> {
         match self {
             Self::Embedded(store) => store.count(scan).await,
@@ -73,6 +78,7 @@ impl Events {
     }
 
     /// The earliest ingestion time of a team's rows.
+    #[boxed]
     pub async fn earliest(&self, team: i64, model: Model) -> Result<Option<Time>> {
         match self {
             Self::Embedded(store) => store.earliest(team, model).await,
@@ -81,6 +87,7 @@ impl Events {
     }
 
     /// Says whose events these are, and is told whose they have been since this was first said.
+    #[boxed]
     pub async fn claim(&self, instance: Uuid) -> Result<Uuid> {
         match self {
             Self::Embedded(store) => store.claim(instance).await,
@@ -89,6 +96,7 @@ impl Events {
     }
 
     /// The highest number of a team that something is stored for.
+    #[boxed]
     pub async fn highest_team(&self) -> Result<i64> {
         match self {
             Self::Embedded(store) => store.highest_team().await,
@@ -97,6 +105,7 @@ impl Events {
     }
 
     /// Whether the store answers.
+    #[boxed]
     pub async fn ping(&self) -> Result<()> {
         match self {
             Self::Embedded(store) => store.ping().await,
@@ -105,6 +114,7 @@ impl Events {
     }
 
     /// Deletes everything of a team that is gone.
+    #[boxed]
     pub async fn forget_team(&self, team: i64) -> Result<()> {
         match self {
             Self::Embedded(store) => store.forget_team(team).await,

@@ -2,6 +2,7 @@
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::TimestampMicrosecondType;
+use boxed::boxed;
 use hogql::{Column, Model, Query};
 use serde_json::value::RawValue;
 
@@ -60,6 +61,7 @@ const COLUMNS: [Column; 9] = [
 
 impl Events {
     /// Whether [`Self::stored`] would give any.
+    #[boxed]
     pub async fn has_stored(&self, team: i64, start: Time, end: Time, skip: usize) -> Result<bool> {
         let scan = Scan {
             team,
@@ -73,6 +75,7 @@ impl Events {
     }
 
     /// The events of a team that came in from `start` on and before `end`, oldest first, after the first `skip`.
+    #[boxed]
     pub async fn stored(&self, team: i64, start: Time, end: Time, skip: usize, most: Most) -> Result<StoredEvents> {
         let scan = Scan {
             team,

@@ -1,5 +1,6 @@
 //! Backfills, and the calendar they are picked from: where the data begins is for the store of events to say.
 
+use boxed::boxed;
 use service::access::{Caller, ChangeExports};
 use service::batch_exports::{Backfill, BackfillPlan, BackfillRequest, Covered, ExportSeen, Span};
 use service::{ExportId, Result, Time};
@@ -7,6 +8,7 @@ use service::{ExportId, Result, Time};
 use crate::exporter::{Exports, store_failed};
 
 impl Exports {
+    #[boxed]
     pub async fn backfill(
         &self,
         caller: &Caller<ChangeExports>,

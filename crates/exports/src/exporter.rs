@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
+use boxed::boxed;
 use events::Events;
 use outbound::{DialError, Dialer};
 use service::access::{Caller, ChangeExports};
@@ -83,10 +85,12 @@ impl Exports {
     }
 
     /// Looks at where it would go before it is written down; a name that is not in DNS yet is fine.
+    #[boxed]
     pub async fn create(&self, caller: &Caller<ChangeExports>, new: &NewExport) -> Result<ExportSeen> {
         self.core.service.create_batch_export(caller, new, self).await
     }
 
+    #[boxed]
     pub async fn update(
         &self,
         caller: &Caller<ChangeExports>,
@@ -99,6 +103,7 @@ impl Exports {
     }
 
     /// Tries what a run would need, step by step.
+    #[boxed]
     pub async fn test(&self, caller: &Caller<ChangeExports>, id: ExportId) -> Result<Vec<Step>> {
         let steps = async {
             let export = self.core.service.batch_export(caller, id).await?.export;
@@ -109,6 +114,7 @@ impl Exports {
     }
 
     /// The same for a destination that no export has yet.
+    #[boxed]
     pub async fn test_destination(
         &self,
         caller: &Caller<ChangeExports>,
@@ -151,6 +157,7 @@ impl Exports {
     }
 }
 
+#[async_trait]
 impl DestinationCheck for Exports {
     async fn check_destination(&self, caller: &Caller<ChangeExports>, destination: &Destination) -> Result<()> {
         self.check(caller, destination).await.map(drop)

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use boxed::boxed;
 use events::{Rows, Scan};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -32,6 +33,7 @@ pub struct PreviewColumn {
 }
 
 impl Exports {
+    #[boxed]
     pub async fn preview(&self, caller: &Caller<ReadExports>, id: ExportId) -> Result<Preview> {
         // All of it when it is its turn: a query takes memory from the moment it is parsed, and many may wait.
         let shown = self.first_rows(caller, id);

@@ -4,6 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use boxed::boxed;
 use service::batch_exports::{Job, Outcome};
 use service::lease::until_lost;
 use service::{ExportId, OrganizationId, Result};
@@ -40,6 +41,7 @@ enum Interruption {
 
 impl Exports {
     /// Schedules, and carries out runs in all slots, until told to stop; runs under way are then given back.
+    #[boxed]
     pub async fn work(&self, stop: CancellationToken) {
         let mut tasks = tokio::task::JoinSet::new();
         tasks.spawn(self.clone().keep_schedule(stop.clone()));
@@ -110,6 +112,7 @@ impl Exports {
     }
 
     /// Makes runs that are due, if there are many not all of them at once. True: there were some.
+    #[boxed]
     pub async fn schedule(&self) -> Result<bool> {
         let (service, delay) = (&self.core.service, self.core.events.delay());
         let mut is_busy = false;
@@ -128,6 +131,7 @@ impl Exports {
     }
 
     /// Carries out one run, if one is due. Tests call this, and never wait.
+    #[boxed]
     pub async fn step(&self) -> Result<bool> {
         let Some((job, slot)) = self.claim().await? else {
             return Ok(false);

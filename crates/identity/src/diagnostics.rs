@@ -1,6 +1,7 @@
 //! Diagnostics: looks at everything a sign-in through a domain needs, and says what was seen and what to do.
 
 use auth::saml::IdentityProvider;
+use boxed::boxed;
 use chrono::{DateTime, TimeDelta, Utc};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -66,6 +67,7 @@ impl Step {
 
 impl Identity {
     /// Walks through the set-up of a domain. Changes nothing.
+    #[boxed]
     pub async fn test_domain(&self, caller: &Caller<ChangeDomains>, id: DomainId) -> Result<Vec<Step>> {
         let domain = self.service.domain(caller, id).await?;
         let mut steps = Vec::new();

@@ -1,6 +1,7 @@
 //! Proving a domain, and reading what an identity provider says of itself.
 
 use auth::saml::{IdentityProvider, read_metadata};
+use boxed::boxed;
 use outbound::DnsError;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -27,6 +28,7 @@ pub struct MetadataSource {
 
 impl Identity {
     /// Looks for the record and decides. A dry run asks nobody, so it tells what is known already.
+    #[boxed]
     pub async fn verify_domain(&self, caller: &Caller<ChangeDomains>, id: DomainId) -> Result<Domain> {
         let domain = self.service.domain(caller, id).await?;
         if caller.actor.request.is_dry_run {
@@ -48,6 +50,7 @@ impl Identity {
     }
 
     /// Takes entity id, address and certificates from the provider's metadata.
+    #[boxed]
     pub async fn import_metadata(
         &self,
         caller: &Caller<ChangeDomains>,

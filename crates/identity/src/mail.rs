@@ -3,6 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use boxed::boxed;
 use futures_util::future::join_all;
 use outbound::{Mail, MailError, Mailer};
 use service::Result;
@@ -47,6 +48,7 @@ impl Sending {
 
 impl Identity {
     /// Sends one mail, if one is due. Tells whether there was one, so that the next can follow immediately.
+    #[boxed]
     pub async fn deliver_mail(&self) -> Result<bool> {
         let Some(mailer) = &self.deps.mailer else {
             return Ok(false);

@@ -1,6 +1,7 @@
 //! Signing in with OpenID Connect, and with GitHub, which has a way of its own: out by a redirect, back by a redirect.
 
 use auth::oidc::{self, FetchError, Identity as Person, Refusal, Stored, github};
+use boxed::boxed;
 use http::{Request as HttpRequest, Response as HttpResponse};
 use secrecy::SecretString;
 use service::access::Request;
@@ -71,6 +72,7 @@ const GITHUB_API: &str = "https://api.github.com";
 
 impl Identity {
     /// Where to send the browser. What comes back must come back to it, once, and soon.
+    #[boxed]
     pub async fn start_oidc(&self, target: Target, login_request: &LoginRequest<'_>) -> Result<String> {
         self.service.count_attempt(login_request.request)?;
         let (sso, domain) = match target {
@@ -113,6 +115,7 @@ impl Identity {
     /// Takes the code that a provider makes the browser bring. Every refusal is noted for administrators.
     ///
     /// `target` is whose address it was brought to: what one provider's sign-in began with, no other can end.
+    #[boxed]
     pub async fn finish_oidc(
         &self,
         target: Target,
@@ -169,6 +172,7 @@ impl Identity {
     }
 
     /// A provider that sends people back without a code, for a reason of its own.
+    #[boxed]
     pub async fn note_oidc_error(&self, state: &str, error: &str, browser: &str, request: &Request) -> Result<()> {
         self.service.count_return(request)?;
         let Some(login) = self.service.complete_login(state, browser).await? else {

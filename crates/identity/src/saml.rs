@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use auth::saml::{Expected, Refusal, new_request_id, sign_in_url, unverified, verify};
+use boxed::boxed;
 use service::access::Request;
 use service::domains::Domain;
 use service::sso::{PendingLogin, Refused, Sso, VerifiedIdentity};
@@ -13,6 +14,7 @@ use crate::{CompletedLogin, Identity, LoginRequest, own_path};
 
 impl Identity {
     /// Where to send the browser. What comes back must come back to it, once, and soon.
+    #[boxed]
     pub async fn start_saml(&self, domain: DomainId, login_request: &LoginRequest<'_>) -> Result<Url> {
         let service = &self.service;
         service.count_attempt(login_request.request)?;
@@ -35,6 +37,7 @@ impl Identity {
     }
 
     /// Takes the form that an identity provider makes the browser send. Every refusal is noted for administrators.
+    #[boxed]
     pub async fn finish_saml(
         &self,
         domain: DomainId,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use boxed::boxed;
 use futures_util::future::join_all;
 use service::Result;
 use service::access::Actor;
@@ -19,6 +20,7 @@ const CHECKS_AT_A_TIME: i64 = 8;
 
 impl Identity {
     /// Works until told to stop; what is under way is finished first.
+    #[boxed]
     pub async fn work(&self, stop: CancellationToken) {
         let stop = &stop;
         let mail = self.deliver_all_mail(stop);
@@ -34,11 +36,13 @@ impl Identity {
     }
 
     /// Does one thing that is due, if there is one. Tests call this, and never wait.
+    #[boxed]
     pub async fn step(&self) -> Result<bool> {
         Ok(self.deliver_mail().await? | self.recheck_domain().await? | self.check_unverified_domains().await?)
     }
 
     /// Looks for the record of a verified domain that has not been looked at for a day.
+    #[boxed]
     pub async fn recheck_domain(&self) -> Result<bool> {
         match self.service.domain_to_recheck().await? {
             Some(domain) => self.look_at(&domain).await.map(|()| true),
@@ -47,6 +51,7 @@ impl Identity {
     }
 
     /// Looks for the records of new domains that somebody waits to see verified: some at once, one of each organization.
+    #[boxed]
     pub async fn check_unverified_domains(&self) -> Result<bool> {
         let unverified = self.service.unverified_domains(CHECKS_AT_A_TIME).await?;
         for looked in join_all(unverified.iter().map(|domain| self.look_at(domain))).await {

@@ -1,5 +1,7 @@
 //! The first start: one owner, one organization, one key.
 
+use boxed::boxed;
+
 use crate::Service;
 use crate::access::Actor;
 use crate::activity::Entry;
@@ -36,6 +38,7 @@ const LABEL: &str = "Initial key";
 
 impl Service {
     /// Fills an empty database. `None` if it is not empty.
+    #[boxed]
     pub async fn bootstrap(&self, options: &BootstrapOptions) -> Result<Option<InitialCredentials>> {
         if users::sql::count(&mut self.core.store.read().await?).await? > 0 {
             return Ok(None);

@@ -1,5 +1,6 @@
 //! After a clock that was ahead: what waits for a time that no right clock can have given.
 
+use boxed::boxed;
 use chrono::TimeDelta;
 
 use crate::Service;
@@ -20,6 +21,7 @@ pub struct LeftBehind {
 
 impl Service {
     /// Has everything go on that was held, or put off, until a time far ahead.
+    #[boxed]
     pub async fn recover_from_clock(&self) -> Result<LeftBehind> {
         const HELD: [&str; 3] = [
             "UPDATE export_run SET due_at = $1 WHERE due_at > $2",

@@ -4,6 +4,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Instant;
 
+use boxed::boxed;
+
 use crate::Service;
 use crate::access::{Actor, Caller, Permission, Principal, Request};
 use crate::cache::{CacheKey, Load, Weigh};
@@ -34,6 +36,36 @@ impl Credential<'_> {
     }
 }
 
+/// What a permission requires, as a value: the checks are compiled once, not for each permission.
+#[derive(Debug, Clone, Copy)]
+struct Requirement {
+    scope: Scope,
+    level: Level,
+    is_within_teams: bool,
+}
+
+impl Requirement {
+    const fn of<P: Permission>() -> Self {
+        Self {
+            scope: P::SCOPE,
+            level: P::LEVEL,
+            is_within_teams: P::WITHIN_TEAMS,
+        }
+    }
+
+    const fn writes(self) -> bool {
+        matches!(self.scope, Scope::Write(_))
+    }
+}
+
+/// A member who meets a requirement.
+struct CheckedMember {
+    resolved: Arc<ResolvedCredential>,
+    organization: OrganizationId,
+    level: Level,
+    seen: Version,
+}
+
 /// Whom the credential belongs to, and the level in the organization that was asked about.
 #[derive(Debug)]
 struct ResolvedCredential {
@@ -60,13 +92,7 @@ struct ResolvedCredential {
 impl Service {
     /// A user who may do `P`, outside of any organization.
     pub async fn principal<P: Permission>(&self, credential: Credential<'_>, request: Request) -> Result<Principal<P>> {
-        let checked_at = Instant::now();
-        let seen = self.core.store.version(matches!(P::SCOPE, Scope::Write(_))).await;
-        let resolved = self.resolved(credential, None, seen).await?;
-        resolved.may::<P>()?;
-        self.note_scope::<P>(&resolved);
-        let grant = resolved.grant::<P>(credential, None, checked_at);
-        caller::identify(resolved.person.id, resolved.id, None, grant);
+        let (resolved, seen) = self.check(Requirement::of::<P>(), credential).await?;
         Ok(resolved.principal(request, seen))
     }
 
@@ -77,14 +103,47 @@ impl Service {
         organization: Option<OrganizationRef>,
         request: Request,
     ) -> Result<Caller<P>> {
+        let checked = self
+            .check_member(Requirement::of::<P>(), credential, organization)
+            .await?;
+        Ok(Caller {
+            principal: checked.resolved.principal(request, checked.seen),
+            organization: checked.organization,
+            level: checked.level,
+        })
+    }
+
+    #[boxed]
+    async fn check(
+        &self,
+        requirement: Requirement,
+        credential: Credential<'_>,
+    ) -> Result<(Arc<ResolvedCredential>, Version)> {
         let checked_at = Instant::now();
-        let seen = self.core.store.version(matches!(P::SCOPE, Scope::Write(_))).await;
+        let seen = self.core.store.version(requirement.writes()).await;
+        let resolved = self.resolved(credential, None, seen).await?;
+        resolved.may(requirement)?;
+        self.note_scope(requirement, &resolved);
+        let grant = resolved.grant(requirement, credential, None, checked_at);
+        caller::identify(resolved.person.id, resolved.id, None, grant);
+        Ok((resolved, seen))
+    }
+
+    #[boxed]
+    async fn check_member(
+        &self,
+        requirement: Requirement,
+        credential: Credential<'_>,
+        organization: Option<OrganizationRef>,
+    ) -> Result<CheckedMember> {
+        let checked_at = Instant::now();
+        let seen = self.core.store.version(requirement.writes()).await;
         let asked = match organization {
             Some(OrganizationRef::Id(id)) => Some(id),
             _ => None,
         };
         let mut resolved = self.resolved(credential, asked, seen).await?;
-        resolved.may::<P>()?;
+        resolved.may(requirement)?;
         let target = match organization {
             Some(OrganizationRef::Current) => resolved.current_organization(),
             _ => asked,
@@ -100,19 +159,20 @@ impl Service {
         if resolved.lacks_second_factor && resolved.needs_second_factor {
             return Err(Error::SecondFactorNeeded);
         }
-        if level < P::LEVEL {
-            let needed = P::LEVEL;
+        if level < requirement.level {
+            let needed = requirement.level;
             return Err(Error::Forbidden(format!(
                 "This requires the role {needed} or higher. Your role is {level}."
             )));
         }
-        self.note_scope::<P>(&resolved);
-        let grant = resolved.grant::<P>(credential, Some((target, level)), checked_at);
+        self.note_scope(requirement, &resolved);
+        let grant = resolved.grant(requirement, credential, Some((target, level)), checked_at);
         caller::identify(resolved.person.id, resolved.id, Some(target), grant);
-        Ok(Caller {
-            principal: resolved.principal(request, seen),
+        Ok(CheckedMember {
+            resolved,
             organization: target,
             level,
+            seen,
         })
     }
 
@@ -144,9 +204,11 @@ impl Service {
         Ok(resolved)
     }
 
-    fn note_scope<P: Permission>(&self, resolved: &ResolvedCredential) {
+    fn note_scope(&self, requirement: Requirement, resolved: &ResolvedCredential) {
         if let Some(key) = resolved.key() {
-            self.core.key_use.note_scope(key, &resolved.used_scopes, P::SCOPE);
+            self.core
+                .key_use
+                .note_scope(key, &resolved.used_scopes, requirement.scope);
         }
     }
 
@@ -233,14 +295,14 @@ impl ResolvedCredential {
         }
     }
 
-    fn may<P: Permission>(&self) -> Result<()> {
-        if !self.restrictions.covers(P::SCOPE) {
+    fn may(&self, requirement: Requirement) -> Result<()> {
+        if !self.restrictions.covers(requirement.scope) {
             return Err(Error::Forbidden(format!(
                 "This API key is missing the required scope {}.",
-                P::SCOPE
+                requirement.scope
             )));
         }
-        if !P::WITHIN_TEAMS && !self.restrictions.teams.is_empty() {
+        if !requirement.is_within_teams && !self.restrictions.teams.is_empty() {
             return Err(Error::Forbidden(
                 "This API key is restricted to specific teams, and this request is not about a team.".to_owned(),
             ));
@@ -257,13 +319,14 @@ impl ResolvedCredential {
     }
 
     /// For those who may change something.
-    fn grant<P: Permission>(
+    fn grant(
         &self,
+        requirement: Requirement,
         credential: Credential<'_>,
         organization: Option<(OrganizationId, Level)>,
         checked_at: Instant,
     ) -> Option<Grant> {
-        let may_change = !matches!(P::SCOPE, Scope::Read(_));
+        let may_change = !matches!(requirement.scope, Scope::Read(_));
         may_change.then(|| Grant {
             credential: credential.hashed(),
             organization,

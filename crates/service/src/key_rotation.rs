@@ -1,6 +1,7 @@
 //! Everything that is encrypted, under another key: row by row, while replicas go on working.
 
 use auth::encryption::Encryptor;
+use boxed::boxed;
 use uuid::Uuid;
 
 use crate::Service;
@@ -37,6 +38,7 @@ macro_rules! for_all_secrets {
 impl Service {
     /// Encrypts with the newest key whatever an older one encrypted, and says how much that was. A row that somebody else
     /// changes in the meantime keeps the change. A secret that no key at hand decrypts ends it, with an error.
+    #[boxed]
     pub async fn rotate_secret_key(&self) -> Result<u64> {
         let encryptor = &self.core.instance.encryptor;
         let mut changed = 0;
@@ -82,6 +84,7 @@ impl Service {
     }
 
     /// How far a rotation has got: when nothing is under an older key, it can be taken away.
+    #[boxed]
     pub async fn secret_key_use(&self) -> Result<SecretKeyUse> {
         let mut db = self.core.store.read().await?;
         let mut used = SecretKeyUse::default();

@@ -1,6 +1,8 @@
 //! What belonged to exports, apps and their configurations that were deleted. There may be millions of rows, so they are deleted
 //! afterwards, some at a time: whoever wants to write does so in between.
 
+use boxed::boxed;
+
 use crate::Service;
 use crate::db::{changed, on};
 use crate::error::Result;
@@ -106,6 +108,7 @@ macro_rules! delete_some {
 
 impl Service {
     /// Deletes some of what is left, in short transactions. False: nothing is left.
+    #[boxed]
     pub async fn delete_leftovers(&self) -> Result<bool> {
         let exports: Result<bool> =
             delete_some!(self, ExportId, "deleted_export" by "batch_export_id", "export_log", OF_EXPORT).await;

@@ -1,5 +1,7 @@
 //! How many pages are made at a time, be they JSON or for people.
 
+use boxed::boxed;
+
 use crate::db::{FairSemaphore, Permit};
 use crate::error::Result;
 use crate::id::UserId;
@@ -36,6 +38,7 @@ impl Default for PageSlots {
 
 impl PageSlots {
     /// Most people read the pages of one organization, and wait at most once.
+    #[boxed]
     pub async fn acquire(&self, user: Option<UserId>) -> Result<PageSlot> {
         let of_organization = self.of_organizations.acquire().await?;
         let of_person = user.map(|user| self.of_people.try_acquire_for(user).ok_or(user));

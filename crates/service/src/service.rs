@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use boxed::boxed;
+
 use crate::activity::Budget;
 use crate::cache::{Cache, CacheKey, Load, Weigh};
 use crate::clock::{Clock, RandomSource};
@@ -130,11 +132,13 @@ impl Service {
     }
 
     /// Listens whether the database answers, for as long as the process lives. Ends immediately on SQLite, which is in this process.
+    #[boxed]
     pub async fn listen_to_database(&self) {
         self.core.store.listen().await;
     }
 
     /// Has the clock follow the database's, if several machines may share it.
+    #[boxed]
     pub async fn follow_database_clock(&self) -> Result<()> {
         self.core.store.give_time_to(&self.core.clock).await
     }

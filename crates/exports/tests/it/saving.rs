@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use async_trait::async_trait;
 use exports::{Exports, ExportsDeps};
 use outbound::{Dialer, Http, Policy, Resolve, Roots};
 use serde_json::json;
@@ -33,6 +34,7 @@ struct Interrupted {
     urls: Mutex<Vec<String>>,
 }
 
+#[async_trait]
 impl DestinationCheck for Interrupted {
     async fn check_destination(
         &self,

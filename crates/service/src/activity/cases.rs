@@ -1,3 +1,5 @@
+use boxed::boxed;
+
 use super::{Activity, ActivityFilter, sql};
 use crate::Service;
 use crate::access::{Caller, ReadActivity};
@@ -5,6 +7,7 @@ use crate::error::Result;
 use crate::page::{Page, Window};
 
 impl Service {
+    #[boxed]
     pub async fn activity(
         &self,
         caller: &Caller<ReadActivity>,

@@ -1,5 +1,7 @@
 //! What people ask of backfills: what one would come to, to begin it, to see it, to cancel it.
 
+use boxed::boxed;
+
 use super::interval::Span;
 use super::types::{Backfill, BackfillPlan, BackfillRequest, BackfillStatus, BatchExport, ExportSeen, RunStatus};
 use super::{cases, limits, sql};
@@ -31,6 +33,7 @@ impl Range {
 
 impl Service {
     /// `earliest`: the ingestion time of the first row there is.
+    #[boxed]
     pub async fn create_backfill(
         &self,
         caller: &Caller<ChangeExports>,
@@ -65,6 +68,7 @@ impl Service {
     }
 
     /// Newest first.
+    #[boxed]
     pub async fn backfills(
         &self,
         caller: &Caller<ReadExports>,
@@ -85,6 +89,7 @@ impl Service {
     }
 
     /// Makes no more runs, and cancels those that are not over.
+    #[boxed]
     pub async fn cancel_backfill(
         &self,
         caller: &Caller<ChangeExports>,

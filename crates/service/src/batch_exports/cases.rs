@@ -1,3 +1,4 @@
+use boxed::boxed;
 use serde_json::Map;
 
 use super::checked::{CheckedDestination, DestinationCheck};
@@ -15,11 +16,13 @@ use crate::{Precondition, Service, organizations, teams};
 
 impl Service {
     /// Newest first.
+    #[boxed]
     pub async fn batch_exports(&self, caller: &Caller<ReadExports>, window: Window) -> Result<Page<ExportSeen>> {
         self.see_exports(caller, Which::All, window).await
     }
 
     /// Those that fail or are paused; those that fail come first.
+    #[boxed]
     pub async fn troubled_exports(&self, caller: &Caller<ReadExports>, window: Window) -> Result<Page<ExportSeen>> {
         self.see_exports(caller, Which::Troubled, window).await
     }
@@ -45,6 +48,7 @@ impl Service {
     }
 
     /// How many belong to a team.
+    #[boxed]
     pub async fn batch_exports_of_team(&self, caller: &Caller<ReadExports>, team: TeamId) -> Result<i64> {
         let mut db = self.core.store.read().await?;
         sql::exports::count_of_team(&mut db, caller.organization, &caller.restrictions.teams, team).await
@@ -57,11 +61,12 @@ impl Service {
     }
 
     /// The destination is checked before the transaction begins: that may ask the network.
+    #[boxed]
     pub async fn create_batch_export(
         &self,
         caller: &Caller<ChangeExports>,
         new: &NewExport,
-        check: &impl DestinationCheck,
+        check: &dyn DestinationCheck,
     ) -> Result<ExportSeen> {
         let (kind, config) = new.destination.whole()?;
         let destination = CheckedDestination::new(caller, kind, config, check).await?;
@@ -107,12 +112,13 @@ impl Service {
     }
 
     /// Another destination is checked before the transaction begins: that may ask the network.
+    #[boxed]
     pub async fn update_batch_export(
         &self,
         caller: &Caller<ChangeExports>,
         id: ExportId,
         patch: &ExportPatch,
-        check: &impl DestinationCheck,
+        check: &dyn DestinationCheck,
         precondition: Precondition<'_, ExportSeen>,
     ) -> Result<ExportSeen> {
         loop {
@@ -161,6 +167,7 @@ impl Service {
         Ok(Some(ExportSeen { export, ..before }))
     }
 
+    #[boxed]
     pub async fn delete_batch_export(
         &self,
         caller: &Caller<ChangeExports>,

@@ -1,5 +1,6 @@
 //! A destination that may be saved: only the check of where it leads makes one.
 
+use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use super::destination::{self, Destination, Kind};
@@ -8,12 +9,9 @@ use crate::error::Result;
 
 /// Decides whether this server may connect to a destination, and can use it. The service knows neither the address policy
 /// nor the network, so `exports` implements it, and nobody else.
-pub trait DestinationCheck {
-    fn check_destination(
-        &self,
-        caller: &Caller<ChangeExports>,
-        destination: &Destination,
-    ) -> impl Future<Output = Result<()>> + Send;
+#[async_trait]
+pub trait DestinationCheck: Sync {
+    async fn check_destination(&self, caller: &Caller<ChangeExports>, destination: &Destination) -> Result<()>;
 }
 
 /// A whole configuration, secrets included, that has passed a [`DestinationCheck`]. There is no other way to make one, and
@@ -28,7 +26,7 @@ impl CheckedDestination {
         caller: &Caller<ChangeExports>,
         kind: Kind,
         config: Map<String, Value>,
-        check: &impl DestinationCheck,
+        check: &dyn DestinationCheck,
     ) -> Result<Self> {
         let destination = destination::read(kind, &config)?;
         check.check_destination(caller, &destination).await?;

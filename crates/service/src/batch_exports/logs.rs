@@ -1,5 +1,7 @@
 //! What happened in runs, for the owner of an export to read.
 
+use boxed::boxed;
+
 use super::types::{LogEntry, LogFilter, LogLevel, Run};
 use super::{cases, sql};
 use crate::Service;
@@ -19,6 +21,7 @@ const LONGEST: usize = 2000;
 
 impl Service {
     /// Newest first.
+    #[boxed]
     pub async fn export_logs(
         &self,
         caller: &Caller<ReadExports>,
@@ -31,6 +34,7 @@ impl Service {
         sql::logs::page(&mut db, export, filter, window).await
     }
 
+    #[boxed]
     pub async fn forget_old_logs(&self) -> Result<u64> {
         self.delete_older_than(KEPT, sql::logs::DELETE_OLDEST).await
     }

@@ -1,3 +1,5 @@
+use boxed::boxed;
+
 use super::backfills::{self, Range};
 use super::types::{BatchExport, ExportSeen};
 use super::{cases, sql};
@@ -14,11 +16,13 @@ pub(super) const MEMORY: chrono::TimeDelta = chrono::TimeDelta::days(90);
 
 impl Service {
     /// Makes no more runs until unpaused. A run under way goes on to its end.
+    #[boxed]
     pub async fn pause_batch_export(&self, caller: &Caller<ChangeExports>, id: ExportId) -> Result<ExportSeen> {
         self.set_paused(caller, id, true, false).await
     }
 
     /// Goes on with the interval under way; `backfill` also fills what passed, and what failed before it was paused.
+    #[boxed]
     pub async fn unpause_batch_export(
         &self,
         caller: &Caller<ChangeExports>,

@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 
+use boxed::boxed;
 use chrono::TimeDelta;
 
 use super::interval::{Interval, Span, joined};
@@ -28,6 +29,7 @@ const BACKFILLS_AT_ONCE: i64 = 20;
 impl Service {
     /// Forgets some old runs, backfills and lines of logs of the next few exports after this one. Says after which to go on;
     /// none: all were looked at.
+    #[boxed]
     pub async fn forget_old_runs(&self, after: ExportId) -> Result<Option<ExportId>> {
         let exports = sql::exports::after(&mut self.core.store.read().await?, after, LOOKED_AT).await?;
         let mut looked_at = after;

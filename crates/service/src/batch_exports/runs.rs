@@ -1,5 +1,7 @@
 //! What people ask of runs: to see them, to have them delivered again, to cancel them.
 
+use boxed::boxed;
+
 use super::interval::Span;
 use super::types::{LogLevel, Run, RunFilter, RunStatus};
 use super::{cases, logs, sql};
@@ -14,6 +16,7 @@ use crate::transaction::WriteTx;
 
 impl Service {
     /// Newest first.
+    #[boxed]
     pub async fn runs(
         &self,
         caller: &Caller<ReadExports>,
@@ -27,12 +30,14 @@ impl Service {
     }
 
     /// So many of the newest, newest first. However many there are, none of the others is looked at.
+    #[boxed]
     pub async fn newest_runs(&self, caller: &Caller<ReadExports>, export: ExportId, most: i64) -> Result<Vec<Run>> {
         let mut db = self.core.store.read().await?;
         cases::find(&mut db, caller, export).await?;
         sql::runs::newest(&mut db, export, most).await
     }
 
+    #[boxed]
     pub async fn run(&self, caller: &Caller<ReadExports>, export: ExportId, id: RunId) -> Result<Run> {
         let mut db = self.core.store.read().await?;
         cases::find(&mut db, caller, export).await?;
@@ -42,6 +47,7 @@ impl Service {
     }
 
     /// Delivers an interval again, from the start. What is already there is replaced, not doubled.
+    #[boxed]
     pub async fn retry_run(&self, caller: &Caller<ChangeExports>, export: ExportId, id: RunId) -> Result<Run> {
         self.change_run(caller, export, id, "retried", |run, now| {
             let detail = format!(
@@ -54,6 +60,7 @@ impl Service {
     }
 
     /// Whoever carries it out notices at its next sign of life, and takes back what it sent.
+    #[boxed]
     pub async fn cancel_run(&self, caller: &Caller<ChangeExports>, export: ExportId, id: RunId) -> Result<Run> {
         self.change_run(caller, export, id, "cancelled", |run, now| {
             let detail = format!("Cannot cancel a run with status '{}'.", run.status.as_str());

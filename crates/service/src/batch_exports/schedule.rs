@@ -1,5 +1,6 @@
 //! Makes runs: those that are due, and those that backfills ask for.
 
+use boxed::boxed;
 use chrono::TimeDelta;
 
 use super::interval::{Span, joined};
@@ -33,6 +34,7 @@ impl Service {
     /// Makes the runs that are due. `delay`: how long after its end an interval can be read.
     ///
     /// Several schedulers at once are harmless: they take different exports, and an interval has one run.
+    #[boxed]
     pub async fn schedule_runs(&self, delay: TimeDelta) -> Result<Scheduled> {
         let now = self.core.clock.now();
         if !sql::exports::is_due(&mut self.core.store.read().await?, now).await? {
@@ -58,6 +60,7 @@ impl Service {
     }
 
     /// Makes the next runs of a backfill, or ends it. True: something was done.
+    #[boxed]
     pub async fn advance_backfills(&self, delay: TimeDelta) -> Result<bool> {
         let open = sql::backfills::open(&mut self.core.store.read().await?, WAITING).await?;
         let mut is_busy = false;

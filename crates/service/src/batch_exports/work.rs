@@ -1,5 +1,6 @@
 //! Carrying runs out: taken with a lease, kept by heartbeats, ended by whoever holds them.
 
+use boxed::boxed;
 use chrono::TimeDelta;
 
 use super::types::{BatchExport, LogLevel, Progress, Run, RunStatus};
@@ -141,6 +142,7 @@ impl Service {
     }
 
     /// A sign of life. False: the run is no longer held, and must be let go.
+    #[boxed]
     pub async fn renew_lease(&self, job: &Job, progress: &Progress) -> Result<bool> {
         let mut db = self.write().await?;
         let until = Lease::ends_at(db.now);
@@ -150,6 +152,7 @@ impl Service {
     }
 
     /// Gives a run back unfinished: the process ends. Another takes it immediately.
+    #[boxed]
     pub async fn release_run(&self, job: &Job, progress: &Progress) -> Result<()> {
         let mut db = self.write().await?;
         let now = db.now;
@@ -158,6 +161,7 @@ impl Service {
     }
 
     /// What was delivered before whoever carried out a cancelled run noticed. Nothing else about it can be changed any more.
+    #[boxed]
     pub async fn note_cancelled_run(&self, job: &Job, delivered: &Progress) -> Result<()> {
         let mut db = self.write().await?;
         sql::runs::note_cancelled(&mut db, job.run.id, job.lease.attempt, delivered).await?;
@@ -165,6 +169,7 @@ impl Service {
     }
 
     /// Writes down how a run ended. False: it was no longer held, and nothing was written.
+    #[boxed]
     pub async fn finish_run(&self, job: &Job, outcome: &Outcome) -> Result<bool> {
         let mut db = self.write().await?;
         // The export first, as everybody who changes both does.
@@ -184,6 +189,7 @@ impl Service {
         Ok(true)
     }
 
+    #[boxed]
     pub async fn log_run(&self, job: &Job, level: LogLevel, message: &str) -> Result<()> {
         let mut db = self.write().await?;
         logs::write(&mut db, &job.run, level, message).await?;

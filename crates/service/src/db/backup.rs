@@ -4,6 +4,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
+use boxed::boxed;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection as _, SqliteConnection};
 
@@ -17,6 +18,7 @@ const STEPS: i32 = 10_000;
 
 impl Store {
     /// Writes a copy to a file that is not there yet. Only SQLite: PostgreSQL has programs of its own for it.
+    #[boxed]
     pub async fn copy_into(&self, file: &Path) -> Result<()> {
         let Self::Sqlite { readers, .. } = self else {
             return Err(Error::invalid(
@@ -32,6 +34,7 @@ impl Store {
     }
 
     /// Looks for damage, for as long as a start may take. PostgreSQL looks after itself.
+    #[boxed]
     pub async fn check(&self) -> Result<()> {
         match self {
             Self::Sqlite { readers, .. } => check_quickly(&mut readers.connect().await?).await,
@@ -41,6 +44,7 @@ impl Store {
 }
 
 /// Looks through all of a SQLite file.
+#[boxed]
 pub async fn check_file(file: &Path) -> Result<()> {
     let url = format!("sqlite:{}", file.display());
     let mut connection = SqliteConnectOptions::from_str(&url)?.read_only(true).connect().await?;

@@ -1,4 +1,5 @@
 use auth::saml::IdentityProvider;
+use boxed::boxed;
 
 use super::verification::{GRACE, LEASE, Outcome, RECHECK, RECHECK_UNVERIFIED, WAITING};
 use super::{DnsLookup, Domain, DomainPatch, Finding, NewDomain, name, sql};
@@ -18,6 +19,7 @@ const MOST_DOMAINS: i64 = 100;
 
 impl Service {
     /// By name.
+    #[boxed]
     pub async fn domains(&self, caller: &Caller<ReadDomains>, window: Window) -> Result<Page<Domain>> {
         sql::page(&mut self.core.store.read().await?, caller.organization, window).await
     }
@@ -28,6 +30,7 @@ impl Service {
             .ok_or(Error::NotFound("domain"))
     }
 
+    #[boxed]
     pub async fn create_domain(&self, caller: &Caller<ChangeDomains>, new: &NewDomain) -> Result<Domain> {
         let name = name::normalize(&new.domain)?;
         let mut db = self.write().await?;
@@ -41,6 +44,7 @@ impl Service {
     }
 
     /// On a verified domain, what would take effect must work, and must leave an owner a way in.
+    #[boxed]
     pub async fn update_domain(
         &self,
         caller: &Caller<ChangeDomains>,
@@ -62,6 +66,7 @@ impl Service {
     }
 
     /// Takes over what an identity provider says of itself. Read from an address, it can be compared later.
+    #[boxed]
     pub async fn connect_identity_provider(
         &self,
         caller: &Caller<ChangeDomains>,
@@ -97,10 +102,12 @@ impl Service {
     }
 
     /// Whether an owner could sign in if this were enforced.
+    #[boxed]
     pub async fn an_owner_would_get_in(&self, domain: &Domain, sso: sso::Sso) -> Result<bool> {
         sso::an_owner_gets_in(&mut self.core.store.read().await?, domain, sso).await
     }
 
+    #[boxed]
     pub async fn delete_domain(
         &self,
         caller: &Caller<ChangeDomains>,
@@ -117,6 +124,7 @@ impl Service {
     }
 
     /// Decides on what was seen in DNS. Of two organizations that prove one domain at once, one wins.
+    #[boxed]
     pub async fn settle_domain(
         &self,
         actor: &Actor,
@@ -215,11 +223,13 @@ impl Service {
     }
 
     /// All domains of the instance that somebody has proven, for whoever runs the machine.
+    #[boxed]
     pub async fn verified_domains(&self) -> Result<Vec<Domain>> {
         sql::verified(&mut self.core.store.read().await?).await
     }
 
     /// Lets people sign in as they like again, for whoever runs the machine: the last way out.
+    #[boxed]
     pub async fn disable_sso_enforcement(&self, actor: &Actor, name: &str) -> Result<Domain> {
         let mut db = self.write().await?;
         let holder = sql::holder(&mut db, &name::normalize(name)?).await?;
@@ -237,6 +247,7 @@ impl Service {
     }
 
     /// A verified domain that has not been looked at for a day, if there is one; others leave it alone for an hour.
+    #[boxed]
     pub async fn domain_to_recheck(&self) -> Result<Option<Domain>> {
         let now = self.core.clock.now();
         let due = now - RECHECK;
@@ -251,6 +262,7 @@ impl Service {
 
     /// New domains whose records were asked for and not seen, and that have not been looked at for some minutes: at most one
     /// of each organization, and first of the one that has waited longest. So many domains of one delay nobody else's.
+    #[boxed]
     pub async fn unverified_domains(&self, most: i64) -> Result<Vec<Domain>> {
         let now = self.core.clock.now();
         let (due, since) = (now - RECHECK_UNVERIFIED, now - WAITING);

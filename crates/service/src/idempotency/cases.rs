@@ -1,4 +1,5 @@
 use auth::key::SecretHash;
+use boxed::boxed;
 use chrono::TimeDelta;
 
 use super::sql::{self, Row};
@@ -14,6 +15,7 @@ const KEPT: TimeDelta = TimeDelta::hours(24);
 const ABANDONED: TimeDelta = TimeDelta::minutes(2);
 
 impl Service {
+    #[boxed]
     pub async fn claim(&self, claim: &Claim, body_hash: &SecretHash) -> Result<Claimed> {
         let mut db = self.write_unchecked().await?;
         let now = db.now;
@@ -35,6 +37,7 @@ impl Service {
     }
 
     /// Keeps the answer for whoever asks again.
+    #[boxed]
     pub async fn answer(&self, claim: &Claim, answer: &Answer) -> Result<()> {
         let has_room = self.core.kept_answers.has_room(claim.user, &answer.body);
         let body = has_room.then_some(answer.body.as_slice());
@@ -44,6 +47,7 @@ impl Service {
     }
 
     /// Gives the token back: nothing was done, so the same request may be tried again.
+    #[boxed]
     pub async fn release(&self, claim: &Claim) -> Result<()> {
         let mut db = self.write_unchecked().await?;
         sql::delete_running(&mut db, claim).await?;
@@ -51,6 +55,7 @@ impl Service {
     }
 
     /// Clears old answers away and tells how many.
+    #[boxed]
     pub async fn forget_old_answers(&self) -> Result<u64> {
         self.delete_older_than(KEPT, delete_oldest!("idempotency")).await
     }

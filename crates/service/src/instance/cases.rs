@@ -1,3 +1,4 @@
+use boxed::boxed;
 use uuid::Uuid;
 
 use crate::Service;
@@ -9,6 +10,7 @@ impl Service {
     ///
     /// With another newest key, what older ones encrypted is encrypted again, so that they can go. If that is broken off, the
     /// next start goes on with it.
+    #[boxed]
     pub async fn check_secret_key(&self) -> Result<()> {
         const SQL: &str = "INSERT INTO instance (id, secret_id) VALUES (1, $1) \
             ON CONFLICT (id) DO UPDATE SET secret_id = excluded.secret_id";
@@ -29,6 +31,7 @@ impl Service {
     }
 
     /// What tells this database from all others, restored copies of it aside. The secret key was checked before.
+    #[boxed]
     pub async fn instance_uuid(&self) -> Result<Uuid> {
         const MAKE: &str = "UPDATE instance SET uuid = $1 WHERE id = 1 AND uuid IS NULL";
         if let Some(uuid) = instance_uuid(&mut self.core.store.read().await?).await? {

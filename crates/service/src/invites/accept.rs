@@ -1,5 +1,6 @@
 //! Accepting: from the secret in a link to a membership.
 
+use boxed::boxed;
 use chrono::TimeDelta;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -52,6 +53,7 @@ pub struct Accepted {
 
 impl Service {
     /// What a link says, before it is accepted.
+    #[boxed]
     pub async fn invitation(&self, token: &str, by: Option<&SignedIn>) -> Result<Invited> {
         let mut db = self.core.store.read().await?;
         let invite = by_token(&mut db, token).await?;
@@ -73,6 +75,7 @@ impl Service {
     }
 
     /// Joins with the account one is signed in to.
+    #[boxed]
     pub async fn accept_invite(&self, token: &str, person: &SignedIn) -> Result<Accepted> {
         person.acts_for_themselves()?;
         let mut db = self.write().await?;
@@ -89,6 +92,7 @@ impl Service {
     }
 
     /// Joins with a new account, which the invite's address becomes the name of.
+    #[boxed]
     pub async fn accept_invite_anew(&self, token: &str, new: &NewAccount, request: Request) -> Result<Accepted> {
         self.core.attempts.count(&request)?;
         let is_dry_run = request.is_dry_run;

@@ -1,5 +1,6 @@
 use std::collections::{HashMap, HashSet};
 
+use boxed::boxed;
 use chrono::TimeDelta;
 
 use super::{Fresh, Invite, NewInvite, TOKEN_PREFIX, may_invite, sql, target};
@@ -18,10 +19,12 @@ use crate::{Precondition, Service, members, organizations, users};
 
 impl Service {
     /// Newest first, the expired ones too.
+    #[boxed]
     pub async fn invites(&self, caller: &Caller<ReadInvites>, window: Window) -> Result<Page<Invite>> {
         sql::page(&mut self.core.store.read().await?, caller.organization, window).await
     }
 
+    #[boxed]
     pub async fn create_invite(&self, caller: &Caller<WriteInvites>, new: &NewInvite) -> Result<Fresh> {
         let made = self.create_invites(caller, std::slice::from_ref(new)).await;
         let mut made = made.map_err(Error::of_only_item)?;
@@ -30,6 +33,7 @@ impl Service {
 
     /// Makes all of these invites or none, in this order. One for an address that has one replaces it. Each mistake
     /// says which item it is in.
+    #[boxed]
     pub async fn create_invites(&self, caller: &Caller<WriteInvites>, new: &[NewInvite]) -> Result<Vec<Fresh>> {
         let targets = targets(new)?;
         for invite in new {
@@ -76,6 +80,7 @@ impl Service {
     }
 
     /// Gives an invite another secret and its whole time again. The old link stops working.
+    #[boxed]
     pub async fn resend_invite(&self, caller: &Caller<WriteInvites>, id: InviteId) -> Result<Fresh> {
         let mut db = self.write().await?;
         let organization = organizations::sql::lock(&mut db, caller.organization).await?;
@@ -99,6 +104,7 @@ impl Service {
         Ok(fresh)
     }
 
+    #[boxed]
     pub async fn delete_invite(
         &self,
         caller: &Caller<WriteInvites>,

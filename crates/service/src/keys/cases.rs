@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use boxed::boxed;
 use chrono::Datelike;
 use sqlx::types::Json;
 
@@ -23,11 +24,13 @@ const MOST_KEYS: i64 = 100;
 /// Keys are managed by the person, never by another key: each use case here takes a [`SignedIn`].
 impl Service {
     /// Newest first.
+    #[boxed]
     pub async fn keys(&self, person: &SignedIn, window: Window) -> Result<Page<Key>> {
         person.acts_for_themselves()?;
         sql::page(&mut self.core.store.read().await?, person.user, window).await
     }
 
+    #[boxed]
     pub async fn key(&self, person: &SignedIn, id: KeyId) -> Result<Key> {
         person.acts_for_themselves()?;
         sql::find(&mut self.core.store.read().await?, person.user, id)
@@ -36,6 +39,7 @@ impl Service {
     }
 
     /// A key may read itself, and nothing else about keys.
+    #[boxed]
     pub async fn own_key(&self, secret: &str) -> Result<Key> {
         let found = sql::by_secret(&mut self.core.store.read().await?, &auth::key::hash(secret)).await?;
         found
@@ -43,6 +47,7 @@ impl Service {
             .ok_or(Error::BadCredential)
     }
 
+    #[boxed]
     pub async fn create_key(&self, person: &SignedIn, new: &NewKey) -> Result<Fresh> {
         person.is_fully_proven()?;
         person.expect_recent_proof(self.core.clock.now())?;
@@ -56,6 +61,7 @@ impl Service {
         Ok(fresh)
     }
 
+    #[boxed]
     pub async fn update_key(
         &self,
         person: &SignedIn,
@@ -83,6 +89,7 @@ impl Service {
     }
 
     /// Gives the key another secret. The old one stops working immediately.
+    #[boxed]
     pub async fn roll_key(&self, person: &SignedIn, id: KeyId) -> Result<Fresh> {
         person.is_fully_proven()?;
         person.expect_recent_proof(self.core.clock.now())?;
@@ -101,6 +108,7 @@ impl Service {
         Ok(Fresh { key, secret })
     }
 
+    #[boxed]
     pub async fn delete_key(&self, person: &SignedIn, id: KeyId, precondition: Precondition<'_, Key>) -> Result<()> {
         person.acts_for_themselves()?;
         let mut db = self.write().await?;
@@ -112,6 +120,7 @@ impl Service {
 
 impl Service {
     /// Writes down what was noted since the last call, and tells how many keys that were.
+    #[boxed]
     pub async fn flush_key_use(&self) -> Result<usize> {
         // Always in the same order, so that two replicas do not wait for each other.
         let noted: BTreeMap<KeyId, Noted> = self.core.key_use.take().into_iter().collect();

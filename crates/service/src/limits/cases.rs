@@ -1,3 +1,4 @@
+use boxed::boxed;
 use chrono::TimeDelta;
 
 use super::{Action, Subject, sql};
@@ -19,6 +20,7 @@ impl Service {
     }
 
     /// Forgets networks, addresses and links that have been quiet; people and organizations are as many as there are.
+    #[boxed]
     pub async fn forget_old_counts(&self) -> Result<()> {
         let mut db = self.write().await?;
         let before = db.now - TimeDelta::days(1);

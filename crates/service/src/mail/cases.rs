@@ -1,3 +1,4 @@
+use boxed::boxed;
 use serde::{Deserialize, Serialize};
 
 use super::{EmailMessage, GIVE_UP_AFTER, InFlight, LEASE, OutboxEntry, Outgoing, RETRY, Undelivered, sql};
@@ -17,11 +18,13 @@ struct Content {
 
 impl Service {
     /// Takes the mail whose turn it is. If it is neither sent nor given back, it is due again later.
+    #[boxed]
     pub async fn next_mail(&self) -> Result<Option<Outgoing>> {
         self.next_mail_beside(&InFlight::default()).await
     }
 
     /// The same for somebody who sends several at a time.
+    #[boxed]
     pub async fn next_mail_beside(&self, in_flight: &InFlight) -> Result<Option<Outgoing>> {
         while self.answer_reset_requests().await? {}
         self.requeue_mail().await?;
@@ -95,6 +98,7 @@ impl Service {
         db.commit_unrecorded().await
     }
 
+    #[boxed]
     pub async fn mail_is_sent(&self, mail: &Outgoing) -> Result<()> {
         let mut db = self.write().await?;
         sql::delete(&mut db, mail.id).await?;
@@ -102,6 +106,7 @@ impl Service {
     }
 
     /// Tries again later, unless there is no point in it.
+    #[boxed]
     pub async fn mail_is_undelivered(&self, mail: &Outgoing, problem: &Undelivered) -> Result<()> {
         let mut db = self.write().await?;
         let is_over = problem.is_permanent || db.now - mail.created_at > GIVE_UP_AFTER;
@@ -110,6 +115,7 @@ impl Service {
         db.commit_unrecorded().await
     }
 
+    #[boxed]
     pub async fn forget_old_mail(&self) -> Result<u64> {
         let mut db = self.write().await?;
         let before = db.now - GIVE_UP_AFTER * 10;

@@ -1,5 +1,7 @@
 use std::sync::Arc;
 
+use boxed::boxed;
+
 use super::{Joined, Member, MemberFilter, MemberPatch, MemberRef, sql};
 use crate::access::{Actor, Caller, ChangeMembers, Principal, ReadMembers, RemoveMembers};
 use crate::activity::Entry;
@@ -16,6 +18,7 @@ use crate::{Precondition, Service, invites, keys, operators, organizations, sess
 
 impl Service {
     /// Newest first.
+    #[boxed]
     pub async fn members(
         &self,
         caller: &Caller<ReadMembers>,
@@ -29,6 +32,7 @@ impl Service {
         self.remembered(caller.seen, key, load).await
     }
 
+    #[boxed]
     pub async fn member(&self, caller: &Caller<ReadMembers>, member: MemberRef) -> Result<Member> {
         let user = uuid_of(member, caller);
         let mut db = self.core.store.read().await?;
@@ -36,6 +40,7 @@ impl Service {
         found.ok_or(Error::NotFound("member"))
     }
 
+    #[boxed]
     pub async fn update_member(
         &self,
         caller: &Caller<ChangeMembers>,
@@ -73,6 +78,7 @@ impl Service {
     }
 
     /// Ends a membership, and with it every access that rested on it.
+    #[boxed]
     pub async fn delete_member(
         &self,
         caller: &Caller<RemoveMembers>,
@@ -97,6 +103,7 @@ impl Service {
     }
 
     /// Adds an existing user, for whoever runs the machine.
+    #[boxed]
     pub async fn add_member(
         &self,
         actor: &Actor,

@@ -1,3 +1,5 @@
+use boxed::boxed;
+
 use super::{APPS_LEVELS, InstanceOrganizationPatch, NewOperator, Operator, sql};
 use crate::access::Caller;
 use crate::activity::Entry;
@@ -14,6 +16,7 @@ use crate::{Precondition, Service};
 
 impl Service {
     /// Proves that a person who has signed in is an operator.
+    #[boxed]
     pub async fn operator(&self, person: &SignedIn) -> Result<Operator> {
         if !sql::is_operator(&mut self.core.store.read().await?, person.user).await? {
             return Err(not_an_operator());
@@ -25,15 +28,18 @@ impl Service {
         })
     }
 
+    #[boxed]
     pub async fn is_operator(&self, user: UserId) -> Result<bool> {
         sql::is_operator(&mut self.core.store.read().await?, user).await
     }
 
     /// In the order of their accounts.
+    #[boxed]
     pub async fn operators(&self, _: &Operator, window: Window) -> Result<Page<User>> {
         sql::page(&mut self.core.store.read().await?, window).await
     }
 
+    #[boxed]
     pub async fn add_operator(&self, by: &Operator, new: &NewOperator) -> Result<User> {
         let email = Email::new(&new.email).map_err(|invalid| Error::invalid("email", invalid.code, invalid.detail))?;
         // A right that outlasts an open browser which somebody found.
@@ -59,6 +65,7 @@ impl Service {
     }
 
     /// The last one stays: there would be nobody left to name another.
+    #[boxed]
     pub async fn remove_operator(&self, by: &Operator, uuid: UserUuid) -> Result<()> {
         let mut db = self.write().await?;
         let known = lock(&mut db, by).await?;
@@ -74,10 +81,12 @@ impl Service {
     }
 
     /// Every organization of the instance, newest first.
+    #[boxed]
     pub async fn instance_organizations(&self, _: &Operator, window: Window) -> Result<Page<Organization>> {
         self.all_organizations(window).await
     }
 
+    #[boxed]
     pub async fn update_instance_organization(
         &self,
         by: &Operator,

@@ -1,6 +1,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use boxed::boxed;
+
 use super::sql::Membership;
 use super::{NewOrganization, Organization, OrganizationPatch, Seen, creation, sql};
 use crate::access::{
@@ -18,6 +20,7 @@ use crate::{Precondition, Service, pipeline, sso};
 
 impl Service {
     /// The organizations the caller belongs to and the key reaches, newest first.
+    #[boxed]
     pub async fn organizations(&self, principal: &Principal<ReadOrganization>, window: Window) -> Result<Page<Seen>> {
         let mut db = self.core.store.read().await?;
         let page = if principal.lacks_second_factor {
@@ -52,6 +55,7 @@ impl Service {
         })
     }
 
+    #[boxed]
     pub async fn organization(&self, caller: &Caller<ReadOrganization>) -> Result<Arc<Seen>> {
         let key = CacheKey::Organization(caller.organization, caller.user);
         let load = || -> Load<'_, Seen> { Box::pin(self.load(caller.user, caller.organization)) };
@@ -77,6 +81,7 @@ impl Service {
     }
 
     /// Makes an organization with one team, owned by the caller.
+    #[boxed]
     pub async fn create_organization(
         &self,
         principal: &Principal<CreateOrganization>,
@@ -100,6 +105,7 @@ impl Service {
     }
 
     /// The same for whoever runs the machine.
+    #[boxed]
     pub async fn create_organization_for(&self, actor: &Actor, new: &NewOrganization, owner: &User) -> Result<Seen> {
         let created_by = (!self.is_operator(owner.id).await?).then_some(owner.id);
         let mut db = self.write().await?;
@@ -108,6 +114,7 @@ impl Service {
         Ok(seen)
     }
 
+    #[boxed]
     pub async fn update_organization(
         &self,
         caller: &Caller<ChangeOrganization>,
@@ -129,6 +136,7 @@ impl Service {
     }
 
     /// Deletes the organization and everything below it, in one transaction.
+    #[boxed]
     pub async fn delete_organization(
         &self,
         caller: &Caller<DeleteOrganization>,
@@ -147,6 +155,7 @@ impl Service {
     }
 
     /// Every organization of the instance.
+    #[boxed]
     pub async fn all_organizations(&self, window: Window) -> Result<Page<Organization>> {
         sql::all(&mut self.core.store.read().await?, window).await
     }

@@ -1,5 +1,6 @@
 //! Apps: listed, created, changed, deleted.
 
+use boxed::boxed;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 
@@ -23,6 +24,7 @@ use crate::{Precondition, Service, operators, organizations};
 
 impl Service {
     /// Its own and those that are there for all, newest first.
+    #[boxed]
     pub async fn apps(&self, caller: &Caller<ReadApps>, collection: Collection, window: Window) -> Result<Page<App>> {
         let mut db = self.core.store.read().await?;
         allow(&mut db, caller, CONFIGURE).await?;
@@ -50,16 +52,19 @@ impl Service {
     }
 
     /// Whether the caller's organization may look at apps at all.
+    #[boxed]
     pub async fn may_read_apps(&self, caller: &Caller<ReadApps>) -> Result<()> {
         allow(&mut self.core.store.read().await?, caller, CONFIGURE).await
     }
 
     /// Whether the caller's organization may install apps at all: asked before anything is fetched for it.
+    #[boxed]
     pub async fn may_change_apps(&self, caller: &Caller<ChangeApps>) -> Result<()> {
         allow(&mut self.core.store.read().await?, caller, INSTALL).await
     }
 
     /// Whether the caller can publish apps for all organizations.
+    #[boxed]
     pub async fn may_share_apps(&self, caller: &Caller<ChangeApps>) -> Result<()> {
         let mut db = self.core.store.read().await?;
         allow(&mut db, caller, ROOT).await?;
@@ -67,6 +72,7 @@ impl Service {
     }
 
     /// An app whose code is to be replaced by what is fetched, and the token to fetch it with.
+    #[boxed]
     pub async fn app_to_upgrade(
         &self,
         caller: &Caller<ChangeApps>,
@@ -78,6 +84,7 @@ impl Service {
     }
 
     /// An app that the caller may change, with what it takes to fetch its code.
+    #[boxed]
     pub async fn app_to_change(
         &self,
         caller: &Caller<ChangeApps>,
@@ -106,6 +113,7 @@ impl Service {
     }
 
     /// `found` is what its code offers, if it brought any; `tag` is what that code is called where it comes from.
+    #[boxed]
     pub async fn create_app(
         &self,
         caller: &Caller<ChangeApps>,
@@ -154,6 +162,7 @@ impl Service {
         Ok(app)
     }
 
+    #[boxed]
     pub async fn update_app(
         &self,
         caller: &Caller<ChangeApps>,
@@ -205,6 +214,7 @@ impl Service {
         Ok(app)
     }
 
+    #[boxed]
     pub async fn delete_app(
         &self,
         caller: &Caller<ChangeApps>,

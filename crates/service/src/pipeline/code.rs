@@ -1,5 +1,7 @@
 //! Other code for an app.
 
+use boxed::boxed;
+
 use super::difference::Difference;
 use super::lookup::lock_app;
 use super::schema::KnownSecrets;
@@ -15,6 +17,7 @@ use crate::transaction::WriteTx;
 
 impl Service {
     /// Gives an app other code, and changes what else was asked for. `seen` is the version that the new code was made from.
+    #[boxed]
     pub async fn change_app_code(
         &self,
         caller: &Caller<ChangeApps>,

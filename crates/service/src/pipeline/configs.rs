@@ -1,5 +1,6 @@
 //! Configurations: listed, created, changed, deleted.
 
+use boxed::boxed;
 use serde_json::Map;
 
 use super::lookup::{CONFIGURE, allow, find_app, find_config, grant, lock_config, may_change_code};
@@ -18,6 +19,7 @@ use crate::{Precondition, Service, organizations, teams};
 
 impl Service {
     /// Oldest first.
+    #[boxed]
     pub async fn app_configs(
         &self,
         caller: &Caller<ReadApps>,
@@ -44,6 +46,7 @@ impl Service {
         find_config(&mut db, caller, app, id).await
     }
 
+    #[boxed]
     pub async fn create_app_config(
         &self,
         caller: &Caller<ChangeApps>,
@@ -105,6 +108,7 @@ impl Service {
         Ok(config)
     }
 
+    #[boxed]
     pub async fn update_app_config(
         &self,
         caller: &Caller<ChangeApps>,
@@ -146,6 +150,7 @@ impl Service {
         Ok(config)
     }
 
+    #[boxed]
     pub async fn delete_app_config(
         &self,
         caller: &Caller<ChangeApps>,

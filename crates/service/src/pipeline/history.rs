@@ -1,5 +1,7 @@
 //! The code that an app had before: looked at, and gone back to.
 
+use boxed::boxed;
+
 use super::difference::Difference;
 use super::lookup::{CONFIGURE, INSTALL, allow, find_app, lock_app, own};
 use super::sharing::publish;
@@ -12,6 +14,7 @@ use crate::id::AppId;
 
 impl Service {
     /// The versions of an app's code that are kept, newest first, without the code.
+    #[boxed]
     pub async fn app_version_names(
         &self,
         caller: &Caller<ReadApps>,
@@ -25,6 +28,7 @@ impl Service {
     }
 
     /// The same, with the names of the files, and what the code can do.
+    #[boxed]
     pub async fn app_versions(
         &self,
         caller: &Caller<ReadApps>,
@@ -39,6 +43,7 @@ impl Service {
 
     /// One of them, whole, for whoever could go back to it. Others may use an app that is for all, and see the code it has now:
     /// what it had before may hold what was taken out for their sake.
+    #[boxed]
     pub async fn app_version(
         &self,
         caller: &Caller<ChangeApps>,
@@ -55,6 +60,7 @@ impl Service {
     }
 
     /// Back to the code before, or to the version that was asked for.
+    #[boxed]
     pub async fn roll_back_app(
         &self,
         caller: &Caller<ChangeApps>,

@@ -1,5 +1,7 @@
 //! Lists over a whole collection.
 
+use boxed::boxed;
+
 use super::lookup::{CONFIGURE, allow};
 use super::sql;
 use super::types::{App, AppConfig, Collection};
@@ -12,6 +14,7 @@ use crate::page::{Page, Window};
 
 impl Service {
     /// Apps that no team of the organization has enabled, newest first.
+    #[boxed]
     pub async fn unused_apps(
         &self,
         caller: &Caller<ReadApps>,
@@ -25,6 +28,7 @@ impl Service {
 
     /// Configurations that are enabled, in their order, with the app of the first: what a team would have to disable
     /// to stop sending anything.
+    #[boxed]
     pub async fn enabled_app_configs(
         &self,
         caller: &Caller<ReadApps>,
@@ -45,6 +49,7 @@ impl Service {
 
     /// What was done to the apps of a collection and their configurations, newest first, with the app of the first action if
     /// it is still there.
+    #[boxed]
     pub async fn app_activity(
         &self,
         caller: &Caller<ReadApps>,

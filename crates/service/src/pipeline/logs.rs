@@ -1,5 +1,7 @@
 //! What apps say, and what is said of them.
 
+use boxed::boxed;
+
 use super::lookup::{CONFIGURE, allow, find_app, find_config};
 use super::sql;
 use super::types::{AppConfig, AppLog, AppLogFilter, AppLogLevel, AppLogSource, Collection};
@@ -24,6 +26,7 @@ const MOST_AT_ONCE: i64 = 5000;
 
 impl Service {
     /// Newest first.
+    #[boxed]
     pub async fn app_logs(
         &self,
         caller: &Caller<ReadApps>,
@@ -41,6 +44,7 @@ impl Service {
     }
 
     /// Writes down what happened while an app ran; the times are theirs.
+    #[boxed]
     pub async fn log_app(&self, config: &AppConfig, entries: &[AppLog]) -> Result<()> {
         if entries.is_empty() {
             return Ok(());
@@ -54,6 +58,7 @@ impl Service {
         db.commit_unrecorded().await
     }
 
+    #[boxed]
     pub async fn forget_old_app_logs(&self) -> Result<u64> {
         self.delete_older_than(KEPT, sql::logs::DELETE_OLDEST).await
     }

@@ -1,5 +1,7 @@
 //! The hosts that apps have sent requests to, or tried to.
 
+use boxed::boxed;
+
 use super::lookup::{CONFIGURE, allow, find_app, find_config};
 use super::types::{AppConfig, AppLogLevel, Collection, ReachedHost};
 use super::{logs, sql};
@@ -32,6 +34,7 @@ impl Service {
 
     /// Remembers which hosts an app asked for, and whether it was allowed. The first refusal of a host is recorded where the organization
     /// sees it.
+    #[boxed]
     pub async fn note_reached_hosts(&self, config: &AppConfig, hosts: &[(String, bool)]) -> Result<()> {
         let mut db = self.write().await?;
         let mut entries = Vec::new();

@@ -1,5 +1,6 @@
 //! An app with everything it takes to run it for a team.
 
+use boxed::boxed;
 use serde_json::{Map, Value};
 
 use super::hosts::AllowedHosts;
@@ -23,6 +24,7 @@ pub struct Runnable {
 
 impl Service {
     /// What is run, as JSON; see [`super::Package`]. None: it is gone.
+    #[boxed]
     pub async fn app_code(&self, runnable: &Runnable) -> Result<Option<String>> {
         sql::versions::code(&mut self.core.store.read().await?, &runnable.app).await
     }

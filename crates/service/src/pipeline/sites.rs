@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use boxed::boxed;
 use serde_json::{Map, Value};
 
 use super::scripts::ScriptKey;
@@ -37,6 +38,7 @@ impl Weigh for SiteApps {
 
 impl Service {
     /// What a frontend app has for browsers. The token is what a page shows.
+    #[boxed]
     pub async fn site_app(&self, id: AppConfigId, token: &str, script: Script) -> Result<Option<SiteApp>> {
         while let Some(served) = self.served(id, token).await? {
             if let ControlFlow::Break(found) = self.site_app_of(&served, script).await? {
@@ -94,6 +96,7 @@ impl Service {
     }
 
     /// Frontend apps that pages of this team load: the configuration, its token, and what changes with code and values.
+    #[boxed]
     pub async fn site_apps(&self, team: TeamId) -> Result<Vec<(AppConfigId, String, String)>> {
         let seen = self.core.store.version(false).await;
         let load = || -> Load<'_, SiteApps> {

@@ -1,5 +1,7 @@
 //! What an app keeps for itself, from one event to the next.
 
+use boxed::boxed;
+
 use super::sql;
 use super::sql::usage::Usage;
 use super::types::AppConfig;
@@ -17,11 +19,13 @@ const MOST_OF_ORGANIZATION: i64 = 256 << 20;
 
 impl Service {
     /// JSON, as it was written.
+    #[boxed]
     pub async fn stored_of_app(&self, config: &AppConfig, key: &str) -> Result<Option<String>> {
         sql::storage::find(&mut self.core.store.read().await?, config.id, key).await
     }
 
     /// The value is JSON; null takes the key away.
+    #[boxed]
     pub async fn store_for_app(&self, config: &AppConfig, key: &str, value: &str) -> Result<()> {
         if key.chars().count() > LONGEST_KEY || key.contains('\0') {
             return Err(Error::refused(

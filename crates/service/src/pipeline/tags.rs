@@ -1,5 +1,6 @@
 //! Newer code than an app has, where it was fetched from.
 
+use boxed::boxed;
 use secrecy::SecretString;
 
 use super::sql;
@@ -13,6 +14,7 @@ pub(super) const CHECKED_EVERY: chrono::TimeDelta = chrono::TimeDelta::days(1);
 
 impl Service {
     /// Remembers what the newest tag is. Nobody's action: it happened elsewhere.
+    #[boxed]
     pub async fn note_latest_tag(&self, app: &App, tag: Option<&str>) -> Result<App> {
         let mut db = self.write().await?;
         let Some(mut app) = sql::apps::lock(&mut db, app.id).await? else {
@@ -28,6 +30,7 @@ impl Service {
     }
 
     /// Takes the app whose newest tag nobody has looked at for a day.
+    #[boxed]
     pub async fn claim_app_to_check(&self) -> Result<Option<(App, Option<SecretString>)>> {
         let now = self.core.clock.now();
         if !sql::apps::is_any_to_check(&mut self.core.store.read().await?, now).await? {

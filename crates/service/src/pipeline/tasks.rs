@@ -1,5 +1,6 @@
 //! What apps do without an event: every minute, hour or day, or because they asked for it.
 
+use boxed::boxed;
 use chrono::TimeDelta;
 
 use super::runnable::Runnable;
@@ -51,6 +52,7 @@ pub struct AppTask {
 
 impl Service {
     /// Whose turn it is to have a task carried out, of those that may begin.
+    #[boxed]
     pub async fn next_for_app_tasks(
         &self,
         rotation: &Rotation,
@@ -65,6 +67,7 @@ impl Service {
     }
 
     /// Takes the task that has waited longest for the organization. A configuration has one at a time.
+    #[boxed]
     pub async fn claim_app_task(&self, worker: WorkerId, organization: OrganizationId) -> Result<Option<AppTask>> {
         let mut db = self.write().await?;
         // Others may have been faster.
@@ -114,6 +117,7 @@ impl Service {
     }
 
     /// Writes down how a task went: scheduled ones wait for their next turn, jobs are done, or tried again.
+    #[boxed]
     pub async fn end_app_task(&self, task: &AppTask, failed: Option<&str>, is_to_retry: bool) -> Result<()> {
         let mut db = self.write().await?;
         if !sql::tasks::is_held(&mut db, task.id, task.lease).await? {
@@ -144,6 +148,7 @@ impl Service {
     }
 
     /// A sign of life. False: others have it.
+    #[boxed]
     pub async fn renew_task_lease(&self, task: &AppTask) -> Result<bool> {
         let mut db = self.write().await?;
         let is_held = sql::tasks::is_held(&mut db, task.id, task.lease).await?;
@@ -157,6 +162,7 @@ impl Service {
     }
 
     /// What an app asked for, to be done at a time. The payload is JSON.
+    #[boxed]
     pub async fn queue_app_job(&self, config: &AppConfig, name: &str, payload: &str, at: Time) -> Result<()> {
         if payload.len() > LARGEST_PAYLOAD || name.len() > LONGEST_JOB_NAME {
             return Err(Error::refused(

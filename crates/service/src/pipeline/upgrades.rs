@@ -1,5 +1,7 @@
 //! Newer versions for configurations: what would change, and taking it over.
 
+use boxed::boxed;
+
 use super::difference::Difference;
 use super::lookup::{CONFIGURE, allow, find_app, find_config, lock_config};
 use super::pins::{as_approved, version_changed};
@@ -44,6 +46,7 @@ impl Service {
     }
 
     /// What would change for a configuration, before anybody agrees to it.
+    #[boxed]
     pub async fn preview_config_upgrade(
         &self,
         caller: &Caller<ReadApps>,
@@ -69,6 +72,7 @@ impl Service {
     }
 
     /// From now on the configuration runs the version that the app has. `version` is the one that the caller has looked at.
+    #[boxed]
     pub async fn upgrade_app_config(
         &self,
         caller: &Caller<ChangeApps>,

@@ -1,5 +1,7 @@
 //! Who uses which app, and how that goes: what lists and the overview show of configurations.
 
+use boxed::boxed;
+
 use super::lookup::{CONFIGURE, allow, find_app};
 use super::sql;
 use super::types::{App, AppUse, Collection, UseCount};
@@ -22,6 +24,7 @@ pub struct AppsSeen {
 
 impl Service {
     /// The configurations of an app, oldest first.
+    #[boxed]
     pub async fn app_uses(
         &self,
         caller: &Caller<ReadApps>,
@@ -36,6 +39,7 @@ impl Service {
     }
 
     /// How much the organization uses these apps. Those that it does not use are left out.
+    #[boxed]
     pub async fn app_use_counts(&self, caller: &Caller<ReadApps>, apps: &[AppId]) -> Result<Vec<UseCount>> {
         let mut db = self.core.store.read().await?;
         allow(&mut db, caller, CONFIGURE).await?;
@@ -43,6 +47,7 @@ impl Service {
     }
 
     /// The window is that of each list.
+    #[boxed]
     pub async fn apps_seen(&self, caller: &Caller<ReadApps>, window: Window) -> Result<AppsSeen> {
         let mut db = self.core.store.read().await?;
         allow(&mut db, caller, CONFIGURE).await?;

@@ -1,5 +1,6 @@
 //! Handing events to apps: each configuration is held by one worker at a time, which knows how far it has got.
 
+use boxed::boxed;
 use chrono::TimeDelta;
 
 use super::runnable::Runnable;
@@ -73,12 +74,14 @@ pub enum Stop {
 
 impl Service {
     /// Configurations that wait for events and that nobody holds, one organization's after the other's.
+    #[boxed]
     pub async fn due_apps(&self, after: &DueAfter, limit: i64) -> Result<Vec<DueApp>> {
         let now = self.core.clock.now();
         sql::configs::due(&mut self.core.store.read().await?, now, after, limit).await
     }
 
     /// Which of these configurations are there and enabled.
+    #[boxed]
     pub async fn app_configs_in_use(&self, ids: &[AppConfigId]) -> Result<Vec<AppConfigId>> {
         let mut db = self.core.store.read().await?;
         let mut enabled = Vec::new();
@@ -90,6 +93,7 @@ impl Service {
     }
 
     /// Takes a configuration, unless somebody else was faster.
+    #[boxed]
     pub async fn claim_app(&self, worker: WorkerId, id: AppConfigId) -> Result<Option<AppJob>> {
         let mut db = self.write().await?;
         let now = db.now;
@@ -108,6 +112,7 @@ impl Service {
     }
 
     /// A sign of life, and how far it has got. False: it is no longer held, and must be let go.
+    #[boxed]
     pub async fn renew_app_lease(&self, job: &AppJob, cursor: &Cursor) -> Result<bool> {
         let mut db = self.write().await?;
         let until = Lease::ends_at(db.now);
@@ -118,6 +123,7 @@ impl Service {
     }
 
     /// Writes down how a batch ended. False: it was no longer held, and nothing was written.
+    #[boxed]
     pub async fn end_app_batch(&self, job: &AppJob, step: &Step) -> Result<bool> {
         let mut db = self.write().await?;
         let is_held = |config: &AppConfig| config.attempt == job.lease.attempt && config.enabled;

@@ -1,4 +1,5 @@
 use auth::totp::{self, Secret};
+use boxed::boxed;
 
 use super::{Confirmed, SetUp, sql};
 use crate::access::Actor;
@@ -16,6 +17,7 @@ const ISSUER: &str = "Hedgerow";
 
 impl Service {
     /// Makes a secret for a new authenticator. It counts for nothing until a first code confirms it.
+    #[boxed]
     pub async fn begin_second_factor(&self, person: &SignedIn) -> Result<SetUp> {
         person.acts_for_themselves()?;
         person.expect_recent_proof(self.core.clock.now())?;
@@ -38,6 +40,7 @@ impl Service {
     }
 
     /// The first code: from now on one is asked for at every sign-in with a password.
+    #[boxed]
     pub async fn confirm_second_factor(&self, person: &SignedIn, code: &str) -> Result<Confirmed> {
         person.acts_for_themselves()?;
         self.core.attempts.count(&person.actor.request)?;
@@ -65,6 +68,7 @@ impl Service {
     }
 
     /// Makes new backup codes; the old ones stop working.
+    #[boxed]
     pub async fn replace_backup_codes(&self, person: &SignedIn, code: &str) -> Result<Vec<String>> {
         person.is_fully_proven()?;
         self.core.attempts.count(&person.actor.request)?;
@@ -83,6 +87,7 @@ impl Service {
     }
 
     /// Takes a second factor away from somebody who has lost it, for whoever runs the machine. Ends all their sessions.
+    #[boxed]
     pub async fn reset_two_factor(&self, actor: &Actor, email: &Email) -> Result<User> {
         let mut db = self.write().await?;
         let user = users::sql::by_email(&mut db, email)
@@ -96,6 +101,7 @@ impl Service {
     }
 
     /// Goes back to the password alone, unless an organization asks for more. A code proves who asks.
+    #[boxed]
     pub async fn remove_second_factor(&self, person: &SignedIn, code: &str) -> Result<()> {
         person.is_fully_proven()?;
         self.core.attempts.count(&person.actor.request)?;

@@ -1,5 +1,6 @@
 use std::time::Instant;
 
+use boxed::boxed;
 use chrono::TimeDelta;
 
 use super::{ABSOLUTE, IDLE, Listed, MOST, SignedIn, sql};
@@ -101,6 +102,7 @@ fn new_token(db: &WriteTx) -> String {
 
 impl Service {
     /// The person a session token belongs to.
+    #[boxed]
     pub async fn signed_in(&self, token: &str, request: Request) -> Result<SignedIn> {
         let checked_at = Instant::now();
         let mut db = self.core.store.read().await?;
@@ -149,6 +151,7 @@ impl Service {
     }
 
     /// Where somebody is signed in, newest first.
+    #[boxed]
     pub async fn sessions(&self, person: &SignedIn) -> Result<Vec<Listed>> {
         person.acts_for_themselves()?;
         let now = self.core.clock.now();
@@ -156,6 +159,7 @@ impl Service {
     }
 
     /// Ends one of one's own sessions.
+    #[boxed]
     pub async fn end_session(&self, person: &SignedIn, id: SessionId) -> Result<()> {
         person.acts_for_themselves()?;
         let mut db = self.write().await?;
@@ -167,6 +171,7 @@ impl Service {
     }
 
     /// Ends all of one's sessions but the present one.
+    #[boxed]
     pub async fn end_other_sessions(&self, person: &SignedIn) -> Result<()> {
         person.acts_for_themselves()?;
         let mut db = self.write().await?;
@@ -176,6 +181,7 @@ impl Service {
     }
 
     /// Ends a session. One that has ended already is no mistake.
+    #[boxed]
     pub async fn sign_out(&self, token: &str, request: Request) -> Result<()> {
         let hash = auth::key::hash(token);
         let mut db = self.write().await?;

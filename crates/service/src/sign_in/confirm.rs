@@ -1,5 +1,6 @@
 //! Showing again that it is the person who is signed in, and not whoever found an open browser.
 
+use boxed::boxed;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -28,6 +29,7 @@ pub struct Confirmation {
 impl Service {
     /// Confirms that it is the person. The session goes on under another secret, which is told; whoever knew the old one is
     /// left behind.
+    #[boxed]
     pub async fn confirm_person(&self, person: &SignedIn, proof: &Confirmation) -> Result<String> {
         self.core.attempts.count(&person.actor.request)?;
         let session = person.session.ok_or(Error::BadCredential)?;

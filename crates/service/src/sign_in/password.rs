@@ -1,5 +1,7 @@
 use std::net::IpAddr;
 
+use boxed::boxed;
+
 use super::failures::{Tried, account_and_network, count_attempt, uncount_attempt, unlock};
 use super::{CHALLENGE, KNOWN_FOR, MOST_TRIES, SignIn, sql};
 use crate::access::{Actor, Request};
@@ -17,6 +19,7 @@ const NOBODY: &str =
 
 impl Service {
     /// Checks a password. Whoever has a second factor is asked for it next.
+    #[boxed]
     pub async fn sign_in(&self, email: &str, password: &str, request: Request) -> Result<SignIn> {
         self.core.attempts.count(&request)?;
         let email = Email::new(email).map_err(|_| wrong_credentials())?;
@@ -87,6 +90,7 @@ impl Service {
     }
 
     /// The second step: a code of the authenticator, or one of the backup codes.
+    #[boxed]
     pub async fn sign_in_with_code(&self, challenge: &str, code: &str, request: Request) -> Result<(User, String)> {
         self.core.attempts.count(&request)?;
         let hash = auth::key::hash(challenge);
@@ -130,6 +134,7 @@ impl Service {
     }
 
     /// Forgets from where people signed in long ago.
+    #[boxed]
     pub async fn forget_old_networks(&self) -> Result<()> {
         let mut db = self.write().await?;
         let before = db.now - KNOWN_FOR;

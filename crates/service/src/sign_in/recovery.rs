@@ -1,5 +1,7 @@
 //! Break-glass: codes that let an owner in when the identity provider does not.
 
+use boxed::boxed;
+
 use super::password::wrong_credentials;
 use super::sql;
 use crate::Service;
@@ -18,6 +20,7 @@ pub struct RecoveryCodes(pub Vec<String>);
 
 impl Service {
     /// Makes a new set for the caller; the old ones stop working. To be printed and locked away.
+    #[boxed]
     pub async fn create_recovery_codes(&self, caller: &Caller<MakeRecoveryCodes>) -> Result<RecoveryCodes> {
         if caller.actor.key.is_some() {
             let detail = "recovery codes can only be created by an owner who has signed in, not with an API key";
@@ -37,6 +40,7 @@ impl Service {
     }
 
     /// Lets an owner in with a code, whatever the domain enforces. Owners are told.
+    #[boxed]
     pub async fn sign_in_with_recovery_code(
         &self,
         email: &str,

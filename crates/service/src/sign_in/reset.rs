@@ -1,5 +1,6 @@
 //! Another password, by a link in a mail or with the present one.
 
+use boxed::boxed;
 use chrono::TimeDelta;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -38,6 +39,7 @@ pub struct NewPassword {
 impl Service {
     /// Sends a link to whoever has an account. The answer is the same for everybody, and so is the work until it is given: the
     /// request is written down, and whose account it is about is looked up later, by whoever sends email.
+    #[boxed]
     pub async fn ask_for_reset(&self, email: &str, request: Request) -> Result<()> {
         self.core.attempts.count(&request)?;
         let email = Email::new(email).map_err(|invalid| Error::invalid("email", invalid.code, invalid.detail))?;
@@ -103,6 +105,7 @@ impl Service {
     }
 
     /// Whether a reset link still works.
+    #[boxed]
     pub async fn reset_is_open(&self, token: &str) -> Result<()> {
         self.owner_of_reset(token).await.map(drop)
     }
@@ -116,6 +119,7 @@ impl Service {
     }
 
     /// Sets another password by the link in the mail. Ends all sessions, and proves the address.
+    #[boxed]
     pub async fn reset_password(&self, token: &str, password: &str, request: Request) -> Result<User> {
         self.core.attempts.count(&request)?;
         let owner = self.owner_of_reset(token).await?;
@@ -144,6 +148,7 @@ impl Service {
     }
 
     /// Sets another password for oneself. Ends all other sessions.
+    #[boxed]
     pub async fn change_password(&self, person: &SignedIn, new: &NewPassword) -> Result<()> {
         person.acts_for_themselves()?;
         self.core.attempts.count(&person.actor.request)?;

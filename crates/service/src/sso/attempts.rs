@@ -1,5 +1,7 @@
 //! What became of the last sign-ins through a domain, for whoever has to find out why one does not work.
 
+use boxed::boxed;
+
 use super::{Attempt, Sso, sql};
 use crate::Service;
 use crate::access::{Actor, Caller, ReadAttempts, Request};
@@ -26,6 +28,7 @@ pub struct Refused<'a> {
 
 impl Service {
     /// Newest first, at most twenty.
+    #[boxed]
     pub async fn sso_attempts(&self, caller: &Caller<ReadAttempts>, domain: DomainId) -> Result<Vec<Attempt>> {
         self.domain(caller, domain).await?;
         sql::attempts(&mut self.core.store.read().await?, caller.organization, domain).await
@@ -35,6 +38,7 @@ impl Service {
     ///
     /// Anybody can be refused as often as they like. So an address that is refused too often is no longer noted, and the
     /// activity log, which keeps its entries for good, has only those whom a provider vouched for.
+    #[boxed]
     pub async fn note_refusal(&self, domain: DomainId, refused: &Refused<'_>, request: &Request) -> Result<()> {
         if self.core.refusals.count(request).is_err() {
             return Ok(());

@@ -1,3 +1,5 @@
+use boxed::boxed;
+
 use super::rules::{
     expect_own_address, expect_way_of, foreign_address, gives_way, refuse_elsewhere, refuse_other_subject,
     refuse_unasked_owner, take_assertion, vouching_domain,
@@ -19,6 +21,7 @@ use crate::{Service, invites, members, organizations};
 
 impl Service {
     /// How somebody with this address may sign in. Looks at the domain alone, so it tells nothing about accounts.
+    #[boxed]
     pub async fn precheck(&self, email: &str) -> Result<Precheck> {
         let Ok(email) = Email::new(email) else {
             return Ok(Precheck::default());
@@ -44,6 +47,7 @@ impl Service {
     }
 
     /// A verified domain, for a sign-in through its provider.
+    #[boxed]
     pub async fn domain_for_sign_in(&self, id: DomainId) -> Result<Domain> {
         domains::sql::by_id(&mut self.core.store.read().await?, id)
             .await?
@@ -52,6 +56,7 @@ impl Service {
     }
 
     /// Us, as the identity provider of a domain shall know us: to be told before the domain is proven, too.
+    #[boxed]
     pub async fn service_provider(&self, id: DomainId) -> Result<auth::saml::ServiceProvider> {
         let domain = domains::sql::by_id(&mut self.core.store.read().await?, id).await?;
         let domain = domain.ok_or(Error::NotFound("domain"))?;
@@ -59,6 +64,7 @@ impl Service {
     }
 
     /// Lets somebody in whom an identity provider vouches for, or tells by which rule not.
+    #[boxed]
     pub async fn enter(&self, identity: &VerifiedIdentity, request: &Request) -> Result<(User, String)> {
         let entered = match self.try_to_enter(identity, request).await {
             // The same person came in twice at once; now their account is there.

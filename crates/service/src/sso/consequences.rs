@@ -1,5 +1,7 @@
 //! What enforcing a way in would mean, to be seen before it happens.
 
+use boxed::boxed;
+
 use super::{LOCKS_OUT, NewMember, Sso, an_owner_gets_in, sql};
 use crate::Service;
 use crate::access::{Caller, ChangeDomains};
@@ -22,6 +24,7 @@ pub struct Consequences {
 }
 
 impl Service {
+    #[boxed]
     pub async fn consequences_of_enforcing(
         &self,
         caller: &Caller<ChangeDomains>,

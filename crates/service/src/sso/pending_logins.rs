@@ -1,5 +1,6 @@
 //! Sign-ins that were sent to an identity provider: each comes back once, in the browser it left in.
 
+use boxed::boxed;
 use chrono::TimeDelta;
 use serde::{Deserialize, Serialize};
 
@@ -40,6 +41,7 @@ impl Details {
 
 impl Service {
     /// Notes a sign-in that is sent away under this id, from the browser that holds this secret.
+    #[boxed]
     pub async fn begin_login(&self, id: &str, login: &PendingLogin, browser: &str) -> Result<()> {
         let details = Details {
             signed_in_as: login.signed_in_as,
@@ -63,6 +65,7 @@ impl Service {
     }
 
     /// Takes a sign-in that comes back. `None` if it is unknown, too late, was taken, or left in another browser.
+    #[boxed]
     pub async fn complete_login(&self, id: &str, browser: &str) -> Result<Option<PendingLogin>> {
         let mut db = self.write().await?;
         let taken = sql::take_request(&mut db, id, &auth::key::hash(browser)).await?;

@@ -1,3 +1,5 @@
+use boxed::boxed;
+
 use super::{NewTeam, TOKEN_PREFIX, Team, TeamPatch, TeamToken, sql};
 use crate::access::{Caller, ChangeTeams, ReadTeams};
 use crate::activity::Entry;
@@ -16,12 +18,14 @@ const MOST_TEAMS: i64 = 200;
 
 impl Service {
     /// Oldest first: the first is the one that exports go to unless told otherwise.
+    #[boxed]
     pub async fn teams(&self, caller: &Caller<ReadTeams>, window: Window) -> Result<Page<Team>> {
         let mut teams = sql::of_organization(&mut self.core.store.read().await?, caller.organization).await?;
         teams.retain(|team| caller.may_see_team(team.id));
         Ok(Page::cut(teams, window))
     }
 
+    #[boxed]
     pub async fn team(&self, caller: &Caller<ReadTeams>, id: TeamId) -> Result<Team> {
         let team = sql::find(&mut self.core.store.read().await?, caller.organization, id).await?;
         team.filter(|team| caller.may_see_team(team.id))
@@ -29,6 +33,7 @@ impl Service {
     }
 
     /// The team that this token lets events in to. A token that is gone lets in nothing from the next request on.
+    #[boxed]
     pub async fn team_by_token(&self, token: &str) -> Result<Option<TeamToken>> {
         let seen = self.core.store.version(false).await;
         let load = || -> Load<'_, TeamToken> {
@@ -47,16 +52,19 @@ impl Service {
     }
 
     /// Any team, for the command line.
+    #[boxed]
     pub async fn team_by_id(&self, id: TeamId) -> Result<Option<TeamToken>> {
         sql::by_id(&mut self.core.store.read().await?, id).await
     }
 
     /// The oldest team of an organization, for the command line.
+    #[boxed]
     pub async fn first_team(&self, organization: OrganizationId) -> Result<Option<Team>> {
         let teams = sql::of_organization(&mut self.core.store.read().await?, organization).await?;
         Ok(teams.into_iter().next())
     }
 
+    #[boxed]
     pub async fn create_team(&self, caller: &Caller<ChangeTeams>, new: &NewTeam) -> Result<Team> {
         let timezone = new.timezone.as_ref().map(super::Timezone::known).transpose()?;
         let mut db = self.write().await?;
@@ -70,6 +78,7 @@ impl Service {
         Ok(team)
     }
 
+    #[boxed]
     pub async fn update_team(
         &self,
         caller: &Caller<ChangeTeams>,
@@ -93,6 +102,7 @@ impl Service {
     }
 
     /// The last team stays: what belongs to an organization belongs to one of its teams.
+    #[boxed]
     pub async fn delete_team(
         &self,
         caller: &Caller<ChangeTeams>,

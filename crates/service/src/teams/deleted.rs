@@ -1,5 +1,6 @@
 //! Deleted teams whose events are still there.
 
+use boxed::boxed;
 use chrono::TimeDelta;
 
 use super::sql;
@@ -12,6 +13,7 @@ const AFTER: TimeDelta = TimeDelta::minutes(10);
 
 impl Service {
     /// Those whose events can be deleted now.
+    #[boxed]
     pub async fn deleted_teams(&self) -> Result<Vec<TeamId>> {
         let before = self.clock().now() - AFTER;
         let mut db = self.store().read().await?;
@@ -19,6 +21,7 @@ impl Service {
     }
 
     /// Nothing of this team is left.
+    #[boxed]
     pub async fn forget_deleted_team(&self, team: TeamId) -> Result<()> {
         let mut db = self.write().await?;
         sql::forget_deleted(&mut db, team).await?;

@@ -1,12 +1,15 @@
 //! The numbers that teams get. A database that was restored is older than the events beside it: the numbers of teams made
 //! since are taken there, by events that the next team must not get.
 
+use boxed::boxed;
+
 use crate::Service;
 use crate::db::{Connection, Session, on};
 use crate::error::Result;
 
 impl Service {
     /// Gives no team a number up to this one, from now on. Tells whether it would have.
+    #[boxed]
     pub async fn skip_team_numbers(&self, highest: i64) -> Result<bool> {
         if last_number(&mut self.core.store.read().await?).await? >= highest {
             return Ok(false);

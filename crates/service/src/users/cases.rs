@@ -1,3 +1,4 @@
+use boxed::boxed;
 use serde_json::Map;
 use sqlx::types::Json;
 use uuid::Uuid;
@@ -14,6 +15,7 @@ use crate::transaction::WriteTx;
 use crate::{Precondition, Service, keys, members, second_factor, sessions, sign_in};
 
 impl Service {
+    #[boxed]
     pub async fn create_user(&self, actor: &Actor, new: &NewUser) -> Result<User> {
         let hash = self.hash_of_new(new, None).await?;
         let mut db = self.write().await?;
@@ -23,6 +25,7 @@ impl Service {
     }
 
     /// Your account.
+    #[boxed]
     pub async fn user(&self, id: UserId) -> Result<User> {
         sql::by_ids(&mut self.core.store.read().await?, &[id])
             .await?
@@ -31,12 +34,14 @@ impl Service {
     }
 
     /// What a user can do to get in, and where they are.
+    #[boxed]
     pub async fn standing(&self, id: UserId) -> Result<Standing> {
         sql::standing(&mut self.core.store.read().await?, id)
             .await?
             .ok_or(Error::NotFound("user"))
     }
 
+    #[boxed]
     pub async fn update_user(
         &self,
         person: &SignedIn,
@@ -74,10 +79,12 @@ impl Service {
         Ok(after)
     }
 
+    #[boxed]
     pub async fn users(&self, window: Window) -> Result<Page<User>> {
         sql::page(&mut self.core.store.read().await?, window).await
     }
 
+    #[boxed]
     pub async fn user_by_email(&self, email: &Email) -> Result<User> {
         sql::by_email(&mut self.core.store.read().await?, email)
             .await?
@@ -86,6 +93,7 @@ impl Service {
 
     /// Brings the keys of all addresses into today's form. Versions before did not bring a domain with letters beyond ASCII
     /// into the form that DNS knows.
+    #[boxed]
     pub async fn renew_address_keys(&self) -> Result<()> {
         // Every start asks, and hardly any has to write.
         let found = sql::keys_beyond_ascii(&mut self.core.store.read().await?).await?;
@@ -102,6 +110,7 @@ impl Service {
     }
 
     /// Sets another password, for someone who has lost theirs. Ends all their sessions.
+    #[boxed]
     pub async fn set_password(&self, actor: &Actor, email: &Email, password: &str) -> Result<User> {
         let user = self.user_by_email(email).await?;
         let hash = self.hash_password(password, &user.about(), None, None).await?;

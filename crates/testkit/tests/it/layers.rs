@@ -64,6 +64,29 @@ fn only_the_address_policy_decides_which_destinations_are_saved() {
     assert_eq!(found, ["exports/src/exporter.rs"]);
 }
 
+/// The code of an `async fn` is generated wherever it is awaited: the binary and each crate above would compile all use cases again.
+#[test]
+fn use_cases_are_compiled_once() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../service/src");
+    let mut sources = Vec::new();
+    read(&folder, "", &mut sources);
+    let (mut boxed, mut others) = (0, Vec::new());
+    for (path, text) in sources.iter().filter(|(path, _)| path.ends_with("cases.rs")) {
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        for pair in lines.windows(2).filter(|pair| pair[1].starts_with("pub async fn ")) {
+            // What is generic is compiled where it is used in any case.
+            let is_generic = pair[1].split('(').next().is_some_and(|name| name.contains('<'));
+            match pair[0] {
+                "#[boxed]" => boxed += 1,
+                _ if is_generic => {}
+                _ => others.push(format!("{path}: {}", pair[1])),
+            }
+        }
+    }
+    assert!(boxed > 50, "only {boxed} were found");
+    assert!(others.is_empty(), "these need #[boxed]: {others:#?}");
+}
+
 #[test]
 fn files_are_short() {
     const MOST_LINES: usize = 400;
