@@ -1,6 +1,5 @@
 //! The outside, as a running app reaches it: everything through this server, and nothing that is not its own.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,16 +17,20 @@ use tokio::sync::Semaphore;
 use untrusted_json::{RESERVED, has_reserved_name};
 use uuid::Uuid;
 
+use crate::asked_hosts::AskedHosts;
 use crate::shared::Core;
 
 /// The last whose times are compared as text.
 const LAST_YEAR: i32 = 9999;
 const FETCH_TIME: Duration = Duration::from_secs(10);
+/// Of a request.
+const MOST_HEADERS: usize = 100;
+const MOST_HEADER_BYTES: usize = 64 * 1024;
 const LARGEST_ANSWER: usize = 4 * 1024 * 1024;
 /// Lines that wait to be written down; more are counted and dropped.
 const MOST_LINES: usize = 500;
-/// In bytes. What is cut in a line of the log by the app's process is cut here as well.
-const LONGEST_LINE: usize = 16 * 1024;
+/// In bytes, of which a line of the log keeps 2,000 characters. What is cut by the app's process is cut here as well.
+const LONGEST_LINE: usize = 8 * 1000;
 /// In characters: as long as those that are sent from outside can be.
 const LONGEST_EVENT: usize = 200;
 const LONGEST_DISTINCT_ID: usize = 200;
@@ -48,45 +51,15 @@ pub(crate) struct Outlet {
 /// The hosts that the app can reach, and those that it asked for.
 struct Hosts {
     allowed: AllowedHosts,
-    asked: Mutex<HashMap<String, HostState>>,
+    asked: AskedHosts,
 }
-
-struct HostState {
-    is_allowed: bool,
-    /// When it was written down; none: not yet.
-    noted_at: Option<Instant>,
-}
-
-/// Names can be made up without end.
-const MOST_ASKED: usize = 200;
-/// How long a host that was written down is not written down again.
-const NOTED_FOR: Duration = Duration::from_mins(10);
 
 impl Hosts {
     /// Whether a request may go there. Either way it is remembered.
     fn allows(&self, host: &str) -> bool {
         let is_allowed = self.allowed.allows(host);
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        if asked.len() < MOST_ASKED && !asked.contains_key(host) {
-            let unnoted = HostState {
-                is_allowed,
-                noted_at: None,
-            };
-            asked.insert(host.to_owned(), unnoted);
-        }
+        self.asked.add(host, is_allowed);
         is_allowed
-    }
-
-    /// What has not been written down yet, or not for a while.
-    fn to_note(&self) -> Vec<(String, bool)> {
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_due = |one: &HostState| one.noted_at.is_none_or(|at| at.elapsed() > NOTED_FOR);
-        let due = asked.iter_mut().filter(|(_, one)| is_due(one));
-        due.map(|(host, one)| {
-            one.noted_at = Some(Instant::now());
-            (host.clone(), one.is_allowed)
-        })
-        .collect()
     }
 }
 
@@ -100,7 +73,7 @@ impl Outlet {
     pub(crate) fn new(core: Arc<Core>, runnable: &Runnable) -> Arc<Self> {
         let hosts = Arc::new(Hosts {
             allowed: runnable.hosts.clone(),
-            asked: Mutex::default(),
+            asked: AskedHosts::default(),
         });
         let config = runnable.config.clone();
         let (http, asked) = (
@@ -161,15 +134,16 @@ impl Outlet {
         if let Err(error) = self.core.service.log_app(&self.config, &waiting).await {
             tracing::error!(error = &error as &dyn std::error::Error, "could not write an app's log");
         }
-        let hosts = self.hosts.to_note();
+        let hosts = self.hosts.asked.to_note();
         if hosts.is_empty() {
             return;
         }
-        if let Err(error) = self.core.service.note_reached_hosts(&self.config, &hosts).await {
-            tracing::error!(
+        match self.core.service.note_reached_hosts(&self.config, &hosts).await {
+            Ok(()) => self.hosts.asked.set_noted(&hosts),
+            Err(error) => tracing::error!(
                 error = &error as &dyn std::error::Error,
                 "could not write down the hosts of an app"
-            );
+            ),
         }
     }
 
@@ -201,7 +175,7 @@ impl Outlet {
             timestamp,
         };
         // It is in memory until it is stored, even if the app does not wait for that.
-        let turn = Hold::of(memory).in_turn_of(self.organization().as_u128());
+        let turn = Hold::of(EventMemory(memory)).in_turn_of(self.organization().as_u128());
         let (events, team) = (&self.core.events, self.config.team_id.0);
         let stored = events.append_holding(turn, team, vec![incoming], now).await;
         stored.map_err(|error| {
@@ -248,6 +222,14 @@ impl Outlet {
             .await;
         queued.map(|()| Json::null()).map_err(|error| sentence(&error))
     }
+}
+
+/// What an event of an app takes until it is stored. It is one, and short once it is text.
+#[derive(Debug)]
+struct EventMemory(#[expect(dead_code, reason = "it is given back with this")] Reservation);
+
+impl events::Held for EventMemory {
+    fn shrink_to(&mut self, _: usize) {}
 }
 
 /// What a body takes is counted before it is kept.
@@ -369,6 +351,17 @@ fn cut(mut text: String, most: usize) -> String {
 }
 
 pub(crate) fn outgoing(request: FetchRequest) -> Result<Request<Vec<u8>>, String> {
+    // As text they are short: what a request takes is several times as much.
+    let bytes: usize = request
+        .headers
+        .iter()
+        .map(|(name, value)| name.len() + value.len())
+        .sum();
+    if request.headers.len() > MOST_HEADERS || bytes > MOST_HEADER_BYTES {
+        return Err(format!(
+            "a request can have at most {MOST_HEADERS} headers, of {MOST_HEADER_BYTES} bytes"
+        ));
+    }
     let method: Method = request.method.parse().map_err(|_| "invalid HTTP method".to_owned())?;
     let mut made = Request::builder().method(method).uri(request.url.as_str());
     for (name, value) in &request.headers {
@@ -386,5 +379,23 @@ fn sentence(error: &service::Error) -> String {
             tracing::error!(error = error as &dyn std::error::Error, "an app could not be served");
             "temporary error: try again later".to_owned()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_has_few_headers() {
+        let request = |count: usize, length: usize| FetchRequest {
+            method: "GET".to_owned(),
+            url: "https://example.com/".to_owned(),
+            headers: vec![("abc".to_owned(), "x".repeat(length)); count],
+            body: None,
+        };
+        assert!(outgoing(request(MOST_HEADERS, 500)).is_ok());
+        assert!(outgoing(request(MOST_HEADERS + 1, 0)).is_err());
+        assert!(outgoing(request(2, MOST_HEADER_BYTES / 2)).is_err());
     }
 }

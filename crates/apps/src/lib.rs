@@ -1,6 +1,7 @@
 //! Pipeline apps: where their source comes from, what is read of it, and how they are run.
 
 mod apps;
+mod asked_hosts;
 mod cache;
 pub mod catalog;
 mod code;

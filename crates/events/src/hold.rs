@@ -6,10 +6,16 @@ use std::net::IpAddr;
 use crate::fair_queue::{Owner, Source, Turn};
 use crate::persons::Sender;
 
-/// What is kept as long as events are in memory, such as what was reserved for them: whoever sent them may go before they are stored.
+/// What was reserved for events, for as long as they are in memory.
+pub trait Held: fmt::Debug + Send + Sync {
+    /// From now on the events take no more than this.
+    fn shrink_to(&mut self, bytes: usize);
+}
+
+/// What is kept as long as events are in memory: whoever sent them may go before they are stored.
 #[derive(Debug, Default)]
 pub struct Hold {
-    _held: Option<Box<dyn fmt::Debug + Send + Sync>>,
+    held: Option<Box<dyn Held>>,
     /// Who takes the turn at writing, if that is not the team.
     organization: Option<u128>,
     /// The subnet it came from, if it came from outside.
@@ -17,10 +23,17 @@ pub struct Hold {
 }
 
 impl Hold {
-    pub fn of(held: impl fmt::Debug + Send + Sync + 'static) -> Self {
+    pub fn of(held: impl Held + 'static) -> Self {
         Self {
-            _held: Some(Box::new(held)),
+            held: Some(Box::new(held)),
             ..Self::default()
+        }
+    }
+
+    /// Events that wait to be stored take less than those that were just read.
+    pub(crate) fn shrink_to(&mut self, bytes: usize) {
+        if let Some(held) = &mut self.held {
+            held.shrink_to(bytes);
         }
     }
 

@@ -25,7 +25,7 @@ mod stored;
 mod time;
 
 pub use error::{Error, Result};
-pub use hold::Hold;
+pub use hold::{Held, Hold};
 pub use incoming::{Incoming, MOST_EVENT_BYTES, MOST_UNSET};
 pub use rows::{MOST_ROW_BYTES, Rows, Sender, schema};
 pub use scan::Scan;

@@ -13,6 +13,7 @@ use uuid::Uuid;
 use crate::Incoming;
 use crate::fair_queue::Source;
 use crate::names::{cut, names_someone};
+use crate::size;
 
 /// The origin's namespace, so that the ids of persons are the same as there.
 const NAMESPACE: Uuid = Uuid::from_u128(0x9329_79b4_65c3_4424_8467_0b66_ec27_bc22);
@@ -46,6 +47,17 @@ pub enum Effect {
     /// Nobody is made or changed, and the event carries no person's properties.
     None,
     Person(Change),
+}
+
+impl Effect {
+    /// What it takes until it is applied, apart from the value itself.
+    pub(crate) fn memory(&self) -> usize {
+        let Self::Person(change) = self else { return 0 };
+        let merged = change.merge.as_ref().map_or(0, |merge| merge.distinct_id.len());
+        let unset = change.unset.iter().map(|name| size_of::<String>() + name.len());
+        let set = [&change.set, &change.set_once].map(size::memory_of_object);
+        merged + unset.sum::<usize>() + set.iter().sum::<usize>()
+    }
 }
 
 /// How a person changes.

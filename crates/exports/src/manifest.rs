@@ -24,6 +24,19 @@ pub struct Manifest {
     pub hedgerow: Record,
 }
 
+/// What another delivery of the interval needs to know: the rest is not built, as a run keeps this to its end.
+#[derive(Debug, Deserialize)]
+pub(crate) struct EarlierManifest {
+    #[serde(deserialize_with = "few")]
+    pub(crate) files: Vec<String>,
+    pub(crate) hedgerow: EarlierRecord,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct EarlierRecord {
+    pub(crate) export: Uuid,
+}
+
 /// Names can be short, and a store can send any manifest: in memory, each takes more than its text.
 fn few<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
     Bounded::<T, MOST_FILES>::deserialize(deserializer).map(|Bounded(items)| items)
@@ -133,6 +146,18 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn of_an_earlier_manifest_only_the_files_are_read() {
+        let export = Uuid::from_u128(7);
+        let text =
+            json!({ "files": ["a", "b"], "hedgerow": { "export": export, "schema": 1, "files": null } }).to_string();
+        let earlier: EarlierManifest = serde_json::from_str(&text).unwrap();
+        assert_eq!((earlier.files.len(), earlier.hedgerow.export), (2, export));
+        let files = vec!["a"; MOST_FILES + 1];
+        let text = json!({ "files": files, "hedgerow": { "export": export } }).to_string();
+        assert!(serde_json::from_str::<EarlierManifest>(&text).is_err());
+    }
 
     #[test]
     fn a_manifest_with_no_end_of_files_is_refused() {

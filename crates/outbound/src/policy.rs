@@ -39,6 +39,9 @@ pub enum Rule {
     TooManyRedirects,
 }
 
+/// In bytes, with the dot that may be at its end.
+const LONGEST_NAME: usize = 254;
+
 /// A connection that is not made. What it displays may be shown to whoever chose the target;
 /// [`Refusal::detail`] may name internal addresses and is for the log.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -141,6 +144,10 @@ impl Policy {
             Host::Domain(name) if is_localhost(name.as_ref()) => self
                 .check_address(Ipv4Addr::LOCALHOST.into())
                 .or_else(|refusal| self.check_address(Ipv6Addr::LOCALHOST.into()).map_err(|_| refusal)),
+            // No name server knows a longer one, and whoever remembers hosts would remember all of it.
+            Host::Domain(name) if name.as_ref().len() > LONGEST_NAME => {
+                Err(Refusal::new(Rule::NoHost, "a host name that is too long"))
+            }
             Host::Domain(_) => Ok(()),
         }
     }

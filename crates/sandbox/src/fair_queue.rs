@@ -11,11 +11,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
-use tokio::time::{interval, timeout};
+use tokio::time::{Interval, MissedTickBehavior, interval_at, timeout};
 use uuid::Uuid;
 
 /// So many of one person may wait, in all of their organizations; those beyond are refused immediately.
 const MOST_WAITING: usize = 8;
+/// So many wait in all. If there are more, one of the person who has most waiting is refused: to look for the next takes a moment for each.
+const MOST_WAITING_OF_ALL: usize = 256;
 /// So many of one organization are under way at most: one, and beside it one of a colleague that takes long.
 const MOST_OF_ORGANIZATION: usize = 2;
 /// How long a reading is waited for before others begin beside it.
@@ -44,6 +46,8 @@ struct State {
     under_way: HashMap<u64, UnderWay>,
     waiting: Vec<Waiting>,
     used: HashMap<Account, Use>,
+    /// When one of those who wait last looked who is next.
+    looked_at: Instant,
 }
 
 /// Who wants to have an app read.
@@ -114,6 +118,7 @@ impl FairQueue {
             under_way: HashMap::new(),
             waiting: Vec::new(),
             used: HashMap::new(),
+            looked_at: Instant::now(),
         })))
     }
 
@@ -126,9 +131,13 @@ impl FairQueue {
             if state.waiting.iter().filter(is_own).count() >= MOST_WAITING {
                 return None;
             }
+            if !state.has_room_to_wait(whose.person) {
+                return None;
+            }
             let number = state.next;
             state.next += 1;
             state.waiting.push(Waiting { number, whose, call });
+            state.call_next(Instant::now());
             Slot {
                 queue: self.clone(),
                 number,
@@ -143,11 +152,11 @@ impl FairQueue {
         &self,
         mut called: oneshot::Receiver<oneshot::Receiver<()>>,
     ) -> Option<oneshot::Receiver<()>> {
-        let mut looks = interval(LOOK_EVERY);
+        let mut looks = looks();
         loop {
             tokio::select! {
                 ended = &mut called => return ended.ok(),
-                _ = looks.tick() => self.state().call_next(Instant::now()),
+                _ = looks.tick() => self.state().look(Instant::now()),
             }
         }
     }
@@ -157,7 +166,42 @@ impl FairQueue {
     }
 }
 
+/// Whoever is late looks once.
+fn looks() -> Interval {
+    let mut looks = interval_at(tokio::time::Instant::now() + LOOK_EVERY, LOOK_EVERY);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    looks
+}
+
 impl State {
+    /// Whether one more of a person can wait, for which one of somebody with more may have to go.
+    fn has_room_to_wait(&mut self, person: i64) -> bool {
+        if self.waiting.len() < MOST_WAITING_OF_ALL {
+            return true;
+        }
+        let mut counts: HashMap<i64, usize> = HashMap::new();
+        for one in &self.waiting {
+            *counts.entry(one.whose.person).or_default() += 1;
+        }
+        let own = counts.get(&person).copied().unwrap_or_default();
+        let most = counts.into_iter().max_by_key(|(_, count)| *count);
+        let Some((loser, _)) = most.filter(|(_, count)| *count > own + 1) else {
+            return false;
+        };
+        let theirs = self.waiting.iter().filter(|one| one.whose.person == loser);
+        let last = theirs.map(|one| one.number).max();
+        self.waiting.retain(|one| Some(one.number) != last);
+        true
+    }
+
+    /// One look serves all who wait.
+    fn look(&mut self, now: Instant) {
+        if now.saturating_duration_since(self.looked_at) >= LOOK_EVERY / 2 {
+            self.looked_at = now;
+            self.call_next(now);
+        }
+    }
+
     /// Calls those who wait, while there are places.
     fn call_next(&mut self, now: Instant) {
         while let Some(at) = self.first(now) {
@@ -400,6 +444,44 @@ mod tests {
         for one in greedy {
             assert!(one.await.expect("no panic").is_some());
         }
+    }
+
+    #[tokio::test]
+    async fn whoever_has_many_waiting_makes_room_when_too_many_wait() {
+        let queue = queue();
+        let held = [queue.take(of(1), SOON).await, queue.take(of(2), SOON).await];
+        let many = i64::try_from(MOST_WAITING_OF_ALL / MOST_WAITING).expect("a few");
+        let greedy: Vec<_> = (0..many)
+            .flat_map(|person| (0..MOST_WAITING).map(move |_| 100 + person))
+            .map(|person| wait(&queue, of(person)))
+            .collect();
+        until_waiting(&queue, MOST_WAITING_OF_ALL).await;
+        let refused = async |count: usize| {
+            while greedy.iter().filter(|one| one.is_finished()).count() < count {
+                tokio::task::yield_now().await;
+            }
+        };
+        let other = wait(&queue, of(3));
+        refused(1).await;
+        assert!(queue.take(of(100), LATE).await.is_none(), "nobody has more");
+        assert_eq!(queue.state().waiting.len(), MOST_WAITING_OF_ALL);
+        drop(held);
+        assert!(other.await.expect("no panic").is_some());
+        for one in greedy {
+            one.abort();
+        }
+    }
+
+    /// Or each of a thousand would look at all others ten times a second.
+    #[test]
+    fn one_look_serves_all_who_wait() {
+        let (queue, start) = (queue(), Instant::now());
+        let mut state = queue.state();
+        state.looked_at = start;
+        state.look(start + LOOK_EVERY / 4);
+        assert_eq!(state.looked_at, start);
+        state.look(start + LOOK_EVERY);
+        assert_eq!(state.looked_at, start + LOOK_EVERY);
     }
 
     #[tokio::test]

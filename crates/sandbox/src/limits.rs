@@ -70,5 +70,5 @@ impl Limits {
     }
 
     /// The longest line that comes from a reading: it holds all of the code.
-    pub(crate) const LONGEST_READING: usize = 64 * MIB;
+    pub(crate) const LONGEST_READING: usize = 24 * MIB;
 }

@@ -3,7 +3,7 @@
 //! Memory is reserved before it is used, in the size it really has: bytes that have arrived, not those that were
 //! announced, and values as they are once parsed. Until its token is known a request shares a small part with all others
 //! of that kind, and where that is full, whoever has most of it makes room. Nobody, by address or by organization, gets more
-//! than five sixteenths. Of the part for large bodies neither an organization nor a subnet, as tokens can be read on any
+//! than five sixteenths, and subnets share an organization's part, and all of it ([`super::part`]). Of the part for large bodies neither an organization nor a subnet, as tokens can be read on any
 //! website, gets more than half of what others leave; and however many large or unknown bodies there are, a quarter is left for
 //! small ones of known organizations.
 
@@ -18,6 +18,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 use super::answers::Refused;
+use super::part::much;
 use super::readers::Sender;
 use super::usage::{Holding, Limits, MOST_OF_NETWORK, Used, large_part, leave};
 use crate::http::bodies::BodyRef;
@@ -113,7 +114,7 @@ impl Reservation {
     pub(super) fn grow(&mut self, bytes: usize) -> Result<(), Refused> {
         let limits = &self.shared.limits;
         let total = self.holding.bytes.saturating_add(bytes);
-        if total > limits.of_one {
+        if total > much(limits.of_one) {
             return Err(Refused::TooMuchMemory);
         }
         if self.holding.organization.is_none() && total > limits.unauthenticated_of_network {
@@ -131,7 +132,7 @@ impl Reservation {
         if !has_room {
             return Err(Refused::Busy);
         }
-        used.change(&self.holding, total);
+        used.change(limits, &self.holding, total);
         drop(used);
         self.holding.bytes = total;
         Ok(())
@@ -141,7 +142,7 @@ impl Reservation {
     pub(super) fn shrink_to(&mut self, bytes: usize) {
         if bytes < self.holding.bytes {
             let mut used = self.shared.lock();
-            used.change(&self.holding, bytes);
+            used.change(&self.shared.limits, &self.holding, bytes);
             used.waiters.wake(self.holding.network);
             drop(used);
             self.holding.bytes = bytes;
@@ -165,7 +166,7 @@ impl Reservation {
         let before = self.holding.bytes;
         self.grow(bytes)?;
         // Nobody is woken: nothing was given back that others waited for.
-        self.shared.lock().change(&self.holding, before);
+        self.shared.lock().change(&self.shared.limits, &self.holding, before);
         self.holding.bytes = before;
         Ok(())
     }
@@ -175,7 +176,7 @@ impl Reservation {
     pub(super) fn stay(&mut self) -> impl Future<Output = ()> + use<> {
         let (end, ended) = oneshot::channel();
         let mut used = self.shared.lock();
-        used.change(&self.holding, 0);
+        used.change(&self.shared.limits, &self.holding, 0);
         let bytes = std::mem::take(&mut self.holding.bytes);
         used.stayed += 1;
         let body_ref = BodyRef {
@@ -185,7 +186,7 @@ impl Reservation {
         };
         used.bodies.add(body_ref, 0, Some(end));
         self.holding.body_ref = Some(body_ref);
-        used.change(&self.holding, bytes);
+        used.change(&self.shared.limits, &self.holding, bytes);
         drop(used);
         self.holding.bytes = bytes;
         async move {
@@ -215,13 +216,13 @@ impl Reservation {
         if !has_room || self.holding.body_ref.is_some_and(|body_ref| !used.bodies.has(body_ref)) {
             return Err(Refused::Busy);
         }
-        used.change(&self.holding, 0);
+        used.change(&self.shared.limits, &self.holding, 0);
         self.holding.bytes = 0;
         used.forget(self.holding.body_ref.take());
         self.holding.organization = Some(organization);
         used.organizations.entry(organization).or_default().requests += 1;
         *used.senders.entry(sender).or_default() += 1;
-        used.change(&self.holding, bytes);
+        used.change(&self.shared.limits, &self.holding, bytes);
         drop(used);
         self.holding.bytes = bytes;
         Ok(())
@@ -261,10 +262,16 @@ impl Reservation {
     }
 }
 
+impl events::Held for Reservation {
+    fn shrink_to(&mut self, bytes: usize) {
+        Self::shrink_to(self, bytes);
+    }
+}
+
 impl Drop for Reservation {
     fn drop(&mut self) {
         let mut used = self.shared.lock();
-        used.change(&self.holding, 0);
+        used.change(&self.shared.limits, &self.holding, 0);
         used.forget(self.holding.body_ref.take());
         leave(&mut used.networks, self.holding.network);
         if let Some(organization) = self.holding.organization {
@@ -314,7 +321,7 @@ mod tests {
         let mut held: Vec<Reservation> = (0..20).map(|number| authenticated(&budget, 1, number, MB)).collect();
         let mut next = authenticated(&budget, 1, 99, 0);
         assert!(is_busy(&next.grow(1)));
-        let other = authenticated(&budget, 2, 1, 4 * MB);
+        let other = authenticated(&budget, 2, 1, MB / 8);
         held.pop();
         next.grow(MB).unwrap();
         drop((held, next, other));
@@ -326,15 +333,24 @@ mod tests {
     #[test]
     fn an_organization_gets_its_part_from_wherever_it_sends() {
         let budget = Budget::new(ALL);
-        let held: Vec<Reservation> = (0..20).map(|network| authenticated(&budget, network, 1, MB)).collect();
+        let mut held = Vec::new();
+        for network in 0..20 {
+            let mut one = authenticated(&budget, network, 1, 0);
+            if one.grow(MB).is_ok() {
+                held.push(one);
+            }
+        }
+        assert!((15..20).contains(&held.len()), "{} of 20 have a megabyte", held.len());
         let mut next = budget.enter(from(99)).unwrap();
-        next.grow(1).unwrap();
+        next.grow(MB).unwrap();
         assert!(
             is_busy(&next.authenticate(organization(1))),
             "what was held before counts as well"
         );
         next.authenticate(organization(2)).unwrap();
+        authenticated(&budget, 98, 1, 1).grow(MB / 16).unwrap();
         drop(held);
+        assert!(budget.0.lock().parts.len() == 1, "the next one's");
     }
 
     #[test]
@@ -367,7 +383,7 @@ mod tests {
             })
             .collect();
         let large: Vec<Reservation> = (0_u8..)
-            .zip([20 * MB, 10 * MB, 5 * MB, 2 * MB, MB * 3 / 2])
+            .zip([17 * MB, 10 * MB, 5 * MB, 2 * MB, 2 * MB, MB * 3 / 2, MB / 64 * 65])
             .map(|(number, bytes)| authenticated(&budget, number, number.into(), bytes))
             .collect();
         assert!(is_busy(&authenticated(&budget, 99, 99, 0).grow(2 * MB)));

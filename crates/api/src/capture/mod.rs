@@ -7,6 +7,7 @@ mod arrival;
 mod authentication;
 mod budget;
 mod decode;
+mod part;
 mod readers;
 mod receive;
 mod search;

@@ -9,6 +9,7 @@ use hashbrown::hash_map::Entry;
 use service::OrganizationId;
 use service::sign_in::subnet;
 
+use super::part::Part;
 use super::waiters::Waiters;
 use crate::http::bodies::{Bodies, BodyRef};
 
@@ -37,6 +38,10 @@ pub(super) struct Used {
     pub(super) unauthenticated: usize,
     pub(super) networks: HashMap<IpAddr, Share>,
     pub(super) organizations: HashMap<OrganizationId, Share>,
+    /// What organizations use, by the subnets that send for them.
+    pub(super) parts: HashMap<OrganizationId, Part>,
+    /// What all organizations use, by subnet.
+    pub(super) known: Part,
     /// The requests for an organization from a subnet.
     pub(super) senders: HashMap<(OrganizationId, IpAddr), usize>,
     /// What subnets have of the part for large bodies.
@@ -98,10 +103,15 @@ impl Used {
         bytes: usize,
         large: usize,
     ) -> bool {
+        let subnet = subnet(of.network);
+        // What it had before its token was known counts for nobody yet.
+        let counted = of.organization.map_or(0, |_| of.bytes);
+        let has_room = |part: &Part, whole| part.has_room_for(whole, subnet, counted, bytes);
         let share = self.organizations.get(&organization).copied().unwrap_or_default();
-        let of_subnet = self.subnets.get(&subnet(of.network));
-        let most = share.large.max(of_subnet.copied().unwrap_or_default());
-        share.bytes + bytes <= limits.of_one && (large == 0 || self.large + most + 2 * large <= limits.large)
+        let most = share.large.max(self.subnets.get(&subnet).copied().unwrap_or_default());
+        has_room(&self.known, limits.all)
+            && has_room(self.parts.get(&organization).unwrap_or(&Part::default()), limits.of_one)
+            && (large == 0 || self.large + most + 2 * large <= limits.large)
     }
 
     /// Whether there is room for so many bytes more of a body without a token, once others that stay have made some. Those of
@@ -153,19 +163,24 @@ impl Used {
     }
 
     /// Counts a reservation as one of so many bytes.
-    pub(super) fn change(&mut self, of: &Holding, bytes: usize) {
+    pub(super) fn change(&mut self, limits: &Limits, of: &Holding, bytes: usize) {
         let set = |count: &mut usize, before: usize, after: usize| *count = *count + after - before;
         set(&mut self.all, of.bytes, bytes);
         set(&mut self.large, of.large_part(of.bytes), of.large_part(bytes));
         let share = self.networks.entry(of.network).or_default();
         set(&mut share.bytes, of.bytes, bytes);
         if let Some(organization) = of.organization {
-            let share = self.organizations.entry(organization).or_default();
-            set(&mut share.bytes, of.bytes, bytes);
+            let subnet = subnet(of.network);
+            self.known.change(limits.all, subnet, of.bytes, bytes);
+            let part = self.parts.entry(organization).or_default();
+            part.change(limits.of_one, subnet, of.bytes, bytes);
+            if part.is_empty() {
+                self.parts.remove(&organization);
+            }
             let (before, after) = (large_part(of.bytes), large_part(bytes));
             if before != after {
+                let share = self.organizations.entry(organization).or_default();
                 set(&mut share.large, before, after);
-                let subnet = subnet(of.network);
                 let large = self.subnets.entry(subnet).or_default();
                 set(large, before, after);
                 if *large == 0 {

@@ -26,6 +26,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use chrono::DateTime;
 use hogql::Model;
@@ -72,16 +73,20 @@ impl Embedded {
         if events.is_empty() {
             return Ok(());
         }
-        let (is_much, now) = (is_much(&events), now.timestamp_micros());
+        let (is_much, now, since) = (is_much(&events), now.timestamp_micros(), Instant::now());
         let make_ready = move || -> Result<Vec<Work>> {
+            let ready = Ready::in_parts(events)?;
+            let mut hold = hold;
+            hold.shrink_to(ready.iter().flatten().map(Ready::memory).sum());
             let hold = Arc::new(hold);
             let part = |events| Work::Append {
                 team,
                 events,
                 now,
+                since,
                 hold: hold.clone(),
             };
-            Ok(Ready::in_parts(events)?.into_iter().map(part).collect())
+            Ok(ready.into_iter().map(part).collect())
         };
         let parts = if is_much {
             spawn_blocking(make_ready).await.map_err(|_| Error::Stopped)?
@@ -168,9 +173,12 @@ fn is_much(events: &[Incoming]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicUsize;
+
     use serde_json::json;
 
     use super::*;
+    use crate::Held;
 
     fn events(count: usize, bytes: usize) -> Vec<Incoming> {
         let event = Incoming {
@@ -181,6 +189,34 @@ mod tests {
             timestamp: DateTime::UNIX_EPOCH,
         };
         vec![event; count]
+    }
+
+    /// What was reserved last.
+    #[derive(Debug)]
+    struct Reserved(Arc<AtomicUsize>);
+
+    impl Held for Reserved {
+        fn shrink_to(&mut self, bytes: usize) {
+            self.0.store(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Or those who send would reserve thirty times as much as they take, for as long as others write.
+    #[tokio::test]
+    async fn events_that_wait_take_less_than_those_that_were_read() {
+        let folder = std::env::temp_dir().join(format!("hedgerow-hold-{}", Uuid::now_v7()));
+        std::fs::create_dir(&folder).unwrap();
+        let store = Embedded::open(&folder.join("events.sqlite")).unwrap();
+        let reserved = Arc::new(AtomicUsize::new(usize::MAX));
+        let hold = Hold::of(Reserved(reserved.clone()));
+        store
+            .append(hold, 1, events(1_000, 10), DateTime::UNIX_EPOCH)
+            .await
+            .unwrap();
+        let each = reserved.load(Ordering::Relaxed) / 1_000;
+        assert!((200..600).contains(&each), "{each} bytes");
+        store.close().await.unwrap();
+        std::fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]

@@ -18,8 +18,9 @@ use crate::persons::{
 /// looking them up would take longer than reading them.
 const MOST_INLINE_BYTES: usize = 1024;
 
-/// What counting one distinct id of a person stands for, in bytes of properties.
-const BYTES_OF_COUNTED_ID: usize = 2;
+/// What counting one distinct id of a person stands for, in bytes of properties: an id may be long, and nothing is left of the count that
+/// could be used again.
+const BYTES_OF_COUNTED_ID: usize = 100;
 
 /// Persons used lately. Right as long as nobody else writes to the file; whoever owns this looks for that.
 #[derive(Debug, Default)]

@@ -94,6 +94,11 @@ impl Ready {
         Ok(parts)
     }
 
+    /// What it takes until it is stored.
+    pub(super) fn memory(&self) -> usize {
+        size_of::<Self>() + self.bytes() + self.effect.memory()
+    }
+
     fn bytes(&self) -> usize {
         self.event.len() + self.distinct_id.len() + self.properties.len() + self.elements_chain.len()
     }
@@ -106,6 +111,7 @@ pub(super) enum Work {
         team: i64,
         events: Vec<Ready>,
         now: i64,
+        since: Instant,
         /// Shared by all parts of a batch.
         hold: Arc<Hold>,
     },
@@ -208,6 +214,7 @@ impl<'a> Store<'a> {
                 events,
                 now,
                 hold,
+                ..
             } => self.append(hold.sender(*team), events, *now),
             Work::Settle { until } => {
                 self.raise(*until);

@@ -6,7 +6,7 @@ mod tests;
 
 use std::path::Path;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot};
@@ -23,6 +23,9 @@ const WAITING: usize = 1024;
 
 /// Nobody who is in a transaction waits for another whose work took so many nanoseconds more lately.
 const APART: u64 = 10_000_000;
+
+/// Whoever sends and does not listen has so long until it is stored.
+const UNHEARD: Duration = Duration::from_secs(2);
 
 /// Where callers leave work.
 #[derive(Debug, Clone)]
@@ -189,9 +192,11 @@ impl WriterThread {
             .transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut store = Store::open(&transaction, &mut self.memory, &mut self.budgets)?;
         let (mut count, mut are_several) = (0, false);
-        while let Some((work, _)) = group.get(count) {
+        while let Some(waiter @ (work, _)) = group.get(count) {
             let (turn, began) = (turn_of(work), Instant::now());
-            store.apply(work)?;
+            if !is_abandoned(waiter) {
+                store.apply(work)?;
+            }
             count += 1;
             are_several |= turn != turn_of(&group[0].0);
             let Some(waiting) = &mut waiting else { continue };
@@ -232,6 +237,12 @@ fn answer(group: Vec<Waiter>, outcome: rusqlite::Result<()>) {
 
 fn nanoseconds_since(began: Instant) -> u64 {
     u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Whether whoever sent this has gone, after a while: they were told nothing, and send it again. Otherwise what nobody waits for any
+/// more would keep its memory, and its place before others, for as long as it takes to write all of it.
+fn is_abandoned((work, done): &Waiter) -> bool {
+    matches!(work, Work::Append { since, .. } if since.elapsed() > UNHEARD && done.is_closed())
 }
 
 /// Whose turn work takes. Lines are drawn for all, and have turns of their own.

@@ -185,6 +185,20 @@ fn urls_are_judged_by_what_they_mean() {
     }
 }
 
+/// Apps can ask for any name, and it is remembered what they asked for.
+#[test]
+fn host_names_are_no_longer_than_names_can_be() {
+    let policy = policy(&[]);
+    let url = |length: usize| Url::parse(&format!("https://{}.com/", "a.".repeat((length - 4) / 2) + "a")).unwrap();
+    assert_eq!(policy.check_url(&url(252)).map_err(|refusal| refusal.rule), Ok(()));
+    for length in [256, 60_000] {
+        assert_eq!(
+            policy.check_url(&url(length)).map_err(|refusal| refusal.rule),
+            Err(Rule::NoHost)
+        );
+    }
+}
+
 #[test]
 fn plain_http_is_for_allowed_loopback_only() {
     let loopback = policy(&["127.0.0.0/8", "10.0.0.0/8"]);

@@ -17,6 +17,8 @@ const ENTRIES: [&str; 2] = ["index.js", "index.ts"];
 
 /// Of all modules together. Each takes much more memory than its text.
 const MOST_IMPORTS: usize = 5000;
+/// Of what the modules become, with what leads back to their lines: a few characters can become many.
+const MOST_BYTES: usize = 8 * 1024 * 1024;
 
 /// Transpiles the file that is loaded first, and all that it imports. Other files are not looked at.
 pub(crate) fn collect(files: &Files, manifest: &Manifest) -> Result<Code, Fault> {
@@ -25,7 +27,7 @@ pub(crate) fn collect(files: &Files, manifest: &Manifest) -> Result<Code, Fault>
     };
     let mut modules = BTreeMap::new();
     let mut waiting = vec![entry.to_owned()];
-    let mut imports = 0;
+    let (mut imports, mut bytes) = (0, 0);
     while let Some(name) = waiting.pop() {
         if modules.contains_key(&name) {
             continue;
@@ -34,6 +36,11 @@ pub(crate) fn collect(files: &Files, manifest: &Manifest) -> Result<Code, Fault>
         imports += module.imports.len();
         if imports > MOST_IMPORTS {
             let message = format!("an app can have at most {MOST_IMPORTS} imports");
+            return Err(Fault::in_file(&name, message));
+        }
+        bytes += module.code.len() + module.mappings.len();
+        if bytes > MOST_BYTES {
+            let message = format!("the compiled code of an app can have at most {MOST_BYTES} bytes");
             return Err(Fault::in_file(&name, message));
         }
         waiting.extend(module.imports.values().filter_map(|target| match target {
@@ -168,6 +175,24 @@ mod tests {
         assert!(collect(MOST_IMPORTS).is_ok());
         let fault = collect(MOST_IMPORTS + 1).unwrap_err();
         assert!(fault.to_string().contains("at most 5000 imports"), "{fault}");
+    }
+
+    /// Elements become calls, each with a way back to its line: a text of one megabyte becomes many.
+    #[test]
+    fn what_code_becomes_is_limited() {
+        let collect = |count: usize| {
+            let files = [
+                ("index.js".to_owned(), "require('./a.jsx')".to_owned()),
+                ("a.jsx".to_owned(), "<a/>;".repeat(count)),
+            ];
+            super::collect(&files.into(), &Manifest::default())
+        };
+        let code = collect(10_000).unwrap();
+        let module = &code.modules["a.jsx"];
+        let each = (module.code.len() + module.mappings.len()) / 10_000;
+        assert!(each > 20, "{each} bytes");
+        let fault = collect(MOST_BYTES / each + 10_000).unwrap_err();
+        assert!(fault.to_string().contains("at most 8388608 bytes"), "{fault}");
     }
 
     #[test]

@@ -38,15 +38,18 @@ impl Service {
     pub async fn note_reached_hosts(&self, config: &AppConfig, hosts: &[(String, bool)]) -> Result<()> {
         let mut db = self.write().await?;
         let mut entries = Vec::new();
+        let mut count = sql::hosts::count(&mut db, config.id).await?;
         for (host, is_allowed) in hosts {
             let known = sql::hosts::find(&mut db, config.id, host).await?;
-            if known.is_none() && sql::hosts::count(&mut db, config.id).await? >= MOST_REACHED {
+            if known.is_none() && count >= MOST_REACHED {
                 if !is_allowed {
                     // Nothing was sent there, and names can be made up without end.
                     continue;
                 }
                 sql::hosts::forget_one(&mut db, config.id).await?;
+                count -= 1;
             }
+            count += i64::from(known.is_none());
             if !sql::hosts::put(&mut db, config.id, host, *is_allowed).await? {
                 // The configuration was deleted in the meantime.
                 return Ok(());

@@ -47,16 +47,26 @@ fn batch(count: usize) -> Vec<Incoming> {
     (0..count).map(event).collect()
 }
 
+/// Nobody listens to what becomes of them, but they have just come.
 fn parts(team: i64, events: Vec<Incoming>) -> Vec<Waiter> {
+    let since = Instant::now() + Duration::from_hours(1);
+    parts_since(since, team, events)
+        .into_iter()
+        .map(|(waiter, _)| waiter)
+        .collect()
+}
+
+fn parts_since(since: Instant, team: i64, events: Vec<Incoming>) -> Vec<(Waiter, oneshot::Receiver<Result<()>>)> {
     let hold = Arc::new(Hold::default());
     let part = |events| Work::Append {
         team,
         events,
         now: 10,
+        since,
         hold: hold.clone(),
     };
     let parts = Ready::in_parts(events).unwrap().into_iter().map(part);
-    parts.map(|work| answered(work).0).collect()
+    parts.map(answered).collect()
 }
 
 /// Stores these, and whatever else there is room for.
@@ -85,6 +95,25 @@ fn others_come_between_the_parts_of_a_large_batch() {
     // The log of what was stored has the order.
     let teams = numbers(&desk, "SELECT team_id FROM seen ORDER BY seq");
     assert_eq!(teams, [1, 2, 1, 1, 1]);
+}
+
+/// Or a stranger with a team's public token could send batches that take long, hang up, and send the next.
+#[test]
+fn what_nobody_waits_for_any_more_is_not_written() {
+    let file = File::new();
+    let mut desk = desk(&file);
+    let long_ago = Instant::now() - 2 * UNHEARD;
+    let late = |event: usize| parts_since(long_ago, 1, batch(event + 1).split_off(event)).remove(0);
+    let (heard, mut answer) = late(0);
+    let (unheard, _) = late(1);
+    store(&mut desk, [heard, unheard]);
+    assert!(answer.try_recv().unwrap().is_ok());
+    let just_sent = parts(1, batch(3).split_off(2));
+    store(&mut desk, just_sent);
+    assert_eq!(
+        numbers(&desk, "SELECT CAST(distinct_id AS INTEGER) FROM event_1 ORDER BY seq"),
+        [0, 2]
+    );
 }
 
 #[test]

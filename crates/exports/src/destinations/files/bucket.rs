@@ -43,6 +43,11 @@ pub(crate) trait Unfinished: Send {
     /// Nothing more will be written. What takes memory is let go of.
     async fn close(&mut self) -> Result<(), Error>;
 
+    /// What a closed file still takes in memory, for as long as the delivery lasts.
+    fn kept(&self) -> usize {
+        0
+    }
+
     /// Makes the closed file visible under its key, in place of any other.
     async fn publish(&mut self) -> Result<(), Error>;
 

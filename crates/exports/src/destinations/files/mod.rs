@@ -18,7 +18,7 @@ use hogql::{Model, Query};
 use service::batch_exports::destination::FileOptions;
 
 use crate::formats::{Format, Packer};
-use crate::manifest::Manifest;
+use crate::manifest::EarlierManifest;
 use crate::{Deliver, Delivery, Error, Step, Upload, layout};
 
 pub(super) use answer::Words;
@@ -45,13 +45,17 @@ impl Files {
         }))
     }
 
-    /// What an earlier attempt left as complete. Another's manifest is not to be touched.
-    async fn earlier(&self, delivery: &Delivery, names: &Names) -> Result<Option<Manifest>, Error> {
+    /// The files that an earlier attempt left as complete. Another's manifest is not to be touched.
+    async fn earlier(&self, delivery: &Delivery, names: &Names) -> Result<Option<Vec<String>>, Error> {
         let Some(text) = self.bucket.read(&names.manifest()).await? else {
             return Ok(None);
         };
-        match serde_json::from_slice::<Manifest>(&text) {
-            Ok(manifest) if manifest.hedgerow.export == delivery.export.0 => Ok(Some(manifest)),
+        match serde_json::from_slice::<EarlierManifest>(&text) {
+            Ok(earlier) if earlier.hedgerow.export == delivery.export.0 => {
+                let mut keys = Keys::default();
+                keys.add(earlier.files.into_iter().filter(|key| names.is_beside(key)))?;
+                Ok(Some(keys.all()))
+            }
             _ => Err(Error::plain(
                 "another export already delivered this interval to the same location; use a different prefix for each export, \
                  or delete the other's files and their manifest",

@@ -22,6 +22,8 @@ const PART: usize = 8 * 1024 * 1024;
 const PARTS_OF_A_SIZE: usize = 1000;
 const LARGEST_PART: usize = 4 * PART;
 const PARTS_AT_ONCE: usize = 3;
+/// What stores call uploads and parts has some hundred bytes at most, and is kept until the file is complete.
+const LONGEST_ID: usize = 1024;
 
 /// A request is tried at most so often; beyond that the whole delivery is tried again.
 pub(crate) fn few_retries() -> RetryConfig {
@@ -72,6 +74,7 @@ impl Bucket for Objects {
             .create_multipart(&path)
             .await
             .map_err(|error| self.explain(error))?;
+        check_id(&id)?;
         Ok(Box::new(Parts {
             store: self.store.clone(),
             words: self.words.clone(),
@@ -159,6 +162,7 @@ impl Parts {
         let (number, part) =
             ended.map_err(|cause| Error::retryable("the server was interrupted while it sent the rows", cause))?;
         let part = part.map_err(|error| explain(&self.words, error))?;
+        check_id(&part.content_id)?;
         self.done.push((number, part));
         Ok(())
     }
@@ -190,6 +194,12 @@ impl Unfinished for Parts {
         Ok(())
     }
 
+    fn kept(&self) -> usize {
+        let parts = self.done.iter();
+        let parts = parts.map(|(number, part)| size_of_val(number) + size_of_val(part) + part.content_id.len());
+        self.id.len() + parts.sum::<usize>()
+    }
+
     async fn publish(&mut self) -> Result<(), Error> {
         self.done.sort_by_key(|(number, _)| *number);
         let parts = self.done.iter().map(|(_, part)| part.clone()).collect();
@@ -208,6 +218,15 @@ impl Unfinished for Parts {
             tracing::warn!(error = &error as &dyn StdError, "could not abort an upload");
         }
     }
+}
+
+fn check_id(id: &str) -> Result<(), Error> {
+    if id.len() > LONGEST_ID {
+        return Err(Error::plain(
+            "the store sends longer names for uploads than any does; check its address",
+        ));
+    }
+    Ok(())
 }
 
 fn path(key: &str) -> Result<Path, Error> {

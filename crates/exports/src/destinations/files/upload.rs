@@ -14,6 +14,9 @@ use crate::formats::{Packer, Piece};
 use crate::manifest::{Entry, Manifest};
 use crate::{Delivery, Error, Receipt, Upload};
 
+/// What closed files may take until all of them are published. Others have deliveries, too.
+const MOST_KEPT: usize = 32 * 1024 * 1024;
+
 /// How many files are published or deleted at once.
 const AT_ONCE: usize = 8;
 
@@ -22,11 +25,33 @@ pub(super) struct Sending {
     names: Names,
     packer: Packer,
     delivery: Delivery,
-    /// What this delivery replaces.
-    earlier: Option<Manifest>,
+    /// The files of what this delivery replaces.
+    earlier: Option<Vec<String>>,
     open: Option<Box<dyn Unfinished>>,
-    closed: Vec<Box<dyn Unfinished>>,
+    closed: Closed,
     entries: Vec<Entry>,
+}
+
+/// Files that wait for the commit.
+#[derive(Default)]
+struct Closed {
+    files: Vec<Box<dyn Unfinished>>,
+    kept: usize,
+}
+
+impl Closed {
+    /// Whatever comes of it, the file is there to be discarded.
+    fn add(&mut self, file: Box<dyn Unfinished>) -> Result<(), Error> {
+        self.kept += file.kept();
+        self.files.push(file);
+        if self.kept > MOST_KEPT {
+            let count = self.files.len();
+            let sentence =
+                format!("the interval has too many files ({count} so far); choose a larger max_file_size_mb");
+            return Err(Error::plain(sentence));
+        }
+        Ok(())
+    }
 }
 
 impl Sending {
@@ -35,7 +60,7 @@ impl Sending {
         names: Names,
         packer: Packer,
         delivery: &Delivery,
-        earlier: Option<Manifest>,
+        earlier: Option<Vec<String>>,
     ) -> Self {
         Self {
             bucket,
@@ -44,7 +69,7 @@ impl Sending {
             delivery: delivery.clone(),
             earlier,
             open: None,
-            closed: Vec::new(),
+            closed: Closed::default(),
             entries: Vec::new(),
         }
     }
@@ -58,8 +83,8 @@ impl Sending {
                     let key = self.names.file(self.entries.len());
                     if let Some(mut file) = self.open.take() {
                         let closing = file.close().await;
-                        self.closed.push(file);
-                        closing?;
+                        let added = self.closed.add(file);
+                        closing.and(added)?;
                     }
                     self.entries.push(Entry::new(key, facts));
                 }
@@ -96,7 +121,7 @@ impl Sending {
     }
 
     async fn publish(&mut self) -> Result<(), Error> {
-        let all: Vec<_> = self.closed.iter_mut().map(|file| file.publish()).collect();
+        let all: Vec<_> = self.closed.files.iter_mut().map(|file| file.publish()).collect();
         stream::iter(all).buffer_unordered(AT_ONCE).try_collect().await
     }
 
@@ -104,8 +129,7 @@ impl Sending {
     async fn remove_leftovers(&mut self) -> Result<(), Error> {
         let listed = self.bucket.list(self.names.beginning()).await?;
         let listed = listed.into_iter().filter(|key| self.names.is_of_interval(key));
-        let named = self.earlier.iter().flat_map(|manifest| manifest.files.iter().cloned());
-        let named = named.filter(|key| self.names.is_beside(key));
+        let named = self.earlier.take().unwrap_or_default();
         let ours: HashSet<&str> = self.entries.iter().map(|entry| entry.key.as_str()).collect();
         let others = listed.chain(named).filter(|key| !ours.contains(key.as_str()));
         let leftovers: HashSet<String> = others.collect();
@@ -119,7 +143,7 @@ impl Sending {
     }
 
     async fn discard(&mut self) {
-        for file in self.open.iter_mut().chain(&mut self.closed) {
+        for file in self.open.iter_mut().chain(&mut self.closed.files) {
             file.discard().await;
         }
     }
@@ -143,5 +167,51 @@ impl Upload for Sending {
 
     async fn abort(mut self: Box<Self>) {
         self.discard().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Keeps the end of what was written, as a resumable upload does.
+    struct Remainder(usize);
+
+    #[async_trait]
+    impl Unfinished for Remainder {
+        async fn write(&mut self, _: Bytes) -> Result<(), Error> {
+            Ok(())
+        }
+
+        async fn close(&mut self) -> Result<(), Error> {
+            Ok(())
+        }
+
+        fn kept(&self) -> usize {
+            self.0
+        }
+
+        async fn publish(&mut self) -> Result<(), Error> {
+            Ok(())
+        }
+
+        async fn discard(&mut self) {}
+    }
+
+    /// Or a member could have a run keep any amount of memory, with a query whose rows end just beyond a unit.
+    #[test]
+    fn closed_files_keep_little_together() {
+        let mut closed = Closed::default();
+        for _ in 0..MOST_KEPT / (256 * 1024) {
+            closed.add(Box::new(Remainder(256 * 1024))).unwrap();
+        }
+        for _ in 0..10_000 {
+            closed.add(Box::new(Remainder(0))).unwrap();
+        }
+        let error = closed.add(Box::new(Remainder(1))).unwrap_err();
+        assert!(
+            error.is_permanent && error.sentence.contains("max_file_size_mb"),
+            "{error}"
+        );
     }
 }

@@ -140,6 +140,10 @@ impl Unfinished for Session {
         Ok(())
     }
 
+    fn kept(&self) -> usize {
+        self.waiting.len() + self.url.as_str().len()
+    }
+
     async fn publish(&mut self) -> Result<(), Error> {
         self.send(self.waiting.len(), true).await?;
         self.is_published = true;
