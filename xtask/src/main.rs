@@ -24,6 +24,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 
 const USAGE: &str = "cargo xtask test    install what the tests need, start the real components, run everything
+cargo xtask test --fast  most tests, without those that wait for many components: before a commit
 cargo xtask components   install the real mail, name and identity servers and the browser, and nothing else
 cargo xtask browser [NAME]…    the console in a real browser: all journeys and pages, or those of these names
 cargo xtask screenshots        pictures of the console, into docs/screenshots
@@ -51,6 +52,7 @@ fn run() -> Result<()> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["test"] => test::everything(),
+        ["test", "--fast"] => test::fast(),
         ["components"] => test::components_only(),
         ["browser", ..] => browser::journeys_alone(&arguments[1..]),
         ["screenshots"] => browser::screenshots(),

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail};
 
+use crate::cargo_test::Choice;
 use crate::outcome::Outcome;
 use crate::postgres::Cluster;
 use crate::process::WorkDir;
@@ -34,12 +35,27 @@ pub(crate) fn everything() -> Result<()> {
     done.extend(checks());
     done.extend(packaging_steps());
     done.push(installing.join().map_err(|_| anyhow!("installing panicked"))?);
-    done.push(step("tests, on SQLite and PostgreSQL", || tests(&cluster)));
-    done.push(step("the console, in a browser", || browser::journeys(&[])));
+    done.push(step("tests, on SQLite and PostgreSQL", || tests(&cluster, Choice::All)));
+    // Both wait for each request to be answered, and for little else.
+    let browsing = thread::spawn(|| step("the console, in a browser", || browser::journeys(&[])));
     done.push(step("the OpenAPI spec, linted", checks::openapi_spec));
     done.push(step("schemathesis, on SQLite", || live::on_sqlite(&work.0)));
     done.push(step("schemathesis, on PostgreSQL", || {
         live::on_postgres(&work.0, &cluster)
+    }));
+    done.push(browsing.join().map_err(|_| anyhow!("browsing panicked"))?);
+    summary(&done)
+}
+
+/// `cargo xtask test --fast`: what needs few components and little time, for those who are about to commit.
+pub(crate) fn fast() -> Result<()> {
+    let work = WorkDir::new("test")?;
+    let cluster = Cluster::start(&work.0, &FAST)?;
+    let mut done = vec![step("format", checks::format), step("build, with lints", build)];
+    done.push(step("links, pages and tests of the documentation", docs::check));
+    done.push(step("external services, installed", components::install));
+    done.push(step("most tests, on SQLite and PostgreSQL", || {
+        tests(&cluster, Choice::Fast)
     }));
     summary(&done)
 }
@@ -78,8 +94,8 @@ fn build() -> Result<()> {
     checks::run(linting_cargo().args(["build", "--workspace", "--all-targets", "--quiet"]))
 }
 
-fn tests(cluster: &Cluster) -> Result<Outcome> {
-    cargo_test::run(|command| {
+fn tests(cluster: &Cluster, choice: Choice) -> Result<Outcome> {
+    cargo_test::run(choice, |command| {
         command
             .env("TESTKIT_POSTGRES", cluster.url())
             .env("TESTKIT_COMPONENTS", components::folder())

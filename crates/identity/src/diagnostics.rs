@@ -89,7 +89,7 @@ impl Identity {
     }
 
     async fn dns_step(&self, domain: &Domain) -> Step {
-        let problem = self.look_for_record(domain).await.problem(domain);
+        let problem = self.look_for_record_in_turn(domain).await.problem(domain);
         match (problem, domain.is_verified()) {
             (None, true) => Step::ok("dns", format!("the record at {} is correct", domain.record())),
             (None, false) => Step::new(

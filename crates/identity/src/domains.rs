@@ -34,10 +34,16 @@ impl Identity {
         if caller.actor.request.is_dry_run {
             return Ok(domain);
         }
-        let lookup = self.look_for_record(&domain).await;
+        let lookup = self.look_for_record_in_turn(&domain).await;
         self.service
             .settle_domain(&caller.actor, caller.organization, id, &lookup)
             .await
+    }
+
+    /// For somebody who asks: the name server may be theirs, and silent.
+    pub(crate) async fn look_for_record_in_turn(&self, domain: &Domain) -> DnsLookup {
+        let _permit = self.exchanges.begin(Some(domain.organization_id)).await;
+        self.look_for_record(domain).await
     }
 
     pub(crate) async fn look_for_record(&self, domain: &Domain) -> DnsLookup {

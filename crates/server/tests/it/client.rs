@@ -70,6 +70,13 @@ impl Begun {
         self.connection.write_all(self.rest.as_bytes())
     }
 
+    /// Sends another one behind it, and reads its answer.
+    pub(crate) fn ask(&mut self, request: &Request) -> Result<Reply> {
+        let whole = format!("{}\r\n{}", request.head, request.body);
+        self.connection.write_all(whole.as_bytes())?;
+        self.answer()
+    }
+
     /// Reads one answer to its last byte, and leaves the connection open.
     pub(crate) fn answer(&mut self) -> Result<Reply> {
         let (mut bytes, mut part) = (Vec::new(), [0; 8192]);

@@ -18,6 +18,7 @@ mod sandbox;
 mod sdks;
 mod secret_key;
 mod settings;
+mod speed;
 mod stopping;
 
 /// Writes a test once and runs it on each database, empty at first.

@@ -13,3 +13,4 @@ pub use deliver::{Form, deliver};
 pub use ingest::{Load, ingest};
 pub use rows::{count, fill};
 pub use schedule::schedule;
+pub use usage::cpu_seconds;

@@ -4,8 +4,9 @@ use std::fs;
 
 use anyhow::Context;
 
-/// User and system time of all threads of a process, in seconds. Linux counts in hundredths.
-pub(super) fn cpu_seconds(process: &str) -> anyhow::Result<f64> {
+/// User and system time of all threads of a process, in seconds; of one thread alone if this is `PROCESS/task/THREAD`. Linux counts in
+/// hundredths.
+pub fn cpu_seconds(process: &str) -> anyhow::Result<f64> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
     let after_name = stat.rsplit(')').next().context("a name in parentheses")?;
     let mut ticks = 0.0;
