@@ -10,7 +10,14 @@ const MOST_ASKED: usize = 200;
 const NOTED_FOR: Duration = Duration::from_mins(10);
 
 #[derive(Debug, Default)]
-pub(crate) struct AskedHosts(Mutex<HashMap<String, State>>);
+pub(crate) struct AskedHosts(Mutex<Hosts>);
+
+#[derive(Debug, Default)]
+struct Hosts {
+    known: HashMap<String, State>,
+    /// How many had to give way that were never written down.
+    lost: usize,
+}
 
 #[derive(Debug)]
 struct State {
@@ -23,47 +30,54 @@ struct State {
 impl AskedHosts {
     pub(crate) fn add(&self, host: &str, is_allowed: bool) {
         let (mut asked, now) = (self.lock(), Instant::now());
-        if let Some(known) = asked.get_mut(host) {
+        if let Some(known) = asked.known.get_mut(host) {
             known.asked_at = now;
             return;
         }
-        let of_this_kind = || asked.iter().filter(|(_, one)| one.is_allowed == is_allowed);
+        let of_this_kind = || asked.known.iter().filter(|(_, one)| one.is_allowed == is_allowed);
         if of_this_kind().count() >= MOST_ASKED {
-            // Of hosts that are reached the latest are shown. Of others only those give way that are written down.
+            // Those first that are written down. Of hosts that are reached the latest are shown.
             let replaceable = of_this_kind().filter(|(_, one)| is_allowed || one.noted_at.is_some());
-            let oldest = replaceable
-                .min_by_key(|(_, one)| one.asked_at)
-                .map(|(host, _)| host.clone());
-            let Some(oldest) = oldest else { return };
-            asked.remove(&oldest);
+            let oldest = replaceable.min_by_key(|(_, one)| (one.noted_at.is_none(), one.asked_at));
+            let Some((oldest, is_lost)) = oldest.map(|(host, one)| (host.clone(), one.noted_at.is_none())) else {
+                asked.lost += 1;
+                return;
+            };
+            asked.lost += usize::from(is_lost);
+            asked.known.remove(&oldest);
         }
         let state = State {
             is_allowed,
             asked_at: now,
             noted_at: None,
         };
-        asked.insert(host.to_owned(), state);
+        asked.known.insert(host.to_owned(), state);
     }
 
     /// What has not been written down yet, or not for a while, and whether it was allowed.
     pub(crate) fn to_note(&self) -> Vec<(String, bool)> {
         let asked = self.lock();
         let is_due = |one: &State| one.noted_at.is_none_or(|at| at.elapsed() > NOTED_FOR);
-        let due = asked.iter().filter(|(_, one)| is_due(one));
+        let due = asked.known.iter().filter(|(_, one)| is_due(one));
         due.map(|(host, one)| (host.clone(), one.is_allowed)).collect()
+    }
+
+    /// How many were left out since this was asked last.
+    pub(crate) fn take_lost(&self) -> usize {
+        std::mem::take(&mut self.lock().lost)
     }
 
     /// They are written down now.
     pub(crate) fn set_noted(&self, hosts: &[(String, bool)]) {
         let mut asked = self.lock();
         for (host, _) in hosts {
-            if let Some(one) = asked.get_mut(host) {
+            if let Some(one) = asked.known.get_mut(host) {
                 one.noted_at = Some(Instant::now());
             }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, State>> {
+    fn lock(&self) -> MutexGuard<'_, Hosts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -86,6 +100,8 @@ mod tests {
         hosts.add("real.example.com", true);
         let names = names(&hosts);
         assert!(names.len() == MOST_ASKED && names.contains(&"real.example.com".to_owned()));
+        let lost = (hosts.take_lost(), hosts.take_lost());
+        assert_eq!(lost, (MOST_ASKED + 1, 0), "whoever reads the log is told");
     }
 
     #[test]

@@ -123,6 +123,15 @@ impl Outlet {
     async fn write_down(&self) {
         let Lines { mut waiting, dropped } =
             std::mem::take(&mut *self.lines.lock().unwrap_or_else(PoisonError::into_inner));
+        let lost = self.hosts.asked.take_lost();
+        if lost > 0 {
+            waiting.push(AppLog {
+                source: AppLogSource::System,
+                level: AppLogLevel::Warn,
+                message: format!("{lost} more hosts were requested than are listed: the app asks for too many."),
+                created_at: self.core.service.clock().now(),
+            });
+        }
         if dropped > 0 {
             waiting.push(AppLog {
                 source: AppLogSource::System,

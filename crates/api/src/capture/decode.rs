@@ -11,6 +11,11 @@ use super::budget::Reservation;
 use super::readers::Task;
 use super::state::Capture;
 
+/// A text that is so many times as long as when it was packed is unpacked again rather than kept while it waits.
+const TIGHT: usize = 4;
+/// How often it is.
+const MOST_UNPACKED: usize = 3;
+
 /// What it takes to read a body, apart from its bytes.
 #[derive(Debug)]
 pub(super) struct Reading {
@@ -41,8 +46,10 @@ pub(super) async fn decode(
 ) -> Result<(Captured, Reservation, Reading)> {
     let mut work = Work {
         text: bytes,
+        packed: None,
         needed: None,
         is_unpacked: false,
+        unpacked: 0,
         reservation,
         reading,
     };
@@ -55,10 +62,10 @@ pub(super) async fn decode(
         });
         match running.await.map_err(|_| Refused::Failed)?? {
             Outcome::Done(captured, work) => return Ok((captured, work.reservation, work.reading)),
-            // What gzip only claims to need is not taken from others until it is its turn.
-            Outcome::WaitsToUnpack(waiting, claimed) => {
+            // What gzip only claims to need, or needed before, is not taken from others until it is its turn.
+            Outcome::WaitsToUnpack(waiting, needed) => {
                 work = *waiting;
-                work.reservation.patiently(|mine| mine.has_room(claimed)).await?;
+                work.reservation.patiently(|mine| mine.has_room(needed)).await?;
             }
             Outcome::WaitsToParse(waiting, needed) => {
                 work = *waiting;
@@ -72,7 +79,11 @@ pub(super) async fn decode(
 struct Work {
     /// Packed at first.
     text: Vec<u8>,
+    /// What it was, if that is much less.
+    packed: Option<Vec<u8>>,
     is_unpacked: bool,
+    /// How often.
+    unpacked: usize,
     /// What parsing takes, once it is reserved.
     needed: Option<usize>,
     reservation: Reservation,
@@ -102,13 +113,29 @@ impl Work {
             let needed = estimate(&self.text);
             match self.reservation.grow(needed) {
                 Ok(()) => needed,
-                Err(Refused::Busy) => return Ok(Outcome::WaitsToParse(Box::new(self), needed)),
+                Err(Refused::Busy) => return self.wait(needed),
                 Err(refused) => return Err(refused),
             }
         };
+        self.packed = None;
         let captured = self.reading.parse(std::mem::take(&mut self.text))?;
         self.reservation.shrink_to(needed);
         Ok(Outcome::Done(captured, Box::new(self)))
+    }
+
+    /// Whoever waits for memory keeps others from what it has: a few kilobytes that became megabytes are a few kilobytes again.
+    fn wait(mut self, needed: usize) -> Result<Outcome> {
+        let Some(packed) = self.packed.take() else {
+            return Ok(Outcome::WaitsToParse(Box::new(self), needed));
+        };
+        if self.unpacked == MOST_UNPACKED {
+            return Err(Refused::Busy);
+        }
+        let needed = needed + self.text.len();
+        self.text = packed;
+        self.is_unpacked = false;
+        self.reservation.shrink_to(self.text.capacity());
+        Ok(Outcome::WaitsToUnpack(Box::new(self), needed))
     }
 
     /// `expected` bytes are reserved already for what is unpacked.
@@ -119,9 +146,60 @@ impl Work {
             expected -= reserved;
             reservation.grow(bytes - reserved)
         };
-        self.text = unpack(std::mem::take(&mut self.text), MOST_BYTES, &mut allocate)?;
-        self.reservation.shrink_to(self.text.capacity());
+        let packed = std::mem::take(&mut self.text);
+        let is_tight = claimed_size(&packed).is_some_and(|size| size > TIGHT * packed.len());
+        self.packed = is_tight.then(|| packed.clone());
+        self.text = unpack(packed, MOST_BYTES, &mut allocate)?;
+        let kept = self.packed.as_ref().map_or(0, Vec::capacity);
+        self.reservation.shrink_to(self.text.capacity() + kept);
         self.is_unpacked = true;
+        self.unpacked += 1;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    use super::super::budget::Budget;
+    use super::*;
+
+    /// Or gzip of a few kilobytes would have megabytes for as long as it waits for more.
+    #[test]
+    fn a_text_that_waits_to_be_parsed_is_packed_again() {
+        let budget = Budget::new(64 * 1024 * 1024);
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        let text = format!(r#"{{"event":"e","properties":{{"a":[{}0]}}}}"#, "0,".repeat(60_000));
+        encoder.write_all(text.as_bytes()).unwrap();
+        let packed = encoder.finish().unwrap();
+        assert!(packed.len() * 100 < text.len());
+        let mut reservation = budget.enter([192, 0, 2, 1].into()).unwrap();
+        reservation.grow(packed.capacity()).unwrap();
+        // All that an unknown sender may have, but for the text itself.
+        let mut others = budget.enter([192, 0, 2, 1].into()).unwrap();
+        others.grow(2 * 1024 * 1024 - 2 * text.len()).unwrap();
+        let work = Work {
+            packed: None,
+            needed: None,
+            is_unpacked: false,
+            unpacked: 0,
+            reservation,
+            reading: Reading {
+                parameters: Parameters::read("", "gzip").unwrap(),
+                address: [192, 0, 2, 1].into(),
+                unnamed: None,
+                now: Time::UNIX_EPOCH,
+            },
+            text: packed.clone(),
+        };
+        let Ok(Outcome::WaitsToUnpack(waiting, needed)) = work.run() else {
+            panic!("it waits")
+        };
+        assert!(needed > text.len() && waiting.text == packed);
+        assert!(waiting.reservation.bytes() <= packed.capacity());
     }
 }

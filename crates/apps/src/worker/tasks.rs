@@ -1,6 +1,6 @@
 //! Carries out the tasks of apps: what they do on a schedule, and the jobs that they queued.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use sandbox::{Failure, Json};
 use service::lease::until_lost;
@@ -32,42 +32,47 @@ impl Apps {
     async fn carry_out(&self, task: &AppTask, permit: &Permit) -> Result<()> {
         let service = &self.core.service;
         permit.begin_call();
-        let (outcome, outlet) = tokio::select! {
-            done = self.call(task) => done,
-            () = permit.preempted() => (Err(preempted()), None),
-            () = until_lost(|| service.renew_task_lease(task), |error| log(&error)) => {
-                tracing::info!(task = task.name, "lost the task's lease");
-                return Ok(());
-            }
+        let outlet = OnceLock::new();
+        let outcome = tokio::select! {
+            done = self.call(task, &outlet) => Some(done),
+            () = permit.preempted() => Some(Err(preempted())),
+            () = until_lost(|| service.renew_task_lease(task), |error| log(&error)) => None,
         };
         permit.end_call();
+        // However it ended: what the app has said, and whom it has sent something.
+        if let Some(outlet) = outlet.into_inner() {
+            permit.timed(Outlet::flush(&outlet)).await;
+        }
+        let Some(outcome) = outcome else {
+            tracing::info!(task = task.name, "lost the task's lease");
+            return Ok(());
+        };
         let failure = outcome.err();
         let error = failure.as_ref().map(ToString::to_string);
         let is_to_retry = failure.as_ref().is_some_and(Failure::is_retry);
-        if let Some(outlet) = outlet {
-            permit.timed(outlet.flush()).await;
-        }
         let ended = service.end_app_task(task, error.as_deref(), is_to_retry);
         permit.timed(Box::pin(ended)).await
     }
 
-    /// How it went, and what the app has said.
-    async fn call(&self, task: &AppTask) -> (Result<(), Failure>, Option<Arc<Outlet>>) {
+    /// How it went. What the app says goes into the outlet, which is there also if nobody waits for the end of this.
+    async fn call(&self, task: &AppTask, said: &OnceLock<Arc<Outlet>>) -> Result<(), Failure> {
         let core = &self.core;
         let mut pooled = match self.instances.take(core, &task.runnable).await {
             Ok(pooled) => pooled,
-            Err((failure, outlet)) => return (Err(failure), Some(outlet)),
+            Err((failure, outlet)) => {
+                said.get_or_init(|| outlet);
+                return Err(failure);
+            }
         };
-        let outlet = pooled.outlet.clone();
-        let outcome = match timeout(core.longest(), set_up_and_call(&mut pooled, task)).await {
+        said.get_or_init(|| pooled.outlet.clone());
+        match timeout(core.longest(), set_up_and_call(&mut pooled, task)).await {
             Ok(outcome) => {
                 self.instances.put_back(task.runnable.config.id, pooled);
                 outcome
             }
             // One that was cut short is dropped, and its process with it.
             Err(_) => Err(Failure::TooSlow),
-        };
-        (outcome, Some(outlet))
+        }
     }
 }
 

@@ -18,8 +18,7 @@ use crate::persons::{
 /// looking them up would take longer than reading them.
 const MOST_INLINE_BYTES: usize = 1024;
 
-/// What counting one distinct id of a person stands for, in bytes of properties: an id may be long, and nothing is left of the count that
-/// could be used again.
+/// What counting one distinct id of a person in the file stands for, in bytes of properties: an id may be long.
 const BYTES_OF_COUNTED_ID: usize = 100;
 
 /// Persons used lately. Right as long as nobody else writes to the file; whoever owns this looks for that.
@@ -28,6 +27,8 @@ pub(super) struct People {
     /// By the id that [`persons::person_id`] makes of team and distinct id.
     ids: Recent<Uuid, Uuid>,
     persons: Recent<Uuid, Person>,
+    /// How many distinct ids persons have.
+    id_counts: Recent<Uuid, i64>,
 }
 
 #[derive(Debug, Clone)]
@@ -43,6 +44,12 @@ pub(super) struct Person {
 }
 
 impl Weigh for Uuid {
+    fn weight(&self) -> usize {
+        size_of::<Self>()
+    }
+}
+
+impl Weigh for i64 {
     fn weight(&self) -> usize {
         size_of::<Self>()
     }
@@ -229,6 +236,8 @@ impl TeamPersons<'_> {
             )?
             .execute(params![stays.id.as_bytes(), self.team, goes.id.as_bytes()])?;
         self.touched += moved * BYTES_OF_MOVED_ID;
+        self.people.id_counts.remove(goes.id);
+        self.add_to_count(stays.id, i64::try_from(moved).unwrap_or(0));
         self.connection
             .prepare_cached(
                 "UPDATE person SET is_deleted = 1, properties = '{}', properties_id = NULL, version = version + 1, \
@@ -295,14 +304,26 @@ impl TeamPersons<'_> {
         self.people
             .ids
             .insert(persons::person_id(self.team, distinct_id), person.id);
+        self.add_to_count(person.id, 1);
         Ok(())
     }
 
+    fn add_to_count(&mut self, person: Uuid, more: i64) {
+        if let Some(count) = self.people.id_counts.get(person) {
+            self.people.id_counts.insert(person, count + more);
+        }
+    }
+
+    /// Counted in the file once: many events in a row may be about the same person.
     fn count_ids(&mut self, person: Uuid) -> rusqlite::Result<i64> {
+        if let Some(count) = self.people.id_counts.get(person) {
+            return Ok(count);
+        }
         let sql = "SELECT count(*) FROM person_distinct_id WHERE team_id = ?1 AND person_id = ?2";
         let mut count = self.connection.prepare_cached(sql)?;
         let count = count.query_row(params![self.team, person.as_bytes()], |row| row.get(0))?;
         self.touched += usize::try_from(count).unwrap_or(0) * BYTES_OF_COUNTED_ID;
+        self.people.id_counts.insert(person, count);
         Ok(count)
     }
 

@@ -70,7 +70,7 @@ mod tests {
         let mut recent = Recent::default();
         let entries = 3 * MOST_ENTRIES;
         for key in 0..entries {
-            recent.insert(key, 1);
+            recent.insert(key, 1_usize);
             assert_eq!(recent.get(0), Some(1));
         }
         assert_eq!(recent.get(1), None);

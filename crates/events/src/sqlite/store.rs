@@ -96,7 +96,9 @@ impl Ready {
 
     /// What it takes until it is stored.
     pub(super) fn memory(&self) -> usize {
-        size_of::<Self>() + self.bytes() + self.effect.memory()
+        let texts = [&self.event, &self.distinct_id, &self.properties, &self.elements_chain];
+        let texts: usize = texts.iter().map(|text| text.capacity()).sum();
+        size_of::<Self>() + texts + self.effect.memory()
     }
 
     fn bytes(&self) -> usize {

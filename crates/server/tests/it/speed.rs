@@ -70,13 +70,14 @@ fn of_server(server: &Server, count: usize, request: impl Fn(usize) -> Request, 
 /// The limits are twice what was measured, in a build without optimizations, when this was written.
 fn check(what: &str, cost: f64, bare: f64, most: f64) {
     let times = cost / bare;
-    println!("{what}: {cost:.0} µs, {times:.1} times the bare handler's {bare:.0} µs");
+    eprintln!("{what}: {cost:.0} µs, {times:.1} times the bare handler's {bare:.0} µs");
     assert!(
         times <= most,
         "{what} takes {times:.1} times what the bare handler takes; the limit is {most}"
     );
 }
 
+/// `most`: of retrieving, listing, creating and capturing.
 fn requests_cost_what_they_did(backend: Backend, most: [f64; 4]) {
     let home = Home::new(backend);
     let server = home.start();
@@ -94,7 +95,7 @@ fn requests_cost_what_they_did(backend: Backend, most: [f64; 4]) {
         server
             .post(KEY, "/api/organizations/@current/invites/bulk/", &json!(invites))
             .status,
-        201
+        200
     );
     let path = "/api/organizations/@current/invites/?limit=100";
     let bare_list = Bare::start(server.get(KEY, path).body.to_string()).cost();
@@ -128,10 +129,10 @@ fn requests_cost_what_they_did(backend: Backend, most: [f64; 4]) {
 
 #[test]
 fn on_sqlite_requests_cost_what_they_did() {
-    requests_cost_what_they_did(Backend::Sqlite, [f64::MAX; 4]);
+    requests_cost_what_they_did(Backend::Sqlite, [22.0, 80.0, 120.0, 62.0]);
 }
 
 #[test]
 fn on_postgresql_requests_cost_what_they_did() {
-    requests_cost_what_they_did(Backend::Postgres, [f64::MAX; 4]);
+    requests_cost_what_they_did(Backend::Postgres, [42.0, 80.0, 155.0, 72.0]);
 }

@@ -8,7 +8,7 @@ use axum::response::Response;
 use axum::routing::get;
 use serde::Deserialize;
 use serde_json::json;
-use service::access::ChangeApps;
+use service::access::{ChangeApps, ReadApps};
 use service::{Error, Service};
 
 use super::collection::AtApp;
@@ -81,13 +81,18 @@ async fn add(
 async fn make(apps: &Apps, access: &OrganizationAccess<ChangeApps>, at: AtApp, typed: &NewFile) -> Result<(), Error> {
     let name = typed.file.trim();
     let service = apps.service();
-    let found = service.app_with_files(&access.caller, at.collection(), at.app).await?;
-    if found.files.contains_key(name) {
-        let detail = "a file with this name already exists: edit it, or choose another name";
-        return Err(Error::invalid("file", "unique", detail));
-    }
+    // What is read of the code counts for the organization, and gives way before the wait for a turn to change it.
+    let reader = access.also::<ReadApps>(service).await?;
+    let version = {
+        let found = service.app_with_files(&reader, at.collection(), at.app).await?;
+        if found.files.contains_key(name) {
+            let detail = "a file with this name already exists: edit it, or choose another name";
+            return Err(Error::invalid("file", "unique", detail));
+        }
+        found.app.version
+    };
     let text = editor::typed(&typed.text)?;
-    put(apps, access, at, name, Some(text), found.app.version).await
+    put(apps, access, at, name, Some(text), version).await
 }
 
 async fn new_file_page(

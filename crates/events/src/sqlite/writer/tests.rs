@@ -102,7 +102,7 @@ fn others_come_between_the_parts_of_a_large_batch() {
 fn what_nobody_waits_for_any_more_is_not_written() {
     let file = File::new();
     let mut desk = desk(&file);
-    let long_ago = Instant::now() - 2 * UNHEARD;
+    let long_ago = Instant::now().checked_sub(2 * UNHEARD).unwrap();
     let late = |event: usize| parts_since(long_ago, 1, batch(event + 1).split_off(event)).remove(0);
     let (heard, mut answer) = late(0);
     let (unheard, _) = late(1);
