@@ -42,11 +42,13 @@ pub(crate) fn run(choice: Choice, prepare: impl Fn(&mut Command) + Sync) -> Resu
     let ended: Mutex<Vec<Ended>> = Mutex::default();
     thread::scope(|scope| {
         let work = || -> Result<()> {
-            while let Some(program) = lock(&waiting).pop_front() {
+            loop {
+                // In a statement of its own: in a condition of the loop, the lock would be held until the program has ended.
+                let next = lock(&waiting).pop_front();
+                let Some(program) = next else { return Ok(()) };
                 let run = program.run(&[], &prepare)?;
                 lock(&ended).push(run);
             }
-            Ok(())
         };
         let lanes: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(work)).collect();
         let join =
