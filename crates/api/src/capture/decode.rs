@@ -177,11 +177,16 @@ mod tests {
         encoder.write_all(text.as_bytes()).unwrap();
         let packed = encoder.finish().unwrap();
         assert!(packed.len() * 100 < text.len());
-        let mut reservation = budget.enter([192, 0, 2, 1].into()).unwrap();
-        reservation.grow(packed.capacity()).unwrap();
-        // All that an unknown sender may have, but for the text itself.
-        let mut others = budget.enter([192, 0, 2, 1].into()).unwrap();
-        others.grow(2 * 1024 * 1024 - 2 * text.len()).unwrap();
+        let organization = service::OrganizationId(uuid::Uuid::nil());
+        let reserve = |network: [u8; 4], bytes| {
+            let mut reservation = budget.enter(network.into()).unwrap();
+            reservation.authenticate(organization).unwrap();
+            reservation.grow(bytes).unwrap();
+            reservation
+        };
+        let reservation = reserve([192, 0, 2, 1], packed.capacity());
+        // Nearly all that the organization may have.
+        let _others = reserve([192, 0, 3, 1], 16 * 1024 * 1024);
         let work = Work {
             packed: None,
             needed: None,
