@@ -71,10 +71,11 @@ class Org:
 
 
 class Honest:
-    """Reads, writes and asks /healthz four times a second each, whether or not the last answers have come."""
+    """Reads, writes and asks /healthz four times a second each, whether or not the last answers have come. Does what else is given once a
+    second."""
 
-    def __init__(self, org):
-        self.org, self.times, self.refused = org, collections.defaultdict(list), collections.Counter()
+    def __init__(self, org, **also):
+        self.org, self.also, self.times, self.refused = org, also, collections.defaultdict(list), collections.Counter()
         self.over, self.peak, self.threads = threading.Event(), 0, []
 
     def __enter__(self):
@@ -95,7 +96,7 @@ class Honest:
             number += 1
             with contextlib.suppress(OSError, IndexError):
                 self.peak = max(self.peak, self.org.server.memory())
-            for kind in ("reads", "writes", "healthz"):
+            for kind in ("reads", "writes", "healthz", *(self.also if number % 4 == 1 else ())):
                 thread = threading.Thread(target=self.ask, args=(kind, number), daemon=True)
                 thread.start()
                 self.threads.append(thread)
@@ -107,12 +108,22 @@ class Honest:
                 "reads": lambda: org.ask("GET", "activity/?limit=3", source="127.0.99.1"),
                 "writes": lambda: org.ask("PATCH", "", {"name": f"Renamed {number}"}, source="127.0.99.1"),
                 "healthz": lambda: org.server.ask("GET", "/healthz", headers={"x-forwarded-for": "203.0.99.1"}, source="127.0.99.1"),
-            }[kind]().status
+            }.get(kind, self.also.get(kind))().status
         except (OSError, http.client.HTTPException) as error:
             status = type(error).__name__
         self.times[kind].append(time.time() - began)
         if status != 200:
             self.refused[f"{kind} {status}"] += 1
+
+    def was_served(self, kind, median, worst):
+        """All of a kind that was given, within so many seconds."""
+        times = self.times[kind]
+        refused = any(one.startswith(kind + " ") for one in self.refused)
+        return bool(times) and not refused and statistics.median(times) < median and max(times) < worst
+
+    def short(self, kind):
+        times, refused = self.times[kind] or [0.0], {one: count for one, count in self.refused.items() if one.startswith(kind + " ")}
+        return f"median {statistics.median(times):.3f} s, worst {max(times):.3f} s, {len(times)} asked, refused {refused or 'none'}"
 
     def say(self, what):
         print(what)
@@ -138,14 +149,14 @@ def arguments(text, **more):
 
 
 @contextlib.contextmanager
-def stage(given, people):
-    """The server, keys of so many attackers, and the honest organization."""
+def stage(given, people, **settings):
+    """The server, keys of so many attackers, and the honest organization. The settings are of a server that is started."""
     if not given.binary:
         server = Remote(given.base, given.pid)
         keys = given.attacker + (pathlib.Path(given.attackers).read_text().split() if given.attackers else [])
         yield server, keys[:people], Org(server, given.victim)
         return
-    with bench.running(given.binary) as server:
+    with bench.running(given.binary, **settings) as server:
         victim = bench.Tenant(server, "honest")
         keys = []
         for number in range(people):

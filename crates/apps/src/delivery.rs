@@ -1,6 +1,7 @@
 //! Handing events to apps, in the order in which they came in, each at least once.
 
 mod batch;
+mod group;
 mod webhook;
 
 use service::lease::until_lost;

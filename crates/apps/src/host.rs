@@ -12,13 +12,15 @@ use sandbox::{FetchRequest, FetchResponse, Host, HostCall, Json, Level, Reservat
 use serde_json::{Map, Value};
 use service::Time;
 use service::caller;
-use service::pipeline::{AllowedHosts, AppConfig, AppLog, AppLogLevel, AppLogSource, Runnable};
+use service::pipeline::{AppConfig, AppLog, AppLogLevel, AppLogSource, Runnable};
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use untrusted_json::{RESERVED, has_reserved_name};
 use uuid::Uuid;
 
 use crate::asked_hosts::AskedHosts;
 use crate::shared::Core;
+use crate::unwritten::{Lines, Unwritten};
 
 /// The last whose times are compared as text.
 const LAST_YEAR: i32 = 9999;
@@ -42,50 +44,29 @@ pub(crate) struct Outlet {
     core: Arc<Core>,
     config: AppConfig,
     lines: Mutex<Lines>,
-    hosts: Arc<Hosts>,
+    asked: Arc<AskedHosts>,
     http: Http,
     /// One event at a time waits for memory.
     capturing: Semaphore,
 }
 
-/// The hosts that the app can reach, and those that it asked for.
-struct Hosts {
-    allowed: AllowedHosts,
-    asked: AskedHosts,
-}
-
-impl Hosts {
-    /// Whether a request may go there. Either way it is remembered.
-    fn allows(&self, host: &str) -> bool {
-        let is_allowed = self.allowed.allows(host);
-        self.asked.add(host, is_allowed);
-        is_allowed
-    }
-}
-
-#[derive(Debug, Default)]
-struct Lines {
-    waiting: Vec<AppLog>,
-    dropped: usize,
-}
-
 impl Outlet {
     pub(crate) fn new(core: Arc<Core>, runnable: &Runnable) -> Arc<Self> {
-        let hosts = Arc::new(Hosts {
-            allowed: runnable.hosts.clone(),
-            asked: AskedHosts::default(),
-        });
         let config = runnable.config.clone();
-        let (http, asked) = (
-            core.http.clone().of_programs(config.organization_id.0.as_u128()),
-            hosts.clone(),
-        );
+        let asked = Arc::new(AskedHosts::default());
+        let (allowed, remembered) = (runnable.hosts.clone(), asked.clone());
+        let http = core.http.clone().of_programs(config.organization_id.0.as_u128());
+        let http = http.only_to(move |host| {
+            let is_allowed = allowed.allows(host);
+            remembered.add(host, is_allowed);
+            is_allowed
+        });
         Arc::new(Self {
-            http: http.only_to(move |host| asked.allows(host)),
+            http,
             core,
             config,
             lines: Mutex::default(),
-            hosts,
+            asked,
             capturing: Semaphore::new(1),
         })
     }
@@ -115,44 +96,17 @@ impl Outlet {
         });
     }
 
-    /// Writes down what was said since the last time.
+    /// Writes down what was said since the last time, and whom the app asked for.
     pub(crate) async fn flush(&self) {
-        caller::on_behalf_of_organization(self.config.organization_id, Box::pin(self.write_down())).await;
+        self.unwritten().write_down().await;
     }
 
-    async fn write_down(&self) {
-        let Lines { mut waiting, dropped } =
-            std::mem::take(&mut *self.lines.lock().unwrap_or_else(PoisonError::into_inner));
-        let lost = self.hosts.asked.take_lost();
-        if lost > 0 {
-            waiting.push(AppLog {
-                source: AppLogSource::System,
-                level: AppLogLevel::Warn,
-                message: format!("{lost} more hosts were requested than are listed: the app asks for too many."),
-                created_at: self.core.service.clock().now(),
-            });
-        }
-        if dropped > 0 {
-            waiting.push(AppLog {
-                source: AppLogSource::System,
-                level: AppLogLevel::Warn,
-                message: format!("{dropped} more lines were dropped: the app logs too much."),
-                created_at: self.core.service.clock().now(),
-            });
-        }
-        if let Err(error) = self.core.service.log_app(&self.config, &waiting).await {
-            tracing::error!(error = &error as &dyn std::error::Error, "could not write an app's log");
-        }
-        let hosts = self.hosts.asked.to_note();
-        if hosts.is_empty() {
-            return;
-        }
-        match self.core.service.note_reached_hosts(&self.config, &hosts).await {
-            Ok(()) => self.hosts.asked.set_noted(&hosts),
-            Err(error) => tracing::error!(
-                error = &error as &dyn std::error::Error,
-                "could not write down the hosts of an app"
-            ),
+    fn unwritten(&self) -> Unwritten {
+        Unwritten {
+            core: self.core.clone(),
+            config: self.config.clone(),
+            lines: std::mem::take(&mut *self.lines.lock().unwrap_or_else(PoisonError::into_inner)),
+            asked: self.asked.clone(),
         }
     }
 
@@ -233,6 +187,17 @@ impl Outlet {
     }
 }
 
+/// However the app ended, what it said last is written down, and whom it asked for.
+impl Drop for Outlet {
+    fn drop(&mut self) {
+        let unwritten = self.unwritten();
+        // Without a runtime the server has ended, which has waited for all of its apps.
+        if let (false, Ok(runtime)) = (unwritten.is_empty(), Handle::try_current()) {
+            runtime.spawn(unwritten.write_down());
+        }
+    }
+}
+
 /// What an event of an app takes until it is stored. It is one, and short once it is text.
 #[derive(Debug)]
 struct EventMemory(#[expect(dead_code, reason = "it is given back with this")] Reservation);
@@ -303,15 +268,13 @@ impl Outlet {
             HostCall::StorageSet { key, value } => self.store(&key, &value).await,
             HostCall::StorageDel { key } => self.store(&key, &Json::null()).await,
             HostCall::CursorInit { key, value } => {
-                if self.storage(&key).await?.is_null() {
-                    return self.store(&key, &number(value)).await;
-                }
-                Ok(Json::null())
+                let (service, value) = (&self.core.service, number(value));
+                let stored = service.store_for_app_if_absent(&self.config, &key, value.text()).await;
+                stored.map(|()| Json::null()).map_err(|error| sentence(&error))
             }
             HostCall::CursorIncrement { key, by } => {
-                let next = self.storage(&key).await?.text().parse().unwrap_or(0.0) + by;
-                self.store(&key, &number(next)).await?;
-                Ok(number(next))
+                let sum = self.core.service.increment_for_app(&self.config, &key, by).await;
+                sum.map(number).map_err(|error| sentence(&error))
             }
             HostCall::Capture {
                 event,

@@ -19,6 +19,7 @@ mod reading;
 mod scheduler;
 mod shared;
 pub mod source;
+mod unwritten;
 mod upgrade;
 mod worker;
 

@@ -71,7 +71,7 @@ pub fn router(identity: Identity, exports: Exports, apps: Apps) -> Router {
 /// Paths end with a slash; whoever leaves it out is shown the way.
 async fn redirect_to_slash(method: Method, uri: Uri) -> Result<Redirect, Failure> {
     let path = uri.path();
-    let is_page = method == Method::GET && !path.ends_with('/') && identity::own_path(path) == path;
+    let is_page = method == Method::GET && !path.ends_with('/') && identity::is_own_path(path);
     if !is_page {
         return Err(Failure::NoSuchPage);
     }

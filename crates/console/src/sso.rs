@@ -140,14 +140,32 @@ async fn finish_saml(
     form: HttpRequest,
 ) -> Result<Response, Failure> {
     // Nothing is read for a domain that is not there.
-    identity.service().domain_for_sign_in(domain).await?;
+    let asked_for = identity.service().domain_for_sign_in(domain).await?;
     let Sent(SamlAnswer { response }) = Sent::from_request(form, &()).await?;
     if response.len() > MOST_ASSERTION {
         return Err(Failure::NotVouchedFor);
     }
+    // As in `ask_first`: nobody has asked for this here.
+    let may_be_unsolicited = asked_for.saml_idp_initiated && visitor.is_sent_by_another_site;
+    if may_be_unsolicited && identity.is_unsolicited(&response, &visitor.request).await? {
+        return Ok(page(&Unsolicited {
+            domain: &asked_for.domain,
+            path: format!("/saml/{domain}/acs/"),
+            response: &response,
+        }));
+    }
     let login = identity.finish_saml(domain, &response, visitor.browser.as_deref(), &visitor.request);
     let login = login.await.map_err(refused)?;
     opened(identity.service(), visitor, &login.session, &login.next).await
+}
+
+/// A response that somebody has to agree to, because no sign-in began here.
+#[derive(Template)]
+#[template(path = "sso/unsolicited.html")]
+struct Unsolicited<'a> {
+    domain: &'a str,
+    path: String,
+    response: &'a str,
 }
 
 /// What a provider makes the browser bring, if it can be read.

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use axum::body::{Body, Bytes};
 use axum::extract::{Form, FromRequest, FromRequestParts, Query, RawPathParams, Request as HttpRequest};
 use axum::http::request::Parts;
+use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Method};
 use axum::response::Response;
 use identity::cookies;
@@ -39,7 +40,7 @@ impl Visitor {
             session: cookie(&parts.headers, cookies::SESSION),
             challenge: cookie(&parts.headers, cookies::CHALLENGE),
             browser: cookie(&parts.headers, cookies::BROWSER),
-            is_sent_by_another_site: is_sent_by_another_site(&parts.headers),
+            is_sent_by_another_site: is_sent_by_another_site(parts),
         }
     }
 
@@ -54,10 +55,15 @@ impl Visitor {
     }
 }
 
-/// Browsers say so. Whatever says nothing follows no links automatically.
-fn is_sent_by_another_site(headers: &HeaderMap) -> bool {
-    let site = headers.get("sec-fetch-site").and_then(|value| value.to_str().ok());
-    site.is_some_and(|site| !matches!(site, "same-origin" | "none"))
+/// Browsers say so, older ones with forms alone. Whatever says nothing follows no links automatically.
+fn is_sent_by_another_site(parts: &Parts) -> bool {
+    let text = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok());
+    let host = text("host").or(parts.uri.authority().map(Authority::as_str));
+    match (text("sec-fetch-site"), text("origin")) {
+        (Some(site), _) => !matches!(site, "same-origin" | "none"),
+        (None, Some(origin)) => origin.split_once("://").map(|(_, rest)| rest) != host,
+        (None, None) => false,
+    }
 }
 
 fn cookie(headers: &HeaderMap, name: &str) -> Option<String> {

@@ -32,7 +32,7 @@ pub enum Error {
     #[error("{0}")]
     Shared(#[source] std::sync::Arc<Error>),
     #[error("the rows could not be encoded")]
-    Arrow(#[from] arrow::error::ArrowError),
+    Arrow(#[from] arrow_schema::ArrowError),
     #[error("the event store has stopped")]
     Stopped,
 }

@@ -1,7 +1,8 @@
 //! Events one by one, for those who hand each of them on.
 
-use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::TimestampMicrosecondType;
+use arrow_array::cast::AsArray;
+use arrow_array::types::TimestampMicrosecondType;
+use arrow_array::{Array, RecordBatch};
 use boxed::boxed;
 use hogql::{Column, Model, Query};
 use serde_json::value::RawValue;

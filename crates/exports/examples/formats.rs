@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use arrow::array::{ArrayRef, RecordBatch, StringArray, TimestampMicrosecondArray};
+use arrow_array::{ArrayRef, RecordBatch, StringArray, TimestampMicrosecondArray};
 use exports::formats::{Format, Packer, Piece};
 use exports::layout;
 use hogql::Model;

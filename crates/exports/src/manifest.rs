@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow_schema::{DataType, Field, Schema};
 use serde::{Deserialize, Deserializer, Serialize};
 use service::Time;
 use uuid::Uuid;

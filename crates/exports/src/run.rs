@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow_array::RecordBatch;
 use events::{Rows, Scan};
 use service::batch_exports::destination::Destination;
 use service::batch_exports::{Job, LogLevel, Outcome, Progress};

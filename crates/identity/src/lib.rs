@@ -24,6 +24,7 @@ use outbound::{Dns, Http, Mailer};
 use service::access::Request;
 use service::users::User;
 use service::{OrganizationId, Service, UserId};
+use url::Url;
 
 use self::exchanges::Exchanges;
 use self::verifications::Verifications;
@@ -98,14 +99,32 @@ impl std::fmt::Debug for Identity {
     }
 }
 
-/// Where somebody may be sent after signing in: a path of ours, and nothing that a browser could read as another host.
+/// Where signing in with an organization's own provider begins.
+const BEGINNINGS: [&str; 2] = ["/saml/", "/oidc/"];
+
+/// Where somebody may be sent after signing in: a path of ours, nothing that a browser could read as another host, and nothing that
+/// signs them in again, as whoever another organization's provider likes.
 pub fn own_path(text: &str) -> &str {
-    let is_own = text.starts_with('/')
+    if is_own_path(text) && !begins_sign_in(text) {
+        text
+    } else {
+        "/"
+    }
+}
+
+/// Whether it is a path, for every browser.
+pub fn is_own_path(text: &str) -> bool {
+    text.starts_with('/')
         && !text.starts_with("//")
         && !text.contains('\\')
         && !text.chars().any(char::is_control)
-        && text.len() <= 1000;
-    if is_own { text } else { "/" }
+        && text.len() <= 1000
+}
+
+/// As browsers read it, which leave out `.` and `..`.
+fn begins_sign_in(path: &str) -> bool {
+    let url = Url::parse("http://hedgerow.invalid/").and_then(|site| site.join(path));
+    url.is_ok_and(|url| BEGINNINGS.iter().any(|beginning| url.path().starts_with(beginning)))
 }
 
 #[cfg(test)]
@@ -125,6 +144,12 @@ mod tests {
             "https://evil.example",
             "javascript:alert(1)",
             "/\t/evil.example",
+            "/saml/018f/login/",
+            "/oidc/018f/login/?next=/",
+            "/./saml/018f/login/",
+            "/account/../oidc/018f/login/",
+            "/%2e/saml/018f/login/",
+            "/account/%2E%2e/saml/018f/login/",
             "account/",
             "https:evil.example",
             "/\n/evil.example",

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use auth::saml::{Expected, Refusal, new_request_id, sign_in_url, unverified, verify};
+use auth::saml::{Expected, Refusal, Unverified, new_request_id, sign_in_url, unverified, verify};
 use boxed::boxed;
 use service::access::Request;
 use service::domains::Domain;
@@ -69,6 +69,22 @@ impl Identity {
         Ok(CompletedLogin { user, session, next })
     }
 
+    /// Whether a response answers no request: nobody has begun to sign in here.
+    #[boxed]
+    pub async fn is_unsolicited(&self, response: &str, request: &Request) -> Result<bool> {
+        let unverified = self.unverified(response.into()).await?;
+        let is_so = unverified.is_ok_and(|unverified| unverified.in_response_to.is_none());
+        if is_so {
+            // All others are counted when they are finished.
+            self.service.count_return(request)?;
+        }
+        Ok(is_so)
+    }
+
+    async fn unverified(&self, response: Arc<str>) -> Result<Result<Unverified, Refusal>> {
+        self.verifications.run(move || unverified(&response)).await
+    }
+
     async fn verify_response(
         &self,
         domain: &Domain,
@@ -76,11 +92,7 @@ impl Identity {
         browser: Option<&str>,
     ) -> Result<Result<(VerifiedIdentity, String), Refusal>> {
         let response: Arc<str> = response.into();
-        let unverified = self.verifications.run({
-            let response = response.clone();
-            move || unverified(&response)
-        });
-        let answered = match unverified.await? {
+        let answered = match self.unverified(response.clone()).await? {
             Ok(unverified) => unverified.in_response_to,
             Err(refusal) => return Ok(Err(refusal)),
         };

@@ -62,7 +62,9 @@ impl Instance {
         match instance.next(Instant::now() + time + GRACE).await {
             Ok(Said::Ready(capabilities)) => instance.capabilities = capabilities,
             Ok(Said::Outcome(Err(failure))) | Err(failure) => return Err(failure),
-            Ok(Said::Outcome(Ok(_)) | Said::Held) => return Err(Failure::Crashed("it responded too early".to_owned())),
+            Ok(Said::Outcome(Ok(_)) | Said::Held | Said::Stopped) => {
+                return Err(Failure::Crashed("it responded too early".to_owned()));
+            }
         }
         Ok(instance)
     }
@@ -107,6 +109,17 @@ impl Instance {
         }
         let each: Vec<_> = each.iter().map(|argument| [argument]).collect();
         self.run(Kind::Method, method, &each, self.limits.call_time).await
+    }
+
+    /// The same up to the first event that fails, or for which the app asks the host for something or holds something back, and for a
+    /// moment only. Those after it are [`Failure::NotRun`], and the app is still there.
+    pub async fn call_until_request(&mut self, method: &str, each: &[impl Serialize]) -> Vec<Result<Json, Failure>> {
+        if !self.capabilities.has(method) {
+            return vec![Err(Failure::NoSuchMethod(method.to_owned())); each.len()];
+        }
+        let each: Vec<_> = each.iter().map(|argument| [argument]).collect();
+        let order = ordered(Kind::Method, method, &each, true);
+        self.carry_out(order, each.len(), true, self.limits.call_time).await
     }
 
     /// The same as [`Self::call_with`], for those who look into small values.
@@ -155,7 +168,17 @@ impl Instance {
         each: &[impl Serialize],
         time: Duration,
     ) -> Vec<Result<Json, Failure>> {
-        let count = each.len();
+        let order = ordered(kind, name, each, false);
+        self.carry_out(order, each.len(), false, time).await
+    }
+
+    async fn carry_out(
+        &mut self,
+        order: String,
+        count: usize,
+        may_stop: bool,
+        time: Duration,
+    ) -> Vec<Result<Json, Failure>> {
         let mut outcomes = Vec::with_capacity(count);
         if count == 0 {
             return outcomes;
@@ -166,7 +189,6 @@ impl Instance {
         }
         self.is_busy = true;
         self.host_calls.allow(count);
-        let order = ordered(kind, name, each);
         self.most_unread = MOST_UNREAD + order.len();
         if let Some(process) = &self.process {
             process.send_text(order);
@@ -179,7 +201,10 @@ impl Instance {
                     outcomes.push(outcome.map_err(|failure| self.host_calls.explain(failure)));
                 }
                 Ok(Said::Held) => {}
-                Ok(Said::Ready(_)) => outcomes.push(Err(self.fail(Failure::unexpected_message()).await)),
+                Ok(Said::Stopped) if may_stop => outcomes.resize(count, Err(Failure::NotRun)),
+                Ok(Said::Ready(_) | Said::Stopped) => {
+                    outcomes.push(Err(self.fail(Failure::unexpected_message()).await));
+                }
                 Err(failure) => outcomes.push(Err(failure)),
             }
             if self.process.is_none() {
@@ -255,11 +280,12 @@ fn looked_into(json: &Json) -> Result<Value, Failure> {
     serde_json::from_str(json.text()).map_err(|_| Failure::unexpected_message())
 }
 
-fn ordered(kind: Kind, name: &str, each: &[impl Serialize]) -> String {
+fn ordered(kind: Kind, name: &str, each: &[impl Serialize], until_request: bool) -> String {
     let mut text = line(&Order::Call {
         kind,
         name: name.to_owned(),
         count: each.len(),
+        until_request,
     });
     for arguments in each {
         text.push_str(&line(arguments));

@@ -19,6 +19,7 @@ mod process;
 mod program;
 mod reading;
 mod sandbox;
+mod spares;
 mod wire;
 
 pub use budget::{Budget, Reservation};

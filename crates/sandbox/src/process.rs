@@ -34,6 +34,7 @@ pub(crate) struct Process {
     input: UnboundedSender<Lines>,
     output: BufReader<ChildStdout>,
     line: Vec<u8>,
+    /// What a line of it may have, in bytes.
     longest: usize,
     /// What the line takes that is being read; none: it is not counted.
     memory: Option<Reservation>,
@@ -47,8 +48,8 @@ const ALLOCATOR: [(&str, &str); 2] = [("MIMALLOC_ARENA_RESERVE", "32MiB"), ("MIM
 
 impl Process {
     /// Starts a child, and tells it its limits. It is good for work once it has said what the system keeps from it.
-    pub(crate) async fn start(program: &Program, limits: &Limits, longest: usize) -> Result<(Self, Layers), Failure> {
-        let mut process = Self::spawn(program, longest)?;
+    pub(crate) async fn start(program: &Program, limits: &Limits) -> Result<(Self, Layers), Failure> {
+        let mut process = Self::spawn(program)?;
         process.send(limits);
         match process.report(Instant::now() + limits.load_time).await {
             Ok(Report::Confined(layers)) => Ok((process, layers)),
@@ -58,7 +59,7 @@ impl Process {
     }
 
     /// A process with nothing of ours: no environment, no files, no terminal.
-    fn spawn(program: &Program, longest: usize) -> Result<Self, Failure> {
+    fn spawn(program: &Program) -> Result<Self, Failure> {
         let mut command = Command::new(&program.path);
         command
             .args(&program.args)
@@ -84,11 +85,20 @@ impl Process {
             input,
             output,
             line: Vec::new(),
-            longest,
+            longest: LINE_KEPT,
             memory: None,
             errors,
             unread,
         })
+    }
+
+    /// From here on, a line may have so many bytes.
+    pub(crate) fn expect_lines_of(&mut self, longest: usize) {
+        self.longest = longest;
+    }
+
+    pub(crate) fn is_alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
     }
 
     pub(crate) fn send(&self, message: &impl Serialize) {

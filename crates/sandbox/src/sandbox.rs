@@ -11,6 +11,7 @@ use crate::budget::Budgets;
 use crate::fair_queue::{FairQueue, Reader};
 use crate::limits::GRACE;
 use crate::process::{Lines, Process};
+use crate::spares::Spares;
 use crate::wire::{Report, Task, line};
 use crate::{Failure, Fault, Files, Host, Instance, Json, Layers, Limits, Meta, Program, Reading, Strictness, Unread};
 
@@ -27,6 +28,7 @@ pub struct Sandbox {
     readings: FairQueue,
     instances: Arc<Semaphore>,
     budgets: Budgets,
+    spares: Spares,
 }
 
 impl Sandbox {
@@ -36,6 +38,7 @@ impl Sandbox {
             readings: FairQueue::new(limits.readings),
             instances: Arc::new(Semaphore::new(limits.instances)),
             budgets: Budgets::default(),
+            spares: Spares::default(),
             limits: Arc::new(limits),
             strictness: Strictness::default(),
         }
@@ -49,7 +52,7 @@ impl Sandbox {
 
     /// Which layers hold here.
     pub async fn check(&self) -> Result<Layers, Failure> {
-        let (mut process, layers) = Process::start(&self.program, &self.limits, Limits::LONGEST_READING).await?;
+        let (mut process, layers) = Process::start(&self.program, &self.limits).await?;
         process.kill().await;
         Ok(layers)
     }
@@ -95,17 +98,19 @@ impl Sandbox {
         match self.first_report(&task, Limits::LONGEST_READING).await {
             Ok((Report::Read(reading), _)) => Ok(*reading),
             Ok((Report::Fault(fault), _)) => Err(fault),
+            Ok((Report::Failed(failure), _)) | Err(failure) => {
+                Err(Fault::new(format!("the app cannot be loaded: {failure}")))
+            }
             Ok(_) => Err(Fault::new(
                 "the app cannot be validated: unexpected message from its process",
             )),
-            Err(failure) => Err(Fault::new(format!("the app cannot be loaded: {failure}"))),
         }
     }
 
     /// Starts a process with the app loaded, ready for calls.
     pub async fn open(&self, code: &impl Serialize, meta: Meta, host: Arc<dyn Host>) -> Result<Instance, Failure> {
         let place = self.place(&self.instances).await?;
-        let (process, _) = self.start(self.limits.longest_line()).await?;
+        let process = self.start_for_calls().await?;
         let task = Lines(line(&Task::Open { code, meta }), None);
         Instance::open(process, task, self.limits.clone(), host, self.budgets.clone(), place).await
     }
@@ -120,7 +125,7 @@ impl Sandbox {
         host: Arc<dyn Host>,
     ) -> Result<Instance, Failure> {
         let place = self.place(&self.instances).await?;
-        let (process, _) = self.start(self.limits.longest_line()).await?;
+        let process = self.start_for_calls().await?;
         let memory = self.budgets.code.reserve_for(host.organization());
         // As it is loaded, and as it is sent.
         let room = timeout(self.limits.load_time, memory.take(2 * bytes, 2 * bytes)).await;
@@ -134,6 +139,13 @@ impl Sandbox {
         Instance::open(process, task, self.limits.clone(), host, self.budgets.clone(), place).await
     }
 
+    /// Whoever opens an app opens others.
+    async fn start_for_calls(&self) -> Result<Process, Failure> {
+        let (process, _) = self.start(self.limits.longest_line()).await?;
+        self.spares.refill(&self.program, &self.limits);
+        Ok(process)
+    }
+
     /// A place among those that may go on at once.
     async fn place(&self, places: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Failure> {
         match timeout(self.limits.load_time, places.clone().acquire_owned()).await {
@@ -144,8 +156,12 @@ impl Sandbox {
 
     /// Starts a process that is kept apart as well as the operator wants it.
     async fn start(&self, longest: usize) -> Result<(Process, Layers), Failure> {
-        let (mut process, layers) = Process::start(&self.program, &self.limits, longest).await?;
+        let (mut process, layers) = match self.spares.take() {
+            Some(spare) => spare,
+            None => Process::start(&self.program, &self.limits).await?,
+        };
         if self.takes(&layers) {
+            process.expect_lines_of(longest);
             return Ok((process, layers));
         }
         process.kill().await;

@@ -54,7 +54,13 @@ pub(crate) enum Task<C = Code> {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Order {
-    Call { kind: Kind, name: String, count: usize },
+    Call {
+        kind: Kind,
+        name: String,
+        count: usize,
+        /// Whether the first call that fails, asks the host for something or holds something back is the last.
+        until_request: bool,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -118,8 +124,10 @@ pub(crate) enum Report {
         level: Level,
         message: String,
     },
-    /// A call went well so far, and is decided with those after it.
+    /// The outcome of a call comes together with those after it.
     Held,
+    /// The calls after this are not made.
+    Stopped,
     Done(Json),
     Failed(Failure),
 }

@@ -56,6 +56,11 @@ impl<K: Eq + Hash + Copy, Q: Queue + Default> Round<K, Q> {
         self.queues.get(&key)
     }
 
+    /// All that have any.
+    pub fn keys(&self) -> impl Iterator<Item = &K> {
+        self.order.iter()
+    }
+
     /// The queues of all that have any.
     pub fn queues(&self) -> impl Iterator<Item = &Q> {
         self.queues.values()

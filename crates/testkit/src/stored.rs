@@ -1,7 +1,9 @@
 //! What a store of events holds, read as exports read it.
 
-use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::{DataType, Float64Type, Int64Type, TimestampMicrosecondType};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, Int64Type, TimestampMicrosecondType};
+use arrow_array::{Array, RecordBatch};
+use arrow_schema::DataType;
 use events::{Events, Scan};
 use hogql::{Column, Model, Query};
 use serde_json::{Map, Value};
@@ -29,7 +31,7 @@ pub async fn rows(events: &Events, team: TeamId, model: Model) -> Vec<Map<String
 fn row(batch: &RecordBatch, index: usize) -> Map<String, Value> {
     let schema = batch.schema();
     let fields = schema.fields().iter().zip(batch.columns());
-    let value = |(field, column): (&arrow::datatypes::FieldRef, &arrow::array::ArrayRef)| {
+    let value = |(field, column): (&arrow_schema::FieldRef, &arrow_array::ArrayRef)| {
         let is_json = field.metadata().contains_key("json");
         (field.name().clone(), value(column, index, is_json))
     };

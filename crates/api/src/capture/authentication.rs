@@ -81,7 +81,7 @@ impl Upload<'_> {
 
     async fn authenticate_opened(mut self, mut opened: Opened) -> Result<(Self, Vec<u8>)> {
         if self.is_authenticated_by_any(&mut opened.scan).await? {
-            return Ok((self, opened.text));
+            return Ok((self, opened.bytes));
         }
         Err(self.refused(opened.progress))
     }

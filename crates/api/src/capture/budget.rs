@@ -176,19 +176,22 @@ impl Reservation {
     pub(super) fn stay(&mut self) -> impl Future<Output = ()> + use<> {
         let (end, ended) = oneshot::channel();
         let mut used = self.shared.lock();
-        used.change(&self.shared.limits, &self.holding, 0);
-        let bytes = std::mem::take(&mut self.holding.bytes);
-        used.stayed += 1;
-        let body_ref = BodyRef {
-            whose: subnet(self.holding.network),
-            network: self.holding.network,
-            number: used.stayed,
-        };
-        used.bodies.add(body_ref, 0, Some(end));
-        self.holding.body_ref = Some(body_ref);
-        used.change(&self.shared.limits, &self.holding, bytes);
+        // One that stays already has somebody who listens.
+        if self.holding.body_ref.is_none() {
+            used.change(&self.shared.limits, &self.holding, 0);
+            let bytes = std::mem::take(&mut self.holding.bytes);
+            used.stayed += 1;
+            let body_ref = BodyRef {
+                whose: subnet(self.holding.network),
+                network: self.holding.network,
+                number: used.stayed,
+            };
+            used.bodies.add(body_ref, 0, Some(end));
+            self.holding.body_ref = Some(body_ref);
+            used.change(&self.shared.limits, &self.holding, bytes);
+            self.holding.bytes = bytes;
+        }
         drop(used);
-        self.holding.bytes = bytes;
         async move {
             if ended.await.is_err() {
                 std::future::pending::<()>().await;
@@ -508,6 +511,26 @@ mod tests {
         again.grow(MB).unwrap();
         let third = staying(&budget, [198, 51, 100, 2]).0.grow(MB / 2);
         assert!(is_busy(&third), "those of one network wait for each other");
+    }
+
+    /// As small bodies do while their organization has no room.
+    #[test]
+    fn who_begins_to_stay_later_makes_room_from_then_on() {
+        let budget = Budget::new(ALL);
+        let mut held: Vec<_> = (1..=4)
+            .map(|subnet| budget.enter([198, 51, subnet, 1].into()).unwrap())
+            .collect();
+        for one in &mut held {
+            one.grow(2 * MB).unwrap();
+        }
+        let (mut other, _listening) = staying(&budget, [203, 0, 113, 1]);
+        assert!(is_busy(&other.grow(MB / 2)));
+        let mut waiting: Vec<Listening> = held.iter_mut().map(|one| Box::pin(one.stay()) as Listening).collect();
+        other.grow(MB / 2).unwrap();
+        let ended = waiting.iter_mut().filter_map(FutureExt::now_or_never).count();
+        assert_eq!(ended, 1);
+        let mut twice = Box::pin(held[0].stay());
+        assert!((&mut twice).now_or_never().is_none(), "it stays already");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use events::Time;
-use events::capture::{Captured, Envelope, MOST_BYTES, Parameters, claimed_size, estimate, parse, unpack};
+use events::capture::{Captured, Envelope, MOST_BYTES, Parameters, claimed_size, estimate, is_json, parse, unpack};
 use tokio::task::spawn_blocking;
 
 use super::answers::{Refused, Result};
@@ -15,6 +15,10 @@ use super::state::Capture;
 const TIGHT: usize = 4;
 /// How often it is.
 const MOST_UNPACKED: usize = 3;
+
+pub(super) fn is_tight(packed: &[u8], text: &[u8]) -> bool {
+    text.len() > TIGHT * packed.len()
+}
 
 /// What it takes to read a body, apart from its bytes.
 #[derive(Debug)]
@@ -146,10 +150,11 @@ impl Work {
             expected -= reserved;
             reservation.grow(bytes - reserved)
         };
-        let packed = std::mem::take(&mut self.text);
-        let is_tight = claimed_size(&packed).is_some_and(|size| size > TIGHT * packed.len());
-        self.packed = is_tight.then(|| packed.clone());
-        self.text = unpack(packed, MOST_BYTES, &mut allocate)?;
+        if !is_json(&self.text) {
+            let text = unpack(&self.text, MOST_BYTES, &mut allocate)?;
+            let packed = std::mem::replace(&mut self.text, text);
+            self.packed = is_tight(&packed, &self.text).then_some(packed);
+        }
         let kept = self.packed.as_ref().map_or(0, Vec::capacity);
         self.reservation.shrink_to(self.text.capacity() + kept);
         self.is_unpacked = true;

@@ -17,11 +17,11 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// Whether a subnet may have so many bytes more of the `whole`.
+    /// Whether a subnet may have so many bytes more of the `whole`, for a request that has `of_request` of its bytes.
     ///
-    /// What is little, each may have while there is any. Of the rest one that is alone may have everything. If there are others, it gets
-    /// half of what they leave, or as much as if there was one more than there are: so the next one need not wait for others to end.
-    pub(super) fn has_room_for(&self, whole: usize, subnet: IpAddr, bytes: usize) -> bool {
+    /// What is little, each may have while there is any. Of the rest it gets half of what others leave, or as much as if there was one more
+    /// than there are: so the next one need not wait for others to end. One that is alone may have everything, for one request.
+    pub(super) fn has_room_for(&self, whole: usize, subnet: IpAddr, of_request: usize, bytes: usize) -> bool {
         let own = self.by_subnet.get(&subnet).copied().unwrap_or_default();
         let (will_have, will_be_used) = (own + bytes, self.bytes + bytes);
         if will_have <= little(whole) {
@@ -30,7 +30,8 @@ impl Part {
         let others = self.large - usize::from(own > little(whole));
         let left_by_others = much(whole).saturating_sub(self.bytes - own);
         let share = (much(whole) / (others + 2)).max(left_by_others / 2);
-        will_be_used <= much(whole) && (others == 0 || will_have <= share)
+        let is_alone = others == 0 && own == of_request;
+        will_be_used <= much(whole) && (is_alone || will_have <= share)
     }
 
     /// Counts what a request of a subnet has now, instead of what it had before.
@@ -78,7 +79,7 @@ mod tests {
     /// Takes as much as there is, in small steps.
     fn take(part: &mut Part, number: u8, most: usize) -> usize {
         let mut taken = 0;
-        while taken < most && part.has_room_for(WHOLE, subnet(number), 100) {
+        while taken < most && part.has_room_for(WHOLE, subnet(number), 0, 100) {
             part.change(WHOLE, subnet(number), 0, 100);
             taken += 100;
         }
@@ -86,16 +87,22 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_alone_can_use_nearly_all() {
+    fn whoever_is_alone_can_use_nearly_all_for_one_request() {
         let mut part = Part::default();
-        assert!(part.has_room_for(WHOLE, subnet(1), much(WHOLE)));
-        assert!(!part.has_room_for(WHOLE, subnet(1), much(WHOLE) + 1));
-        assert_eq!(take(&mut part, 1, WHOLE), much(WHOLE));
-        assert!(part.has_room_for(WHOLE, subnet(2), little(WHOLE)));
-        assert!(
-            !part.has_room_for(WHOLE, subnet(2), little(WHOLE) + 1),
-            "it waits for the first to end"
-        );
+        assert!(part.has_room_for(WHOLE, subnet(1), 0, much(WHOLE)));
+        assert!(!part.has_room_for(WHOLE, subnet(1), 0, much(WHOLE) + 1));
+        part.change(WHOLE, subnet(1), 0, 50_000);
+        assert!(part.has_room_for(WHOLE, subnet(1), 50_000, 150_000), "it grows");
+        assert!(!part.has_room_for(WHOLE, subnet(1), 0, 150_000), "another one");
+        assert!(part.has_room_for(WHOLE, subnet(1), 0, 50_000));
+    }
+
+    /// Or a stranger whose requests are replaced at once would leave no room for a step of somebody else's.
+    #[test]
+    fn many_requests_of_one_leave_room_to_whoever_comes() {
+        let mut part = Part::default();
+        assert_eq!(take(&mut part, 1, WHOLE), much(WHOLE) / 2);
+        assert!(part.has_room_for(WHOLE, subnet(2), 0, much(WHOLE) / 3));
     }
 
     /// A stranger holds what they can, from many subnets: events of others still come in.
@@ -123,17 +130,18 @@ mod tests {
     #[test]
     fn the_next_one_gets_its_share_once_others_have_ended() {
         let mut part = Part::default();
-        let first = take(&mut part, 1, WHOLE);
-        let mut second = take(&mut part, 2, WHOLE);
-        assert_eq!((first, second), (much(WHOLE), little(WHOLE)));
+        let mut held = take(&mut part, 1, WHOLE);
+        take(&mut part, 2, WHOLE);
+        take(&mut part, 3, WHOLE);
+        let mut late = take(&mut part, 99, WHOLE);
+        assert_eq!(late, little(WHOLE));
         // The first one's requests end, and it sends as many again.
-        let mut held = first;
-        for _ in 0..first / 10_000 {
+        for _ in 0..held / 10_000 {
             part.change(WHOLE, subnet(1), 10_000, 0);
-            second += take(&mut part, 2, 5_000);
+            late += take(&mut part, 99, 5_000);
             held = held - 10_000 + take(&mut part, 1, 10_000);
         }
-        assert!(second >= much(WHOLE) / 3, "{second} beside {held}");
+        assert!(late >= much(WHOLE) / 6, "{late} beside {held}");
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Whose turn it is to have a body unpacked and read: that is hard work for what takes little to send, so not too much of it
 //! is done at once, and in a fair order. Whoever has shown no token never stands in the way of those who have.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use service::OrganizationId;
 use service::round::{Queue, Round};
@@ -14,6 +15,10 @@ use super::answers::Refused;
 
 /// How many of one network may wait in a line.
 const MOST_WAITING: usize = 64;
+/// A subnet whose work took longer shares half of the places with others of that kind, for a while: taking turns is not fair to those whose
+/// turns are short. Among them, those go first that took less time.
+const SLOW_AFTER: Duration = Duration::from_millis(100);
+const SLOW_FOR: Duration = Duration::from_secs(10);
 
 /// What is to be done. Each has a line and places of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,19 +46,47 @@ pub(super) struct Readers(Arc<Mutex<[Line; 3]>>);
 struct Line {
     places: usize,
     taken: usize,
-    /// Subnets take turns, as tokens are public; in each the organizations that it sends for, and in these its networks. Those
-    /// without a token are one organization here.
-    waiting: Round<IpAddr, Round<Option<OrganizationId>, Networks>>,
+    taken_by_slow: usize,
+    waiting: Subnets,
+    waiting_slow: Subnets,
+    /// Whether it was a slow one's turn last.
+    was_slow: bool,
+    slow: HashMap<IpAddr, Slow>,
 }
 
-type Networks = Round<IpAddr, VecDeque<oneshot::Sender<ReaderPermit>>>;
+/// A subnet that was slow lately.
+#[derive(Debug)]
+struct Slow {
+    until: Instant,
+    /// The time that all of its work took since it is.
+    used: Duration,
+}
+
+/// Subnets take turns, as tokens are public; in each the organizations that it sends for, and in these its networks. Those
+/// without a token are one organization here.
+type Subnets = Round<IpAddr, Round<Option<OrganizationId>, Networks>>;
+type Networks = Round<IpAddr, VecDeque<Waiting>>;
+
+#[derive(Debug)]
+struct Waiting {
+    sender: Sender,
+    turn: oneshot::Sender<ReaderPermit>,
+}
 
 /// The right to work, for as long as it is held: by the thread that works, as whoever asked may have gone.
 #[derive(Debug)]
 pub(super) struct ReaderPermit {
     readers: Readers,
     task: Task,
-    is_free: bool,
+    place: Option<Place>,
+}
+
+/// What is taken of a line.
+#[derive(Debug)]
+struct Place {
+    subnet: IpAddr,
+    is_slow: bool,
+    since: Instant,
 }
 
 impl Readers {
@@ -72,10 +105,9 @@ impl Readers {
         let waiting = {
             let mut lines = self.lock();
             let line = &mut lines[task as usize];
-            if line.taken < line.places && line.waiting.is_over() {
-                line.taken += 1;
+            if let Some(place) = line.take_free(subnet(sender.network)) {
                 drop(lines);
-                return Ok(self.taken(task));
+                return Ok(self.permit(task, place));
             }
             line.push(sender)?
         };
@@ -84,11 +116,11 @@ impl Readers {
         waiting.await.map_err(|_| Refused::Failed)
     }
 
-    fn taken(&self, task: Task) -> ReaderPermit {
+    fn permit(&self, task: Task, place: Place) -> ReaderPermit {
         ReaderPermit {
             readers: self.clone(),
             task,
-            is_free: false,
+            place: Some(place),
         }
     }
 
@@ -100,15 +132,12 @@ impl Readers {
     fn hand_out(&self, task: Task) {
         loop {
             let mut lines = self.lock();
-            let line = &mut lines[task as usize];
-            if line.taken >= line.places {
+            let Some((turn, place)) = lines[task as usize].next() else {
                 return;
-            }
-            let Some(next) = line.waiting.pop() else { return };
-            line.taken += 1;
+            };
             drop(lines);
-            if let Err(turn) = next.send(self.taken(task)) {
-                turn.give_back();
+            if let Err(permit) = turn.send(self.permit(task, place)) {
+                permit.give_back();
             }
         }
     }
@@ -117,22 +146,110 @@ impl Readers {
 impl Line {
     fn push(&mut self, sender: Sender) -> Result<oneshot::Receiver<ReaderPermit>, Refused> {
         let (turn, waiting) = oneshot::channel();
-        let organizations = self.waiting.of(subnet(sender.network));
-        let networks = organizations.of(sender.organization);
-        let line = networks.of(sender.network);
-        line.retain(|other| !other.is_closed());
+        let subnet = subnet(sender.network);
+        let subnets = if self.is_slow(subnet) {
+            &mut self.waiting_slow
+        } else {
+            &mut self.waiting
+        };
+        let line = subnets.of(subnet).of(sender.organization).of(sender.network);
+        line.retain(|other| !other.turn.is_closed());
         if line.len() >= MOST_WAITING {
             return Err(Refused::Busy);
         }
-        line.push_back(turn);
+        line.push_back(Waiting { sender, turn });
         Ok(waiting)
+    }
+
+    fn is_slow(&self, subnet: IpAddr) -> bool {
+        self.slow.get(&subnet).is_some_and(|slow| slow.until > Instant::now())
+    }
+
+    fn is_free_for(&self, is_slow: bool) -> bool {
+        self.taken < self.places && (!is_slow || self.taken_by_slow < (self.places / 2).max(1))
+    }
+
+    /// A place that nobody waits for.
+    fn take_free(&mut self, subnet: IpAddr) -> Option<Place> {
+        let is_slow = self.is_slow(subnet);
+        let waiting = if is_slow { &self.waiting_slow } else { &self.waiting };
+        (waiting.is_over() && self.is_free_for(is_slow)).then(|| self.take(subnet, is_slow))
+    }
+
+    fn take(&mut self, subnet: IpAddr, is_slow: bool) -> Place {
+        self.taken += 1;
+        self.taken_by_slow += usize::from(is_slow);
+        Place {
+            subnet,
+            is_slow,
+            since: Instant::now(),
+        }
+    }
+
+    /// Whose turn it is, if there is a place. The slow ones wait for each other, and not for all who are not.
+    fn next(&mut self) -> Option<(oneshot::Sender<ReaderPermit>, Place)> {
+        self.move_slow();
+        let is_there = !self.waiting.is_over() && self.is_free_for(false);
+        let is_slow_there = !self.waiting_slow.is_over() && self.is_free_for(true);
+        let is_slow = is_slow_there && (!is_there || !self.was_slow);
+        let next = match (is_there, is_slow) {
+            (_, true) => self.pop_slow(),
+            (true, false) => self.waiting.pop(),
+            (false, false) => None,
+        };
+        self.was_slow = is_slow;
+        let Waiting { sender, turn } = next?;
+        Some((turn, self.take(subnet(sender.network), is_slow)))
+    }
+
+    /// Those who came before their subnet was slow wait with those who came after.
+    fn move_slow(&mut self) {
+        let slow: Vec<IpAddr> = self
+            .waiting
+            .keys()
+            .copied()
+            .filter(|subnet| self.is_slow(*subnet))
+            .collect();
+        for subnet in slow {
+            while let Some(waiting) = self.waiting.pop_of(subnet) {
+                let Sender { network, organization } = waiting.sender;
+                let line = self.waiting_slow.of(subnet).of(organization).of(network);
+                line.push_back(waiting);
+            }
+        }
+    }
+
+    fn pop_slow(&mut self) -> Option<Waiting> {
+        let used = |subnet: &&IpAddr| self.slow.get(*subnet).map(|slow| slow.used);
+        let next = self.waiting_slow.keys().min_by_key(used).copied()?;
+        self.waiting_slow.pop_of(next)
+    }
+
+    fn give_back(&mut self, place: &Place) {
+        self.taken -= 1;
+        self.taken_by_slow -= usize::from(place.is_slow);
+        let now = Instant::now();
+        let took = now - place.since;
+        self.slow.retain(|_, slow| slow.until > now);
+        if took > SLOW_AFTER {
+            let used = self.slow.get(&place.subnet).map_or(Duration::ZERO, |slow| slow.used);
+            let until = now + SLOW_FOR;
+            self.slow.insert(place.subnet, Slow { until, used });
+        }
+        if let Some(slow) = self.slow.get_mut(&place.subnet) {
+            slow.used += took;
+        }
     }
 }
 
 impl ReaderPermit {
-    fn free(&mut self) {
-        self.readers.lock()[self.task as usize].taken -= 1;
-        self.is_free = true;
+    /// Whether there was something to give back.
+    fn free(&mut self) -> bool {
+        let place = self.place.take();
+        if let Some(place) = &place {
+            self.readers.lock()[self.task as usize].give_back(place);
+        }
+        place.is_some()
     }
 
     /// Nobody took it; whoever hands out goes on.
@@ -143,8 +260,7 @@ impl ReaderPermit {
 
 impl Drop for ReaderPermit {
     fn drop(&mut self) {
-        if !self.is_free {
-            self.free();
+        if self.free() {
             self.readers.hand_out(self.task);
         }
     }
@@ -221,6 +337,51 @@ mod tests {
             .await
             .unwrap()
             .unwrap();
+    }
+
+    /// Bodies that take long come from many subnets: those of others do not wait for one of each.
+    #[tokio::test]
+    async fn who_was_slow_leaves_places_to_others() {
+        let readers = Readers::new(2);
+        let slow = [11, 12].map(|number: u8| Sender {
+            network: [198, 51, number, 1].into(),
+            ..from(1, Some(1))
+        });
+        for sender in slow {
+            let turn = readers.turn(Task::Read, sender).await.unwrap();
+            tokio::time::sleep(SLOW_AFTER * 2).await;
+            drop(turn);
+        }
+        let first = readers.turn(Task::Read, slow[0]).await.unwrap();
+        let mut second = Box::pin(readers.turn(Task::Read, slow[1]));
+        assert!(futures_util::poll!(&mut second).is_pending(), "they share one place");
+        for number in 1..10 {
+            drop(readers.turn(Task::Read, from(number, Some(2))).await.unwrap());
+        }
+        drop(first);
+        assert!(second.await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn who_becomes_slow_while_others_of_the_subnet_wait_is_so_with_all_of_them() {
+        let readers = Readers::new(2);
+        let held = [
+            readers.turn(Task::Read, from(1, Some(1))).await.unwrap(),
+            readers.turn(Task::Read, from(1, Some(1))).await.unwrap(),
+        ];
+        let mut waiting: Vec<_> = (0..8)
+            .map(|_| Box::pin(readers.turn(Task::Read, from(1, Some(1)))))
+            .collect();
+        for one in &mut waiting {
+            assert!(futures_util::poll!(one).is_pending());
+        }
+        tokio::time::sleep(SLOW_AFTER * 2).await;
+        drop(held);
+        let mut begun = Vec::new();
+        for one in &mut waiting {
+            begun.extend(futures_util::FutureExt::now_or_never(one));
+        }
+        assert_eq!(begun.len(), 1, "all of them share one place");
     }
 
     #[tokio::test]

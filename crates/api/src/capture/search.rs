@@ -5,6 +5,7 @@ use tokio::task::spawn_blocking;
 
 use super::answers::{Refused, Result};
 use super::budget::Reservation;
+use super::decode::is_tight;
 use super::readers::{Sender, Task};
 use super::state::Capture;
 
@@ -40,7 +41,8 @@ pub(super) async fn search(
 
 /// A body that could be read only as a whole, unpacked and searched.
 pub(super) struct Opened {
-    pub(super) text: Vec<u8>,
+    /// As it came, if that is much less than what it holds.
+    pub(super) bytes: Vec<u8>,
     pub(super) scan: TokenScan,
     pub(super) progress: Progress,
 }
@@ -56,11 +58,13 @@ pub(super) async fn open(
 ) -> Result<(Reservation, Option<Opened>)> {
     let turn = capture.readers.turn(task, reservation.sender()).await?;
     let working = spawn_blocking(move || {
-        let unpacked = unpack(bytes, most, &mut |more| reservation.grow(more));
+        let unpacked = unpack(&bytes, most, &mut |more| reservation.grow(more));
         let opened = match unpacked {
             Ok(text) => {
                 let (scan, progress) = searched(&text);
-                Some(Opened { text, scan, progress })
+                let bytes = if is_tight(&bytes, &text) { bytes } else { text };
+                reservation.shrink_to(bytes.capacity());
+                Some(Opened { bytes, scan, progress })
             }
             Err(Refused::Body(Refusal::TooLarge)) => None,
             Err(refused) => return Err(refused),

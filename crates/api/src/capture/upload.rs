@@ -8,6 +8,7 @@ use axum::http::header;
 use axum::http::request::Parts;
 use events::Hold;
 use events::capture::{Captured, Parameters, Refusal, claimed_size, estimate, is_json, unpack};
+use service::OrganizationId;
 use service::sign_in::subnet;
 use service::teams::TeamToken;
 
@@ -122,10 +123,20 @@ impl Upload<'_> {
         }
         let captured = self.reading.parse(text)?;
         let team = self.team_of(&captured).await?;
-        self.reservation
-            .patiently(|mine| mine.authenticate(team.organization))
-            .await?;
+        if self.reservation.authenticate(team.organization).is_err() {
+            Box::pin(self.wait_for_room(team.organization)).await?;
+        }
         self.store(team, captured).await
+    }
+
+    /// Until the organization has room for it, those whose token is not known yet may need what it holds.
+    async fn wait_for_room(&mut self, organization: OrganizationId) -> Result<()> {
+        let ended = self.reservation.stay();
+        tokio::select! {
+            biased;
+            () = ended => Err(Refused::Busy),
+            has_room = self.reservation.patiently(|mine| mine.authenticate(organization)) => has_room,
+        }
     }
 
     async fn take_large(mut self, bytes: Vec<u8>) -> Result<Done> {
@@ -176,7 +187,7 @@ fn small(bytes: &[u8]) -> Result<Option<Vec<u8>>> {
     if claimed_size(bytes).is_some_and(|size| size > most) {
         return Ok(None);
     }
-    match unpack(bytes.to_vec(), most, &mut |_| Ok::<_, Refused>(())) {
+    match unpack(bytes, most, &mut |_| Ok::<_, Refused>(())) {
         Err(Refused::Body(Refusal::TooLarge)) => Ok(None),
         unpacked => unpacked.map(Some),
     }

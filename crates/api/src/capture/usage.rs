@@ -104,7 +104,9 @@ impl Used {
         large: usize,
     ) -> bool {
         let subnet = subnet(of.network);
-        let has_room = |part: &Part, whole| part.has_room_for(whole, subnet, bytes);
+        // What it had before its token was known counts for nobody yet.
+        let counted = of.organization.map_or(0, |_| of.bytes);
+        let has_room = |part: &Part, whole| part.has_room_for(whole, subnet, counted, bytes);
         let share = self.organizations.get(&organization).copied().unwrap_or_default();
         let most = share.large.max(self.subnets.get(&subnet).copied().unwrap_or_default());
         has_room(&self.known, limits.all)

@@ -190,13 +190,15 @@ on_both! {
         assert_eq!(shown.len(), 200);
         assert!(["first.example", "real.example"].iter().all(|host| shown.iter().any(|one| one == host)), "{shown:?}");
         // Of those that were reached, the newest are kept.
+        let mut forgotten = Vec::new();
         for from in [1000, 2000] {
-            kit.service.note_reached_hosts(&config, &names(from, true)).await.unwrap();
+            forgotten.extend(kit.service.note_reached_hosts(&config, &names(from, true)).await.unwrap());
             kit.service.clock().advance(chrono::TimeDelta::seconds(1));
         }
         let shown = listed().await;
         assert!(shown.len() == 200 && shown.contains(&"made-up-2149.example".to_owned()), "{shown:?}");
         assert!(!shown.contains(&"first.example".to_owned()));
+        assert!(forgotten.contains(&"first.example".to_owned()), "whoever remembers hosts is told: {forgotten:?}");
         let refusals: Vec<i64> = kit.database.column("SELECT count(*) FROM activity WHERE activity = 'host_refused'").await;
         assert_eq!(refusals, [199], "those beyond are not recorded one by one");
     }

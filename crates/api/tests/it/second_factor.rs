@@ -210,6 +210,20 @@ on_both! {
         }
     }
 
+    /// Whoever confirms it gets backup codes, which prove who they are.
+    async fn guessing_codes_of_a_setup_that_was_only_begun_locks_the_account(kit: Kit) {
+        let browser = kit.signed_in(&kit.owner).await;
+        let begun = browser.post(TWO_FACTOR, json!({})).await;
+        let secret = begun.text("/secret").to_owned();
+        let confirm = format!("{TWO_FACTOR}confirm/");
+        for _ in 0..20 {
+            let reply = browser.post(&confirm, json!({ "token": wrong(&kit, &secret) })).await;
+            assert_eq!(reply.code(), (400, "2fa_invalid"));
+        }
+        let reply = browser.post(&confirm, json!({ "token": next_code(&kit, &secret) })).await;
+        assert_eq!(reply.code(), (429, "throttled"));
+    }
+
     async fn a_challenge_opens_nothing(kit: Kit) {
         set_up(&kit, &kit.signed_in(&kit.owner).await).await;
         let browser = challenged(&kit, &kit.owner).await;

@@ -60,6 +60,25 @@ on_both! {
         assert_eq!((me.status, &me.body["membership_level"]), (200, &json!(8)), "{me:?}");
     }
 
+    /// Somebody else made the account, and changes its password while its person proves that the address is theirs.
+    async fn a_change_of_the_password_does_not_outlive_what_allowed_it(kit: Kit) {
+        let browser = kit.signed_in(&kit.member).await;
+        let before = kit.service.hashes_computed();
+        let same = json!({ "current_password": PASSWORD, "password": PASSWORD });
+        let change = browser.post("/api/users/@me/password/", same);
+        let proof = async {
+            while kit.service.hashes_computed() == before {
+                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            }
+            kit.database.run("DELETE FROM session").await;
+            kit.database.run("UPDATE app_user SET password_hash = NULL WHERE email = 'mia@example.com'").await;
+        };
+        let (changed, ()) = tokio::join!(change, proof);
+        assert_eq!(changed.status, 401, "{changed:?}");
+        let opened = kit.browser().log_in("mia@example.com", PASSWORD).await;
+        assert_eq!(opened.status, 400, "{opened:?}");
+    }
+
     /// Somebody else made the account and kept codes for it. Once its person has come, they are worth nothing.
     async fn recovery_codes_of_a_squatter_end_with_the_proof(kit: Kit) {
         let kit = kit.with_mail().await;

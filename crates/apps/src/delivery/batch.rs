@@ -9,6 +9,7 @@ use service::{Result, Time};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::group::{Group, that_fit};
 use super::webhook;
 use crate::apps::Apps;
 use crate::errors::{preempted, store_failed};
@@ -40,6 +41,8 @@ pub(super) struct Batch<'a> {
     /// Where it would go on if the event that has to wait were given up.
     pub(super) beyond: Option<Cursor>,
     pub(super) handed: meters::Handed,
+    /// How many events the app gets in one go.
+    group: Group,
     begun: Instant,
     /// When the app is stopped, whatever it is at; none before it is there.
     deadline: Option<Instant>,
@@ -75,6 +78,7 @@ impl<'a> Batch<'a> {
             error: None,
             beyond: None,
             handed: meters::Handed::default(),
+            group: Group::default(),
             begun: Instant::now(),
             deadline: None,
             permit,
@@ -186,25 +190,80 @@ impl<'a> Batch<'a> {
 
     /// Until the app is gone, or an event has to wait. Tells how many are done.
     async fn hand_over_one_by_one(&mut self, pooled: &mut PooledInstance, events: &[Stored]) -> Result<Handed, Stop> {
-        for (index, event) in events.iter().enumerate() {
+        let methods = called(&pooled.instance);
+        let mut done = 0;
+        while done < events.len() {
             // Starting the app counts together with the first one.
-            if index > 0 {
+            if done > 0 {
                 self.permit.begin_call();
             }
-            let called = self.unless_cut(self.call(pooled, event)).await;
-            let outcome = called.map_err(|cut| self.note_cut(pooled, event, &cut))?;
-            self.permit.end_call();
-            if self.note(pooled, event, outcome) {
-                return Ok((index, Some(Stop::Retry)));
+            let left = &events[done..];
+            let group = self.group.of(left);
+            let (count, stop) = match methods.as_slice() {
+                ["onEvent"] if group.len() > 1 => self.hand_over_group(pooled, group).await?,
+                _ => self.hand_over_one(pooled, &methods, &left[0]).await?,
+            };
+            done += count;
+            if stop.is_some() {
+                return Ok((done, stop));
             }
             if self.is_over() {
-                return Ok((index + 1, Some(Stop::Done)));
+                return Ok((done, Some(Stop::Done)));
             }
             if !pooled.instance.is_open() {
-                return Ok((index + 1, None));
+                break;
             }
         }
-        Ok((events.len(), None))
+        Ok((done, None))
+    }
+
+    async fn hand_over_one(
+        &mut self,
+        pooled: &mut PooledInstance,
+        methods: &[&str],
+        event: &Stored,
+    ) -> Result<Handed, Stop> {
+        let begun = Instant::now();
+        let called = self.unless_cut(self.call(pooled, methods, event)).await;
+        let outcome = called.map_err(|cut| self.note_cut(pooled, event, &cut))?;
+        self.permit.end_call();
+        self.group.note(1, outcome.is_ok(), begun.elapsed());
+        if self.note(pooled, event, outcome) {
+            return Ok((0, Some(Stop::Retry)));
+        }
+        Ok((1, None))
+    }
+
+    /// Ends with the first event for which the app asked for something, or failed.
+    async fn hand_over_group(&mut self, pooled: &mut PooledInstance, group: &[Stored]) -> Result<Handed, Stop> {
+        let begun = Instant::now();
+        let team = self.job.runnable.config.team_id.0;
+        let given: Vec<Given<'_>> = group.iter().map(|event| Given::new(event, team)).collect();
+        let called = self
+            .unless_cut(pooled.instance.call_until_request("onEvent", &given))
+            .await;
+        let outcomes = called.map_err(|cut| self.note_cut(pooled, &group[0], &cut))?;
+        self.permit.end_call();
+        let taken = outcomes.iter().take_while(|outcome| outcome.is_ok()).count();
+        self.group.note(group.len(), taken == group.len(), begun.elapsed());
+        for event in &group[..taken] {
+            self.note(pooled, event, Ok(()));
+        }
+        let mut rest = outcomes.into_iter().skip(taken);
+        match (rest.next(), rest.next()) {
+            (Some(Err(failure)), None | Some(Err(Failure::NotRun))) if !failure.is_final() => {
+                let has_to_wait = self.note(pooled, &group[taken], Err(failure));
+                Ok((taken + usize::from(!has_to_wait), has_to_wait.then_some(Stop::Retry)))
+            }
+            // Whatever ended the app may be another one's fault: the next has a call of its own.
+            (Some(Err(failure)), _) if failure != Failure::NotRun => {
+                let error =
+                    format!("Stopped while handling several events, which are handed over one by one: {failure}");
+                pooled.outlet.say(AppLogLevel::Warn, error);
+                Ok((taken, None))
+            }
+            _ => Ok((taken, None)),
+        }
     }
 
     /// For apps that export events in batches: one outcome may be that of many.
@@ -268,11 +327,11 @@ impl<'a> Batch<'a> {
         self.error = Some(error);
     }
 
-    async fn call(&self, pooled: &mut PooledInstance, event: &Stored) -> Result<(), Failure> {
+    async fn call(&self, pooled: &mut PooledInstance, methods: &[&str], event: &Stored) -> Result<(), Failure> {
         let given = [Given::new(event, self.job.runnable.config.team_id.0)];
-        for method in called(&pooled.instance) {
+        for method in methods {
             let answer = pooled.instance.call_with(method, &given).await?;
-            if method == "composeWebhook" && !answer.is_null() {
+            if *method == "composeWebhook" && !answer.is_null() {
                 webhook::send(&pooled.outlet, &answer).await?;
             }
         }
@@ -327,15 +386,4 @@ fn with_stack(error: &str, failure: &Failure) -> String {
 fn called(instance: &Instance) -> Vec<&'static str> {
     let has = |name: &&str| instance.capabilities().has(name);
     ["onEvent", "composeWebhook"].into_iter().filter(has).collect()
-}
-
-/// How many of these are within so many bytes; always one.
-fn that_fit(events: &[Stored], most: usize) -> usize {
-    let sums = events.iter().scan(0_usize, |sum, event| {
-        *sum = sum.saturating_add(event.bytes());
-        Some(*sum)
-    });
-    sums.take_while(|sum| *sum <= most)
-        .count()
-        .clamp(1, events.len().max(1))
 }

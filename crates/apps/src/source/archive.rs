@@ -17,6 +17,8 @@ use super::{Error, Limits};
 
 /// What tar itself takes for an entry, in bytes: its header, that of a long name, that name, and padding.
 const HEADERS: usize = 2048;
+/// In bytes, of a name with its folders as an archive has it.
+const LONGEST_PATH: usize = 4096;
 
 /// Takes a zip or tar.gz archive apart. Its one top folder is cut off, and only what is in `folder` is taken, if given.
 pub fn unpack(packed: &[u8], folder: Option<&str>, limits: &Limits) -> Result<Unpacked, Error> {
@@ -63,6 +65,11 @@ fn take_tar(mut archive: tar::Archive<impl Read>, gathering: &mut Gathering, las
         // Git notes the commit in one of these; it is about the archive, not in it.
         if kind == EntryType::XGlobalHeader {
             continue;
+        }
+        // Before it is copied, and shown to somebody: that takes several times as much.
+        if entry.path_bytes().len() > LONGEST_PATH {
+            let (name, limit) = (last.clone(), LONGEST_PATH);
+            return Err(Error::NameTooLong { name, limit });
         }
         let raw = entry.path_bytes().into_owned();
         *last = shown(&String::from_utf8_lossy(&raw));

@@ -1,10 +1,12 @@
 //! The hosts that an app can reach: what it declares, and what its configuration is limited to.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 use testkit::external::Receiver;
 use testkit::{Kit, on_both};
 
-use crate::running::{bodies, happen, logged};
+use crate::running::{self, bodies, happen, logged};
 
 const CODE: &str = r"
 export async function onEvent(event, { config }) {
@@ -70,6 +72,30 @@ on_both! {
         assert_eq!(bodies(&receiver).len(), 4);
         let freed = kit.patch(&kit.owner.key, &config, json!({ "allowed_hosts": null })).await;
         assert_eq!(freed.body["allowed_hosts"], Value::Null);
+    }
+
+    /// Or it could send what it knows when it is replaced, and nobody would see it.
+    async fn what_an_app_does_at_its_end_is_shown(kit: Kit) {
+        let receiver = Receiver::start();
+        let code = r"
+            export function onEvent() {}
+            export async function teardownPlugin({ config }) {
+                console.log('the end')
+                await fetch(config.url, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: '1' })
+            }
+        ";
+        let config = running::run(&kit, "pipeline_destinations", code, json!({ "url": receiver.url() })).await;
+        run(&kit).await;
+        assert_eq!(reached(&kit, &config).await, []);
+        kit.patch(&kit.owner.key, &config, json!({ "allowed_hosts": ["127.0.0.1"] })).await;
+        run(&kit).await;
+        assert_eq!(bodies(&receiver).len(), 1, "the process of before has ended");
+        let begun = Instant::now();
+        while reached(&kit, &config).await.is_empty() || logged(&kit, &config).await.is_empty() {
+            assert!(begun.elapsed() < Duration::from_secs(20), "it is not shown");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert_eq!(logged(&kit, &config).await, ["LOG the end"]);
     }
 
     async fn an_app_reaches_no_host_that_it_does_not_declare(kit: Kit) {

@@ -33,7 +33,7 @@ fn pass(kit: &Kit, seconds: i64) {
 }
 
 /// Makes an app of this code and enables it: the address of its configuration.
-async fn run(kit: &Kit, collection: &str, code: &str, config: Value) -> String {
+pub(crate) async fn run(kit: &Kit, collection: &str, code: &str, config: Value) -> String {
     let fields = config.as_object().unwrap().keys();
     let schema: Vec<Value> = fields.map(|key| json!({ "key": key, "type": "string" })).collect();
     let manifest = json!({ "name": "Tried", "config": schema }).to_string();
@@ -184,6 +184,69 @@ on_both! {
         happen(&kit, &["c"]).await;
         kit.run_apps().await;
         assert_eq!(bodies(&receiver)[2], json!({ "count": 3, "seen": 1 }));
+    }
+
+    /// Several are handed over in one go while nothing happens.
+    async fn every_one_of_many_events_is_handed_over_once_and_in_order(kit: Kit) {
+        let receiver = Receiver::start();
+        let code = r"
+            let seen = []
+            export async function onEvent(event, { config }) {
+                seen.push(event.event)
+                if (event.event === 'bad') throw new Error('no')
+                if (!event.event.startsWith('said')) return
+                await fetch(config.url, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(seen) })
+                seen = []
+            }
+        ";
+        let config = run(&kit, "pipeline_destinations", code, json!({ "url": receiver.url() })).await;
+        let quiet: Vec<String> = (0..400).map(|number| format!("quiet-{number}")).collect();
+        let mut names: Vec<&str> = quiet.iter().map(String::as_str).collect();
+        for (at, name) in [(50, "bad"), (100, "said-1"), (101, "said-2"), (250, "bad"), (300, "bad")] {
+            names.insert(at, name);
+        }
+        names.push("said-3");
+        happen(&kit, &names).await;
+        kit.run_apps().await;
+        let got: Vec<Value> = bodies(&receiver).into_iter().flat_map(|body| body.as_array().unwrap().clone()).collect();
+        assert_eq!(got, names, "nothing is missing, repeated or out of order");
+        assert_eq!(bodies(&receiver).len(), 3);
+        assert_eq!(logged(&kit, &config).await.len(), 3, "one line for each that failed");
+    }
+
+    /// One event that ends the process is found among those that were handed over with it.
+    async fn an_event_that_ends_the_app_is_given_up_alone(kit: Kit) {
+        let receiver = Receiver::start();
+        let code = r"
+            export async function onEvent(event, { config }) {
+                if (event.event === 'fatal') new Array(1e9).fill(0).map(() => new Array(1e6).fill(0))
+                if (event.event === 'last') await fetch(config.url, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: '1' })
+            }
+        ";
+        let config = run(&kit, "pipeline_destinations", code, json!({ "url": receiver.url() })).await;
+        let mut names = ["quiet"; 100].to_vec();
+        names.insert(70, "fatal");
+        names.push("last");
+        happen(&kit, &names).await;
+        kit.run_apps().await;
+        assert_eq!(bodies(&receiver).len(), 1);
+        let said = logged(&kit, &config).await;
+        let count = |text: &str| said.iter().filter(|line| line.contains(text)).count();
+        assert_eq!((said.len(), count("WARN Stopped while handling several"), count("ERROR fatal")), (2, 1, 1), "{said:?}");
+    }
+
+    async fn increments_at_the_same_time_lose_nothing(kit: Kit) {
+        let code = r"
+            export async function onEvent(event, { utils }) {
+                await utils.cursor.init('next', 3)
+                const sums = await Promise.all(Array.from({ length: 8 }, () => utils.cursor.increment('next')))
+                console.log(sums.sort((a, b) => a - b).join(' '))
+            }
+        ";
+        let config = run(&kit, "pipeline_destinations", code, json!({})).await;
+        happen(&kit, &["a", "b"]).await;
+        kit.run_apps().await;
+        assert_eq!(logged(&kit, &config).await, ["LOG 4 5 6 7 8 9 10 11", "LOG 12 13 14 15 16 17 18 19"]);
     }
 
     /// E7, E9: whatever it does, the app beside it gets its events, and the next event gets its chance.

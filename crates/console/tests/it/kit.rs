@@ -195,6 +195,7 @@ impl Kit {
         Browser {
             kit: self,
             cookies: BTreeMap::new(),
+            site: "same-origin",
         }
     }
 
@@ -322,6 +323,8 @@ fn deps(servers: &[SocketAddr]) -> IdentityDeps {
 pub(crate) struct Browser<'a> {
     kit: &'a Kit,
     pub(crate) cookies: BTreeMap<String, String>,
+    /// Whose page sends it, as browsers say it.
+    pub(crate) site: &'static str,
 }
 
 impl Browser<'_> {
@@ -344,7 +347,7 @@ impl Browser<'_> {
             .method(method)
             .uri(path)
             .header("host", "hedgerow.test")
-            .header("sec-fetch-site", "same-origin")
+            .header("sec-fetch-site", self.site)
             .header(
                 "user-agent",
                 "Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0",

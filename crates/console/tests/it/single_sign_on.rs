@@ -1,3 +1,5 @@
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use identity::cookies;
 use service::Level;
 use service::access::Request;
@@ -34,6 +36,36 @@ async fn an_enforced_domain_hands_over_by_a_page_and_takes_no_password() {
     let name = browser.cookies[cookies::BROWSER].clone();
     browser.get(&way).await;
     assert_eq!(browser.cookies[cookies::BROWSER], name);
+}
+
+/// Or a provider of another organization could sign people in behind their back, and have them work in an account that is not theirs.
+#[tokio::test]
+async fn a_response_that_nobody_asked_for_is_agreed_to_first() {
+    const RESPONSE: &str =
+        r#"<samlp:Response xmlns:samlp="urn:oasis:names:tc:SAML:2.0:protocol" ID="_1" Version="2.0"/>"#;
+    let kit = Kit::new().await;
+    let domain = kit.domain("sso.example.net", "").await;
+    let allow = "UPDATE domain SET saml_idp_initiated = TRUE";
+    let path = format!("/saml/{domain}/acs/");
+    let response = STANDARD.encode(RESPONSE);
+    let form = [("SAMLResponse", response.as_str())];
+    let mut browser = kit.browser();
+    browser.site = "cross-site";
+    assert_eq!(
+        browser.post(&path, &form).await.status,
+        403,
+        "none is taken by this domain"
+    );
+    kit.database.run(allow).await;
+    let asked = browser.post(&path, &form).await;
+    assert_eq!((asked.status, asked.h1()), (200, "Sign in?"));
+    assert!(asked.says(&format!("action=\"{path}\"")) && asked.says("sso.example.net") && asked.says(&response));
+    browser.site = "same-origin";
+    assert_eq!(
+        browser.post(&path, &form).await.status,
+        403,
+        "it is read, and has no assertion"
+    );
 }
 
 /// Whoever connects an account to a provider is not known by the word of a provider.

@@ -32,7 +32,7 @@ struct Sent<'a> {
 fn decode(body: Vec<u8>, sent: &Sent<'_>) -> Result<Captured, Refusal> {
     let mut parameters = Parameters::read(sent.query, sent.encoding)?;
     let packed = parameters.take_data().unwrap_or(body);
-    let text = unpack(packed, sent.most_bytes, &mut |_| Ok::<_, Refusal>(()))?;
+    let text = unpack(&packed, sent.most_bytes, &mut |_| Ok::<_, Refusal>(()))?;
     let envelope = Envelope {
         parameters: &parameters,
         address: sent.address,
@@ -194,14 +194,14 @@ fn memory_is_asked_for_before_it_is_used() {
     lying[end..].copy_from_slice(&7_u32.to_le_bytes());
     for (packed, is_honest) in [(packed, true), (lying, false)] {
         let mut asked = 0;
-        let unpacked = unpack(packed.clone(), MOST_BYTES, &mut |bytes| {
+        let unpacked = unpack(&packed, MOST_BYTES, &mut |bytes| {
             asked += bytes;
             Ok::<_, Refusal>(())
         });
         // What lies is damaged, but was read before that was known.
         assert_eq!(unpacked.is_ok(), is_honest);
         assert!((text.len()..2 * text.len()).contains(&asked), "{asked}");
-        let refused = unpack(packed, MOST_BYTES, &mut |bytes| {
+        let refused = unpack(&packed, MOST_BYTES, &mut |bytes| {
             asked += bytes;
             if asked > 100_000 { Err(Refusal::TooMany) } else { Ok(()) }
         });

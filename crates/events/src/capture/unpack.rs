@@ -1,5 +1,6 @@
 //! From the bytes of a body to JSON: out of forms, base64 and gzip, in whatever order they were put in.
 
+use std::borrow::Cow;
 use std::io::{self, BufRead, Read};
 
 use base64::Engine;
@@ -54,10 +55,11 @@ pub fn is_json(bytes: &[u8]) -> bool {
 
 /// Takes a body out of its packings, up to `most` bytes. `allocate` is asked before memory is used, and may refuse.
 pub fn unpack<E: From<Refusal>>(
-    mut bytes: Vec<u8>,
+    bytes: &[u8],
     most: usize,
     allocate: &mut impl FnMut(usize) -> Result<(), E>,
 ) -> Result<Vec<u8>, E> {
+    let mut bytes = Cow::Borrowed(bytes);
     let mut is_gunzipped = false;
     for _ in 0..=MOST_LAYERS {
         if bytes.starts_with(&GZIP) {
@@ -65,15 +67,15 @@ pub fn unpack<E: From<Refusal>>(
             if std::mem::replace(&mut is_gunzipped, true) {
                 break;
             }
-            bytes = gunzip(&bytes, most, allocate)?;
+            bytes = gunzip(&bytes, most, allocate)?.into();
         } else if is_json(&bytes) {
-            return Ok(bytes);
+            return Ok(bytes.into_owned());
         } else if bytes.trim_ascii_start().is_empty() {
             return Err(Refusal::Empty.into());
         } else {
             // Copied once to be read, and shorter after.
             allocate(2 * bytes.len())?;
-            bytes = field(&bytes).map_or_else(|| unbase64(&bytes), Ok)?;
+            bytes = field(&bytes).map_or_else(|| unbase64(&bytes), Ok)?.into();
         }
     }
     Err(Refusal::Unreadable("compressed too many times".to_owned()).into())

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrow::array::{ArrayRef, RecordBatch, StringArray, TimestampMicrosecondArray};
-use arrow::ipc::CompressionType;
-use arrow::ipc::writer::{IpcWriteOptions, StreamWriter};
+use arrow_array::{ArrayRef, RecordBatch, StringArray, TimestampMicrosecondArray};
+use arrow_ipc::CompressionType;
+use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
 use bytes::Bytes;
 use uuid::Uuid;
 

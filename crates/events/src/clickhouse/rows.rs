@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray, Int64Array, RecordBatch};
+use arrow_array::{ArrayRef, BooleanArray, Int64Array, RecordBatch};
 use serde_json::Value;
 use uuid::Uuid;
 

@@ -1,10 +1,12 @@
 //! From the bytes of an `ArrowStream` to batches of one schema and one size.
 
-use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::buffer::Buffer;
-use arrow::compute::{BatchCoalescer, cast};
-use arrow::datatypes::{DataType, SchemaRef};
-use arrow::ipc::reader::StreamDecoder;
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, RecordBatch};
+use arrow_buffer::Buffer;
+use arrow_cast::cast;
+use arrow_ipc::reader::StreamDecoder;
+use arrow_schema::{DataType, SchemaRef};
+use arrow_select::coalesce::BatchCoalescer;
 use bytes::Bytes;
 use outbound::Chunks;
 

@@ -3,10 +3,9 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use arrow::array::{
-    ArrayRef, BooleanBuilder, Float64Builder, Int64Builder, RecordBatch, StringBuilder, TimestampMicrosecondBuilder,
-};
-use arrow::datatypes::SchemaRef;
+use arrow_array::builder::{BooleanBuilder, Float64Builder, Int64Builder, StringBuilder, TimestampMicrosecondBuilder};
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::SchemaRef;
 use hogql::{Query, Type};
 use rusqlite::Row;
 use rusqlite::types::ValueRef;

@@ -200,20 +200,23 @@ impl TeamPersons<'_> {
                 self.join(&merge.distinct_id, &person)?;
                 Ok(person)
             }
-            (Some(person), None) => self.join_if_room(&merge.distinct_id, person),
-            (None, Some(person)) => self.join_if_room(distinct_id, person),
+            (Some(person), None) => {
+                self.join_if_room(&merge.distinct_id, &person)?;
+                Ok(person)
+            }
+            (None, Some(person)) => Ok(self.join_if_room(distinct_id, &person)?.unwrap_or(person)),
             (Some(stays), Some(goes)) if self.may_merge(&stays, &goes, merge.is_forced)? => self.unite(stays, &goes),
             (Some(stays), Some(_)) => Ok(stays),
         }
     }
 
-    /// Gives a person a distinct id that was nobody's. With too many of them, the id makes a person of its own.
-    fn join_if_room(&mut self, distinct_id: &str, person: Person) -> rusqlite::Result<Person> {
+    /// Gives a person a distinct id that was nobody's. If the person has too many, the id makes another one, which is returned.
+    fn join_if_room(&mut self, distinct_id: &str, person: &Person) -> rusqlite::Result<Option<Person>> {
         if self.count_ids(person.id)? < MOST_DISTINCT_IDS {
-            self.join(distinct_id, &person)?;
-            return Ok(person);
+            self.join(distinct_id, person)?;
+            return Ok(None);
         }
-        self.make(distinct_id)
+        self.make(distinct_id).map(Some)
     }
 
     fn may_merge(&mut self, stays: &Person, goes: &Person, is_forced: bool) -> rusqlite::Result<bool> {

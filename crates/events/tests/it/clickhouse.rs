@@ -279,11 +279,11 @@ async fn many_rows_come_in_whole_batches_and_a_dropped_scan_ends() {
     server.query(filled);
     let whole = || scan(TEAM, Query::of(Model::Events, &[Column::Event]), 0, 10);
     let all = batches(&store, whole()).await;
-    let sizes: Vec<_> = all.iter().map(arrow::array::RecordBatch::num_rows).collect();
+    let sizes: Vec<_> = all.iter().map(arrow_array::RecordBatch::num_rows).collect();
     assert!(sizes[..sizes.len() - 1].iter().all(|&rows| rows == 8192), "{sizes:?}");
     assert_eq!(sizes.iter().sum::<usize>(), 100_000);
     let names = all.iter().flat_map(|batch| {
-        let names = arrow::array::AsArray::as_string::<i32>(batch.column(0)).iter();
+        let names = arrow_array::cast::AsArray::as_string::<i32>(batch.column(0)).iter();
         names.flatten().map(str::to_owned).collect::<Vec<_>>()
     });
     assert!(names.enumerate().all(|(n, name)| name == n.to_string()));

@@ -1,8 +1,9 @@
 //! The same queries on both engines: every expression gives the same there, and is of the kind it said.
 
 use ::hogql::{Expr, Model, Value as Literal, parse};
-use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::datatypes::{Float64Type, Int64Type, TimestampMicrosecondType};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, Int64Type, TimestampMicrosecondType};
+use arrow_array::{Array, ArrayRef};
 use chrono::DateTime;
 use events::clickhouse::ClickHouse;
 use events::{Events, Incoming, Scan, schema};
@@ -71,7 +72,7 @@ async fn results(store: &Events, texts: &[String]) -> Result<Vec<Value>, String>
 
 /// Numbers are told apart by kind: a fraction is shown as text.
 fn cell(column: &ArrayRef, row: usize) -> Value {
-    use arrow::datatypes::DataType;
+    use arrow_schema::DataType;
     match column.data_type() {
         _ if column.is_null(row) => Value::Null,
         DataType::Utf8 => json!(column.as_string::<i32>().value(row)),

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, FixedSizeBinaryArray, RecordBatch, StringArray, TimestampMillisecondArray};
+use arrow_array::{ArrayRef, FixedSizeBinaryArray, RecordBatch, StringArray, TimestampMillisecondArray};
 use events::import::{self, BadRow, OpenError};
 use events::{Incoming, Scan};
 use flate2::Compression;

@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 
-use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::{DataType, Int64Type, TimestampMicrosecondType};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int64Type, TimestampMicrosecondType};
+use arrow_array::{Array, RecordBatch};
+use arrow_schema::DataType;
 use chrono::{DateTime, TimeDelta};
 use events::persons::{MOST_PROPERTY_BYTES, person_id};
 use events::{Error, Events, Incoming, MOST_EVENT_BYTES, MOST_UNSET, Most, Scan, Stored, Time};
@@ -32,6 +34,7 @@ pub(crate) async fn all(store: &Events, first_team: i64) {
     reading_ends_after_so_many_bytes(store, first_team + 17).await;
     a_row_of_persons_is_in_the_interval_of_its_last_change(store, first_team + 18).await;
     an_event_removes_only_so_many_properties(store, first_team + 19).await;
+    a_person_has_only_so_many_ids_and_keeps_its_events(store, first_team + 20).await;
 }
 
 pub(crate) fn time(second: i64) -> Time {
@@ -78,7 +81,7 @@ pub(crate) async fn batches(store: &Events, scan: Scan) -> Vec<RecordBatch> {
 /// The rows as JSON; times in microseconds.
 pub(crate) async fn read(store: &Events, scan: Scan) -> Vec<HashMap<String, Value>> {
     let row = |batch: &RecordBatch, row: usize| {
-        let cell = |(field, column): (&std::sync::Arc<arrow::datatypes::Field>, &arrow::array::ArrayRef)| {
+        let cell = |(field, column): (&std::sync::Arc<arrow_schema::Field>, &arrow_array::ArrayRef)| {
             let value = match column.data_type() {
                 _ if column.is_null(row) => Value::Null,
                 DataType::Utf8 => json!(column.as_string::<i32>().value(row)),
@@ -543,6 +546,24 @@ async fn persons_of(store: &Events, team: i64) -> HashMap<String, String> {
     rows.iter()
         .map(|row| (text(&row["distinct_id"]), text(&row["person_id"])))
         .collect()
+}
+
+async fn a_person_has_only_so_many_ids_and_keeps_its_events(store: &Events, team: i64) {
+    let alias = |n: usize| {
+        let told = json!({ "alias": format!("id-{n}"), "$set": { "last": n } });
+        event("$create_alias", "guest-list", told)
+    };
+    append(store, team, (0..1_100).map(alias).collect(), 500).await;
+    let persons = persons_of(store, team).await;
+    let own = &persons["guest-list"];
+    assert_eq!(persons.values().filter(|person| *person == own).count(), 1_000);
+    let of_events = column(store, team, Column::PersonId).await;
+    assert!(
+        of_events.iter().all(|person| person == own),
+        "also those of aliases that came too late"
+    );
+    let properties = column(store, team, Column::PersonProperties).await;
+    assert!(properties.iter().any(|one| parsed(one)["last"] == 1_099));
 }
 
 async fn reading_ends_after_so_many_bytes(store: &Events, team: i64) {

@@ -1,7 +1,8 @@
 //! Cuts a stream of rows into chunks. Where the cuts fall follows from the rows alone, not from how they arrive.
 
-use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::DataType;
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, RecordBatch};
+use arrow_schema::DataType;
 use service::batch_exports::destination::FileFormat;
 
 use super::format::Format;
@@ -120,7 +121,7 @@ fn weight(batch: &RecordBatch, start: usize, rows: usize) -> usize {
 mod tests {
     use std::sync::Arc;
 
-    use arrow::array::StringArray;
+    use arrow_array::StringArray;
 
     use super::*;
 

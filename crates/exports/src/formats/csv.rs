@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::Schema;
+use arrow_array::RecordBatch;
+use arrow_schema::Schema;
 
 use super::format::unwritable;
 use super::text::{Column, Times, columns};
@@ -92,8 +92,8 @@ fn has_outer_space(text: &str) -> bool {
 mod tests {
     use std::sync::Arc;
 
-    use arrow::array::{ArrayRef, Float64Array, Int64Array, StringArray};
-    use arrow::datatypes::{DataType, Field};
+    use arrow_array::{ArrayRef, Float64Array, Int64Array, StringArray};
+    use arrow_schema::{DataType, Field};
 
     use super::*;
 

@@ -19,7 +19,7 @@ pub enum Undecodable {
     #[error("it is not valid Parquet")]
     Parquet(#[from] parquet::errors::ParquetError),
     #[error("its rows cannot be decoded")]
-    Arrow(#[from] arrow::error::ArrowError),
+    Arrow(#[from] arrow_schema::ArrowError),
     #[error("line {line} is not JSON")]
     Json { line: u64, source: serde_json::Error },
     #[error("its last record is not ended")]

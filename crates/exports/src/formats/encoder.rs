@@ -1,7 +1,7 @@
 //! Encodes chunks of rows, apart from each other.
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
 use service::batch_exports::destination::FileFormat;
 
 use super::format::Format;

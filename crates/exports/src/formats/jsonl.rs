@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use arrow::array::RecordBatch;
+use arrow_array::RecordBatch;
 use serde::de::IgnoredAny;
 
 use super::format::unwritable;
@@ -50,7 +50,7 @@ pub(super) fn write(batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), Error>
 /// What comes before each value: `{"uuid":`, then `,"event":` and so on.
 fn keys(batch: &RecordBatch) -> Vec<Vec<u8>> {
     let fields = batch.schema_ref().fields().iter().enumerate();
-    let key = |(number, field): (usize, &arrow::datatypes::FieldRef)| {
+    let key = |(number, field): (usize, &arrow_schema::FieldRef)| {
         let mut key = vec![if number == 0 { b'{' } else { b',' }];
         write_string(field.name(), &mut key);
         key.push(b':');
@@ -121,8 +121,8 @@ fn write_json(text: &str, out: &mut Vec<u8>) {
 mod tests {
     use std::sync::Arc;
 
-    use arrow::array::{Array, BooleanArray, Float64Array, Int64Array, StringArray, TimestampMicrosecondArray};
-    use arrow::datatypes::{DataType, Field, Schema};
+    use arrow_array::{Array, BooleanArray, Float64Array, Int64Array, StringArray, TimestampMicrosecondArray};
+    use arrow_schema::{DataType, Field, Schema};
     use proptest::prelude::*;
     use serde_json::{Value, json};
 

@@ -15,7 +15,7 @@ mod packer;
 mod parquet;
 mod text;
 
-use arrow::array::RecordBatch;
+use arrow_array::RecordBatch;
 use serde_json::{Map, Value};
 
 use self::format::unwritable;

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 

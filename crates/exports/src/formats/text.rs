@@ -1,8 +1,9 @@
 //! What JSON lines and CSV share: values of columns, and how times are written.
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
-use arrow::array::{TimestampMicrosecondArray, types::Float64Type, types::Int64Type, types::TimestampMicrosecondType};
-use arrow::datatypes::{DataType, Field, TimeUnit};
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow_array::{TimestampMicrosecondArray, types::Float64Type, types::Int64Type, types::TimestampMicrosecondType};
+use arrow_schema::{DataType, Field, TimeUnit};
 
 use crate::Error;
 

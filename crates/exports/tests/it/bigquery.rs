@@ -184,8 +184,8 @@ async fn hostile_names_are_refused() {
     }
     let destination = named("table_id", "t").unwrap();
     let mut delivery = suite::delivery(&*destination, Model::Events, 0);
-    let hostile = arrow::datatypes::Field::new("a` b", arrow::datatypes::DataType::Utf8, true);
-    delivery.schema = std::sync::Arc::new(arrow::datatypes::Schema::new(vec![hostile]));
+    let hostile = arrow_schema::Field::new("a` b", arrow_schema::DataType::Utf8, true);
+    delivery.schema = std::sync::Arc::new(arrow_schema::Schema::new(vec![hostile]));
     delivery.is_custom = true;
     let error = refusal(destination.begin(&delivery).await);
     assert!(

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::array::{RecordBatch, StringArray};
+use arrow_array::{RecordBatch, StringArray};
 use async_trait::async_trait;
 use exports::{Deliver, Delivery, Error, Verdict};
 use hogql::{Column, Model, Query};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
+use arrow_array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
 use async_trait::async_trait;
 use exports::{Deliver, Delivery, Receipt};
 use hogql::{Model, Type};
@@ -175,13 +175,13 @@ fn batch(
     version: i64,
 ) -> RecordBatch {
     let start = delivery.start.timestamp_micros();
-    let layout_kind = |field: &arrow::datatypes::Field| match field.data_type() {
-        arrow::datatypes::DataType::Int64 => Type::Int,
-        arrow::datatypes::DataType::Boolean => Type::Bool,
-        arrow::datatypes::DataType::Timestamp(..) => Type::Time,
+    let layout_kind = |field: &arrow_schema::Field| match field.data_type() {
+        arrow_schema::DataType::Int64 => Type::Int,
+        arrow_schema::DataType::Boolean => Type::Bool,
+        arrow_schema::DataType::Timestamp(..) => Type::Time,
         _ => Type::Text,
     };
-    let column = |field: &arrow::datatypes::Field| -> ArrayRef {
+    let column = |field: &arrow_schema::Field| -> ArrayRef {
         match layout_kind(field) {
             Type::Int if field.name() == "team_id" => Arc::new(Int64Array::from(vec![1; numbers.len()])),
             Type::Int => Arc::new(Int64Array::from(vec![version; numbers.len()])),

@@ -20,8 +20,8 @@ const RENEWAL: Duration = Duration::from_secs(1);
 pub(crate) struct Bridge {
     pub(crate) limits: Limits,
     pipe: Rc<Pipe>,
-    /// While an app is read, it reaches nothing.
-    is_closed: bool,
+    /// Until an app is opened, it reaches nothing.
+    is_closed: Cell<bool>,
     counts: RefCell<Counts>,
     /// Arguments of calls to come that were read while an answer was awaited.
     items: RefCell<VecDeque<String>>,
@@ -45,13 +45,13 @@ struct Counts {
 }
 
 impl Bridge {
-    pub(crate) fn new(limits: Limits, pipe: Rc<Pipe>, is_closed: bool) -> Rc<Self> {
+    pub(crate) fn new(limits: Limits, pipe: Rc<Pipe>) -> Rc<Self> {
         let deadline = Instant::now() + limits.load_time;
         Rc::new(Self {
             deadline: Cell::new(deadline),
             limits,
             pipe,
-            is_closed,
+            is_closed: Cell::new(true),
             counts: RefCell::default(),
             items: RefCell::default(),
             allowed: Cell::new(deadline),
@@ -59,6 +59,11 @@ impl Bridge {
             is_holding: Cell::new(false),
             rejections: RefCell::default(),
         })
+    }
+
+    /// From here on, the app reaches the host.
+    pub(crate) fn open(&self) {
+        self.is_closed.set(false);
     }
 
     /// Begins a call: its time and its counts start again.
@@ -135,8 +140,20 @@ impl Bridge {
         self.pipe.report(report);
     }
 
-    pub(crate) fn write(&self, line: &str) {
-        self.pipe.write(line);
+    /// Whether the call has asked the host for something.
+    pub(crate) fn has_asked(&self) -> bool {
+        self.counts.borrow().calls > 0
+    }
+
+    /// Says that the call went well. Nobody has to know immediately of one that reached nothing: if the process is killed, whatever it did
+    /// is lost with it.
+    pub(crate) fn done(&self, value: &str) {
+        let line = format!("{{\"done\":{value}}}\n");
+        if self.has_asked() {
+            self.pipe.write(&line);
+        } else {
+            self.pipe.write_later(&line);
+        }
     }
 
     /// Notes an error that nobody waits for, or that somebody came to wait for it.
@@ -162,7 +179,7 @@ impl Bridge {
             counts.logs += 1;
             counts.logs
         };
-        if self.is_closed || count > most + 1 {
+        if self.is_closed.get() || count > most + 1 {
             return;
         }
         let (level, message) = if count > most {
@@ -179,7 +196,7 @@ impl Bridge {
     /// The number of a new question, if there may be one.
     fn ask(&self, ctx: &Ctx<'_>, bytes: usize, is_timer: bool) -> Result<u64> {
         let mut counts = self.counts.borrow_mut();
-        let refusal = if self.is_closed {
+        let refusal = if self.is_closed.get() {
             "network and storage are not available while the app is being loaded"
         } else if counts.open.len() >= self.limits.host_calls_at_once {
             "too many concurrent calls; wait for some to finish"
@@ -203,7 +220,8 @@ impl Bridge {
     )]
     fn send(&self, ctx: &Ctx<'_>, call: &str) -> Result<f64> {
         let id = self.ask(ctx, call.len(), false)?;
-        self.write(&format!("{{\"asked\":{{\"id\":{id},\"call\":{}}}}}\n", repaired(call)));
+        self.pipe
+            .write(&format!("{{\"asked\":{{\"id\":{id},\"call\":{}}}}}\n", repaired(call)));
         Ok(id as f64)
     }
 

@@ -3,28 +3,15 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use rquickjs::context::EvalOptions;
 use rquickjs::promise::PromiseState;
 use rquickjs::{Context, Ctx, Error, Function, Object, Promise, Runtime, TypedArray, Value};
 use serde::Deserialize;
 
-use super::bridge::{self, Bridge, repaired};
-use super::natives;
+use super::bridge::{Bridge, repaired};
 use super::position::{self, Location};
-use crate::code::Target;
+use super::prelude::{Loaded, prelude};
 use crate::wire::{Kind, Meta};
 use crate::{Capabilities, Code, Failure};
-
-/// What every app has around it, in the order in which it builds up.
-const PRELUDE: [&str; 7] = [
-    include_str!("../prelude/host.js"),
-    include_str!("../prelude/bytes.js"),
-    include_str!("../prelude/url.js"),
-    include_str!("../prelude/fetch.js"),
-    include_str!("../prelude/packages.js"),
-    include_str!("../prelude/meta.js"),
-    include_str!("../prelude/app.js"),
-];
 
 /// Methods of which the return value is of use; of others it may be anything.
 const RETURNING: [&str; 3] = ["composeWebhook", "getSettings", "processEvent"];
@@ -54,12 +41,8 @@ pub(crate) struct Found {
     pub(crate) exports_events: bool,
 }
 
-/// Does some work with an app in an engine of its own.
-pub(crate) fn with_app<R>(
-    code: Rc<Code>,
-    bridge: &Rc<Bridge>,
-    work: impl FnOnce(&App<'_>) -> Result<R, Trouble>,
-) -> Result<R, Trouble> {
+/// Makes an engine with everything that apps have around them, and does some work in it.
+pub(crate) fn with_engine(bridge: &Rc<Bridge>, work: impl FnOnce(&App<'_>)) -> Result<(), Failure> {
     let broken = |_| Failure::Crashed("its engine did not start".to_owned());
     let runtime = Runtime::new().map_err(broken)?;
     runtime.set_memory_limit(bridge.limits.memory);
@@ -72,13 +55,15 @@ pub(crate) fn with_app<R>(
     })));
     let context = Context::full(&runtime).map_err(broken)?;
     context.with(|ctx| {
+        let code = Loaded::default();
         let shared = prelude(&ctx, &code, bridge).map_err(|error| unprepared(&ctx, &error))?;
         work(&App {
             ctx,
             shared,
             bridge: bridge.clone(),
             code,
-        })
+        });
+        Ok(())
     })
 }
 
@@ -91,57 +76,6 @@ fn unprepared(ctx: &Ctx<'_>, error: &Error) -> Failure {
     Failure::Crashed(format!("its engine failed to initialize: {reason}"))
 }
 
-fn prelude<'js>(ctx: &Ctx<'js>, code: &Rc<Code>, bridge: &Rc<Bridge>) -> rquickjs::Result<Object<'js>> {
-    let native = Object::new(ctx.clone())?;
-    let shared = Object::new(ctx.clone())?;
-    natives::install(ctx, &native)?;
-    bridge::install(ctx, &native, bridge)?;
-    install_modules(ctx, &native, code)?;
-    for source in PRELUDE {
-        let part: Function<'js> = evaluate(ctx, position::OURS, source)?;
-        part.call::<_, ()>((native.clone(), shared.clone()))?;
-    }
-    Ok(shared)
-}
-
-fn evaluate<'js>(ctx: &Ctx<'js>, name: &str, source: impl Into<Vec<u8>>) -> rquickjs::Result<Function<'js>> {
-    let mut options = EvalOptions::default();
-    // Apps are written for a place where nothing is strict unless it says so.
-    options.strict = false;
-    options.filename = Some(name.to_owned());
-    ctx.eval_with_options(source, options)
-}
-
-fn install_modules<'js>(ctx: &Ctx<'js>, native: &Object<'js>, code: &Rc<Code>) -> rquickjs::Result<()> {
-    let all = code.clone();
-    let resolve = move |importer: String, specifier: String| {
-        let target = all.modules.get(&importer)?.imports.get(&specifier)?;
-        Some(match target {
-            Target::File(name) => format!("file:{name}"),
-            Target::Package(name) => format!("package:{name}"),
-            Target::Absent(name) => format!("absent:{name}"),
-        })
-    };
-    native.set("resolve", Function::new(ctx.clone(), resolve)?)?;
-    let all = code.clone();
-    let is_esm = move |name: String| all.modules.get(&name).is_some_and(|module| module.is_esm);
-    native.set("isEsm", Function::new(ctx.clone(), is_esm)?)?;
-    let all = code.clone();
-    let compile = move |ctx: Ctx<'js>, name: String| evaluate(&ctx, &name, wrapped(&all, &name));
-    native.set("compile", Function::new(ctx.clone(), compile)?)
-}
-
-/// A module as a function. Its head is one line, which [`position`] takes off again.
-fn wrapped(code: &Code, name: &str) -> String {
-    let module = &code.modules[name];
-    let declared = module.declared.join(", ");
-    let body = &module.code;
-    format!(
-        "(function (exports, require, module, __import, __exportAll, __importLater, __importMeta) {{\n\
-         {body}\nreturn {{ __proto__: null, {declared} }}; }})"
-    )
-}
-
 /// What was thrown, in a few words.
 fn summary(reason: &Value<'_>) -> String {
     let of_error = reason.as_exception().and_then(rquickjs::Exception::message);
@@ -151,18 +85,18 @@ fn summary(reason: &Value<'_>) -> String {
         .unwrap_or_else(|| "an error without a message".to_owned())
 }
 
-/// An app in its engine.
+/// An engine, for the one app that is loaded into it.
 pub(crate) struct App<'js> {
     ctx: Ctx<'js>,
     shared: Object<'js>,
     pub(crate) bridge: Rc<Bridge>,
-    code: Rc<Code>,
+    code: Loaded,
 }
 
 impl<'js> App<'js> {
     /// Loads the app and finds what it offers.
-    pub(crate) fn load(&self, meta: &Meta) -> Result<Found, Trouble> {
-        let Some(entry) = &self.code.entry else {
+    pub(crate) fn load(&self, code: &Rc<Code>, meta: &Meta) -> Result<Found, Trouble> {
+        let Some(entry) = &self.code.get_or_init(|| code.clone()).entry else {
             return Ok(Found::default());
         };
         self.bridge.begin(self.bridge.limits.load_time);
@@ -203,23 +137,31 @@ impl<'js> App<'js> {
         self.shared.get(name)
     }
 
-    /// Runs an asynchronous function of the prelude to its end.
+    /// Runs a function of the prelude to its end, which is that of the promise if it returns one.
     fn run(
         &self,
         name: &str,
-        start: impl FnOnce(Function<'js>) -> rquickjs::Result<Promise<'js>>,
+        start: impl FnOnce(Function<'js>) -> rquickjs::Result<Value<'js>>,
     ) -> Result<Value<'js>, Failure> {
         let outcome = match self.ours(name).and_then(start) {
-            Ok(promise) => self.finish(&promise),
+            Ok(value) => self.finish(value),
             Err(error) => Err(self.trouble(error).failure),
         };
         self.bridge.log_rejections();
         outcome
     }
 
-    fn finish(&self, promise: &Promise<'js>) -> Result<Value<'js>, Failure> {
-        loop {
+    fn finish(&self, value: Value<'js>) -> Result<Value<'js>, Failure> {
+        let Some(promise) = value.as_promise() else {
             self.run_jobs()?;
+            self.drain()?;
+            return Ok(value);
+        };
+        loop {
+            if let Err(failure) = self.run_jobs() {
+                self.take_rejection(promise);
+                return Err(failure);
+            }
             if promise.state() != PromiseState::Pending {
                 break;
             }
@@ -232,13 +174,21 @@ impl<'js> App<'js> {
         match promise.result() {
             Some(Ok(value)) => Ok(value),
             Some(Err(_)) => {
-                let thrown = self.ctx.catch();
-                // We are the ones who waited for it.
-                self.bridge.rejected(summary(&thrown), true);
-                Err(self.described(&thrown).failure)
+                let thrown = self.take_rejection(promise);
+                Err(thrown.map_or(Failure::Stuck, |thrown| self.described(&thrown).failure))
             }
             None => Err(Failure::Stuck),
         }
+    }
+
+    /// What a promise was rejected with, which somebody has waited for: us.
+    fn take_rejection(&self, promise: &Promise<'js>) -> Option<Value<'js>> {
+        let Some(Err(_)) = promise.result::<Value<'js>>() else {
+            return None;
+        };
+        let thrown = self.ctx.catch();
+        self.bridge.rejected(summary(&thrown), true);
+        Some(thrown)
     }
 
     /// Waits for what the app did not wait for, so that nothing goes on between calls.
@@ -337,7 +287,10 @@ impl<'js> App<'js> {
         if thrown.name == "InternalError" && thrown.message == OUT_OF_MEMORY {
             return Failure::TooMuchMemory.into();
         }
-        let (stack, place) = position::in_source(&self.code, &thrown.stack);
+        let (stack, place) = match self.code.get() {
+            Some(code) => position::in_source(code, &thrown.stack),
+            None => (thrown.stack, None),
+        };
         let Thrown {
             name,
             message,

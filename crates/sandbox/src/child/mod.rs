@@ -9,6 +9,7 @@ mod natives;
 mod packages;
 mod pipe;
 mod position;
+mod prelude;
 mod read;
 mod serve;
 mod transpile;
@@ -20,6 +21,7 @@ use serde::de::DeserializeOwned;
 
 pub use confine::Confinement;
 
+use self::bridge::Bridge;
 use crate::Limits;
 use crate::layers::Strictness;
 use crate::wire::{Report, Task};
@@ -35,9 +37,13 @@ pub fn child() -> ! {
     if !is_enough {
         exit(2);
     }
-    match next(&pipe) {
-        Task::Read { files } => pipe.report(&read::read(&files, &limits, &pipe)),
-        Task::Open { code, meta } => serve::serve(code, &meta, limits, &pipe),
+    let bridge = Bridge::new(limits, pipe.clone());
+    let outcome = engine::with_engine(&bridge, |app| match next(&pipe) {
+        Task::Read { files } => pipe.report(&read::read(&files, app)),
+        Task::Open { code, meta } => serve::serve(code, &meta, app),
+    });
+    if let Err(failure) = outcome {
+        pipe.report(&Report::Failed(failure));
     }
     exit(0)
 }

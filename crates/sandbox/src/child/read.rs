@@ -2,9 +2,7 @@
 
 use std::rc::Rc;
 
-use super::bridge::Bridge;
-use super::engine::{Found, Trouble, seconds, with_app};
-use super::pipe::Pipe;
+use super::engine::{App, Found, Trouble, seconds};
 use super::{browser, graph};
 use crate::json::MOST_VALUES;
 use crate::manifest::{self, Declared};
@@ -13,14 +11,14 @@ use crate::{Code, Failure, Fault, Files, Limits, Reading};
 
 const KINDS_OF_METRICS: [&str; 3] = ["sum", "max", "min"];
 
-pub(crate) fn read(files: &Files, limits: &Limits, pipe: &Rc<Pipe>) -> Report {
-    match reading(files, limits, pipe) {
+pub(crate) fn read(files: &Files, app: &App<'_>) -> Report {
+    match reading(files, app) {
         Ok(reading) => Report::Read(Box::new(reading)),
         Err(fault) => Report::Fault(fault),
     }
 }
 
-fn reading(files: &Files, limits: &Limits, pipe: &Rc<Pipe>) -> Result<Reading, Fault> {
+fn reading(files: &Files, app: &App<'_>) -> Result<Reading, Fault> {
     let Declared {
         manifest,
         config_schema,
@@ -31,7 +29,7 @@ fn reading(files: &Files, limits: &Limits, pipe: &Rc<Pipe>) -> Result<Reading, F
     let frontend = browser::frontend(files)?;
     let Found {
         capabilities, metrics, ..
-    } = find(&code, limits, pipe)?;
+    } = find(&code, app)?;
     let refused = |message: String| Fault {
         file: code.entry.clone(),
         ..Fault::new(message)
@@ -61,10 +59,9 @@ fn reading(files: &Files, limits: &Limits, pipe: &Rc<Pipe>) -> Result<Reading, F
 }
 
 /// Loads the app where it reaches nothing, to see what it offers.
-fn find(code: &Rc<Code>, limits: &Limits, pipe: &Rc<Pipe>) -> Result<Found, Fault> {
-    let bridge = Bridge::new(limits.clone(), pipe.clone(), true);
-    let found = with_app(code.clone(), &bridge, |app| app.load(&Meta::default()));
-    found.map_err(|trouble| fault(code, limits, trouble))
+fn find(code: &Rc<Code>, app: &App<'_>) -> Result<Found, Fault> {
+    let found = app.load(code, &Meta::default());
+    found.map_err(|trouble| fault(code, &app.bridge.limits, trouble))
 }
 
 fn fault(code: &Code, limits: &Limits, Trouble { failure, place }: Trouble) -> Fault {

@@ -1,31 +1,37 @@
 //! Running an app: one call after the other, as the parent orders them.
 
-use std::convert::Infallible;
 use std::process::exit;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
-use super::bridge::Bridge;
-use super::engine::{App, Trouble, with_app};
-use super::pipe::Pipe;
+use super::engine::App;
 use crate::wire::{Kind, Meta, Order, Report};
-use crate::{Code, Failure, Limits};
+use crate::{Code, Failure};
 
-pub(crate) fn serve(code: Code, meta: &Meta, limits: Limits, pipe: &Rc<Pipe>) {
-    let bridge = Bridge::new(limits, pipe.clone(), false);
-    let outcome: Result<Infallible, Trouble> = with_app(Rc::new(code), &bridge, |app| {
-        let found = app.load(meta)?;
-        app.bridge.report(&Report::Ready(found.capabilities));
-        loop {
-            obey(app, found.exports_events);
-        }
-    });
-    let Err(Trouble { failure, .. }) = outcome;
-    pipe.report(&Report::Failed(failure));
+/// Calls that are made until one asks for something end after so long as well: together they are no longer than a slow one.
+const LONGEST_GROUP: Duration = Duration::from_millis(50);
+
+pub(crate) fn serve(code: Code, meta: &Meta, app: &App<'_>) {
+    app.bridge.open();
+    let found = match app.load(&Rc::new(code), meta) {
+        Ok(found) => found,
+        Err(trouble) => return app.bridge.report(&Report::Failed(trouble.failure)),
+    };
+    app.bridge.report(&Report::Ready(found.capabilities));
+    loop {
+        obey(app, found.exports_events);
+    }
 }
 
 fn obey(app: &App<'_>, exports_events: bool) {
     let order = app.bridge.item();
-    let Ok(Order::Call { kind, name, count }) = serde_json::from_str(&order) else {
+    let Ok(Order::Call {
+        kind,
+        name,
+        count,
+        until_request,
+    }) = serde_json::from_str(&order)
+    else {
         exit(2)
     };
     if exports_events && kind == Kind::Method && name == "onEvent" {
@@ -33,16 +39,22 @@ fn obey(app: &App<'_>, exports_events: bool) {
         let outcome = app.export(&lines).map(|()| "null".to_owned());
         (0..count).for_each(|_| tell(app, outcome.clone()));
     } else {
-        call_each(app, kind, &name, count);
+        call_each(app, kind, &name, count, until_request);
     }
 }
 
-fn call_each(app: &App<'_>, kind: Kind, name: &str, count: usize) {
+fn call_each(app: &App<'_>, kind: Kind, name: &str, count: usize, until_request: bool) {
     // Those whose objects are held back are not over before these are let go of.
     let mut held = Vec::new();
-    for _ in 0..count {
+    let mut left = count;
+    let begun = Instant::now();
+    while left > 0 {
+        left -= 1;
         let line = app.bridge.item();
         let outcome = app.call(kind, name, &line);
+        // What is held back would be decided with calls that come later.
+        let has_effects = outcome.is_err() || app.bridge.has_asked() || app.bridge.is_holding();
+        let is_last = until_request && (has_effects || begun.elapsed() > LONGEST_GROUP);
         let is_held = !held.is_empty() || app.bridge.is_holding();
         let is_final = outcome.as_ref().is_err_and(Failure::is_final);
         if is_held && !is_final {
@@ -51,19 +63,26 @@ fn call_each(app: &App<'_>, kind: Kind, name: &str, count: usize) {
         } else {
             tell(app, outcome);
         }
+        if is_last {
+            break;
+        }
     }
+    (0..left).for_each(|_| drop(app.bridge.item()));
     if !held.is_empty() {
         let flushed = app.flush();
         for outcome in held {
             tell(app, outcome.and_then(|value| flushed.clone().map(|()| value)));
         }
     }
+    if left > 0 {
+        app.bridge.report(&Report::Stopped);
+    }
 }
 
 /// Says how a call ended. If the app has to be stopped, this is its end.
 fn tell(app: &App<'_>, outcome: Result<String, Failure>) {
     match outcome {
-        Ok(value) => app.bridge.write(&format!("{{\"done\":{value}}}\n")),
+        Ok(value) => app.bridge.done(&value),
         Err(failure) => {
             let is_final = failure.is_final();
             app.bridge.report(&Report::Failed(failure));

@@ -23,6 +23,7 @@ const LARGEST_CALL: usize = 1024 * 1024;
 pub(super) enum Said {
     Ready(Capabilities),
     Held,
+    Stopped,
     Outcome(Result<Json, Failure>),
 }
 
@@ -84,6 +85,7 @@ impl HostCalls {
         match report {
             Report::Ready(capabilities) => return Ok(Some(Said::Ready(capabilities))),
             Report::Held => return Ok(Some(Said::Held)),
+            Report::Stopped => return Ok(Some(Said::Stopped)),
             Report::Done(value) if value.text().len() > self.limits.result_bytes => {
                 let limit = self.limits.result_bytes;
                 return Ok(Some(Said::Outcome(Err(Failure::TooLarge { limit }))));

@@ -3,6 +3,8 @@
     'use strict'
 
     const { parse, stringify } = JSON
+    const settled = Promise.resolve.bind(Promise)
+    const failed = Promise.reject.bind(Promise)
     const { create, defineProperty, freeze, keys } = Object
 
     const METHODS = [
@@ -144,11 +146,17 @@
         return async (event, given) => (await find('processEventBatch')([event], given))?.[0]
     }
 
-    shared.call = async (kind, name, line) => {
-        const values = parse(line)
-        const call = kind === 'job' ? shared.found.jobs[name] : (find(name) ?? inBatches(name))
-        if (typeof call !== 'function') throw new Error(`The app has no ${name}`)
-        return await call(...values, meta)
+    // Whoever is not asynchronous returns its value, and not the promise of one, which would take another turn.
+    shared.call = (kind, name, line) => {
+        try {
+            const values = parse(line)
+            const call = kind === 'job' ? shared.found.jobs[name] : (find(name) ?? inBatches(name))
+            if (typeof call !== 'function') throw new Error(`The app has no ${name}`)
+            const outcome = call(...values, meta)
+            return isObject(outcome) || typeof outcome === 'function' ? settled(outcome) : outcome
+        } catch (error) {
+            return failed(error)
+        }
     }
 
     // `exportEvents` gets events by the batch. The batch is whatever was sent together.

@@ -12,3 +12,4 @@ mod layers;
 mod outside;
 mod refusals;
 mod running;
+mod spares;

@@ -150,6 +150,25 @@ async fn timers_run_within_their_call_and_not_beyond() {
 }
 
 #[tokio::test]
+async fn calls_end_with_the_first_that_asks_for_something_or_fails() {
+    let text = "export const onEvent = async ({ number }) => {
+        console.log(number)
+        if (number === 2) await fetch('http://example.com/')
+        if (number === 5) throw new Error('five')
+    }";
+    let (mut app, host) = open(text).await;
+    let events = |numbers: std::ops::Range<i32>| numbers.map(|number| json!({ "number": number })).collect::<Vec<_>>();
+    let outcomes = app.call_until_request("onEvent", &events(0..5)).await;
+    assert!(outcomes[..3].iter().all(Result::is_ok), "{outcomes:?}");
+    assert_eq!(outcomes[3..], [Err(Failure::NotRun), Err(Failure::NotRun)]);
+    let outcomes = app.call_until_request("onEvent", &events(3..8)).await;
+    assert!(matches!(outcomes[2], Err(Failure::Thrown { .. })), "{outcomes:?}");
+    assert_eq!(outcomes[3..], [Err(Failure::NotRun), Err(Failure::NotRun)]);
+    assert!(app.is_open(), "the rest can be called for");
+    assert_eq!(host.lines(), ["0", "1", "2", "3", "4", "5"]);
+}
+
+#[tokio::test]
 async fn events_of_an_exporter_go_out_as_one_batch() {
     let text = "
         import { RetryError } from '@posthog/plugin-scaffold'

@@ -16,7 +16,7 @@ use crate::page::{Page, Window};
 use crate::scope::Scope;
 use crate::sessions::{self, SignedIn};
 use crate::transaction::WriteTx;
-use crate::{Precondition, Service, organizations};
+use crate::{Precondition, Service, organizations, users};
 
 /// More than anybody needs, few enough to look through.
 const MOST_KEYS: i64 = 100;
@@ -54,7 +54,7 @@ impl Service {
         let secret = auth::key::new_key(self.core.random.bytes());
         let new = &within_reach(person, new)?;
         let mut db = self.write().await?;
-        expect_still_vouched(&mut db, person).await?;
+        expect_still_signed_in(&mut db, person).await?;
         self.count_key(&mut db, person).await?;
         let fresh = insert(&mut db, person.user, new, secret, person.provider_of.is_some()).await?;
         db.commit(&person.actor, &[Entry::created(&fresh.key)]).await?;
@@ -95,7 +95,7 @@ impl Service {
         person.expect_recent_proof(self.core.clock.now())?;
         let secret = auth::key::new_key(self.core.random.bytes());
         let mut db = self.write().await?;
-        expect_still_vouched(&mut db, person).await?;
+        expect_still_signed_in(&mut db, person).await?;
         let mut key = sql::lock(&mut db, person.user, id).await?;
         refuse_wider(person, &key)?;
         self.count_key(&mut db, person).await?;
@@ -150,13 +150,16 @@ impl Service {
     }
 }
 
-/// Whoever becomes an owner loses what a provider opened for them. A request that came just before leaves no key behind: both
-/// lock the organization.
-async fn expect_still_vouched(db: &mut WriteTx, person: &SignedIn) -> Result<()> {
-    let (Some(organization), Some(session)) = (person.authenticated_by, person.session) else {
+/// Whoever becomes an owner loses what a provider opened for them, and whoever proves their address what others had opened before. A
+/// request that came just before leaves no key behind: both lock the organization, or the account.
+async fn expect_still_signed_in(db: &mut WriteTx, person: &SignedIn) -> Result<()> {
+    let Some(session) = person.session else {
         return Ok(());
     };
-    organizations::sql::lock(db, organization).await?;
+    match person.authenticated_by {
+        Some(organization) => drop(organizations::sql::lock(db, organization).await?),
+        None => users::sql::lock(db, person.user).await?,
+    }
     if sessions::sql::is_there(db, session).await? {
         return Ok(());
     }

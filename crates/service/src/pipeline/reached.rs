@@ -33,11 +33,15 @@ impl Service {
     }
 
     /// Remembers which hosts an app asked for, and whether it was allowed. The first refusal of a host is recorded where the organization
-    /// sees it.
+    /// sees it. Returns the hosts that have given way to others.
     #[boxed]
-    pub async fn note_reached_hosts(&self, config: &AppConfig, hosts: &[(String, bool)]) -> Result<()> {
+    pub async fn note_reached_hosts(&self, config: &AppConfig, hosts: &[(String, bool)]) -> Result<Vec<String>> {
         let mut db = self.write().await?;
-        let mut entries = Vec::new();
+        let (mut entries, mut forgotten) = (Vec::new(), Vec::new());
+        // Tasks and events of one configuration note hosts at the same time.
+        if sql::usage::lock(&mut db, config.id).await?.is_none() {
+            return Ok(Vec::new());
+        }
         let mut count = sql::hosts::count(&mut db, config.id).await?;
         for (host, is_allowed) in hosts {
             let known = sql::hosts::find(&mut db, config.id, host).await?;
@@ -46,13 +50,13 @@ impl Service {
                     // Nothing was sent there, and names can be made up without end.
                     continue;
                 }
-                sql::hosts::forget_one(&mut db, config.id).await?;
+                forgotten.extend(sql::hosts::forget_one(&mut db, config.id).await?);
                 count -= 1;
             }
             count += i64::from(known.is_none());
             if !sql::hosts::put(&mut db, config.id, host, *is_allowed).await? {
                 // The configuration was deleted in the meantime.
-                return Ok(());
+                return Ok(Vec::new());
             }
             if !is_allowed && known.is_none_or(|known| known.is_allowed) {
                 let message = format!("Request to {host} blocked: the host is not allowed.");
@@ -60,6 +64,9 @@ impl Service {
                 entries.push(Entry::happened(config, "host_refused").noting("host", host));
             }
         }
-        db.commit(&Actor::system(), &entries).await
+        // One that gave way to another may have come back since.
+        forgotten.retain(|gone| hosts.iter().all(|(host, _)| host != gone));
+        db.commit(&Actor::system(), &entries).await?;
+        Ok(forgotten)
     }
 }

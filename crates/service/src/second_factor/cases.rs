@@ -50,9 +50,12 @@ impl Service {
             let detail = "two-factor authentication is already on";
             return Err(Error::refused("already_set_up", detail));
         }
+        count_attempt(&mut db, &Tried::inside(&address(&user)?)).await?;
         if !accept_code(&mut db, &self.core.instance, user.id, code).await? {
+            db.commit_unrecorded().await?;
             return Err(wrong_code());
         }
+        uncount_attempt(&mut db, &Tried::inside(&address(&user)?)).await?;
         sql::confirm(&mut db, user.id).await?;
         let backup_codes = replace_backup_codes(&mut db, user.id).await?;
         let session = match person.session {
@@ -167,7 +170,9 @@ async fn replace_backup_codes(db: &mut WriteTx, user: UserId) -> Result<Vec<Stri
     Ok(codes)
 }
 
+/// The account is locked before what is counted for it, as everywhere.
 async fn oneself(db: &mut WriteTx, person: &SignedIn) -> Result<User> {
+    users::sql::lock(db, person.user).await?;
     users::sql::by_ids(db, &[person.user])
         .await?
         .pop()

@@ -78,6 +78,7 @@ impl Service {
     async fn expect_code(&self, user: &User, code: &str) -> Result<WriteTx> {
         let email = address(user)?;
         let mut db = self.write().await?;
+        users::sql::lock(&mut db, user.id).await?;
         count_attempt(&mut db, &Tried::inside(&email)).await?;
         // One that was only begun to be set up proves nothing: whoever began it has its secret.
         let is_set_up = second_factor::is_set_up(&mut db, user.id).await?;

@@ -67,13 +67,13 @@ impl Service {
         let email = tried.email;
         let mut db = self.write().await?;
         sso::refuse_enforced(&mut db, email).await?;
-        let stored = users::sql::password_hash(&mut db, email).await?;
-        if stored.and_then(|(_, stored)| stored).as_deref() != Some(hash) {
-            return Err(wrong_credentials());
-        }
         let user = users::sql::by_email(&mut db, email)
             .await?
             .ok_or_else(wrong_credentials)?;
+        users::sql::lock(&mut db, user.id).await?;
+        if users::sql::password_hash_of(&mut db, user.id).await?.as_deref() != Some(hash) {
+            return Err(wrong_credentials());
+        }
         if second_factor::is_set_up(&mut db, user.id).await? {
             let challenge = auth::key::new_token("hgc_", db.random.bytes());
             let expires_at = db.now + CHALLENGE;
@@ -96,6 +96,10 @@ impl Service {
         let hash = auth::key::hash(challenge);
         let mut db = self.write().await?;
         let user = sql::challenged(&mut db, &hash).await?.ok_or_else(expired_challenge)?;
+        users::sql::lock(&mut db, user.id).await?;
+        // Whoever proved the address in the meantime has ended it.
+        let user = sql::challenged(&mut db, &hash).await?.filter(|now| now.id == user.id);
+        let user = user.ok_or_else(expired_challenge)?;
         let email = Email::new(&user.email).map_err(|_| wrong_credentials())?;
         // Whoever knows the password could gather challenges and try a few codes with each.
         count_attempt(&mut db, &Tried::inside(&email)).await?;

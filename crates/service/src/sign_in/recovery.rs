@@ -56,6 +56,8 @@ impl Service {
             .await?
             .ok_or_else(wrong_code)?;
         let organization = organizations::sql::lock(&mut db, organization).await?;
+        let user = users::sql::by_email(&mut db, &email).await?.ok_or_else(wrong_code)?;
+        users::sql::lock(&mut db, user.id).await?;
         let taken = sql::take_recovery_code(&mut db, &email, &hash).await?;
         let (_, user) = taken.ok_or_else(wrong_code)?;
         let found = users::sql::by_ids(&mut db, &[user]).await?.pop();

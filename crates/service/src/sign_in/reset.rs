@@ -130,6 +130,7 @@ impl Service {
         let from = request.origin.address;
         let hash = self.hash_password(password, &owner.about(), from, None).await?;
         let mut db = self.write().await?;
+        users::sql::lock(&mut db, owner.id).await?;
         let user = sql::take_reset(&mut db, &auth::key::hash(token))
             .await?
             .ok_or_else(expired)?;
@@ -152,7 +153,8 @@ impl Service {
     pub async fn change_password(&self, person: &SignedIn, new: &NewPassword) -> Result<()> {
         person.acts_for_themselves()?;
         self.core.attempts.count(&person.actor.request)?;
-        if self.standing(person.user).await?.has_password {
+        let before = users::sql::password_hash_of(&mut self.core.store.read().await?, person.user).await?;
+        if before.is_some() {
             let current = new.current_password.as_deref();
             let current =
                 current.ok_or_else(|| Error::invalid("current_password", "required", "enter your current password"))?;
@@ -169,6 +171,7 @@ impl Service {
             .hash_password(&new.password, &user.about(), from, Some(&email))
             .await?;
         let mut db = self.write().await?;
+        expect_unchanged(&mut db, person, before.as_deref()).await?;
         let user = users::sql::by_ids(&mut db, &[person.user])
             .await?
             .pop()
@@ -181,6 +184,18 @@ impl Service {
         db.commit(&person.actor, &[Entry::happened(&user, "password_changed")])
             .await
     }
+}
+
+/// Hashing takes its time: whoever proved in the meantime that the account is theirs has ended the session and the password that
+/// allowed this.
+async fn expect_unchanged(db: &mut WriteTx, person: &SignedIn, before: Option<&str>) -> Result<()> {
+    users::sql::lock(db, person.user).await?;
+    let is_same = users::sql::password_hash_of(db, person.user).await?.as_deref() == before;
+    let is_signed_in = match person.session {
+        Some(session) => sessions::sql::is_there(db, session).await?,
+        None => true,
+    };
+    (is_same && is_signed_in).then_some(()).ok_or(Error::BadCredential)
 }
 
 fn place(id: Uuid) -> String {

@@ -162,6 +162,8 @@ pub(crate) async fn prove_address(db: &mut WriteTx, user: &User) -> Result<Vec<E
     if user.is_email_verified {
         return Ok(Vec::new());
     }
+    // Whoever goes on with what they proved before waits, and finds it gone.
+    sql::lock(db, user.id).await?;
     sql::verify_email(db, user.id).await?;
     sql::forget_password(db, user.id).await?;
     second_factor::remove(db, user.id).await?;

@@ -144,7 +144,7 @@ fn search_text(first_name: &str, last_name: &str, email: &str) -> String {
 }
 
 /// Keeps others from changing the account until the session ends.
-pub(super) async fn lock(db: &mut WriteTx, user: UserId) -> Result<()> {
+pub(crate) async fn lock(db: &mut WriteTx, user: UserId) -> Result<()> {
     // An SQLite session that writes already holds the only write lock.
     let sql = db.pick(
         "SELECT id FROM app_user WHERE id = $1",

@@ -67,7 +67,7 @@ fn query(text: &str) -> Scan {
     }
 }
 
-async fn rows(reader: Reader, scan: Scan) -> (Vec<arrow::array::RecordBatch>, u64) {
+async fn rows(reader: Reader, scan: Scan) -> (Vec<arrow_array::RecordBatch>, u64) {
     let (sender, mut rows) = crate::Rows::channel(crate::schema(&scan.query), Portion::LARGE);
     let read = tokio::task::spawn_blocking(move || {
         run(&reader, &scan, Portion::LARGE, &sender).unwrap();
@@ -95,7 +95,7 @@ async fn a_scan_of_many_short_slices_gives_the_same() {
         let at_once = rows(file.reader(Pace::of(Duration::from_mins(10))), query(text)).await;
         let in_slices = rows(file.reader(Pace::of(Duration::ZERO)), query(text)).await;
         assert!(at_once == in_slices, "{text}");
-        let found: usize = at_once.0.iter().map(arrow::array::RecordBatch::num_rows).sum();
+        let found: usize = at_once.0.iter().map(arrow_array::RecordBatch::num_rows).sum();
         assert_eq!(
             (found as u64, found == 0),
             (at_once.1, text.contains("never")),
@@ -167,7 +167,7 @@ async fn what_is_skipped_is_not_read() {
     assert!(read(all.clone()).is_err(), "damage is found by whoever reads it");
     let skip = 2;
     let (batches, count) = rows(file.reader(pace()), Scan { skip, ..all.clone() }).await;
-    let found: usize = batches.iter().map(arrow::array::RecordBatch::num_rows).sum();
+    let found: usize = batches.iter().map(arrow_array::RecordBatch::num_rows).sum();
     let left = (EVENTS - 2).unsigned_abs();
     assert_eq!((found as u64, count), (left, left));
     let (batches, count) = rows(file.reader(pace()), Scan { skip: 1_000, ..all }).await;

@@ -1,6 +1,6 @@
 //! The owner's table: made if it is missing, looked at if it is there.
 
-use arrow::datatypes::{DataType, Field, SchemaRef};
+use arrow_schema::{DataType, Field, SchemaRef};
 use events::clickhouse::{Statement, identifier};
 use hogql::Model;
 

@@ -1,9 +1,9 @@
 //! What an attempt at a delivery asks of ClickHouse, step by step: blocks of bounded size into a stage, which is moved over.
 
-use arrow::array::RecordBatch;
-use arrow::compute::BatchCoalescer;
-use arrow::ipc::CompressionType;
-use arrow::ipc::writer::{IpcWriteOptions, StreamWriter};
+use arrow_array::RecordBatch;
+use arrow_ipc::CompressionType;
+use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
+use arrow_select::coalesce::BatchCoalescer;
 use async_trait::async_trait;
 use bytes::Bytes;
 use events::clickhouse::{Statement, identifier};
@@ -180,7 +180,7 @@ pub(super) async fn insert(session: &Session, table: &str, delivery: &Delivery, 
 }
 
 /// The batches as one block.
-fn packed(batches: &[RecordBatch]) -> Result<Bytes, arrow::error::ArrowError> {
+fn packed(batches: &[RecordBatch]) -> Result<Bytes, arrow_schema::ArrowError> {
     let schema = batches[0].schema();
     let options = IpcWriteOptions::default().try_with_compression(Some(CompressionType::LZ4_FRAME))?;
     let mut writer = StreamWriter::try_new_with_options(Vec::new(), &schema, options)?;

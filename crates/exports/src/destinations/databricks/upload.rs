@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow_array::RecordBatch;
 use async_trait::async_trait;
 use service::batch_exports::destination::Databricks as Config;
 

@@ -180,7 +180,7 @@ fn value(name: &str, delivery: &Delivery) -> Option<String> {
 mod tests {
     use std::sync::Arc;
 
-    use arrow::datatypes::Schema;
+    use arrow_schema::Schema;
     use hogql::Model;
     use service::batch_exports::destination::{Compression, FileFormat};
     use service::{ExportId, RunId};

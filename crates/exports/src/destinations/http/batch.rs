@@ -1,7 +1,9 @@
 //! The body of a request, event by event.
 
-use arrow::array::{Array, AsArray, RecordBatch, StringArray, TimestampMicrosecondArray};
-use arrow::datatypes::{DataType, Schema, TimestampMicrosecondType};
+use arrow_array::cast::AsArray;
+use arrow_array::types::TimestampMicrosecondType;
+use arrow_array::{Array, RecordBatch, StringArray, TimestampMicrosecondArray};
+use arrow_schema::{DataType, Schema};
 use bytes::Bytes;
 use chrono::{DateTime, SecondsFormat};
 use serde_json::{Map, Value};

@@ -7,7 +7,7 @@
 mod batch;
 mod send;
 
-use arrow::array::RecordBatch;
+use arrow_array::RecordBatch;
 use async_trait::async_trait;
 use hogql::{Column, Model, Query};
 use service::RunId;

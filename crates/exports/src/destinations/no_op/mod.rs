@@ -1,6 +1,6 @@
 //! Takes everything and keeps nothing: for trying out what an export would read.
 
-use arrow::array::RecordBatch;
+use arrow_array::RecordBatch;
 use async_trait::async_trait;
 use hogql::{Model, Query};
 use service::batch_exports::destination::NoOp;

@@ -1,7 +1,9 @@
 //! Rows in the binary format of COPY, for the types that the table's columns have.
 
-use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::{DataType, Float64Type, Int64Type, Schema, TimestampMicrosecondType};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, Int64Type, TimestampMicrosecondType};
+use arrow_array::{Array, RecordBatch};
+use arrow_schema::{DataType, Schema};
 use bytes::{BufMut, BytesMut};
 use tokio_postgres::types::Type;
 use uuid::Uuid;

@@ -1,6 +1,6 @@
 //! The columns of a table, and what they hold.
 
-use arrow::datatypes::DataType;
+use arrow_schema::DataType;
 
 /// No text of Redshift is longer, in bytes.
 pub(super) const LONGEST: usize = 65_535;

@@ -1,6 +1,6 @@
 //! The schema, the table and the ledger: made if they are missing, looked at if they are there.
 
-use arrow::datatypes::{DataType, Field};
+use arrow_schema::{DataType, Field};
 use service::Time;
 use service::batch_exports::destination::PropertiesType;
 use tokio_postgres::types::Type;

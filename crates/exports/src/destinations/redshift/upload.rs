@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use arrow::array::RecordBatch;
+use arrow_array::RecordBatch;
 use async_trait::async_trait;
 use service::batch_exports::destination::PropertiesType;
 use tokio_postgres::types::{ToSql, Type};

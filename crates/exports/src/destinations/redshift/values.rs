@@ -2,8 +2,10 @@
 //!
 //! Texts are the one thing that is surely read the same by every version of Redshift.
 
-use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::{DataType, Float64Type, Int64Type, Schema, TimestampMicrosecondType};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, Int64Type, TimestampMicrosecondType};
+use arrow_array::{Array, RecordBatch};
+use arrow_schema::{DataType, Schema};
 use chrono::DateTime;
 
 use super::column::{Column, Kind, LONGEST};

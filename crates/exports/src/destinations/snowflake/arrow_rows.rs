@@ -5,11 +5,11 @@
 
 use std::panic::catch_unwind;
 
-use arrow::array::{Array, RecordBatch, StringArray};
-use arrow::compute::cast;
-use arrow::datatypes::DataType;
-use arrow::ipc::reader::StreamReader;
-use arrow::ipc::{Field, Message, MessageHeader, Schema, Type, root_as_message};
+use arrow_array::{Array, RecordBatch, StringArray};
+use arrow_cast::cast;
+use arrow_ipc::reader::StreamReader;
+use arrow_ipc::{Field, Message, MessageHeader, Schema, Type, root_as_message};
+use arrow_schema::DataType;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
@@ -126,9 +126,9 @@ fn is_type_of_ours(field: &Field<'_>) -> bool {
 mod tests {
     use std::sync::Arc;
 
-    use arrow::array::{ArrayRef, Decimal128Array, Int64Array, NullArray};
-    use arrow::ipc::CompressionType;
-    use arrow::ipc::writer::{IpcWriteOptions, StreamWriter};
+    use arrow_array::{ArrayRef, Decimal128Array, Int64Array, NullArray};
+    use arrow_ipc::CompressionType;
+    use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! What an attempt at a delivery asks of Snowflake, step by step.
 
-use arrow::array::RecordBatch;
+use arrow_array::RecordBatch;
 use async_trait::async_trait;
 use service::batch_exports::destination::Snowflake as Config;
 

@@ -1,6 +1,6 @@
 //! The columns of a delivery, and the plain names they have on the stage.
 
-use arrow::datatypes::{DataType, Schema};
+use arrow_schema::{DataType, Schema};
 use hogql::Type;
 
 /// A column on its way. On the stage it is called `C0`, `C1`…, so that whatever name a query gave it is written in one
@@ -15,7 +15,7 @@ pub(crate) struct Column {
 /// All columns of a delivery. `rename` gives the name at the destination.
 pub(crate) fn columns(schema: &Schema, rename: impl Fn(&str) -> String) -> Vec<Column> {
     let fields = schema.fields().iter().enumerate();
-    let column = |(number, field): (usize, &arrow::datatypes::FieldRef)| Column {
+    let column = |(number, field): (usize, &arrow_schema::FieldRef)| Column {
         name: rename(field.name()),
         stage: format!("C{number}"),
         kind: kind(field),
@@ -23,7 +23,7 @@ pub(crate) fn columns(schema: &Schema, rename: impl Fn(&str) -> String) -> Vec<C
     fields.map(column).collect()
 }
 
-fn kind(field: &arrow::datatypes::Field) -> Type {
+fn kind(field: &arrow_schema::Field) -> Type {
     match field.data_type() {
         DataType::Int64 => Type::Int,
         DataType::Float64 => Type::Float,

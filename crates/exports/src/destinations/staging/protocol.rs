@@ -15,7 +15,7 @@
 //! Destinations that hold files do not take part: their ledger is the manifest, and every attempt writes files of the same names
 //! (`files`). Neither does HTTP, where nothing can be taken back.
 
-use arrow::array::RecordBatch;
+use arrow_array::RecordBatch;
 use async_trait::async_trait;
 
 use super::claim::{LedgerEntry, is_attempt};

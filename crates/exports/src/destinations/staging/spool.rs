@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow_array::RecordBatch;
+use arrow_schema::{Field, Schema, SchemaRef};
 use bytes::Bytes;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
@@ -117,8 +117,8 @@ fn unwritable(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Err
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::StringArray;
-    use arrow::datatypes::DataType;
+    use arrow_array::StringArray;
+    use arrow_schema::DataType;
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
     use super::*;

@@ -34,12 +34,11 @@ pub(in super::super) async fn count(db: &mut Session, config: AppConfigId) -> Re
     Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(config).fetch_one(conn))?)
 }
 
-/// The one that was asked for longest ago; those that were refused first.
-pub(in super::super) async fn forget_one(db: &mut WriteTx, config: AppConfigId) -> Result<()> {
+/// The one that was asked for longest ago; those that were refused first. None: somebody else was faster.
+pub(in super::super) async fn forget_one(db: &mut WriteTx, config: AppConfigId) -> Result<Option<String>> {
     const SQL: &str = "DELETE FROM pipeline_reached_host WHERE config_id = $1 AND host = (SELECT host FROM \
-        pipeline_reached_host WHERE config_id = $1 ORDER BY is_allowed, last_at, host LIMIT 1)";
-    changed!(db, sqlx::query(SQL).bind(config))?;
-    Ok(())
+        pipeline_reached_host WHERE config_id = $1 ORDER BY is_allowed, last_at, host LIMIT 1) RETURNING host";
+    Ok(on!(db, conn => sqlx::query_scalar(SQL).bind(config).fetch_optional(conn))?)
 }
 
 /// False: the configuration was deleted in the meantime, and nothing is remembered.

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use arrow::array::StringArray;
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow_array::StringArray;
+use arrow_schema::{DataType, Field, Schema};
 use chrono::DateTime;
 use hogql::Model;
 use service::{ExportId, RunId};
